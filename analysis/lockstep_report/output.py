@@ -1,4 +1,4 @@
-"""Output files. Each file is written completely or not at all, and replaces neither an input nor a file
+"""Output files and standard output. Each file is written completely or not at all, and replaces neither an input nor a file
 of another kind.
 
 A manifest in the folder of --out lists the kind and the digest of each file that was written. A later run
@@ -7,14 +7,17 @@ them again, so that no outdated tables remain. It never removes a file that was 
 """
 
 import hashlib
+import io
 import json
 import os
 import secrets
 import stat
+import sys
 from contextlib import suppress
 from pathlib import Path
 
 from lockstep_report.errors import OUTPUT, ReportError, reason_of
+from lockstep_report.escaping import ESCAPE_UNENCODABLE
 from lockstep_report.runfile.file_kind import CSV, EMPTY, HTML, JSON, TEXT, kind_of, read_head
 from lockstep_report.tables.table import RENDERERS
 
@@ -81,6 +84,10 @@ class Folder:
             write_and_rename(target, parts, hashed)
         except OSError as error:
             raise self.failure(target, reason_of(error)) from error
+
+    def subfolder(self, name):
+        """Returns the folder `name` in this folder, for files of the same kinds."""
+        return Folder(self.path / name, *self.kinds)
 
     def save(self):
         text = json.dumps({"files": self.manifest}, indent=1, sort_keys=True)
@@ -201,3 +208,31 @@ def read_manifest(path):
                 for name, entry in files.items() if name == Path(name).name}
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return {}
+
+
+def with_stdout(command, errors):
+    """Returns the exit status of `command()`. Escapes characters that the encoding of stdout lacks.
+    If stdout cannot be written, appends an error to `errors` and returns its status; a pipe that its
+    reader (head, less) has closed is no error."""
+    is_closed = sys.stdout is None  # as by >&-
+    for name in ("stdout", "stderr"):  # otherwise an input would get the descriptor
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))
+    if isinstance(sys.stdout, io.TextIOWrapper):  # a notebook has another class
+        sys.stdout.reconfigure(errors=ESCAPE_UNENCODABLE)
+    status = 0
+    try:
+        status = command()
+        print(end="", flush=True)  # reports errors of stdout here, not at the end of the process
+    except OSError as error:
+        if error.filename is not None:  # not an error of stdout
+            raise
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        if not isinstance(error, BrokenPipeError):
+            status = OUTPUT
+            errors.append(ReportError(
+                OUTPUT, f"stdout: cannot be written ({reason_of(error)}); free disk space or redirect "
+                        "it to another file"))
+    if is_closed:
+        errors.append(ReportError(OUTPUT, "stdout: is closed; redirect it to a file, or to /dev/null"))
+    return status or (OUTPUT if is_closed else 0)

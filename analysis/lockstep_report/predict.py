@@ -1,19 +1,73 @@
-"""The command `predict`: from its options to predictions."""
+"""The command `predict`."""
 
 from dataclasses import replace
 
+from lockstep_report.arguments import positive_integer, positive_number, rank_list, share
 from lockstep_report.errors import INPUT, USAGE, ReportError
+from lockstep_report.figures.loading import figure_module
 from lockstep_report.measure.points import point_of
 from lockstep_report.models.prediction.bases import best_bases
 from lockstep_report.models.prediction.collectives import ALGORITHMS, FLAT
 from lockstep_report.models.prediction.nccl_tests import network_of_nccl_tests
 from lockstep_report.models.prediction.network import read_network
+from lockstep_report.models.prediction.predict import SEED
 from lockstep_report.models.prediction.sweep_network import network_of_sweeps
+from lockstep_report.output import PREDICTION, Folder
 from lockstep_report.runfile.file_kind import HDF5, JSON, NCCL_TESTS, kind_of_file
 from lockstep_report.runfile.input_files import each, read_files, require
-from lockstep_report.tables.prediction import prediction_rows
+from lockstep_report.tables.json_output import json_text
+from lockstep_report.tables.prediction import prediction_rows, prediction_table, prediction_values
+from lockstep_report.tables.table import markdown
 
 MIB = 2**20
+
+
+def add(commands):
+    """Adds the command to the parser."""
+    text = "predict the step time on other numbers of ranks"
+    command = commands.add_parser(
+        "predict", help=text,
+        description="Predicts the step time from the measured steps of training runs and from a "
+                    "network. Nothing of it is measured.")
+    command.add_argument("runs", nargs="+", metavar="RUN.h5",
+                         help="run files of training on several ranks, or directories")
+    command.add_argument("--ranks", type=rank_list, required=True, metavar="LIST",
+                         help="numbers of ranks, for example 8,64,512")
+    command.add_argument("--network", nargs="+", required=True, metavar="FILE",
+                         help="network description (JSON); or run files of `lockstep allreduce`, or "
+                              "outputs of all_reduce_perf of nccl-tests (text or JSON), to which it "
+                              "is fitted")
+    command.add_argument("--algorithm", metavar="NAME",
+                         help="algorithm of the sweeps [that of the training run; nccl-tests: ring]")
+    command.add_argument("--overlap", type=share, metavar="SHARE",
+                         help="rate of all-reduces during the backward pass, relative to their "
+                              "rate after it, 0 to 1 [1, or that of the network]")
+    command.add_argument("--global-batch", type=positive_integer, metavar="B",
+                         help="strong scaling: images of a step over all ranks; needs runs with "
+                              "smaller and larger batches per rank [batch per rank of the runs]")
+    command.add_argument("--bucket-mib", type=positive_number, metavar="MIB",
+                         help="size of the gradient buckets [as measured]")
+    command.add_argument("--seed", type=int, default=SEED, help="seed of the random draws [1]")
+    command.add_argument("--json", action="store_true", help="print the values as JSON")
+    command.add_argument("--out", metavar="DIR", help="write the table and the figure there")
+    command.set_defaults(command=print_prediction)
+
+
+def print_prediction(options):
+    rows = predicted_rows(options, read_files(options, options.runs).runs)
+    table = prediction_table(rows)
+    if options.out:
+        figure = figure_module("prediction").prediction_figure(rows)
+        folder = Folder(options.out, PREDICTION)
+        folder.write_table(table, PREDICTION)
+        images = figure_module("style").render(figure, ("svg", "png", "pdf"))
+        for suffix, content in images.items():
+            folder.write(f"{table.name}.{suffix}", content, PREDICTION)
+        folder.finish()
+    if options.json:
+        print(json_text(prediction_values(rows, options.seed)))
+    else:
+        print(markdown(table), end="")
 
 
 def predicted_rows(options, runs):
@@ -61,5 +115,3 @@ def network_of(options, bases):
         raise ReportError(USAGE, "the runs use no all-reduce algorithm; select one of the sweeps with "
                                  "--algorithm")
     return network_of_sweeps(sweeps, options.algorithm or algorithms.pop())
-
-

@@ -1,97 +1,207 @@
-"""The report: all tables and figures in one Markdown page, with a method box."""
+"""The commands that report on runs: `tables`, `figures`, `report`, `html` and `explain`."""
 
+import sys
+from dataclasses import dataclass
 from urllib.parse import quote
 
-from lockstep_report.escaping import markdown_escape
-from lockstep_report.measure.comparison import base_of
-from lockstep_report.runfile.settings import describe_setting, some_of
+from lockstep_report.arguments import positive_number
+from lockstep_report.errors import INPUT, USAGE, ReportError
+from lockstep_report.escaping import markdown_escape, one_line
+from lockstep_report.figures.canvas import CANVASES, canvas
+from lockstep_report.figures.captions import caption
+from lockstep_report.figures.loading import figure_module
+from lockstep_report.measure import points
+from lockstep_report.measure.comparison import merge_repeats
+from lockstep_report.measure.validity import add_comparison_notes
+from lockstep_report.models.explanation import explain, explanation_values
+from lockstep_report.output import CHECK, FIGURE, PAGE, TABLE, File, Folder
+from lockstep_report.published import CSV_IMAGES, add_assumptions, assumptions_of, checks_of, write_all
+from lockstep_report.runfile.file_kind import HTML
+from lockstep_report.runfile.input_files import each, read_some, require, skipped_lines
+from lockstep_report.runfile.times_csv import read_times
+from lockstep_report.tables import contents
+from lockstep_report.tables.json_output import files_values, json_text, table_values
+from lockstep_report.tables.method import method_lines
 from lockstep_report.tables.table import markdown
 
-MOST_BASES = 8  # that the method lists
 
-CAPTIONS = {
-    "phases": "The time of an epoch by phase, mean over the ranks. The height of a bar is the "
-              "epoch time (a step's time is the maximum over the ranks). Letters refer to the "
-              "notes of the tables.",
-    "scaling": "Fixed batch per rank: epoch speedup and efficiency. The dashed line is the ideal; "
-               "the lines join measured points and have no meaning between them. Vertical lines: "
-               "95 % interval of the speedup over runs.",
-    "strong-scaling": "Fixed global batch: speedup, with its 95 % interval over runs, and efficiency. "
-                      "The dashed line is the ideal.",
-    "efficiency-causes": "Efficiency T(1)/(N·T(N)) and the causes of the rest, in per cent of the "
-                         "epoch. Bars below 0 are gains.",
-    "scaling-laws": "Speedups and the fitted laws of Amdahl (fixed global batch) and Gustafson "
-                    "(fixed batch per rank) with the serial fraction s and its 95 % interval; "
-                    "dashed beyond the data.",
-    "alpha-beta": "Time of the all-reduce over its size and the fits alpha + beta · bytes; dashed "
-                  "beyond the data.",
-    "thread-scaling": "Speedup of an epoch and of the passes of a step over the threads per rank. "
-                      "The dashed line is the ideal; the dotted line is the number of processors.",
-    "learning-curves": "Test accuracy over epochs and over training time; the band spans the runs "
-                       "with different seeds.",
-    "allreduce-sweep": "Bus bandwidth of the all-reduce over the message size, for each algorithm.",
-    "waiting": "The time of each rank in the all-reduces of an epoch: waiting until the last rank "
-               "has started the same bucket, and the transfer after that, which on CPUs may contain "
-               "computation. A slow rank waits least.",
-    "work": "Work of each rank in each step, of the runs with a significantly slow rank, or of the "
-            "run with the most ranks if there are none.",
-    "telemetry": "Use of processors, memory, network and devices over time, below the durations of "
-                 "the steps on the same axis.",
-    "profile": "Time of a training step by operation. In the roofline model, a point on the line "
-               "reaches the highest rate that its arithmetic intensity permits.",
-    "reducers": "Gradient reducers: the phases of a step, mean over the ranks, and the bytes that "
-                "the rank with the most messages sends in a step.",
-    "pipeline-stages": "Share of the time that each pipeline stage computes, copies messages and is "
-                       "idle. The dashed line is the busy share of equal stages without "
-                       "communication time, M / (M + N - 1).",
-    "layers": "Share of the measured rates of a memory copy and of a matrix product that single "
-              "layers reach; in parentheses the median time of a pass.",
-    "stack": "Largest number of equal layers whose training fits in the memory limit. The line is "
-             "the estimate from shapes.",
-    "batch-sizes": "Training runs on 1 rank with several batch sizes.",
-    "batch-ladder": "Growing batch per rank at a fixed number of ranks.",
-}
+def add(commands):
+    """Adds the commands to the parser."""
+    for name, function, text in (
+        ("tables", write_tables, "write the tables as Markdown, CSV and LaTeX"),
+        ("figures", write_figures, "write the figures as SVG, PNG and PDF"),
+        ("report", write_report, "write report.md with all tables, figures and the method"),
+    ):
+        command = commands.add_parser(name, help=text, description=text)
+        add_inputs(command)
+        command.add_argument("--out", required=name != "tables", metavar="DIR",
+                             help="output directory" + (
+                                 "; not needed with --json" if name == "tables" else ""))
+        command.add_argument("--json", action="store_true",
+                             help="print the values of the tables as JSON" if name == "tables" else
+                             "print the names of the files as JSON")
+        if name == "figures":
+            command.add_argument("--width", choices=CANVASES, default="screen",
+                                 help="one-column, two-column: 85 or 178 mm for a paper, with texts "
+                                      "of at least 6 points; screen: as wide as the content needs "
+                                      "[screen]")
+        command.set_defaults(command=function)
+    text = "write one page with the answer, tables, figures, explanation and method"
+    command = commands.add_parser(
+        "html", help=text,
+        description="Writes one self-contained HTML page with the answer, tables, figures, "
+                    "explanation and method. The page loads nothing from the network.")
+    add_inputs(command)
+    command.add_argument("-o", "--output", required=True, metavar="PAGE.html",
+                         help="file to write; a page that exists is replaced, but no file of "
+                              "another kind")
+    command.add_argument("--json", action="store_true", help="print the name of the page as JSON")
+    command.set_defaults(command=write_page)
+    text = "print advice, causes of lost efficiency, fits and stragglers"
+    command = commands.add_parser("explain", help=text, description=text)
+    command.add_argument("runs", nargs="+", metavar="RUN.h5",
+                         help="run files of training and of `lockstep allreduce`, or directories")
+    command.add_argument("--link-gbit", type=positive_number, metavar="G",
+                         help="rate of the link between the ranks in Gbit/s [that of each run]")
+    command.add_argument("--json", action="store_true", help="print the values as JSON")
+    command.set_defaults(command=print_explanation, csv=[], parameters=None, train_samples=None)
 
 
-# Beginnings of the names of the tables with the values of a figure, unless its kind is such a beginning.
-TABLES = {"scaling": ("table-1", "weak-scaling"), "waiting": ("waiting-transfer",), "work": ("stragglers",)}
+def add_inputs(command):
+    """Adds the options of the input of tables, figures and reports."""
+    command.add_argument("runs", nargs="*", metavar="RUN.h5",
+                         help="run files, or directories with run files (*.h5)")
+    command.add_argument("--csv", action="append", default=[], metavar="TIMES.csv",
+                         help="epoch times with the columns ranks (gpus, workers), batch_per_rank "
+                              "(batch_per_gpu) and epoch_seconds; can be repeated")
+    command.add_argument("--link-gbit", type=positive_number, metavar="G",
+                         help="rate of the link between the ranks in Gbit/s [--link-gbit of each "
+                              "run]")
+    add_assumptions(command)
 
 
-def kind_of(name):
-    """Returns the kind of the figure `name`, a key of CAPTIONS."""
-    return max((kind for kind in CAPTIONS if name.startswith(kind)), key=len)
+def default_notes(options):
+    """Returns validity notes about values that are neither in the CSV nor given as options."""
+    notes = []
+    if not options.train_samples:
+        notes.append(f"{CSV_IMAGES:,} images per epoch is a default (--train-samples)")
+    if not options.parameters:
+        name, count = assumptions_of(options).models[0]
+        notes.append(f"{count:,} parameters ({name}) is a default (--parameters)")
+    return notes
 
 
-def caption(name):
-    return CAPTIONS[kind_of(name)]
+def read_input(options):
+    """Reads the run files and CSVs of a command. Returns (points, runs, times). Raises
+    `ReportError` if no file can be read or there is nothing to report."""
+    if not options.runs and not options.csv:
+        raise ReportError(USAGE, "nothing to report: give run files, or epoch times with --csv")
+    loaded = read_some(options, options.runs)
+    times = [table for _, table in each(options.skipped, options.csv, read_times)]
+    assumptions = assumptions_of(options)
+    usable = each(options.skipped, loaded.runs, points.point_of)
+    runs, found = [run for run, _ in usable], [point for _, point in usable if point]
+    for table in times:
+        found += [points.from_times(row, assumptions.models[0][1], assumptions.samples,
+                                    default_notes(options)) for row in table.rows]
+    useful = found or any(run.has_tables for run in runs)
+    if not useful:
+        require(options.skipped, runs)
+        raise ReportError(INPUT, f"{runs[0].path}: holds no steps (status {runs[0].status}); "
+                                 "nothing to report")
+    options.file_notes = loaded.notes
+    return add_comparison_notes(merge_repeats(found), options.link_gbit), runs, times
 
 
-def tables_of(name, tables):
-    """Returns the tables with the values of the figure `name`: that of the same name, or those of its kind."""
-    kind = kind_of(name)
-    return [table for table in tables if table.name == name] or [
-        table for table in tables if table.name.startswith(TABLES.get(kind, (kind,)))]
+def tables_of(options, found, runs, explanation=None):
+    tables = contents.all_tables(found, runs, options.link_gbit, explanation)
+    if options.csv:
+        name, count = assumptions_of(options).models[0]
+        for table in tables:
+            if table.name == "table-3-bandwidth":
+                table.notes.append(
+                    f"rows from a CSV: M = 4 · {count:,} bytes ({name}), "
+                    f"{assumptions_of(options).samples:,} images per epoch, ceil(D/(b·N)) steps")
+    return tables
 
 
-def method_lines(points, runs, file_notes=()):
-    """Returns the lines that describe the method: setting, base case, clock, timed steps and number
-    of runs."""
-    lines = [*setting_lines(points), *base_lines(points)]
-    if points and runs:
-        lines.append("Clock: each rank reads its monotonic clock once after each phase; the "
-                     "time of a step is the maximum over the ranks; throughput is images summed "
-                     "over seconds summed")
-        lines += clock_lines(points)
-        lines.append("Warm-up: the earliest complete epoch in which no process started is "
-                     "timed; without one, the first 10 % of the steps (at least 1) are excluded")
-    for rule in dict.fromkeys(p.rule for p in points):
-        sources = dict.fromkeys(name for p in points if p.rule == rule for name in p.sources)
-        lines.append(f"Timed: {rule} ({some_of(list(sources))})")
-    lines += [f"{text}" for text in dict.fromkeys(repeats_line(p) for p in points)]
-    for run in runs:
-        if run.status != "complete":
-            lines.append(f"{run.label}: the run did not finish (status {run.status})")
-    return lines + [f"Files: {note}" for note in file_notes]
+@dataclass(frozen=True)
+class Material:
+    """What a report shows."""
+
+    points: list
+    runs: list
+    explanation: object
+    tables: list
+    checks: list  # tables that check published values
+    link_gbit: float
+
+
+def read_material(options):
+    found, runs, times = read_input(options)
+    explanation = explain(found, runs, options.link_gbit)
+    return Material(found, runs, explanation, tables_of(options, found, runs, explanation),
+                    checks_of(options, times), options.link_gbit)
+
+
+def write_tables(options):
+    if not options.out and not options.json:
+        raise ReportError(USAGE, "tables needs --out DIR, or --json to print the values")
+    found, runs, times = read_input(options)
+    tables, checks = tables_of(options, found, runs), checks_of(options, times)
+    files = []
+    if options.out:
+        folder = Folder(options.out, TABLE, CHECK, inputs=options.csv)
+        write_all(folder, tables, checks)
+        folder.finish()
+        files = [str(path) for path in folder.written]
+    if options.json:
+        print(json_text({"tables": list(map(table_values, tables + checks)), "files": files}))
+    else:
+        print("\n".join(files))
+
+
+def write_figures(options):
+    found, runs, _ = read_input(options)
+    folder = Folder(options.out, FIGURE, inputs=options.csv)
+    with canvas(options.width):
+        made = save_figures(folder, found, runs, options.link_gbit, formats=("svg", "png", "pdf"))
+    if not made:
+        print("no figure has data: give runs with several rank counts or batches", file=sys.stderr)
+    folder.finish()
+    if options.json:
+        print(json_text(files_values(folder)))
+    else:
+        print_files(folder)
+
+
+def save_figures(folder, found, runs, link_gbit, explanation=None, formats=("svg", "png")):
+    figures = figure_module("all_figures")  # here because importing Matplotlib is slow
+    made = figures.all_figures(found, runs, link_gbit, explanation, formats)
+    for name, images in made.items():
+        for suffix, content in images.items():
+            folder.write(f"{name}.{suffix}", content, FIGURE)
+    return list(made)
+
+
+def write_report(options):
+    found = read_material(options)
+    folder = Folder(options.out, TABLE, CHECK, FIGURE, PAGE, inputs=options.csv)
+    write_all(folder, found.tables, found.checks)
+    names = save_figures(folder, found.points, found.runs, options.link_gbit, found.explanation)
+    text = report_markdown(found.points, found.runs, found.tables, names, found.checks,
+                                  options.file_notes + skipped_lines(options))
+    page = folder.write("report.md", text, PAGE)
+    folder.finish()
+    if options.json:
+        print(json_text(files_values(folder, page=str(page))))
+    else:
+        print(one_line(f"{page} ({len(folder.written)} files in {folder.path})"))
+
+
+def print_files(folder):
+    for path in folder.written:
+        print(one_line(str(path)))
 
 
 def method_box(points, runs, file_notes=()):
@@ -102,56 +212,35 @@ def method_box(points, runs, file_notes=()):
     return "\n".join(["> **Method**", *(f"> - {markdown_escape(line)}" for line in lines)]) + "\n"
 
 
-def setting_lines(points):
-    groups = {}
-    for p in points:
-        groups.setdefault(p.setting, []).append(p)
-    return [f"Setting: {describe_setting(group)}" for group in groups.values()]
-
-
-def clock_lines(points):
-    """Returns a line about the clocks that are compared to split the all-reduces, if any."""
-    errors = [p.split.clock_error for p in points if p.split]
-    if not errors:
-        return []
-    return ["Waiting and transfer: the clocks of the ranks are compared with offsets that were "
-            "measured before and after each epoch; error of a difference at most "
-            f"{1e6 * max(errors):.3g} µs"]
-
-
-def base_lines(points):
-    """Returns lines about the base cases of speedups and the baselines without communication."""
-    lines = []
-    bases = {id(b): b for b in (base_of(p, points) for p in points) if b}
-    for base in list(bases.values())[:MOST_BASES]:
-        batch = f", batch {base.batch_per_rank}" if base.batch_per_rank else ""
-        threads = base.setting[-1] if len(base.setting) > 1 else ""
-        lines.append(f"Base case T(1): 1 rank{batch}{', ' + threads if threads else ''}, "
-                     f"{base.epoch_seconds:.4g} s per epoch ({some_of(base.sources)})")
-    if len(bases) > MOST_BASES:
-        lines.append(f"Base case T(1): {len(bases) - MOST_BASES} more, each for the rows with the same "
-                     "setting and batch and the most options in common")
-    if points and not bases:
-        lines.append("Base case: none of the runs has 1 rank, so there are no speedups")
-    for p in points:
-        if p.is_independent:
-            lines.append(
-                f"Baseline without communication: {p.ranks} independent replicas, batch "
-                f"{p.batch_per_rank}, {p.epoch_seconds:.4g} s per epoch ({some_of(p.sources)})")
-    return lines
-
-
-def repeats_line(point):
-    if point.repeats == 1:
-        return "n = 1 run per point unless the tables say otherwise: no interval over runs"
-    spread = "no interval (fewer than 6)" if point.epoch_interval is None else (
-        f"rank-based interval of the median, {point.epoch_interval.coverage:.1%}")
-    return f"n = {point.repeats} runs of {some_of(point.sources)}: medians, {spread}"
-
-
 def report_markdown(points, runs, tables, figure_names, extra=(), file_notes=()):
     parts = ["# Lockstep report\n", method_box(points, runs, file_notes)]
     for name in figure_names:
         parts.append(f"![{markdown_escape(name)}]({quote(name)}.svg)\n\n*{caption(name)}*\n")
     parts += [markdown(table) for table in (*tables, *extra)]
     return "\n".join(part for part in parts if part)
+
+
+def write_page(options):
+    from lockstep_report.html.page import html_page  # the other commands do not need it
+
+    page = File(options.output, options.runs + options.csv, HTML)
+    material = read_material(options)
+    text = html_page(material, options.file_notes, [str(error) for error in options.skipped])
+    page.write(text)
+    if options.json:
+        print(json_text({"page": str(page.path), "bytes": len(text.encode())}))
+    else:
+        print(one_line(f"{page.path} ({len(text.encode()):,} bytes)"))
+
+
+def print_explanation(options):
+    found, runs, _ = read_input(options)
+    explanation = explain(found, runs, options.link_gbit)
+    if options.json:
+        print(json_text(explanation_values(explanation)))
+        return
+    tables = contents.tables_of_explanation(explanation, found)
+    if not tables:
+        raise ReportError(INPUT, "nothing to explain: give training runs with several rank counts "
+                                 "and their base case, or sweeps of lockstep allreduce")
+    print("\n".join(markdown(table) for table in tables))

@@ -4,8 +4,9 @@ import h5py
 import numpy as np
 from lockstep_report.cli import main
 from lockstep_report.figures.accuracy import labels_of
-from lockstep_report.measure.accuracy import accuracy_curves, accuracy_table
+from lockstep_report.measure.accuracy import accuracy_curves
 from lockstep_report.runfile.read import read_run
+from lockstep_report.tables.accuracy import accuracy_table
 from lockstep_report.tables.time_to_accuracy import first_epoch, time_to_accuracy_table
 from synthetic import phases, write_run
 

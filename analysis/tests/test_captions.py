@@ -4,9 +4,9 @@ strategies are in the order in which the program lists them."""
 import numpy as np
 from lockstep_report.cli import main
 from lockstep_report.figures import phases as phase_figure, scaling as scaling_figure
+from lockstep_report.figures.captions import CAPTIONS, caption
 from lockstep_report.measure.comparison import REDUCERS, merge_repeats
 from lockstep_report.models.alpha_beta import ALGORITHMS, place_of
-from lockstep_report.report import CAPTIONS, caption
 from lockstep_report.runfile.settings import measured_on, runs_text
 from lockstep_report.tables import contents
 from lockstep_report.tables.reducers import compared_points

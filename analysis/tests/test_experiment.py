@@ -3,7 +3,6 @@ the difference is named otherwise."""
 
 import numpy as np
 import pytest
-from lockstep_report.measure.accuracy import accuracy_table
 from lockstep_report.measure.compare.cases import cases_of, changed_settings
 from lockstep_report.measure.comparison import base_of, merge_repeats, scaling_series
 from lockstep_report.measure.points import from_run
@@ -16,6 +15,7 @@ from lockstep_report.runfile.experiment import EFFECTS, SEED, STATED
 from lockstep_report.runfile.joining import changed_options
 from lockstep_report.runfile.read import read_run
 from lockstep_report.tables import contents
+from lockstep_report.tables.accuracy import accuracy_table
 from lockstep_report.tables.export import extra_p
 from lockstep_report.tables.ladder import ladder_tables
 from lockstep_report.tables.learning_curves import learning_table

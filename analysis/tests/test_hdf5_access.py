@@ -99,7 +99,7 @@ def test_more_files_than_a_process_may_open_are_read(run, tmp_path):
 def test_missing_file_descriptors_are_named(run):
     script = f"""
 import os, pathlib, resource
-from lockstep_report.read import read_run
+from lockstep_report.runfile.read import read_run
 resource.setrlimit(resource.RLIMIT_NOFILE, (20, 20))
 try:
     while True: os.dup(1)

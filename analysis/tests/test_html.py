@@ -12,9 +12,10 @@ from pathlib import Path
 
 import pytest
 from html_study import write_study
-from lockstep_report.cli import main, parser, read_material
+from lockstep_report.cli import main, parser
 from lockstep_report.figures.style import short_number
 from lockstep_report.html.markup import Markup, element, escaped
+from lockstep_report.report import read_material
 from synthetic import phases, write_ladder, write_layers, write_run, write_stack, write_sweep
 from test_hostile_names import NAMES, run_with
 

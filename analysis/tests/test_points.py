@@ -7,9 +7,9 @@ import pytest
 from lockstep_report.measure import points
 from lockstep_report.measure.comparison import independent_of, merge_repeats
 from lockstep_report.models import questions
-from lockstep_report.report import method_lines
 from lockstep_report.runfile.read import read_run
 from lockstep_report.tables import contents
+from lockstep_report.tables.method import method_lines
 from synthetic import phases, write_clocks, write_run
 
 

@@ -10,6 +10,7 @@ import pytest
 from lockstep_report.models.published import check as published
 from lockstep_report.runfile.times_csv import read_times
 from lockstep_report.tables import traffic
+from lockstep_report.tables.published import column_table
 
 OWN = Path(__file__).parent / "data" / "own-times.csv"
 FOLDER = os.environ.get("LOCKSTEP_PUBLISHED_TIMINGS")
@@ -117,7 +118,7 @@ def test_table_a_counts_parameters():
     assert marks == [published.AGREES] * 4 + [published.DIFFERS]
     verdict = verdicts["published_bandwidth_gparams_per_s"]
     assert "11,173,962" in verdict.found and "parameters, not bytes" in verdict.mistakes[0]
-    table = published.column_table(verdict, "a")
+    table = column_table(verdict, "a")
     # 4 * 0.363852 = 1.455408 with the published number of steps
     assert float(table.rows[0]["same_steps"]) == pytest.approx(4 * 0.363852, rel=1e-5)
 

@@ -14,6 +14,7 @@ from lockstep_report.runfile.joining import load_runs
 from lockstep_report.runfile.read import read_run
 from lockstep_report.runfile.validate import problems
 from lockstep_report.tables import energy
+from lockstep_report.tables.telemetry import network_table, telemetry_table
 from synthetic import dataset, phases, write_run
 from test_figures import faults
 
@@ -62,7 +63,7 @@ def test_the_file_is_valid(tmp_path):
 
 
 def test_the_rates_are_those_of_the_counters(tmp_path):
-    rows = telemetry.telemetry_table([read_run(write(tmp_path / "a.h5"))]).rows
+    rows = telemetry_table([read_run(write(tmp_path / "a.h5"))]).rows
     assert [row["rank"] for row in rows] == [0, 1, 2]
     row = rows[1]
     assert row["samples"] == 101
@@ -80,12 +81,12 @@ def test_gpu_power_follows_from_the_energy_if_it_is_counted(tmp_path):
     columns = {"device_power_watts": lambda t, r: np.where(t < 5, 100.0, 300.0),
                "device_utilisation": lambda t, r: np.where(t < 5, 0.0, 1.0),
                "device_memory_bytes": lambda t, r: 2**20 * (1 + t)}
-    (row, *_) = telemetry.telemetry_table([read_run(write(tmp_path / "a.h5", **columns))]).rows
+    (row, *_) = telemetry_table([read_run(write(tmp_path / "a.h5", **columns))]).rows
     assert row["device_watts"] == pytest.approx(200, abs=2)
     assert row["device_percent"] == pytest.approx(50, abs=1)
     assert row["device_mib"] == pytest.approx(11)
     columns["device_energy_joules"] = lambda t, r: 250 * t
-    (row, *_) = telemetry.telemetry_table([read_run(write(tmp_path / "b.h5", **columns))]).rows
+    (row, *_) = telemetry_table([read_run(write(tmp_path / "b.h5", **columns))]).rows
     assert row["device_watts"] == pytest.approx(250)
 
 
@@ -96,7 +97,7 @@ def test_the_mean_of_unequal_intervals_is_over_time():
 
 
 def test_traffic_is_counted_once_per_host(tmp_path):
-    rows = telemetry.network_table([read_run(write(tmp_path / "a.h5"))]).rows
+    rows = network_table([read_run(write(tmp_path / "a.h5"))]).rows
     assert [(row["host"], row["interface"]) for row in rows] == [("node1", "eth0"),
                                                                  ("node2", "ib0")]
     assert rows[0]["received_mb"] == pytest.approx(20)
@@ -161,7 +162,7 @@ def test_each_part_of_a_run_has_its_own_clock(tmp_path):
     write(tmp_path / "run.part2.h5", seconds=5.0,
           attributes={**common, "part": 2, "first_step": 15, "date_utc": "2026-01-02"})
     runs = load_runs([first]).runs
-    rows = telemetry.telemetry_table(runs).rows
+    rows = telemetry_table(runs).rows
     assert [(row["source"], row["rank"], row["samples"]) for row in rows[::3]] == [
         ("run.h5", 0, 101), ("run.part2.h5", 0, 51)]
 

@@ -3,7 +3,8 @@
 import numpy as np
 from matplotlib.ticker import MaxNLocator
 
-from lockstep_report.figures.layout import arrange, figure_size, height_beside, legend_beside, panels_of, text_width
+from lockstep_report.figures.arrange import arrange
+from lockstep_report.figures.layout import figure_size, height_beside, legend_beside, panels_of, text_width
 from lockstep_report.figures.style import SERIES, light_grid, marker_of, plt, rc_settings, short_number
 from lockstep_report.figures.svg import show_values
 from lockstep_report.measure.accuracy import accuracy_curves

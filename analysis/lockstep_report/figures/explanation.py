@@ -4,9 +4,10 @@ are drawn as solid lines within the data and dashed beyond them."""
 import numpy as np
 from matplotlib.ticker import FuncFormatter, NullLocator
 
+from lockstep_report.figures.arrange import arrange
 from lockstep_report.figures.canvas import current, length, text_size
 from lockstep_report.figures.layout import (
-    arrange, chunks, height_beside, label_decades, legend_beside, panel_figure, text_width)
+    chunks, height_beside, label_decades, legend_beside, panel_figure, text_width)
 from lockstep_report.figures.scaling import labelled_ranks
 from lockstep_report.figures.style import (
     IDEAL_LINE, SERIES, light_grid, marker_of, name_of, plt, rc_settings, short_number, title_of)

@@ -2,8 +2,9 @@
 
 from matplotlib.ticker import FuncFormatter
 
+from lockstep_report.figures.arrange import arrange
 from lockstep_report.figures.canvas import length
-from lockstep_report.figures.layout import arrange, chunks, panel_figure, text_width
+from lockstep_report.figures.layout import chunks, panel_figure, text_width
 from lockstep_report.figures.style import SERIES, light_grid, plt, rc_settings, short_number
 
 

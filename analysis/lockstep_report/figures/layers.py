@@ -1,8 +1,8 @@
 """Figures of single layers and of the deepest stacks of layers."""
 
+from lockstep_report.figures.arrange import arrange
 from lockstep_report.figures.canvas import current, length
-from lockstep_report.figures.layout import (
-    arrange, chunks, figure_size, legend_beside, panels_of, text_width, wrap_lines)
+from lockstep_report.figures.layout import chunks, figure_size, legend_beside, panels_of, text_width, wrap_lines
 from lockstep_report.figures.style import SERIES, light_grid, plt, rc_settings, short_number
 from lockstep_report.tables.layers import PASSES, layer_table, stack_table
 

@@ -1,4 +1,4 @@
-"""Text sizes, and a figure layout in which no text is cut off or overlaps another text."""
+"""Sizes of texts, rows of panels, and the space that the texts of a figure lack."""
 
 import warnings
 from functools import lru_cache
@@ -14,11 +14,8 @@ from lockstep_report.figures.style import plt
 from lockstep_report.tables.table import equal_parts
 
 POINTS_PER_INCH = 72
-GROWTH = 1.15  # factor by which a side that is too short is enlarged
-ATTEMPTS = 12
+ATTEMPTS = 12  # to enlarge a figure
 TITLE_SIZE = 11
-NOTE_SIZE = 8
-NOTE_HEIGHT = 0.14  # height of a line of a note, inches
 
 
 def text_width(text, size=None):
@@ -56,32 +53,6 @@ def wrap_lines(text, width):
     return "\n".join(wrap(line, width, text_size()) for line in text.split("\n"))
 
 
-def arrange(figure, title="", notes=()):
-    """Sets the title and the notes below the axes, enlarges the figure until every text is inside
-    it and overlaps no other text (at most ATTEMPTS times), and fixes the layout. The title is the label of
-    the figure."""
-    figure.set_label(title)
-    if current().width:
-        from lockstep_report.figures.paper_layout import arrange_on_paper  # which needs this module
-
-        draw_names_literally(figure)
-        arrange_on_paper(figure, title, notes)
-        return
-    lines = set_notes(figure, notes)
-    figure.set_figheight(figure.get_figheight() + NOTE_HEIGHT * lines)
-    for _ in range(ATTEMPTS):
-        set_notes(figure, notes)
-        if title:
-            figure.suptitle(wrap(title, figure.get_figwidth() - 0.3), fontsize=TITLE_SIZE)
-        draw(figure)
-        wider, higher = missing_space(figure)
-        if not wider and not higher:
-            break
-        width, height = figure.get_size_inches()
-        figure.set_size_inches(width * (GROWTH if wider else 1), height * (GROWTH if higher else 1))
-    fix_layout(figure)
-
-
 def fix_layout(figure):
     """Keeps the positions of the axes. They are rounded, because the last bits of the computed ones
     differ between processes, and equal input gives equal files."""
@@ -111,16 +82,6 @@ def draw_names_literally(figure):
     for text in figure.findobj(Text):
         if text not in numbers:
             text.set_parse_math(False)
-
-
-def set_notes(figure, notes):
-    """Writes the notes below the axes, one paragraph each, and returns the number of lines."""
-    if not notes:
-        return 0
-    width = figure.get_figwidth() - 0.3
-    text = "\n".join(wrap(note, width, NOTE_SIZE) for note in notes)
-    figure.supxlabel(text, x=0.1 / figure.get_figwidth(), ha="left", fontsize=NOTE_SIZE)
-    return text.count("\n") + 1
 
 
 def missing_space(figure):

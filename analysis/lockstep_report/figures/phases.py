@@ -3,8 +3,9 @@
 import numpy as np
 from matplotlib.ticker import FuncFormatter
 
+from lockstep_report.figures.arrange import arrange
 from lockstep_report.figures.canvas import length
-from lockstep_report.figures.layout import arrange, chunks, legend_beside, panel_figure, text_width
+from lockstep_report.figures.layout import chunks, legend_beside, panel_figure, text_width
 from lockstep_report.figures.style import light_grid, name_of, notes_of, plt, rc_settings, short_number, title_of
 from lockstep_report.figures.svg import show_values
 from lockstep_report.measure import validity

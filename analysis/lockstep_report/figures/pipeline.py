@@ -1,7 +1,8 @@
 """The figure of the busy and idle shares of pipeline stages."""
 
+from lockstep_report.figures.arrange import arrange
 from lockstep_report.figures.canvas import current, length
-from lockstep_report.figures.layout import arrange, legend_beside, rows_of, text_width
+from lockstep_report.figures.layout import legend_beside, rows_of, text_width
 from lockstep_report.figures.phases import COLOURS
 from lockstep_report.figures.style import light_grid, plt, rc_settings
 from lockstep_report.figures.svg import show_values

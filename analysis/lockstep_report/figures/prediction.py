@@ -3,7 +3,8 @@ and the measured steps as points."""
 
 from matplotlib.ticker import FuncFormatter, NullLocator
 
-from lockstep_report.figures.layout import arrange, legend_beside, text_width
+from lockstep_report.figures.arrange import arrange
+from lockstep_report.figures.layout import legend_beside, text_width
 from lockstep_report.figures.scaling import labelled_ranks
 from lockstep_report.figures.style import SERIES, light_grid, marker_of, plt, rc_settings, short_number
 

@@ -2,8 +2,9 @@
 
 import numpy as np
 
+from lockstep_report.figures.arrange import arrange
 from lockstep_report.figures.canvas import current, text_size
-from lockstep_report.figures.layout import arrange, figure_size, legend_beside, panels_of, wrap
+from lockstep_report.figures.layout import figure_size, legend_beside, panels_of, wrap
 from lockstep_report.figures.style import light_grid, plt, rc_settings, short_number
 from lockstep_report.figures.svg import show_values
 from lockstep_report.tables.profile import ALL_REDUCE, ceilings_of, cost_of, operation_rows, profiled_runs

@@ -1,7 +1,8 @@
 """The figure that compares gradient reducers."""
 
+from lockstep_report.figures.arrange import arrange
 from lockstep_report.figures.canvas import length
-from lockstep_report.figures.layout import arrange, chunks, share_limits, text_width
+from lockstep_report.figures.layout import chunks, share_limits, text_width
 from lockstep_report.figures.phases import COLOURS, add_phase_legend, stack_phases
 from lockstep_report.figures.style import light_grid, plt, rc_settings, short_number, title_of
 from lockstep_report.runfile.settings import measured_on, plural

@@ -5,8 +5,9 @@ from typing import NamedTuple
 
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
+from lockstep_report.figures.arrange import arrange
 from lockstep_report.figures.canvas import current
-from lockstep_report.figures.layout import arrange, figure_size, height_beside, legend_beside, panels_of, text_width
+from lockstep_report.figures.layout import figure_size, height_beside, legend_beside, panels_of, text_width
 from lockstep_report.figures.style import (
     IDEAL_LINE, SERIES, light_grid, marker_of, notes_of, plt, rc_settings, short_number, title_of)
 from lockstep_report.figures.svg import show_values

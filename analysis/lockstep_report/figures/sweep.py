@@ -3,9 +3,9 @@
 import numpy as np
 from matplotlib.ticker import FuncFormatter, NullLocator
 
+from lockstep_report.figures.arrange import arrange
 from lockstep_report.figures.canvas import current, length
-from lockstep_report.figures.layout import (
-    arrange, label_decades, legend_beside, panel_figure, share_limits, text_width)
+from lockstep_report.figures.layout import label_decades, legend_beside, panel_figure, share_limits, text_width
 from lockstep_report.figures.style import IDEAL_LINE, SERIES, light_grid, marker_of, plt, rc_settings, short_number
 from lockstep_report.figures.svg import show_values
 from lockstep_report.measure import metrics

@@ -2,8 +2,8 @@
 
 import numpy as np
 
+from lockstep_report.figures.arrange import arrange
 from lockstep_report.figures.canvas import text_size
-from lockstep_report.figures.layout import arrange
 from lockstep_report.figures.style import SERIES, light_grid, plt, rc_settings
 from lockstep_report.measure import telemetry
 from lockstep_report.measure.step_times import step_seconds

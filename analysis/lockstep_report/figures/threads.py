@@ -4,7 +4,8 @@ import math
 
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
-from lockstep_report.figures.layout import arrange, legend_beside
+from lockstep_report.figures.arrange import arrange
+from lockstep_report.figures.layout import legend_beside
 from lockstep_report.figures.scaling import labelled_ranks
 from lockstep_report.figures.style import IDEAL_LINE, MARKERS, SERIES, light_grid, plt, rc_settings, short_number
 from lockstep_report.figures.svg import show_values

@@ -2,8 +2,9 @@
 
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
+from lockstep_report.figures.arrange import arrange
 from lockstep_report.figures.canvas import current, length
-from lockstep_report.figures.layout import arrange, legend_beside, panel_figure, text_width
+from lockstep_report.figures.layout import legend_beside, panel_figure, text_width
 from lockstep_report.figures.phases import COLOURS, bar_label
 from lockstep_report.figures.style import light_grid, name_of, notes_of, plt, rc_settings, short_number, title_of
 from lockstep_report.figures.svg import show_values

@@ -5,8 +5,9 @@ from matplotlib.patches import PathPatch
 from matplotlib.path import Path
 from matplotlib.ticker import MaxNLocator
 
+from lockstep_report.figures.arrange import arrange
 from lockstep_report.figures.canvas import current, length
-from lockstep_report.figures.layout import arrange, legend_beside, panel_figure, wrap_lines
+from lockstep_report.figures.layout import legend_beside, panel_figure, wrap_lines
 from lockstep_report.figures.style import plt, rc_settings, short_number
 from lockstep_report.measure import metrics
 from lockstep_report.measure.stragglers import COMMUNICATION

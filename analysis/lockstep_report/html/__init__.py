@@ -1,1 +1,2 @@
-"""The command `lockstep-report html`: one self-contained page."""
+"""The HTML page of a report: its text, sections, tables and figures as elements. Nothing here computes or draws:
+tables and figures are those of the other packages."""

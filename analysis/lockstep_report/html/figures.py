@@ -3,9 +3,9 @@ captions and links to the tables of their values."""
 
 from lockstep_report.errors import ReportError
 from lockstep_report.figures.canvas import canvas
+from lockstep_report.figures.captions import caption, tables_of
 from lockstep_report.figures.loading import figure_module
 from lockstep_report.html.markup import Markup, element, join
-from lockstep_report.report import caption, tables_of
 
 
 def figure_elements(material):

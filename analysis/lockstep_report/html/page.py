@@ -12,11 +12,11 @@ from lockstep_report.html.figures import figure_elements
 from lockstep_report.html.markup import Markup, element, join
 from lockstep_report.html.table_element import table_element
 from lockstep_report.measure import validity
-from lockstep_report.report import method_lines
+from lockstep_report.tables.method import method_lines
 
 
 def html_page(material, file_notes=(), problems=()):
-    """Returns the page as text. `material`: an `cli.Material`; `problems`: one line for each
+    """Returns the page as text. `material`: a `report.Material`; `problems`: one line for each
     file that could not be read."""
     style = asset("style.css").replace("DARK_COLOURS;", asset("dark.css"))
     script = asset("script.js")

@@ -1,5 +1,4 @@
-"""Test accuracy of training runs: a table by global batch and learning-rate rule, and the curves of
-its figure."""
+"""Curves of the test accuracy of training runs."""
 
 from dataclasses import dataclass, replace
 
@@ -9,7 +8,6 @@ from lockstep_report.measure.repeats import is_diverged, left_out_note, split_re
 from lockstep_report.measure.step_times import timed_seconds
 from lockstep_report.runfile.experiment import distinguishing, is_of_software, results_of, text_of, variant_of
 from lockstep_report.runfile.settings import SETTING_PARTS, setting_of, uses_threads
-from lockstep_report.tables.table import Column, Table
 
 # Options that are always shown: (name, value that is not shown).
 RECIPE = (("lr", ""), ("lr-schedule", "constant"), ("lr-scaling", "none"), ("warmup-epochs", "0"),
@@ -148,41 +146,3 @@ def seconds_of(run):
     """Returns (epoch): the training time from the start of the run to the end of each epoch."""
     step = timed_seconds(run, np.arange(len(run.epoch)))[1]
     return np.cumsum([step[run.epoch == number].sum() for number in run.epoch_numbers])
-
-
-def accuracy_table(runs):
-    """Returns the table, or None if no run has been evaluated."""
-    curves = accuracy_curves(runs)
-    if not curves:
-        return None
-    several = {name: len({getattr(c, name) for c in curves}) > 1 for name in ("data", "model")}
-    rows = [{
-        "data": curve.data if several["data"] else None,
-        "model": curve.model if several["model"] else None,
-        "global_batch": curve.global_batch, "ranks": curve.ranks, "recipe": curve.recipe,
-        "epochs": curve.epochs, "updates": curve.steps,
-        "accuracy": 100 * float(np.median(curve.last)),
-        "lowest": 100 * float(curve.last.min()) if len(curve.last) > 1 else None,
-        "highest": 100 * float(curve.last.max()) if len(curve.last) > 1 else None,
-        "train_loss": float(np.median(curve.train_loss)),
-        "seconds": float(np.median(curve.seconds[:, -1])), "runs": len(curve.last),
-        "diverged": len(curve.diverged) or None,
-    } for curve in curves]
-    first = curves[0]
-    shared = [text for name, text in (("model", first.model), ("data", first.data))
-              if not several[name]]
-    notes = ["test accuracy: of the last evaluation; median over the runs (seeds), which differ by "
-             "the given lowest and highest value; training loss: mean of the last epoch",
-             "updates: steps of SGD; at a fixed number of epochs, a larger batch makes fewer",
-             "seconds: training time without waiting for data and without evaluation",
-             *attempt_notes(runs)]
-    if shared:
-        notes.append("setting: " + ", ".join(shared))
-    return Table(
-        "accuracy", "Test accuracy by global batch",
-        [Column("data", "Data"), Column("model", "Model"), Column("global_batch", "Global batch"),
-         Column("ranks", "Ranks"), Column("recipe", "Options"), Column("epochs", "Epochs"),
-         Column("updates", "Updates"), Column("accuracy", "Test accuracy (%)", 2),
-         Column("lowest", "lowest (%)", 2), Column("highest", "highest (%)", 2),
-         Column("train_loss", "Training loss", 4), Column("seconds", "Training (s)", 1),
-         Column("runs", "Runs"), Column("diverged", "Further runs that diverged")], rows, notes)

@@ -1,1 +1,2 @@
-"""Explanation of a set of runs: model fits, causes of lost efficiency, stragglers and advice."""
+"""Values that are not measured but follow from measured ones by a model: causes of lost efficiency, fits, advice,
+predictions, and candidate formulas of published values. Values, and sentences about them; no tables or figures."""

@@ -9,16 +9,16 @@ from pathlib import Path
 import numpy as np
 
 from lockstep_report.errors import ReportError
-from lockstep_report.measure.measurements import QUANTITIES
-from lockstep_report.measure.waiting import CLOCKS
 from lockstep_report.runfile.experiment import affected_by, options_of, software_of
 from lockstep_report.runfile.hdf5_access import errors_of_hdf5, open_run
 from lockstep_report.runfile.paths import sorted_names
+from lockstep_report.runfile.quantities import QUANTITIES
 from lockstep_report.runfile.read import check_header, read_run
 from lockstep_report.runfile.settings import plural
 from lockstep_report.runfile.stored import join_rows
 
 PART_NAME = re.compile(r"(?P<stem>.+?)(\.part\d+)?(?P<suffix>\.[^.]+)(\.partial)?")
+CLOCKS = ("clock_offset_seconds", "clock_error_seconds")  # columns of /epochs
 # Columns of /epochs that are measured by one process and are valid only if it ran the complete epoch.
 MEASURED = ("seconds", *CLOCKS, *(quantity.name for quantity in QUANTITIES))
 

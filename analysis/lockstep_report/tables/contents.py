@@ -1,29 +1,29 @@
 """The tables of a report: columns, formulas and notes."""
 
 from lockstep_report.measure import metrics, validity
-from lockstep_report.measure.accuracy import accuracy_table
 from lockstep_report.measure.comparison import base_of, independent_of, strong_base_of
 from lockstep_report.measure.contention import spoiled_text
-from lockstep_report.measure.measurements import measurement_table
 from lockstep_report.measure.scaling import weak_efficiency
 from lockstep_report.measure.significance import assumed_difference
-from lockstep_report.measure.telemetry import network_table, telemetry_table
-from lockstep_report.measure.waiting import range_notes, waiting_table
 from lockstep_report.models.explanation import explain
 from lockstep_report.runfile.settings import describe_setting, setting_names
+from lockstep_report.tables.accuracy import accuracy_table
 from lockstep_report.tables.energy import energy_table
 from lockstep_report.tables.explanation import explanation_tables
 from lockstep_report.tables.ladder import ladder_tables
 from lockstep_report.tables.layers import layer_table, stack_table
 from lockstep_report.tables.learning_curves import learning_table
+from lockstep_report.tables.measurements import measurement_table
 from lockstep_report.tables.phases import phase_table
 from lockstep_report.tables.pipeline import pipeline_table
 from lockstep_report.tables.profile import profile_tables
 from lockstep_report.tables.reducers import reducer_table
 from lockstep_report.tables.sweep import sweep_table
 from lockstep_report.tables.table import Column, Note, Table, bounded_columns, bounded_values, interval_columns
+from lockstep_report.tables.telemetry import network_table, telemetry_table
 from lockstep_report.tables.threads import thread_tables
 from lockstep_report.tables.time_to_accuracy import time_to_accuracy_table
+from lockstep_report.tables.waiting import range_notes, waiting_table
 
 INDEPENDENT_NOTE = (
     '"independent replicas, no communication" (reducer none): every rank trains its own network; '

@@ -4,12 +4,12 @@ import numpy as np
 
 from lockstep_report.measure import metrics
 from lockstep_report.measure.contention import lack_of
-from lockstep_report.measure.measurements import QUANTITIES
 from lockstep_report.measure.points import IMBALANCE, from_run
 from lockstep_report.measure.step_times import step_seconds
 from lockstep_report.measure.stragglers import is_slow, slowest
 from lockstep_report.measure.timed_run import MOST_STEPS
 from lockstep_report.measure.window import timed_window
+from lockstep_report.runfile.quantities import QUANTITIES
 from lockstep_report.runfile.settings import list_hosts, plural, setting_of, setting_texts, version_of
 from lockstep_report.runfile.stored import by_blocks
 from lockstep_report.tables.ladder import ladder_tables

@@ -1,1 +1,1 @@
-"""Compares two sets of run files, or run files with a stored reference."""
+"""The comparison of two sets of runs, or of runs with a stored reference."""

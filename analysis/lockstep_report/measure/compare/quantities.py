@@ -6,8 +6,8 @@ import numpy as np
 
 from lockstep_report.measure import metrics
 from lockstep_report.measure.inference import median_interval, series_interval
-from lockstep_report.measure.measurements import QUANTITIES as MEASUREMENTS
 from lockstep_report.measure.step_times import step_seconds
+from lockstep_report.runfile.quantities import QUANTITIES as MEASUREMENTS
 from lockstep_report.runfile.schema import PHASES
 from lockstep_report.runfile.stored import by_blocks
 

@@ -1,2 +1,1 @@
-"""Checks published tables against the epoch times that they contain. The rest of the package does
-not depend on these modules, except for the commands that call them."""
+"""Checks published values against the epoch times that they belong to."""

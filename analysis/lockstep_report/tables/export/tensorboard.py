@@ -12,7 +12,6 @@ from datetime import datetime, timezone
 import numpy as np
 
 from lockstep_report.measure.step_times import step_seconds
-from lockstep_report.output import Folder
 from lockstep_report.runfile.stored import by_blocks
 
 POLYNOMIAL = 0x82F63B78  # of CRC-32C (Castagnoli), reversed
@@ -22,7 +21,7 @@ EPOCH_TAGS = {"train_loss": "epoch/train_loss", "train_accuracy": "epoch/train_a
 
 def write(folder, runs, selection):
     for name, run in selection.named(runs):
-        own = Folder(folder.path / name, folder.kinds[0])
+        own = folder.subfolder(name)
         begin = begin_of(run)
         own.write(f"events.out.tfevents.{int(begin):010d}.lockstep",
                   event_file(begin, scalars(run, begin, selection.steps_of(run))), own.kinds[0])

@@ -1,24 +1,18 @@
-"""The command `lockstep-report index`: one row per run file."""
+"""The table of the command `index`: one row per run file."""
 
 from collections import Counter
 
 import numpy as np
 
 from lockstep_report.errors import ReportError
-from lockstep_report.escaping import one_line
 from lockstep_report.measure import metrics
 from lockstep_report.measure.points import check_timed
 from lockstep_report.measure.step_times import step_seconds
 from lockstep_report.measure.window import batch_per_rank, timed_window
-from lockstep_report.output import File
 from lockstep_report.runfile.experiment import build_of
-from lockstep_report.runfile.file_kind import CSV
-from lockstep_report.runfile.input_files import paths_of, require
 from lockstep_report.runfile.read import read_run
 from lockstep_report.runfile.settings import SETTING_PARTS, setting_of
-from lockstep_report.tables.json_output import json_text
-from lockstep_report.tables.summary import table_lines
-from lockstep_report.tables.table import Column, Table, csv_text
+from lockstep_report.tables.table import Column, Table
 
 COLUMNS = [
     Column("file", "File"), Column("run_id", "Run", csv_only=True), Column("part", "Part"),
@@ -30,33 +24,6 @@ COLUMNS = [
     Column("reducer", "Reducer"), Column("epochs", "Epochs"), Column("steps", "Steps"),
     Column("epoch_seconds", "Epoch (s)", 2), Column("images_per_second", "Images/s", 1),
     Column("test_accuracy", "Test accuracy", 4), Column("remark", "Remark")]
-
-
-def add(commands):
-    """Adds the command to the parser."""
-    command = commands.add_parser(
-        "index", help="list run files, one row per file",
-        description="Lists run files, one row per file; files that are copies, parts of one run, "
-                    "not complete or not readable have a remark.")
-    command.add_argument("runs", nargs="+", metavar="RUNS",
-                         help="run files, or directories with run files (*.h5)")
-    command.add_argument("--csv", metavar="FILE", help="write the table with all columns as CSV")
-    command.add_argument("--json", action="store_true", help="print the rows as JSON")
-    command.set_defaults(command=write_index)
-
-
-def write_index(options):
-    file = File(options.csv, options.runs, CSV) if options.csv else None
-    table = index_table(options, paths_of(options, options.runs))
-    require(options.skipped, table.rows)
-    if file:
-        file.write(csv_text(table))
-    if options.json:
-        print(json_text([{c.key: row.get(c.key) for c in COLUMNS} for row in table.rows]))
-    elif file:
-        print(one_line(str(file.path)))
-    else:
-        print("\n".join(map(one_line, table_lines(table))))
 
 
 def index_table(options, paths):

@@ -1,0 +1,78 @@
+"""The command `published`, and what the options of a CSV state."""
+
+from lockstep_report.arguments import positive_integer
+from lockstep_report.errors import INPUT, ReportError
+from lockstep_report.models.published.formulas import KNOWN_PARAMETERS, Assumptions
+from lockstep_report.output import CHECK, Folder
+from lockstep_report.runfile.times_csv import read_times
+from lockstep_report.tables.json_output import json_text, table_values
+from lockstep_report.tables.published import published_tables
+from lockstep_report.tables.table import markdown
+from lockstep_report.tables.traffic import traffic_table
+
+CSV_IMAGES = 50_000  # per epoch of a CSV, unless --train-samples is given
+
+
+def add(commands):
+    """Adds the command to the parser."""
+    command = commands.add_parser(
+        "published", help="check published values against the epoch times in the same table",
+        description="Compares each column published_* of a CSV of epoch times with the value that "
+                    "follows from the times, and names the formula that gives the printed digits.")
+    command.add_argument("csv", nargs="+", metavar="TIMES.csv")
+    command.add_argument("--out", metavar="DIR",
+                         help="output directory; without it, the tables are only printed")
+    command.add_argument("--json", action="store_true", help="print the tables as JSON")
+    add_assumptions(command)
+    command.set_defaults(command=print_published)
+
+
+def add_assumptions(command):
+    known = ", ".join(f"{name} {count:,}" for name, count in KNOWN_PARAMETERS.items())
+    command.add_argument("--parameters", type=positive_integer, metavar="P",
+                         help="number of trainable parameters (4 bytes each) of the model in a "
+                              f"CSV. Known models: {known} [tables: the first of them; published: "
+                              "all are tried]")
+    command.add_argument("--train-samples", type=positive_integer, metavar="D",
+                         help=f"images per epoch of a CSV [{CSV_IMAGES:,}]")
+
+
+def assumptions_of(options):
+    images = options.train_samples or CSV_IMAGES
+    if options.parameters:
+        return Assumptions(images, (("as given", options.parameters),))
+    return Assumptions(images)
+
+
+def checks_of(options, times):
+    """Returns tables that check the published columns and the network traffic of the CSVs."""
+    assumptions = assumptions_of(options)
+    made = []
+    for table in times:
+        made += published_tables(table, assumptions)
+        sent = traffic_table(table, assumptions, f"{table.path.stem}-traffic")
+        made += [sent] if sent else []
+    return made
+
+
+def write_all(folder, tables, checks):
+    for table in tables:
+        folder.write_table(table)
+    for table in checks:
+        folder.write_table(table, CHECK)
+
+
+def print_published(options):
+    times = [read_times(path) for path in options.csv]
+    tables = checks_of(options, times)
+    if not tables:
+        raise ReportError(INPUT, f"{options.csv[0]}: no columns published_* and no network "
+                                 "traffic; nothing to check")
+    if options.out:
+        folder = Folder(options.out, CHECK, inputs=options.csv)
+        write_all(folder, [], tables)
+        folder.finish()
+    if options.json:
+        print(json_text({"tables": list(map(table_values, tables))}))
+    else:
+        print("\n".join(markdown(table) for table in tables))

@@ -1,0 +1,74 @@
+"""The method of a report as text: setting, base case, clock, timed steps and number of runs."""
+
+from lockstep_report.measure.comparison import base_of
+from lockstep_report.runfile.settings import describe_setting, some_of
+
+MOST_BASES = 8  # that the method lists
+
+
+def method_lines(points, runs, file_notes=()):
+    """Returns the lines that describe the method: setting, base case, clock, timed steps and number
+    of runs."""
+    lines = [*setting_lines(points), *base_lines(points)]
+    if points and runs:
+        lines.append("Clock: each rank reads its monotonic clock once after each phase; the "
+                     "time of a step is the maximum over the ranks; throughput is images summed "
+                     "over seconds summed")
+        lines += clock_lines(points)
+        lines.append("Warm-up: the earliest complete epoch in which no process started is "
+                     "timed; without one, the first 10 % of the steps (at least 1) are excluded")
+    for rule in dict.fromkeys(p.rule for p in points):
+        sources = dict.fromkeys(name for p in points if p.rule == rule for name in p.sources)
+        lines.append(f"Timed: {rule} ({some_of(list(sources))})")
+    lines += [f"{text}" for text in dict.fromkeys(repeats_line(p) for p in points)]
+    for run in runs:
+        if run.status != "complete":
+            lines.append(f"{run.label}: the run did not finish (status {run.status})")
+    return lines + [f"Files: {note}" for note in file_notes]
+
+
+def setting_lines(points):
+    groups = {}
+    for p in points:
+        groups.setdefault(p.setting, []).append(p)
+    return [f"Setting: {describe_setting(group)}" for group in groups.values()]
+
+
+def clock_lines(points):
+    """Returns a line about the clocks that are compared to split the all-reduces, if any."""
+    errors = [p.split.clock_error for p in points if p.split]
+    if not errors:
+        return []
+    return ["Waiting and transfer: the clocks of the ranks are compared with offsets that were "
+            "measured before and after each epoch; error of a difference at most "
+            f"{1e6 * max(errors):.3g} µs"]
+
+
+def base_lines(points):
+    """Returns lines about the base cases of speedups and the baselines without communication."""
+    lines = []
+    bases = {id(b): b for b in (base_of(p, points) for p in points) if b}
+    for base in list(bases.values())[:MOST_BASES]:
+        batch = f", batch {base.batch_per_rank}" if base.batch_per_rank else ""
+        threads = base.setting[-1] if len(base.setting) > 1 else ""
+        lines.append(f"Base case T(1): 1 rank{batch}{', ' + threads if threads else ''}, "
+                     f"{base.epoch_seconds:.4g} s per epoch ({some_of(base.sources)})")
+    if len(bases) > MOST_BASES:
+        lines.append(f"Base case T(1): {len(bases) - MOST_BASES} more, each for the rows with the same "
+                     "setting and batch and the most options in common")
+    if points and not bases:
+        lines.append("Base case: none of the runs has 1 rank, so there are no speedups")
+    for p in points:
+        if p.is_independent:
+            lines.append(
+                f"Baseline without communication: {p.ranks} independent replicas, batch "
+                f"{p.batch_per_rank}, {p.epoch_seconds:.4g} s per epoch ({some_of(p.sources)})")
+    return lines
+
+
+def repeats_line(point):
+    if point.repeats == 1:
+        return "n = 1 run per point unless the tables say otherwise: no interval over runs"
+    spread = "no interval (fewer than 6)" if point.epoch_interval is None else (
+        f"rank-based interval of the median, {point.epoch_interval.coverage:.1%}")
+    return f"n = {point.repeats} runs of {some_of(point.sources)}: medians, {spread}"
