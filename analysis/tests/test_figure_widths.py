@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from lockstep_report.figures import (
-    accuracy as accuracy_figure, canvas, explanation as explanation_figures, ladder as ladder_figure,
+    accuracy as accuracy_figure, arrange, canvas, explanation as explanation_figures, ladder as ladder_figure,
     layers as layer_figures, layout as figure_layout, paper_layout, phases as phase_figure,
     pipeline as pipeline_figure, profile as profile_figure, reducers as reducer_figure,
     scaling as scaling_figure, style as figure_style, sweep as sweep_figure, telemetry as telemetry_figure,
@@ -217,7 +217,7 @@ SIZES = {phases: (9.75, 4.49), weak: (10.5, 4.14), many_batches: (10.5, 4.14), w
 def test_a_figure_has_the_size_that_its_texts_need(make, tmp_path, monkeypatch):
     """The texts fit at the first attempt: the size is not found by enlarging the figure, which is drawn once."""
     draws = []
-    monkeypatch.setattr(figure_layout, "draw", lambda figure, draw=figure_layout.draw: draws.append(draw(figure)))
+    monkeypatch.setattr(arrange, "draw", lambda figure: draws.append(figure_layout.draw(figure)))
     figure = drawn(make, 7, tmp_path, monkeypatch)
     assert figure.get_size_inches() == pytest.approx(SIZES[make], abs=0.1)
     assert len(draws) == 1
