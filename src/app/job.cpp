@@ -5,11 +5,12 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <iterator>
+#include <utility>
 
 #include "binding.hpp"
 #include "early_stop.hpp"
+#include "lockstep/comm/messages.hpp"
 #include "lockstep/core/limits.hpp"
 #include "lockstep/core/log.hpp"
 #include "lockstep/core/openmp.hpp"
@@ -28,45 +29,10 @@ namespace lockstep::app {
 
 namespace {
 
-std::string encode(const record::RankInfo& info) {
-  return fmt::format("{}\n{}\n{}\n{}\n{}\n{}\n{}\n{}\n{}", info.local_rank, info.memory_bytes,
-                     info.host, info.hostname, info.cpu_list, info.core_list, info.device_name,
-                     info.device_uuid, info.pci_bus_id);
-}
-
-record::RankInfo decode(int rank, std::string_view text) {
-  std::array<std::string_view, 9> fields;
-  for (auto& field : fields) {
-    const std::size_t end = std::min(text.find('\n'), text.size());
-    field = text.substr(0, end);
-    text.remove_prefix(std::min(end + 1, text.size()));
-  }
-  record::RankInfo info;
-  info.rank = rank;
-  std::from_chars(fields[0].data(), fields[0].data() + fields[0].size(), info.local_rank);
-  std::from_chars(fields[1].data(), fields[1].data() + fields[1].size(), info.memory_bytes);
-  std::from_chars(fields[2].data(), fields[2].data() + fields[2].size(), info.host);
-  info.hostname = fields[3];
-  info.cpu_list = fields[4];
-  info.core_list = fields[5];
-  info.device_name = fields[6];
-  info.device_uuid = fields[7];
-  info.pci_bus_id = fields[8];
-  return info;
-}
-
-std::vector<record::RankInfo> gather_ranks(comm::Communicator& communicator,
-                                           const record::RankInfo& own) {
-  std::vector<record::RankInfo> ranks;
-  for (const auto& text : communicator.all_gather(encode(own))) {
-    ranks.push_back(decode(static_cast<int>(ranks.size()), text));
-  }
-  return ranks;
-}
-
 /// Returns the description of this rank: its process, processor and host.
 record::RankInfo describe_own(comm::Communicator& communicator) {
   record::RankInfo own = record::describe_process();
+  own.rank = communicator.rank();
   own.local_rank = communicator.local_rank();
   own.host = communicator.host();
   return own;
@@ -122,13 +88,13 @@ void name_devices(Job& job, comm::Communicator& communicator) {
     own.pci_bus_id = device->pci_bus_id;
     own.memory_bytes = device->memory_bytes;
   }
-  job.ranks = gather_ranks(communicator, own);
+  job.ranks = comm::all_gather(communicator, own);
 }
 
 /// Returns the first of the texts of all ranks that is not empty. Collective.
 std::string first_text(comm::Communicator& communicator, const std::string& own) {
-  for (const auto& text : communicator.all_gather(own)) {
-    if (!text.empty()) return text;
+  for (std::string& text : comm::all_gather(communicator, own)) {
+    if (!text.empty()) return std::move(text);
   }
   return "";
 }
@@ -150,19 +116,12 @@ void share_processors(Job& job, comm::Communicator& communicator) {
   train::together(communicator, [&] {
     require_bearable(job.config.threads, job.ranks.at(static_cast<std::size_t>(rank)));
   });
-  std::vector<int> threads;
-  for (const auto& text : communicator.all_gather(fmt::format("{}", job.config.threads))) {
-    threads.push_back(std::stoi(text));
-  }
+  const std::vector<int> threads = comm::all_gather(communicator, job.config.threads);
   warn(job, communicator, oversubscription(job.ranks, threads));
   warn(job, communicator, first_text(communicator, exceeded_quota(quotas, domains, threads)));
   if (job.config.device != backend::DeviceKind::cpu) return;
   const bool is_bound = core::openmp_binds_threads();
-  std::vector<bool> binds;
-  for (const auto& text : communicator.all_gather(is_bound ? "1" : "0")) {
-    binds.push_back(text == "1");
-  }
-  warn(job, communicator, common_places(job.ranks, binds));
+  warn(job, communicator, common_places(job.ranks, comm::all_gather(communicator, is_bound)));
   if (is_bound) return;
   if (job.config.binding == train::Binding::none) return;
   const auto share = share_of_processors(job.ranks, threads, rank, core::core_of);
@@ -259,7 +218,7 @@ Job prepare_job(const Invocation& invocation) {
   job.process_bytes = core::resident_memory().now;
   job.progress = invocation.progress;
   core::begin_activity(job.progress, "opening the device");
-  job.ranks = gather_ranks(communicator, describe_own(communicator));
+  job.ranks = comm::all_gather(communicator, describe_own(communicator));
   train::together(communicator, [&] {
     job.config = train::resolve(invocation.config, communicator.size());
     job.config.device = job.config.planned_for.empty() ? backend::resolve(job.config.device)

@@ -5,24 +5,21 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <sstream>
+#include <utility>
 
 #include "binding.hpp"
+#include "lockstep/comm/messages.hpp"
 #include "lockstep/core/format.hpp"
 
 namespace lockstep::app {
 
 Domains gather_domains(comm::Communicator& communicator, const std::vector<core::Limit>& limits) {
-  std::string own = fmt::format("{}", communicator.host());
-  for (const core::Limit& limit : limits) own += '\n' + limit.domain;
+  std::pair<int, std::vector<std::string>> own{communicator.host(), {}};
+  for (const core::Limit& limit : limits) own.second.push_back(limit.domain);
   Domains all;
-  for (const std::string& text : communicator.all_gather(own)) {
-    std::istringstream lines(text);
-    std::vector<std::string>& domains = all.emplace_back();
-    std::string host;
-    std::getline(lines, host);
-    if (host != fmt::format("{}", communicator.host())) continue;
-    for (std::string domain; std::getline(lines, domain);) domains.push_back(domain);
+  for (auto& [host, domains] : comm::all_gather(communicator, own)) {
+    all.emplace_back();
+    if (host == communicator.host()) all.back() = std::move(domains);
   }
   return all;
 }

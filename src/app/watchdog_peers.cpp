@@ -13,12 +13,12 @@
 
 #include <algorithm>
 #include <cstring>
-#include <span>
-#include <sstream>
+#include <iterator>
 #include <string>
 #include <utility>
 
 #include "lockstep/comm/agreement.hpp"
+#include "lockstep/comm/messages.hpp"
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/system.hpp"
 #include "lockstep/core/thread.hpp"
@@ -42,6 +42,18 @@ struct WatchdogPeers::Datagram {
 };
 
 namespace {
+
+/// The socket of a rank. Port and addresses are in network byte order.
+struct Endpoint {
+  std::string host_name;
+  int host = 0;  ///< `Communicator::host`
+  std::uint16_t port = 0;
+  std::vector<std::uint32_t> addresses;
+
+  static auto fields(auto& self) {
+    return std::tie(self.host_name, self.host, self.port, self.addresses);
+  }
+};
 
 sockaddr_in socket_address(std::uint32_t address, std::uint16_t port) {
   sockaddr_in result{};
@@ -96,18 +108,16 @@ WatchdogPeers::WatchdogPeers(comm::Communicator& communicator, OwnStatus own_sta
     core::check(::getrandom(token_.data(), sizeof token_, 0) == sizeof token_,
                 "the kernel has random numbers for the watchdog");
   });
-  communicator.broadcast(std::as_writable_bytes(std::span(token_)), 0);
-  std::string own =
-      fmt::format("{} {} {}", core::host_name(), communicator.host(), port_of(socket_.get()));
-  for (const std::uint32_t address : own_addresses()) own += fmt::format(" {}", address);
-  for (const std::string& text : communicator.all_gather(own)) {
+  comm::broadcast(communicator, token_);
+  const Endpoint own{core::host_name(), communicator.host(), port_of(socket_.get()),
+                     own_addresses()};
+  for (Endpoint& endpoint : comm::all_gather(communicator, own)) {
     Peer& peer = peers_.emplace_back();
     peer.status.rank = static_cast<int>(peers_.size()) - 1;
-    int host = 0;
-    std::istringstream words(text);
-    words >> peer.status.host >> host >> peer.port;
-    if (host == communicator.host()) peer.addresses.push_back(htonl(INADDR_LOOPBACK));
-    for (std::uint32_t address = 0; words >> address;) peer.addresses.push_back(address);
+    peer.status.host = endpoint.host_name;
+    peer.port = endpoint.port;
+    if (endpoint.host == communicator.host()) peer.addresses.push_back(htonl(INADDR_LOOPBACK));
+    std::ranges::copy(endpoint.addresses, std::back_inserter(peer.addresses));
   }
   thread_ = core::start_helper([this](const std::stop_token& stop) { answer(stop); });
 }

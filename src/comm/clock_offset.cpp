@@ -4,6 +4,7 @@
 #include <array>
 #include <vector>
 
+#include "lockstep/comm/messages.hpp"
 #include "lockstep/core/error.hpp"
 
 namespace lockstep::comm {
@@ -35,7 +36,7 @@ void reply(Communicator& communicator, const ReadClock& clock) {
 
 /// Returns the rank of each host that exchanges messages with rank 0. `hosts`: (rank), index of its
 /// host.
-std::vector<int> first_ranks(std::span<const double> hosts) {
+std::vector<int> first_ranks(std::span<const int> hosts) {
   std::vector<int> first(static_cast<std::size_t>(*std::ranges::max_element(hosts)) + 1, -1);
   for (std::size_t rank = hosts.size(); rank-- > 0;)
     first[static_cast<std::size_t>(hosts[rank])] = static_cast<int>(rank);
@@ -65,8 +66,7 @@ ClockOffset measure_clock_offset(Communicator& communicator, int rank, const Rea
 }
 
 std::vector<ClockOffset> measure_clock_offsets(Communicator& communicator, const ReadClock& clock) {
-  const double own_host = communicator.host();
-  const std::vector<double> hosts = communicator.gather(std::span(&own_host, 1));
+  const std::vector<int> hosts = gather(communicator, communicator.host());
   if (communicator.rank() != 0) {
     const bool is_first_of_host = communicator.local_rank() == 0 && communicator.host() != 0;
     if (is_first_of_host) measure_clock_offset(communicator, communicator.rank(), clock);
@@ -76,7 +76,7 @@ std::vector<ClockOffset> measure_clock_offsets(Communicator& communicator, const
   for (const int rank : first_ranks(hosts))
     of_hosts.push_back(rank == 0 ? ClockOffset{} : measure_clock_offset(communicator, rank, clock));
   std::vector<ClockOffset> offsets;
-  for (const double host : hosts) offsets.push_back(of_hosts[static_cast<std::size_t>(host)]);
+  for (const int host : hosts) offsets.push_back(of_hosts[static_cast<std::size_t>(host)]);
   return offsets;
 }
 

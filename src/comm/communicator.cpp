@@ -37,14 +37,17 @@ class SelfCommunicator final : public Communicator {
   void sum(std::span<double>) override {}
   void sum(std::span<float>) override {}
   void maximum(std::span<double>) override {}
-  void broadcast(std::span<std::byte>, int root) override { check_root("broadcast", root); }
-  void gather(std::span<const std::byte> data, std::span<std::byte> all, int root) override {
-    check_root("gather", root);
-    copy("gather", data, all);
+  void broadcast(std::span<std::byte>, int root) override {
+    if (root == 0) return;
+    core::fail(core::ExitStatus::internal,
+               fmt::format("broadcast: root {} is not one of 1 ranks", root));
   }
-  void scatter(std::span<const std::byte> all, std::span<std::byte> data, int root) override {
-    check_root("scatter", root);
-    copy("scatter", all, data);
+  void gather(std::span<const std::byte> data, std::span<std::byte> all) override {
+    if (data.size() != all.size()) {
+      core::fail(core::ExitStatus::internal,
+                 "gather: the array of the root has not 1 times the size of each part");
+    }
+    std::ranges::copy(data, all.begin());
   }
   void send(std::span<const std::byte>, int destination) override {
     core::fail(core::ExitStatus::internal,
@@ -66,10 +69,7 @@ class SelfCommunicator final : public Communicator {
   std::unique_ptr<Communicator> split(int colour, int) override {
     return colour < 0 ? nullptr : make_self_communicator(library_version_, terminate_);
   }
-  std::vector<std::string> all_gather(const std::string& text) override { return {text}; }
-  std::vector<double> gather(std::span<const double> values) override {
-    return {values.begin(), values.end()};
-  }
+  std::vector<std::string> all_gather(const std::string& message) override { return {message}; }
   void start_sum(std::span<double>) override {}
   void finish_sum() override {}
   core::Buffer allocate(std::size_t bytes) override { return core::Buffer(bytes); }
@@ -91,21 +91,6 @@ class SelfCommunicator final : public Communicator {
   }
 
  private:
-  static void check_root(const char* operation, int root) {
-    if (root == 0) return;
-    core::fail(core::ExitStatus::internal,
-               fmt::format("{}: root {} is not one of 1 ranks", operation, root));
-  }
-  static void copy(const char* operation, std::span<const std::byte> from,
-                   std::span<std::byte> to) {
-    if (from.size() != to.size()) {
-      core::fail(core::ExitStatus::internal,
-                 fmt::format("{}: the array of the root has not 1 times the size of each part",
-                             operation));
-    }
-    std::ranges::copy(from, to.begin());
-  }
-
   std::string library_version_;
   TerminateAll terminate_;  ///< may be null
 };

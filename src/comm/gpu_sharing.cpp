@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "lockstep/comm/agreement.hpp"
+#include "lockstep/comm/messages.hpp"
 #include "lockstep/core/system.hpp"
 
 namespace lockstep::comm {
@@ -20,21 +21,17 @@ std::optional<std::pair<int, int>> first_sharers(std::span<const GpuPlace> place
 }
 
 GpuUse find_gpu_use(Communicator& communicator, const std::string& gpu, GpuUse allowed) {
-  const auto hosts = communicator.all_gather(fmt::format("{}", communicator.host()));
-  const auto names = communicator.all_gather(core::host_name());
-  const auto gpus = communicator.all_gather(gpu);
-  std::vector<GpuPlace> places;
-  for (std::size_t rank = 0; rank < gpus.size(); ++rank)
-    places.push_back({std::stoi(hosts[rank]), gpus[rank]});
+  const GpuPlace own{communicator.host(), gpu, core::host_name()};
+  const std::vector<GpuPlace> places = all_gather(communicator, own);
   const auto sharers = first_sharers(places);
   if (!sharers) return GpuUse::own;
   if (allowed == GpuUse::shared) return GpuUse::shared;
-  const auto first = static_cast<std::size_t>(sharers->first);
+  const GpuPlace& place = places[static_cast<std::size_t>(sharers->first)];
   throw AgreedError(
       core::ExitStatus::usage,
       fmt::format("ranks {} and {} on {} use the same GPU ({}); start at most one rank per "
                   "GPU and let each see its own, or allow sharing for a test",
-                  sharers->first, sharers->second, names[first], gpus[first]),
+                  sharers->first, sharers->second, place.host_name, place.gpu),
       sharers->second, communicator.rank());
 }
 

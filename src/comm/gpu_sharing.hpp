@@ -3,6 +3,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <tuple>
 #include <utility>
 
 #include "lockstep/comm/communicator.hpp"
@@ -13,7 +14,9 @@ namespace lockstep::comm {
 struct GpuPlace {
   int host = 0;     ///< `Communicator::host`
   std::string gpu;  ///< UUID of the GPU, or of the part of one (MIG)
+  std::string host_name = {};
 
+  static auto fields(auto& self) { return std::tie(self.host, self.gpu, self.host_name); }
   bool operator==(const GpuPlace&) const = default;
 };
 

@@ -82,19 +82,13 @@ class MpiCommunicator final : public Communicator {
     });
   }
 
-  void gather(std::span<const std::byte> data, std::span<std::byte> all, int root) override {
-    check_rooted("gather", root, data.size(), fits(data.size(), all.size(), root));
+  void gather(std::span<const std::byte> data, std::span<std::byte> all) override {
+    constexpr int root = 0;
+    check_rooted("gather", root, data.size(), fits(data.size(), all.size()));
     const int count = static_cast<int>(data.size());
     check_mpi(MPI_Gather(data.data(), count, MPI_BYTE, all.data(), count, MPI_BYTE, root,
                          collectives_.get()),
               "MPI_Gather");
-  }
-  void scatter(std::span<const std::byte> all, std::span<std::byte> data, int root) override {
-    check_rooted("scatter", root, data.size(), fits(data.size(), all.size(), root));
-    const int count = static_cast<int>(data.size());
-    check_mpi(MPI_Scatter(all.data(), count, MPI_BYTE, data.data(), count, MPI_BYTE, root,
-                          collectives_.get()),
-              "MPI_Scatter");
   }
   void send(std::span<const std::byte> data, int destination) override;
   void receive(std::span<std::byte> data, int source) override;
@@ -109,8 +103,7 @@ class MpiCommunicator final : public Communicator {
   }
   std::unique_ptr<Communicator> split(int colour, int key) override;
 
-  std::vector<std::string> all_gather(const std::string& text) override;
-  std::vector<double> gather(std::span<const double> values) override;
+  std::vector<std::string> all_gather(const std::string& message) override;
 
   void start_sum(std::span<double> values) override {
     core::check(small_sum_ == MPI_REQUEST_NULL, "one small sum at a time");
@@ -145,11 +138,11 @@ class MpiCommunicator final : public Communicator {
   }
 
  private:
-  /// Whether the array of the root has room for the data of all ranks.
+  /// Whether the array of rank 0 has room for the data of all ranks.
   enum class Fits { no, yes };
-  Fits fits(std::size_t bytes, std::size_t all_bytes, int root) const {
+  Fits fits(std::size_t bytes, std::size_t all_bytes) const {
     const bool has_room = all_bytes == bytes * static_cast<std::size_t>(size_);
-    return rank_ != root || (has_room && bytes <= INT_MAX) ? Fits::yes : Fits::no;
+    return rank_ != 0 || (has_room && bytes <= INT_MAX) ? Fits::yes : Fits::no;
   }
   /// Throws `AgreedError` (internal) unless all ranks pass the same valid root and the same size,
   /// and the array of the root has room. Collective.
@@ -258,33 +251,24 @@ std::unique_ptr<Communicator> MpiCommunicator::split(int colour, int key) {
   return group ? make_communicator_of(group.get(), abort_all) : nullptr;
 }
 
-std::vector<std::string> MpiCommunicator::all_gather(const std::string& text) {
+std::vector<std::string> MpiCommunicator::all_gather(const std::string& message) {
   const auto ranks = static_cast<std::size_t>(size_);
-  const int length = static_cast<int>(text.size());
+  const int length = static_cast<int>(message.size());
   std::vector<int> lengths(ranks);
   check_mpi(MPI_Allgather(&length, 1, MPI_INT, lengths.data(), 1, MPI_INT, collectives_.get()),
             "MPI_Allgather");
   std::vector<int> offsets(ranks + 1, 0);
   for (std::size_t r = 0; r < ranks; ++r) offsets[r + 1] = offsets[r] + lengths[r];
   std::string all(static_cast<std::size_t>(offsets[ranks]), '\0');
-  check_mpi(MPI_Allgatherv(text.data(), length, MPI_CHAR, all.data(), lengths.data(),
+  check_mpi(MPI_Allgatherv(message.data(), length, MPI_CHAR, all.data(), lengths.data(),
                            offsets.data(), MPI_CHAR, collectives_.get()),
             "MPI_Allgatherv");
-  std::vector<std::string> texts;
+  std::vector<std::string> messages;
   for (std::size_t r = 0; r < ranks; ++r) {
-    texts.push_back(
+    messages.push_back(
         all.substr(static_cast<std::size_t>(offsets[r]), static_cast<std::size_t>(lengths[r])));
   }
-  return texts;
-}
-
-std::vector<double> MpiCommunicator::gather(std::span<const double> values) {
-  const int count = static_cast<int>(values.size());
-  std::vector<double> all(rank_ == 0 ? values.size() * static_cast<std::size_t>(size_) : 0);
-  check_mpi(MPI_Gather(values.data(), count, MPI_DOUBLE, all.data(), count, MPI_DOUBLE, 0,
-                       collectives_.get()),
-            "MPI_Gather");
-  return all;
+  return messages;
 }
 
 std::unique_ptr<Communicator> make_communicator_of(MPI_Comm comm, TerminateAll terminate) {

@@ -10,6 +10,7 @@
 #include <string_view>
 #include <system_error>
 
+#include "lockstep/comm/messages.hpp"
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/log.hpp"
 #include "lockstep/train/agreement.hpp"
@@ -118,37 +119,20 @@ Progress Checkpoints::restore() {
   together(communicator_, [&] {
     if (communicator_.rank() == 0) found = restore_on_rank_0();
   });
-  double has_weights = found.has_weights ? 1 : 0;
-  communicator_.maximum(std::span(&has_weights, 1));
-  if (has_weights > 0) stages_.distribute();
+  comm::broadcast(communicator_, found);
+  comm::broadcast(communicator_, loss_scale_);
+  comm::broadcast(communicator_, part_);
+  comm::broadcast(communicator_, has_directory_);
+  comm::broadcast(communicator_, state_.batches_tracked);
+  if (found.has_weights) stages_.distribute();
   broadcast_state(replicas_group_, state_);
-  const Progress& read = found.progress;
-  std::array numbers{read.step,
-                     read.evaluated_step,
-                     read.last_correct,
-                     read.best_correct,
-                     part_,
-                     state_.batches_tracked,
-                     std::int64_t{found.has_rank_states},
-                     std::int64_t{found.has_loss_scale},
-                     std::int64_t{found.is_saved},
-                     std::int64_t{has_directory_}};
-  communicator_.broadcast(std::as_writable_bytes(std::span(numbers)), 0);
-  communicator_.broadcast(std::as_writable_bytes(std::span(loss_scale_)), 0);
-  Progress progress{.step = numbers[0],
-                    .evaluated_step = numbers[1],
-                    .last_correct = numbers[2],
-                    .best_correct = numbers[3],
-                    .loss_scale = {}};
-  part_ = numbers[4];
-  state_.batches_tracked = numbers[5];
-  if (numbers[6] != 0) replicas_.distribute();
-  if (numbers[7] != 0) {
+  if (found.has_rank_states) replicas_.distribute();
+  Progress progress = found.progress;
+  if (found.has_loss_scale) {
     progress.loss_scale = backend::LossScale{
         .scale = loss_scale_[0], .good_steps = static_cast<std::int32_t>(loss_scale_[1])};
   }
-  is_saved_ = numbers[8] != 0;
-  has_directory_ = numbers[9] != 0;
+  is_saved_ = found.is_saved;
   saved_step_ = progress.step;
   saved_evaluated_step_ = progress.evaluated_step;
   together(communicator_, [&] {

@@ -1,6 +1,6 @@
 #include "epoch_readings.hpp"
 
-#include <span>
+#include "lockstep/comm/messages.hpp"
 
 namespace lockstep::train {
 
@@ -29,7 +29,7 @@ void EpochReadings::end_epoch() {
 }
 
 void EpochReadings::add_to(record::EpochRecord& epoch) const {
-  const auto gather = [&](double value) { return world_.gather(std::span(&value, 1)); };
+  const auto gather = [&](double value) { return comm::gather(world_, value); };
   epoch.measurements["/epochs/energy_joules"] = gather(reading_.energy_joules);
   epoch.measurements["/epochs/host_energy_joules"] = gather(host_joules_);
   epoch.measurements["/epochs/utilisation"] = gather(reading_.utilisation);

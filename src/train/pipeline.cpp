@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <sstream>
 
+#include "lockstep/comm/messages.hpp"
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/peak_memory.hpp"
 #include "lockstep/train/agreement.hpp"
@@ -48,7 +49,7 @@ std::vector<graph::Graph> cut_by_times(const Config& config, const graph::Graph&
     seconds = measure_nodes(config, network, backend);
     core::PeakMemory().begin_interval();  // the peak of the whole network is not that of a stage
   });
-  world.broadcast(std::as_writable_bytes(std::span(seconds)), 0);
+  comm::broadcast(world, seconds);
   std::vector<graph::Graph> graphs;
   // A device that does not measure operations has 0 seconds for all of them.
   const bool is_measured = std::ranges::any_of(seconds, [](double value) { return value > 0; });

@@ -1,8 +1,8 @@
 #include "pipeline_report.hpp"
 
 #include <cstdint>
-#include <span>
 
+#include "lockstep/comm/messages.hpp"
 #include "pipeline_plan.hpp"
 
 namespace lockstep::train {
@@ -11,15 +11,15 @@ std::vector<StageDescription> describe_stages(const TrainingContext& context,
                                               const backend::Plan& plan) {
   std::vector<StageDescription> stages;
   if (context.pipeline == nullptr) return stages;
-  const double bytes = static_cast<double>(plan.memory().total());
-  const std::vector<double> all_bytes = context.world.gather(std::span(&bytes, 1));
+  const std::uint64_t bytes = plan.memory().total();
+  const std::vector<std::uint64_t> all_bytes = comm::gather(context.world, bytes);
   if (context.world.rank() != 0) return stages;
   for (const graph::Graph& graph : context.pipeline->graphs) {
     const std::size_t first = stages.empty() ? 0 : 1;  // after the boundary input
     stages.push_back({.first_layer = graph.nodes()[first].name,
                       .last_layer = graph.nodes().back().name,
                       .parameters = static_cast<std::int64_t>(graph.parameter_count()),
-                      .memory_bytes = static_cast<std::uint64_t>(all_bytes[stages.size()])});
+                      .memory_bytes = all_bytes[stages.size()]});
   }
   return stages;
 }
@@ -33,7 +33,7 @@ void add_pipeline_seconds(const TrainingContext& context, const backend::Plan& p
                           record::EpochRecord& epoch) {
   if (context.pipeline == nullptr) return;
   const PipelineSeconds& seconds = static_cast<const PipelinePlan&>(plan).seconds();
-  const auto gather = [&](double value) { return context.world.gather(std::span(&value, 1)); };
+  const auto gather = [&](double value) { return comm::gather(context.world, value); };
   epoch.measurements["/epochs/pipeline_busy_seconds"] = gather(seconds.busy);
   epoch.measurements["/epochs/pipeline_transfer_seconds"] = gather(seconds.transfer);
   epoch.measurements["/epochs/pipeline_wait_seconds"] = gather(seconds.wait);

@@ -2,15 +2,17 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <limits>
-#include <nlohmann/json.hpp>
 #include <numeric>
 #include <span>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
+#include "lockstep/comm/messages.hpp"
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/statistics.hpp"
 #include "lockstep/core/stop_signal.hpp"
@@ -181,36 +183,19 @@ record::ProfiledOperation RankProfile::all_reduce() const {
 /// Extends the times of the rows to all ranks. The ranks may have chosen different implementations
 /// with other phases, so rows are found by their names. Collective.
 void gather_seconds(std::vector<record::ProfiledOperation>& rows, comm::Communicator& world) {
-  nlohmann::json mine;
-  for (const auto& row : rows) mine[row.name + "\n" + row.phase] = row.seconds[0];
-  const std::vector<std::string> all = world.all_gather(mine.dump());
+  using Row = std::tuple<std::string, std::string, double>;
+  std::vector<Row> mine;
+  for (const auto& row : rows) mine.emplace_back(row.name, row.phase, row.seconds[0]);
   for (auto& row : rows) row.seconds.clear();
-  for (const std::string& text : all) {
-    const auto seconds = nlohmann::json::parse(text);
+  for (const std::vector<Row>& of_rank : comm::all_gather(world, mine)) {
     for (auto& row : rows) {
-      const auto found = seconds.find(row.name + "\n" + row.phase);
-      const bool is_known = found != seconds.end() && found->is_number();
-      row.seconds.push_back(is_known ? found->get<double>()
-                                     : std::numeric_limits<double>::quiet_NaN());
+      const auto found = std::ranges::find_if(of_rank, [&](const Row& other) {
+        return std::get<0>(other) == row.name && std::get<1>(other) == row.phase;
+      });
+      row.seconds.push_back(found == of_rank.end() ? std::numeric_limits<double>::quiet_NaN()
+                                                   : std::get<2>(*found));
     }
   }
-}
-
-/// Returns the texts of all ranks on rank 0, which receives them one after the other, because the
-/// traces of many ranks are long. Collective.
-std::vector<std::string> gather_texts(const std::string& mine, comm::Communicator& world) {
-  const auto size = static_cast<double>(mine.size());
-  const std::vector<double> sizes = world.gather(std::span(&size, 1));
-  if (world.rank() != 0) {
-    world.send(std::as_bytes(std::span(mine)), 0);
-    return {};
-  }
-  std::vector<std::string> texts{mine};
-  for (int rank = 1; rank < world.size(); ++rank) {
-    texts.emplace_back(static_cast<std::size_t>(sizes[static_cast<std::size_t>(rank)]), ' ');
-    world.receive(std::as_writable_bytes(std::span(texts.back())), rank);
-  }
-  return texts;
 }
 
 /// Returns the median over the steps of the time of the slowest rank. Collective.
@@ -248,7 +233,7 @@ ProfileResult run_profile(const TrainingContext& context, Replica& replica, Trai
   const std::string place =
       fmt::format("{}, {}", core::host_name(), context.backend.device().name());
   const auto traces =
-      gather_texts(trace_of_rank(context.world.rank(), place, mine.events()), context.world);
+      comm::gather(context.world, trace_of_rank(context.world.rank(), place, mine.events()));
   if (context.world.rank() == 0) result.trace = join_traces(traces);
   return result;
 }

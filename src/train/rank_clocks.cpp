@@ -2,6 +2,8 @@
 
 #include <vector>
 
+#include "lockstep/comm/messages.hpp"
+
 namespace lockstep::train {
 
 void RankClocks::measure(std::size_t reading) {
@@ -9,11 +11,11 @@ void RankClocks::measure(std::size_t reading) {
   std::vector<comm::ClockOffset>& offsets = offsets_[reading];
   offsets = comm::measure_clock_offsets(communicator_);
   // A timeline has no drift at the begin of an epoch, because its clock has just been set.
-  const std::array values{reading == 0 ? 0.0 : own.drift, own.error};
-  const std::vector<double> timelines = communicator_.gather(values);
+  const core::ClockCorrection change{reading == 0 ? 0.0 : own.drift, own.error};
+  const auto timelines = comm::gather(communicator_, change);
   for (std::size_t rank = 0; rank < offsets.size(); ++rank) {
-    offsets[rank].seconds += timelines[values.size() * rank];
-    offsets[rank].error += timelines[values.size() * rank + 1];
+    offsets[rank].seconds += timelines[rank].drift;
+    offsets[rank].error += timelines[rank].error;
   }
 }
 

@@ -8,6 +8,7 @@
 #include <span>
 #include <vector>
 
+#include "lockstep/comm/messages.hpp"
 #include "lockstep/core/system.hpp"
 #include "lockstep/train/agreement.hpp"
 
@@ -17,22 +18,25 @@ namespace {
 
 /// The hash of a rank, and where the rank is.
 struct RankHash {
-  int rank;
-  std::string hash, host;
+  int rank = 0;
+  std::uint64_t hash = 0;
+  std::string host;
+
+  static auto fields(auto& self) { return std::tie(self.rank, self.hash, self.host); }
 };
 
 std::string list(std::span<const RankHash> ranks) {
   constexpr std::size_t most = 8;
   std::vector<std::string> names;
   for (const RankHash& rank : ranks.first(std::min(most, ranks.size())))
-    names.push_back(fmt::format("rank {} on {} (hash {})", rank.rank, rank.host, rank.hash));
+    names.push_back(fmt::format("rank {} on {} (hash {:016x})", rank.rank, rank.host, rank.hash));
   if (ranks.size() > most) names.push_back(fmt::format("{} others", ranks.size() - most));
   return fmt::format("{}", fmt::join(names, ", "));
 }
 
 /// Describes how the replicas of a stage differ; empty if they are equal.
 std::string describe_difference(const std::vector<RankHash>& replicas) {
-  std::map<std::string, std::size_t> counts;
+  std::map<std::uint64_t, std::size_t> counts;
   for (const RankHash& replica : replicas) ++counts[replica.hash];
   if (counts.size() == 1) return {};
   for (const auto& [hash, count] : counts) {
@@ -40,7 +44,7 @@ std::string describe_difference(const std::vector<RankHash>& replicas) {
     std::vector<RankHash> others;
     std::ranges::copy_if(replicas, std::back_inserter(others),
                          [&](const RankHash& replica) { return replica.hash != hash; });
-    return fmt::format("the parameters of {} differ from those of {} other ranks (hash {})",
+    return fmt::format("the parameters of {} differ from those of {} other ranks (hash {:016x})",
                        list(others), count, hash);
   }
   return fmt::format("the parameters of {} differ, and no majority shows which are wrong",
@@ -51,16 +55,14 @@ std::string describe_difference(const std::vector<RankHash>& replicas) {
 
 std::string require_equal_replicas(comm::Communicator& world, int stages, std::uint64_t hash,
                                    std::int64_t step) {
-  constexpr std::size_t digits = 16;
-  const auto texts = world.all_gather(fmt::format("{:016x}{}", hash, core::host_name()));
+  const RankHash own{world.rank(), hash, core::host_name()};
+  const std::vector<RankHash> ranks = comm::all_gather(world, own);
   const auto count = static_cast<std::size_t>(stages);
   std::uint64_t sum = 0;
   for (std::size_t stage = 0; stage < count; ++stage) {
     std::vector<RankHash> replicas;
-    for (std::size_t rank = stage; rank < texts.size(); rank += count) {
-      replicas.push_back(
-          {static_cast<int>(rank), texts[rank].substr(0, digits), texts[rank].substr(digits)});
-    }
+    for (std::size_t rank = stage; rank < ranks.size(); rank += count)
+      replicas.push_back(ranks[rank]);
     if (const std::string difference = describe_difference(replicas); !difference.empty()) {
       fail_together(
           world, core::ExitStatus::internal,
@@ -68,7 +70,7 @@ std::string require_equal_replicas(comm::Communicator& world, int stages, std::u
                       "network of their hosts, and resume from a checkpoint",
                       step, difference));
     }
-    sum += std::stoull(replicas.front().hash, nullptr, 16);
+    sum += replicas.front().hash;
   }
   return fmt::format("{:016x}", sum);
 }

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "lockstep/comm/messages.hpp"
+
 namespace lockstep::train {
 
 RankState rank_state(const Config& config, int ranks) {
@@ -42,13 +44,11 @@ void ReplicaStates::gather() {
     for (std::size_t done = 0; done < tensor.values.size();) {
       const std::size_t count = std::min(most, tensor.values.size() - done);
       const auto part = tensor.values.subspan(done, count);
-      const std::vector<double> mine(part.begin(), part.end());  // exact in float64
-      const std::vector<double> gathered = communicator_.gather(mine);
+      const std::vector<float> gathered = comm::gather_arrays(communicator_, part);
       for (std::size_t other = 0; other < others_.size(); ++other) {
-        const double* first = gathered.data() + (other + 1) * count;
-        std::transform(first, first + count,
-                       others_[other].begin() + static_cast<std::ptrdiff_t>(offset),
-                       [](double value) { return static_cast<float>(value); });
+        const float* first = gathered.data() + (other + 1) * count;
+        std::copy(first, first + count,
+                  others_[other].begin() + static_cast<std::ptrdiff_t>(offset));
       }
       done += count;
       offset += count;

@@ -4,6 +4,8 @@
 #include <limits>
 #include <numeric>
 
+#include "lockstep/comm/messages.hpp"
+
 namespace lockstep::train {
 
 namespace {
@@ -93,7 +95,7 @@ record::EpochRecord StepLog::gather(comm::Communicator& communicator, ReplicaPol
     epoch.images.push_back(static_cast<std::int64_t>(images[step]));
   }
   const auto gather_by_step = [&](std::vector<double>& values, std::size_t items) {
-    return by_step(communicator.gather(first(values, steps_ * items)), steps_, items);
+    return by_step(comm::gather_arrays(communicator, first(values, steps_ * items)), steps_, items);
   };
   epoch.phase_seconds = gather_by_step(phases_, record::phase_count);
   epoch.measurements["/steps/start_seconds"] = gather_by_step(step_starts_, 1);

@@ -1,12 +1,9 @@
 #include "telemetry.hpp"
 
-#include <fmt/format.h>
-#include <fmt/ranges.h>
-
 #include <algorithm>
-#include <array>
 #include <limits>
-#include <sstream>
+
+#include "lockstep/comm/messages.hpp"
 
 namespace lockstep::train {
 
@@ -14,22 +11,12 @@ namespace {
 
 constexpr std::size_t quantities = record::telemetry_paths.size();
 
-std::vector<std::string> lines_of(const std::string& text) {
-  std::vector<std::string> lines;
-  std::istringstream stream(text);
-  for (std::string line; std::getline(stream, line);) lines.push_back(line);
-  return lines;
-}
-
 /// Returns the (rank, interface) names; every rank has the same number, at least 1. Collective.
 std::vector<std::string> gather_names(std::span<const std::string> own,
                                       comm::Communicator& communicator) {
-  std::vector<std::vector<std::string>> names;
+  auto names = comm::all_gather(communicator, std::vector(own.begin(), own.end()));
   std::size_t most = 1;
-  for (const auto& text : communicator.all_gather(fmt::format("{}", fmt::join(own, "\n")))) {
-    names.push_back(lines_of(text));
-    most = std::max(most, names.back().size());
-  }
+  for (const auto& of_rank : names) most = std::max(most, of_rank.size());
   std::vector<std::string> all;
   for (auto& of_rank : names) {
     of_rank.resize(most);
@@ -97,18 +84,12 @@ void Telemetry::fill(const SampleTime& time, std::span<double> row) {
 }
 
 record::TelemetrySamples Telemetry::gather() {
-  std::vector<double> rows = sampler_.value().take();
   const std::size_t width = this->width();
-  std::array most{static_cast<double>(rows.size() / width)};
-  const std::vector<double> counts = world_.gather(most);
-  world_.maximum(most);
-  const auto padded = static_cast<std::size_t>(most[0]);  // `gather` needs equal sizes
-  rows.resize(padded * width);
-  const std::vector<double> all = world_.gather(rows);
+  const auto all = comm::gather(world_, sampler_.value().take());
   record::TelemetrySamples samples;
-  for (std::size_t rank = 0; rank < counts.size(); ++rank) {
-    for (std::size_t i = 0; i < static_cast<std::size_t>(counts[rank]); ++i) {
-      const auto row = std::span(all).subspan((rank * padded + i) * width, width);
+  for (std::size_t rank = 0; rank < all.size(); ++rank) {
+    for (std::size_t begin = 0; begin < all[rank].size(); begin += width) {
+      const auto row = std::span(all[rank]).subspan(begin, width);
       const auto traffic = row.begin() + quantities;
       samples.rank.push_back(static_cast<std::int64_t>(rank));
       samples.values.insert(samples.values.end(), row.begin(), traffic);

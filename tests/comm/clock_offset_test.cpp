@@ -5,6 +5,7 @@
 #include <array>
 #include <cmath>
 
+#include "lockstep/comm/messages.hpp"
 #include "lockstep/core/error.hpp"
 #include "world.hpp"
 
@@ -52,7 +53,7 @@ TEST(ClockOffset, RanksOfAHostShareItsClock) {
   const auto world = make_world();
   const double own = 1000.0 * world->host();
   const auto offsets = measure_clock_offsets(*world, [&] { return core::host_seconds() + own; });
-  const auto shifts = world->gather(std::span(&own, 1));
+  const auto shifts = gather(*world, own);
   if (world->rank() != 0) {
     EXPECT_TRUE(offsets.empty());
     return;

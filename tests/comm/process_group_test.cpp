@@ -208,52 +208,27 @@ TEST_F(ProcessGroupTest, MessagesNeedAnotherRank) {
   }
 }
 
-TEST_F(ProcessGroupTest, GathersAndScattersFromEveryRoot) {
-  for (int root = 0; root < size; ++root) {
-    const std::vector<int> own = {rank, 10 * rank};
-    std::vector<int> all(rank == root ? 2 * static_cast<std::size_t>(size) : 0);
-    world->gather(bytes_of(own), writable(all), root);
-    if (rank == root) {
-      for (int r = 0; r < size; ++r) {
-        EXPECT_EQ(all[2 * static_cast<std::size_t>(r)], r);
-        EXPECT_EQ(all[2 * static_cast<std::size_t>(r) + 1], 10 * r);
-      }
-    }
-    std::vector<int> back(2);
-    world->scatter(bytes_of(all), writable(back), root);
-    EXPECT_EQ(back, own);
-  }
-}
-
-TEST_F(ProcessGroupTest, EmptyPartsAreGatheredAndScattered) {
-  EXPECT_NO_THROW(world->gather({}, {}, 0));
-  EXPECT_NO_THROW(world->scatter({}, {}, size - 1));
-}
+TEST_F(ProcessGroupTest, EmptyPartsAreGathered) { EXPECT_NO_THROW(world->gather({}, {})); }
 
 TEST_F(ProcessGroupTest, WrongSizesAreOneErrorOfAllRanks) {
   std::vector<int> own(2), all(2 * static_cast<std::size_t>(size) + 1);
-  const auto gather = [&] { world->gather(bytes_of(own), writable(all), 0); };
-  const auto scatter = [&] { world->scatter(bytes_of(all), writable(own), 0); };
+  const auto gather = [&] { world->gather(bytes_of(own), writable(all)); };
   if (size > 1) {
     EXPECT_THAT(agreed_failure(gather), HasSubstr("gather: the array of the root has not"));
-    EXPECT_THAT(agreed_failure(scatter), HasSubstr("scatter: the array of the root has not"));
     own.resize(rank == 1 ? 3 : 2);
     EXPECT_THAT(agreed_failure(gather), HasSubstr("different sizes, 8 to 12 bytes"));
     EXPECT_THAT(agreed_failure([&] { world->broadcast(writable(own), 0); }),
                 HasSubstr("broadcast: ranks pass different sizes, 8 to 12 bytes"));
   } else {
     EXPECT_THAT(failure(gather), HasSubstr("gather: the array of the root has not"));
-    EXPECT_THAT(failure(scatter), HasSubstr("scatter: the array of the root has not"));
   }
 }
 
 TEST_F(ProcessGroupTest, WrongRootsAreOneErrorOfAllRanks) {
-  std::vector<int> values(1), all(static_cast<std::size_t>(size));
+  std::vector<int> values(1);
   for (const int root : {-1, size}) {
     const auto wrong = HasSubstr("root " + std::to_string(root) + " is not one of");
     EXPECT_THAT(failure([&] { world->broadcast(writable(values), root); }), wrong);
-    EXPECT_THAT(failure([&] { world->gather(bytes_of(values), writable(all), root); }), wrong);
-    EXPECT_THAT(failure([&] { world->scatter(bytes_of(all), writable(values), root); }), wrong);
   }
   if (size == 1) return;
   EXPECT_THAT(agreed_failure([&] { world->broadcast(writable(values), rank == 0 ? 0 : 1); }),

@@ -31,11 +31,8 @@ class Broken final : public Communicator {
   }
   void maximum(std::span<double> values) override { inner_.maximum(values); }
   void broadcast(std::span<std::byte> data, int root) override { inner_.broadcast(data, root); }
-  void gather(std::span<const std::byte> data, std::span<std::byte> all, int root) override {
-    inner_.gather(data, all, root);
-  }
-  void scatter(std::span<const std::byte> all, std::span<std::byte> data, int root) override {
-    inner_.scatter(all, data, root);
+  void gather(std::span<const std::byte> data, std::span<std::byte> all) override {
+    inner_.gather(data, all);
   }
   void send(std::span<const std::byte> data, int destination) override {
     inner_.send(data, destination);
@@ -51,11 +48,8 @@ class Broken final : public Communicator {
   std::unique_ptr<Communicator> split(int colour, int key) override {
     return inner_.split(colour, key);
   }
-  std::vector<std::string> all_gather(const std::string& text) override {
-    return inner_.all_gather(text);
-  }
-  std::vector<double> gather(std::span<const double> values) override {
-    return inner_.gather(values);
+  std::vector<std::string> all_gather(const std::string& message) override {
+    return inner_.all_gather(message);
   }
   void start_sum(std::span<double> values) override { inner_.start_sum(values); }
   void finish_sum() override { inner_.finish_sum(); }

@@ -26,6 +26,7 @@ class RepeatedMessage {
 };
 
 /// A group of ranks. All ranks must call the functions marked "Collective." in the same order.
+/// Values other than bytes are sent with the functions in `messages.hpp`.
 class Communicator {
  public:
   virtual ~Communicator() = default;
@@ -55,19 +56,12 @@ class Communicator {
   /// Copies `data` of rank `root` to all ranks. Throws `AgreedError` (internal) unless all ranks
   /// pass the same root and the same size. Collective.
   virtual void broadcast(std::span<std::byte> data, int root) = 0;
-  /// Copies the `data` of all ranks to `all` of rank `root`, in rank order; `all` of the other
-  /// ranks is not used. Throws `AgreedError` (internal) unless all ranks pass the same root and the
-  /// same size of `data` (less than 2 GiB), and `all` of the root has `size()` times that size.
-  /// Collective.
-  virtual void gather(std::span<const std::byte> data, std::span<std::byte> all, int root) = 0;
-  /// Copies the parts of `all` of rank `root` to `data` of the ranks, in rank order; the inverse of
-  /// `gather`, with the same requirements. Collective.
-  virtual void scatter(std::span<const std::byte> all, std::span<std::byte> data, int root) = 0;
-  /// Returns the `text` of every rank, in rank order, on all ranks. Collective.
-  virtual std::vector<std::string> all_gather(const std::string& text) = 0;
-  /// Returns the values of all ranks in rank order on rank 0, and an empty vector on the other
-  /// ranks. All ranks must pass the same number of values. Collective.
-  virtual std::vector<double> gather(std::span<const double> values) = 0;
+  /// Copies the `data` of all ranks to `all` of rank 0, in rank order; `all` of the other ranks is
+  /// not used. Throws `AgreedError` (internal) unless all ranks pass the same size of `data` (less
+  /// than 2 GiB), and `all` of rank 0 has `size()` times that size. Collective.
+  virtual void gather(std::span<const std::byte> data, std::span<std::byte> all) = 0;
+  /// Returns the `message` of every rank, in rank order, on all ranks. Collective.
+  virtual std::vector<std::string> all_gather(const std::string& message) = 0;
 
   /// Sends `data` to rank `destination`. May block until that rank calls `receive`. Messages
   /// between two ranks arrive in the order in which they were sent. Throws `Error` (internal) if

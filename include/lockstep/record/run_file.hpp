@@ -9,6 +9,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -32,6 +33,13 @@ struct RankInfo {
   std::string pci_bus_id;          ///< empty on CPUs
   std::uint64_t memory_bytes = 0;  ///< memory of the device; of the host on CPUs
   int host = 0;  ///< index of the rank's host, from 0; several hosts may have the same name
+
+  /// All members, for messages between ranks.
+  static auto fields(auto& self) {
+    return std::tie(self.rank, self.local_rank, self.hostname, self.cpu_list, self.core_list,
+                    self.device_name, self.device_uuid, self.pci_bus_id, self.memory_bytes,
+                    self.host);
+  }
 };
 
 /// Data that are known when a run starts.

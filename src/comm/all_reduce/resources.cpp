@@ -11,6 +11,7 @@
 #include <string>
 
 #include "lockstep/comm/agreement.hpp"
+#include "lockstep/comm/messages.hpp"
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/log.hpp"
 
@@ -100,7 +101,7 @@ AllReduceResources::AllReduceResources(Communicator& owner, MPI_Comm comm)
 core::Buffer AllReduceResources::allocate(std::size_t bytes) {
   if (!can_share()) return core::Buffer(bytes);
   const SharedMemory::Allocation shared = SharedMemory::allocate(host_.get(), bytes);
-  if (const auto failed = first_failure(owner_.all_gather(shared.failure))) {
+  if (const auto failed = first_failure(all_gather(owner_, shared.failure))) {
     if (*failed == owner_.rank() && !has_warned_) {
       core::log_warning(fmt::format(
           "{}: ranks of a host cannot share memory ({}); arrays are summed with messages instead, "

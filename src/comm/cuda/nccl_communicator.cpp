@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "lockstep/comm/agreement.hpp"
+#include "lockstep/comm/messages.hpp"
 #include "lockstep/core/cuda.hpp"
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/log.hpp"
@@ -77,7 +78,7 @@ void NcclCommunicator::open() {
     together(control_, [&] {
       if (control_.rank() == 0) check_nccl(calls_.make_id(id), "ncclGetUniqueId");
     });
-    control_.broadcast(std::as_writable_bytes(std::span(&id, 1)), 0);
+    comm::broadcast(control_, id);
     together(control_, [&] {
       settle(calls_.open(comm_, control_.size(), id, control_.rank(), options_.name),
              "connect the GPUs");
@@ -99,8 +100,8 @@ void NcclCommunicator::register_memory(std::span<std::byte> memory) {
   }
   is_registering_ = false;
   std::string first;
-  for (const std::string& said : control_.all_gather(mine)) {
-    if (first.empty()) first = said;
+  for (const std::string& failure : all_gather(control_, mine)) {
+    if (first.empty()) first = failure;
   }
   if (first.empty()) return;
   // An NCCL communicator remains in its error state, and all ranks must use the same kind of

@@ -12,6 +12,7 @@
 #include "../sweep_parts.hpp"
 #include "../transports.hpp"
 #include "lockstep/comm/agreement.hpp"
+#include "lockstep/comm/messages.hpp"
 #include "lockstep/core/cuda.hpp"
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/log.hpp"
@@ -225,8 +226,8 @@ class NcclTransport final : public GradientTransport {
     core::Buffer buffer;
     if (registration_ == Registration::wanted && bytes > 0) {
       together(communicator(), [&] { buffer = registrable_memory(bytes); });
-      const auto said = communicator().all_gather(buffer.bytes() == bytes ? "has" : "lacks");
-      if (std::ranges::count(said, "lacks") > 0) {
+      const auto allocated = all_gather(communicator(), buffer.bytes() == bytes);
+      if (std::ranges::count(allocated, false) > 0) {
         buffer = {};
         registration_ = Registration::none;
       }
@@ -299,7 +300,7 @@ void prepare_shared_gpus(Communicator& control) {
   set_if_unset("NCCL_HOSTID", fmt::format("{}-rank{}", core::host_name(), control.rank()));
   if (control.local_size() == control.size()) set_if_unset("NCCL_SOCKET_IFNAME", "lo");
   const char* const mine = std::getenv("NCCL_HOSTID");
-  auto ids = control.all_gather(mine == nullptr ? "" : mine);
+  auto ids = all_gather(control, std::string(mine == nullptr ? "" : mine));
   std::ranges::sort(ids);
   const auto twice = std::ranges::adjacent_find(ids);
   if (twice == ids.end()) return;
