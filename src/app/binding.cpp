@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "lockstep/core/error.hpp"
-#include "lockstep/core/processors.hpp"
+#include "lockstep/core/process/processors.hpp"
 
 namespace lockstep::app {
 

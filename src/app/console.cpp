@@ -8,7 +8,7 @@
 #include <filesystem>
 
 #include "lockstep/core/format.hpp"
-#include "lockstep/core/processor_meter.hpp"
+#include "lockstep/core/meter/processor_meter.hpp"
 
 namespace lockstep::app {
 

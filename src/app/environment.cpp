@@ -6,9 +6,9 @@
 
 #include "lockstep/comm/communicator.hpp"
 #include "lockstep/core/format.hpp"
-#include "lockstep/core/limits.hpp"
-#include "lockstep/core/openmp.hpp"
-#include "lockstep/core/processors.hpp"
+#include "lockstep/core/process/limits.hpp"
+#include "lockstep/core/process/openmp.hpp"
+#include "lockstep/core/process/processors.hpp"
 
 namespace lockstep::app {
 

@@ -9,13 +9,13 @@
 #include <utility>
 
 #include "binding.hpp"
-#include "early_stop.hpp"
+#include "guard/early_stop.hpp"
 #include "lockstep/comm/messages.hpp"
-#include "lockstep/core/limits.hpp"
 #include "lockstep/core/log.hpp"
-#include "lockstep/core/openmp.hpp"
-#include "lockstep/core/processors.hpp"
-#include "lockstep/core/system.hpp"
+#include "lockstep/core/process/limits.hpp"
+#include "lockstep/core/process/openmp.hpp"
+#include "lockstep/core/process/processors.hpp"
+#include "lockstep/core/process/system.hpp"
 #include "lockstep/graph/models.hpp"
 #include "lockstep/graph/passes.hpp"
 #include "lockstep/record/provenance.hpp"

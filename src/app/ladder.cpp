@@ -12,7 +12,7 @@
 #include "job.hpp"
 #include "json_output.hpp"
 #include "lockstep/core/format.hpp"
-#include "lockstep/core/stop_signal.hpp"
+#include "lockstep/core/process/stop_signal.hpp"
 #include "lockstep/train/agreement.hpp"
 #include "processor_lack.hpp"
 

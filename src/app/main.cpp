@@ -5,17 +5,17 @@
 #include <new>
 #include <optional>
 
+#include "guard/process_end.hpp"
+#include "guard/stop_limit.hpp"
+#include "guard/watchdog.hpp"
 #include "lockstep/comm/communicator.hpp"
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/log.hpp"
-#include "lockstep/core/stop_signal.hpp"
+#include "lockstep/core/process/stop_signal.hpp"
 #include "lockstep/train/config.hpp"
 #include "lockstep/train/fault_injection.hpp"
-#include "process_end.hpp"
 #include "program.hpp"
 #include "standard_output.hpp"
-#include "stop_limit.hpp"
-#include "watchdog.hpp"
 
 int main(int argc, char** argv) {
   using namespace lockstep;

@@ -4,7 +4,7 @@
 
 #include "job.hpp"
 #include "lockstep/comm/communicator.hpp"
-#include "lockstep/core/processor_meter.hpp"
+#include "lockstep/core/meter/processor_meter.hpp"
 #include "lockstep/record/run_file.hpp"
 
 namespace lockstep::app {

@@ -8,15 +8,15 @@
 #include <vector>
 
 #include "commands.hpp"
-#include "early_stop.hpp"
+#include "guard/early_stop.hpp"
+#include "guard/process_end.hpp"
 #include "help.hpp"
 #include "lockstep/core/log.hpp"
-#include "lockstep/core/system.hpp"
+#include "lockstep/core/process/system.hpp"
 #include "lockstep/record/provenance.hpp"
 #include "lockstep/train/agreement.hpp"
 #include "options/option_table.hpp"
 #include "options/parse.hpp"
-#include "process_end.hpp"
 
 namespace lockstep::app {
 

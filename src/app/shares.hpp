@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "lockstep/comm/communicator.hpp"
-#include "lockstep/core/limits.hpp"
+#include "lockstep/core/process/limits.hpp"
 #include "lockstep/record/run_file.hpp"
 
 // The share of a rank in what the ranks of a host have in common.

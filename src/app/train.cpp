@@ -10,14 +10,14 @@
 #include <utility>
 
 #include "console.hpp"
-#include "early_stop.hpp"
+#include "guard/early_stop.hpp"
 #include "header.hpp"
 #include "job.hpp"
 #include "json_output.hpp"
 #include "lockstep/core/format.hpp"
 #include "lockstep/core/log.hpp"
-#include "lockstep/core/stop_signal.hpp"
-#include "lockstep/core/system.hpp"
+#include "lockstep/core/process/stop_signal.hpp"
+#include "lockstep/core/process/system.hpp"
 #include "lockstep/record/provenance.hpp"
 #include "lockstep/record/run_parts.hpp"
 #include "lockstep/train/agreement.hpp"

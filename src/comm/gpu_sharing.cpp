@@ -6,7 +6,7 @@
 
 #include "lockstep/comm/agreement.hpp"
 #include "lockstep/comm/messages.hpp"
-#include "lockstep/core/system.hpp"
+#include "lockstep/core/process/system.hpp"
 
 namespace lockstep::comm {
 

@@ -11,7 +11,7 @@
 #include "launcher.hpp"
 #include "lockstep/comm/communicator.hpp"
 #include "lockstep/core/error.hpp"
-#include "lockstep/core/thread.hpp"
+#include "lockstep/core/process/thread.hpp"
 #include "mpi_check.hpp"
 #include "mpi_environment.hpp"
 

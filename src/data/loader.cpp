@@ -10,7 +10,7 @@
 
 #include "lockstep/core/buffer.hpp"
 #include "lockstep/core/error.hpp"
-#include "lockstep/core/thread.hpp"
+#include "lockstep/core/process/thread.hpp"
 
 namespace lockstep::data {
 

@@ -14,7 +14,7 @@
 #include "files.hpp"
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/log.hpp"
-#include "lockstep/core/system.hpp"
+#include "lockstep/core/process/system.hpp"
 #include "lockstep/core/trust.hpp"
 
 namespace lockstep::record {

@@ -1,5 +1,5 @@
-#include "lockstep/core/processors.hpp"
-#include "lockstep/core/system.hpp"
+#include "lockstep/core/process/processors.hpp"
+#include "lockstep/core/process/system.hpp"
 #include "lockstep/record/provenance.hpp"
 
 namespace lockstep::record {

@@ -18,7 +18,7 @@
 #include "hdf5.hpp"
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/log.hpp"
-#include "lockstep/core/system.hpp"
+#include "lockstep/core/process/system.hpp"
 #include "lockstep/record/phase.hpp"
 #include "run_file_contents.hpp"
 #include "run_file_place.hpp"

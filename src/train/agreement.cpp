@@ -6,7 +6,7 @@
 #include <array>
 
 #include "lockstep/comm/messages.hpp"
-#include "lockstep/core/stop_signal.hpp"
+#include "lockstep/core/process/stop_signal.hpp"
 
 namespace lockstep::train {
 

@@ -4,7 +4,7 @@
 #include <chrono>
 #include <utility>
 
-#include "lockstep/core/thread.hpp"
+#include "lockstep/core/process/thread.hpp"
 #include "lockstep/train/agreement.hpp"
 
 namespace lockstep::train {

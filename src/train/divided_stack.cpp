@@ -6,7 +6,7 @@
 #include <chrono>
 #include <string>
 
-#include "lockstep/core/allocation_limit.hpp"
+#include "lockstep/core/process/allocation_limit.hpp"
 #include "lockstep/core/random.hpp"
 #include "lockstep/train/agreement.hpp"
 #include "lockstep/train/weights.hpp"

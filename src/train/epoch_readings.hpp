@@ -5,8 +5,8 @@
 
 #include "lockstep/backend/device.hpp"
 #include "lockstep/comm/communicator.hpp"
-#include "lockstep/core/peak_memory.hpp"
-#include "lockstep/core/processor_meter.hpp"
+#include "lockstep/core/meter/peak_memory.hpp"
+#include "lockstep/core/meter/processor_meter.hpp"
 #include "lockstep/record/run_file.hpp"
 #include "telemetry.hpp"
 

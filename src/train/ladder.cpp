@@ -5,8 +5,8 @@
 #include <limits>
 
 #include "lockstep/core/error.hpp"
-#include "lockstep/core/stop_signal.hpp"
-#include "lockstep/core/system.hpp"
+#include "lockstep/core/process/stop_signal.hpp"
+#include "lockstep/core/process/system.hpp"
 #include "lockstep/record/phase.hpp"
 #include "lockstep/train/agreement.hpp"
 

@@ -1,6 +1,6 @@
 #include "layer_memory.hpp"
 
-#include "lockstep/core/system.hpp"
+#include "lockstep/core/process/system.hpp"
 #include "plan_options.hpp"
 
 namespace lockstep::train {

@@ -4,7 +4,7 @@
 #include <optional>
 
 #include "lockstep/backend/backend.hpp"
-#include "lockstep/core/peak_memory.hpp"
+#include "lockstep/core/meter/peak_memory.hpp"
 #include "lockstep/graph/layer.hpp"
 #include "lockstep/train/config.hpp"
 

@@ -7,7 +7,7 @@
 
 #include "lockstep/comm/messages.hpp"
 #include "lockstep/core/error.hpp"
-#include "lockstep/core/peak_memory.hpp"
+#include "lockstep/core/meter/peak_memory.hpp"
 #include "lockstep/train/agreement.hpp"
 #include "lockstep/train/roofline.hpp"
 #include "pipeline_schedule.hpp"

@@ -14,9 +14,9 @@
 
 #include "lockstep/comm/messages.hpp"
 #include "lockstep/core/error.hpp"
+#include "lockstep/core/process/stop_signal.hpp"
+#include "lockstep/core/process/system.hpp"
 #include "lockstep/core/statistics.hpp"
-#include "lockstep/core/stop_signal.hpp"
-#include "lockstep/core/system.hpp"
 #include "lockstep/core/timeline.hpp"
 #include "lockstep/train/agreement.hpp"
 #include "profile_rows.hpp"

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "lockstep/comm/messages.hpp"
-#include "lockstep/core/system.hpp"
+#include "lockstep/core/process/system.hpp"
 #include "lockstep/train/agreement.hpp"
 
 namespace lockstep::train {

@@ -4,7 +4,7 @@
 #include <ctime>
 #include <utility>
 
-#include "lockstep/core/thread.hpp"
+#include "lockstep/core/process/thread.hpp"
 
 namespace lockstep::train {
 

@@ -10,7 +10,7 @@
 #include "deepest.hpp"
 #include "divided_stack.hpp"
 #include "layer_memory.hpp"
-#include "lockstep/core/system.hpp"
+#include "lockstep/core/process/system.hpp"
 #include "lockstep/train/agreement.hpp"
 #include "lockstep/train/layers.hpp"
 

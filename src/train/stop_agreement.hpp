@@ -4,7 +4,7 @@
 #include <optional>
 
 #include "lockstep/comm/communicator.hpp"
-#include "lockstep/core/stop_signal.hpp"
+#include "lockstep/core/process/stop_signal.hpp"
 #include "lockstep/train/agreement.hpp"
 
 namespace lockstep::train {

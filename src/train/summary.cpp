@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "all_reduce_split.hpp"
-#include "lockstep/core/processor_meter.hpp"
+#include "lockstep/core/meter/processor_meter.hpp"
 #include "lockstep/record/phase.hpp"
 
 namespace lockstep::train {

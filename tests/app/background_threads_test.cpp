@@ -10,8 +10,8 @@
 #include <thread>
 
 #include "count_allocations.hpp"
-#include "stop_limit.hpp"
-#include "watchdog.hpp"
+#include "guard/stop_limit.hpp"
+#include "guard/watchdog.hpp"
 
 namespace lockstep::app {
 namespace {

@@ -6,7 +6,7 @@
 
 #include "gpu_sharing.hpp"
 #include "lockstep/core/error.hpp"
-#include "lockstep/core/system.hpp"
+#include "lockstep/core/process/system.hpp"
 #include "transports.hpp"
 #include "world.hpp"
 

@@ -9,9 +9,9 @@
 #include <thread>
 
 #include "count_allocations.hpp"
-#include "lockstep/core/energy_meter.hpp"
-#include "lockstep/core/network_meter.hpp"
-#include "lockstep/core/process_meter.hpp"
+#include "lockstep/core/meter/energy_meter.hpp"
+#include "lockstep/core/meter/network_meter.hpp"
+#include "lockstep/core/meter/process_meter.hpp"
 
 namespace lockstep::train {
 namespace {

@@ -9,7 +9,7 @@
 #include <cstdlib>
 
 #include "layer_memory.hpp"
-#include "lockstep/core/system.hpp"
+#include "lockstep/core/process/system.hpp"
 #include "lockstep/train/agreement.hpp"
 #include "lockstep/train/layers.hpp"
 

@@ -7,7 +7,7 @@
 #include <filesystem>
 #include <vector>
 
-#include "lockstep/core/system.hpp"
+#include "lockstep/core/process/system.hpp"
 #include "replica_policy.hpp"
 
 namespace lockstep::train {

@@ -12,7 +12,7 @@
 
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/file_kind.hpp"
-#include "lockstep/core/system.hpp"
+#include "lockstep/core/process/system.hpp"
 #include "option_reference.hpp"
 #include "option_table.hpp"
 #include "suggestion.hpp"

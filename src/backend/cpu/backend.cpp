@@ -14,7 +14,7 @@
 
 #include "distributed_buffer.hpp"
 #include "lockstep/core/error.hpp"
-#include "lockstep/core/system.hpp"
+#include "lockstep/core/process/system.hpp"
 #include "onednn.hpp"
 #include "plan.hpp"
 

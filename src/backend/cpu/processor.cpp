@@ -1,6 +1,6 @@
 #include "processor.hpp"
 
-#include "lockstep/core/system.hpp"
+#include "lockstep/core/process/system.hpp"
 #include "onednn.hpp"
 
 namespace lockstep::backend::cpu {

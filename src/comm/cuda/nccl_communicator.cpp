@@ -11,7 +11,7 @@
 #include "lockstep/core/cuda.hpp"
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/log.hpp"
-#include "lockstep/core/thread.hpp"
+#include "lockstep/core/process/thread.hpp"
 
 namespace lockstep::comm {
 

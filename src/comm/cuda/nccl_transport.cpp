@@ -16,7 +16,7 @@
 #include "lockstep/core/cuda.hpp"
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/log.hpp"
-#include "lockstep/core/system.hpp"
+#include "lockstep/core/process/system.hpp"
 #include "nccl_communicator.hpp"
 
 namespace lockstep::comm {

@@ -8,7 +8,7 @@
 
 #include "backend/cpu/distributed_buffer.hpp"
 #include "backend/support.hpp"
-#include "lockstep/core/system.hpp"
+#include "lockstep/core/process/system.hpp"
 
 namespace lockstep::backend::test {
 namespace {

@@ -14,7 +14,7 @@
 #include "backend/cuda/device/planning_driver.hpp"
 #include "backend/cuda/dnn/engine_cache.hpp"
 #include "backend/cuda/dnn/engine_choice.hpp"
-#include "lockstep/core/system.hpp"
+#include "lockstep/core/process/system.hpp"
 
 namespace lockstep::backend::cuda {
 namespace {

@@ -7,7 +7,7 @@
 #include <map>
 #include <thread>
 
-#include "lockstep/core/thread.hpp"
+#include "lockstep/core/process/thread.hpp"
 
 namespace lockstep::backend::cuda {
 namespace {

@@ -1,0 +1,56 @@
+#pragma once
+
+#include <signal.h>
+
+#include <cstddef>
+#include <set>
+#include <system_error>
+#include <thread>
+#include <utility>
+
+#include "lockstep/core/process/processors.hpp"
+
+namespace lockstep::core {
+
+/// Throws the `Error` (out_of_memory) for a thread that the system does not permit; the message has
+/// the limits of threads.
+[[noreturn]] void fail_to_start_thread();
+
+/// Starts and ends `count` threads that exist at the same time, for a library that would
+/// end the process if it could not start its threads. `stack_bytes`: 0 for the default. Throws
+/// `Error` (out_of_memory) if the system does not permit them.
+void require_threads(int count, std::size_t stack_bytes = 0);
+
+/// Starts a thread that assists the main thread. It receives no signals of other processes, so that
+/// these interrupt the main thread. It may use the processors of all OpenMP threads, also if OpenMP
+/// has bound the main thread to one of them. `work` takes a `const std::stop_token&`. Throws
+/// `Error` (out_of_memory) if the system does not permit a further thread.
+template <class Work>
+std::jthread start_helper(Work work) {
+  struct SignalMask {
+    sigset_t before;
+    SignalMask() {
+      sigset_t blocked;
+      sigfillset(&blocked);
+      // If the thread itself causes one of these while it is blocked, the kernel ends the process
+      // without calling the handler.
+      for (const int number : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT})
+        sigdelset(&blocked, number);
+      pthread_sigmask(SIG_SETMASK, &blocked, &before);
+    }
+    ~SignalMask() { pthread_sigmask(SIG_SETMASK, &before, nullptr); }
+  };
+  const SignalMask mask;  // the thread inherits it
+  const std::set<int> places = openmp_binds_threads() ? thread_processors() : std::set<int>{};
+  try {
+    return std::jthread([work = std::move(work), places](const std::stop_token& stop) mutable {
+      // If binding fails, the thread keeps the processors of the caller.
+      if (!places.empty()) bind_to(places);
+      work(stop);
+    });
+  } catch (const std::system_error&) {
+    fail_to_start_thread();
+  }
+}
+
+}  // namespace lockstep::core

@@ -1,0 +1,49 @@
+#include "lockstep/core/meter/process_meter.hpp"
+
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <array>
+
+#include "counter_file.hpp"
+
+namespace lockstep::core {
+
+namespace {
+
+double seconds_of(const timeval& time) {
+  return static_cast<double>(time.tv_sec) + 1e-6 * static_cast<double>(time.tv_usec);
+}
+
+}  // namespace
+
+struct ProcessMeter::Files {
+  CounterFile statm;
+  double page_bytes = static_cast<double>(::sysconf(_SC_PAGESIZE));
+};
+
+ProcessMeter::ProcessMeter(const std::filesystem::path& root)
+    : files_(std::make_unique<Files>(Files{CounterFile(root / "proc/self/statm")})) {}
+ProcessMeter::~ProcessMeter() = default;
+ProcessMeter::ProcessMeter(ProcessMeter&&) noexcept = default;
+ProcessMeter& ProcessMeter::operator=(ProcessMeter&&) noexcept = default;
+
+ProcessUsage ProcessMeter::read() const {
+  ProcessUsage usage;
+  rusage used{};
+  if (::getrusage(RUSAGE_SELF, &used) == 0) {
+    usage.user_seconds = seconds_of(used.ru_utime);
+    usage.system_seconds = seconds_of(used.ru_stime);
+    usage.voluntary_switches = static_cast<double>(used.ru_nvcsw);
+    usage.involuntary_switches = static_cast<double>(used.ru_nivcsw);
+  }
+  std::array<char, 256> buffer;
+  std::string_view text = files_->statm.read(buffer);
+  take_field(text);  // the size of the address space precedes the resident pages (proc(5))
+  if (const auto pages = parse_number(take_field(text))) {
+    usage.resident_bytes = static_cast<double>(*pages) * files_->page_bytes;
+  }
+  return usage;
+}
+
+}  // namespace lockstep::core

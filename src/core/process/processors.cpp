@@ -1,0 +1,97 @@
+#include "lockstep/core/process/processors.hpp"
+
+#include <fmt/format.h>
+#include <omp.h>
+#include <sched.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cstddef>
+#include <fstream>
+#include <iterator>
+#include <string_view>
+#include <vector>
+
+namespace lockstep::core {
+
+namespace {
+
+/// Mask of processors with 8192 bits, the most that Linux supports on x86; cpu_set_t has 1024.
+using Mask = std::array<cpu_set_t, 8192 / CPU_SETSIZE>;
+constexpr int most_processors = static_cast<int>(std::tuple_size_v<Mask>) * CPU_SETSIZE;
+
+int number(std::string_view text) {
+  int value = 0;
+  std::from_chars(text.data(), text.data() + text.size(), value);
+  return value;
+}
+
+}  // namespace
+
+std::set<int> allowed_processors() {
+  Mask mask{};
+  if (::sched_getaffinity(0, sizeof mask, mask.data()) != 0) return {};
+  std::set<int> found;
+  for (int processor = 0; processor < most_processors; ++processor) {
+    if (CPU_ISSET_S(processor, sizeof mask, mask.data())) found.insert(processor);
+  }
+  return found;
+}
+
+bool openmp_binds_threads() {
+  return omp_get_proc_bind() != omp_proc_bind_false && omp_get_num_places() > 0;
+}
+
+std::set<int> thread_processors() {
+  if (!openmp_binds_threads()) return allowed_processors();
+  std::set<int> found;
+  for (int place = 0; place < omp_get_num_places(); ++place) {
+    std::vector<int> processors(static_cast<std::size_t>(omp_get_place_num_procs(place)));
+    omp_get_place_proc_ids(place, processors.data());
+    found.insert(processors.begin(), processors.end());
+  }
+  return found;
+}
+
+bool bind_to(const std::set<int>& processors) {
+  Mask mask{};
+  for (const int processor : processors) CPU_SET_S(processor, sizeof mask, mask.data());
+  return ::sched_setaffinity(0, sizeof mask, mask.data()) == 0;
+}
+
+int core_of(int processor) {
+  std::ifstream file(
+      fmt::format("/sys/devices/system/cpu/cpu{}/topology/thread_siblings_list", processor));
+  int lowest = processor;
+  file >> lowest;
+  return file ? lowest : processor;
+}
+
+std::string processor_list(const std::set<int>& processors) {
+  std::string list;
+  for (auto first = processors.begin(); first != processors.end();) {
+    auto last = first;
+    while (std::next(last) != processors.end() && *std::next(last) == *last + 1) ++last;
+    if (!list.empty()) list += ',';
+    list += first == last ? fmt::format("{}", *first) : fmt::format("{}-{}", *first, *last);
+    first = std::next(last);
+  }
+  return list;
+}
+
+std::set<int> processors_in(const std::string& list) {
+  std::set<int> found;
+  for (std::string_view rest = list; !rest.empty();) {
+    const std::size_t comma = std::min(rest.find(','), rest.size());
+    const std::string_view range = rest.substr(0, comma);
+    const std::size_t dash = range.find('-');
+    const int first = number(range.substr(0, dash));
+    const int last = dash == std::string_view::npos ? first : number(range.substr(dash + 1));
+    for (int processor = first; processor <= last; ++processor) found.insert(processor);
+    rest.remove_prefix(std::min(comma + 1, rest.size()));
+  }
+  return found;
+}
+
+}  // namespace lockstep::core

@@ -1,0 +1,34 @@
+#include "lockstep/core/process/allocation_limit.hpp"
+
+#include <gtest/gtest.h>
+
+#include "lockstep/core/buffer.hpp"
+#include "lockstep/core/error.hpp"
+
+namespace lockstep::core {
+namespace {
+
+constexpr std::size_t mib = std::size_t{1} << 20;
+
+TEST(AllocationLimit, FailsAllocationsBeyondTheLimitOnly) {
+  {
+    const AllocationLimit limit(64 * mib);
+    EXPECT_EQ(Buffer(48 * mib).bytes(), 48 * mib);
+    try {
+      const Buffer large(96 * mib);
+      ADD_FAILURE() << "the allocation succeeded";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.status(), ExitStatus::out_of_memory);
+    }
+  }
+  EXPECT_EQ(Buffer(96 * mib).bytes(), 96 * mib) << "the limit ends with the object";
+}
+
+TEST(AllocationLimit, CountsWhatIsAlreadyAllocatedOnTop) {
+  const Buffer before(96 * mib);
+  const AllocationLimit limit(64 * mib);
+  EXPECT_EQ(Buffer(48 * mib).bytes(), 48 * mib);
+}
+
+}  // namespace
+}  // namespace lockstep::core

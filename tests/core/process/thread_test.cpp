@@ -1,0 +1,43 @@
+#include "lockstep/core/process/thread.hpp"
+
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "lockstep/core/process/processors.hpp"
+
+namespace lockstep::core {
+namespace {
+
+sigset_t current_mask() {
+  sigset_t mask;
+  pthread_sigmask(SIG_SETMASK, nullptr, &mask);
+  return mask;
+}
+
+TEST(StartHelper, BlocksOnlySignalsOfOtherProcesses) {
+  sigset_t mask;
+  start_helper([&](const std::stop_token&) { mask = current_mask(); }).join();
+  for (const int number : {SIGTERM, SIGINT, SIGUSR1, SIGHUP}) {
+    EXPECT_EQ(sigismember(&mask, number), 1) << number;
+  }
+  for (const int number : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT}) {
+    EXPECT_EQ(sigismember(&mask, number), 0) << number;
+  }
+}
+
+TEST(StartHelper, RestoresTheMaskOfTheCaller) {
+  start_helper([](const std::stop_token&) {}).join();
+  const sigset_t mask = current_mask();
+  EXPECT_EQ(sigismember(&mask, SIGTERM), 0);
+}
+
+/// OpenMP reads OMP_PROC_BIND when the process starts, so CTest also runs this test with it.
+TEST(StartHelper, MayUseTheProcessorsOfAllThreads) {
+  std::set<int> found;
+  start_helper([&](const std::stop_token&) { found = allowed_processors(); }).join();
+  EXPECT_EQ(found, thread_processors());
+}
+
+}  // namespace
+}  // namespace lockstep::core
