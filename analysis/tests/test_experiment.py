@@ -11,7 +11,7 @@ from lockstep_report.models.alpha_beta import SIZES, alpha_beta_fits
 from lockstep_report.models.prediction.bases import best_bases
 from lockstep_report.models.scaling_laws import scaling_fits
 from lockstep_report.output import Folder
-from lockstep_report.runfile.experiment import EFFECTS, SEED, STATED
+from lockstep_report.runfile.experiment import OPTION_TABLE, SEED, STATED
 from lockstep_report.runfile.joining import changed_options
 from lockstep_report.runfile.read import read_run
 from lockstep_report.tables import contents
@@ -24,14 +24,14 @@ from planted import write_sweep, write_training
 from synthetic import phases, write_ladder, write_run
 
 UNKNOWN = "option-of-a-later-version"
-OPTIONS = [*EFFECTS, UNKNOWN]
+OPTIONS = [*OPTION_TABLE, UNKNOWN]
 VALUES = {"reducer": ("overlap", "allreduce"), "gradient-dtype": ("fp32", "bf16"), "device": ("cpu", "reference"),
           "data": ("synthetic:60", "cifar10:/d"), "grad-clip": ("1", "2"), "precision": ("fp32", "bf16"),
           "global-batch": ("120", "240"), "pipeline-stages": ("1", "2"), "bucket-mib": ("4.1", "4.7")}
 
 
 def effect_of(option):
-    return EFFECTS.get(option, {"effect": "both"})["effect"]
+    return OPTION_TABLE.get(option, {"effect": "both"})["effect"]
 
 
 def values_of(option):
@@ -80,7 +80,7 @@ def test_rows_of_times(tmp_path, option):
     assert (f"the runs differ in {option} (" in notes) == (effect_of(option) == "results" and option != SEED)
 
 
-@pytest.mark.parametrize("option", [name for name, row in EFFECTS.items() if row.get("effect_requires")])
+@pytest.mark.parametrize("option", [name for name, row in OPTION_TABLE.items() if row.get("effect_requires")])
 def test_one_rank_does_not_use_the_options_of_several(tmp_path, option):
     runs = pair(tmp_path, option, 1)
     assert len(merge_repeats([from_run(run) for run in runs])) == 1
@@ -118,7 +118,7 @@ def test_curves_over_the_ranks(tmp_path, option):
     assert all(len(group) == 1 for _, group in series) == has_effect
     for fit in scaling_fits(points):
         assert not has_effect or len(fit.points) < 3
-        if has_effect and fit.points[-1].ranks == 3 and "effect_requires" not in EFFECTS.get(option, {}):
+        if has_effect and fit.points[-1].ranks == 3 and "effect_requires" not in OPTION_TABLE.get(option, {}):
             assert any(option in note for note in (*fit.notes, *fit.points[-1].notes))
 
 

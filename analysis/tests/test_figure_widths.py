@@ -15,6 +15,7 @@ from lockstep_report.figures import (
     threads as thread_figure, waiting as waiting_figure)
 from lockstep_report.figures.prediction import prediction_figure
 from lockstep_report.measure.accuracy import Curve
+from lockstep_report.measure.choices import REDUCERS
 from lockstep_report.measure.waiting import Split
 from lockstep_report.models.alpha_beta import AlphaBeta, alpha_beta
 from lockstep_report.models.causes import losses
@@ -26,7 +27,6 @@ from test_profile import write_profile
 from test_telemetry import write as write_telemetry
 
 COUNTS = (1, 2, 7, 40)
-REDUCERS = ("none", "allreduce", "overlap", "gather-scatter", "parameter-server")
 MACHINE = (*SHORT, "AMD EPYC 9654", "4 threads per rank")
 LAYERS = "conv2d:3x3@64x128x56x56 relu batch-norm"
 
@@ -69,7 +69,7 @@ def waiting_panels(count, folder):
 
 def reducers(count, folder):
     return reducer_figure.reducer_bars([
-        point(2 + n // 5, 32, 1.0 + n, reducer=REDUCERS[n % 5], sent_bytes=1e6 * n or None)
+        point(2 + n // 5, 32, 1.0 + n, reducer=REDUCERS[n % len(REDUCERS)], sent_bytes=1e6 * n or None)
         for n in range(count)])
 
 

@@ -29,9 +29,11 @@ def options_page(program, page):
 
 
 def effects(program):
-    """Returns the text of options.json: what each recorded option affects, one line per option."""
+    """Returns the text of options.json: what each recorded option affects, and the values of a choice in their
+    order, one line per option."""
     table = json.loads(output(program, "help", "options-json"))
     rows = {option["name"]: {name: option[name] for name in ("effect", "effect_requires") if option[name]}
+            | ({"values": [value["name"] for value in option["values"]]} if option["values"] else {})
             for option in table if option["recorded"]}
     return "{\n" + ",\n".join(f"  {json.dumps(name)}: {json.dumps(row)}" for name, row in rows.items()) + "\n}\n"
 

@@ -1,7 +1,17 @@
 """What the program chose itself, from the environment of a run: the all-reduce algorithm and the
 implementations of the convolutions."""
 
+from lockstep_report.runfile.experiment import OPTION_TABLE
 from lockstep_report.runfile.settings import some_of
+
+# In the order of the program, which is that of tables and bar charts.
+REDUCERS = tuple(OPTION_TABLE["reducer"]["values"])
+ALGORITHMS = tuple(OPTION_TABLE["all-reduce"]["values"])
+# Only their buckets are used for fits and predictions: all-reduces of the complete gradients between all
+# ranks. A reducer that is added later joins them when its times are known to mean the same.
+ALL_REDUCES = ("overlap", "allreduce")
+# Nothing is communicated, or the sums are on one rank only: there is no all-reduce, and no bandwidth of one.
+NOT_ALL_REDUCED = ("none", "parameter-server")
 
 
 def library_of(run):
@@ -83,3 +93,9 @@ def series_notes(point, points):
         return []
     return ["the program chose different all-reduce algorithms for the points of this setting "
             f"({listed(found)}); to compare only the numbers of ranks, select one with --all-reduce"]
+
+
+def place_of(name, names):
+    """Returns the position in `names` of a name, which may be followed by its library; the last one if unknown."""
+    name = name.partition(" ")[0]
+    return names.index(name) if name in names else len(names)

@@ -4,14 +4,11 @@ from dataclasses import replace
 
 import numpy as np
 
-from lockstep_report.measure.choices import choice_notes
+from lockstep_report.measure.choices import REDUCERS, choice_notes, place_of
 from lockstep_report.measure.inference import median_interval
 from lockstep_report.measure.repeats import left_out_note, split_repeats
 from lockstep_report.measure.waiting import median_split
 from lockstep_report.runfile.experiment import HOSTS, distinguishing, text_of, unlike
-
-# The order in which the program lists them.
-REDUCERS = ("overlap", "allreduce", "gather-scatter", "parameter-server", "none")
 
 
 def merge_repeats(points):
@@ -45,9 +42,8 @@ def with_notes(point, notes):
 
 
 def reducer_order(point):
-    """Returns the position of the point's reducer in tables and bar charts, as in REDUCERS."""
-    known = point.reducer in REDUCERS
-    return REDUCERS.index(point.reducer) if known else len(REDUCERS)
+    """Returns the position of the point's reducer in tables and bar charts."""
+    return place_of(point.reducer, REDUCERS)
 
 
 def row_of(point):

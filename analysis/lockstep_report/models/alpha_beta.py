@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from lockstep_report.measure.choices import algorithm_of, labelled, library_of
+from lockstep_report.measure.choices import ALGORITHMS, ALL_REDUCES, algorithm_of, labelled, library_of, place_of
 from lockstep_report.measure.fitting import Estimate, LinearFit, fit_linear, mean_fit, sign_note
 from lockstep_report.measure.points import link_of
 from lockstep_report.runfile.experiment import distinguishing, text_of, variant_of
@@ -14,11 +14,6 @@ from lockstep_report.runfile.settings import setting_of
 SWEEP, BUCKETS = "sweep", "buckets"
 SIZES = ("min-bytes", "max-bytes", "repeats", "bucket-mib")  # options that select what is fitted
 LARGE_RESIDUAL = 0.2  # a fit with a larger relative residual does not describe all sizes
-
-
-# The order in which the program lists them.
-ALGORITHMS = ("shared-memory", "hierarchical", "direct", "ring", "recursive-doubling",
-              "gather-scatter", "mpi")
 
 
 @dataclass(frozen=True)
@@ -45,12 +40,6 @@ class AlphaBeta:
     def time_of(self, size):
         """Returns the estimate of the time of an all-reduce of `size` bytes."""
         return self.fit.combination((1, size))
-
-
-def place_of(algorithm):
-    """Returns the position of an algorithm, which may be followed by its library."""
-    name = algorithm.partition(" ")[0]
-    return ALGORITHMS.index(name) if name in ALGORITHMS else len(ALGORITHMS)
 
 
 def alpha_beta(sizes, seconds, jobs=None):
@@ -112,7 +101,7 @@ def alpha_beta_fits(runs, timed):
                               sizes, seconds, alpha, beta, fit, tuple(filter(None, (
                                   detail, *notes, job_note(sources, alpha))))))
     return sorted(made, key=lambda found: (found.origin != SWEEP, found.ranks,
-                                           place_of(found.algorithm), found.algorithm))
+                                           place_of(found.algorithm, ALGORITHMS), found.algorithm))
 
 
 def job_note(sources, alpha):
@@ -135,7 +124,7 @@ def bucket_observations(timed):
     """Yields ((origin, algorithm), bytes, seconds): the median over the steps of each bucket. A run
     whose all-reduces may contain computation, because the bounds of its transfer do not agree, has
     none."""
-    if timed.times is None or timed.run.option("reducer") not in ("overlap", "allreduce"):
+    if timed.times is None or timed.run.option("reducer") not in ALL_REDUCES:
         return
     if timed.split.transfer_bounds.value is None:
         return

@@ -5,8 +5,8 @@ experiment differ in the seed. The properties of a run are pairs (name, value)."
 import json
 from pathlib import Path
 
-# What each option affects, from the option table of the program.
-EFFECTS = json.loads(Path(__file__).with_name("options.json").read_text(encoding="utf-8"))
+# What each option affects, and the values of a choice in their order, from the option table of the program.
+OPTION_TABLE = json.loads(Path(__file__).with_name("options.json").read_text(encoding="utf-8"))
 RESULTS, TIME = "results", "time"
 AFFECTED = {"neither": frozenset(), RESULTS: frozenset((RESULTS,)), TIME: frozenset((TIME,)),
             "both": frozenset((RESULTS, TIME))}
@@ -24,7 +24,7 @@ HARMLESS = ("NCCL_DEBUG", "NCCL_COMM_ID", "UCX_LOG_")
 def is_used(name, ranks):
     """Returns whether a run with `ranks` ranks uses a property."""
     needs_several = (name == HOSTS or name.startswith(MESSAGES)
-                     or EFFECTS.get(name, {}).get("effect_requires") == "several ranks")
+                     or OPTION_TABLE.get(name, {}).get("effect_requires") == "several ranks")
     return ranks > 1 or not needs_several
 
 
@@ -43,7 +43,7 @@ def software_of(run):
 def affected_by(name, ranks):
     """Returns what an option affects in a run with `ranks` ranks: a set of RESULTS and TIME. An
     option that the table does not contain counts as having every effect."""
-    return AFFECTED[EFFECTS.get(name, {}).get("effect", "both")] if is_used(name, ranks) else frozenset()
+    return AFFECTED[OPTION_TABLE.get(name, {}).get("effect", "both")] if is_used(name, ranks) else frozenset()
 
 
 def options_of(run):

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from lockstep_report.measure.choices import algorithm_of, library_of
+from lockstep_report.measure.choices import ALL_REDUCES, algorithm_of, library_of
 from lockstep_report.measure.points import Point
 from lockstep_report.measure.scaling import mean_step
 from lockstep_report.measure.window import batch_per_rank, timed_window
@@ -48,8 +48,8 @@ class Basis:
 def basis_of(run, point):
     """Returns the basis of a run that trained and its point; None if it has no buckets of a
     synchronous training, or if a time is not finite."""
-    if len(run.bucket_bytes) == 0 or run.option("reducer") not in (
-            "overlap", "allreduce") or (run.number("pipeline-stages") or 1) > 1:
+    if len(run.bucket_bytes) == 0 or run.option("reducer") not in ALL_REDUCES or (
+            run.number("pipeline-stages") or 1) > 1:
         return None
     window = timed_window(run)
     phases = run.phase_seconds[window.steps]
