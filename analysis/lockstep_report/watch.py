@@ -250,7 +250,6 @@ def epoch_values(run, row):
     of_exposed = phases[:, run.phases.index("exposed_communication")]
     work, exposed = phases.sum(axis=1) - of_exposed, of_exposed.mean()
     slowest = int(np.argmax(work)) if run.rank_count > 1 and len(steps) else None
-    hosts = run.ranks.get("hostname", ())
     known = {name: float(run.epochs[name][row]) if name in run.epochs else None
              for name in ("train_loss", "train_accuracy", "test_loss", "test_accuracy")}
     return {
@@ -258,7 +257,7 @@ def epoch_values(run, row):
         "images_per_second": float(run.images[steps].sum() / step) if step else None, **known,
         "exposed_communication_share": float(exposed / step) if step else None,
         "slowest_rank": slowest,
-        "slowest_host": str(hosts[slowest]) if slowest is not None and len(hosts) else None,
+        "slowest_host": None if slowest is None else str(run.ranks["hostname"][slowest]),
     }
 
 

@@ -37,7 +37,7 @@ def write_study(folder, counts=(1, 2, 4, 8, 16), repeats=6):
                            sizes=buckets, alpha=2e-4 * ranks, beta=4e-9, batch=32 // ranks,
                            work=0.1 / ranks + 0.004, images=32, reducer=reducer, epochs=2)
             curve(strong, 0, 1)
-    write_ladder(folder / "ladder.h5", new_columns=True)
+    write_ladder(folder / "ladder.h5")
     for algorithm, alpha, beta in (("ring", 2e-5, 4e-9), ("direct", 5e-6, 9e-9)):
         write_sweep(folder / f"sweep-{algorithm}.h5", random, 8, alpha, beta, SIZES,
                     algorithm=algorithm)

@@ -26,14 +26,13 @@ def dataset(file, path, values):
 
 
 def header(file, status="complete", failure="", config=(), attributes=(), environment=()):
-    """Writes the attributes of the root. The format version is 2 if `attributes` has `part`,
-    otherwise 1. The run id is the path of the file unless `attributes` has one."""
-    attributes = dict(attributes)
+    """Writes the attributes of the root. The run id is the path of the file unless `attributes` has one."""
     file.attrs.update({
-        "format": "lockstep-run", "format_version": 2 if "part" in attributes else 1,
+        "format": "lockstep-run", "format_version": schema.VERSION,
         "software_version": "0.1.0", "git_commit": "abc", "git_dirty": 0,
         "date_utc": "2026-01-01T00:00:00Z", "command_line": "lockstep train",
-        "run_id": file.filename, "status": status, "failure": failure, **attributes,
+        "run_id": file.filename, "part": 1, "first_step": 0, "steps_per_epoch": 0, "images_per_epoch": 0,
+        "status": status, "failure": failure, **dict(attributes),
     })
     file.create_group("config").attrs.update(dict(config))
     file.create_group("environment").attrs.update({"mpi": "test", **dict(environment)})
@@ -44,8 +43,8 @@ def write_run(path, phase_seconds, images_per_step, *, epochs=1, batch=32, reduc
               status="complete", failure="", config=(), attributes=(), environment=(), epoch_of_step=None, ranks_of=()):
     """Writes a run file and returns its path. `phase_seconds` has the shape (step, rank, phase).
     The epoch of each step is in `epoch_of_step`; without it, each of the `epochs` epochs has the
-    same number of steps. `bucket_calls`: seconds in calls, by default those from start to end; of
-    files of former versions, "absent". `attributes` are added to the root, `ranks_of` to the columns of /ranks.
+    same number of steps. `bucket_calls`: seconds in calls, by default those from start to end, or
+    "absent". `attributes` are added to the root, `ranks_of` to the columns of /ranks.
     """
     phase_seconds = np.asarray(phase_seconds, dtype=float)
     steps, ranks, _ = phase_seconds.shape
@@ -60,7 +59,11 @@ def write_run(path, phase_seconds, images_per_step, *, epochs=1, batch=32, reduc
             images_per_step * steps // epochs), **dict(config),
     }
     with h5py.File(path, "w", libver="latest") as file:
-        header(file, status, failure, options, attributes, environment)
+        samples = int(options["train-samples"]) or images_per_step * steps // epochs
+        per_epoch = max(1, -(-samples // images_per_step) if options.get("last-batch") == "pad" else
+                        samples // images_per_step)
+        size = {"steps_per_epoch": per_epoch, "images_per_epoch": per_epoch * images_per_step}
+        header(file, status, failure, options, size | dict(attributes), environment)
         dataset(file, "/step", np.arange(1, steps + 1))
         dataset(file, "/rank", np.arange(ranks))
         dataset(file, "/phase", list(PHASES))
@@ -116,15 +119,12 @@ def write_ranks(file, ranks, columns=()):
     for name in (*names, *({"core_list"} & set(columns))):
         values = np.broadcast_to(columns.get(name, name), ranks)
         dataset(file, f"/ranks/{name}", np.array([str(v) for v in values]))
-    if file.attrs["format_version"] >= 2:
-        hosts = sorted(set(file["ranks/hostname"].asstr()))
-        dataset(file, "/ranks/host", [hosts.index(h) for h in file["ranks/hostname"].asstr()])
+    hosts = sorted(set(file["ranks/hostname"].asstr()))
+    dataset(file, "/ranks/host", [hosts.index(h) for h in file["ranks/hostname"].asstr()])
 
 
-def write_ladder(path, ranks=1, status="complete", config=(), new_columns=False, ranks_of=(),
-                 done="complete"):
-    """Writes a ladder of batch 32, 128 and 512 (out of memory) and returns its path. `new_columns`
-    adds the columns of version 2. `done`: status of the points that were measured."""
+def write_ladder(path, ranks=1, status="complete", config=(), ranks_of=()):
+    """Writes a ladder of batch 32, 128 and 512 (out of memory) and returns its path."""
     with h5py.File(path, "w", libver="latest") as file:
         options = {"model": "resnet18-cifar", "device": "cpu", "threads": "1", **dict(config)}
         header(file, status, config=options)
@@ -133,21 +133,19 @@ def write_ladder(path, ranks=1, status="complete", config=(), new_columns=False,
         dataset(file, "/point", [0, 1, 2])
         columns = {
             "batch_per_rank": [32, 128, 512],
-            "status": np.array([done, done, "out_of_memory"]),
+            "status": np.array(["complete", "complete", "out_of_memory"]),
             "epoch_seconds": [40.0, 20.0, np.nan],
             "images_per_second": [1250.0, 2500.0, np.nan],
             "predicted_bytes": np.array([100, 400, 1600]) * 2**20,
             "peak_bytes": np.array([110, 410, 0]) * 2**20,
+            "training_seconds": [39.0, 19.0, np.nan], "steps": [1562, 3, 0], "is_extrapolated": [0, 1, 0],
         }
-        if new_columns:
-            columns |= {"training_seconds": [39.0, 19.0, np.nan], "steps": [1562, 3, 0],
-                        "is_extrapolated": [0, 1, 0]}
         for name, values in columns.items():
             dataset(file, f"/ladder/{name}", values)
     return path
 
 
-def write_sweep(path, algorithm="/allreduce/algorithm", hosts="node1"):
+def write_sweep(path, hosts="node1"):
     """Writes an all-reduce sweep of 2 ranks: 6 repeats of 1 MB, in 1 ms except for the last one, which
     takes 9 ms, and of 4 bytes in 2 us."""
     with h5py.File(path, "w", libver="latest") as file:
@@ -156,11 +154,10 @@ def write_sweep(path, algorithm="/allreduce/algorithm", hosts="node1"):
         write_ranks(file, 2, {"hostname": hosts})
         dataset(file, "/message", [0, 1])
         dataset(file, "/repeat", np.arange(6))
-        dataset(file, "/allreduce/algorithm", np.array(["mpi", "pieces"]))
+        dataset(file, "/allreduce/algorithm", np.array(["mpi", "direct"]))
         dataset(file, "/allreduce/bytes", [1_000_000, 4])
         dataset(file, "/allreduce/seconds", [[1e-3] * 5 + [9e-3], [2e-6] * 6])
         dataset(file, "/allreduce/wrong", [0, 0])
-        file.move("/allreduce/algorithm", algorithm)
     return path
 
 

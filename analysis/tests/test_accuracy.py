@@ -16,7 +16,7 @@ STEP = (5.0, 0.0, 1.0, 2.0, 0.0, 0.5)  # 3.5 s of training, 5 s of waiting for d
 def write(path, accuracy, images=32, **config):
     """Writes a run of 2 epochs of 3 steps with the given test accuracies."""
     write_run(path, phases(6, STEP), images, epochs=2,
-              config={"data": "cifar10:/d", "train-samples": "0", "lr": "0.1", **config})
+              config={"data": "cifar10:/d", "train-samples": "50000", "lr": "0.1", **config})
     with h5py.File(path, "r+") as file:
         file["epochs/test_accuracy"][:] = accuracy
     return path
@@ -86,7 +86,7 @@ def test_diverged_runs_reach_no_target(tmp_path):
     paths = [write(tmp_path / f"{i}.h5", (0.905, 0.92), seed=str(i)) for i in range(3)]
     for i, failure in enumerate(("the loss is not finite in step 4 on rank 0; lower --lr",) * 2 + ("killed",)):
         paths.append(write_run(tmp_path / f"d{i}.h5", phases(3, STEP), 32, status="failed", failure=failure,
-                               config={"data": "cifar10:/d", "train-samples": "0", "lr": "0.1"}))
+                               config={"data": "cifar10:/d", "train-samples": "50000", "lr": "0.1"}))
     runs = [read_run(path) for path in paths]
     rows = {row["target"]: row for row in time_to_accuracy_table(runs).rows}
     assert (rows[90]["reached"], rows[90]["runs"], rows[90]["seconds"]) == (3, 5, None)

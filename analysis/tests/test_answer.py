@@ -39,7 +39,7 @@ STUDIES = {
     "two repeats": lambda d: [write(d / "a.h5", seconds=0.2), write(d / "b.h5", seconds=0.9)],
     "batches": lambda d: [write(d / f"{b}.h5", batch=b, seconds=b / 100) for b in (16, 32, 64)],
     "few images": lambda d: [write(d / "all.h5"), write(d / "few.h5", images=96)],
-    "ladder": lambda d: [write(d / "a.h5"), write_ladder(d / "ladder.h5", new_columns=True)],
+    "ladder": lambda d: [write(d / "a.h5"), write_ladder(d / "ladder.h5")],
 }
 
 

@@ -12,6 +12,7 @@ from lockstep_report.measure.points import from_run
 from lockstep_report.measure.validity import add_comparison_notes
 from lockstep_report.measure.window import timed_window
 from lockstep_report.models.explanation import explain
+from lockstep_report.runfile import schema
 from lockstep_report.runfile.read import read_run
 from lockstep_report.tables.contents import all_tables
 from lockstep_report.tables.summary import summary, summary_values
@@ -83,9 +84,10 @@ def write_samples(path, processors):
         seconds = np.tile(np.arange(0, 25.0), 2)
         dataset(file, "/sample", np.arange(50))
         dataset(file, "/telemetry/rank", np.repeat([0, 1], 25))
-        for name, values in {"seconds": seconds, "user_cpu_seconds": processors * seconds,
-                             "system_cpu_seconds": 0 * seconds}.items():
-            dataset(file, f"/telemetry/{name}", values)
+        given = {"seconds": seconds, "user_cpu_seconds": processors * seconds}
+        for spec in schema.datasets("/telemetry"):
+            if spec.dimensions == ("sample",) and spec.name != "rank":
+                dataset(file, spec.path, given.get(spec.name, 0 * seconds))
         dataset(file, "/interface", [0])
         dataset(file, "/telemetry/interface_name", np.array([["eth0"], ["eth0"]]))
         dataset(file, "/steps/end_seconds", np.tile(np.arange(1.0, 21), (2, 1)).T)

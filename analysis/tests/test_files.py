@@ -77,8 +77,8 @@ def test_ladder_table_has_the_batch_that_does_not_fit(tmp_path):
     out = tmp_path / "out"
     assert main(["report", str(write_ladder(tmp_path / "l.h5")), "--out", str(out)]) == 0
     text = (out / "batch-ladder.md").read_text()
-    assert "| 128 | complete | 20.00 | 2,500.0 | 400 | 410 |" in text
-    assert "| 512 | out of memory | – | – | 1,600 | – |" in text
+    assert "| 128 | complete | 20.00 | 19.00 | 2,500.0 | 3 steps, extrapolated | 400 | 410 |" in text
+    assert "| 512 | out of memory | – | – | – | – | 1,600 | – |" in text
     assert (out / "batch-ladder.png").exists()
 
 
@@ -87,7 +87,7 @@ def test_sweep_in_the_columns_of_a_bus_bandwidth_table(tmp_path):
     assert main(["tables", str(write_sweep(tmp_path / "s.h5")), "--out", str(out)]) == 0
     with (out / "allreduce-sweep.csv").open() as file:
         first, second = csv.DictReader(file)
-    assert second["algorithm"] == "direct"  # the file has the former name
+    assert second["algorithm"] == "direct"
     # 1e6 bytes in 1e-3 s on 2 ranks: algbw = 1 GB/s, busbw = 2*(2-1)/2 * algbw
     assert float(first["algbw"]) == pytest.approx(1.0)
     assert float(first["busbw"]) == pytest.approx(1.0)
@@ -197,7 +197,7 @@ def test_no_such_file(tmp_path, capfd):
 
 
 @pytest.mark.parametrize("name, value, complaint", [
-    ("format", "something", 'its format is "something"'), ("format_version", 9, "version 9")])
+    ("format", "something", 'its format is "something"'), ("format_version", 2, "run file of version 2; this lockstep-report reads only version 3")])
 def test_another_format(runs, capfd, name, value, complaint):
     with h5py.File(runs[0], "r+") as file:
         file.attrs[name] = value

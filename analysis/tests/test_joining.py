@@ -27,7 +27,7 @@ def write_part(path, part, first, count, seconds, *, status="complete", run_id="
     return write_run(
         path, phases(count, (0, 0, seconds, 0, 0, 0)), 10, batch=10, status=status,
         epoch_of_step=1 + (first + np.arange(count)) // STEPS, attributes=attributes,
-        config={"data": "synthetic:100", "train-samples": "0"} | dict(config), **options)
+        config={"data": "synthetic:100", "train-samples": "100"} | dict(config), **options)
 
 
 def test_a_preempted_run_and_its_resumption_are_one_run(tmp_path):

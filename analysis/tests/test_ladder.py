@@ -15,7 +15,7 @@ def page_of(tmp_path, *paths):
 
 
 def test_extrapolated_points_are_marked(tmp_path):
-    page = page_of(tmp_path, write_ladder(tmp_path / "l.h5", new_columns=True))
+    page = page_of(tmp_path, write_ladder(tmp_path / "l.h5"))
     assert "| 32 | complete | 40.00 | 39.00 | 1,250.0 | complete epoch, 1562 steps | 100 | 110 |" in page
     assert "| 128 | complete | 20.00 | 19.00 | 2,500.0 | 3 steps, extrapolated | 400 | 410 |" in page
     assert "- extrapolated: the epoch was not run to its end" in page
@@ -72,7 +72,7 @@ def test_batches_of_training_runs_with_two_thread_counts(tmp_path):
 
 
 def test_summary_of_a_ladder_prints_its_table(tmp_path, capsys):
-    assert main(["summary", str(write_ladder(tmp_path / "l.h5", new_columns=True))]) == 0
+    assert main(["summary", str(write_ladder(tmp_path / "l.h5"))]) == 0
     text = capsys.readouterr().out
     assert "No steps" not in text
     assert "Batch ladder: 1 rank (device):" in text

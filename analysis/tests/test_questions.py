@@ -125,7 +125,7 @@ def test_accuracy_lost_by_a_large_batch_and_its_remedies(tmp_path):
 
 def test_number_of_ranks_is_no_remedy(tmp_path):
     runs = runs_of(write(tmp_path / "a.h5", (0.2, 0.7)), write(tmp_path / "b.h5", (0.2, 0.5), images=64))
-    runs += [replace(runs[1], path=tmp_path / "c.h5", ranks={"rank": np.arange(2)},
+    runs += [replace(runs[1], path=tmp_path / "c.h5", ranks={name: np.repeat(values, 2) for name, values in runs[1].ranks.items()},
                      epochs={**runs[1].epochs, "test_accuracy": np.array([0.2, 0.6])})]
     found, = large_batches(runs)
     assert "60.00 % at 64 with the same optimiser, 10.00 points less." in found.text

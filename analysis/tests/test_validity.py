@@ -82,7 +82,7 @@ def test_epochs_of_other_sizes(tmp_path):
     def write(name, ranks, steps):
         size = {"part": 1, "first_step": 0, "steps_per_epoch": steps,
                 "images_per_epoch": steps * ranks * 10}
-        config = {"data": "synthetic:119", "train-samples": "0"}
+        config = {"data": "synthetic:119", "train-samples": "119"}
         return point(tmp_path / name, ranks, steps=2 * steps, config=config, attributes=size)
 
     note, speedup = notes_of(write("a.h5", 1, 11), write("b.h5", 2, 5))

@@ -64,7 +64,7 @@ def test_a_sequence_ends_where_steps_are_missing_and_where_a_process_starts():
     assert window.longest_sequence(epoch, step, starts).tolist() == [2, 3, 4, 5]
 
 
-SIZE = {"part": 1, "first_step": 0, "steps_per_epoch": 200, "images_per_epoch": 2000}
+SIZE = {"steps_per_epoch": 200, "images_per_epoch": 2000}
 
 
 def test_a_preempted_run_is_not_presented_as_an_epoch(tmp_path, capsys):
@@ -85,63 +85,17 @@ def test_a_preempted_run_is_not_presented_as_an_epoch(tmp_path, capsys):
     assert "scaled from" in figure and "did not finish" in figure and "(a, b)" in figure
 
 
-def test_a_version_1_file_that_was_cut_off_is_scaled_by_its_options(tmp_path):
-    path = write_run(tmp_path / "a.h5", phases(6, (0, 0, 0.5, 0, 0, 0)), 10, batch=10,
-                     status="preempted", config={"train-samples": "2000"})
-    point = from_run(read_run(path))
-    assert point.epoch_seconds == pytest.approx(100) and point.scaled
-
-
-@pytest.mark.parametrize("data, images", [("synthetic", 10_000), ("cifar10:/some/where", 50_000)])
-def test_steps_of_a_version_1_run_are_scaled_to_its_data(tmp_path, data, images):
-    """The run was started with `--steps 5` and batch 100; a step takes 0.1 s."""
-    path = write_run(tmp_path / "a.h5", phases(5, (0, 0, 0.1, 0, 0, 0)), 100, batch=100,
-                     config={"steps": "5", "data": data, "train-samples": "0"})
-    point = from_run(read_run(path))
-    assert point.images == images
-    assert point.epoch_seconds == pytest.approx(images / 100 * 0.1)
-
-
-@pytest.mark.parametrize("data", ["cifar10:/some/where", "other:/some/where", "synthetic"])
-def test_the_recorded_number_of_images_counts_more_than_the_name_of_the_data(tmp_path, data):
-    path = write_run(tmp_path / "a.h5", phases(5, (0, 0, 0.1, 0, 0, 0)), 100, batch=100,
-                     config={"steps": "5", "data": data, "train-samples": "3000"})
-    assert from_run(read_run(path)).epoch_seconds == pytest.approx(3.0)
-
-
-def test_the_recorded_epoch_size_counts_more_than_the_name_of_the_data(tmp_path):
-    """The CIFAR-10 directory has 1,000 images: an epoch has 10 steps of 100 images."""
-    path = write_run(
-        tmp_path / "a.h5", phases(5, (0, 0, 0.1, 0, 0, 0)), 100, batch=100,
-        config={"steps": "5", "data": "cifar10:/some/where", "train-samples": "0"},
-        attributes={**SIZE, "steps_per_epoch": 10, "images_per_epoch": 1000})
-    run = read_run(path)
-    assert from_run(run).epoch_seconds == pytest.approx(1.0)
-    assert data_of(run) == "cifar10, 1,000 images"
-
-
-def test_a_complete_version_1_run_of_few_cifar10_images_is_not_scaled(tmp_path):
-    path = write_run(tmp_path / "a.h5", phases(8, (0, 0, 0.1, 0, 0, 0)), 10, batch=10, epochs=2,
-                     config={"data": "cifar10:/some/where", "train-samples": "0"})
-    point = from_run(read_run(path))
-    assert (point.steps, point.scaled) == (4, False)
-
-
-@pytest.mark.parametrize("data, samples, last, text", [
-    ("cifar10:/some/where", "0", "drop", "cifar10, 50,000 images"),
-    ("cifar10:/some/where", "1000", "drop", "cifar10, 1,000 images"),
-    ("synthetic:5000", "0", "drop", "synthetic, 5,000 images"),
-    ("synthetic", "0", "pad", "synthetic, 10,000 images"),
-    ("synthetic", "10000", "drop", "synthetic, 10,000 images"),
-    ("synthetic:5000@3x224x224/1000", "5000", "drop", "synthetic@3x224x224/1000, 5,000 images"),
-    ("synthetic@3x64x64", "10000", "drop", "synthetic@3x64x64, 10,000 images"),
-    ("synthetic:300/20", "0", "drop", "synthetic/20, 300 images"),
-    ("cifar100:/some/where", "50000", "drop", "cifar100, 50,000 images"),
-    ("other:/some/where", "1281167", "drop", "other, 1,281,167 images")])
-def test_images_of_the_data(tmp_path, data, samples, last, text):
-    config = {"data": data, "train-samples": samples, "last-batch": last, "steps": "2"}
-    run = read_run(write_run(tmp_path / "a.h5", phases(2, (0, 0, 1, 0, 0, 0)), 48, batch=48,
-                             config=config))
+@pytest.mark.parametrize("data, samples, text", [
+    ("cifar10:/some/where", "1000", "cifar10, 1,000 images"),
+    ("synthetic", "10000", "synthetic, 10,000 images"),
+    ("synthetic:5000@3x224x224/1000", "5000", "synthetic@3x224x224/1000, 5,000 images"),
+    ("synthetic@3x64x64", "10000", "synthetic@3x64x64, 10,000 images"),
+    ("synthetic:300/20", "300", "synthetic/20, 300 images"),
+    ("cifar100:/some/where", "50000", "cifar100, 50,000 images"),
+    ("other:/some/where", "1281167", "other, 1,281,167 images")])
+def test_images_of_the_data(tmp_path, data, samples, text):
+    config = {"data": data, "train-samples": samples, "steps": "2"}
+    run = read_run(write_run(tmp_path / "a.h5", phases(2, (0, 0, 1, 0, 0, 0)), 48, batch=48, config=config))
     assert data_of(run) == text
 
 

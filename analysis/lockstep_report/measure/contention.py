@@ -136,9 +136,9 @@ def other_processors(run, epoch, rank):
     """Returns how many of the processors of the rank other processes used on average; None if
     unknown."""
     busy, used = (reading(run, name, epoch) for name in ("processor_busy_seconds", "cpu_seconds"))
-    hosts = run.ranks.get("host", np.zeros(run.rank_count))
-    lists = np.asarray(run.ranks.get("cpu_list", [""] * run.rank_count)).astype(str)
-    sharing = (np.asarray(hosts) == hosts[rank]) & (lists == lists[rank])
+    hosts = run.ranks["host"]
+    lists = np.asarray(run.ranks["cpu_list"]).astype(str)
+    sharing = (hosts == hosts[rank]) & (lists == lists[rank])
     others = (busy[rank] - used[sharing].sum()) / epoch_seconds(run, epoch)
     return float(others) if np.isfinite(others) else None
 

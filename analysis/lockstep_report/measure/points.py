@@ -106,7 +106,7 @@ class Point:
     @property
     def is_all_reduced(self):
         """Whether every rank receives the sum of the gradients."""
-        return self.reducer not in ("none", "parameter-server")
+        return self.reducer not in choices.NOT_ALL_REDUCED
 
     @property
     def communication(self):
@@ -261,10 +261,9 @@ def computation_of(run, steps):
 def processors_of(run, column="cpu_list"):
     """Returns the number of processors on which the ranks of the first host may run, or of their
     physical cores (`core_list`); None if the file does not list them."""
-    hosts = np.asarray(run.ranks.get("host", ()))
-    found = set()
-    for rank, text in enumerate(run.ranks.get(column, ())):
-        if rank < len(hosts) and hosts[rank] != hosts[0]:
+    hosts, found = run.ranks["host"], set()
+    for host, text in zip(hosts, run.ranks.get(column, ())):
+        if host != hosts[0]:
             continue
         listed = validity.parse_processors(text)
         if not listed:
@@ -286,13 +285,12 @@ def traffic_of(run, steps):
 def link_bytes_of(run):
     """Returns the bytes of the all-reduces of a step over the link that carries most of them; None if
     they are not known."""
-    hosts = run.ranks.get("host", run.ranks.get("hostname", ()))
-    if len(hosts) != run.rank_count or run.option("reducer") in ("none", "parameter-server"):
+    if run.option("reducer") in choices.NOT_ALL_REDUCED:
         return None
     algorithm = choices.algorithm_of(run)
     if run.option("reducer") == "gather-scatter":
         algorithm = choices.labelled("gather-scatter", choices.library_of(run))
-    found = [link_bytes(algorithm, hosts, int(size)) for size in run.bucket_bytes]
+    found = [link_bytes(algorithm, run.ranks["host"], int(size)) for size in run.bucket_bytes]
     return sum(found) if found and None not in found else None
 
 

@@ -109,9 +109,8 @@ def straggler_of(timed):
     run = timed.run
     work = metrics.rank_seconds(timed.phase_seconds, timed.phases, (COMMUNICATION,))
     rank, found = slowest(work)
-    names = run.ranks.get("hostname", ())
     return Straggler(
-        run.label, run.rank_count, rank, str(names[rank]) if len(names) > rank else "",
+        run.label, run.rank_count, rank, str(run.ranks["hostname"][rank]),
         found, float(np.median(np.delete(work, rank, axis=1))),
         is_slow(found),
         None if timed.times is None else float(np.mean(timed.times.start.argmax(axis=1) == rank)),

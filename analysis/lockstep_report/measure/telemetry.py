@@ -79,8 +79,8 @@ def files_of(runs):
 
 def first_ranks(run, samples):
     """Returns the samples of the lowest rank of each host: (host, samples)."""
-    hosts = np.asarray(run.ranks.get("host", np.zeros(run.rank_count)), dtype=int)
-    names = run.ranks.get("hostname", [""] * run.rank_count)
+    hosts = run.ranks["host"]
+    names = run.ranks["hostname"]
     found = {}
     for of_rank in sorted(samples, key=lambda s: s.rank):
         found.setdefault(hosts[of_rank.rank], of_rank)

@@ -55,7 +55,7 @@ def warning_notes(runs):
 def oversubscribed_hosts(run):
     """Returns one sentence per host whose ranks have more threads than processors."""
     threads, processors = {}, {}
-    for host, listed in zip(run.ranks.get("hostname", ()), run.ranks.get("cpu_list", ())):
+    for host, listed in zip(run.ranks["hostname"], run.ranks["cpu_list"]):
         threads[host] = threads.get(host, 0) + (run.number("threads") or 1)
         processors.setdefault(host, set()).update(parse_processors(listed))
     return [f"{threads[host]} threads share {len(found)} processors on {host}"

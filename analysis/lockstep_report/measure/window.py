@@ -2,16 +2,11 @@
 states the rule."""
 
 import math
-import re
 from dataclasses import dataclass
 
 import numpy as np
 
 WARM_UP_FRACTION = 0.1
-# Training images of the datasets of program versions that recorded `train-samples` as 0, "all".
-# Newer files contain the number of images that were used.
-UNRECORDED_IMAGES = {"cifar10": 50_000, "synthetic": 10_000}
-SYNTHETIC = re.compile(r"synthetic(?::(?P<images>\d+))?(?P<shape>(?:@[\dx]+)?(?:/\d+)?)")
 
 
 @dataclass(frozen=True)
@@ -35,7 +30,7 @@ class Window:
 
 def timed_window(run):
     """Returns the timed window of a run, which must have steps."""
-    size = epoch_size(run)
+    size = EpochSize(run.integer("steps_per_epoch"), run.integer("images_per_epoch"))
     chosen, number, rule, is_complete = choose_steps(
         run.epoch, run.step, run.starts_part, size.steps)
     return Window(chosen, number, size, rule, not is_complete)
@@ -92,59 +87,6 @@ def longest_sequence(epoch, step, starts_part):
     the earliest one if several are equally long."""
     breaks = (np.diff(epoch) != 0) | (np.diff(step) != 1) | starts_part[1:]
     return max(np.split(np.arange(len(epoch)), np.flatnonzero(breaks) + 1), key=len)
-
-
-def epoch_size(run):
-    """Returns the size of a complete epoch; it is estimated for a file of version 1."""
-    steps, images = (run.integer(f"{name}_per_epoch") for name in ("steps", "images"))
-    if steps > 0 and images > 0:
-        return EpochSize(steps, images)
-    steps = estimate_steps_per_epoch(run)
-    for number in np.unique(run.epoch):
-        if np.sum(run.epoch == number) == steps:
-            return EpochSize(steps, int(run.images[run.epoch == number].sum()))
-    return EpochSize(steps, steps * round(batch_per_rank(run) * run.rank_count))
-
-
-def estimate_steps_per_epoch(run):
-    """Estimates the number of steps of a complete epoch of a version-1 file.
-
-    Epochs between the first and the last one of a file are complete. If there are none, the steps
-    follow from the number of images and the batch. If that number is not certain (a CIFAR-10
-    directory may contain fewer images than were published) and the run ended with an epoch, the
-    steps are those of the last epoch.
-    """
-    numbers, counts = np.unique(run.epoch, return_counts=True)
-    if len(numbers) > 2:
-        return int(counts[1])
-    images, is_known = images_of_data(run)
-    ended_with_epoch = run.status == "complete" and not run.number("steps")
-    if ended_with_epoch and not is_known and (len(numbers) > 1 or numbers[0] == 1):
-        return int(counts[-1])
-    if images is None:
-        return int(counts.max())
-    batch = round(batch_per_rank(run) * run.rank_count)
-    divide = math.ceil if run.option("last-batch") == "pad" else math.floor
-    return max(1, divide(images / batch))
-
-
-def images_of_data(run):
-    """Returns the number of training images of a run, or None, and whether the file determines it
-    exactly."""
-    recorded = run.number("train-samples")
-    if recorded:
-        return recorded, True
-    synthetic = SYNTHETIC.fullmatch(run.option("data"))
-    if synthetic and synthetic["images"]:
-        return int(synthetic["images"]), True
-    return UNRECORDED_IMAGES.get(name_of_data(run)), synthetic is not None
-
-
-def name_of_data(run):
-    """Returns the name of the dataset, with the image shape and the classes of synthetic images if
-    they are given; for example "cifar10" or "synthetic@3x224x224/1000"."""
-    synthetic = SYNTHETIC.fullmatch(run.option("data"))
-    return "synthetic" + synthetic["shape"] if synthetic else run.option("data").partition(":")[0]
 
 
 def batch_per_rank(run):

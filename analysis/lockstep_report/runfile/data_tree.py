@@ -6,8 +6,9 @@ import numpy as np
 
 from lockstep_report.errors import require
 from lockstep_report.runfile import schema
-from lockstep_report.runfile.hdf5_access import attributes_of, errors_of_hdf5, open_run, read_attributes, safe_objects
-from lockstep_report.runfile.read import check_header, check_structure, is_stored, read_current, stored, usable_steps
+from lockstep_report.runfile.hdf5_access import (
+    attributes_of, errors_of_hdf5, open_run, read_attributes, read_dataset, safe_objects)
+from lockstep_report.runfile.read import check_header, check_structure, is_stored, stored, usable_steps
 from lockstep_report.runfile.stored import IN_MEMORY_BYTES, StoredRows
 
 # Datasets of /ranks or of the same group that are coordinates along a dimension.
@@ -63,7 +64,7 @@ def dataset_of(xarray, path, items, group, rows):
     found = xarray.Dataset(attrs=attributes_of(items, group))
     variables = {}
     for spec in schema.datasets(group):
-        if spec.path_in(items):
+        if spec.path in items:
             values, attributes = variable_of(path, items, spec, rows)
             variables[spec.name] = (spec.dimensions, values, attributes)
     sizes = shortest(variables)
@@ -88,13 +89,13 @@ def shortest(variables):
 
 
 def variable_of(path, items, spec, rows):
-    dataset = items[spec.path_in(items)]
+    dataset = items[spec.path]
     attributes = read_attributes(dataset)
     attributes = {name: attributes.get(name, default) for name, default in (
         ("units", spec.units), ("long_name", spec.description))}
     if is_stored(spec, items, IN_MEMORY_BYTES):
         return stored(path, dataset, spec).first(rows), attributes
-    values = read_current(items, spec)
+    values = read_dataset(dataset)
     return (values[:rows] if spec.dimensions[0] == "step" else values), attributes
 
 
@@ -131,7 +132,7 @@ def coordinates(xarray, items, group, sizes):
         labels = [spec for spec in (*schema.datasets("/ranks"), *schema.datasets(group))
                   if spec.dimensions == (dimension,) and spec.name in LABELS.get(dimension, ())]
         for spec in (scale, *labels):
-            values = (read_current(items, spec) if spec.path_in(items) else np.arange(size))[:size]
+            values = (read_dataset(items[spec.path]) if spec.path in items else np.arange(size))[:size]
             if len(values) == size:
                 made[spec.name] = xarray.Variable(
                     (dimension,), values, {"units": spec.units, "long_name": spec.description})

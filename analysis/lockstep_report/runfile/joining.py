@@ -34,8 +34,8 @@ class Loaded:
 def load_runs(paths, skip=None):
     """Reads run files, drops duplicates and joins the parts of each run.
 
-    For a file of version 2 or later, other parts of its run in the same directory are read as well:
-    all parts that are named after it, and earlier parts with any name.
+    Other parts of a run in the same directory are read as well: all parts that are named after a file,
+    and earlier parts with any name.
     Calls `skip(error)` for a file that cannot be read; without `skip`, raises `ReportError`.
     """
     loaded = Loaded([])
@@ -93,7 +93,7 @@ def other_parts(run, notes, listed, skip):
     because each process may have been given another one. Files that are named after `run` and
     cannot be read are reported in `notes`, and a directory that cannot be listed to `skip`. `listed`
     keeps each directory for further calls."""
-    if run.version < 2 or not run.run_id:
+    if not run.run_id:
         return []
     own = PART_NAME.fullmatch(run.path.name)
     if own is None:

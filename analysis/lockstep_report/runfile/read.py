@@ -10,13 +10,13 @@ from lockstep_report.errors import INPUT, ReportError
 from lockstep_report.escaping import one_line
 from lockstep_report.runfile import schema
 from lockstep_report.runfile.file_kind import CHECKPOINT, wrong_kind
-from lockstep_report.runfile.former_names import with_current_names
 from lockstep_report.runfile.hdf5_access import (
     attributes_of, errors_of_hdf5, open_run, read_attributes, read_dataset, safe_objects)
 from lockstep_report.runfile.stored import IN_MEMORY_BYTES, StoredRows
 from lockstep_report.runfile.structure import structure_problems
 
 TABLES = ("ladder", "allreduce", "layers", "stack")  # groups of commands that do not train
+EPOCH_SIZE = ("steps_per_epoch", "images_per_epoch")  # attributes of the root
 OPTIONAL = ("telemetry", "profile")  # groups of training runs with these options
 
 
@@ -73,26 +73,22 @@ class Run:
         return str(self.attributes.get("run_id", ""))
 
     @property
-    def version(self):
-        return version_of(self.attributes)
-
-    @property
     def rank_count(self):
-        return len(self.ranks.get("rank", ())) or self.phase_seconds.shape[1]
+        return len(self.ranks["rank"])
 
     @property
     def host_names(self):
         """Sorted names of the hosts."""
-        return tuple(sorted({str(name) for name in self.ranks.get("hostname", ())}))
+        return tuple(sorted({str(name) for name in self.ranks["hostname"]}))
 
     @property
     def host_count(self):
-        """Number of hosts: from /ranks/host if the file has it, otherwise from the host names."""
-        return len(set(np.asarray(self.ranks.get("host", ())).tolist())) or len(self.host_names)
+        """Number of hosts; containers on several hosts can have equal host names."""
+        return len(set(self.ranks["host"].tolist()))
 
     @property
     def device_names(self):
-        return tuple(sorted({str(name) for name in self.ranks.get("device_name", ()) if name}))
+        return tuple(sorted({str(name) for name in self.ranks["device_name"] if name}))
 
     @property
     def has_steps(self):
@@ -148,12 +144,10 @@ def check_header(path, file):
     if found != schema.FORMAT:
         what = f'its format is "{found}"' if found else 'it has no attribute "format"'
         raise ReportError(INPUT, f'{path}: not a run file ({what}, "{schema.FORMAT}" is needed)')
-    if version_of(attributes) not in schema.READABLE_VERSIONS:
-        raise ReportError(
-            INPUT,
-            f"{path}: run file of version {attributes.get('format_version', 'missing')}; this "
-            f"lockstep-report reads versions {', '.join(map(str, schema.READABLE_VERSIONS))}",
-        )
+    version = attributes.get("format_version", "missing")
+    if version != schema.VERSION:
+        raise ReportError(INPUT, f"{path}: run file of version {version}; this lockstep-report reads only "
+                                 f"version {schema.VERSION}")
     return attributes
 
 
@@ -165,27 +159,21 @@ def check_structure(path, items, attributes):
             INPUT, f"{path}: {problem}; 'lockstep-report validate' lists all problems")
 
 
-def version_of(attributes):
-    """Returns the version of the format; 0 if it is missing or not a number."""
-    major = str(attributes.get("format_version", "")).split(".")[0]
-    return int(major) if major.isdecimal() else 0
-
-
 def read_groups(path, items, attributes, in_memory):
     has_tables = any(f"/{name}" in items for name in TABLES)
     has_training = "/steps/phase_seconds" in items or not has_tables
     has_buckets = "/buckets/bytes" in items and len(items["/buckets/bytes"]) > 0
-    is_required = {"/ranks": has_training, "/steps": has_training, "/epochs": has_training,
+    is_required = {"/ranks": True, "/steps": has_training, "/epochs": has_training,
                    "/buckets": has_buckets,
                    **{f"/{name}": f"/{name}" in items for name in (*TABLES, *OPTIONAL)}}
     for group in filter(is_required.get, is_required):
-        require_datasets(path, items, group, version_of(attributes))
+        require_datasets(path, items, group)
     groups = {group: read_columns(path, items, group, in_memory) for group in is_required}
     ranks, steps = groups["/ranks"], groups["/steps"]
     phases = tuple(read_dataset(items["/phase"])) if "/phase" in items else schema.PHASES
     if phases != schema.PHASES:
         raise ReportError(INPUT, f"{path}: /phase is not ({', '.join(schema.PHASES)})")
-    shape = (len(ranks.get("rank", ())), len(phases))
+    shape = (len(ranks["rank"]), len(phases))
     seconds = steps.get("phase_seconds", np.zeros((0, *shape)))
     if has_training and seconds.shape[1:] != shape:
         raise ReportError(
@@ -198,10 +186,12 @@ def read_groups(path, items, attributes, in_memory):
         "bytes": np.zeros(0, dtype=int), "start_seconds": none, "end_seconds": none}
     numbers, epochs = read_epochs(items, groups["/epochs"])
     count = usable_steps(steps, buckets, numbers)
+    if count and min(attributes.get(name, 0) for name in EPOCH_SIZE) <= 0:
+        raise ReportError(INPUT, f"{path}: has steps, but {' or '.join(EPOCH_SIZE)} is 0 or missing")
     return Run(
         path=path,
         attributes=attributes,
-        config=with_current_names(attributes_of(items, "/config")),
+        config=attributes_of(items, "/config"),
         environment=attributes_of(items, "/environment"),
         results=attributes_of(items, "/results"),
         ranks=ranks,
@@ -250,10 +240,10 @@ def first_rows(values, count):
     return np.asarray(values[:count], dtype=float)
 
 
-def require_datasets(path, items, group, version):
-    """Raises `ReportError` (input) if a dataset is missing that files of this version have."""
+def require_datasets(path, items, group):
+    """Raises `ReportError` (input) if a required dataset is missing."""
     for spec in schema.datasets(group):
-        if spec.is_required(version) and spec.path_in(items) is None:
+        if spec.required and spec.path not in items:
             raise ReportError(
                 INPUT,
                 f"{path}: dataset {spec.path} is missing; "
@@ -262,12 +252,11 @@ def require_datasets(path, items, group, version):
 
 
 def read_columns(path, items, group, in_memory):
-    """Returns {name: values} of the datasets of the schema that the group has, with the names and
-    values of the current version. Larger datasets (step, rank, ...) than `in_memory` bytes are
-    not read yet."""
+    """Returns {name: values} of the datasets of the schema that the group has. Larger datasets
+    (step, rank, ...) than `in_memory` bytes are not read yet."""
     return {spec.name: stored(path, items[spec.path], spec) if is_stored(spec, items, in_memory)
-            else read_current(items, spec)
-            for spec in schema.datasets(group) if spec.path_in(items)}
+            else read_dataset(items[spec.path])
+            for spec in schema.datasets(group) if spec.path in items}
 
 
 def is_stored(spec, items, in_memory):
@@ -276,15 +265,6 @@ def is_stored(spec, items, in_memory):
 
 def stored(path, dataset, spec):
     return StoredRows(partial(open_run, path), spec.path, dataset.shape)
-
-
-def read_current(items, spec):
-    """Returns the values of a dataset, with those of earlier versions replaced. `items`: an open
-    run file, or {path: dataset}."""
-    values = read_dataset(items[spec.path_in(items)])
-    if not spec.former_values:
-        return values
-    return np.array([spec.former_values.get(value, value) for value in values], dtype=object)
 
 
 def read_epochs(items, columns):

@@ -5,7 +5,7 @@ from it (schema_page.py).
 """
 
 import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
@@ -14,7 +14,7 @@ from pathlib import Path
 class Group:
     path: str
     since: int  # version of the format that added the group
-    required: bool  # all files of that version and later ones have it
+    required: bool  # every file has it; groups of training runs: if the file has no other measurement
     description: str
 
 
@@ -43,12 +43,6 @@ class Dataset:
     required: bool
     description: str
     values: tuple = ()
-    former_path: str = ""  # path in files of earlier versions
-    former_values: dict = field(default_factory=dict, hash=False)  # {value in them: value now}
-
-    def path_in(self, file):
-        """Returns the path of the dataset in an open run file; None if the file lacks it."""
-        return next((path for path in (self.path, self.former_path) if path and path in file), None)
 
     @property
     def group(self):
@@ -66,10 +60,6 @@ class Dataset:
     def is_scale(self):
         return not self.group
 
-    def is_required(self, version):
-        """Returns whether files of format version `version` must have the dataset."""
-        return self.required and self.since <= version
-
 
 def load():
     text = Path(__file__).with_name("run_file_schema.json").read_text(encoding="utf-8")
@@ -84,7 +74,6 @@ def tuples(line):
 SCHEMA = load()
 FORMAT = SCHEMA["format"]
 VERSION = SCHEMA["version"]
-READABLE_VERSIONS = tuple(SCHEMA["readable_versions"])
 GROUPS = tuple(Group(**line) for line in SCHEMA["groups"])
 ATTRIBUTES = tuple(Attribute(**tuples(line)) for line in SCHEMA["attributes"])
 DATASETS = tuple(Dataset(**tuples(line)) for line in SCHEMA["datasets"])

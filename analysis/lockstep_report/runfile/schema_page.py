@@ -28,10 +28,6 @@ def described(spec):
     text = spec.description
     if getattr(spec, "values", ()):
         text += f": {', '.join(f'`{value}`' for value in spec.values)}"
-    former = [f"`{spec.former_path}`"] if getattr(spec, "former_path", "") else []
-    former += [f"`{old}` for `{new}`" for old, new in getattr(spec, "former_values", {}).items()]
-    if former:
-        text += f" (earlier versions: {', '.join(former)})"
     return text
 
 

@@ -2,7 +2,6 @@
 
 import re
 
-from lockstep_report.measure.window import epoch_size, images_of_data, name_of_data
 from lockstep_report.runfile.experiment import build_of, distinguishing, is_used, results_of, variant_of
 
 SETTING_PARTS = ("model", "device", "precision", "data", "device name", "threads")
@@ -10,15 +9,15 @@ SETTING_PARTS = ("model", "device", "precision", "data", "device name", "threads
 
 def data_of(run):
     """Returns source and number of the training images, for example "cifar10, 50,000 images"."""
-    images, is_known = images_of_data(run)
-    if not run.has_steps and not is_known:
-        images = None
-    if run.has_steps:
-        size = epoch_size(run)
-        left_out = size.images // size.steps  # an incomplete last batch is dropped or padded
-        if images is None or abs(images - size.images) >= left_out:
-            images = size.images
+    images = run.number("train-samples") or run.integer("images_per_epoch")
     return ", ".join(filter(None, (name_of_data(run), f"{images:,} images" if images else "")))
+
+
+def name_of_data(run):
+    """Returns the name of the dataset, with the image shape and the classes of synthetic images if
+    they are given; for example "cifar10" or "synthetic@3x224x224/1000"."""
+    data = run.option("data")
+    return re.sub(r":\d+", "", data, count=1) if data.startswith("synthetic") else data.partition(":")[0]
 
 
 def setting_of(run):

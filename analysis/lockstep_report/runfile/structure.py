@@ -25,10 +25,9 @@ def structure_problems(items, attributes):
         elif group.path in OPTION_GROUPS:
             found += [f"the attribute {name} of {group.path} is not a single value"
                       for name, value in items[group.path].attrs.items() if not is_single(value)]
-    places = [(spec, spec.path_in(items)) for spec in schema.DATASETS]
-    places = [(spec, items[place], place) for spec, place in places if place is not None]
-    found = found or [problem for entry in places for problem in dataset_problems(*entry)]
-    return found or length_problems(places)
+    datasets = [(spec, items[spec.path]) for spec in schema.DATASETS if spec.path in items]
+    found = found or [problem for entry in datasets for problem in dataset_problems(*entry)]
+    return found or length_problems(datasets)
 
 
 def has_type(value, required):
@@ -44,26 +43,26 @@ def is_single(value):
     return not is_other and getattr(value, "size", 1) == 1
 
 
-def dataset_problems(spec, dataset, place):
+def dataset_problems(spec, dataset):
     if not isinstance(dataset, h5py.Dataset):
-        return [f"{place} is not a dataset"]
+        return [f"{spec.path} is not a dataset"]
     if dataset.shape is None:
-        return [f"{place} has no values"]
+        return [f"{spec.path} has no values"]
     is_text = h5py.check_string_dtype(dataset.dtype) is not None
     if is_text != spec.is_text or not is_text and dataset.dtype.kind not in "iuf":
-        return [f"{place} has the type {dataset.dtype}, {spec.type} is needed"]
+        return [f"{spec.path} has the type {dataset.dtype}, {spec.type} is needed"]
     if dataset.ndim != len(spec.dimensions):
-        return [f"{place} has {dataset.ndim} dimensions, ({', '.join(spec.dimensions)}) is needed"]
+        return [f"{spec.path} has {dataset.ndim} dimensions, ({', '.join(spec.dimensions)}) is needed"]
     return []
 
 
-def length_problems(places):
+def length_problems(datasets):
     """Returns one line per dataset that has another length along a dimension than an earlier one."""
     found = []
     lengths = {}  # dimension -> (length, path of the dataset)
-    for spec, dataset, place in places:
+    for spec, dataset in datasets:
         for name, length in zip(spec.dimensions, dataset.shape):
-            known, other = lengths.setdefault(name, (length, place))
+            known, other = lengths.setdefault(name, (length, spec.path))
             if known != length and name not in GROWING:
-                found.append(f"{place} has {length:,} along {name}, {other} has {known:,}")
+                found.append(f"{spec.path} has {length:,} along {name}, {other} has {known:,}")
     return found

@@ -7,7 +7,7 @@ import numpy as np
 from lockstep_report.runfile import schema
 from lockstep_report.runfile.contradictions import NO_BANDWIDTH, NO_TABLES, absences, contradictions
 from lockstep_report.runfile.hdf5_access import errors_of_hdf5, open_run, read_attributes, read_dataset, safe_objects
-from lockstep_report.runfile.read import TABLES, check_header, read_current, version_of
+from lockstep_report.runfile.read import TABLES, check_header
 from lockstep_report.runfile.structure import structure_problems
 
 TRAINING_GROUPS = ("/steps", "/epochs", "/buckets")
@@ -19,13 +19,12 @@ def problems(path):
     path = Path(path)
     with errors_of_hdf5(path), open_run(path) as file:
         attributes = check_header(path, file)
-        version = version_of(attributes)
         found = structure_problems(safe_objects(path, file), attributes)
         if found:  # the other checks rely on it
             return found
-        found = attribute_problems(attributes, version) + group_problems(file, version)
+        found = attribute_problems(attributes) + group_problems(file)
         for spec in expected(file):
-            found += dataset_problems(file, spec, version)
+            found += dataset_problems(file, spec)
         found += number_problems(file)
         # Values are compared only if the datasets have the right shapes.
         return found or contradictions(file)
@@ -38,22 +37,22 @@ def notes(path):
         return absences(file)
 
 
-def attribute_problems(attributes, version):
+def attribute_problems(attributes):
     found = []
     for spec in schema.attributes("/"):
         value = attributes.get(spec.name)
-        if value is None and spec.required and spec.since <= version:
+        if value is None and spec.required:
             found.append(f"attribute {spec.name} of the root is missing")
         elif value is not None and spec.values and value not in spec.values:
             found.append(f'{spec.name} is "{value}", one of {", ".join(spec.values)} is needed')
     return found
 
 
-def group_problems(file, version):
+def group_problems(file):
     found = []
     has_tables = any(name in file for name in TABLES)
     for spec in schema.GROUPS:
-        if spec.path in file or not spec.required or spec.since > version:
+        if spec.path in file or not spec.required:
             continue
         if spec.path not in TRAINING_GROUPS or not has_tables:
             found.append(f"group {spec.path} is missing")
@@ -70,27 +69,20 @@ def expected(file):
             for spec in schema.datasets(group.path)]
 
 
-def dataset_problems(file, spec, version):
-    path = spec.path_in(file)
-    if path is None and not spec.is_required(version):
-        return []
-    if path is None:
-        return [f"dataset {spec.path} is missing{without(spec)}"]
+def dataset_problems(file, spec):
+    path = spec.path
+    if path not in file:
+        return [f"dataset {path} is missing: no command can use the file"] if spec.required else []
     dataset = file[path]
     found = [f"{path} has no attribute {name}"
              for name in ("units", "long_name") if name not in dataset.attrs]
     if spec.values:
-        unknown = sorted(set(read_current(file, spec)) - set(spec.values))
+        unknown = sorted(set(read_dataset(file[path])) - set(spec.values))
         found += [f'{path} has the value "{value}", one of {", ".join(spec.values)} is needed'
                   for value in unknown]
     for axis, scale in enumerate(spec.dimensions):
         found += scale_problems(file, dataset, path, axis, scale)
     return found
-
-
-def without(spec):
-    """Returns the consequence of a missing dataset: no command reads a file without it."""
-    return ": no command can use the file" if spec.required else ""
 
 
 def scale_problems(file, dataset, path, axis, scale):

@@ -61,7 +61,7 @@ def joules_of(run, name, ranks):
 
 def lowest_ranks(run):
     """Returns the lowest rank of each host; all ranks of a host read the same counters."""
-    hosts = np.asarray(run.ranks.get("host", np.zeros(run.rank_count)), dtype=int)
+    hosts = run.ranks["host"]
     return [int(np.flatnonzero(hosts == host)[0]) for host in np.unique(hosts)]
 
 

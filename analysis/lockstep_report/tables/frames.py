@@ -67,12 +67,11 @@ def step_block(run, steps, seconds, ranks, timed):
     own = seconds[:, ranks]
     starts = {} if run.step_start is None else {"start_seconds": run.step_start}
     both = {**starts, **{f"{name}_bytes": values for name, values in run.traffic.items()}}
-    hosts = run.ranks.get("hostname", np.full(run.rank_count, ""))
     return {
         "run": np.full(len(steps) * len(ranks), run.label),
         "ranks": np.full(len(steps) * len(ranks), run.rank_count),
         "step": of_step(run.step + 1), "epoch": of_step(run.epoch), "is_timed": of_step(timed),
-        "rank": of_rank(np.arange(run.rank_count)), "host": of_rank(np.asarray(hosts, dtype=str)),
+        "rank": of_rank(np.arange(run.rank_count)), "host": of_rank(np.asarray(run.ranks["hostname"], dtype=str)),
         "images": of_step(run.images), "loss": of_step(run.loss),
         "learning_rate": of_step(run.learning_rate),
         **{f"{name}_seconds": own[:, :, i].ravel() for i, name in enumerate(run.phases)},

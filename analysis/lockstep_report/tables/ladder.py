@@ -101,11 +101,11 @@ def ladder_row(ladder, i):
     is_complete = status == "complete"
 
     def value(name, scale=1.0):
-        number = float(ladder[name][i]) if name in ladder else 0.0
+        number = float(ladder[name][i])
         return number / scale if number > 0 else None
 
     steps = value("steps") if is_complete else None
-    is_extrapolated = bool(value("is_extrapolated")) if "is_extrapolated" in ladder else None
+    is_extrapolated = int(ladder["is_extrapolated"][i])
     measured = None
     if steps is not None:
         measured = f"{plural(int(steps), 'step')}, extrapolated" if is_extrapolated else (
@@ -117,7 +117,7 @@ def ladder_row(ladder, i):
         "training_seconds": value("training_seconds") if is_complete else None,
         "images_per_second": value("images_per_second") if is_complete else None,
         "steps": None if steps is None else int(steps),
-        "is_extrapolated": None if is_extrapolated is None else int(is_extrapolated),
+        "is_extrapolated": is_extrapolated,
         "measured": measured,
         "predicted_mib": value("predicted_bytes", 2**20),
         "peak_mib": value("peak_bytes", 2**20),

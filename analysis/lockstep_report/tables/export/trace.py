@@ -63,7 +63,7 @@ def trace_events(run, steps, ranks, start):
     """Yields the events. `start`: (step, rank) starts of the steps in seconds."""
     seconds = run.phase_seconds[steps]
     begin, end = run.bucket_start[steps], run.bucket_end[steps]
-    hosts = run.ranks.get("hostname", [""] * run.rank_count)
+    hosts = run.ranks["hostname"]
     for rank in ranks:
         yield metadata("process_name", rank, PHASES, f"rank {rank} ({hosts[rank]})")
         yield {"name": "process_sort_index", "ph": "M", "pid": int(rank), "tid": PHASES,
