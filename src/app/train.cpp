@@ -22,6 +22,8 @@
 #include "lockstep/record/run_parts.hpp"
 #include "lockstep/train/agreement.hpp"
 #include "lockstep/train/memory.hpp"
+#include "lockstep/train/profile.hpp"
+#include "lockstep/train/roofline.hpp"
 #include "lockstep/train/trainer.hpp"
 #include "options/option_table.hpp"
 #include "profile_output.hpp"
@@ -159,14 +161,15 @@ struct Results {
 };
 
 /// Measures the profile of a complete training, and writes it.
-void add_profile(train::Trainer& trainer, const Job& job, comm::Communicator& communicator,
+void add_profile(train::Trainer& trainer, const train::TrainingContext& context,
                  std::optional<record::RunFile>& file, Results& results) {
+  const train::Config& config = context.config;
   try {
-    train::ProfileResult profile = trainer.profile();
-    train::together(communicator, [&] {
+    train::ProfileResult profile = train::run_profile(context, trainer.extra_steps());
+    train::together(context.world, [&] {
       if (file) file->write_profile(profile.profile);
       if (!profile.trace.empty())
-        record::write_text(job.config.trace, profile.trace, overwrite_mode(job.config),
+        record::write_text(config.trace, profile.trace, overwrite_mode(config),
                            record::OutputKind::trace);
     });
     results.profile = std::move(profile);
@@ -177,7 +180,7 @@ void add_profile(train::Trainer& trainer, const Job& job, comm::Communicator& co
 
 /// Trains to the end, measures the profile, and finishes the run file. A training whose profile
 /// failed is complete.
-Results run(train::Trainer& trainer, const Job& job, comm::Communicator& communicator,
+Results run(train::Trainer& trainer, const train::TrainingContext& context,
             std::optional<record::RunFile>& file) {
   Results results;
   try {
@@ -193,8 +196,8 @@ Results run(train::Trainer& trainer, const Job& job, comm::Communicator& communi
   }
   if (file) write_results(*file, results.summary);
   try {
-    if (job.config.profile_steps > 0 && status == record::RunStatus::complete)
-      add_profile(trainer, job, communicator, file, results);
+    if (context.config.profile_steps > 0 && status == record::RunStatus::complete)
+      add_profile(trainer, context, file, results);
   } catch (...) {
     if (file) file->finish(status);
     throw;
@@ -311,7 +314,9 @@ core::ExitStatus train_command(const Invocation& invocation) {
   const MemoryLimit limit = memory_limit(job, communicator);
   core::begin_activity(job.progress, "cutting the network");
   const std::unique_ptr<train::Pipeline> pipeline =
-      train::make_pipeline(config, job.graph, *job.backend, communicator, limit.bytes);
+      train::make_pipeline(config, job.graph, communicator, [&] {
+        return train::measure_nodes(config, job.graph, *job.backend, limit.bytes);
+      });
   // Engines for a batch that cannot fit must not be timed.
   if (job.backend->device().available_memory())
     require_memory(job,
@@ -324,10 +329,16 @@ core::ExitStatus train_command(const Invocation& invocation) {
   check_output(config, communicator);
   const data::TrainingData data = load_data(job, communicator);
   Reporter reporter(console, job.graph.classes());
-  train::Trainer trainer({config, graph, data, *job.backend, communicator,
-                          pipeline ? *pipeline->replicas : communicator, job.progress,
-                          pipeline.get(), experiment_entries(config)},
-                         reporter);
+  const train::TrainingContext context{config,
+                                       graph,
+                                       data,
+                                       *job.backend,
+                                       communicator,
+                                       pipeline ? *pipeline->replicas : communicator,
+                                       job.progress,
+                                       pipeline.get(),
+                                       experiment_entries(config)};
+  train::Trainer trainer(context, reporter);
 
   console.print(record::build_id() + "\n" + describe_place(job, communicator) +
                 describe_training(job, {trainer.steps_per_epoch(), trainer.total_steps()},
@@ -346,7 +357,7 @@ core::ExitStatus train_command(const Invocation& invocation) {
   if (!trainer.is_finished()) open_run_file(file, job, invocation, graph, trainer);
   const std::int64_t per_epoch = trainer.steps_per_epoch();
   reporter.expect((trainer.total_steps() + per_epoch - 1) / per_epoch, file);
-  const Results all = run(trainer, job, communicator, file);
+  const Results all = run(trainer, context, file);
   ignored_signals.emplace();
   const train::RunSummary& summary = all.summary;
   const bool is_complete = summary.status == record::RunStatus::complete;

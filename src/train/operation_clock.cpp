@@ -1,4 +1,4 @@
-#include "operation_clock.hpp"
+#include "lockstep/train/operation_clock.hpp"
 
 namespace lockstep::train {
 
@@ -14,6 +14,12 @@ void OperationClock::ended(graph::NodeId node, std::string_view phase) {
   if (ended.size() == timestamps.size()) timestamps.push_back(timeline_->reserve(1)[0]);
   timeline_->record(timestamps[ended.size()]);
   ended.emplace_back(node, phase);
+}
+
+core::GradientListener& OperationClock::observe(core::GradientListener& reducer) {
+  if (!is_enabled_ || !is_on_host_) return reducer;
+  timed_.set_reducer(reducer);
+  return timed_;
 }
 
 std::vector<OperationTime> OperationClock::times() const {

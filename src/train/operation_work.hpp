@@ -7,7 +7,7 @@
 #include "lockstep/backend/backend.hpp"
 #include "lockstep/core/data_type.hpp"
 #include "lockstep/graph/graph.hpp"
-#include "operation_clock.hpp"
+#include "lockstep/train/operation_clock.hpp"
 
 namespace lockstep::train {
 

@@ -9,9 +9,7 @@
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/meter/peak_memory.hpp"
 #include "lockstep/train/agreement.hpp"
-#include "lockstep/train/roofline.hpp"
 #include "pipeline_schedule.hpp"
-#include "plan_options.hpp"
 
 namespace lockstep::train {
 
@@ -24,29 +22,13 @@ std::vector<std::string> names_in(const std::string& list) {
   return names;
 }
 
-/// Fails if the whole network does not fit into the memory in which its operations are timed.
-void require_whole_network_fits(Config config, const graph::Graph& network,
-                                const backend::Backend& backend, std::uint64_t limit_bytes) {
-  config.batch_per_rank /= config.micro_batches;
-  const auto bytes = backend.memory(network, training_options(config, {}, nullptr, 0, 1)).total();
-  if (bytes <= limit_bytes) return;
-  core::fail(
-      core::ExitStatus::usage,
-      fmt::format("--stage-cuts auto times the whole network on one rank, which needs {:.1f} "
-                  "GB of the {:.1f} GB that are free; use --stage-cuts flops, or name the "
-                  "layers",
-                  1e-9 * static_cast<double>(bytes), 1e-9 * static_cast<double>(limit_bytes)));
-}
-
 /// Cuts the network by the times that rank 0 measures. Collective.
 std::vector<graph::Graph> cut_by_times(const Config& config, const graph::Graph& network,
-                                       const backend::Backend& backend, comm::Communicator& world,
-                                       std::uint64_t limit_bytes) {
+                                       comm::Communicator& world, const NodeTimer& node_seconds) {
   std::vector<double> seconds(network.nodes().size());
   together(world, [&] {
     if (world.rank() != 0) return;
-    require_whole_network_fits(config, network, backend, limit_bytes);
-    seconds = measure_nodes(config, network, backend);
+    seconds = node_seconds();
     core::PeakMemory().begin_interval();  // the peak of the whole network is not that of a stage
   });
   comm::broadcast(world, seconds);
@@ -80,8 +62,8 @@ std::int64_t Pipeline::in_flight() const {
 }
 
 std::unique_ptr<Pipeline> make_pipeline(const Config& config, const graph::Graph& network,
-                                        const backend::Backend& backend, comm::Communicator& world,
-                                        std::uint64_t limit_bytes) {
+                                        comm::Communicator& world,
+                                        const NodeTimer& node_seconds) {
   if (config.pipeline_stages == 1 && config.micro_batches == 1) return nullptr;
   std::vector<graph::Graph> graphs;
   together(world, [&] {
@@ -90,7 +72,7 @@ std::unique_ptr<Pipeline> make_pipeline(const Config& config, const graph::Graph
     if (config.stage_cuts != "auto") graphs = cut_as_given(config, network);
   });
   if (config.stage_cuts == "auto" && config.pipeline_stages > 1)
-    graphs = cut_by_times(config, network, backend, world, limit_bytes);
+    graphs = cut_by_times(config, network, world, node_seconds);
   const int stage = world.rank() % config.pipeline_stages;
   const int replica = world.rank() / config.pipeline_stages;
   return std::unique_ptr<Pipeline>(new Pipeline{.stage = stage,

@@ -7,7 +7,7 @@
 
 #include "lockstep/backend/backend.hpp"
 #include "lockstep/record/profile.hpp"
-#include "operation_clock.hpp"
+#include "lockstep/train/operation_clock.hpp"
 #include "operation_work.hpp"
 
 namespace lockstep::train {

@@ -1,4 +1,4 @@
-#include "profiler.hpp"
+#include "lockstep/train/profile.hpp"
 
 #include <fmt/format.h>
 
@@ -14,7 +14,6 @@
 
 #include "lockstep/comm/messages.hpp"
 #include "lockstep/core/error.hpp"
-#include "lockstep/core/process/stop_signal.hpp"
 #include "lockstep/core/process/system.hpp"
 #include "lockstep/core/statistics.hpp"
 #include "lockstep/core/timeline.hpp"
@@ -60,14 +59,15 @@ void end_if_signalled(const TrainingContext& context) {
   });
 }
 
+/// How a step is measured. `profiled`: with a timestamp at the end of each operation. On a GPU, each
+/// variant has captures of its own.
+enum class Variant { training, profiled };
+
 /// The profile of the steps of one rank.
 class RankProfile {
  public:
-  RankProfile(const TrainingContext& context, Replica& replica, TrainingStep& step,
-              const ProfilePosition& position)
-      : context_(context), replica_(replica), step_(step), position_(position) {
-    replica_.feed->start_epoch(position_.epoch, 0);
-  }
+  RankProfile(const TrainingContext& context, ExtraSteps& steps)
+      : context_(context), steps_(steps), operations_(steps.operations()) {}
 
   /// Executes the steps. Collective.
   void run();
@@ -79,15 +79,13 @@ class RankProfile {
   record::ProfiledOperation all_reduce() const;
 
  private:
-  StepResult run_step(StepVariant variant);
-  void record_step(const StepResult& result, double begin, std::int64_t number);
-  void trace_step(const StepResult& result, double begin, std::int64_t number);
+  ExtraStep run_step(Variant variant);
+  void record_step(const ExtraStep& step, double begin, std::int64_t number);
+  void trace_step(const ExtraStep& step, double begin, std::int64_t number);
 
   const TrainingContext& context_;
-  Replica& replica_;
-  TrainingStep& step_;
-  ProfilePosition position_;
-  std::int64_t next_step_ = 0;  ///< of the epoch
+  ExtraSteps& steps_;
+  OperationClock& operations_;
   bool is_stopping_ = false;    ///< a rank has received a signal
   OperationSums sums_;
   double all_reduce_seconds_ = 0;
@@ -95,19 +93,15 @@ class RankProfile {
   std::vector<TraceEvent> events_;
 };
 
-StepResult RankProfile::run_step(StepVariant variant) {
-  if (next_step_ == position_.steps_per_epoch) {
-    replica_.feed->start_epoch(++position_.epoch, 0);
-    next_step_ = 0;
+ExtraStep RankProfile::run_step(Variant variant) {
+  const bool is_profiled = variant == Variant::profiled;
+  if (operations_.is_enabled() != is_profiled) {
+    operations_.set_enabled(is_profiled);
+    steps_.swap_captured();
   }
-  ++next_step_;
-  ++position_.last_step;
-  step_.select(variant);
-  // With a learning rate of 0 the update leaves the parameters as they are.
-  step_.queue(position_.last_step, {.learning_rate = 0});
-  StepResult result = step_.collect(position_.last_step, {.stop = core::StopSignal::requested()});
-  is_stopping_ = is_stopping_ || result.totals.requests.stop;
-  return result;
+  const ExtraStep step = steps_.run();
+  is_stopping_ = is_stopping_ || step.is_stopping;
+  return step;
 }
 
 double total(const record::PhaseSeconds& phases) {
@@ -115,35 +109,36 @@ double total(const record::PhaseSeconds& phases) {
 }
 
 void RankProfile::run() {
-  step_.prepare_profile();
-  for (int warm_up = 0; warm_up < step_.depth(); ++warm_up) run_step(StepVariant::profiled);
-  run_step(StepVariant::training);
+  operations_.set_enabled(true);
+  steps_.swap_captured();
+  steps_.capture();
+  for (int warm_up = 0; warm_up < steps_.depth(); ++warm_up) run_step(Variant::profiled);
+  run_step(Variant::training);
   context_.world.barrier();  // the origin of the traces of all ranks
   const double origin = core::host_seconds();
   for (std::int64_t number = 1; number <= context_.config.profile_steps && !is_stopping_;
        ++number) {
-    without_.push_back(total(run_step(StepVariant::training).seconds));
+    without_.push_back(total(run_step(Variant::training).seconds));
     const double begin = core::host_seconds() - origin;
-    record_step(run_step(StepVariant::profiled), begin, number);
+    record_step(run_step(Variant::profiled), begin, number);
   }
-  step_.select(StepVariant::training);
 }
 
 /// Adds the profiled step `number`, which began at `begin` of the trace.
-void RankProfile::record_step(const StepResult& result, double begin, std::int64_t number) {
-  with_.push_back(total(result.seconds));
-  sums_.add(replica_.operations->times());
-  for (const comm::BucketTimes& times : result.buckets) all_reduce_seconds_ += times.call_seconds;
-  if (!context_.config.trace.empty()) trace_step(result, begin, number);
+void RankProfile::record_step(const ExtraStep& step, double begin, std::int64_t number) {
+  with_.push_back(total(step.seconds));
+  sums_.add(operations_.times());
+  for (const comm::BucketTimes& times : step.buckets) all_reduce_seconds_ += times.call_seconds;
+  if (!context_.config.trace.empty()) trace_step(step, begin, number);
 }
 
-void RankProfile::trace_step(const StepResult& result, double begin, std::int64_t number) {
+void RankProfile::trace_step(const ExtraStep& step, double begin, std::int64_t number) {
   events_.push_back({.name = fmt::format("profiled step {}", number),
                      .category = "step",
                      .track = "steps",
                      .begin = begin,
-                     .end = begin + total(result.seconds)});
-  for (const auto& [key, from, to] : replica_.operations->times()) {
+                     .end = begin + total(step.seconds)});
+  for (const auto& [key, from, to] : operations_.times()) {
     const bool is_part = key.first == no_node;
     std::string name = std::string(key.second);
     if (!is_part) name = context_.graph.node(key.first).name + " " + name;
@@ -155,9 +150,9 @@ void RankProfile::trace_step(const StepResult& result, double begin, std::int64_
     if (!is_part)
       events_.back().details.emplace_back("operation", context_.graph.describe(key.first));
   }
-  const auto sizes = step_.reducer().bucket_bytes();
-  for (std::size_t bucket = 0; bucket < result.buckets.size(); ++bucket) {
-    const comm::BucketTimes& times = result.buckets[bucket];
+  const auto sizes = steps_.reducer().bucket_bytes();
+  for (std::size_t bucket = 0; bucket < step.buckets.size(); ++bucket) {
+    const comm::BucketTimes& times = step.buckets[bucket];
     events_.push_back({.name = fmt::format("all-reduce of bucket {}", bucket),
                        .category = "communication",
                        .track = "communication",
@@ -169,11 +164,11 @@ void RankProfile::trace_step(const StepResult& result, double begin, std::int64_
 
 /// Returns the row of all all-reduces, whose time overlaps with that of other operations.
 record::ProfiledOperation RankProfile::all_reduce() const {
-  const auto sizes = step_.reducer().bucket_bytes();
+  const auto sizes = steps_.reducer().bucket_bytes();
   return {.name = "all-reduce",
           .what = "all-reduce of the gradients",
           .phase = "all-reduce",
-          .implementation = std::string(step_.reducer().choice().algorithm.name()),
+          .implementation = std::string(steps_.reducer().choice().algorithm.name()),
           .ceiling = "none",
           .calls = static_cast<double>(sizes.size()),
           .bytes = static_cast<double>(std::accumulate(sizes.begin(), sizes.end(), std::size_t{0})),
@@ -206,10 +201,9 @@ double median_step(std::vector<double> seconds, comm::Communicator& world) {
 
 }  // namespace
 
-ProfileResult run_profile(const TrainingContext& context, Replica& replica, TrainingStep& step,
-                          const ProfilePosition& position) {
+ProfileResult run_profile(const TrainingContext& context, ExtraSteps steps) {
   core::begin_activity(context.progress, "profile");
-  RankProfile mine(context, replica, step, position);
+  RankProfile mine(context, steps);
   mine.run();
   end_if_signalled(context);
   ProfileResult result;
@@ -217,7 +211,7 @@ ProfileResult run_profile(const TrainingContext& context, Replica& replica, Trai
   profile.steps = context.config.profile_steps;
   profile.step_seconds = median_step(mine.with(), context.world);
   profile.step_seconds_without_profile = median_step(mine.without(), context.world);
-  const OperationWorks works(context.graph, *replica.plan, context.config.precision,
+  const OperationWorks works(context.graph, steps.plan(), context.config.precision,
                              context.config.batch_per_rank);
   profile.operations = profile_rows(mine.sums(), profile.steps, context.graph, works);
   // All ranks of a host measure at the same time, as they compute at the same time.

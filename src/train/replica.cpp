@@ -58,7 +58,7 @@ Replica::Replica(const TrainingContext& context, core::StatisticsAllReduce* repl
     evaluator.emplace(context.config, context.graph, *context.data.test, context.backend, state,
                       context.data_parallel, EvaluationPipeline{context.pipeline, &context.world});
   }
-  if (operations != nullptr) operations->attach(plan->timeline());
+  if (operations != nullptr) operations->attach(plan->timeline(), context.backend.device().queue());
   initialise(context.graph, context.config.seed, state);
 }
 

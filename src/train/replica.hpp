@@ -10,7 +10,7 @@
 #include "lockstep/data/sampler.hpp"
 #include "lockstep/train/evaluation.hpp"
 #include "lockstep/train/trainer.hpp"
-#include "operation_clock.hpp"
+#include "lockstep/train/operation_clock.hpp"
 
 namespace lockstep::train {
 

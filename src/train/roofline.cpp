@@ -41,12 +41,21 @@ std::vector<backend::OperationChoice> planned_kernels(const Config& config,
   return backend.choices(graph, training_options(config, {}, nullptr, 0, 1));
 }
 
-std::vector<double> measure_nodes(Config config, const graph::Graph& graph,
-                                  const backend::Backend& backend) {
+std::vector<double> measure_nodes(Config config, const graph::Graph& network,
+                                  const backend::Backend& backend, std::uint64_t limit_bytes) {
   config.batch_per_rank /= config.micro_batches;
-  TimedPlan timed(config, graph, backend, StepPart::whole);
+  const auto bytes = backend.memory(network, training_options(config, {}, nullptr, 0, 1)).total();
+  if (bytes > limit_bytes) {
+    core::fail(
+        core::ExitStatus::usage,
+        fmt::format("--stage-cuts auto times the whole network on one rank, which needs {:.1f} "
+                    "GB of the {:.1f} GB that are free; use --stage-cuts flops, or name the "
+                    "layers",
+                    1e-9 * static_cast<double>(bytes), 1e-9 * static_cast<double>(limit_bytes)));
+  }
+  TimedPlan timed(config, network, backend, StepPart::whole);
   run_steps(timed);
-  std::vector<double> seconds(graph.nodes().size());
+  std::vector<double> seconds(network.nodes().size());
   for (const auto& [key, by_step] : timed.seconds())
     if (key.first != no_node) seconds[static_cast<std::size_t>(key.first)] += mean(by_step);
   return seconds;

@@ -6,7 +6,7 @@
 #include "lockstep/core/progress.hpp"
 #include "lockstep/core/timeline.hpp"
 #include "lockstep/record/phase.hpp"
-#include "operation_clock.hpp"
+#include "lockstep/train/operation_clock.hpp"
 
 namespace lockstep::train {
 
@@ -29,6 +29,11 @@ class StepClock {
   void begin_work();
   /// Ends `phase`, which includes all work since the previous timestamp.
   void end(record::Phase phase);
+
+  /// Returns the listener of the backward pass: `reducer`, or one that also measures it.
+  core::GradientListener& observe(core::GradientListener& reducer) {
+    return operations_ == nullptr ? reducer : operations_->observe(reducer);
+  }
 
   /// Reports as progress that the rank waits for the end of `step`, which the device executes
   /// without calls of the host if it replays a CUDA graph; records no timestamp.

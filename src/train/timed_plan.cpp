@@ -45,7 +45,7 @@ TimedPlan::TimedPlan(const Config& config, const graph::Graph& graph,
   backend::PlanOptions options = training_options(config, {}, nullptr, 0, 1);
   options.listener = &clock_;
   plan_ = backend.compile(graph, state_, options);
-  clock_.attach(plan_->timeline());
+  clock_.attach(plan_->timeline(), backend.device().queue());
   clock_.set_enabled(true);
   core::Random random(config.seed, core::RandomStream::test);
   for (auto& byte : images_) byte = static_cast<std::uint8_t>(random.below(256));

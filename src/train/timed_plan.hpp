@@ -9,7 +9,7 @@
 #include "lockstep/backend/backend.hpp"
 #include "lockstep/graph/graph.hpp"
 #include "lockstep/train/config.hpp"
-#include "operation_clock.hpp"
+#include "lockstep/train/operation_clock.hpp"
 
 namespace lockstep::train {
 

@@ -11,7 +11,6 @@
 #include "lockstep/comm/gradient_transport.hpp"
 #include "lockstep/train/agreement.hpp"
 #include "pipeline_report.hpp"
-#include "profiler.hpp"
 #include "rank_clocks.hpp"
 #include "replica.hpp"
 #include "replica_policy.hpp"
@@ -363,13 +362,10 @@ Trainer::Trainer(const TrainingContext& context, Observer& observer)
 Trainer::~Trainer() = default;
 
 RunSummary Trainer::run() { return parts_->run(); }
-ProfileResult Trainer::profile() {
+ExtraSteps Trainer::extra_steps() {
   const std::int64_t per_epoch = parts_->steps_per_epoch;
   const std::int64_t done = parts_->progress.step;
-  return run_profile(parts_->context, *parts_->replica, parts_->step,
-                     {.epoch = (done + per_epoch - 1) / per_epoch,
-                      .steps_per_epoch = per_epoch,
-                      .last_step = done});
+  return {*parts_->replica, parts_->step, (done + per_epoch - 1) / per_epoch, per_epoch, done};
 }
 std::int64_t Trainer::steps_per_epoch() const { return parts_->steps_per_epoch; }
 std::int64_t Trainer::total_steps() const { return parts_->total_steps; }

@@ -2,31 +2,11 @@
 
 #include <utility>
 
-#include "lockstep/core/error.hpp"
 #include "lockstep/train/agreement.hpp"
 
 namespace lockstep::train {
 
 using record::Phase;
-
-namespace {
-
-/// Measures the time that all-reduces take from the backward pass of a CPU.
-class TimedReducer final : public core::GradientListener {
- public:
-  TimedReducer(core::GradientListener& reducer, OperationClock& clock)
-      : reducer_(reducer), clock_(clock) {}
-  void gradients_ready(std::size_t elements) override {
-    reducer_.gradients_ready(elements);
-    clock_.ended(no_node, "all-reduce progress");
-  }
-
- private:
-  core::GradientListener& reducer_;
-  OperationClock& clock_;
-};
-
-}  // namespace
 
 /// The work of every step after the copy of its inputs to the device. A GPU captures it once as a
 /// CUDA graph and replays it, unless the reducer does not allow that.
@@ -36,8 +16,6 @@ class TrainingStep::Work final : public backend::StepWork {
        std::unique_ptr<comm::GradientReducer> reducer, std::unique_ptr<ParameterUpdate> update)
       : plan_(*replica.plan),
         statistics_(replica.statistics.get()),
-        operations_(replica.operations.get()),
-        is_on_host_(context.backend.device().queue().is_host()),
         clock_(clock),
         reducer_(std::move(reducer)),
         update_(std::move(update)),
@@ -69,12 +47,7 @@ class TrainingStep::Work final : public backend::StepWork {
     reducer.begin_step();
     plan_.forward();
     clock_.end(Phase::forward);
-    if (is_on_host_ && operations_ != nullptr && operations_->is_enabled()) {
-      TimedReducer timed(reducer, *operations_);
-      plan_.backward(timed);
-    } else {
-      plan_.backward(reducer);  // `overlap` starts the all-reduce of each bucket that is final
-    }
+    plan_.backward(clock_.observe(reducer));  // `overlap` starts the all-reduce of final buckets
     clock_.end(Phase::backward);
     for (std::size_t updated = 0; updated < parameters_;) {
       const std::size_t reduced = reducer.wait_beyond(updated);
@@ -88,8 +61,6 @@ class TrainingStep::Work final : public backend::StepWork {
 
   backend::Plan& plan_;
   EnabledStatisticsAllReduce* statistics_;  ///< null unless --bn sync
-  OperationClock* operations_;              ///< null unless --profile
-  bool is_on_host_;  ///< whether the computing threads also start and advance the all-reduces
   StepClock& clock_;
   std::unique_ptr<comm::GradientReducer> reducer_;
   std::unique_ptr<ParameterUpdate> update_;
@@ -160,11 +131,11 @@ TrainingStep::TrainingStep(const TrainingContext& context, Replica& replica, Rep
                            std::unique_ptr<ParameterUpdate> update)
     : world_(context.world),
       faults_(context.config.faults),
-      operations_(replica.operations.get()),
       feed_(*replica.feed),
       plan_(*replica.plan),
       policy_(policy),
-      clock_(plan_.timeline(), context.progress, reducer->bucket_bytes().size(), operations_),
+      clock_(plan_.timeline(), context.progress, reducer->bucket_bytes().size(),
+             replica.operations.get()),
       reducer_(*reducer),
       update_(*update) {
   core::begin_activity(context.progress, "preparing the first step");
@@ -183,19 +154,6 @@ TrainingStep::TrainingStep(const TrainingContext& context, Replica& replica, Rep
 /// Captures the work. NCCL may communicate during a capture, so the ranks agree after each of them.
 void TrainingStep::capture() {
   for (bool has_more = true; has_more;) together(world_, [&] { has_more = executor_->capture(); });
-}
-
-void TrainingStep::prepare_profile() {
-  select(StepVariant::profiled);
-  capture();
-}
-
-void TrainingStep::select(StepVariant variant) {
-  core::check(operations_ != nullptr, "a step is profiled only if its plan has a listener");
-  const bool is_profiled = variant == StepVariant::profiled;
-  if (operations_->is_enabled() == is_profiled) return;
-  operations_->set_enabled(is_profiled);
-  executor_->swap_captured();
 }
 
 }  // namespace lockstep::train

@@ -16,9 +16,6 @@
 
 namespace lockstep::train {
 
-/// How a step is measured. `profiled`: with a timestamp at the end of each operation.
-enum class StepVariant { training, profiled };
-
 /// The training step of one replica: every step of the run executes the same sequence of calls
 /// (training_step.cpp), on a GPU as a captured CUDA graph. Up to `depth` steps are in flight.
 class TrainingStep {
@@ -37,11 +34,11 @@ class TrainingStep {
   /// those of the other ranks. Throws like `ReplicaPolicy::finish_step`. Collective like it.
   StepResult collect(std::int64_t step, StepRequests requests);
 
-  /// Prepares the variant `profiled`; requires --profile. No step may be in flight. On a GPU, this
-  /// changes the state. Throws `AgreedError`. Collective over the data-parallel group.
-  void prepare_profile();
-  /// Selects the variant of the following steps. No step may be in flight.
-  void select(StepVariant variant);
+  /// Captures the work, if the set of captures is empty and the executor captures any. No step may be
+  /// in flight. On a GPU, this changes the state. Throws `AgreedError`. Collective.
+  void capture();
+  /// See `StepExecutor::swap_captured`. No step may be in flight.
+  void swap_captured() { executor_->swap_captured(); }
 
   int depth() const { return executor_->depth(); }
   const comm::GradientReducer& reducer() const { return reducer_; }
@@ -53,11 +50,8 @@ class TrainingStep {
                std::unique_ptr<comm::GradientReducer> reducer,
                std::unique_ptr<ParameterUpdate> update);
 
-  void capture();
-
   comm::Communicator& world_;
   std::span<const Fault> faults_;
-  OperationClock* operations_;  ///< null unless --profile
   BatchFeed& feed_;
   backend::Plan& plan_;
   ReplicaPolicy& policy_;

@@ -9,6 +9,7 @@
 #include "comm/world.hpp"
 #include "lockstep/train/agreement.hpp"
 #include "lockstep/train/ladder.hpp"
+#include "lockstep/train/roofline.hpp"
 #include "simulated_gpu/runtime.hpp"
 #include "train/small.hpp"
 
@@ -46,8 +47,9 @@ class OutOfMemory : public ::testing::Test {
                                          .deterministic = config.deterministic});
       });
       Observer silent;
-      const auto pipeline =
-          make_pipeline(config, graph_, *backend, *world_, std::uint64_t{1} << 62);
+      const auto pipeline = make_pipeline(config, graph_, *world_, [&] {
+        return measure_nodes(config, graph_, *backend, std::uint64_t{1} << 62);
+      });
       const graph::Graph& graph = pipeline ? pipeline->graph() : graph_;
       Trainer trainer({config, graph, data_, *backend, *world_,
                        pipeline ? *pipeline->replicas : *world_, nullptr, pipeline.get()},

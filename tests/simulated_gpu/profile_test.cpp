@@ -53,7 +53,7 @@ TEST_F(SimulatedGpuProfile, MeasuresTheOperationsOfReplayedSteps) {
   Trainer trainer(place(profiled), nobody_);
   trainer.run();
   simulated_gpu::reset_counters();
-  const record::Profile profile = trainer.profile().profile;
+  const record::Profile profile = run_profile(place(profiled), trainer.extra_steps()).profile;
   // Three steps of each variant, and before them one of the training and one profiled step for each
   // of the two slots.
   EXPECT_EQ(simulated_gpu::counters().graph_launches, 3 + 3 + 1 + 2);
@@ -70,7 +70,7 @@ TEST_F(SimulatedGpuProfile, LeavesTheParametersOfTheTraining) {
     const Config some = config(profile_steps);
     Trainer trainer(place(some), nobody_);
     trainer.run();
-    if (profile_steps > 0) trainer.profile();
+    if (profile_steps > 0) run_profile(place(some), trainer.extra_steps());
     const auto values = trainer.state().parameters.as<float>();
     return std::vector<float>(values.begin(), values.end());
   };

@@ -1,4 +1,4 @@
-#include "operation_clock.hpp"
+#include "lockstep/train/operation_clock.hpp"
 
 #include <gtest/gtest.h>
 
@@ -34,7 +34,7 @@ TEST(OperationClock, RecordsNothingUntilItIsEnabled) {
 TEST(OperationClock, ReturnsConsecutiveIntervals) {
   CountingTimeline timeline;
   OperationClock clock;
-  clock.attach(timeline);
+  clock.attach(timeline, core::DeviceQueue());
   clock.set_enabled(true);
   timeline.record(core::Timeline::start);
   clock.begin();
@@ -56,7 +56,7 @@ TEST(OperationClock, ReturnsConsecutiveIntervals) {
 TEST(OperationClock, KeepsTheWorkThatIsReplayed) {
   CountingTimeline timeline;
   OperationClock clock;
-  clock.attach(timeline);
+  clock.attach(timeline, core::DeviceQueue());
   clock.set_enabled(true);
   for (int step = 0; step < 2; ++step) {
     timeline.record(core::Timeline::start);

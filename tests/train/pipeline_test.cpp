@@ -13,6 +13,7 @@
 
 #include "lockstep/record/checkpoint.hpp"
 #include "lockstep/train/agreement.hpp"
+#include "lockstep/train/roofline.hpp"
 #include "lockstep/train/trainer.hpp"
 #include "lockstep/train/weights.hpp"
 #include "replica_hash.hpp"
@@ -24,8 +25,6 @@ namespace {
 using namespace testing;
 using ::testing::HasSubstr;
 using enum PipelineSchedule;
-
-constexpr std::uint64_t unlimited = std::uint64_t{1} << 62;
 
 #ifdef LOCKSTEP_TEST_ON_SIMULATED_GPU
 constexpr auto tested_device = backend::DeviceKind::cuda;
@@ -52,6 +51,14 @@ graph::Graph residual_graph(Norm norm) {
   graph.softmax_cross_entropy("loss", x, {});
   graph.seal();
   return graph;
+}
+
+/// Divides the ranks of `on`. `limit_bytes`: memory in which the whole network may be timed.
+std::unique_ptr<Pipeline> divide(const Config& config, const graph::Graph& network,
+                                 const backend::Backend& backend, comm::Communicator& on,
+                                 std::uint64_t limit_bytes = std::uint64_t{1} << 62) {
+  return make_pipeline(config, network, on,
+                       [&] { return measure_nodes(config, network, backend, limit_bytes); });
 }
 
 /// The results of a run, on all ranks of its first replica: parameters by name, and losses on rank
@@ -89,7 +96,7 @@ class PipelineTest : public ::testing::Test {
     // Ranks that share a GPU set it for their data-parallel group, which differs between trainings.
     ::unsetenv("NCCL_HOSTID");
     const Config some = resolve(given, on.size());
-    const auto pipeline = make_pipeline(some, network, backend, on, unlimited);
+    const auto pipeline = divide(some, network, backend, on);
     const graph::Graph& graph = pipeline ? pipeline->graph() : network;
     Witness witness;
     Trainer trainer({some, graph, data_, backend, on, pipeline ? *pipeline->replicas : on, nullptr,
@@ -284,8 +291,7 @@ TEST_F(PipelineTest, CutsByMeasuredTimesAreEqualOnAllRanks) {
   Config some = config(ranks(), 2);
   some.stage_cuts = "auto";
   const graph::Graph network = residual_graph(Norm::with_batch_norm);
-  const auto pipeline =
-      make_pipeline(resolve(some, ranks()), network, *backend_, *world_, unlimited);
+  const auto pipeline = divide(resolve(some, ranks()), network, *backend_, *world_);
   std::string firsts;
   for (const graph::Graph& graph : pipeline->graphs) firsts += graph.nodes()[1].name + " ";
   EXPECT_THAT(world_->all_gather(firsts), ::testing::Each(firsts));
@@ -306,8 +312,7 @@ std::string failure(const std::function<void()>& work) {
 TEST_F(PipelineTest, RefusesWhatItCannotDo) {
   const graph::Graph network = residual_graph(Norm::without);
   const auto message = [&](const Config& some) {
-    return failure(
-        [&] { make_pipeline(resolve(some, ranks()), network, *backend_, *world_, unlimited); });
+    return failure([&] { divide(resolve(some, ranks()), network, *backend_, *world_); });
   };
   EXPECT_THAT(message(config(ranks(), 3)), HasSubstr("--micro-batches 3 does not divide the 16"));
   EXPECT_THAT(message(config(ranks() + 1, 1)), HasSubstr("requires a multiple of"));
@@ -346,7 +351,7 @@ TEST_F(PipelineTest, MeasuresNoNetworkThatDoesNotFitOnOneRank) {
   const graph::Graph network = residual_graph(Norm::without);
   Config some = resolve(config(ranks(), 2), ranks());
   some.stage_cuts = "auto";
-  EXPECT_THAT(failure([&] { make_pipeline(some, network, *backend_, *world_, 1000); }),
+  EXPECT_THAT(failure([&] { divide(some, network, *backend_, *world_, 1000); }),
               HasSubstr("use --stage-cuts flops"));
 }
 
@@ -387,9 +392,7 @@ TEST_F(PipelineTest, RefusesMoreStagesThanTheNetworkHas) {
       "pool", network.convolution("conv", network.input({3, 32, 32}), 4, {.kernel = 3}));
   network.softmax_cross_entropy("loss", network.linear("linear", x, 10), {});
   network.seal();
-  EXPECT_THAT(failure([&] {
-                make_pipeline(resolve(config(4, 1), 4), network, *backend_, *world_, unlimited);
-              }),
+  EXPECT_THAT(failure([&] { divide(resolve(config(4, 1), 4), network, *backend_, *world_); }),
               HasSubstr("use at most 3"));
 }
 

@@ -9,6 +9,7 @@
 #include "lockstep/core/error.hpp"
 #include "lockstep/record/checkpoint.hpp"
 #include "lockstep/train/agreement.hpp"
+#include "lockstep/train/profile.hpp"
 #include "lockstep/train/trainer.hpp"
 #include "small.hpp"
 
@@ -175,7 +176,7 @@ TEST_F(SignalledTrainer, EndsTheProfile) {
     EXPECT_EQ(trainer.run().status, record::RunStatus::complete);
     if (is_last()) std::raise(SIGUSR1);
     try {
-      trainer.profile();
+      run_profile(place(profiled), trainer.extra_steps());
       FAIL() << "the profile is complete";
     } catch (const AgreedError& error) {
       EXPECT_EQ(error.status(),

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -31,15 +32,18 @@ struct Pipeline {
   std::int64_t in_flight() const;
 };
 
+/// Returns the seconds of a training step by node of the network; 0 for all nodes if the device does
+/// not measure operations. Throws `Error` (usage) if the whole network does not fit in the memory.
+using NodeTimer = std::function<std::vector<double>()>;
+
 /// Divides the ranks of `world` into stages and replicas and cuts `network`, by the times of its
-/// operations that rank 0 measures (--stage-cuts auto), by their FLOPs, or before the given layers.
-/// `config` must be resolved; `network` must outlive the pipeline; `limit_bytes`: memory of a rank
-/// in which its operations may be timed. Returns null if there is one stage and one micro-batch.
-/// Throws `AgreedError` (usage) if the network cannot be cut in this way. Collective: all ranks
-/// must call this.
+/// nodes (--stage-cuts auto; rank 0 calls `node_seconds`), by their FLOPs, or before the given
+/// layers. `config` must be resolved; `network` must outlive the pipeline. Returns null if there is
+/// one stage and one micro-batch. Throws `AgreedError` (usage) if the network cannot be cut in this
+/// way. Collective: all ranks must call this.
 std::unique_ptr<Pipeline> make_pipeline(const Config& config, const graph::Graph& network,
-                                        const backend::Backend& backend, comm::Communicator& world,
-                                        std::uint64_t limit_bytes);
+                                        comm::Communicator& world,
+                                        const NodeTimer& node_seconds);
 
 /// Description of a stage.
 struct StageDescription {

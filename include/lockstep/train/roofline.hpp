@@ -71,8 +71,9 @@ RooflineBounds measure_roofline(const Config& config, const graph::Graph& graph,
                                 const backend::Backend& backend);
 
 /// Runs some training steps of one micro-batch on random images. Returns the seconds of a step by
-/// node: the sum of all phases. A node that is fused with a preceding one has 0 seconds.
-std::vector<double> measure_nodes(Config config, const graph::Graph& graph,
-                                  const backend::Backend& backend);
+/// node: the sum of all phases. A node that is fused with a preceding one has 0 seconds. Throws
+/// `Error` (usage) if the whole network needs more than `limit_bytes` bytes.
+std::vector<double> measure_nodes(Config config, const graph::Graph& network,
+                                  const backend::Backend& backend, std::uint64_t limit_bytes);
 
 }  // namespace lockstep::train

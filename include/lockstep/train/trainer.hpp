@@ -16,7 +16,7 @@
 #include "lockstep/train/agreement.hpp"
 #include "lockstep/train/config.hpp"
 #include "lockstep/train/pipeline.hpp"
-#include "lockstep/train/profile.hpp"
+#include "lockstep/train/extra_steps.hpp"
 #include "lockstep/train/summary.hpp"
 
 namespace lockstep::train {
@@ -84,10 +84,9 @@ class Trainer {
   /// call this.
   RunSummary run();
 
-  /// Executes further steps, whose results are not used, and returns the times of their operations.
-  /// Requires --profile; must follow `run`, and nothing may follow it. The result is complete on
-  /// rank 0. Throws `AgreedError`. Collective: all ranks must call this.
-  ProfileResult profile();
+  /// Returns further steps for measurements. Must follow `run`, which must not be called again. The
+  /// trainer must outlive the result.
+  ExtraSteps extra_steps();
 
   std::int64_t steps_per_epoch() const;
   std::int64_t total_steps() const;

@@ -5,6 +5,8 @@
 #include <vector>
 
 #include "lockstep/backend/backend.hpp"
+#include "lockstep/core/device_queue.hpp"
+#include "lockstep/core/replica.hpp"
 #include "lockstep/core/timeline.hpp"
 
 namespace lockstep::train {
@@ -28,8 +30,12 @@ struct OperationTime {
 /// nothing.
 class OperationClock final : public backend::OperationListener {
  public:
-  /// Must be called before the first step. `timeline` must outlive the clock's last use.
-  void attach(core::Timeline& timeline) { timeline_ = &timeline; }
+  /// Must be called before the first step. `timeline` must outlive the clock's last use. `queue`: of
+  /// the device, which may be the host.
+  void attach(core::Timeline& timeline, const core::DeviceQueue& queue) {
+    timeline_ = &timeline;
+    is_on_host_ = queue.is_host();
+  }
   void set_enabled(bool is_enabled) { is_enabled_ = is_enabled; }
   bool is_enabled() const { return is_enabled_; }
 
@@ -38,6 +44,10 @@ class OperationClock final : public backend::OperationListener {
 
   /// Records the end of an operation. `phase` must have static storage duration.
   void ended(graph::NodeId node, std::string_view phase) override;
+
+  /// Returns the listener of a backward pass: `reducer`, or if the clock is enabled and the computing
+  /// threads also advance the all-reduces, one that records the end of each call of `reducer`.
+  core::GradientListener& observe(core::GradientListener& reducer);
 
   /// Returns the operations of the last completed step, in the order of their ends; each begins
   /// where the one before it ended.
@@ -48,12 +58,28 @@ class OperationClock final : public backend::OperationListener {
     std::vector<OperationKey> ended;  ///< operations of the last step, in the order of their ends
     std::vector<core::Timestamp> timestamps;  ///< of the end of each operation
   };
+  /// Records the time that all-reduces take from the backward pass of a CPU.
+  class TimedReducer final : public core::GradientListener {
+   public:
+    explicit TimedReducer(OperationClock& clock) : clock_(clock) {}
+    void set_reducer(core::GradientListener& reducer) { reducer_ = &reducer; }
+    void gradients_ready(std::size_t elements) override {
+      reducer_->gradients_ready(elements);
+      clock_.ended(no_node, "all-reduce progress");
+    }
+
+   private:
+    core::GradientListener* reducer_ = nullptr;
+    OperationClock& clock_;
+  };
   void begin(Part& part);
 
   core::Timeline* timeline_ = nullptr;
   bool is_enabled_ = false;
   Part batch_, work_;
   Part* part_ = &batch_;
+  bool is_on_host_ = false;
+  TimedReducer timed_{*this};
 };
 
 }  // namespace lockstep::train
