@@ -5,7 +5,7 @@
 
 #include "lockstep/comm/communicator.hpp"
 #include "lockstep/train/config.hpp"
-#include "lockstep/train/summary.hpp"
+#include "lockstep/train/timing/summary.hpp"
 #include "lockstep/train/trainer.hpp"
 #include "standard_output.hpp"
 

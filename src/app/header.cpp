@@ -205,7 +205,7 @@ std::string describe_pipeline(const train::Config& config,
   return text;
 }
 
-std::string describe_memory(const train::MemoryEstimate& memory, const MemoryLimit& limit) {
+std::string describe_memory(const study::MemoryEstimate& memory, const MemoryLimit& limit) {
   std::string text =
       line("memory",
            fmt::format("{} per rank (estimated peak); {}{}", format_bytes(double(memory.limited())),

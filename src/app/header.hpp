@@ -4,7 +4,7 @@
 #include <string>
 
 #include "job.hpp"
-#include "lockstep/train/memory.hpp"
+#include "lockstep/study/memory.hpp"
 
 namespace lockstep::app {
 
@@ -45,6 +45,6 @@ std::string describe_pipeline(const train::Config& config,
                               const std::vector<train::StageDescription>& stages);
 
 /// Describes the estimated memory by purpose, one line each, and the limit.
-std::string describe_memory(const train::MemoryEstimate& memory, const MemoryLimit& limit);
+std::string describe_memory(const study::MemoryEstimate& memory, const MemoryLimit& limit);
 
 }  // namespace lockstep::app

@@ -19,9 +19,9 @@
 #include "lockstep/graph/models.hpp"
 #include "lockstep/graph/passes.hpp"
 #include "lockstep/record/provenance.hpp"
+#include "lockstep/study/memory.hpp"
+#include "lockstep/study/roofline.hpp"
 #include "lockstep/train/agreement.hpp"
-#include "lockstep/train/memory.hpp"
-#include "lockstep/train/roofline.hpp"
 #include "options/option_table.hpp"
 #include "shares.hpp"
 
@@ -57,13 +57,13 @@ void check_precision(Job& job, comm::Communicator& communicator) {
   core::begin_activity(job.progress, "timing the precisions");
   double time = 0;
   train::together(communicator,
-                  [&] { time = train::relative_step_time(job.config, job.graph, *job.backend); });
+                  [&] { time = study::relative_step_time(job.config, job.graph, *job.backend); });
   if (time <= tolerance) return;
   warn(job, communicator,
        fmt::format("{0} is slower than fp32 on this processor: a step of {1} with {2} images takes "
                    "{3:.2f} times as long; try --precision fp32",
                    core::name(job.config.precision), job.config.model,
-                   train::timed_batch(job.config), time));
+                   study::timed_batch(job.config), time));
 }
 
 /// Warns if ranks share a GPU although that is allowed. If it is not, the transport of gradients
@@ -279,13 +279,13 @@ MemoryLimit memory_limit(const Job& job, comm::Communicator& communicator) {
   return {least, first_text(communicator, own.bytes <= least ? own.source : "")};
 }
 
-train::MemoryEstimate estimate_memory(const Job& job, comm::Communicator& communicator,
-                                      train::MemoryDetail detail, const train::Pipeline* pipeline) {
+study::MemoryEstimate estimate_memory(const Job& job, comm::Communicator& communicator,
+                                      study::MemoryDetail detail, const train::Pipeline* pipeline) {
   comm::Communicator& replicas = pipeline != nullptr ? *pipeline->replicas : communicator;
   core::begin_activity(job.progress, "planning and kernel timing");
-  train::MemoryEstimate memory;
+  study::MemoryEstimate memory;
   train::together(communicator, [&] {
-    memory = train::estimate_memory(
+    memory = study::estimate_memory(
         job.config, pipeline != nullptr ? pipeline->graph() : job.graph, *job.backend, job.sizes,
         {replicas.size(), replicas.local_size()}, job.process_bytes, detail, pipeline);
   });

@@ -10,8 +10,8 @@
 #include "lockstep/data/dataset.hpp"
 #include "lockstep/graph/graph.hpp"
 #include "lockstep/record/run_file.hpp"
+#include "lockstep/study/memory.hpp"
 #include "lockstep/train/config.hpp"
-#include "lockstep/train/memory.hpp"
 #include "lockstep/train/trainer.hpp"
 
 namespace lockstep::app {
@@ -52,8 +52,8 @@ MemoryLimit memory_limit(const Job& job, comm::Communicator& communicator);
 
 /// Returns the estimated memory of a rank of this job. `pipeline` may be null. Throws `AgreedError`
 /// (usage) if the device does not support the configuration. Collective: all ranks must call this.
-train::MemoryEstimate estimate_memory(const Job& job, comm::Communicator& communicator,
-                                      train::MemoryDetail detail = train::MemoryDetail::planned,
+study::MemoryEstimate estimate_memory(const Job& job, comm::Communicator& communicator,
+                                      study::MemoryDetail detail = study::MemoryDetail::planned,
                                       const train::Pipeline* pipeline = nullptr);
 
 /// Returns the header of the run file of this job. `further_warnings`: those that are

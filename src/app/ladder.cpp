@@ -1,6 +1,6 @@
 // lockstep ladder
 
-#include "lockstep/train/ladder.hpp"
+#include "lockstep/study/ladder.hpp"
 
 #include <fmt/format.h>
 
@@ -23,7 +23,7 @@ namespace {
 constexpr std::string_view table_head =
     "batch per rank   epoch        without data   img/s      estimated memory peak memory\n";
 
-std::string table_row(const train::LadderPoint& point) {
+std::string table_row(const study::LadderPoint& point) {
   const auto& row = point.row;
   const std::string planned = core::format_bytes(double(row.predicted_bytes));
   if (!point.has_memory) {
@@ -37,7 +37,7 @@ std::string table_row(const train::LadderPoint& point) {
                      core::format_bytes(double(row.peak_bytes)), mark);
 }
 
-std::string describe_end(const train::LadderResult& result, std::uint64_t limit) {
+std::string describe_end(const study::LadderResult& result, std::uint64_t limit) {
   std::int64_t largest = 0, failed = 0;
   for (const auto& point : result.points) {
     (point.has_memory ? largest : failed) = point.row.batch_per_rank;
@@ -47,7 +47,7 @@ std::string describe_end(const train::LadderResult& result, std::uint64_t limit)
       largest == 0 ? ""
                    : fmt::format("The largest measured batch is {} images per rank. ", largest);
   switch (result.end) {
-    case train::LadderEnd::out_of_memory:
+    case study::LadderEnd::out_of_memory:
       return largest == 0 ? fmt::format(
                                 "Even the smallest batch, {} images per rank, needs more "
                                 "memory than the limit of {} per rank; use a smaller "
@@ -57,17 +57,17 @@ std::string describe_end(const train::LadderResult& result, std::uint64_t limit)
                                 "{}The next, {}, needs more memory than the limit of {} "
                                 "per rank.\n",
                                 fits, failed, memory);
-    case train::LadderEnd::out_of_data:
+    case study::LadderEnd::out_of_data:
       return fits +
              "The next batch has more images than the training set, so the memory limit "
              "was not reached.\n";
-    case train::LadderEnd::stopped:
+    case study::LadderEnd::stopped:
       return fits + "The ladder was stopped by a signal before it was complete.\n";
   }
   return "";
 }
 
-nlohmann::json to_json(const train::LadderPoint& point) {
+nlohmann::json to_json(const study::LadderPoint& point) {
   return {{"batch_per_rank", point.row.batch_per_rank},
           {"status", point.row.status},
           {"epoch_seconds", point.row.epoch_seconds},
@@ -81,17 +81,17 @@ nlohmann::json to_json(const train::LadderPoint& point) {
 
 /// Runs the ladder. Each point is printed and written to the run file when it is finished. An error
 /// that ends the ladder is written to the run file as well.
-train::LadderResult run(const Job& job, const data::TrainingData& data, std::uint64_t limit,
+study::LadderResult run(const Job& job, const data::TrainingData& data, std::uint64_t limit,
                         comm::Communicator& communicator, Console& console,
                         std::optional<record::RunFile>& file) {
-  const auto report = [&](const train::LadderPoint& point) {
+  const auto report = [&](const study::LadderPoint& point) {
     console.print(table_row(point));
     if (file) file->append(point.row);
   };
-  train::LadderResult result;
+  study::LadderResult result;
   ProcessorLack lack(job, communicator);
   try {
-    result = train::run_ladder(
+    result = study::run_ladder(
         {job.config, job.graph, data, *job.backend, communicator, communicator, job.progress},
         job.sizes, job.process_bytes, limit, report);
   } catch (const core::Error& error) {
@@ -100,7 +100,7 @@ train::LadderResult run(const Job& job, const data::TrainingData& data, std::uin
   }
   lack.end(file);
   if (file) {
-    file->finish(result.end == train::LadderEnd::stopped ? record::RunStatus::preempted
+    file->finish(result.end == study::LadderEnd::stopped ? record::RunStatus::preempted
                                                          : record::RunStatus::complete);
   }
   return result;
@@ -137,7 +137,7 @@ core::ExitStatus ladder_command(const Invocation& invocation) {
     for (const auto& point : result.points) json["ladder"].push_back(to_json(point));
     print_json(console, json);
   }
-  return result.end == train::LadderEnd::stopped ? core::stopped_by(result.stop_signal)
+  return result.end == study::LadderEnd::stopped ? core::stopped_by(result.stop_signal)
                                                  : core::ExitStatus::done;
 }
 

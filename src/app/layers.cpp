@@ -1,6 +1,6 @@
 // lockstep layers
 
-#include "lockstep/train/layers.hpp"
+#include "lockstep/study/layers.hpp"
 
 #include <fmt/format.h>
 
@@ -106,7 +106,7 @@ std::vector<record::LayerRow> measure(const Job& job, comm::Communicator& commun
   try {
     for (const graph::Layer& layer : graph::parse_layers(job.config.layers)) {
       core::begin_activity(job.progress, "measuring a layer");
-      rows.push_back(train::measure_layer(job.config, layer, *job.backend, ceilings, limit));
+      rows.push_back(study::measure_layer(job.config, layer, *job.backend, ceilings, limit));
       console.print(table_rows(rows.back()));
     }
   } catch (const core::Error& error) {
@@ -137,7 +137,7 @@ core::ExitStatus layers_command(const Invocation& invocation) {
   const backend::Ceilings ceilings = job.backend->ceilings(config.precision);
   console.print(table_head());
   const auto rows = measure(job, communicator, ceilings, limit, console, file);
-  console.print(fmt::format(fmt::runtime(notes), train::layer_repeats, train::layer_warm_up,
+  console.print(fmt::format(fmt::runtime(notes), study::layer_repeats, study::layer_warm_up,
                             describe_rates(ceilings)));
   const bool has_power =
       std::ranges::any_of(rows, [](const auto& row) { return std::isfinite(row.power_watts); });

@@ -11,9 +11,9 @@
 #include "json_output.hpp"
 #include "lockstep/core/format.hpp"
 #include "lockstep/data/sampler.hpp"
+#include "lockstep/study/memory.hpp"
+#include "lockstep/study/roofline.hpp"
 #include "lockstep/train/agreement.hpp"
-#include "lockstep/train/memory.hpp"
-#include "lockstep/train/roofline.hpp"
 
 namespace lockstep::app {
 
@@ -33,7 +33,7 @@ std::int64_t steps_per_epoch(const Job& job) {
       job.sizes.train, static_cast<std::size_t>(job.config.global_batch), job.config.last_batch));
 }
 
-std::string describe_roofline(const train::RooflineBounds& bounds) {
+std::string describe_roofline(const study::RooflineBounds& bounds) {
   const bool is_raised = !bounds.raised_by.empty();
   std::string text = fmt::format(
       "Time of each operation in a training step of one rank, and a lower bound (roofline model).\n"
@@ -104,7 +104,7 @@ std::string describe_kernels(const Job& job, const std::vector<backend::Operatio
   return text;
 }
 
-nlohmann::json to_json(const train::RooflineBounds& bounds) {
+nlohmann::json to_json(const study::RooflineBounds& bounds) {
   nlohmann::json json = {{"flops_per_second", bounds.ceilings.flops_per_second},
                          {"bytes_per_second", bounds.ceilings.bytes_per_second},
                          {"product", bounds.ceilings.product},
@@ -163,13 +163,13 @@ core::ExitStatus plan_command(const Invocation& invocation) {
   const bool is_gpu = job.backend->device().kind() == backend::DeviceKind::cuda;
   std::vector<backend::OperationChoice> kernels;
   train::together(communicator, [&] {
-    if (config.json || is_gpu) kernels = train::planned_kernels(config, job.graph, *job.backend);
+    if (config.json || is_gpu) kernels = study::planned_kernels(config, job.graph, *job.backend);
   });
   if (is_gpu) console.print(describe_kernels(job, kernels));
-  std::optional<train::RooflineBounds> bounds;
+  std::optional<study::RooflineBounds> bounds;
   if (config.measure) {
     train::together(communicator,
-                    [&] { bounds = train::measure_roofline(config, job.graph, *job.backend); });
+                    [&] { bounds = study::measure_roofline(config, job.graph, *job.backend); });
     console.print("\n" + describe_roofline(*bounds));
   }
   if (is_first && config.json) {

@@ -1,6 +1,6 @@
 // lockstep stack
 
-#include "lockstep/train/stack.hpp"
+#include "lockstep/study/stack.hpp"
 
 #include <fmt/format.h>
 
@@ -12,7 +12,7 @@
 #include "json_output.hpp"
 #include "lockstep/core/format.hpp"
 #include "lockstep/core/statistics.hpp"
-#include "lockstep/train/layers.hpp"
+#include "lockstep/study/layers.hpp"
 #include "processor_lack.hpp"
 
 namespace lockstep::app {
@@ -59,7 +59,7 @@ std::vector<record::StackRow> measure(const Job& job, comm::Communicator& commun
     for (const graph::Layer& layer : graph::parse_layers(job.config.layers)) {
       core::begin_activity(job.progress, "estimating the memory of a stack");
       for (auto& row :
-           train::measure_stack(job.config, layer, *job.backend, communicator, limit, attempted)) {
+           study::measure_stack(job.config, layer, *job.backend, communicator, limit, attempted)) {
         console.print(table_row(row));
         rows.push_back(std::move(row));
       }
@@ -95,7 +95,7 @@ core::ExitStatus stack_command(const Invocation& invocation) {
       "and "
       "\n\"memory\" are the depth and the memory by the estimate from shapes. Times are medians of "
       "{}\nforward passes after {} that are not counted.\n",
-      train::layer_repeats, train::layer_warm_up));
+      study::layer_repeats, study::layer_warm_up));
   if (communicator.size() > 1) {
     console.print(
         "The layers are divided equally among the devices, up to a difference of one. Memory is "

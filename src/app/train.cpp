@@ -20,10 +20,10 @@
 #include "lockstep/core/process/system.hpp"
 #include "lockstep/record/provenance.hpp"
 #include "lockstep/record/run_parts.hpp"
+#include "lockstep/study/memory.hpp"
+#include "lockstep/study/profile.hpp"
+#include "lockstep/study/roofline.hpp"
 #include "lockstep/train/agreement.hpp"
-#include "lockstep/train/memory.hpp"
-#include "lockstep/train/profile.hpp"
-#include "lockstep/train/roofline.hpp"
 #include "lockstep/train/trainer.hpp"
 #include "options/option_table.hpp"
 #include "profile_output.hpp"
@@ -70,7 +70,7 @@ class Reporter final : public train::Observer {
   std::optional<record::RunFile>* file_ = nullptr;
 };
 
-void require_memory(const Job& job, const train::MemoryEstimate& memory, const MemoryLimit& limit,
+void require_memory(const Job& job, const study::MemoryEstimate& memory, const MemoryLimit& limit,
                     comm::Communicator& communicator) {
   train::together(communicator, [&] {
     if (memory.limited() <= limit.bytes) return;
@@ -156,7 +156,7 @@ void write_results(record::RunFile& file, const train::RunSummary& summary) {
 
 struct Results {
   train::RunSummary summary;
-  std::optional<train::ProfileResult> profile;        ///< with --profile, if it was measured
+  std::optional<study::ProfileResult> profile;        ///< with --profile, if it was measured
   std::optional<train::AgreedError> profile_failure;  ///< why it was not measured or not written
 };
 
@@ -165,7 +165,7 @@ void add_profile(train::Trainer& trainer, const train::TrainingContext& context,
                  std::optional<record::RunFile>& file, Results& results) {
   const train::Config& config = context.config;
   try {
-    train::ProfileResult profile = train::run_profile(context, trainer.extra_steps());
+    study::ProfileResult profile = study::run_profile(context, trainer.extra_steps());
     train::together(context.world, [&] {
       if (file) file->write_profile(profile.profile);
       if (!profile.trace.empty())
@@ -206,7 +206,7 @@ Results run(train::Trainer& trainer, const train::TrainingContext& context,
   return results;
 }
 
-nlohmann::json results(const Job& job, const Results& run, const train::MemoryEstimate& memory,
+nlohmann::json results(const Job& job, const Results& run, const study::MemoryEstimate& memory,
                        const std::vector<train::StageDescription>& stages,
                        const std::optional<record::RunFile>& file) {
   auto json = describe_job(job);
@@ -313,31 +313,25 @@ core::ExitStatus train_command(const Invocation& invocation) {
   Console console(invocation.output, verbosity_of(job.config, communicator));
   const MemoryLimit limit = memory_limit(job, communicator);
   core::begin_activity(job.progress, "cutting the network");
-  const std::unique_ptr<train::Pipeline> pipeline =
-      train::make_pipeline(config, job.graph, communicator, [&] {
-        return train::measure_nodes(config, job.graph, *job.backend, limit.bytes);
-      });
+  const std::unique_ptr<train::Pipeline> pipeline = train::make_pipeline(
+      config, job.graph, communicator,
+      [&] { return study::measure_nodes(config, job.graph, *job.backend, limit.bytes); });
   // Engines for a batch that cannot fit must not be timed.
   if (job.backend->device().available_memory())
     require_memory(job,
-                   estimate_memory(job, communicator, train::MemoryDetail::least, pipeline.get()),
+                   estimate_memory(job, communicator, study::MemoryDetail::least, pipeline.get()),
                    limit, communicator);
   const graph::Graph& graph = pipeline ? pipeline->graph() : job.graph;
   const auto memory =
-      estimate_memory(job, communicator, train::MemoryDetail::planned, pipeline.get());
+      estimate_memory(job, communicator, study::MemoryDetail::planned, pipeline.get());
   require_memory(job, memory, limit, communicator);
   check_output(config, communicator);
   const data::TrainingData data = load_data(job, communicator);
   Reporter reporter(console, job.graph.classes());
-  const train::TrainingContext context{config,
-                                       graph,
-                                       data,
-                                       *job.backend,
-                                       communicator,
-                                       pipeline ? *pipeline->replicas : communicator,
-                                       job.progress,
-                                       pipeline.get(),
-                                       experiment_entries(config)};
+  const train::TrainingContext context{
+      config,       graph,          data,
+      *job.backend, communicator,   pipeline ? *pipeline->replicas : communicator,
+      job.progress, pipeline.get(), experiment_entries(config)};
   train::Trainer trainer(context, reporter);
 
   console.print(record::build_id() + "\n" + describe_place(job, communicator) +

@@ -5,8 +5,7 @@
 
 #include "dataset_match.hpp"
 #include "lockstep/train/agreement.hpp"
-#include "pipeline_plan.hpp"
-#include "plan_options.hpp"
+#include "lockstep/train/plan_options.hpp"
 
 namespace lockstep::train {
 
@@ -29,7 +28,7 @@ std::unique_ptr<backend::Plan> make_plan(const graph::Graph& graph, backend::Mod
                                          const backend::PlanOptions& options,
                                          const Pipeline* pipeline) {
   if (pipeline == nullptr) return backend.compile(graph, state, options);
-  return std::make_unique<PipelinePlan>(*pipeline, backend, state, options);
+  return make_pipeline_plan(*pipeline, backend, state, options);
 }
 
 }  // namespace

@@ -1,7 +1,7 @@
 #include "lockstep/train/extra_steps.hpp"
 
 #include "lockstep/core/error.hpp"
-#include "lockstep/core/stop_signal.hpp"
+#include "lockstep/core/process/stop_signal.hpp"
 #include "replica.hpp"
 #include "training_step.hpp"
 

@@ -5,7 +5,7 @@
 
 #include "lockstep/comm/gradient_transport.hpp"
 #include "replica.hpp"
-#include "step_clock.hpp"
+#include "timing/step_clock.hpp"
 
 namespace lockstep::train {
 

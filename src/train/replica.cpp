@@ -4,9 +4,8 @@
 
 #include "dataset_match.hpp"
 #include "lockstep/train/agreement.hpp"
+#include "lockstep/train/plan_options.hpp"
 #include "lockstep/train/weights.hpp"
-#include "pipeline_plan.hpp"
-#include "plan_options.hpp"
 
 namespace lockstep::train {
 
@@ -30,7 +29,7 @@ std::unique_ptr<backend::Plan> make_plan(const TrainingContext& context, backend
                        context.data_parallel.rank(), context.data_parallel.size());
   options.listener = operations;
   if (context.pipeline == nullptr) return context.backend.compile(context.graph, state, options);
-  return std::make_unique<PipelinePlan>(*context.pipeline, context.backend, state, options);
+  return make_pipeline_plan(*context.pipeline, context.backend, state, options);
 }
 
 /// Returns the configuration of the feed. Stages after the first one use only the labels, so their

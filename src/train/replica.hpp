@@ -9,8 +9,8 @@
 #include "lockstep/comm/gradient_transport.hpp"
 #include "lockstep/data/sampler.hpp"
 #include "lockstep/train/evaluation.hpp"
+#include "lockstep/train/timing/operation_clock.hpp"
 #include "lockstep/train/trainer.hpp"
-#include "lockstep/train/operation_clock.hpp"
 
 namespace lockstep::train {
 

@@ -8,23 +8,9 @@
 #include "lockstep/backend/step_executor.hpp"
 #include "lockstep/comm/communicator.hpp"
 #include "lockstep/comm/gradient_reducer.hpp"
+#include "timing/step_result.hpp"
 
 namespace lockstep::train {
-
-/// Requests that take effect after a step or an epoch.
-struct StepRequests {
-  bool stop = false;  ///< a signal was received
-  bool save = false;  ///< a checkpoint is due
-};
-
-/// Results of a step over all replicas, and the requests of any rank; if the replicas are
-/// independent, the results of this replica alone, and no requests.
-struct StepTotals {
-  double loss_sum = 0;
-  std::int64_t correct = 0;
-  std::int64_t images = 0;
-  StepRequests requests{};
-};
 
 /// Outcome of the end of an epoch.
 struct EpochEnd {

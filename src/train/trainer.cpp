@@ -6,17 +6,17 @@
 #include <optional>
 #include <utility>
 
-#include "checkpoints.hpp"
-#include "epoch_readings.hpp"
+#include "checkpoint/checkpoints.hpp"
 #include "lockstep/comm/gradient_transport.hpp"
 #include "lockstep/train/agreement.hpp"
-#include "pipeline_report.hpp"
-#include "rank_clocks.hpp"
+#include "pipeline/pipeline_report.hpp"
 #include "replica.hpp"
 #include "replica_policy.hpp"
-#include "step_log.hpp"
 #include "stop_agreement.hpp"
-#include "telemetry.hpp"
+#include "timing/epoch_readings.hpp"
+#include "timing/rank_clocks.hpp"
+#include "timing/step_log.hpp"
+#include "timing/telemetry.hpp"
 #include "training_step.hpp"
 
 namespace lockstep::train {
@@ -133,7 +133,7 @@ Trainer::Parts::Parts(const TrainingContext& context_, Observer& observer_)
       summariser(context.world.size(), steps_per_epoch,
                  steps_per_epoch * context.config.global_batch),
       stop(context.world, context.config.grace_seconds),
-      stages(describe_stages(context, *replica->plan)),
+      stages(describe_stages(context.pipeline, context.world, *replica->plan)),
       queued(progress.step),
       readings(context.backend.device(), context.world, telemetry) {
   context.backend.store(replica->state);
@@ -187,7 +187,7 @@ record::EpochRecord Trainer::Parts::train_epoch() {
   const auto begin = Clock::now();
   checkpoint_pause = 0;
   log.clear();
-  reset_pipeline_seconds(context, *replica->plan);
+  reset_pipeline_seconds(context.pipeline, *replica->plan);
   replica->feed->start_epoch(epoch, static_cast<std::size_t>(progress.step % steps_per_epoch));
   while (progress.step < end && !is_stopping) {
     if (queued < end && !is_saving) queue_step();
@@ -203,12 +203,13 @@ record::EpochRecord Trainer::Parts::train_epoch() {
 
   report("gathering the times of the epoch");
   if (is_reducing) clocks.end_epoch();
-  record::EpochRecord record = log.gather(context.world, *policy);
+  for (const std::span<double> totals : log.totals()) policy->finish_steps(totals);
+  record::EpochRecord record = log.gather(context.world);
   clocks.add_to(record);
   record.epoch = epoch + 1;
   record.seconds = seconds;
   readings.add_to(record);
-  add_pipeline_seconds(context, *replica->plan, record);
+  add_pipeline_seconds(context.pipeline, context.world, *replica->plan, record);
   record.measurements["/epochs/checkpoint_seconds"] = {std::exchange(checkpoint_seconds, 0)};
   const EpochEnd end_of_epoch = policy->finish_epoch(context.backend.parameter_hash(replica->state),
                                                      requests_after(progress.step), progress.step);

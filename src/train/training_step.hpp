@@ -11,8 +11,8 @@
 #include "parameter_update.hpp"
 #include "replica.hpp"
 #include "replica_policy.hpp"
-#include "step_clock.hpp"
-#include "step_result.hpp"
+#include "timing/step_clock.hpp"
+#include "timing/step_result.hpp"
 
 namespace lockstep::train {
 
@@ -34,8 +34,8 @@ class TrainingStep {
   /// those of the other ranks. Throws like `ReplicaPolicy::finish_step`. Collective like it.
   StepResult collect(std::int64_t step, StepRequests requests);
 
-  /// Captures the work, if the set of captures is empty and the executor captures any. No step may be
-  /// in flight. On a GPU, this changes the state. Throws `AgreedError`. Collective.
+  /// Captures the work, if the set of captures is empty and the executor captures any. No step may
+  /// be in flight. On a GPU, this changes the state. Throws `AgreedError`. Collective.
   void capture();
   /// See `StepExecutor::swap_captured`. No step may be in flight.
   void swap_captured() { executor_->swap_captured(); }

@@ -2,9 +2,10 @@
 the preprocessor may test for CUDA, headers, and the length of a file. Each rule takes the root of a source tree and
 returns its violations, one line each. test_seeded_violations.py tests the rules on small trees with one violation each.
 
-The table of dependencies in docs/architecture.md must equal ALLOWED.
+The tables of dependencies in docs/architecture.md must equal ALLOWED and FOLDERS.
 """
 
+import os
 import pathlib
 import re
 
@@ -18,7 +19,22 @@ ALLOWED = {
     "comm": {"core"},
     "record": {"core"},
     "train": {"core", "graph", "data", "backend", "comm", "optim", "record"},
-    "app": {"core", "graph", "data", "backend", "comm", "optim", "record", "train"},
+    "study": {"core", "graph", "data", "backend", "comm", "optim", "record", "train"},
+    "app": {"core", "graph", "data", "backend", "comm", "optim", "record", "train", "study"},
+}
+
+# Maps a folder of a module (src/MODULE/FOLDER and include/lockstep/MODULE/FOLDER) to the other folders of the module whose
+# headers it may include. A folder depends only on folders above it, and on the files in BASE; the files in the folder of the
+# module itself may include every folder.
+FOLDERS = {
+    "train/timing": set(),
+    "train/pipeline": {"train/timing"},
+    "train/checkpoint": {"train/pipeline"},
+}
+
+# Maps a module to the files of its own folder, without suffix, that its folders may include. They include no folder.
+BASE = {
+    "train": {"agreement", "config", "fault_injection", "plan_options", "weights"},
 }
 
 # The preprocessor may test for CUDA only in the factories and in the files of TWO_COMPILERS.
@@ -52,6 +68,12 @@ def module_of(path):
     if parts[:2] == ("include", "lockstep") and len(parts) > 3:
         return parts[2]
     return None
+
+
+def folder_of(path):
+    """Returns MODULE/FOLDER of a file, or MODULE for a file in the folder of the module itself."""
+    folders = path.parts[2 if path.parts[0] == "src" else 3:-1]
+    return "/".join([module_of(path), *folders[:1]])
 
 
 def line_of(text, position):
@@ -97,6 +119,35 @@ def private_include_violations(root, path, module, name, location):
             is_of_module = target.is_relative_to((root / "src" / str(module)).resolve())
             return [] if is_of_module else [f"{location}: {name} is private to another module"]
     return [f"{location}: {name} is not found, neither from this file nor from src/{module}"]
+
+
+def included_file(root, path, name):
+    """Returns the path, relative to `root`, of the file that `path` includes by `name`; None for files of others."""
+    for target in (path.parent / name, pathlib.Path("include") / name):
+        if (root / target).is_file():
+            return pathlib.Path(os.path.normpath(target))
+    return None
+
+
+def forbidden_folder_includes(root):
+    """Reports includes between the folders of a module that FOLDERS and BASE do not permit."""
+    violations = []
+    for path, text in sources(root):
+        module, folder = module_of(path), folder_of(path)
+        base = BASE.get(module)
+        if base is None or (folder == module and path.stem not in base):
+            continue
+        if folder not in {module, *FOLDERS}:
+            violations.append(f"{path}: is in no folder of FOLDERS")
+        for match in INCLUDE.finditer(text):
+            target = included_file(root, path, match.group(2))
+            if target is None or module_of(target) != module:
+                continue
+            other = folder_of(target)
+            permitted = target.stem in base if other == module else other in {folder, *FOLDERS.get(folder, ())}
+            if not permitted:
+                violations.append(f"{path}:{line_of(text, match.start())}: {folder} may not include {target}")
+    return violations
 
 
 def cuda_conditions(root):
@@ -151,22 +202,22 @@ def forbidden_uses(root):
     return violations
 
 
-def documented_dependencies(text):
-    """Returns the table of dependencies in docs/architecture.md in the form of ALLOWED. It is the Markdown table whose
-    first two columns are `module` and `may include`."""
+def documented_dependencies(text, column):
+    """Returns a table of dependencies in docs/architecture.md in the form of ALLOWED. It is the Markdown table whose first
+    two columns are `column` and `may include`."""
     lines = text.splitlines()
     for number, line in enumerate(lines):
         header = [cell.strip() for cell in line.strip().strip("|").split("|")]
-        if header[:2] != ["module", "may include"]:
+        if header[:2] != [column, "may include"]:
             continue
         table = {}
         for row in lines[number + 2:]:
             if not row.lstrip().startswith("|"):
                 break
             module, allowed = [cell.strip() for cell in row.strip().strip("|").split("|")][:2]
-            table[module.strip("`")] = set(re.findall(r"`([a-z]+)`", allowed))
+            table[module.strip("`")] = set(re.findall(r"`([a-z/]+)`", allowed))
         return table
     return {}
 
 
-RULES = [files_outside_modules, forbidden_includes, cuda_conditions, long_files, header_violations, forbidden_uses]
+RULES = [files_outside_modules, forbidden_includes, forbidden_folder_includes, cuda_conditions, long_files, header_violations, forbidden_uses]

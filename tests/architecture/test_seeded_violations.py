@@ -14,6 +14,11 @@ CLEAN = {
     "src/graph/models/vgg.cpp": '#include <vector>\n#include "models.hpp"\n#include "lockstep/core/error.hpp"\n',
     "src/graph/graph.cpp": '#include "models/models.hpp"\n',
     "src/comm/gradient_transport.cpp": '#if LOCKSTEP_HAVE_CUDA\n#include "lockstep/comm/communicator.hpp"\n#endif\n',
+    "include/lockstep/train/config.hpp": "#pragma once\nnamespace lockstep::train {}\n",
+    "src/train/replica.hpp": '#pragma once\n#include "timing/step_clock.hpp"\n',
+    "src/train/timing/step_clock.hpp": '#pragma once\n#include "lockstep/train/config.hpp"\n',
+    "src/train/pipeline/report.hpp": "#pragma once\n",
+    "src/train/pipeline/report.cpp": '#include "../timing/step_clock.hpp"\n',
     "src/graph/CMakeLists.txt": "lockstep_module(graph SOURCES graph.cpp USES core LIBRARIES fmt::fmt)\n",
 }
 
@@ -56,6 +61,11 @@ def test_clean_tree_has_no_violations(tree):
         ("include/lockstep/graph/a.hpp",
          '#pragma once\n#include "../../../src/graph/models/models.hpp"\nnamespace lockstep::graph {}\n',
          "a public header may not include a private one"),
+        ("src/train/timing/a.cpp", '#include "../replica.hpp"\n', "train/timing may not include src/train/replica.hpp"),
+        ("src/train/pipeline/a.cpp", '#include "../../train/replica.hpp"\n', "train/pipeline may not include"),
+        ("src/train/timing/a.cpp", '#include "../pipeline/report.hpp"\n', "train/timing may not include src/train/pipeline"),
+        ("src/train/config.cpp", '#include "timing/step_clock.hpp"\n', "train may not include src/train/timing"),
+        ("src/train/unknown/a.cpp", "int x;\n", "is in no folder of FOLDERS"),
         ("src/backend/a.cpp", "#ifdef LOCKSTEP_HAVE_CUDA\n#endif\n", "src/backend/a.cpp:1: tests for CUDA"),
         ("src/backend/a.cpp", "\n# if defined(X) || \\\n  defined(__CUDACC__)\n#endif\n", "src/backend/a.cpp:2: tests for CUDA"),
         ("src/backend/cuda/a.cu", "#ifndef __CUDA_ARCH__\n#endif\n", "tests for CUDA"),
@@ -96,5 +106,5 @@ def test_includes_in_comments_and_strings_are_ignored(tree):
 
 def test_documented_dependencies_returns_the_table_of_the_page():
     page = "text\n\n| module | may include | contents |\n|---|---|---|\n| `core` | - | x |\n| `graph` | `core` | `y` |\n\nend\n"
-    assert rules.documented_dependencies(page) == {"core": set(), "graph": {"core"}}
-    assert rules.documented_dependencies("no table") == {}
+    assert rules.documented_dependencies(page, "module") == {"core": set(), "graph": {"core"}}
+    assert rules.documented_dependencies("no table", "module") == {}

@@ -25,8 +25,8 @@
 #include "lockstep/record/run_file.hpp"
 #include "lockstep/train/trainer.hpp"
 #include "lockstep/train/weights.hpp"
-#include "train/checkpoint_writer.hpp"
-#include "train/step_clock.hpp"
+#include "train/checkpoint/checkpoint_writer.hpp"
+#include "train/timing/step_clock.hpp"
 
 namespace {
 

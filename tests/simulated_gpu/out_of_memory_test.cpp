@@ -7,9 +7,9 @@
 #include <algorithm>
 
 #include "comm/world.hpp"
+#include "lockstep/study/ladder.hpp"
+#include "lockstep/study/roofline.hpp"
 #include "lockstep/train/agreement.hpp"
-#include "lockstep/train/ladder.hpp"
-#include "lockstep/train/roofline.hpp"
 #include "simulated_gpu/runtime.hpp"
 #include "train/small.hpp"
 
@@ -48,7 +48,7 @@ class OutOfMemory : public ::testing::Test {
       });
       Observer silent;
       const auto pipeline = make_pipeline(config, graph_, *world_, [&] {
-        return measure_nodes(config, graph_, *backend, std::uint64_t{1} << 62);
+        return study::measure_nodes(config, graph_, *backend, std::uint64_t{1} << 62);
       });
       const graph::Graph& graph = pipeline ? pipeline->graph() : graph_;
       Trainer trainer({config, graph, data_, *backend, *world_,

@@ -1,7 +1,7 @@
 // Tests the profile of a training on a simulated GPU, whose profiled steps are captured and
 // replayed like the others.
 
-#include "lockstep/train/profile.hpp"
+#include "lockstep/study/profile.hpp"
 
 #include <gtest/gtest.h>
 
@@ -11,7 +11,7 @@
 #include "lockstep/train/trainer.hpp"
 #include "simulated_gpu/engines.hpp"
 #include "simulated_gpu/runtime.hpp"
-#include "train/known_ceilings.hpp"
+#include "study/known_ceilings.hpp"
 #include "train/small.hpp"
 
 namespace lockstep::train {
@@ -53,7 +53,8 @@ TEST_F(SimulatedGpuProfile, MeasuresTheOperationsOfReplayedSteps) {
   Trainer trainer(place(profiled), nobody_);
   trainer.run();
   simulated_gpu::reset_counters();
-  const record::Profile profile = run_profile(place(profiled), trainer.extra_steps()).profile;
+  const record::Profile profile =
+      study::run_profile(place(profiled), trainer.extra_steps()).profile;
   // Three steps of each variant, and before them one of the training and one profiled step for each
   // of the two slots.
   EXPECT_EQ(simulated_gpu::counters().graph_launches, 3 + 3 + 1 + 2);
@@ -70,7 +71,7 @@ TEST_F(SimulatedGpuProfile, LeavesTheParametersOfTheTraining) {
     const Config some = config(profile_steps);
     Trainer trainer(place(some), nobody_);
     trainer.run();
-    if (profile_steps > 0) run_profile(place(some), trainer.extra_steps());
+    if (profile_steps > 0) study::run_profile(place(some), trainer.extra_steps());
     const auto values = trainer.state().parameters.as<float>();
     return std::vector<float>(values.begin(), values.end());
   };

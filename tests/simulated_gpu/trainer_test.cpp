@@ -8,11 +8,11 @@
 
 #include "lockstep/record/checkpoint.hpp"
 #include "lockstep/record/phase.hpp"
-#include "lockstep/train/ladder.hpp"
+#include "lockstep/study/ladder.hpp"
 #include "simulated_gpu/engines.hpp"
 #include "simulated_gpu/runtime.hpp"
-#include "train/all_reduce_split.hpp"
 #include "train/small.hpp"
+#include "train/timing/all_reduce_split.hpp"
 
 namespace lockstep::train {
 namespace {
@@ -297,16 +297,18 @@ TEST_F(SimulatedGpu, LadderSelectsNoEnginesForABatchThatCannotFit) {
     Config one = ladder;
     one.batch_per_rank = one.global_batch = batch;
     one.evaluate_every = -1;
-    return estimate_memory(one, graph_, *backend, sizes, {}, 0, MemoryDetail::least).limited();
+    return study::estimate_memory(one, graph_, *backend, sizes, {}, 0, study::MemoryDetail::least)
+        .limited();
   };
   const std::uint64_t limit = (bytes_of(4) + bytes_of(16)) / 2;
   ASSERT_LT(bytes_of(4), limit);
   simulated_gpu::set_engines({{.name = "plain"}, {.name = "loops"}});
-  const LadderResult result = run_ladder({ladder, graph_, data_, *backend, *alone_, *alone_}, sizes,
-                                         0, limit, [](const LadderPoint&) {});
+  const study::LadderResult result =
+      study::run_ladder({ladder, graph_, data_, *backend, *alone_, *alone_}, sizes, 0, limit,
+                        [](const study::LadderPoint&) {});
   const auto calls = simulated_gpu::engine_calls();
   simulated_gpu::set_engines({});
-  EXPECT_EQ(result.end, LadderEnd::out_of_memory);
+  EXPECT_EQ(result.end, study::LadderEnd::out_of_memory);
   ASSERT_EQ(result.points.size(), 2u);
   EXPECT_TRUE(result.points[0].has_memory);
   EXPECT_FALSE(result.points[1].has_memory);

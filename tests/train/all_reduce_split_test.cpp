@@ -1,4 +1,4 @@
-#include "all_reduce_split.hpp"
+#include "timing/all_reduce_split.hpp"
 
 #include <gtest/gtest.h>
 

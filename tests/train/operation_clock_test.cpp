@@ -1,4 +1,4 @@
-#include "lockstep/train/operation_clock.hpp"
+#include "lockstep/train/timing/operation_clock.hpp"
 
 #include <gtest/gtest.h>
 

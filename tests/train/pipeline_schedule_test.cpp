@@ -1,4 +1,4 @@
-#include "pipeline_schedule.hpp"
+#include "pipeline/pipeline_schedule.hpp"
 
 #include <gmock/gmock.h>
 

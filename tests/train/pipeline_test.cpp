@@ -1,7 +1,7 @@
 // Trains networks in pipelines of 1, 2 and 4 stages and compares them with one rank, on the CPU or
 // on a simulated GPU.
 
-#include "lockstep/train/pipeline.hpp"
+#include "lockstep/train/pipeline/pipeline.hpp"
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
@@ -12,8 +12,8 @@
 #include <map>
 
 #include "lockstep/record/checkpoint.hpp"
+#include "lockstep/study/roofline.hpp"
 #include "lockstep/train/agreement.hpp"
-#include "lockstep/train/roofline.hpp"
 #include "lockstep/train/trainer.hpp"
 #include "lockstep/train/weights.hpp"
 #include "replica_hash.hpp"
@@ -58,7 +58,7 @@ std::unique_ptr<Pipeline> divide(const Config& config, const graph::Graph& netwo
                                  const backend::Backend& backend, comm::Communicator& on,
                                  std::uint64_t limit_bytes = std::uint64_t{1} << 62) {
   return make_pipeline(config, network, on,
-                       [&] { return measure_nodes(config, network, backend, limit_bytes); });
+                       [&] { return study::measure_nodes(config, network, backend, limit_bytes); });
 }
 
 /// The results of a run, on all ranks of its first replica: parameters by name, and losses on rank

@@ -1,4 +1,4 @@
-#include "plan_options.hpp"
+#include "lockstep/train/plan_options.hpp"
 
 #include <gtest/gtest.h>
 

@@ -14,7 +14,6 @@
 #include "lockstep/record/checkpoint.hpp"
 #include "lockstep/record/phase.hpp"
 #include "lockstep/train/agreement.hpp"
-#include "lockstep/train/ladder.hpp"
 #include "lockstep/train/trainer.hpp"
 #include "lockstep/train/weights.hpp"
 #include "scaled_backend.hpp"
@@ -438,22 +437,6 @@ TEST_F(ResumedRun, WritingIsNotRecordedAsCommunication) {
       EXPECT_LT(epoch.phase_seconds[at + phase], 0.9);
     }
   }
-}
-
-TEST_F(ResumedRun, ALadderStopsOnASignalBetweenTwoPoints) {
-  Config ladder = small_config(world_->size());
-  ladder.command = "ladder";
-  ladder.ladder_start = 1;
-  ladder.steps = 1;
-  const data::DataSizes sizes =
-      data::sizes({.source = "synthetic:64", .train_samples = 64, .test_samples = 11, .seed = 3});
-  const LadderResult result = run_ladder({ladder, graph_, data_, *backend_, *world_, *world_},
-                                         sizes, 0, std::uint64_t{1} << 40, [&](const LadderPoint&) {
-                                           if (is_first()) std::raise(SIGUSR1);
-                                         });
-  EXPECT_EQ(result.end, LadderEnd::stopped);
-  EXPECT_EQ(result.stop_signal, SIGUSR1);
-  EXPECT_EQ(result.points.size(), 1u);
 }
 
 }  // namespace

@@ -9,7 +9,6 @@
 #include "lockstep/core/error.hpp"
 #include "lockstep/record/checkpoint.hpp"
 #include "lockstep/train/agreement.hpp"
-#include "lockstep/train/profile.hpp"
 #include "lockstep/train/trainer.hpp"
 #include "small.hpp"
 
@@ -163,26 +162,6 @@ TEST_F(SignalledTrainer, SavesNothingIfTheGraceTimeIsTooShort) {
   EXPECT_FALSE(summary.checkpoint_saved);
   EXPECT_EQ(summary.kept_step, -1);
   EXPECT_FALSE(has_checkpoint(2));
-}
-
-TEST_F(SignalledTrainer, EndsTheProfile) {
-  Config profiled = config();
-  profiled.profile_steps = 1000;
-  profiled.evaluate_every = -1;
-  for (const bool has_directory : {true, false}) {
-    if (!has_directory) profiled.checkpoint_dir.clear();
-    if (!has_directory) profiled.resume = "none";
-    Trainer trainer(place(profiled), witness_);
-    EXPECT_EQ(trainer.run().status, record::RunStatus::complete);
-    if (is_last()) std::raise(SIGUSR1);
-    try {
-      run_profile(place(profiled), trainer.extra_steps());
-      FAIL() << "the profile is complete";
-    } catch (const AgreedError& error) {
-      EXPECT_EQ(error.status(),
-                has_directory ? core::ExitStatus::interrupted : core::stopped_by(SIGUSR1));
-    }
-  }
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-#include "step_clock.hpp"
+#include "timing/step_clock.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "step_log.hpp"
+#include "timing/step_log.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -8,14 +8,12 @@
 #include <vector>
 
 #include "lockstep/core/process/system.hpp"
-#include "replica_policy.hpp"
 
 namespace lockstep::train {
 namespace {
 
 TEST(StepLog, ReturnsStepsAsTheyWereGiven) {
   const auto alone = comm::make_self_communicator();
-  const auto replicas = make_replica_policy(comm::ReducerKind::overlap, *alone, *alone);
   StepLog log(3, 1);
   for (int step = 0; step < 2; ++step) {
     const std::vector<comm::BucketTimes> buckets{{0.5 + step, 0.75 + step, 0.125 + step}};
@@ -27,7 +25,7 @@ TEST(StepLog, ReturnsStepsAsTheyWereGiven) {
              .traffic = {.sent_bytes = 100.0 + step, .received_bytes = 200.0 + step}},
             30.5 + step);
   }
-  const record::EpochRecord epoch = log.gather(*alone, *replicas);
+  const record::EpochRecord epoch = log.gather(*alone);
   EXPECT_THAT(epoch.learning_rate, ::testing::ElementsAre(0.1, 0.2));
   EXPECT_THAT(epoch.loss, ::testing::ElementsAre(2.0, 2.25));
   EXPECT_THAT(epoch.images, ::testing::ElementsAre(4, 4));
@@ -48,7 +46,6 @@ TEST(StepLog, ReturnsStepsAsTheyWereGiven) {
 TEST(StepLog, TakesTheEstimatedMemory) {
   constexpr StepLogSize size{.steps = 300'000, .buckets = 8, .ranks = 1};
   const auto alone = comm::make_self_communicator();
-  const auto replicas = make_replica_policy(comm::ReducerKind::overlap, *alone, *alone);
   const auto path = std::filesystem::path(::testing::TempDir()) / "lockstep-step-log.h5";
   record::RunHeader header;
   header.ranks.resize(1);
@@ -63,7 +60,7 @@ TEST(StepLog, TakesTheEstimatedMemory) {
   const auto taken = static_cast<double>(core::resident_memory().now - before.now);
   EXPECT_NEAR(taken, double(step_log_bytes(size)), 0.1 * taken);
   {
-    record::EpochRecord epoch = log.gather(*alone, *replicas);
+    record::EpochRecord epoch = log.gather(*alone);
     epoch.epoch = 1;
     record::RunFile file(path, record::OverwriteMode::replace, header);
     file.append(epoch);

@@ -1,4 +1,4 @@
-#include "lockstep/train/summary.hpp"
+#include "lockstep/train/timing/summary.hpp"
 
 #include <gtest/gtest.h>
 

@@ -11,7 +11,7 @@
 #include "lockstep/comm/communicator.hpp"
 #include "lockstep/data/dataset.hpp"
 #include "lockstep/train/config.hpp"
-#include "lockstep/train/pipeline.hpp"
+#include "lockstep/train/pipeline/pipeline.hpp"
 
 namespace lockstep::train {
 

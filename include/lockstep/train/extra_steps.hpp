@@ -6,7 +6,7 @@
 #include "lockstep/backend/backend.hpp"
 #include "lockstep/comm/gradient_reducer.hpp"
 #include "lockstep/record/phase.hpp"
-#include "lockstep/train/operation_clock.hpp"
+#include "lockstep/train/timing/operation_clock.hpp"
 
 namespace lockstep::train {
 
@@ -24,8 +24,8 @@ struct ExtraStep {
 /// are, but change the momentum and the running statistics.
 class ExtraSteps {
  public:
-  /// `epoch`: of the sampler, counted from 0. `steps_per_epoch`: of the sampler. `last_step`: number
-  /// of the last step of the run.
+  /// `epoch`: of the sampler, counted from 0. `steps_per_epoch`: of the sampler. `last_step`:
+  /// number of the last step of the run.
   ExtraSteps(Replica& replica, TrainingStep& step, std::int64_t epoch, std::int64_t steps_per_epoch,
              std::int64_t last_step);
 

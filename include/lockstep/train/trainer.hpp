@@ -15,9 +15,9 @@
 #include "lockstep/record/run_file.hpp"
 #include "lockstep/train/agreement.hpp"
 #include "lockstep/train/config.hpp"
-#include "lockstep/train/pipeline.hpp"
 #include "lockstep/train/extra_steps.hpp"
-#include "lockstep/train/summary.hpp"
+#include "lockstep/train/pipeline/pipeline.hpp"
+#include "lockstep/train/timing/summary.hpp"
 
 namespace lockstep::train {
 

@@ -1,0 +1,180 @@
+#include "lockstep/study/ladder.hpp"
+
+#include <algorithm>
+#include <array>
+#include <limits>
+
+#include "lockstep/core/error.hpp"
+#include "lockstep/core/process/stop_signal.hpp"
+#include "lockstep/core/process/system.hpp"
+#include "lockstep/record/phase.hpp"
+#include "lockstep/train/agreement.hpp"
+
+namespace lockstep::study {
+
+namespace {
+
+/// Returns the configuration of one point: training steps only, without evaluation and checkpoints.
+train::Config point_config(const train::Config& ladder, std::int64_t batch, int ranks) {
+  train::Config config = ladder;
+  config.command = "train";
+  config.batch_per_rank = batch;
+  config.global_batch = batch * ranks;
+  if (config.steps > 0) {
+    config.steps += 1;  // the first step is not counted
+    config.epochs = 0;
+  }
+  config.evaluate_every = -1;
+  config.telemetry_hertz = 0;  // the points of a ladder have no samples in the run file
+  config.checkpoint_dir.clear();
+  config.resume = "none";
+  return config;
+}
+
+/// Sums the durations of the counted steps: those of the last epoch, or all but the first step.
+class PointTimer final : public train::Observer {
+ public:
+  PointTimer(std::size_t ranks, std::size_t skipped) : ranks_(ranks), skipped_(skipped) {}
+
+  void epoch_done(const record::EpochRecord& epoch) override {
+    if (skipped_ == 0) seconds_ = training_seconds_ = images_ = steps_ = 0;
+    for (std::size_t step = 0; step < epoch.images.size(); ++step) {
+      if (skipped_ > 0 && seen_++ < skipped_) continue;
+      add(epoch, step);
+    }
+  }
+
+  /// Writes the results to `point`; the times are scaled from the counted steps to
+  /// `steps_per_epoch`.
+  void write(LadderPoint& point, std::int64_t steps_per_epoch) const {
+    const double scale = static_cast<double>(steps_per_epoch) / steps_;
+    point.row.epoch_seconds = seconds_ * scale;
+    point.row.images_per_second = images_ / seconds_;
+    point.row.training_seconds = training_seconds_ * scale;
+    point.row.steps = static_cast<std::int64_t>(steps_);
+    point.row.is_extrapolated = point.row.steps != steps_per_epoch;
+  }
+  bool has_steps() const { return steps_ > 0; }
+
+ private:
+  void add(const record::EpochRecord& epoch, std::size_t step) {
+    double slowest = 0, slowest_training = 0;
+    for (std::size_t rank = 0; rank < ranks_; ++rank) {
+      const double* phases =
+          epoch.phase_seconds.data() + (step * ranks_ + rank) * record::phase_count;
+      double training = 0;  // without the wait for data, which is the first phase
+      for (std::size_t phase = 1; phase < record::phase_count; ++phase) training += phases[phase];
+      slowest_training = std::max(slowest_training, training);
+      slowest = std::max(slowest, training + phases[0]);
+    }
+    seconds_ += slowest;
+    training_seconds_ += slowest_training;
+    images_ += static_cast<double>(epoch.images[step]);
+    steps_ += 1;
+  }
+
+  std::size_t ranks_;
+  std::size_t skipped_, seen_ = 0;
+  double seconds_ = 0, training_seconds_ = 0, images_ = 0, steps_ = 0;
+};
+
+/// Trains one point and writes its results to `point`; returns false if a signal stopped it.
+bool train_point(const train::TrainingContext& ladder, const train::Config& config,
+                 LadderPoint& point) {
+  const train::TrainingContext context{config,         ladder.graph, ladder.data,
+                                       ladder.backend, ladder.world, ladder.data_parallel,
+                                       ladder.progress};
+  PointTimer timer(static_cast<std::size_t>(context.world.size()), config.steps > 0 ? 1 : 0);
+  const auto free_before = context.backend.device().available_memory();
+  train::Trainer trainer(context, timer);
+  const train::RunSummary summary = trainer.run();
+  point.row.peak_bytes = summary.peak_memory_bytes;
+  if (free_before) {
+    const std::uint64_t free_now = *context.backend.device().available_memory();
+    point.row.peak_bytes = *free_before > free_now ? *free_before - free_now : 0;
+  }
+  if (summary.status == record::RunStatus::preempted) return false;
+  if (timer.has_steps()) timer.write(point, trainer.steps_per_epoch());
+  return true;
+}
+
+std::uint64_t largest(comm::Communicator& communicator, std::uint64_t value) {
+  std::array values{static_cast<double>(value)};
+  communicator.maximum(values);
+  return static_cast<std::uint64_t>(values[0]);
+}
+
+std::uint64_t smallest(comm::Communicator& communicator, std::uint64_t value) {
+  std::array values{-static_cast<double>(value)};
+  communicator.maximum(values);
+  return static_cast<std::uint64_t>(-values[0]);
+}
+
+}  // namespace
+
+LadderResult run_ladder(const train::TrainingContext& context, const data::DataSizes& sizes,
+                        std::uint64_t process_bytes, std::uint64_t limit_bytes,
+                        const std::function<void(const LadderPoint&)>& point_done) {
+  comm::Communicator& communicator = context.world;
+  const int ranks = communicator.size();
+  // All ranks must agree on whether a point is trained, because training is collective.
+  const std::uint64_t limit = smallest(communicator, limit_bytes);
+  // A signal between two points, or in the last step of a point, must stop the ladder as well.
+  const core::StopSignal stop;
+  LadderResult result;
+  for (std::int64_t batch = context.config.ladder_start;; batch *= 4) {
+    result.stop_signal = train::agreed_signal(communicator);
+    if (result.stop_signal != 0) {
+      result.end = LadderEnd::stopped;
+      return result;
+    }
+    if (static_cast<std::size_t>(batch * ranks) > context.data.train->size()) {
+      result.end = LadderEnd::out_of_data;
+      return result;
+    }
+    const train::Config config = point_config(context.config, batch, ranks);
+    core::begin_activity(context.progress, "estimating the memory of a ladder point");
+    LadderPoint point;
+    point.row.batch_per_rank = batch;
+    point.row.epoch_seconds = point.row.training_seconds = point.row.images_per_second =
+        std::numeric_limits<double>::quiet_NaN();
+    const auto estimate = [&](MemoryDetail detail) {
+      std::uint64_t bytes = 0;
+      train::together(communicator, [&] {
+        bytes = estimate_memory(config, context.graph, context.backend, sizes,
+                                {ranks, communicator.local_size()}, process_bytes, detail)
+                    .limited();
+      });
+      return largest(communicator, bytes);
+    };
+    const bool has_device = context.backend.device().available_memory().has_value();
+    // First from the shapes: engines for a batch that cannot fit must not be timed.
+    if (has_device) {
+      point.row.predicted_bytes = estimate(MemoryDetail::least);
+      point.has_memory = point.row.predicted_bytes <= limit;
+    }
+    if (point.has_memory) {
+      point.row.predicted_bytes = estimate(MemoryDetail::planned);
+      // A device with separate memory reports by itself whether a batch fits, and remains usable
+      // if it does not: then the estimate need not be below the limit.
+      const bool can_try = has_device && context.config.memory_limit == 0;
+      point.has_memory = point.row.predicted_bytes <= limit || can_try;
+    }
+    try {
+      // A stopped point is not recorded; the next iteration of the loop then detects the signal.
+      if (point.has_memory && !train_point(context, config, point)) continue;
+    } catch (const train::AgreedError& error) {
+      if (error.status() != core::ExitStatus::out_of_memory) throw;
+      point.has_memory = false;
+    }
+    point.row.status = point.has_memory ? "complete" : "out_of_memory";
+    if (point.has_memory) {
+      point.row.peak_bytes = largest(communicator, point.row.peak_bytes);
+    }
+    result.points.push_back(point);
+    point_done(point);
+    if (!point.has_memory) return result;
+  }
+}
+
+}  // namespace lockstep::study

@@ -1,0 +1,155 @@
+#include "lockstep/study/memory.hpp"
+
+#include <algorithm>
+
+#include "lockstep/record/phase.hpp"
+#include "lockstep/train/checkpoint/rank_state.hpp"
+#include "lockstep/train/evaluation.hpp"
+#include "lockstep/train/plan_options.hpp"
+#include "lockstep/train/timing/step_log_size.hpp"
+
+namespace lockstep::study {
+
+namespace {
+
+// Memory that libraries allocate during training: kernels that oneDNN generates, stacks of threads,
+// pages of code. Measured with oneDNN 2.6 as the peak memory of runs minus all other components: 14
+// to 19 MB in training for the networks of `models/`, and 3 to 6 MB more if there is an inference
+// plan.
+constexpr std::uint64_t training_libraries = 18'000'000;
+constexpr std::uint64_t inference_libraries = 5'000'000;
+
+/// Replaces the sum over `replicas` replicas when only sizes are computed.
+class NoSum final : public core::StatisticsAllReduce {
+ public:
+  explicit NoSum(int replicas) : replicas_(replicas) {}
+  int replicas() const override { return replicas_; }
+  void sum(std::span<float>) override {}
+
+ private:
+  int replicas_;
+};
+
+comm::BucketPartition buckets_of(const train::Config& config, std::size_t elements, Ranks ranks) {
+  return comm::partition_gradients(elements, ranks.all,
+                                   {.kind = config.reducer, .bucket_bytes = config.bucket_bytes()});
+}
+
+std::uint64_t communication_bytes(const train::Config& config, std::size_t elements, Ranks ranks) {
+  const comm::BucketPartition buckets = buckets_of(config, elements, ranks);
+  if (buckets.count() == 0) return 0;
+  const comm::AllReduceAlgorithm algorithm =
+      comm::algorithm_of({.kind = config.reducer, .algorithm = config.all_reduce});
+  std::uint64_t bytes = 0;
+  for (std::size_t b = 0; b < buckets.count(); ++b) {
+    bytes += comm::all_reduce_workspace_bytes(algorithm, buckets.length(b), ranks.all,
+                                              config.gradient_type);
+  }
+  // In shared memory a rank also accesses its part of the gradients of the other ranks on its host,
+  // which therefore counts as its resident memory.
+  const auto local = static_cast<std::size_t>(ranks.local);
+  if (comm::shares_memory(algorithm)) bytes += elements * sizeof(float) * (local - 1) / local;
+  return bytes;
+}
+
+/// Returns the bytes of the durations of the steps of an epoch: every rank stores them, rank 0
+/// gathers and writes them.
+std::uint64_t record_bytes(const train::Config& config, std::size_t elements, std::size_t images,
+                           Ranks ranks) {
+  const auto batch =
+      static_cast<std::size_t>(config.batch_per_rank) * static_cast<std::size_t>(ranks.all);
+  const std::size_t steps = data::steps_per_epoch(images, batch, config.last_batch);
+  const std::size_t buckets = buckets_of(config, elements, ranks).count();
+  const train::StepLogSize log{.steps = steps, .buckets = buckets, .ranks = 1};
+  const std::size_t done = config.steps > 0 ? std::min<std::size_t>(steps, config.steps) : steps;
+  const train::StepLogSize gathered{
+      .steps = done, .buckets = buckets, .ranks = static_cast<std::size_t>(ranks.all)};
+  return train::step_log_bytes(log) + train::step_gather_bytes(gathered);
+}
+
+std::uint64_t largest_parameter(const graph::Graph& graph) {
+  std::size_t elements = 0;
+  for (const auto& parameter : graph.parameters()) {
+    elements = std::max(elements, parameter.elements);
+  }
+  return elements * sizeof(float);
+}
+
+/// Returns the bytes that rank 0 needs for checkpoints: the tensors of a file while it is written,
+/// which are copies of its own and those of other ranks, and one tensor to write and one to read
+/// back.
+std::uint64_t checkpoint_bytes(const train::Config& config, const graph::Graph& graph, Ranks ranks,
+                               const train::Pipeline* pipeline) {
+  if (config.checkpoint_dir.empty() && config.init_from.empty()) return 0;
+  const std::uint64_t transfer = 2 * largest_parameter(graph);
+  if (config.checkpoint_dir.empty()) return transfer;
+  const graph::Graph& network = pipeline == nullptr ? graph : pipeline->network;
+  const std::uint64_t statistics = network.statistic_elements() * sizeof(float);
+  const std::uint64_t all = 2 * network.parameter_elements() * sizeof(float) + statistics;
+  const auto others = static_cast<std::uint64_t>(ranks.all - 1);
+  switch (train::rank_state(config, ranks.all)) {
+    case train::RankState::none: return transfer + all;
+    case train::RankState::statistics: return transfer + all + others * statistics;
+    case train::RankState::all: return transfer + all + others * all;
+  }
+  return transfer + all;
+}
+
+}  // namespace
+
+MemoryEstimate estimate_memory(const train::Config& config, const graph::Graph& graph,
+                               const backend::Backend& backend, const data::DataSizes& sizes,
+                               Ranks ranks, std::uint64_t process_bytes, MemoryDetail detail,
+                               const train::Pipeline* pipeline) {
+  const auto image = static_cast<std::uint64_t>(sizes.info.image.elements());
+  const auto batch = static_cast<std::uint64_t>(config.batch_per_rank);
+  const auto slots =
+      config.loader_threads == 0 ? 1u : static_cast<std::uint64_t>(config.loader_threads) + 2;
+
+  const auto memory_of = [&](backend::PlanOptions options) {
+    const backend::PlanOptions whole = options;
+    if (pipeline != nullptr && options.mode == backend::Mode::training)
+      options.batch /= pipeline->micro_batches;
+    const backend::MemoryUse memory = detail == MemoryDetail::planned
+                                          ? backend.memory(graph, options)
+                                          : backend.least_memory(graph, options);
+    return pipeline == nullptr ? memory
+                               : train::pipeline_memory(*pipeline, memory, whole, backend.device());
+  };
+  NoSum batch_norm_sum(ranks.all);
+  const bool is_synchronous = config.batch_norm == train::BatchNormMode::sync;
+  const auto plan = memory_of(train::training_options(
+      config, sizes.info.normalisation, is_synchronous ? &batch_norm_sum : nullptr, 0, ranks.all));
+
+  MemoryEstimate estimate;
+  estimate.has_device = backend.device().available_memory().has_value();
+  estimate.process = process_bytes + training_libraries;
+  estimate.data = sizes.memory_bytes;
+  // A parameter server prepares the batches of all ranks, and copies the batch of one to send it.
+  const bool has_server = config.reducer == comm::ReducerKind::parameter_server && ranks.all > 1;
+  const std::uint64_t loaded = has_server ? batch * static_cast<std::uint64_t>(ranks.all) : batch;
+  const std::uint64_t sent = has_server ? batch * image : 0;
+  estimate.loader = sent + slots * (loaded * (image + sizeof(std::int32_t)) + image) +
+                    (sizes.train + sizes.train / static_cast<std::size_t>(ranks.all)) *
+                        sizeof(std::uint32_t);  // order of the images, all and own
+  estimate.state = plan.state;
+  estimate.activations = plan.activations;
+  estimate.weights = plan.weights;
+  estimate.workspace = plan.workspace;
+  if (config.evaluate_every >= 0) {
+    const std::int64_t images = train::evaluation_batch(sizes.test, ranks.all);
+    estimate.evaluation =
+        memory_of(train::inference_options(config, sizes.info.normalisation, images)).plan();
+    if (!estimate.has_device)
+      estimate.evaluation += static_cast<std::uint64_t>(images) * image + inference_libraries;
+  }
+  if (config.data_residency == train::DataResidency::device) {
+    estimate.workspace += static_cast<std::uint64_t>(sizes.train) * (image + sizeof(std::int32_t));
+  }
+  estimate.checkpoint = checkpoint_bytes(config, graph, ranks, pipeline);
+  estimate.records = record_bytes(config, graph.parameter_elements(), sizes.train, ranks);
+  estimate.communication = communication_bytes(config, graph.parameter_elements(), ranks);
+  return estimate;
+}
+
+}  // namespace lockstep::study

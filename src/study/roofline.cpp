@@ -1,0 +1,110 @@
+#include "lockstep/study/roofline.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+#include <numeric>
+#include <utility>
+#include <vector>
+
+#include "lockstep/core/error.hpp"
+#include "lockstep/train/plan_options.hpp"
+#include "operation_work.hpp"
+#include "timed_plan.hpp"
+
+namespace lockstep::study {
+
+namespace {
+
+constexpr int warm_up_steps = 1, steps = 3;
+
+/// Executes whole steps, of which the first is not measured. Returns the mean duration of a step in
+/// seconds.
+double run_steps(TimedPlan& timed) {
+  for (int step = 0; step < warm_up_steps; ++step) timed.step();
+  timed.forget();
+  double seconds = 0;
+  for (int step = 0; step < steps; ++step) seconds += timed.step() / steps;
+  return seconds;
+}
+
+double mean(const std::vector<double>& by_step) {
+  return std::reduce(by_step.begin(), by_step.end()) / steps;
+}
+
+}  // namespace
+
+std::vector<backend::OperationChoice> planned_kernels(const train::Config& config,
+                                                      const graph::Graph& graph,
+                                                      const backend::Backend& backend) {
+  return backend.choices(graph, train::training_options(config, {}, nullptr, 0, 1));
+}
+
+std::vector<double> measure_nodes(train::Config config, const graph::Graph& network,
+                                  const backend::Backend& backend, std::uint64_t limit_bytes) {
+  config.batch_per_rank /= config.micro_batches;
+  const auto bytes =
+      backend.memory(network, train::training_options(config, {}, nullptr, 0, 1)).total();
+  if (bytes > limit_bytes) {
+    core::fail(
+        core::ExitStatus::usage,
+        fmt::format("--stage-cuts auto times the whole network on one rank, which needs {:.1f} "
+                    "GB of the {:.1f} GB that are free; use --stage-cuts flops, or name the "
+                    "layers",
+                    1e-9 * static_cast<double>(bytes), 1e-9 * static_cast<double>(limit_bytes)));
+  }
+  TimedPlan timed(config, network, backend, StepPart::whole);
+  run_steps(timed);
+  std::vector<double> seconds(network.nodes().size());
+  for (const auto& [key, by_step] : timed.seconds())
+    if (key.first != train::no_node) seconds[static_cast<std::size_t>(key.first)] += mean(by_step);
+  return seconds;
+}
+
+std::int64_t timed_batch(const train::Config& config) {
+  // As many images as convolutions need for full speed, and less memory than the training.
+  constexpr std::int64_t images_per_thread = 32;
+  return std::min((config.batch_per_rank + 1) / 2, images_per_thread * config.threads);
+}
+
+double relative_step_time(train::Config config, const graph::Graph& graph,
+                          const backend::Backend& backend) {
+  constexpr int timed_steps = 2;
+  config.batch_per_rank = timed_batch(config);
+  const auto shortest = [&](core::Precision precision) {
+    config.precision = precision;
+    TimedPlan timed(config, graph, backend, StepPart::whole);
+    timed.step();
+    double seconds = std::numeric_limits<double>::infinity();
+    for (int step = 0; step < timed_steps; ++step) seconds = std::min(seconds, timed.step());
+    return seconds;
+  };
+  return shortest(config.precision) / shortest(core::Precision::fp32);
+}
+
+RooflineBounds measure_roofline(const train::Config& config, const graph::Graph& graph,
+                                const backend::Backend& backend) {
+  const backend::Ceilings ceilings = backend.ceilings(config.precision);
+  if (ceilings.flops_per_second == 0) {
+    core::fail(core::ExitStatus::usage,
+               fmt::format("--measure compares with a device's ceilings, which '{}' does not "
+                           "measure; use --device cpu",
+                           core::name(backend.device().kind())));
+  }
+  TimedPlan timed(config, graph, backend, StepPart::whole);
+  const double step_seconds = run_steps(timed);
+  const OperationWorks works(graph, timed.plan(), config.precision, config.batch_per_rank);
+  std::vector<TimedOperation> operations;
+  for (const auto& [key, by_step] : timed.seconds()) {
+    if (key.second == upload_phase) continue;
+    OperationWork work = works.of(key);
+    operations.push_back({std::move(work.what), std::string(key.second),
+                          std::move(work.implementation), work.flops, work.bytes, mean(by_step)});
+  }
+  RooflineBounds bounds = compute_roofline(ceilings, operations);
+  bounds.seconds = step_seconds;
+  return bounds;
+}
+
+}  // namespace lockstep::study

@@ -1,0 +1,83 @@
+#include "timed_plan.hpp"
+
+#include "lockstep/core/random.hpp"
+#include "lockstep/train/plan_options.hpp"
+#include "lockstep/train/weights.hpp"
+#include "operation_work.hpp"
+
+namespace lockstep::study {
+
+namespace {
+
+/// The part of a step, with a timestamp at the end of the update.
+class TimedWork final : public backend::StepWork {
+ public:
+  TimedWork(backend::Plan& plan, train::OperationClock& clock, std::size_t parameters,
+            StepPart part)
+      : plan_(plan), clock_(clock), parameters_(parameters), part_(part) {}
+
+  void queue() override {
+    clock_.begin_work();
+    plan_.forward();
+    plan_.backward(no_listener_);
+    if (part_ == StepPart::forward_backward) return;
+    plan_.update(0, parameters_);
+    clock_.ended(train::no_node, OperationWorks::update);
+  }
+  int timed_replays() const override { return 0; }
+
+ private:
+  backend::Plan& plan_;
+  train::OperationClock& clock_;
+  std::size_t parameters_;
+  StepPart part_;
+  core::NoGradientListener no_listener_;
+};
+
+}  // namespace
+
+TimedPlan::TimedPlan(const train::Config& config, const graph::Graph& graph,
+                     const backend::Backend& backend, StepPart part)
+    : state_(backend.make_state(graph)),
+      images_(static_cast<std::size_t>(config.batch_per_rank * graph.image().elements())),
+      labels_(static_cast<std::size_t>(config.batch_per_rank), 0) {
+  train::initialise(graph, config.seed, state_);
+  backend.store(state_);
+  backend::PlanOptions options = train::training_options(config, {}, nullptr, 0, 1);
+  options.listener = &clock_;
+  plan_ = backend.compile(graph, state_, options);
+  clock_.attach(plan_->timeline(), backend.device().queue());
+  clock_.set_enabled(true);
+  core::Random random(config.seed, core::RandomStream::test);
+  for (auto& byte : images_) byte = static_cast<std::uint8_t>(random.below(256));
+  executor_ = plan_->make_step_executor(
+      std::make_unique<TimedWork>(*plan_, clock_, graph.parameter_elements(), part));
+  plan_->set_sgd({.learning_rate = 1e-3F});
+  executor_->rehearse();  // the clock reserves its timestamps
+  while (executor_->capture()) continue;
+}
+
+double TimedPlan::step() {
+  executor_->begin();
+  plan_->timeline().record(core::Timeline::start);
+  clock_.begin();
+  plan_->upload(images_, labels_);
+  clock_.ended(train::no_node, upload_phase);
+  executor_->run();
+  executor_->collect();
+  ++steps_;
+  const std::vector<train::OperationTime> times = clock_.times();
+  for (const train::OperationTime& time : times) {
+    auto& by_step = seconds_[time.key];
+    by_step.resize(steps_);
+    by_step.back() += time.end - time.begin;
+  }
+  return times.back().end;
+}
+
+void TimedPlan::forget() {
+  seconds_.clear();
+  steps_ = 0;
+}
+
+}  // namespace lockstep::study

@@ -1,0 +1,78 @@
+#include "profile_rows.hpp"
+
+#include <gtest/gtest.h>
+
+namespace lockstep::study {
+namespace {
+
+using namespace train;
+
+const backend::Ceilings ceilings{
+    .flops_per_second = 100e9, .bytes_per_second = 10e9, .product = "8x8x8"};
+
+record::ProfiledOperation operation(double flops, double bytes, double seconds) {
+  record::ProfiledOperation row;
+  row.ceiling = "none";
+  row.flops = flops;
+  row.bytes = bytes;
+  row.seconds = {seconds};
+  return row;
+}
+
+record::ProfiledOperation bounded(const record::ProfiledOperation& row) {
+  record::Profile profile;
+  profile.operations = {row};
+  apply_ceilings(ceilings, profile);
+  return profile.operations[0];
+}
+
+TEST(OperationSums, CountCallsAndAddSecondsInTheOrderOfExecution) {
+  OperationSums sums;
+  const std::vector<OperationTime> step{{{2, "forward"}, 0, 1},
+                                        {{1, "forward"}, 1, 3},
+                                        {{no_node, "update"}, 3, 4},
+                                        {{no_node, "update"}, 4, 6}};
+  sums.add(step);
+  sums.add(step);
+  ASSERT_EQ(sums.all().size(), 3u);
+  EXPECT_EQ(sums.all()[0].key, OperationKey(2, "forward"));
+  EXPECT_EQ(sums.all()[1].seconds, 4);
+  EXPECT_EQ(sums.all()[2].calls, 4);
+  EXPECT_EQ(sums.all()[2].seconds, 6);
+}
+
+TEST(ProfileCeilings, AreThoseOfTheResourceThatNeedsLonger) {
+  const auto compute = bounded(operation(50e9, 1e9, 1));
+  EXPECT_EQ(compute.ceiling, "compute");
+  EXPECT_DOUBLE_EQ(compute.bound_seconds, 0.5);
+  const auto memory = bounded(operation(5e9, 2e9, 1));
+  EXPECT_EQ(memory.ceiling, "memory");
+  EXPECT_DOUBLE_EQ(memory.bound_seconds, 0.2);
+}
+
+TEST(ProfileCeilings, CountNoBytesThatCannotHaveBeenMoved) {
+  const auto cached = bounded(operation(5e9, 20e9, 1));
+  EXPECT_EQ(cached.ceiling, "cache");
+  EXPECT_DOUBLE_EQ(cached.bound_seconds, 0.05);
+}
+
+TEST(ProfileCeilings, AreUnknownWithoutWorkOrRates) {
+  EXPECT_EQ(bounded(operation(0, 0, 1)).ceiling, "none");
+  record::Profile profile;
+  profile.operations = {operation(5e9, 2e9, 1)};
+  apply_ceilings({}, profile);
+  EXPECT_EQ(profile.operations[0].ceiling, "none");
+  EXPECT_EQ(profile.operations[0].bound_seconds, 0);
+}
+
+TEST(ProfileCeilings, AreRaisedByAFasterOperation) {
+  record::Profile profile;
+  profile.operations = {operation(200e9, 0, 1), operation(50e9, 0, 1)};
+  apply_ceilings(ceilings, profile);
+  EXPECT_DOUBLE_EQ(profile.flops_per_second, 200e9);
+  EXPECT_DOUBLE_EQ(profile.operations[0].bound_seconds, 1);
+  EXPECT_DOUBLE_EQ(profile.operations[1].bound_seconds, 0.25);
+}
+
+}  // namespace
+}  // namespace lockstep::study

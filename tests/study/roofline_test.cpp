@@ -1,0 +1,134 @@
+#include "lockstep/study/roofline.hpp"
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <memory>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "train/delegating_backend.hpp"
+
+namespace lockstep::study {
+namespace {
+
+using namespace train;
+
+constexpr double gflop = 1e9, megabyte = 1e6;
+
+const backend::Ceilings ceilings{
+    .flops_per_second = 100 * gflop, .bytes_per_second = 10'000 * megabyte, .product = "8x8x8"};
+
+TEST(Roofline, IsTheLongerOfArithmeticAndMemory) {
+  const RooflineBounds bounds =
+      compute_roofline(ceilings, {{"a", "forward", "k", gflop, megabyte, 0.1},
+                                  {"b", "forward", "k", 0, 100 * megabyte, 0.05}});
+  ASSERT_EQ(bounds.rows.size(), 2u);
+  EXPECT_DOUBLE_EQ(bounds.rows[0].bound_seconds, 0.01);
+  EXPECT_DOUBLE_EQ(bounds.rows[1].bound_seconds, 0.01);
+  EXPECT_DOUBLE_EQ(bounds.bound_seconds, 0.02);
+  EXPECT_TRUE(bounds.raised_by.empty());
+}
+
+TEST(Roofline, AddsOperationsOfOneKind) {
+  const TimedOperation operation{"a", "forward", "k", gflop, megabyte, 0.1};
+  const RooflineBounds bounds = compute_roofline(ceilings, {operation, operation});
+  ASSERT_EQ(bounds.rows.size(), 1u);
+  EXPECT_EQ(bounds.rows[0].count, 2);
+  EXPECT_DOUBLE_EQ(bounds.rows[0].seconds, 0.2);
+  EXPECT_DOUBLE_EQ(bounds.rows[0].bound_seconds, 0.02);
+}
+
+// A convolution can exceed the measured rate of matrix products: bfloat16 convolutions with AMX ran
+// at 131 % of the rate of a float32 product.
+TEST(Roofline, TakesTheRateOfAFasterOperationAsCeiling) {
+  const RooflineBounds bounds = compute_roofline(
+      ceilings,
+      {{"a", "forward", "k", 131 * gflop, 0, 1}, {"b", "forward", "k", 50 * gflop, 0, 1}});
+  EXPECT_DOUBLE_EQ(bounds.ceilings.flops_per_second, 131 * gflop);
+  EXPECT_EQ(bounds.raised_by, "a, forward");
+  for (const RooflineRow& row : bounds.rows) EXPECT_LE(row.bound_seconds, row.seconds);
+  EXPECT_DOUBLE_EQ(bounds.rows[1].bound_seconds + bounds.rows[0].bound_seconds, 1 + 50.0 / 131);
+}
+
+TEST(Roofline, LeavesBytesOutThatWereNotMoved) {
+  const RooflineBounds bounds =
+      compute_roofline(ceilings, {{"a", "forward", "k", gflop, 1000 * megabyte, 0.02}});
+  ASSERT_EQ(bounds.rows.size(), 1u);
+  EXPECT_FALSE(bounds.rows[0].counts_bytes);
+  EXPECT_DOUBLE_EQ(bounds.rows[0].bound_seconds, 0.01) << "the arithmetic's";
+  EXPECT_EQ(bounds.ceilings.bytes_per_second, ceilings.bytes_per_second);
+}
+
+/// A CPU whose forward pass takes `bfloat16` or `float32` longer, depending on the precision.
+class DelayingBackend final : public testing::DelegatingBackend {
+ public:
+  using Delay = std::chrono::milliseconds;
+  DelayingBackend(Delay bfloat16, Delay float32)
+      : DelegatingBackend(backend::make_backend(backend::DeviceKind::cpu, 1)),
+        bfloat16_(bfloat16),
+        float32_(float32) {}
+
+  std::unique_ptr<backend::Plan> compile(const graph::Graph& graph, backend::ModelState& state,
+                                         const backend::PlanOptions& options) const override {
+    const bool is_bfloat16 = options.precision == core::Precision::bf16;
+    listeners_.push_back(
+        std::make_unique<Listener>(options.listener, is_bfloat16 ? bfloat16_ : float32_));
+    backend::PlanOptions delayed = options;
+    delayed.listener = listeners_.back().get();
+    return inner().compile(graph, state, delayed);
+  }
+
+ private:
+  struct Listener final : backend::OperationListener {
+    Listener(backend::OperationListener* inner_listener, Delay time)
+        : inner(inner_listener), delay(time) {}
+    void ended(graph::NodeId node, std::string_view phase) override {
+      if (phase == "forward") std::this_thread::sleep_for(delay);
+      inner->ended(node, phase);
+    }
+    backend::OperationListener* inner;
+    Delay delay;
+  };
+  Delay bfloat16_, float32_;
+  mutable std::vector<std::unique_ptr<Listener>> listeners_;
+};
+
+graph::Graph linear_network() {
+  graph::Graph graph("linear");
+  const auto x = graph.linear("linear", graph.flatten("flatten", graph.input({3, 4, 4})), 10);
+  graph.softmax_cross_entropy("loss", x, {});
+  graph.seal();
+  return graph;
+}
+
+Config config_of(std::int64_t batch, int threads) {
+  Config config;
+  config.batch_per_rank = batch;
+  config.threads = threads;
+  config.precision = core::Precision::bf16;
+  return config;
+}
+
+double relative_time(int bfloat16_ms, int float32_ms) {
+  using Delay = DelayingBackend::Delay;
+  const DelayingBackend backend{Delay(bfloat16_ms), Delay(float32_ms)};
+  return relative_step_time(config_of(4, 1), linear_network(), backend);
+}
+
+TEST(RelativeStepTime, IsTheTimeInThePrecisionDividedByThatInFloat32) {
+  // The sleeps are the shortest of several, but another process may extend them.
+  EXPECT_NEAR(relative_time(40, 10), 4, 1);
+  EXPECT_NEAR(relative_time(10, 40), 0.25, 0.1);
+}
+
+TEST(RelativeStepTime, UsesFewerImagesThanTheTraining) {
+  EXPECT_EQ(timed_batch(config_of(1, 1)), 1);
+  EXPECT_EQ(timed_batch(config_of(33, 1)), 17);
+  EXPECT_EQ(timed_batch(config_of(128, 1)), 32);
+  EXPECT_EQ(timed_batch(config_of(128, 2)), 64);
+}
+
+}  // namespace
+}  // namespace lockstep::study

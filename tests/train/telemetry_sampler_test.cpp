@@ -1,0 +1,139 @@
+#include "timing/telemetry_sampler.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <array>
+#include <atomic>
+#include <cmath>
+#include <thread>
+
+#include "count_allocations.hpp"
+#include "lockstep/core/meter/energy_meter.hpp"
+#include "lockstep/core/meter/network_meter.hpp"
+#include "lockstep/core/meter/process_meter.hpp"
+
+namespace lockstep::train {
+namespace {
+
+using namespace std::chrono_literals;
+
+/// Waits until the source has been called `count` times.
+void wait_for(const std::atomic<int>& calls, int count) {
+  while (calls < count) std::this_thread::sleep_for(1ms);
+}
+
+TEST(SamplingIntervals, DoubleAfterEachBlockOfSamples) {
+  SamplingIntervals intervals(10);
+  for (std::size_t i = 0; i < SamplingIntervals::samples_per_interval; ++i) {
+    ASSERT_EQ(intervals.next(), 100ms);
+  }
+  for (std::size_t i = 0; i < SamplingIntervals::samples_per_interval; ++i) {
+    ASSERT_EQ(intervals.next(), 200ms);
+  }
+  EXPECT_EQ(intervals.next(), 400ms);
+}
+
+TEST(SamplingIntervals, NeverExceedTheLongest) {
+  SamplingIntervals intervals(10);
+  for (std::size_t i = 0; i < 40 * SamplingIntervals::samples_per_interval; ++i) intervals.next();
+  EXPECT_EQ(intervals.next(), 60s);
+  EXPECT_EQ(SamplingIntervals(0.001).next(), 60s);
+}
+
+// The limit of the memory includes all samples of five days, even if they are never taken.
+TEST(SamplingIntervals, FiveDaysFitIntoTheMemory) {
+  SamplingIntervals intervals(100);
+  std::chrono::nanoseconds time{0};
+  for (std::size_t i = 0; i < Sampler::most_samples; ++i) time += intervals.next();
+  EXPECT_GT(time, 5 * 24h);
+}
+
+TEST(Sampler, TakesSamplesAtTheRate) {
+  std::atomic<int> calls = 0;
+  const auto origin = Sampler::Clock::now();
+  Sampler sampler(2, 100, origin, [&](const SampleTime& time, std::span<double> row) {
+    row[0] = time.seconds;
+    row[1] = ++calls;
+  });
+  wait_for(calls, 20);
+  const double before = std::chrono::duration<double>(Sampler::Clock::now() - origin).count();
+  const auto rows = sampler.take();
+  const double seconds = std::chrono::duration<double>(Sampler::Clock::now() - origin).count();
+  ASSERT_GE(rows.size(), 2 * 20u);
+  for (std::size_t i = 2; i + 2 < rows.size(); i += 2) {
+    EXPECT_GE(rows[i], rows[i - 2]) << "sample " << i / 2;
+    EXPECT_EQ(rows[i + 1], rows[i - 1] + 1) << "no sample is lost";
+  }
+  // Late samples are not made up for, so there are at most as many as intervals (and the last one).
+  EXPECT_LE(double(rows.size()) / 2, seconds * 100 + 2);
+  EXPECT_GE(rows[rows.size() - 2], before) << "taking samples takes one";
+  EXPECT_LE(rows[rows.size() - 2], seconds);
+}
+
+TEST(Sampler, ReturnsEachSampleOnce) {
+  std::atomic<int> calls = 0;
+  Sampler sampler(1, 100, Sampler::Clock::now(),
+                  [&](const SampleTime&, std::span<double> row) { row[0] = ++calls; });
+  wait_for(calls, 3);
+  const auto first = sampler.take();
+  const auto second = sampler.take();
+  EXPECT_EQ(first.front(), 1);
+  EXPECT_EQ(second.front(), first.back() + 1);
+}
+
+TEST(Sampler, DropsSamplesBeyondTheLimit) {
+  std::atomic<int> calls = 0;
+  Sampler sampler(
+      1, 100, Sampler::Clock::now(),
+      [&](const SampleTime&, std::span<double> row) { row[0] = ++calls; }, 4);
+  wait_for(calls, 4);
+  std::this_thread::sleep_for(50ms);
+  EXPECT_THAT(sampler.take(), ::testing::ElementsAre(1, 2, 3, 4));
+  wait_for(calls, 6);
+  EXPECT_EQ(sampler.take().front(), 5) << "it goes on after the samples have been taken";
+}
+
+TEST(Sampler, MeasuresItsProcessorTime) {
+  std::atomic<int> calls = 0;
+  std::atomic<double> last = 0;
+  Sampler sampler(1, 100, Sampler::Clock::now(), [&](const SampleTime& time, std::span<double>) {
+    last = time.cpu_seconds;
+    const auto begin = Sampler::Clock::now();
+    while (Sampler::Clock::now() < begin + 2ms) {
+    }
+    ++calls;
+  });
+  wait_for(calls, 5);
+  EXPECT_GT(last, 1e-4);
+  EXPECT_LT(last, 60);
+}
+
+TEST(Sampler, StopsAtOnce) {
+  const auto begin = Sampler::Clock::now();
+  {
+    Sampler sampler(1, 0.02, begin, [](const SampleTime&, std::span<double>) {});
+  }
+  EXPECT_LT(Sampler::Clock::now() - begin, 20s) << "the interval is 50 s";
+}
+
+TEST(Sampler, AllocatesNoMemoryAfterTheStart) {
+  const core::ProcessMeter process;
+  core::NetworkMeter network;
+  core::EnergyMeter energy;
+  std::vector<core::NetworkTraffic> traffic(network.names().size());
+  std::atomic<int> calls = 0;
+  std::atomic<double> checked = 0;
+  Sampler sampler(1, 100, Sampler::Clock::now(), [&](const SampleTime&, std::span<double> row) {
+    network.read(traffic);
+    checked = process.read().resident_bytes + energy.read();
+    row[0] = ++calls;
+  });
+  wait_for(calls, 3);
+  const long before = test::allocations();
+  wait_for(calls, 20);
+  EXPECT_EQ(test::allocations(), before);
+}
+
+}  // namespace
+}  // namespace lockstep::train
