@@ -10,10 +10,7 @@ import unicodedata
 UNPRINTABLE = ("Cc", "Cf", "Cs", "Zl", "Zp")
 REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
 
-MARKDOWN = {
-    "\\": r"\\", "`": r"\`", "*": r"\*", "$": r"\$", "|": r"\|", "&": "&amp;", "<": "&lt;",
-    ">": "&gt;",
-}
+MARKDOWN = {"\\": r"\\", "`": r"\`", "*": r"\*", "$": r"\$", "|": r"\|", "&": "&amp;", "<": "&lt;", ">": "&gt;"}
 
 LATEX = {
     "\\": r"\textbackslash{}", "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_",
@@ -39,8 +36,7 @@ LATEX_LIGATURES = re.compile("(?<=[-,?!])(?=[-,])")  # "--" would be one dash
 
 def printable(text):
     """Returns `text` with every unprintable character except the newline replaced."""
-    return "".join(REPLACEMENT if c != "\n" and unicodedata.category(c) in UNPRINTABLE else c
-                   for c in text)
+    return "".join(REPLACEMENT if c != "\n" and unicodedata.category(c) in UNPRINTABLE else c for c in text)
 
 
 def one_line(text):

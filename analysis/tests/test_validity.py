@@ -37,18 +37,6 @@ def test_warnings_of_the_program(tmp_path):
         "warning: ranks share a GPU")
 
 
-def test_threads_without_processors_are_found_in_files_without_warnings(tmp_path):
-    def notes(threads, **ranks_of):
-        return notes_of(point(tmp_path / "a.h5", 4, config={"threads": threads},
-                              ranks_of=ranks_of))
-
-    assert notes("1", cpu_list="0-1,7") == (
-        "warning: 4 threads share 3 processors on node1",)
-    assert notes("1", cpu_list="0-3") == notes("2", cpu_list="") == ()
-    assert notes("2", cpu_list=["0-3", "4-7", "0-3", "4-7"]) == ()
-    assert notes("2", cpu_list="0-3", hostname=["a", "a", "b", "b"]) == ()
-
-
 def test_other_hosts_builds_and_options_of_the_base_case(tmp_path):
     base = point(tmp_path / "a.h5", config={"conv-algorithm": "direct"})
     other = point(tmp_path / "b.h5", 2, config={"conv-algorithm": "winograd"},

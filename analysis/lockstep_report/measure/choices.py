@@ -72,8 +72,7 @@ def choice_notes(repeats):
 
 
 def kernel_changes(point, base):
-    """Returns a text about the convolution passes that use another kernel than in `base`; "" without
-    one."""
+    """Returns a text about the convolution passes that use another kernel than in `base`; "" without one."""
     own, other = dict(point.kernels), dict(base.kernels)
     changed = [name for name in own if own[name] != other.get(name, own[name])]
     if not changed:

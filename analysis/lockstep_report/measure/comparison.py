@@ -10,20 +10,23 @@ from lockstep_report.measure.repeats import left_out_note, split_repeats
 from lockstep_report.measure.waiting import median_split
 from lockstep_report.runfile.experiment import HOSTS, distinguishing, text_of, unlike
 
+MEDIANS = ("epoch_seconds", "training_seconds", "step_median", "slow_seconds", "allreduce_seconds", "joules_per_image")
+
 
 def merge_repeats(points):
-    """Returns one point per setting, rank count, batch and variant, with medians over repeated
-    runs. Runs that did not finish count only if no run of the point is complete; otherwise a note
-    names them. The properties without a table column in which the points of a setting differ are in
-    `detail`."""
+    """Returns one point per setting, rank count, batch and variant, with medians over repeated runs. Runs that did
+    not finish count only if no run of the point is complete; otherwise a note names them. The properties without a
+    table column in which the points of a setting differ are in `detail`."""
     counted, left_out = split_repeats(points, configuration_of)
     groups, notes = {}, {}
     for point in counted:
         groups.setdefault(configuration_of(point), []).append(point)
     for point in left_out:
-        notes.setdefault(configuration_of(point), []).append(
-            left_out_note(point.source, point.status))
-    merged = [with_notes(median_point(group), notes.get(key, ())) for key, group in groups.items()]
+        notes.setdefault(configuration_of(point), []).append(left_out_note(point.source, point.status))
+    merged = []
+    for key, group in groups.items():
+        point = median_point(group)
+        merged.append(replace(point, notes=(*point.notes, *notes.get(key, ()))))
     settings = {}
     for point in merged:
         settings.setdefault(point.setting, []).append(point)
@@ -35,10 +38,6 @@ def merge_repeats(points):
 def configuration_of(point):
     """Returns what repeated runs have in common."""
     return (row_of(point), point.variant, point.bytes_per_step)
-
-
-def with_notes(point, notes):
-    return replace(point, notes=(*point.notes, *notes)) if notes else point
 
 
 def reducer_order(point):
@@ -86,36 +85,20 @@ def median_point(group):
     """Returns a point with the medians over repeated runs of the same point."""
     if len(group) == 1:
         return group[0]
-
-    def median(name):
-        values = [getattr(p, name) for p in group]
-        return None if None in values else float(np.median(values))
-
-    phases = None
-    if all(p.phase_seconds for p in group):
-        phases = {name: float(np.median([p.phase_seconds[name] for p in group]))
-                  for name in group[0].phase_seconds}
-    epoch_seconds = median("epoch_seconds")
-    common = set.intersection(*(set(p.measurements) for p in group))
-    measurements = {name: float(np.median([p.measurements[name] for p in group]))
-                    for name in group[0].measurements if name in common}
+    first = group[0]
+    found = {name: median_of([getattr(p, name) for p in group]) for name in MEDIANS}
     return replace(
-        group[0],
+        first,
+        **found,
         source=", ".join(p.source for p in group),
-        epoch_seconds=epoch_seconds,
-        training_seconds=median("training_seconds"),
         # Not the median of the rates, which need not be that of the median epoch.
-        images_per_second=group[0].images and group[0].images / epoch_seconds,
-        step_median=median("step_median"),
+        images_per_second=first.images and first.images / found["epoch_seconds"],
         step_interval=None,
         epoch_interval=median_interval([p.epoch_seconds for p in group]),
-        phase_seconds=phases,
-        slow_seconds=median("slow_seconds"),
-        allreduce_seconds=median("allreduce_seconds"),
+        phase_seconds=medians([p.phase_seconds or {} for p in group]) or None,
         split=median_split([p.split for p in group]),
-        link_bytes=group[0].link_bytes if len({p.link_bytes for p in group}) == 1 else None,
-        joules_per_image=median("joules_per_image"),
-        measurements=measurements,
+        link_bytes=first.link_bytes if len({p.link_bytes for p in group}) == 1 else None,
+        measurements=medians([p.measurements for p in group]),
         lacks={name: lack for p in group for name, lack in p.lacks.items()},
         repeats=len(group),
         repeated_epochs=tuple(p.epoch_seconds for p in group),
@@ -125,6 +108,15 @@ def median_point(group):
         scaled=any(p.scaled for p in group),
         notes=notes_of_repeats(group),
     )
+
+
+def median_of(values):
+    return None if None in values else float(np.median(values))
+
+
+def medians(values):
+    """Returns {name: median} of the names that all dicts `values` have."""
+    return {name: median_of([own[name] for own in values]) for name in values[0] if all(name in own for own in values)}
 
 
 def notes_of_repeats(group):
@@ -141,14 +133,17 @@ def notes_of_repeats(group):
 def base_of(point, points):
     """Returns the base case T(1): the 1-rank point with the same batch per rank and setting; None
     if there is none."""
-    return nearest(point, [p for p in points if p.ranks == 1 and p.setting == point.setting
-                           and p.batch_per_rank == point.batch_per_rank])
+    return one_rank(point, points, point.batch_per_rank)
 
 
 def strong_base_of(point, points):
     """Returns the 1-rank point with the same global batch and setting; None if there is none."""
+    return one_rank(point, points, point.global_batch)
+
+
+def one_rank(point, points, batch):
     return nearest(point, [p for p in points if p.ranks == 1 and p.setting == point.setting
-                           and p.batch_per_rank == point.global_batch])
+                           and p.batch_per_rank == batch])
 
 
 def independent_of(point, points):

@@ -118,8 +118,7 @@ def cause_of(run, epoch, rank):
     """Returns what the processors of the rank did instead, with the remedy."""
     delay = reading(run, "run_delay_seconds", epoch)[rank] / epoch_seconds(run, epoch)
     if stolen_share(run, epoch)[rank] > np.nan_to_num(delay):
-        return ("the hypervisor of this virtual machine ran something else; use a host that is not "
-                "shared")
+        return "the hypervisor of this virtual machine ran something else; use a host that is not shared"
     if reading(run, "throttled_periods", epoch)[rank] > 0:
         return ("the CPU quota of its control group was used up; raise the quota (the CPU limit of "
                 "the container or job) or use fewer threads")
@@ -128,13 +127,11 @@ def cause_of(run, epoch, rank):
         return f"other processes or threads used it; {REMEDY}"
     if others >= OTHERS:
         return f"other processes ran on its processors; {REMEDY}"
-    return ("threads of this run share its processors; use fewer ranks or threads, or more "
-            "processors")
+    return "threads of this run share its processors; use fewer ranks or threads, or more processors"
 
 
 def other_processors(run, epoch, rank):
-    """Returns how many of the processors of the rank other processes used on average; None if
-    unknown."""
+    """Returns how many of the processors of the rank other processes used on average; None if unknown."""
     busy, used = (reading(run, name, epoch) for name in ("processor_busy_seconds", "cpu_seconds"))
     hosts = run.ranks["host"]
     lists = np.asarray(run.ranks["cpu_list"]).astype(str)

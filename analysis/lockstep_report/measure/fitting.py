@@ -1,10 +1,9 @@
-"""Weighted least squares with confidence intervals. docs/analysis.md ("Model fits") states the
-method.
+"""Weighted least squares with confidence intervals. docs/analysis.md ("Model fits") states the method.
 
-The errors of times are assumed to be proportional to the times, so each observation is weighted
-with 1 / fitted². Observations of one group were measured under the same conditions, such as in one
-job, and share a deviation that their spread does not show. Intervals are the widest of those from
-the deviation of the groups from the model and from the spread within the groups.
+The errors of times are assumed to be proportional to the times, so each observation is weighted with 1 / fitted².
+Observations of one group were measured under the same conditions, such as in one job, and share a deviation that
+their spread does not show. Intervals are the widest of those from the deviation of the groups from the model and
+from the spread within the groups.
 """
 
 import math
@@ -101,11 +100,10 @@ class LinearFit:
 
 
 def fit_linear(columns, observed, groups=None):
-    """Fits `observed` (n positive values) as a combination of `columns` (p arrays of n values).
-    `groups`: of each observation what it has in common with others that were measured together [each
-    is alone]; equal groups need equal columns, and their means are fitted. Returns None if the
-    columns are not linearly independent, n < p, or a value is not positive and of a size whose square
-    is finite."""
+    """Fits `observed` (n positive values) as a combination of `columns` (p arrays of n values). `groups`: of each
+    observation what it has in common with others that were measured together [each is alone]; equal groups need
+    equal columns, and their means are fitted. Returns None if the columns are not linearly independent, n < p, or
+    a value is not positive and of a size whose square is finite."""
     matrix = np.column_stack([np.asarray(column, dtype=float) for column in columns])
     observed = np.asarray(observed, dtype=float)
     count, parameters = matrix.shape
@@ -142,9 +140,8 @@ def fit_linear(columns, observed, groups=None):
 
 
 def mean_fit(fits, columns, observed):
-    """Returns the mean of the fits of several jobs, of which `columns` and `observed` have all
-    observations. The difference between the jobs is one of its kinds of errors, and the errors
-    within the jobs are the other."""
+    """Returns the mean of the fits of several jobs, of which `columns` and `observed` have all observations. The
+    difference between the jobs is one of its kinds of errors, and the errors within the jobs are the other."""
     if len(fits) == 1:
         return fits[0]
     all_coefficients = np.array([fit.coefficients for fit in fits])
@@ -153,7 +150,6 @@ def mean_fit(fits, columns, observed):
     between = np.cov((all_coefficients / scale).T) / count * np.outer(scale, scale)
     spreads = [(between, count - 1)]
     if all(fit.spreads for fit in fits):
-        spreads.append((sum(fit.spreads[0][0] for fit in fits) / count**2,
-                        sum(fit.spreads[0][1] for fit in fits)))
+        spreads.append((sum(fit.spreads[0][0] for fit in fits) / count**2, sum(fit.spreads[0][1] for fit in fits)))
     fitted = np.column_stack(columns) @ coefficients
     return LinearFit(coefficients, tuple(spreads), fitted, (observed - fitted) / fitted)

@@ -21,8 +21,7 @@ class Bounds:
     value: float = None
 
     def times(self, factor):
-        return Bounds(*(None if x is None else factor * x
-                        for x in (self.low, self.high, self.value)))
+        return Bounds(*(None if x is None else factor * x for x in (self.low, self.high, self.value)))
 
 
 def time_bounds(low, high):
@@ -96,8 +95,7 @@ def bus_bandwidth(size, seconds, n):
 
 def bandwidth_bounds(size, seconds, n):
     """Returns the `Bounds` of `bus_bandwidth` from those of the time, `seconds`."""
-    return Bounds(*(bus_bandwidth(size, time, n)
-                    for time in (seconds.high, seconds.low, seconds.value)))
+    return Bounds(*(bus_bandwidth(size, time, n) for time in (seconds.high, seconds.low, seconds.value)))
 
 
 def utilisation(bytes_per_second, link_gbit):
@@ -134,9 +132,8 @@ def busy_seconds(start, end):
 def common_start(step_start, offsets):
     """Returns (step, rank): the starts of the steps of an epoch on the clock of rank 0.
 
-    `step_start` (step, rank) is on the clock of each rank. `offsets` (rank, 2) is the clock of each
-    rank minus that of rank 0, before the first and after the last of these steps; in between it is
-    interpolated linearly.
+    `step_start` (step, rank) is on the clock of each rank. `offsets` (rank, 2) is the clock of each rank minus
+    that of rank 0, before the first and after the last of these steps; in between it is interpolated linearly.
     """
     first, last = step_start[0], step_start[-1]
     length = np.where(last > first, last - first, 1.0)

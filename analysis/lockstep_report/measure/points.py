@@ -9,7 +9,6 @@ from lockstep_report.measure import choices, metrics, validity
 from lockstep_report.measure.contention import lack_of
 from lockstep_report.measure.inference import Interval, series_interval
 from lockstep_report.measure.link_bytes import link_bytes
-from lockstep_report.measure.measurements import measurements_of
 from lockstep_report.measure.step_times import timed_seconds
 from lockstep_report.measure.stragglers import COMPUTATION, slow_work
 from lockstep_report.measure.timed_run import MOST_STEPS
@@ -18,6 +17,7 @@ from lockstep_report.measure.waiting import Split, split_of
 from lockstep_report.measure.window import batch_per_rank, timed_window
 from lockstep_report.runfile import settings
 from lockstep_report.runfile.experiment import HOSTS, results_of, variant_of
+from lockstep_report.runfile.quantities import QUANTITIES
 from lockstep_report.runfile.stored import blocks, by_blocks
 
 IMBALANCE = "imbalance"  # time of the slowest rank less the means of the phases
@@ -155,8 +155,7 @@ class Point:
         """`Bounds` of the bus bandwidth of the all-reduces in bytes/s; None if unknown."""
         if not self.transfer or not self.bytes_per_step or not self.steps:
             return None
-        found = metrics.bandwidth_bounds(
-            self.bytes_per_step * self.steps, self.transfer, self.ranks)
+        found = metrics.bandwidth_bounds(self.bytes_per_step * self.steps, self.transfer, self.ranks)
         return None if found.low is None else found
 
     @property
@@ -180,9 +179,7 @@ class Point:
 def from_run(run):
     """Returns the point of a run. Raises `ReportError` if the run has no steps."""
     if not run.has_steps:
-        raise ReportError(
-            INPUT, f"{run.path}: holds no steps (status {run.status}); nothing to report"
-        )
+        raise ReportError(INPUT, f"{run.path}: holds no steps (status {run.status}); nothing to report")
     window = timed_window(run)
     lack = lack_of(run, window)
     is_spoiled = lack is not None and lack.is_spoiling
@@ -245,8 +242,7 @@ def point_of(run):
 
 
 def check_timed(run, step, images):
-    """Raises `ReportError` (input) if the timed steps have times or images from which no rate
-    follows."""
+    """Raises `ReportError` (input) if the timed steps have times or images from which no rate follows."""
     if images.min() <= 0 or not np.isfinite(step.sum()) or step.sum() <= 0:
         raise ReportError(INPUT, f"{run.path}: the timed steps have no finite, positive times and "
                                  "numbers of images; 'lockstep-report validate' lists the problems")
@@ -256,6 +252,17 @@ def computation_of(run, steps):
     """Returns (step, rank): the time of the computation."""
     columns = [run.phases.index(name) for name in COMPUTATION]
     return by_blocks(lambda seconds: seconds[:, :, columns].sum(axis=2), steps, run.phase_seconds)
+
+
+def measurements_of(run, epoch):
+    """Returns {name: maximum over the ranks} of the quantities that all ranks measured in `epoch`,
+    in the units of the run file."""
+    found = {}
+    for quantity in QUANTITIES:
+        values = metrics.epoch_reading(run.epochs, quantity.name, run.epoch_numbers, epoch)
+        if values is not None:
+            found[quantity.name] = float(values.max())
+    return found
 
 
 def processors_of(run, column="cpu_list"):
@@ -277,8 +284,7 @@ def traffic_of(run, steps):
     if len(steps) == 0 or any(name not in run.traffic for name in ("sent", "received")):
         return {}
     sent, received = (run.traffic[name][steps].mean(axis=0) for name in ("sent", "received"))
-    found = {"sent_bytes": sent.max(), "received_bytes": received.max(),
-             "all_sent_bytes": sent.sum()}
+    found = {"sent_bytes": sent.max(), "received_bytes": received.max(), "all_sent_bytes": sent.sum()}
     return {name: float(value) for name, value in found.items() if np.isfinite(value)}
 
 
@@ -308,8 +314,7 @@ def link_rate_of(run, given=None):
 
 
 def from_times(row, parameters=None, train_samples=None, notes=()):
-    """Returns the point of one row of a CSV of epoch times. `parameters`: number of parameters
-    of 4 bytes each."""
+    """Returns the point of one row of a CSV of epoch times. `parameters`: number of parameters of 4 bytes each."""
     steps = None
     if train_samples and row.batch_per_rank:
         steps = metrics.steps_per_epoch(train_samples, row.batch_per_rank, row.ranks)

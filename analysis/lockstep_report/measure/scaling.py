@@ -9,12 +9,11 @@ def mean_step(point):
 
 
 def weak_efficiency(base, point):
-    """Returns t(1)/t(N), the ratio of the mean step times of `base` and `point` at the same batch
-    per rank.
+    """Returns t(1)/t(N), the ratio of the mean step times of `base` and `point` at the same batch per rank.
 
-    `base` has one rank, or as many independent replicas as `point` has ranks. If the number of
-    steps is unknown (a CSV without batch sizes), an epoch on N ranks is assumed to have N times
-    fewer steps, which gives T(1)/(N·T(N)).
+    `base` has one rank, or as many independent replicas as `point` has ranks. If the number of steps is unknown (a
+    CSV without batch sizes), an epoch on N ranks is assumed to have N times fewer steps, which gives
+    T(1)/(N·T(N)).
     """
     steps = mean_step(base), mean_step(point)
     if None in steps:

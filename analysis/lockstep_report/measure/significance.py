@@ -14,8 +14,7 @@ ONE_RUN = "this compares one run with one run, which does not show how much runs
 
 def excludes(interval, value):
     """Whether an interval, which has `low` and `high` or is None, excludes a value."""
-    return interval is not None and interval.low is not None and (
-        not interval.low <= value <= interval.high)
+    return interval is not None and interval.low is not None and (not interval.low <= value <= interval.high)
 
 
 def are_apart(a, b):

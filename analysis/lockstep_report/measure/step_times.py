@@ -12,9 +12,8 @@ WAIT = "data_wait"
 
 
 def step_seconds(run, steps):
-    """Returns (step): the times of the steps with the ascending indices `steps`, on the rank with
-    the largest sum. The last step of an epoch or of a process takes the sum of its phases, as does
-    a step without recorded starts."""
+    """Returns (step): the times of the steps with the ascending indices `steps`, on the rank with the largest sum.
+    The last step of an epoch or of a process takes the sum of its phases, as does a step without recorded starts."""
     return timed_seconds(run, steps)[0]
 
 

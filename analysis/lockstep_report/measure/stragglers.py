@@ -43,8 +43,7 @@ class Straggler:
 
 
 def excess_work(work):
-    """Returns (step, rank): the work of each rank less the median over the other ranks, for `work`
-    (step, rank)."""
+    """Returns (step, rank): the work of each rank less the median over the other ranks, for `work` (step, rank)."""
     order = np.argsort(work, axis=1)
     place = np.argsort(order, axis=1)  # of each rank among the sorted ones
     ordered = np.take_along_axis(work, order, axis=1)
@@ -85,9 +84,8 @@ def is_slow(excess):
 
 
 def slow_work(work):
-    """Returns the mean work per step and rank, of `work` (step, rank), that slow ranks do beyond the
-    median rank; of an even number of ranks, the faster of both in the middle. 0 without a rank that
-    is shown to be slow."""
+    """Returns the mean work per step and rank, of `work` (step, rank), that slow ranks do beyond the median rank;
+    of an even number of ranks, the faster of both in the middle. 0 without a rank that is shown to be slow."""
     if work.shape[1] < 2 or len(work) == 0 or not np.all(np.isfinite(work)):
         return 0.0
     mean = work.mean(axis=0)

@@ -61,8 +61,7 @@ def samples_of(run):
     """Returns the samples of each rank of one run file; empty without telemetry."""
     if not run.telemetry:
         return []
-    columns = {name: values for name, values in run.telemetry.items()
-               if name not in ("rank", "interface_name")}
+    columns = {name: values for name, values in run.telemetry.items() if name not in ("rank", "interface_name")}
     names = run.telemetry["interface_name"]
     found = []
     for rank in np.unique(run.telemetry["rank"]):

@@ -30,11 +30,8 @@ def run_notes(run, origin, window):
 
 
 def warnings_of(run):
-    """Returns the warnings that the program printed about the validity of timings. For files
-    without this attribute, checks whether there were more threads than processors."""
-    if "warnings" not in run.environment:
-        return oversubscribed_hosts(run)
-    lines = str(run.environment["warnings"]).splitlines()
+    """Returns the warnings that the program printed about the validity of timings."""
+    lines = str(run.environment.get("warnings", "")).splitlines()
     return [line.strip() for line in lines if line.strip()] + lack_warnings(run)
 
 
@@ -52,16 +49,6 @@ def warning_notes(runs):
     return [f"{run.label}: warning: {line}" for run in runs for line in warnings_of(run)]
 
 
-def oversubscribed_hosts(run):
-    """Returns one sentence per host whose ranks have more threads than processors."""
-    threads, processors = {}, {}
-    for host, listed in zip(run.ranks["hostname"], run.ranks["cpu_list"]):
-        threads[host] = threads.get(host, 0) + (run.number("threads") or 1)
-        processors.setdefault(host, set()).update(parse_processors(listed))
-    return [f"{threads[host]} threads share {len(found)} processors on {host}"
-            for host, found in processors.items() if found and threads[host] > len(found)]
-
-
 def parse_processors(text):
     """Returns the set of numbers in a list such as "0-3,8"; an empty set for any other text."""
     found = set()
@@ -74,9 +61,8 @@ def parse_processors(text):
 
 
 def add_comparison_notes(points, link_gbit=None):
-    """Returns the points with additional notes about their base cases and about impossible values.
-    `link_gbit`: rate of the link for all points, in Gbit/s; if it is None, each point's own rate is
-    used."""
+    """Returns the points with additional notes about their base cases and about impossible values. `link_gbit`:
+    rate of the link for all points, in Gbit/s; if it is None, each point's own rate is used."""
     return [replace(p, notes=(*p.notes, *comparison_notes(p, points, link_gbit))) for p in points]
 
 
@@ -139,8 +125,7 @@ def unlike_base_notes(point, points):
         return [i for i, part in enumerate(point.setting) if part != other.setting[i]]
 
     base = min(others, key=lambda other: len(changed(other)))
-    texts = [f"{base.setting[i] or 'no value'} instead of {point.setting[i] or 'no value'}"
-             for i in changed(base)]
+    texts = [f"{base.setting[i] or 'no value'} instead of {point.setting[i] or 'no value'}" for i in changed(base)]
     remedies = dict.fromkeys(REMEDIES[SETTING_PARTS[i]] for i in changed(base))
     return [f"{UNLIKE} the 1-rank run {base.source} has {', '.join(texts)}; for a "
             f"comparison, run both with {' and '.join(remedies)}"]

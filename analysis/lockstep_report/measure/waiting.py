@@ -42,8 +42,7 @@ class Split:
 
     @property
     def transfer_bounds(self):
-        most = min(self.transfer_seconds + self.uncertain_seconds,
-                   self.transfer_seconds + self.waiting_seconds)
+        most = min(self.transfer_seconds + self.uncertain_seconds, self.transfer_seconds + self.waiting_seconds)
         least = None if self.least_transfer is None else max(
             0.0, float(np.mean(self.least_transfer)) - self.uncertain_seconds)
         return metrics.time_bounds(least, most)
@@ -142,12 +141,11 @@ def split_of(run, window, scale):
         return None
     names = [field.name for field in fields(Parts)]
     totals, last = dict.fromkeys(names, 0.0), np.zeros(run.rank_count)
-    for steps, start, end, seconds in blocks(window.steps, run.bucket_start, run.bucket_end,
-                                             run.phase_seconds):
+    for steps, start, end, seconds in blocks(window.steps, run.bucket_start, run.bucket_end, run.phase_seconds):
         times = clock.times(steps, start, end)
         if times is None:
             return None
-        parts = parts_of(times, call_seconds(run, steps, start, end), seconds, run.phases)
+        parts = parts_of(times, call_seconds(run, steps), seconds, run.phases)
         for name in names:
             totals[name] = totals[name] + scale * getattr(parts, name).sum(axis=0)
         last += np.bincount(times.start.argmax(axis=1).ravel(), minlength=len(last))
@@ -156,13 +154,11 @@ def split_of(run, window, scale):
                     for name, total in totals.items()})
 
 
-def call_seconds(run, steps, start, end):
-    """Returns (step, rank): the time of the rank in calls of its all-reduces; NaN if unknown. A GPU
-    executes an all-reduce from its start to its end, also in files that do not say so."""
-    if run.bucket_calls is not None:
-        return run.bucket_calls[steps].sum(axis=2)
-    unknown = 1.0 if run.option("device") == "cuda" else np.nan
-    return unknown * (end - start).sum(axis=2)
+def call_seconds(run, steps):
+    """Returns (step, rank): the time of the rank in calls of its all-reduces; NaN if unknown."""
+    if run.bucket_calls is None:
+        return np.full((len(steps), run.rank_count), np.nan)
+    return run.bucket_calls[steps].sum(axis=2)
 
 
 def parts_of(times, calls, phase_seconds, phases):
@@ -195,8 +191,7 @@ def parts_within(begin, end, times):
     which the rank waited for the last rank, and in which a bucket was transferred that all ranks
     had started; the rest is in no all-reduce."""
     def inside(start):
-        return metrics.busy_seconds(*(np.clip(x, begin[:, :, None], end[:, :, None])
-                                      for x in (start, times.end)))
+        return metrics.busy_seconds(*(np.clip(x, begin[:, :, None], end[:, :, None]) for x in (start, times.end)))
 
     last = times.start.max(axis=1, keepdims=True)
     transfer = inside(np.minimum(last, times.end))
@@ -215,5 +210,4 @@ def median_split(splits):
         return tuple(np.median(values, axis=0))
 
     names = [field.name for field in fields(Split) if field.name != "clock_error"]
-    return Split(clock_error=max(split.clock_error for split in splits),
-                 **{name: median(name) for name in names})
+    return Split(clock_error=max(split.clock_error for split in splits), **{name: median(name) for name in names})

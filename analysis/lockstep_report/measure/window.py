@@ -31,19 +31,17 @@ class Window:
 def timed_window(run):
     """Returns the timed window of a run, which must have steps."""
     size = EpochSize(run.integer("steps_per_epoch"), run.integer("images_per_epoch"))
-    chosen, number, rule, is_complete = choose_steps(
-        run.epoch, run.step, run.starts_part, size.steps)
+    chosen, number, rule, is_complete = choose_steps(run.epoch, run.step, run.starts_part, size.steps)
     return Window(chosen, number, size, rule, not is_complete)
 
 
 def choose_steps(epoch, step, starts_part, steps_per_epoch):
     """Selects the timed steps. Returns (indices, epoch, rule as text, is the epoch complete).
 
-    `epoch`: epoch of each step; `step`: its number in the run; `starts_part`: whether it is the
-    first step of a process. The steps are, in order of preference: the earliest complete epoch that
-    does not contain the first step of a process; the earliest complete epoch without its first
-    10 % and those of each process that starts in it; the longest sequence of steps of one epoch
-    without its first 10 %.
+    `epoch`: epoch of each step; `step`: its number in the run; `starts_part`: whether it is the first step of a
+    process. The steps are, in order of preference: the earliest complete epoch that does not contain the first
+    step of a process; the earliest complete epoch without its first 10 % and those of each process that starts in
+    it; the longest sequence of steps of one epoch without its first 10 %.
     """
     numbers, counts = np.unique(epoch, return_counts=True)
     complete = numbers[counts == steps_per_epoch].tolist()
@@ -77,8 +75,7 @@ def without_start_up(steps, starts_part):
 
 
 def warm_up_steps(count):
-    """Returns the number of steps to skip: ceil(10 %) of `count`, at least 1, but at least one step
-    remains."""
+    """Returns the number of steps to skip: ceil(10 %) of `count`, at least 1, but at least one step remains."""
     return min(max(1, math.ceil(WARM_UP_FRACTION * count)), count - 1)
 
 

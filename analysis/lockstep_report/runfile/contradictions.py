@@ -31,14 +31,10 @@ ABSENT = (
 
 
 def contradictions(file):
-    """Returns one line per contradiction of an open run file, whose datasets have the dimensions
-    of the schema."""
-    attributes = read_attributes(file)
-    found = []
-    for check in (step_counts, images_of_epochs, phase_sums, bucket_times,
-                  calls_of_buckets, bucket_sizes, rank_numbers, shares, sensible_numbers, finite_losses):
-        found += check(file, attributes)
-    return found
+    """Returns one line per contradiction of an open run file, whose datasets have the dimensions of the schema."""
+    checks = (step_counts, images_of_epochs, phase_sums, bucket_times, calls_of_buckets, bucket_sizes, rank_numbers,
+              shares, sensible_numbers, finite_losses)
+    return [line for check in checks for line in check(file)]
 
 
 def absences(file):
@@ -65,15 +61,19 @@ def values(file, path):
     return read_dataset(found) if isinstance(found, h5py.Dataset) else np.zeros(0)
 
 
+def is_complete(file):
+    return read_attributes(file).get("status") == "complete"
+
+
 def numbers_text(numbers, most=3):
     shown = ", ".join(str(number) for number in numbers[:most])
     return shown + (", ..." if len(numbers) > most else "")
 
 
-def step_counts(file, attributes):
+def step_counts(file):
     """/steps against /epoch and steps_per_epoch."""
     epochs, listed = values(file, "/steps/epoch"), values(file, "/epoch")
-    size = attributes.get("steps_per_epoch", 0)
+    size = read_attributes(file).get("steps_per_epoch", 0)
     found = []
     if len(epochs) and np.any(np.diff(epochs) < 0):
         found.append(f"/steps/epoch decreases: {WRONG_STEPS}")
@@ -81,14 +81,14 @@ def step_counts(file, attributes):
         found.append(f"/epoch does not increase: {WRONG_ACCURACY}")
     numbers, counts = np.unique(epochs, return_counts=True)
     unlisted = [int(n) for n in numbers if n not in listed]
-    if unlisted and attributes.get("status") == "complete":
+    if unlisted and is_complete(file):
         found.append(f"/steps/epoch has steps of epoch {numbers_text(unlisted)}, which /epoch does "
                      "not list: these steps are not used")
     empty = [int(n) for n in listed if n not in numbers] if len(epochs) else []
     if empty:
         found.append(f"/epoch lists epoch {numbers_text(empty)}, of which /steps has no steps: the "
                      "tables have no times of it")
-    if isinstance(size, int) and size > 0:
+    if size > 0:
         for number, count in zip(numbers.tolist(), counts.tolist()):
             is_inner = numbers[0] < number < numbers[-1]
             if count > size or is_inner and count < size:
@@ -97,11 +97,12 @@ def step_counts(file, attributes):
     return found
 
 
-def images_of_epochs(file, attributes):
+def images_of_epochs(file):
     """/steps/images against images_per_epoch, in epochs with all their steps."""
     epochs, images = values(file, "/steps/epoch"), values(file, "/steps/images")
-    steps, size = attributes.get("steps_per_epoch", 0), attributes.get("images_per_epoch", 0)
-    if not all(isinstance(n, int) and n > 0 for n in (steps, size)) or len(images) != len(epochs):
+    attributes = read_attributes(file)
+    steps, size = (attributes.get(f"{name}_per_epoch", 0) for name in ("steps", "images"))
+    if min(steps, size) <= 0 or len(images) != len(epochs):
         return []
     for number in np.unique(epochs):
         rows = epochs == number
@@ -111,7 +112,7 @@ def images_of_epochs(file, attributes):
     return []
 
 
-def phase_sums(file, attributes):
+def phase_sums(file):
     """/steps/phase_seconds against the starts of the steps and the times of the epochs."""
     phases, epochs = values(file, "/steps/phase_seconds"), values(file, "/steps/epoch")
     if phases.ndim != 3 or len(phases) != len(epochs) or not phases.size:
@@ -120,12 +121,9 @@ def phase_sums(file, attributes):
     starts = values(file, "/steps/start_seconds")
     found = []
     if starts.shape == sums.shape:
-        inside = np.diff(epochs) == 0
-        with np.errstate(invalid="ignore"):
-            longer = (sums[:-1] - np.diff(starts, axis=0))[inside] > CLOCK_TOLERANCE
-        if longer.any():
-            step, rank = np.argwhere(longer)[0]
-            step = int(np.flatnonzero(inside)[step])
+        inside = np.flatnonzero(np.diff(epochs) == 0)
+        for step, rank in first_above(sums[inside], np.diff(starts, axis=0)[inside]):
+            step = int(inside[step])
             found.append(f"/steps/phase_seconds: the phases of rank {rank} in step {step + 1} of "
                          "the file are longer than the time to the next start in "
                          "/steps/start_seconds: the phase times of table 2 are wrong")
@@ -140,35 +138,31 @@ def phase_sums(file, attributes):
     return found
 
 
-def bucket_times(file, attributes):
+def bucket_times(file):
     """/buckets against the step times."""
     phases, ends = values(file, "/steps/phase_seconds"), values(file, "/buckets/end_seconds")
     if phases.ndim != 3 or ends.ndim != 3 or ends.shape[:2] != phases.shape[:2] or not ends.size:
         return []
-    with np.errstate(invalid="ignore"):
-        late = ends.max(axis=2) > phases.sum(axis=2) + CLOCK_TOLERANCE
-    if not late.any():
-        return []
-    step, rank = np.argwhere(late)[0]
-    return [f"/buckets/end_seconds: an all-reduce of rank {rank} ends after step {step + 1} of the "
-            f"file: {NO_BANDWIDTH}"]
+    return [f"/buckets/end_seconds: an all-reduce of rank {rank} ends after step {step + 1} of the file: {NO_BANDWIDTH}"
+            for step, rank in first_above(ends.max(axis=2), phases.sum(axis=2))]
 
 
-def calls_of_buckets(file, attributes):
+def calls_of_buckets(file):
     """/buckets/call_seconds against the time from the start to the end of each all-reduce."""
     calls, start, end = (values(file, f"/buckets/{name}_seconds") for name in ("call", "start", "end"))
     if not calls.size or calls.shape != start.shape or calls.shape != end.shape:
         return []
+    return [f"/buckets/call_seconds: rank {rank} is longer in calls of bucket {bucket} than from its start to its end "
+            f"in step {step + 1} of the file: {NO_BANDWIDTH}" for step, rank, bucket in first_above(calls, end - start)]
+
+
+def first_above(times, limits):
+    """Returns [index] of the first time above its limit and the tolerance of the clocks; [] without one."""
     with np.errstate(invalid="ignore"):
-        long = calls > end - start + CLOCK_TOLERANCE
-    if not long.any():
-        return []
-    step, rank, bucket = np.argwhere(long)[0]
-    return [f"/buckets/call_seconds: rank {rank} is longer in calls of bucket {bucket} than from its "
-            f"start to its end in step {step + 1} of the file: {NO_BANDWIDTH}"]
+        return np.argwhere(times - limits > CLOCK_TOLERANCE)[:1].tolist()
 
 
-def bucket_sizes(file, attributes):
+def bucket_sizes(file):
     """/buckets/bytes against the data type and the number of the gradients."""
     sizes = values(file, "/buckets/bytes")
     config = {name.replace("_", "-"): str(value) for name, value in read_attributes(
@@ -177,8 +171,7 @@ def bucket_sizes(file, attributes):
     if not len(sizes) or not width:
         return []
     if np.any(sizes % width) or np.any(sizes == 0):
-        return [f"/buckets/bytes is not a multiple of the {width} bytes of a gradient, or is 0: "
-                f"{NO_BANDWIDTH}"]
+        return [f"/buckets/bytes is not a multiple of the {width} bytes of a gradient, or is 0: {NO_BANDWIDTH}"]
     return gradient_buffer(file, [int(size) for size in sizes], width)
 
 
@@ -198,7 +191,7 @@ def gradient_buffer(file, sizes, width):
     return []
 
 
-def rank_numbers(file, attributes):
+def rank_numbers(file):
     """/rank and the hosts of the ranks."""
     ranks = values(file, "/ranks/rank")
     found = []
@@ -206,12 +199,11 @@ def rank_numbers(file, attributes):
         found.append("/ranks/rank is not 0, 1, 2, ...: rows of ranks and hosts are wrong")
     hosts, local = values(file, "/ranks/host"), values(file, "/ranks/local_rank")
     if len(hosts) and len(hosts) == len(local) and len(set(zip(hosts, local))) < len(hosts):
-        found.append("/ranks/local_rank has equal numbers on one host: the number of hosts may be "
-                     "wrong")
+        found.append("/ranks/local_rank has equal numbers on one host: the number of hosts may be wrong")
     return found
 
 
-def shares(file, attributes):
+def shares(file):
     """Accuracies and utilisations are between 0 and 1."""
     found = []
     for name in SHARES:
@@ -220,12 +212,11 @@ def shares(file, attributes):
             outside = given[(given < 0) | (given > 1)]
         if len(outside):
             what = WRONG_ACCURACY if "accuracy" in name else WRONG_READINGS
-            found.append(f"/epochs/{name} has {outside.flat[0]:.4g}, which is not from 0 to 1: "
-                         f"{what}")
+            found.append(f"/epochs/{name} has {outside.flat[0]:.4g}, which is not from 0 to 1: {what}")
     return found
 
 
-def sensible_numbers(file, attributes):
+def sensible_numbers(file):
     """No quantity is infinite, and none except clocks is negative."""
     consequences = {"steps": NO_TABLES, "epochs": WRONG_READINGS,
                     "allreduce": "the table of sweeps and the fits are wrong",
@@ -248,9 +239,9 @@ def sensible_numbers(file, attributes):
     return found
 
 
-def finite_losses(file, attributes):
+def finite_losses(file):
     """A run that ended normally has finite losses."""
-    if attributes.get("status") != "complete":
+    if not is_complete(file):
         return []
     return [f"{path} has values that are not numbers, but the run is complete: {WRONG_ACCURACY}"
             for path in ("/steps/loss", "/epochs/train_loss")

@@ -18,16 +18,15 @@ LABELS = {"rank": ("hostname", "device_name"), "step": ("epoch",), "bucket": ("b
 
 
 def open_tree(path):
-    """Opens one run file and returns an `xarray.DataTree` with a node for each group. With a version
-    of xarray without `DataTree` (before 2024.10, for example that of Debian 12), returns a `Tree`,
-    which has the same interface for reading.
+    """Opens one run file and returns an `xarray.DataTree` with a node for each group. With a version of xarray
+    without `DataTree` (before 2024.10, for example that of Debian 12), returns a `Tree`, which has the same
+    interface for reading.
 
-    The root has the attributes of the file; `/config`, `/environment` and `/results` have attributes
-    only. Variables have the attributes `units` and `long_name`. Each node has the coordinates of its
-    dimensions (`step`, `rank`, `phase`, `epoch`, ...), and further coordinates along them, such as
-    `hostname` along `rank`. Steps of an epoch that was being written are omitted. Datasets
-    (step, rank, ...) of more than 16 MiB are read when they are used. Raises `ReportError` if the
-    file cannot be read.
+    The root has the attributes of the file; `/config`, `/environment` and `/results` have attributes only.
+    Variables have the attributes `units` and `long_name`. Each node has the coordinates of its dimensions (`step`,
+    `rank`, `phase`, `epoch`, ...), and further coordinates along them, such as `hostname` along `rank`. Steps of
+    an epoch that was being written are omitted. Datasets (step, rank, ...) of more than 16 MiB are read when they
+    are used. Raises `ReportError` if the file cannot be read.
     """
     xarray = require("xarray", "lockstep_report.open")
     nodes = {"/": xarray.Dataset()}
@@ -47,13 +46,11 @@ def open_tree(path):
 
 def step_count(items):
     """Returns the number of usable steps (`read.usable_steps`)."""
-    columns = {spec.name: items[spec.path] for spec in schema.datasets("/steps")
-               if spec.path in items}
+    columns = {spec.name: items[spec.path] for spec in schema.datasets("/steps") if spec.path in items}
     if "epoch" not in columns or "/epoch" not in items:
         return 0
     empty = np.zeros(len(columns["epoch"]))
-    buckets = {name: items.get(f"/buckets/{name}", empty)
-               for name in ("start_seconds", "end_seconds")}
+    buckets = {name: items.get(f"/buckets/{name}", empty) for name in ("start_seconds", "end_seconds")}
     if not len(items.get("/buckets/bytes", ())):
         buckets = {name: empty for name in buckets}
     return usable_steps(columns, buckets, items["/epoch"][()])
@@ -108,8 +105,7 @@ def lazy(xarray, rows, cut):
         dtype = rows.dtype
 
         def __getitem__(self, key):
-            return indexing.explicit_indexing_adapter(
-                key, self.shape, indexing.IndexingSupport.OUTER, self.read)
+            return indexing.explicit_indexing_adapter(key, self.shape, indexing.IndexingSupport.OUTER, self.read)
 
         @staticmethod
         def read(key):
@@ -148,56 +144,27 @@ class Tree:
         self.name = name
         self.path = path
         self.dataset = datasets[""]
-        self.children = {key: Tree(key, {"": value}, f"/{key}")
-                         for key, value in datasets.items() if key}
-
-    @property
-    def attrs(self):
-        return self.dataset.attrs
-
-    @property
-    def groups(self):
-        """Paths of all nodes."""
-        return (self.path, *(child.path for child in self.children.values()))
+        self.children = {key: Tree(key, {"": value}, f"/{key}") for key, value in datasets.items() if key}
+        self.groups = (path, *(child.path for child in self.children.values()))
 
     def to_dataset(self):
         return self.dataset.copy(deep=False)
 
-    def to_dict(self):
-        """Returns {path: dataset} of all nodes."""
-        return {self.path: self.dataset,
-                **{child.path: child.dataset for child in self.children.values()}}
-
-    def keys(self):
-        return [*self.dataset.data_vars, *self.children]
-
     def __iter__(self):
-        return iter(self.keys())
-
-    def __len__(self):
-        return len(self.keys())
+        return iter([*self.dataset.data_vars, *self.children])
 
     def __contains__(self, key):
-        try:
-            self[key]
-        except KeyError:
-            return False
-        return True
+        return key in self.children or key in self.dataset
 
     def __getitem__(self, key):
         first, _, rest = key.strip("/").partition("/")
-        if first in self.children:
-            return self.children[first][rest] if rest else self.children[first]
-        if rest:
-            raise KeyError(key)
-        return self.dataset[first]
+        node = self.children[first] if first in self.children else self.dataset[first]
+        return node[rest] if rest else node
 
     def __getattr__(self, name):
-        if not name.startswith("_"):
-            if name in self.children:
-                return self.children[name]
-            return getattr(self.dataset, name)
-        raise AttributeError(name)
+        if name.startswith("_"):
+            raise AttributeError(name)
+        return self.children[name] if name in self.children else getattr(self.dataset, name)
 
     def __repr__(self):
-        return "\n".join(f"{path}\n{dataset!r}" for path, dataset in self.to_dict().items())
+        return "\n".join([f"{self.path}\n{self.dataset!r}", *map(repr, self.children.values())])

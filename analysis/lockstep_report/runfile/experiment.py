@@ -48,8 +48,7 @@ def affected_by(name, ranks):
 
 def options_of(run):
     """Returns {name: value} of the recorded options, in the notation of the command line."""
-    return {name.replace("_", "-"): str(value) for name, value in run.config.items()
-            if name != "command"}
+    return {name.replace("_", "-"): str(value) for name, value in run.config.items() if name != "command"}
 
 
 def variant_of(run):

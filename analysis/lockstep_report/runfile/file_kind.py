@@ -29,8 +29,7 @@ MARKUP = (("<!doctype html", HTML), ("<html", HTML), ("<?xml", "an XML text"),
           ("version https://git-lfs", "a pointer of Git LFS"))
 JSON_BEGIN = re.compile(r'\{\s*(["}]|$)|\[\s*(["\[{\]\d-]|true|false|null)')  # no section "[train]" of an INI file
 
-UNPACK = {"a gzip archive": "gzip", "a bzip2 archive": "bzip2", "an xz archive": "xz",
-          "a Zstandard archive": "zstd"}
+UNPACK = {"a gzip archive": "gzip", "a bzip2 archive": "bzip2", "an xz archive": "xz", "a Zstandard archive": "zstd"}
 # What leads on with a file of this kind, whatever was wanted instead.
 ADVICE = {
     "a folder": "give the files in it",

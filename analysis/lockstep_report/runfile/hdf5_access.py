@@ -47,9 +47,8 @@ def open_run(path):
 
 
 def open_without_lock(path, options):
-    """Opens a file so that neither locks of other programs nor file systems without locks hinder it, and
-    it hinders no program that writes. With a lock if HDF5 is too old, or if this process has the file
-    open with one."""
+    """Opens a file so that neither locks of other programs nor file systems without locks hinder it, and it
+    hinders no program that writes. With a lock if HDF5 is too old, or if this process has the file open with one."""
     try:
         return h5py.File(path, "r", locking=False, **options)
     except (OSError, ValueError) as error:
@@ -110,13 +109,10 @@ def safe_object(path, place, opened, most_bytes):
         return h5py.Group(opened) if isinstance(opened, h5py.h5g.GroupID) else opened
     plan = opened.get_create_plist()
     if plan.get_layout() == h5py.h5d.VIRTUAL or plan.get_external_count() > 0:
-        raise ReportError(
-            INPUT, f"{path}: {place} is stored in other files; lockstep writes none")
+        raise ReportError(INPUT, f"{path}: {place} is stored in other files; lockstep writes none")
     size = opened.get_space().get_simple_extent_npoints() * opened.get_type().get_size()
     if size > most_bytes:
-        raise ReportError(
-            INPUT, f"{path}: {place} claims {size:,} bytes, more than a file of this size can "
-                   "contain")
+        raise ReportError(INPUT, f"{path}: {place} claims {size:,} bytes, more than a file of this size can contain")
     return h5py.Dataset(opened)
 
 

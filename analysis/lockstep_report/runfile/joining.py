@@ -34,9 +34,8 @@ class Loaded:
 def load_runs(paths, skip=None):
     """Reads run files, drops duplicates and joins the parts of each run.
 
-    Other parts of a run in the same directory are read as well: all parts that are named after a file,
-    and earlier parts with any name.
-    Calls `skip(error)` for a file that cannot be read; without `skip`, raises `ReportError`.
+    Other parts of a run in the same directory are read as well: all parts that are named after a file, and earlier
+    parts with any name. Calls `skip(error)` for a file that cannot be read; without `skip`, raises `ReportError`.
     """
     loaded = Loaded([])
     files = {}
@@ -71,8 +70,7 @@ def with_distinct_names(runs):
     while len(names := [run.file_name for run in named]) > len(set(names)) and count < max(
             len(run.path.parts) for run in named):
         count += 1
-        named = [replace(run, named_folders=count) if names.count(run.file_name) > 1 else run
-                 for run in named]
+        named = [replace(run, named_folders=count) if names.count(run.file_name) > 1 else run for run in named]
     return named
 
 
@@ -88,11 +86,10 @@ def read_or_skip(read, path, skip):
 
 
 def other_parts(run, notes, listed, skip):
-    """Returns the paths of the files in the directory of `run` that are other parts of the same
-    run: parts with any number that are named after the file, and earlier parts with any name,
-    because each process may have been given another one. Files that are named after `run` and
-    cannot be read are reported in `notes`, and a directory that cannot be listed to `skip`. `listed`
-    keeps each directory for further calls."""
+    """Returns the paths of the files in the directory of `run` that are other parts of the same run: parts with
+    any number that are named after the file, and earlier parts with any name, because each process may have been
+    given another one. Files that are named after `run` and cannot be read are reported in `notes`, and a directory
+    that cannot be listed to `skip`. `listed` keeps each directory for further calls."""
     if not run.run_id:
         return []
     own = PART_NAME.fullmatch(run.path.name)
@@ -187,8 +184,7 @@ def changed_options(parts):
     """Returns texts such as "lr: 0.1, 0.001", one for each option that has an effect, and each property
     of the software, with several values in the parts. Those that some part lacks are not compared."""
     recorded = [options_of(part) | dict(software_of(part)) for part in parts]
-    names = sorted(name for name in set.intersection(*map(set, recorded))
-                   if affected_by(name, parts[0].rank_count))
+    names = sorted(name for name in set.intersection(*map(set, recorded)) if affected_by(name, parts[0].rank_count))
     values = {name: list(dict.fromkeys(options[name] for options in recorded)) for name in names}
     return [f"{name}: {', '.join(found)}" for name, found in values.items() if len(found) > 1]
 
@@ -215,14 +211,12 @@ def shape_of(run):
 
 
 def join(parts):
-    """Joins the parts of one run, which must be in order, and returns the run. A part replaces the
-    rows of earlier parts from its first step on. Attributes and options are those of the last
-    part."""
+    """Joins the parts of one run, which must be in order, and returns the run. A part replaces the rows of earlier
+    parts from its first step on. Attributes and options are those of the last part."""
     kept = []
     limit = None
     for part in reversed(parts):  # keep the rows before the first row of all later parts
-        kept.insert(0, np.flatnonzero(part.step < limit) if limit is not None
-                    else np.arange(len(part.step)))
+        kept.insert(0, np.flatnonzero(part.step < limit) if limit is not None else np.arange(len(part.step)))
         if part.has_steps:
             limit = min(part.step[0], limit) if limit is not None else part.step[0]
 

@@ -32,15 +32,12 @@ def one_file(name):
 
 
 def run_files_in(folder):
-    return [folder / name for name in sorted_names(folder, "give run files")
-            if name.endswith(".h5")]
+    return [folder / name for name in sorted_names(folder, "give run files") if name.endswith(".h5")]
 
 
 def sorted_names(folder, advice):
-    """Returns the names in the folder. Raises `ReportError` (input) with the advice if it cannot be
-    listed."""
+    """Returns the names in the folder. Raises `ReportError` (input) with the advice if it cannot be listed."""
     try:
         return sorted(os.listdir(folder))
     except OSError as error:
-        raise ReportError(INPUT, f"{folder}: the folder cannot be listed ({reason_of(error)}); "
-                                 f"{advice}") from error
+        raise ReportError(INPUT, f"{folder}: the folder cannot be listed ({reason_of(error)}); {advice}") from error

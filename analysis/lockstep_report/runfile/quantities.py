@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from lockstep_report.runfile import schema
 
 # Units of the run file: (unit in tables, divisor, digits, ending of names with this unit).
-UNITS = {"byte": ("MiB", 2**20, 0, "bytes"), "J": ("J", 1, 1, "joules"),
-         "s": ("s", 1, 3, "seconds")}
+UNITS = {"byte": ("MiB", 2**20, 0, "bytes"), "J": ("J", 1, 1, "joules"), "s": ("s", 1, 3, "seconds")}
 
 
 @dataclass(frozen=True)
@@ -36,5 +35,4 @@ def quantity_of(spec):
     return Quantity(spec.name, label, unit, divisor, digits, spec.description.replace("`", ""))
 
 
-QUANTITIES = tuple(quantity_of(spec) for spec in schema.datasets("/epochs")
-                   if spec.dimensions == ("epoch", "rank"))
+QUANTITIES = tuple(quantity_of(spec) for spec in schema.datasets("/epochs") if spec.dimensions == ("epoch", "rank"))

@@ -152,42 +152,40 @@ def check_header(path, file):
 
 
 def check_structure(path, items, attributes):
-    """Raises `ReportError` for the first object that has another kind, type or length than the
-    schema states."""
+    """Raises `ReportError` for the first object that has another kind, type or length than the schema states."""
     for problem in structure_problems(items, attributes):
-        raise ReportError(
-            INPUT, f"{path}: {problem}; 'lockstep-report validate' lists all problems")
+        raise ReportError(INPUT, f"{path}: {problem}; 'lockstep-report validate' lists all problems")
 
 
 def read_groups(path, items, attributes, in_memory):
     has_tables = any(f"/{name}" in items for name in TABLES)
     has_training = "/steps/phase_seconds" in items or not has_tables
     has_buckets = "/buckets/bytes" in items and len(items["/buckets/bytes"]) > 0
-    is_required = {"/ranks": True, "/steps": has_training, "/epochs": has_training,
-                   "/buckets": has_buckets,
-                   **{f"/{name}": f"/{name}" in items for name in (*TABLES, *OPTIONAL)}}
-    for group in filter(is_required.get, is_required):
-        require_datasets(path, items, group)
-    groups = {group: read_columns(path, items, group, in_memory) for group in is_required}
-    ranks, steps = groups["/ranks"], groups["/steps"]
-    phases = tuple(read_dataset(items["/phase"])) if "/phase" in items else schema.PHASES
-    if phases != schema.PHASES:
+    is_required = {"ranks": True, "steps": has_training, "epochs": has_training, "buckets": has_buckets,
+                   **{name: f"/{name}" in items for name in (*TABLES, *OPTIONAL)}}
+    groups = {name: read_columns(path, items, f"/{name}", is_required[name], in_memory) for name in is_required}
+    if has_training and ("/phase" not in items or tuple(read_dataset(items["/phase"])) != schema.PHASES):
         raise ReportError(INPUT, f"{path}: /phase is not ({', '.join(schema.PHASES)})")
-    shape = (len(ranks["rank"]), len(phases))
-    seconds = steps.get("phase_seconds", np.zeros((0, *shape)))
-    if has_training and seconds.shape[1:] != shape:
-        raise ReportError(
-            INPUT,
-            f"{path}: /steps/phase_seconds has shape {seconds.shape}, "
-            f"(step, rank, phase) = {(len(seconds), *shape)} is needed",
-        )
-    none = np.zeros((len(seconds), shape[0], 0))
-    buckets = groups["/buckets"] if has_buckets else {
-        "bytes": np.zeros(0, dtype=int), "start_seconds": none, "end_seconds": none}
-    numbers, epochs = read_epochs(items, groups["/epochs"])
+    ranks, steps, buckets = (groups.pop(name) for name in ("ranks", "steps", "buckets"))
+    seconds = steps.get("phase_seconds", np.zeros((0, len(ranks["rank"]), len(schema.PHASES))))
+    if not has_buckets:
+        none = np.zeros((*seconds.shape[:2], 0))
+        buckets = {"bytes": np.zeros(0, dtype=int), "start_seconds": none, "end_seconds": none}
+    numbers, epochs = read_epochs(items, groups.pop("epochs"))
     count = usable_steps(steps, buckets, numbers)
     if count and min(attributes.get(name, 0) for name in EPOCH_SIZE) <= 0:
         raise ReportError(INPUT, f"{path}: has steps, but {' or '.join(EPOCH_SIZE)} is 0 or missing")
+
+    def column(name, kind):
+        return np.asarray(steps.get(name, ())[:count], dtype=kind)
+
+    def rows(values):
+        """Returns the used rows of an array (step, ...); None if it is not recorded."""
+        if isinstance(values, StoredRows):
+            return values.first(count)
+        return None if values is None else np.asarray(values[:count], dtype=float)
+
+    starts = rows(steps.get("start_seconds"))
     return Run(
         path=path,
         attributes=attributes,
@@ -195,68 +193,46 @@ def read_groups(path, items, attributes, in_memory):
         environment=attributes_of(items, "/environment"),
         results=attributes_of(items, "/results"),
         ranks=ranks,
-        phases=phases,
+        phases=schema.PHASES,
         step=int(attributes.get("first_step", 0)) + np.arange(count),
         starts_part=np.arange(count) == 0,
         part_of_step=np.zeros(count, dtype=int),
-        epoch=np.asarray(steps.get("epoch", ())[:count], dtype=int),
-        images=np.asarray(steps.get("images", ())[:count], dtype=int),
-        loss=np.asarray(steps.get("loss", ())[:count], dtype=float),
-        learning_rate=np.asarray(steps.get("learning_rate", ())[:count], dtype=float),
-        step_start=first_rows(steps["start_seconds"], count) if "start_seconds" in steps
-        else np.full((count, shape[0]), np.nan),
-        phase_seconds=first_rows(seconds, count),
+        epoch=column("epoch", int),
+        images=column("images", int),
+        loss=column("loss", float),
+        learning_rate=column("learning_rate", float),
+        step_start=np.full((count, len(ranks["rank"])), np.nan) if starts is None else starts,
+        step_end=rows(steps.get("end_seconds")),
+        phase_seconds=rows(seconds),
         epoch_numbers=numbers,
         epochs=epochs,
         bucket_bytes=buckets["bytes"],
-        bucket_start=first_rows(buckets["start_seconds"], count),
-        bucket_end=first_rows(buckets["end_seconds"], count),
-        bucket_calls=first_rows(buckets["call_seconds"], count) if "call_seconds" in buckets
-        else None,
-        traffic={name: first_rows(steps[f"{name}_bytes"], count)
-                 for name in ("sent", "received") if f"{name}_bytes" in steps},
-        ladder=shortest(groups["/ladder"]),
-        allreduce=groups["/allreduce"],
-        telemetry=cut_telemetry(groups["/telemetry"]),
-        step_end=first_rows(steps["end_seconds"], count) if "end_seconds" in steps else None,
-        profile=groups["/profile"],
-        layers=groups["/layers"],
-        stack=groups["/stack"],
+        bucket_start=rows(buckets.get("start_seconds")),
+        bucket_end=rows(buckets.get("end_seconds")),
+        bucket_calls=rows(buckets.get("call_seconds")),
+        traffic={name: rows(steps[f"{name}_bytes"]) for name in ("sent", "received") if f"{name}_bytes" in steps},
+        **groups | {"ladder": shortest(groups["ladder"]), "telemetry": cut_telemetry(groups["telemetry"])},
     )
 
 
 def cut_telemetry(columns):
     """Returns the columns of /telemetry, with all columns of samples cut to the shortest."""
-    if not columns:
-        return {}
-    names = {"interface_name": columns.pop("interface_name")}
+    names = {"interface_name": columns.pop("interface_name")} if columns else {}
     return {**shortest(columns), **names}
 
 
-def first_rows(values, count):
-    """Returns the first `count` rows of an array of numbers (step, ...)."""
-    if isinstance(values, StoredRows):
-        return values.first(count)
-    return np.asarray(values[:count], dtype=float)
-
-
-def require_datasets(path, items, group):
-    """Raises `ReportError` (input) if a required dataset is missing."""
+def read_columns(path, items, group, is_required, in_memory):
+    """Returns {name: values} of the datasets of the schema that the group has. Larger datasets (step, rank, ...) than
+    `in_memory` bytes are not read yet. Raises `ReportError` (input) if a required dataset is missing."""
+    found = {}
     for spec in schema.datasets(group):
-        if spec.required and spec.path not in items:
-            raise ReportError(
-                INPUT,
-                f"{path}: dataset {spec.path} is missing; "
-                f"'lockstep-report validate' lists everything that is missing",
-            )
-
-
-def read_columns(path, items, group, in_memory):
-    """Returns {name: values} of the datasets of the schema that the group has. Larger datasets
-    (step, rank, ...) than `in_memory` bytes are not read yet."""
-    return {spec.name: stored(path, items[spec.path], spec) if is_stored(spec, items, in_memory)
-            else read_dataset(items[spec.path])
-            for spec in schema.datasets(group) if spec.path in items}
+        if spec.path in items:
+            found[spec.name] = stored(path, items[spec.path], spec) if is_stored(
+                spec, items, in_memory) else read_dataset(items[spec.path])
+        elif spec.required and is_required:
+            raise ReportError(INPUT, f"{path}: dataset {spec.path} is missing; 'lockstep-report validate' lists "
+                                     "everything that is missing")
+    return found
 
 
 def is_stored(spec, items, in_memory):
@@ -275,9 +251,8 @@ def read_epochs(items, columns):
 
 
 def usable_steps(steps, buckets, epoch_numbers):
-    """Returns the number of usable rows of /steps: up to the end of the shortest column and to the
-    last step of an epoch that is listed in /epoch. Later rows are of an epoch that was being
-    written."""
+    """Returns the number of usable rows of /steps: up to the end of the shortest column and to the last step of an
+    epoch that is listed in /epoch. Later rows are of an epoch that was being written."""
     if not steps:
         return 0
     columns = (*steps.values(), buckets["start_seconds"], buckets["end_seconds"])

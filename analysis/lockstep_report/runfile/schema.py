@@ -11,46 +11,23 @@ from pathlib import Path
 
 
 @dataclass(frozen=True)
-class Group:
+class Entry:
+    """A line of the schema: a group, an attribute of the group `path`, or a dataset, each of whose
+    `dimensions` names a dimension scale in the root."""
+
     path: str
-    since: int  # version of the format that added the group
+    since: int  # version of the format that added it
     required: bool  # every file has it; groups of training runs: if the file has no other measurement
     description: str
-
-
-@dataclass(frozen=True)
-class Attribute:
-    """An attribute of the group `path`."""
-
-    path: str
-    name: str
-    type: str
-    since: int
-    required: bool
-    description: str
+    name: str = ""
+    type: str = ""  # of datasets: int64, uint64, float64, string, or string64 (fixed length of 64 bytes)
+    dimensions: tuple = ()
+    units: str = ""
     values: tuple = ()  # permitted values; empty if there is no restriction
-
-
-@dataclass(frozen=True)
-class Dataset:
-    """A dataset. Each of its `dimensions` names a dimension scale in the root."""
-
-    path: str
-    dimensions: tuple
-    type: str  # int64, uint64, float64, string, or string64 (fixed length of 64 bytes)
-    units: str
-    since: int
-    required: bool
-    description: str
-    values: tuple = ()
 
     @property
     def group(self):
         return self.path.rpartition("/")[0]
-
-    @property
-    def name(self):
-        return self.path.rpartition("/")[2]
 
     @property
     def is_text(self):
@@ -61,22 +38,15 @@ class Dataset:
         return not self.group
 
 
-def load():
-    text = Path(__file__).with_name("run_file_schema.json").read_text(encoding="utf-8")
-    return json.loads(text)
+def entry(line):
+    name = line["path"].rpartition("/")[2]
+    return Entry(**{"name": name} | {key: tuple(value) if isinstance(value, list) else value for key, value in line.items()})
 
 
-def tuples(line):
-    """Returns the dict with tuples instead of lists."""
-    return {key: tuple(value) if isinstance(value, list) else value for key, value in line.items()}
-
-
-SCHEMA = load()
+SCHEMA = json.loads(Path(__file__).with_name("run_file_schema.json").read_text(encoding="utf-8"))
 FORMAT = SCHEMA["format"]
 VERSION = SCHEMA["version"]
-GROUPS = tuple(Group(**line) for line in SCHEMA["groups"])
-ATTRIBUTES = tuple(Attribute(**tuples(line)) for line in SCHEMA["attributes"])
-DATASETS = tuple(Dataset(**tuples(line)) for line in SCHEMA["datasets"])
+GROUPS, ATTRIBUTES, DATASETS = (tuple(map(entry, SCHEMA[kind])) for kind in ("groups", "attributes", "datasets"))
 
 
 @cache

@@ -26,7 +26,7 @@ def presence(spec):
 
 def described(spec):
     text = spec.description
-    if getattr(spec, "values", ()):
+    if spec.values:
         text += f": {', '.join(f'`{value}`' for value in spec.values)}"
     return text
 
@@ -52,8 +52,7 @@ def with_tables(page):
     """Returns the text of the page with current tables."""
     def replacement(found):
         name = found[2]
-        made = {"groups": groups_table, "datasets": datasets_table}.get(
-            name, lambda: attributes_table(name))()
+        made = {"groups": groups_table, "datasets": datasets_table}.get(name, lambda: attributes_table(name))()
         return f"{found[1]}\n{made}\n{found[3]}"
 
     return MARKED.sub(replacement, page)

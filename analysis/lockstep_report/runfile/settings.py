@@ -128,8 +128,7 @@ def setting_names(settings):
     names = {}
     for setting in settings:
         others = [s for s in settings if s != setting]
-        parts = [part for i, part in enumerate(setting)
-                 if part and any(len(o) <= i or o[i] != part for o in others)]
+        parts = [part for i, part in enumerate(setting) if part and any(len(o) <= i or o[i] != part for o in others)]
         names[setting] = ", ".join(parts)
     return names
 

@@ -41,8 +41,7 @@ class Rows:
         if first is Ellipsis or first is None:
             return np.asarray(self)[key]
         rows = np.arange(len(self))[first]
-        found = self.read(np.unique(rows)) if rows.size else np.zeros((0, *self.shape[1:]),
-                                                                      self.dtype)
+        found = self.read(np.unique(rows)) if rows.size else np.zeros((0, *self.shape[1:]), self.dtype)
         if np.ndim(rows) == 0:
             found = found[0]
         elif len(rows) != len(found) or np.any(np.diff(rows) < 0):
@@ -79,8 +78,7 @@ class StoredRows(Rows):
             with errors_of_hdf5(file.filename):
                 found = np.asarray(file[self.name][first:last + 1], dtype=self.dtype)
             if len(found) != last - first + 1:
-                raise ReportError(INPUT, f"{file.filename}: {self.name} became shorter while the "
-                                         "file was read")
+                raise ReportError(INPUT, f"{file.filename}: {self.name} became shorter while the file was read")
         return found if len(rows) == len(found) else found[rows - first]
 
 
@@ -111,9 +109,8 @@ def join_rows(arrays, kept):
 
 
 def blocks(rows, *arrays):
-    """Yields (indices, block of each array): consecutive parts of the indices `rows`, and the rows
-    of the arrays with these indices. A block has at most about BLOCK_BYTES per array. Without rows,
-    yields one empty block."""
+    """Yields (indices, block of each array): consecutive parts of the indices `rows`, and the rows of the arrays
+    with these indices. A block has at most about BLOCK_BYTES per array. Without rows, yields one empty block."""
     row_bytes = max((array.nbytes // max(1, len(array)) for array in arrays), default=1)
     count = max(1, BLOCK_BYTES // max(1, row_bytes))
     for first in range(0, max(1, len(rows)), count):

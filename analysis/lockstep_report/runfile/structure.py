@@ -1,5 +1,4 @@
-"""Checks the kinds, types and dimensions of the objects in a run file, so that its readers can rely
-on them."""
+"""Checks the kinds, types and dimensions of the objects in a run file, so that its readers can rely on them."""
 
 import h5py
 
@@ -31,8 +30,7 @@ def structure_problems(items, attributes):
 
 
 def has_type(value, required):
-    """Returns whether the value of an attribute, as `plain` returns it, has the type that the
-    schema requires."""
+    """Returns whether the value of an attribute, as `plain` returns it, has the type that the schema requires."""
     if required == "string":
         return isinstance(value, str)
     return isinstance(value, int) and not isinstance(value, bool)

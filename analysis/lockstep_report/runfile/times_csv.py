@@ -1,9 +1,8 @@
-"""Reads epoch times from a CSV with the columns ranks (or gpus, workers), batch_per_rank (or
-batch_per_gpu), epoch_seconds and optional columns `published_*` with published values to check.
+"""Reads epoch times from a CSV with the columns ranks (or gpus, workers), batch_per_rank (or batch_per_gpu),
+epoch_seconds and optional columns `published_*` with published values to check.
 
-The columns may be separated by commas, semicolons or tabs, and their names may have capital letters and
-blanks. Numbers may have decimal commas and separators of thousands. Lines that start with # and empty
-lines are ignored.
+The columns may be separated by commas, semicolons or tabs, and their names may have capital letters and blanks.
+Numbers may have decimal commas and separators of thousands. Lines that start with # and empty lines are ignored.
 """
 
 import csv
@@ -70,8 +69,7 @@ def join(table, key, group, seconds, published):
         sum(float(table.decimal(n, line, c)) for c in ("cpu_user_percent", "cpu_system_percent"))
         for n, line in group if line.get("cpu_user_percent")
     ]
-    network = [float(table.decimal(n, line, "network_mb_per_s"))
-               for n, line in group if line.get("network_mb_per_s")]
+    network = [float(table.decimal(n, line, "network_mb_per_s")) for n, line in group if line.get("network_mb_per_s")]
     return Row(
         source=one_line(table.path.name),
         ranks=key[0],
@@ -144,8 +142,7 @@ class Table:
         if value is None or not value.is_finite() or abs(value) >= Decimal("1e300"):
             remedy = ("write it with a decimal point and without other separators"
                       if re.fullmatch(r"[\d.]+,\d+", text) else "delete the line if the run has no result")
-            raise ReportError(
-                INPUT, f'{self.path}:{number}: {name} is "{text}", a number is needed; {remedy}')
+            raise ReportError(INPUT, f'{self.path}:{number}: {name} is "{text}", a number is needed; {remedy}')
         return value
 
     def plain(self, text):
@@ -187,5 +184,4 @@ def plain_name(name):
 
 def is_comment(line):
     """Returns whether a line is a comment. NumPy writes # before the names of the columns."""
-    return line.startswith("#") and not {*SECONDS} & {
-        plain_name(name) for name in re.split("[,;\t]", line[1:])}
+    return line.startswith("#") and not {*SECONDS} & {plain_name(name) for name in re.split("[,;\t]", line[1:])}

@@ -62,8 +62,7 @@ def group_problems(file):
 
 
 def expected(file):
-    """Returns the datasets of the groups in the file. /buckets is empty if no gradients were
-    reduced."""
+    """Returns the datasets of the groups in the file. /buckets is empty if no gradients were reduced."""
     return [spec for group in schema.GROUPS if group.path in file
             and (group.path != "/buckets" or len(file[group.path]))
             for spec in schema.datasets(group.path)]
@@ -74,12 +73,10 @@ def dataset_problems(file, spec):
     if path not in file:
         return [f"dataset {path} is missing: no command can use the file"] if spec.required else []
     dataset = file[path]
-    found = [f"{path} has no attribute {name}"
-             for name in ("units", "long_name") if name not in dataset.attrs]
+    found = [f"{path} has no attribute {name}" for name in ("units", "long_name") if name not in dataset.attrs]
     if spec.values:
         unknown = sorted(set(read_dataset(file[path])) - set(spec.values))
-        found += [f'{path} has the value "{value}", one of {", ".join(spec.values)} is needed'
-                  for value in unknown]
+        found += [f'{path} has the value "{value}", one of {", ".join(spec.values)} is needed' for value in unknown]
     for axis, scale in enumerate(spec.dimensions):
         found += scale_problems(file, dataset, path, axis, scale)
     return found
@@ -89,8 +86,7 @@ def scale_problems(file, dataset, path, axis, scale):
     if scale not in file:
         return [f"scale /{scale} is missing in the root (dimension {axis} of {path})"]
     if file[scale].shape != (dataset.shape[axis],):
-        return [f"{path} has {dataset.shape[axis]} along {scale}, /{scale} has "
-                f"{file[scale].shape[0]}"]
+        return [f"{path} has {dataset.shape[axis]} along {scale}, /{scale} has {file[scale].shape[0]}"]
     # The list of the scale, not that of the dataset, which HDF5 stores in a heap without checksums.
     attached = file[scale].attrs.get("REFERENCE_LIST", ())
     if getattr(getattr(attached, "dtype", None), "names", None) and any(
@@ -122,8 +118,7 @@ def number_problems(file):
     start, end = (file.get(f"buckets/{name}_seconds") for name in ("start", "end"))
     if start is not None and end is not None and start.shape == end.shape and start.size:
         if np.any(end[()] < start[()]):
-            found.append("/buckets/end_seconds is less than /buckets/start_seconds in some rows: "
-                         f"{NO_BANDWIDTH}")
+            found.append(f"/buckets/end_seconds is less than /buckets/start_seconds in some rows: {NO_BANDWIDTH}")
     if "steps/images" in file and file["steps/images"].size:
         if np.min(file["steps/images"][()]) <= 0:
             found.append("/steps/images has steps without images: images/s are wrong")

@@ -35,16 +35,14 @@ class Case:
 
 
 def cases_of(runs, skipped=None):
-    """Returns the cases of the runs that trained, one for each configuration. `skipped`: as in
-    `input_files.each`."""
+    """Returns the cases of the runs that trained, one for each configuration. `skipped`: as in `input_files.each`."""
     trained = [(run, point) for run, point in each(skipped, runs, point_of) if point]
     counted, left_out = split_repeats(trained, configuration_of, lambda pair: pair[0].status)
     groups, notes = {}, {}
     for pair in counted:
         groups.setdefault(configuration_of(pair), []).append(pair)
     for run, point in left_out:
-        notes.setdefault(configuration_of((run, point)), []).append(
-            left_out_note(run.label, run.status))
+        notes.setdefault(configuration_of((run, point)), []).append(left_out_note(run.label, run.status))
     return [case_of(group, notes.get(key, ())) for key, group in sorted(
         groups.items(), key=lambda item: (item[0][:3], reducer_order(item[1][0][1]), item[0][3],
                                           sorted(item[0][4])))]
@@ -52,8 +50,7 @@ def cases_of(runs, skipped=None):
 
 def configuration_of(pair):
     point = pair[1]
-    return (point.setting, point.ranks, point.batch_per_rank, point.communication,
-            point.variant | point.others)
+    return (point.setting, point.ranks, point.batch_per_rank, point.communication, point.variant | point.others)
 
 
 def case_of(group, further_notes=()):

@@ -1,5 +1,4 @@
-"""The change of a quantity, and whether it is significant or a regression. docs/analysis.md states
-the method."""
+"""The change of a quantity, and whether it is significant or a regression. docs/analysis.md states the method."""
 
 from dataclasses import dataclass
 
@@ -37,8 +36,7 @@ def change(a, b):
     low = high = None
     if ratio is not None and a.low > 0:
         low, high = b.low / a.high, b.high / a.low
-    return Change(b.median - a.median, b.low - a.high, b.high - a.low, ratio, low, high,
-                  are_apart(a, b), a.over)
+    return Change(b.median - a.median, b.low - a.high, b.high - a.low, ratio, low, high, are_apart(a, b), a.over)
 
 
 def direction(found, quantity):

@@ -116,5 +116,4 @@ def run_values(run, point):
         "train_loss": loss[-1] if len(loss) else None,
         "joules_per_image": point.joules_per_image,
     }
-    return {name: float(value) for name, value in found.items()
-            if value is not None and np.isfinite(value)}
+    return {name: float(value) for name, value in found.items() if value is not None and np.isfinite(value)}
