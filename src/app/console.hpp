@@ -52,9 +52,9 @@ Console::Verbosity verbosity_of(const train::Config& config,
                                 const comm::Communicator& communicator);
 
 /// Returns a warning if the test loss of the epoch is above ln(classes), the loss of guessing all
-/// classes with equal probability. Returns an empty text if it is not, or if the epoch was not
-/// evaluated.
-std::string describe_high_loss(const record::EpochRecord& epoch, std::int64_t classes);
+/// classes of the network with equal probability. Returns an empty text if it is not, or if the
+/// epoch was not evaluated.
+std::string describe_high_loss(const record::EpochRecord& epoch, const graph::Graph& graph);
 
 /// Returns the final summary: images per second in the format of Horovod's benchmarks, times and
 /// accuracy. `device`: for example "CPU rank".

@@ -80,10 +80,13 @@ std::string communication(const Job& job, std::span<const std::size_t> bucket_by
                                ? fmt::format(", not {} because this all-reduce does not convert",
                                              core::name(config.gradient_type))
                                : "";
-  return fmt::format(
-      "{}, {} of {} gradients per rank and step in {}{}; batch norm {}", core::name(config.reducer),
-      format_bytes(double(bytes)), is_float ? "fp32" : core::name(config.gradient_type),
-      plural(std::ssize(bucket_bytes), "bucket"), note, core::name(config.batch_norm));
+  return fmt::format("{}, {} of {} gradients per rank and step in {}{}{}",
+                     core::name(config.reducer), format_bytes(double(bytes)),
+                     is_float ? "fp32" : core::name(config.gradient_type),
+                     plural(std::ssize(bucket_bytes), "bucket"), note,
+                     job.graph.statistics().empty()
+                         ? ""
+                         : fmt::format("; batch norm {}", core::name(config.batch_norm)));
 }
 
 }  // namespace

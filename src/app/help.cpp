@@ -9,6 +9,7 @@
 #include <sstream>
 
 #include "lockstep/core/error.hpp"
+#include "lockstep/graph/layer.hpp"
 #include "lockstep/record/provenance.hpp"
 #include "options/limits.hpp"
 #include "options/option_reference.hpp"
@@ -75,8 +76,7 @@ lower bound, which follows from the measured rates of matrix products and memory
      R"(Measures the forward and the backward pass of single layers on one device, and compares their rates
 with the measured rates of a matrix product and a memory copy. A layer is one of
 
-  relu@NxCxHxW                 maxpool:kK,sS,pP@NxCxHxW     batchnorm@NxCxHxW
-  conv:IN-OUT,kK,sS,pP@NxHxW   linear:IN-OUT@N
+LAYER-FORMS
 
 with N images, C channels, H x W pixels, kernel size K, stride S [conv: 1, maxpool: K] and padding
 P [0]; several layers are joined by '+'. A layer that does not fit in the memory is a row of the
@@ -101,6 +101,9 @@ has read about its environment: launcher, processors, threads and limits, each w
   mpirun -n 2 lockstep info
 )"},
 }};
+
+/// Placeholder in a text above.
+constexpr std::string_view layer_forms_here = "LAYER-FORMS";
 
 constexpr std::string_view epilogue =
     R"(Options are taken from the command line, else from environment variables such as
@@ -196,8 +199,13 @@ std::string help_text(std::string_view command) {
   const auto found = std::ranges::find(command_texts, command, &Command::name);
   std::string groups;
   for (const auto& group : named_values(OptionGroup{})) groups += group_text(command, group.value);
-  return fmt::format("lockstep {} [options]: {}\n\n{}\n{}{}", found->name, found->summary,
-                     found->details, groups, epilogue);
+  std::string details(found->details);
+  if (const std::size_t at = details.find(layer_forms_here); at != std::string::npos) {
+    details.replace(at, layer_forms_here.size(),
+                    fmt::format("  {}", fmt::join(graph::layer_forms(), "\n  ")));
+  }
+  return fmt::format("lockstep {} [options]: {}\n\n{}\n{}{}", found->name, found->summary, details,
+                     groups, epilogue);
 }
 
 }  // namespace lockstep::app

@@ -35,7 +35,7 @@ namespace {
 /// Writes what the trainer reports to the terminal and to the run file.
 class Reporter final : public train::Observer {
  public:
-  Reporter(Console& console, std::int64_t classes) : console_(console), classes_(classes) {}
+  Reporter(Console& console, const graph::Graph& graph) : console_(console), graph_(graph) {}
 
   void expect(std::int64_t epochs, std::optional<record::RunFile>& file) {
     epochs_ = epochs;
@@ -58,13 +58,13 @@ class Reporter final : public train::Observer {
  private:
   /// Logs the warning at most once in a run.
   void warn_of_high_loss(const record::EpochRecord& epoch) {
-    const std::string warning = describe_high_loss(epoch, classes_);
+    const std::string warning = describe_high_loss(epoch, graph_);
     if (warning.empty() || std::exchange(has_warned_, true)) return;
     core::log_warning(warning);
   }
 
   Console& console_;
-  std::int64_t classes_;
+  const graph::Graph& graph_;
   bool has_warned_ = false;
   std::int64_t epochs_ = 0;
   std::optional<record::RunFile>* file_ = nullptr;
@@ -327,7 +327,7 @@ core::ExitStatus train_command(const Invocation& invocation) {
   require_memory(job, memory, limit, communicator);
   check_output(config, communicator);
   const data::TrainingData data = load_data(job, communicator);
-  Reporter reporter(console, job.graph.classes());
+  Reporter reporter(console, job.graph);
   const train::TrainingContext context{
       config,       graph,          data,
       *job.backend, communicator,   pipeline ? *pipeline->replicas : communicator,

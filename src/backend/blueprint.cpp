@@ -1,7 +1,6 @@
 #include "blueprint.hpp"
 
 #include <algorithm>
-#include <variant>
 
 #include "checks.hpp"
 #include "lockstep/core/error.hpp"
@@ -24,8 +23,8 @@ Blueprint::Slot* Blueprint::new_slot(const FeatureMap& map, int time) {
 }
 
 FeatureMap Blueprint::map_of(const Step& step, const FeatureMap* first_input) const {
-  if (graph::is_input(step.operation)) return factory_.image_map(step.output);
-  switch (graph::output_form(step.operation)) {
+  if (step.operation.is<graph::Input>()) return factory_.image_map(step.output);
+  switch (step.operation.traits().form) {
     case graph::OutputForm::feature_map: break;
     case graph::OutputForm::vector:
       return {factory_.options().batch, step.output, core::DataType::float32,
@@ -50,7 +49,7 @@ void Blueprint::make_maps() {
     for (const int input : step.inputs) {
       const auto from = static_cast<std::size_t>(input);
       Slot* gradient = nullptr;
-      if (training() && !graph::is_input(steps_[from].operation)) {
+      if (training() && !steps_[from].operation.is<graph::Input>()) {
         gradient = new_slot(outputs_[from]->map, backward_time(i));
         gradient->last = backward_time(input);
         gradients_[from].push_back(gradient);
@@ -146,7 +145,7 @@ std::vector<OperationChoice> Blueprint::choices() const {
 }
 
 bool Blueprint::begins_at_boundary() const {
-  return std::holds_alternative<graph::BoundaryInput>(steps_.front().operation);
+  return steps_.front().operation.is<graph::BoundaryInput>();
 }
 
 const FeatureMap& Blueprint::boundary_input() const {

@@ -1,9 +1,9 @@
 #include "fusion.hpp"
 
 #include <optional>
-#include <variant>
 
 #include "lockstep/core/error.hpp"
+#include "lockstep/graph/operations/flatten.hpp"
 
 namespace lockstep::backend {
 
@@ -21,12 +21,6 @@ std::vector<std::vector<NodeId>> consumers_of(const Graph& graph) {
     }
   }
   return consumers;
-}
-
-/// Returns whether the operation reads vectors (`OutputForm::vector`) only.
-bool reads_vectors(const graph::Operation& operation) {
-  return std::holds_alternative<graph::Linear>(operation) ||
-         std::holds_alternative<graph::SoftmaxCrossEntropy>(operation);
 }
 
 class Fuser {
@@ -48,21 +42,22 @@ class Fuser {
     const Node& node = graph_.node(id);
     Step step{node.operation, id, false, {}, node.output, node.parameters};
     for (const NodeId input : node.inputs) step.inputs.push_back(step_of(input));
-    if (reads_vectors(step.operation) && !is_vector(step.inputs[0])) {
+    const graph::Traits traits = step.operation.traits();
+    if (traits.reads_vectors && !is_vector(step.inputs[0])) {
       steps_.push_back({graph::Flatten{}, node.inputs[0], false, step.inputs,
                         graph_.node(node.inputs[0]).output});
       step.inputs = {static_cast<int>(steps_.size()) - 1};
     }
     const int index = static_cast<int>(steps_.size());
     step_of(id) = index;
-    if (std::holds_alternative<graph::BatchNorm>(step.operation)) absorb_followers(id, step, index);
+    if (traits.takes_add_and_relu) absorb_followers(id, step, index);
     steps_.push_back(std::move(step));
   }
 
   /// Returns whether the output of a step is stored as vectors.
   bool is_vector(int index) const {
     const Step& step = steps_[static_cast<std::size_t>(index)];
-    const graph::OutputForm form = graph::output_form(step.operation);
+    const graph::OutputForm form = step.operation.traits().form;
     if (form == graph::OutputForm::same_as_input) return is_vector(step.inputs[0]);
     return form == graph::OutputForm::vector;
   }
@@ -87,7 +82,7 @@ class Fuser {
   std::optional<NodeId> only_consumer(NodeId id) const {
     const auto& consumers = consumers_[static_cast<std::size_t>(id)];
     if (consumers.size() != 1) return std::nullopt;
-    if (!std::holds_alternative<Kind>(graph_.node(consumers[0]).operation)) return std::nullopt;
+    if (!graph_.node(consumers[0]).operation.is<Kind>()) return std::nullopt;
     return consumers[0];
   }
 

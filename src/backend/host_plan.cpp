@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "lockstep/core/error.hpp"
+#include "lockstep/graph/graph.hpp"
 #include "lockstep/optim/gradient_clipping.hpp"
 
 namespace lockstep::backend {
@@ -84,6 +85,10 @@ class HostGradientSums final : public GradientSums {
 };
 
 }  // namespace
+
+ModelState Backend::make_state(const graph::Graph& graph) const {
+  return make_state(graph, core::Buffer(graph.parameter_elements() * sizeof(float)));
+}
 
 std::unique_ptr<GradientSums> Backend::make_gradient_sums(const ModelState& state,
                                                           core::DataType) const {

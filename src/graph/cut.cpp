@@ -8,22 +8,14 @@
 #include <limits>
 #include <map>
 #include <utility>
-#include <variant>
 
 #include "lockstep/core/error.hpp"
 #include "lockstep/graph/graph.hpp"
+#include "lockstep/graph/operations/input.hpp"
 
 namespace lockstep::graph {
 
 namespace {
-
-/// Returns whether backends may fuse the operation with the one before it, or whether it needs the
-/// value of the one before it only (the loss).
-bool belongs_to_previous(const Operation& operation) {
-  return std::holds_alternative<BatchNorm>(operation) ||
-         std::holds_alternative<SoftmaxCrossEntropy>(operation) ||
-         output_form(operation) == OutputForm::same_as_input;
-}
 
 /// Returns the positions p, in ascending order, such that nodes [0, p) and [p, end) may be
 /// different stages: only the value of node p - 1 passes from the first part to the second one.
@@ -36,7 +28,7 @@ std::vector<std::size_t> cut_positions(const std::vector<Node>& nodes) {
   std::size_t latest = 0;  // last reader of the values of nodes [0, position - 1)
   for (std::size_t position = 2; position < nodes.size(); ++position) {
     latest = std::max(latest, last_reader[position - 2]);
-    if (latest < position && !belongs_to_previous(nodes[position].operation))
+    if (latest < position && !nodes[position].operation.traits().stays_with_previous)
       positions.push_back(position);
   }
   return positions;
@@ -45,13 +37,14 @@ std::vector<std::size_t> cut_positions(const std::vector<Node>& nodes) {
 /// Returns why the network cannot be cut before node `id`.
 std::string obstacle_of(const std::vector<Node>& nodes, std::size_t id) {
   if (id < 2) return "the first stage would have no layer";
-  if (belongs_to_previous(nodes[id].operation)) return "it is fused with the layer before it";
+  if (nodes[id].operation.traits().stays_with_previous)
+    return "it is fused with the layer before it";
   return "more than one value would pass between the stages (a residual block)";
 }
 
 OutputForm stored_form(const Graph& graph, NodeId id) {
   const Node& node = graph.node(id);
-  const OutputForm form = output_form(node.operation);
+  const OutputForm form = node.operation.traits().form;
   return form == OutputForm::same_as_input ? stored_form(graph, node.inputs[0]) : form;
 }
 

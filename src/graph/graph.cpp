@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "lockstep/core/error.hpp"
+#include "lockstep/graph/operations.hpp"
 
 namespace lockstep::graph {
 
@@ -26,7 +27,7 @@ std::size_t product(const std::vector<std::int64_t>& shape) {
 }
 
 bool ends_in_loss(const std::vector<Node>& nodes) {
-  return !nodes.empty() && std::holds_alternative<SoftmaxCrossEntropy>(nodes.back().operation);
+  return !nodes.empty() && nodes.back().operation.traits().is_loss;
 }
 
 }  // namespace
@@ -41,10 +42,10 @@ NodeId Graph::append(std::string name, Operation operation, std::vector<NodeId> 
   check(!sealed_, "a sealed graph cannot grow");
   Node node{std::move(name), operation, std::move(inputs), {}, {}, {}};
   const auto shapes = input_shapes(node);
-  node.output = output_shape(operation, shapes);
+  node.output = operation.output(shapes);
   check(!node.output.is_empty(), fmt::format("node {} has an empty output", node.name));
   const auto id = static_cast<NodeId>(nodes_.size());
-  for (ParameterSpec& spec : parameters_of(operation, shapes)) {
+  for (ParameterSpec& spec : operation.parameters(shapes)) {
     node.parameters.push_back(parameters_.size());
     const std::size_t elements = product(spec.shape);
     parameters_.push_back({.name = node.name + spec.suffix,
@@ -55,7 +56,7 @@ NodeId Graph::append(std::string name, Operation operation, std::vector<NodeId> 
                            .elements = elements,
                            .index = parameters_.size()});
   }
-  for (const StatisticSpec& spec : statistics_of(operation, shapes)) {
+  for (const StatisticSpec& spec : operation.statistics(shapes)) {
     node.statistics.push_back(statistics_.size());
     statistics_.push_back(
         {node.name + spec.suffix, spec.initial, id, static_cast<std::size_t>(spec.channels)});
@@ -72,8 +73,8 @@ NodeId Graph::convolution(std::string name, NodeId from, std::int64_t out_channe
   return append(std::move(name), op, {from});
 }
 
-NodeId Graph::batch_norm(std::string name, NodeId from, BatchNorm op) {
-  return append(std::move(name), op, {from});
+NodeId Graph::batch_norm(std::string name, NodeId from) {
+  return append(std::move(name), BatchNorm{}, {from});
 }
 
 NodeId Graph::relu(std::string name, NodeId from) {
@@ -125,8 +126,7 @@ void Graph::seal(std::vector<NodeId> outputs) {
 std::vector<NodeId> Graph::boundary_inputs() const {
   std::vector<NodeId> ids;
   for (std::size_t id = 0; id < nodes_.size(); ++id) {
-    if (std::holds_alternative<BoundaryInput>(nodes_[id].operation))
-      ids.push_back(static_cast<NodeId>(id));
+    if (nodes_[id].operation.is<BoundaryInput>()) ids.push_back(static_cast<NodeId>(id));
   }
   return ids;
 }
@@ -141,7 +141,8 @@ std::int64_t Graph::classes() const {
 }
 
 ImageShape Graph::image() const {
-  check(!nodes_.empty() && is_input(nodes_.front().operation), "a graph with images has an input");
+  check(!nodes_.empty() && nodes_.front().operation.is<Input>(),
+        "a graph with images has an input");
   return nodes_.front().output;
 }
 
@@ -163,8 +164,8 @@ std::size_t Graph::statistic_elements() const {
 
 NodeCost Graph::cost(NodeId id) const {
   const Node& self = node(id);
-  NodeCost cost = cost_of(self.operation, input_shapes(self), self.output);
-  if (!self.inputs.empty() && is_input(node(self.inputs[0]).operation))
+  NodeCost cost = self.operation.cost(input_shapes(self), self.output);
+  if (!self.inputs.empty() && node(self.inputs[0]).operation.is<Input>())
     cost.backward_data_flops = 0;
   return cost;
 }
@@ -185,7 +186,7 @@ NodeCost Graph::total_cost() const {
 
 std::string Graph::describe(NodeId id) const {
   const Node& self = node(id);
-  return description_of(self.operation, self.name, input_shapes(self), self.output);
+  return self.operation.description(input_shapes(self), self.output);
 }
 
 }  // namespace lockstep::graph

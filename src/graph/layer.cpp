@@ -1,14 +1,17 @@
 #include "lockstep/graph/layer.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <map>
 #include <optional>
-#include <variant>
+#include <utility>
 
 #include "lockstep/core/error.hpp"
+#include "lockstep/graph/operations.hpp"
 
 namespace lockstep::graph {
 
@@ -16,17 +19,11 @@ namespace {
 
 using Numbers = std::vector<std::int64_t>;
 
-constexpr std::string_view forms =
-    "relu@NxCxHxW, maxpool:kK,sS,pP@NxCxHxW, conv:IN-OUT,kK,sS,pP@NxHxW, linear:IN-OUT@N or "
-    "batchnorm@NxCxHxW";
-
 constexpr std::int64_t most_attribute = 1024;  // kernel, stride, padding
 constexpr std::int64_t most_pool_kernel = 15;  // the place in the window fits in a byte
 
-[[noreturn]] void refuse(std::string_view text, std::string_view reason) {
-  core::fail(core::ExitStatus::usage,
-             fmt::format("'{}' is not a layer: {}; a layer is {}", text, reason, forms));
-}
+/// Throws `Error` (usage) with the reason and the forms of layers.
+[[noreturn]] void refuse(std::string_view text, std::string_view reason);
 
 /// Returns the parts of `text` between the separators; one part if there is none.
 std::vector<std::string_view> split(std::string_view text, char separator) {
@@ -65,6 +62,7 @@ class Description {
     for (const std::string_view part : split(head.substr(colon + 1), ',')) read_attribute(part);
   }
 
+  std::string_view text() const { return text_; }
   std::string_view kind() const { return kind_; }
 
   /// Returns the sizes; refuses the layer if there are not `count` of them.
@@ -129,8 +127,7 @@ class Description {
 /// kernels for so few channels only if these are images, which need no gradient.
 bool reads_images(const Layer& layer) {
   constexpr std::int64_t most_image_channels = 4;
-  return std::holds_alternative<Convolution>(layer.operation) &&
-         layer.input.channels <= most_image_channels;
+  return layer.operation.is<Convolution>() && layer.input.channels <= most_image_channels;
 }
 
 /// Refuses a layer whose tensors have more values than any device can hold, so that sizes in bytes
@@ -141,64 +138,96 @@ void require_size(const Layer& layer) {
     return static_cast<double>(layer.batch) * static_cast<double>(shape.channels) *
            static_cast<double>(shape.height) * static_cast<double>(shape.width);
   };
-  double weights = 0;
-  if (const auto* convolution = std::get_if<Convolution>(&layer.operation)) {
-    const auto kernel = static_cast<double>(convolution->kernel);
-    weights = static_cast<double>(layer.input.channels) *
-              static_cast<double>(convolution->out_channels) * kernel * kernel;
-  } else if (const auto* linear = std::get_if<Linear>(&layer.operation)) {
-    weights = static_cast<double>(layer.input.channels) * static_cast<double>(linear->out_features);
+  double most_weights = 0;
+  for (const ParameterSpec& parameter : layer.operation.parameters({&layer.input, 1})) {
+    double weights = 1;
+    for (const std::int64_t extent : parameter.shape) weights *= static_cast<double>(extent);
+    most_weights = std::max(most_weights, weights);
   }
   const double most = std::max(values(layer.input), values(layer.output));
   if (most > most_values) refuse(layer.text, "one of its tensors has more than 2^40 values");
-  if (std::max(most / static_cast<double>(layer.batch), weights) >= most_values_of_one)
+  if (std::max(most / static_cast<double>(layer.batch), most_weights) >= most_values_of_one)
     refuse(layer.text, "its weights, or its values for one image, are 2^31 or more");
 }
 
-core::ImageShape image_of(const Numbers& sizes) { return {sizes[1], sizes[2], sizes[3]}; }
+/// An operation with the shape of its input and the number of images.
+struct Parsed {
+  Operation operation;
+  core::ImageShape input;
+  std::int64_t batch = 0;
+};
+
+/// Returns the operation with an input of N x C x H x W.
+Parsed on_maps(Operation operation, Description& description) {
+  const Numbers& sizes = description.sizes(4);
+  return {std::move(operation), {sizes[1], sizes[2], sizes[3]}, sizes[0]};
+}
+
+Parsed parse_max_pool(Description& description) {
+  MaxPool pool;
+  pool.kernel = description.take('k', 1, most_pool_kernel);
+  pool.stride = description.take('s', 1, most_attribute, pool.kernel);
+  pool.padding = description.take('p', 0, most_attribute, 0);
+  if (2 * pool.padding > pool.kernel)
+    refuse(description.text(), "its padding is above half its kernel");
+  return on_maps(pool, description);
+}
+
+Parsed parse_convolution(Description& description) {
+  const auto [in, out] = description.channels();
+  Convolution convolution{.has_bias = true, .out_channels = out};
+  convolution.kernel = description.take('k', 1, most_attribute);
+  convolution.stride = description.take('s', 1, most_attribute, 1);
+  convolution.padding = description.take('p', 0, most_attribute, 0);
+  const Numbers& sizes = description.sizes(3);
+  return {convolution, {in, sizes[1], sizes[2]}, sizes[0]};
+}
+
+Parsed parse_linear(Description& description) {
+  const auto [in, out] = description.channels();
+  return {Linear{out}, {in, 1, 1}, description.sizes(1)[0]};
+}
+
+/// The texts that describe a layer.
+struct Form {
+  std::string_view kind;
+  std::string_view rest;
+  Parsed (*parse)(Description&);
+};
+constexpr std::array forms{
+    Form{"relu", "@NxCxHxW", [](Description& text) { return on_maps(Relu{}, text); }},
+    Form{"maxpool", ":kK,sS,pP@NxCxHxW", parse_max_pool},
+    Form{"conv", ":IN-OUT,kK,sS,pP@NxHxW", parse_convolution},
+    Form{"linear", ":IN-OUT@N", parse_linear},
+    Form{"batchnorm", "@NxCxHxW", [](Description& text) { return on_maps(BatchNorm{}, text); }},
+};
+
+[[noreturn]] void refuse(std::string_view text, std::string_view reason) {
+  core::fail(core::ExitStatus::usage, fmt::format("'{}' is not a layer: {}; a layer is one of {}",
+                                                  text, reason, fmt::join(layer_forms(), ", ")));
+}
 
 }  // namespace
 
+std::vector<std::string> layer_forms() {
+  std::vector<std::string> all;
+  for (const Form& form : forms) all.push_back(fmt::format("{}{}", form.kind, form.rest));
+  return all;
+}
+
 Layer parse_layer(std::string_view text) {
   Description description(text);
-  Layer layer{.text = std::string(text), .operation = {}, .input = {}, .output = {}, .batch = 0};
-  if (description.kind() == "relu" || description.kind() == "batchnorm") {
-    if (description.kind() == "relu")
-      layer.operation = Relu{};
-    else
-      layer.operation = BatchNorm{};
-    layer.input = image_of(description.sizes(4));
-  } else if (description.kind() == "maxpool") {
-    MaxPool pool;
-    pool.kernel = description.take('k', 1, most_pool_kernel);
-    pool.stride = description.take('s', 1, most_attribute, pool.kernel);
-    pool.padding = description.take('p', 0, most_attribute, 0);
-    if (2 * pool.padding > pool.kernel) refuse(text, "its padding is above half its kernel");
-    layer.operation = pool;
-    layer.input = image_of(description.sizes(4));
-  } else if (description.kind() == "conv") {
-    Convolution convolution;
-    const auto [in, out] = description.channels();
-    convolution.kernel = description.take('k', 1, most_attribute);
-    convolution.stride = description.take('s', 1, most_attribute, 1);
-    convolution.padding = description.take('p', 0, most_attribute, 0);
-    convolution.has_bias = true;
-    convolution.out_channels = out;
-    layer.operation = convolution;
-    const Numbers& sizes = description.sizes(3);
-    layer.input = {in, sizes[1], sizes[2]};
-  } else if (description.kind() == "linear") {
-    const auto [in, out] = description.channels();
-    layer.operation = Linear{out};
-    layer.input = {in, 1, 1};
-    description.sizes(1);
-  } else {
+  const auto form = std::ranges::find(forms, description.kind(), &Form::kind);
+  if (form == forms.end())
     refuse(text, fmt::format("'{}' is no kind of layer", description.kind()));
-  }
+  Parsed parsed = form->parse(description);
   description.require_end();
-  const bool is_linear = std::holds_alternative<Linear>(layer.operation);
-  layer.batch = description.sizes(is_linear ? 1 : description.kind() == "conv" ? 3 : 4)[0];
-  layer.output = output_shape(layer.operation, {&layer.input, 1});
+  Layer layer{.text = std::string(text),
+              .operation = std::move(parsed.operation),
+              .input = parsed.input,
+              .output = {},
+              .batch = parsed.batch};
+  layer.output = layer.operation.output({&layer.input, 1});
   if (layer.output.is_empty()) refuse(text, "its kernel is larger than its input");
   require_size(layer);
   return layer;
@@ -221,19 +250,19 @@ Graph stack_layers(const Layer& layer, std::int64_t depth) {
                     layer.input.channels, layer.input.height, layer.input.width));
   }
   Graph graph(layer.text);
-  const bool is_linear = std::holds_alternative<Linear>(layer.operation);
+  const bool is_vector = layer.operation.traits().reads_vectors;
   NodeId x = 0;
   if (depth == 1 && reads_images(layer)) {
     x = graph.input(layer.input);
   } else {
     x = graph.input({1, layer.input.height, layer.input.width});
     // A linear layer reads no images, because their channels may be padded.
-    x = graph.convolution("source", x, is_linear ? 8 : layer.input.channels, {.kernel = 1});
-    if (is_linear) x = graph.linear("features", x, layer.input.channels);
+    x = graph.convolution("source", x, is_vector ? 8 : layer.input.channels, {.kernel = 1});
+    if (is_vector) x = graph.linear("features", x, layer.input.channels);
   }
   for (std::int64_t i = 0; i < depth; ++i)
     x = graph.append(fmt::format("layer.{}", i), layer.operation, {x});
-  if (!is_linear) x = graph.global_average_pool("pool", x);
+  if (!is_vector) x = graph.global_average_pool("pool", x);
   graph.softmax_cross_entropy("loss", x, {});
   graph.seal();
   return graph;

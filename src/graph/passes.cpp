@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <utility>
-#include <variant>
 #include <vector>
 
 #include "lockstep/core/error.hpp"
@@ -15,9 +14,9 @@ namespace {
 /// -1 if there is none.
 NodeId relu_before(const Graph& graph, NodeId id, const std::vector<int>& readers) {
   const Node& node = graph.node(id);
-  if (!std::holds_alternative<MaxPool>(node.operation)) return -1;
+  if (!node.operation.is<MaxPool>()) return -1;
   const NodeId input = node.inputs[0];
-  const bool is_relu = std::holds_alternative<Relu>(graph.node(input).operation);
+  const bool is_relu = graph.node(input).operation.is<Relu>();
   return is_relu && readers[static_cast<std::size_t>(input)] == 1 ? input : -1;
 }
 

@@ -58,8 +58,8 @@ void expect_same_gradients(const graph::Graph& graph, Replica& reference, Replic
     const auto got = device.gradients().subspan(parameter.offset, parameter.elements);
     const graph::Node& node = graph.node(parameter.node);
     double scale = norm(want);
-    if (std::holds_alternative<graph::Convolution>(node.operation) && want.size() == 1) continue;
-    if (std::holds_alternative<graph::Convolution>(node.operation)) {
+    if (node.operation.is<graph::Convolution>() && want.size() == 1) continue;
+    if (node.operation.is<graph::Convolution>()) {
       const graph::Parameter& weight = graph.parameters()[node.parameters[0]];
       scale = norm(reference.gradients().subspan(weight.offset, weight.elements));
     }

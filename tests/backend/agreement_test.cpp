@@ -129,7 +129,7 @@ std::vector<Network> networks_with_batch_norm() {
   auto networks = small_networks();
   std::erase_if(networks, [](const Network& network) {
     return std::ranges::none_of(network.graph.nodes(), [](const graph::Node& node) {
-      return std::holds_alternative<graph::BatchNorm>(node.operation);
+      return node.operation.is<graph::BatchNorm>();
     });
   });
   return networks;

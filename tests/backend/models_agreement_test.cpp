@@ -41,7 +41,7 @@ double cosine(std::span<const float> a, std::span<const float> b) {
 }
 
 bool is_convolution_bias(const graph::Graph& graph, const graph::Parameter& parameter) {
-  return std::holds_alternative<graph::Convolution>(graph.node(parameter.node).operation) &&
+  return graph.node(parameter.node).operation.is<graph::Convolution>() &&
          parameter.shape.size() == 1;
 }
 

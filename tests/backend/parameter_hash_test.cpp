@@ -9,6 +9,8 @@
 #include <vector>
 
 #include "lockstep/backend/backend.hpp"
+#include "lockstep/graph/graph.hpp"
+#include "lockstep/graph/operations.hpp"
 
 namespace lockstep::backend {
 namespace {

@@ -8,6 +8,7 @@
 
 #include "lockstep/backend/backend.hpp"
 #include "lockstep/core/progress.hpp"
+#include "lockstep/graph/operations.hpp"
 #include "support.hpp"
 
 namespace lockstep::backend::test {

@@ -16,6 +16,7 @@
 
 #include "lockstep/backend/backend.hpp"
 #include "lockstep/graph/graph.hpp"
+#include "lockstep/graph/operations.hpp"
 
 namespace lockstep::backend::test {
 

@@ -5,6 +5,7 @@
 
 #include "lockstep/core/error.hpp"
 #include "lockstep/graph/models.hpp"
+#include "lockstep/graph/operations.hpp"
 
 namespace lockstep::graph {
 namespace {
@@ -37,7 +38,7 @@ TEST_P(CutOfModels, StagesHaveAllNodesInOrderAndPassOneValue) {
         EXPECT_EQ(input.output, output.output);
       }
       for (const Node& node : stage.nodes()) {
-        if (!std::holds_alternative<BoundaryInput>(node.operation)) nodes.push_back(node.name);
+        if (!node.operation.is<BoundaryInput>()) nodes.push_back(node.name);
       }
       std::ranges::copy(parameter_names(stage), std::back_inserter(parameters));
       statistics += stage.statistics().size();
@@ -83,9 +84,8 @@ TEST(Cut, KeepsElementWiseOperationsWithTheirInputs) {
   for (const Graph& stage : make_model("resnet18-cifar", {}).cut(9)) {
     const auto& nodes = stage.nodes();
     if (stage.boundary_inputs().empty()) continue;
-    EXPECT_TRUE(std::holds_alternative<Convolution>(nodes[1].operation) ||
-                std::holds_alternative<GlobalAveragePool>(nodes[1].operation) ||
-                std::holds_alternative<Linear>(nodes[1].operation))
+    EXPECT_TRUE(nodes[1].operation.is<Convolution>() ||
+                nodes[1].operation.is<GlobalAveragePool>() || nodes[1].operation.is<Linear>())
         << nodes[1].name;
   }
 }
@@ -98,7 +98,7 @@ TEST(Cut, ABoundaryOfVectorsIsAVector) {
       const Node& node = stage.node(id);
       const bool is_vector = node.output.pixels() == 1;
       vectors += is_vector ? 1 : 0;
-      EXPECT_EQ(output_form(node.operation),
+      EXPECT_EQ(node.operation.traits().form,
                 is_vector ? OutputForm::vector : OutputForm::feature_map)
           << node.name;
     }

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "lockstep/core/error.hpp"
+#include "lockstep/graph/operations.hpp"
 
 namespace lockstep::graph {
 namespace {
@@ -14,9 +15,9 @@ TEST(Layer, ParsesEveryKind) {
   EXPECT_EQ(conv.batch, 256);
   EXPECT_EQ(conv.input, (ImageShape{3, 224, 112}));
   EXPECT_EQ(conv.output, (ImageShape{128, 112, 56}));
-  EXPECT_TRUE(std::get<Convolution>(conv.operation).has_bias);
+  EXPECT_TRUE(conv.operation.get_if<Convolution>()->has_bias);
   const Layer pool = parse_layer("maxpool:k2@4x3x8x6");
-  EXPECT_EQ(std::get<MaxPool>(pool.operation).stride, 2) << "the default is the kernel size";
+  EXPECT_EQ(pool.operation.get_if<MaxPool>()->stride, 2) << "the default is the kernel size";
   EXPECT_EQ(pool.output, (ImageShape{3, 4, 3}));
   EXPECT_EQ(parse_layer("relu@4x3x8x6").output, (ImageShape{3, 8, 6}));
   EXPECT_EQ(parse_layer("batchnorm@4x3x8x6").output, (ImageShape{3, 8, 6}));

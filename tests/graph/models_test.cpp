@@ -7,6 +7,7 @@
 #include <set>
 
 #include "lockstep/core/error.hpp"
+#include "lockstep/graph/operations.hpp"
 
 namespace lockstep::graph {
 namespace {
@@ -166,7 +167,7 @@ TEST(Models, AllCanBeMadeAndEndInALoss) {
     EXPECT_EQ(graph.model(), name);
     EXPECT_EQ(graph.classes(), 3);
     EXPECT_EQ(graph.image(), image);
-    const auto* loss = std::get_if<SoftmaxCrossEntropy>(&graph.nodes().back().operation);
+    const auto* loss = graph.nodes().back().operation.get_if<SoftmaxCrossEntropy>();
     ASSERT_NE(loss, nullptr);
     EXPECT_EQ(loss->label_smoothing, 0.1f);
   }

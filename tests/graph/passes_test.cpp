@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "lockstep/graph/models.hpp"
+#include "lockstep/graph/operations.hpp"
 
 namespace lockstep::graph {
 namespace {

@@ -199,7 +199,7 @@ std::vector<std::string> batch_norms_of(BatchNormFusion fusion) {
   std::vector<std::string> names;
   for (const OperationChoice& choice : replica.plan->choices()) {
     const auto& operation = block->graph.node(choice.node).operation;
-    if (std::holds_alternative<graph::BatchNorm>(operation) && choice.phase == "forward")
+    if (operation.is<graph::BatchNorm>() && choice.phase == "forward")
       names.push_back(choice.implementation);
   }
   return names;

@@ -57,7 +57,7 @@ TEST_F(KernelSelection, PlanningWithSynchronisedBatchNormIsNotCollective) {
   EXPECT_EQ(sums.count(), 0);
   // All ranks must use implementations with the same collectives.
   for (const OperationChoice& choice : plan->choices()) {
-    if (std::holds_alternative<graph::BatchNorm>(graph.node(choice.node).operation)) {
+    if (graph.node(choice.node).operation.is<graph::BatchNorm>()) {
       EXPECT_EQ(choice.implementation, "two passes");
     }
   }
@@ -74,9 +74,9 @@ TEST_F(KernelSelection, QuickBackendTimesNothingAndUsesItsOwnBatchNorm) {
   EXPECT_THAT(simulated_gpu::engine_calls().built, ::testing::Each("first"));
   for (const OperationChoice& choice : plan->choices()) {
     const auto& operation = graph.node(choice.node).operation;
-    if (std::holds_alternative<graph::BatchNorm>(operation)) {
+    if (operation.is<graph::BatchNorm>()) {
       EXPECT_EQ(choice.implementation, "two passes");
-    } else if (std::holds_alternative<graph::Convolution>(operation)) {
+    } else if (operation.is<graph::Convolution>()) {
       EXPECT_EQ(simulated_gpu::engine_name(choice.implementation), "first");
     }
   }

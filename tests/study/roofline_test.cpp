@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "lockstep/graph/operations.hpp"
 #include "train/delegating_backend.hpp"
 
 namespace lockstep::study {

@@ -19,6 +19,7 @@
 #include "lockstep/core/progress.hpp"
 #include "lockstep/data/dataset.hpp"
 #include "lockstep/graph/graph.hpp"
+#include "lockstep/graph/operations.hpp"
 #include "lockstep/train/config.hpp"
 #include "lockstep/train/trainer.hpp"
 

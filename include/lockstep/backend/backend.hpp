@@ -20,7 +20,7 @@
 #include "lockstep/core/progress.hpp"
 #include "lockstep/core/replica.hpp"
 #include "lockstep/core/timeline.hpp"
-#include "lockstep/graph/graph.hpp"
+#include "lockstep/graph/node_id.hpp"
 #include "lockstep/optim/sgd.hpp"
 
 namespace lockstep::backend {
@@ -300,9 +300,7 @@ class Backend {
 
   /// Returns a state with zero-filled flat buffers for the graph. The caller initialises or loads
   /// parameters and statistics.
-  virtual ModelState make_state(const graph::Graph& graph) const {
-    return make_state(graph, core::Buffer(graph.parameter_elements() * sizeof(float)));
-  }
+  virtual ModelState make_state(const graph::Graph& graph) const;
   /// As above, but with a gradient buffer that the caller has allocated in device memory, for
   /// example in memory that suits the gradient transport. Its length is that of the flat parameters
   /// in `gradient_type`.

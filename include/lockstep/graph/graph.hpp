@@ -7,12 +7,10 @@
 #include <vector>
 
 #include "lockstep/core/shape.hpp"
-#include "lockstep/graph/operations.hpp"
+#include "lockstep/graph/node_id.hpp"
+#include "lockstep/graph/operation.hpp"
 
 namespace lockstep::graph {
-
-/// Index of a node in `Graph::nodes()`. The inputs of a node have smaller indices.
-using NodeId = std::int32_t;
 
 /// A trainable tensor. All parameters are stored in one flat float32 buffer, in backward order (the
 /// last layer first), each at a multiple of 64 bytes. Gradients and momentum have the same layout.
@@ -69,7 +67,7 @@ class Graph {
   NodeId input(core::ImageShape image);
   NodeId convolution(std::string name, NodeId from, std::int64_t out_channels,
                      Convolution operation);
-  NodeId batch_norm(std::string name, NodeId from, BatchNorm operation = {});
+  NodeId batch_norm(std::string name, NodeId from);
   NodeId relu(std::string name, NodeId from);
   NodeId add(std::string name, NodeId left, NodeId right);
   NodeId max_pool(std::string name, NodeId from, MaxPool operation);

@@ -9,16 +9,8 @@
 
 namespace lockstep::graph {
 
-/// A single layer with the shape of its input, as a text describes it:
-///
-///   relu@NxCxHxW                 for example relu@256x3x224x224
-///   maxpool:kK,sS,pP@NxCxHxW     maxpool:k2,s2@256x3x224x224 (defaults: sK, p0)
-///   conv:IN-OUT,kK,sS,pP@NxHxW   conv:3-128,k3,s1,p1@256x224x224 (defaults: s1, p0)
-///   linear:IN-OUT@N              linear:25088-4096@256
-///   batchnorm@NxCxHxW            batchnorm@256x64x56x56
-///
-/// N is the number of images, C, IN and OUT are channels or features, H and W pixels, K, S and P
-/// the kernel size, the stride and the padding. Convolutions have a bias.
+/// A single layer with the shape of its input, as a text such as conv:3-128,k3,s1,p1@256x224x224
+/// describes it. Convolutions have a bias.
 struct Layer {
   std::string text;  ///< as it was given
   Operation operation;
@@ -26,6 +18,11 @@ struct Layer {
   core::ImageShape output;  ///< of one image
   std::int64_t batch = 0;   ///< N
 };
+
+/// Returns the forms of the text of a layer, for example conv:IN-OUT,kK,sS,pP@NxHxW, for messages
+/// and `--help`. N is the number of images, C, IN and OUT are channels or features, H and W pixels,
+/// K, S and P the kernel size, the stride [conv: 1, maxpool: K] and the padding [0].
+std::vector<std::string> layer_forms();
 
 /// Parses the text of one layer. Throws `Error` (usage), quoting the text, if it is not a layer.
 Layer parse_layer(std::string_view text);

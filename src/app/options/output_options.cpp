@@ -1,6 +1,9 @@
 // Options of checkpoints and output, and options of single commands.
 
+#include <fmt/ranges.h>
+
 #include "limits.hpp"
+#include "lockstep/graph/layer.hpp"
 #include "option_rows.hpp"
 
 namespace lockstep::app {
@@ -149,6 +152,11 @@ std::vector<Option> output_options() {
 }
 
 std::vector<Option> single_command_options() {
+  static const std::string layer_details = fmt::format(
+      "The notation is `{}`, joined by `+`. By default `lockstep layers` measures ReLU, max-pool, "
+      "a convolution and a linear layer of common sizes, and `lockstep stack` stacks "
+      "`conv:64-64,k3,p1@16x112x112` and `linear:4096-4096@16`",
+      fmt::join(graph::layer_forms(), "`, `"));
   return {
       {.name = "measure",
        .value = flag(&Config::measure),
@@ -183,11 +191,7 @@ std::vector<Option> single_command_options() {
        .commands = cmd_layer,
        .effect = Affects::both,
        .help = "layers, for example conv:3-128,k3,s1,p1@256x224x224+linear:25088-4096@256",
-       .details = "The notation is `relu@NxCxHxW`, `maxpool:kK,sS,pP@NxCxHxW`, "
-                  "`batchnorm@NxCxHxW`, `conv:IN-OUT,kK,sS,pP@NxHxW` or `linear:IN-OUT@N`, joined "
-                  "by `+`. By default `lockstep layers` measures ReLU, max-pool, a convolution and "
-                  "a linear layer of common sizes, and `lockstep stack` stacks "
-                  "`conv:64-64,k3,p1@16x112x112` and `linear:4096-4096@16`",
+       .details = layer_details,
        .shown_default = ""},
       {.name = "ladder-start",
        .value_name = "B",

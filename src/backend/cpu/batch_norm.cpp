@@ -15,6 +15,7 @@
 #include "division.hpp"
 #include "fused_statistics.hpp"
 #include "lockstep/core/error.hpp"
+#include "lockstep/graph/operations/batch_norm.hpp"
 #include "operations.hpp"
 #include "row_kernels.hpp"
 

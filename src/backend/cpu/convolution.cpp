@@ -13,6 +13,7 @@
 #include "convolution_choice.hpp"
 #include "fused_statistics.hpp"
 #include "lockstep/core/error.hpp"
+#include "lockstep/graph/operations/convolution.hpp"
 #include "onednn.hpp"
 #include "operations.hpp"
 
@@ -153,19 +154,19 @@ std::vector<PlannedConvolution> convolutions_of(const Context& context) {
   std::vector<PlannedConvolution> nodes;
   for (graph::NodeId id = 0; id < static_cast<graph::NodeId>(graph.nodes().size()); ++id) {
     const graph::Node& node = graph.node(id);
-    const auto* const operation = std::get_if<graph::Convolution>(&node.operation);
+    const auto* const operation = node.operation.get_if<graph::Convolution>();
     if (operation == nullptr) continue;
     const graph::Node& from = graph.node(node.inputs[0]);
     // Some operations, such as ReLU, keep the layout of the images.
     const graph::Node* source = &from;
     while (!source->inputs.empty() &&
-           graph::output_form(source->operation) == graph::OutputForm::same_as_input)
+           source->operation.traits().form == graph::OutputForm::same_as_input)
       source = &graph.node(source->inputs[0]);
     PlannedConvolution added{sizes_of(*operation, from.output, node.output, context.options.batch),
                              from.output,
                              node.output,
                              graph.cost(id).forward_flops,
-                             graph::is_input(source->operation),
+                             source->operation.is<graph::Input>(),
                              {Direction::forward}};
     if (context.options.mode == Mode::training) {
       if (!added.reads_images) added.directions.push_back(Direction::backward_data);

@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "lockstep/core/random.hpp"
+#include "lockstep/graph/operations/dropout.hpp"
 #include "operations.hpp"
 #include "vectors.hpp"
 

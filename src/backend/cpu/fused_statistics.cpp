@@ -7,10 +7,9 @@ namespace lockstep::backend::cpu {
 
 StatisticsFusion::StatisticsFusion(const std::vector<Step>& steps) {
   for (const Step& step : steps) {
-    if (!std::holds_alternative<graph::BatchNorm>(step.operation)) continue;
+    if (!step.operation.is<graph::BatchNorm>()) continue;
     const Step& from = steps[static_cast<std::size_t>(step.inputs[0])];
-    if (!std::holds_alternative<graph::Convolution>(from.operation) || behind(from.node) != nullptr)
-      continue;
+    if (!from.operation.is<graph::Convolution>() || behind(from.node) != nullptr) continue;
     const auto channels = static_cast<std::size_t>(step.output.channels);
     entries_.push_back({.convolution = from.node,
                         .batch_norm = step.node,

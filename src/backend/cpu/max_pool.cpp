@@ -5,6 +5,7 @@
 
 #include "division.hpp"
 #include "lockstep/core/error.hpp"
+#include "lockstep/graph/operations/max_pool.hpp"
 #include "operations.hpp"
 #include "pool_kernels.hpp"
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <omp.h>
 
+#include "../build_operation.hpp"
 #include "lockstep/core/error.hpp"
 #include "row_kernels.hpp"
 
@@ -54,6 +55,10 @@ FeatureMap CpuOperations::image_map(core::ImageShape shape) const {
 FeatureMap CpuOperations::feature_map(core::ImageShape shape) const {
   return {context_.options.batch, shape, storage_type(context_.options.precision),
           layouts_.activations, nullptr};
+}
+
+std::unique_ptr<Operation> CpuOperations::make(const Step& step, Operands operands) {
+  return build_operation(context_, step, std::move(operands));
 }
 
 void CpuOperations::add_into(const FeatureMap& from, const FeatureMap& to) {

@@ -3,7 +3,6 @@
 #include <optional>
 
 #include "../blueprint.hpp"
-#include "../build_operation.hpp"
 #include "../host_plan.hpp"
 #include "fused_statistics.hpp"
 #include "operations.hpp"
@@ -23,9 +22,7 @@ class CpuOperations : public OperationFactory {
   void prepare_fusion(const std::vector<Step>& steps) override;
   FeatureMap image_map(core::ImageShape shape) const override;
   FeatureMap feature_map(core::ImageShape shape) const override;
-  std::unique_ptr<Operation> make(const Step& step, Operands operands) override {
-    return build_operation(context_, step, std::move(operands));
-  }
+  std::unique_ptr<Operation> make(const Step& step, Operands operands) override;
   void add_into(const FeatureMap& from, const FeatureMap& to) override;
 
   int threads() const { return context_.threads; }

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "lockstep/graph/operations/softmax_cross_entropy.hpp"
 #include "operations.hpp"
 
 namespace lockstep::backend::cpu {

@@ -5,6 +5,7 @@
 
 #include "batch_norm/fusion_plan.hpp"
 #include "batch_norm/passes.hpp"
+#include "lockstep/graph/operations/batch_norm.hpp"
 #include "operations.hpp"
 
 namespace lockstep::backend::cuda {

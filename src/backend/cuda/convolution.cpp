@@ -10,6 +10,7 @@
 #include "dnn/convolution_graphs.hpp"
 #include "kernels/slabs.hpp"
 #include "launch.hpp"
+#include "lockstep/graph/operations/convolution.hpp"
 #include "operations.hpp"
 
 namespace lockstep::backend::cuda {

@@ -4,6 +4,7 @@
 #include "kernels/dropout.hpp"
 #include "launch.hpp"
 #include "lockstep/core/random.hpp"
+#include "lockstep/graph/operations/dropout.hpp"
 #include "operations.hpp"
 
 namespace lockstep::backend::cuda {

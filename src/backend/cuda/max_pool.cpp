@@ -1,6 +1,7 @@
 // Max-pooling. The gradient goes to the first of the largest values in a window; the backward pass
 // computes its position again from the input.
 
+#include "lockstep/graph/operations/max_pool.hpp"
 #include "kernels/pooling.hpp"
 #include "launch.hpp"
 #include "operations.hpp"

@@ -6,6 +6,7 @@
 #include <span>
 #include <utility>
 
+#include "../build_operation.hpp"
 #include "dnn/dnn_graph.hpp"
 #include "eager_executor.hpp"
 #include "launch.hpp"
@@ -97,6 +98,10 @@ FeatureMap CudaOperations::image_map(core::ImageShape shape) const {
 
 FeatureMap CudaOperations::feature_map(core::ImageShape shape) const {
   return {context_.options.batch, shape, context_.element, MapLayout::channels_last, nullptr};
+}
+
+std::unique_ptr<Operation> CudaOperations::make(const Step& step, Operands operands) {
+  return build_operation(context_, step, std::move(operands));
 }
 
 void CudaOperations::add_into(const FeatureMap& from, const FeatureMap& to) {

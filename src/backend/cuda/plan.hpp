@@ -5,7 +5,6 @@
 #include <vector>
 
 #include "../blueprint.hpp"
-#include "../build_operation.hpp"
 #include "batch_norm/fusion_plan.hpp"
 #include "kernels/gradient_clipping.hpp"
 #include "kernels/sgd.hpp"
@@ -37,9 +36,7 @@ class CudaOperations final : public OperationFactory {
   }
   FeatureMap image_map(core::ImageShape shape) const override;
   FeatureMap feature_map(core::ImageShape shape) const override;
-  std::unique_ptr<Operation> make(const Step& step, Operands operands) override {
-    return build_operation(context_, step, std::move(operands));
-  }
+  std::unique_ptr<Operation> make(const Step& step, Operands operands) override;
   void add_into(const FeatureMap& from, const FeatureMap& to) override;
 
   const Context& context() const { return context_; }

@@ -2,6 +2,7 @@
 // so little time that the backward pass computes the losses again instead of storing the
 // probabilities.
 
+#include "lockstep/graph/operations/softmax_cross_entropy.hpp"
 #include "kernels/loss.hpp"
 #include "launch.hpp"
 #include "operations.hpp"

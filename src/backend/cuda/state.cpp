@@ -21,12 +21,12 @@ using core::device_buffer;
 namespace {
 
 bool is_convolution(const graph::Graph& graph, const graph::Parameter& parameter) {
-  return std::holds_alternative<graph::Convolution>(graph.node(parameter.node).operation);
+  return graph.node(parameter.node).operation.is<graph::Convolution>();
 }
 
 bool reads_images(const graph::Graph& graph, const graph::Parameter& parameter) {
   const graph::Node& from = graph.node(graph.node(parameter.node).inputs[0]);
-  return std::holds_alternative<graph::Input>(from.operation);
+  return from.operation.is<graph::Input>();
 }
 
 /// Returns whether operations read a copy of the weight instead of the flat buffer.

@@ -9,6 +9,7 @@
 #include "kernels/segments.hpp"
 #include "lockstep/backend/backend.hpp"
 #include "lockstep/core/cuda.hpp"
+#include "lockstep/graph/graph.hpp"
 
 namespace lockstep::backend::cuda {
 

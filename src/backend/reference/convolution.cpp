@@ -6,6 +6,7 @@
 
 #include <algorithm>
 
+#include "lockstep/graph/operations/convolution.hpp"
 #include "operations.hpp"
 
 namespace lockstep::backend::reference {

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "lockstep/core/random.hpp"
+#include "lockstep/graph/operations/dropout.hpp"
 #include "operations.hpp"
 
 namespace lockstep::backend::reference {

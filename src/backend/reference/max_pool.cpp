@@ -6,20 +6,21 @@
 #include <algorithm>
 #include <cmath>
 
+#include "lockstep/graph/operations/max_pool.hpp"
 #include "operations.hpp"
 
 namespace lockstep::backend::reference {
 
 /// For each output: the index of the maximum in its plane of the input.
-std::size_t saved_values(const graph::MaxPool&, std::size_t batch, core::ImageShape,
-                         core::ImageShape y) {
-  return batch * static_cast<std::size_t>(y.elements());
+SavedSizes saved_sizes(const graph::MaxPool&, std::int64_t batch, core::ImageShape,
+                       core::ImageShape y) {
+  return {.values = static_cast<std::size_t>(batch * y.elements())};
 }
 
-void forward(const graph::MaxPool& operation, NodeData& node, PlanData&) {
+void forward(const graph::MaxPool& operation, NodeData& node, Saved& saved, PlanData&) {
   const Tensor& x = node.x();
   Tensor& y = node.y;
-  auto winner = node.saved.begin();
+  auto winner = saved.values.begin();
   for (std::int64_t n = 0; n < x.batch; ++n) {
     for (std::int64_t c = 0; c < x.shape.channels; ++c) {
       const auto plane = x.plane(n, c);
@@ -46,11 +47,11 @@ void forward(const graph::MaxPool& operation, NodeData& node, PlanData&) {
   }
 }
 
-void backward(const graph::MaxPool&, NodeData& node, const PlanData&) {
+void backward(const graph::MaxPool&, NodeData& node, Saved& saved, const PlanData&) {
   Tensor* const dx = node.dx();
   if (dx == nullptr) return;
   const Tensor& dy = node.dy;
-  auto winner = node.saved.begin();
+  auto winner = saved.values.begin();
   for (std::int64_t n = 0; n < dy.batch; ++n) {
     for (std::int64_t c = 0; c < dy.shape.channels; ++c) {
       const auto target = dx->plane(n, c);

@@ -45,75 +45,80 @@ struct NodeData {
   std::span<double> weight, bias;        ///< empty if the node has no such parameter
   std::span<double> dweight, dbias;
   RunningStatistics running;
-  std::vector<double> saved;  ///< `saved_values` values, from the forward to the backward pass
-  std::vector<float> sums;    ///< `exchanged_values` values: buffer of the sums over replicas
 
   const Tensor& x() const { return *inputs[0]; }
   Tensor* dx() const { return input_gradients[0]; }
 };
 
-/// Returns the number of values that an operation saves from its forward to its backward pass, for
-/// `batch` images with an input of shape `x` and an output of shape `y` each.
-template <class Kind>
-std::size_t saved_values(const Kind&, std::size_t, core::ImageShape, core::ImageShape) {
-  return 0;
-}
-std::size_t saved_values(const graph::BatchNorm&, std::size_t batch, core::ImageShape x,
-                         core::ImageShape y);
-std::size_t saved_values(const graph::MaxPool&, std::size_t batch, core::ImageShape x,
-                         core::ImageShape y);
-std::size_t saved_values(const graph::SoftmaxCrossEntropy&, std::size_t batch, core::ImageShape x,
-                         core::ImageShape y);
+/// Memory of one operation, preserved from its forward to its backward pass.
+struct Saved {
+  std::vector<double> values;
+  std::vector<float> sums;  ///< buffer of sums over the replicas
+};
 
-/// Returns the number of values that an operation sums over the replicas at once.
-template <class Kind>
-std::size_t exchanged_values(const Kind&, core::ImageShape) {
-  return 0;
-}
-std::size_t exchanged_values(const graph::BatchNorm&, core::ImageShape x);
+/// Sizes of a `Saved`, in values.
+struct SavedSizes {
+  std::size_t values = 0;
+  std::size_t sums = 0;
+};
 
-// The plan writes the output of operations without inputs.
+// Types of the functions of an operation. An operation that saves values for its backward pass has
+// the function `saved_sizes`, for `batch` images with an input of shape `x` and an output of shape
+// `y` each, and only the functions of such an operation get a `Saved`.
 template <class Kind>
-requires graph::is_source<Kind>
-void forward(const Kind&, NodeData&, PlanData&) {}
+using SizesOf = SavedSizes(const Kind&, std::int64_t batch, core::ImageShape x, core::ImageShape y);
 template <class Kind>
-requires graph::is_source<Kind>
-void backward(const Kind&, NodeData&, const PlanData&) {}
+using Forward = void(const Kind&, NodeData&, PlanData&);
+template <class Kind>
+using Backward = void(const Kind&, NodeData&, const PlanData&);
+template <class Kind>
+using SavingForward = void(const Kind&, NodeData&, Saved&, PlanData&);
+template <class Kind>
+using SavingBackward = void(const Kind&, NodeData&, Saved&, const PlanData&);
 
-void forward(const graph::Convolution&, NodeData&, PlanData&);
-void backward(const graph::Convolution&, NodeData&, const PlanData&);
+Forward<graph::Convolution> forward;
+Backward<graph::Convolution> backward;
 
 /// Collective if `PlanOptions::batch_norm_sum` is not null. In training, normalises with the
 /// statistics of the batch (of all replicas) and updates the running statistics; in inference,
 /// normalises with the running statistics. The gradients of the parameters are those of this
 /// replica.
-void forward(const graph::BatchNorm&, NodeData&, PlanData&);
-void backward(const graph::BatchNorm&, NodeData&, const PlanData&);
+SizesOf<graph::BatchNorm> saved_sizes;
+SavingForward<graph::BatchNorm> forward;
+SavingBackward<graph::BatchNorm> backward;
 
-void forward(const graph::Relu&, NodeData&, PlanData&);
-void backward(const graph::Relu&, NodeData&, const PlanData&);
+Forward<graph::Relu> forward;
+Backward<graph::Relu> backward;
 
-void forward(const graph::Add&, NodeData&, PlanData&);
-void backward(const graph::Add&, NodeData&, const PlanData&);
+Forward<graph::Add> forward;
+Backward<graph::Add> backward;
 
-void forward(const graph::MaxPool&, NodeData&, PlanData&);
-void backward(const graph::MaxPool&, NodeData&, const PlanData&);
+SizesOf<graph::MaxPool> saved_sizes;
+SavingForward<graph::MaxPool> forward;
+SavingBackward<graph::MaxPool> backward;
 
-void forward(const graph::GlobalAveragePool&, NodeData&, PlanData&);
-void backward(const graph::GlobalAveragePool&, NodeData&, const PlanData&);
+Forward<graph::GlobalAveragePool> forward;
+Backward<graph::GlobalAveragePool> backward;
 
-void forward(const graph::Flatten&, NodeData&, PlanData&);
-void backward(const graph::Flatten&, NodeData&, const PlanData&);
+Forward<graph::Flatten> forward;
+Backward<graph::Flatten> backward;
 
-void forward(const graph::Dropout&, NodeData&, PlanData&);
-void backward(const graph::Dropout&, NodeData&, const PlanData&);
+Forward<graph::Dropout> forward;
+Backward<graph::Dropout> backward;
 
-void forward(const graph::Linear&, NodeData&, PlanData&);
-void backward(const graph::Linear&, NodeData&, const PlanData&);
+Forward<graph::Linear> forward;
+Backward<graph::Linear> backward;
 
 /// Writes the loss of each image to `y`, and the sums over the batch to `PlanData::result`. The
 /// gradient is that of the mean loss over the batch.
-void forward(const graph::SoftmaxCrossEntropy&, NodeData&, PlanData&);
-void backward(const graph::SoftmaxCrossEntropy&, NodeData&, const PlanData&);
+SizesOf<graph::SoftmaxCrossEntropy> saved_sizes;
+SavingForward<graph::SoftmaxCrossEntropy> forward;
+SavingBackward<graph::SoftmaxCrossEntropy> backward;
+
+/// Operations that save values. Defined after the functions `saved_sizes`, which it looks up.
+template <class Kind>
+concept Saves = requires(const Kind& operation, core::ImageShape shape) {
+  saved_sizes(operation, std::int64_t{}, shape, shape);
+};
 
 }  // namespace lockstep::backend::reference

@@ -3,10 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <variant>
 
 #include "../checks.hpp"
 #include "lockstep/core/error.hpp"
+#include "lockstep/graph/operations.hpp"
 
 namespace lockstep::backend::reference {
 
@@ -30,20 +30,13 @@ core::ImageShape input_shape(const graph::Graph& graph, const graph::Node& node)
   return node.inputs.empty() ? core::ImageShape{} : graph.node(node.inputs[0]).output;
 }
 
-std::size_t saved_values_of(const graph::Graph& graph, const graph::Node& node,
-                            std::int64_t batch) {
-  return std::visit(
-      [&](const auto& operation) {
-        return saved_values(operation, static_cast<std::size_t>(batch), input_shape(graph, node),
-                            node.output);
-      },
-      node.operation);
-}
-
-std::size_t exchanged_values_of(const graph::Graph& graph, const graph::Node& node) {
-  return std::visit(
-      [&](const auto& operation) { return exchanged_values(operation, input_shape(graph, node)); },
-      node.operation);
+SavedSizes saved_sizes_of(const graph::Graph& graph, const graph::Node& node, std::int64_t batch) {
+  return node.operation.visit([&](const auto& operation) -> SavedSizes {
+    const core::ImageShape input = input_shape(graph, node);
+    if constexpr (Saves<std::remove_cvref_t<decltype(operation)>>)
+      return saved_sizes(operation, batch, input, node.output);
+    return {};
+  });
 }
 
 /// Returns the number of logits of a batch; 0 if the graph does not end with the loss.
@@ -69,7 +62,11 @@ ReferencePlan::ReferencePlan(const graph::Graph& graph, ModelState& state,
     gradients_.resize(graph.parameter_elements());
   }
   nodes_.reserve(graph_.nodes().size());
-  for (const graph::Node& node : graph_.nodes()) nodes_.push_back(make_data(node));
+  for (const graph::Node& node : graph_.nodes()) {
+    nodes_.push_back(make_data(node));
+    const SavedSizes sizes = saved_sizes_of(graph_, node, options.batch);
+    saved_.push_back({std::vector<double>(sizes.values), std::vector<float>(sizes.sums)});
+  }
 }
 
 NodeData ReferencePlan::make_data(const graph::Node& node) {
@@ -77,11 +74,11 @@ NodeData ReferencePlan::make_data(const graph::Node& node) {
   NodeData data;
   for (const graph::NodeId input : node.inputs) {
     data.inputs.push_back(&data_of(input).y);
-    const bool needs_gradient = training && !graph::is_input(graph_.node(input).operation);
+    const bool needs_gradient = training && !graph_.node(input).operation.is<graph::Input>();
     data.input_gradients.push_back(needs_gradient ? &data_of(input).dy : nullptr);
   }
   data.y = Tensor(data_.options.batch, node.output);
-  if (training && !graph::is_input(node.operation))
+  if (training && !node.operation.is<graph::Input>())
     data.dy = Tensor(data_.options.batch, node.output);
   data.weight = parameter(node, 0, parameters_);
   data.bias = parameter(node, 1, parameters_);
@@ -90,8 +87,6 @@ NodeData ReferencePlan::make_data(const graph::Node& node) {
     data.dbias = parameter(node, 1, gradients_);
   }
   data.running = running(node);
-  data.saved.resize(saved_values_of(graph_, node, data_.options.batch));
-  data.sums.resize(exchanged_values_of(graph_, node));
   return data;
 }
 
@@ -117,7 +112,7 @@ void ReferencePlan::upload(std::span<const std::uint8_t> images,
   core::check(count > 0 && count <= data_.options.batch, "a batch has 1 to `batch` images");
   core::check(data_.options.mode == Mode::inference || count == data_.options.batch,
               "a training batch is full");
-  const bool has_images = graph::is_input(graph_.nodes().front().operation);
+  const bool has_images = graph_.nodes().front().operation.is<graph::Input>();
   core::check(
       !has_images || static_cast<std::int64_t>(images.size()) == count * graph_.image().elements(),
       "there are as many images as labels");
@@ -134,8 +129,12 @@ void ReferencePlan::upload(std::span<const std::uint8_t> images,
 void ReferencePlan::forward() {
   std::ranges::copy(state_.parameters.as<float>().first(parameters_.size()), parameters_.begin());
   for (std::size_t id = 0; id < nodes_.size(); ++id) {
-    std::visit([&](const auto& operation) { reference::forward(operation, nodes_[id], data_); },
-               graph_.nodes()[id].operation);
+    graph_.nodes()[id].operation.visit([&]<class Kind>(const Kind& operation) {
+      if constexpr (Saves<Kind>)
+        reference::forward(operation, nodes_[id], saved_[id], data_);
+      else if constexpr (!graph::is_source<Kind>)
+        reference::forward(operation, nodes_[id], data_);
+    });
     core::report_progress(data_.options.progress);
   }
   if (data_.options.mode == Mode::training) ++state_.batches_tracked;
@@ -157,9 +156,13 @@ void ReferencePlan::backward(core::GradientListener& listener) {
   }
   for (std::size_t id = nodes_.size(); id-- > 0;) {
     const graph::Node& node = graph_.nodes()[id];
-    if (graph::is_input(node.operation)) continue;
-    std::visit([&](const auto& operation) { reference::backward(operation, nodes_[id], data_); },
-               node.operation);
+    if (node.operation.is<graph::Input>()) continue;
+    node.operation.visit([&]<class Kind>(const Kind& operation) {
+      if constexpr (Saves<Kind>)
+        reference::backward(operation, nodes_[id], saved_[id], data_);
+      else if constexpr (!graph::is_source<Kind>)
+        reference::backward(operation, nodes_[id], data_);
+    });
     store_gradients(node);
     core::report_progress(data_.options.progress);
     listener.gradients_ready(ready_gradients_[id]);
@@ -216,7 +219,7 @@ std::vector<OperationChoice> choices_of(const graph::Graph& graph, Mode mode) {
   for (std::size_t id = 0; id < graph.nodes().size(); ++id) {
     const auto node = static_cast<graph::NodeId>(id);
     choices.push_back({node, "forward", "plain loops in float64"});
-    if (mode == Mode::inference || graph::is_input(graph.node(node).operation)) continue;
+    if (mode == Mode::inference || graph.node(node).operation.is<graph::Input>()) continue;
     choices.push_back({node, "backward data", "plain loops in float64"});
     if (graph.node(node).parameters.empty()) continue;
     choices.push_back({node, "backward weights", "plain loops in float64"});
@@ -233,10 +236,10 @@ MemoryUse memory_use(const graph::Graph& graph, const PlanOptions& options) {
   use.workspace = batch * sizeof(std::int32_t) + sizeof(float) * logit_count(graph, options);
   for (const graph::Node& node : graph.nodes()) {
     const std::size_t elements = batch * node.output.elements();
-    const bool has_gradient = training && !graph::is_input(node.operation);
+    const bool has_gradient = training && !node.operation.is<graph::Input>();
     use.activations += sizeof(double) * elements * (has_gradient ? 2 : 1);
-    use.workspace += sizeof(double) * saved_values_of(graph, node, options.batch) +
-                     sizeof(float) * exchanged_values_of(graph, node);
+    const SavedSizes saved = saved_sizes_of(graph, node, options.batch);
+    use.workspace += sizeof(double) * saved.values + sizeof(float) * saved.sums;
   }
   return use;
 }

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "lockstep/graph/operations/softmax_cross_entropy.hpp"
 #include "operations.hpp"
 
 namespace lockstep::backend::reference {
@@ -24,12 +25,13 @@ double target(const graph::SoftmaxCrossEntropy& operation, std::int64_t k, std::
 }  // namespace
 
 /// The softmax of the scores.
-std::size_t saved_values(const graph::SoftmaxCrossEntropy&, std::size_t batch, core::ImageShape x,
-                         core::ImageShape) {
-  return batch * static_cast<std::size_t>(x.elements());
+SavedSizes saved_sizes(const graph::SoftmaxCrossEntropy&, std::int64_t batch, core::ImageShape x,
+                       core::ImageShape) {
+  return {.values = static_cast<std::size_t>(batch * x.elements())};
 }
 
-void forward(const graph::SoftmaxCrossEntropy& operation, NodeData& node, PlanData& plan) {
+void forward(const graph::SoftmaxCrossEntropy& operation, NodeData& node, Saved& saved,
+             PlanData& plan) {
   const Tensor& x = node.x();
   Tensor& y = node.y;
   const auto& labels = plan.labels;
@@ -37,7 +39,7 @@ void forward(const graph::SoftmaxCrossEntropy& operation, NodeData& node, PlanDa
   BatchResult result{.loss_sum = 0, .correct = 0, .images = x.batch};
   for (std::int64_t n = 0; n < x.batch; ++n) {
     const std::span scores = x.all().subspan(n * classes, classes);
-    const std::span shares = std::span(node.saved).subspan(n * classes, classes);
+    const std::span shares = std::span(saved.values).subspan(n * classes, classes);
     const auto largest = std::ranges::max_element(scores);
     double sum = 0;
     for (const double score : scores) sum += std::exp(score - *largest);
@@ -53,7 +55,8 @@ void forward(const graph::SoftmaxCrossEntropy& operation, NodeData& node, PlanDa
   plan.result = result;
 }
 
-void backward(const graph::SoftmaxCrossEntropy& operation, NodeData& node, const PlanData& plan) {
+void backward(const graph::SoftmaxCrossEntropy& operation, NodeData& node, Saved& saved,
+              const PlanData& plan) {
   Tensor* const dx = node.dx();
   if (dx == nullptr) return;
   const auto& labels = plan.labels;
@@ -61,7 +64,7 @@ void backward(const graph::SoftmaxCrossEntropy& operation, NodeData& node, const
   for (std::int64_t n = 0; n < dx->batch; ++n) {
     for (std::int64_t k = 0; k < classes; ++k) {
       const double difference =
-          node.saved[n * classes + k] - target(operation, k, labels[n], classes);
+          saved.values[n * classes + k] - target(operation, k, labels[n], classes);
       dx->values[n * classes + k] += difference / static_cast<double>(dx->batch);
     }
   }

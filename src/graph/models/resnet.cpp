@@ -3,6 +3,7 @@
 #include <array>
 #include <string>
 
+#include "lockstep/graph/operations.hpp"
 #include "models.hpp"
 
 namespace lockstep::graph {

@@ -3,6 +3,7 @@
 #include <initializer_list>
 
 #include "lockstep/core/error.hpp"
+#include "lockstep/graph/operations.hpp"
 #include "models.hpp"
 
 namespace lockstep::graph {

@@ -15,6 +15,7 @@
 #include "backend/cuda/dnn/batch_norm_graphs.hpp"
 #include "lockstep/backend/backend.hpp"
 #include "lockstep/graph/models.hpp"
+#include "lockstep/graph/operations.hpp"
 #include "planning.hpp"
 
 namespace lockstep::backend::cuda::test {
@@ -145,10 +146,10 @@ TEST_P(WholeModels, HaveAKernelForEveryOperation) {
   for (std::size_t i = 0; i < graph.nodes().size(); ++i) {
     const auto id = static_cast<graph::NodeId>(i);
     const graph::Node& node = graph.node(id);
-    if (std::holds_alternative<graph::Convolution>(node.operation)) {
+    if (node.operation.is<graph::Convolution>()) {
       EXPECT_EQ(phases[id].size(), is_first ? 2u : 3u) << node.name;
       is_first = false;
-    } else if (std::holds_alternative<graph::BatchNorm>(node.operation)) {
+    } else if (node.operation.is<graph::BatchNorm>()) {
       EXPECT_EQ(phases[id].size(), 2u) << node.name;
     }
   }

@@ -14,6 +14,7 @@
 #include "backend/cuda/dnn/batch_norm_graphs.hpp"
 #include "lockstep/core/error.hpp"
 #include "lockstep/graph/models.hpp"
+#include "lockstep/graph/operations.hpp"
 #include "planning.hpp"
 
 namespace lockstep::backend::cuda::test {

@@ -133,7 +133,7 @@ TEST(ReferenceValues, MaxPoolIgnoresItsPadding) {
   Probe probe(
       {1, 3, 3},
       [](Graph& g, NodeId x) {
-        return g.max_pool("p", g.batch_norm("bn", x, {.epsilon = 0}),
+        return g.max_pool("p", g.append("bn", graph::BatchNorm{.epsilon = 0}, {x}),
                           {.kernel = 3, .stride = 2, .padding = 1});
       },
       1, 0, Mode::inference);
@@ -168,7 +168,9 @@ TEST(ReferenceValues, AddAndReluAndAveragePool) {
 
 TEST(ReferenceValues, BatchNormUsesTheBiasedVarianceAndTracksTheUnbiasedOne) {
   Probe probe(
-      {1, 1, 1}, [](Graph& g, NodeId x) { return g.batch_norm("bn", x, {.epsilon = 0.75f}); }, 4);
+      {1, 1, 1},
+      [](Graph& g, NodeId x) { return g.append("bn", graph::BatchNorm{.epsilon = 0.75f}, {x}); },
+      4);
   probe.set("bn.weight", {3});
   probe.set("bn.bias", {7});
   probe.replica.statistics()[0] = 100;  // running mean
@@ -185,7 +187,8 @@ TEST(ReferenceValues, BatchNormUsesTheBiasedVarianceAndTracksTheUnbiasedOne) {
 
 TEST(ReferenceValues, BatchNormOfInferenceUsesTheRunningStatisticsAndLeavesThem) {
   Probe probe(
-      {1, 1, 1}, [](Graph& g, NodeId x) { return g.batch_norm("bn", x, {.epsilon = 1}); }, 2, 0,
+      {1, 1, 1},
+      [](Graph& g, NodeId x) { return g.append("bn", graph::BatchNorm{.epsilon = 1}, {x}); }, 2, 0,
       Mode::inference);
   probe.set("bn.weight", {2});
   probe.set("bn.bias", {-1});

@@ -12,6 +12,8 @@
 #include "../device/alignment.hpp"
 #include "../dnn/convolution_graphs.hpp"
 #include "../state.hpp"
+#include "lockstep/graph/operations/batch_norm.hpp"
+#include "lockstep/graph/operations/convolution.hpp"
 #include "passes.hpp"
 
 namespace lockstep::backend::cuda {
@@ -31,7 +33,7 @@ const Step& at(const std::vector<Step>& steps, int index) {
 }
 
 const graph::Convolution* plain_convolution(const Step& step) {
-  const auto* const operation = std::get_if<graph::Convolution>(&step.operation);
+  const auto* const operation = step.operation.get_if<graph::Convolution>();
   return operation != nullptr && !operation->has_bias ? operation : nullptr;
 }
 
@@ -39,7 +41,7 @@ ConvolutionShape shape_of(const Context& context, const std::vector<Step>& steps
                           const Step& convolution) {
   const Step& from = at(steps, convolution.inputs[0]);
   core::ImageShape input = from.output;
-  if (graph::is_input(from.operation))
+  if (from.operation.is<graph::Input>())
     input.channels = padded_image_channels(input.channels, context.element);
   return make_convolution_shape(*plain_convolution(convolution), context.options.batch, input,
                                 convolution.output.channels);
@@ -54,9 +56,10 @@ std::string describe(const ConvolutionShape& shape) {
 BatchNormSetting setting_of(const Context& context, const std::vector<Step>& steps,
                             const Step& step, std::size_t readers) {
   const auto wants = [&](std::size_t input) {
-    return input < step.inputs.size() && !graph::is_input(at(steps, step.inputs[input]).operation);
+    return input < step.inputs.size() &&
+           !at(steps, step.inputs[input]).operation.is<graph::Input>();
   };
-  return make_batch_norm_setting(std::get<graph::BatchNorm>(step.operation), context, step,
+  return make_batch_norm_setting(*step.operation.get_if<graph::BatchNorm>(), context, step,
                                  // A boundary output has one gradient, but no reader.
                                  {.output_gradients = std::clamp<std::size_t>(readers, 1, 2),
                                   .input = wants(0),
@@ -106,7 +109,7 @@ BatchNormFusionPlan::BatchNormFusionPlan(const Context& context, const std::vect
   const auto readers = readers_of(steps);
   for (std::size_t i = 0; i < steps.size(); ++i) {
     const Step& step = steps[i];
-    if (!std::holds_alternative<graph::BatchNorm>(step.operation)) continue;
+    if (!step.operation.is<graph::BatchNorm>()) continue;
     const int before = step.inputs[0];
     const Step& convolution = at(steps, before);
     if (plain_convolution(convolution) == nullptr) continue;

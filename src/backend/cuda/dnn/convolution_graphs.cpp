@@ -5,6 +5,7 @@
 #include <string>
 
 #include "lockstep/core/error.hpp"
+#include "lockstep/graph/operations/convolution.hpp"
 
 namespace lockstep::backend::cuda {
 namespace {

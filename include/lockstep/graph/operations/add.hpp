@@ -1,0 +1,23 @@
+#pragma once
+
+#include "lockstep/core/error.hpp"
+#include "lockstep/graph/operation.hpp"
+
+namespace lockstep::graph {
+
+/// Sum of two inputs of the same shape.
+struct Add {
+  constexpr Traits traits() const {
+    return {.inputs = 2, .form = OutputForm::same_as_input, .stays_with_previous = true};
+  }
+  core::ImageShape output(Shapes inputs) const {
+    core::check(inputs[0] == inputs[1], "the summands of an addition have the same shape");
+    return inputs[0];
+  }
+  NodeCost cost(Shapes inputs, core::ImageShape output) const {
+    return elementwise_cost(inputs, output, 3, 3);
+  }
+  std::string description(Shapes, core::ImageShape output) const { return "add, " + text(output); }
+};
+
+}  // namespace lockstep::graph

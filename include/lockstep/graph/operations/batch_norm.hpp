@@ -1,0 +1,34 @@
+#pragma once
+
+#include "lockstep/graph/operation.hpp"
+
+namespace lockstep::graph {
+
+/// Batch normalisation per channel (Ioffe and Szegedy, 2015) with PyTorch's conventions: the biased
+/// variance normalises the batch, the unbiased variance updates the running variance.
+struct BatchNorm {
+  float epsilon = 1e-5f;
+  float momentum = 0.1f;
+
+  constexpr Traits traits() const {
+    return {.takes_add_and_relu = true, .stays_with_previous = true};
+  }
+  core::ImageShape output(Shapes inputs) const { return inputs[0]; }
+  std::vector<ParameterSpec> parameters(Shapes inputs) const { return channel_parameters(inputs); }
+  std::vector<StatisticSpec> statistics(Shapes inputs) const {
+    return {{".running_mean", Initial::zeros, inputs[0].channels},
+            {".running_var", Initial::ones, inputs[0].channels}};
+  }
+  std::int64_t values_per_variance(Shapes inputs, std::int64_t images) const {
+    return images * inputs[0].pixels();
+  }
+  /// Two passes over the input, both forward and backward, because the statistics are needed first.
+  NodeCost cost(Shapes inputs, core::ImageShape output) const {
+    return elementwise_cost(inputs, output, 3, 5);
+  }
+  std::string description(Shapes, core::ImageShape output) const {
+    return "batch norm, " + text(output);
+  }
+};
+
+}  // namespace lockstep::graph
