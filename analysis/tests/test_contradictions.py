@@ -44,13 +44,13 @@ CASES = [
      "only the last bucket may differ"),
     (put("/ranks/rank", 1, 5), "/ranks/rank is not 0, 1, 2, ..."),
     (put("/ranks/host", slice(None), [0, 0]), "/ranks/local_rank has equal numbers"),
-    (put("/epochs/test_accuracy", 0, 1.5), "/epochs/test_accuracy has 1.5, which is not from 0"),
+    (put("/epochs/test_accuracy", 0, 1.5), "/epochs/test_accuracy has 1.5, which is not from 0 to 1"),
     (put("/epochs/train_accuracy", 1, -0.1), "the accuracy table and the learning curves"),
-    (put("/epochs/test_loss", 0, np.inf), "/epochs/test_loss has infinite values"),
-    (put("/epochs/evaluation_seconds", 0, -1.0), "/epochs/evaluation_seconds has negative values"),
-    (put("/steps/loss", 2, np.nan), "/steps/loss has values that are not numbers"),
+    (put("/epochs/test_loss", 0, np.inf), "/epochs/test_loss has inf, which is not a number from 0 on"),
+    (put("/epochs/evaluation_seconds", 0, -1.0), "/epochs/evaluation_seconds has -1, which is not"),
+    (put("/steps/loss", 2, np.nan), "/steps/loss has nan, which is not a number"),
     (put("/steps/phase_seconds", (1, 0, 0), -1.0), "tables 1 to 3 and the scaling tables lack"),
-    (put("/steps/phase_seconds", (1, 0, 0), np.nan), "not finite: tables 1 to 3"),
+    (put("/steps/phase_seconds", (1, 0, 0), np.nan), "has nan, which is not a number from 0 on: tables 1 to 3"),
     (put("/buckets/start_seconds", (1, 0, 0), np.nan), "tables 2 and 3"),
 ]
 

@@ -75,20 +75,6 @@ class Times:
 
 
 @dataclass(frozen=True)
-class Parts:
-    """Parts of the all-reduces of each step, (step, rank), in seconds. `least_transfer` and `hidden`
-    are NaN if the time in calls is unknown."""
-
-    waiting: np.ndarray
-    transfer: np.ndarray  # upper bound
-    exposed_waiting: np.ndarray  # part of the phase exposed_communication
-    exposed_transfer: np.ndarray
-    least_transfer: np.ndarray  # lower bound of the transfer
-    hidden: np.ndarray  # transfer during the backward pass
-    uncertain: np.ndarray  # largest error of waiting and transfer because of the clocks
-
-
-@dataclass(frozen=True)
 class CommonClock:
     """The starts of the steps of an epoch on the clock of rank 0."""
 
@@ -139,15 +125,14 @@ def split_of(run, window, scale):
     clock = common_clock(run, window)
     if clock is None:
         return None
-    names = [field.name for field in fields(Parts)]
-    totals, last = dict.fromkeys(names, 0.0), np.zeros(run.rank_count)
+    totals, last = {}, np.zeros(run.rank_count)
     for steps, start, end, seconds in blocks(window.steps, run.bucket_start, run.bucket_end, run.phase_seconds):
         times = clock.times(steps, start, end)
         if times is None:
             return None
         parts = parts_of(times, call_seconds(run, steps), seconds, run.phases)
-        for name in names:
-            totals[name] = totals[name] + scale * getattr(parts, name).sum(axis=0)
+        for name, part in parts.items():
+            totals[name] = totals.get(name, 0.0) + scale * part.sum(axis=0)
         last += np.bincount(times.start.argmax(axis=1).ravel(), minlength=len(last))
     return Split(last_share=tuple(last / last.sum()), clock_error=clock.error,
                  **{name: tuple(total) if np.all(np.isfinite(total)) else None
@@ -162,7 +147,8 @@ def call_seconds(run, steps):
 
 
 def parts_of(times, calls, phase_seconds, phases):
-    """Returns the `Parts` of the all-reduces with these times. `calls`: as `call_seconds`."""
+    """Returns {field of `Split`: (step, rank), in seconds} of the all-reduces with these times. `calls`: as
+    `call_seconds`; where they are unknown, the lower bound of the transfer and the hidden transfer are NaN."""
     transfer = metrics.transfer_seconds(times.start, times.end)
     busy = metrics.busy_seconds(times.start, times.end)
     begin, end = exposed_interval(phase_seconds, phases, times)
@@ -170,12 +156,15 @@ def parts_of(times, calls, phase_seconds, phases):
     early_end = np.minimum(end, begin.max(axis=1, keepdims=True))
     _, early_transfer = parts_within(begin, early_end, times)
     certain = metrics.certain_transfer_seconds(transfer, calls, exposed_waiting)
-    # Each begin of the transfer of a bucket is a time of another rank.
-    uncertain = np.minimum(busy, times.clock_error * times.start.shape[2])
-    return Parts(np.maximum(0, busy - transfer),  # negative by rounding
-                 transfer, exposed_waiting, exposed_transfer,
-                 metrics.least_transfer_seconds(certain, early_transfer, calls >= WHOLE * busy),
-                 metrics.hidden_seconds(certain, exposed_transfer), uncertain)
+    return {
+        "waiting": np.maximum(0, busy - transfer),  # negative by rounding
+        "transfer": transfer,
+        "exposed_waiting": exposed_waiting,
+        "exposed_transfer": exposed_transfer,
+        "least_transfer": metrics.least_transfer_seconds(certain, early_transfer, calls >= WHOLE * busy),
+        "hidden": metrics.hidden_seconds(certain, exposed_transfer),
+        # Each begin of the transfer of a bucket is a time of another rank.
+        "uncertain": np.minimum(busy, times.clock_error * times.start.shape[2])}
 
 
 def exposed_interval(phase_seconds, phases, times):

@@ -1,16 +1,36 @@
 """Checks a run file against the schema: missing or malformed parts, and impossible values."""
 
+import re
 from pathlib import Path
 
 import numpy as np
 
 from lockstep_report.runfile import schema
-from lockstep_report.runfile.contradictions import NO_BANDWIDTH, NO_TABLES, absences, contradictions
+from lockstep_report.runfile.contradictions import (
+    NO_BANDWIDTH, NO_TABLES, WRONG_ACCURACY, WRONG_READINGS, absences, contradictions, is_complete)
 from lockstep_report.runfile.hdf5_access import errors_of_hdf5, open_run, read_attributes, read_dataset, safe_objects
 from lockstep_report.runfile.read import TABLES, check_header
 from lockstep_report.runfile.structure import structure_problems
 
 TRAINING_GROUPS = ("/steps", "/epochs", "/buckets")
+LOSSES = ("/steps/loss", "/epochs/train_loss")  # numbers if a run ended normally
+# (datasets, smallest number, largest number, may be NaN, consequence of another number). The first line for a
+# dataset applies; infinite numbers are always wrong.
+RANGES = (
+    ("/steps/phase_seconds", 0, np.inf, False, NO_TABLES),
+    ("/buckets/(start|end)_seconds", 0, np.inf, False, NO_BANDWIDTH),
+    ("/steps/images", 1, np.inf, True, "images/s are wrong"),
+    ("/epochs/(train|test)_accuracy", 0, 1, True, WRONG_ACCURACY),
+    ("/epochs/utilisation", 0, 1, True, WRONG_READINGS),
+    ("/epochs/clock_offset_seconds", -np.inf, np.inf, True, WRONG_READINGS),
+    ("/steps/(start|end)_seconds", -np.inf, np.inf, True, NO_TABLES),
+    ("|".join(LOSSES), 0, np.inf, True, WRONG_ACCURACY),
+    ("/steps/.*", 0, np.inf, True, NO_TABLES),
+    ("/epochs/.*", 0, np.inf, True, WRONG_READINGS),
+    ("/allreduce/.*", 0, np.inf, True, "the table of sweeps and the fits are wrong"),
+    ("/ladder/.*", 0, np.inf, True, "the table of the batch ladder is wrong"),
+    ("/telemetry/.*", 0, np.inf, True, "the table and the figure of the telemetry are wrong"),
+    ("/profile/.*", 0, np.inf, True, "the tables of the profile are wrong"))
 
 
 def problems(path):
@@ -103,23 +123,21 @@ def refers_to(file, reference, dataset):
 
 
 def number_problems(file):
+    """Returns one line for each dataset with a number outside its range, and one if the phases are others."""
     found = []
-    for path, consequence in (("/steps/phase_seconds", NO_TABLES),
-                              ("/buckets/start_seconds", NO_BANDWIDTH),
-                              ("/buckets/end_seconds", NO_BANDWIDTH)):
-        if path in file and file[path].size:
-            values = file[path][()]
-            if not np.all(np.isfinite(values)):
-                found.append(f"{path} has values that are not finite: {consequence}")
-            elif values.min() < 0:
-                found.append(f"{path} has negative times: {consequence}")
     if "phase" in file and tuple(read_dataset(file["phase"])) != schema.PHASES:
         found.append(f"/phase is not ({', '.join(schema.PHASES)}): {NO_TABLES}")
-    start, end = (file.get(f"buckets/{name}_seconds") for name in ("start", "end"))
-    if start is not None and end is not None and start.shape == end.shape and start.size:
-        if np.any(end[()] < start[()]):
-            found.append(f"/buckets/end_seconds is less than /buckets/start_seconds in some rows: {NO_BANDWIDTH}")
-    if "steps/images" in file and file["steps/images"].size:
-        if np.min(file["steps/images"][()]) <= 0:
-            found.append("/steps/images has steps without images: images/s are wrong")
+    for spec in schema.DATASETS:
+        path = spec.path
+        rule = next((rule for rule in RANGES if re.fullmatch(rule[0], path)), None)
+        if rule is None or path not in file or file[path].dtype.kind not in "if":
+            continue
+        _, low, high, may_be_nan, consequence = rule
+        numbers = file[path][()]
+        is_wrong = np.isinf(numbers) | (numbers < low) | (numbers > high)
+        if not may_be_nan or path in LOSSES and is_complete(file):
+            is_wrong |= np.isnan(numbers)
+        if is_wrong.any():
+            limits = f"from {low} to {high}" if high < np.inf else f"a number from {low:g} on"
+            found.append(f"{path} has {numbers[is_wrong].flat[0]:.4g}, which is not {limits}: {consequence}")
     return found
