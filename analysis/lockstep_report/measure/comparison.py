@@ -6,7 +6,7 @@ import numpy as np
 
 from lockstep_report.measure.choices import REDUCERS, choice_notes, place_of
 from lockstep_report.measure.inference import median_interval
-from lockstep_report.measure.repeats import left_out_note, split_repeats
+from lockstep_report.measure.repeats import grouped_repeats
 from lockstep_report.measure.waiting import median_split
 from lockstep_report.runfile.experiment import HOSTS, distinguishing, text_of, unlike
 
@@ -17,16 +17,10 @@ def merge_repeats(points):
     """Returns one point per setting, rank count, batch and variant, with medians over repeated runs. Runs that did
     not finish count only if no run of the point is complete; otherwise a note names them. The properties without a
     table column in which the points of a setting differ are in `detail`."""
-    counted, left_out = split_repeats(points, configuration_of)
-    groups, notes = {}, {}
-    for point in counted:
-        groups.setdefault(configuration_of(point), []).append(point)
-    for point in left_out:
-        notes.setdefault(configuration_of(point), []).append(left_out_note(point.source, point.status))
     merged = []
-    for key, group in groups.items():
+    for group, notes in grouped_repeats(points, configuration_of).values():
         point = median_point(group)
-        merged.append(replace(point, notes=(*point.notes, *notes.get(key, ()))))
+        merged.append(replace(point, notes=(*point.notes, *notes)))
     settings = {}
     for point in merged:
         settings.setdefault(point.setting, []).append(point)

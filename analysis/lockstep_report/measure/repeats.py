@@ -15,6 +15,17 @@ def split_repeats(items, key, status=attrgetter("status")):
     return counted, left_out
 
 
+def grouped_repeats(items, key, status=attrgetter("status"), name=attrgetter("source")):
+    """Returns {configuration: (repeats, notes about the items that are left out)}."""
+    counted, left_out = split_repeats(items, key, status)
+    found = {}
+    for item in counted:
+        found.setdefault(key(item), ([], []))[0].append(item)
+    for item in left_out:
+        found[key(item)][1].append(left_out_note(name(item), status(item)))
+    return found
+
+
 def is_diverged(run):
     """Whether a run ended because its loss was not finite."""
     return run.status == "failed" and "loss is not finite" in str(run.attributes.get("failure", ""))

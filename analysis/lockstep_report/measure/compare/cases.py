@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from lockstep_report.measure.compare.quantities import estimates_of
 from lockstep_report.measure.comparison import reducer_order
 from lockstep_report.measure.points import point_of
-from lockstep_report.measure.repeats import left_out_note, split_repeats
+from lockstep_report.measure.repeats import grouped_repeats
 from lockstep_report.measure.window import timed_window
 from lockstep_report.runfile import settings
 from lockstep_report.runfile.experiment import STATED, affected_by, is_of_software, options_of
@@ -37,15 +37,9 @@ class Case:
 def cases_of(runs, skipped=None):
     """Returns the cases of the runs that trained, one for each configuration. `skipped`: as in `input_files.each`."""
     trained = [(run, point) for run, point in each(skipped, runs, point_of) if point]
-    counted, left_out = split_repeats(trained, configuration_of, lambda pair: pair[0].status)
-    groups, notes = {}, {}
-    for pair in counted:
-        groups.setdefault(configuration_of(pair), []).append(pair)
-    for run, point in left_out:
-        notes.setdefault(configuration_of((run, point)), []).append(left_out_note(run.label, run.status))
-    return [case_of(group, notes.get(key, ())) for key, group in sorted(
-        groups.items(), key=lambda item: (item[0][:3], reducer_order(item[1][0][1]), item[0][3],
-                                          sorted(item[0][4])))]
+    groups = grouped_repeats(trained, configuration_of, lambda pair: pair[0].status, lambda pair: pair[0].label)
+    return [case_of(group, notes) for key, (group, notes) in sorted(groups.items(), key=lambda item: (
+        item[0][:3], reducer_order(item[1][0][0][1]), item[0][3], sorted(item[0][4])))]
 
 
 def configuration_of(pair):
@@ -53,7 +47,7 @@ def configuration_of(pair):
     return (point.setting, point.ranks, point.batch_per_rank, point.communication, point.variant | point.others)
 
 
-def case_of(group, further_notes=()):
+def case_of(group, further_notes):
     runs, points = zip(*group)
     point = points[0]
     options = {(name, value) for name, value in point.variant | point.others if not is_of_software(name)}
