@@ -39,8 +39,8 @@ class Entry:
 
 
 def entry(line):
-    name = line["path"].rpartition("/")[2]
-    return Entry(**{"name": name} | {key: tuple(value) if isinstance(value, list) else value for key, value in line.items()})
+    values = {key: tuple(value) if isinstance(value, list) else value for key, value in line.items()}
+    return Entry(**{"name": line["path"].rpartition("/")[2]} | values)
 
 
 SCHEMA = json.loads(Path(__file__).with_name("run_file_schema.json").read_text(encoding="utf-8"))
