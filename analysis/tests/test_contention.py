@@ -12,7 +12,6 @@ from lockstep_report.measure.points import from_run
 from lockstep_report.measure.validity import add_comparison_notes
 from lockstep_report.measure.window import timed_window
 from lockstep_report.models.explanation import explain
-from lockstep_report.runfile import schema
 from lockstep_report.runfile.read import read_run
 from lockstep_report.tables.contents import all_tables
 from lockstep_report.tables.summary import summary, summary_values
@@ -76,30 +75,6 @@ def test_a_data_wait_is_no_lack_of_processors(tmp_path):
     """The rank sleeps for 0.9 s of each step and computes for 0.1 s with its processor."""
     path = write(tmp_path / "a.h5", step=(0.9, 0, 0.1, 0, 0, 0), readings={"cpu_seconds": [1.0, 1.0]})
     assert lack(path).share == 0
-
-
-def write_samples(path, processors):
-    """Adds telemetry and ends of the steps: each rank uses `processors` processors."""
-    with h5py.File(path, "r+") as file:
-        seconds = np.tile(np.arange(0, 25.0), 2)
-        dataset(file, "/sample", np.arange(50))
-        dataset(file, "/telemetry/rank", np.repeat([0, 1], 25))
-        given = {"seconds": seconds, "user_cpu_seconds": processors * seconds}
-        for spec in schema.datasets("/telemetry"):
-            if spec.dimensions == ("sample",) and spec.name != "rank":
-                dataset(file, spec.path, given.get(spec.name, 0 * seconds))
-        dataset(file, "/interface", [0])
-        dataset(file, "/telemetry/interface_name", np.array([["eth0"], ["eth0"]]))
-        dataset(file, "/steps/end_seconds", np.tile(np.arange(1.0, 21), (2, 1)).T)
-        for name in ("received_bytes", "sent_bytes"):
-            dataset(file, f"/telemetry/{name}", np.zeros((50, 1)))
-
-
-@pytest.mark.parametrize("processors, share", [(0.2, 0.6), (0.8, 0.0), (1.0, 0.0)])
-def test_telemetry_shows_it_in_files_without_readings(tmp_path, processors, share):
-    path = write(tmp_path / "a.h5")
-    write_samples(path, processors)
-    assert lack(path).share == pytest.approx(share)
 
 
 def study(tmp_path, delays, base=0.0):

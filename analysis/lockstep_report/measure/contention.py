@@ -54,6 +54,12 @@ def reading(run, name, epoch):
     return values[rows[0]]
 
 
+def known_reading(run, name, epoch):
+    """As `reading`; None if it lacks the value of a rank."""
+    values = reading(run, name, epoch)
+    return values if np.isfinite(values).all() else None
+
+
 def epoch_seconds(run, epoch):
     return float(run.epochs["seconds"][np.flatnonzero(run.epoch_numbers == epoch)[0]])
 
@@ -76,37 +82,14 @@ def shares_of(run, window):
 
 
 def missing_shares(run, window):
-    """Returns (rank): the time of the computation less the processor time of all threads, as a
-    share; NaN if it is unknown. Ranks that communicate during the computation may sleep in it."""
-    unknown = np.full(run.rank_count, np.nan)
+    """Returns (rank): the time of the computation less the processor time of all threads, as a share; NaN if it is
+    unknown. Ranks that communicate during the computation may sleep in it."""
     if communicates_in_computation(run):
-        return unknown
-    steps = np.flatnonzero(run.epoch == window.epoch)
-    used = reading(run, "cpu_seconds", window.epoch)
-    whole = epoch_seconds(run, window.epoch)
-    if np.isnan(used).all():
-        steps, used, whole = sampled_seconds(run, window.steps)
-    if used is None or len(steps) == 0:
-        return unknown
-    phases = run.phase_seconds[steps]
+        return np.full(run.rank_count, np.nan)
+    phases = run.phase_seconds[np.flatnonzero(run.epoch == window.epoch)]
     computed = phases[:, :, [run.phases.index(name) for name in COMPUTATION]].sum(axis=(0, 2))
-    return np.maximum(0.0, computed - used) / whole
-
-
-def sampled_seconds(run, steps):
-    """Returns (steps, (rank) processor time, seconds) of the telemetry from the end of the first of
-    `steps` to the end of the last one, without the first one; (steps, None, None) if unknown."""
-    if not run.telemetry or run.step_end is None or len(steps) < 2:
-        return steps, None, None
-    ends = run.step_end[[steps[0], steps[-1]]]
-    used = np.full(run.rank_count, np.nan)
-    for rank in range(run.rank_count):
-        rows = run.telemetry["rank"] == rank
-        seconds = run.telemetry["seconds"][rows]
-        total = (run.telemetry["user_cpu_seconds"] + run.telemetry["system_cpu_seconds"])[rows]
-        if len(seconds) > 1 and seconds[0] <= ends[0, rank] and np.isfinite(total).all():
-            used[rank] = np.diff(np.interp(ends[:, rank], seconds, total))[0]
-    return steps[1:], used, float((ends[1] - ends[0]).max())
+    used = reading(run, "cpu_seconds", window.epoch)
+    return np.maximum(0.0, computed - used) / epoch_seconds(run, window.epoch)
 
 
 def communicates_in_computation(run):

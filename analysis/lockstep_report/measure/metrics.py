@@ -105,16 +105,6 @@ def utilisation(bytes_per_second, link_gbit):
     return bytes_per_second * 8 / (link_gbit * 1e9)
 
 
-def epoch_reading(epochs, name, numbers, epoch):
-    """Returns (rank): the sensor readings `name` of `epoch`; None if one is missing. `numbers`: the
-    epoch number of each row of `epochs`."""
-    values = np.asarray(epochs.get(name, ()), dtype=float)
-    rows = np.flatnonzero(np.asarray(numbers) == epoch)
-    if values.ndim != 2 or len(rows) == 0 or not np.all(np.isfinite(values[rows[0]])):
-        return None
-    return values[rows[0]]
-
-
 def busy_seconds(start, end):
     """Returns (step, rank): the time during which at least one bucket was being reduced, that is
     the length of the union of the intervals [start, end]."""

@@ -6,7 +6,7 @@ import numpy as np
 
 from lockstep_report.errors import INPUT, ReportError
 from lockstep_report.measure import choices, metrics, validity
-from lockstep_report.measure.contention import lack_of
+from lockstep_report.measure.contention import known_reading, lack_of
 from lockstep_report.measure.inference import Interval, series_interval
 from lockstep_report.measure.link_bytes import link_bytes
 from lockstep_report.measure.step_times import timed_seconds
@@ -190,7 +190,7 @@ def from_run(run):
     scale = window.size.images / images.sum()
     of_phases = {name: scale * phases[:, i].mean() for i, name in enumerate(run.phases)}
     of_phases[IMBALANCE] = scale * step.sum() - sum(of_phases.values())
-    joules = metrics.epoch_reading(run.epochs, "energy_joules", run.epoch_numbers, window.epoch)
+    joules = known_reading(run, "energy_joules", window.epoch)
     busy = sum(metrics.busy_seconds(start, end).sum(axis=0) for _, start, end in blocks(
         window.steps, run.bucket_start, run.bucket_end))
     return Point(
@@ -259,7 +259,7 @@ def measurements_of(run, epoch):
     in the units of the run file."""
     found = {}
     for quantity in QUANTITIES:
-        values = metrics.epoch_reading(run.epochs, quantity.name, run.epoch_numbers, epoch)
+        values = known_reading(run, quantity.name, epoch)
         if values is not None:
             found[quantity.name] = float(values.max())
     return found

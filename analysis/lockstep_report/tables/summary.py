@@ -3,7 +3,7 @@
 import numpy as np
 
 from lockstep_report.measure import metrics
-from lockstep_report.measure.contention import lack_of
+from lockstep_report.measure.contention import known_reading, lack_of
 from lockstep_report.measure.points import IMBALANCE, from_run
 from lockstep_report.measure.step_times import step_seconds
 from lockstep_report.measure.stragglers import is_slow, slowest
@@ -203,7 +203,7 @@ def device_lines(run, point, window):
     """Returns a line with the sensor readings of the devices, which CPUs do not have, and one line
     per further measurement."""
     def reading(name):
-        return metrics.epoch_reading(run.epochs, name, run.epoch_numbers, window.epoch)
+        return known_reading(run, name, window.epoch)
 
     joules, busy, memory = map(reading, DEVICE_READINGS)
     parts = []
