@@ -16,6 +16,12 @@ class Parser(argparse.ArgumentParser):
         self.exit(2, f"lockstep-report: {message}; see {self.prog} --help\n")
 
 
+def finish(command, function, json_help="print the values as JSON", **defaults):
+    """Adds the option --json to a command, which `function` executes."""
+    command.add_argument("--json", action="store_true", help=json_help)
+    command.set_defaults(command=function, **defaults)
+
+
 def positive_number(text):
     value = float(text)
     if not 0 < value < float("inf"):

@@ -4,7 +4,7 @@ import sys
 from contextlib import suppress
 
 from lockstep_report import __version__, compare, export, predict, published, report, watch
-from lockstep_report.arguments import Parser
+from lockstep_report.arguments import Parser, finish
 from lockstep_report.errors import INPUT, ReportError
 from lockstep_report.escaping import one_line, printable
 from lockstep_report.output import File, with_stdout
@@ -54,12 +54,10 @@ def parser():
     command.add_argument("runs", nargs="+", metavar="RUN.h5",
                          help="run files; other parts of a run in the same directory are "
                               "read as well")
-    command.add_argument("--json", action="store_true", help="print the values as JSON")
-    command.set_defaults(command=print_summary)
+    finish(command, print_summary)
     command = commands.add_parser("validate", help="check a run file against the format")
     command.add_argument("run", metavar="RUN.h5")
-    command.add_argument("--json", action="store_true", help="print the problems as JSON")
-    command.set_defaults(command=print_problems)
+    finish(command, print_problems, "print the problems as JSON")
     for added in (published, compare, export):
         added.add(commands)
     command = commands.add_parser(
@@ -69,8 +67,7 @@ def parser():
     command.add_argument("runs", nargs="+", metavar="RUNS",
                          help="run files, or directories with run files (*.h5)")
     command.add_argument("--csv", metavar="FILE", help="write the table with all columns as CSV")
-    command.add_argument("--json", action="store_true", help="print the rows as JSON")
-    command.set_defaults(command=write_index)
+    finish(command, write_index, "print the rows as JSON")
     watch.add(commands)
     return top
 
@@ -89,17 +86,11 @@ def print_summary(options):
 def print_problems(options):
     found = problems(one_file(options.run))
     lacking = [] if found else notes(options.run)
-    if options.json:
-        print(json_text({"run": options.run, "is_valid": not found, "problems": found,
-                         "notes": lacking}))
-    for line in found if not options.json else ():
-        print(one_line(f"{options.run}: {line}"))
+    lines = found or [*(f"note: {note}" for note in lacking), "valid"]
+    print(json_text({"run": options.run, "is_valid": not found, "problems": found, "notes": lacking}) if options.json
+          else "\n".join(one_line(f"{options.run}: {line}") for line in lines))
     if found:
         raise ReportError(INPUT, f"{options.run}: {plural(len(found), 'problem')} in the file")
-    if not options.json:
-        for line in lacking:
-            print(one_line(f"{options.run}: note: {line}"))
-        print(one_line(f"{options.run}: valid"))
 
 
 def write_index(options):

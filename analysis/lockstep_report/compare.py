@@ -3,6 +3,7 @@
 import argparse
 import sys
 
+from lockstep_report.arguments import finish
 from lockstep_report.errors import INPUT, REGRESSION, USAGE, ReportError
 from lockstep_report.escaping import one_line
 from lockstep_report.measure.compare.cases import cases_of, match
@@ -35,8 +36,7 @@ def add(commands):
                               "all: " + ", ".join(BY_NAME))
     command.add_argument("--save-reference", metavar="FILE.json",
                          help="write the reference of the runs A")
-    command.add_argument("--json", action="store_true", help="print the values as JSON")
-    command.set_defaults(command=compare)
+    finish(command, compare)
 
 
 def share(text):

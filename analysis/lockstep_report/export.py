@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from lockstep_report.arguments import finish
 from lockstep_report.errors import INPUT, USAGE, ReportError
-from lockstep_report.escaping import one_line
 from lockstep_report.measure.window import timed_window
 from lockstep_report.output import Folder
 from lockstep_report.runfile.input_files import read_files
@@ -100,8 +100,7 @@ def add(commands):
                               "steps]")
     command.add_argument("--ranks", type=ranges, metavar="LIST", help="ranks to export [all]")
     command.add_argument("--out", required=True, metavar="DIR", help="output directory")
-    command.add_argument("--json", action="store_true", help="print the names of the files as JSON")
-    command.set_defaults(command=export)
+    finish(command, export, "print the names of the files as JSON")
 
 
 def export(options):
@@ -111,7 +110,4 @@ def export(options):
     module = importlib.import_module(f"lockstep_report.tables.export.{FORMATS[options.to]}")
     module.write(folder, loaded.runs, selection)
     folder.finish()
-    if options.json:
-        print(json_text(files_values(folder)))
-    else:
-        print("\n".join(one_line(str(path)) for path in folder.written))
+    print(json_text(files_values(folder)) if options.json else folder.listing())

@@ -17,7 +17,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from lockstep_report.errors import OUTPUT, ReportError, reason_of
-from lockstep_report.escaping import ESCAPE_UNENCODABLE
+from lockstep_report.escaping import ESCAPE_UNENCODABLE, one_line
 from lockstep_report.runfile.file_kind import CSV, EMPTY, HTML, JSON, TEXT, kind_of, read_head
 from lockstep_report.tables.table import RENDERERS
 
@@ -96,6 +96,10 @@ class Folder:
     def write_table(self, table, kind=TABLE):
         for suffix, render in RENDERERS.items():
             self.write(f"{table.name}.{suffix}", render(table), kind)
+
+    def listing(self):
+        """Returns the written files, one per line."""
+        return "\n".join(one_line(str(path)) for path in self.written)
 
     def finish(self):
         """Removes outdated files of earlier runs of the program and saves the manifest."""

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from lockstep_report.arguments import positive_integer, positive_number, rank_list, share
+from lockstep_report.arguments import finish, positive_integer, positive_number, rank_list, share
 from lockstep_report.errors import INPUT, USAGE, ReportError
 from lockstep_report.figures.loading import figure_module
 from lockstep_report.measure.points import point_of
@@ -48,9 +48,8 @@ def add(commands):
     command.add_argument("--bucket-mib", type=positive_number, metavar="MIB",
                          help="size of the gradient buckets [as measured]")
     command.add_argument("--seed", type=int, default=SEED, help="seed of the random draws [1]")
-    command.add_argument("--json", action="store_true", help="print the values as JSON")
     command.add_argument("--out", metavar="DIR", help="write the table and the figure there")
-    command.set_defaults(command=print_prediction)
+    finish(command, print_prediction)
 
 
 def print_prediction(options):
@@ -64,10 +63,7 @@ def print_prediction(options):
         for suffix, content in images.items():
             folder.write(f"{table.name}.{suffix}", content, PREDICTION)
         folder.finish()
-    if options.json:
-        print(json_text(prediction_values(rows, options.seed)))
-    else:
-        print(markdown(table), end="")
+    print(json_text(prediction_values(rows, options.seed)) if options.json else markdown(table).rstrip("\n"))
 
 
 def predicted_rows(options, runs):

@@ -1,6 +1,6 @@
 """The command `published`, and what the options of a CSV state."""
 
-from lockstep_report.arguments import positive_integer
+from lockstep_report.arguments import finish, positive_integer
 from lockstep_report.errors import INPUT, ReportError
 from lockstep_report.models.published.formulas import KNOWN_PARAMETERS, Assumptions
 from lockstep_report.output import CHECK, Folder
@@ -22,9 +22,8 @@ def add(commands):
     command.add_argument("csv", nargs="+", metavar="TIMES.csv")
     command.add_argument("--out", metavar="DIR",
                          help="output directory; without it, the tables are only printed")
-    command.add_argument("--json", action="store_true", help="print the tables as JSON")
     add_assumptions(command)
-    command.set_defaults(command=print_published)
+    finish(command, print_published, "print the tables as JSON")
 
 
 def add_assumptions(command):
@@ -72,7 +71,5 @@ def print_published(options):
         folder = Folder(options.out, CHECK, inputs=options.csv)
         write_all(folder, [], tables)
         folder.finish()
-    if options.json:
-        print(json_text({"tables": list(map(table_values, tables))}))
-    else:
-        print("\n".join(markdown(table) for table in tables))
+    print(json_text({"tables": list(map(table_values, tables))}) if options.json
+          else "\n".join(map(markdown, tables)))

@@ -4,7 +4,7 @@ import sys
 from dataclasses import dataclass
 from urllib.parse import quote
 
-from lockstep_report.arguments import positive_number
+from lockstep_report.arguments import finish, positive_number
 from lockstep_report.errors import INPUT, USAGE, ReportError
 from lockstep_report.escaping import markdown_escape, one_line
 from lockstep_report.figures.canvas import CANVASES, canvas
@@ -34,18 +34,15 @@ def add(commands):
     ):
         command = commands.add_parser(name, help=text, description=text)
         add_inputs(command)
-        command.add_argument("--out", required=name != "tables", metavar="DIR",
-                             help="output directory" + (
-                                 "; not needed with --json" if name == "tables" else ""))
-        command.add_argument("--json", action="store_true",
-                             help="print the values of the tables as JSON" if name == "tables" else
-                             "print the names of the files as JSON")
+        is_tables = name == "tables"
+        command.add_argument("--out", required=not is_tables, metavar="DIR",
+                             help="output directory" + ("; not needed with --json" if is_tables else ""))
         if name == "figures":
             command.add_argument("--width", choices=CANVASES, default="screen",
                                  help="one-column, two-column: 85 or 178 mm for a paper, with texts "
                                       "of at least 6 points; screen: as wide as the content needs "
                                       "[screen]")
-        command.set_defaults(command=function)
+        finish(command, function, f"print the {'values of the tables' if is_tables else 'names of the files'} as JSON")
     text = "write one page with the answer, tables, figures, explanation and method"
     command = commands.add_parser(
         "html", help=text,
@@ -55,16 +52,14 @@ def add(commands):
     command.add_argument("-o", "--output", required=True, metavar="PAGE.html",
                          help="file to write; a page that exists is replaced, but no file of "
                               "another kind")
-    command.add_argument("--json", action="store_true", help="print the name of the page as JSON")
-    command.set_defaults(command=write_page)
+    finish(command, write_page, "print the name of the page as JSON")
     text = "print advice, causes of lost efficiency, fits and stragglers"
     command = commands.add_parser("explain", help=text, description=text)
     command.add_argument("runs", nargs="+", metavar="RUN.h5",
                          help="run files of training and of `lockstep allreduce`, or directories")
     command.add_argument("--link-gbit", type=positive_number, metavar="G",
                          help="rate of the link between the ranks in Gbit/s [that of each run]")
-    command.add_argument("--json", action="store_true", help="print the values as JSON")
-    command.set_defaults(command=print_explanation, csv=[], parameters=None, train_samples=None)
+    finish(command, print_explanation, csv=[], parameters=None, train_samples=None)
 
 
 def add_inputs(command):
@@ -155,10 +150,8 @@ def write_tables(options):
         write_all(folder, tables, checks)
         folder.finish()
         files = [str(path) for path in folder.written]
-    if options.json:
-        print(json_text({"tables": list(map(table_values, tables + checks)), "files": files}))
-    else:
-        print("\n".join(files))
+    values = {"tables": list(map(table_values, tables + checks)), "files": files}
+    print(json_text(values) if options.json else "\n".join(files))
 
 
 def write_figures(options):
@@ -169,10 +162,7 @@ def write_figures(options):
     if not made:
         print("no figure has data: give runs with several rank counts or batches", file=sys.stderr)
     folder.finish()
-    if options.json:
-        print(json_text(files_values(folder)))
-    else:
-        print_files(folder)
+    print(json_text(files_values(folder)) if options.json else folder.listing())
 
 
 def save_figures(folder, found, runs, link_gbit, explanation=None, formats=("svg", "png")):
@@ -193,15 +183,8 @@ def write_report(options):
                                   options.file_notes + skipped_lines(options))
     page = folder.write("report.md", text, PAGE)
     folder.finish()
-    if options.json:
-        print(json_text(files_values(folder, page=str(page))))
-    else:
-        print(one_line(f"{page} ({len(folder.written)} files in {folder.path})"))
-
-
-def print_files(folder):
-    for path in folder.written:
-        print(one_line(str(path)))
+    print(json_text(files_values(folder, page=str(page))) if options.json
+          else one_line(f"{page} ({len(folder.written)} files in {folder.path})"))
 
 
 def method_box(points, runs, file_notes=()):
@@ -227,10 +210,9 @@ def write_page(options):
     material = read_material(options)
     text = html_page(material, options.file_notes, [str(error) for error in options.skipped])
     page.write(text)
-    if options.json:
-        print(json_text({"page": str(page.path), "bytes": len(text.encode())}))
-    else:
-        print(one_line(f"{page.path} ({len(text.encode()):,} bytes)"))
+    size = len(text.encode())
+    print(json_text({"page": str(page.path), "bytes": size}) if options.json
+          else one_line(f"{page.path} ({size:,} bytes)"))
 
 
 def print_explanation(options):

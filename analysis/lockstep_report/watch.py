@@ -13,6 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
+from lockstep_report.arguments import finish
 from lockstep_report.errors import INPUT, ReportError, reason_of
 from lockstep_report.escaping import one_line
 from lockstep_report.measure.step_times import timed_seconds
@@ -35,10 +36,8 @@ def add(commands):
         epilog="Exit status: 0 if the run is complete; 3 if it ended otherwise.")
     command.add_argument("run", metavar="RUN.h5", help="run file; while the run is in progress, "
                                                        "the program reads RUN.h5.partial")
-    command.add_argument("--json", action="store_true",
-                         help="print one JSON object per line")
     command.add_argument("--once", action="store_true", help="print the present state and exit")
-    command.set_defaults(command=watch)
+    finish(command, watch, "print one JSON object per line")
 
 
 def watch(options):
@@ -49,22 +48,6 @@ def watch(options):
         return 130
     finally:
         output.finish()
-
-
-class Lines:
-    """Prints one JSON object per line."""
-
-    def __init__(self, stream):
-        self.stream = stream
-
-    def event(self, kind, values, _text):
-        print(json_line({"event": kind, **values}), file=self.stream, flush=True)
-
-    def waiting(self, text):
-        pass
-
-    def finish(self):
-        pass
 
 
 class Terminal:
@@ -95,6 +78,16 @@ class Terminal:
     def finish(self):
         self.clear()
         self.stream.flush()
+
+
+class Lines(Terminal):
+    """Prints one JSON object per line."""
+
+    def event(self, kind, values, _text):
+        print(json_line({"event": kind, **values}), file=self.stream, flush=True)
+
+    def waiting(self, text):
+        pass
 
 
 class Watch:
@@ -158,8 +151,7 @@ class Watch:
         if self.run_id is None:
             self.run_id = run.run_id
             self.output.event("run", run_values(run), head_text(run))
-        rows = ladder_rows(run) if run.ladder else epoch_rows(run, self.printed)
-        for kind, values, text in rows[self.printed if run.ladder else 0:]:
+        for kind, values, text in (ladder_rows if run.ladder else epoch_rows)(run, self.printed):
             self.longest = max(self.longest, values["seconds"] or 0.0)
             self.output.event(kind, values, text)
             self.printed += 1
@@ -232,13 +224,10 @@ def head_text(run):
 
 
 def epoch_rows(run, first):
-    """Returns [("epoch", values, text)] of the epochs from the index `first` on."""
-    total = run.number("epochs")
-    rows = []
+    """Yields ("epoch", values, text) of the epochs from the index `first` on."""
     for row in range(first, len(run.epoch_numbers)):
         values = epoch_values(run, row)
-        rows.append(("epoch", values, epoch_text(values, total, run.rank_count)))
-    return rows
+        yield "epoch", values, epoch_text(values, run.number("epochs"), run.rank_count)
 
 
 def epoch_values(run, row):
@@ -277,17 +266,12 @@ def epoch_text(values, total, ranks):
     return "  ".join(parts)
 
 
-def ladder_rows(run):
-    """Returns [("point", values, text)] of the points of a ladder."""
-    rows = []
+def ladder_rows(run, first):
+    """Yields ("point", values, text) of the points of a ladder from the index `first` on."""
     columns = ("batch_per_rank", "status", "epoch_seconds", "images_per_second")
-    for batch, status, seconds, rate in zip(*(run.ladder[name] for name in columns)):
-        values = {"batch_per_rank": int(batch), "status": str(status), "seconds": float(seconds),
-                  "images_per_second": float(rate)}
-        text = f"batch {batch}  {status}"
-        if np.isfinite(seconds):
-            text += f"  epoch {seconds:.2f} s  {rate:,.1f} images/s"
-        else:
-            values["seconds"] = None
-        rows.append(("point", values, text))
-    return rows
+    for batch, status, seconds, rate in zip(*(run.ladder[name][first:] for name in columns)):
+        is_timed = np.isfinite(seconds)
+        yield "point", {
+            "batch_per_rank": int(batch), "status": str(status), "seconds": float(seconds) if is_timed else None,
+            "images_per_second": float(rate)
+        }, f"batch {batch}  {status}" + (f"  epoch {seconds:.2f} s  {rate:,.1f} images/s" if is_timed else "")
