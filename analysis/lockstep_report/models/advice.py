@@ -46,36 +46,38 @@ def percent(share):
 
 def duration(seconds):
     """Formats a time with three significant digits: "2.10 ms", "85.0 µs"."""
-    for unit, factor in (("s", 1), ("ms", 1e3), ("µs", 1e6)):
-        if abs(seconds) * factor >= 1 or unit == "µs":
-            value = seconds * factor
-            return f"{value:.0f} {unit}" if abs(value) >= 100 else f"{value:#.3g} {unit}"
-    return ""
+    unit, factor = next((pair for pair in (("s", 1), ("ms", 1e3)) if abs(seconds) * pair[1] >= 1), ("µs", 1e6))
+    value = seconds * factor
+    return f"{value:.0f} {unit}" if abs(value) >= 100 else f"{value:#.3g} {unit}"
+
+
+def with_interval(estimate, more=""):
+    return f"{duration(estimate.value)} ({duration(estimate.low)} to {duration(estimate.high)}{more})"
 
 
 def size(count):
     return f"{count / MIB:.3g} MiB" if count >= MIB / 10 else f"{count / 1024:.3g} KiB"
 
 
+def exposes_transfer(step):
+    """Whether the exposed transfer is known and reaches its threshold."""
+    return step.transfer is not None and step.transfer >= EXPOSED_SHARE * step.step
+
+
 def exposed_buckets(step):
     """Bucket size: the transfer that the backward pass does not hide."""
-    if step.reducer != "overlap" or step.transfer is None or step.buckets < 2:
+    if step.reducer != "overlap" or step.buckets < 2 or not exposes_transfer(step):
         return None
-    if step.transfer < EXPOSED_SHARE * step.step:
-        return None
-    text = (f"Buckets of {size(step.largest_bucket)} leave {duration(step.transfer)} of transfer "
-            f"exposed per step ({percent(step.transfer / step.step)}); the last bucket alone is "
-            f"{duration(step.last_bucket)}. ")
     is_last = step.last_bucket >= LAST_BUCKET_SHARE * step.transfer
-    if is_last:
-        text += "Smaller buckets (--bucket-mib) shorten the all-reduce that starts last."
-    else:
-        text += ("The all-reduces take longer than the backward pass can hide: smaller buckets do "
-                 "not help; fewer bytes (--gradient-dtype bf16), a faster algorithm "
-                 "(--all-reduce) or a larger batch per rank do.")
-    return Advice("exposed-buckets", step.source, text, {
-        "exposed_transfer_seconds": step.transfer, "last_bucket_seconds": step.last_bucket,
-        "step_seconds": step.step, "bucket_bytes": step.largest_bucket}, EXPOSED_SHARE,
+    remedy = ("Smaller buckets (--bucket-mib) shorten the all-reduce that starts last." if is_last else
+              "The all-reduces take longer than the backward pass can hide: smaller buckets do not help; fewer "
+              "bytes (--gradient-dtype bf16), a faster algorithm (--all-reduce) or a larger batch per rank do.")
+    return Advice(
+        "exposed-buckets", step.source,
+        f"Buckets of {size(step.largest_bucket)} leave {duration(step.transfer)} of transfer exposed per step "
+        f"({percent(step.transfer / step.step)}); the last bucket alone is {duration(step.last_bucket)}. {remedy}",
+        {"exposed_transfer_seconds": step.transfer, "last_bucket_seconds": step.last_bucket,
+         "step_seconds": step.step, "bucket_bytes": step.largest_bucket}, EXPOSED_SHARE,
         case="last bucket" if is_last else "all buckets")
 
 
@@ -85,32 +87,34 @@ def no_overlap(step):
     transfer = step.transfer if is_known else step.exposed  # overlap does not hide waiting for slower ranks
     if step.reducer != "allreduce" or transfer < EXPOSED_SHARE * step.step:
         return None
-    most = min(step.phases["backward"], transfer)
+    backward = step.phases["backward"]
+    most = min(backward, transfer)
     return Advice(
         "no-overlap", step.source,
-        "The all-reduce starts after the backward pass and leaves "
-        f"{duration(transfer)} per step exposed{', without waiting for slower ranks' if is_known else ''} "
-        f"({percent(transfer / step.step)}). --reducer overlap can hide at most {duration(most)} of it behind the backward pass "
-        f"({duration(step.phases['backward'])}); measure both, because on CPUs the communication "
-        "then uses the cores of the backward pass.",
-        {"exposed_seconds": transfer, "backward_seconds": step.phases["backward"],
-         "most_hidden_seconds": most, "step_seconds": step.step}, EXPOSED_SHARE)
+        f"The all-reduce starts after the backward pass and leaves {duration(transfer)} per step exposed"
+        f"{', without waiting for slower ranks' if is_known else ''} ({percent(transfer / step.step)}). "
+        f"--reducer overlap can hide at most {duration(most)} of it behind the backward pass "
+        f"({duration(backward)}); measure both, because on CPUs the communication then uses the cores of the "
+        "backward pass.",
+        {"exposed_seconds": transfer, "backward_seconds": backward, "most_hidden_seconds": most,
+         "step_seconds": step.step}, EXPOSED_SHARE)
+
+
+def waiting_text(step):
+    return (f"The ranks wait {duration(step.waiting)} per step for the last one "
+            f"({percent(step.waiting / step.step)}), which no faster network removes")
 
 
 def waiting_rank(step):
     """Imbalance: the other ranks wait for one rank whose work takes longer."""
     slow = step.straggler
-    if step.waiting is None or step.waiting < WAITING_SHARE * step.step:
-        return None
-    if not has_slow_rank(step):
+    if step.waiting is None or step.waiting < WAITING_SHARE * step.step or not has_slow_rank(step):
         return None
     return Advice(
         "waiting-rank", step.source,
-        f"The ranks wait {duration(step.waiting)} per step for the last one "
-        f"({percent(step.waiting / step.step)}), which no faster network removes. Rank {slow.rank}"
-        f" ({slow.host}) works {duration(slow.excess.value)} longer than the others "
-        f"({duration(slow.work_seconds)}) and starts {percent(slow.last_share)} of the "
-        "all-reduces last: compare its processors, device and other load with those of the others.",
+        f"{waiting_text(step)}. Rank {slow.rank} ({slow.host}) works {duration(slow.excess.value)} longer than the "
+        f"others ({duration(slow.work_seconds)}) and starts {percent(slow.last_share)} of the all-reduces last: "
+        "compare its processors, device and other load with those of the others.",
         {"waiting_seconds": step.waiting, "rank": slow.rank,
          "excess_seconds": slow.excess.value, "excess_low_seconds": slow.excess.low,
          "excess_high_seconds": slow.excess.high, "last_share": slow.last_share,
@@ -130,10 +134,8 @@ def waiting_in_turn(step):
         return None
     return Advice(
         "waiting-in-turn", step.source,
-        f"The ranks wait {duration(step.waiting)} per step for the last one "
-        f"({percent(step.waiting / step.step)}), which no faster network removes, and no slow rank "
-        "explains it: the ranks are delayed at random, by other processes, interrupts, "
-        "input data or changing clock rates. Leave a processor of each host to the system, and "
+        f"{waiting_text(step)}, and no slow rank explains it: the ranks are delayed at random, by other processes, "
+        "interrupts, input data or changing clock rates. Leave a processor of each host to the system, and "
         "compare the hosts; with a larger batch per rank, the ranks wait less often.",
         {"waiting_seconds": step.waiting, "step_seconds": step.step}, CHANGING_SHARE)
 
@@ -155,9 +157,7 @@ def link_limit(step, link_gbit=None):
     """Link: the transfer reaches the rate of the link."""
     rate = link_gbit or step.link_gbit
     used = metrics.utilisation(step.link_rate, rate)
-    if step.hosts < 2 or used is None or not LINK_SHARE <= used <= 1:
-        return None
-    if step.transfer is None or step.transfer < EXPOSED_SHARE * step.step:
+    if step.hosts < 2 or used is None or not LINK_SHARE <= used <= 1 or not exposes_transfer(step):
         return None
     return Advice(
         "link-limit", step.source,
@@ -171,26 +171,19 @@ def link_limit(step, link_gbit=None):
 
 def latency(step, fits):
     """Bucket size: alpha takes most of the time of each all-reduce."""
-    if step.reducer != "overlap" or step.transfer is None:
+    if step.reducer != "overlap" or not exposes_transfer(step):
         return None
-    if step.transfer < EXPOSED_SHARE * step.step:
-        return None
-    for found in fits:
-        if not matches(step, found) or found.alpha is None or not found.alpha.has_interval:
-            continue
-        whole = found.time_of(step.largest_bucket).value
-        if found.alpha.low <= 0 or whole <= 0 or found.alpha.low < LATENCY_SHARE * whole:
-            continue
-        return Advice(
-            "latency", step.source,
-            f"The latency of an all-reduce, alpha = {duration(found.alpha.value)} "
-            f"({duration(found.alpha.low)} to {duration(found.alpha.high)}, from "
-            f"{', '.join(found.sources)}), is at least {percent(found.alpha.low / whole)} of the "
-            f"time of a bucket of {size(step.largest_bucket)} ({duration(whole)}). Larger buckets "
-            "(--bucket-mib) pay it less often.",
-            {"alpha_seconds": found.alpha.value, "alpha_low_seconds": found.alpha.low,
-             "alpha_high_seconds": found.alpha.high, "bucket_seconds": whole,
-             "bucket_bytes": step.largest_bucket}, LATENCY_SHARE)
+    for found in (f for f in fits if matches(step, f) and f.alpha is not None and f.alpha.has_interval):
+        alpha, whole = found.alpha, found.time_of(step.largest_bucket).value
+        if 0 < LATENCY_SHARE * whole <= alpha.low:
+            sources = ", ".join(found.sources)
+            return Advice(
+                "latency", step.source,
+                f"The latency of an all-reduce, alpha = {with_interval(alpha, f', from {sources}')}, is at least "
+                f"{percent(alpha.low / whole)} of the time of a bucket of {size(step.largest_bucket)} "
+                f"({duration(whole)}). Larger buckets (--bucket-mib) pay it less often.",
+                {"alpha_seconds": alpha.value, "alpha_low_seconds": alpha.low, "alpha_high_seconds": alpha.high,
+                 "bucket_seconds": whole, "bucket_bytes": step.largest_bucket}, LATENCY_SHARE)
     return None
 
 
@@ -201,13 +194,11 @@ def matches(step, found):
 
 def better_algorithm(step, fits):
     """Algorithm: a sweep on as many ranks and hosts measured a faster one."""
-    if step.transfer is None or step.transfer < EXPOSED_SHARE * step.step:
-        return None
     usable = [f for f in fits if f.origin == SWEEP and f.fit is not None and f.fit.dof > 0
               and (f.ranks, f.hosts) == (step.ranks, step.hosts)
               and f.sizes.min() <= step.largest_bucket <= f.sizes.max()]
     own = next((f for f in usable if f.algorithm == step.algorithm), None)
-    if own is None:
+    if own is None or not exposes_transfer(step):
         return None
     times = {f.algorithm: f.time_of(step.largest_bucket) for f in usable
              if not f.algorithm.startswith("mpi-blocking")}  # cannot be selected for training
@@ -218,9 +209,7 @@ def better_algorithm(step, fits):
     return Advice(
         "better-algorithm", step.source,
         f"In the sweep {', '.join(own.sources)}, {best} reduces {size(step.largest_bucket)} in "
-        f"{duration(times[best].value)} ({duration(times[best].low)} to "
-        f"{duration(times[best].high)}), {step.algorithm} in {duration(current.value)} "
-        f"({duration(current.low)} to {duration(current.high)}): select it with --all-reduce.",
+        f"{with_interval(times[best])}, {step.algorithm} in {with_interval(current)}: select it with --all-reduce.",
         {"best_seconds": times[best].value, "best_high_seconds": times[best].high,
          "current_seconds": current.value, "current_low_seconds": current.low,
          "bucket_bytes": step.largest_bucket}, ALGORITHM_GAIN, case=best)
@@ -233,8 +222,7 @@ def wrong_clock(step):
         return None
     return Advice(
         "clock", step.source,
-        f"On rank {found.clock_rank} the all-reduces end {duration(found.clock.value)} "
-        f"({duration(found.clock.low)} to {duration(found.clock.high)}) apart from rank 0, more "
+        f"On rank {found.clock_rank} the all-reduces end {with_interval(found.clock)} apart from rank 0, more "
         f"than the recorded clock error ({duration(found.clock_error)}) and the time of an "
         "all-reduce explain: do not use the split into waiting and transfer of this run.",
         {"deviation_seconds": found.clock.value, "rank": found.clock_rank,
@@ -244,48 +232,36 @@ def wrong_clock(step):
 def small_batch(loss):
     """Strong scaling: the smaller batch computes fewer images per second."""
     cause = "smaller_batch" if "smaller_batch" in loss.causes else "computation"
-    share = loss.share(cause)
-    if loss.scaling == WEAK or share < COMPUTATION_SHARE:
-        return None
-    point = loss.point
-    if not is_larger_than_spread(loss, cause):
-        return None
+    batch = loss.point.batch_per_rank
     other = "" if cause == "smaller_batch" else (
-        f" (a 1-rank run of batch {point.batch_per_rank} would show how much of it is slower "
-        "computation at the same batch)")
-    return Advice(
-        "small-batch", point.source,
-        f"{percent(share)} of the epoch on {point.ranks} ranks is lost because a rank computes "
-        f"fewer images per second at batch {point.batch_per_rank} than at batch "
-        f"{loss.base.batch_per_rank}{other}: a larger global batch keeps the ranks busy (and "
-        f"changes the training).{one_run(loss)}",
-        {"share": share, "seconds_per_epoch": loss.causes[cause],
-         "batch_per_rank": point.batch_per_rank}, COMPUTATION_SHARE)
-
-
-def is_larger_than_spread(loss, cause):
-    """Whether a cause that compares runs exceeds their spread. One run does not show it: then the
-    advice says so (`one_run`)."""
-    return loss.difference.is_assumed or loss.causes[cause] > loss.difference.half
-
-
-def one_run(loss):
-    return f" Note: {ONE_RUN}." if loss.difference.is_assumed else ""
+        f" (a 1-rank run of batch {batch} would show how much of it is slower computation at the same batch)")
+    return None if loss.scaling == WEAK else loss_advice(
+        "small-batch", loss, cause,
+        f"a rank computes fewer images per second at batch {batch} than at batch {loss.base.batch_per_rank}{other}: "
+        "a larger global batch keeps the ranks busy (and changes the training).")
 
 
 def slower_compute(loss):
     """Computation: the same batch takes longer on several ranks."""
-    share = loss.share("slower_compute")
-    if share < COMPUTATION_SHARE or not is_larger_than_spread(loss, "slower_compute"):
+    return loss_advice(
+        "slower-compute", loss, "slower_compute",
+        f"the computation of a batch of {loss.point.batch_per_rank} takes longer than on one rank. "
+        + slower_reason(loss))
+
+
+def loss_advice(rule, loss, cause, text):
+    """Returns the advice about a cause of lost efficiency that compares runs; None if it does not reach the
+    threshold or exceed their spread. One run does not show the spread: then the advice says so."""
+    share, seconds = loss.share(cause), loss.causes.get(cause, 0.0)
+    is_assumed = loss.difference.is_assumed
+    if share < COMPUTATION_SHARE or not (is_assumed or seconds > loss.difference.half):
         return None
-    point = loss.point
     return Advice(
-        "slower-compute", point.source,
-        f"{percent(share)} of the epoch on {point.ranks} ranks is lost because the computation of "
-        f"a batch of {point.batch_per_rank} takes longer than on one rank. {slower_reason(loss)}"
-        f"{one_run(loss)}",
-        {"share": share, "seconds_per_epoch": loss.causes["slower_compute"],
-         "batch_per_rank": point.batch_per_rank}, COMPUTATION_SHARE)
+        rule, loss.point.source,
+        f"{percent(share)} of the epoch on {loss.point.ranks} ranks is lost because {text}"
+        + (f" Note: {ONE_RUN}." if is_assumed else ""),
+        {"share": share, "seconds_per_epoch": seconds, "batch_per_rank": loss.point.batch_per_rank},
+        COMPUTATION_SHARE)
 
 
 def slower_reason(loss):
