@@ -5,8 +5,8 @@ from matplotlib.ticker import MaxNLocator
 
 from lockstep_report.figures.arrange import arrange
 from lockstep_report.figures.layout import figure_size, height_beside, legend_beside, panels_of, text_width
-from lockstep_report.figures.style import SERIES, light_grid, marker_of, plt, rc_settings, short_number
-from lockstep_report.figures.svg import show_values
+from lockstep_report.figures.marks import band, curve
+from lockstep_report.figures.style import light_grid, plt, rc_settings, short_number
 from lockstep_report.measure.accuracy import accuracy_curves
 from lockstep_report.runfile.settings import runs_text
 
@@ -23,22 +23,16 @@ def accuracy_figure(runs):
         figure, (left, right) = plt.subplots(
             *panels_of(2), sharey=True,
             figsize=figure_size(8.6 + max(names, 1.5), height_beside(4.0, 1.6 + 0.21 * len(curves)), 2))
-        for index, (curve, label) in enumerate(zip(curves, labels)):
-            style = {"color": SERIES[index % len(SERIES)], "linewidth": 1.4, "markersize": 5,
-                     "marker": marker_of(index)}
-            shown = np.isfinite(curve.accuracy).all(axis=0)
-            values = 100 * np.median(curve.accuracy[:, shown], axis=0)
-            epochs = curve.epoch_numbers[shown]
-            seconds = np.median(curve.seconds[:, shown], axis=0)
+        for index, (found, label) in enumerate(zip(curves, labels)):
+            shown = np.isfinite(found.accuracy).all(axis=0)
+            accuracy, epochs = 100 * found.accuracy[:, shown], found.epoch_numbers[shown]
+            values, seconds = np.median(accuracy, axis=0), np.median(found.seconds[:, shown], axis=0)
             texts = [f"{label}, epoch {epoch}, {short_number(second)} s: {value:.2f} %"
                      for epoch, second, value in zip(epochs, seconds, values)]
             for axes, places in ((left, epochs), (right, seconds)):
-                line, = axes.plot(places, values, label=label, **style)
-                show_values(line, texts)
-            if len(curve.labels) > 1:
-                left.fill_between(epochs, 100 * curve.accuracy[:, shown].min(axis=0),
-                                  100 * curve.accuracy[:, shown].max(axis=0),
-                                  color=style["color"], alpha=0.15, linewidth=0)
+                curve(axes, index, places, values, texts, label=label, markersize=5)
+            if len(found.labels) > 1:
+                band(left, index, epochs, accuracy.min(axis=0), accuracy.max(axis=0))
         left.set_title("Test accuracy (%) after epochs")
         right.set_title("Test accuracy (%) after seconds of training")
         left.set_xlabel("epochs")

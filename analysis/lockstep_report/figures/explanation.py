@@ -2,22 +2,20 @@
 are drawn as solid lines within the data and dashed beyond them."""
 
 import numpy as np
-from matplotlib.ticker import FuncFormatter, NullLocator
+from matplotlib.ticker import NullLocator
 
 from lockstep_report.figures.arrange import arrange
 from lockstep_report.figures.canvas import current, length, text_size
-from lockstep_report.figures.layout import (
-    chunks, height_beside, label_decades, legend_beside, panel_figure, text_width)
-from lockstep_report.figures.scaling import labelled_ranks
+from lockstep_report.figures.layout import chunks, height_beside, legend_beside, panel_figure, text_width
+from lockstep_report.figures.marks import colour_of, curve
 from lockstep_report.figures.style import (
-    IDEAL_LINE, SERIES, light_grid, marker_of, name_of, plt, rc_settings, short_number, title_of)
+    DASHED, IDEAL_LINE, light_grid, name_of, plt, rc_settings, short_number, title_of)
 from lockstep_report.figures.svg import show_values
-from lockstep_report.figures.sweep import size_text
+from lockstep_report.figures.ticks import label_decades, rank_axis, size_axis, size_text
 from lockstep_report.models.causes import CAUSES, LABELS, SMALLEST_DRAWN
 from lockstep_report.models.scaling_laws import AMDAHL
 from lockstep_report.runfile.settings import measured_on, plural
 
-BEYOND = (0, (4, 3))  # line style beyond the data
 EXTENSION = 4  # a law is drawn up to this multiple of the largest number of ranks
 EFFICIENT = "#DDDDDD"
 COLOURS = dict(zip((name for name, _ in CAUSES), (
@@ -99,22 +97,18 @@ def law_curves(laws):
     """Returns the speedups and the fitted laws, one panel per law."""
     if not laws:
         return None
-    kinds = [kind for kind in dict.fromkeys(law.law for law in laws)]
-    texts = {id(law): f"{law_label(law)}: s = {interval_text(law.serial)}" for law in laws}
-    legend = max(map(text_width, texts.values())) + 0.8
+    groups = {}
+    for index, law in enumerate(laws):
+        groups.setdefault(law.law, []).append((index, law))
+    legend = max(text_width(law_text(law)) for law in laws) + 0.8
     with plt.rc_context(rc_settings()):
-        figure, axes = plt.subplots(
-            len(kinds), 1, squeeze=False,
-            figsize=(4.6 + legend, sum(height_beside(3.4, 0.6 + 0.22 * sum(
-                law.law == kind for law in laws)) for kind in kinds)))
-        colours = {id(law): SERIES[i % len(SERIES)] for i, law in enumerate(laws)}
-        for panel, kind in zip(axes[:, 0], kinds):
-            group = [law for law in laws if law.law == kind]
-            draw_laws(panel, group, texts, colours)
+        figure, axes = plt.subplots(len(groups), 1, squeeze=False, figsize=(
+            4.6 + legend, sum(height_beside(3.4, 0.6 + 0.22 * len(group)) for group in groups.values())))
+        for panel, (kind, group) in zip(axes[:, 0], groups.items()):
+            draw_laws(panel, group)
             panel.set_title("Amdahl: T(1)/T(N)" if kind == AMDAHL else "Gustafson: N·t(1)/t(N)")
-        setting = {law.points[0].setting for law in laws}
-        arrange(figure, "Scaling laws" + (f": {title_of(laws[0].points)}"
-                                          if len(setting) == 1 else ""),
+        has_one_setting = len({law.points[0].setting for law in laws}) == 1
+        arrange(figure, "Scaling laws" + (f": {title_of(laws[0].points)}" if has_one_setting else ""),
                 ["Dashed: beyond the measured numbers of ranks; not measured. A law that does not "
                  "describe the times is not drawn there.",
                  measured_on([point for law in laws for point in law.points])])
@@ -128,36 +122,29 @@ def law_label(law):
     return f"{batch}, {point.mode}"
 
 
-def interval_text(serial):
-    text = f"{100 * serial.value:.3g} %"
-    if serial.has_interval:
-        text += f" ({100 * serial.low:.3g} to {100 * serial.high:.3g})"
-    return text
+def law_text(law):
+    """Returns the label of a law with its serial fraction."""
+    serial = law.serial.times(100)
+    interval = f" ({serial.low:.3g} to {serial.high:.3g})" if serial.has_interval else ""
+    return f"{law_label(law)}: s = {serial.value:.3g} %{interval}"
 
 
-def draw_laws(axes, laws, texts, colours):
-    most = max(int(law.ranks.max()) for law in laws)
-    axes.plot([1, EXTENSION * most], [1, EXTENSION * most], label="ideal", **IDEAL_LINE)
-    for index, law in enumerate(laws):
-        colour = colours[id(law)]
+def draw_laws(axes, laws):
+    most = EXTENSION * max(int(law.ranks.max()) for _, law in laws)
+    axes.plot([1, most], [1, most], label="ideal", **IDEAL_LINE)
+    for index, law in laws:
         last = int(law.ranks.max())
-        inside, beyond = np.geomspace(1, last, 60), np.geomspace(last, EXTENSION * last, 30)
-        axes.plot(inside, law.speedup(inside), color=colour, linewidth=1.4)
-        if law.describes_times:
-            axes.plot(beyond, law.speedup(beyond), color=colour, linewidth=1.4, linestyle=BEYOND)
+        for ranks, style in ((np.geomspace(1, last, 60), "-"), (np.geomspace(last, EXTENSION * last, 30), DASHED)):
+            if style == "-" or law.describes_times:
+                axes.plot(ranks, law.speedup(ranks), color=colour_of(index), linewidth=1.4, linestyle=style)
         speedup = law.observed_speedup()
-        line, = axes.plot(law.ranks, speedup, color=colour, linestyle="none", markersize=6,
-                          marker=marker_of(index), label=texts[id(law)])
-        show_values(line, [f"{law_label(law)}, {plural(ranks, 'rank')}: {short_number(value)}"
-                           for ranks, value in zip(law.ranks, speedup)])
-    counts = sorted({int(n) for law in laws for n in law.ranks} | {EXTENSION * most})
-    axes.set_xscale("log", base=2)
+        curve(axes, index, law.ranks, speedup, [
+            f"{law_label(law)}, {plural(ranks, 'rank')}: {short_number(value)}"
+            for ranks, value in zip(law.ranks, speedup)], linestyle="none", label=law_text(law))
+    rank_axis(axes, sorted({int(n) for _, law in laws for n in law.ranks} | {most}))
     axes.set_yscale("log", base=2)
-    axes.set_xticks(labelled_ranks(counts))
-    axes.xaxis.set_minor_locator(NullLocator())
     axes.yaxis.set_minor_locator(NullLocator())
-    for axis in (axes.xaxis, axes.yaxis):
-        axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    axes.yaxis.set_major_formatter("{x:g}")
     axes.set_xlabel("ranks N")
     light_grid(axes, "both")
     legend_beside(axes)
@@ -193,24 +180,18 @@ def draw_all_reduces(axes, group, names):
     most = max(found.sizes.max() for found in group)
     for found in group:
         index = names.index(found.algorithm)
-        colour = SERIES[index % len(SERIES)]
         low, high = found.sizes.min(), found.sizes.max()
         for sizes, style in ((np.geomspace(low, high, 60), "-"),
-                             (np.geomspace(high, 4 * most, 20), BEYOND),
-                             (np.geomspace(low / 4, low, 20), BEYOND)):
+                             (np.geomspace(high, 4 * most, 20), DASHED),
+                             (np.geomspace(low / 4, low, 20), DASHED)):
             values = found.predicted(sizes)
             kept = values > 0
-            axes.plot(sizes[kept], 1e3 * values[kept], color=colour, linewidth=1.2,
-                      linestyle=style)
-        line, = axes.plot(found.sizes, 1e3 * found.seconds, color=colour, linestyle="none",
-                          markersize=4, marker=marker_of(index), label=found.algorithm)
-        show_values(line, [f"{found.algorithm}, {size_text(size)}: {short_number(1e3 * seconds)} ms"
-                           for size, seconds in zip(found.sizes, found.seconds)])
-    axes.set_xscale("log", base=2)
-    axes.set_yscale("log")
-    axes.xaxis.set_minor_locator(NullLocator())
-    axes.xaxis.set_major_formatter(FuncFormatter(size_text))
+            axes.plot(sizes[kept], 1e3 * values[kept], color=colour_of(index), linewidth=1.2, linestyle=style)
+        curve(axes, index, found.sizes, 1e3 * found.seconds, [
+            f"{found.algorithm}, {size_text(size)}: {short_number(1e3 * seconds)} ms"
+            for size, seconds in zip(found.sizes, found.seconds)],
+            linestyle="none", markersize=4, label=found.algorithm)
+    size_axis(axes, "bytes of each rank")
     label_decades(axes)
     axes.tick_params(axis="x", rotation=45)
-    axes.set_xlabel("bytes of each rank")
     light_grid(axes, "both")

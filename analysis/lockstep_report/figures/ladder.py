@@ -1,10 +1,9 @@
 """Figure of a batch ladder: epoch time and images/s for each batch."""
 
-from matplotlib.ticker import FuncFormatter
-
 from lockstep_report.figures.arrange import arrange
 from lockstep_report.figures.canvas import length
 from lockstep_report.figures.layout import chunks, panel_figure, text_width
+from lockstep_report.figures.marks import text_above
 from lockstep_report.figures.style import SERIES, light_grid, plt, rc_settings, short_number
 
 
@@ -48,12 +47,10 @@ def draw_ladder(axes, rows, key, highest):
     for place, row in enumerate(rows):
         value = row.get(key)
         axes.bar(place, value or 0, color=SERIES[0], width=0.62)
-        axes.annotate(value_text(row, key), (place, value or 0), ha="center", va="bottom",
-                      xytext=(0, 3), textcoords="offset points",
-                      color="black" if value else SERIES[1])
+        text_above(axes, value_text(row, key), place, value or 0, color="black" if value else SERIES[1])
     axes.set_xticks(range(len(rows)), [batch_text(row) for row in rows])
     axes.set_xlim(-0.6, len(rows) - 0.4)
     axes.set_ylim(0, 1.15 * highest)
-    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,g}"))
+    axes.yaxis.set_major_formatter("{x:,g}")
     axes.set_xlabel("batch per rank")
     light_grid(axes)

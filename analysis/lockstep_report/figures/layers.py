@@ -3,7 +3,9 @@
 from lockstep_report.figures.arrange import arrange
 from lockstep_report.figures.canvas import current, length
 from lockstep_report.figures.layout import chunks, figure_size, legend_beside, panels_of, text_width, wrap_lines
-from lockstep_report.figures.style import SERIES, light_grid, plt, rc_settings, short_number
+from lockstep_report.figures.marks import text_above
+from lockstep_report.figures.style import IDEAL_LINE, SERIES, light_grid, plt, rc_settings, short_number
+from lockstep_report.runfile.settings import plural
 from lockstep_report.tables.layers import PASSES, layer_table, stack_table
 
 
@@ -49,7 +51,7 @@ def draw_shares(axes, rows, names, key):
                 axes.annotate(f"{share:.0f} % ({short_number(time)} ms)", (share, place),
                               va="center", xytext=(3, 0), textcoords="offset points",
                               bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.5})
-    axes.axvline(100, color="#777777", linewidth=1, linestyle=(0, (4, 3)), zorder=0)
+    axes.axvline(100, zorder=0, **IDEAL_LINE)
     axes.set_xlim(0, 1.65 * max(largest, 100))
     light_grid(axes, "x")
 
@@ -61,8 +63,7 @@ def stack_figure(rows, title):
                    key=lambda row: (layers.index(row["layer"]), row["devices"]))
     if not shown:
         return None
-    labels = [f"{row['layer']}\n{row['devices']} device{'s' if row['devices'] > 1 else ''}"
-              for row in shown]
+    labels = [f"{row['layer']}\n{plural(row['devices'], 'device')}" for row in shown]
     with plt.rc_context(rc_settings()):
         unit = max(length(1.2), *(text_width(label) + length(0.4) for label in labels))
         parts = chunks(list(zip(shown, labels)), unit)
@@ -82,8 +83,7 @@ def draw_stacks(axes, part, deepest):
         axes.bar(place, row["depth"], width=0.6, color=SERIES[0])
         axes.plot([place - 0.36, place + 0.36], [row["estimated_depth"]] * 2,
                   color=SERIES[1], linewidth=1.6, label="estimate" if place == 0 else None)
-        axes.annotate(str(row["depth"]), (place, max(row["depth"], row["estimated_depth"])),
-                      ha="center", va="bottom", xytext=(0, 3), textcoords="offset points")
+        text_above(axes, str(row["depth"]), place, max(row["depth"], row["estimated_depth"]))
     axes.set_xticks(range(len(part)), [label for _, label in part])
     axes.set_ylabel("layers")
     axes.set_ylim(0, 1.18 * deepest)

@@ -7,7 +7,7 @@ import numpy as np
 from matplotlib.font_manager import FontProperties
 from matplotlib.text import Text
 from matplotlib.textpath import text_to_path
-from matplotlib.ticker import FixedFormatter, FuncFormatter, LogLocator, NullLocator
+from matplotlib.ticker import FixedFormatter
 
 from lockstep_report.figures.canvas import ONE_COLUMN, current, text_size
 from lockstep_report.figures.style import plt
@@ -182,14 +182,6 @@ def legend_beside(axes, panels=None, names=None, **options):
     shown = [name for name in names or handles if name in handles]
     axes.legend([handles[name] for name in shown], shown, loc="center left", bbox_to_anchor=(1.02, 0.5),
                 **options)
-
-
-def label_decades(axes):
-    """Labels the powers of ten of a logarithmic vertical axis, and 2 and 5 times these if it is short."""
-    low, high = axes.get_ylim()
-    axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5) if high < 100 * low else (1,)))
-    axes.yaxis.set_minor_locator(NullLocator())
-    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
 
 
 def share_limits(axes):

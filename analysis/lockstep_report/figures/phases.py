@@ -1,13 +1,12 @@
 """Figure of the time of an epoch by phase: stacked bars for each rank count."""
 
 import numpy as np
-from matplotlib.ticker import FuncFormatter
 
 from lockstep_report.figures.arrange import arrange
 from lockstep_report.figures.canvas import length
 from lockstep_report.figures.layout import chunks, legend_beside, panel_figure, text_width
+from lockstep_report.figures.marks import stack, text_above
 from lockstep_report.figures.style import light_grid, name_of, notes_of, plt, rc_settings, short_number, title_of
-from lockstep_report.figures.svg import show_values
 from lockstep_report.measure import validity
 from lockstep_report.measure.points import IMBALANCE
 from lockstep_report.runfile.settings import measured_on
@@ -77,24 +76,19 @@ def draw_stack(axes, points, letters, whole):
     stack_phases(axes, range(len(points)), points, "s", {
         name: values for name, values in heights.items() if max(values) >= 0.002 * whole})
     for place, point in enumerate(points):
-        axes.annotate(f"{short_number(point.epoch_seconds)} s", (place, point.epoch_seconds),
-                      ha="center", va="bottom", xytext=(0, 2), textcoords="offset points")
+        text_above(axes, f"{short_number(point.epoch_seconds)} s", place, point.epoch_seconds, 2)
     axes.set_xticks(range(len(points)), [bar_label(p, letters) for p in points])
     axes.set_xlim(-0.6, len(points) - 0.4)
     axes.set_ylim(0, 1.15 * whole)
-    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,g}"))
+    axes.yaxis.set_major_formatter("{x:,g}")
     light_grid(axes)
 
 
 def stack_phases(axes, places, points, unit, heights):
     """Draws stacked bars of the points. `heights`: {phase: one value per point}, from below, in `unit`."""
-    bottom = [0.0] * len(points)
-    for name, values in heights.items():
-        bars = axes.bar(places, values, bottom=bottom, color=COLOURS[name], width=0.66,
-                        edgecolor="white", linewidth=0.6, label=NAMES[name])
-        show_values(bars, [f"{name_of(point)}, {NAMES[name]}: {short_number(value)} {unit}"
-                           for point, value in zip(points, values)])
-        bottom = [b + v for b, v in zip(bottom, values)]
+    stack(axes, places, [(NAMES[name], COLOURS[name], values) for name, values in heights.items()],
+          lambda i, label, value: f"{name_of(points[i])}, {label}: {short_number(value)} {unit}",
+          width=0.66, edgecolor="white", linewidth=0.6)
 
 
 def bar_label(point, letters):

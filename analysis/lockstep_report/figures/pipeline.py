@@ -3,6 +3,7 @@
 from lockstep_report.figures.arrange import arrange
 from lockstep_report.figures.canvas import current, length
 from lockstep_report.figures.layout import legend_beside, rows_of, text_width
+from lockstep_report.figures.marks import text_above
 from lockstep_report.figures.phases import COLOURS
 from lockstep_report.figures.style import light_grid, plt, rc_settings
 from lockstep_report.figures.svg import show_values
@@ -49,8 +50,7 @@ def draw_part(axes, runs):
         middle, ideal = (first + place - 1) / 2, 100 - rows[0]["ideal_percent"]
         axes.hlines(ideal, first - 0.45, place - 0.55, colors="black", linestyles="dashed",
                     label="ideal busy share" if first == 0 else None)
-        axes.annotate(run_text(rows), (middle, 100), ha="center", va="bottom",
-                      xytext=(0, 3), textcoords="offset points")
+        text_above(axes, run_text(rows), middle, 100)
         place += 0.7
     every = -(-len(names) // max(2, int(current().row / length(0.25))))
     axes.set_xticks(places[::every], names[::every])

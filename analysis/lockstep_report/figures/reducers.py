@@ -3,6 +3,7 @@
 from lockstep_report.figures.arrange import arrange
 from lockstep_report.figures.canvas import length
 from lockstep_report.figures.layout import chunks, share_limits, text_width
+from lockstep_report.figures.marks import text_above
 from lockstep_report.figures.phases import COLOURS, add_phase_legend, stack_phases
 from lockstep_report.figures.style import light_grid, plt, rc_settings, short_number, title_of
 from lockstep_report.runfile.settings import measured_on, plural
@@ -86,7 +87,6 @@ def draw_bytes(axes, places, points):
 
 def annotate(axes, places, values, texts=None):
     for place, value, text in zip(places, values, texts or map(short_number, values)):
-        axes.annotate(text, (place, value), ha="center", va="bottom", xytext=(0, 2),
-                      textcoords="offset points")
+        text_above(axes, text, place, value, 2)
     axes.set_ylim(0, 1.15 * (max(values) or 1.0))
     light_grid(axes)

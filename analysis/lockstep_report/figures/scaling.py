@@ -1,17 +1,13 @@
 """Figures of weak and strong scaling: speedup and efficiency over the number of ranks."""
 
-import math
 from typing import NamedTuple
 
-from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
-
 from lockstep_report.figures.arrange import arrange
-from lockstep_report.figures.canvas import current
 from lockstep_report.figures.layout import figure_size, height_beside, legend_beside, panels_of, text_width
+from lockstep_report.figures.marks import colour_of, curve
 from lockstep_report.figures.style import (
-    IDEAL_LINE, SERIES, light_grid, marker_of, notes_of, plt, rc_settings, short_number, title_of)
-from lockstep_report.figures.svg import show_values
-from lockstep_report.figures.ticks import spaced
+    IDEAL_LINE, light_grid, notes_of, plt, rc_settings, short_number, title_of)
+from lockstep_report.figures.ticks import rank_axis
 from lockstep_report.measure import metrics, validity
 from lockstep_report.measure.comparison import base_of, independent_of, scaling_series, strong_base_of
 from lockstep_report.measure.scaling import weak_efficiency
@@ -99,25 +95,21 @@ def scaling(points, series, title, efficiency, letters=None):
 
 
 def draw_curve(left, right, label, rows, index):
-    style = {"color": SERIES[index % len(SERIES)], "marker": marker_of(index), "markersize": 6,
-             "linewidth": 1.4}
-    line, = left.plot([row.ranks for row in rows], [row.speedup for row in rows], **style)
-    show_values(line, [f"{label}, {settings.plural(row.ranks, 'rank')}: {short_number(row.speedup)}"
-                       for row in rows])
+    curve(left, index, [row.ranks for row in rows], [row.speedup for row in rows], [
+        f"{label}, {settings.plural(row.ranks, 'rank')}: {short_number(row.speedup)}" for row in rows])
     for row in rows:
         if row.low:
-            left.plot([row.ranks] * 2, [row.low, row.high], color=style["color"], linewidth=1, marker="_")
-    draw_efficiency(right, label, [(row.ranks, row.efficiency) for row in rows], label=label, **style)
+            left.plot([row.ranks] * 2, [row.low, row.high], color=colour_of(index), linewidth=1, marker="_")
+    draw_efficiency(right, index, label, [(row.ranks, row.efficiency) for row in rows], label=label)
     alone = [(row.ranks, row.independent) for row in rows if row.independent]
     if alone:
-        draw_efficiency(right, f"{label}, against independent replicas", alone,
-                        **style | {"linestyle": ":", "markerfacecolor": "white"})
+        draw_efficiency(right, index, f"{label}, against independent replicas", alone, linestyle=":",
+                        markerfacecolor="white")
 
 
-def draw_efficiency(axes, name, pairs, **style):
-    line, = axes.plot([ranks for ranks, _ in pairs], [100 * value for _, value in pairs], **style)
-    show_values(line, [f"{name}, {settings.plural(ranks, 'rank')}: {100 * value:.3g} %"
-                       for ranks, value in pairs])
+def draw_efficiency(axes, index, name, pairs, **style):
+    curve(axes, index, [ranks for ranks, _ in pairs], [100 * value for _, value in pairs], [
+        f"{name}, {settings.plural(ranks, 'rank')}: {100 * value:.3g} %" for ranks, value in pairs], **style)
 
 
 def places_of(note, points):
@@ -135,30 +127,13 @@ def places_of(note, points):
 
 
 def finish_scaling(left, right, ranks, series):
-    shown = labelled_ranks(ranks)
     for axes in (left, right):
-        axes.set_xscale("log", base=2)
-        axes.xaxis.set_major_locator(FixedLocator(shown))
-        axes.xaxis.set_minor_locator(NullLocator())
-        axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+        rank_axis(axes, ranks)
         axes.set_xlabel("ranks N")
         light_grid(axes, "both")
     left.set_yscale("log", base=2)
-    left.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    left.yaxis.set_major_formatter("{x:g}")
     top = 100 * max(1.0, *(value for _, rows in series for row in rows
                            for value in (row.efficiency, row.independent or 0)))
     right.set_ylim(0, 1.1 * top)
     legend_beside(right)
-
-
-def axis_width():
-    """Returns the width of a panel with curves in inches, to select rank labels."""
-    return 3.4 if current().width is None else 2.2
-
-
-def labelled_ranks(ranks):
-    """Returns the rank counts whose labels do not overlap on a logarithmic axis, in ascending
-    order. The largest count has the highest priority, then powers of two."""
-    span = math.log2(ranks[-1] / ranks[0]) or 1.0
-    return spaced(ranks, lambda n: axis_width() * math.log2(n / ranks[0]) / span,
-                  lambda n: text_width(str(n)) / 2 + 0.04)

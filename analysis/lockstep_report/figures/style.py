@@ -39,13 +39,8 @@ def rc_settings():
             "lines.linewidth": 1.5 * current().scale}
 
 
-IDEAL_LINE = {"color": "#777777", "linewidth": 1, "linestyle": (0, (4, 3))}
-
-
-def marker_of(index):
-    """Returns the marker of a series; with more series than colours, equal colours have different
-    markers."""
-    return MARKERS[(index + index // len(SERIES)) % len(MARKERS)]
+DASHED = (0, (4, 3))
+IDEAL_LINE = {"color": "#777777", "linewidth": 1, "linestyle": DASHED}
 
 
 def render(figure, formats=("svg", "png"), name="figure"):

@@ -1,19 +1,17 @@
 """Figure of all-reduce sweeps: bus bandwidth over message size for each algorithm."""
 
 import numpy as np
-from matplotlib.ticker import FuncFormatter, NullLocator
 
 from lockstep_report.figures.arrange import arrange
 from lockstep_report.figures.canvas import current, length
-from lockstep_report.figures.layout import label_decades, legend_beside, panel_figure, share_limits, text_width
-from lockstep_report.figures.style import IDEAL_LINE, SERIES, light_grid, marker_of, plt, rc_settings, short_number
-from lockstep_report.figures.svg import show_values
+from lockstep_report.figures.layout import legend_beside, panel_figure, share_limits, text_width
+from lockstep_report.figures.marks import colour_of, curve
+from lockstep_report.figures.style import IDEAL_LINE, light_grid, plt, rc_settings, short_number
+from lockstep_report.figures.ticks import label_decades, size_axis, size_text
 from lockstep_report.measure import metrics
 from lockstep_report.measure.points import link_rate_of
 from lockstep_report.models.alpha_beta import SWEEP
 from lockstep_report.tables.sweep import describe_run, sweep_table
-
-SUFFIXES = ((2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB"))
 
 
 def sweep_figure(runs, link_gbit=None, fits=()):
@@ -74,31 +72,15 @@ def draw_fits(axes, fits, names):
         seconds = found.predicted(sizes)
         known = seconds > 0
         rates = metrics.ring_bytes(sizes[known], found.ranks) / seconds[known] / 1e9
-        axes.plot(sizes[known], rates, linewidth=0.8, linestyle=":",
-                  color=SERIES[names.index(name) % len(SERIES)])
+        axes.plot(sizes[known], rates, linewidth=0.8, linestyle=":", color=colour_of(names.index(name)))
 
 
 def draw_panel(axes, curves, names, link_gbit):
     for name, values in curves.items():
-        index = names.index(name)
         values = sorted(values)
-        line, = axes.plot(*zip(*values), label=name, color=SERIES[index % len(SERIES)],
-                          linewidth=1.4, markersize=4, marker=marker_of(index))
-        show_values(line, [f"{name}, {size_text(size)}: {short_number(rate)} GB/s"
-                           for size, rate in values])
+        curve(axes, names.index(name), *zip(*values), [
+            f"{name}, {size_text(size)}: {short_number(rate)} GB/s" for size, rate in values], label=name, markersize=4)
     if link_gbit:
         axes.axhline(link_gbit / 8, label=f"link, {link_gbit:g} Gbit/s", **IDEAL_LINE)
-    axes.set_xscale("log", base=2)
-    axes.set_yscale("log")
-    axes.xaxis.set_minor_locator(NullLocator())
-    axes.xaxis.set_major_formatter(FuncFormatter(size_text))
-    axes.set_xlabel("message size")
+    size_axis(axes, "message size")
     light_grid(axes, "both")
-
-
-def size_text(value, _=None):
-    """Formats a number of bytes: "64 KiB"."""
-    for unit, name in SUFFIXES:
-        if value >= unit:
-            return f"{value / unit:g} {name}"
-    return f"{value:g} B"

@@ -2,13 +2,11 @@
 
 import math
 
-from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
-
 from lockstep_report.figures.arrange import arrange
 from lockstep_report.figures.layout import legend_beside
-from lockstep_report.figures.scaling import labelled_ranks
-from lockstep_report.figures.style import IDEAL_LINE, MARKERS, SERIES, light_grid, plt, rc_settings, short_number
-from lockstep_report.figures.svg import show_values
+from lockstep_report.figures.marks import curve
+from lockstep_report.figures.style import IDEAL_LINE, light_grid, plt, rc_settings, short_number
+from lockstep_report.figures.ticks import rank_axis
 from lockstep_report.runfile.settings import measured_on, plural
 from lockstep_report.tables.threads import PASSES, name_of, row_of, thread_groups, title_of
 
@@ -28,19 +26,15 @@ def thread_figure(group):
         axes.plot(threads, [n / base.threads for n in threads], label="ideal", **IDEAL_LINE)
         for index, name in enumerate(("", *PASSES)):
             values = [row[f"{name}_speedup" if name else "speedup"] or math.nan for row in rows]
-            line, = axes.plot(threads, values, color=SERIES[index], marker=MARKERS[index], markersize=6,
-                              linewidth=1.4, label=name or "epoch")
-            show_values(line, [f"{name or 'epoch'}, {plural(count, 'thread')}: {short_number(value)}"
-                               for count, value in zip(threads, values)])
+            curve(axes, index, threads, values, [
+                f"{name or 'epoch'}, {plural(count, 'thread')}: {short_number(value)}"
+                for count, value in zip(threads, values)], label=name or "epoch")
         if base.processors:
             axes.axvline(base.processors, color="#777777", linewidth=1, linestyle=":",
                          label=f"{base.processors} processors")
-        axes.set_xscale("log", base=2)
+        rank_axis(axes, threads)
         axes.set_yscale("log", base=2)
-        axes.xaxis.set_major_locator(FixedLocator(labelled_ranks(sorted(set(threads)))))
-        axes.xaxis.set_minor_locator(NullLocator())
-        for axis in (axes.xaxis, axes.yaxis):
-            axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+        axes.yaxis.set_major_formatter("{x:g}")
         axes.set_xlabel("threads per rank")
         axes.set_ylabel("speedup")
         light_grid(axes, "both")

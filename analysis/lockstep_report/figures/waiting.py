@@ -1,13 +1,13 @@
 """The figure of waiting and transfer: one bar per rank, one panel per point."""
 
-from matplotlib.ticker import FuncFormatter, MaxNLocator
+from matplotlib.ticker import MaxNLocator
 
 from lockstep_report.figures.arrange import arrange
 from lockstep_report.figures.canvas import current, length
 from lockstep_report.figures.layout import legend_beside, panel_figure, text_width
+from lockstep_report.figures.marks import stack
 from lockstep_report.figures.phases import COLOURS, bar_label
 from lockstep_report.figures.style import light_grid, name_of, notes_of, plt, rc_settings, short_number, title_of
-from lockstep_report.figures.svg import show_values
 from lockstep_report.measure.validity import letters as letters_of
 from lockstep_report.runfile.settings import measured_on
 
@@ -51,16 +51,10 @@ def panel_title(point, letters):
 
 
 def draw(axes, point):
-    ranks = range(point.ranks)
-    bottom = [0.0] * point.ranks
-    for name, label, colour in PARTS:
-        heights = getattr(point.split, name)
-        bars = axes.bar(ranks, heights, bottom=bottom, color=colour, width=0.7, label=label)
-        show_values(bars, [f"{name_of(point)}, rank {rank}, {label}: {short_number(height)} s"
-                           for rank, height in zip(ranks, heights)])
-        bottom = [b + h for b, h in zip(bottom, heights)]
+    stack(axes, range(point.ranks), [(label, colour, getattr(point.split, name)) for name, label, colour in PARTS],
+          lambda rank, label, height: f"{name_of(point)}, rank {rank}, {label}: {short_number(height)} s", width=0.7)
     axes.set_xlim(-0.6, point.ranks - 0.4)
     axes.xaxis.set_major_locator(MaxNLocator(nbins=8, integer=True, min_n_ticks=1))
-    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,g}"))
+    axes.yaxis.set_major_formatter("{x:,g}")
     axes.set_xlabel("rank")
     light_grid(axes)
