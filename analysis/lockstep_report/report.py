@@ -20,6 +20,7 @@ from lockstep_report.runfile.file_kind import HTML
 from lockstep_report.runfile.input_files import each, read_some, require, skipped_lines
 from lockstep_report.runfile.times_csv import read_times
 from lockstep_report.tables import contents
+from lockstep_report.tables.explanation import explanation_tables
 from lockstep_report.tables.json_output import files_values, json_text, table_values
 from lockstep_report.tables.method import method_lines
 from lockstep_report.tables.table import markdown
@@ -221,7 +222,7 @@ def print_explanation(options):
     if options.json:
         print(json_text(explanation_values(explanation)))
         return
-    tables = contents.tables_of_explanation(explanation, found)
+    tables = explanation_tables(explanation, found)
     if not tables:
         raise ReportError(INPUT, "nothing to explain: give training runs with several rank counts "
                                  "and their base case, or sweeps of lockstep allreduce")

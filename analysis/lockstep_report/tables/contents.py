@@ -1,12 +1,11 @@
 """The tables of a report: columns, formulas and notes."""
 
-from lockstep_report.measure import metrics, validity
+from lockstep_report.measure import metrics
 from lockstep_report.measure.comparison import base_of, independent_of, strong_base_of
 from lockstep_report.measure.contention import spoiled_text
 from lockstep_report.measure.scaling import weak_efficiency
 from lockstep_report.measure.significance import assumed_difference
 from lockstep_report.models.explanation import explain
-from lockstep_report.runfile.settings import describe_setting, setting_names
 from lockstep_report.tables.accuracy import accuracy_table
 from lockstep_report.tables.energy import energy_table
 from lockstep_report.tables.explanation import explanation_tables
@@ -16,45 +15,25 @@ from lockstep_report.tables.learning_curves import learning_table
 from lockstep_report.tables.measurements import measurement_table
 from lockstep_report.tables.phases import phase_table
 from lockstep_report.tables.pipeline import pipeline_table
+from lockstep_report.tables.point_table import EPOCH, EPOCH_ENDS, PLACE, place, point_table
 from lockstep_report.tables.profile import profile_tables
 from lockstep_report.tables.reducers import reducer_table
 from lockstep_report.tables.sweep import sweep_table
-from lockstep_report.tables.table import Column, Note, Table, bounded_columns, bounded_values, interval_columns
+from lockstep_report.tables.table import Column, Note, bounded_columns, bounded_values, interval_columns
 from lockstep_report.tables.telemetry import network_table, telemetry_table
 from lockstep_report.tables.threads import thread_tables
 from lockstep_report.tables.time_to_accuracy import time_to_accuracy_table
 from lockstep_report.tables.waiting import range_notes, waiting_table
 
-INDEPENDENT_NOTE = (
-    '"independent replicas, no communication" (reducer none): every rank trains its own network; '
-    "this is the baseline for the cost of communication"
-)
-ONE_JOB = ("rows with one run: another job may differ by more than the digits show and than its steps vary; "
-           "repeat the run at least 6 times for an interval")
-PLACE = [
-    Column("setting", "Setting"),
-    Column("batch_per_rank", "Batch per rank"),
-    Column("ranks", "Ranks"),
-    Column("mode", "Mode"),
-]
-
-
 SPEEDUP_ENDS = ("speedup_low", "speedup_high")
 SPEEDUP_NOTE = Note("interval of a speedup: T(1) from / T(N) to, and T(1) to / T(N) from, with the "
                     "rank-based intervals of the medians over runs", ("speedup_low",))
-EPOCH_ENDS = ("epoch_low", "epoch_high")
-EPOCH = interval_columns(Column("epoch_seconds", "Epoch (s)", 2), *EPOCH_ENDS, " (s)")
 IMAGE_RATE = Column("images_per_second", "Images/s", 1, interval=(*EPOCH_ENDS, "epoch_seconds"))
 KARP_FLATT = Column("karp_flatt", "Karp-Flatt fraction", 4, interval=("karp_flatt_low", "karp_flatt_high"))
 KARP_FLATT_NOTE = Note(
     "Karp-Flatt fraction: (1/S − 1/N) / (1 − 1/N) with S = T(1)/T(N); constant over N: serial "
     "part; growing with N: overhead; without an interval of the speedup, its digits are those for a "
     "standard deviation of 5 % between runs", ("karp_flatt",))
-
-
-def epoch_values(point):
-    """Returns the epoch time and the exposed communication."""
-    return {"epoch_seconds": point.epoch_seconds, "exposed": point.exposed_seconds}
 
 
 def speedup_interval(base, point):
@@ -80,38 +59,6 @@ def serial_fraction(base, point):
         ("karp_flatt", "karp_flatt_low", "karp_flatt_high"), values)}
 
 
-def place(point, points):
-    """Returns the values of the columns PLACE of a row, its point, and the interval of its epoch."""
-    interval = point.epoch_interval
-    return {"setting": setting_names(p.setting for p in points)[point.setting] or None,
-            "batch_per_rank": point.batch_per_rank or None, "ranks": point.ranks,
-            "mode": point.mode, "point": point, "epoch_low": interval and interval.low,
-            "epoch_high": interval and interval.high}
-
-
-def finished(table, points):
-    """Adds the validity notes of the points to the table and returns it: letters in a column, and
-    the text of each letter below the table."""
-    shown = [row["point"] for row in table.rows]
-    letters = validity.letters(points)
-    for row, point in zip(table.rows, shown):
-        row["notes"] = ", ".join(letters[note] for note in point.notes) or None
-        row["validity"] = "; ".join(point.notes) or None
-    table.columns += [Column("notes", "Notes"), Column("validity", "Validity", csv_only=True)]
-    if any(p.is_independent for p in shown):
-        table.notes.append(INDEPENDENT_NOTE)
-    if any(p.repeats == 1 and p.phase_seconds for p in shown):
-        table.notes.append(ONE_JOB)
-    for setting in dict.fromkeys(p.setting for p in shown):
-        text = describe_setting([p for p in shown if p.setting == setting])
-        table.notes.append(f"setting: {text}")
-    if len({p.setting for p in shown}) > 1:
-        table.notes.append("rows are compared only within one setting")
-    table.notes += [f"({letters[note]}) {note}" for note in letters
-                    if any(note in p.notes for p in shown)]
-    return table
-
-
 def time_table(points):
     """Returns table 1: time and speedup."""
     rows = []
@@ -119,7 +66,7 @@ def time_table(points):
         base = base_of(p, points)
         t_1 = base.epoch_seconds if base else None
         rows.append({
-            **place(p, points), "global_batch": p.global_batch or None, **epoch_values(p),
+            **place(p, points), "global_batch": p.global_batch or None,
             "training_seconds": p.training_seconds, "images_per_second": p.images_per_second,
             "images": p.images,
             "speedup": t_1 and metrics.speedup(t_1, p.epoch_seconds),
@@ -128,8 +75,8 @@ def time_table(points):
             "joules_per_image": p.joules_per_image,
             "runs": p.repeats,
         })
-    return finished(Table(
-        "table-1-time-speedup", "Table 1: time and speedup per epoch at fixed batch per rank",
+    return point_table(
+        points, "table-1-time-speedup", "Table 1: time and speedup per epoch at fixed batch per rank",
         [*PLACE, Column("global_batch", "Global batch"), *EPOCH,
          Column("training_seconds", "Training, without data wait (s)", 2, interval=EPOCH_ENDS),
          Column("images", "Images per epoch"), IMAGE_RATE,
@@ -141,7 +88,7 @@ def time_table(points):
               "epoch; N·T(1)/T(N) also counts that N ranks take N times the batch in each step",
               ("speedup", "scaled_speedup")),
          SPEEDUP_NOTE,
-         *missing_bases(points, base_of, "batch per rank")]), points)
+         *missing_bases(points, base_of, "batch per rank")])
 
 
 def missing_bases(points, lookup, what):
@@ -161,7 +108,7 @@ def weak_table(points):
         base, alone = base_of(p, points), independent_of(p, points)
         interval = p.step_interval
         rows.append({
-            **place(p, points), **epoch_values(p),
+            **place(p, points), "exposed": p.exposed_seconds,
             "steps": p.steps, "step_ms": 1e3 * p.step_median,
             "step_low_ms": interval and 1e3 * interval.low,
             "step_high_ms": interval and 1e3 * interval.high,
@@ -170,8 +117,8 @@ def weak_table(points):
             "efficiency_independent": alone and weak_efficiency(alone, p),
             **serial_fraction(base, p),
         })
-    return finished(Table(
-        "weak-scaling", "Weak scaling: fixed batch per rank",
+    return point_table(
+        points, "weak-scaling", "Weak scaling: fixed batch per rank",
         [*PLACE, *EPOCH,
          Column("steps", "Steps per epoch"), *interval_columns(
              Column("step_ms", "Median step (ms)", 2), "step_low_ms", "step_high_ms", " (ms)"),
@@ -186,8 +133,7 @@ def weak_table(points):
               ("step_low_ms",)),
          Note("the efficiency against the same number of independent replicas at the same batch "
               "per rank excludes the slowdown of ranks that share a host without communicating "
-              "(memory bandwidth, clock rate)", ("efficiency_independent",)), KARP_FLATT_NOTE]),
-        points)
+              "(memory bandwidth, clock rate)", ("efficiency_independent",)), KARP_FLATT_NOTE])
 
 
 def strong_table(points):
@@ -201,7 +147,7 @@ def strong_table(points):
         if base is None or len(ranks[id(base)]) < 2:
             continue
         rows.append({
-            "global_batch": p.global_batch, **place(p, points), **epoch_values(p),
+            "global_batch": p.global_batch, **place(p, points), "exposed": p.exposed_seconds,
             "speedup": metrics.speedup(base.epoch_seconds, p.epoch_seconds),
             **speedup_interval(base, p),
             "efficiency":
@@ -209,14 +155,14 @@ def strong_table(points):
             **serial_fraction(base, p),
         })
     rows.sort(key=lambda row: (row["setting"] or "", row["global_batch"], row["ranks"]))
-    return finished(Table(
-        "strong-scaling", "Strong scaling: fixed global batch",
+    return point_table(
+        points, "strong-scaling", "Strong scaling: fixed global batch",
         [Column("global_batch", "Global batch"), *PLACE, *EPOCH,
          *interval_columns(Column("speedup", "Speedup T(1)/T(N)", 2), *SPEEDUP_ENDS),
          Column("efficiency", "Efficiency", 2, interval=(*SPEEDUP_ENDS, "speedup")),
          Column("exposed", "Exposed communication (s)", 2),
          KARP_FLATT],
-        rows, [SPEEDUP_NOTE, KARP_FLATT_NOTE]), points)
+        rows, [SPEEDUP_NOTE, KARP_FLATT_NOTE])
 
 
 def split_table(points):
@@ -230,8 +176,7 @@ def split_table(points):
                 base.epoch_seconds, p.epoch_seconds, p.ranks)
         phases = p.phase_seconds or {}
         rows.append({
-            **place(p, points), "epoch_seconds": p.epoch_seconds,
-            "compute": p.compute_seconds, "exposed": p.exposed_seconds,
+            **place(p, points), "compute": p.compute_seconds, "exposed": p.exposed_seconds,
             "hidden": p.hidden_seconds, "allreduce": p.allreduce_seconds,
             "data_wait": phases.get("data_wait"), "imbalance": phases.get("imbalance"),
             "derived_compute": compute, "derived_communication": communication,
@@ -254,8 +199,8 @@ def split_table(points):
     if any((row["derived_communication"] or 0) < 0 for row in rows):
         notes.append("a negative derived communication means that N ranks were more than N times "
                      "as fast as one")
-    return finished(Table(
-        "table-2-compute-communication", "Table 2: compute and communication per epoch",
+    return point_table(
+        points, "table-2-compute-communication", "Table 2: compute and communication per epoch",
         [*PLACE, EPOCH[0],
          Column("compute", "Measured compute (s)", 2),
          Column("exposed", "Measured exposed communication (s)", 2),
@@ -265,7 +210,7 @@ def split_table(points):
          Column("derived_compute", "Derived compute T(1)/N (s)", 2, interval=EPOCH_ENDS),
          Column("derived_communication", "Derived communication T(N) − T(1)/N (s)", 2,
                 interval=EPOCH_ENDS)],
-        rows, notes), points)
+        rows, notes)
 
 
 def bandwidth_table(points, link_gbit=None):
@@ -313,8 +258,8 @@ def bandwidth_table(points, link_gbit=None):
     if any(row["link_gbit"] and not row["link_gb"] for row in rows):
         notes.append("no share of the link if the messages are not known: those of mpi are selected by the "
                      "library, and repeats may have chosen different algorithms")
-    return finished(Table(
-        "table-3-bandwidth", "Table 3: bandwidth utilisation of the all-reduce",
+    return point_table(
+        points, "table-3-bandwidth", "Table 3: bandwidth utilisation of the all-reduce",
         [*PLACE, Column("bytes", "M (bytes)"), Column("steps", "Steps per epoch"),
          Column("sent_gb", "2(N−1)/N · M per epoch (GB)", 2),
          Column("link_gb", "Over the link of a host, per epoch (GB)", 2),
@@ -327,7 +272,7 @@ def bandwidth_table(points, link_gbit=None):
          Column("derived_gb_s", "Derived (GB/s)", 3),
          Column("derived_percent", "of the link, derived (%)", 1),
          Column("link_gbit", "Link (Gbit/s)", 1)],
-        rows, notes if rows else []), points)
+        rows, notes if rows else [])
 
 
 def unknown_notes(points):
@@ -342,12 +287,6 @@ def percent(share):
     return None if share is None else 100 * share
 
 
-def tables_of_explanation(explanation, points):
-    """Returns the tables of an explanation, with the validity notes of the points in their rows."""
-    tables = explanation_tables(explanation, lambda p: place(p, points), PLACE)
-    return [finished(t, points) if "point" in t.rows[0] else t for t in tables]
-
-
 # Beginnings of the names of tables with times or energy of runs, which have no validity notes of points.
 TIMES_OF_RUNS = ("pipeline", "time-to-accuracy", "learning-curves", "energy", "profile")
 
@@ -359,13 +298,9 @@ def all_tables(points, runs, link_gbit=None, explanation=None):
     tables = ladder_tables(points, runs)
     if points:
         tables += [time_table(points), split_table(points), bandwidth_table(points, link_gbit),
-                   finished(waiting_table(points, lambda p: place(p, points), PLACE), points),
-                   weak_table(points), strong_table(points),
-                   finished(phase_table(points, lambda p: place(p, points), PLACE), points),
-                   finished(reducer_table(points, lambda p: place(p, points), PLACE), points),
-                   finished(measurement_table(points, lambda p: place(p, points), PLACE), points)]
-        tables += thread_tables(points)
-    tables += tables_of_explanation(explanation, points)
+                   waiting_table(points), weak_table(points), strong_table(points), phase_table(points),
+                   reducer_table(points), measurement_table(points), *thread_tables(points)]
+    tables += explanation_tables(explanation, points)
     tables += [pipeline_table(runs), accuracy_table(runs), time_to_accuracy_table(runs),
                learning_table(runs), energy_table(runs),
                telemetry_table(runs), network_table(runs), sweep_table(runs), layer_table(runs),

@@ -4,15 +4,14 @@ import numpy as np
 
 from lockstep_report.measure import metrics
 from lockstep_report.models.causes import CAUSES, LABELS
+from lockstep_report.tables.point_table import EPOCH_ENDS, PLACE, place, point_table
 from lockstep_report.tables.table import Column, Note, Table, interval_columns
 
 
-def explanation_tables(explanation, row_of, place):
-    """Returns the tables of an explanation. `row_of(point)`: the values of the columns `place`,
-    with which rows about points begin."""
+def explanation_tables(explanation, points):
+    """Returns the tables of an explanation of the points."""
     tables = [answer_table(explanation.answers), advice_table(explanation.advice),
-              cause_table(explanation.losses, row_of, place),
-              law_table(explanation.laws, row_of, place),
+              cause_table(explanation.losses, points), law_table(explanation.laws, points),
               alpha_beta_table(explanation.all_reduces), straggler_table(explanation.steps)]
     return [table for table in tables if table.rows]
 
@@ -38,11 +37,11 @@ def advice_table(advice):
               "run with the median effect", ("repeats",))])
 
 
-def cause_table(losses, row_of, place):
+def cause_table(losses, points):
     rows = []
     for loss in losses:
-        row = {**row_of(loss.point), "source": loss.point.source, "scaling": loss.scaling,
-               "epoch_seconds": loss.point.epoch_seconds, "loss_seconds": loss.seconds,
+        row = {**place(loss.point, points), "source": loss.point.source, "scaling": loss.scaling,
+               "loss_seconds": loss.seconds,
                "efficiency_percent": 100 * loss.efficiency}
         for name, _ in CAUSES:
             if name in loss.causes and abs(loss.share(name)) >= 5e-5:
@@ -51,10 +50,10 @@ def cause_table(losses, row_of, place):
             "shown": tuple(name for name in loss.causes if loss.is_shown(name))})
     shown = [name for name, _ in CAUSES]
     clock = [loss.point.split.clock_error for loss in losses if loss.point.split]
-    return Table(
-        "efficiency-causes", "Causes of lost efficiency, in per cent of the epoch",
-        [*place, Column("scaling", "Scaling"), Column("epoch_seconds", "Epoch T(N) (s)", 2, interval=("epoch_low", "epoch_high")),
-         Column("loss_seconds", "Loss T(N) − T(1)/N (s)", 2, interval=("epoch_low", "epoch_high")),
+    return point_table(
+        points, "efficiency-causes", "Causes of lost efficiency, in per cent of the epoch",
+        [*PLACE, Column("scaling", "Scaling"), Column("epoch_seconds", "Epoch T(N) (s)", 2, interval=EPOCH_ENDS),
+         Column("loss_seconds", "Loss T(N) − T(1)/N (s)", 2, interval=EPOCH_ENDS),
          Column("efficiency_percent", "Efficiency T(1)/(N·T(N)) (%)", 1),
          *(Column(f"{name}_percent", f"{LABELS[name][:1].upper()}{LABELS[name][1:]} (%)", 1)
            for name in shown),
@@ -74,19 +73,19 @@ def cause_table(losses, row_of, place):
               "bucket", ("waiting_percent", "transfer_percent"))])
 
 
-def law_table(laws, row_of, place):
+def law_table(laws, points):
     rows = []
     for law in laws:
         last, residuals, serial = law.points[-1], law.residuals, law.serial.times(100)
         rows.append({
-            **row_of(last), "ranks": ", ".join(f"{n}" for n in sorted(set(law.ranks.tolist()))),
+            **place(last, points), "ranks": ", ".join(f"{n}" for n in sorted(set(law.ranks.tolist()))),
             "law": law.law, "runs": len(law.ranks), "serial_percent": serial.value,
             "serial_low": serial.low, "serial_high": serial.high,
             "limit": law.limit, "residual_percent": 100 * float(np.abs(residuals).max()),
             "remarks": "; ".join(law.notes) or None})
-    return Table(
-        "scaling-laws", "Fits of scaling laws",
-        [*place, Column("law", "Law"), Column("runs", "Runs"),
+    return point_table(
+        points, "scaling-laws", "Fits of scaling laws",
+        [*PLACE, Column("law", "Law"), Column("runs", "Runs"),
          *interval_columns(Column("serial_percent", "Serial fraction s (%)", 2), "serial_low", "serial_high", " (%)"),
          Column("limit", "Limit of the speedup 1/s", 1, interval=("serial_low", "serial_high", "serial_percent")),
          Column("residual_percent", "Largest residual (%)", 2), Column("remarks", "Remarks")],

@@ -2,7 +2,8 @@
 
 from lockstep_report.measure.points import IMBALANCE
 from lockstep_report.runfile import schema
-from lockstep_report.tables.table import Column, Table
+from lockstep_report.tables.point_table import EPOCH_ENDS, PLACE, place, point_table
+from lockstep_report.tables.table import Column
 
 PHASES = (*schema.PHASES, IMBALANCE)
 NAMES = {"data_wait": "Data wait", "exposed_communication": "Exposed communication"}
@@ -12,15 +13,12 @@ def phase_name(phase):
     return NAMES.get(phase, phase.capitalize())
 
 
-def phase_table(points, row_of, place):
-    """Returns the table. `row_of(point)`: the values of the columns `place`, with which each row
-    begins."""
-    rows = [{**row_of(p), **p.phase_seconds, "epoch_seconds": p.epoch_seconds}
-            for p in points if p.phase_seconds]
-    return Table(
-        "phases", "Phases of an epoch",
-        [*place, *(Column(phase, f"{phase_name(phase)} (s)", 2) for phase in PHASES),
-         Column("epoch_seconds", "Epoch (s)", 2, interval=("epoch_low", "epoch_high"))],
+def phase_table(points):
+    rows = [place(p, points) | p.phase_seconds for p in points if p.phase_seconds]
+    return point_table(
+        points, "phases", "Phases of an epoch",
+        [*PLACE, *(Column(phase, f"{phase_name(phase)} (s)", 2) for phase in PHASES),
+         Column("epoch_seconds", "Epoch (s)", 2, interval=EPOCH_ENDS)],
         rows,
         ["seconds per epoch, means over the ranks; imbalance: the epoch on the slowest rank "
          "less the means; the sum is the epoch (of a single run; medians over runs need not add up)"])

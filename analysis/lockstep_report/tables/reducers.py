@@ -2,7 +2,8 @@
 
 from lockstep_report.measure.comparison import reducer_order
 from lockstep_report.tables.phases import PHASES, phase_name
-from lockstep_report.tables.table import Column, Note, Table
+from lockstep_report.tables.point_table import PLACE, place, point_table
+from lockstep_report.tables.table import Column, Note
 
 
 def compared_points(points):
@@ -23,13 +24,11 @@ def hosts_of(point):
     return int(dict(point.variant).get("hosts", 1))
 
 
-def reducer_table(points, row_of, place):
-    """Returns the table of reducers. `row_of(point)`: the values of the columns `place`, with which
-    each row begins."""
-    rows = [reducer_row(p, row_of) for group in compared_points(points) for p in group]
-    return Table(
-        "reducers", "Gradient reducers: phases of a step and messages",
-        [*place, Column("hosts", "Hosts"),
+def reducer_table(points):
+    rows = [place(p, points) | reducer_row(p) for group in compared_points(points) for p in group]
+    return point_table(
+        points, "reducers", "Gradient reducers: phases of a step and messages",
+        [*PLACE, Column("hosts", "Hosts"),
          *(Column(f"{phase}_ms", f"{phase_name(phase)} (ms)", 1) for phase in PHASES),
          Column("step_ms", "Step (ms)", 1),
          Column("sent_mb", "Sent, most of a rank (MB)", 2),
@@ -44,11 +43,11 @@ def reducer_table(points, row_of, place):
               "library selects the messages (mpi, NCCL)", ("sent_mb",))])
 
 
-def reducer_row(point, row_of):
+def reducer_row(point):
     phases = {f"{name}_ms": 1e3 * point.phase_seconds.get(name, 0.0) / point.steps
               for name in PHASES}
     traffic = {name: value / 1e6 for name, value in (
         ("sent_mb", point.sent_bytes), ("received_mb", point.received_bytes),
         ("all_sent_mb", point.all_sent_bytes)) if value is not None}
-    return {**row_of(point), "hosts": hosts_of(point), **phases,
+    return {"hosts": hosts_of(point), **phases,
             "step_ms": 1e3 * point.epoch_seconds / point.steps, **traffic}

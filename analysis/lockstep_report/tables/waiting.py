@@ -2,16 +2,15 @@
 
 import numpy as np
 
-from lockstep_report.tables.table import Column, Note, Table, bounded_columns, bounded_values
+from lockstep_report.tables.point_table import PLACE, place, point_table
+from lockstep_report.tables.table import Column, Note, bounded_columns, bounded_values
 
 
-def waiting_table(points, row_of, place):
-    """Returns the table of waiting and transfer. `row_of(point)`: the values of the columns
-    `place`, with which each row begins."""
-    rows = [row_of(point) | values_of(point.split) for point in points if point.split]
-    return Table(
-        "waiting-transfer", "Waiting and transfer in the all-reduce",
-        [*place, Column("allreduce_seconds", "All-reduce (s)", 3),
+def waiting_table(points):
+    rows = [place(point, points) | values_of(point.split) for point in points if point.split]
+    return point_table(
+        points, "waiting-transfer", "Waiting and transfer in the all-reduce",
+        [*PLACE, Column("allreduce_seconds", "All-reduce (s)", 3),
          Column("waiting_seconds", "Waiting for the last rank (s)", 3),
          Column("waiting_percent", "of the all-reduce (%)", 1),
          *bounded_columns("transfer_seconds", "Transfer (s)", 3),
