@@ -6,10 +6,10 @@ values is reported.
 """
 
 from dataclasses import dataclass
-from decimal import ROUND_DOWN, ROUND_HALF_DOWN, ROUND_HALF_UP, Decimal
+from decimal import ROUND_DOWN, ROUND_HALF_UP, Decimal
 
 from lockstep_report.measure.metrics import bus_bandwidth, steps_per_epoch
-from lockstep_report.models.published.formulas import Assumptions, Epochs, candidates_for
+from lockstep_report.models.published.formulas import Assumptions, Epochs, candidates_for, printed
 
 AGREES, EXCEPT, DIFFERS, UNEXPLAINED = "agrees", "agrees except", "differs", "not derivable"
 
@@ -35,23 +35,22 @@ class Verdict:
     tried: int  # number of candidates
 
 
+def unit_of(printed):
+    """Returns the unit of the last printed digit."""
+    return Decimal(1).scaleb(printed.as_tuple().exponent)
+
+
 def rounds_to(value, printed):
     """Returns whether `value` rounds to `printed` at its last printed digit. A tie may round either
     way."""
-    if value is None:
-        return False
-    return abs(value - printed) <= Decimal(5).scaleb(printed.as_tuple().exponent - 1)
+    return value is not None and abs(value - printed) <= unit_of(printed) / 2
 
 
 def to_digits_of(value, printed):
     """Returns `value` rounded to the digits of `printed`; a tie is rounded to `printed`."""
     if value is None:
         return None
-    unit = Decimal(1).scaleb(printed.as_tuple().exponent)
-    rounded = value.quantize(unit, ROUND_HALF_UP)
-    if rounded != printed and rounds_to(value, printed):
-        return value.quantize(unit, ROUND_HALF_DOWN)
-    return rounded
+    return printed if rounds_to(value, printed) else value.quantize(unit_of(printed), ROUND_HALF_UP)
 
 
 def check_column(times, column, assumptions=Assumptions()):
@@ -60,21 +59,18 @@ def check_column(times, column, assumptions=Assumptions()):
     rows = [row for row in times.rows if column in row.published]
     candidates = candidates_for(column, epochs, assumptions)
     if not candidates or not rows:
-        return Verdict(column, UNEXPLAINED, "", "", ("no formula is known for such a column",), (),
-                       0)
-    hits = [sum(rounds_to(c.value(row), row.published[column]) for row in rows)
-            for c in candidates]
+        return Verdict(column, UNEXPLAINED, "", "", ("no formula is known for such a column",), (), 0)
+    hits = [sum(rounds_to(c.value(row), row.published[column]) for row in rows) for c in candidates]
     found = candidates[hits.index(len(rows))] if len(rows) in hits else None
     correct = correct_for(candidates, found)
     correct_hits = hits[candidates.index(correct)]
     if found is None and correct_hits * 2 >= len(rows):
         found = correct
     cells = tuple(check_cell(row, column, correct, found) for row in rows)
-    wrong = sum(not cell.agrees for cell in cells)
     if found is None:
         mark = UNEXPLAINED
         mistakes = unexplained_mistakes(times, column, cells, assumptions)
-    elif wrong == 0:
+    elif all(cell.agrees for cell in cells):
         mark, mistakes = AGREES, ()
     elif correct_hits * 2 >= len(rows):
         mark = EXCEPT
@@ -88,12 +84,8 @@ def check_column(times, column, assumptions=Assumptions()):
 def correct_for(candidates, found):
     """Returns the candidate without mistakes; if there are several, that of `found`'s model."""
     correct = [c for c in candidates if not c.mistakes]
-    if found is not None:
-        model = found.description.rpartition("(")[2]
-        for candidate in correct:
-            if candidate.description.rpartition("(")[2] == model:
-                return candidate
-    return correct[0]
+    model = found and found.description.rpartition("(")[2]
+    return next((c for c in correct if c.description.rpartition("(")[2] == model), correct[0])
 
 
 def check_cell(row, column, correct, found):
@@ -101,23 +93,13 @@ def check_cell(row, column, correct, found):
     exact = correct.value(row)
     agrees = rounds_to(exact, published)
     remark = ""
-    if agrees and is_tie(exact, published):
+    if agrees and abs(exact - published) == unit_of(published) / 2:
         remark = f"{exact.normalize()} is a tie"
-    elif not agrees and found is correct and truncate(exact, published) == published:
+    elif exact is not None and not agrees and found is correct and (
+            exact.quantize(unit_of(published), ROUND_DOWN) == published):
         remark = f"{shorten(exact)} truncated instead of rounded"
     reproduced = to_digits_of(found.value(row), published) if found else None
     return Cell(row, published, exact, reproduced, agrees, remark)
-
-
-def truncate(value, printed):
-    """Returns `value` truncated, not rounded, to the digits of `printed`."""
-    if value is None:
-        return None
-    return value.quantize(Decimal(1).scaleb(printed.as_tuple().exponent), ROUND_DOWN)
-
-
-def is_tie(value, printed):
-    return abs(value - printed) == Decimal(5).scaleb(printed.as_tuple().exponent - 1)
 
 
 def shorten(value, digits=6):
@@ -151,19 +133,13 @@ def unexplained_mistakes(times, column, cells, assumptions):
             "bandwidth; compare this with the rate of the link: a timer that does not wait for the "
             "device measures the call, not the transfer")
     if "computation" in column:
-        both = [(row, row.published[column] + communication_of(row))
-                for row in times.rows if column in row.published and communication_of(row)]
+        both = [(row.seconds - row.published[column] - printed(row, "communication"), row)
+                for row in times.rows if column in row.published and printed(row, "communication")]
         if both:
-            row, accounted = max(both, key=lambda item: item[0].seconds - item[1])
-            mistakes.append(
-                f"computation and communication do not account for "
-                f"{shorten(row.seconds - accounted, 4)} of {shorten(row.seconds, 4)} s at "
-                f"{describe_row(row)}")
+            rest, row = max(both, key=lambda item: item[0])
+            mistakes.append(f"computation and communication do not account for {shorten(rest, 4)} of "
+                            f"{shorten(row.seconds, 4)} s at {describe_row(row)}")
     return tuple(mistakes)
-
-
-def communication_of(row):
-    return next((v for c, v in row.published.items() if "communication" in c), None)
 
 
 def check_times(times, assumptions=Assumptions()):

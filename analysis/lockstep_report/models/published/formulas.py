@@ -46,6 +46,11 @@ class Epochs:
         """Returns T(1) at the row's batch per rank; None if the CSV has no such row."""
         return self.seconds.get((1, row.batch_per_rank))
 
+    def computation(self, row):
+        """Returns T(1)/N; None without T(1)."""
+        t_1 = self.one_rank(row)
+        return None if t_1 is None else t_1 / row.ranks
+
     def previous_batch(self, row):
         """Returns T at the same rank count and the next smaller batch, or at the same batch if it
         is the smallest; None if the CSV has no such row."""
@@ -55,59 +60,43 @@ class Epochs:
         return self.seconds.get((row.ranks, self.batches[max(0, index - 1)]))
 
     def previous_row(self, row):
-        index = self.rows.index(row)
-        return self.rows[max(0, index - 1)].seconds
+        return self.rows[max(0, self.rows.index(row) - 1)].seconds
 
-    def first_row(self, row):
-        del row
+    def first_row(self, _row):
         return self.rows[0].seconds
 
 
-def ratio(numerator, row, factor=1):
-    return None if numerator is None else factor * numerator / row.seconds
-
-
-def speedup_candidates(epochs, column):
+def speedup_candidates(epochs, column, _assumptions):
     """Returns the candidates for a speedup; the formula that the column name states comes first."""
-    plain = ("T(1)/T(N)", lambda row: ratio(epochs.one_rank(row), row))
-    scaled = ("N·T(1)/T(N)", lambda row: ratio(epochs.one_rank(row), row, row.ranks))
+    def over(time, factor=lambda row: 1):
+        """Returns the function of a row: `factor` · the time `time(row)` / T of the row."""
+        return lambda row: None if time(row) is None else factor(row) * time(row) / row.seconds
+
+    plain = ("T(1)/T(N)", over(epochs.one_rank))
+    scaled = ("N·T(1)/T(N)", over(epochs.one_rank, lambda row: row.ranks))
     correct, other = (scaled, plain) if "n_t1_over_tn" in column else (plain, scaled)
     return [
         Candidate(*correct),
-        Candidate(*other, mistakes=(f"is {other[0]}, not {correct[0]}",)),
-        Candidate(
-            "T(previous batch, same N)/T(N)",
-            lambda row: ratio(epochs.previous_batch(row), row),
-            ("divides the time at the previous batch size and the SAME number of ranks by the "
-             "time of the row: this is the effect of a larger batch, not of more ranks; a speedup "
-             "is relative to one rank at the same batch per rank",),
-        ),
-        Candidate(
-            "T(previous row)/T",
-            lambda row: ratio(epochs.previous_row(row), row),
-            ("is relative to the previous row of the table, not to one rank",),
-        ),
-        Candidate(
-            "T(first row)/T",
-            lambda row: ratio(epochs.first_row(row), row),
-            ("is relative to the first row of the table, at another batch size",),
-        ),
-    ]
+        Candidate(*other, (f"is {other[0]}, not {correct[0]}",)),
+        Candidate("T(previous batch, same N)/T(N)", over(epochs.previous_batch), (
+            "divides the time at the previous batch size and the SAME number of ranks by the "
+            "time of the row: this is the effect of a larger batch, not of more ranks; a speedup "
+            "is relative to one rank at the same batch per rank",)),
+        Candidate("T(previous row)/T", over(epochs.previous_row), (
+            "is relative to the previous row of the table, not to one rank",)),
+        Candidate("T(first row)/T", over(epochs.first_row), (
+            "is relative to the first row of the table, at another batch size",))]
 
 
-def computation_candidates(epochs, column):
-    del column
-    share = lambda row: epochs.one_rank(row) and epochs.one_rank(row) / row.ranks  # noqa: E731
-    return [
-        Candidate("T(1)/N", share),
-        Candidate("T(1)", epochs.one_rank, ("is T(1), not divided by the number of ranks",)),
-        Candidate("T(N)", lambda row: row.seconds, ("is the time of the complete epoch",)),
-    ]
+def computation_candidates(epochs, _column, _assumptions):
+    return [Candidate("T(1)/N", epochs.computation),
+            Candidate("T(1)", epochs.one_rank, ("is T(1), not divided by the number of ranks",)),
+            Candidate("T(N)", lambda row: row.seconds, ("is the time of the complete epoch",))]
 
 
-def communication(epochs, row):
-    t_1 = epochs.one_rank(row)
-    return None if t_1 is None else row.seconds - t_1 / row.ranks
+def rest(row, part):
+    """Returns T - `part`; None if it is None."""
+    return None if part is None else row.seconds - part
 
 
 def printed(row, kind):
@@ -115,25 +104,13 @@ def printed(row, kind):
     return next((value for column, value in row.published.items() if kind in column), None)
 
 
-def communication_candidates(epochs, column):
-    del column
-
-    def from_printed(row):
-        computation = printed(row, "computation")
-        return None if computation is None else row.seconds - computation
-
+def communication_candidates(epochs, _column, _assumptions):
     return [
-        Candidate("T(N) − T(1)/N", lambda row: communication(epochs, row)),
-        Candidate(
-            "T(N) − the computation as printed", from_printed,
-            ("subtracts the computation as it was printed, after rounding",),
-        ),
-        Candidate(
-            "T(N) − T(1)",
-            lambda row: epochs.one_rank(row) and row.seconds - epochs.one_rank(row),
-            ("subtracts all of T(1), not T(1)/N",),
-        ),
-    ]
+        Candidate("T(N) − T(1)/N", lambda row: rest(row, epochs.computation(row))),
+        Candidate("T(N) − the computation as printed", lambda row: rest(row, printed(row, "computation")), (
+            "subtracts the computation as it was printed, after rounding",)),
+        Candidate("T(N) − T(1)", lambda row: rest(row, epochs.one_rank(row)), (
+            "subtracts all of T(1), not T(1)/N",))]
 
 
 @dataclass(frozen=True)
@@ -157,10 +134,9 @@ def step_counts(samples):
     )
 
 
-ELEMENTS = (
-    ("4 bytes", Decimal(4), None),
-    ("parameters", Decimal(1),
-     "counts parameters, not bytes: the value in bytes is 4 times as large (float32)"),
+ELEMENTS = (  # (text, bytes, mistake)
+    ("· 4 bytes ", Decimal(4), None),
+    ("", Decimal(1), "counts parameters, not bytes: the value in bytes is 4 times as large (float32)"),
 )
 UNITS = (
     ("1e9", Decimal(10**9), None),
@@ -172,38 +148,31 @@ RINGS = (
      "counts half of the bytes of a ring: (N−1)/N, not 2(N−1)/N"),
     ("1", lambda n: Decimal(1), "omits the factor 2(N−1)/N of the ring algorithm"),
 )
-ROUNDINGS = (None, 2, 3, 4)
+ROUNDINGS = ((None, None), *((digits, f"rounds the amount sent to {digits} decimals before dividing")
+                             for digits in (2, 3, 4)))
+TIMES = ((False, None), (True, "divides by the communication time as printed, after rounding"))
 
 
-def bandwidth_candidates(epochs, column, assumptions):
+def bandwidth_candidates(epochs, _column, assumptions):
     """Returns every combination of the alternatives above, sorted by the number of mistakes."""
-    del column
     candidates = []
-    for (model, count), steps, element, unit, ring, digits, as_printed in itertools.product(
-        assumptions.models, step_counts(assumptions.samples), ELEMENTS, UNITS, RINGS, ROUNDINGS,
-        (False, True),
-    ):
-        mistakes = [text for text in (element[2], steps.mistake, unit[2], ring[2]) if text]
-        if digits is not None:
-            mistakes.append(f"rounds the amount sent to {digits} decimals before dividing")
-        if as_printed:
-            mistakes.append("divides by the communication time as printed, after rounding")
+    for (model, count), steps, element, unit, ring, rounding, time in itertools.product(
+            assumptions.models, step_counts(assumptions.samples), ELEMENTS, UNITS, RINGS, ROUNDINGS, TIMES):
+        mistakes = (element[-1], steps.mistake, unit[-1], ring[-1], rounding[-1], time[-1])
         candidates.append(Candidate(
-            f"{ring[0]} · {count:,} {'· 4 bytes ' if element[1] == 4 else ''}· "
-            f"{steps.description} / communication / {unit[0]} ({model})",
-            bandwidth_value(epochs, count, steps, element[1], unit[1], ring[1], digits,
-                            as_printed),
-            tuple(mistakes),
-        ))
+            f"{ring[0]} · {count:,} {element[0]}· {steps.description} / communication / {unit[0]} ({model})",
+            bandwidth_value(epochs, count * element[1], unit[1], steps, ring[1], rounding[0], time[0]),
+            tuple(filter(None, mistakes))))
     return sorted(candidates, key=lambda c: len(c.mistakes))
 
 
-def bandwidth_value(epochs, count, steps, element, unit, ring, digits, as_printed):
+def bandwidth_value(epochs, size, unit, steps, ring, digits, as_printed):
+    """Returns the function of a row: `ring` · `size` · `steps` / communication / `unit`."""
     def value(row):
-        seconds = printed(row, "communication") if as_printed else communication(epochs, row)
+        seconds = printed(row, "communication") if as_printed else rest(row, epochs.computation(row))
         if row.ranks < 2 or not seconds or seconds <= 0 or not row.batch_per_rank:
             return None
-        sent = ring(row.ranks) * count * element * steps.count(row) / unit
+        sent = ring(row.ranks) * size * steps.count(row) / unit
         if digits is not None:
             sent = sent.quantize(Decimal(1).scaleb(-digits), ROUND_HALF_UP)
         return sent / seconds
@@ -211,14 +180,10 @@ def bandwidth_value(epochs, count, steps, element, unit, ring, digits, as_printe
     return value
 
 
+CANDIDATES = {"speedup": speedup_candidates, "computation": computation_candidates,
+              "communication": communication_candidates, "bandwidth": bandwidth_candidates}
+
+
 def candidates_for(column, epochs, assumptions):
     """Returns the candidates for a column, by the kind that its name contains; None if unknown."""
-    if "speedup" in column:
-        return speedup_candidates(epochs, column)
-    if "computation" in column:
-        return computation_candidates(epochs, column)
-    if "communication" in column:
-        return communication_candidates(epochs, column)
-    if "bandwidth" in column:
-        return bandwidth_candidates(epochs, column, assumptions)
-    return None
+    return next((make(epochs, column, assumptions) for kind, make in CANDIDATES.items() if kind in column), None)
