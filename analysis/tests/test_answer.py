@@ -5,7 +5,6 @@ import re
 import numpy as np
 import pytest
 from lockstep_report.html.answer import answer
-from lockstep_report.html.cells import by_name
 from lockstep_report.measure.comparison import merge_repeats
 from lockstep_report.measure.points import point_of
 from lockstep_report.measure.validity import add_comparison_notes
@@ -28,7 +27,8 @@ def write(path, ranks=1, batch=32, seconds=0.5, images=384, steps=None, **config
 def answer_of(*paths):
     runs = [read_run(path) for path in paths]
     points = add_comparison_notes(merge_repeats([p for p in map(point_of, runs) if p]))
-    return by_name(all_tables(points, runs)), answer(by_name(all_tables(points, runs)), points)
+    tables = all_tables(points, runs)
+    return {table.name: table.rows for table in tables}, answer(tables, points)
 
 
 STUDIES = {

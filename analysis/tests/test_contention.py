@@ -5,7 +5,6 @@ import numpy as np
 import pytest
 from lockstep_report.cli import main
 from lockstep_report.html.answer import answer
-from lockstep_report.html.cells import by_name
 from lockstep_report.measure.comparison import merge_repeats
 from lockstep_report.measure.contention import lack_of
 from lockstep_report.measure.points import from_run
@@ -93,7 +92,7 @@ def statements(points, runs):
     tables = all_tables(points, runs)
     chosen = ("questions", "advice", "efficiency-causes")
     cells = [f"{table.name}: {row}" for table in tables if table.name in chosen for row in table.rows]
-    return "\n".join([*cells, *answer(by_name(tables), points)])
+    return "\n".join([*cells, *answer(tables, points)])
 
 
 def test_no_cause_is_named_that_the_lack_explains(tmp_path):

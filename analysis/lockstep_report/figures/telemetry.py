@@ -1,10 +1,13 @@
 """Figures of the telemetry over time, below the durations of the steps on the same axis."""
 
+from dataclasses import dataclass, replace
+
 import numpy as np
 
 from lockstep_report.figures.arrange import arrange
 from lockstep_report.figures.canvas import text_size
-from lockstep_report.figures.style import SERIES, light_grid, plt, rc_settings
+from lockstep_report.figures.marks import band, colour_of
+from lockstep_report.figures.style import light_grid, plt, rc_settings
 from lockstep_report.measure import telemetry
 from lockstep_report.measure.step_times import step_seconds
 from lockstep_report.runfile.stored import by_blocks
@@ -58,16 +61,11 @@ def draw(run):
         ends = step_ends(run)
         draw_steps(axes[0], run, ends)
         for place, (title, unit, curves) in zip(axes[1:], panels):
-            place.set_title(title)
-            place.set_ylabel(unit)
             for curve in curves:
                 draw_curve(place, curve)
-            place.margins(y=0.1)
-            place.set_ylim(bottom=0)
-            light_grid(place)
-            if any(curve["label"] for curve in curves):
-                place.legend(loc="center left", bbox_to_anchor=(1.01, 0.5),
-                             fontsize=text_size(8))
+            finish(place, title, unit)
+            if any(curve.label for curve in curves):
+                place.legend(loc="center left", bbox_to_anchor=(1.01, 0.5), fontsize=text_size(8))
         axes[-1].set_xlabel("seconds since the start of the training")
         marks, every = epoch_marks(run, ends)
         for place in axes:
@@ -79,21 +77,26 @@ def draw(run):
         return figure
 
 
+def finish(axes, title, unit):
+    axes.set_title(title)
+    axes.set_ylabel(unit)
+    axes.margins(y=0.1)
+    axes.set_ylim(bottom=0)
+    light_grid(axes)
+
+
 def draw_steps(axes, run, ends):
-    axes.set_title("Step (slowest rank)")
-    axes.set_ylabel("ms")
+    detail = ""
     if len(ends):
         seconds = step_seconds(run, np.arange(len(ends)))
         group = -(-len(ends) // MOST_STEPS)  # steps per dot
         if group > 1:
-            axes.set_title(f"Step (slowest rank; the longest of each {group} steps)")
+            detail = f"; the longest of each {group} steps"
             longest = [first + int(np.argmax(seconds[first:first + group]))
                        for first in range(0, len(ends), group)]
             ends, seconds = ends[longest], seconds[longest]
         axes.plot(ends, 1e3 * seconds, ".", markersize=3, color="#333333")
-    axes.margins(y=0.1)
-    axes.set_ylim(bottom=0)
-    light_grid(axes)
+    finish(axes, f"Step (slowest rank{detail})", "ms")
 
 
 def step_ends(run):
@@ -130,33 +133,35 @@ def rates(seconds, counter):
     return (seconds[1:] + seconds[:-1]) / 2, np.diff(counter) / np.diff(seconds)
 
 
+@dataclass(frozen=True)
+class Curve:
+    label: str
+    x: np.ndarray
+    y: np.ndarray
+    index: int  # of its colour
+    style: object = STYLES[0]
+    range: tuple = None  # (lowest, highest values)
+
+
 def quantity_curves(samples, quantities):
-    """Returns the curves of a panel, [{"label", "x", "y", "range", "colour", "style"}]; empty if no
-    rank has a value."""
+    """Returns the curves of a panel; none if no rank has a value."""
     curves = []
     for style, (name, label, is_cumulative, factor) in zip(STYLES, quantities):
-        of_ranks = []
-        for s in samples:
-            values = s.columns[name]
-            x, y = rates(s.seconds, values) if is_cumulative else telemetry.finite(
-                s.seconds, values)
-            if len(y):
-                of_ranks.append((s.rank, x, factor * y))
-        curves += rank_curves(of_ranks, label, style)
+        found = [(s.rank, *(rates if is_cumulative else telemetry.finite)(s.seconds, s.columns[name]))
+                 for s in samples]
+        curves += rank_curves([(rank, x, factor * y) for rank, x, y in found if len(y)], label, style)
     return curves
 
 
 def rank_curves(of_ranks, label, style):
     if len(of_ranks) <= MOST_LINES:
-        return [{"label": ", ".join(filter(None, (label, f"rank {rank}"))), "x": x, "y": y,
-                 "range": None, "colour": SERIES[place % len(SERIES)], "style": style}
+        return [Curve(", ".join(filter(None, (label, f"rank {rank}"))), x, y, place, style)
                 for place, (rank, x, y) in enumerate(of_ranks)]
     times = of_ranks[0][1]
     table = np.array([np.interp(times, x, y) for _, x, y in of_ranks])
     text = f"mean of {len(of_ranks)} ranks,\nband: minimum to maximum"
-    return [{"label": ", ".join(filter(None, (label, text))), "x": times, "y": table.mean(axis=0),
-             "range": (table.min(axis=0), table.max(axis=0)),
-             "colour": SERIES[STYLES.index(style)], "style": style}]
+    return [Curve(", ".join(filter(None, (label, text))), times, table.mean(axis=0), STYLES.index(style), style,
+                  (table.min(axis=0), table.max(axis=0)))]
 
 
 def network_curves(run, samples):
@@ -167,27 +172,20 @@ def network_curves(run, samples):
                 x, y = rates(of_host.seconds, counter)
                 if len(y) and y.max() > 0:
                     where = f"{host} {name}" if run.host_count > 1 else name
-                    curves.append({"label": f"{where}, {direction}", "x": x, "y": 1e-6 * y,
-                                   "range": None, "style": STYLES[offset],
-                                   # Both directions may have the same values.
-                                   "colour": SERIES[(2 * place + offset) % len(SERIES)]})
-    return curves if len(curves) <= 8 else [
-        {**curve, "label": ""} for curve in curves]  # a longer legend would hide the panel
+                    # Both directions may have the same values, so they have different colours.
+                    curves.append(Curve(f"{where}, {direction}", x, 1e-6 * y, 2 * place + offset, STYLES[offset]))
+    # A longer legend would hide the panel.
+    return curves if len(curves) <= 8 else [replace(curve, label="") for curve in curves]
 
 
 def host_power_curves(run, samples):
-    curves = []
-    for place, (host, of_host) in enumerate(telemetry.first_ranks(run, samples)):
-        x, y = rates(of_host.seconds, of_host.columns["host_energy_joules"])
-        if len(y):
-            curves.append({"label": host, "x": x, "y": y, "range": None,
-                           "colour": SERIES[place % len(SERIES)], "style": STYLES[0]})
-    return curves
+    found = [(host, *rates(of_host.seconds, of_host.columns["host_energy_joules"]))
+             for host, of_host in telemetry.first_ranks(run, samples)]
+    return [Curve(host, x, y, place) for place, (host, x, y) in enumerate(found) if len(y)]
 
 
 def draw_curve(axes, curve):
-    axes.plot(curve["x"], curve["y"], color=curve["colour"], linestyle=curve["style"],
-              linewidth=1.2, label=curve["label"] or None)
-    if curve["range"]:
-        axes.fill_between(curve["x"], *curve["range"], color=curve["colour"], alpha=0.2,
-                          linewidth=0)
+    axes.plot(curve.x, curve.y, color=colour_of(curve.index), linestyle=curve.style, linewidth=1.2,
+              label=curve.label or None)
+    if curve.range:
+        band(axes, curve.index, curve.x, *curve.range, alpha=0.2)

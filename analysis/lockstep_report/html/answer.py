@@ -18,10 +18,11 @@ RULES = {"imbalance": ("waiting-rank",), "waiting": ("waiting-rank", "waiting-in
 RESTRICTED = " This value has restrictions: see Assumptions and warnings."
 
 
-def answer(book, points=()):
+def answer(tables, points=()):
     """Returns the texts: the shortest epoch and the best batch, speedup and efficiency at the largest
     number of ranks, and the largest cause of lost efficiency with the first advice; before them, a
     text about runs whose ranks lacked processors. All numbers are cells of the tables."""
+    book = {table.name: table for table in tables}
     return [text for text in (spoiled_text(points), time_sentence(book),
                               scaling_sentence(book, points), cause_sentence(book)) if text]
 
@@ -66,10 +67,9 @@ def ladder_text(book):
         if len(rows) > 1:
             row = min(rows, key=lambda row: row["epoch_seconds"])
             measured = f", {row['measured']}" if row["measured"] else ""
-            return (f"A separate measurement, the {book[name].table.title[:1].lower()}"
-                    f"{book[name].table.title[1:]}, has its shortest epoch, "
-                    f"{row.text('epoch_seconds')} s{measured}, at batch {row.text('batch_per_rank')} "
-                    "per rank.")
+            title = row.table.title
+            return (f"A separate measurement, the {title[:1].lower()}{title[1:]}, has its shortest epoch, "
+                    f"{row.text('epoch_seconds')} s{measured}, at batch {row.text('batch_per_rank')} per rank.")
     return ""
 
 
@@ -83,9 +83,9 @@ def scaling_sentence(book, points):
                 "one with several ranks, with the same settings and the same batch per rank or "
                 "global batch." + unlike_text(points))
     most = max(row["ranks"] for row in (*strong, *weak))
-    chosen = [(row, kind, efficiency) for kind, rows, efficiency in (
-        ("batch per rank", weak, weak_efficiency(book)),
-        ("global batch", strong, lambda row: row.text("efficiency"))) for row in best(rows, most)]
+    chosen = [(row, kind, efficiency(book, row)) for kind, rows, efficiency in (
+        ("batch per rank", weak, weak_efficiency),
+        ("global batch", strong, lambda _, row: row.text("efficiency"))) for row in best(rows, most)]
     text = f"On {most} ranks, " + "; ".join(speedup_text(*one) for one in chosen) + "."
     return text + (RESTRICTED if any(row["validity"] for row, _, _ in chosen) else "")
 
@@ -103,17 +103,14 @@ def best(rows, ranks):
     return [min(rows, key=lambda row: row["epoch_seconds"])] if rows else []
 
 
-def weak_efficiency(book):
-    found = {id(row["point"]): row.text("efficiency") for row in rows_of(book, "weak-scaling")
-             if row["efficiency"] is not None}
-    return lambda row: found.get(id(row["point"]))
+def weak_efficiency(book, row):
+    """Returns the text of the weak efficiency of the point of a row; None if it is unknown."""
+    return next((other.text("efficiency") for other in rows_of(book, "weak-scaling")
+                 if other["point"] is row["point"] and other["efficiency"] is not None), None)
 
 
-def speedup_text(row, kind, efficiency):
-    share = efficiency(row)
-    spread = row.interval("speedup_low", "speedup_high")
-    if not spread:
-        spread = " (no interval: fewer than 6 repeated runs)"
+def speedup_text(row, kind, share):
+    spread = row.interval("speedup_low", "speedup_high") or " (no interval: fewer than 6 repeated runs)"
     batch = batch_text(row) if kind == "batch per rank" else f"global batch {row.text('global_batch')}"
     return (f"the epoch is {row.text('speedup')} times as fast as on 1 rank at fixed {kind}"
             f"{spread}" + (f" and the efficiency is {share}" if share else "")

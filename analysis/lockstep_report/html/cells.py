@@ -1,37 +1,23 @@
 """The cells of tables as printed texts, so that sentences have the digits of the tables."""
 
-from lockstep_report.tables.table import cell_texts
+from dataclasses import dataclass
+
+from lockstep_report.tables.table import Table, cell_texts
 
 
-class Cells:
-    """A table with the printed text of each cell."""
-
-    def __init__(self, table):
-        self.table = table
-        self.columns = {column.key: column for column in table.columns}
-        self.texts = {}
-
-    def __iter__(self):
-        return (Row(self, place) for place in range(len(self.table.rows)))
-
-    def text(self, place, key):
-        if key not in self.texts:
-            self.texts[key] = cell_texts(self.columns[key], self.table.rows)
-        return self.texts[key][place]
-
-
+@dataclass(frozen=True)
 class Row:
-    """A row. `row[key]`: the value; `row.text(key)`: its printed text."""
+    """A row of a table. `row[key]`: the value; `row.text(key)`: its printed text."""
 
-    def __init__(self, cells, place):
-        self.cells = cells
-        self.place = place
+    table: Table
+    place: int
 
     def __getitem__(self, key):
-        return self.cells.table.rows[self.place].get(key)
+        return self.table.rows[self.place].get(key)
 
     def text(self, key):
-        return self.cells.text(self.place, key)
+        column = next(column for column in self.table.columns if column.key == key)
+        return cell_texts(column, self.table.rows)[self.place]
 
     @property
     def is_independent(self):
@@ -45,14 +31,9 @@ class Row:
         return f" (95 % interval {self.text(low)} to {self.text(high)}{unit})"
 
 
-def by_name(tables):
-    """Returns {name: Cells}."""
-    return {table.name: Cells(table) for table in tables}
-
-
 def rows_of(book, name):
-    """Returns the rows of a table; none if it does not exist."""
-    return list(book[name]) if name in book else []
+    """Returns the rows of a table of `book`, {name: table}; none if it does not exist."""
+    return [Row(book[name], place) for place in range(len(book[name].rows))] if name in book else []
 
 
 def batch_text(row):

@@ -7,7 +7,6 @@ from importlib import resources
 from lockstep_report import __version__
 from lockstep_report.html import sections
 from lockstep_report.html.answer import answer
-from lockstep_report.html.cells import by_name
 from lockstep_report.html.figures import figure_elements
 from lockstep_report.html.markup import Markup, element, join
 from lockstep_report.html.table_element import table_element
@@ -61,10 +60,10 @@ def title_of(points, runs):
 
 def content(material, file_notes, problems):
     """Yields the elements of the body."""
-    book = by_name(material.tables)
     tables = sections.divided(material.tables)
     made = [
-        section("answer", "Answer", [element("ol", *(element("li", s) for s in answer(book, material.points)))]),
+        section("answer", "Answer", [
+            element("ol", *(element("li", text) for text in answer(material.tables, material.points)))]),
         *(table_section(part, tables[part]) for part in (
             sections.TIMES, sections.LADDER, sections.SCALING, sections.ACCURACY)),
         section("figures", "Figures", figure_elements(material)),

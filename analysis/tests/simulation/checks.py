@@ -9,7 +9,6 @@ from types import SimpleNamespace
 
 import numpy as np
 from lockstep_report.html.answer import answer
-from lockstep_report.html.cells import by_name
 from lockstep_report.measure.compare.changes import change, verdict
 from lockstep_report.measure.compare.quantities import BY_NAME, estimate
 from lockstep_report.measure.comparison import merge_repeats
@@ -249,8 +248,8 @@ for repeats, per_host in NOISE:
     def false_cause(random, repeats=repeats, per_host=per_host):
         def text(folder):
             found = explained(write_study(folder, random, 4, per_host=per_host, repeats=repeats, spread=0.05, steps=20))
-            book = by_name(all_tables(found.points, found.runs, explanation=found.explanation))
-            return " ".join(answer(book, found.points))
+            tables = all_tables(found.points, found.runs, explanation=found.explanation)
+            return " ".join(answer(tables, found.points))
         return "The largest cause" in in_folder(text)
 
 
