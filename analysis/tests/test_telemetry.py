@@ -135,8 +135,8 @@ def test_values_of_any_size_have_no_factor_above_the_axis(tmp_path):
 def test_many_ranks_are_a_mean_and_a_range(tmp_path):
     x = np.arange(3.0)
     (curve,) = telemetry_figure.rank_curves([(rank, x, x + rank) for rank in range(9)], "user", "-")
-    assert curve["y"] == pytest.approx([4, 5, 6])
-    assert curve["range"][0] == pytest.approx(x) and curve["range"][1] == pytest.approx(x + 8)
+    assert curve.y == pytest.approx([4, 5, 6])
+    assert curve.range[0] == pytest.approx(x) and curve.range[1] == pytest.approx(x + 8)
 
 
 def test_the_report_has_the_telemetry(tmp_path):

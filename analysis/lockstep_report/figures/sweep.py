@@ -11,7 +11,7 @@ from lockstep_report.figures.ticks import label_decades, size_axis, size_text
 from lockstep_report.measure import metrics
 from lockstep_report.measure.points import link_rate_of
 from lockstep_report.models.alpha_beta import SWEEP
-from lockstep_report.tables.sweep import describe_run, sweep_table
+from lockstep_report.tables.sweep import machine_of, sweep_table
 
 
 def sweep_figure(runs, link_gbit=None, fits=()):
@@ -56,7 +56,7 @@ def sweep_notes(runs, link_gbit, fits):
         link = (f"link {rate:g} Gbit/s" if rate else "one host, no link" if run.host_count == 1
                 else "rate of the link not given")
         repeats = run.allreduce["seconds"].shape[1]
-        notes.append(f"{run.label}: {describe_run(run)}, {link}; n = {repeats} repeats per size")
+        notes.append(f"{run.label}: {machine_of(run)}, {link}; n = {repeats} repeats per size")
     if any(fit.fit is not None and fit.origin == SWEEP for fit in fits):
         notes.append("Lines without markers: fits of the time, alpha + beta · bytes")
     return notes

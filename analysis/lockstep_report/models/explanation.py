@@ -56,7 +56,7 @@ def estimate_values(estimate):
 
 
 def place_values(point):
-    return {"runs": point.source, "setting": list(point.setting), "ranks": point.ranks,
+    return {"runs": point.source, "setting": point.setting, "ranks": point.ranks,
             "batch_per_rank": point.batch_per_rank or None, "mode": point.mode}
 
 
@@ -64,28 +64,28 @@ def loss_values(loss):
     return {**place_values(loss.point), "scaling": loss.scaling, "base": loss.base.source,
             "epoch_seconds": loss.point.epoch_seconds,
             "base_epoch_seconds": loss.base.epoch_seconds, "efficiency": loss.efficiency,
-            "loss_seconds": loss.seconds, "causes_seconds": dict(loss.causes)}
+            "loss_seconds": loss.seconds, "causes_seconds": loss.causes}
 
 
 def law_values(law):
-    return {**place_values(law.points[-1]), "ranks": law.ranks.tolist(), "law": law.law,
-            "seconds": law.seconds.tolist(), "fitted_seconds": law.predicted(law.ranks).tolist(),
-            "relative_residuals": law.residuals.tolist(),
+    return {**place_values(law.points[-1]), "ranks": law.ranks, "law": law.law,
+            "seconds": law.seconds, "fitted_seconds": law.predicted(law.ranks),
+            "relative_residuals": law.residuals,
             "serial_fraction": estimate_values(law.serial),
-            "degrees_of_freedom": law.fit.dof, "notes": list(law.notes)}
+            "degrees_of_freedom": law.fit.dof, "notes": law.notes}
 
 
 def all_reduce_values(found):
     fit = found.fit
     return {
         "algorithm": found.algorithm, "from": found.origin, "ranks": found.ranks,
-        "hosts": found.hosts, "runs": list(found.sources),
+        "hosts": found.hosts, "runs": found.sources,
         "alpha_seconds": estimate_values(found.alpha),
         "beta_seconds_per_byte": estimate_values(found.beta),
-        "bytes": found.sizes.tolist(), "seconds": found.seconds.tolist(),
-        "fitted_seconds": None if fit is None else fit.fitted.tolist(),
-        "relative_residuals": None if fit is None else fit.residuals.tolist(),
-        "degrees_of_freedom": None if fit is None else fit.dof, "notes": list(found.notes)}
+        "bytes": found.sizes, "seconds": found.seconds,
+        "fitted_seconds": None if fit is None else fit.fitted,
+        "relative_residuals": None if fit is None else fit.residuals,
+        "degrees_of_freedom": None if fit is None else fit.dof, "notes": found.notes}
 
 
 def straggler_values(slow):
@@ -94,5 +94,3 @@ def straggler_values(slow):
             "is_significant": slow.is_significant, "last_share": slow.last_share,
             "clock_rank": slow.clock_rank, "clock_deviation_seconds": estimate_values(slow.clock),
             "clock_error_seconds": slow.clock_error, "is_clock_wrong": slow.is_clock_wrong}
-
-

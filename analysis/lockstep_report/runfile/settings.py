@@ -29,6 +29,11 @@ def setting_of(run):
             " + ".join(run.device_names), threads)
 
 
+def describe_run(run):
+    """Returns one line about a run: model, device, precision, data, threads, hosts and version of the program."""
+    return ", ".join(filter(None, (*setting_texts(setting_of(run)), list_hosts(run.host_names), version_of(run))))
+
+
 def describe_setting(points):
     """Returns one line about points of one setting: model, device, precision, data, threads, hosts
     and version of the program."""

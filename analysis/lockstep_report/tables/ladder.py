@@ -82,11 +82,9 @@ def table_of_points(points, ending):
     """Returns the same table for training runs on 1 rank."""
     has_details = any(p.detail for p in points)
     rows = [
-        {"mode": p.mode if has_details else None, "batch_per_rank": p.batch_per_rank,
-         "status": "complete", "epoch_seconds": p.epoch_seconds,
-         "training_seconds": p.training_seconds,
-         "images_per_second": p.images_per_second, "steps": p.steps,
-         "is_extrapolated": int(p.scaled),
+        {"mode": p.mode if has_details else None, "batch_per_rank": p.batch_per_rank, "status": "complete",
+         "epoch_seconds": p.epoch_seconds, "training_seconds": p.training_seconds,
+         "images_per_second": p.images_per_second, "steps": p.steps, "is_extrapolated": int(p.scaled),
          "measured": next((note for note in p.notes if note.startswith("scaled from")), None)}
         for p in points]
     rows.sort(key=lambda row: (row["batch_per_rank"], row["mode"] or ""))
@@ -108,17 +106,12 @@ def ladder_row(ladder, i):
     is_extrapolated = int(ladder["is_extrapolated"][i])
     measured = None
     if steps is not None:
-        measured = f"{plural(int(steps), 'step')}, extrapolated" if is_extrapolated else (
-            f"complete epoch, {plural(int(steps), 'step')}")
+        steps = int(steps)
+        count = plural(steps, "step")
+        measured = f"{count}, extrapolated" if is_extrapolated else f"complete epoch, {count}"
     return {
-        "batch_per_rank": int(ladder["batch_per_rank"][i]),
-        "status": status,
-        "epoch_seconds": value("epoch_seconds") if is_complete else None,
-        "training_seconds": value("training_seconds") if is_complete else None,
-        "images_per_second": value("images_per_second") if is_complete else None,
-        "steps": None if steps is None else int(steps),
-        "is_extrapolated": is_extrapolated,
-        "measured": measured,
-        "predicted_mib": value("predicted_bytes", 2**20),
-        "peak_mib": value("peak_bytes", 2**20),
-    }
+        "batch_per_rank": int(ladder["batch_per_rank"][i]), "status": status,
+        **{name: value(name) if is_complete else None
+           for name in ("epoch_seconds", "training_seconds", "images_per_second")},
+        "steps": steps, "is_extrapolated": is_extrapolated, "measured": measured,
+        "predicted_mib": value("predicted_bytes", 2**20), "peak_mib": value("peak_bytes", 2**20)}

@@ -2,9 +2,7 @@
 
 import numpy as np
 
-from lockstep_report.measure.validity import warning_notes
-from lockstep_report.runfile.settings import difference_notes
-from lockstep_report.tables.sweep import describe_run
+from lockstep_report.tables.sweep import machine_notes
 from lockstep_report.tables.table import Column, Table
 
 PASSES = ("forward", "backward")
@@ -14,10 +12,8 @@ STACK_STATUS = {"complete": "fits", "out_of_memory": "out of memory"}
 def layer_table(runs):
     """Returns the table of single layers; one row per layer and pass."""
     measured = [run for run in runs if run.layers]
-    rows = [row for run in measured for i in range(len(run.layers["description"]))
-            for row in layer_rows(run, i)]
-    if len(measured) < 2:
-        rows = [{**row, "source": None} for row in rows]
+    rows = [{"source": run.file_name if len(measured) > 1 else None, **row}
+            for run in measured for i in range(len(run.layers["description"])) for row in layer_rows(run, i)]
     notes = [
         "times are medians over the repeats; MB count each feature map and parameter once per pass "
         "over it; the shares are those of the measured rates of a memory copy and a matrix product",
@@ -27,8 +23,7 @@ def layer_table(runs):
         notes.append("out of memory: the layer does not fit in the memory limit; not an error")
     notes += [f"{run.label}: power and energy are not readable on this device"
               for run in measured if not np.isfinite(run.layers["power_watts"]).any()]
-    notes += [*(f"{run.label}: {describe_run(run)}" for run in measured), *difference_notes(measured)]
-    notes += warning_notes(measured)
+    notes += machine_notes(measured)
     return Table(
         "layers", "Single layers",
         [Column("source", "File"), Column("layer", "Layer"), Column("pass", "Pass"),
@@ -46,8 +41,7 @@ def layer_table(runs):
 def layer_rows(run, i):
     """Returns the rows of layer `i`: one per pass, or one if it was not measured."""
     values = {name: column[i] for name, column in run.layers.items()}
-    common = {"source": run.file_name, "layer": str(values["description"]),
-              "status": str(values["status"]).replace("_", " ")}
+    common = {"layer": str(values["description"]), "status": str(values["status"]).replace("_", " ")}
     estimated = float(values["estimated_bytes"]) / 1e6
     if values["status"] != "complete":
         return [{**common, "estimated_mb": estimated}]
@@ -77,16 +71,14 @@ def finite(value):
 def stack_table(runs):
     """Returns the table of the deepest stacks; one row per depth that was tried."""
     measured = [run for run in runs if run.stack]
-    rows = [stack_row(run, i) for run in measured for i in range(len(run.stack["layer"]))]
-    if len(measured) < 2:
-        rows = [{**row, "source": None} for row in rows]
+    rows = [{"source": run.file_name if len(measured) > 1 else None, **stack_row(run, i)}
+            for run in measured for i in range(len(run.stack["layer"]))]
     notes = ["a stack fits if a forward and a backward pass run within the memory limit; the "
              "estimated depth follows from shapes; times are medians of the forward pass"]
     if any(row["devices"] > 1 for row in rows):
         notes.append("several devices: the layers are divided equally, up to a difference of one; memory is that of "
                      "the device that needs most, and a forward pass goes through all of them")
-    notes += [*(f"{run.label}: {describe_run(run)}" for run in measured), *difference_notes(measured)]
-    notes += warning_notes(measured)
+    notes += machine_notes(measured)
     return Table(
         "stack", "Deepest stack of layers",
         [Column("source", "File"), Column("layer", "Layer"), Column("devices", "Devices"),
@@ -103,7 +95,7 @@ def stack_row(run, i):
     seconds = np.asarray(values["forward_seconds"], dtype=float)
     peak = float(values["peak_bytes"])
     return {
-        "source": run.file_name, "layer": str(values["layer"]), "devices": int(values["stages"]),
+        "layer": str(values["layer"]), "devices": int(values["stages"]),
         "depth": int(values["depth"]), "estimated_depth": int(values["estimated_depth"]),
         "status": STACK_STATUS.get(str(values["status"]), str(values["status"])),
         "limit_mb": float(values["limit_bytes"]) / 1e6,

@@ -4,7 +4,7 @@ import json
 
 import numpy as np
 
-from lockstep_report.runfile.settings import difference_notes, list_hosts, setting_of, setting_texts, version_of
+from lockstep_report.runfile.settings import describe_run, difference_notes
 from lockstep_report.tables.table import Column, Table
 
 COLUMNS = (
@@ -41,8 +41,7 @@ def seconds_of(run, name):
 
 
 def has_pipeline(run):
-    return "pipeline_stages" in run.environment and "pipeline_busy_seconds" in run.epochs \
-        and len(run.epochs["pipeline_busy_seconds"]) > 0
+    return "pipeline_stages" in run.environment and len(run.epochs.get("pipeline_busy_seconds", ())) > 0
 
 
 def pipeline_rows(run):
@@ -83,8 +82,3 @@ def pipeline_table(runs):
         *(f"{run.label}: {describe_run(run)}" for run in found), *difference_notes(found)]
     return Table("pipeline-stages", "Stages of the pipelines", list(COLUMNS), rows,
                  notes if rows else [])
-
-
-def describe_run(run):
-    setting = setting_texts(setting_of(run))
-    return ", ".join(filter(None, (*setting, list_hosts(run.host_names), version_of(run))))

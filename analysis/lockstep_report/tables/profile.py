@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from lockstep_report.runfile.settings import file_endings, list_hosts, setting_of, setting_texts, version_of
+from lockstep_report.runfile.settings import describe_run, file_endings
 from lockstep_report.tables.table import Column, Note, Table
 
 ALL_REDUCE = "all-reduce"  # phase of the row that overlaps with the others
@@ -116,8 +116,7 @@ def notes_of(run):
         Note("ceiling: the resource that needs longer at its highest rate; cache: the operation "
              "took less time than its bytes need in memory; bound: the time at that rate",
              ("ceiling",)),
-        "setting: " + ", ".join(filter(None, (
-            *setting_texts(setting_of(run)), list_hosts(run.host_names), version_of(run))))]
+        f"setting: {describe_run(run)}"]
     if flops and memory:
         notes.insert(2, f"highest rates: {flops / 1e9:,.1f} GFLOP/s, {memory / 1e9:,.1f} GB/s")
     if ALL_REDUCE in set(map(str, run.profile["phase"])):

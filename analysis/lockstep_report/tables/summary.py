@@ -18,15 +18,8 @@ from lockstep_report.tables.sweep import sweep_table
 from lockstep_report.tables.table import bounds_text, cell_texts, is_text
 
 DEVICE_READINGS = ("energy_joules", "utilisation", "memory_used_bytes")
-PHASE_LABELS = {
-    "data_wait": "waiting for data",
-    "upload": "upload",
-    "forward": "forward",
-    "backward": "backward",
-    "exposed_communication": "exposed communication",
-    "update": "update",
-    IMBALANCE: "imbalance, and time between the steps",
-}
+PHASE_LABELS = {"data_wait": "waiting for data", "exposed_communication": "exposed communication",
+                IMBALANCE: "imbalance, and time between the steps"}
 
 
 def summary(run):
@@ -41,10 +34,10 @@ def summary(run):
     point = from_run(run)
     window = timed_window(run)
     per_rank = point.images_per_second / point.ranks
+    scaled = f", scaled from {len(window.steps)} of {window.size.steps} steps" if window.is_extrapolated else ""
     lines = head(run) + [
         "",
-        f"An epoch takes {seconds(point.epoch_seconds)} ({point.images:,} images in {point.steps} "
-        f"steps){scaled_text(window)}.",
+        f"An epoch takes {seconds(point.epoch_seconds)} ({point.images:,} images in {point.steps} steps){scaled}.",
         f"Throughput: {point.images_per_second:,.1f} images/s"
         + (f", {per_rank:,.1f} per rank." if point.ranks > 1 else "."),
         f"Training time without waiting for data: {seconds(point.training_seconds)} per epoch.",
@@ -64,12 +57,11 @@ def summary(run):
 
 def summary_values(run):
     """Returns the values of `summary` for JSON. docs/analysis.md describes the keys."""
-    values = {"run": run.label, "run_id": run.run_id, "status": run.status,
-              "ranks": run.rank_count}
+    values = {"run": run.label, "run_id": run.run_id, "status": run.status, "ranks": run.rank_count}
     if not run.has_steps:
         return values
     point, window = from_run(run), timed_window(run)
-    interval = point.step_interval
+    interval, lack = point.step_interval, lack_of(run, window)
     transfer = point.split.transfer_bounds if point.split else metrics.Bounds(None, None)
     return values | {
         "images_per_second": point.images_per_second,
@@ -82,26 +74,14 @@ def summary_values(run):
         "all_reduce_transfer_seconds": transfer.value,
         "all_reduce_transfer_seconds_low": transfer.low,
         "all_reduce_transfer_seconds_high": transfer.high,
-        "lacking_processor_share": lacking_share(run, window),
+        "lacking_processor_share": lack and lack.share,
         "timed_epoch": window.epoch,
         "timed_steps": len(window.steps),
         "steps_per_epoch": window.size.steps,
         "images_per_epoch": window.size.images,
         "is_extrapolated": window.is_extrapolated,
-        "notes": list(point.notes),
+        "notes": point.notes,
     }
-
-
-def lacking_share(run, window):
-    """Returns the share of the epoch for which a rank lacked a processor; None if unknown."""
-    lack = lack_of(run, window)
-    return lack and lack.share
-
-
-def scaled_text(window):
-    if not window.is_extrapolated:
-        return ""
-    return f", scaled from {len(window.steps)} of {window.size.steps} steps"
 
 
 def head(run):
@@ -134,11 +114,9 @@ def table_lines(table):
 
 
 def seconds(value):
-    if value >= 100:
-        return f"{value:,.1f} s"
-    if value >= 0.1:
-        return f"{value:.2f} s"
-    return f"{1e3 * value:.2f} ms"
+    if value < 0.1:
+        return f"{1e3 * value:.2f} ms"
+    return f"{value:,.1f} s" if value >= 100 else f"{value:.2f} s"
 
 
 def communication_line(point):
@@ -179,11 +157,8 @@ def step_lines(run, point, window):
     if interval:
         text += (f" [{1e3 * interval.low:.2f}, {1e3 * interval.high:.2f}] "
                  f"({interval.coverage:.0%} of this run, n = {interval.count})")
-    text += f", longest {1e3 * step.max():.2f} ms."
-    lines = [text, f"Timed: {window.rule}."]
-    if point.ranks > 1:
-        lines.append(slowest_line(run, window.steps[:MOST_STEPS]))
-    return lines
+    return [f"{text}, longest {1e3 * step.max():.2f} ms.", f"Timed: {window.rule}.",
+            *([slowest_line(run, window.steps[:MOST_STEPS])] if point.ranks > 1 else [])]
 
 
 def slowest_line(run, steps):

@@ -25,15 +25,18 @@ def sweep_table(runs):
         rows,
         ["algbw = bytes / time; busbw = 2(N−1)/N · algbw; time is the median over the repeats of "
          "the slowest rank's time; the interval is that of the median, rank-based",
-         *(f"{run.label}: {describe_run(run)}" for run in runs if run.allreduce),
-         *difference_notes([run for run in runs if run.allreduce]),
-         *warning_notes([run for run in runs if run.allreduce])] if rows else [])
+         *machine_notes([run for run in runs if run.allreduce])] if rows else [])
 
 
-def describe_run(run):
+def machine_of(run):
     """Returns a text with the device, the hosts and the version of the program."""
     device = setting_texts(setting_of(run))[1]
     return ", ".join(filter(None, (device, list_hosts(run.host_names), version_of(run))))
+
+
+def machine_notes(runs):
+    """Returns the machine of each run, their differences and their warnings."""
+    return [*(f"{run.label}: {machine_of(run)}" for run in runs), *difference_notes(runs), *warning_notes(runs)]
 
 
 def sweep_row(run, i):
