@@ -122,8 +122,10 @@ def test_phase_bars_show_every_batch():
     assert titles == [f"batch {b} per rank" for b in batches]
 
 
+@pytest.mark.filterwarnings("error:More than")
 def test_many_phase_bars_are_divided_over_several_figures(monkeypatch):
     monkeypatch.setattr(figures, "MOST_BARS", 3)
+    monkeypatch.setitem(matplotlib.rcParams, "figure.max_open_warning", 2)
     found = [point(1, 8, detail=f"lr {0.1 * i:.1f}") for i in range(1, 8)]
     made = figures.all_figures(found, [], formats=("svg",))
     bars = {name: [f"lr {0.1 * i:.1f}" for i in range(1, 8) if f"lr {0.1 * i:.1f}" in

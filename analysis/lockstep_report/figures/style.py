@@ -26,6 +26,7 @@ STYLE = {
     "svg.fonttype": "none",
     "pdf.fonttype": 42,  # TrueType: texts are embedded and can be searched
     "figure.constrained_layout.use": True,
+    "figure.max_open_warning": 0,  # a report has one figure of each kind per setting
 }
 
 
