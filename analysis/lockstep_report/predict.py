@@ -92,22 +92,16 @@ def network_of(options, bases):
     if kind == JSON or (options.network[0].endswith(".json") and kind != HDF5):
         if len(options.network) > 1:
             raise ReportError(USAGE, "--network takes one description, or several sweeps (*.h5)")
-        network = read_network(options.network[0])
         if options.algorithm:
-            raise ReportError(USAGE, "--algorithm is only for sweeps; a network description names "
-                                     "its algorithm")
-        return network
+            raise ReportError(USAGE, "--algorithm is only for sweeps; a network description names its algorithm")
+        return read_network(options.network[0])
     sweeps = read_files(options, options.network).runs
     lacking = [run for run in sweeps if not run.allreduce]
     if lacking:
         raise ReportError(INPUT, f"{lacking[0].path}: not a sweep of `lockstep allreduce`; give "
                                  "one, or a network description (*.json)")
-    algorithms = {basis.algorithm.partition(" ")[0] for basis in bases}
-    algorithms.discard("none")  # one rank
-    if not options.algorithm and len(algorithms) > 1:
-        raise ReportError(USAGE, "the runs use the algorithms " + ", ".join(sorted(algorithms))
-                          + "; select one with --algorithm")
-    if not options.algorithm and not algorithms:
-        raise ReportError(USAGE, "the runs use no all-reduce algorithm; select one of the sweeps with "
-                                 "--algorithm")
+    algorithms = {basis.algorithm.partition(" ")[0] for basis in bases} - {"none"}  # of one rank
+    if not options.algorithm and len(algorithms) != 1:
+        used = f"the algorithms {', '.join(sorted(algorithms))}" if algorithms else "no all-reduce algorithm"
+        raise ReportError(USAGE, f"the runs use {used}; select one with --algorithm")
     return network_of_sweeps(sweeps, options.algorithm or algorithms.pop())

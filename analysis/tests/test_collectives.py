@@ -35,7 +35,7 @@ def network(folder, algorithm, *levels, library="MPI", **more):
 
 
 def seconds(net, ranks, size):
-    return net.seconds(ranks, size, net.middle())
+    return net.seconds(ranks, size, [(level.alpha.low, level.beta.low) for level in net.levels])
 
 
 def test_one_rank_does_not_communicate(tmp_path):

@@ -20,7 +20,7 @@ def network(algorithm, *levels):
 
 
 def modelled(net, ranks, size):
-    return net.seconds(ranks, size, net.middle())
+    return net.seconds(ranks, size, [(level.alpha.low, level.beta.low) for level in net.levels])
 
 
 @pytest.mark.parametrize("algorithm, selector, size", [

@@ -55,15 +55,11 @@ class Row:
                 f"{'long' if self.error > 0 else 'short'}: the model or the network does not "
                 "describe these runs, and predictions for other numbers of ranks may be as wrong")
         if self.efficiency and self.efficiency[0] > 1:
-            if self.is_base_measured:
-                found.append(
-                    f"an efficiency above 1 is no speedup: the step on 1 rank ({self.base_source}: "
-                    f"{1e3 * self.base:.2f} ms) took longer than the work of a rank of the basis "
-                    f"{self.predicted.basis.source}, so they were not measured under the same "
-                    "conditions")
-            else:
-                found.append("an efficiency above 1 is no speedup: t(1) is the mean work of the basis, "
-                             "which varies by more than the communication takes")
+            found.append("an efficiency above 1 is no speedup: " + (
+                f"the step on 1 rank ({self.base_source}: {1e3 * self.base:.2f} ms) took longer than the work of a "
+                f"rank of the basis {self.predicted.basis.source}, so they were not measured under the same conditions"
+                if self.is_base_measured else
+                "t(1) is the mean work of the basis, which varies by more than the communication takes"))
         return found
 
 
@@ -88,10 +84,8 @@ def prediction_rows(trained, bases, network, ranks, seed=SEED, bucket_bytes=None
         is_measured = alone is not None
         if not is_measured and (not global_batch or count == 1):
             alone = found.alone
-        seconds, source = (None, "") if bucket_bytes else measured_step(
-            measured, basis, basis.batch, count)
-        rows.append(Row(found, alone, is_measured, global_batch is not None, seconds, source,
-                        base_source))
+        seconds, source = (None, "") if bucket_bytes else measured_step(measured, basis, basis.batch, count)
+        rows.append(Row(found, alone, is_measured, global_batch is not None, seconds, source, base_source))
     return rows
 
 
@@ -209,7 +203,7 @@ def prediction_values(rows, seed=SEED):
     return {
         "is_predicted": True, "seed": seed, "replicates": REPLICATES, "confidence": 0.95,
         "network": {"name": network.name, "library": network.library, "model": network.label,
-                    "overlap": network.overlap, "notes": list(network.notes)},
+                    "overlap": network.overlap, "notes": network.notes},
         "predicted": [value_row(row) for row in rows]}
 
 
@@ -217,8 +211,8 @@ def value_row(row):
     found, basis = row.predicted, row.predicted.basis
     return {
         "basis": basis.source, "basis_ranks": basis.ranks, "basis_algorithm": basis.algorithm,
-        "setting": list(basis.setting), "batch_per_rank": basis.batch, "reducer": basis.reducer,
-        "bucket_bytes": basis.sizes.tolist(), "ranks": found.ranks, "model": found.label,
+        "setting": basis.setting, "batch_per_rank": basis.batch, "reducer": basis.reducer,
+        "bucket_bytes": basis.sizes, "ranks": found.ranks, "model": found.label,
         "scaling": "fixed global batch" if row.is_strong else "fixed batch per rank",
         **{f"predicted_{name}": estimate(values) for name, values in (
             ("step_seconds", found.step), ("exposed_seconds", found.exposed),
@@ -227,7 +221,7 @@ def value_row(row):
         "is_base_measured": row.is_base_measured, "base_step_seconds": row.base,
         "is_tail_extrapolated": found.is_tail_extrapolated,
         "measured_step_seconds": row.measured, "measured_run": row.source or None,
-        "notes": list(basis.notes), "warnings": row.warnings}
+        "notes": basis.notes, "warnings": row.warnings}
 
 
 def estimate(values):

@@ -39,15 +39,12 @@ def at_batch(bases, batch):
     """Returns a basis with `batch` images per rank from those of one setting and reducer: the
     measured one, or the nearest one with its times scaled to the mean work that a line between the
     next smaller and the next larger batch gives. None if `batch` is not between measured ones."""
-    ordered = sorted(bases, key=lambda basis: basis.batch)
-    for basis in ordered:
-        if basis.batch == batch:
-            return basis
-    below = [basis for basis in ordered if basis.batch < batch]
-    above = [basis for basis in ordered if basis.batch > batch]
-    if not below or not above:
+    low = max((basis for basis in bases if basis.batch <= batch), key=lambda basis: basis.batch, default=None)
+    high = min((basis for basis in bases if basis.batch > batch), key=lambda basis: basis.batch, default=None)
+    if low is not None and low.batch == batch:
+        return low
+    if low is None or high is None:
         return None
-    low, high = below[-1], above[0]
     share = (batch - low.batch) / (high.batch - low.batch)
     work = (1 - share) * low.backward_end.mean() + share * high.backward_end.mean()
     nearest = low if share < 0.5 else high

@@ -6,7 +6,7 @@ import re
 
 from lockstep_report.errors import INPUT, ReportError
 from lockstep_report.models.prediction.collectives import FLAT
-from lockstep_report.models.prediction.sweep_network import fitted_network
+from lockstep_report.models.prediction.sweep_network import fitted_network, require_one_level
 from lockstep_report.runfile.file_kind import NCCL_TESTS, NCCL_TEXT, read_text
 
 EXAMPLE = "all_reduce_perf -b 1K -e 256M -f 2"
@@ -28,10 +28,7 @@ def network_of_nccl_tests(paths, algorithm):
             raise ReportError(INPUT, f"{path}: this output of nccl-tests cannot be used ({what}); give the "
                                      f"text or JSON of {EXAMPLE}") from error
         for ranks, (hosts, rows) in zip(counts, tables):
-            if 1 < len(set(hosts)) < ranks:
-                raise ReportError(
-                    INPUT, f"{path}: several ranks on several hosts, so alpha and beta belong to no single "
-                           "level; give outputs with one rank per host, or on one host")
+            require_one_level(path, len(set(hosts)), ranks, "outputs")
             columns += [FLAT[algorithm](ranks, size) for size, *_ in rows]
             seconds += [1e-6 * time for _, time, *_ in rows]
     return fitted_network(", ".join(map(str, paths)), "NCCL", algorithm, columns, seconds)

@@ -5,6 +5,8 @@ import math
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
+
 from lockstep_report.errors import INPUT, USAGE, ReportError
 from lockstep_report.models.prediction.collectives import (
     ALGORITHMS, FLAT, HIERARCHICAL, flat_seconds, hierarchical_seconds)
@@ -17,13 +19,6 @@ class Range:
 
     low: float
     high: float
-
-    @property
-    def middle(self):
-        return (self.low + self.high) / 2
-
-    def at(self, share):
-        return self.low + share * (self.high - self.low)
 
 
 @dataclass(frozen=True)
@@ -54,11 +49,8 @@ class Network:
 
     def draw(self, random, count):
         """Returns `count` random values of each quantity: uniform between its ends."""
-        return [(level.alpha.at(random.random(count)), level.beta.at(random.random(count)))
-                for level in self.levels]
-
-    def middle(self):
-        return [(level.alpha.middle, level.beta.middle) for level in self.levels]
+        return [tuple(values.low + random.random(count) * (values.high - values.low)
+                      for values in (level.alpha, level.beta)) for level in self.levels]
 
     def seconds(self, ranks, size, values):
         """Returns the time of an all-reduce of `size` bytes. `values`: (alpha, beta) of each level,
@@ -80,7 +72,7 @@ class Network:
         # crosses the link of a group once, so nothing is shared.
         alpha, beta = values[spanned[0]]
         for i in spanned[1:]:
-            alpha, beta = largest(alpha, values[i][0]), largest(beta, values[i][1])
+            alpha, beta = np.maximum(alpha, values[i][0]), np.maximum(beta, values[i][1])
         return flat_seconds(self.algorithm, ranks, size, alpha, beta)
 
     def units(self, ranks):
@@ -100,31 +92,19 @@ class Network:
             USAGE, f"--ranks {ranks}: the network {self.name} has at most {ranks // rest} ranks")
 
 
-def largest(a, b):
-    """Returns the elementwise maximum of numbers or arrays."""
-    return (a + b + abs(a - b)) / 2
-
-
 def read_network(path):
     """Reads a network description. Raises `ReportError` (input) if it is not valid."""
     path = Path(path)
     described = "docs/analysis.md describes the format"
-
-    def fail(why):
-        return ReportError(INPUT, f"{path}: not a network description ({why}); {described}")
-
     text = read_text(path, "a network description", (JSON,), described)
     try:
         content = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise fail(str(error).splitlines()[0]) from error
-    if not isinstance(content, dict):
-        raise fail("it is no object")
-    try:
+        if not isinstance(content, dict):
+            raise ValueError("it is no object")
         return level_network(content, path.stem)
-    except (KeyError, TypeError, ValueError, OverflowError) as error:
-        what = f"{error.args[0]} is missing" if isinstance(error, KeyError) else str(error)
-        raise fail(what) from error
+    except (KeyError, TypeError, ValueError, OverflowError, RecursionError) as error:
+        what = f"{error.args[0]} is missing" if isinstance(error, KeyError) else str(error).splitlines()[0]
+        raise ReportError(INPUT, f"{path}: not a network description ({what}); {described}") from error
 
 
 def level_network(content, name):
@@ -133,34 +113,30 @@ def level_network(content, name):
     if library not in ALGORITHMS:
         raise ValueError(f"library is {library}, not MPI or NCCL")
     if algorithm not in ALGORITHMS[library]:
-        raise ValueError(f"algorithm {algorithm} is none of {library}: "
-                         + ", ".join(ALGORITHMS[library]))
+        raise ValueError(f"algorithm {algorithm} is none of {library}: {', '.join(ALGORITHMS[library])}")
     overlap = float(content.get("overlap", 1))
     if not 0 <= overlap <= 1:
         raise ValueError("overlap is not between 0 and 1")
     given = content["levels"]
     if not isinstance(given, list) or not given:
         raise ValueError("levels is no list of levels")
-    levels = tuple(level_of(item, i, i + 1 == len(given), library)
-                   for i, item in enumerate(given))
+    levels = tuple(level_of(item, i + 1, len(given), library) for i, item in enumerate(given))
     return Network(str(content.get("name", name)), library, algorithm, levels, overlap)
 
 
-def level_of(item, index, is_last, library):
+def level_of(item, number, count, library):
     refuse_unknown(item, ("name", "ranks", "alpha", "beta", "shared", "algorithm"))
-    ranks = item.get("ranks")
-    if ranks is None and not is_last:
-        raise KeyError(f"ranks of level {index + 1}")
+    place, ranks, shared = f"level {number}", item.get("ranks"), item.get("shared", True)
+    if ranks is None and number < count:
+        raise KeyError(f"ranks of {place}")
     if ranks is not None and (not isinstance(ranks, int) or isinstance(ranks, bool) or ranks < 1):
-        raise ValueError(f"ranks of level {index + 1} is not a positive integer")
+        raise ValueError(f"ranks of {place} is not a positive integer")
     algorithm = str(item.get("algorithm", "ring"))
     if algorithm not in FLAT or algorithm not in ALGORITHMS[library]:
-        raise ValueError(f"algorithm {algorithm} of level {index + 1} is none of {library}")
-    shared = item.get("shared", True)
+        raise ValueError(f"algorithm {algorithm} of {place} is none of {library}")
     if not isinstance(shared, bool):
-        raise ValueError(f"shared of level {index + 1} is neither true nor false")
-    return Level(str(item.get("name", f"level {index + 1}")), ranks, range_of(item, "alpha"),
-                 range_of(item, "beta"), shared, algorithm)
+        raise ValueError(f"shared of {place} is neither true nor false")
+    return Level(str(item.get("name", place)), ranks, range_of(item, "alpha"), range_of(item, "beta"), shared, algorithm)
 
 
 def refuse_unknown(content, known):

@@ -33,9 +33,6 @@ class FittedNetwork(Network):
         low = 1e-3 * self.fit.coefficients[1]  # t with few degrees of freedom has long tails
         return [(np.maximum(0, alpha), np.maximum(low, beta))]
 
-    def middle(self):
-        return [(max(0.0, self.fit.coefficients[0]), self.fit.coefficients[1])]
-
 
 def network_of_sweeps(runs, algorithm):
     """Returns the network of sweeps over any numbers of ranks, with the 95 % intervals of alpha and
@@ -51,15 +48,19 @@ def network_of_sweeps(runs, algorithm):
                    "network description with its levels")
     columns, seconds = [], []
     for run in runs:
-        if 1 < run.host_count < run.rank_count:
-            raise ReportError(
-                INPUT, f"{run.path}: several ranks on several hosts, so alpha and beta belong to no "
-                       "single level; give sweeps with one rank per host, or on one host")
+        require_one_level(run.path, run.host_count, run.rank_count, "sweeps")
         for (_, label), size, value in sweep_observations(run):
             if label == labelled(algorithm, library):
                 columns.append(FLAT[algorithm](run.rank_count, size))
                 seconds.append(value)
     return fitted_network(names, library, algorithm, columns, seconds, warning_notes(runs))
+
+
+def require_one_level(path, hosts, ranks, what):
+    """Raises `ReportError` (input) if the ranks of a measurement communicate within and between hosts."""
+    if 1 < hosts < ranks:
+        raise ReportError(INPUT, f"{path}: several ranks on several hosts, so alpha and beta belong to no single "
+                                 f"level; give {what} with one rank per host, or on one host")
 
 
 def fitted_network(names, library, algorithm, columns, seconds, notes=()):
