@@ -49,10 +49,9 @@ def share(text):
 
 def names(text):
     found = tuple(filter(None, text.split(",")))
-    unknown = [name for name in found if name not in BY_NAME]
-    if unknown or not found:
-        raise argparse.ArgumentTypeError(f"unknown quantity {unknown[0] if unknown else text!r}; "
-                                         f"one of {', '.join(BY_NAME)} is needed")
+    unknown = [name for name in found or (text,) if name not in BY_NAME]
+    if unknown:
+        raise argparse.ArgumentTypeError(f"unknown quantity {unknown[0] or repr(text)}; one of {', '.join(BY_NAME)} is needed")
     return found
 
 

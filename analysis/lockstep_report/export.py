@@ -28,25 +28,13 @@ class Selection:
     def steps_of(self, run, default=None):
         """Returns the indices of the chosen steps of the run. If none are chosen: all, or the first
         `default` timed steps."""
-        if self.steps is None and default is None:
-            return np.arange(len(run.step))
-        if self.steps is None:
+        if self.steps is None and default is not None:
             return timed_window(run).steps[:default] if run.has_steps else np.arange(0)
-        found = np.flatnonzero(within(run.step + 1, self.steps))
-        if not len(found):
-            raise ReportError(USAGE, f"{run.path}: has no step of --steps; its steps are "
-                                     f"{extent(run.step + 1)}")
-        return found
+        return chosen(run, "step", run.step + 1, self.steps)
 
     def ranks_of(self, run):
         """Returns the chosen ranks of the run."""
-        found = np.arange(run.rank_count)
-        if self.ranks is not None:
-            found = found[within(found, self.ranks)]
-        if not len(found):
-            raise ReportError(USAGE, f"{run.path}: has no rank of --ranks; its ranks are "
-                                     f"{extent(np.arange(run.rank_count))}")
-        return found
+        return chosen(run, "rank", np.arange(run.rank_count), self.ranks)
 
     def named(self, runs):
         """Yields (name for files, run) of the runs that have steps. Names of equal files in several
@@ -64,13 +52,16 @@ class Selection:
             yield name, run
 
 
-def extent(numbers):
-    return f"{numbers[0]} to {numbers[-1]}" if len(numbers) else "none"
-
-
-def within(numbers, ranges):
-    """Returns whether each number is in one of the ranges [(first, last)]."""
-    return np.any([(numbers >= first) & (numbers <= last) for first, last in ranges], axis=0)
+def chosen(run, name, numbers, ranges):
+    """Returns the indices of the numbers in one of the ranges [(first, last)]; None: of all numbers. Raises
+    `ReportError` (usage) if there is none."""
+    if ranges is None:
+        return np.arange(len(numbers))
+    found = np.flatnonzero(np.any([(numbers >= first) & (numbers <= last) for first, last in ranges], axis=0))
+    if not len(found):
+        known = f"{numbers[0]} to {numbers[-1]}" if len(numbers) else "none"
+        raise ReportError(USAGE, f"{run.path}: has no {name} of --{name}s; its {name}s are {known}")
+    return found
 
 
 def ranges(text):

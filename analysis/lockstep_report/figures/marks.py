@@ -41,4 +41,4 @@ def stack(axes, places, parts, text, **style):
 
 def text_above(axes, text, place, value, gap=3, **options):
     """Writes a text above a point."""
-    axes.annotate(text, (place, value), ha="center", va="bottom", xytext=(0, gap), textcoords="offset points", **options)
+    axes.annotate(text, (place, value), (0, gap), textcoords="offset points", ha="center", va="bottom", **options)

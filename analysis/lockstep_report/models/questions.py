@@ -59,15 +59,6 @@ def efficiency(base, point):
     return metrics.strong_efficiency(base.epoch_seconds, point.epoch_seconds, point.ranks)
 
 
-def speedup(base, point):
-    return metrics.speedup(base.epoch_seconds, point.epoch_seconds)
-
-
-def measured(base, point):
-    return (f"{point.epoch_seconds:.2f} s on {point.ranks} ranks, speedup T(1)/T(N) "
-            f"{speedup(base, point):.2f}, efficiency {efficiency(base, point):.2f}")
-
-
 def which_scaling(points):
     """Which scaling a table measures, and whether the other one would look better: from the base
     cases from which both were measured, if there are any."""
@@ -83,10 +74,11 @@ def scaling_answer(points, base, weak, strong):
             (weak, "weak", WEAK, "global batch"), (strong, "strong", STRONG, "batch per rank")):
         if point is not None:
             size = point.global_batch if name == "weak" else point.batch_per_rank
-            texts.append(f"{name.capitalize()} scaling ({kind} {base.batch_per_rank}): "
-                         f"{measured(base, point)}, at {other} {size}.")
-            values |= {"ranks": point.ranks, f"{name}_epoch_seconds": point.epoch_seconds,
-                       f"{name}_efficiency": efficiency(base, point)}
+            speedup, share = metrics.speedup(base.epoch_seconds, point.epoch_seconds), efficiency(base, point)
+            texts.append(f"{name.capitalize()} scaling ({kind} {base.batch_per_rank}): {point.epoch_seconds:.2f} s on "
+                         f"{point.ranks} ranks, speedup T(1)/T(N) {speedup:.2f}, efficiency {share:.2f}, "
+                         f"at {other} {size}.")
+            values |= {"ranks": point.ranks, f"{name}_epoch_seconds": point.epoch_seconds, f"{name}_efficiency": share}
     if None not in (weak, strong):
         texts += [f"The runs differ in {text}." for text in differences(weak, strong)]
     if any(p.lacks_processors for p in (base, weak, strong) if p is not None):
@@ -100,8 +92,7 @@ def scaling_answer(points, base, weak, strong):
     elif weak.ranks != strong.ranks:
         texts.append("They were not measured on the same number of ranks, so they cannot be compared.")
     else:
-        better, worse = ("Weak", "strong") if weak.epoch_seconds < strong.epoch_seconds else (
-            "Strong", "weak")
+        better, worse = ("Weak", "strong") if weak.epoch_seconds < strong.epoch_seconds else ("Strong", "weak")
         is_shown = difference(weak.epoch_repeats, strong.epoch_repeats).is_shown
         texts.append(f"{better} scaling looks better than {worse} scaling here." if is_shown else
                      "Their epochs differ by no more than runs may differ, so neither looks better.")
@@ -131,7 +122,7 @@ def which_speedup(points):
     if not found:
         return []
     base, point = max(found, key=lambda pair: (pair[1].ranks, -pair[1].epoch_seconds))
-    n, ratio = point.ranks, speedup(base, point)
+    n, ratio = point.ranks, metrics.speedup(base.epoch_seconds, point.epoch_seconds)
     scaled = metrics.scaled_speedup(base.epoch_seconds, point.epoch_seconds, n)
     return [Answer(
         "Which speedup: T(1)/T(N) or N·T(1)/T(N)?", point.source,
@@ -152,15 +143,12 @@ def communicates_in_passes(point):
 
 def derived_communication(losses):
     """How far the derived communication, T(N) - T(1)/N, is from the exposed communication."""
-    largest = {}
+    groups = {}
     for loss in losses:
-        if communicates_in_passes(loss.point) or "lacking" in loss.causes:
-            continue
-        key = (loss.point.setting, loss.scaling)
-        rank = (loss.point.ranks, -loss.point.epoch_seconds)
-        if key not in largest or rank > largest[key][0]:
-            largest[key] = (rank, loss)
-    return [derived_answer(loss) for _, loss in largest.values()]
+        if not communicates_in_passes(loss.point) and "lacking" not in loss.causes:
+            groups.setdefault((loss.point.setting, loss.scaling), []).append(loss)
+    return [derived_answer(max(group, key=lambda loss: (loss.point.ranks, -loss.point.epoch_seconds)))
+            for group in groups.values()]
 
 
 def derived_answer(loss):
@@ -244,9 +232,8 @@ def untried_text(tried, runs, batch, longer):
     """Returns the remedies that no run of the curves `tried` has."""
     labels = {label for curve in tried for label in curve.labels}
     chosen = [run for run in runs if run.label in labels]
-    names = [f"--{name}" for name, value in REMEDIES
-             if not any(is_shown(run.option(name), value) for run in chosen)]
-    names += [] if longer else ["more epochs"]
+    names = [*(f"--{name}" for name, value in REMEDIES if not any(is_shown(run.option(name), value) for run in chosen)),
+             *([] if longer else ["more epochs"])]
     return f" Not tried at {batch}: {', '.join(names)}." if names else ""
 
 

@@ -30,24 +30,24 @@ def changes_of(a, b):
             for q in QUANTITIES if q.name in a.estimates and q.name in b.estimates]
 
 
+def check(found, quantity, checked, tolerance):
+    """Returns whether the change is a regression; None if the quantity is not checked."""
+    is_checked = quantity.name in checked and tolerance is not None
+    return is_regression(found, quantity, tolerance) if is_checked else None
+
+
 def regressions(a, b, names, tolerance):
     """Returns the quantities among `names` that are worse in b by more than `tolerance`."""
-    return [q for q, _, _, found in changes_of(a, b)
-            if q.name in names and is_regression(found, q, tolerance)]
+    return [q for q, _, _, found in changes_of(a, b) if check(found, q, names, tolerance)]
 
 
 def pair_table(a, b, checked=(), tolerance=None):
     """Returns the table of the changes of a pair of cases."""
-    rows = []
-    for q, of_a, of_b, found in changes_of(a, b):
-        check = None
-        if q.name in checked and tolerance is not None:
-            check = "regression" if is_regression(found, q, tolerance) else "passed"
-        rows.append({
-            "quantity": q.label, "unit": q.unit or "1",
-            "a": value_text(of_a, q), "b": value_text(of_b, q),
-            "change": percent(found.ratio), "low": percent(found.ratio_low),
-            "high": percent(found.ratio_high), "result": verdict(found, q), "check": check})
+    rows = [{"quantity": q.label, "unit": q.unit or "1", "a": value_text(of_a, q), "b": value_text(of_b, q),
+             "change": percent(found.ratio), "low": percent(found.ratio_low), "high": percent(found.ratio_high),
+             "result": verdict(found, q),
+             "check": {None: None, True: "regression", False: "passed"}[check(found, q, checked, tolerance)]}
+            for q, of_a, of_b, found in changes_of(a, b)]
     counts = f"A: {count_text(a)}; B: {count_text(b)}"
     step_note = [STEP_NOTE] if min(len(a.sources), len(b.sources)) == 1 else []
     return Table("compare", b.title, COLUMNS, rows, [counts, *NOTES, *step_note])
@@ -114,18 +114,13 @@ def comparison_values(pairs, rest_a, rest_b, checked=(), tolerance=None):
 
 
 def case_values(case):
-    return {"title": case.title, "sources": list(case.sources), "identity": case.identity,
-            "notes": list(case.notes)}
+    return {"title": case.title, "sources": case.sources, "identity": case.identity, "notes": case.notes}
 
 
 def pair_values(a, b, checked, tolerance):
-    values = []
-    for q, of_a, of_b, found in changes_of(a, b):
-        is_checked = q.name in checked and tolerance is not None
-        values.append({
-            "name": q.name, "a": asdict(of_a), "b": asdict(of_b), **asdict(found),
-            "is_significant": found.is_significant, "direction": direction(found, q),
-            "is_regression": is_regression(found, q, tolerance) if is_checked else None})
+    values = [{"name": q.name, "a": asdict(of_a), "b": asdict(of_b), **asdict(found),
+               "is_significant": found.is_significant, "direction": direction(found, q),
+               "is_regression": check(found, q, checked, tolerance)} for q, of_a, of_b, found in changes_of(a, b)]
     return {"a": case_values(a), "b": case_values(b),
             "changed_settings": [{"name": name, "a": old, "b": new}
                                  for name, old, new in changed_settings(a, b)],

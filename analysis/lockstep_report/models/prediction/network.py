@@ -136,7 +136,8 @@ def level_of(item, number, count, library):
         raise ValueError(f"algorithm {algorithm} of {place} is none of {library}")
     if not isinstance(shared, bool):
         raise ValueError(f"shared of {place} is neither true nor false")
-    return Level(str(item.get("name", place)), ranks, range_of(item, "alpha"), range_of(item, "beta"), shared, algorithm)
+    alpha, beta = range_of(item, "alpha"), range_of(item, "beta")
+    return Level(str(item.get("name", place)), ranks, alpha, beta, shared, algorithm)
 
 
 def refuse_unknown(content, known):
