@@ -51,10 +51,9 @@ def cannot_read(path, error):
     return ReportError(INPUT, f"{path}: cannot be read ({reason_of(error)})" + (f"; {remedy}" if remedy else ""))
 
 
-def require(name, what):
-    """Returns the module `name`. Raises `ReportError` if it is not installed; `what` needs it."""
+def require(name, what, remedy="install python3-{0} (Debian) or pip install {0}"):
+    """Returns the module `name`. Raises `ReportError` with the remedy if it is not installed; `what` needs it."""
     try:
         return importlib.import_module(name)
     except ImportError as error:
-        raise ReportError(USAGE, f"{what} needs {name}: install python3-{name} (Debian) or "
-                                 f"pip install {name}") from error
+        raise ReportError(USAGE, f"{what} needs {name}: {remedy.format(name)}") from error

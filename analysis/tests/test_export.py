@@ -10,7 +10,6 @@ import h5py
 import numpy as np
 import pytest
 from lockstep_report.cli import main
-from lockstep_report.tables.export import tensorboard
 from lockstep_report.tables.export.trace import lanes_of
 from synthetic import PHASES, dataset, write_run
 
@@ -95,7 +94,8 @@ def test_runs_with_different_columns_share_a_table(path, tmp_path):
     assert rows[-1]["start_seconds"] == ""  # not recorded
 
 
-@pytest.mark.parametrize("form", ["csv", "extra-p", "trace", "tensorboard"])
+@pytest.mark.parametrize("form", [
+    "csv", "extra-p", "trace", pytest.param("tensorboard", marks=pytest.mark.requires("TENSORBOARD"))])
 def test_same_input_same_bytes_and_no_outdated_files(path, tmp_path, form):
     out, again = tmp_path / "out", tmp_path / "again"
     second = shutil.copy(path, tmp_path / "other.h5")
@@ -187,31 +187,37 @@ def test_extra_p(tmp_path):
 
 
 def read_records(data):
-    """Returns the records of an event file, with their checksums verified."""
+    """Returns the data of the records of an event file: length (8 bytes), checksum (4), data, checksum (4)."""
     found = []
     while data:
         length = struct.unpack("<Q", data[:8])[0]
-        assert struct.unpack("<I", data[8:12])[0] == tensorboard.masked_crc(data[:8])
-        body = data[12:12 + length]
-        assert struct.unpack("<I", data[12 + length:16 + length])[0] == tensorboard.masked_crc(body)
-        found.append(body)
+        found.append(data[12:12 + length])
         data = data[16 + length:]
     return found
 
 
+@pytest.mark.requires("TENSORBOARD")
 def test_tensorboard_records(path, tmp_path):
-    # Check value of CRC-32C, and the encoding of a varint from the documentation of protobuf.
-    assert tensorboard.crc32c(b"123456789") == 0xE3069283
-    assert tensorboard.varint(150) == bytes([0x96, 0x01])
+    from tensorboardX.proto.event_pb2 import Event
+
     assert export(path, "--to", "tensorboard", "--steps", "9-10", "--out", tmp_path) == 0
     written = sorted((tmp_path / "run").glob("events.out.tfevents.*"))
     assert len(written) == 1
-    records = read_records(written[0].read_bytes())
-    assert records[0].endswith(b"brain.Event:2") and len(records) == 1 + 2 + 1
-    assert b"step/loss" in records[1] and b"phase_seconds/forward" in records[1]
-    assert b"epoch/test_accuracy" in records[3]  # of epoch 1, whose last step is 10
-    value = records[3].split(b"epoch/test_accuracy\x15")[1][:4]
-    assert struct.unpack("<f", value)[0] == pytest.approx(0.5)
+    first, *steps, epoch = map(Event.FromString, read_records(written[0].read_bytes()))
+    assert first.file_version == "brain.Event:2" and [event.step for event in steps] == [9, 10]
+    tags = {value.tag: value.simple_value for value in steps[1].summary.value}
+    assert {"step/loss", "step/images_per_second"} <= set(tags)
+    assert tags["phase_seconds/forward"] == pytest.approx(0.003)
+    assert steps[1].wall_time - steps[0].wall_time == pytest.approx(tags["step/seconds"], abs=1e-6)
+    values = {value.tag: value.simple_value for value in epoch.summary.value}
+    assert epoch.step == 10 and values["epoch/test_accuracy"] == pytest.approx(0.5)  # of epoch 1, whose last step is 10
+
+
+def test_tensorboard_needs_a_library(path, tmp_path, capsys, monkeypatch):
+    monkeypatch.setitem(sys.modules, "tensorboardX", None)
+    assert export(path, "--to", "tensorboard", "--out", tmp_path / "out") == 2
+    assert capsys.readouterr().err == (
+        "lockstep-report: export to TensorBoard needs tensorboardX: pip install tensorboardX, or export to CSV\n")
 
 
 @pytest.mark.requires("PANDAS")

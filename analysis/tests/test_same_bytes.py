@@ -28,7 +28,6 @@ predict runs/train-2.h5 --ranks 4,8 --network runs/sweep.h5 --algorithm ring --o
 export runs --to csv --out csv
 export runs --to extra-p --out extra-p
 export runs --to trace --out trace
-export runs --to tensorboard --out tensorboard
 watch runs/train-2.h5 --once
 """
 PROGRAM = """
