@@ -37,7 +37,6 @@ class Folder:
         self.kinds = kinds
         self.inputs = inputs
         self.written = []
-        self.removed = []
         if has_name_of_run(self.path) and not self.path.exists():
             raise self.failure(self.path, NAME_OF_RUN)
         try:
@@ -58,7 +57,6 @@ class Folder:
         it to `name`."""
         if isinstance(content, (bytes, str)):
             content = [content if isinstance(content, bytes) else content.encode("utf-8")]
-        hashed = hashlib.sha256()
         target = self.path / name
         reason = obstacle(target, self.inputs, self.foreign) if not target.is_symlink() else None
         if reason:
@@ -66,9 +64,8 @@ class Folder:
         if name not in self.manifest:  # before the file exists, so that it is listed if the program is killed
             self.manifest[name] = {"kind": kind, "sha256": ""}
             self.save()
-        self.replace(target, content, hashed)
+        self.manifest[name] = {"kind": kind, "sha256": self.replace(target, content)}
         self.written.append(target)
-        self.manifest[name] = {"kind": kind, "sha256": hashed.hexdigest()}
         return target
 
     def foreign(self, target):
@@ -79,9 +76,9 @@ class Folder:
             return f"it is not in the list {MANIFEST} of written files; delete it"
         return None
 
-    def replace(self, target, parts, hashed):
+    def replace(self, target, parts):
         try:
-            write_and_rename(target, parts, hashed)
+            return write_and_rename(target, parts)
         except OSError as error:
             raise self.failure(target, reason_of(error)) from error
 
@@ -91,7 +88,7 @@ class Folder:
 
     def save(self):
         text = json.dumps({"files": self.manifest}, indent=1, sort_keys=True)
-        self.replace(self.path / MANIFEST, [f"{text}\n".encode()], hashlib.sha256())
+        self.replace(self.path / MANIFEST, [f"{text}\n".encode()])
 
     def write_table(self, table, kind=TABLE):
         for suffix, render in RENDERERS.items():
@@ -111,7 +108,6 @@ class Folder:
             try:
                 if path.is_file() and not path.is_symlink() and digest(path) == entry["sha256"]:
                     path.unlink()
-                    self.removed.append(path)
             except OSError as error:
                 raise self.failure(path, reason_of(error)) from error
             del self.manifest[name]
@@ -143,12 +139,11 @@ class File:
 
     def write(self, text):
         try:
-            write_and_rename(self.path, [text.encode("utf-8")], hashlib.sha256())
+            write_and_rename(self.path, [text.encode("utf-8")])
         except OSError as error:
             raise self.failure(reason_of(error)) from error
 
 
-IS_INPUT = "it is an input of the command"
 NAME_OF_RUN = "its name is that of a run file"
 
 
@@ -160,7 +155,7 @@ def obstacle(path, inputs, foreign):
         if not stat.S_ISREG(found.st_mode):
             return "it is not a regular file"
         if is_one_of(path, inputs):
-            return IS_INPUT
+            return "it is an input of the command"
         if is_one_of(path, (1, 2)):  # descriptors of stdout and stderr
             return "it is stdout or stderr of the command"
         reason = foreign(path) or (None if found.st_mode & 0o222 else "it is write-protected")
@@ -184,16 +179,17 @@ def is_one_of(path, others):
     return False
 
 
-def write_and_rename(target, parts, hashed):
+def write_and_rename(target, parts):
     """Writes the bytes `parts` to a temporary file in the same folder and renames it to `target`.
-    Adds the bytes to `hashed`."""
-    temporary = target.with_name(f".{secrets.token_hex(8)}.partial")
+    Returns their digest."""
+    hashed, temporary = hashlib.sha256(), target.with_name(f".{secrets.token_hex(8)}.partial")
     try:
         with temporary.open("xb") as file:  # fails if the name exists, also as a link
             for part in parts:
                 hashed.update(part)
                 file.write(part)
         temporary.replace(target)
+        return hashed.hexdigest()
     finally:
         with suppress(OSError):
             temporary.unlink(missing_ok=True)  # if it was not renamed

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from lockstep_report.figures import (
     accuracy as accuracy_figure, arrange, canvas, explanation as explanation_figures, ladder as ladder_figure,
-    layers as layer_figures, layout as figure_layout, paper_layout, phases as phase_figure,
+    layers as layer_figures, layout as figure_layout, phases as phase_figure,
     pipeline as pipeline_figure, profile as profile_figure, reducers as reducer_figure,
     scaling as scaling_figure, style as figure_style, sweep as sweep_figure, telemetry as telemetry_figure,
     threads as thread_figure, waiting as waiting_figure)
@@ -21,6 +21,7 @@ from lockstep_report.models.alpha_beta import AlphaBeta, alpha_beta
 from lockstep_report.models.causes import losses
 from lockstep_report.models.scaling_laws import scaling_fits
 from lockstep_report.runfile.read import read_run
+from matplotlib.text import Text
 from planted import write_sweep
 from test_figures import LONG, SHORT, faults, point
 from test_profile import write_profile
@@ -197,7 +198,8 @@ FAST = ((7, "one-column"), (40, "screen"))
 def test_texts_of_every_figure(make, count, width, tmp_path, monkeypatch):
     with canvas.canvas(width):
         figure = drawn(make, count, tmp_path, monkeypatch)
-        sizes = paper_layout.text_sizes(figure)
+        sizes = [text.get_fontsize() for text in figure.findobj(Text)
+                 if text.get_visible() and text.get_text().strip()]
         given = canvas.CANVASES[width].width
         if given:
             assert figure.get_figwidth() == given

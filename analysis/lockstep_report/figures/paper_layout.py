@@ -1,9 +1,6 @@
 """Layout of a figure of a fixed width: all texts are inside the figure and do not overlap. Legends and
 notes are below the axes; the height is what they need."""
 
-from matplotlib.lines import Line2D
-from matplotlib.text import Text
-
 from lockstep_report.figures.canvas import current, length, text_size
 from lockstep_report.figures.layout import ATTEMPTS, draw, fix_layout, missing_space, text_width, wrap, wrap_lines
 
@@ -17,20 +14,16 @@ def arrange_on_paper(figure, title, notes):
     """As `layout.arrange`, for a figure with the width of the canvas."""
     width, height = current().width, length(figure.get_figheight())
     entries = take_legends(figure)
-    labels = [wrap(label, width - 4 * HANDLE * length(0.1), text_size())
-              for label in entries]
+    labels = [wrap(label, width - 4 * HANDLE * length(0.1), text_size()) for label in entries]
     columns = legend_columns(labels, width)
     rows = [labels[i::max(1, -(-len(labels) // columns))] for i in range(-(-len(labels) // columns))]
     legend_height = sum(max(label.count("\n") + 1 for label in row) * 1.6 for row in rows) * (
         text_size() / 72) + (0.12 if labels else 0)
-    note_text = "\n".join(wrap(note, width - 0.2, text_size(8)) for note in notes)
-    note_height = (note_text.count("\n") + 1) * LINE * text_size(8) / 72 + 0.05 if note_text else 0
-    title_text = wrap(title, width - 0.2, text_size(11))
-    title_height = (title_text.count("\n") + 1) * LINE * text_size(11) / 72 + 0.05 if title else 0
+    note_text, note_height = paragraphs(notes, width, text_size(8))
+    title_text, title_height = paragraphs([title] if title else [], width, text_size(11))
     below = legend_height + note_height
     full = height + below + title_height
-    titles = {axes: axes.get_title(loc="left") for axes in figure.axes}
-    labels_of_axes = {axes: (axes.get_xlabel(), axes.get_ylabel()) for axes in figure.axes}
+    given = texts_of(figure)
     texts = [figure.text(0.5, 1, title_text, ha="center", va="top", fontsize=text_size(11)),
              figure.text(0, 0, note_text, ha="left", va="bottom", fontsize=text_size(8))]
     for text in texts:
@@ -45,14 +38,15 @@ def arrange_on_paper(figure, title, notes):
         figure.set_size_inches(width, full)
         place(figure, full, note_height, title_height, below, texts, legend)
         draw(figure)
-        if wrap_texts(figure, titles, labels_of_axes):
+        if wrap_texts(figure, given):
             draw(figure)
         wider, higher = missing_space(figure)
         if not wider and not higher:
             break
         if wider and rotation + 1 < len(ROTATIONS):
             rotation += 1
-            rotate(figure, ROTATIONS[rotation])
+            for axes in figure.axes:
+                axes.tick_params(axis="x", rotation=ROTATIONS[rotation])
         elif wider:
             thin_out(figure)
         if higher:
@@ -60,27 +54,22 @@ def arrange_on_paper(figure, title, notes):
     fix_layout(figure)
 
 
+def paragraphs(texts, width, size):
+    """Returns texts as lines that fit in a figure of this width, and the height of the lines in inches."""
+    text = "\n".join(wrap(text, width - 0.2, size) for text in texts)
+    return text, (text.count("\n") + 1) * LINE * size / 72 + 0.05 if text else 0
+
+
 def take_legends(figure):
     """Removes the legends of all axes. Returns {label: symbol} of their entries."""
-    entries = {}
+    symbols, entries = {}, {}
     for axes in figure.axes:
-        legend = axes.get_legend()
-        if legend is None:
-            continue
-        handles = getattr(legend, "legend_handles", None) or legend.legendHandles
-        for handle, text in zip(handles, legend.get_texts()):
-            entries.setdefault(text.get_text(), symbol_of(axes, handle, text.get_text()))
+        for handle, label in zip(*axes.get_legend_handles_labels()):
+            symbols.setdefault(label, handle)
+    for legend in filter(None, [axes.get_legend() for axes in figure.axes]):
+        entries |= {text.get_text(): symbols[text.get_text()] for text in legend.get_texts()}
         legend.remove()
     return entries
-
-
-def symbol_of(axes, handle, label):
-    """Returns the artist of the axes with this label, which the legend draws again."""
-    handles, labels = axes.get_legend_handles_labels()
-    found = dict(zip(labels, handles)).get(label, handle)
-    if isinstance(handle, Line2D) and not isinstance(found, Line2D):
-        return handle
-    return found
 
 
 def legend_columns(labels, width):
@@ -101,24 +90,23 @@ def place(figure, full, note_height, title_height, below, texts, legend):
         0, (below + MARGIN) / full, 1, max(0.1, 1 - (below + title_height + 2 * MARGIN) / full)))
 
 
-def wrap_texts(figure, titles, labels):
+def texts_of(figure):
+    """Returns [(title, label of the horizontal axis, label of the vertical axis)]."""
+    return [(axes.get_title(loc="left"), axes.get_xlabel(), axes.get_ylabel()) for axes in figure.axes]
+
+
+def wrap_texts(figure, texts):
     """Breaks the titles and the labels of axes that are longer than the axes. Returns whether a text has
     changed."""
-    before = [(a.get_title(loc="left"), a.get_xlabel(), a.get_ylabel()) for a in figure.axes]
-    for axes in figure.axes:
+    before = texts_of(figure)
+    for axes, (title, across, up) in zip(figure.axes, texts):
         box = axes.get_window_extent().transformed(figure.dpi_scale_trans.inverted())
         room = max(0.8, min(box.width + 0.1, figure.get_figwidth() - box.x0 - 0.1))
-        if titles[axes]:
-            axes.set_title(wrap_lines(titles[axes], room))
-        across, up = labels[axes]
+        if title:
+            axes.set_title(wrap_lines(title, room))
         axes.set_xlabel(wrap_lines(across, max(0.8, box.width)))
         axes.set_ylabel(wrap_lines(up, max(0.8, box.height)))
-    return before != [(a.get_title(loc="left"), a.get_xlabel(), a.get_ylabel()) for a in figure.axes]
-
-
-def rotate(figure, angle):
-    for axes in figure.axes:
-        axes.tick_params(axis="x", rotation=angle)
+    return before != texts_of(figure)
 
 
 def thin_out(figure):
@@ -129,8 +117,3 @@ def thin_out(figure):
         if len(ticks) > 3 and len(ticks) == len(labels):
             axes.set_xticks(ticks[::2], labels[::2])
 
-
-def text_sizes(figure):
-    """Returns the sizes in points of all visible texts."""
-    return [text.get_fontsize() for text in figure.findobj(Text)
-            if text.get_visible() and text.get_text().strip()]
