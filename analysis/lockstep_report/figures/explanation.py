@@ -12,7 +12,8 @@ from lockstep_report.figures.style import (
     DASHED, IDEAL_LINE, light_grid, name_of, plt, rc_settings, short_number, title_of)
 from lockstep_report.figures.svg import show_values
 from lockstep_report.figures.ticks import label_decades, rank_axis, size_axis, size_text
-from lockstep_report.models.causes import CAUSES, LABELS, SMALLEST_DRAWN
+from lockstep_report.groups import grouped
+from lockstep_report.models.causes import CAUSES, LABELS, SMALLEST_DRAWN, WEAK
 from lockstep_report.models.scaling_laws import AMDAHL
 from lockstep_report.runfile.settings import measured_on, plural
 
@@ -35,11 +36,9 @@ def cause_bars(losses):
     setting and batch."""
     if not losses:
         return None
-    panels = {}
-    for loss in losses:
-        batch = (f"batch {loss.point.batch_per_rank:,} per rank" if loss.scaling.endswith("rank")
-                 else f"global batch {loss.point.global_batch:,}")
-        panels.setdefault((loss.point.setting, loss.scaling, batch), []).append(loss)
+    panels = grouped(losses, lambda loss: (loss.point.setting, loss.scaling, (
+        f"batch {loss.point.batch_per_rank:,} per rank" if loss.scaling == WEAK
+        else f"global batch {loss.point.global_batch:,}")))
     unit = max(length(0.5), *(text_width(bar_text(loss), text_size(9)) + length(0.15)
                               for loss in losses))
     panels = {(*key, i): part for key, group in panels.items()
@@ -97,9 +96,7 @@ def law_curves(laws):
     """Returns the speedups and the fitted laws, one panel per law."""
     if not laws:
         return None
-    groups = {}
-    for index, law in enumerate(laws):
-        groups.setdefault(law.law, []).append((index, law))
+    groups = grouped(enumerate(laws), lambda pair: pair[1].law)
     legend = max(text_width(law_text(law)) for law in laws) + 0.8
     with plt.rc_context(rc_settings()):
         figure, axes = plt.subplots(len(groups), 1, squeeze=False, figsize=(
@@ -156,9 +153,7 @@ def all_reduce_lines(fits):
     fits = [found for found in fits if found.fit is not None]
     if not fits:
         return None
-    panels = {}
-    for found in fits:
-        panels.setdefault((found.origin, found.ranks, found.hosts), []).append(found)
+    panels = grouped(fits, lambda found: (found.origin, found.ranks, found.hosts))
     names = list(dict.fromkeys(found.algorithm for found in fits))
     widths = [min(current().row, length(3.8))] * len(panels)
     with plt.rc_context(rc_settings()):

@@ -7,6 +7,7 @@ from lockstep_report.figures.marks import text_above
 from lockstep_report.figures.phases import COLOURS
 from lockstep_report.figures.style import light_grid, plt, rc_settings
 from lockstep_report.figures.svg import show_values
+from lockstep_report.groups import grouped
 from lockstep_report.measure.points import IMBALANCE
 
 PARTS = (("busy_percent", "busy", COLOURS["backward"]),
@@ -17,12 +18,9 @@ PARTS = (("busy_percent", "busy", COLOURS["backward"]),
 def pipeline_figure(table):
     """Returns a figure with one bar per stage of each run, and the ideal busy share of equal
     stages; None if the table has no rows."""
-    by_source = {}
-    for row in table.rows:
-        by_source.setdefault(row["source"], []).append(row)
-    if not by_source:
+    runs = list(grouped(table.rows, lambda row: row["source"]).values())
+    if not runs:
         return None
-    runs = list(by_source.values())
     width = max(length(0.6), *(text_width(run_text(rows)) / len(rows) + 0.1 for rows in runs))
     parts = [[runs[index] for index in row]
              for row in rows_of([width * (len(rows) + 0.7) for rows in runs])]

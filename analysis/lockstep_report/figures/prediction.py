@@ -6,16 +6,12 @@ from lockstep_report.figures.layout import legend_beside, text_width
 from lockstep_report.figures.marks import band, colour_of, marker_of
 from lockstep_report.figures.style import DASHED, light_grid, plt, rc_settings, short_number
 from lockstep_report.figures.ticks import rank_axis
+from lockstep_report.groups import grouped
 
 
 def prediction_figure(rows):
     """Returns the figure of at least one row."""
-    groups = {}
-    for row in rows:
-        basis = row.predicted.basis
-        batch = (f"global batch {row.predicted.ranks * basis.batch:,}" if row.is_strong
-                 else f"batch {basis.batch:,}")
-        groups.setdefault((basis.setting, batch, basis.reducer), []).append(row)
+    groups = grouped(rows, group_of)
     labels = [f"{batch}, {reducer}" for _, batch, reducer in groups]
     ranks = sorted({row.predicted.ranks for row in rows})
     network = rows[0].predicted.network
@@ -35,6 +31,12 @@ def prediction_figure(rows):
                 ["Dashed line and band: predicted, with the 95 % interval. Points: measured.",
                  *dict.fromkeys(text for row in rows for text in row.warnings)])
         return figure
+
+
+def group_of(row):
+    basis = row.predicted.basis
+    batch = f"global batch {row.predicted.ranks * basis.batch:,}" if row.is_strong else f"batch {basis.batch:,}"
+    return basis.setting, batch, basis.reducer
 
 
 def draw(axes, rows, label, index):

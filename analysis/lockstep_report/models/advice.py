@@ -3,6 +3,7 @@ the evidence does not reach the threshold; docs/analysis.md lists the rules."""
 
 from dataclasses import dataclass, replace
 
+from lockstep_report.groups import grouped
 from lockstep_report.measure import metrics
 from lockstep_report.measure.choices import kernel_changes
 from lockstep_report.measure.contention import LIMIT
@@ -289,11 +290,8 @@ def merged(advice, points):
     """Returns the advice with one element for the repeated runs of a point, if it is the same: the
     same rule and case. Advice of less than half of the repeated runs is at the end."""
     point_of = {source: p for p in points for source in p.sources}
-    groups = {}
-    for one in advice:
-        point = point_of.get(one.source)
-        place = point.sources if point else one.source
-        groups.setdefault((one.rule, place, one.case), []).append(one)
+    groups = grouped(advice, lambda one: (
+        one.rule, point_of[one.source].sources if one.source in point_of else one.source, one.case))
     found = [median_advice(group, point_of.get(group[0].source)) for group in groups.values()]
     return sorted(found, key=lambda advice: 2 * advice.repeats < advice.of)
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from lockstep_report.groups import grouped
 from lockstep_report.measure import metrics
 from lockstep_report.measure.accuracy import RECIPE, accuracy_curves, is_shown
 from lockstep_report.measure.comparison import base_of, differences, nearest, strong_base_of
@@ -43,12 +44,9 @@ def scaled_from(points):
     usable = [p for p in points if p.batch_per_rank and not p.is_independent
               and 0 < p.epoch_seconds < math.inf]
     several = [p for p in usable if p.ranks > 1]
-    by_base = {lookup: {} for lookup in (base_of, strong_base_of)}
-    for lookup, groups in by_base.items():
-        for p in several:
-            groups.setdefault(id(lookup(p, usable)), []).append(p)
+    by_base = [grouped(several, lambda p, lookup=lookup: id(lookup(p, usable))) for lookup in (base_of, strong_base_of)]
     for base in (p for p in usable if p.ranks == 1):
-        weak, strong = (groups.get(id(base), []) for groups in by_base.values())
+        weak, strong = (groups.get(id(base), []) for groups in by_base)
         common = {p.ranks for p in weak} & {p.ranks for p in strong}
         if weak or strong:
             yield base, *(fastest(group, max(common or {p.ranks for p in group}, default=0))
@@ -143,10 +141,8 @@ def communicates_in_passes(point):
 
 def derived_communication(losses):
     """How far the derived communication, T(N) - T(1)/N, is from the exposed communication."""
-    groups = {}
-    for loss in losses:
-        if not communicates_in_passes(loss.point) and "lacking" not in loss.causes:
-            groups.setdefault((loss.point.setting, loss.scaling), []).append(loss)
+    groups = grouped((loss for loss in losses if not communicates_in_passes(loss.point)
+                      and "lacking" not in loss.causes), lambda loss: (loss.point.setting, loss.scaling))
     return [derived_answer(max(group, key=lambda loss: (loss.point.ranks, -loss.point.epoch_seconds)))
             for group in groups.values()]
 
@@ -176,9 +172,7 @@ def derived_answer(loss):
 
 def large_batches(runs):
     """What a larger global batch costs in accuracy, and which remedies were measured."""
-    groups = {}
-    for curve in accuracy_curves(runs):
-        groups.setdefault((curve.data, curve.model), []).append(curve)
+    groups = grouped(accuracy_curves(runs), lambda curve: (curve.data, curve.model))
     return [batch_answer(curves, runs, epochs) for curves in groups.values()
             for epochs in sorted({curve.epochs for curve in curves})
             if len({curve.global_batch for curve in curves if curve.epochs == epochs}) > 1]
@@ -240,12 +234,8 @@ def untried_text(tried, runs, batch, longer):
 def other_messages(runs):
     """What ranks send besides gradients; runs that differ only in the number of ranks have one
     answer, for the most ranks."""
-    groups = {}
-    for run in runs:
-        if run.has_steps and not run.ladder and run.rank_count > 1:
-            key = (run.option("reducer"), run.option("bn"), run.number("pipeline-stages") or 1,
-                   tuple(run.bucket_bytes))
-            groups.setdefault(key, []).append(run)
+    groups = grouped((run for run in runs if run.has_steps and not run.ladder and run.rank_count > 1), lambda run: (
+        run.option("reducer"), run.option("bn"), run.number("pipeline-stages") or 1, tuple(run.bucket_bytes)))
     return [messages_answer(group) for group in groups.values()]
 
 

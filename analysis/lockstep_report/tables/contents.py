@@ -1,5 +1,6 @@
 """The tables of a report: columns, formulas and notes."""
 
+from lockstep_report.groups import grouped
 from lockstep_report.measure import metrics
 from lockstep_report.measure.comparison import base_of, independent_of, strong_base_of
 from lockstep_report.measure.contention import spoiled_text
@@ -29,6 +30,8 @@ SPEEDUP_ENDS = ("speedup_low", "speedup_high")
 SPEEDUP_NOTE = Note("interval of a speedup: T(1) from / T(N) to, and T(1) to / T(N) from, with the "
                     "rank-based intervals of the medians over runs", ("speedup_low",))
 IMAGE_RATE = Column("images_per_second", "Images/s", 1, interval=(*EPOCH_ENDS, "epoch_seconds"))
+UNKNOWN_NOTE = ("hidden communication is unknown in rows whose run file lacks the time in calls "
+                "(/buckets/call_seconds) or the clocks of the ranks")
 KARP_FLATT = Column("karp_flatt", "Karp-Flatt fraction", 4, interval=("karp_flatt_low", "karp_flatt_high"))
 KARP_FLATT_NOTE = Note(
     "Karp-Flatt fraction: (1/S − 1/N) / (1 − 1/N) with S = T(1)/T(N); constant over N: serial "
@@ -68,13 +71,9 @@ def time_table(points):
         rows.append({
             **place(p, points), "global_batch": p.global_batch or None,
             "training_seconds": p.training_seconds, "images_per_second": p.images_per_second,
-            "images": p.images,
-            "speedup": t_1 and metrics.speedup(t_1, p.epoch_seconds),
-            **speedup_interval(base, p),
-            "scaled_speedup": t_1 and metrics.scaled_speedup(t_1, p.epoch_seconds, p.ranks),
-            "joules_per_image": p.joules_per_image,
-            "runs": p.repeats,
-        })
+            "images": p.images, "joules_per_image": p.joules_per_image, "runs": p.repeats,
+            "speedup": t_1 and metrics.speedup(t_1, p.epoch_seconds), **speedup_interval(base, p),
+            "scaled_speedup": t_1 and metrics.scaled_speedup(t_1, p.epoch_seconds, p.ranks)})
     return point_table(
         points, "table-1-time-speedup", "Table 1: time and speedup per epoch at fixed batch per rank",
         [*PLACE, Column("global_batch", "Global batch"), *EPOCH,
@@ -87,36 +86,28 @@ def time_table(points):
         [Note("epoch speedup at fixed batch per rank: T(1)/T(N) compares the time of the same "
               "epoch; N·T(1)/T(N) also counts that N ranks take N times the batch in each step",
               ("speedup", "scaled_speedup")),
-         SPEEDUP_NOTE,
-         *missing_bases(points, base_of, "batch per rank")])
+         SPEEDUP_NOTE, *missing_bases(points)])
 
 
-def missing_bases(points, lookup, what):
-    lacking = sorted({p.batch_per_rank for p in points if lookup(p, points) is None})
-    if not lacking:
-        return []
+def missing_bases(points):
+    """Returns a note about the batches without a base case, if there are any."""
+    lacking = sorted({p.batch_per_rank for p in points if base_of(p, points) is None})
     batches = ", ".join(str(batch or "unknown") for batch in lacking)
-    return [f"batch {batches}: no 1-rank run with the same setting and {what}, so no speedup"]
+    note = f"batch {batches}: no 1-rank run with the same setting and batch per rank, so no speedup"
+    return [note] if lacking else []
 
 
 def weak_table(points):
     """Returns the table of weak scaling: fixed batch per rank."""
     rows = []
-    for p in points:
-        if p.step_median is None:
-            continue
+    for p in (p for p in points if p.step_median is not None):
         base, alone = base_of(p, points), independent_of(p, points)
         interval = p.step_interval
         rows.append({
-            **place(p, points), "exposed": p.exposed_seconds,
-            "steps": p.steps, "step_ms": 1e3 * p.step_median,
-            "step_low_ms": interval and 1e3 * interval.low,
-            "step_high_ms": interval and 1e3 * interval.high,
-            "images_per_second": p.images_per_second,
-            "efficiency": base and weak_efficiency(base, p),
-            "efficiency_independent": alone and weak_efficiency(alone, p),
-            **serial_fraction(base, p),
-        })
+            **place(p, points), "exposed": p.exposed_seconds, "images_per_second": p.images_per_second,
+            "steps": p.steps, "step_ms": 1e3 * p.step_median, "step_low_ms": interval and 1e3 * interval.low,
+            "step_high_ms": interval and 1e3 * interval.high, "efficiency": base and weak_efficiency(base, p),
+            "efficiency_independent": alone and weak_efficiency(alone, p), **serial_fraction(base, p)})
     return point_table(
         points, "weak-scaling", "Weak scaling: fixed batch per rank",
         [*PLACE, *EPOCH,
@@ -138,49 +129,41 @@ def weak_table(points):
 
 def strong_table(points):
     """Returns the table of strong scaling: fixed global batch."""
-    rows = []
-    bases = [strong_base_of(p, points) for p in points]
-    ranks = {}  # id of a base -> rank counts of its points
-    for p, base in zip(points, bases):
-        ranks.setdefault(id(base), set()).add(p.ranks)
-    for p, base in zip(points, bases):
-        if base is None or len(ranks[id(base)]) < 2:
-            continue
-        rows.append({
-            "global_batch": p.global_batch, **place(p, points), "exposed": p.exposed_seconds,
-            "speedup": metrics.speedup(base.epoch_seconds, p.epoch_seconds),
-            **speedup_interval(base, p),
-            "efficiency":
-                metrics.strong_efficiency(base.epoch_seconds, p.epoch_seconds, p.ranks),
-            **serial_fraction(base, p),
-        })
+    pairs = [(base, p) for p in points if (base := strong_base_of(p, points)) is not None]
+    groups = grouped(pairs, lambda pair: id(pair[0])).values()
+    rows = [{"global_batch": p.global_batch, **place(p, points), "exposed": p.exposed_seconds,
+             "speedup": metrics.speedup(base.epoch_seconds, p.epoch_seconds), **speedup_interval(base, p),
+             "efficiency": metrics.strong_efficiency(base.epoch_seconds, p.epoch_seconds, p.ranks),
+             **serial_fraction(base, p)}
+            for group in groups if len({p.ranks for _, p in group}) > 1 for base, p in group]
     rows.sort(key=lambda row: (row["setting"] or "", row["global_batch"], row["ranks"]))
     return point_table(
         points, "strong-scaling", "Strong scaling: fixed global batch",
         [Column("global_batch", "Global batch"), *PLACE, *EPOCH,
          *interval_columns(Column("speedup", "Speedup T(1)/T(N)", 2), *SPEEDUP_ENDS),
          Column("efficiency", "Efficiency", 2, interval=(*SPEEDUP_ENDS, "speedup")),
-         Column("exposed", "Exposed communication (s)", 2),
-         KARP_FLATT],
+         Column("exposed", "Exposed communication (s)", 2), KARP_FLATT],
         rows, [SPEEDUP_NOTE, KARP_FLATT_NOTE])
+
+
+def derived(point, points):
+    """Returns the derived (compute, communication); (None, None) without a base case."""
+    base = base_of(point, points)
+    is_known = base is not None and point.ranks > 1
+    return metrics.derived_split(base.epoch_seconds, point.epoch_seconds, point.ranks) if is_known else (None, None)
 
 
 def split_table(points):
     """Returns table 2: measured and derived compute and communication times."""
     rows = []
     for p in points:
-        base = base_of(p, points)
-        compute = communication = None
-        if base and p.ranks > 1:
-            compute, communication = metrics.derived_split(
-                base.epoch_seconds, p.epoch_seconds, p.ranks)
+        compute, communication = derived(p, points)
         phases = p.phase_seconds or {}
         rows.append({
             **place(p, points), "compute": p.compute_seconds, "exposed": p.exposed_seconds,
             "hidden": p.hidden_seconds, "allreduce": p.allreduce_seconds,
             "data_wait": phases.get("data_wait"), "imbalance": phases.get("imbalance"),
-            "derived_compute": compute, "derived_communication": communication,
-        })
+            "derived_compute": compute, "derived_communication": communication})
     notes = [] if all(p.phase_seconds is None for p in points) else [
              "measured: means over the ranks; compute = upload + forward + backward + update",
              Note("hidden: transfer during the backward pass, which would be exposed if the "
@@ -190,7 +173,7 @@ def split_table(points):
                   ("hidden",)),
              Note("all-reduce: at least one bucket was in progress; contains waiting and, on CPUs, "
                   "computation between the calls of an all-reduce (table 3)", ("allreduce",)),
-             *unknown_notes(points),
+             *([UNKNOWN_NOTE] if any(p.allreduce_seconds and p.hidden_seconds is None for p in points) else []),
              "compute + exposed + data wait + imbalance (the epoch less the mean of the phases) "
              "= epoch (of a single run; medians over runs need not add up)"]
     notes.append(Note("derived: compute = T(1)/N, communication = T(N) − T(1)/N; everything that "
@@ -219,15 +202,9 @@ def bandwidth_table(points, link_gbit=None):
     for p in points:
         if p.ranks < 2 or not p.is_all_reduced or not p.bytes_per_step or not p.steps:
             continue
-        base = base_of(p, points)
-        rate = p.link_rate(link_gbit)
-        volume = p.bytes_per_step * p.steps
-        derived_seconds = None
-        if base:
-            derived_seconds = metrics.derived_split(
-                base.epoch_seconds, p.epoch_seconds, p.ranks)[1]
-        measured = p.bandwidth
-        derived = metrics.bus_bandwidth(volume, derived_seconds, p.ranks)
+        rate, volume, measured = p.link_rate(link_gbit), p.bytes_per_step * p.steps, p.bandwidth
+        derived_seconds = derived(p, points)[1]
+        bandwidth = metrics.bus_bandwidth(volume, derived_seconds, p.ranks)
         rows.append({
             **place(p, points), "bytes": p.bytes_per_step, "steps": p.steps,
             "sent_gb": metrics.ring_bytes(volume, p.ranks) / 1e9,
@@ -238,9 +215,8 @@ def bandwidth_table(points, link_gbit=None):
             **bounded_values("measured_gb_s", measured and measured.times(1e-9)),
             **bounded_values("measured_percent", measured and rate and p.link_share and measured.times(
                 percent(p.link_use(1, rate)))),
-            "derived_seconds": derived_seconds, "derived_gb_s": derived and derived / 1e9,
-            "derived_percent": percent(p.link_use(derived, rate)), "link_gbit": rate,
-        })
+            "derived_seconds": derived_seconds, "derived_gb_s": bandwidth and bandwidth / 1e9,
+            "derived_percent": percent(p.link_use(bandwidth, rate)), "link_gbit": rate})
     notes = ["bandwidth = 2(N−1)/N · M · steps / T, with M the bytes all-reduced per step, N the "
              "ranks and T the seconds of communication per epoch; GB = 1e9 bytes",
              Note("measured: T is the transfer; waiting for the last rank is imbalance of the "
@@ -268,19 +244,9 @@ def bandwidth_table(points, link_gbit=None):
          *bounded_columns("transfer_seconds", "of which transfer (s)", 2),
          *bounded_columns("measured_gb_s", "Measured (GB/s)", 3),
          *bounded_columns("measured_percent", "of the link (%)", 1),
-         Column("derived_seconds", "Derived T (s)", 2),
-         Column("derived_gb_s", "Derived (GB/s)", 3),
-         Column("derived_percent", "of the link, derived (%)", 1),
-         Column("link_gbit", "Link (Gbit/s)", 1)],
+         Column("derived_seconds", "Derived T (s)", 2), Column("derived_gb_s", "Derived (GB/s)", 3),
+         Column("derived_percent", "of the link, derived (%)", 1), Column("link_gbit", "Link (Gbit/s)", 1)],
         rows, notes if rows else [])
-
-
-def unknown_notes(points):
-    """Returns a note about the points whose hidden communication is unknown, if there are any."""
-    if not any(p.allreduce_seconds and p.hidden_seconds is None for p in points):
-        return []
-    return ["hidden communication is unknown in rows whose run file lacks the time in calls "
-            "(/buckets/call_seconds) or the clocks of the ranks"]
 
 
 def percent(share):

@@ -1,5 +1,6 @@
 """Tables of batch ladders: epoch time over batch size, up to the memory limit."""
 
+from lockstep_report.groups import grouped
 from lockstep_report.measure import validity
 from lockstep_report.runfile.settings import (
     describe_setting, difference_notes, file_endings, list_hosts, plural, setting_names, setting_of,
@@ -21,22 +22,15 @@ COLUMNS = (
 def ladder_tables(points, runs):
     """Returns one table of ladder runs per setting, rank count and number of hosts. If there are no
     ladder runs, returns one table per setting of the points with 1 rank and several batch sizes."""
-    ladders = {}
-    for run in runs:
-        if run.ladder:
-            ladders.setdefault(key_of(run), []).append(run)
+    ladders = grouped((run for run in runs if run.ladder), key_of)
     if ladders:
         endings = file_endings(setting_names(ladders))
         # The title already contains the device name.
         others = setting_names((*setting[:4], *setting[5:6]) for setting in ladders)
         return [table_of_ladders(group, endings[key], others[(*key[:4], *key[5:6])])
                 for key, group in ladders.items()]
-    settings = {}
-    for point in points:
-        if point.ranks == 1 and point.batch_per_rank:
-            settings.setdefault(point.setting, []).append(point)
-    settings = {key: group for key, group in settings.items()
-                if len({p.batch_per_rank for p in group}) > 1}
+    settings = grouped((p for p in points if p.ranks == 1 and p.batch_per_rank), lambda p: p.setting)
+    settings = {key: group for key, group in settings.items() if len({p.batch_per_rank for p in group}) > 1}
     endings = file_endings(setting_names(settings))
     return [table_of_points(group, endings[key]) for key, group in settings.items()]
 

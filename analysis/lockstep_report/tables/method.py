@@ -1,5 +1,6 @@
 """The method of a report as text: setting, base case, clock, timed steps and number of runs."""
 
+from lockstep_report.groups import grouped
 from lockstep_report.measure.comparison import base_of
 from lockstep_report.runfile.settings import describe_setting, some_of
 
@@ -28,10 +29,7 @@ def method_lines(points, runs, file_notes=()):
 
 
 def setting_lines(points):
-    groups = {}
-    for p in points:
-        groups.setdefault(p.setting, []).append(p)
-    return [f"Setting: {describe_setting(group)}" for group in groups.values()]
+    return [f"Setting: {describe_setting(group)}" for group in grouped(points, lambda p: p.setting).values()]
 
 
 def clock_lines(points):

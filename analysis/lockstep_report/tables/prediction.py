@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from lockstep_report.errors import INPUT, USAGE, ReportError
+from lockstep_report.groups import grouped
 from lockstep_report.measure import validity
 from lockstep_report.measure.comparison import differences, merge_repeats, nearest
 from lockstep_report.measure.scaling import mean_step
@@ -91,11 +92,8 @@ def prediction_rows(trained, bases, network, ranks, seed=SEED, bucket_bytes=None
 
 def strong_bases(bases, ranks, global_batch):
     """Returns (basis, ranks) for each number of ranks and each series and reducer."""
-    groups = {}
-    for basis in bases:
-        groups.setdefault((basis.point.series, basis.reducer), []).append(basis)
     found = []
-    for group in groups.values():
+    for group in grouped(bases, lambda basis: (basis.point.series, basis.reducer)).values():
         for count in ranks:
             basis = None if global_batch % count else at_batch(group, global_batch // count)
             if basis is None:

@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from lockstep_report.groups import grouped
 from lockstep_report.runfile.settings import describe_run, file_endings
 from lockstep_report.tables.table import Column, Note, Table
 
@@ -59,9 +60,8 @@ def grouped_rows(run, group):
     parts too, in descending order of time. Row values are per step."""
     profile = run.profile
     seconds = np.asarray(profile["seconds"], dtype=float)
-    groups = {}
-    for i, key in enumerate(zip(profile["kind"], profile["phase"], profile["implementation"])):
-        groups.setdefault(group(*map(str, key)), []).append(i)
+    keys = list(zip(profile["kind"], profile["phase"], profile["implementation"]))
+    groups = grouped(range(len(keys)), lambda i: group(*map(str, keys[i])))
     total = step_seconds(run)
     rows = []
     for (kind, phase, implementation), members in groups.items():

@@ -1,5 +1,6 @@
 """The table that compares gradient reducers: phases of a step and bytes of messages."""
 
+from lockstep_report.groups import grouped
 from lockstep_report.measure.comparison import reducer_order
 from lockstep_report.tables.phases import PHASES, phase_name
 from lockstep_report.tables.point_table import PLACE, place, point_table
@@ -10,13 +11,10 @@ def compared_points(points):
     """Returns one list of points per setting and batch per rank that has more than one reducer on
     several ranks: in the order of the ranks, the hosts and
     the reducers."""
-    reducers = {}
-    for p in points:
-        if p.ranks > 1 and p.phase_seconds and p.steps:
-            reducers.setdefault((p.setting, p.batch_per_rank), []).append(p)
-    groups = [group for group in reducers.values() if len({p.reducer for p in group}) > 1]
+    groups = grouped((p for p in points if p.ranks > 1 and p.phase_seconds and p.steps),
+                     lambda p: (p.setting, p.batch_per_rank))
     return [sorted(group, key=lambda p: (p.ranks, hosts_of(p), reducer_order(p)))
-            for group in groups]
+            for group in groups.values() if len({p.reducer for p in group}) > 1]
 
 
 def hosts_of(point):

@@ -1,5 +1,6 @@
 """Thread scaling: how the passes of a step become faster with the number of threads per rank."""
 
+from lockstep_report.groups import grouped
 from lockstep_report.measure import metrics
 from lockstep_report.runfile.settings import file_ending, list_hosts, setting_texts
 from lockstep_report.tables.table import Column, Table
@@ -10,12 +11,8 @@ PASSES = ("forward", "backward", "update")
 def thread_groups(points):
     """Returns groups of points that differ only in their threads per rank, in ascending order of
     threads: [[Point, ...], ...]. Groups with one thread count are left out."""
-    groups = {}
-    for point in points:
-        if point.threads and point.phase_seconds:
-            key = (point.setting[:-1], point.ranks, point.batch_per_rank, point.communication,
-                   point.variant, point.hosts)
-            groups.setdefault(key, []).append(point)
+    groups = grouped((p for p in points if p.threads and p.phase_seconds), lambda p: (
+        p.setting[:-1], p.ranks, p.batch_per_rank, p.communication, p.variant, p.hosts))
     groups = [sorted(group, key=lambda p: p.threads) for group in groups.values()]
     return [group for group in groups if len({p.threads for p in group}) > 1]
 

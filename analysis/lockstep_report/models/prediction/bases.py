@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+from lockstep_report.groups import grouped
 from lockstep_report.measure.comparison import differences
 from lockstep_report.models.prediction.basis import basis_of
 from lockstep_report.models.prediction.profile_basis import profile_basis_of
@@ -14,9 +15,8 @@ def best_bases(trained):
     preferred to times that follow from a profile."""
     found = []
     for make in (basis_of, profile_basis_of):
-        groups = {}
-        for basis in filter(None, (make(run, point) for run, point in trained if point)):
-            groups.setdefault((basis.point.series, basis.batch, basis.reducer), []).append(basis)
+        groups = grouped(filter(None, (make(run, point) for run, point in trained if point)),
+                         lambda basis: (basis.point.series, basis.batch, basis.reducer))
         for basis in sorted(map(median_basis, groups.values()), key=lambda basis: -basis.ranks):
             if not any(is_alike(basis, other) for other in found):
                 found.append(basis)

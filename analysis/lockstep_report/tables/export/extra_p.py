@@ -1,6 +1,7 @@
 """Export to the JSON format of Extra-P, which fits scaling models to repeated measurements."""
 
 from lockstep_report.errors import INPUT, ReportError
+from lockstep_report.groups import grouped
 from lockstep_report.measure.compare.quantities import step_values
 from lockstep_report.measure.comparison import merge_repeats, nearest
 from lockstep_report.measure.points import point_of
@@ -22,10 +23,7 @@ def write(folder, runs, _selection):
     points = merge_repeats([point for _, point in trained])
     members = {source: p for p in points for source in p.sources}
     names = setting_names(p.setting for p in points)
-    series = {}
-    for p in points:
-        if p.ranks > 1:
-            series.setdefault(p.series, []).append(p)
+    series = grouped((p for p in points if p.ranks > 1), lambda p: p.series)
     alone = {p.setting for p in points} - {p.setting for p in points if p.ranks > 1}
     series |= {p.series: [p] for p in points if p.setting in alone}
     endings = file_endings({key: f"{names[group[0].setting]} {mode_of(group[0])}".strip()
