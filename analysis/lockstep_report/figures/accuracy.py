@@ -8,7 +8,7 @@ from lockstep_report.figures.layout import figure_size, height_beside, legend_be
 from lockstep_report.figures.marks import band, curve
 from lockstep_report.figures.style import light_grid, plt, rc_settings, short_number
 from lockstep_report.measure.accuracy import accuracy_curves
-from lockstep_report.runfile.settings import runs_text
+from lockstep_report.runfile.settings import plural, runs_text
 
 
 def accuracy_figure(runs):
@@ -41,7 +41,7 @@ def accuracy_figure(runs):
         for axes in (left, right):
             light_grid(axes, "both")
         legend_beside(right)
-        arrange(figure, title_of(curves),
+        arrange(figure, "Learning curves: " + ", ".join(sorted({c.model for c in curves})),
                 ["Medians of " + runs_text([len(c.labels) for c in curves], "curve")])
         return figure
 
@@ -49,7 +49,7 @@ def accuracy_figure(runs):
 def labels_of(curves):
     """Returns one label per curve with the properties in which the curves differ."""
     texts = [[("model", c.model), ("data", c.data), ("batch", f"batch {c.global_batch}"),
-              ("ranks", "1 rank" if c.ranks == 1 else f"{c.ranks} ranks"), ("recipe", c.recipe)]
+              ("ranks", plural(c.ranks, "rank")), ("recipe", c.recipe)]
              for c in curves]
     common = set.intersection(*(set(t) for t in texts))
     labels = [", ".join(text for name, text in t
@@ -59,8 +59,3 @@ def labels_of(curves):
         labels = [", ".join(part for part in label.split(", ") if part not in shared) or label
                   for label in labels]
     return labels
-
-
-def title_of(curves):
-    models = sorted({c.model for c in curves})
-    return "Learning curves: " + ", ".join(models)

@@ -57,15 +57,14 @@ def cause_bars(losses):
             row[0].set_ylabel("per cent of the epoch")
         legend_beside(rows[0][-1], names=["efficiency", *LABELS.values()][::-1], handlelength=1.0,
                       handleheight=1.0)
-        arrange(figure, "Causes of lost efficiency" + setting_text(losses[0].point, panels),
-                [measured_on([loss.point for loss in losses])])
+        points = [loss.point for loss in losses]
+        arrange(figure, "Causes of lost efficiency" + setting_text(points), [measured_on(points)])
         return figure
 
 
-def setting_text(point, panels):
-    """Returns ": setting" if all panels have the same setting."""
-    one = len({key[0] for key in panels}) == 1
-    return f": {title_of([point])}" if one else ""
+def setting_text(points):
+    """Returns ": setting" if all points have the same setting."""
+    return f": {title_of(points)}" if len({p.setting for p in points}) == 1 else ""
 
 
 def bar_text(loss):
@@ -104,11 +103,10 @@ def law_curves(laws):
         for panel, (kind, group) in zip(axes[:, 0], groups.items()):
             draw_laws(panel, group)
             panel.set_title("Amdahl: T(1)/T(N)" if kind == AMDAHL else "Gustafson: N·t(1)/t(N)")
-        has_one_setting = len({law.points[0].setting for law in laws}) == 1
-        arrange(figure, "Scaling laws" + (f": {title_of(laws[0].points)}" if has_one_setting else ""),
+        points = [point for law in laws for point in law.points]
+        arrange(figure, "Scaling laws" + setting_text(points),
                 ["Dashed: beyond the measured numbers of ranks; not measured. A law that does not "
-                 "describe the times is not drawn there.",
-                 measured_on([point for law in laws for point in law.points])])
+                 "describe the times is not drawn there.", measured_on(points)])
         return figure
 
 

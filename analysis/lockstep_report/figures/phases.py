@@ -9,7 +9,7 @@ from lockstep_report.figures.marks import stack, text_above
 from lockstep_report.figures.style import light_grid, name_of, notes_of, plt, rc_settings, short_number, title_of
 from lockstep_report.measure import validity
 from lockstep_report.measure.points import IMBALANCE
-from lockstep_report.runfile.settings import measured_on
+from lockstep_report.runfile.settings import plural
 from lockstep_report.tables.phases import phase_name
 
 COLOURS = {
@@ -55,8 +55,7 @@ def phase_bars(points, letters=None):
             row[0].set_ylabel("seconds per epoch\n(mean over the ranks)")
         add_phase_legend(figure.axes, rows[0][-1])
         arrange(figure, "Time of an epoch by phase: " + title_of(timed),
-                [f"({letters[note]}) {note}" for note in notes_of(timed, letters)]
-                + [measured_on(timed)])
+                notes_of(timed, letters))
         return figure
 
 
@@ -92,12 +91,8 @@ def stack_phases(axes, places, points, unit, heights):
 
 
 def bar_label(point, letters):
-    ranks = "1 rank" if point.ranks == 1 else f"{point.ranks} ranks"
-    if point.is_independent:
-        how = "no communi-\ncation"
-    else:
-        how = "" if point.ranks == 1 else point.reducer
-    extra = point.gradient_dtype if point.gradient_dtype not in ("", "fp32") else ""
-    detail = point.detail.replace(", ", "\n")
+    how = "no communi-\ncation" if point.is_independent else point.reducer
     marks = ", ".join(letters[note] for note in point.notes)
-    return "\n".join(text for text in (ranks, how, extra, detail, marks and f"({marks})") if text)
+    return "\n".join(filter(None, (
+        plural(point.ranks, "rank"), how if point.ranks > 1 else "", point.gradient_dtype.replace("fp32", ""),
+        point.detail.replace(", ", "\n"), marks and f"({marks})")))

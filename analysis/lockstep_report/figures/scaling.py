@@ -11,7 +11,7 @@ from lockstep_report.figures.ticks import rank_axis
 from lockstep_report.measure import metrics, validity
 from lockstep_report.measure.comparison import base_of, independent_of, scaling_series, strong_base_of
 from lockstep_report.measure.scaling import weak_efficiency
-from lockstep_report.runfile import settings
+from lockstep_report.runfile.settings import plural
 
 
 
@@ -89,14 +89,13 @@ def scaling(points, series, title, efficiency, letters=None):
         left.set_title("Epoch speedup T(1)/T(N)")
         right.set_title(f"{efficiency}, per cent")
         arrange(figure, f"{title}: {title_of(points)}",
-                [f"({letters[note]}) {places_of(note, points)}: {note}"
-                 for note in notes_of(points, letters)] + [settings.measured_on(points)])
+                notes_of(points, letters, lambda note: f" {places_of(note, points)}:"))
         return figure
 
 
 def draw_curve(left, right, label, rows, index):
     curve(left, index, [row.ranks for row in rows], [row.speedup for row in rows], [
-        f"{label}, {settings.plural(row.ranks, 'rank')}: {short_number(row.speedup)}" for row in rows])
+        f"{label}, {plural(row.ranks, 'rank')}: {short_number(row.speedup)}" for row in rows])
     for row in rows:
         if row.low:
             left.plot([row.ranks] * 2, [row.low, row.high], color=colour_of(index), linewidth=1, marker="_")
@@ -109,7 +108,7 @@ def draw_curve(left, right, label, rows, index):
 
 def draw_efficiency(axes, index, name, pairs, **style):
     curve(axes, index, [ranks for ranks, _ in pairs], [100 * value for _, value in pairs], [
-        f"{name}, {settings.plural(ranks, 'rank')}: {100 * value:.3g} %" for ranks, value in pairs], **style)
+        f"{name}, {plural(ranks, 'rank')}: {100 * value:.3g} %" for ranks, value in pairs], **style)
 
 
 def places_of(note, points):
@@ -122,7 +121,7 @@ def places_of(note, points):
     for batch, counts in sorted(batches.items()):
         counts = sorted(counts)
         ranks = " and ".join(filter(None, (", ".join(map(str, counts[:-1])), str(counts[-1]))))
-        texts.append((f"batch {batch:,} on " if batch else "") + settings.plural(ranks, "rank"))
+        texts.append((f"batch {batch:,} on " if batch else "") + plural(ranks, "rank"))
     return ", ".join(texts)
 
 

@@ -11,7 +11,7 @@ import matplotlib.pyplot as plt  # noqa: E402  (after the backend is selected)
 
 from lockstep_report.figures.canvas import current, text_size  # noqa: E402
 from lockstep_report.figures.svg import svg_of  # noqa: E402
-from lockstep_report.runfile.settings import SETTING_PARTS, plural, setting_texts  # noqa: E402
+from lockstep_report.runfile.settings import SETTING_PARTS, measured_on, plural, setting_texts  # noqa: E402
 
 SERIES = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000")
 MARKERS = "osD^vPX"
@@ -82,6 +82,8 @@ def short_number(value):
     return f"{value:,.0f}" if value >= 1000 else f"{value:.3g}"
 
 
-def notes_of(points, letters):
-    """Returns the validity notes of the points, in the order of their letters."""
-    return [note for note in letters if any(note in p.notes for p in points)]
+def notes_of(points, letters, place_of=lambda note: ""):
+    """Returns the lines below a figure: the validity notes of the points with their letters and places, and where the
+    points were measured."""
+    return [*(f"({letters[note]}){place_of(note)} {note}" for note in letters if any(note in p.notes for p in points)),
+            measured_on(points)]

@@ -9,7 +9,6 @@ from lockstep_report.figures.marks import stack
 from lockstep_report.figures.phases import COLOURS, bar_label
 from lockstep_report.figures.style import light_grid, name_of, notes_of, plt, rc_settings, short_number, title_of
 from lockstep_report.measure.validity import letters as letters_of
-from lockstep_report.runfile.settings import measured_on
 
 # The transfer is its upper bound (docs/analysis.md, "Waiting and transfer").
 PARTS = (("transfer", "transfer, at most", COLOURS["backward"]),
@@ -39,9 +38,7 @@ def waiting_bars(points, letters=None):
             row[0].set_ylabel("seconds per epoch")
         legend_beside(rows[0][-1], names=[label for _, label, _ in PARTS[::-1]], handlelength=1.0,
                       handleheight=1.0)
-        arrange(figure, "All-reduce of each rank: " + title_of(split),
-                [f"({letters[note]}) {note}" for note in notes_of(split, letters)]
-                + [measured_on(split)])
+        arrange(figure, "All-reduce of each rank: " + title_of(split), notes_of(split, letters))
         return figure
 
 

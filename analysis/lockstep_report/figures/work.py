@@ -37,9 +37,8 @@ def work_figure(runs, stragglers):
     shown = list(chosen.values())[:MOST_PANELS]
     if not shown:
         return None
-    widths = [min(current().row, length(4.4))] * len(shown)
     with plt.rc_context(rc_settings()):
-        figure, rows = panel_figure(widths, 2.2, 3.5)
+        figure, rows = panel_figure([min(current().row, length(4.4))] * len(shown), 2.2, 3.5)
         for axes, run in zip(figure.axes, shown):
             draw_work(axes, run, slow[run.label])
             axes.set_title(wrap_lines(slowest_text(slow[run.label]), length(4.2)))
@@ -53,12 +52,10 @@ def work_figure(runs, stragglers):
 
 
 def slowest_text(slow):
-    excess = slow.excess
-    interval = (f" (95 % interval {1e3 * excess.low:.1f} to {1e3 * excess.high:.1f} ms)"
-                if excess.has_interval else "")
-    return (f"{slow.source}: rank {slow.rank}" + (f" on {slow.host}" if slow.host else "")
-            + f", {short_number(1e3 * excess.value)} ms per step more than the others{interval}"
-            + ("" if slow.is_significant else ", not significant"))
+    excess, host = slow.excess.times(1e3), f" on {slow.host}" if slow.host else ""
+    interval = f" (95 % interval {excess.low:.1f} to {excess.high:.1f} ms)" if excess.has_interval else ""
+    return (f"{slow.source}: rank {slow.rank}{host}, {short_number(excess.value)} ms per step more than the others"
+            f"{interval}{'' if slow.is_significant else ', not significant'}")
 
 
 def draw_work(axes, run, slow):

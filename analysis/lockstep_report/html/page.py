@@ -11,6 +11,7 @@ from lockstep_report.html.figures import figure_elements
 from lockstep_report.html.markup import Markup, element, join
 from lockstep_report.html.table_element import table_element
 from lockstep_report.measure import validity
+from lockstep_report.runfile.settings import plural
 from lockstep_report.tables.method import method_lines
 
 
@@ -52,8 +53,7 @@ def digest(text):
 def title_of(points, runs):
     ranks = sorted({p.ranks for p in points} or {run.rank_count for run in runs})
     models = sorted({p.setting[0] for p in points if len(p.setting) > 1 and p.setting[0]})
-    place = f"{ranks[0]} to {ranks[-1]} ranks" if len(ranks) > 1 else (
-        "1 rank" if ranks == [1] else f"{ranks[0]} ranks" if ranks else "")
+    place = f"{ranks[0]} to {ranks[-1]} ranks" if len(ranks) > 1 else ", ".join(plural(n, "rank") for n in ranks)
     what = ", ".join(filter(None, (" and ".join(models), place)))
     return f"Lockstep report: {what}" if what else "Lockstep report"
 
@@ -69,8 +69,7 @@ def content(material, file_notes, problems):
         section("figures", "Figures", figure_elements(material)),
         table_section(sections.EXPLANATION, tables[sections.EXPLANATION]),
         table_section(sections.FURTHER, tables[sections.FURTHER]),
-        table_section(sections.Section("checks", "Checks of published values", ()),
-                      material.checks),
+        table_section(sections.Section("checks", "Checks of published values", ()), material.checks),
         section("method", "Method", [
             *listed(method_lines(material.points, material.runs, file_notes)),
             *missing_lines(sections.missing(material.tables))]),
@@ -105,16 +104,10 @@ def listed(lines):
 
 
 def missing_lines(lines):
-    if not lines:
-        return []
-    return [element("p", "Sections without data, and the runs that would add them:"),
-            *listed(lines)]
+    return [element("p", "Sections without data, and the runs that would add them:"), *listed(lines)] if lines else []
 
 
 def warning_lines(points):
     """Returns the validity notes of all points with the runs to which they apply."""
-    lines = []
-    for note in validity.letters(points):
-        sources = dict.fromkeys(p.source for p in points if note in p.notes)
-        lines.append(f"{note} ({', '.join(sources)})")
-    return lines
+    return [f"{note} ({', '.join(dict.fromkeys(p.source for p in points if note in p.notes))})"
+            for note in validity.letters(points)]

@@ -111,11 +111,17 @@ def attempt_notes(runs):
             if run.has_steps or is_diverged(run)]
 
 
+def last_accuracy(run):
+    """Returns the last test accuracy, a share of 1; None if no epoch was evaluated."""
+    values = np.asarray(run.epochs.get("test_accuracy", ()), dtype=float)
+    values = values[np.isfinite(values)]
+    return float(values[-1]) if len(values) else None
+
+
 def accuracy_curves(runs):
     """Returns one `Curve` per training and number of epochs, sorted by batch. Runs without a test
     accuracy, independent replicas and attempts that did not finish are left out."""
-    evaluated = [run for run in runs if run.has_steps and not is_independent(run) and np.isfinite(
-        np.asarray(run.epochs.get("test_accuracy", ()), dtype=float)).any()]
+    evaluated = [run for run in runs if run.has_steps and not is_independent(run) and last_accuracy(run) is not None]
     diverged = {}
     for run in split_repeats([r for r in runs if r.has_steps or is_diverged(r)], training_of)[1]:
         if is_diverged(run):

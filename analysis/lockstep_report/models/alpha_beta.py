@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from lockstep_report.groups import grouped
 from lockstep_report.measure.choices import ALGORITHMS, ALL_REDUCES, algorithm_of, labelled, library_of, place_of
 from lockstep_report.measure.fitting import Estimate, LinearFit, fit_linear, mean_fit, sign_note
 from lockstep_report.measure.points import link_of
@@ -87,16 +88,14 @@ def alpha_beta_fits(runs, timed):
             key = (*key, run.rank_count, run.host_count, setting_of(run), link_of(run),
                    run.option("gradient-dtype"))
             groups.setdefault((key, conditions), []).append((run.label, size, seconds))
-    alike = {}
-    for (key, conditions) in groups:
-        alike.setdefault(key[:4], []).append((conditions, key[2]))
+    alike = grouped(groups, lambda pair: pair[0][:4])
     made = []
     for (key, conditions), rows in groups.items():
         origin, algorithm, ranks, hosts, _, link, _ = key
         sources, sizes, seconds = zip(*rows)
         sizes, seconds = np.array(sizes, dtype=float), np.array(seconds)
         alpha, beta, fit, notes = alpha_beta(sizes, seconds, sources)
-        detail = text_of(conditions, distinguishing(alike[key[:4]]))
+        detail = text_of(conditions, distinguishing([(other, ranks) for _, other in alike[key[:4]]]))
         made.append(AlphaBeta(algorithm, origin, ranks, hosts, tuple(dict.fromkeys(sources)), link,
                               sizes, seconds, alpha, beta, fit, tuple(filter(None, (
                                   detail, *notes, job_note(sources, alpha))))))

@@ -8,7 +8,7 @@ import numpy as np
 
 from lockstep_report.groups import grouped
 from lockstep_report.measure import metrics
-from lockstep_report.measure.accuracy import RECIPE, accuracy_curves, is_shown
+from lockstep_report.measure.accuracy import RECIPE, accuracy_curves, is_shown, last_accuracy
 from lockstep_report.measure.comparison import base_of, differences, nearest, strong_base_of
 from lockstep_report.measure.significance import difference
 from lockstep_report.models.causes import LABELS, STRONG, WEAK
@@ -246,7 +246,6 @@ def messages_answer(runs):
     step = 0 if is_independent else NUMBER_BYTES * (STEP_NUMBERS + ranks)
     record = NUMBER_BYTES * (4 + len(run.phases) + 2 * len(run.bucket_bytes))
     has_stages = (run.number("pipeline-stages") or 1) > 1
-    is_evaluated = np.isfinite(np.asarray(run.epochs.get("test_accuracy", ()), dtype=float)).any()
     texts = (
         (is_independent, "No gradients are sent: the replicas are independent, and only the results "
                          "of the steps are summed at the end of an epoch."),
@@ -262,7 +261,7 @@ def messages_answer(runs):
         (run.option("bn") == "sync" and not is_independent,
          "If the network has batch norm, the ranks sum its statistics in the forward pass, and two "
          "sums per channel in the backward pass."),
-        (is_evaluated, "An evaluation sums three numbers over the ranks"
+        (last_accuracy(run) is not None, "An evaluation sums three numbers over the ranks"
                        + (", after rank 0 has sent its statistics of batch norm, if there are any."
                           if run.option("bn") == "broadcast" and not is_independent else ".")),
         (not is_independent, "Per epoch, the ranks compare hashes of their parameters, and their "

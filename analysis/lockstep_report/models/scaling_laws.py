@@ -103,9 +103,7 @@ def fit_group(law, group, seconds_of):
     group = [p for p in group if all(0 < epoch < np.inf for epoch in p.epoch_repeats)]
     ranks = np.array([p.ranks for p in group for _ in p.epoch_repeats])
     seconds = np.array([seconds_of(p, epoch) for p in group for epoch in p.epoch_repeats])
-    if len(ranks) == 0:
-        return []
-    found = (amdahl if law == AMDAHL else gustafson)(ranks, seconds)
+    found = (amdahl if law == AMDAHL else gustafson)(ranks, seconds) if len(ranks) else None
     if found is None:
         return []
     fit, serial = found

@@ -3,7 +3,7 @@
 import numpy as np
 
 from lockstep_report.measure import metrics
-from lockstep_report.models.causes import CAUSES, LABELS
+from lockstep_report.models.causes import CAUSES
 from lockstep_report.tables.point_table import EPOCH_ENDS, PLACE, place, point_table
 from lockstep_report.tables.table import Column, Note, Table, interval_columns
 
@@ -40,25 +40,21 @@ def advice_table(advice):
 def cause_table(losses, points):
     rows = []
     for loss in losses:
-        row = {**place(loss.point, points), "source": loss.point.source, "scaling": loss.scaling,
-               "loss_seconds": loss.seconds,
-               "efficiency_percent": 100 * loss.efficiency}
-        for name, _ in CAUSES:
-            if name in loss.causes and abs(loss.share(name)) >= 5e-5:
-                row[f"{name}_percent"] = 100 * loss.share(name)
-        rows.append(row | {f"{name}_seconds": value for name, value in loss.causes.items()} | {
+        rows.append({
+            **place(loss.point, points), "source": loss.point.source, "scaling": loss.scaling,
+            "loss_seconds": loss.seconds, "efficiency_percent": 100 * loss.efficiency,
+            **{f"{name}_percent": 100 * loss.share(name) for name in loss.causes if abs(loss.share(name)) >= 5e-5},
+            **{f"{name}_seconds": value for name, value in loss.causes.items()},
             "shown": tuple(name for name in loss.causes if loss.is_shown(name))})
-    shown = [name for name, _ in CAUSES]
     clock = [loss.point.split.clock_error for loss in losses if loss.point.split]
     return point_table(
         points, "efficiency-causes", "Causes of lost efficiency, in per cent of the epoch",
         [*PLACE, Column("scaling", "Scaling"), Column("epoch_seconds", "Epoch T(N) (s)", 2, interval=EPOCH_ENDS),
          Column("loss_seconds", "Loss T(N) − T(1)/N (s)", 2, interval=EPOCH_ENDS),
          Column("efficiency_percent", "Efficiency T(1)/(N·T(N)) (%)", 1),
-         *(Column(f"{name}_percent", f"{LABELS[name][:1].upper()}{LABELS[name][1:]} (%)", 1)
-           for name in shown),
+         *(Column(f"{name}_percent", f"{text[:1].upper()}{text[1:]} (%)", 1) for name, text in CAUSES),
          Column("source", "Runs", csv_only=True),
-         *(Column(f"{name}_seconds", LABELS[name], 4, csv_only=True) for name in shown)],
+         *(Column(f"{name}_seconds", text, 4, csv_only=True) for name, text in CAUSES)],
         rows,
         ["efficiency + all causes = 100 % of T(N), mean over the ranks; negative: the point gains",
          Note("smaller batch: T(1) of the computation at the batch of the point against that at the "

@@ -2,10 +2,9 @@
 
 from collections import Counter
 
-import numpy as np
-
 from lockstep_report.errors import ReportError
 from lockstep_report.measure import metrics
+from lockstep_report.measure.accuracy import last_accuracy
 from lockstep_report.measure.points import check_timed
 from lockstep_report.measure.step_times import step_seconds
 from lockstep_report.measure.window import batch_per_rank, timed_window
@@ -69,12 +68,9 @@ def training_values(run):
     step = step_seconds(run, window.steps)
     images = run.images[window.steps]
     check_timed(run, step, images)
-    accuracy = np.asarray(run.epochs.get("test_accuracy", ()), dtype=float)
-    accuracy = accuracy[np.isfinite(accuracy)]
     return {
         "batch_per_rank": batch_per_rank(run), "reducer": run.option("reducer") or None,
         "epochs": len(run.epoch_numbers), "steps": len(run.step),
         "epoch_seconds": float(window.size.images / images.sum() * step.sum()),
         "images_per_second": metrics.throughput(images, step),
-        "test_accuracy": float(accuracy[-1]) if len(accuracy) else None,
-    }
+        "test_accuracy": last_accuracy(run)}

@@ -2,7 +2,7 @@
 
 from lockstep_report.groups import grouped
 from lockstep_report.measure import metrics
-from lockstep_report.runfile.settings import file_ending, list_hosts, setting_texts
+from lockstep_report.runfile.settings import file_ending, list_hosts, plural, setting_texts
 from lockstep_report.tables.table import Column, Table
 
 PASSES = ("forward", "backward", "update")
@@ -29,8 +29,7 @@ def name_of(group, groups):
 def title_of(group):
     first = group[0]
     model = setting_texts(first.setting)[0]
-    ranks = "1 rank" if first.ranks == 1 else f"{first.ranks} ranks"
-    return f"Thread scaling: {model}, batch {first.batch_per_rank} per rank, {ranks}"
+    return f"Thread scaling: {model}, batch {first.batch_per_rank} per rank, {plural(first.ranks, 'rank')}"
 
 
 def thread_tables(points):
@@ -42,8 +41,7 @@ def thread_tables(points):
 def thread_table(group, name):
     base = group[0]
     rows = [row_of(point, base) for point in group]
-    count = base.threads
-    notes = [f"speedup: time with {count} {'thread' if count == 1 else 'threads'} / time; "
+    notes = [f"speedup: time with {plural(base.threads, 'thread')} / time; "
              "efficiency: speedup of the epoch / (threads / threads of the first row)",
              "forward, backward and update: seconds per epoch, mean over the ranks"]
     if base.processors:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from lockstep_report.measure import metrics
+from lockstep_report.measure.accuracy import last_accuracy
 from lockstep_report.measure.inference import median_interval, series_interval
 from lockstep_report.measure.step_times import step_seconds
 from lockstep_report.runfile.quantities import QUANTITIES as MEASUREMENTS
@@ -103,8 +104,6 @@ def step_values(run, steps):
 def run_values(run, point):
     """Returns {name: value} of the quantities that a run has once."""
     split = point.split
-    accuracy = np.asarray(run.epochs.get("test_accuracy", ()), dtype=float)
-    accuracy = accuracy[np.isfinite(accuracy)]
     loss = np.asarray(run.epochs.get("train_loss", ()), dtype=float)
     found = {
         **point.measurements,
@@ -112,7 +111,7 @@ def run_values(run, point):
         "images_per_second": point.images_per_second,
         "all_reduce_waiting_seconds": split and split.waiting_seconds,
         "all_reduce_transfer_seconds": split and split.transfer_bounds.value,
-        "test_accuracy": accuracy[-1] if len(accuracy) else None,
+        "test_accuracy": last_accuracy(run),
         "train_loss": loss[-1] if len(loss) else None,
         "joules_per_image": point.joules_per_image,
     }
