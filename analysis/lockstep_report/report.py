@@ -100,25 +100,12 @@ def read_input(options):
     for table in times:
         found += [points.from_times(row, assumptions.models[0][1], assumptions.samples,
                                     default_notes(options)) for row in table.rows]
-    useful = found or any(run.has_tables for run in runs)
-    if not useful:
+    if not found and not any(run.has_tables for run in runs):
         require(options.skipped, runs)
         raise ReportError(INPUT, f"{runs[0].path}: holds no steps (status {runs[0].status}); "
                                  "nothing to report")
     options.file_notes = loaded.notes
     return add_comparison_notes(merge_repeats(found), options.link_gbit), runs, times
-
-
-def tables_of(options, found, runs, explanation=None):
-    tables = contents.all_tables(found, runs, options.link_gbit, explanation)
-    if options.csv:
-        name, count = assumptions_of(options).models[0]
-        for table in tables:
-            if table.name == "table-3-bandwidth":
-                table.notes.append(
-                    f"rows from a CSV: M = 4 · {count:,} bytes ({name}), "
-                    f"{assumptions_of(options).samples:,} images per epoch, ceil(D/(b·N)) steps")
-    return tables
 
 
 @dataclass(frozen=True)
@@ -136,22 +123,25 @@ class Material:
 def read_material(options):
     found, runs, times = read_input(options)
     explanation = explain(found, runs, options.link_gbit)
-    return Material(found, runs, explanation, tables_of(options, found, runs, explanation),
-                    checks_of(options, times), options.link_gbit)
+    tables = contents.all_tables(found, runs, options.link_gbit, explanation)
+    name, count = assumptions_of(options).models[0]
+    for table in tables if options.csv else ():
+        if table.name == "table-3-bandwidth":
+            table.notes.append(f"rows from a CSV: M = 4 · {count:,} bytes ({name}), "
+                               f"{assumptions_of(options).samples:,} images per epoch, ceil(D/(b·N)) steps")
+    return Material(found, runs, explanation, tables, checks_of(options, times), options.link_gbit)
 
 
 def write_tables(options):
     if not options.out and not options.json:
         raise ReportError(USAGE, "tables needs --out DIR, or --json to print the values")
-    found, runs, times = read_input(options)
-    tables, checks = tables_of(options, found, runs), checks_of(options, times)
-    files = []
+    found, files = read_material(options), []
     if options.out:
         folder = Folder(options.out, TABLE, CHECK, inputs=options.csv)
-        write_all(folder, tables, checks)
+        write_all(folder, found.tables, found.checks)
         folder.finish()
         files = [str(path) for path in folder.written]
-    values = {"tables": list(map(table_values, tables + checks)), "files": files}
+    values = {"tables": list(map(table_values, found.tables + found.checks)), "files": files}
     print(json_text(values) if options.json else "\n".join(files))
 
 

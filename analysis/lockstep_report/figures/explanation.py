@@ -49,12 +49,10 @@ def cause_bars(losses):
     used = [name for name, _ in CAUSES if any(abs(loss.share(name)) > SMALLEST_DRAWN for loss in losses)]
     legend = max(text_width(LABELS[name]) for name in (*used, "transfer")) + 0.8
     with plt.rc_context(rc_settings()):
-        figure, rows = panel_figure(widths, legend + 0.6, 3.6)
+        figure, rows = panel_figure(widths, legend + 0.6, 3.6, "per cent of the epoch")
         for panel, (key, group), texts in zip(figure.axes, panels.items(), labels):
             draw_causes(panel, group, used, texts)
             panel.set_title(f"{key[1]},\n{key[2]}")
-        for row in rows:
-            row[0].set_ylabel("per cent of the epoch")
         legend_beside(rows[0][-1], names=["efficiency", *LABELS.values()][::-1], handlelength=1.0,
                       handleheight=1.0)
         points = [loss.point for loss in losses]
@@ -155,13 +153,11 @@ def all_reduce_lines(fits):
     names = list(dict.fromkeys(found.algorithm for found in fits))
     widths = [min(current().row, length(3.8))] * len(panels)
     with plt.rc_context(rc_settings()):
-        figure, rows = panel_figure(widths, 1.0 + max(map(text_width, names)), 3.7)
+        figure, rows = panel_figure(widths, 1.0 + max(map(text_width, names)), 3.7, "all-reduce, ms")
         for panel, ((origin, ranks, hosts), group) in zip(figure.axes, panels.items()):
             draw_all_reduces(panel, group, names)
             on_hosts = f" on {hosts} hosts" if hosts > 1 else ""
             panel.set_title(f"{origin}, {ranks} ranks{on_hosts}")
-        for row in rows:
-            row[0].set_ylabel("all-reduce, ms")
         legend_beside(rows[0][-1], figure.axes)
         arrange(figure, "All-reduce time: alpha + beta · bytes",
                 ["Dashed: beyond the measured sizes; not measured. A line ends where it would be "

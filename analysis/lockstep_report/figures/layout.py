@@ -154,10 +154,10 @@ def rows_of(widths):
     return rows
 
 
-def panel_figure(widths, beside, height):
+def panel_figure(widths, beside, height, label=""):
     """Makes a figure of panels with these widths, in as many rows of the height `height` as they need, with
-    `beside` inches to the right of the longest row. Returns (figure, rows of axes); the right end of a row that is
-    not full stays empty."""
+    `beside` inches to the right of the longest row; the first panel of each row has the vertical `label`. Returns
+    (figure, rows of axes); the right end of a row that is not full stays empty."""
     rows = rows_of(widths)
     longest = max(sum(widths[i] for i in row) for row in rows)
     figure = plt.figure(figsize=(longest + beside, 0.4 + height * len(rows)))
@@ -169,6 +169,7 @@ def panel_figure(widths, beside, height):
             ratios.append(rest)
         grid = place.subgridspec(1, len(ratios), width_ratios=ratios)
         axes.append([figure.add_subplot(grid[0, column]) for column in range(len(row))])
+        axes[-1][0].set_ylabel(label)
     return figure, axes
 
 

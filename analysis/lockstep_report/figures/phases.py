@@ -46,13 +46,11 @@ def phase_bars(points, letters=None):
               for panel, title in zip(panels, titles)]
     height = 3.3 + LINE_HEIGHT * max(label.count("\n") + 1 for label in labels)
     with plt.rc_context(rc_settings()):
-        figure, rows = panel_figure(widths, 3.1, height)
+        figure, rows = panel_figure(widths, 3.1, height, "seconds per epoch\n(mean over the ranks)")
         for axes, panel, title in zip(figure.axes, panels, titles):
             draw_stack(axes, panel, letters, max(
                 p.epoch_seconds for p in timed if p.batch_per_rank == panel[0].batch_per_rank))
             axes.set_title(title)
-        for row in rows:
-            row[0].set_ylabel("seconds per epoch\n(mean over the ranks)")
         add_phase_legend(figure.axes, rows[0][-1])
         arrange(figure, "Time of an epoch by phase: " + title_of(timed),
                 notes_of(timed, letters))

@@ -31,7 +31,7 @@ def sweep_figure(runs, link_gbit=None, fits=()):
                   for source, ranks in panels]
         widths = [min(current().row, max(length(4.2), text_width(title) + 0.2))
                   for title in titles]
-        figure, rows = panel_figure(widths, 0.6 + max(map(text_width, names)), 3.6)
+        figure, rows = panel_figure(widths, 0.6 + max(map(text_width, names)), 3.6, "bus bandwidth, GB/s")
         for panel, title, ((source, ranks), curves) in zip(figure.axes, titles, panels.items()):
             draw_panel(panel, curves, names, links[source])
             draw_fits(panel, [fit for fit in fits if source in fit.sources
@@ -40,8 +40,6 @@ def sweep_figure(runs, link_gbit=None, fits=()):
         share_limits(figure.axes)
         for panel in figure.axes:
             label_decades(panel)
-        for row in rows:
-            row[0].set_ylabel("bus bandwidth, GB/s")
         legend_beside(rows[0][-1], figure.axes)
         arrange(figure, "All-reduce: bus bandwidth 2(N−1)/N · bytes / time over message size",
                 sweep_notes([run for run in runs if run.allreduce], link_gbit, fits))

@@ -29,13 +29,11 @@ def waiting_bars(points, letters=None):
     height = 2.9 + 0.17 * max(title.count("\n") for title in titles)
     highest = max(w + t for p in split for w, t in zip(p.split.waiting, p.split.transfer))
     with plt.rc_context(rc_settings()):
-        figure, rows = panel_figure(widths, 3.3, height)
+        figure, rows = panel_figure(widths, 3.3, height, "seconds per epoch")
         for panel, point, title in zip(figure.axes, split, titles):
             draw(panel, point)
             panel.set_title(title)
             panel.set_ylim(0, 1.1 * highest or 1)
-        for row in rows:
-            row[0].set_ylabel("seconds per epoch")
         legend_beside(rows[0][-1], names=[label for _, label, _ in PARTS[::-1]], handlelength=1.0,
                       handleheight=1.0)
         arrange(figure, "All-reduce of each rank: " + title_of(split), notes_of(split, letters))

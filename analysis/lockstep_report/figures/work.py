@@ -38,12 +38,10 @@ def work_figure(runs, stragglers):
     if not shown:
         return None
     with plt.rc_context(rc_settings()):
-        figure, rows = panel_figure([min(current().row, length(4.4))] * len(shown), 2.2, 3.5)
+        figure, rows = panel_figure([min(current().row, length(4.4))] * len(shown), 2.2, 3.5, "rank")
         for axes, run in zip(figure.axes, shown):
             draw_work(axes, run, slow[run.label])
             axes.set_title(wrap_lines(slowest_text(slow[run.label]), length(4.2)))
-        for row in rows:
-            row[0].set_ylabel("rank")
         legend_beside(rows[0][-1], handlelength=1.0)
         arrange(figure, "Work of each rank in each step",
                 ["Work: all phases without exposed communication, relative to the median of the ranks in "

@@ -30,15 +30,14 @@ def run_table(runs):
 
 
 def training_values(run):
-    if not run.has_steps:
-        return {"timed_epoch": 0, "epoch_seconds": np.nan, "images_per_second": np.nan}
-    window = timed_window(run)
-    step = step_seconds(run, window.steps).sum()
-    images = run.images[window.steps].sum()
-    if images <= 0 or not step > 0:
-        return {"timed_epoch": window.epoch, "epoch_seconds": np.nan, "images_per_second": np.nan}
-    return {"timed_epoch": window.epoch, "epoch_seconds": window.size.images / images * step,
-            "images_per_second": images / step}
+    found = {"timed_epoch": 0, "epoch_seconds": np.nan, "images_per_second": np.nan}
+    if run.has_steps:
+        window = timed_window(run)
+        step, images = step_seconds(run, window.steps).sum(), run.images[window.steps].sum()
+        found["timed_epoch"] = window.epoch
+        if images > 0 and step > 0:
+            found |= {"epoch_seconds": window.size.images / images * step, "images_per_second": images / step}
+    return found
 
 
 def columns_of(rows):
@@ -109,17 +108,12 @@ def group_tables(run, groups=GROUPS):
     found = {}
     for group in groups:
         columns = getattr(run, group)
-        if not columns:
-            continue
-        for spec in schema.datasets(f"/{group}"):
-            if spec.name not in columns or np.asarray(columns[spec.name]).size == 0:
-                continue
-            dimensions = spec.dimensions[:2]
-            name = "_by_".join((group, *dimensions[1:]))
-            if dimensions[0] == "rank":
-                name = f"{group}_{spec.name}"
-            table = found.setdefault(name, {})
-            add_column(table, run, spec, np.asarray(columns[spec.name]))
+        for spec in schema.datasets(f"/{group}") if columns else ():
+            values = np.asarray(columns.get(spec.name, ()))
+            if values.size:
+                name = f"{group}_{spec.name}" if spec.dimensions[0] == "rank" else (
+                    "_by_".join((group, *spec.dimensions[1:2])))
+                add_column(found.setdefault(name, {}), run, spec, values)
     return {name: {"run": np.full(len(next(iter(table.values()))), run.label), **table}
             for name, table in found.items()}
 
