@@ -10,7 +10,7 @@ from lockstep_report.measure.points import Point
 from lockstep_report.measure.scaling import mean_step
 from lockstep_report.measure.window import batch_per_rank, timed_window
 
-BEFORE = ("data_wait", "upload", "forward", "backward")  # phases before the exposed communication
+BEFORE = ("data_wait", "upload", "forward")  # phases before the backward pass
 
 
 @dataclass(frozen=True)
@@ -45,24 +45,34 @@ class Basis:
         return self.reducer == "overlap"
 
 
+def step_times(run):
+    """Returns (start of the backward pass, its time, time of the update) of the timed steps, each (step, rank); None
+    for a pipeline, or if a time is not finite."""
+    seconds = run.phase_seconds[timed_window(run).steps]
+    if (run.number("pipeline-stages") or 1) > 1 or not np.all(np.isfinite(seconds)) or seconds.sum() <= 0:
+        return None
+    phases = {name: seconds[:, :, i] for i, name in enumerate(run.phases)}
+    return sum(phases[name] for name in BEFORE), phases["backward"], phases["update"]
+
+
+def made(run, point, reducer, times, ready, sizes, notes):
+    """Returns the basis with the times `step_times`, and the times `ready` of buckets of these sizes."""
+    start, backward, update = times
+    return Basis(run.label, point, batch_per_rank(run), reducer, library_of(run), algorithm_of(run), ready, start,
+                 start + backward, update, sizes, updates_by_bucket(run), mean_step(point), tuple(notes))
+
+
 def basis_of(run, point):
     """Returns the basis of a run that trained and its point; None if it has no buckets of a
     synchronous training, or if a time is not finite."""
-    if len(run.bucket_bytes) == 0 or run.option("reducer") not in ALL_REDUCES or (
-            run.number("pipeline-stages") or 1) > 1:
+    times = step_times(run)
+    if times is None or run.option("reducer") not in ALL_REDUCES or run.bucket_bytes.sum() <= 0:
         return None
     window = timed_window(run)
-    phases = run.phase_seconds[window.steps]
-    starts = run.bucket_start[window.steps]
-    if not (np.all(np.isfinite(phases)) and np.all(np.isfinite(starts)) and phases.sum() > 0
-            and run.bucket_bytes.sum() > 0):
+    starts, end = run.bucket_start[window.steps], (times[0] + times[1])[:, :, None]
+    if not np.all(np.isfinite(starts)):
         return None
-    index = {name: i for i, name in enumerate(run.phases)}
-    before = [index[name] for name in BEFORE]
-    backward_end = phases[:, :, before].sum(axis=2)
-    ready = np.minimum(starts, backward_end[:, :, None])
-    if run.option("reducer") == "allreduce":
-        ready = np.broadcast_to(backward_end[:, :, None], ready.shape)
+    ready = np.broadcast_to(end, starts.shape) if run.option("reducer") == "allreduce" else np.minimum(starts, end)
     notes = []
     if library_of(run) == "NCCL" and len(run.bucket_bytes) > 1:
         notes.append(f"{run.label}: NCCL starts a bucket after the previous one, so the times at "
@@ -70,13 +80,7 @@ def basis_of(run, point):
     notes += [f"{name}: {lack.note}" for name, lack in point.lacks.items()]
     if window.is_extrapolated:
         notes.append(f"{run.label}: {point.rule}")
-    return Basis(
-        run.label, point, batch_per_rank(run), run.option("reducer"),
-        library_of(run), algorithm_of(run), ready, backward_end - phases[:, :, index["backward"]],
-        backward_end, phases[:, :, index["update"]],
-        np.asarray(run.bucket_bytes, dtype=float),
-        updates_by_bucket(run),
-        mean_step(point), tuple(notes))
+    return made(run, point, run.option("reducer"), times, ready, np.asarray(run.bucket_bytes, dtype=float), notes)
 
 
 def updates_by_bucket(run):

@@ -5,10 +5,8 @@ import re
 
 import numpy as np
 
-from lockstep_report.measure.choices import algorithm_of, library_of
-from lockstep_report.measure.scaling import mean_step
-from lockstep_report.measure.window import batch_per_rank, timed_window
-from lockstep_report.models.prediction.basis import Basis, updates_by_bucket
+from lockstep_report.measure.window import batch_per_rank
+from lockstep_report.models.prediction.basis import made, step_times
 
 CONVOLUTION = re.compile(r"convolution (\d+)x(\d+).*, (\d+)x\d+x\d+ -> (\d+)x\d+x\d+")
 BATCH_NORM = re.compile(r"batch norm.*, (\d+)x\d+x\d+")
@@ -58,25 +56,15 @@ def profile_basis_of(run, point):
     """Returns the basis of a run that trained with a profile; None if it has none that accounts for all
     parameters. The buckets have the size of --bucket-mib; a bucket is final when the operation has
     ended that completes its last gradient."""
-    if not run.profile or (run.number("pipeline-stages") or 1) > 1:
-        return None
-    found = gradient_times(run)
-    window = timed_window(run)
-    phases = run.phase_seconds[window.steps]
-    if found is None or not np.all(np.isfinite(phases)) or phases.sum() <= 0:
+    times, found = step_times(run), gradient_times(run) if run.profile else None
+    if times is None or found is None:
         return None
     counts, share = found
     element = 4 if run.option("gradient-dtype", "fp32") == "fp32" else 2
     done = element * np.cumsum(counts).astype(float)
     size = float(run.option("bucket-mib", "6")) * MIB * element / 4
     ends = np.append(np.arange(size, done[-1], size), done[-1])
-    index = {name: i for i, name in enumerate(run.phases)}
-    backward = phases[:, :, index["backward"]]
-    start = phases[:, :, [index[name] for name in ("data_wait", "upload", "forward")]].sum(axis=2)
-    return Basis(
-        run.label, point, batch_per_rank(run), "overlap",
-        library_of(run), algorithm_of(run),
-        start[:, :, None] + backward[:, :, None] * share[np.searchsorted(done, ends)],
-        start, start + backward, phases[:, :, index["update"]], np.diff(ends, prepend=0.0),
-        updates_by_bucket(run), mean_step(point),
-        (f"{run.label}: the times at which gradients are final follow from its profile",))
+    start, backward, _ = times
+    ready = start[:, :, None] + backward[:, :, None] * share[np.searchsorted(done, ends)]
+    return made(run, point, "overlap", times, ready, np.diff(ends, prepend=0.0),
+                [f"{run.label}: the times at which gradients are final follow from its profile"])
