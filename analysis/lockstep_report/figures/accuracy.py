@@ -4,7 +4,7 @@ import numpy as np
 from matplotlib.ticker import MaxNLocator
 
 from lockstep_report.figures.arrange import arrange
-from lockstep_report.figures.layout import figure_size, height_beside, legend_beside, panels_of, text_width
+from lockstep_report.figures.layout import height_beside, legend_beside, side_by_side, text_width
 from lockstep_report.figures.marks import band, curve
 from lockstep_report.figures.style import light_grid, plt, rc_settings, short_number
 from lockstep_report.measure.accuracy import accuracy_curves
@@ -20,9 +20,8 @@ def accuracy_figure(runs):
     labels = labels_of(curves)
     names = max(text_width(label) for label in labels)
     with plt.rc_context(rc_settings()):
-        figure, (left, right) = plt.subplots(
-            *panels_of(2), sharey=True,
-            figsize=figure_size(8.6 + max(names, 1.5), height_beside(4.0, 1.6 + 0.21 * len(curves)), 2))
+        figure, (left, right) = side_by_side(
+            2, 8.6 + max(names, 1.5), height_beside(4.0, 1.6 + 0.21 * len(curves)), sharey=True)
         for index, (found, label) in enumerate(zip(curves, labels)):
             shown = np.isfinite(found.accuracy).all(axis=0)
             accuracy, epochs = 100 * found.accuracy[:, shown], found.epoch_numbers[shown]

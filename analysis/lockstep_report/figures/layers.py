@@ -2,7 +2,7 @@
 
 from lockstep_report.figures.arrange import arrange
 from lockstep_report.figures.canvas import current, length
-from lockstep_report.figures.layout import chunks, figure_size, legend_beside, panels_of, text_width, wrap_lines
+from lockstep_report.figures.layout import chunks, legend_beside, side_by_side, text_width, wrap_lines
 from lockstep_report.figures.marks import text_above
 from lockstep_report.figures.style import IDEAL_LINE, SERIES, light_grid, plt, rc_settings, short_number
 from lockstep_report.runfile.settings import plural
@@ -23,10 +23,7 @@ def layer_figure(rows, title):
         return None
     with plt.rc_context(rc_settings()):
         label = max(text_width(name) for name in names)
-        figure, panels = plt.subplots(
-            *panels_of(len(keys)), squeeze=False, sharey=True,
-            figsize=figure_size(label + 3.4 * len(keys), 1.6 + 0.62 * len(names), len(keys)))
-        panels = panels.ravel()
+        figure, panels = side_by_side(len(keys), label + 3.4 * len(keys), 1.6 + 0.62 * len(names), sharey=True)
         for axes, (key, heading) in zip(panels, keys):
             draw_shares(axes, rows, names, key)
             axes.set_title(heading)

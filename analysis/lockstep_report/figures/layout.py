@@ -118,16 +118,13 @@ def text_boxes(figure):
     return [text.get_window_extent() for text in texts if text not in left_out]
 
 
-def panels_of(count):
-    """Returns (rows, columns) of `count` wide panels."""
+def side_by_side(count, width, height, **options):
+    """Makes a figure of wide panels in one row, which are in several rows on a narrow canvas. `width`: of the figure;
+    `height`: of a row. Returns (figure, axes)."""
     columns = 1 if current() is ONE_COLUMN else count
-    return -(-count // columns), columns
-
-
-def figure_size(width, height, panels):
-    """Returns the size of a figure with so many panels in a row, which are in several rows on a
-    narrow canvas."""
-    return width, height * panels_of(panels)[0]
+    rows = -(-count // columns)
+    figure, axes = plt.subplots(rows, columns, squeeze=False, figsize=(width, height * rows), **options)
+    return figure, axes.ravel()
 
 
 def height_beside(height, legend):

@@ -4,7 +4,7 @@ import numpy as np
 
 from lockstep_report.figures.arrange import arrange
 from lockstep_report.figures.canvas import current, text_size
-from lockstep_report.figures.layout import figure_size, legend_beside, panels_of, wrap
+from lockstep_report.figures.layout import legend_beside, side_by_side, wrap
 from lockstep_report.figures.style import light_grid, plt, rc_settings, short_number
 from lockstep_report.figures.svg import show_values
 from lockstep_report.tables.profile import ALL_REDUCE, ceilings_of, cost_of, operation_rows, profiled_runs
@@ -31,10 +31,7 @@ def profile_figure(run):
     points = [row for row in rows if row["flops"] and row["bytes"]]
     has_roofline = bool(all(ceilings) and points)
     with plt.rc_context(rc_settings()):
-        figure, axes = plt.subplots(
-            *panels_of(1 + has_roofline), squeeze=False,
-            figsize=figure_size(12.5 if has_roofline else 8, 4.8, 1 + has_roofline))
-        axes = axes.ravel()
+        figure, axes = side_by_side(1 + has_roofline, 12.5 if has_roofline else 8, 4.8)
         draw_bars(axes[0], rows)
         if has_roofline:
             draw_roofline(axes[1], points, ceilings)

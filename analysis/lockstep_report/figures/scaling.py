@@ -3,7 +3,7 @@
 from typing import NamedTuple
 
 from lockstep_report.figures.arrange import arrange
-from lockstep_report.figures.layout import figure_size, height_beside, legend_beside, panels_of, text_width
+from lockstep_report.figures.layout import height_beside, legend_beside, side_by_side, text_width
 from lockstep_report.figures.marks import colour_of, curve
 from lockstep_report.figures.style import (
     IDEAL_LINE, light_grid, notes_of, plt, rc_settings, short_number, title_of)
@@ -29,35 +29,30 @@ class Scaled(NamedTuple):
 BASE = Scaled(1, 1.0, 1.0)
 
 
+def scaled(base, point, efficiency, independent=None):
+    return Scaled(point.ranks, metrics.speedup(base.epoch_seconds, point.epoch_seconds), efficiency,
+                  *metrics.ratio_interval(base.epoch_interval, point.epoch_interval), independent)
+
+
 def weak_series(points):
     """Returns one curve per batch per rank and series: [(label, [`Scaled`])], with the efficiencies of
     the weak-scaling table."""
     curves = []
     for base, group in scaling_series(points, base_of, lambda p: p.batch_per_rank):
-        rows = [BASE]
-        for p in group:
-            alone = independent_of(p, points)
-            rows.append(Scaled(p.ranks, metrics.speedup(base.epoch_seconds, p.epoch_seconds),
-                               weak_efficiency(base, p),
-                               *metrics.ratio_interval(base.epoch_interval, p.epoch_interval),
-                               alone and weak_efficiency(alone, p)))
+        alone = [independent_of(p, points) for p in group]
+        rows = [scaled(base, p, weak_efficiency(base, p), other and weak_efficiency(other, p))
+                for p, other in zip(group, alone)]
         batch = group[0].batch_per_rank
-        curves.append((f"batch {batch} per rank" if batch else "as given", group[0].mode, rows))
+        curves.append((f"batch {batch} per rank" if batch else "as given", group[0].mode, [BASE, *rows]))
     return labelled(curves)
 
 
 def strong_series(points):
     """Returns curves as `weak_series` does, one per global batch and series."""
-    curves = []
-    for base, group in scaling_series([p for p in points if p.batch_per_rank], strong_base_of,
-                                      lambda p: p.global_batch):
-        rows = [Scaled(p.ranks, metrics.speedup(base.epoch_seconds, p.epoch_seconds),
-                       metrics.strong_efficiency(base.epoch_seconds, p.epoch_seconds, p.ranks),
-                       *metrics.ratio_interval(base.epoch_interval, p.epoch_interval))
-                for p in group]
-        curves.append((group[0].global_batch, group[0].mode, [BASE, *rows]))
-    return labelled((f"global batch {batch}", mode, rows) for batch, mode, rows in sorted(
-        curves, key=lambda curve: curve[0]))
+    found = scaling_series([p for p in points if p.batch_per_rank], strong_base_of, lambda p: p.global_batch)
+    return labelled((f"global batch {group[0].global_batch}", group[0].mode, [BASE, *(
+        scaled(base, p, metrics.strong_efficiency(base.epoch_seconds, p.epoch_seconds, p.ranks)) for p in group)])
+        for base, group in sorted(found, key=lambda pair: pair[1][0].global_batch))
 
 
 def labelled(curves):
@@ -76,8 +71,7 @@ def scaling(points, series, title, efficiency, letters=None):
     ranks = sorted({row.ranks for _, rows in series for row in rows})
     names = max(text_width(label) for label, _ in series)
     with plt.rc_context(rc_settings()):
-        figure, (left, right) = plt.subplots(*panels_of(2), figsize=figure_size(
-            9.0 + max(names, 1.5), height_beside(4.0, 2.0 + 0.21 * len(series)), 2))
+        figure, (left, right) = side_by_side(2, 9.0 + max(names, 1.5), height_beside(4.0, 2.0 + 0.21 * len(series)))
         left.plot([1, ranks[-1]], [1, ranks[-1]], **IDEAL_LINE)
         right.axhline(100, label="ideal", **IDEAL_LINE)
         for index, (label, rows) in enumerate(series):
