@@ -10,30 +10,23 @@ NOT_READABLE = "not readable"
 def energy_table(runs):
     """Returns the table of runs whose files have columns for the energy of an epoch. A value that
     was not measured is a text, never zero."""
-    rows, notes = [], []
-    for run in runs:
-        if "host_energy_joules" not in run.epochs or len(run.epoch_numbers) == 0:
-            continue
-        rows.append(energy_row(run))
-        notes.append(f"{run.label}: host energy: "
-                     f"{run.environment.get('host_energy', NOT_READABLE)}")
+    measured = [run for run in runs if "host_energy_joules" in run.epochs and len(run.epoch_numbers)]
     return Table(
         "energy", "Energy of the training",
         [Column("source", "File"), Column("ranks", "Ranks"), Column("epochs", "Epochs"),
          Column("device_joules", "Devices (J per epoch)", 1),
-         Column("host_joules", "Hosts (J per epoch)", 1),
-         Column("counted", "Counted"),
+         Column("host_joules", "Hosts (J per epoch)", 1), Column("counted", "Counted"),
          Column("joules_per_image", "J per image", 4),
          Column("test_accuracy_percent", "Test accuracy (%)", 2),
          Column("joules_per_point", "J per accuracy point", 1)],
-        rows,
+        list(map(energy_row, measured)),
         ["mean over the epochs; devices: sum of the GPUs (NVML); hosts: sum of the processors and "
          "memory of all hosts (RAPL), which includes other processes; evaluations are not included",
          Note("J per image: of what is counted, over the images of the epochs",
               ("joules_per_image",)),
          Note("J per accuracy point: energy of all epochs / test accuracy in per cent after the "
               "last of them", ("joules_per_point",)),
-         *notes] if rows else [])
+         *(f"{run.label}: host energy: {run.environment.get('host_energy', NOT_READABLE)}" for run in measured)])
 
 
 def energy_row(run):

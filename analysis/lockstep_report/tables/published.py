@@ -7,18 +7,15 @@ from lockstep_report.models.published.formulas import Assumptions, step_counts
 from lockstep_report.tables.table import Column, Table
 
 
-def verdict_table(verdicts, name):
+def verdict_table(verdicts, name, notes):
     """Returns a table with one row per published column."""
-    rows = [{
-        "column": v.column, "verdict": mark_text(v), "correct": v.correct,
-        "found": v.found if v.found != v.correct else "the correct one",
-    } for v in verdicts]
-    for row in rows:
-        row["found"] = row["found"] or "none of the formulas that were tried"
+    rows = [{"column": v.column, "verdict": mark_text(v), "correct": v.correct,
+             "found": "the correct one" if v.found == v.correct else v.found or "none of the formulas that were tried"}
+            for v in verdicts]
     return Table(f"{name}-verdicts", f"{name}: published columns",
                  [Column("column", "Column"), Column("verdict", "Verdict"),
                   Column("correct", "Correct formula"),
-                  Column("found", "Formula that gives the printed digits")], rows)
+                  Column("found", "Formula that gives the printed digits")], rows, notes)
 
 
 def mark_text(verdict):
@@ -40,15 +37,11 @@ def column_table(verdict, name, assumptions=Assumptions()):
             "ranks": cell.row.ranks, "batch": cell.row.batch_per_rank, "steps": steps,
             "published": str(cell.published),
             "reproduced": None if cell.reproduced is None else str(cell.reproduced),
-            "correct": str(to_digits_of(cell.correct, cell.published)) if cell.agrees
-            else shorten(cell.correct),
+            "correct": str(to_digits_of(cell.correct, cell.published)) if cell.agrees else shorten(cell.correct),
             "ratio": None if cell.agrees or not cell.correct or not cell.published
             else float(cell.correct / cell.published),
-            "same_steps": shorten(cell.correct * as_global.count(cell.row) / steps)
-            if keeps_steps else None,
-            "mark": AGREES if cell.agrees else DIFFERS,
-            "remark": cell.remark or None,
-        })
+            "same_steps": shorten(cell.correct * as_global.count(cell.row) / steps) if keeps_steps else None,
+            "mark": AGREES if cell.agrees else DIFFERS, "remark": cell.remark or None})
     notes = [f"correct: {verdict.correct}"]
     if verdict.found and verdict.found != verdict.correct:
         notes.append(f"reproduced by: {verdict.found} (the first of {verdict.tried} formulas, "
@@ -67,24 +60,19 @@ def column_table(verdict, name, assumptions=Assumptions()):
                  rows, notes)
 
 
-def resolution_note(times):
-    """Returns a note about the uncertainty due to rounded epoch times; None if the rounding unit is
+def resolution_notes(times):
+    """Returns a note about the uncertainty due to rounded epoch times; none if the rounding unit is
     below 1 % of the shortest time."""
     unit = Decimal(1).scaleb(max(row.seconds.as_tuple().exponent for row in times.rows))
     shortest = min(row.seconds for row in times.rows)
     if unit / shortest < Decimal("0.01"):
-        return None
-    return (f"the epoch times are given to {unit} s: a difference T(N) − T(1)/N is uncertain by "
-            f"up to ±({unit / 2} + {unit / 2}/N) s; a bandwidth has the same relative uncertainty")
+        return []
+    return [f"the epoch times are given to {unit} s: a difference T(N) − T(1)/N is uncertain by "
+            f"up to ±({unit / 2} + {unit / 2}/N) s; a bandwidth has the same relative uncertainty"]
 
 
 def published_tables(times, assumptions=Assumptions()):
     """Returns all tables about the published columns of a CSV; empty if it has none."""
-    verdicts = check_times(times, assumptions)
-    name = times.path.stem
-    if not verdicts:
-        return []
-    overview = verdict_table(verdicts, name)
-    note = resolution_note(times)
-    overview.notes = [note] if note else []
-    return [overview, *(column_table(v, name, assumptions) for v in verdicts)]
+    verdicts, name = check_times(times, assumptions), times.path.stem
+    return verdicts and [verdict_table(verdicts, name, resolution_notes(times)),
+                         *(column_table(v, name, assumptions) for v in verdicts)]

@@ -14,21 +14,11 @@ def implied_allreduces(row, parameters):
     return sent / ring_bytes(4 * parameters, row.ranks)
 
 
-def nearest_power_of_two(value):
-    return 2 ** round(math.log2(value))
-
-
-def distance_from_power_of_two(row, parameters, samples):
-    batch = math.log2(samples / implied_allreduces(row, parameters))
-    return abs(batch - round(batch))
-
-
 def likeliest_model(rows, assumptions):
     """Returns the model for which the implied global batch is closest to a power of two."""
     def median_distance(model):
-        distances = sorted(
-            distance_from_power_of_two(row, model[1], assumptions.samples) for row in rows)
-        return distances[len(distances) // 2]
+        batches = (math.log2(assumptions.samples / implied_allreduces(row, model[1])) for row in rows)
+        return sorted(abs(batch - round(batch)) for batch in batches)[len(rows) // 2]
 
     return min(assumptions.models, key=median_distance)
 
@@ -41,7 +31,7 @@ def traffic_table(times, assumptions=Assumptions(), name="traffic"):
     model, parameters = likeliest_model(measured, assumptions)
     implied = {row.ranks: implied_allreduces(row, parameters) for row in measured}
     middle = sorted(implied.values())[(len(implied) - 1) // 2]
-    batch = nearest_power_of_two(assumptions.samples / middle)
+    batch = 2 ** round(math.log2(assumptions.samples / middle))
     steps = math.ceil(assumptions.samples / batch)
     alone = {row.batch_per_rank: row.seconds for row in times.rows if row.ranks == 1}
     rows = [traffic_row(row, alone.get(row.batch_per_rank), implied, parameters, steps)
