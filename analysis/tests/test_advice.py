@@ -16,10 +16,10 @@ MIB = 2**20
 SLOW = Straggler("run.h5", 2, 1, "node2", Estimate(0.010, 0.009, 0.011), 0.030, True, 0.9, 1,
                  Estimate(0.0, -1e-6, 1e-6), 5e-6, 1e-3)
 STEP = StepEvidence(
-    "run.h5", ranks=2, hosts=2, batch=32, reducer="overlap", algorithm="ring (MPI)", step=0.030,
+    "run.h5", ranks=2, hosts=2, reducer="overlap", algorithm="ring (MPI)", step=0.030,
     phases={"data_wait": 0.0, "upload": 0.0, "forward": 0.008, "backward": 0.018,
             "exposed_communication": 0.003, "update": 0.001},
-    largest_bucket=6 * MIB, bytes_per_step=44_000_000, buckets=8, waiting=0.0005, transfer=0.0021,
+    largest_bucket=6 * MIB, buckets=8, waiting=0.0005, transfer=0.0021,
     last_bucket=0.0014, all_reduce_transfer=0.015, link_bytes=44e6, straggler=SLOW)
 
 

@@ -9,7 +9,6 @@ from lockstep_report.measure.points import link_bytes_of, link_of
 from lockstep_report.measure.step_times import step_seconds
 from lockstep_report.measure.stragglers import Straggler, straggler_of
 from lockstep_report.measure.waiting import exposed_interval
-from lockstep_report.measure.window import batch_per_rank
 
 EXPOSED = "exposed_communication"
 
@@ -21,13 +20,11 @@ class StepEvidence:
     source: str
     ranks: int
     hosts: int
-    batch: int
     reducer: str
     algorithm: str
     step: float  # mean step time
     phases: dict  # phase -> mean over steps and ranks
     largest_bucket: int = 0  # bytes
-    bytes_per_step: int = 0
     buckets: int = 0
     waiting: float = None  # exposed; None if the clocks of the ranks do not permit the division
     transfer: float = None  # exposed
@@ -60,10 +57,10 @@ def step_evidence(timed):
             found |= {"waiting": float(np.mean(timed.split.exposed_waiting)) / len(phases),
                       "transfer": float(np.mean(timed.split.exposed_transfer)) / len(phases)}
     return StepEvidence(
-        run.label, run.rank_count, run.host_count, batch_per_rank(run), run.option("reducer"),
+        run.label, run.rank_count, run.host_count, run.option("reducer"),
         algorithm_of(run), float(step_seconds(run, timed.window.steps).mean()),
         {name: float(phases[:, :, i].mean()) for i, name in enumerate(run.phases)},
-        int(max(run.bucket_bytes, default=0)), int(run.bucket_bytes.sum()), len(run.bucket_bytes),
+        int(max(run.bucket_bytes, default=0)), len(run.bucket_bytes),
         link_gbit=link_of(run), link_bytes=link_bytes_of(run), straggler=straggler_of(timed), **found)
 
 

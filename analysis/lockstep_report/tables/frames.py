@@ -64,8 +64,7 @@ def step_block(run, steps, seconds, ranks, timed):
         return np.tile(np.asarray(values)[ranks], len(steps))
 
     own = seconds[:, ranks]
-    starts = {} if run.step_start is None else {"start_seconds": run.step_start}
-    both = {**starts, **{f"{name}_bytes": values for name, values in run.traffic.items()}}
+    both = {"start_seconds": run.step_start} | {f"{name}_bytes": values for name, values in run.traffic.items()}
     return {
         "run": np.full(len(steps) * len(ranks), run.label),
         "ranks": np.full(len(steps) * len(ranks), run.rank_count),

@@ -184,7 +184,7 @@ def table_row(row, names, shown):
     return {
         "setting": names[found.basis.setting] or None, "batch_per_rank": found.basis.batch,
         "ranks": f"{found.ranks} *" if found.is_tail_extrapolated else str(found.ranks),
-        "reducer": found.basis.reducer + (f" ({detail})" if detail else ""), "model": f"{found.label} (predicted)",
+        "reducer": found.basis.reducer + (f" ({detail})" if detail else ""), "model": f"{found.network.label} (predicted)",
         "step_ms": 1e3 * found.step[0], "low_ms": 1e3 * found.step[1],
         "high_ms": 1e3 * found.step[2], "all_reduce_ms": 1e3 * found.all_reduce[0],
         "exposed_ms": 1e3 * found.exposed[0], "exposed_low_ms": 1e3 * found.exposed[1],
@@ -210,7 +210,7 @@ def value_row(row):
     return {
         "basis": basis.source, "basis_ranks": basis.ranks, "basis_algorithm": basis.algorithm,
         "setting": basis.setting, "batch_per_rank": basis.batch, "reducer": basis.reducer,
-        "bucket_bytes": basis.sizes, "ranks": found.ranks, "model": found.label,
+        "bucket_bytes": basis.sizes, "ranks": found.ranks, "model": found.network.label,
         "scaling": "fixed global batch" if row.is_strong else "fixed batch per rank",
         **{f"predicted_{name}": estimate(values) for name, values in (
             ("step_seconds", found.step), ("exposed_seconds", found.exposed),

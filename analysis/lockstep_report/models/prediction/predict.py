@@ -43,12 +43,6 @@ class Predicted:
         value, low, high = (self.ranks * self.basis.batch / seconds for seconds in self.step)
         return value, high, low
 
-    @property
-    def label(self):
-        """The library and the algorithm; a run with NCCL is never combined with a model of MPI
-        under one label."""
-        return self.network.label
-
 
 def predict(basis, network, ranks, seed=SEED):
     """Returns the prediction for `ranks` ranks with the batch per rank of the basis.
