@@ -155,7 +155,7 @@ point_command() {
 
 # Prints the experiment of repeat $2 of the point with index $1 as lines NAME=VALUE: the launcher $3, and what `lockstep help
 # experiment` prints for the command with the further arguments (build, ranks, options that affect results or times). Prints an error
-# and returns 1 if the program rejects the options, or is of an earlier version, which prints another text.
+# and returns 1 if the program rejects the options.
 point_experiment() {
   local index=$1 repeat=$2 launcher=$3 merged command text
   shift 3
@@ -165,7 +165,6 @@ point_experiment() {
     { "${command[@]}" >/dev/null || true; } 2>&1
     return 1
   fi
-  [[ $text == build=* ]] || { echo "the program does not print its experiment; use a newer version" && return 1; }
   printf 'launcher=%s\n%s\n' "$launcher" "$text"
 }
 
@@ -200,7 +199,7 @@ files_of_run() {
 # Returns 0 if repeat $2 of the point with index $1 is complete in the folder $3, 1 if it is not, and 2, with a message, if its
 # experiment cannot be compared with the present one (launcher $4 and further arguments). Exits with an error that names the changes
 # if the experiments differ, also if the run has started and is not complete, because its checkpoint and its run files would be
-# continued. A message says that the marker of an earlier version, which has only the name of the run file, was not compared.
+# continued. A message says that a marker without an experiment was not compared.
 is_complete() {
   local point=${names[$1]}-$2 state=complete marker saved present changes file files=()
   marker=$3/$point.done
@@ -215,7 +214,7 @@ is_complete() {
     saved=$(cat -- "$marker" 2>/dev/null) || true
   fi
   if [ -z "$saved" ]; then
-    say_once "$marker does not contain the options and the build of the run (an earlier version started it, or the file was deleted): it counts as $state, but was not compared with the present options"
+    say_once "$marker does not contain the options and the build of the run (the program was not available when it started, or the file was deleted): it counts as $state, but was not compared with the present options"
   elif ! present=$(point_experiment "$1" "$2" "${@:4}"); then
     [ ${#container[@]} -gt 0 ] || type -P "$(lockstep_program)" >/dev/null || present="no lockstep program was found; set LOCKSTEP_BIN"
     say_once "$marker was not compared with the present options: ${present##*$'\n'}"

@@ -103,8 +103,8 @@ std::string write_file(const fs::path& path, const std::vector<Entry>& all,
   }
   for (const auto& [name, value] : header.counters) hdf5::set_attribute(file.get(), name, value);
   for (const auto& [name, value] : header.texts) hdf5::set_attribute(file.get(), name, value);
-  hdf5::set_attribute(file.get(), "format", std::string("lockstep-checkpoint"));
-  hdf5::set_attribute(file.get(), "format_version", std::int64_t{1});
+  hdf5::set_attribute(file.get(), "format", std::string(checkpoint_format));
+  hdf5::set_attribute(file.get(), "format_version", checkpoint_version);
   hdf5::set_attribute(file.get(), "software_version", std::string(this_build().version));
   hdf5::set_attribute(file.get(), "digest", digest.hex());
   group.reset();

@@ -71,9 +71,9 @@ constexpr std::string_view run_id_name = "run_id";
 struct Checkpoint {
   fs::path path;
   std::int64_t step = 0;
-  std::int64_t sequence = 0;  ///< 0 in checkpoints of earlier versions
-  std::string run_id;         ///< empty in checkpoints of earlier versions
-  bool is_readable = false;   ///< whether the attributes can be read; the digest is not verified
+  std::int64_t sequence = 0;
+  std::string run_id;
+  bool is_readable = false;  ///< whether the attributes can be read; the digest is not verified
 };
 
 template <class Pairs>

@@ -7,6 +7,7 @@
 #include <system_error>
 #include <utility>
 
+#include "checkpoint_names.hpp"
 #include "hdf5.hpp"
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/file_kind.hpp"
@@ -22,7 +23,7 @@ using hdf5::own;
 CheckpointDigest::CheckpointDigest(CheckpointHeader header) {
   std::sort(header.counters.begin(), header.counters.end());
   std::sort(header.texts.begin(), header.texts.end());
-  digest_.add("lockstep-checkpoint 1");
+  digest_.add(fmt::format("{} {}", checkpoint_format, checkpoint_version));
   for (const auto& [name, value] : header.counters) {
     digest_.add(name);
     digest_.add(value);
@@ -68,13 +69,21 @@ void require_hdf5(const fs::path& path) {
                          : "give another checkpoint");
 }
 
-/// Throws `Error` (input) if the file is a run file.
-void require_no_run_file(const hdf5::File& file, const fs::path& path) {
-  if (!hdf5::has_attribute(file.get(), "format") ||
-      hdf5::text_attribute(file.get(), "format") != "lockstep-run")
-    return;
-  fail_input(path, "it is a run file, which has times but no weights",
-             "give a checkpoint of the run, a file checkpoint-STEP.h5 in its --checkpoint-dir");
+/// Throws `Error` (input) if the file is a run file, or a checkpoint of another version.
+void require_format(const hdf5::File& file, const fs::path& path) {
+  if (!hdf5::has_attribute(file.get(), "format")) return;  // weights of another program
+  const std::string format = hdf5::text_attribute(file.get(), "format");
+  if (format == "lockstep-run") {
+    fail_input(path, "it is a run file, which has times but no weights",
+               "give a checkpoint of the run, a file checkpoint-STEP.h5 in its --checkpoint-dir");
+  }
+  if (format != checkpoint_format) return;
+  const std::int64_t version = hdf5::integer_attribute(file.get(), "format_version");
+  if (version == checkpoint_version) return;
+  fail_input(path,
+             fmt::format("it is a checkpoint of version {}, and this program reads version {}",
+                         version, checkpoint_version),
+             "resume it with the program that wrote it");
 }
 
 /// Removes the prefixes that DistributedDataParallel and torch.compile add to the names.
@@ -138,9 +147,7 @@ Counters read_counters(const hdf5::File& file) {
     if (H5Tget_class(type.get()) != H5T_INTEGER || H5Sget_simple_extent_npoints(space.get()) != 1) {
       continue;
     }
-    std::int64_t value = 0;
-    check(H5Aread(attribute.get(), H5T_NATIVE_INT64, &value), "reading an attribute");
-    counters.emplace_back(name, value);
+    counters.emplace_back(name, hdf5::integer_attribute(file.get(), name.c_str()));
   }
   return counters;
 }
@@ -183,7 +190,7 @@ class Reader {
         found_(wanted.size(), false),
         result_{.header = read_header(file_), .values = {}, .digest = {}},
         digest_(result_.header) {
-    require_no_run_file(file_, path);
+    require_format(file_, path);
     result_.values.resize(wanted.size());
     if (hdf5::has_attribute(file_.get(), "digest")) {
       result_.digest = hdf5::text_attribute(file_.get(), "digest", 64);
@@ -374,7 +381,7 @@ LoadedCheckpoint load_checkpoint(const fs::path& path, std::span<const Tensor> w
 CheckpointHeader skim_checkpoint(const fs::path& path) {
   return reading(path, [&] {
     const hdf5::File file = hdf5::open_file(path, hdf5::Access::read);
-    require_no_run_file(file, path);
+    require_format(file, path);
     return read_header(file);
   });
 }

@@ -9,9 +9,9 @@
 
 namespace lockstep::record {
 
-/// Computes the digest of a checkpoint. It covers the counters, the texts (none in files of earlier
-/// versions), and then the datasets with their names, types, shapes and values. Datasets must be
-/// added in the order of their paths.
+/// Computes the digest of a checkpoint. It covers the counters, the texts, and then the
+/// datasets with their names, types, shapes and values. Datasets must be added in the order of
+/// their paths.
 class CheckpointDigest {
  public:
   explicit CheckpointDigest(CheckpointHeader header);

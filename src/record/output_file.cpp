@@ -42,7 +42,7 @@ constexpr std::array<std::pair<OutputKind, std::string_view>, 3> markers{
 std::string contents_of(const fs::path& path) {
   const std::string format = hdf5::text_attribute_of(path, "/", "format");
   if (format == "lockstep-run") return std::string(name_of(OutputKind::run_file));
-  if (format == "lockstep-checkpoint") return "checkpoint";
+  if (format == checkpoint_format) return "checkpoint";
   std::string start(std::size_t{1} << 14, '\0');
   std::ifstream file(path, std::ios::binary);
   file.read(start.data(), static_cast<std::streamsize>(start.size()));

@@ -319,12 +319,6 @@ TEST(OptionTable, EveryNameOfAValueIsAccepted) {
       option.value.parse(named, option.name, value.name);
       EXPECT_EQ(option.value.print(named), value.name) << option.name;
       EXPECT_TRUE(all.insert(value.name).second) << option.name << " " << value.name;
-      for (const std::string& alias : value.aliases) {
-        train::Config aliased;
-        option.value.parse(aliased, option.name, alias);
-        EXPECT_EQ(option.value.print(aliased), value.name) << option.name << " " << alias;
-        EXPECT_TRUE(all.insert(alias).second) << option.name << " " << alias;
-      }
     }
   }
 }

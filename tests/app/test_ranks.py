@@ -41,7 +41,7 @@ def test_small_dev_shm_does_not_prevent_shared_memory(size):
     if probe.returncode != 0:
         pytest.skip(f"this machine does not permit mounting: {probe.stderr.strip()}")
     script = f'mount -t tmpfs -o size={size} tmpfs /dev/shm && exec "$@"'
-    command = [*MPIRUN, "-n", "2", BIN, *train("--all-reduce", "shared")]
+    command = [*MPIRUN, "-n", "2", BIN, *train("--all-reduce", "shared-memory")]
     result = subprocess.run(["unshare", "-m", "sh", "-c", script, "sh", *command], env=environment(), text=True,
                             capture_output=True, timeout=HANG)
     assert result.returncode == 0, result.stdout + result.stderr
@@ -66,7 +66,7 @@ def test_explicit_shared_memory_algorithm_without_shared_memory_is_an_error():
 
 @pytest.mark.parametrize("arguments, words", [
     (["--all-reduce", "hierarchical"], "the all-reduce algorithm hierarchical is not available: it needs ranks on several hosts"),
-    (["--all-reduce", "two-level"], "the all-reduce algorithm hierarchical is not available: it needs ranks on several hosts"),
+    (["--all-reduce", "hierarchical"], "the all-reduce algorithm hierarchical is not available: it needs ranks on several hosts"),
     (["--all-reduce", "ring", "--gradient-dtype", "bf16"], "the all-reduce algorithm ring is not available: it sends fp32 only"),
     (["--transport", "nccl"], "transport nccl carries the gradients of GPUs"),
 ])

@@ -73,7 +73,7 @@ void add_dataset(
       "writing a dataset");
 }
 
-/// Replaces the attribute run_id by a text of variable length, as earlier versions wrote it.
+/// Replaces the attribute run_id by a text of variable length.
 void set_variable_text(hid_t file) {
   H5Adelete(file, "run_id");
   const hdf5::Type type(H5Tcopy(H5T_C_S1));
@@ -131,6 +131,8 @@ void write_checkpoints(const fs::path& to) {
     hdf5::Group(H5Gcreate2(file, "/state/deep", H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT));
   });
   vary(valid, "variable-text", set_variable_text);
+  vary(valid, "other-version",
+       [](hid_t file) { hdf5::set_attribute(file, "format_version", std::int64_t{2}); });
   vary(valid, "real-counter", [](hid_t file) { hdf5::set_attribute(file, "step", 1.5); });
   write_text(to / "empty.h5", "");
 }

@@ -69,7 +69,7 @@ def test_ranks_are_distributed_evenly_over_nodes(table, tmp_path):
 
 
 def complete(folder, point):
-    """Writes the marker of a run that an earlier version completed, and its run file."""
+    """Writes the marker of a complete run, without its experiment, and its run file."""
     (folder / f"{point}.70_1.0.h5").touch()
     (folder / f"{point}.done").write_text(f"{point}.70_1.0.h5\n", encoding="utf-8")
 

@@ -147,14 +147,6 @@ def test_run_that_left_no_files_may_change(table, tmp_path, program):
     assert study(*command, **program(experiment='echo "build=2"')).returncode == 0
 
 
-def test_program_that_does_not_know_the_experiment_is_not_compared_with_itself(table, tmp_path, program):
-    command = [*RUN, "--dir", tmp_path / "out", table]
-    old = program(experiment="echo overview")
-    assert study(*command, **old).returncode == 0
-    result = study(*command, **old)
-    assert result.returncode == 0 and "one-1.done does not contain the options and the build of the run" in result.stderr
-
-
 def test_complete_point_of_another_build_or_launcher_is_refused(table, tmp_path, program):
     command = [*RUN, "--dir", tmp_path / "out", table]
     assert study(*command, **program()).returncode == 0
@@ -179,7 +171,7 @@ def test_remedy_of_the_refusal_deletes_the_old_run_only(table, tmp_path, program
     assert set(folder.iterdir()) == kept
 
 
-def test_marker_of_an_earlier_version_is_not_accepted_silently(table, tmp_path, program):
+def test_marker_without_an_experiment_is_not_accepted_silently(table, tmp_path, program):
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "one-1.0.h5").touch()
     (tmp_path / "out" / "one-1.done").write_text("one-1.0.h5\n", encoding="utf-8")

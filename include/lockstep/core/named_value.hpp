@@ -1,7 +1,5 @@
 #pragma once
 
-#include <algorithm>
-#include <array>
 #include <optional>
 #include <string_view>
 
@@ -17,13 +15,6 @@ struct NamedValue {
   Enum value;
   std::string_view name;       ///< on the command line, in messages and in files
   std::string_view help = {};  ///< meaning of the value; empty if the name says it
-  /// Former names. They are accepted but never written; unused elements are empty.
-  std::array<std::string_view, 2> aliases = {};
-
-  /// Returns whether `text` is the name or an alias.
-  constexpr bool is_called(std::string_view text) const {
-    return text == name || (!text.empty() && std::ranges::find(aliases, text) != aliases.end());
-  }
 };
 
 /// Returns the name of `value`. Throws `Error` (internal) if its table does not contain it.
@@ -36,11 +27,11 @@ std::string_view name(const Enum& value) {
   return {};
 }
 
-/// Returns the value with the name or alias `text`; nothing if there is none.
+/// Returns the value with the name `text`; nothing if there is none.
 template <class Enum>
 std::optional<Enum> value_of(std::string_view text) {
   for (const auto& named : named_values(Enum{})) {
-    if (named.is_called(text)) return named.value;
+    if (named.name == text) return named.value;
   }
   return std::nullopt;
 }

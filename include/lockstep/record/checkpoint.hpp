@@ -32,7 +32,7 @@ using Texts = std::vector<std::pair<std::string, std::string>>;
 /// All data of a checkpoint except its tensors.
 struct CheckpointHeader {
   Counters counters;
-  Texts texts;  ///< empty in checkpoints of earlier versions
+  Texts texts;
 };
 
 /// Writes a checkpoint: the tensors as datasets /GROUP/NAME, `counters` and `texts` as attributes

@@ -21,13 +21,8 @@ std::vector<std::string> value_names(const Option& option) {
 std::string describe_values(const Option& option) {
   std::vector<std::string> texts;
   for (const ValueName& value : option.value.names) {
-    std::vector<std::string> notes;
-    if (!value.help.empty()) notes.push_back(value.help);
-    if (!value.aliases.empty()) {
-      notes.push_back(fmt::format("also accepted as {}", fmt::join(value.aliases, ", ")));
-    }
-    texts.push_back(notes.empty() ? value.name
-                                  : fmt::format("{} ({})", value.name, fmt::join(notes, "; ")));
+    texts.push_back(value.help.empty() ? value.name
+                                       : fmt::format("{} ({})", value.name, value.help));
   }
   return fmt::format("{}", fmt::join(texts, ", "));
 }
@@ -101,7 +96,7 @@ std::string options_json() {
     }
     nlohmann::ordered_json values = nlohmann::ordered_json::array();
     for (const ValueName& value : option.value.names) {
-      values.push_back({{"name", value.name}, {"help", value.help}, {"aliases", value.aliases}});
+      values.push_back({{"name", value.name}, {"help", value.help}});
     }
     table.push_back({{"name", option.name},
                      {"group", core::name(option.group)},

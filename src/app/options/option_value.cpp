@@ -108,7 +108,7 @@ OptionValue data_source(std::string Config::*member) {
 OptionValue one_of(std::string Config::*member, std::vector<std::string> names) {
   OptionValue value = text(member);
   value.type = "choice";
-  for (auto& name : names) value.names.push_back({std::move(name), "", {}});
+  for (auto& name : names) value.names.push_back({std::move(name), ""});
   value.parse = [member, names = value.names](Config& config, std::string_view option,
                                               const std::string& text) {
     if (std::ranges::find(names, text, &ValueName::name) == names.end()) {

@@ -32,7 +32,6 @@ constexpr Range from_to_below(double least, double most) { return {least, most, 
 /// One of the values of an option, as text.
 struct ValueName {
   std::string name, help;
-  std::vector<std::string> aliases;
 };
 
 /// The type of an option's value.
@@ -95,10 +94,7 @@ template <class Enum>
 OptionValue choice(Enum train::Config::*member) {
   OptionValue value{.type = "choice"};
   for (const auto& named : named_values(Enum{})) {
-    ValueName& added = value.names.emplace_back(std::string(named.name), std::string(named.help));
-    for (const auto& alias : named.aliases) {
-      if (!alias.empty()) added.aliases.emplace_back(alias);
-    }
+    value.names.push_back({std::string(named.name), std::string(named.help)});
   }
   value.parse = [member, names = value.names](train::Config& config, std::string_view option,
                                               const std::string& text) {

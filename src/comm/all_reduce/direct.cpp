@@ -176,7 +176,6 @@ AllReduceEntry direct_all_reduce() {
   return {
       .algorithm = AllReduceAlgorithm::direct,
       .help = "pairwise exchange: each rank sums one part of the array and sends it to all others",
-      .former_name = "pieces",
       .types = CommunicationTypes::any,
       .workspace_bytes = direct_workspace_bytes,
       .make = [](AllReduceResources& resources, std::span<float> values,

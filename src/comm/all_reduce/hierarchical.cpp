@@ -6,7 +6,6 @@ AllReduceEntry hierarchical_all_reduce() {
   return {
       .algorithm = AllReduceAlgorithm::hierarchical,
       .help = "shared-memory within hosts, direct between hosts",
-      .former_name = "two-level",
       .types = CommunicationTypes::any,
       .memory = SharedMemoryUse::yes,
       .obstacle = [](const AllReduceConditions& conditions) -> std::string_view {

@@ -59,7 +59,7 @@ std::span<const core::NamedValue<AllReduceAlgorithm>> named_values(AllReduceAlgo
         {AllReduceAlgorithm::automatic, AllReduceAlgorithm::automatic.name(),
          "times the available algorithms at the start, on 4 MiB, and selects the fastest"}};
     for (const AllReduceEntry& entry : all_reduce_registry()) {
-      table.push_back({entry.algorithm, entry.algorithm.name(), entry.help, {entry.former_name}});
+      table.push_back({entry.algorithm, entry.algorithm.name(), entry.help});
     }
     return table;
   }();

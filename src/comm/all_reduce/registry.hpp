@@ -33,8 +33,7 @@ enum class Selection { timed, on_request };
 /// function that returns its entry.
 struct AllReduceEntry {
   AllReduceAlgorithm algorithm;
-  std::string_view help = {};         ///< meaning, for --help; empty if the name says it
-  std::string_view former_name = {};  ///< accepted instead of the name; may be empty
+  std::string_view help = {};  ///< meaning, for --help; empty if the name says it
   CommunicationTypes types = CommunicationTypes::float32;
   SharedMemoryUse memory = SharedMemoryUse::no;
   Selection selection = Selection::timed;
