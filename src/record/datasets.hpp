@@ -1,15 +1,19 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <limits>
 #include <numeric>
 #include <span>
 #include <string>
 #include <string_view>
 #include <type_traits>
+#include <utility>
 #include <variant>
 #include <vector>
 
 #include "hdf5.hpp"
+#include "lockstep/core/error.hpp"
 
 // Datasets of the run file, created and written as its schema describes them.
 namespace lockstep::record {
@@ -39,15 +43,6 @@ struct Column {
 };
 using Columns = std::vector<Column>;
 
-/// Returns the values `get(row)` of all rows.
-template <class Row, class Get>
-auto column_of(const std::vector<Row>& rows, Get get) {
-  std::vector<std::decay_t<decltype(get(rows.front()))>> values;
-  values.reserve(rows.size());
-  for (const Row& row : rows) values.push_back(get(row));
-  return values;
-}
-
 /// Returns `size` consecutive numbers from `first`, the values of a dimension scale.
 inline std::vector<std::int64_t> counted(std::size_t size, std::int64_t first = 0) {
   std::vector<std::int64_t> values(size);
@@ -70,6 +65,62 @@ void check_rows(std::string_view dimension, const Columns& columns, const Dimens
 /// the longest text, because HDF5 protects texts of variable length by no checksum. Throws `Error`
 /// (internal) if the type or number of the values differs from the dataset.
 void write_columns(const hdf5::File& file, const Columns& columns);
+
+/// A group that is written as a whole: datasets whose first dimension counts `rows`.
+template <class Row>
+class Table {
+ public:
+  /// Creates the group `path` with its datasets, and writes the scales of the dimensions, which
+  /// count from 0. `second`: name and size of another dimension; without a name there is none.
+  Table(const hdf5::File& file, std::string path, std::string_view dimension,
+        const std::vector<Row>& rows, std::string_view second = {}, std::size_t extent = 0)
+      : file_(file), path_(std::move(path)), rows_(rows) {
+    core::check(!rows.empty(), "a table has rows");
+    hdf5::new_group(file, path_);
+    Dimensions dimensions{{dimension, rows.size(), rows.size(), false}};
+    if (!second.empty()) dimensions.push_back({second, extent, extent, false});
+    create_datasets(file, path_, dimensions);
+    for (const Dimension& each : dimensions) {
+      const std::string scale = "/" + std::string(each.name);
+      const auto numbers = counted(each.size);
+      write_columns(file, {{scale, numbers}});
+    }
+  }
+
+  /// Writes the dataset `name`: `get(row)` of all rows.
+  template <class Get>
+  void column(std::string_view name, Get get) const {
+    using Value = std::decay_t<std::invoke_result_t<Get, const Row&>>;
+    std::vector<Value> values;
+    values.reserve(rows_.size());
+    for (const Row& row : rows_) values.push_back(std::invoke(get, row));
+    write(name, std::span<const Value>(values));
+  }
+
+  /// Writes the dataset `name` (row, second dimension): the values `get(row)` of all rows. Rows
+  /// without values are NaN.
+  template <class Get>
+  void matrix(std::string_view name, std::size_t extent, Get get) const {
+    std::vector<double> values;
+    for (const Row& row : rows_) {
+      const std::vector<double>& own = std::invoke(get, row);
+      core::check(own.empty() || own.size() == extent, "rows of a table with different sizes");
+      values.insert(values.end(), own.begin(), own.end());
+      values.resize(values.size() + extent - own.size(), std::numeric_limits<double>::quiet_NaN());
+    }
+    write(name, std::span<const double>(values));
+  }
+
+ private:
+  void write(std::string_view name, const Values& values) const {
+    const std::string path = path_ + "/" + std::string(name);
+    write_columns(file_, {{path, values}});
+  }
+
+  const hdf5::File& file_;
+  std::string path_;
+  const std::vector<Row>& rows_;
+};
 
 /// Extends all datasets along `dimension` that the file has to `first_row + rows` rows, and writes
 /// the last `rows` of those that have a column. Throws `Error` (internal) if the type or number of

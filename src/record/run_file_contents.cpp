@@ -53,21 +53,17 @@ void write_attributes(const hdf5::File& file, const RunHeader& header,
 }
 
 void write_ranks(const hdf5::File& file, const std::vector<RankInfo>& ranks) {
-  const auto column = [&](const char* path, auto get) {
-    const auto values = column_of(ranks, get);
-    write_columns(file, {{path, values}});
-  };
-  column("/rank", [](auto& r) { return std::int64_t{r.rank}; });
-  column("/ranks/rank", [](auto& r) { return std::int64_t{r.rank}; });
-  column("/ranks/local_rank", [](auto& r) { return std::int64_t{r.local_rank}; });
-  column("/ranks/host", [](auto& r) { return std::int64_t{r.host}; });
-  column("/ranks/hostname", [](auto& r) { return r.hostname; });
-  column("/ranks/cpu_list", [](auto& r) { return r.cpu_list; });
-  column("/ranks/core_list", [](auto& r) { return r.core_list; });
-  column("/ranks/device_name", [](auto& r) { return r.device_name; });
-  column("/ranks/device_uuid", [](auto& r) { return r.device_uuid; });
-  column("/ranks/pci_bus_id", [](auto& r) { return r.pci_bus_id; });
-  column("/ranks/memory_bytes", [](auto& r) { return r.memory_bytes; });
+  const Table table(file, "/ranks", "rank", ranks);
+  table.column("rank", [](auto& r) { return std::int64_t{r.rank}; });
+  table.column("local_rank", [](auto& r) { return std::int64_t{r.local_rank}; });
+  table.column("host", [](auto& r) { return std::int64_t{r.host}; });
+  table.column("hostname", &RankInfo::hostname);
+  table.column("cpu_list", &RankInfo::cpu_list);
+  table.column("core_list", &RankInfo::core_list);
+  table.column("device_name", &RankInfo::device_name);
+  table.column("device_uuid", &RankInfo::device_uuid);
+  table.column("pci_bus_id", &RankInfo::pci_bus_id);
+  table.column("memory_bytes", &RankInfo::memory_bytes);
 }
 
 /// Returns the dimensions of training datasets. `steps`, `epochs`: their sizes.
@@ -127,14 +123,14 @@ void write_beginning(const hdf5::File& file, const RunHeader& header, const RunI
   create_group(file, "/results");
   create_group(file, "/buckets");
   const Dimensions dimensions = training_dimensions(header, 0, 0, steps_per_chunk);
-  for (const char* name : {"/ranks", "/steps", "/epochs"}) {
+  write_ranks(file, header.ranks);
+  for (const char* name : {"/steps", "/epochs"}) {
     create_group(file, name);
     create_datasets(file, name, dimensions);
   }
   const std::vector<std::string> phases(phase_names.begin(), phase_names.end());
   const std::vector<std::string> readings(clock_reading_names.begin(), clock_reading_names.end());
   write_columns(file, {{"/phase", phases}, {"/clock_reading", readings}});
-  write_ranks(file, header.ranks);
   if (header.telemetry_interfaces) create_telemetry(file, header);
   if (header.bucket_bytes.empty()) return;
   create_datasets(file, "/buckets", dimensions);
@@ -162,60 +158,6 @@ void write_epoch(const hdf5::File& file, const EpochRecord& epoch, hsize_t first
   flush(file);
   // Written last: if /epoch contains an epoch, all other datasets contain it completely.
   append_scale(file, "epoch", row, {&epoch.epoch, 1});
-}
-
-void write_rows(const hdf5::File& file, const std::vector<AllReduceRow>& rows) {
-  const std::size_t repeats = rows.empty() ? 0 : rows.front().seconds.size();
-  core::check(repeats > 0, "a sweep without measurements");
-  std::vector<double> seconds;
-  for (const AllReduceRow& row : rows) {
-    core::check(row.seconds.size() == repeats, "rows of a sweep with different repeats");
-    seconds.insert(seconds.end(), row.seconds.begin(), row.seconds.end());
-  }
-  create_group(file, "/allreduce");
-  create_datasets(
-      file, "/allreduce",
-      {{"message", rows.size(), rows.size(), false}, {"repeat", repeats, repeats, false}});
-  const auto messages = counted(rows.size());
-  const auto repeat_numbers = counted(repeats);
-  const auto algorithms = column_of(rows, [](auto& r) { return r.algorithm; });
-  const auto bytes = column_of(rows, [](auto& r) { return r.bytes; });
-  const auto wrong = column_of(rows, [](auto& r) { return r.wrong; });
-  write_columns(file, {{"/message", messages},
-                       {"/repeat", repeat_numbers},
-                       {"/allreduce/algorithm", algorithms},
-                       {"/allreduce/bytes", bytes},
-                       {"/allreduce/seconds", seconds},
-                       {"/allreduce/wrong", wrong}});
-}
-
-void write_profile(const hdf5::File& file, const Profile& profile) {
-  const std::vector<ProfiledOperation>& rows = profile.operations;
-  core::check(!rows.empty(), "a profile without operations");
-  const std::size_t ranks = rows.front().seconds.size();
-  std::vector<double> seconds;
-  for (const ProfiledOperation& row : rows) {
-    core::check(row.seconds.size() == ranks, "operations of a profile with different ranks");
-    seconds.insert(seconds.end(), row.seconds.begin(), row.seconds.end());
-  }
-  create_group(file, "/profile");
-  create_datasets(file, "/profile",
-                  {{"operation", rows.size(), rows.size(), false}, {"rank", ranks, ranks, false}});
-  const auto numbers = counted(rows.size());
-  const auto column = [&](const char* path, auto get) {
-    const auto values = column_of(rows, get);
-    write_columns(file, {{path, values}});
-  };
-  column("/profile/name", [](auto& r) { return r.name; });
-  column("/profile/kind", [](auto& r) { return r.what; });
-  column("/profile/phase", [](auto& r) { return r.phase; });
-  column("/profile/implementation", [](auto& r) { return r.implementation; });
-  column("/profile/ceiling", [](auto& r) { return r.ceiling; });
-  column("/profile/calls", [](auto& r) { return r.calls; });
-  column("/profile/flops", [](auto& r) { return r.flops; });
-  column("/profile/bytes", [](auto& r) { return r.bytes; });
-  column("/profile/bound_seconds", [](auto& r) { return r.bound_seconds; });
-  write_columns(file, {{"/operation", numbers}, {"/profile/seconds", seconds}});
 }
 
 void create_ladder(const hdf5::File& file) {
