@@ -16,9 +16,13 @@ constexpr std::array train_files{"data_batch_1.bin", "data_batch_2.bin", "data_b
 constexpr std::array test_files{"test_batch.bin"};
 constexpr std::array label_classes{10};
 
-constexpr RecordFormat format{
+}  // namespace
+
+extern const RecordFormat cifar10;
+constexpr RecordFormat cifar10{
     .name = "cifar10",
     .title = "CIFAR-10",
+    .help = "CIFAR-10, directory with the binary files",
     .advice = "with jobs/download-cifar10 DIR",
     .archive_folder = "cifar-10-batches-bin",
     .train_files = train_files,
@@ -30,13 +34,5 @@ constexpr RecordFormat format{
     .normalisation = {.mean = {0.4914f, 0.4822f, 0.4465f},
                       .standard_deviation = {0.2023f, 0.1994f, 0.2010f}},
 };
-
-}  // namespace
-
-std::unique_ptr<Source> open_cifar10(const SourceRequest& request) {
-  return std::make_unique<RecordFiles>(format, request);
-}
-
-bool has_cifar10(const std::filesystem::path& folder) { return has_records(format, folder); }
 
 }  // namespace lockstep::data

@@ -14,9 +14,13 @@ constexpr std::array train_files{"train.bin"};
 constexpr std::array test_files{"test.bin"};
 constexpr std::array label_classes{20, 100};
 
-constexpr RecordFormat format{
+}  // namespace
+
+extern const RecordFormat cifar100;
+constexpr RecordFormat cifar100{
     .name = "cifar100",
     .title = "CIFAR-100",
+    .help = "CIFAR-100 with its fine labels, directory with the binary files",
     .advice = "of https://www.cs.toronto.edu/~kriz/cifar-100-binary.tar.gz",
     .archive_folder = "cifar-100-binary",
     .train_files = train_files,
@@ -28,13 +32,5 @@ constexpr RecordFormat format{
     .normalisation = {.mean = {0.5071f, 0.4865f, 0.4409f},
                       .standard_deviation = {0.2673f, 0.2564f, 0.2762f}},
 };
-
-}  // namespace
-
-std::unique_ptr<Source> open_cifar100(const SourceRequest& request) {
-  return std::make_unique<RecordFiles>(format, request);
-}
-
-bool has_cifar100(const std::filesystem::path& folder) { return has_records(format, folder); }
 
 }  // namespace lockstep::data

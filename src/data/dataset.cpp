@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <string_view>
+#include <utility>
 
 #include "digest.hpp"
 #include "lockstep/core/error.hpp"
@@ -29,19 +30,19 @@ DataSizes sizes_of(const Source& source, const DataOptions& options) {
       first(options.train_samples, source.size(Split::train), "train-samples", options.source);
   sizes.test =
       first(options.test_samples, source.size(Split::test), "test-samples", options.source);
-  sizes.memory_bytes = source.memory_bytes(sizes.train + sizes.test);
+  const auto image_bytes = static_cast<std::uint64_t>(sizes.info.image.elements());
+  sizes.memory_bytes = (sizes.train + sizes.test) * (image_bytes + sizeof(std::int32_t));
   return sizes;
 }
 
 }  // namespace
 
-void Dataset::copy_images(std::size_t first, std::span<std::uint8_t> images) const {
-  const std::size_t bytes = image_bytes();
-  for (std::size_t at = 0; at < images.size(); at += bytes, ++first) {
-    const auto to = images.subspan(at, bytes);
-    const auto from = read_image(first, to);
-    if (from.data() != to.data()) std::ranges::copy(from, to.begin());
-  }
+Dataset::Dataset(DatasetInfo info, LabelledImages content)
+    : info_(std::move(info)), content_(std::move(content)) {
+  core::check(content_.images.size() == size() * image_bytes(),
+              "a dataset has one image per label");
+  const auto is_class = [this](std::int32_t label) { return label >= 0 && label < info_.classes; };
+  core::check(std::ranges::all_of(labels(), is_class), "labels are classes of the dataset");
 }
 
 std::vector<std::string> source_syntaxes() {
@@ -59,8 +60,12 @@ DataSizes sizes(const DataOptions& options) {
 TrainingData load(const DataOptions& options) {
   const auto source = open_source(options.source, options.seed);
   const DataSizes wanted = sizes_of(*source, options);
-  TrainingData data{.train = source->read(Split::train, wanted.train, options.progress),
-                    .test = source->read(Split::test, wanted.test, options.progress),
+  const auto read = [&](Split split, std::size_t samples) {
+    return std::make_unique<const Dataset>(source->info(),
+                                           source->read(split, samples, options.progress));
+  };
+  TrainingData data{.train = read(Split::train, wanted.train),
+                    .test = read(Split::test, wanted.test),
                     .digest = {}};
   core::report_progress(options.progress);
   data.digest = digest(*data.train, *data.test);

@@ -8,7 +8,6 @@ namespace lockstep::data {
 
 /// Returns a hash (XXH64) of the images and labels of both datasets, 16 hexadecimal digits.
 /// Labels are hashed as bytes if there are at most 256 classes, as little-endian int32 otherwise.
-/// Throws `Error` (input) if an image cannot be read.
 std::string digest(const Dataset& train, const Dataset& test);
 
 }  // namespace lockstep::data

@@ -19,7 +19,6 @@ namespace {
 struct Slot {
   core::Buffer images;
   std::vector<std::int32_t> labels;
-  std::vector<std::uint8_t> original;  // an image before augmentation, if it is not in memory
   bool ready = false;
   std::exception_ptr failure;  // exception thrown while preparing the batch; `next` rethrows it
 };
@@ -68,7 +67,6 @@ DataLoader::State::State(const Dataset& dataset_, const DistributedSampler& samp
   for (Slot& slot : slots) {
     slot.images = core::Buffer(options.batch_per_rank * dataset.image_bytes());
     slot.labels.resize(options.batch_per_rank);
-    slot.original.resize(dataset.image_bytes());
   }
   threads.reserve(workers);
   for (std::size_t i = 0; i < workers; ++i) {
@@ -107,9 +105,9 @@ void DataLoader::State::prepare(std::size_t step, Slot& slot) const {
                  fmt::format("internal error: sample {} of a dataset of {}; please report it",
                              sample, dataset.size()));
     }
-    augment(options.augmentation, dataset.info().image, dataset.read_image(sample, slot.original),
+    augment(options.augmentation, dataset.info().image, dataset.image(sample),
             images.subspan(i * image_bytes, image_bytes), options.seed, epoch, sample);
-    slot.labels[i] = dataset.label(sample);
+    slot.labels[i] = dataset.labels()[sample];
   }
 }
 

@@ -19,10 +19,18 @@ namespace {
 
 namespace fs = std::filesystem;
 
+// Returns whether `folder` contains the folder of the published archive.
+bool has_archive_folder(const RecordFormat& format, const fs::path& folder) {
+  std::error_code ignored;
+  return !format.archive_folder.empty() &&
+         fs::is_directory(folder / format.archive_folder, ignored);
+}
+
 // Returns whether the folder is that of the published archive, rather than one of own images.
 bool is_published(const RecordFormat& format, const fs::path& folder) {
   std::error_code ignored;
-  return (folder / "").parent_path().filename() == format.archive_folder ||
+  return (!format.archive_folder.empty() &&
+          (folder / "").parent_path().filename() == format.archive_folder) ||
          (format.class_names_file != nullptr &&
           fs::exists(folder / format.class_names_file, ignored));
 }
@@ -124,8 +132,7 @@ fs::path locate(const RecordFormat& format, const fs::path& folder) {
   std::error_code ignored;
   if (!fs::is_directory(folder, ignored)) fail_folder(format, folder);
   if (fs::exists(folder / format.train_files.front(), ignored)) return folder;
-  const fs::path unpacked = folder / format.archive_folder;
-  if (fs::is_directory(unpacked, ignored)) return unpacked;
+  if (has_archive_folder(format, folder)) return folder / format.archive_folder;
   if (is_published(format, folder) || has_records(format, folder)) return folder;
   fail_folder(format, folder);
 }
@@ -184,7 +191,7 @@ std::vector<std::string> read_class_names(const RecordFormat& format, const fs::
 
 bool has_records(const RecordFormat& format, const fs::path& folder) {
   std::error_code ignored;
-  return fs::is_directory(folder / format.archive_folder, ignored) ||
+  return has_archive_folder(format, folder) ||
          std::ranges::any_of(format.train_files,
                              [&](const char* name) { return fs::exists(folder / name, ignored); });
 }
@@ -269,8 +276,8 @@ std::size_t RecordFiles::count_all(std::span<const char* const> files) const {
   return records;
 }
 
-std::unique_ptr<const Dataset> RecordFiles::read(Split split, std::size_t samples,
-                                                 core::ProgressMonitor* progress) const {
+LabelledImages RecordFiles::read(Split split, std::size_t samples,
+                                 core::ProgressMonitor* progress) const {
   LabelledImages content;
   content.images.reserve(samples * static_cast<std::size_t>(format_.image.elements()));
   content.labels.reserve(samples);
@@ -285,7 +292,7 @@ std::unique_ptr<const Dataset> RecordFiles::read(Split split, std::size_t sample
     core::report_progress(progress);
   }
   core::check(content.labels.size() == samples, "the files hold the samples asked for");
-  return std::make_unique<InMemoryDataset>(info_, std::move(content));
+  return content;
 }
 
 }  // namespace lockstep::data

@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "in_memory_dataset.hpp"
+#include "lockstep/data/dataset.hpp"
 #include "source.hpp"
 
 namespace lockstep::data {
@@ -18,8 +18,9 @@ namespace lockstep::data {
 struct RecordFormat {
   std::string_view name;                       ///< as in `DatasetInfo`
   std::string_view title;                      ///< for messages, for example "CIFAR-10"
+  std::string_view help;                       ///< meaning of NAME:DIR, for `--help`
   std::string_view advice;                     ///< completes "get a fresh copy ..."
-  std::string_view archive_folder;             ///< folder of the files in the published archive
+  std::string_view archive_folder{};           ///< of the published archive; may be empty
   std::span<const char* const> train_files{};  ///< in the order of the training images
   std::span<const char* const> test_files{};
   const char* class_names_file = nullptr;  ///< one name per line, optional; null: none is read
@@ -64,8 +65,8 @@ class RecordFiles final : public Source {
 
   const DatasetInfo& info() const override { return info_; }
   std::size_t size(Split split) const override { return split == Split::train ? train_ : test_; }
-  std::unique_ptr<const Dataset> read(Split split, std::size_t samples,
-                                      core::ProgressMonitor* progress) const override;
+  LabelledImages read(Split split, std::size_t samples,
+                      core::ProgressMonitor* progress) const override;
 
  private:
   std::size_t count_all(std::span<const char* const> files) const;

@@ -8,30 +8,18 @@
 #include <iterator>
 #include <vector>
 
-#include "in_memory_dataset.hpp"
 #include "lockstep/core/error.hpp"
+#include "record_files.hpp"
 
 namespace lockstep::data {
 
-// Each function is defined in the file of its dataset.
-OpenSource open_cifar10;
-OpenSource open_cifar100;
+// Each is defined in the file of its dataset.
+extern const RecordFormat cifar10, cifar100;
 OpenSource open_synthetic;
-bool has_cifar10(const std::filesystem::path& folder);
-bool has_cifar100(const std::filesystem::path& folder);
 
 namespace {
 
-constexpr std::array registry{
-    SourceEntry{"cifar10", "cifar10:DIR", "CIFAR-10, directory with the binary files",
-                &open_cifar10, &has_cifar10},
-    SourceEntry{"cifar100", "cifar100:DIR",
-                "CIFAR-100 with its fine labels, directory with the binary files", &open_cifar100,
-                &has_cifar100},
-    SourceEntry{"synthetic", "synthetic:N@CxHxW/CLASSES",
-                "N generated images [10000] of the shape CxHxW [3x32x32] in CLASSES classes [10]",
-                &open_synthetic, nullptr},
-};
+constexpr std::array record_formats{&cifar10, &cifar100};
 
 /// Returns `text` in lower case without '-' and '_', in which "CIFAR-10" is "cifar10".
 std::string plain(std::string_view text) {
@@ -51,29 +39,40 @@ std::size_t name_length(std::string_view value) {
 std::string intended(const std::string& value) {
   const std::string_view name = std::string_view(value).substr(0, name_length(value));
   const std::string_view rest = std::string_view(value).substr(name.size());
-  for (const SourceEntry& entry : registry) {
+  for (const SourceEntry& entry : source_entries()) {
     if (plain(name) != entry.name) continue;
     const bool has_folder = rest.size() > 1 && rest.front() == ':';
-    if (entry.has_files == nullptr || has_folder) return fmt::format("{}{}", entry.name, rest);
-    return std::string(entry.syntax);
+    if (entry.format == nullptr || has_folder) return fmt::format("{}{}", entry.name, rest);
+    return entry.syntax;
   }
   std::error_code ignored;
   if (!std::filesystem::exists(value, ignored)) return "";
-  for (const SourceEntry& entry : registry) {
-    if (entry.has_files != nullptr && entry.has_files(value)) {
-      return fmt::format("{}:{}", entry.name, value);
-    }
+  for (const RecordFormat* format : record_formats) {
+    if (has_records(*format, value)) return fmt::format("{}:{}", format->name, value);
   }
-  return fmt::format("{}:{}", registry.front().name, value);
+  return fmt::format("{}:{}", record_formats.front()->name, value);
 }
 
 }  // namespace
 
-std::span<const SourceEntry> source_entries() { return registry; }
+const std::vector<SourceEntry>& source_entries() {
+  static const std::vector<SourceEntry> entries = [] {
+    std::vector<SourceEntry> all;
+    for (const RecordFormat* format : record_formats) {
+      all.push_back({format->name, fmt::format("{}:DIR", format->name), format->help, format});
+    }
+    all.push_back({"synthetic", "synthetic:N@CxHxW/CLASSES",
+                   "N generated images [10000] of the shape CxHxW [3x32x32] in CLASSES classes "
+                   "[10]",
+                   nullptr});
+    return all;
+  }();
+  return entries;
+}
 
 void fail_source(const std::string& value) {
   std::vector<std::string_view> forms;
-  std::ranges::transform(registry, std::back_inserter(forms), &SourceEntry::syntax);
+  std::ranges::transform(source_entries(), std::back_inserter(forms), &SourceEntry::syntax);
   std::string advice = intended(value);
   if (!advice.empty()) advice = fmt::format("; did you mean --data {}?", advice);
   core::fail(core::ExitStatus::usage, fmt::format("--data {}: unknown source; use one of {}{}",
@@ -83,14 +82,12 @@ void fail_source(const std::string& value) {
 std::unique_ptr<Source> open_source(const std::string& value, std::uint64_t seed) {
   const std::size_t length = name_length(value);
   const std::string_view name = std::string_view(value).substr(0, length);
-  const auto entry = std::ranges::find(registry, name, &SourceEntry::name);
-  if (entry == registry.end()) fail_source(value);
-  return entry->open(
-      {.value = value, .parameters = std::string_view(value).substr(length), .seed = seed});
-}
-
-std::uint64_t Source::memory_bytes(std::size_t samples) const {
-  return InMemoryDataset::bytes(info().image, samples);
+  const auto entry = std::ranges::find(source_entries(), name, &SourceEntry::name);
+  if (entry == source_entries().end()) fail_source(value);
+  const SourceRequest request{
+      .value = value, .parameters = std::string_view(value).substr(length), .seed = seed};
+  if (entry->format == nullptr) return open_synthetic(request);
+  return std::make_unique<RecordFiles>(*entry->format, request);
 }
 
 }  // namespace lockstep::data

@@ -2,11 +2,10 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <filesystem>
 #include <memory>
-#include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "lockstep/data/dataset.hpp"
 
@@ -26,12 +25,8 @@ class Source {
 
   /// Returns the first `samples` images of `split`; there must be as many. Reports progress for
   /// each file or 1,000 images. Throws `Error` (input) if a file is damaged.
-  virtual std::unique_ptr<const Dataset> read(Split split, std::size_t samples,
-                                              core::ProgressMonitor* progress) const = 0;
-
-  /// Returns the host memory in bytes that `samples` images need after `read`. The default is the
-  /// size of an `InMemoryDataset`.
-  virtual std::uint64_t memory_bytes(std::size_t samples) const;
+  virtual LabelledImages read(Split split, std::size_t samples,
+                              core::ProgressMonitor* progress) const = 0;
 };
 
 /// Value of `--data`, split after the name of the dataset.
@@ -45,18 +40,18 @@ struct SourceRequest {
 /// files are missing or have wrong sizes.
 using OpenSource = std::unique_ptr<Source>(const SourceRequest& request);
 
+struct RecordFormat;
+
 /// An entry of the registry of datasets.
 struct SourceEntry {
-  std::string_view name;    ///< first word of `--data`
-  std::string_view syntax;  ///< form of the whole value
-  std::string_view help;    ///< meaning of the value
-  OpenSource* open;
-  /// Returns whether a folder contains files of the dataset; null if it has no files.
-  bool (*has_files)(const std::filesystem::path& folder);
+  std::string_view name;       ///< first word of `--data`
+  std::string syntax;          ///< form of the whole value
+  std::string_view help;       ///< meaning of the value
+  const RecordFormat* format;  ///< of the files; null for generated images
 };
 
 /// Returns the registry of datasets.
-std::span<const SourceEntry> source_entries();
+const std::vector<SourceEntry>& source_entries();
 
 /// Opens the source that `value`, the value of `--data`, names. Throws like `OpenSource`, and
 /// `Error` (usage) if the name is unknown.

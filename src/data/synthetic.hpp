@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "in_memory_dataset.hpp"
+#include "lockstep/data/dataset.hpp"
 #include "source.hpp"
 
 namespace lockstep::data::synthetic {

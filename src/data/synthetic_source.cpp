@@ -118,10 +118,9 @@ class SyntheticSource final : public Source {
     return split == Split::train ? parameters_.samples
                                  : std::max<std::size_t>(parameters_.samples / 5, 1);
   }
-  std::unique_ptr<const Dataset> read(Split split, std::size_t samples,
-                                      core::ProgressMonitor* progress) const override {
-    return std::make_unique<InMemoryDataset>(
-        info_, synthetic::generate(split, samples, seed_, parameters_, progress));
+  LabelledImages read(Split split, std::size_t samples,
+                      core::ProgressMonitor* progress) const override {
+    return synthetic::generate(split, samples, seed_, parameters_, progress);
   }
 
  private:

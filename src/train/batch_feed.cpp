@@ -1,5 +1,6 @@
 #include "batch_feed.hpp"
 
+#include <algorithm>
 #include <vector>
 
 #include "lockstep/data/loader.hpp"
@@ -44,10 +45,9 @@ class ResidentFeed final : public BatchFeed {
         plan_(plan),
         samples_(static_cast<std::size_t>(config.batch_per_rank)),
         crops_(samples_.size()) {
-    std::vector<std::int32_t> labels(images.size());
-    for (std::size_t i = 0; i < labels.size(); ++i) labels[i] = images.label(i);
-    plan.load_dataset(labels, [&images](std::size_t first, std::span<std::uint8_t> to) {
-      images.copy_images(first, to);
+    plan.load_dataset(images.labels(), [&images](std::size_t first, std::span<std::uint8_t> to) {
+      const auto from = images.pixels().subspan(first * images.image_bytes(), to.size());
+      std::ranges::copy(from, to.begin());
     });
   }
 

@@ -86,8 +86,8 @@ void Evaluator::add_batch(std::size_t first, std::array<double, 3>& sums) {
   std::size_t sample = first * ranks + static_cast<std::size_t>(communicator_.rank());
   std::size_t count = 0;
   for (; count < batch_ && sample < test_.size(); ++count, sample += ranks) {
-    test_.copy_images(sample, std::span(images_).subspan(count * image, image));
-    labels_[count] = test_.label(sample);
+    std::ranges::copy(test_.image(sample), std::span(images_).subspan(count * image).begin());
+    labels_[count] = test_.labels()[sample];
   }
   if (count == 0) return;
   plan_->upload(std::span(images_).first(count * image), std::span(labels_).first(count));

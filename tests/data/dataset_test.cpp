@@ -9,16 +9,24 @@ namespace {
 
 constexpr core::ImageShape shape{2, 3, 4};
 
-TEST(Dataset, CopiesConsecutiveImages) {
+TEST(Dataset, ReturnsViewsOfItsImages) {
   const LabelledImages content = random_content(12, shape);
-  const InMemoryDataset set = make_dataset(content, shape);
-  const BufferedDataset buffered(set);
-  for (const Dataset* dataset :
-       {static_cast<const Dataset*>(&set), static_cast<const Dataset*>(&buffered)}) {
-    std::vector<std::uint8_t> copy(3 * 24);
-    dataset->copy_images(5, copy);
-    EXPECT_TRUE(std::equal(copy.begin(), copy.end(), content.images.begin() + 5 * 24));
-  }
+  const Dataset set = make_dataset(content, shape);
+  EXPECT_EQ(set.size(), 12u);
+  EXPECT_EQ(set.labels()[11], 1);
+  EXPECT_EQ(set.image_bytes(), 24u);
+  EXPECT_TRUE(std::ranges::equal(set.image(11), std::span(content.images).last(24)));
+  EXPECT_EQ(set.image(11).data(), set.pixels().data() + 11 * 24);
+}
+
+TEST(Dataset, RefusesContentThatDoesNotFit) {
+  LabelledImages content = random_content(12, shape);
+  content.images.pop_back();
+  EXPECT_THROW(make_dataset(content, shape), core::Error);
+  content = random_content(12, shape);
+  EXPECT_THROW(make_dataset(content, shape, 9), core::Error);
+  content.labels[3] = -1;
+  EXPECT_THROW(make_dataset(content, shape), core::Error);
 }
 
 // `lockstep plan` and the memory estimate use the sizes; the run uses what `load` returns.

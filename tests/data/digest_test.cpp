@@ -51,11 +51,5 @@ TEST(Digest, SeesLabelsAboveTheBytes) {
   EXPECT_NE(digest_of(train, test, 1000), original);
 }
 
-TEST(Digest, DoesNotDependOnWhereTheImagesAre) {
-  const InMemoryDataset train = random_dataset(20, shape);
-  const InMemoryDataset test = random_dataset(10, shape);
-  EXPECT_EQ(digest(BufferedDataset(train), BufferedDataset(test)), digest(train, test));
-}
-
 }  // namespace
 }  // namespace lockstep::data

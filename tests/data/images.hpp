@@ -6,7 +6,6 @@
 #include <string>
 #include <vector>
 
-#include "in_memory_dataset.hpp"
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/random.hpp"
 #include "lockstep/data/dataset.hpp"
@@ -30,31 +29,14 @@ inline LabelledImages random_content(std::size_t samples, core::ImageShape image
   return content;
 }
 
-inline InMemoryDataset make_dataset(LabelledImages content, core::ImageShape image,
-                                    std::int64_t classes = 10) {
+inline Dataset make_dataset(LabelledImages content, core::ImageShape image,
+                            std::int64_t classes = 10) {
   return {{.name = "random", .image = image, .classes = classes}, std::move(content)};
 }
 
-inline InMemoryDataset random_dataset(std::size_t samples, core::ImageShape image) {
+inline Dataset random_dataset(std::size_t samples, core::ImageShape image) {
   return make_dataset(random_content(samples, image), image);
 }
-
-/// A dataset that is not in memory: `read_image` fills the buffer of the caller.
-class BufferedDataset final : public Dataset {
- public:
-  explicit BufferedDataset(const Dataset& images) : images_(images) {}
-  const DatasetInfo& info() const override { return images_.info(); }
-  std::size_t size() const override { return images_.size(); }
-  std::int32_t label(std::size_t sample) const override { return images_.label(sample); }
-  std::span<const std::uint8_t> read_image(std::size_t sample,
-                                           std::span<std::uint8_t> buffer) const override {
-    images_.copy_images(sample, buffer);
-    return buffer;
-  }
-
- private:
-  const Dataset& images_;
-};
 
 /// Runs `action` and fails the test unless it throws an `Error` with the exit status `status` whose
 /// message is a single line and contains all `parts`.

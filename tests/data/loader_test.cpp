@@ -30,7 +30,7 @@ class LoaderTest : public testing::TestWithParam<int> {
     return {.batch_per_rank = batch, .rank = rank, .threads = GetParam(), .seed = 4};
   }
 
-  const InMemoryDataset dataset = random_dataset(100, shape);
+  const Dataset dataset = random_dataset(100, shape);
   const DistributedSampler sampler{100, 12, 2, 4, LastBatch::drop};  // 8 steps per epoch
 };
 
@@ -47,28 +47,13 @@ TEST_P(LoaderTest, GivesTheAugmentedSamplesInTheSamplersOrder) {
         for (std::size_t i = 0; i < 6; ++i) {
           const std::uint32_t sample = order[step * 6 + i];
           std::vector<std::uint8_t> image(image_bytes);
-          augment(Augmentation::crop_flip, shape, dataset.read_image(sample, {}), image, 4, epoch,
-                  sample);
+          augment(Augmentation::crop_flip, shape, dataset.image(sample), image, 4, epoch, sample);
           const auto got = batch.images.subspan(i * image_bytes, image_bytes);
           ASSERT_TRUE(std::equal(got.begin(), got.end(), image.begin())) << step << " " << i;
-          ASSERT_EQ(batch.labels[i], dataset.label(sample));
+          ASSERT_EQ(batch.labels[i], dataset.labels()[sample]);
         }
       }
     }
-  }
-}
-
-TEST_P(LoaderTest, ReadsImagesThatAreNotInMemory) {
-  const BufferedDataset buffered(dataset);
-  DataLoader loader(buffered, sampler, options());
-  DataLoader expected(dataset, sampler, options());
-  loader.start_epoch(3);
-  expected.start_epoch(3);
-  for (std::size_t step = 0; step < sampler.steps_per_epoch(); ++step) {
-    Content content, expected_content;
-    append(loader.next(), content);
-    append(expected.next(), expected_content);
-    ASSERT_EQ(content, expected_content) << step;
   }
 }
 

@@ -83,8 +83,7 @@ class RecordFolderTest : public testing::Test {
 
 /// Fails the test unless image `sample` of `set` has the pixels at `expected`.
 inline void expect_pixels(const Dataset& set, std::size_t sample, Bytes::const_iterator expected) {
-  Bytes buffer(set.image_bytes());
-  const auto pixels = set.read_image(sample, buffer);
+  const auto pixels = set.image(sample);
   EXPECT_TRUE(std::equal(pixels.begin(), pixels.end(), expected)) << sample;
 }
 

@@ -15,8 +15,8 @@ inline constexpr std::array test_files{"images.bin"};
 constexpr RecordFormat small_format(std::span<const std::int32_t> label_classes) {
   return {.name = "small",
           .title = "SMALL",
+          .help = "small images",
           .advice = "from nowhere",
-          .archive_folder = "small",
           .train_files = test_files,
           .test_files = test_files,
           .most_records = 100,

@@ -45,8 +45,8 @@ TEST(SyntheticSource, EveryPartMayBeLeftOut) {
   }
   const TrainingData data = load({.source = "synthetic:20@1x28x20/7"});
   EXPECT_EQ(data.train->image_bytes(), 560u);
-  EXPECT_EQ(data.train->label(6), 6);
-  EXPECT_EQ(data.train->label(7), 0);
+  EXPECT_EQ(data.train->labels()[6], 6);
+  EXPECT_EQ(data.train->labels()[7], 0);
 }
 
 TEST(SyntheticSource, DependsOnTheSeed) {

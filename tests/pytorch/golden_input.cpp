@@ -26,13 +26,8 @@ void write(const std::string& path) {
   graph::initialise_statistics(graph, state.statistics.as<float>());
 
   const auto set = golden::images();
-  std::vector<std::uint8_t> bytes(set->size() * set->image_bytes());
-  set->copy_images(0, bytes);
-  std::vector<float> pixels(bytes.begin(), bytes.end());
-  std::vector<float> labels;
-  for (std::size_t i = 0; i < set->size(); ++i) {
-    labels.push_back(static_cast<float>(set->label(i)));
-  }
+  std::vector<float> pixels(set->pixels().begin(), set->pixels().end());
+  std::vector<float> labels(set->labels().begin(), set->labels().end());
   const auto count = static_cast<std::int64_t>(set->size());
   std::vector<record::Tensor> tensors{{"input", "images", {count, 3, 32, 32}, pixels},
                                       {"input", "labels", {count}, labels}};

@@ -68,11 +68,9 @@ class GoldenRun {
   /// Runs the forward and backward pass of batch number `step` of the data set. Returns the mean
   /// loss of the batch.
   double gradients_of(std::size_t step) {
-    std::vector<std::uint8_t> images(batch_ * set_->image_bytes());
-    set_->copy_images(step * batch_, images);
-    std::vector<std::int32_t> labels(batch_);
-    for (std::size_t i = 0; i < batch_; ++i) labels[i] = set_->label(step * batch_ + i);
-    plan_->upload(images, labels);
+    const std::size_t bytes = batch_ * set_->image_bytes();
+    plan_->upload(set_->pixels().subspan(step * bytes, bytes),
+                  set_->labels().subspan(step * batch_, batch_));
     plan_->forward();
     core::NoGradientListener listener;
     plan_->backward(listener);

@@ -427,7 +427,7 @@ TEST_F(TransportsOfGpus, NcclSumsInsideTheGraph) {
   }
 }
 
-// The last rank needs 160 ms for the images of each step. The simulated GPU reads the clock of the
+// The last rank begins each step 160 ms late. The simulated GPU reads the clock of the
 // host for each event, so the split follows from the arrival of the ranks on their devices.
 TEST_F(TransportsOfGpus, NcclWaitsForADelayedRank) {
   if (world_->size() == 1) GTEST_SKIP() << "needs several ranks";
@@ -438,11 +438,10 @@ TEST_F(TransportsOfGpus, NcclWaitsForADelayedRank) {
   config.allow_gpu_sharing = true;
   config.evaluate_every = -1;
   const bool is_last = world_->rank() == world_->size() - 1;
-  const auto data = slow_data(
-      std::chrono::milliseconds(is_last ? delay / static_cast<int>(config.batch_per_rank) : 0));
+  DelayedSteps late(std::chrono::milliseconds(is_last ? delay : 0));
   const auto backend = backend::make_backend({.kind = backend::DeviceKind::cuda, .threads = 1});
   Witness witness;
-  Trainer trainer({config, graph_, data, *backend, *world_, *world_}, witness);
+  Trainer trainer({config, graph_, data_, *backend, *world_, *world_, &late}, witness);
   const RunSummary summary = trainer.run();
   if (world_->rank() != 0) return;
   const double of_each = summary.waiting_seconds * world_->size() / (world_->size() - 1);

@@ -63,31 +63,19 @@ inline data::TrainingData small_data() {
   return data::load({.source = "synthetic:64", .train_samples = 64, .test_samples = 11, .seed = 3});
 }
 
-/// A dataset from which each image takes `delay` to read.
-class Slow final : public data::Dataset {
+/// Delays each step of this rank.
+class DelayedSteps final : public core::ProgressMonitor {
  public:
-  Slow(std::unique_ptr<const data::Dataset> images, std::chrono::milliseconds delay)
-      : images_(std::move(images)), delay_(delay) {}
-  const data::DatasetInfo& info() const override { return images_->info(); }
-  std::size_t size() const override { return images_->size(); }
-  std::int32_t label(std::size_t sample) const override { return images_->label(sample); }
-  std::span<const std::uint8_t> read_image(std::size_t sample,
-                                           std::span<std::uint8_t> buffer) const override {
-    std::this_thread::sleep_for(delay_);
-    return images_->read_image(sample, buffer);
+  explicit DelayedSteps(std::chrono::milliseconds delay) : delay_(delay) {}
+  void begin(const char*, std::int64_t step) override {
+    if (step > std::exchange(step_, step)) std::this_thread::sleep_for(delay_);
   }
+  void advance() noexcept override {}
 
  private:
-  std::unique_ptr<const data::Dataset> images_;
   std::chrono::milliseconds delay_;
+  std::int64_t step_ = 0;
 };
-
-/// Returns the data of `small_data`, with training images that each take `delay` to read.
-inline data::TrainingData slow_data(std::chrono::milliseconds delay) {
-  data::TrainingData data = small_data();
-  data.train = std::make_unique<Slow>(std::move(data.train), delay);
-  return data;
-}
 
 /// Returns a configuration with 16 images per step over all ranks and 4 steps per epoch.
 inline Config small_config(int ranks) {

@@ -27,32 +27,35 @@ struct DatasetInfo {
   std::string warning{};  ///< about the files, for example that some are missing; empty: none
 };
 
-/// Labelled images: the training images or the test images of a dataset. All functions may be
-/// called by several threads at the same time.
+/// Images (size, channels, height, width) and labels (size).
+struct LabelledImages {
+  std::vector<std::uint8_t> images;
+  std::vector<std::int32_t> labels;
+};
+
+/// The training images or the test images of a dataset, in host memory. They do not change, so
+/// several threads can read them.
 class Dataset {
  public:
-  virtual ~Dataset() = default;
+  /// Throws `Error` (internal) if there is not one image per label or a label is out of range.
+  Dataset(DatasetInfo info, LabelledImages content);
 
-  virtual const DatasetInfo& info() const = 0;
-
+  const DatasetInfo& info() const { return info_; }
   /// Returns the number of images.
-  virtual std::size_t size() const = 0;
-
-  /// Returns the label of image `sample`, in [0, classes).
-  virtual std::int32_t label(std::size_t sample) const = 0;
-
-  /// Returns the pixels of image `sample`: (channels, height, width). The result is a view either
-  /// of memory of the dataset or of `buffer`, which must have the size of an image. Throws `Error`
-  /// (input) if the image cannot be read.
-  virtual std::span<const std::uint8_t> read_image(std::size_t sample,
-                                                   std::span<std::uint8_t> buffer) const = 0;
-
+  std::size_t size() const { return content_.labels.size(); }
+  std::span<const std::int32_t> labels() const { return content_.labels; }
+  /// Returns the pixels of all images (size, channels, height, width).
+  std::span<const std::uint8_t> pixels() const { return content_.images; }
+  /// Returns the pixels of image `sample` (channels, height, width).
+  std::span<const std::uint8_t> image(std::size_t sample) const {
+    return pixels().subspan(sample * image_bytes(), image_bytes());
+  }
   /// Returns the size of an image in bytes.
-  std::size_t image_bytes() const { return static_cast<std::size_t>(info().image.elements()); }
+  std::size_t image_bytes() const { return static_cast<std::size_t>(info_.image.elements()); }
 
-  /// Copies the images `first`, `first + 1`, ... to `images` (n, channels, height, width). Throws
-  /// `Error` like `read_image`.
-  void copy_images(std::size_t first, std::span<std::uint8_t> images) const;
+ private:
+  DatasetInfo info_;
+  LabelledImages content_;
 };
 
 /// Training and test images of a dataset.
