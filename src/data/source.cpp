@@ -14,12 +14,12 @@
 namespace lockstep::data {
 
 // Each is defined in the file of its dataset.
-extern const RecordFormat cifar10, cifar100;
+extern const RecordFormat cifar10, cifar100, svhn;
 OpenSource open_synthetic;
 
 namespace {
 
-constexpr std::array record_formats{&cifar10, &cifar100};
+constexpr std::array record_formats{&cifar10, &cifar100, &svhn};
 
 /// Returns `text` in lower case without '-' and '_', in which "CIFAR-10" is "cifar10".
 std::string plain(std::string_view text) {

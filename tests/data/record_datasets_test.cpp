@@ -26,7 +26,16 @@ const std::vector<Published> datasets{{.name = "cifar100",
                                        .standard_deviation = {0.2673f, 0.2564f, 0.2762f},
                                        .most_records = 50'000,
                                        .advice = "cifar-100-binary.tar.gz",
-                                       .archive_folder = "cifar-100-binary"}};
+                                       .archive_folder = "cifar-100-binary"},
+                                      {.name = "svhn",
+                                       .train_file = "train_32x32.bin",
+                                       .test_file = "test_32x32.bin",
+                                       .label_classes = {10},
+                                       .mean = {0.4377f, 0.4438f, 0.4728f},
+                                       .standard_deviation = {0.1980f, 0.2010f, 0.1970f},
+                                       .most_records = 604'388,
+                                       .advice = "docs/options.md",
+                                       .archive_folder = nullptr}};
 
 // Creates a folder of small, valid files.
 class RecordDatasetTest : public RecordFolderTest, public testing::WithParamInterface<Published> {
