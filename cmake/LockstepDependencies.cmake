@@ -13,7 +13,7 @@ find_package(HDF5 1.10.3 REQUIRED COMPONENTS C HL)
 find_package(oneDNN 2.6 REQUIRED)
 find_package(xxHash 0.8 REQUIRED)
 set_package_properties(oneDNN PROPERTIES DESCRIPTION "convolutions on CPUs")
-set_package_properties(xxHash PROPERTIES DESCRIPTION "hashes of datasets")
+set_package_properties(xxHash PROPERTIES DESCRIPTION "hashes of datasets and checkpoints")
 set_package_properties(MPI PROPERTIES DESCRIPTION "Open MPI, communication between ranks")
 set_package_properties(HDF5 PROPERTIES DESCRIPTION "run files and checkpoints")
 

@@ -8,7 +8,7 @@ namespace lockstep::record {
 
 inline constexpr std::string_view checkpoint_format = "lockstep-checkpoint";
 /// Version of the format that this program writes and reads.
-inline constexpr std::int64_t checkpoint_version = 1;
+inline constexpr std::int64_t checkpoint_version = 2;
 
 /// Returns the name of the temporary file that is renamed to `path` after it has been verified:
 /// ".NAME.PID.tmp" in the same directory.

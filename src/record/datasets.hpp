@@ -14,6 +14,7 @@
 
 #include "hdf5.hpp"
 #include "lockstep/core/error.hpp"
+#include "schema.hpp"
 
 // Datasets of the run file, created and written as its schema describes them.
 namespace lockstep::record {
@@ -39,6 +40,12 @@ struct Column {
 
   std::size_t size() const {
     return std::visit([](const auto& of_type) { return of_type.size(); }, values);
+  }
+  /// Returns the bytes that the values need in the file, if texts are those of a short-text
+  /// dataset.
+  std::size_t bytes() const {
+    const bool is_text = std::holds_alternative<std::span<const std::string>>(values);
+    return size() * (is_text ? short_text_bytes : sizeof(double));
   }
 };
 using Columns = std::vector<Column>;

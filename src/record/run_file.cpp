@@ -69,14 +69,6 @@ hsize_t steps_per_chunk(hsize_t steps, const RunHeader& header) {
   return steps / parts;
 }
 
-/// Returns the number of bytes that an epoch needs in the file, without HDF5's chunk index.
-std::size_t bytes_of(const EpochRecord& epoch) {
-  std::size_t values =
-      5 * epoch.loss.size() + epoch.phase_seconds.size() + 2 * epoch.bucket_start_seconds.size();
-  for (const auto& measurement : epoch.measurements) values += measurement.second.size();
-  return sizeof(double) * values;
-}
-
 std::size_t bytes_of(const TelemetrySamples& samples) {
   return sizeof(double) *
          (2 * samples.size() + samples.values.size() + samples.traffic_bytes.size());

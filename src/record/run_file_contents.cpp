@@ -147,6 +147,14 @@ void check_epoch(const EpochRecord& epoch, const RunHeader& header) {
   check_telemetry(epoch.telemetry, header);
 }
 
+std::size_t bytes_of(const EpochRecord& epoch) {
+  const std::vector<std::int64_t> numbers(epoch.loss.size(), epoch.epoch);
+  std::size_t bytes = sizeof(std::int64_t) * (numbers.size() + 1);  // of the scales
+  for (const Columns& columns : {columns_of_steps(epoch, numbers), columns_of_epoch(epoch)})
+    for (const Column& column : columns) bytes += column.bytes();
+  return bytes;
+}
+
 void write_epoch(const hdf5::File& file, const EpochRecord& epoch, hsize_t first_step,
                  hsize_t row) {
   const std::size_t steps = epoch.loss.size();

@@ -22,6 +22,9 @@ void write_beginning(const hdf5::File& file, const RunHeader& header, const RunI
 /// the header.
 void check_epoch(const EpochRecord& epoch, const RunHeader& header);
 
+/// Returns the number of bytes that `write_epoch` writes, without HDF5's chunk index.
+std::size_t bytes_of(const EpochRecord& epoch);
+
 /// Appends the epoch as row `row` of /epochs and its steps as the rows of /steps from `first_step`
 /// on.
 void write_epoch(const hdf5::File& file, const EpochRecord& epoch, hsize_t first_step, hsize_t row);

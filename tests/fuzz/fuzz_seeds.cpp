@@ -132,7 +132,7 @@ void write_checkpoints(const fs::path& to) {
   });
   vary(valid, "variable-text", set_variable_text);
   vary(valid, "other-version",
-       [](hid_t file) { hdf5::set_attribute(file, "format_version", std::int64_t{2}); });
+       [](hid_t file) { hdf5::set_attribute(file, "format_version", std::int64_t{1}); });
   vary(valid, "real-counter", [](hid_t file) { hdf5::set_attribute(file, "step", 1.5); });
   write_text(to / "empty.h5", "");
 }

@@ -136,9 +136,9 @@ TEST_F(CheckpointTest, ReadsACheckpointWithoutTexts) {
 TEST_F(CheckpointTest, RefusesAnotherVersion) {
   write_checkpoint(path_, weights_.tensors(), some_counters);
   hdf5::File file = hdf5::open_file(path_, hdf5::Access::modify);
-  hdf5::set_attribute(file.get(), "format_version", std::int64_t{2});
+  hdf5::set_attribute(file.get(), "format_version", std::int64_t{1});
   hdf5::close(std::move(file));
-  const char* message = "a checkpoint of version 2, and this program reads version 1";
+  const char* message = "a checkpoint of version 1, and this program reads version 2";
   for (const Verify verify : {Verify::required, Verify::if_present})
     expect_refused(path_, verify, message);
 }
