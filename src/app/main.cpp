@@ -1,9 +1,12 @@
 #include <malloc.h>
 
+#include <algorithm>
 #include <chrono>
 #include <exception>
 #include <new>
 #include <optional>
+#include <string>
+#include <vector>
 
 #include "guard/process_end.hpp"
 #include "guard/stop_limit.hpp"
@@ -26,7 +29,8 @@ int main(int argc, char** argv) {
   mallopt(M_MMAP_THRESHOLD, 1 << 20);
   try {
     app::StandardOutput output;
-    if (app::print_information(argc, argv, output))
+    const std::vector<std::string> arguments(argv + std::min(argc, 1), argv + argc);
+    if (app::print_information(arguments, output))
       return static_cast<int>(output.finish(core::ExitStatus::done));
     // The watchdog exists until the process ends, because MPI may hang in initialisation and
     // finalisation.
@@ -34,7 +38,8 @@ int main(int argc, char** argv) {
                            app::describe_process_before_mpi(),
                            comm::rank_before_mpi() ? app::Parent::launcher : app::Parent::any);
     watchdog.begin("reading the options", 0);
-    const train::Config config = app::find_early_config(argc, argv);
+    const app::ProgramOptions options = app::read_options(argc > 0 ? argv[0] : "", arguments);
+    const train::Config& config = options.config;
     if (config.json) output.separate();
     const int rank = comm::rank_before_mpi().value_or(0);
     watchdog.set_limit(std::chrono::seconds(config.watchdog_seconds));
@@ -52,7 +57,7 @@ int main(int argc, char** argv) {
     progress.begin("creating communicators", 0);
     const auto communicator = comm::make_communicator(session);
     watchdog.connect(*communicator);
-    const int status = app::run_program(argc, argv, *communicator, output, progress);
+    const int status = app::run_program(options, *communicator, output, progress);
     stop_limit.set_status(status);
     progress.begin("MPI_Finalize", 0);
     return status;

@@ -33,28 +33,17 @@ constexpr std::array<std::pair<std::string_view, Command>, 8> commands{
      {"stack", stack_command},
      {"info", info_command}}};
 
-std::vector<std::string> arguments_of(int argc, char** argv) {
-  return argc > 1 ? std::vector<std::string>(argv + 1, argv + argc) : std::vector<std::string>{};
-}
-
-std::string command_line(int argc, char** argv) {
-  std::string line;
-  for (int i = 0; i < argc; ++i) line += (i == 0 ? "" : " ") + std::string(argv[i]);
-  return line;
-}
-
-core::ExitStatus run_command(int argc, char** argv, comm::Communicator& communicator,
+core::ExitStatus run_command(const ProgramOptions& options, comm::Communicator& communicator,
                              StandardOutput& output, core::ProgressMonitor& progress) {
   progress.begin("comparing the options of all ranks", 0);
-  train::Config config;
-  train::together(communicator,
-                  [&] { config = parse_options(arguments_of(argc, argv), process_environment()); });
+  const train::Config& config = options.config;
+  train::agree(communicator, options.error);
   train::require_equal(communicator, {{"build", record::build_id()}}, "build");
   train::require_equal(communicator, shared_entries(config), "options");
   end_if_signalled(config, communicator);
   for (const auto& [name, command] : commands) {
     if (name == config.command) {
-      return command({config, command_line(argc, argv), communicator, output, &progress});
+      return command({config, options.command_line, communicator, output, &progress});
     }
   }
   core::fail(core::ExitStatus::internal, "internal error: the command has no function");
@@ -67,18 +56,18 @@ void log_message(const comm::Communicator& communicator, const std::string& mess
 
 }  // namespace
 
-bool print_information(int argc, char** argv, StandardOutput& output) {
-  const auto text = requested_information(arguments_of(argc, argv));
+bool print_information(const std::vector<std::string>& arguments, StandardOutput& output) {
+  const auto text = requested_information(arguments);
   if (text) output.write(*text);
   return text.has_value();
 }
 
-train::Config find_early_config(int argc, char** argv) {
-  try {
-    return parse_options(arguments_of(argc, argv), process_environment());
-  } catch (const std::exception&) {  // reported by `run_command`, once for all ranks
-    return {};
-  }
+ProgramOptions read_options(const char* program, const std::vector<std::string>& arguments) {
+  ProgramOptions options{.command_line = program, .config = {}, .error = {}};
+  for (const std::string& argument : arguments) options.command_line += " " + argument;
+  options.error =
+      train::outcome_of([&] { options.config = parse_options(arguments, process_environment()); });
+  return options;
 }
 
 std::string describe_process_before_mpi() {
@@ -87,13 +76,13 @@ std::string describe_process_before_mpi() {
   return fmt::format("process {} on {}", ::getpid(), host);
 }
 
-int run_program(int argc, char** argv, comm::Communicator& communicator, StandardOutput& output,
-                core::ProgressMonitor& progress) noexcept {
+int run_program(const ProgramOptions& options, comm::Communicator& communicator,
+                StandardOutput& output, core::ProgressMonitor& progress) noexcept {
   core::ExitStatus status = core::ExitStatus::done;
   std::optional<core::Error> failure;
   try {
-    failure = train::outcome_of(
-        [&] { status = run_command(argc, argv, communicator, output, progress); });
+    failure =
+        train::outcome_of([&] { status = run_command(options, communicator, output, progress); });
   } catch (const train::AgreedError& error) {
     if (error.is_reporting()) log_message(communicator, error.what());
     return static_cast<int>(error.status());

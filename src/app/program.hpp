@@ -12,17 +12,23 @@
 namespace lockstep::app {
 
 /// Prints help or version if requested; returns false if there is a command to run.
-bool print_information(int argc, char** argv, StandardOutput& output);
+bool print_information(const std::vector<std::string>& arguments, StandardOutput& output);
 
-/// Runs the command that the arguments name and returns the exit status. After a failure one rank
-/// prints a message of one line. If all ranks know of the failure, each returns its status;
-/// otherwise the rank that failed aborts all ranks. Collective: all ranks must call this.
-int run_program(int argc, char** argv, comm::Communicator& communicator, StandardOutput& output,
-                core::ProgressMonitor& progress) noexcept;
+/// The options of this process.
+struct ProgramOptions {
+  std::string command_line;
+  train::Config config;              ///< the defaults if there is an error
+  std::optional<core::Error> error;  ///< `run_program` reports it, once for all ranks
+};
 
-/// Returns the options before MPI is initialised; the defaults if they are invalid, which
-/// `run_program` reports later.
-train::Config find_early_config(int argc, char** argv);
+/// Reads the options from the arguments after the name of the program, the environment and files.
+ProgramOptions read_options(const char* program, const std::vector<std::string>& arguments);
+
+/// Runs the command of the options and returns the exit status. After a failure one rank prints a
+/// message of one line. If all ranks know of the failure, each returns its status; otherwise the
+/// rank that failed aborts all ranks. Collective: all ranks must call this.
+int run_program(const ProgramOptions& options, comm::Communicator& communicator,
+                StandardOutput& output, core::ProgressMonitor& progress) noexcept;
 
 /// Returns a name of this process before MPI is initialised: "rank 3 on node7" if the launcher sets
 /// the rank in the environment.

@@ -6,13 +6,14 @@
 
 #include <algorithm>
 #include <boost/program_options.hpp>
+#include <fstream>
 #include <iterator>
 #include <set>
 #include <sstream>
 
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/file_kind.hpp"
-#include "lockstep/core/process/system.hpp"
+#include "lockstep/core/format.hpp"
 #include "option_reference.hpp"
 #include "option_table.hpp"
 #include "suggestion.hpp"
@@ -108,8 +109,37 @@ po::parsed_options parse_environment(const Environment& environment,
   return parsed;
 }
 
+/// Returns the text of the file or pipe of --config. The limit is far above the size of a correct
+/// one, so that reading a device without an end terminates.
+std::string read_file(const std::string& path) {
+  constexpr std::size_t most = 1'000'000;
+  std::ifstream file(path, std::ios::binary);
+  std::string text(most + 1, '\0');
+  file.read(text.data(), static_cast<std::streamsize>(text.size()));
+  const auto bytes = static_cast<std::size_t>(file.gcount());
+  if (bytes > most) {
+    fail(fmt::format("--config {}: has more than {}; name a smaller file", path,
+                     core::format_bytes(double(most))));
+  }
+  // Reading to the end sets `eof`; a file that cannot be opened or read (a folder) does not.
+  if (!file.eof()) {
+    const std::string_view kind = core::file_kind(path);
+    fail(fmt::format("--config {}: cannot be read ({}); check the path", path,
+                     kind == "no file" ? "there is no such file, or no permission" : kind));
+  }
+  text.resize(bytes);
+  constexpr std::string_view byte_order_mark = "\xef\xbb\xbf";
+  if (text.starts_with(byte_order_mark)) text.erase(0, byte_order_mark.size());
+  const std::string_view kind = core::content_kind(text);
+  if (!text.empty() && !kind.ends_with(" text")) {
+    fail(fmt::format("--config {}: is {}, not a text; give the text file with the options", path,
+                     kind));
+  }
+  return text;
+}
+
 po::parsed_options parse_file(const std::string& path, const po::options_description& bound) {
-  const std::string text = core::read_option_file("--config", path, core::ExitStatus::usage);
+  const std::string text = read_file(path);
   if (core::content_kind(text) == "a JSON text") {
     fail(fmt::format("--config {}: is a JSON text; write one option per line, such as lr = 0.1",
                      path));

@@ -1,6 +1,5 @@
 #include "lockstep/core/process/system.hpp"
 
-#include <fmt/format.h>
 #include <unistd.h>
 
 #include <array>
@@ -8,9 +7,6 @@
 #include <fstream>
 #include <optional>
 #include <sstream>
-
-#include "lockstep/core/file_kind.hpp"
-#include "lockstep/core/format.hpp"
 
 namespace lockstep::core {
 
@@ -59,34 +55,6 @@ std::filesystem::path cache_directory() {
   if (const char* home = std::getenv("HOME"); home != nullptr && *home != '\0')
     return std::filesystem::path(home) / ".cache" / "lockstep";
   return {};
-}
-
-std::string read_option_file(std::string_view option, const std::filesystem::path& path,
-                             ExitStatus status, std::size_t most) {
-  std::ifstream file(path, std::ios::binary);
-  std::string text(most + 1, '\0');
-  file.read(text.data(), static_cast<std::streamsize>(text.size()));
-  const auto bytes = static_cast<std::size_t>(file.gcount());
-  if (bytes > most) {
-    fail(status, fmt::format("{} {}: has more than {}; name a smaller file", option, path.string(),
-                             format_bytes(double(most))));
-  }
-  // Reading to the end sets `eof`; a file that cannot be opened or read (a folder) does not.
-  if (!file.eof()) {
-    const std::string_view kind = file_kind(path);
-    fail(status, fmt::format("{} {}: cannot be read ({}); check the path", option, path.string(),
-                             kind == "no file" ? "there is no such file, or no permission" : kind));
-  }
-  text.resize(bytes);
-  constexpr std::string_view byte_order_mark = "\xef\xbb\xbf";
-  if (text.starts_with(byte_order_mark)) text.erase(0, byte_order_mark.size());
-  const std::string_view kind = content_kind(text);
-  if (!text.empty() && !kind.ends_with(" text")) {
-    fail(status, fmt::format("{} {}: is {}, not a text; give the text file with the options or "
-                             "parameters",
-                             option, path.string(), kind));
-  }
-  return text;
 }
 
 ResidentMemory resident_memory() {

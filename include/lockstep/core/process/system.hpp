@@ -1,13 +1,9 @@
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <optional>
 #include <string>
-#include <string_view>
-
-#include "lockstep/core/error.hpp"
 
 // Facts about this host, this process and its environment, as Linux reports them.
 namespace lockstep::core {
@@ -30,15 +26,6 @@ std::optional<std::uint64_t> available_host_memory(const std::filesystem::path& 
 /// $XDG_CACHE_HOME/lockstep, else ~/.cache/lockstep. Returns an empty path (no such directory) if
 /// LOCKSTEP_CACHE_DIR is set but empty, or if there is no home directory.
 std::filesystem::path cache_directory();
-
-/// Limit of files of options and parameters, far above the size of a correct one.
-inline constexpr std::size_t most_bytes_of_parameters = 1'000'000;
-
-/// Returns the contents of a file or pipe that an option such as "--config" names. Throws an
-/// `Error` with `status`, whose message contains `option` and `path`, if the file cannot be read,
-/// or if it has more than `most` bytes, so that reading a device without an end terminates.
-std::string read_option_file(std::string_view option, const std::filesystem::path& path,
-                             ExitStatus status, std::size_t most = most_bytes_of_parameters);
 
 /// Resident memory of this process in bytes.
 struct ResidentMemory {
