@@ -77,7 +77,7 @@ struct Option {
   std::string_view name;             ///< without leading dashes
   std::string_view value_name = {};  ///< placeholder of the value; empty for a flag
   OptionValue value;
-  OptionGroup group;
+  OptionGroup group{};          ///< set by the table
   unsigned commands = cmd_all;  ///< the commands that use it (`CommandSet`)
   AcrossRanks ranks = AcrossRanks::equal;
   Effect effect;

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <array>
-#include <iterator>
+#include <utility>
 
 #include "lockstep/record/provenance.hpp"
 #include "option_rows.hpp"
@@ -30,13 +30,19 @@ unsigned bit_of(std::string_view command) {
 }
 
 std::vector<Option> all_rows() {
+  using enum OptionGroup;
   std::vector<Option> rows;
-  for (auto* const group :
-       {run_options, network_options, data_options, optimiser_options, communication_options,
-        device_options, checkpoint_options, output_options, single_command_options}) {
-    std::ranges::move(group(), std::back_inserter(rows));
+  for (const auto& [group, options_of] :
+       {std::pair{run, &run_options}, std::pair{network, &network_options},
+        std::pair{data, &data_options}, std::pair{optimiser, &optimiser_options},
+        std::pair{communication, &communication_options}, std::pair{device, &device_options},
+        std::pair{checkpoints, &checkpoint_options}, std::pair{output, &output_options},
+        std::pair{single_command, &single_command_options}}) {
+    for (Option& option : options_of()) {
+      option.group = group;
+      rows.push_back(std::move(option));
+    }
   }
-  std::ranges::stable_sort(rows, {}, &Option::group);
   return rows;
 }
 
