@@ -115,29 +115,6 @@ std::string describe_window(const train::RunSummary& summary) {
                      summary.skipped_steps, summary.steps_per_epoch);
 }
 
-/// Describes the parts of the all-reduces of an epoch (docs/analysis.md, "Waiting and transfer").
-std::string describe_all_reduces(const train::RunSummary& summary) {
-  const train::TimeBounds& transfer = summary.transfer;
-  const std::string start = fmt::format(
-      "The all-reduces of an epoch are in progress for {}: {} of waiting for the last rank",
-      format_seconds(summary.all_reduce_seconds), format_seconds(summary.waiting_seconds));
-  if (std::isfinite(transfer.value()))
-    return fmt::format("{} and {} of transfer.\n", start, format_seconds(transfer.value()));
-  return fmt::format(
-      "{}, {} to {} of transfer; the rest may be computation. The transfer alone is measured by "
-      "--reducer allreduce, or by 'lockstep allreduce'.\n",
-      start, format_seconds(transfer.low), format_seconds(transfer.high));
-}
-
-std::string describe_step(const train::RunSummary& summary) {
-  std::string text = fmt::format("Median step time {:.2f} ms", 1e3 * summary.step_seconds_median);
-  if (const auto& interval = summary.step_seconds_interval) {
-    text += fmt::format(" (95 % confidence interval {:.2f} to {:.2f} ms, {} steps)",
-                        1e3 * interval->low, 1e3 * interval->high, summary.timed_steps);
-  }
-  return text + ".\n";
-}
-
 }  // namespace
 
 std::string describe_summary(const train::RunSummary& summary, int ranks,
@@ -155,7 +132,6 @@ std::string describe_summary(const train::RunSummary& summary, int ranks,
   std::string text =
       fmt::format("Img/sec per {}: {:.1f}\nTotal img/sec on {} {}(s): {:.1f}\n", device,
                   summary.images_per_second / ranks, ranks, device, summary.images_per_second);
-  text += describe_step(summary);
   text +=
       fmt::format("An epoch takes {}, of which {} are training without waiting for data ({}).\n",
                   format_seconds(summary.epoch_seconds), format_seconds(summary.training_seconds),
@@ -164,7 +140,6 @@ std::string describe_summary(const train::RunSummary& summary, int ranks,
     text += fmt::format("Exposed communication is {} % of the epoch.\n",
                         format_fixed(100 * summary.exposed_share, 1));
   }
-  if (std::isfinite(summary.waiting_seconds)) text += describe_all_reduces(summary);
   if (summary.lacking_share >= core::lacking_limit) {
     text += fmt::format(
         "Rank {} lacked a processor for {} % of the epoch (other processes, more threads than "

@@ -213,39 +213,29 @@ nlohmann::json results(const Job& job, const Results& run, const study::MemoryEs
   const train::RunSummary& summary = run.summary;
   if (run.profile) json["profile"] = to_json(run.profile->profile);
   json["status"] = summary.status == record::RunStatus::complete ? "complete" : "preempted";
-  json["results"] = {
-      {"steps", summary.steps},
-      {"last_step", summary.last_step},
-      {"images_per_second", summary.images_per_second},
-      {"images_per_second_per_rank",
-       summary.images_per_second / static_cast<double>(job.ranks.size())},
-      {"step_seconds_median", summary.step_seconds_median},
-      {"step_seconds_interval",
-       summary.step_seconds_interval
-           ? nlohmann::json{summary.step_seconds_interval->low, summary.step_seconds_interval->high}
-           : nlohmann::json()},
-      {"timed_epoch", summary.timed_epoch},
-      {"timed_steps", summary.timed_steps},
-      {"steps_per_epoch", summary.steps_per_epoch},
-      {"images_per_epoch", summary.images_per_epoch},
-      {"is_extrapolated", !summary.epoch_complete},
-      {"timed_epoch_is_complete", summary.epoch_complete},
-      {"epoch_seconds", summary.epoch_seconds},
-      {"training_seconds", summary.training_seconds},
-      {"exposed_communication_share", summary.exposed_share},
-      {"all_reduce_waiting_seconds", summary.waiting_seconds},
-      {"all_reduce_transfer_seconds", summary.transfer.value()},
-      {"all_reduce_transfer_seconds_low", summary.transfer.low},
-      {"all_reduce_transfer_seconds_high", summary.transfer.high},
-      {"lacking_processor_share", summary.lacking_share},
-      {"train_loss", summary.train_loss},
-      {"train_accuracy", summary.train_accuracy},
-      {"last_test_loss", summary.last_test_loss},
-      {"last_test_accuracy", summary.last_test_accuracy},
-      {"best_test_accuracy", summary.best_test_accuracy},
-      {"predicted_memory_bytes", memory.limited()},
-      {"peak_memory_bytes", summary.peak_memory_bytes},
-      {"output", file ? nlohmann::json(file->path().string()) : nlohmann::json()}};
+  json["results"] = {{"steps", summary.steps},
+                     {"last_step", summary.last_step},
+                     {"images_per_second", summary.images_per_second},
+                     {"images_per_second_per_rank",
+                      summary.images_per_second / static_cast<double>(job.ranks.size())},
+                     {"timed_epoch", summary.timed_epoch},
+                     {"timed_steps", summary.timed_steps},
+                     {"steps_per_epoch", summary.steps_per_epoch},
+                     {"images_per_epoch", summary.images_per_epoch},
+                     {"is_extrapolated", !summary.epoch_complete},
+                     {"timed_epoch_is_complete", summary.epoch_complete},
+                     {"epoch_seconds", summary.epoch_seconds},
+                     {"training_seconds", summary.training_seconds},
+                     {"exposed_communication_share", summary.exposed_share},
+                     {"lacking_processor_share", summary.lacking_share},
+                     {"train_loss", summary.train_loss},
+                     {"train_accuracy", summary.train_accuracy},
+                     {"last_test_loss", summary.last_test_loss},
+                     {"last_test_accuracy", summary.last_test_accuracy},
+                     {"best_test_accuracy", summary.best_test_accuracy},
+                     {"predicted_memory_bytes", memory.limited()},
+                     {"peak_memory_bytes", summary.peak_memory_bytes},
+                     {"output", file ? nlohmann::json(file->path().string()) : nlohmann::json()}};
   if (!stages.empty()) json["results"]["pipeline_stages"] = stages_json(stages);
   return json;
 }

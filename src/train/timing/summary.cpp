@@ -2,10 +2,7 @@
 
 #include <algorithm>
 #include <numeric>
-#include <utility>
-#include <vector>
 
-#include "all_reduce_split.hpp"
 #include "lockstep/core/meter/processor_meter.hpp"
 #include "lockstep/record/phase.hpp"
 
@@ -51,9 +48,8 @@ Lack longest_lack(const record::EpochRecord& epoch, std::size_t ranks) {
 
 /// Times of some steps on the clock of the rank that takes longest for all of them, in seconds.
 struct StepTimes {
-  std::vector<double> seconds;  ///< (step), from the start of the step to that of the next
-  double total = 0;             ///< their sum
-  double data_wait = 0;         ///< part of `total`
+  double total = 0;      ///< each from the start of the step to that of the next
+  double data_wait = 0;  ///< part of `total`
 };
 
 /// Returns the times of the steps of an epoch without the first `skipped` ones. A step takes the
@@ -74,12 +70,11 @@ StepTimes step_times(const record::EpochRecord& epoch, std::size_t ranks, std::s
       const double* phases =
           epoch.phase_seconds.data() + (step * ranks + rank) * record::phase_count;
       const double between = start(step + 1, rank) - start(step, rank);
-      times.seconds.push_back(
-          between > 0 ? between : std::accumulate(phases, phases + record::phase_count, 0.0));
-      times.total += times.seconds.back();
+      times.total +=
+          between > 0 ? between : std::accumulate(phases, phases + record::phase_count, 0.0);
       times.data_wait += phases[index_of(record::Phase::data_wait)];
     }
-    if (rank == 0 || times.total > longest.total) longest = std::move(times);
+    if (rank == 0 || times.total > longest.total) longest = times;
   }
   return longest;
 }
@@ -138,22 +133,16 @@ void Summariser::time(const record::EpochRecord& epoch) {
                                         epoch.images.end(), 0.0);
   const double scale = static_cast<double>(summary_.images_per_epoch) / images;
   summary_.timed_epoch = epoch.epoch;
-  summary_.timed_steps = static_cast<std::int64_t>(times.seconds.size());
+  summary_.timed_steps = static_cast<std::int64_t>(length_ - skipped);
   summary_.skipped_steps = static_cast<std::int64_t>(skipped);
   summary_.epoch_complete = rule_ != Rule::longest;
   summary_.images_per_second = images / times.total;
   summary_.epoch_seconds = scale * times.total;
   summary_.training_seconds = scale * (times.total - times.data_wait);
-  const AllReduceSplit split = split_all_reduce(epoch, ranks_, skipped);
-  summary_.waiting_seconds = scale * split.waiting;
-  summary_.all_reduce_seconds = scale * split.in_progress;
-  summary_.transfer = {.low = scale * split.transfer.low, .high = scale * split.transfer.high};
   const Lack lack = longest_lack(epoch, ranks_);
   summary_.lacking_share = lack.share;
   summary_.lacking_rank = lack.rank;
   summary_.exposed_share = exposed_seconds(epoch, ranks_, skipped) / times.total;
-  summary_.step_seconds_median = core::median(times.seconds);
-  summary_.step_seconds_interval = core::series_interval(times.seconds);
 }
 
 RunSummary Summariser::summary() const { return summary_; }

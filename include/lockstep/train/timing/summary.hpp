@@ -3,23 +3,10 @@
 #include <cmath>
 #include <cstdint>
 #include <limits>
-#include <optional>
 
-#include "lockstep/core/statistics.hpp"
 #include "lockstep/record/run_file.hpp"
 
 namespace lockstep::train {
-
-/// Bounds of a time in seconds; NaN if they are unknown.
-struct TimeBounds {
-  double low = std::numeric_limits<double>::quiet_NaN();
-  double high = std::numeric_limits<double>::quiet_NaN();
-
-  /// Returns the time: `high` if the bounds agree within 20 %, otherwise NaN.
-  double value() const {
-    return high <= 1.2 * low ? high : std::numeric_limits<double>::quiet_NaN();
-  }
-};
 
 /// Summary of a run. Values that were not measured are NaN.
 struct RunSummary {
@@ -42,16 +29,9 @@ struct RunSummary {
   std::int64_t steps_per_epoch = 0, images_per_epoch = 0;  ///< of a complete epoch
   bool epoch_complete = false;  ///< false: times are scaled from `timed_steps` to `steps_per_epoch`
   double images_per_second = unknown;  ///< of all ranks: sum of images / sum of step times
-  double step_seconds_median = unknown;
-  std::optional<core::Interval> step_seconds_interval;  ///< 95 %, of the median; from 6 steps on
-  double epoch_seconds = unknown;                       ///< of `images_per_epoch` images
-  double training_seconds = unknown;                    ///< epoch time without waiting for data
-  double exposed_share = unknown;  ///< exposed communication / epoch time, mean over ranks
-  /// Parts of the all-reduce time of an epoch, means over ranks: waiting for the last rank, and the
-  /// transfer after its arrival.
-  double waiting_seconds = unknown;
-  double all_reduce_seconds = unknown;  ///< in progress
-  TimeBounds transfer;
+  double epoch_seconds = unknown;      ///< of `images_per_epoch` images
+  double training_seconds = unknown;   ///< epoch time without waiting for data
+  double exposed_share = unknown;      ///< exposed communication / epoch time, mean over ranks
   /// Share of the timed epoch for which a rank lacked a processor, maximum over ranks, and that
   /// rank: the run delay, or the share of its processors that a hypervisor withheld.
   double lacking_share = unknown;
