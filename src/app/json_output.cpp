@@ -28,6 +28,29 @@ nlohmann::json describe_job(const Job& job) {
           {"ranks", ranks}};
 }
 
+nlohmann::json to_json(const train::RunSummary& summary, int ranks) {
+  return {{"steps", summary.steps},
+          {"last_step", summary.last_step},
+          {"images_per_second", summary.images_per_second},
+          {"images_per_second_per_rank", summary.images_per_second / ranks},
+          {"timed_epoch", summary.timed_epoch},
+          {"timed_steps", summary.timed_steps},
+          {"steps_per_epoch", summary.steps_per_epoch},
+          {"images_per_epoch", summary.images_per_epoch},
+          {"is_extrapolated", !summary.epoch_complete},
+          {"timed_epoch_is_complete", summary.epoch_complete},
+          {"epoch_seconds", summary.epoch_seconds},
+          {"training_seconds", summary.training_seconds},
+          {"exposed_communication_share", summary.exposed_share},
+          {"lacking_processor_share", summary.lacking_share},
+          {"train_loss", summary.train_loss},
+          {"train_accuracy", summary.train_accuracy},
+          {"last_test_loss", summary.last_test_loss},
+          {"last_test_accuracy", summary.last_test_accuracy},
+          {"best_test_accuracy", summary.best_test_accuracy},
+          {"peak_memory_bytes", summary.peak_memory_bytes}};
+}
+
 void print_json(Console& console, const nlohmann::json& json) {
   // Names of hosts and files need not be valid UTF-8.
   console.output().write(json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");

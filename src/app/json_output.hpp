@@ -13,6 +13,9 @@ namespace lockstep::app {
 /// on which it could depend.
 nlohmann::json describe_job(const Job& job);
 
+/// Returns the results of a training on `ranks` ranks.
+nlohmann::json to_json(const train::RunSummary& summary, int ranks);
+
 /// Prints one object to stdout, also on a silent console. Unknown numbers are null.
 void print_json(Console& console, const nlohmann::json& json);
 

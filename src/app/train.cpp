@@ -83,6 +83,58 @@ void require_memory(const Job& job, const study::MemoryEstimate& memory, const M
   });
 }
 
+std::unique_ptr<train::Pipeline> cut_network(const Job& job, comm::Communicator& communicator,
+                                             const MemoryLimit& limit) {
+  core::begin_activity(job.progress, "cutting the network");
+  return train::make_pipeline(job.config, job.graph, communicator, [&] {
+    return study::measure_nodes(job.config, job.graph, *job.backend, limit.bytes);
+  });
+}
+
+/// Returns the estimated memory, which is within the limit.
+study::MemoryEstimate fitting_memory(const Job& job, comm::Communicator& communicator,
+                                     const MemoryLimit& limit, const train::Pipeline* pipeline) {
+  const auto estimate = [&](study::MemoryDetail detail) {
+    const auto memory = estimate_memory(job, communicator, detail, pipeline);
+    require_memory(job, memory, limit, communicator);
+    return memory;
+  };
+  // Engines for a batch that cannot fit must not be timed.
+  if (job.backend->device().available_memory()) estimate(study::MemoryDetail::least);
+  return estimate(study::MemoryDetail::planned);
+}
+
+/// Loads the images after the check of the outputs, which takes no time.
+data::TrainingData load_data_for_output(const Job& job, comm::Communicator& communicator) {
+  check_output(job.config, communicator);
+  return load_data(job, communicator);
+}
+
+/// The objects of a training, in the order in which they are prepared. Collective: all ranks must
+/// construct it.
+struct Training {
+  explicit Training(const Invocation& invoked) : invocation(invoked) {}
+
+  const Invocation& invocation;
+  comm::Communicator& communicator = invocation.communicator;
+  const bool is_first = communicator.rank() == 0;
+  const Job job = prepare_job(invocation);
+  const train::Config& config = job.config;
+  Console console{invocation.output, verbosity_of(config, communicator)};
+  const MemoryLimit limit = memory_limit(job, communicator);
+  const std::unique_ptr<train::Pipeline> pipeline = cut_network(job, communicator, limit);
+  const graph::Graph& graph = pipeline ? pipeline->graph() : job.graph;
+  const study::MemoryEstimate memory = fitting_memory(job, communicator, limit, pipeline.get());
+  const data::TrainingData data = load_data_for_output(job, communicator);
+  Reporter reporter{console, job.graph};
+  const train::TrainingContext context{
+      config,       graph,          data,
+      *job.backend, communicator,   pipeline ? *pipeline->replicas : communicator,
+      job.progress, pipeline.get(), experiment_entries(config)};
+  train::Trainer trainer{context, reporter};
+  std::optional<record::RunFile> file{};  ///< on rank 0, if it was opened
+};
+
 /// Returns the kernels as text for the run file: "conv1 forward: jit:avx2; ...".
 std::string list_kernels(const graph::Graph& graph,
                          const std::vector<backend::OperationChoice>& kernels) {
@@ -105,28 +157,28 @@ nlohmann::json stages_json(const std::vector<train::StageDescription>& stages) {
   return json;
 }
 
-void open_run_file(std::optional<record::RunFile>& file, const Job& job,
-                   const Invocation& invocation, const graph::Graph& graph,
-                   const train::Trainer& trainer) {
-  train::together(invocation.communicator, [&] {
-    if (invocation.communicator.rank() != 0 || job.config.output.empty()) return;
+void open_run_file(Training& training) {
+  const train::Trainer& trainer = training.trainer;
+  const train::Config& config = training.config;
+  train::together(training.communicator, [&] {
+    if (!training.is_first || config.output.empty()) return;
     record::RunHeader header =
-        run_header(job, invocation, trainer.bucket_bytes(), trainer.warnings());
-    record::RunPart target{job.config.output, 1};
+        run_header(training.job, training.invocation, trainer.bucket_bytes(), trainer.warnings());
+    record::RunPart target{config.output, 1};
     if (trainer.first_step() > 0) {
-      target = record::next_part(job.config.output, trainer.run_id(), trainer.part());
-    } else if (job.config.resume == "auto" && !job.config.overwrite) {
-      record::keep_incomplete(job.config.output, job.config.checkpoint_dir);
+      target = record::next_part(config.output, trainer.run_id(), trainer.part());
+    } else if (config.resume == "auto" && !config.overwrite) {
+      record::keep_incomplete(config.output, config.checkpoint_dir);
     }
     header.run_id = trainer.run_id();
     header.part = target.part;
     header.first_step = trainer.first_step();
     header.steps_per_epoch = trainer.steps_per_epoch();
-    header.images_per_epoch = trainer.steps_per_epoch() * job.config.global_batch;
+    header.images_per_epoch = trainer.steps_per_epoch() * config.global_batch;
     header.environment.emplace_back("all_reduce", describe_all_reduce(trainer));
     header.environment.emplace_back("transport", trainer.transport());
     header.environment.emplace_back("gradient_elements",
-                                    fmt::format("{}", graph.parameter_elements()));
+                                    fmt::format("{}", training.graph.parameter_elements()));
     if (const auto cost = trainer.timestamp_overhead(); cost.with_timestamps > 0) {
       header.environment.emplace_back("step_seconds_with_clock",
                                       fmt::format("{}", cost.with_timestamps));
@@ -135,14 +187,14 @@ void open_run_file(std::optional<record::RunFile>& file, const Job& job,
     }
     header.telemetry_interfaces = trainer.telemetry_interfaces();
     header.environment.emplace_back("host_energy", trainer.host_energy_source());
-    header.environment.emplace_back("kernels", list_kernels(graph, trainer.kernels()));
+    header.environment.emplace_back("kernels", list_kernels(training.graph, trainer.kernels()));
     if (!trainer.stages().empty())
       header.environment.emplace_back("pipeline_stages", stages_json(trainer.stages()).dump());
     // A further part of a resumed run never replaces a file, even with --overwrite.
-    const bool may_replace = job.config.overwrite && target.path == job.config.output;
-    file.emplace(target.path,
-                 may_replace ? record::OverwriteMode::replace : record::OverwriteMode::refuse,
-                 header);
+    const bool may_replace = config.overwrite && target.path == config.output;
+    training.file.emplace(
+        target.path, may_replace ? record::OverwriteMode::replace : record::OverwriteMode::refuse,
+        header);
   });
 }
 
@@ -161,13 +213,13 @@ struct Results {
 };
 
 /// Measures the profile of a complete training, and writes it.
-void add_profile(train::Trainer& trainer, const train::TrainingContext& context,
-                 std::optional<record::RunFile>& file, Results& results) {
-  const train::Config& config = context.config;
+void add_profile(Training& training, Results& results) {
+  const train::Config& config = training.config;
   try {
-    study::ProfileResult profile = study::run_profile(context, trainer.extra_steps());
-    train::together(context.world, [&] {
-      if (file) file->write_profile(profile.profile);
+    study::ProfileResult profile =
+        study::run_profile(training.context, training.trainer.extra_steps());
+    train::together(training.communicator, [&] {
+      if (training.file) training.file->write_profile(profile.profile);
       if (!profile.trace.empty())
         record::write_text(config.trace, profile.trace, overwrite_mode(config),
                            record::OutputKind::trace);
@@ -180,11 +232,14 @@ void add_profile(train::Trainer& trainer, const train::TrainingContext& context,
 
 /// Trains to the end, measures the profile, and finishes the run file. A training whose profile
 /// failed is complete.
-Results run(train::Trainer& trainer, const train::TrainingContext& context,
-            std::optional<record::RunFile>& file) {
+Results run(Training& training) {
+  std::optional<record::RunFile>& file = training.file;
+  const train::Trainer& trainer = training.trainer;
+  const std::int64_t per_epoch = trainer.steps_per_epoch();
+  training.reporter.expect((trainer.total_steps() + per_epoch - 1) / per_epoch, file);
   Results results;
   try {
-    results.summary = trainer.run();
+    results.summary = training.trainer.run();
   } catch (const core::Error& error) {
     if (file) file->finish_failed(error.what());
     throw;
@@ -196,8 +251,8 @@ Results run(train::Trainer& trainer, const train::TrainingContext& context,
   }
   if (file) write_results(*file, results.summary);
   try {
-    if (context.config.profile_steps > 0 && status == record::RunStatus::complete)
-      add_profile(trainer, context, file, results);
+    if (training.config.profile_steps > 0 && status == record::RunStatus::complete)
+      add_profile(training, results);
   } catch (...) {
     if (file) file->finish(status);
     throw;
@@ -206,36 +261,15 @@ Results run(train::Trainer& trainer, const train::TrainingContext& context,
   return results;
 }
 
-nlohmann::json results(const Job& job, const Results& run, const study::MemoryEstimate& memory,
-                       const std::vector<train::StageDescription>& stages,
-                       const std::optional<record::RunFile>& file) {
-  auto json = describe_job(job);
-  const train::RunSummary& summary = run.summary;
+nlohmann::json results(const Training& training, const Results& run) {
+  auto json = describe_job(training.job);
   if (run.profile) json["profile"] = to_json(run.profile->profile);
-  json["status"] = summary.status == record::RunStatus::complete ? "complete" : "preempted";
-  json["results"] = {{"steps", summary.steps},
-                     {"last_step", summary.last_step},
-                     {"images_per_second", summary.images_per_second},
-                     {"images_per_second_per_rank",
-                      summary.images_per_second / static_cast<double>(job.ranks.size())},
-                     {"timed_epoch", summary.timed_epoch},
-                     {"timed_steps", summary.timed_steps},
-                     {"steps_per_epoch", summary.steps_per_epoch},
-                     {"images_per_epoch", summary.images_per_epoch},
-                     {"is_extrapolated", !summary.epoch_complete},
-                     {"timed_epoch_is_complete", summary.epoch_complete},
-                     {"epoch_seconds", summary.epoch_seconds},
-                     {"training_seconds", summary.training_seconds},
-                     {"exposed_communication_share", summary.exposed_share},
-                     {"lacking_processor_share", summary.lacking_share},
-                     {"train_loss", summary.train_loss},
-                     {"train_accuracy", summary.train_accuracy},
-                     {"last_test_loss", summary.last_test_loss},
-                     {"last_test_accuracy", summary.last_test_accuracy},
-                     {"best_test_accuracy", summary.best_test_accuracy},
-                     {"predicted_memory_bytes", memory.limited()},
-                     {"peak_memory_bytes", summary.peak_memory_bytes},
-                     {"output", file ? nlohmann::json(file->path().string()) : nlohmann::json()}};
+  json["status"] = run.summary.status == record::RunStatus::complete ? "complete" : "preempted";
+  json["results"] = to_json(run.summary, training.communicator.size());
+  json["results"]["predicted_memory_bytes"] = training.memory.limited();
+  json["results"]["output"] =
+      training.file ? nlohmann::json(training.file->path().string()) : nlohmann::json();
+  const auto stages = training.trainer.stages();
   if (!stages.empty()) json["results"]["pipeline_stages"] = stages_json(stages);
   return json;
 }
@@ -290,79 +324,67 @@ void warn_of_launcher(const train::Config& config) {
       "mpirun ...");
 }
 
+/// Prints what is trained and how.
+void print_header(Training& training) {
+  const train::Trainer& trainer = training.trainer;
+  std::string text =
+      record::build_id() + "\n" + describe_place(training.job, training.communicator) +
+      describe_training(training.job, {trainer.steps_per_epoch(), trainer.total_steps()},
+                        trainer.bucket_bytes()) +
+      describe_pipeline(training.config, trainer.stages()) + describe_choices(trainer) +
+      describe_memory(training.memory, training.limit);
+  if (trainer.first_step() > 0)
+    text += fmt::format("  resumed after step {}\n", trainer.first_step());
+  training.console.print(text + "\n");
+}
+
+void print_results(Training& training, const Results& all) {
+  const train::RunSummary& summary = all.summary;
+  const train::Config& config = training.config;
+  Console& console = training.console;
+  if (summary.status == record::RunStatus::complete || summary.steps > 0)
+    console.print("\n" +
+                  describe_summary(summary, training.communicator.size(), device_noun(config)));
+  if (all.profile) console.print("\n" + describe(all.profile->profile) + "\n");
+  if (all.profile && !config.trace.empty())
+    console.print(
+        fmt::format("The trace is {}; open it in https://ui.perfetto.dev.\n", config.trace));
+  if (training.file)
+    console.print(fmt::format("The run file is {}.\n", training.file->path().string()));
+  if (config.json) print_json(console, results(training, all));
+}
+
+/// Reports the results on rank 0, and returns the exit status.
+core::ExitStatus report(Training& training, const Results& all) {
+  if (training.is_first) print_results(training, all);
+  if (all.profile_failure) {
+    if (training.is_first && !core::is_stop(all.profile_failure->status()))
+      core::log_line("the training is complete, but its profile failed");
+    throw *all.profile_failure;
+  }
+  if (is_all_done(all.summary, training.config)) return core::ExitStatus::done;
+  return stopped(all.summary, training.config, training.is_first);
+}
+
 }  // namespace
 
 core::ExitStatus train_command(const Invocation& invocation) {
   // Created when the results are complete: from then on, signals have no effect (StopLimit).
   // Declared first, because it outlives the other objects.
   std::optional<core::StopSignal> ignored_signals;
-  comm::Communicator& communicator = invocation.communicator;
-  const bool is_first = communicator.rank() == 0;
-  const Job job = prepare_job(invocation);
-  const train::Config& config = job.config;
-  Console console(invocation.output, verbosity_of(job.config, communicator));
-  const MemoryLimit limit = memory_limit(job, communicator);
-  core::begin_activity(job.progress, "cutting the network");
-  const std::unique_ptr<train::Pipeline> pipeline = train::make_pipeline(
-      config, job.graph, communicator,
-      [&] { return study::measure_nodes(config, job.graph, *job.backend, limit.bytes); });
-  // Engines for a batch that cannot fit must not be timed.
-  if (job.backend->device().available_memory())
-    require_memory(job,
-                   estimate_memory(job, communicator, study::MemoryDetail::least, pipeline.get()),
-                   limit, communicator);
-  const graph::Graph& graph = pipeline ? pipeline->graph() : job.graph;
-  const auto memory =
-      estimate_memory(job, communicator, study::MemoryDetail::planned, pipeline.get());
-  require_memory(job, memory, limit, communicator);
-  check_output(config, communicator);
-  const data::TrainingData data = load_data(job, communicator);
-  Reporter reporter(console, job.graph);
-  const train::TrainingContext context{
-      config,       graph,          data,
-      *job.backend, communicator,   pipeline ? *pipeline->replicas : communicator,
-      job.progress, pipeline.get(), experiment_entries(config)};
-  train::Trainer trainer(context, reporter);
-
-  console.print(record::build_id() + "\n" + describe_place(job, communicator) +
-                describe_training(job, {trainer.steps_per_epoch(), trainer.total_steps()},
-                                  trainer.bucket_bytes()) +
-                describe_pipeline(config, trainer.stages()) + describe_choices(trainer) +
-                describe_memory(memory, limit));
-  if (trainer.first_step() > 0) {
-    console.print(fmt::format("  resumed after step {}\n", trainer.first_step()));
+  Training training(invocation);
+  print_header(training);
+  const train::Config& config = training.config;
+  if (config.dry_run) return end_dry_run(training.job, training.console, training.communicator);
+  end_if_signalled(config, training.communicator);
+  if (!training.trainer.is_finished()) {
+    if (training.is_first) warn_of_launcher(config);
+    open_run_file(training);
   }
-  console.print("\n");
-  if (config.dry_run) return end_dry_run(job, console, communicator);
-
-  end_if_signalled(config, communicator);
-  if (is_first && !trainer.is_finished()) warn_of_launcher(config);
-  std::optional<record::RunFile> file;
-  if (!trainer.is_finished()) open_run_file(file, job, invocation, graph, trainer);
-  const std::int64_t per_epoch = trainer.steps_per_epoch();
-  reporter.expect((trainer.total_steps() + per_epoch - 1) / per_epoch, file);
-  const Results all = run(trainer, context, file);
+  const Results results = run(training);
   ignored_signals.emplace();
-  const train::RunSummary& summary = all.summary;
-  const bool is_complete = summary.status == record::RunStatus::complete;
-  if (summary.last_step == 0) end_if_signalled(config, communicator);
-  if (is_first) {
-    if (is_complete || summary.steps > 0)
-      console.print("\n" + describe_summary(summary, communicator.size(), device_noun(config)));
-    if (all.profile) console.print("\n" + describe(all.profile->profile) + "\n");
-    if (all.profile && !config.trace.empty())
-      console.print(
-          fmt::format("The trace is {}; open it in https://ui.perfetto.dev.\n", config.trace));
-    if (file) console.print(fmt::format("The run file is {}.\n", file->path().string()));
-    if (config.json) print_json(console, results(job, all, memory, trainer.stages(), file));
-  }
-  if (all.profile_failure) {
-    if (is_first && !core::is_stop(all.profile_failure->status()))
-      core::log_line("the training is complete, but its profile failed");
-    throw *all.profile_failure;
-  }
-  if (is_all_done(summary, config)) return core::ExitStatus::done;
-  return stopped(summary, config, is_first);
+  if (results.summary.last_step == 0) end_if_signalled(config, training.communicator);
+  return report(training, results);
 }
 
 }  // namespace lockstep::app
