@@ -1,6 +1,7 @@
 #include "step_log.hpp"
 
 #include <algorithm>
+#include <array>
 #include <limits>
 #include <numeric>
 
@@ -9,6 +10,32 @@
 namespace lockstep::train {
 
 namespace {
+
+/// The datasets of the gathered columns, in the order of `StepLog::Gathered`.
+constexpr std::array paths{"/steps/phase_seconds",  "/steps/start_seconds",
+                           "/steps/end_seconds",    "/steps/sent_bytes",
+                           "/steps/received_bytes", "/buckets/start_seconds",
+                           "/buckets/end_seconds",  "/buckets/call_seconds"};
+
+/// Returns the number of values that each gathered column has in a step.
+std::array<std::size_t, paths.size()> widths(std::size_t buckets) {
+  return {record::phase_count, 1, 1, 1, 1, buckets, buckets, buckets};
+}
+
+std::size_t sum_of_widths(std::size_t buckets) {
+  const auto all = widths(buckets);
+  return std::accumulate(all.begin(), all.end(), std::size_t{0});
+}
+
+/// Returns where the record has the values of a column.
+std::vector<double>& values_in(record::EpochRecord& epoch, std::size_t column) {
+  switch (column) {
+    case StepLog::phase_seconds: return epoch.phase_seconds;
+    case StepLog::bucket_start_seconds: return epoch.bucket_start_seconds;
+    case StepLog::bucket_end_seconds: return epoch.bucket_end_seconds;
+    default: return epoch.measurements[paths[column]];
+  }
+}
 
 std::span<double> first(std::vector<double>& values, std::size_t count) {
   return std::span(values).first(count);
@@ -36,82 +63,70 @@ double total(std::span<const double> values) {
 }  // namespace
 
 std::size_t step_log_bytes(const StepLogSize& size) {
-  return size.steps * sizeof(double) * (8 + record::phase_count + 3 * size.buckets);
+  return size.steps * sizeof(double) * (StepLog::own_columns + sum_of_widths(size.buckets));
 }
 
 std::size_t step_gather_bytes(const StepLogSize& size) {
   // A table is gathered, then copied into the order of the record. HDF5 copies it again, with its
   // checksum, when it is written.
-  const std::size_t largest = std::max(record::phase_count, size.buckets);
-  const std::size_t tables = 4 + record::phase_count + 3 * size.buckets;
-  return size.steps * sizeof(double) * (3 + size.ranks * (tables + 2 * largest));
+  const std::size_t largest = std::ranges::max(widths(size.buckets));
+  constexpr std::size_t of_all_ranks = StepLog::own_columns - 1;  // without the correct images
+  return size.steps * sizeof(double) *
+         (of_all_ranks + size.ranks * (sum_of_widths(size.buckets) + 2 * largest));
 }
 
-StepLog::StepLog(std::size_t steps, std::size_t buckets)
-    : buckets_(buckets),
-      learning_rate_(steps),
-      loss_(steps),
-      correct_(steps),
-      images_(steps),
-      step_starts_(steps),
-      step_ends_(steps),
-      sent_(steps),
-      received_(steps),
-      phases_(steps * record::phase_count),
-      starts_(steps * buckets),
-      ends_(steps * buckets),
-      calls_(steps * buckets) {}
+StepLog::StepLog(std::size_t steps, std::size_t buckets) : buckets_(buckets) {
+  for (auto& values : own_) values.resize(steps);
+  const auto width = widths(buckets);
+  for (std::size_t i = 0; i < width.size(); ++i) gathered_[i].resize(steps * width[i]);
+}
+
+std::span<double> StepLog::row(Gathered column) {
+  const std::size_t width = widths(buckets_)[column];
+  return std::span(gathered_[column]).subspan(steps_ * width, width);
+}
 
 void StepLog::add(double learning_rate, const StepResult& result, double end_seconds) {
-  learning_rate_[steps_] = learning_rate;
-  loss_[steps_] = result.totals.loss_sum;
-  correct_[steps_] = static_cast<double>(result.totals.correct);
-  images_[steps_] = static_cast<double>(result.totals.images);
-  step_starts_[steps_] = result.start_seconds;
-  step_ends_[steps_] = end_seconds;
-  sent_[steps_] = result.traffic.sent_bytes;
-  received_[steps_] = result.traffic.received_bytes;
-  std::ranges::copy(result.seconds, phases_.data() + steps_ * record::phase_count);
+  own_[rate][steps_] = learning_rate;
+  own_[loss][steps_] = result.totals.loss_sum;
+  own_[correct][steps_] = static_cast<double>(result.totals.correct);
+  own_[images][steps_] = static_cast<double>(result.totals.images);
+  row(start_seconds)[0] = result.start_seconds;
+  row(StepLog::end_seconds)[0] = end_seconds;
+  row(sent_bytes)[0] = result.traffic.sent_bytes;
+  row(received_bytes)[0] = result.traffic.received_bytes;
+  std::ranges::copy(result.seconds, row(phase_seconds).begin());
   for (std::size_t bucket = 0; bucket < result.buckets.size(); ++bucket) {
-    starts_[steps_ * buckets_ + bucket] = result.buckets[bucket].start_seconds;
-    ends_[steps_ * buckets_ + bucket] = result.buckets[bucket].end_seconds;
-    calls_[steps_ * buckets_ + bucket] = result.buckets[bucket].call_seconds;
+    row(bucket_start_seconds)[bucket] = result.buckets[bucket].start_seconds;
+    row(bucket_end_seconds)[bucket] = result.buckets[bucket].end_seconds;
+    row(bucket_call_seconds)[bucket] = result.buckets[bucket].call_seconds;
   }
   ++steps_;
 }
 
 std::array<std::span<double>, 3> StepLog::totals() {
-  return {first(loss_, steps_), first(correct_, steps_), first(images_, steps_)};
+  return {first(own_[loss], steps_), first(own_[correct], steps_), first(own_[images], steps_)};
 }
 
 record::EpochRecord StepLog::gather(comm::Communicator& communicator) {
-  const std::span<const double> loss = first(loss_, steps_);
-  const std::span<const double> images = first(images_, steps_);
-
+  const auto [losses, corrects, counts] = totals();
   record::EpochRecord epoch;
-  epoch.learning_rate.assign(learning_rate_.begin(),
-                             learning_rate_.begin() + static_cast<std::ptrdiff_t>(steps_));
+  const std::span<const double> rates = first(own_[rate], steps_);
+  epoch.learning_rate.assign(rates.begin(), rates.end());
   epoch.loss.reserve(steps_);
   epoch.images.reserve(steps_);
   for (std::size_t step = 0; step < steps_; ++step) {
-    epoch.loss.push_back(loss[step] / images[step]);
-    epoch.images.push_back(static_cast<std::int64_t>(images[step]));
+    epoch.loss.push_back(losses[step] / counts[step]);
+    epoch.images.push_back(static_cast<std::int64_t>(counts[step]));
   }
-  const auto gather_by_step = [&](std::vector<double>& values, std::size_t items) {
-    return by_step(comm::gather_arrays(communicator, first(values, steps_ * items)), steps_, items);
-  };
-  epoch.phase_seconds = gather_by_step(phases_, record::phase_count);
-  epoch.measurements["/steps/start_seconds"] = gather_by_step(step_starts_, 1);
-  epoch.measurements["/steps/end_seconds"] = gather_by_step(step_ends_, 1);
-  epoch.measurements["/steps/sent_bytes"] = gather_by_step(sent_, 1);
-  epoch.measurements["/steps/received_bytes"] = gather_by_step(received_, 1);
-  if (buckets_ > 0) {
-    epoch.bucket_start_seconds = gather_by_step(starts_, buckets_);
-    epoch.bucket_end_seconds = gather_by_step(ends_, buckets_);
-    epoch.measurements["/buckets/call_seconds"] = gather_by_step(calls_, buckets_);
+  const auto width = widths(buckets_);
+  for (std::size_t i = 0; i < width.size(); ++i) {
+    if (width[i] == 0) continue;
+    const auto own = first(gathered_[i], steps_ * width[i]);
+    values_in(epoch, i) = by_step(comm::gather_arrays(communicator, own), steps_, width[i]);
   }
-  epoch.train_loss = total(loss) / total(images);
-  epoch.train_accuracy = total(first(correct_, steps_)) / total(images);
+  epoch.train_loss = total(losses) / total(counts);
+  epoch.train_accuracy = total(corrects) / total(counts);
   epoch.test_loss = epoch.test_accuracy = std::numeric_limits<double>::quiet_NaN();
   return epoch;
 }

@@ -16,6 +16,22 @@ namespace lockstep::train {
 /// allocates. Rank 0 gathers them at the end of the epoch.
 class StepLog {
  public:
+  /// Columns of a step, with one value each. Rank 0 does not gather them.
+  enum Own : std::size_t { rate, loss, correct, images };
+  static constexpr std::size_t own_columns = 4;
+  /// Columns of each rank, which rank 0 gathers.
+  enum Gathered : std::size_t {
+    phase_seconds,
+    start_seconds,
+    end_seconds,
+    sent_bytes,
+    received_bytes,
+    bucket_start_seconds,
+    bucket_end_seconds,
+    bucket_call_seconds,
+  };
+  static constexpr std::size_t gathered_columns = 8;
+
   StepLog(std::size_t steps, std::size_t buckets);
 
   void clear() { steps_ = 0; }
@@ -33,13 +49,13 @@ class StepLog {
   record::EpochRecord gather(comm::Communicator& communicator);
 
  private:
+  /// Returns the values of the current step.
+  std::span<double> row(Gathered column);
+
   std::size_t steps_ = 0;
   std::size_t buckets_;
-  std::vector<double> learning_rate_, loss_, correct_, images_;  ///< (step)
-  std::vector<double> step_starts_, step_ends_;                  ///< (step)
-  std::vector<double> sent_, received_;                          ///< (step)
-  std::vector<double> phases_;                                   ///< (step, phase)
-  std::vector<double> starts_, ends_, calls_;                    ///< (step, bucket)
+  std::array<std::vector<double>, own_columns> own_;            ///< (step)
+  std::array<std::vector<double>, gathered_columns> gathered_;  ///< (step, value)
 };
 
 }  // namespace lockstep::train
