@@ -113,7 +113,7 @@ core::ExitStatus allreduce_command(const Invocation& invocation) {
   if (config.dry_run) return end_dry_run(job, console, communicator);
   auto file = open_run_file(job, invocation);
 
-  core::begin_activity(job.progress, "all-reduce sweep");
+  core::begin_activity(job.progress, core::Activity::all_reduce_sweep);
   const auto transport = comm::make_gradient_transport(
       communicator, job.backend->device().queue(),
       {.kind = config.transport, .allow_sharing = config.allow_gpu_sharing});

@@ -54,7 +54,7 @@ void check_precision(Job& job, comm::Communicator& communicator) {
       job.config.convolution_algorithm != backend::ConvolutionAlgorithm::automatic)
     return;
   constexpr double tolerance = 1.05;
-  core::begin_activity(job.progress, "timing the precisions");
+  core::begin_activity(job.progress, core::Activity::timing_precisions);
   double time = 0;
   train::together(communicator,
                   [&] { time = study::relative_step_time(job.config, job.graph, *job.backend); });
@@ -217,7 +217,7 @@ Job prepare_job(const Invocation& invocation) {
           .warnings = {}};
   job.process_bytes = core::resident_memory().now;
   job.progress = invocation.progress;
-  core::begin_activity(job.progress, "opening the device");
+  core::begin_activity(job.progress, core::Activity::opening_device);
   job.ranks = comm::all_gather(communicator, describe_own(communicator));
   train::together(communicator, [&] {
     job.config = train::resolve(invocation.config, communicator.size());
@@ -259,7 +259,7 @@ Job prepare_job(const Invocation& invocation) {
 }
 
 data::TrainingData load_data(const Job& job, comm::Communicator& communicator) {
-  core::begin_activity(job.progress, "loading the data");
+  core::begin_activity(job.progress, core::Activity::loading_data);
   data::TrainingData data;
   train::together(communicator, [&] { data = data::load(data_options(job.config, job.progress)); });
   train::require_equal(communicator, {{"digest of the images and labels", data.digest}}, "data");
@@ -282,7 +282,7 @@ MemoryLimit memory_limit(const Job& job, comm::Communicator& communicator) {
 study::MemoryEstimate estimate_memory(const Job& job, comm::Communicator& communicator,
                                       study::MemoryDetail detail, const train::Pipeline* pipeline) {
   comm::Communicator& replicas = pipeline != nullptr ? *pipeline->replicas : communicator;
-  core::begin_activity(job.progress, "planning and kernel timing");
+  core::begin_activity(job.progress, core::Activity::planning);
   study::MemoryEstimate memory;
   train::together(communicator, [&] {
     memory = study::estimate_memory(

@@ -37,7 +37,7 @@ int main(int argc, char** argv) {
     app::Watchdog watchdog(std::chrono::seconds(train::Config{}.watchdog_seconds),
                            app::describe_process_before_mpi(),
                            comm::rank_before_mpi() ? app::Parent::launcher : app::Parent::any);
-    watchdog.begin("reading the options", 0);
+    watchdog.begin(core::Activity::reading_options, 0);
     const app::ProgramOptions options = app::read_options(argc > 0 ? argv[0] : "", arguments);
     const train::Config& config = options.config;
     if (config.json) output.separate();
@@ -49,17 +49,17 @@ int main(int argc, char** argv) {
       injector.emplace(watchdog, config.faults, rank);
     core::ProgressMonitor& progress =
         injector ? *injector : static_cast<core::ProgressMonitor&>(watchdog);
-    progress.begin("MPI_Init_thread", 0);
+    progress.begin(core::Activity::mpi_init, 0);
     if (config.command == "train") core::lower_processor_time_limit(config.grace_seconds);
     const comm::MpiSession session(argc, argv);
     stop.install_handlers();
     const app::ProcessEndReport report(watchdog);
-    progress.begin("creating communicators", 0);
+    progress.begin(core::Activity::creating_communicators, 0);
     const auto communicator = comm::make_communicator(session);
     watchdog.connect(*communicator);
     const int status = app::run_program(options, *communicator, output, progress);
     stop_limit.set_status(status);
-    progress.begin("MPI_Finalize", 0);
+    progress.begin(core::Activity::mpi_finalize, 0);
     return status;
   } catch (const core::Error& error) {  // before the communicator exists
     core::log_line(error.what());

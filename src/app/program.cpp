@@ -35,7 +35,7 @@ constexpr std::array<std::pair<std::string_view, Command>, 8> commands{
 
 core::ExitStatus run_command(const ProgramOptions& options, comm::Communicator& communicator,
                              StandardOutput& output, core::ProgressMonitor& progress) {
-  progress.begin("comparing the options of all ranks", 0);
+  progress.begin(core::Activity::comparing_options, 0);
   const train::Config& config = options.config;
   train::agree(communicator, options.error);
   train::require_equal(communicator, {{"build", record::build_id()}}, "build");

@@ -85,7 +85,7 @@ void require_memory(const Job& job, const study::MemoryEstimate& memory, const M
 
 std::unique_ptr<train::Pipeline> cut_network(const Job& job, comm::Communicator& communicator,
                                              const MemoryLimit& limit) {
-  core::begin_activity(job.progress, "cutting the network");
+  core::begin_activity(job.progress, core::Activity::cutting_network);
   return train::make_pipeline(job.config, job.graph, communicator, [&] {
     return study::measure_nodes(job.config, job.graph, *job.backend, limit.bytes);
   });

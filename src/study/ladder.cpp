@@ -133,7 +133,7 @@ LadderResult run_ladder(const train::TrainingContext& context, const data::DataS
       return result;
     }
     const train::Config config = point_config(context.config, batch, ranks);
-    core::begin_activity(context.progress, "estimating the memory of a ladder point");
+    core::begin_activity(context.progress, core::Activity::estimating_memory);
     LadderPoint point;
     point.row.batch_per_rank = batch;
     point.row.epoch_seconds = point.row.training_seconds = point.row.images_per_second =

@@ -99,21 +99,21 @@ std::span<const core::NamedValue<FaultKind>> named_values(FaultKind) {
 
 std::span<const FaultPhase> fault_phases() {
   static constexpr std::array<FaultPhase, 15> phases{
-      {{"init", "MPI_Init_thread"},
-       {"start", "comparing the options of all ranks"},
-       {"data", "loading the data"},
-       {"planning", "planning and kernel timing"},
-       {"data_wait", "data_wait"},
-       {"upload", "upload"},
-       {"forward", "forward"},
-       {"backward", "backward"},
-       {"exposed_communication", "exposed_communication"},
-       {"update", "update"},
-       {"gathering", "gathering the times of the epoch"},
-       {"evaluation", "evaluation"},
-       {"output", "writing the run file"},
-       {"saving", "saving a checkpoint"},
-       {"end", "MPI_Finalize"}}};
+      {{"init", core::Activity::mpi_init},
+       {"start", core::Activity::comparing_options},
+       {"data", core::Activity::loading_data},
+       {"planning", core::Activity::planning},
+       {"data_wait", core::Activity::data_wait},
+       {"upload", core::Activity::upload},
+       {"forward", core::Activity::forward},
+       {"backward", core::Activity::backward},
+       {"exposed_communication", core::Activity::exposed_communication},
+       {"update", core::Activity::update},
+       {"gathering", core::Activity::gathering_times},
+       {"evaluation", core::Activity::evaluation},
+       {"output", core::Activity::writing_run_file},
+       {"saving", core::Activity::saving_checkpoint},
+       {"end", core::Activity::mpi_finalize}}};
   return phases;
 }
 
@@ -162,7 +162,7 @@ FaultInjector::FaultInjector(core::ProgressMonitor& monitor, std::span<const Fau
   });
 }
 
-void FaultInjector::begin(const char* activity, std::int64_t step) {
+void FaultInjector::begin(core::Activity activity, std::int64_t step) {
   monitor_.begin(activity, step);
   step_ = std::max(step_, step);
   for (std::size_t i = 0; i < faults_.size();) {
@@ -176,7 +176,7 @@ void FaultInjector::begin(const char* activity, std::int64_t step) {
     } else {
       faults_.erase(faults_.begin() + static_cast<std::ptrdiff_t>(i));  // it occurs once
       report(fault, step_);
-      if (fault.kind == FaultKind::finish) monitor_.begin("MPI_Finalize", 0);
+      if (fault.kind == FaultKind::finish) monitor_.begin(core::Activity::mpi_finalize, 0);
       cause(fault.kind);
     }
   }

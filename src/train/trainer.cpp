@@ -67,7 +67,7 @@ struct Trainer::Parts {
   void stop_if_signalled() { is_stopping = is_stopping || stop.signal() != 0; }
   RunSummary run();
 
-  void report(const char* activity) const {
+  void report(core::Activity activity) const {
     core::begin_activity(context.progress, activity, progress.step);
   }
   /// The stages of a pipeline have different buckets, which a run file cannot contain.
@@ -144,7 +144,7 @@ Trainer::Parts::Parts(const TrainingContext& context_, Observer& observer_)
 }
 
 Progress Trainer::Parts::restore() {
-  core::begin_activity(context.progress, "reading a checkpoint");
+  core::begin_activity(context.progress, core::Activity::reading_checkpoint);
   return checkpoints.restore();
 }
 
@@ -201,7 +201,7 @@ record::EpochRecord Trainer::Parts::train_epoch() {
   const double seconds = seconds_since(begin) - checkpoint_pause;
   readings.end_epoch();
 
-  report("gathering the times of the epoch");
+  report(core::Activity::gathering_times);
   if (is_reducing) clocks.end_epoch();
   for (const std::span<double> totals : log.totals()) policy->finish_steps(totals);
   record::EpochRecord record = log.gather(context.world);
@@ -238,7 +238,7 @@ void Trainer::Parts::report_step(const StepResult& result) {
 void Trainer::Parts::save_checkpoint() {
   is_saving = false;
   const auto begin = Clock::now();
-  report("saving a checkpoint");
+  report(core::Activity::saving_checkpoint);
   // A replica that differs from the others must not be saved.
   if (compared_step != progress.step) {
     policy->require_equal(context.backend.parameter_hash(replica->state), progress.step);
@@ -261,7 +261,7 @@ void Trainer::Parts::save_checkpoint() {
 /// Collective.
 bool Trainer::Parts::save_and_wait() {
   save_checkpoint();
-  report("waiting for a checkpoint to be written");
+  report(core::Activity::waiting_for_checkpoint);
   return checkpoints.finish() && checkpoints.kept_step() == progress.step;
 }
 
@@ -277,7 +277,7 @@ bool Trainer::Parts::evaluation_is_due() const {
 void Trainer::Parts::evaluate(record::EpochRecord& epoch) {
   const auto begin = Clock::now();
   if (context.world.rank() == 0) observer.evaluating();
-  report("evaluation");
+  report(core::Activity::evaluation);
   const auto evaluation = replica->evaluator->run([this] { return continue_evaluation(); });
   if (!evaluation) return;  // the process that resumes the run evaluates this state
   epoch.test_loss = evaluation->loss();
@@ -296,7 +296,7 @@ bool Trainer::Parts::continue_evaluation() {
   if (!is_stopping) return true;
   if (!was_stopping) {
     save_and_wait();
-    report("evaluation");
+    report(core::Activity::evaluation);
   }
   return stop.permits(context.config.grace_seconds / 2);
 }
@@ -332,7 +332,7 @@ RunSummary Trainer::Parts::run() {
     }
     if (telemetry) epoch.telemetry = telemetry->gather();
     summariser.add(epoch);
-    report("writing the run file");
+    report(core::Activity::writing_run_file);
     if (context.world.rank() == 0) observer.epoch_done(epoch);
     if (is_saving) save_checkpoint();
     stop_if_signalled();

@@ -109,7 +109,7 @@ namespace {
 std::unique_ptr<comm::GradientReducer> make_reducer(const TrainingContext& context,
                                                     Replica& replica,
                                                     comm::GradientTransport& transport) {
-  core::begin_activity(context.progress, "preparing the all-reduce");
+  core::begin_activity(context.progress, core::Activity::preparing_all_reduce);
   const core::DataType type = context.backend.gradient_type(context.config.gradient_type);
   std::unique_ptr<comm::GradientReducer> reducer;
   together_over_groups(context.world, [&] {
@@ -138,7 +138,7 @@ TrainingStep::TrainingStep(const TrainingContext& context, Replica& replica, Rep
              replica.operations.get()),
       reducer_(*reducer),
       update_(*update) {
-  core::begin_activity(context.progress, "preparing the first step");
+  core::begin_activity(context.progress, core::Activity::preparing_first_step);
   auto work =
       std::make_unique<Work>(context, replica, clock_, std::move(reducer), std::move(update));
   // This program allocates memory, which may be full, only where no rank waits for another.

@@ -16,7 +16,7 @@ namespace {
 
 class Counter final : public core::ProgressMonitor {
  public:
-  void begin(const char*, std::int64_t) override { ++count_; }
+  void begin(core::Activity, std::int64_t) override { ++count_; }
   void advance() noexcept override { ++count_; }
   /// Returns the number of reports since the last call.
   std::size_t take() { return std::exchange(count_, 0); }

@@ -50,7 +50,7 @@ TEST(Dataset, SizesAreThoseOfTheLoadedData) {
 // A watchdog ends a rank that reports no progress for minutes.
 TEST(Dataset, ReportsProgressWhileImagesAreGenerated) {
   struct Counter final : core::ProgressMonitor {
-    void begin(const char*, std::int64_t) override {}
+    void begin(core::Activity, std::int64_t) override {}
     void advance() noexcept override { ++count; }
     int count = 0;
   } counter;

@@ -168,7 +168,7 @@ class StoppedAtAnyStep : public ResumedRun, public ::testing::WithParamInterface
   Result stop_after(std::int64_t step, const Config& config, Interrupter& interrupter) {
     // A signal that arrives between two epochs stops the run before the next one.
     const bool is_first_of_epoch = step % steps_per_epoch == 1;
-    Signaller signaller(record::phase_names.front().data(), step);
+    Signaller signaller(core::Activity::data_wait, step);
     if (!is_first_of_epoch) interrupter.after = step - 1;
     return train(config, interrupter, is_first() && is_first_of_epoch ? &signaller : nullptr);
   }

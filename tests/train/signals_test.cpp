@@ -31,7 +31,7 @@ class SignalledTrainer : public ::testing::Test {
     return {config, graph_, data_, *backend_, *world_, *world_, progress};
   }
   /// Trains; the last rank receives a signal when `activity` begins.
-  RunSummary train(const Config& config, const char* activity) {
+  RunSummary train(const Config& config, core::Activity activity) {
     Signaller signaller(activity);
     core::ProgressMonitor* const progress = is_last() ? &signaller : nullptr;
     Trainer trainer(place(config, progress), witness_);
@@ -61,7 +61,7 @@ class SignalledTrainer : public ::testing::Test {
 };
 
 TEST_F(SignalledTrainer, CompletesAnEvaluationForWhichThereIsTime) {
-  const RunSummary summary = train(config(), "evaluation");
+  const RunSummary summary = train(config(), core::Activity::evaluation);
   EXPECT_EQ(summary.status, record::RunStatus::preempted);
   EXPECT_EQ(summary.stop_signal, SIGTERM);
   EXPECT_EQ(summary.last_step, 4);
@@ -76,7 +76,7 @@ TEST_F(SignalledTrainer, AbandonsAnEvaluationForWhichThereIsNoTime) {
   Config saved = config();
   saved.checkpoint_steps = 2;
   saved.grace_seconds = 1e-9;
-  const RunSummary summary = train(saved, "evaluation");
+  const RunSummary summary = train(saved, core::Activity::evaluation);
   EXPECT_EQ(summary.status, record::RunStatus::preempted);
   EXPECT_EQ(summary.last_step, 4);
   EXPECT_FALSE(summary.checkpoint_saved);
@@ -92,9 +92,9 @@ TEST_F(SignalledTrainer, RepeatsAnAbandonedEvaluationOfTheLastEpoch) {
   last.epochs = 1;
   last.checkpoint_steps = 3;
   last.grace_seconds = 1e-9;
-  EXPECT_EQ(train(last, "evaluation").status, record::RunStatus::preempted);
+  EXPECT_EQ(train(last, core::Activity::evaluation).status, record::RunStatus::preempted);
   last.grace_seconds = 30;
-  const RunSummary resumed = train(last, "none");
+  const RunSummary resumed = train(last, core::Activity::program_start);
   EXPECT_EQ(resumed.status, record::RunStatus::complete);
   EXPECT_TRUE(std::isfinite(resumed.last_test_accuracy));
 }
@@ -102,19 +102,20 @@ TEST_F(SignalledTrainer, RepeatsAnAbandonedEvaluationOfTheLastEpoch) {
 TEST_F(SignalledTrainer, TrainsNoFurtherStepAfterASignalDuringASave) {
   Config saved = config();
   saved.checkpoint_steps = 2;
-  const RunSummary summary = train(saved, "saving a checkpoint");
+  const RunSummary summary = train(saved, core::Activity::saving_checkpoint);
   EXPECT_EQ(summary.status, record::RunStatus::preempted);
   EXPECT_EQ(summary.last_step, 2);
   EXPECT_TRUE(summary.checkpoint_saved);
 }
 
 TEST_F(SignalledTrainer, TrainsNoFurtherEpochAfterASignalAtTheEndOfAnEpoch) {
-  for (const char* activity : {"gathering the times of the epoch", "writing the run file"}) {
+  for (const core::Activity activity :
+       {core::Activity::gathering_times, core::Activity::writing_run_file}) {
     Config saved = config();
-    saved.checkpoint_dir += std::string("/") + activity;
+    saved.checkpoint_dir += std::string("/") + core::text_of(activity);
     const RunSummary summary = train(saved, activity);
     EXPECT_EQ(summary.status, record::RunStatus::preempted);
-    EXPECT_EQ(summary.last_step, 4) << activity;
+    EXPECT_EQ(summary.last_step, 4) << core::text_of(activity);
     EXPECT_TRUE(summary.checkpoint_saved);
   }
 }

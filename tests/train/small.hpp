@@ -67,7 +67,7 @@ inline data::TrainingData small_data() {
 class DelayedSteps final : public core::ProgressMonitor {
  public:
   explicit DelayedSteps(std::chrono::milliseconds delay) : delay_(delay) {}
-  void begin(const char*, std::int64_t step) override {
+  void begin(core::Activity, std::int64_t step) override {
     if (step > std::exchange(step_, step)) std::this_thread::sleep_for(delay_);
   }
   void advance() noexcept override {}
@@ -135,19 +135,17 @@ class SharedDirectory {
 /// Raises SIGTERM when `activity` begins for the first time, or for the first time in step `step`.
 class Signaller final : public core::ProgressMonitor {
  public:
-  explicit Signaller(const char* activity, std::int64_t step = 0)
+  explicit Signaller(core::Activity activity, std::int64_t step = 0)
       : activity_(activity), step_(step) {}
-  void begin(const char* activity, std::int64_t step) noexcept override {
-    if (has_raised_ || (step_ > 0 && step != step_) || std::strcmp(activity, activity_) != 0) {
-      return;
-    }
+  void begin(core::Activity activity, std::int64_t step) noexcept override {
+    if (has_raised_ || (step_ > 0 && step != step_) || activity != activity_) return;
     has_raised_ = true;
     std::raise(SIGTERM);
   }
   void advance() noexcept override {}
 
  private:
-  const char* activity_;
+  core::Activity activity_;
   std::int64_t step_;
   bool has_raised_ = false;
 };

@@ -2,6 +2,8 @@
 
 #include <cstdint>
 
+#include "lockstep/core/activity.hpp"
+
 namespace lockstep::core {
 
 /// Interface for progress reports, with which a watchdog distinguishes a slow rank from one that
@@ -11,17 +13,17 @@ class ProgressMonitor {
  public:
   virtual ~ProgressMonitor() = default;
 
-  /// Reports that the rank begins `activity`, a string literal such as "backward", in training step
-  /// `step` (counted from 1; 0 outside of training steps). Counts as progress. Called by the main
-  /// thread only. Throws only the exceptions of fault injection.
-  virtual void begin(const char* activity, std::int64_t step) = 0;
+  /// Reports that the rank begins `activity` in training step `step` (counted from 1; 0 outside of
+  /// training steps). Counts as progress. Called by the main thread only. Throws only the
+  /// exceptions of fault injection.
+  virtual void begin(Activity activity, std::int64_t step) = 0;
 
   /// Reports that a part of the current activity is complete. Thread-safe.
   virtual void advance() noexcept = 0;
 };
 
 /// Calls `monitor->begin`; does nothing if `monitor` is null.
-inline void begin_activity(ProgressMonitor* monitor, const char* activity, std::int64_t step = 0) {
+inline void begin_activity(ProgressMonitor* monitor, Activity activity, std::int64_t step = 0) {
   if (monitor != nullptr) monitor->begin(activity, step);
 }
 /// Calls `monitor->advance`; does nothing if `monitor` is null.

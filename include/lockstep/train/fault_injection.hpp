@@ -47,7 +47,8 @@ struct Fault {
 /// Name of a phase in `--inject`, and the activity (`core::ProgressMonitor`) at whose beginning the
 /// fault occurs.
 struct FaultPhase {
-  std::string_view name, activity;
+  std::string_view name;
+  core::Activity activity;
 };
 std::span<const FaultPhase> fault_phases();
 
@@ -65,7 +66,7 @@ class FaultInjector final : public core::ProgressMonitor {
   FaultInjector(core::ProgressMonitor& monitor, std::span<const Fault> faults, int rank);
 
   /// May not return, or throw an exception: see `FaultKind`.
-  void begin(const char* activity, std::int64_t step) override;
+  void begin(core::Activity activity, std::int64_t step) override;
   void advance() noexcept override { monitor_.advance(); }
 
  private:

@@ -46,7 +46,7 @@ void write_line(const Watchdog& watchdog, std::string_view what) noexcept {
   append(": ");
   append(what);
   append(" during ");
-  append(watchdog.activity());
+  append(core::text_of(watchdog.activity()));
   if (const std::int64_t step = watchdog.step(); step > 0) {
     std::array<char, 24> digits{};
     const auto end = std::to_chars(digits.data(), digits.data() + digits.size(), step).ptr;

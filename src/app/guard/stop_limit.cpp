@@ -48,7 +48,8 @@ void StopLimit::watch(const std::stop_token& stop) {
 void StopLimit::end_process() const {
   // The main thread is blocked, so destructors might not return.
   if (status_ >= 0) _exit(status_);
-  const core::Error error = early_stop(config_, core::StopSignal::number(), watchdog_.activity());
+  const core::Error error =
+      early_stop(config_, core::StopSignal::number(), core::text_of(watchdog_.activity()));
   core::log_line(fmt::format("{}: {}", who_, error.what()));
   _exit(static_cast<int>(error.status()));
 }

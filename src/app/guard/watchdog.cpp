@@ -24,7 +24,7 @@ Watchdog::Watchdog(std::chrono::seconds limit, std::string who, Parent parent)
   thread_ = core::start_helper([this](const std::stop_token& stop) { watch(stop); });
 }
 
-void Watchdog::begin(const char* activity, std::int64_t step) {
+void Watchdog::begin(core::Activity activity, std::int64_t step) {
   step_.store(step, std::memory_order_relaxed);
   activity_.store(activity, std::memory_order_relaxed);
   advance();
@@ -109,7 +109,7 @@ void Watchdog::end_process() {
       fmt::format("{}: watchdog timeout: no progress for {} s during {}{}; {}check whether a rank "
                   "has failed or "
                   "a link is down, or increase --watchdog SECONDS",
-                  who_, limit_.count(), activity_.load(),
+                  who_, limit_.count(), core::text_of(activity_.load()),
                   step > 0 ? fmt::format(" of step {}", step) : "", cause));
   if (peers_) peers_->end_others();
   // The main thread is blocked, so destructors might not return.

@@ -31,7 +31,7 @@ class Watchdog final : public core::ProgressMonitor {
   Watchdog(const Watchdog&) = delete;
   Watchdog& operator=(const Watchdog&) = delete;
 
-  void begin(const char* activity, std::int64_t step) override;
+  void begin(core::Activity activity, std::int64_t step) override;
   void advance() noexcept override;
 
   /// Replaces the limit; the time without progress so far counts. 0 disables the watchdog.
@@ -39,7 +39,7 @@ class Watchdog final : public core::ProgressMonitor {
 
   const std::string& name() const noexcept { return who_; }
   /// Thread-safe, like `step`.
-  const char* activity() const noexcept { return activity_.load(); }
+  core::Activity activity() const noexcept { return activity_.load(); }
   std::int64_t step() const noexcept { return step_.load(); }
   /// Lets the watchdogs of all ranks ask each other at a timeout, so that one of them reports it
   /// and names the cause. If a rank cannot open a socket, logs a warning, and each rank reports its
@@ -57,7 +57,7 @@ class Watchdog final : public core::ProgressMonitor {
   const std::string who_;
   std::atomic<std::uint64_t> progress_ = 0;
   std::atomic<std::int64_t> step_ = 0;
-  std::atomic<const char*> activity_ = "program start";
+  std::atomic<core::Activity> activity_ = core::Activity::program_start;
   std::atomic<double> idle_seconds_ = 0;
   const bool is_launched_;                ///< by mpirun, srun or the like
   const pid_t launcher_;                  ///< parent process at the start

@@ -7,22 +7,20 @@
 #include <array>
 #include <iterator>
 #include <limits>
-#include <string_view>
 #include <vector>
 
 namespace lockstep::app {
 
 namespace {
 
+using core::Activity;
+
 /// Activities of a step in their order; a rank does not wait for other ranks in the first
 /// `local_count`, except with synchronised batch norm, pipelines and parameter servers.
-constexpr std::array<std::string_view, 7> step_activities{"data_wait",
-                                                          "upload",
-                                                          "forward",
-                                                          "backward",
-                                                          "update",
-                                                          "exposed_communication",
-                                                          "combining the results"};
+constexpr std::array step_activities{Activity::data_wait,        Activity::upload,
+                                     Activity::forward,          Activity::backward,
+                                     Activity::update,           Activity::exposed_communication,
+                                     Activity::combining_results};
 constexpr std::size_t local_count = 5;
 
 std::size_t index_of(const RankStatus& rank) {
@@ -34,7 +32,7 @@ bool computes(const RankStatus& rank) { return index_of(rank) < local_count; }
 
 /// Orders activities by the time at which they begin in a run.
 std::int64_t position(const RankStatus& rank) {
-  if (rank.activity == "MPI_Finalize") return std::numeric_limits<std::int64_t>::max();
+  if (rank.activity == Activity::mpi_finalize) return std::numeric_limits<std::int64_t>::max();
   constexpr std::int64_t activities_of_a_step = 16;
   return rank.step * activities_of_a_step + static_cast<std::int64_t>(index_of(rank));
 }
@@ -44,7 +42,8 @@ bool same_activity(const RankStatus& a, const RankStatus& b) {
 }
 
 std::string place(const RankStatus& rank) {
-  return rank.step > 0 ? fmt::format("{} of step {}", rank.activity, rank.step) : rank.activity;
+  const std::string activity = core::text_of(rank.activity);
+  return rank.step > 0 ? fmt::format("{} of step {}", activity, rank.step) : activity;
 }
 
 std::string describe(const RankStatus& rank) {

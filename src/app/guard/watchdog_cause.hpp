@@ -4,6 +4,8 @@
 #include <span>
 #include <string>
 
+#include "lockstep/core/activity.hpp"
+
 namespace lockstep::app {
 
 /// What the watchdog of a rank knows about a rank.
@@ -11,7 +13,7 @@ struct RankStatus {
   int rank = 0;
   std::string host;
   bool answers = false;  ///< the other members are known
-  std::string activity;  ///< see `core::ProgressMonitor::begin`
+  core::Activity activity{};
   std::int64_t step = 0;
   double idle_seconds = 0;  ///< time without progress
 };

@@ -38,7 +38,7 @@ struct WatchdogPeers::Datagram {
   std::int32_t rank = 0;
   std::int64_t step = 0;
   double idle_seconds = 0;
-  std::array<char, 64> activity{};
+  core::Activity activity{};
 };
 
 namespace {
@@ -158,8 +158,7 @@ void WatchdogPeers::handle(const Datagram& datagram, std::uint32_t address, std:
   if (datagram.kind == Datagram::Kind::answer) {
     RankStatus& status = peers_[static_cast<std::size_t>(datagram.rank)].status;
     status.answers = true;
-    status.activity.assign(datagram.activity.data(),
-                           ::strnlen(datagram.activity.data(), datagram.activity.size()));
+    status.activity = datagram.activity;
     status.step = datagram.step;
     status.idle_seconds = datagram.idle_seconds;
     return;
@@ -171,8 +170,8 @@ void WatchdogPeers::handle(const Datagram& datagram, std::uint32_t address, std:
                  .kind = Datagram::Kind::answer,
                  .rank = rank_,
                  .step = own.step,
-                 .idle_seconds = own.idle_seconds};
-  own.activity.copy(reply.activity.data(), reply.activity.size());
+                 .idle_seconds = own.idle_seconds,
+                 .activity = own.activity};
   const sockaddr_in to = socket_address(address, port);
   ::sendto(socket_.get(), &reply, sizeof reply, 0, reinterpret_cast<const sockaddr*>(&to),
            sizeof to);

@@ -8,6 +8,20 @@ namespace {
 
 constexpr std::size_t batch_phases = 2;  // data wait and upload
 
+/// Returns the activity of a rank during a phase.
+core::Activity activity_of(record::Phase phase) {
+  switch (phase) {
+    using enum core::Activity;
+    case record::Phase::data_wait: return data_wait;
+    case record::Phase::upload: return upload;
+    case record::Phase::forward: return forward;
+    case record::Phase::backward: return backward;
+    case record::Phase::exposed_communication: return exposed_communication;
+    case record::Phase::update: return update;
+  }
+  return core::Activity::exposed_communication;
+}
+
 /// Forward, backward, the wait for the sum of each bucket and its update, the exchange of
 /// parameters and what follows it, and the wait at the end.
 std::size_t work_phases(std::size_t buckets) {
@@ -27,7 +41,7 @@ StepClock::StepClock(core::Timeline& timeline, core::ProgressMonitor* progress, 
 
 void StepClock::begin(std::int64_t step) {
   step_ = step;
-  core::begin_activity(progress_, record::phase_names.front().data(), step);
+  core::begin_activity(progress_, core::Activity::data_wait, step);
   timeline_.record(core::Timeline::start);
   if (operations_ != nullptr) operations_->begin();
   part_ = &batch_;
@@ -50,17 +64,15 @@ void StepClock::end(record::Phase phase) {
   const record::Phase following = phase == record::Phase::update
                                       ? record::Phase::exposed_communication
                                       : static_cast<record::Phase>(static_cast<int>(phase) + 1);
-  core::begin_activity(progress_, record::phase_names[static_cast<std::size_t>(following)].data(),
-                       step_);
+  core::begin_activity(progress_, activity_of(following), step_);
 }
 
 void StepClock::begin_waiting(std::int64_t step) {
-  const auto phase = static_cast<std::size_t>(record::Phase::exposed_communication);
-  core::begin_activity(progress_, record::phase_names[phase].data(), step);
+  core::begin_activity(progress_, core::Activity::exposed_communication, step);
 }
 
 void StepClock::begin_results(std::int64_t step) {
-  core::begin_activity(progress_, "combining the results", step);
+  core::begin_activity(progress_, core::Activity::combining_results, step);
 }
 
 record::PhaseSeconds StepClock::seconds() const {

@@ -23,7 +23,7 @@ TEST_F(WatchdogDeathTest, EndsAProcessWithoutProgressAndReportsItsActivity) {
   EXPECT_EXIT(
       {
         Watchdog watchdog(1s, "rank 3 on node7");
-        watchdog.begin("backward", 42);
+        watchdog.begin(core::Activity::backward, 42);
         sleep_for(60s);
       },
       testing::ExitedWithCode(70),
@@ -76,7 +76,7 @@ TEST_F(WatchdogDeathTest, LeavesASlowProcessAloneThatMakesProgress) {
   EXPECT_EXIT(
       {
         Watchdog watchdog(2s, "rank 0");
-        watchdog.begin("backward", 1);
+        watchdog.begin(core::Activity::backward, 1);
         for (int operation = 0; operation < 30; ++operation) {
           sleep_for(100ms);
           watchdog.advance();
