@@ -108,7 +108,7 @@ std::string describe_all_reduce(const train::Trainer& trainer) {
   if (trainer.bucket_bytes().empty()) return "none";
   const comm::AllReduceChoice& choice = trainer.all_reduce();
   if (choice.algorithm == comm::AllReduceAlgorithm::automatic)
-    return trainer.transport();  // chooses itself
+    return trainer.transport().library_version();  // chooses itself
   std::string text(choice.algorithm.name());
   std::vector<std::string> others;
   for (const auto& [algorithm, seconds] : choice.timed) {

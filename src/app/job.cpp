@@ -303,7 +303,6 @@ record::RunHeader run_header(const Job& job, const Invocation& invocation,
   header.environment.emplace_back("mpi_version", invocation.communicator.library_version());
   header.environment.emplace_back("device_library", job.backend->device().library_versions());
   std::vector<std::string> warnings = job.warnings;
-  std::ranges::copy(invocation.communicator.warnings(), std::back_inserter(warnings));
   std::ranges::copy(further_warnings, std::back_inserter(warnings));
   header.environment.emplace_back("warnings", fmt::format("{}", fmt::join(warnings, "\n")));
   header.ranks = job.ranks;

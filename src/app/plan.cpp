@@ -22,10 +22,11 @@ namespace {
 /// Returns the sizes of the buckets in bytes in the requested data type. Ranks of one host may
 /// communicate float32 instead, which is decided at the start of a run.
 std::vector<std::size_t> bucket_bytes(const Job& job, int ranks) {
-  const auto buckets = comm::partition_gradients(
-      job.graph.parameter_elements(), ranks,
-      {.kind = job.config.reducer, .bucket_bytes = job.config.bucket_bytes()});
-  return buckets.bucket_bytes(core::size_of(job.config.gradient_type));
+  const comm::ReducerOptions options{.kind = job.config.reducer,
+                                     .bucket_bytes = job.config.bucket_bytes(),
+                                     .gradient_type = job.config.gradient_type};
+  return comm::contributed_bytes(
+      comm::partition_gradients(job.graph.parameter_elements(), ranks, options), options);
 }
 
 std::int64_t steps_per_epoch(const Job& job) {

@@ -162,8 +162,10 @@ void open_run_file(Training& training) {
   const train::Config& config = training.config;
   train::together(training.communicator, [&] {
     if (!training.is_first || config.output.empty()) return;
+    std::vector<std::string> warnings = trainer.transport().warnings();
+    std::ranges::copy(trainer.warnings(), std::back_inserter(warnings));
     record::RunHeader header =
-        run_header(training.job, training.invocation, trainer.bucket_bytes(), trainer.warnings());
+        run_header(training.job, training.invocation, trainer.bucket_bytes(), warnings);
     record::RunPart target{config.output, 1};
     if (trainer.first_step() > 0) {
       target = record::next_part(config.output, trainer.run_id(), trainer.part());
@@ -176,7 +178,7 @@ void open_run_file(Training& training) {
     header.steps_per_epoch = trainer.steps_per_epoch();
     header.images_per_epoch = trainer.steps_per_epoch() * config.global_batch;
     header.environment.emplace_back("all_reduce", describe_all_reduce(trainer));
-    header.environment.emplace_back("transport", trainer.transport());
+    header.environment.emplace_back("transport", trainer.transport().library_version());
     header.environment.emplace_back("gradient_elements",
                                     fmt::format("{}", training.graph.parameter_elements()));
     if (const auto cost = trainer.timestamp_overhead(); cost.with_timestamps > 0) {

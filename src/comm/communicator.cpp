@@ -14,13 +14,6 @@ namespace lockstep::comm {
 
 namespace {
 
-class SelfAllReduce final : public AllReduce {
- public:
-  void start() override {}
-  bool progress() override { return true; }
-  Traffic traffic() const override { return {}; }
-};
-
 class SelfCommunicator final : public Communicator {
  public:
   SelfCommunicator(std::string library_version, TerminateAll terminate)
@@ -32,6 +25,7 @@ class SelfCommunicator final : public Communicator {
   int local_size() const override { return 1; }
   int host() const override { return 0; }
   std::string library_version() const override { return library_version_; }
+  const MpiRanks* mpi_ranks() const override { return nullptr; }
 
   void barrier() override {}
   void sum(std::span<double>) override {}
@@ -72,18 +66,6 @@ class SelfCommunicator final : public Communicator {
   std::vector<std::string> all_gather(const std::string& message) override { return {message}; }
   void start_sum(std::span<double>) override {}
   void finish_sum() override {}
-  core::Buffer allocate(std::size_t bytes) override { return core::Buffer(bytes); }
-  std::vector<AllReduceAlgorithm> algorithms(std::span<const float>, core::DataType) override {
-    return {};
-  }
-  std::unique_ptr<AllReduce> make_all_reduce(std::span<float>, core::DataType communication_type,
-                                             AllReduceAlgorithm) override {
-    check_communication_type(communication_type);
-    return std::make_unique<SelfAllReduce>();
-  }
-  std::unique_ptr<AllReduce> make_rooted(std::span<float>, RootOperation) override {
-    return std::make_unique<SelfAllReduce>();
-  }
   [[noreturn]] void abort(int status) noexcept override {
     std::fflush(nullptr);
     if (terminate_ != nullptr) terminate_(status);

@@ -1,26 +1,48 @@
 #include <fmt/format.h>
 #include <sched.h>
 
-#include "all_reduce/registry.hpp"
+#include "all_reduce/gather_scatter.hpp"
+#include "lockstep/comm/agreement.hpp"
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/timeline.hpp"
+#include "sweep_parts.hpp"
 #include "transports.hpp"
 
 namespace lockstep::comm {
 
-BucketAllReduces::BucketAllReduces(Communicator& communicator, std::span<float> values,
+namespace {
+
+/// Returns the algorithm that sums the buckets.
+AllReduceChoice choose(AllReduceResources& resources, std::span<float> values,
+                       const ReducerOptions& options) {
+  const ReducerEntry& reducer = find_reducer(options.kind);
+  if (reducer.make_sum != nullptr)
+    return {.algorithm = *reducer.algorithm, .timed = {}, .timed_bytes = 0};
+  return choose_algorithm(resources, values, options.gradient_type, options.algorithm);
+}
+
+}  // namespace
+
+BucketAllReduces::BucketAllReduces(AllReduceResources& resources, std::span<float> values,
                                    const BucketPartition& buckets, const ReducerOptions& options)
-    : choice_(choose_algorithm(communicator, values, options.gradient_type, options.algorithm)) {
-  const auto make = [&](std::span<float> view) {
-    return placement_of(options.kind) == SumPlacement::rank_0
-               ? communicator.make_rooted(view, RootOperation::reduce)
-               : communicator.make_all_reduce(view, options.gradient_type, choice_.algorithm);
-  };
-  for (std::size_t b = 0; b < buckets.count(); ++b) {
-    const auto view = values.subspan(buckets.begin(b), buckets.length(b));
-    buckets_.push_back({make(view), false});
+    : choice_(choose(resources, values, options)), call_seconds_(buckets.count()) {
+  const ReducerEntry& reducer = find_reducer(options.kind);
+  if (reducer.has_state) {
+    together(resources.ranks(), [&] { state_ = core::Buffer(values.size_bytes()); });
   }
-  call_seconds_.resize(buckets.count());
+  for (std::size_t b = 0; b < buckets.count(); ++b) {
+    const auto part = [&](std::span<float> all) {
+      return all.empty() ? all : all.subspan(buckets.begin(b), buckets.length(b));
+    };
+    buckets_.push_back(
+        {reducer.make_sum != nullptr
+             ? reducer.make_sum(resources, part(values), part(state()), options)
+             : make_all_reduce(resources, part(values), options.gradient_type, choice_.algorithm),
+         false});
+  }
+  ReducerOptions communicated = options;
+  communicated.gradient_type = supported_type(choice_.algorithm, options.gradient_type);
+  bucket_bytes_ = contributed_bytes(buckets, communicated);
 }
 
 void BucketAllReduces::begin_step() {
@@ -78,12 +100,12 @@ namespace {
 
 class HostBuckets final : public BucketTransport {
  public:
-  HostBuckets(Communicator& communicator, std::span<float> gradients, const ReducerOptions& options,
-              const BucketPartition& partition, const BucketTimestamps& times)
+  HostBuckets(AllReduceResources& resources, std::span<float> gradients,
+              const ReducerOptions& options, const BucketPartition& partition,
+              const BucketTimestamps& times)
       : BucketTransport(partition, times),
-        all_reduces_(communicator, gradients, partition, options),
-        is_late_(starts_late(options.kind)),
-        communication_type_(supported_type(choice().algorithm, options.gradient_type)) {}
+        all_reduces_(resources, gradients, partition, options),
+        is_late_(starts_late(options.kind)) {}
 
   void begin_step() override { all_reduces_.begin_step(); }
 
@@ -97,7 +119,8 @@ class HostBuckets final : public BucketTransport {
 
   bool is_recordable() const override { return true; }
   const AllReduceChoice& choice() const override { return all_reduces_.choice(); }
-  core::DataType communication_type() const override { return communication_type_; }
+  std::vector<std::size_t> bucket_bytes() const override { return all_reduces_.bucket_bytes(); }
+  std::span<float> state() override { return all_reduces_.state(); }
   Traffic traffic() const override { return all_reduces_.traffic(); }
   std::span<const BucketTimes> times() const override {
     return timestamps().read(all_reduces_.call_seconds());
@@ -106,7 +129,6 @@ class HostBuckets final : public BucketTransport {
  private:
   BucketAllReduces all_reduces_;
   bool is_late_;
-  core::DataType communication_type_;
 };
 
 class HostStatisticsAllReduce final : public core::StatisticsAllReduce {
@@ -122,8 +144,8 @@ class HostStatisticsAllReduce final : public core::StatisticsAllReduce {
 
 class HostBroadcast final : public ParameterBroadcast {
  public:
-  HostBroadcast(Communicator& communicator, std::span<float> values)
-      : broadcast_(communicator.make_rooted(values, RootOperation::broadcast)) {}
+  HostBroadcast(AllReduceResources& resources, std::span<float> values)
+      : broadcast_(make_root_all_reduce(resources.route(), values, RootStages::scatter)) {}
 
   void run() override {
     broadcast_->start();
@@ -139,16 +161,19 @@ class HostBroadcast final : public ParameterBroadcast {
 class HostTransport final : public GradientTransport {
  public:
   explicit HostTransport(Communicator& communicator)
-      : GradientTransport(communicator), statistics_all_reduce_(communicator) {}
+      : GradientTransport(communicator),
+        resources_(communicator),
+        statistics_all_reduce_(communicator) {}
 
-  core::Buffer allocate(std::size_t bytes) override { return communicator().allocate(bytes); }
+  core::Buffer allocate(std::size_t bytes) override { return resources_.allocate(bytes); }
+  std::vector<std::string> warnings() const override { return resources_.warnings(); }
   core::StatisticsAllReduce& statistics_all_reduce() override { return statistics_all_reduce_; }
   std::unique_ptr<ParameterBroadcast> make_broadcast(const core::GradientArray& values) override {
     return std::make_unique<HostBroadcast>(
-        communicator(), std::span(reinterpret_cast<float*>(values.data), values.elements));
+        resources_, std::span(reinterpret_cast<float*>(values.data), values.elements));
   }
   std::vector<SweepRow> sweep(const SweepOptions& options) override {
-    return sweep_all_reduce(communicator(), options);
+    return sweep_all_reduce(resources_, options);
   }
   std::string library_version() const override { return communicator().library_version(); }
 
@@ -162,15 +187,22 @@ class HostTransport final : public GradientTransport {
                              core::name(gradients.type)));
     }
     check_communication_type(options.gradient_type);
+    if (find_reducer(options.kind).make_sum == nullptr ||
+        options.gradient_type == core::DataType::float32)
+      return;
+    core::fail(core::ExitStatus::usage,
+               fmt::format("--reducer {} sends fp32 only; use --gradient-dtype fp32",
+                           options.kind.name()));
   }
 
   std::unique_ptr<BucketTransport> make_bucket_transport(
       const core::GradientArray& gradients, const ReducerOptions& options,
       const BucketPartition& buckets, const BucketTimestamps& timestamps) override {
     const std::span values(reinterpret_cast<float*>(gradients.data), gradients.elements);
-    return std::make_unique<HostBuckets>(communicator(), values, options, buckets, timestamps);
+    return std::make_unique<HostBuckets>(resources_, values, options, buckets, timestamps);
   }
 
+  AllReduceResources resources_;
   HostStatisticsAllReduce statistics_all_reduce_;
 };
 

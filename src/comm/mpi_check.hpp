@@ -36,6 +36,12 @@ MpiComm split(MPI_Comm comm, int colour, int key);
 /// over `comm`.
 MpiComm split_by_host(MPI_Comm comm);
 
+/// The communicators of a group of ranks. They are owned by the `Communicator` of the group.
+struct MpiRanks {
+  MPI_Comm all;
+  MPI_Comm host;  ///< the ranks of this host
+};
+
 int rank_in(MPI_Comm comm);
 int size_of(MPI_Comm comm);
 

@@ -8,9 +8,9 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
+#include <iterator>
+#include <set>
 
-#include "all_reduce/gather_scatter.hpp"
-#include "all_reduce/registry.hpp"
 #include "lockstep/comm/agreement.hpp"
 #include "lockstep/comm/communicator.hpp"
 #include "lockstep/core/error.hpp"
@@ -44,6 +44,18 @@ void finish(MPI_Request& request) {
   }
 }
 
+/// Returns the index of this rank's host among all hosts, in the order of their lowest ranks.
+/// Collective.
+int index_of_host(const MpiRanks& ranks) {
+  int lowest = rank_in(ranks.all);
+  check_mpi(MPI_Allreduce(MPI_IN_PLACE, &lowest, 1, MPI_INT, MPI_MIN, ranks.host), "MPI_Allreduce");
+  std::vector<int> lowest_ranks(static_cast<std::size_t>(size_of(ranks.all)));
+  check_mpi(MPI_Allgather(&lowest, 1, MPI_INT, lowest_ranks.data(), 1, MPI_INT, ranks.all),
+            "MPI_Allgather");
+  const std::set<int> hosts(lowest_ranks.begin(), lowest_ranks.end());
+  return static_cast<int>(std::distance(hosts.begin(), hosts.find(lowest)));
+}
+
 /// Creates the communicator of the ranks of `comm`. Collective over `comm`.
 std::unique_ptr<Communicator> make_communicator_of(MPI_Comm comm, TerminateAll terminate);
 
@@ -54,20 +66,21 @@ class MpiCommunicator final : public Communicator {
   /// Creates a communicator of the ranks of `comm`. Collective over `comm`.
   explicit MpiCommunicator(MPI_Comm comm)
       : collectives_(duplicate(comm, "lockstep")),
+        host_(split_by_host(comm)),
+        ranks_{collectives_.get(), host_.get()},
         rank_(rank_in(collectives_.get())),
         size_(size_of(collectives_.get())),
-        resources_(*this, collectives_.get()) {}
+        local_rank_(rank_in(host_.get())),
+        local_size_(size_of(host_.get())),
+        host_index_(index_of_host(ranks_)) {}
 
   int rank() const override { return rank_; }
   int size() const override { return size_; }
-  int local_rank() const override { return resources_.local_rank(); }
-  int local_size() const override { return resources_.local_size(); }
-  int host() const override { return resources_.host(); }
+  int local_rank() const override { return local_rank_; }
+  int local_size() const override { return local_size_; }
+  int host() const override { return host_index_; }
   std::string library_version() const override { return mpi_library_version(); }
-  std::vector<std::string> warnings() const override {
-    if (!resources_.lacks_shared_memory()) return {};
-    return {"ranks of a host cannot share memory; arrays are summed with messages instead"};
-  }
+  const MpiRanks* mpi_ranks() const override { return &ranks_; }
 
   void barrier() override { check_mpi(MPI_Barrier(collectives_.get()), "MPI_Barrier"); }
 
@@ -114,23 +127,6 @@ class MpiCommunicator final : public Communicator {
 
   void finish_sum() override { finish(small_sum_); }
 
-  core::Buffer allocate(std::size_t bytes) override { return resources_.allocate(bytes); }
-  std::vector<AllReduceAlgorithm> algorithms(std::span<const float> values,
-                                             core::DataType communication_type) override;
-  std::unique_ptr<AllReduce> make_all_reduce(std::span<float> values,
-                                             core::DataType communication_type,
-                                             AllReduceAlgorithm algorithm) override {
-    check_communication_type(communication_type);
-    return find_all_reduce(algorithm).make(resources_, values, communication_type);
-  }
-
-  std::unique_ptr<AllReduce> make_rooted(std::span<float> values,
-                                         RootOperation operation) override {
-    const auto stages =
-        operation == RootOperation::reduce ? RootStages::gather : RootStages::scatter;
-    return make_root_all_reduce(resources_.route(), values, stages);
-  }
-
   [[noreturn]] void abort(int status) noexcept override {
     std::fflush(nullptr);
     abort_all(status);
@@ -159,24 +155,15 @@ class MpiCommunicator final : public Communicator {
   }
 
   MpiComm collectives_;
+  MpiComm host_;
+  MpiRanks ranks_;
   int rank_;
   int size_;
-  AllReduceResources resources_;
+  int local_rank_;
+  int local_size_;
+  int host_index_;
   MPI_Request small_sum_ = MPI_REQUEST_NULL;
 };
-
-std::vector<AllReduceAlgorithm> MpiCommunicator::algorithms(std::span<const float> values,
-                                                            core::DataType communication_type) {
-  double unshared = resources_.place_of(values).memory == nullptr ? 1 : 0;
-  maximum(std::span(&unshared, 1));
-  const AllReduceConditions conditions{.is_one_host = local_size() == size(),
-                                       .is_shared = unshared == 0,
-                                       .communication_type = communication_type};
-  std::vector<AllReduceAlgorithm> available;
-  for (const AllReduceEntry& entry : all_reduce_registry())
-    if (obstacle_of(entry, conditions).empty()) available.push_back(entry.algorithm);
-  return available;
-}
 
 void MpiCommunicator::check_rooted(const char* operation, int root, std::size_t bytes, Fits room) {
   const auto size = static_cast<std::int64_t>(bytes);

@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 #include <sched.h>
 
+#include <utility>
+
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/handle.hpp"
 #include "mpi_check.hpp"
@@ -24,38 +26,47 @@ struct RequestTraits {
 
 enum class Direction { send, receive };
 
-class PersistentMessage final : public RepeatedMessage {
- public:
-  PersistentMessage(MPI_Request request, Direction direction, std::size_t bytes)
-      : request_(request), direction_(direction), bytes_(bytes) {}
+}  // namespace
 
-  void start() override {
-    MPI_Request request = request_.get();
-    check_mpi(MPI_Start(&request), "MPI_Start");
-  }
-
-  void wait() override {
-    // If ranks share a core, the rank that this one waits for must be able to run.
-    MPI_Request request = request_.get();
-    MPI_Status status;
-    for (int is_complete = 0; is_complete == 0;) {
-      check_mpi(MPI_Test(&request, &is_complete, &status), "MPI_Test");
-      if (is_complete == 0) sched_yield();
-    }
-    if (direction_ == Direction::send || status.MPI_SOURCE == MPI_ANY_SOURCE) return;
-    int received = 0;
-    check_mpi(MPI_Get_count(&status, MPI_BYTE, &received), "MPI_Get_count");
-    if (static_cast<std::size_t>(received) == bytes_) return;
-    core::fail(core::ExitStatus::internal,
-               fmt::format("the message of rank {} has {} bytes instead of {}", status.MPI_SOURCE,
-                           received, bytes_));
-  }
-
- private:
-  core::Handle<RequestTraits> request_;
-  Direction direction_;
-  std::size_t bytes_;
+struct RepeatedMessage::Request {
+  core::Handle<RequestTraits> request;
+  Direction direction;
+  std::size_t bytes;
 };
+
+RepeatedMessage::RepeatedMessage(std::unique_ptr<Request> request) : request_(std::move(request)) {}
+
+RepeatedMessage::~RepeatedMessage() = default;
+
+void RepeatedMessage::start() {
+  MPI_Request request = request_->request.get();
+  check_mpi(MPI_Start(&request), "MPI_Start");
+}
+
+void RepeatedMessage::wait() {
+  // If ranks share a core, the rank that this one waits for must be able to run.
+  MPI_Request request = request_->request.get();
+  MPI_Status status;
+  for (int is_complete = 0; is_complete == 0;) {
+    check_mpi(MPI_Test(&request, &is_complete, &status), "MPI_Test");
+    if (is_complete == 0) sched_yield();
+  }
+  if (request_->direction == Direction::send || status.MPI_SOURCE == MPI_ANY_SOURCE) return;
+  int received = 0;
+  check_mpi(MPI_Get_count(&status, MPI_BYTE, &received), "MPI_Get_count");
+  if (static_cast<std::size_t>(received) == request_->bytes) return;
+  core::fail(core::ExitStatus::internal,
+             fmt::format("the message of rank {} has {} bytes instead of {}", status.MPI_SOURCE,
+                         received, request_->bytes));
+}
+
+namespace {
+
+std::unique_ptr<RepeatedMessage> message_of(MPI_Request request, Direction direction,
+                                            std::size_t bytes) {
+  return std::make_unique<RepeatedMessage>(std::make_unique<RepeatedMessage::Request>(
+      core::Handle<RequestTraits>(request), direction, bytes));
+}
 
 }  // namespace
 
@@ -66,7 +77,7 @@ std::unique_ptr<RepeatedMessage> make_persistent_send(MPI_Comm comm,
   check_mpi(MPI_Send_init(data.data(), static_cast<int>(data.size()), MPI_BYTE, destination, tag,
                           comm, &request),
             "MPI_Send_init");
-  return std::make_unique<PersistentMessage>(request, Direction::send, data.size());
+  return message_of(request, Direction::send, data.size());
 }
 
 std::unique_ptr<RepeatedMessage> make_persistent_receive(MPI_Comm comm, std::span<std::byte> data,
@@ -75,7 +86,7 @@ std::unique_ptr<RepeatedMessage> make_persistent_receive(MPI_Comm comm, std::spa
   check_mpi(MPI_Recv_init(data.data(), static_cast<int>(data.size()), MPI_BYTE, source, tag, comm,
                           &request),
             "MPI_Recv_init");
-  return std::make_unique<PersistentMessage>(request, Direction::receive, data.size());
+  return message_of(request, Direction::receive, data.size());
 }
 
 }  // namespace lockstep::comm

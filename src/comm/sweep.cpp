@@ -3,6 +3,7 @@
 #include <memory>
 #include <span>
 
+#include "all_reduce/registry.hpp"
 #include "lockstep/comm/agreement.hpp"
 #include "lockstep/core/buffer.hpp"
 #include "lockstep/core/error.hpp"
@@ -12,14 +13,15 @@ namespace lockstep::comm {
 
 namespace {
 
-std::vector<SweepRow> sweep_one_size(Communicator& communicator, std::span<float> values,
+std::vector<SweepRow> sweep_one_size(AllReduceResources& resources, std::span<float> values,
                                      const SweepOptions& options) {
+  Communicator& communicator = resources.ranks();
   const KnownValues known(communicator.rank(), communicator.size());
-  const auto algorithms = communicator.algorithms(values, options.communication_type);
+  const auto algorithms = available_algorithms(resources, values, options.communication_type);
   std::vector<std::unique_ptr<AllReduce>> sums;
   std::vector<SweepRow> rows;
   for (const AllReduceAlgorithm algorithm : algorithms) {
-    sums.push_back(communicator.make_all_reduce(values, options.communication_type, algorithm));
+    sums.push_back(make_all_reduce(resources, values, options.communication_type, algorithm));
     rows.push_back({std::string(algorithm.name()),
                     values.size(),
                     supported_type(algorithm, options.communication_type),
@@ -79,14 +81,14 @@ std::vector<std::size_t> sweep_sizes(const SweepOptions& options) {
   return sizes;
 }
 
-std::vector<SweepRow> sweep_all_reduce(Communicator& communicator, const SweepOptions& options) {
+std::vector<SweepRow> sweep_all_reduce(AllReduceResources& resources, const SweepOptions& options) {
   std::vector<std::size_t> sizes;
-  together(communicator, [&] { sizes = sweep_sizes(options); });
-  const core::Buffer buffer = communicator.allocate(options.max_bytes);
+  together(resources.ranks(), [&] { sizes = sweep_sizes(options); });
+  const core::Buffer buffer = resources.allocate(options.max_bytes);
   std::vector<SweepRow> rows;
   for (const std::size_t bytes : sizes) {
     const std::span<float> values = buffer.as<float>().first(bytes / sizeof(float));
-    for (SweepRow& row : sweep_one_size(communicator, values, options)) {
+    for (SweepRow& row : sweep_one_size(resources, values, options)) {
       rows.push_back(std::move(row));
     }
   }

@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "all_reduce/resources.hpp"
 #include "elements.hpp"
 #include "lockstep/comm/communicator.hpp"
 #include "lockstep/comm/sweep.hpp"
@@ -73,6 +74,13 @@ class KnownValues {
   std::size_t ranks_;
   std::size_t period_;
 };
+
+/// Benchmarks all available algorithms on arrays in host memory. The values are integers with known
+/// sums, and every element is checked after every repeat. The algorithms alternate in each repeat,
+/// so that a change in the load of the machine affects all of them. Throws `AgreedError` (usage) if
+/// `sweep_sizes` rejects `options`. Collective: all ranks must call this, and all get the same
+/// rows.
+std::vector<SweepRow> sweep_all_reduce(AllReduceResources& resources, const SweepOptions& options);
 
 /// All-reduces one array in device memory; returns when the array holds the sum.
 using DeviceSum = std::function<void()>;

@@ -5,6 +5,7 @@
 #include <span>
 #include <vector>
 
+#include "all_reduce/resources.hpp"
 #include "lockstep/comm/gradient_transport.hpp"
 #include "reducers/bucket_reducer.hpp"
 
@@ -14,10 +15,9 @@ namespace lockstep::comm {
 class BucketAllReduces {
  public:
   /// Selects the algorithm and prepares the all-reduces. `values` must be zero. `options`: the
-  /// algorithm, the communication data type, and the reducer, which determines the ranks that
-  /// receive the sums. Throws `AgreedError` (usage) if the algorithm is not available. Collective:
-  /// all ranks must call this.
-  BucketAllReduces(Communicator& communicator, std::span<float> values,
+  /// algorithm, the communication data type, and the reducer, which may define its own sums. Throws
+  /// `AgreedError` (usage) if the algorithm is not available. Collective: all ranks must call this.
+  BucketAllReduces(AllReduceResources& resources, std::span<float> values,
                    const BucketPartition& buckets, const ReducerOptions& options);
 
   void begin_step();
@@ -31,6 +31,8 @@ class BucketAllReduces {
   std::size_t wait(std::size_t count, BucketTimestamps* timestamps = nullptr);
 
   const AllReduceChoice& choice() const { return choice_; }
+  const std::vector<std::size_t>& bucket_bytes() const { return bucket_bytes_; }
+  std::span<float> state() { return state_.as<float>(); }  ///< see `GradientReducer`
   Traffic traffic() const;  ///< messages of this rank in the last step
   /// Returns the time that this rank spent in the functions above in the last step, divided among
   /// the buckets that they advanced.
@@ -46,6 +48,8 @@ class BucketAllReduces {
   std::size_t advance(BucketTimestamps* timestamps, double& since);
 
   AllReduceChoice choice_;
+  core::Buffer state_;
+  std::vector<std::size_t> bucket_bytes_;
   std::vector<Bucket> buckets_;
   std::vector<double> call_seconds_;  ///< (bucket)
   std::size_t started_ = 0;           ///< number of leading buckets that were started

@@ -377,7 +377,7 @@ const std::vector<std::string>& Trainer::warnings() const { return parts_->check
 bool Trainer::is_finished() const { return parts_->is_over() && !parts_->evaluation_is_due(); }
 std::span<const std::size_t> Trainer::bucket_bytes() const { return parts_->bucket_bytes(); }
 const comm::AllReduceChoice& Trainer::all_reduce() const { return parts_->step.reducer().choice(); }
-std::string Trainer::transport() const { return parts_->transport->library_version(); }
+const comm::GradientTransport& Trainer::transport() const { return *parts_->transport; }
 std::vector<backend::OperationChoice> Trainer::kernels() const {
   return parts_->replica->plan->choices();
 }

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "all_reduce/registry.hpp"
 #include "lockstep/comm/communicator.hpp"
 #include "lockstep/core/random.hpp"
 #include "world.hpp"
@@ -19,11 +20,11 @@ class AllReduceRanksTest : public testing::TestWithParam<std::size_t> {
   template <class Fill, class Check>
   void run_all(Fill fill, Check check) {
     for (const auto type : {core::DataType::float32, core::DataType::bfloat16}) {
-      const auto available = world->algorithms(values, type);
+      const auto available = available_algorithms(resources, values, type);
       if (type == core::DataType::float32) require_algorithms_of_messages(available);
       for (const AllReduceAlgorithm algorithm : available) {
         SCOPED_TRACE(algorithm.name());
-        const auto all_reduce = world->make_all_reduce(values, type, algorithm);
+        const auto all_reduce = make_all_reduce(resources, values, type, algorithm);
         for (int round = 0; round < 2; ++round) {
           fill();
           all_reduce->start();
@@ -44,7 +45,8 @@ class AllReduceRanksTest : public testing::TestWithParam<std::size_t> {
   }
 
   std::unique_ptr<Communicator> world = make_world();
-  core::Buffer buffer = world->allocate(GetParam() * sizeof(float));
+  AllReduceResources resources{*world};
+  core::Buffer buffer = resources.allocate(GetParam() * sizeof(float));
   std::span<float> values = buffer.as<float>().first(GetParam());
 };
 

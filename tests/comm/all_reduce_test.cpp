@@ -10,6 +10,7 @@
 #include <thread>
 #include <tuple>
 
+#include "all_reduce/registry.hpp"
 #include "lockstep/comm/communicator.hpp"
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/random.hpp"
@@ -82,8 +83,9 @@ class AllReduceTest : public testing::TestWithParam<DataType> {
  protected:
   template <class Body>
   void for_each_algorithm(Body body) {
-    const core::Buffer probe = world->allocate(64);
-    for (const AllReduceAlgorithm algorithm : world->algorithms(probe.as<float>(), GetParam())) {
+    const core::Buffer probe = resources.allocate(64);
+    for (const AllReduceAlgorithm algorithm :
+         available_algorithms(resources, probe.as<float>(), GetParam())) {
       SCOPED_TRACE(algorithm.name());
       body(algorithm);
     }
@@ -96,15 +98,16 @@ class AllReduceTest : public testing::TestWithParam<DataType> {
   }
 
   std::unique_ptr<Communicator> world = make_world();
+  AllReduceResources resources{*world};
 };
 
 TEST_P(AllReduceTest, SumsAnySizeAgainAndAgain) {
   for_each_algorithm([&](AllReduceAlgorithm algorithm) {
     // An empty array, fewer values than ranks, odd sizes, several pieces with a short last piece.
     for (const std::size_t count : {0, 1, 2, 3, 7, 33, 1000, (1 << 18) + 1, (1 << 20) + 5}) {
-      const core::Buffer buffer = world->allocate(count * sizeof(float));
+      const core::Buffer buffer = resources.allocate(count * sizeof(float));
       const auto values = buffer.as<float>();
-      const auto all_reduce = world->make_all_reduce(values, GetParam(), algorithm);
+      const auto all_reduce = make_all_reduce(resources, values, GetParam(), algorithm);
       for (int round = 0; round < 2; ++round) {
         fill(values, round, algorithm);
         all_reduce->start();
@@ -121,14 +124,14 @@ TEST_P(AllReduceTest, SeveralAreInProgressInDifferentOrdersOnTheRanks) {
   for_each_algorithm([&](AllReduceAlgorithm algorithm) {
     const std::vector<std::size_t> counts = {300'000, 5, 700'001, 64, 150'000};
     // The arrays are adjacent in one allocation, like the gradient buckets.
-    const core::Buffer buffer = world->allocate(2'000'000 * sizeof(float));
+    const core::Buffer buffer = resources.allocate(2'000'000 * sizeof(float));
     std::vector<std::span<float>> arrays;
     std::vector<std::unique_ptr<AllReduce>> sums;
     std::size_t begin = 0;
     for (const std::size_t count : counts) {
       arrays.push_back(buffer.as<float>().subspan(begin, count));
       begin += count;
-      sums.push_back(world->make_all_reduce(arrays.back(), GetParam(), algorithm));
+      sums.push_back(make_all_reduce(resources, arrays.back(), GetParam(), algorithm));
     }
     for (int round = 0; round < 3; ++round) {
       for (std::size_t i = 0; i < counts.size(); ++i) {
@@ -153,9 +156,9 @@ TEST_P(AllReduceTest, PiecesMayOvertakeEachOther) {
   for_each_algorithm([&](AllReduceAlgorithm algorithm) {
     // There are many more pieces than may be in flight at a time, and the ranks test their messages
     // at random times, so that the pieces complete in different orders on different ranks.
-    const core::Buffer buffer = world->allocate(2'500'000 * sizeof(float));
+    const core::Buffer buffer = resources.allocate(2'500'000 * sizeof(float));
     const auto values = buffer.as<float>();
-    const auto all_reduce = world->make_all_reduce(values, GetParam(), algorithm);
+    const auto all_reduce = make_all_reduce(resources, values, GetParam(), algorithm);
     core::Random random(6, core::RandomStream::test, static_cast<std::uint64_t>(world->rank()));
     for (int round = 0; round < 4; ++round) {
       // Integers below 64: their sums are exact, even in bfloat16.
@@ -180,9 +183,9 @@ TEST_P(AllReduceTest, PiecesMayOvertakeEachOther) {
 
 TEST_P(AllReduceTest, FastRankMayStartTheNextSumEarly) {
   for_each_algorithm([&](AllReduceAlgorithm algorithm) {
-    const core::Buffer buffer = world->allocate(100'000 * sizeof(float));
+    const core::Buffer buffer = resources.allocate(100'000 * sizeof(float));
     const auto values = buffer.as<float>();
-    const auto all_reduce = world->make_all_reduce(values, GetParam(), algorithm);
+    const auto all_reduce = make_all_reduce(resources, values, GetParam(), algorithm);
     for (int round = 0; round < 10; ++round) {
       fill(values, round, algorithm);
       if (world->rank() == round % world->size())
@@ -196,10 +199,10 @@ TEST_P(AllReduceTest, FastRankMayStartTheNextSumEarly) {
 
 TEST_P(AllReduceTest, SecondStartIsAnError) {
   for_each_algorithm([&](AllReduceAlgorithm algorithm) {
-    const core::Buffer buffer = world->allocate(sizeof(float) << 20);
+    const core::Buffer buffer = resources.allocate(sizeof(float) << 20);
     const auto values = buffer.as<float>();
     std::ranges::fill(values, 1.0F);
-    const auto all_reduce = world->make_all_reduce(values, GetParam(), algorithm);
+    const auto all_reduce = make_all_reduce(resources, values, GetParam(), algorithm);
     all_reduce->start();
     EXPECT_THROW(all_reduce->start(), core::Error);
     all_reduce->finish();
@@ -208,13 +211,13 @@ TEST_P(AllReduceTest, SecondStartIsAnError) {
 }
 
 TEST_P(AllReduceTest, AlgorithmsFitTheRanks) {
-  const core::Buffer shared = world->allocate(64);
+  const core::Buffer shared = resources.allocate(64);
   std::vector<float> own(16);
   const auto has = [](const std::vector<AllReduceAlgorithm>& algorithms,
                       AllReduceAlgorithm algorithm) {
     return std::ranges::find(algorithms, algorithm) != algorithms.end();
   };
-  const auto algorithms = world->algorithms(shared.as<float>(), GetParam());
+  const auto algorithms = available_algorithms(resources, shared.as<float>(), GetParam());
   const bool is_one_host = world->local_size() == world->size();
   EXPECT_EQ(has(algorithms, AllReduceAlgorithm::shared_memory), world->size() > 1 && is_one_host);
   EXPECT_EQ(has(algorithms, AllReduceAlgorithm::hierarchical),
@@ -222,7 +225,8 @@ TEST_P(AllReduceTest, AlgorithmsFitTheRanks) {
   EXPECT_EQ(has(algorithms, AllReduceAlgorithm::direct), world->size() > 1);
   EXPECT_EQ(has(algorithms, AllReduceAlgorithm::ring),
             world->size() > 1 && GetParam() == DataType::float32);
-  EXPECT_FALSE(has(world->algorithms(own, GetParam()), AllReduceAlgorithm::shared_memory));
+  EXPECT_FALSE(
+      has(available_algorithms(resources, own, GetParam()), AllReduceAlgorithm::shared_memory));
 }
 
 INSTANTIATE_TEST_SUITE_P(Types, AllReduceTest,

@@ -1,4 +1,4 @@
-// Tests process groups, messages between two ranks, and gather and scatter.
+// Tests process groups, and messages between two ranks.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -7,6 +7,7 @@
 #include <numeric>
 #include <vector>
 
+#include "all_reduce/registry.hpp"
 #include "lockstep/comm/agreement.hpp"
 #include "lockstep/core/error.hpp"
 #include "world.hpp"
@@ -99,11 +100,12 @@ TEST_F(ProcessGroupTest, GroupOfOneRankSendsNothing) {
 TEST_F(ProcessGroupTest, GroupsAllReduceAtTheSameTimeAndAfterTheirParent) {
   const auto group = world->split(rank % 2, rank);
   world.reset();
-  const core::Buffer buffer = group->allocate(50'000 * sizeof(float));
+  AllReduceResources resources{*group};
+  const core::Buffer buffer = resources.allocate(50'000 * sizeof(float));
   const auto values = buffer.as<float>();
-  for (const auto algorithm : group->algorithms(values, core::DataType::float32)) {
+  for (const auto algorithm : available_algorithms(resources, values, core::DataType::float32)) {
     std::ranges::fill(values, static_cast<float>(rank % 2 + 1));
-    const auto all_reduce = group->make_all_reduce(values, core::DataType::float32, algorithm);
+    const auto all_reduce = make_all_reduce(resources, values, core::DataType::float32, algorithm);
     all_reduce->start();
     all_reduce->finish();
     EXPECT_EQ(std::ranges::count(values, static_cast<float>((rank % 2 + 1) * group->size())),

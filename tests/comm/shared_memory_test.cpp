@@ -8,6 +8,7 @@
 #include <csignal>
 #include <vector>
 
+#include "all_reduce/registry.hpp"
 #include "lockstep/comm/agreement.hpp"
 #include "lockstep/comm/communicator.hpp"
 #include "world.hpp"
@@ -38,23 +39,24 @@ class FileSizeLimit {
 class SharedMemoryTest : public testing::Test {
  protected:
   std::unique_ptr<Communicator> world = make_world();
+  AllReduceResources resources{*world};
   const bool is_limited = world->rank() == world->size() - 1;
 };
 
 TEST_F(SharedMemoryTest, AllRanksTakeOrdinaryMemoryIfOneRankHasTooLittleToShare) {
   const FileSizeLimit limit(is_limited ? 4096 : RLIM_INFINITY);
   constexpr std::size_t count = 10'000;
-  const core::Buffer buffer = world->allocate(count * sizeof(float));
+  const core::Buffer buffer = resources.allocate(count * sizeof(float));
   const auto values = buffer.as<float>();
   ASSERT_EQ(values.size(), count);
   EXPECT_EQ(std::ranges::count(values, 0.0F), std::ptrdiff_t{count});
-  const auto algorithms = world->algorithms(values, core::DataType::float32);
+  const auto algorithms = available_algorithms(resources, values, core::DataType::float32);
   EXPECT_EQ(std::ranges::count(algorithms, AllReduceAlgorithm::shared_memory), 0);
   EXPECT_EQ(std::ranges::count(algorithms, AllReduceAlgorithm::hierarchical), 0);
   std::ranges::fill(values, 1.0F);
   for (const AllReduceAlgorithm algorithm : algorithms) {
     std::ranges::fill(values, 1.0F);
-    const auto all_reduce = world->make_all_reduce(values, core::DataType::float32, algorithm);
+    const auto all_reduce = make_all_reduce(resources, values, core::DataType::float32, algorithm);
     all_reduce->start();
     all_reduce->finish();
     EXPECT_EQ(std::ranges::count(values, static_cast<float>(world->size())), std::ptrdiff_t{count});
@@ -62,16 +64,16 @@ TEST_F(SharedMemoryTest, AllRanksTakeOrdinaryMemoryIfOneRankHasTooLittleToShare)
 }
 
 TEST_F(SharedMemoryTest, AllRanksFailTogetherIfOneRankHasNoMemoryForFlags) {
-  const core::Buffer buffer = world->allocate(4096);
+  const core::Buffer buffer = resources.allocate(4096);
   const auto values = buffer.as<float>();
-  const auto algorithms = world->algorithms(values, core::DataType::float32);
+  const auto algorithms = available_algorithms(resources, values, core::DataType::float32);
   if (std::ranges::count(algorithms, AllReduceAlgorithm::shared_memory) == 0)
     GTEST_SKIP() << "nothing is shared here";
   const FileSizeLimit limit(is_limited ? 4096 : RLIM_INFINITY);
   std::array prints{0.0F};
   try {
-    static_cast<void>(
-        world->make_all_reduce(values, core::DataType::float32, AllReduceAlgorithm::shared_memory));
+    static_cast<void>(make_all_reduce(resources, values, core::DataType::float32,
+                                      AllReduceAlgorithm::shared_memory));
     ADD_FAILURE() << "no error";
   } catch (const AgreedError& error) {
     EXPECT_EQ(error.status(), core::ExitStatus::out_of_memory);
@@ -82,11 +84,11 @@ TEST_F(SharedMemoryTest, AllRanksFailTogetherIfOneRankHasNoMemoryForFlags) {
 }
 
 TEST_F(SharedMemoryTest, OneRankMayReleaseItsMemoryBeforeTheOthers) {
-  core::Buffer buffer = world->allocate(1 << 20);
+  core::Buffer buffer = resources.allocate(1 << 20);
   const auto values = buffer.as<float>();
-  const auto algorithms = world->algorithms(values, core::DataType::float32);
+  const auto algorithms = available_algorithms(resources, values, core::DataType::float32);
   if (algorithms.empty()) GTEST_SKIP() << "one rank sums nothing";
-  auto all_reduce = world->make_all_reduce(values, core::DataType::float32, algorithms.front());
+  auto all_reduce = make_all_reduce(resources, values, core::DataType::float32, algorithms.front());
   std::ranges::fill(values, 1.0F);
   all_reduce->start();
   all_reduce->finish();

@@ -7,7 +7,9 @@
 #include <set>
 #include <string>
 
+#include "all_reduce/registry.hpp"
 #include "lockstep/core/error.hpp"
+#include "sweep_parts.hpp"
 #include "world.hpp"
 
 namespace lockstep::comm {
@@ -23,6 +25,7 @@ class Broken final : public Communicator {
   int local_size() const override { return inner_.local_size(); }
   int host() const override { return inner_.host(); }
   std::string library_version() const override { return inner_.library_version(); }
+  const MpiRanks* mpi_ranks() const override { return inner_.mpi_ranks(); }
   void barrier() override { inner_.barrier(); }
   void sum(std::span<double> values) override { inner_.sum(values); }
   void sum(std::span<float> values) override {
@@ -53,19 +56,6 @@ class Broken final : public Communicator {
   }
   void start_sum(std::span<double> values) override { inner_.start_sum(values); }
   void finish_sum() override { inner_.finish_sum(); }
-  core::Buffer allocate(std::size_t bytes) override { return inner_.allocate(bytes); }
-  std::vector<AllReduceAlgorithm> algorithms(std::span<const float> values,
-                                             core::DataType type) override {
-    return inner_.algorithms(values, type);
-  }
-  std::unique_ptr<AllReduce> make_all_reduce(std::span<float> values, core::DataType type,
-                                             AllReduceAlgorithm algorithm) override {
-    return inner_.make_all_reduce(values, type, algorithm);
-  }
-  std::unique_ptr<AllReduce> make_rooted(std::span<float> values,
-                                         RootOperation operation) override {
-    return inner_.make_rooted(values, operation);
-  }
   [[noreturn]] void abort(int status) noexcept override {
     inner_.abort(status);
     std::abort();
@@ -86,8 +76,9 @@ SweepOptions small_sweep(core::DataType type) {
 
 TEST(Sweep, TimesEverySizeAndAlgorithmWithCorrectSums) {
   const auto world = make_world();
+  AllReduceResources resources{*world};
   for (const auto type : {core::DataType::float32, core::DataType::bfloat16}) {
-    const auto rows = sweep_all_reduce(*world, small_sweep(type));
+    const auto rows = sweep_all_reduce(resources, small_sweep(type));
     std::vector<std::size_t> bytes;
     std::set<std::string> algorithms;
     for (const SweepRow& row : rows) {
@@ -103,14 +94,16 @@ TEST(Sweep, TimesEverySizeAndAlgorithmWithCorrectSums) {
     }
     EXPECT_EQ(bytes, (std::vector<std::size_t>{4, 32, 256, 2048, 16384}));
     EXPECT_EQ(rows.size(), algorithms.size() * bytes.size());
-    const auto buffer = world->allocate(4);
-    EXPECT_EQ(algorithms.size(), 1 + world->algorithms(buffer.as<float>(), type).size());
+    const auto buffer = resources.allocate(4);
+    EXPECT_EQ(algorithms.size(),
+              1 + available_algorithms(resources, buffer.as<float>(), type).size());
   }
 }
 
 TEST(Sweep, EveryRankGetsTheSameRows) {
   const auto world = make_world();
-  const auto rows = sweep_all_reduce(*world, small_sweep(core::DataType::float32));
+  AllReduceResources resources{*world};
+  const auto rows = sweep_all_reduce(resources, small_sweep(core::DataType::float32));
   for (const SweepRow& row : rows) {
     std::vector<double> slowest = row.seconds;
     world->maximum(slowest);
@@ -121,7 +114,8 @@ TEST(Sweep, EveryRankGetsTheSameRows) {
 TEST(Sweep, CountsWrongElements) {
   const auto world = make_world();
   Broken broken(*world);
-  const auto rows = sweep_all_reduce(broken, small_sweep(core::DataType::float32));
+  AllReduceResources resources{broken};
+  const auto rows = sweep_all_reduce(resources, small_sweep(core::DataType::float32));
   for (const SweepRow& row : rows) {
     // Only the faulty algorithm has wrong elements: one per repeat and rank, in 4 repeats
     // (including the warm-up).
@@ -139,10 +133,11 @@ TEST(Sweep, BandwidthsFollowTheirFormulas) {
 
 TEST(Sweep, RefusesSizesThatMakeNoSense) {
   const auto self = make_self_communicator();
+  AllReduceResources resources{*self};
   for (const SweepOptions& options :
        {SweepOptions{.min_bytes = 2}, SweepOptions{.min_bytes = 64, .max_bytes = 32},
         SweepOptions{.factor = 1}, SweepOptions{.repeats = 0}, SweepOptions{.warmup = -1}}) {
-    EXPECT_THROW(sweep_all_reduce(*self, options), core::Error);
+    EXPECT_THROW(sweep_all_reduce(resources, options), core::Error);
   }
 }
 

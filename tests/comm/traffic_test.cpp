@@ -7,6 +7,7 @@
 #include <array>
 #include <cmath>
 
+#include "all_reduce/gather_scatter.hpp"
 #include "lockstep/comm/communicator.hpp"
 #include "world.hpp"
 
@@ -25,7 +26,7 @@ class TrafficTest : public testing::Test {
   /// values.
   Traffic of(AllReduceAlgorithm algorithm, std::size_t length, DataType type = DataType::float32) {
     return of_second_run(
-        *world->make_all_reduce(buffer.as<float>().first(length), type, algorithm));
+        *make_all_reduce(resources, buffer.as<float>().first(length), type, algorithm));
   }
   static Traffic of_second_run(AllReduce& all_reduce) {
     for (int run = 0; run < 2; ++run) {
@@ -35,17 +36,19 @@ class TrafficTest : public testing::Test {
     return all_reduce.traffic();
   }
   bool is_available(AllReduceAlgorithm algorithm) {
-    return std::ranges::count(world->algorithms(buffer.as<float>(), DataType::float32), algorithm) >
+    return std::ranges::count(
+               available_algorithms(resources, buffer.as<float>(), DataType::float32), algorithm) >
            0;
   }
 
   std::unique_ptr<Communicator> world = make_world();
+  AllReduceResources resources{*world};
   double ranks = world->size();
   bool is_root = world->rank() == 0;
   // Eight pieces whose chunks have the same length on every rank.
   std::size_t count = 8 * 16384 * static_cast<std::size_t>(world->size());
   double bytes = 4.0 * static_cast<double>(count);
-  core::Buffer buffer = world->allocate(count * sizeof(float));
+  core::Buffer buffer = resources.allocate(count * sizeof(float));
 };
 
 TEST_F(TrafficTest, RingAndDirectSendTwiceTheArrayLessOnePart) {
@@ -70,8 +73,10 @@ TEST_F(TrafficTest, GatherScatterSendsEveryArrayThroughRankZero) {
 
 TEST_F(TrafficTest, HalvesOfGatherScatterSendInOneDirection) {
   const auto values = buffer.as<float>().first(count);
-  const Traffic reduce = of_second_run(*world->make_rooted(values, RootOperation::reduce));
-  const Traffic broadcast = of_second_run(*world->make_rooted(values, RootOperation::broadcast));
+  const Traffic reduce =
+      of_second_run(*make_root_all_reduce(resources.route(), values, RootStages::gather));
+  const Traffic broadcast =
+      of_second_run(*make_root_all_reduce(resources.route(), values, RootStages::scatter));
   const double at_root = (ranks - 1) * bytes;
   EXPECT_EQ(reduce, is_root ? (Traffic{0, at_root}) : (Traffic{bytes, 0}));
   EXPECT_EQ(broadcast, is_root ? (Traffic{at_root, 0}) : (Traffic{0, bytes}));
@@ -109,7 +114,7 @@ TEST_F(TrafficTest, MessagesOfALibraryAreNotKnown) {
 
 TEST_F(TrafficTest, BytesSentAreBytesReceived) {
   for (const AllReduceAlgorithm algorithm :
-       world->algorithms(buffer.as<float>(), DataType::float32)) {
+       available_algorithms(resources, buffer.as<float>(), DataType::float32)) {
     if (algorithm == AllReduceAlgorithm::mpi) continue;
     const Traffic traffic = of(algorithm, count - 777);
     std::array totals{traffic.sent_bytes, traffic.received_bytes};
@@ -120,8 +125,8 @@ TEST_F(TrafficTest, BytesSentAreBytesReceived) {
 
 TEST_F(TrafficTest, ReduceSumsOnRankZeroAndBroadcastReturnsIt) {
   const auto values = buffer.as<float>().first(count - 12345);
-  const auto reduce = world->make_rooted(values, RootOperation::reduce);
-  const auto broadcast = world->make_rooted(values, RootOperation::broadcast);
+  const auto reduce = make_root_all_reduce(resources.route(), values, RootStages::gather);
+  const auto broadcast = make_root_all_reduce(resources.route(), values, RootStages::scatter);
   const auto own = [&](std::size_t i) {
     return static_cast<float>((i + static_cast<std::size_t>(world->rank())) % 100);
   };

@@ -104,12 +104,6 @@ class AllReduce {
   void finish();
 };
 
-/// The halves of the algorithm `gather_scatter`, for reducers that keep the sum on rank 0.
-enum class RootOperation {
-  reduce,     ///< rank 0 receives the sum; the arrays of the other ranks keep their values
-  broadcast,  ///< the array of rank 0 is sent to all ranks
-};
-
 /// Measured time of one all-reduce.
 struct AlgorithmTime {
   AllReduceAlgorithm algorithm = {};

@@ -2,27 +2,33 @@
 
 #include <cstddef>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
-#include "lockstep/comm/all_reduce.hpp"
-#include "lockstep/core/buffer.hpp"
-
 namespace lockstep::comm {
+
+struct MpiRanks;
 
 /// A message between two ranks that is sent or received repeatedly, always from or to the same
 /// memory (persistent request of MPI). `start` and `wait` allocate no memory.
 class RepeatedMessage {
  public:
-  virtual ~RepeatedMessage() = default;
+  struct Request;  ///< defined in src/comm/repeated_message.cpp
+
+  explicit RepeatedMessage(std::unique_ptr<Request> request);
+  ~RepeatedMessage();
 
   /// Starts the transfer of the message; the previous transfer must be complete. The memory must
   /// not be written (sender) or accessed (receiver) until `wait` has returned.
-  virtual void start() = 0;
+  void start();
   /// Blocks until the last started transfer is complete; returns immediately if there is none.
   /// Throws `Error` (internal) if the message does not have the size of the memory.
-  virtual void wait() = 0;
+  void wait();
+
+ private:
+  std::unique_ptr<Request> request_;
 };
 
 /// A group of ranks. All ranks must call the functions marked "Collective." in the same order.
@@ -44,9 +50,9 @@ class Communicator {
   virtual int host() const = 0;
   /// Returns the name and version of the communication library.
   virtual std::string library_version() const = 0;
-  /// Returns the warnings so far about communication that is slower than it could be; the same on
-  /// all ranks.
-  virtual std::vector<std::string> warnings() const { return {}; }
+  /// Returns the MPI communicators of these ranks, with which all-reduces are built; null for a
+  /// single rank.
+  virtual const MpiRanks* mpi_ranks() const = 0;
 
   virtual void barrier() = 0;                      ///< Collective.
   virtual void sum(std::span<double> values) = 0;  ///< sum over the ranks, in place. Collective.
@@ -90,30 +96,6 @@ class Communicator {
   /// progress at a time. Collective.
   virtual void start_sum(std::span<double> values) = 0;
   virtual void finish_sum() = 0;
-
-  /// Returns zeroed memory for an array of this rank that will be all-reduced. The memory is shared
-  /// by the ranks of a host if every host has the same number of ranks, at least 2, and they can
-  /// share memory; otherwise it is private. Collective.
-  virtual core::Buffer allocate(std::size_t bytes) = 0;
-
-  /// Returns the algorithms that can sum `values` with the communication data type
-  /// `communication_type`; none for a communicator of one rank. Collective.
-  virtual std::vector<AllReduceAlgorithm> algorithms(std::span<const float> values,
-                                                     core::DataType communication_type) = 0;
-
-  /// Prepares the all-reduce of `values` with `algorithm`, which must be one of `algorithms(values,
-  /// communication_type)`, and the communication data type `communication_type` (float32 or
-  /// bfloat16). Allocates all memory that the all-reduce needs. Throws `AgreedError` if the message
-  /// tags of the MPI library are exhausted (usage) or no shared memory is left (out_of_memory).
-  /// Collective.
-  virtual std::unique_ptr<AllReduce> make_all_reduce(std::span<float> values,
-                                                     core::DataType communication_type,
-                                                     AllReduceAlgorithm algorithm) = 0;
-
-  /// Prepares one half of the algorithm `gather_scatter` for `values`, in float32. Throws
-  /// `AgreedError` (usage) if the message tags of the MPI library are exhausted. Collective.
-  virtual std::unique_ptr<AllReduce> make_rooted(std::span<float> values,
-                                                 RootOperation operation) = 0;
 
   /// Terminates all ranks immediately with exit status `status`; for a rank that fails while other
   /// ranks wait.

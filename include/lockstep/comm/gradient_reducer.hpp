@@ -57,6 +57,7 @@ struct ReducerOptions {
   std::size_t bucket_bytes = std::size_t{6} << 20;  ///< bytes of float32 gradients per bucket
   core::DataType gradient_type = core::DataType::float32;  ///< communication data type
   AllReduceAlgorithm algorithm = {};
+  double density = 0.01;  ///< fraction of the gradients that a sparse reducer sends
 };
 
 /// Returns the all-reduce algorithm of a reducer with these options: that of the reducer if it has
@@ -68,6 +69,20 @@ AllReduceAlgorithm algorithm_of(const ReducerOptions& options);
 /// if there is only one rank or `options.kind` does not communicate. Throws `Error` (usage) if the
 /// buckets are too small.
 BucketPartition partition_gradients(std::size_t elements, int ranks, const ReducerOptions& options);
+
+/// Returns the bytes that each rank contributes to the sum of each bucket. `options`: the reducer,
+/// and the data type in which it communicates.
+std::vector<std::size_t> contributed_bytes(const BucketPartition& buckets,
+                                           const ReducerOptions& options);
+
+/// Returns an upper bound of the host memory, in bytes on each of `ranks` ranks, with which
+/// gradients in host memory are summed: the workspace of the buckets, and what the reducer keeps
+/// between steps.
+std::size_t reducer_memory_bytes(const BucketPartition& buckets, int ranks,
+                                 const ReducerOptions& options);
+
+/// Returns whether a reducer keeps a value per gradient between steps (`GradientReducer::state`).
+bool keeps_state(ReducerKind kind);
 
 /// Times of the all-reduce of a bucket in seconds; NaN if they were not recorded.
 struct BucketTimes {
@@ -110,11 +125,14 @@ class GradientReducer : public core::GradientListener {
 
   /// Returns the all-reduce algorithm in use.
   virtual const AllReduceChoice& choice() const = 0;
-  /// Returns the bytes of each bucket in the data type in which it is communicated; empty if
-  /// nothing is reduced (also with one rank).
+  /// Returns the bytes that each rank contributes to the sum of each bucket, as communicated; empty
+  /// if nothing is reduced (also with one rank).
   virtual std::span<const std::size_t> bucket_bytes() const = 0;
   virtual std::span<const BucketTimes> bucket_times() const = 0;  ///< of the last step
   virtual Traffic traffic() const = 0;  ///< messages of this rank in the last step
+  /// Returns values in host memory that the reducer keeps between steps and that differ between
+  /// ranks; a checkpoint must contain them. Empty if there are none.
+  virtual std::span<float> state() { return {}; }
 };
 
 /// Creates a reducer that sums nothing over `elements` gradients: for one rank, and for steps

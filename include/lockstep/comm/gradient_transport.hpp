@@ -8,6 +8,7 @@
 #include "lockstep/comm/communicator.hpp"
 #include "lockstep/comm/gradient_reducer.hpp"
 #include "lockstep/comm/sweep.hpp"
+#include "lockstep/core/buffer.hpp"
 #include "lockstep/core/device_queue.hpp"
 #include "lockstep/core/replica.hpp"
 #include "lockstep/core/timeline.hpp"
@@ -81,6 +82,10 @@ class GradientTransport {
 
   /// Returns the name and version of the library that transports the gradients.
   virtual std::string library_version() const = 0;
+
+  /// Returns the warnings so far about all-reduces that are slower than they could be; the same on
+  /// all ranks.
+  virtual std::vector<std::string> warnings() const { return {}; }
 
  protected:
   Communicator& communicator() const { return communicator_; }

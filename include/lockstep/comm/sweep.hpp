@@ -5,7 +5,6 @@
 #include <string>
 #include <vector>
 
-#include "lockstep/comm/communicator.hpp"
 #include "lockstep/core/data_type.hpp"
 #include "lockstep/core/progress.hpp"
 
@@ -47,12 +46,5 @@ double algorithm_bandwidth(std::size_t bytes, double seconds);
 /// = `ranks`, which is the rate through the link of each rank for the minimum traffic of an
 /// all-reduce. It can be compared with the rate of the link.
 double bus_bandwidth(std::size_t bytes, double seconds, int ranks);
-
-/// Benchmarks all available algorithms on arrays in host memory. The values are integers with known
-/// sums, and every element is checked after every repeat. The algorithms alternate in each repeat,
-/// so that a change in the load of the machine affects all of them. Throws `AgreedError` (usage) if
-/// `sweep_sizes` rejects `options`. Collective: all ranks must call this, and all get the same
-/// rows.
-std::vector<SweepRow> sweep_all_reduce(Communicator& communicator, const SweepOptions& options);
 
 }  // namespace lockstep::comm

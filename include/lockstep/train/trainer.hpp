@@ -9,6 +9,7 @@
 
 #include "lockstep/backend/backend.hpp"
 #include "lockstep/comm/communicator.hpp"
+#include "lockstep/comm/gradient_transport.hpp"
 #include "lockstep/core/progress.hpp"
 #include "lockstep/data/dataset.hpp"
 #include "lockstep/graph/graph.hpp"
@@ -108,8 +109,8 @@ class Trainer {
   /// Returns the bytes of each bucket as communicated; empty if nothing is communicated, and for
   /// the stages of a pipeline, whose buckets differ.
   std::span<const std::size_t> bucket_bytes() const;
-  const comm::AllReduceChoice& all_reduce() const;  ///< algorithm in use
-  std::string transport() const;  ///< name and version of the library that transports the gradients
+  const comm::AllReduceChoice& all_reduce() const;        ///< algorithm in use
+  const comm::GradientTransport& transport() const;       ///< transport of the gradients
   std::vector<backend::OperationChoice> kernels() const;  ///< implementations in the training plan
   backend::TimestampOverhead timestamp_overhead() const;
   /// Returns the network interfaces of the telemetry of all ranks (`record::RunHeader`); nothing

@@ -23,14 +23,13 @@ constexpr int repeats = 3;
 
 /// Returns why `requested` is not available, for an algorithm that was found to be unavailable. If
 /// it needs shared memory, the reason is the number of hosts, or else that the array is not shared.
-std::string_view reason(const Communicator& communicator, core::DataType communication_type,
+std::string_view reason(const AllReduceResources& resources, core::DataType communication_type,
                         AllReduceAlgorithm requested) {
-  const bool is_one_host = communicator.local_size() == communicator.size();
-  return obstacle_of(find_all_reduce(requested),
-                     {.is_one_host = is_one_host, .communication_type = communication_type});
+  return obstacle_of(find_all_reduce(requested), {.is_one_host = resources.is_one_host(),
+                                                  .communication_type = communication_type});
 }
 
-[[noreturn]] void refuse(const Communicator& communicator, core::DataType communication_type,
+[[noreturn]] void refuse(const AllReduceResources& resources, core::DataType communication_type,
                          AllReduceAlgorithm requested,
                          std::span<const AllReduceAlgorithm> available) {
   std::vector<std::string_view> names;
@@ -40,9 +39,9 @@ std::string_view reason(const Communicator& communicator, core::DataType communi
   const std::string remedy = is_type ? "use --gradient-dtype fp32"
                                      : fmt::format("choose among auto, {}", fmt::join(names, ", "));
   fail_together(
-      communicator, core::ExitStatus::usage,
+      resources.ranks(), core::ExitStatus::usage,
       fmt::format("the all-reduce algorithm {} is not available: {}; {}", requested.name(),
-                  reason(communicator, communication_type, requested), remedy));
+                  reason(resources, communication_type, requested), remedy));
 }
 
 /// Returns the seconds of the fastest of `repeats` all-reduces; each takes as long as on its
@@ -63,21 +62,22 @@ double seconds_of(Communicator& communicator, AllReduce& sum) {
 
 }  // namespace
 
-AllReduceChoice choose_algorithm(Communicator& communicator, std::span<float> values,
+AllReduceChoice choose_algorithm(AllReduceResources& resources, std::span<float> values,
                                  core::DataType communication_type, AllReduceAlgorithm requested) {
+  Communicator& communicator = resources.ranks();
   together(communicator, [&] { check_communication_type(communication_type); });
-  const auto available = communicator.algorithms(values, communication_type);
+  const auto available = available_algorithms(resources, values, communication_type);
   if (available.empty()) return {};
   if (requested != AllReduceAlgorithm::automatic) {
     if (std::ranges::find(available, requested) == available.end())
-      refuse(communicator, communication_type, requested, available);
+      refuse(resources, communication_type, requested, available);
     return {.algorithm = requested, .timed = {}, .timed_bytes = 0};
   }
   const std::span<float> part = values.first(std::min(values.size(), timed_bytes / sizeof(float)));
   AllReduceChoice choice{.algorithm = {}, .timed = {}, .timed_bytes = part.size_bytes()};
   for (const AllReduceAlgorithm algorithm : available) {
     if (find_all_reduce(algorithm).selection != Selection::timed) continue;
-    const auto sum = communicator.make_all_reduce(part, communication_type, algorithm);
+    const auto sum = make_all_reduce(resources, part, communication_type, algorithm);
     choice.timed.push_back({algorithm, seconds_of(communicator, *sum)});
   }
   choice.algorithm = std::ranges::min_element(choice.timed, {}, &AlgorithmTime::seconds)->algorithm;

@@ -47,6 +47,28 @@ std::string_view obstacle_of(const AllReduceEntry& entry, const AllReduceConditi
   return entry.types == CommunicationTypes::float32 && !is_float32 ? "it sends fp32 only" : "";
 }
 
+std::vector<AllReduceAlgorithm> available_algorithms(AllReduceResources& resources,
+                                                     std::span<const float> values,
+                                                     core::DataType communication_type) {
+  std::vector<AllReduceAlgorithm> available;
+  if (resources.ranks().size() == 1) return available;
+  double unshared = resources.place_of(values).memory == nullptr ? 1 : 0;
+  resources.ranks().maximum(std::span(&unshared, 1));
+  const AllReduceConditions conditions{.is_one_host = resources.is_one_host(),
+                                       .is_shared = unshared == 0,
+                                       .communication_type = communication_type};
+  for (const AllReduceEntry& entry : all_reduce_registry())
+    if (obstacle_of(entry, conditions).empty()) available.push_back(entry.algorithm);
+  return available;
+}
+
+std::unique_ptr<AllReduce> make_all_reduce(AllReduceResources& resources, std::span<float> values,
+                                           core::DataType communication_type,
+                                           AllReduceAlgorithm algorithm) {
+  check_communication_type(communication_type);
+  return find_all_reduce(algorithm).make(resources, values, communication_type);
+}
+
 std::vector<AllReduceAlgorithm> all_reduce_algorithms() {
   std::vector<AllReduceAlgorithm> algorithms;
   for (const AllReduceEntry& entry : all_reduce_registry()) algorithms.push_back(entry.algorithm);
@@ -67,13 +89,19 @@ std::span<const core::NamedValue<AllReduceAlgorithm>> named_values(AllReduceAlgo
 }
 
 core::DataType supported_type(AllReduceAlgorithm algorithm, core::DataType requested) {
-  const bool converts = find_all_reduce(algorithm).types == CommunicationTypes::any;
+  const bool converts =
+      std::ranges::any_of(all_reduce_registry(), [&](const AllReduceEntry& entry) {
+        return entry.algorithm == algorithm && entry.types == CommunicationTypes::any;
+      });
   return converts ? requested : core::DataType::float32;
 }
 
 bool shares_memory(AllReduceAlgorithm algorithm) {
-  return algorithm == AllReduceAlgorithm::automatic ||
-         find_all_reduce(algorithm).memory == SharedMemoryUse::yes;
+  return std::ranges::any_of(all_reduce_registry(), [&](const AllReduceEntry& entry) {
+    const bool is_possible =
+        algorithm == AllReduceAlgorithm::automatic || algorithm == entry.algorithm;
+    return is_possible && entry.memory == SharedMemoryUse::yes;
+  });
 }
 
 std::size_t all_reduce_workspace_bytes(AllReduceAlgorithm algorithm, std::size_t elements,

@@ -4,8 +4,9 @@
 #include <memory>
 #include <span>
 #include <string_view>
+#include <vector>
 
-#include "lockstep/comm/communicator.hpp"
+#include "lockstep/comm/all_reduce.hpp"
 #include "resources.hpp"
 
 namespace lockstep::comm {
@@ -13,7 +14,8 @@ namespace lockstep::comm {
 /// The ranks, the array and the data type for which an algorithm is requested.
 struct AllReduceConditions {
   bool is_one_host = true;  ///< all ranks are on one host
-  bool is_shared = false;  ///< every rank has the array in shared memory (`Communicator::allocate`)
+  bool is_shared =
+      false;  ///< every rank has the array in shared memory (`AllReduceResources::allocate`)
   core::DataType communication_type = core::DataType::float32;
 };
 
@@ -57,13 +59,27 @@ const AllReduceEntry& find_all_reduce(AllReduceAlgorithm algorithm);
 /// Returns why an algorithm is not available; empty if it is.
 std::string_view obstacle_of(const AllReduceEntry& entry, const AllReduceConditions& conditions);
 
+/// Returns the algorithms that can sum `values` with the communication data type
+/// `communication_type`; none if there is one rank. Collective: all ranks must call this.
+std::vector<AllReduceAlgorithm> available_algorithms(AllReduceResources& resources,
+                                                     std::span<const float> values,
+                                                     core::DataType communication_type);
+
+/// Prepares the all-reduce of `values` with `algorithm`, which must be available, and the
+/// communication data type `communication_type` (float32 or bfloat16). Allocates all memory that
+/// the all-reduce needs. Throws `AgreedError` if the message tags of the MPI library are exhausted
+/// (usage) or no shared memory is left (out_of_memory). Collective: all ranks must call this.
+std::unique_ptr<AllReduce> make_all_reduce(AllReduceResources& resources, std::span<float> values,
+                                           core::DataType communication_type,
+                                           AllReduceAlgorithm algorithm);
+
 /// Selects the algorithm for the all-reduce of `values`: `requested` if it is a specific algorithm,
 /// otherwise the fastest available one. To find the fastest, it times each algorithm on the first
 /// elements of `values`, which keep their values only if they are 0. Returns `automatic` if there
 /// is only one rank. Throws `AgreedError` (usage) if `requested` is not available or
 /// `communication_type` is not supported. Collective: all ranks must call this, and all get the
 /// same result.
-AllReduceChoice choose_algorithm(Communicator& communicator, std::span<float> values,
+AllReduceChoice choose_algorithm(AllReduceResources& resources, std::span<float> values,
                                  core::DataType communication_type, AllReduceAlgorithm requested);
 
 }  // namespace lockstep::comm

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
-#include <iterator>
 #include <optional>
 #include <set>
 #include <string>
@@ -24,18 +23,6 @@ int largest_tag(MPI_Comm comm) {
   int is_set = 0;
   check_mpi(MPI_Comm_get_attr(comm, MPI_TAG_UB, &value, &is_set), "MPI_Comm_get_attr");
   return is_set != 0 ? *value : 32767;  // the minimum that the MPI standard guarantees
-}
-
-/// Returns the index of this rank's host among all hosts, in the order of their lowest ranks.
-/// `host`: the ranks of this host. Collective over `all`.
-int index_of_host(MPI_Comm all, MPI_Comm host) {
-  int lowest = rank_in(all);
-  check_mpi(MPI_Allreduce(MPI_IN_PLACE, &lowest, 1, MPI_INT, MPI_MIN, host), "MPI_Allreduce");
-  std::vector<int> lowest_ranks(static_cast<std::size_t>(size_of(all)));
-  check_mpi(MPI_Allgather(&lowest, 1, MPI_INT, lowest_ranks.data(), 1, MPI_INT, all),
-            "MPI_Allgather");
-  const std::set<int> hosts(lowest_ranks.begin(), lowest_ranks.end());
-  return static_cast<int>(std::distance(hosts.begin(), hosts.find(lowest)));
 }
 
 /// Returns whether `value` is the same on all ranks of `comm`. Collective over `comm`.
@@ -85,41 +72,37 @@ std::shared_ptr<const int> TagPool::take() {
           }};
 }
 
-AllReduceResources::AllReduceResources(Communicator& owner, MPI_Comm comm)
-    : owner_(owner),
-      messages_(duplicate(comm, "lockstep-messages")),
-      host_(split_by_host(comm)),
-      local_rank_(rank_in(host_.get())),
-      local_size_(size_of(host_.get())),
-      host_index_(index_of_host(comm, host_.get())),
-      has_even_hosts_(is_equal_on_all(comm, local_size_)),
-      tags_(largest_tag(messages_.get()), tags_per_all_reduce) {
-  const bool is_one_host = local_size_ == size_of(comm);
-  if (can_share() && !is_one_host) between_ = split(comm, local_rank_, rank_in(comm));
+AllReduceResources::AllReduceResources(Communicator& ranks) : ranks_(ranks) {
+  if (ranks.mpi_ranks() == nullptr) return;
+  const MPI_Comm all = ranks.mpi_ranks()->all;
+  messages_ = duplicate(all, "lockstep-messages");
+  tags_.emplace(largest_tag(messages_.get()), tags_per_all_reduce);
+  can_share_ = is_equal_on_all(all, ranks.local_size()) && ranks.local_size() > 1;
+  if (can_share_ && !is_one_host()) between_ = split(all, ranks.local_rank(), ranks.rank());
 }
 
 core::Buffer AllReduceResources::allocate(std::size_t bytes) {
-  if (!can_share()) return core::Buffer(bytes);
-  const SharedMemory::Allocation shared = SharedMemory::allocate(host_.get(), bytes);
-  if (const auto failed = first_failure(all_gather(owner_, shared.failure))) {
-    if (*failed == owner_.rank() && !has_warned_) {
+  if (!can_share_) return core::Buffer(bytes);
+  const SharedMemory::Allocation shared = SharedMemory::allocate(ranks_.mpi_ranks()->host, bytes);
+  if (const auto failed = first_failure(all_gather(ranks_, shared.failure))) {
+    if (*failed == ranks_.rank() && warnings_.empty()) {
       core::log_warning(fmt::format(
           "{}: ranks of a host cannot share memory ({}); arrays are summed with messages instead, "
           "which can take longer",
-          describe_rank(owner_), shared.failure));
+          describe_rank(ranks_), shared.failure));
     }
-    has_warned_ = true;  // the same on all ranks
+    warnings_ = {"ranks of a host cannot share memory; arrays are summed with messages instead"};
     return core::Buffer(bytes);
   }
   shared_memory_.push_back(shared.memory);
-  return {shared.memory->part(local_rank_), shared.memory};
+  return {shared.memory->part(ranks_.local_rank()), shared.memory};
 }
 
 SharedPlace AllReduceResources::place_of(std::span<const float> values) const {
   for (const auto& entry : shared_memory_) {
     const auto memory = entry.lock();
     if (memory == nullptr) continue;
-    const std::span<const std::byte> part = memory->part(local_rank_);
+    const std::span<const std::byte> part = memory->part(ranks_.local_rank());
     const auto* begin = reinterpret_cast<const std::byte*>(values.data());
     if (begin < part.data() || begin + values.size_bytes() > part.data() + part.size()) continue;
     return {memory, static_cast<std::size_t>(begin - part.data())};
@@ -130,13 +113,13 @@ SharedPlace AllReduceResources::place_of(std::span<const float> values) const {
 SharedPlace AllReduceResources::take_flags() {
   constexpr std::size_t bytes = 1024 * shared_flag_bytes;
   if (flags_.memory == nullptr || flags_.offset == bytes) {
-    const SharedMemory::Allocation shared = SharedMemory::allocate(host_.get(), bytes);
-    together(owner_, [&] {
+    const SharedMemory::Allocation shared = SharedMemory::allocate(ranks_.mpi_ranks()->host, bytes);
+    together(ranks_, [&] {
       if (shared.failure.empty()) return;
       core::fail(core::ExitStatus::out_of_memory,
                  fmt::format("{}: no shared memory for the flags of an all-reduce ({}); use "
                              "--all-reduce direct",
-                             describe_rank(owner_), shared.failure));
+                             describe_rank(ranks_), shared.failure));
     });
     flags_ = {shared.memory, 0};
   }
@@ -146,12 +129,12 @@ SharedPlace AllReduceResources::take_flags() {
 }
 
 MessageRoute AllReduceResources::route_in(MPI_Comm comm) {
-  const std::shared_ptr<const int> tags = tags_.take();
+  const std::shared_ptr<const int> tags = tags_->take();
   if (tags == nullptr) {
-    fail_together(owner_, core::ExitStatus::usage,
+    fail_together(ranks_, core::ExitStatus::usage,
                   fmt::format("this MPI library has tags for {} all-reduces at the same time, and "
                               "each bucket of gradients is one; use larger buckets (--bucket-mib)",
-                              tags_.capacity()));
+                              tags_->capacity()));
   }
   return {comm, rank_in(comm), size_of(comm), *tags, tags};
 }

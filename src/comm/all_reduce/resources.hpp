@@ -4,12 +4,15 @@
 
 #include <cstddef>
 #include <memory>
+#include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "../mpi_check.hpp"
 #include "../shared_memory.hpp"
 #include "lockstep/comm/communicator.hpp"
+#include "lockstep/core/buffer.hpp"
 
 namespace lockstep::comm {
 
@@ -59,22 +62,25 @@ struct SharedPlace {
 /// a cache line.
 inline constexpr std::size_t shared_flag_bytes = 64;
 
-/// The hosts of the ranks of a communicator, and the shared memory and message tags from which
-/// all-reduces are built. The functions marked "Collective." must be called by all ranks in the
-/// same order.
+/// The shared memory and the message tags from which all-reduces of arrays in host memory are
+/// built. The functions marked "Collective." must be called by all ranks in the same order.
 class AllReduceResources {
  public:
-  /// Creates the resources of the ranks of `comm`, which are those of `owner`. Both must outlive
-  /// this object. Collective.
-  AllReduceResources(Communicator& owner, MPI_Comm comm);
+  /// Creates the resources of `ranks`, which must outlive this object, as this object must outlive
+  /// its all-reduces. Collective.
+  explicit AllReduceResources(Communicator& ranks);
+  AllReduceResources(const AllReduceResources&) = delete;
+  AllReduceResources& operator=(const AllReduceResources&) = delete;
 
-  int local_rank() const { return local_rank_; }
-  int local_size() const { return local_size_; }
-  int host() const { return host_index_; }
-  /// Returns whether a host could not share memory, so that slower all-reduces are used.
-  bool lacks_shared_memory() const { return has_warned_; }
+  Communicator& ranks() const { return ranks_; }
+  bool is_one_host() const { return ranks_.local_size() == ranks_.size(); }
+  /// Returns the warnings so far about all-reduces that are slower than they could be; the same on
+  /// all ranks.
+  const std::vector<std::string>& warnings() const { return warnings_; }
 
-  /// See `Communicator::allocate`. Collective.
+  /// Returns zeroed memory for an array of this rank that will be all-reduced. The memory is shared
+  /// by the ranks of a host if every host has the same number of ranks, at least 2, and they can
+  /// share memory; otherwise it is private. Collective.
   core::Buffer allocate(std::size_t bytes);
   /// Returns the position of `values` in the shared memory of this host; null memory if they are in
   /// private memory.
@@ -84,33 +90,27 @@ class AllReduceResources {
   SharedPlace take_flags();
 
   /// Returns a communicator that only all-reduces use, so that their tags cannot match other
-  /// messages.
+  /// messages. There must be several ranks.
   MPI_Comm messages() const { return messages_.get(); }
-  /// Allocates the tags of one all-reduce over all ranks. Throws `AgreedError` (usage) if the tags
-  /// of the MPI library are exhausted. Collective.
+  /// Allocates the tags of one all-reduce over all ranks, of which there must be several. Throws
+  /// `AgreedError` (usage) if the tags of the MPI library are exhausted. Collective.
   MessageRoute route() { return route_in(messages_.get()); }
   /// The same for an all-reduce over the ranks with this local rank, one of each host. Only if
   /// there are several hosts with the same number of ranks, at least 2.
   MessageRoute route_between_hosts() { return route_in(between_.get()); }
 
  private:
-  /// Returns whether an algorithm for shared memory exists for these ranks; the same on all ranks.
-  bool can_share() const { return has_even_hosts_ && local_size_ > 1; }
   MessageRoute route_in(MPI_Comm comm);
 
-  Communicator& owner_;
+  Communicator& ranks_;
   MpiComm messages_;
-  MpiComm host_;     ///< the ranks of this host
   MpiComm between_;  ///< the ranks with this local rank, one of each host; null if there is only
                      ///< one host, hosts have one rank, or their numbers of ranks differ
-  int local_rank_ = 0;
-  int local_size_ = 1;
-  int host_index_ = 0;
-  bool has_even_hosts_ = false;  ///< all hosts have the same number of ranks
-  bool has_warned_ = false;      ///< a warning that memory cannot be shared was logged
+  bool can_share_ = false;  ///< an algorithm for shared memory exists; the same on all ranks
+  std::vector<std::string> warnings_;
   std::vector<std::weak_ptr<const SharedMemory>> shared_memory_;  ///< allocated by `allocate`
   SharedPlace flags_;                                             ///< flags of the next all-reduce
-  TagPool tags_;
+  std::optional<TagPool> tags_;                                   ///< empty if there is one rank
 };
 
 }  // namespace lockstep::comm

@@ -126,7 +126,8 @@ std::unique_ptr<AllReduce> make_shared_memory_all_reduce(AllReduceResources& res
                                                          std::span<float> values,
                                                          const MakeBetween& between) {
   SharedPlace flags = resources.take_flags();
-  return std::make_unique<SharedMemoryAllReduce>(resources.local_rank(), resources.local_size(),
+  const Communicator& ranks = resources.ranks();
+  return std::make_unique<SharedMemoryAllReduce>(ranks.local_rank(), ranks.local_size(),
                                                  resources.place_of(values), values.size(),
                                                  std::move(flags), between);
 }

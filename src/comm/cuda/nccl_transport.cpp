@@ -65,7 +65,9 @@ class NcclBuckets final : public BucketTransport {
   bool is_recordable() const override { return true; }
   void check() override { communicator_->check(); }
   const AllReduceChoice& choice() const override { return choice_; }
-  core::DataType communication_type() const override { return gradients_.type; }
+  std::vector<std::size_t> bucket_bytes() const override {
+    return buckets().bucket_bytes(core::size_of(gradients_.type));
+  }
   Traffic traffic() const override { return unknown_traffic(); }
 
  private:
@@ -90,7 +92,7 @@ NcclBuckets::NcclBuckets(Communicator& control, NcclCalls& calls, const core::De
     : BucketTransport(buckets, timestamps),
       gradients_(gradients),
       choice_{.algorithm = options.algorithm, .timed = {}, .timed_bytes = 0},
-      placement_(placement_of(options.kind)),
+      placement_(find_reducer(options.kind).placement),
       compute_(static_cast<cudaStream_t>(queue.stream)) {
   together(control, [&] {
     stream_ = core::make_stream(core::StreamPriority::high);
@@ -276,9 +278,14 @@ class NcclTransport final : public GradientTransport {
     if (options.algorithm == AllReduceAlgorithm::automatic ||
         options.algorithm == AllReduceAlgorithm::gather_scatter)
       return;
+    const bool is_of_reducer = algorithm_of({.kind = options.kind}) == options.algorithm;
     core::fail(core::ExitStatus::usage,
-               "--all-reduce selects an algorithm for CPUs only; NCCL selects its own: use "
-               "--all-reduce auto, or gather-scatter for ncclReduce and ncclBroadcast");
+               is_of_reducer
+                   ? fmt::format("--reducer {} sums gradients in host memory, which NCCL does not "
+                                 "do; use --transport staged, or another reducer",
+                                 options.kind.name())
+                   : "--all-reduce selects an algorithm for CPUs only; NCCL selects its own: use "
+                     "--all-reduce auto, or gather-scatter for ncclReduce and ncclBroadcast");
   }
 
   std::unique_ptr<BucketTransport> make_bucket_transport(

@@ -5,6 +5,7 @@
 #include <optional>
 #include <vector>
 
+#include "../all_reduce/gather_scatter.hpp"
 #include "../elements.hpp"
 #include "../sweep_parts.hpp"
 #include "../transports.hpp"
@@ -21,7 +22,7 @@ class StagedBuckets final : public BucketTransport {
  public:
   /// All references must outlive this object. Throws `AgreedError` (usage) if the algorithm
   /// is not available. Collective: all ranks must call this.
-  StagedBuckets(Communicator& communicator, const core::DeviceQueue& queue,
+  StagedBuckets(AllReduceResources& resources, const core::DeviceQueue& queue,
                 const core::GradientArray& gradients, const ReducerOptions& options,
                 const BucketPartition& buckets, const BucketTimestamps& timestamps);
 
@@ -31,7 +32,8 @@ class StagedBuckets final : public BucketTransport {
   std::size_t wait(std::size_t count) override;
   bool is_recordable() const override { return false; }
   const AllReduceChoice& choice() const override { return all_reduces_->choice(); }
-  core::DataType communication_type() const override { return core::DataType::float32; }
+  std::vector<std::size_t> bucket_bytes() const override { return all_reduces_->bucket_bytes(); }
+  std::span<float> state() override { return all_reduces_->state(); }
   Traffic traffic() const override { return all_reduces_->traffic(); }
 
  private:
@@ -62,13 +64,13 @@ class StagedBuckets final : public BucketTransport {
   std::size_t returned_ = 0;  ///< leading buckets whose copies to the device were enqueued
 };
 
-StagedBuckets::StagedBuckets(Communicator& communicator, const core::DeviceQueue& queue,
+StagedBuckets::StagedBuckets(AllReduceResources& resources, const core::DeviceQueue& queue,
                              const core::GradientArray& gradients, const ReducerOptions& options,
                              const BucketPartition& buckets, const BucketTimestamps& timestamps)
     : BucketTransport(buckets, timestamps),
       gradients_(gradients),
       compute_(static_cast<cudaStream_t>(queue.stream)) {
-  together(communicator, [&] {
+  together(resources.ranks(), [&] {
     pinned_ = core::pinned_buffer(gradients.elements * core::size_of(gradients.type));
     stream_ = core::make_stream(core::StreamPriority::high);
     for (std::size_t b = 0; b < buckets.count(); ++b) {
@@ -76,10 +78,10 @@ StagedBuckets::StagedBuckets(Communicator& communicator, const core::DeviceQueue
       copied_.push_back(core::make_event());
     }
   });
-  sums_ = communicator.allocate(gradients.elements * sizeof(float));
+  sums_ = resources.allocate(gradients.elements * sizeof(float));
   ReducerOptions on_host = options;
   on_host.gradient_type = core::DataType::float32;
-  all_reduces_.emplace(communicator, sums_.as<float>(), buckets, on_host);
+  all_reduces_.emplace(resources, sums_.as<float>(), buckets, on_host);
 }
 
 void StagedBuckets::begin_step() {
@@ -153,13 +155,13 @@ void StagedBuckets::return_up_to(std::size_t count) {
 /// of the other ranks.
 class StagedBroadcast final : public ParameterBroadcast {
  public:
-  StagedBroadcast(Communicator& communicator, const core::DeviceQueue& queue,
+  StagedBroadcast(AllReduceResources& resources, const core::DeviceQueue& queue,
                   const core::GradientArray& values)
-      : is_root_(communicator.rank() == 0),
+      : is_root_(resources.ranks().rank() == 0),
         values_(values),
         stream_(static_cast<cudaStream_t>(queue.stream)) {
-    together(communicator, [&] { host_ = core::pinned_buffer(bytes()); });
-    broadcast_ = communicator.make_rooted(host_.as<float>(), RootOperation::broadcast);
+    together(resources.ranks(), [&] { host_ = core::pinned_buffer(bytes()); });
+    broadcast_ = make_root_all_reduce(resources.route(), host_.as<float>(), RootStages::scatter);
   }
 
   void run() override {
@@ -230,6 +232,7 @@ class StagedTransport final : public GradientTransport {
   StagedTransport(Communicator& communicator, const core::DeviceQueue& queue)
       : GradientTransport(communicator),
         queue_(queue),
+        resources_(communicator),
         statistics_all_reduce_(communicator, queue) {}
 
   core::Buffer allocate(std::size_t bytes) override {
@@ -244,7 +247,7 @@ class StagedTransport final : public GradientTransport {
   }
 
   std::unique_ptr<ParameterBroadcast> make_broadcast(const core::GradientArray& values) override {
-    return std::make_unique<StagedBroadcast>(communicator(), queue_, values);
+    return std::make_unique<StagedBroadcast>(resources_, queue_, values);
   }
 
   std::vector<SweepRow> sweep(const SweepOptions& options) override {
@@ -259,6 +262,7 @@ class StagedTransport final : public GradientTransport {
   }
 
   std::string library_version() const override { return communicator().library_version(); }
+  std::vector<std::string> warnings() const override { return resources_.warnings(); }
 
  private:
   /// Returns the all-reduce of the whole array as one bucket.
@@ -283,11 +287,12 @@ class StagedTransport final : public GradientTransport {
   std::unique_ptr<BucketTransport> make_bucket_transport(
       const core::GradientArray& gradients, const ReducerOptions& options,
       const BucketPartition& buckets, const BucketTimestamps& timestamps) override {
-    return std::make_unique<StagedBuckets>(communicator(), queue_, gradients, options, buckets,
+    return std::make_unique<StagedBuckets>(resources_, queue_, gradients, options, buckets,
                                            timestamps);
   }
 
   core::DeviceQueue queue_;
+  AllReduceResources resources_;
   StagedStatisticsAllReduce statistics_all_reduce_;
 };
 

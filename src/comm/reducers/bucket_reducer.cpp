@@ -7,9 +7,7 @@
 namespace lockstep::comm {
 
 BucketReducer::BucketReducer(std::unique_ptr<BucketTransport> transport)
-    : transport_(std::move(transport)),
-      bucket_bytes_(
-          transport_->buckets().bucket_bytes(core::size_of(transport_->communication_type()))) {}
+    : transport_(std::move(transport)), bucket_bytes_(transport_->bucket_bytes()) {}
 
 void BucketReducer::begin_step() {
   core::check(started_ == reduced_, "a step begins while gradients of the last are in progress");

@@ -11,6 +11,8 @@
 
 namespace lockstep::comm {
 
+class AllReduceResources;
+
 /// Records the start and end of the all-reduce of each bucket on a timeline.
 class BucketTimestamps {
  public:
@@ -57,8 +59,9 @@ class BucketTransport {
   virtual bool is_recordable() const = 0;  ///< see `GradientReducer`
   virtual void check() {}                  ///< see `GradientReducer`
   virtual const AllReduceChoice& choice() const = 0;
-  /// Returns the data type in which the gradients are communicated.
-  virtual core::DataType communication_type() const = 0;
+  /// Returns the bytes that each rank contributes to the sum of each bucket.
+  virtual std::vector<std::size_t> bucket_bytes() const = 0;
+  virtual std::span<float> state() { return {}; }  ///< see `GradientReducer`
   /// Returns the messages of this rank in the last step. A step that is replayed sends what it sent
   /// when it was captured.
   virtual Traffic traffic() const = 0;
@@ -90,6 +93,7 @@ class BucketReducer : public GradientReducer {
   std::span<const std::size_t> bucket_bytes() const final { return bucket_bytes_; }
   std::span<const BucketTimes> bucket_times() const final;
   Traffic traffic() const final { return transport_->traffic(); }
+  std::span<float> state() final { return transport_->state(); }
 
  protected:
   /// Starts the all-reduces of the buckets that are full if the first `elements` gradients are
@@ -125,10 +129,25 @@ struct ReducerEntry {
   /// Algorithm that the reducer uses; none if --all-reduce selects it.
   std::optional<AllReduceAlgorithm> algorithm{};
   SumPlacement placement = SumPlacement::all_ranks;
+  /// Prepares the sum of the bucket `values` in host memory; null if it is the all-reduce of the
+  /// algorithm. `state`: the state of these gradients. Collective: all ranks must call this.
+  std::unique_ptr<AllReduce> (*make_sum)(AllReduceResources& resources, std::span<float> values,
+                                         std::span<float> state,
+                                         const ReducerOptions& options) = nullptr;
+  /// Returns the bytes that a rank contributes to the sum of a bucket of `elements` gradients; null
+  /// if it contributes all gradients in the communication data type.
+  std::size_t (*bytes_of)(std::size_t elements, const ReducerOptions& options) = nullptr;
+  /// Returns an upper bound of the workspace in bytes of the sum of a bucket; null if it is that of
+  /// the algorithm.
+  std::size_t (*workspace_bytes)(std::size_t elements, int ranks,
+                                 const ReducerOptions& options) = nullptr;
+  bool has_state = false;  ///< keeps a value per gradient between steps (`GradientReducer::state`)
+  /// The sums differ from those of a plain loop over the ranks only by rounding.
+  bool is_exact = true;
 };
 
-/// Returns the ranks that receive the sums of a reducer.
-SumPlacement placement_of(ReducerKind kind);
+/// Returns the entry of a reducer.
+const ReducerEntry& find_reducer(ReducerKind kind);
 
 /// Returns whether a reducer starts all buckets after the backward pass.
 bool starts_late(ReducerKind kind);

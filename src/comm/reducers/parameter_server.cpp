@@ -1,3 +1,4 @@
+#include "../all_reduce/gather_scatter.hpp"
 #include "bucket_reducer.hpp"
 
 namespace lockstep::comm {
@@ -10,7 +11,11 @@ ReducerEntry parameter_server_reducer() {
               "parameters and sends them; for comparison with DataParallel of PyTorch",
           .make = make_late_reducer,
           .algorithm = AllReduceAlgorithm::gather_scatter,
-          .placement = SumPlacement::rank_0};
+          .placement = SumPlacement::rank_0,
+          .make_sum = [](AllReduceResources& resources, std::span<float> values, std::span<float>,
+                         const ReducerOptions&) {
+            return make_root_all_reduce(resources.route(), values, RootStages::gather);
+          }};
 }
 
 }  // namespace lockstep::comm

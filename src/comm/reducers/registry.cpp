@@ -25,13 +25,13 @@ std::span<const ReducerEntry> registry() {
   return entries;
 }
 
-const ReducerEntry& entry_of(ReducerKind kind) {
+}  // namespace
+
+const ReducerEntry& find_reducer(ReducerKind kind) {
   const auto found = std::ranges::find(registry(), kind, &ReducerEntry::kind);
   core::check(found != registry().end(), "a gradient reducer that is not registered");
   return *found;
 }
-
-}  // namespace
 
 std::vector<ReducerKind> reducer_kinds() {
   std::vector<ReducerKind> kinds;
@@ -50,7 +50,7 @@ std::span<const core::NamedValue<ReducerKind>> named_values(ReducerKind) {
 }
 
 AllReduceAlgorithm algorithm_of(const ReducerOptions& options) {
-  const auto own = entry_of(options.kind).algorithm;
+  const auto own = find_reducer(options.kind).algorithm;
   if (!own) return options.algorithm;
   if (options.algorithm == AllReduceAlgorithm::automatic || options.algorithm == *own) return *own;
   core::fail(core::ExitStatus::usage,
@@ -59,20 +59,42 @@ AllReduceAlgorithm algorithm_of(const ReducerOptions& options) {
                          options.kind.name(), own->name(), options.algorithm.name()));
 }
 
-SumPlacement placement_of(ReducerKind kind) { return entry_of(kind).placement; }
-
-bool starts_late(ReducerKind kind) { return entry_of(kind).make == make_late_reducer; }
+bool starts_late(ReducerKind kind) { return find_reducer(kind).make == make_late_reducer; }
 
 BucketPartition partition_gradients(std::size_t elements, int ranks,
                                     const ReducerOptions& options) {
   const BucketPartition buckets(elements, options.bucket_bytes);
-  const bool communicates = ranks > 1 && entry_of(options.kind).make != nullptr;
+  const bool communicates = ranks > 1 && find_reducer(options.kind).make != nullptr;
   return communicates ? buckets : BucketPartition::without_buckets(elements);
 }
 
+std::vector<std::size_t> contributed_bytes(const BucketPartition& buckets,
+                                           const ReducerOptions& options) {
+  const auto bytes_of = find_reducer(options.kind).bytes_of;
+  std::vector<std::size_t> bytes = buckets.bucket_bytes(core::size_of(options.gradient_type));
+  if (bytes_of == nullptr) return bytes;
+  for (std::size_t b = 0; b < bytes.size(); ++b) bytes[b] = bytes_of(buckets.length(b), options);
+  return bytes;
+}
+
+std::size_t reducer_memory_bytes(const BucketPartition& buckets, int ranks,
+                                 const ReducerOptions& options) {
+  const ReducerEntry& reducer = find_reducer(options.kind);
+  std::size_t bytes = reducer.has_state ? buckets.elements() * sizeof(float) : 0;
+  for (std::size_t b = 0; b < buckets.count(); ++b) {
+    bytes += reducer.workspace_bytes != nullptr
+                 ? reducer.workspace_bytes(buckets.length(b), ranks, options)
+                 : all_reduce_workspace_bytes(algorithm_of(options), buckets.length(b), ranks,
+                                              options.gradient_type);
+  }
+  return bytes;
+}
+
+bool keeps_state(ReducerKind kind) { return find_reducer(kind).has_state; }
+
 std::unique_ptr<GradientReducer> make_reducer(ReducerKind kind,
                                               std::unique_ptr<BucketTransport> transport) {
-  return entry_of(kind).make(std::move(transport));
+  return find_reducer(kind).make(std::move(transport));
 }
 
 }  // namespace lockstep::comm
