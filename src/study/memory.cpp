@@ -30,25 +30,27 @@ class NoSum final : public core::StatisticsAllReduce {
   int replicas_;
 };
 
+comm::ReducerOptions reducer_options(const train::Config& config) {
+  return {.kind = config.reducer,
+          .bucket_bytes = config.bucket_bytes(),
+          .gradient_type = config.gradient_type,
+          .algorithm = config.all_reduce};
+}
+
 comm::BucketPartition buckets_of(const train::Config& config, std::size_t elements, Ranks ranks) {
-  return comm::partition_gradients(elements, ranks.all,
-                                   {.kind = config.reducer, .bucket_bytes = config.bucket_bytes()});
+  return comm::partition_gradients(elements, ranks.all, reducer_options(config));
 }
 
 std::uint64_t communication_bytes(const train::Config& config, std::size_t elements, Ranks ranks) {
   const comm::BucketPartition buckets = buckets_of(config, elements, ranks);
   if (buckets.count() == 0) return 0;
-  const comm::AllReduceAlgorithm algorithm =
-      comm::algorithm_of({.kind = config.reducer, .algorithm = config.all_reduce});
-  std::uint64_t bytes = 0;
-  for (std::size_t b = 0; b < buckets.count(); ++b) {
-    bytes += comm::all_reduce_workspace_bytes(algorithm, buckets.length(b), ranks.all,
-                                              config.gradient_type);
-  }
+  const comm::ReducerOptions options = reducer_options(config);
+  std::uint64_t bytes = comm::reducer_memory_bytes(buckets, ranks.all, options);
   // In shared memory a rank also accesses its part of the gradients of the other ranks on its host,
   // which therefore counts as its resident memory.
   const auto local = static_cast<std::size_t>(ranks.local);
-  if (comm::shares_memory(algorithm)) bytes += elements * sizeof(float) * (local - 1) / local;
+  if (comm::shares_memory(comm::algorithm_of(options)))
+    bytes += elements * sizeof(float) * (local - 1) / local;
   return bytes;
 }
 
@@ -87,12 +89,15 @@ std::uint64_t checkpoint_bytes(const train::Config& config, const graph::Graph& 
   const std::uint64_t statistics = network.statistic_elements() * sizeof(float);
   const std::uint64_t all = 2 * network.parameter_elements() * sizeof(float) + statistics;
   const auto others = static_cast<std::uint64_t>(ranks.all - 1);
+  std::uint64_t bytes = transfer + all;
+  if (comm::keeps_state(config.reducer) && others > 0)
+    bytes += (others + 1) * graph.parameter_elements() * sizeof(float);
   switch (train::rank_state(config, ranks.all)) {
-    case train::RankState::none: return transfer + all;
-    case train::RankState::statistics: return transfer + all + others * statistics;
-    case train::RankState::all: return transfer + all + others * all;
+    case train::RankState::none: return bytes;
+    case train::RankState::statistics: return bytes + others * statistics;
+    case train::RankState::all: return bytes + others * all;
   }
-  return transfer + all;
+  return bytes;
 }
 
 }  // namespace

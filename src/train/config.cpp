@@ -34,6 +34,10 @@ void check_combinations(const Config& config) {
   require(!has_server || config.precision != core::Precision::fp16,
           "--reducer parameter-server excludes --precision fp16: every rank needs the sums of the "
           "gradients for the loss scale; use bf16, tf32 or fp32");
+  require(!comm::keeps_state(config.reducer) || config.precision != core::Precision::fp16,
+          fmt::format("--reducer {} keeps gradients between steps, but the loss scale of "
+                      "--precision fp16 changes between steps; use bf16, tf32 or fp32",
+                      core::name(config.reducer)));
   require(config.epochs == 0 || config.steps == 0 || config.command == "ladder",
           "--epochs and --steps were both given; give one of them");
   require(config.resume != "auto" || !config.checkpoint_dir.empty(),
@@ -89,6 +93,10 @@ void check_pipeline(const Config& config, int ranks) {
   require(config.reducer != comm::ReducerKind::none,
           "--reducer none trains independent replicas, but the stages of a pipeline decide "
           "together; use another reducer");
+  require(!comm::keeps_state(config.reducer),
+          fmt::format("--reducer {} stores gradients of every rank in checkpoints, which "
+                      "--pipeline-stages does not support; use another reducer",
+                      core::name(config.reducer)));
   require(config.max_gradient_norm == 0,
           "--grad-clip requires the gradients of the whole network on one rank; remove it or "
           "--pipeline-stages");

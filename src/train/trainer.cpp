@@ -127,7 +127,7 @@ Trainer::Parts::Parts(const TrainingContext& context_, Observer& observer_)
       log(static_cast<std::size_t>(steps_per_epoch), bucket_bytes().size()),
       clocks(context.world, replica->plan->timeline()),
       checkpoints(context.config, context.graph, replica->state, context.data_parallel,
-                  context.world, context.pipeline,
+                  context.world, context.pipeline, step.reducer().state(),
                   {steps_per_epoch, context.data.digest, context.options, schedule}),
       progress(restore()),
       summariser(context.world.size(), steps_per_epoch,

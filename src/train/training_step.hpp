@@ -41,6 +41,7 @@ class TrainingStep {
   void swap_captured() { executor_->swap_captured(); }
 
   int depth() const { return executor_->depth(); }
+  comm::GradientReducer& reducer() { return reducer_; }
   const comm::GradientReducer& reducer() const { return reducer_; }
   backend::TimestampOverhead timestamp_overhead() const { return executor_->timestamp_overhead(); }
 

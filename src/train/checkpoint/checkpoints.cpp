@@ -90,6 +90,18 @@ std::vector<record::Tensor> own_tensors(RankState which, const std::vector<recor
   return own;
 }
 
+/// Returns the tensor of the values that the reducer of this rank keeps.
+std::vector<record::Tensor> reducer_tensors(std::span<float> values) {
+  if (values.empty()) return {};
+  return {{"reducer", "state", {std::ssize(values)}, values}};
+}
+
+std::int64_t elements_of(const std::vector<record::Tensor>& tensors) {
+  std::int64_t elements = 0;
+  for (const record::Tensor& tensor : tensors) elements += std::ssize(tensor.values);
+  return elements;
+}
+
 std::vector<record::Tensor> joined(std::vector<record::Tensor> tensors,
                                    const std::vector<record::Tensor>& more) {
   tensors.insert(tensors.end(), more.begin(), more.end());
@@ -100,7 +112,8 @@ std::vector<record::Tensor> joined(std::vector<record::Tensor> tensors,
 
 Checkpoints::Checkpoints(const Config& config, const graph::Graph& graph,
                          backend::ModelState& state, comm::Communicator& replicas,
-                         comm::Communicator& world, const Pipeline* pipeline, RunIdentity identity)
+                         comm::Communicator& world, const Pipeline* pipeline,
+                         std::span<float> reducer_state, RunIdentity identity)
     : config_(config),
       state_(state),
       replicas_group_(replicas),
@@ -112,6 +125,8 @@ Checkpoints::Checkpoints(const Config& config, const graph::Graph& graph,
       all_(joined(weights_, momentum_tensors(graph, state))),
       rank_state_(rank_state(config, replicas.size())),
       replicas_(own_tensors(rank_state_, all_, loss_scale_tensor_, state), replicas),
+      reducer_state_(reducer_tensors(reducer_state)),
+      reducer_states_(reducer_state_, replicas),
       stages_(pipeline, state) {}
 
 Progress Checkpoints::restore() {
@@ -127,6 +142,7 @@ Progress Checkpoints::restore() {
   if (found.has_weights) stages_.distribute();
   broadcast_state(replicas_group_, state_);
   if (found.has_rank_states) replicas_.distribute();
+  if (found.has_reducer_state) reducer_states_.distribute();
   Progress progress = found.progress;
   if (found.has_loss_scale) {
     progress.loss_scale = backend::LossScale{
@@ -139,8 +155,8 @@ Progress Checkpoints::restore() {
     if (!writes() || config_.dry_run) return stages_.release();
     writer_.emplace(record::CheckpointStore(config_.checkpoint_dir, config_.keep, run_id_,
                                             to_text(identity_.options)),
-                    all_);
-    gathered_ = joined(stages_.all(), replicas_.tensors());
+                    joined(all_, reducer_state_));
+    gathered_ = joined(stages_.all(), joined(replicas_.tensors(), reducer_states_.tensors()));
   });
   return progress;
 }
@@ -222,7 +238,18 @@ Checkpoints::Found Checkpoints::resume_from(const fs::path& path) {
         path.string(), rank_state_ == RankState::all ? "replicas" : "batch-norm statistics",
         replicas_group_.size()));
   }
+  const std::int64_t saved_values = find(counters, "reducer_state").value_or(0);
+  found.has_reducer_state = !reducer_state_.empty() && saved_ranks == replicas_group_.size() &&
+                            saved_values == elements_of(reducer_state_);
+  if (!reducer_state_.empty() && !found.has_reducer_state) {
+    warn(
+        fmt::format("{} does not contain the gradients that --reducer {} keeps on each of the {} "
+                    "ranks; they start at 0",
+                    path.string(), core::name(config_.reducer), replicas_group_.size()));
+  }
   std::vector<record::Tensor> tensors = joined(all_, stages_.all());
+  if (found.has_reducer_state)
+    tensors = joined(tensors, joined(reducer_state_, reducer_states_.tensors()));
   if (found.has_loss_scale) tensors.push_back(loss_scale_tensor_);
   if (found.has_rank_states) {
     const auto others = replicas_.tensors();
@@ -315,6 +342,7 @@ void Checkpoints::save(const Progress& progress) {
     loss_scale_ = {progress.loss_scale->scale, static_cast<float>(progress.loss_scale->good_steps)};
   }
   if (rank_state_ != RankState::none) replicas_.gather();
+  reducer_states_.gather();
   stages_.gather();
   together(communicator_, [&] {
     if (communicator_.rank() != 0) return;
@@ -327,6 +355,7 @@ void Checkpoints::save(const Progress& progress) {
                     {"best_correct", progress.best_correct},
                     {"has_loss_scale", progress.loss_scale ? 1 : 0},
                     {"rank_state", static_cast<std::int64_t>(rank_state_)},
+                    {"reducer_state", elements_of(reducer_state_)},
                     {"ranks", replicas_group_.size()},
                     {"part", part_},
                     {"batches_tracked", state_.batches_tracked},

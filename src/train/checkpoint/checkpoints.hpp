@@ -47,7 +47,7 @@ class Checkpoints {
   /// states. `world`: all ranks. `pipeline` may be null. All must outlive this object.
   Checkpoints(const Config& config, const graph::Graph& graph, backend::ModelState& state,
               comm::Communicator& replicas, comm::Communicator& world, const Pipeline* pipeline,
-              RunIdentity identity);
+              std::span<float> reducer_state, RunIdentity identity);
 
   /// Loads the file that `--resume` or `--init-from` names into the state, if there is one. Throws
   /// `AgreedError`: input if a file is missing or damaged, usage if it belongs to another run,
@@ -94,6 +94,7 @@ class Checkpoints {
     Progress progress;
     bool has_rank_states = false;
     bool has_loss_scale = false;
+    bool has_reducer_state = false;
     bool is_saved = false;     ///< the file is in the checkpoint directory
     bool has_weights = false;  ///< a file was read
   };
@@ -122,6 +123,8 @@ class Checkpoints {
   std::vector<record::Tensor> weights_, all_;
   RankState rank_state_;
   ReplicaStates replicas_;
+  std::vector<record::Tensor> reducer_state_;  ///< of this rank; empty if the reducer keeps none
+  ReplicaStates reducer_states_;
   StageStates stages_;
   std::optional<record::CheckpointClaim> claim_;  ///< like `writer_`, which it outlives
   std::optional<CheckpointWriter> writer_;        ///< on rank 0, if there is a directory
