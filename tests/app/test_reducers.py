@@ -1,6 +1,7 @@
 """Tests of the reducers that send all gradients through rank 0, and of the bytes in the run file."""
 
 import csv
+import math
 import pathlib
 import subprocess
 import sys
@@ -15,6 +16,8 @@ ROOT = pathlib.Path(__file__).parents[2]
 ANALYSIS = ROOT / "analysis"
 STUDY = ROOT / "jobs" / "studies" / "reducers.tsv"
 GRADIENTS = 4 * 11_173_962  # bytes of the gradients and of the parameters of resnet18-cifar
+BUCKETS = [1_572_864] * 7 + [163_914]  # gradients in each bucket of 6 MiB
+SPARSE = sum(8 * math.ceil(0.01 * gradients) for gradients in BUCKETS)  # an index and a value for 1 % of them
 BATCH = 2 * (3 * 32 * 32 + 4)  # bytes of the images and labels of a rank
 
 
@@ -29,8 +32,9 @@ def test_losses_and_messages_of_each_reducer(tmp_path):
         "allreduce": ((GRADIENTS, GRADIENTS), (GRADIENTS, GRADIENTS)),
         "gather-scatter": ((GRADIENTS, GRADIENTS), (GRADIENTS, GRADIENTS)),
         "parameter-server": ((GRADIENTS + BATCH, GRADIENTS), (GRADIENTS, GRADIENTS + BATCH)),
+        "top-k": ((SPARSE, SPARSE), (SPARSE, SPARSE)),
     }
-    losses = {}
+    losses, bucket_bytes = {}, {}
     for reducer, (sent, received) in expected.items():
         run(tmp_path / f"{reducer}.h5", reducer)
         with h5py.File(tmp_path / f"{reducer}.h5") as file:
@@ -38,6 +42,8 @@ def test_losses_and_messages_of_each_reducer(tmp_path):
             assert np.allclose(file["steps/sent_bytes"][...], [sent] * 2, rtol=1e-6, atol=0)
             assert np.allclose(file["steps/received_bytes"][...], [received] * 2, rtol=1e-6, atol=0)
             losses[reducer] = file["steps/loss"][...]
+            bucket_bytes[reducer] = file["buckets/bytes"][...].sum()
+    assert bucket_bytes["top-k"] == SPARSE and bucket_bytes["allreduce"] == GRADIENTS
     # The sum of two ranks has one order only, so all reducers give the same bits.
     assert np.array_equal(losses["gather-scatter"], losses["allreduce"])
     assert np.array_equal(losses["parameter-server"], losses["allreduce"])
@@ -67,6 +73,9 @@ def test_one_rank_has_nothing_to_serve(tmp_path):
     (["--reducer", "gather-scatter", "--all-reduce", "ring"], ["gather-scatter", "--all-reduce ring"]),
     (["--reducer", "parameter-server", "--all-reduce", "mpi"], ["parameter-server", "--all-reduce mpi"]),
     (["--reducer", "gather-scatter", "--gradient-dtype", "bf16"], ["gather-scatter", "fp32 only; use --gradient-dtype fp32"]),
+    (["--reducer", "top-k", "--all-reduce", "ring"], ["top-k", "--all-reduce ring"]),
+    (["--reducer", "top-k", "--gradient-dtype", "bf16"], ["top-k", "fp32 only; use --gradient-dtype fp32"]),
+    (["--reducer", "top-k", "--pipeline-stages", "2"], ["top-k", "--pipeline-stages"]),
     (["--reducer", "parameter-server", "--data-residency", "device"], ["parameter-server", "--data-residency device"]),
 ])
 def test_combinations_that_are_not_possible_are_errors(arguments, words):

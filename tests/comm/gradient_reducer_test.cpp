@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <limits>
 #include <numeric>
 #include <thread>
 
@@ -328,6 +329,44 @@ TEST_P(ReducerTest, CountsTheMessagesOfTheLastStep) {
     EXPECT_NEAR(got.sent_bytes, each, 0.02 * each);
     EXPECT_NEAR(got.received_bytes, each, 0.02 * each);
   }
+}
+
+TEST(GradientReducer, TopKOfAllGradientsIsTheDenseSum) {
+  const auto world = make_world();
+  core::Random random(6, core::RandomStream::test, static_cast<std::uint64_t>(world->rank()));
+  std::vector<float> sparse(10'000);
+  for (float& value : sparse) value = random.normal();
+  std::vector<float> dense = sparse;
+  HostReducer top_k(*world, sparse,
+                    {.kind = ReducerKind("top-k"), .bucket_bytes = 4 * 3'000, .density = 1});
+  HostReducer gather_scatter(*world, dense, {.kind = ReducerKind::gather_scatter});
+  for (HostReducer* reducer : {&top_k, &gather_scatter}) {
+    reducer->begin_step();
+    (*reducer)->gradients_ready(sparse.size());
+    (*reducer)->finish();
+  }
+  EXPECT_EQ(sparse, dense);
+  EXPECT_EQ(std::ranges::count(top_k->state(), 0.0F), std::ssize(top_k->state()));
+}
+
+TEST(GradientReducer, TopKSendsTheLargestMagnitudesAndNaN) {
+  const auto world = make_world();
+  if (world->size() == 1) return;
+  std::vector<float> gradients(400, 0.5F);
+  HostReducer reducer(*world, gradients, {.kind = ReducerKind("top-k")});
+  reducer.begin_step();
+  gradients[7] = std::numeric_limits<float>::quiet_NaN();
+  gradients[99] = -2.0F;
+  gradients[200] = std::numeric_limits<float>::infinity();
+  gradients[300] = 3.0F;
+  reducer->finish();
+  const auto ranks = static_cast<float>(world->size());
+  EXPECT_TRUE(std::isnan(gradients[7]));
+  EXPECT_EQ(gradients[99], -2 * ranks);
+  EXPECT_TRUE(std::isinf(gradients[200]));
+  EXPECT_EQ(gradients[300], 3 * ranks);
+  EXPECT_EQ(std::ranges::count(gradients, 0.0F), 396);
+  EXPECT_EQ(std::ranges::count(reducer->state(), 0.5F), 396);
 }
 
 TEST(GradientReducer, RefusesAnotherAlgorithmThanItsOwn) {

@@ -207,6 +207,11 @@ INSTANTIATE_TEST_SUITE_P(
         Variant{"EvaluationAtTheEnd", [](Config& config) { config.evaluate_every = 0; }},
         Variant{"Dropout", [](Config&) {}, true}, Variant{"LossScale", [](Config&) {}, false, true},
         Variant{"LocalBatchNorm", [](Config& config) { config.batch_norm = BatchNormMode::local; }},
+        Variant{"TopK",
+                [](Config& config) {
+                  config.reducer = comm::ReducerKind("top-k");
+                  config.all_reduce = comm::AllReduceAlgorithm::automatic;
+                }},
         Variant{"ParameterServer",
                 [](Config& config) {
                   config.reducer = comm::ReducerKind::parameter_server;

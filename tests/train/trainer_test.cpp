@@ -152,6 +152,17 @@ INSTANTIATE_TEST_SUITE_P(
         Following{Norm::with_batch_norm, BatchNormMode::sync, comm::ReducerKind::parameter_server},
         Following{Norm::with_batch_norm, BatchNormMode::sync, comm::ReducerKind::overlap}));
 
+TEST_F(TrainerTest, TopKLearns) {
+  Config sparse = config();
+  select(sparse, comm::ReducerKind("top-k"));
+  sparse.epochs = 100;
+  Witness witness;
+  Trainer trainer(place(sparse, *world_), witness);
+  trainer.run();
+  if (world_->rank() > 0) return;
+  EXPECT_LT(witness.epochs.back().train_loss, 0.7 * witness.epochs.front().train_loss);
+}
+
 // All of them sum the same gradients, in float32 and in other orders at most: the tolerance is that
 // of the parameters above. Rank order is also that of `direct`, so gather-scatter gives its bits.
 TEST_F(TrainerTest, EveryReducerGivesTheSameLosses) {

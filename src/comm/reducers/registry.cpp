@@ -15,13 +15,15 @@ ReducerEntry overlap_reducer();
 ReducerEntry allreduce_reducer();
 ReducerEntry gather_scatter_reducer();
 ReducerEntry parameter_server_reducer();
+ReducerEntry top_k_reducer();
 ReducerEntry none_reducer();
 
 namespace {
 
 std::span<const ReducerEntry> registry() {
-  static const std::array entries{overlap_reducer(), allreduce_reducer(), gather_scatter_reducer(),
-                                  parameter_server_reducer(), none_reducer()};
+  static const std::array entries{overlap_reducer(),        allreduce_reducer(),
+                                  gather_scatter_reducer(), parameter_server_reducer(),
+                                  top_k_reducer(),          none_reducer()};
   return entries;
 }
 
