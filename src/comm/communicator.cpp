@@ -64,8 +64,6 @@ class SelfCommunicator final : public Communicator {
     return colour < 0 ? nullptr : make_self_communicator(library_version_, terminate_);
   }
   std::vector<std::string> all_gather(const std::string& message) override { return {message}; }
-  void start_sum(std::span<double>) override {}
-  void finish_sum() override {}
   [[noreturn]] void abort(int status) noexcept override {
     std::fflush(nullptr);
     if (terminate_ != nullptr) terminate_(status);

@@ -84,7 +84,16 @@ class MpiCommunicator final : public Communicator {
 
   void barrier() override { check_mpi(MPI_Barrier(collectives_.get()), "MPI_Barrier"); }
 
-  void sum(std::span<double> values) override { reduce(values, MPI_DOUBLE, MPI_SUM); }
+  /// Yields the core while it waits, because the ranks call this after every step.
+  void sum(std::span<double> values) override {
+    in_countable_parts(values, [&](double* part, int count) {
+      MPI_Request request = MPI_REQUEST_NULL;
+      check_mpi(MPI_Iallreduce(MPI_IN_PLACE, part, count, MPI_DOUBLE, MPI_SUM, collectives_.get(),
+                               &request),
+                "MPI_Iallreduce");
+      finish(request);
+    });
+  }
   void sum(std::span<float> values) override { reduce(values, MPI_FLOAT, MPI_SUM); }
   void maximum(std::span<double> values) override { reduce(values, MPI_DOUBLE, MPI_MAX); }
 
@@ -117,15 +126,6 @@ class MpiCommunicator final : public Communicator {
   std::unique_ptr<Communicator> split(int colour, int key) override;
 
   std::vector<std::string> all_gather(const std::string& message) override;
-
-  void start_sum(std::span<double> values) override {
-    core::check(small_sum_ == MPI_REQUEST_NULL, "one small sum at a time");
-    check_mpi(MPI_Iallreduce(MPI_IN_PLACE, values.data(), static_cast<int>(values.size()),
-                             MPI_DOUBLE, MPI_SUM, collectives_.get(), &small_sum_),
-              "MPI_Iallreduce");
-  }
-
-  void finish_sum() override { finish(small_sum_); }
 
   [[noreturn]] void abort(int status) noexcept override {
     std::fflush(nullptr);
@@ -162,7 +162,6 @@ class MpiCommunicator final : public Communicator {
   int local_rank_;
   int local_size_;
   int host_index_;
-  MPI_Request small_sum_ = MPI_REQUEST_NULL;
 };
 
 void MpiCommunicator::check_rooted(const char* operation, int root, std::size_t bytes, Fits room) {

@@ -44,8 +44,7 @@ class SynchronousReplicas final : public ReplicaPolicy {
     values_[save] = requests.save ? 1 : 0;
     values_[first_rank + static_cast<std::size_t>(world_.rank())] =
         std::isfinite(result.loss_sum) ? 0 : 1;
-    world_.start_sum(values_);
-    world_.finish_sum();
+    world_.sum(std::span<double>(values_));
     require_finite(step);
     return {.loss_sum = values_[loss],
             .correct = static_cast<std::int64_t>(values_[correct]),

@@ -86,18 +86,6 @@ TEST_F(CommunicatorTest, AllGathersTextsOfDifferentLengths) {
   for (int r = 0; r < size; ++r) EXPECT_EQ(texts[static_cast<std::size_t>(r)], text_of(r));
 }
 
-TEST_F(CommunicatorTest, SmallSumRunsBesideOtherCalls) {
-  for (int round = 0; round < 3; ++round) {
-    std::vector<double> small = {1.0 + round, static_cast<double>(rank)};
-    world->start_sum(small);
-    std::vector<double> other = {1.0};
-    world->maximum(other);
-    world->barrier();
-    world->finish_sum();
-    EXPECT_EQ(small, (std::vector<double>{(1.0 + round) * size, size * (size - 1) / 2.0}));
-  }
-}
-
 TEST_F(CommunicatorTest, StatisticsAllReduceAddsOverRanks) {
   const auto transport = make_gradient_transport(*world, core::DeviceQueue{}, {});
   core::StatisticsAllReduce& replicas = transport->statistics_all_reduce();

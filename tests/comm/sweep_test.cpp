@@ -54,8 +54,6 @@ class Broken final : public Communicator {
   std::vector<std::string> all_gather(const std::string& message) override {
     return inner_.all_gather(message);
   }
-  void start_sum(std::span<double> values) override { inner_.start_sum(values); }
-  void finish_sum() override { inner_.finish_sum(); }
   [[noreturn]] void abort(int status) noexcept override {
     inner_.abort(status);
     std::abort();

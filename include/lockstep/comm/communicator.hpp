@@ -91,12 +91,6 @@ class Communicator {
   /// is negative. The group does not depend on this communicator. Collective.
   virtual std::unique_ptr<Communicator> split(int colour, int key) = 0;
 
-  /// Non-blocking in-place sum of a small array over the ranks, which can overlap with other work:
-  /// `start_sum` starts it, `finish_sum` blocks until `values` holds the sum. Only one may be in
-  /// progress at a time. Collective.
-  virtual void start_sum(std::span<double> values) = 0;
-  virtual void finish_sum() = 0;
-
   /// Terminates all ranks immediately with exit status `status`; for a rank that fails while other
   /// ranks wait.
   [[noreturn]] virtual void abort(int status) noexcept = 0;
