@@ -27,7 +27,7 @@ struct Variables {
 
 // The variables of mpirun come first, because mpirun may itself run in a job step of another
 // launcher; then those that are common to several launchers.
-constexpr std::array<Variables, 14> launchers{{
+constexpr std::array<Variables, 10> launchers{{
     {"mpirun of Open MPI", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK"},
     {"mpirun of MVAPICH", "MV2_COMM_WORLD_SIZE", "MV2_COMM_WORLD_RANK"},
     {"mpirun of MVAPICH", "MVP_COMM_WORLD_SIZE", "MVP_COMM_WORLD_RANK"},
@@ -39,12 +39,8 @@ constexpr std::array<Variables, 14> launchers{{
     {"jsrun", "JSM_NAMESPACE_SIZE", "JSM_NAMESPACE_RANK"},
     {"mpiexec of PALS", "PALS_SIZE", "PALS_RANKID"},
     {"mpiexec with PMI (MPICH, Intel MPI)", "PMI_SIZE", "PMI_RANK"},
-    {"mpirun of Platform MPI", "MPI_NRANKS", "MPI_RANKID"},
-    {"mpirun of MPICH or MVAPICH", "MPIRUN_NPROCS", "MPIRUN_RANK"},
-    {"poe", "MP_PROCS", "MP_CHILD"},
     {"torchrun or another launcher of PyTorch", "WORLD_SIZE", "RANK", use_mpi},
     {"a launcher of JAX", "JAX_NUM_PROCESSES", "JAX_PROCESS_ID", use_mpi},
-    {"a launcher of BytePS", "DMLC_NUM_WORKER", "DMLC_WORKER_ID", use_mpi},
 }};
 
 // Launchers that announce the rank, but not the number of ranks.

@@ -1,5 +1,6 @@
 #include "lockstep/comm/sweep.hpp"
 
+#include <chrono>
 #include <memory>
 #include <span>
 
@@ -15,40 +16,39 @@ namespace {
 
 std::vector<SweepRow> sweep_one_size(AllReduceResources& resources, std::span<float> values,
                                      const SweepOptions& options) {
-  Communicator& communicator = resources.ranks();
-  const KnownValues known(communicator.rank(), communicator.size());
-  const auto algorithms = available_algorithms(resources, values, options.communication_type);
-  std::vector<std::unique_ptr<AllReduce>> sums;
+  const KnownValues known(resources.ranks().rank(), resources.ranks().size());
+  std::vector<SweptSum> sums;
   std::vector<SweepRow> rows;
-  for (const AllReduceAlgorithm algorithm : algorithms) {
-    sums.push_back(make_all_reduce(resources, values, options.communication_type, algorithm));
+  for (const AllReduceAlgorithm algorithm :
+       available_algorithms(resources, values, options.communication_type)) {
+    const std::shared_ptr<AllReduce> sum =
+        make_all_reduce(resources, values, options.communication_type, algorithm);
+    sums.emplace_back([sum] {
+      sum->start();
+      sum->finish();
+    });
     rows.push_back({std::string(algorithm.name()),
                     values.size(),
                     supported_type(algorithm, options.communication_type),
                     {},
                     0});
   }
+  sums.emplace_back([&] { resources.ranks().sum(values); });
   rows.push_back({"mpi-blocking", values.size(), core::DataType::float32, {}, 0});
-  for (int repeat = -options.warmup; repeat < options.repeats; ++repeat) {
-    const auto shift = static_cast<std::size_t>(repeat + options.warmup);
-    for (std::size_t i = 0; i < rows.size(); ++i) {
-      known.fill(values, shift);
-      const bool is_blocking = i == algorithms.size();
-      const double seconds = seconds_of(communicator, [&] {
-        if (is_blocking) {
-          communicator.sum(values);
-        } else {
-          sums[i]->start();
-          sums[i]->finish();
-        }
-      });
-      rows[i].wrong += known.count_wrong(values, shift, rows[i].type);
-      if (repeat >= 0) rows[i].seconds.push_back(seconds);
-      core::report_progress(options.progress);
-    }
-  }
-  for (SweepRow& row : rows) agree_on(communicator, row);
+  const SweptArray array{[&](std::size_t repeat) { known.fill(values, repeat); },
+                         [&](std::size_t repeat, core::DataType type) {
+                           return known.count_wrong(values, repeat, type);
+                         }};
+  sweep_sums(resources.ranks(), options, array, sums, rows);
   return rows;
+}
+
+/// Returns the seconds that `sum` takes on this rank; all ranks start it after a barrier.
+double seconds_of(Communicator& communicator, const SweptSum& sum) {
+  communicator.barrier();
+  const auto begin = std::chrono::steady_clock::now();
+  sum();
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
 }
 
 }  // namespace
@@ -61,11 +61,24 @@ double bus_bandwidth(std::size_t bytes, double seconds, int ranks) {
   return algorithm_bandwidth(bytes, seconds) * 2.0 * (ranks - 1) / ranks;
 }
 
-void agree_on(Communicator& communicator, SweepRow& row) {
-  communicator.maximum(row.seconds);
-  auto wrong = static_cast<double>(row.wrong);
-  communicator.sum(std::span<double>(&wrong, 1));
-  row.wrong = static_cast<std::uint64_t>(wrong);
+void sweep_sums(Communicator& communicator, const SweepOptions& options, const SweptArray& array,
+                std::span<const SweptSum> sums, std::span<SweepRow> rows) {
+  for (int repeat = -options.warmup; repeat < options.repeats; ++repeat) {
+    const auto shift = static_cast<std::size_t>(repeat + options.warmup);
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+      array.fill(shift);
+      const double seconds = seconds_of(communicator, sums[i]);
+      rows[i].wrong += array.count_wrong(shift, rows[i].type);
+      if (repeat >= 0) rows[i].seconds.push_back(seconds);
+      core::report_progress(options.progress);
+    }
+  }
+  for (SweepRow& row : rows) {
+    communicator.maximum(row.seconds);
+    auto wrong = static_cast<double>(row.wrong);
+    communicator.sum(std::span<double>(&wrong, 1));
+    row.wrong = static_cast<std::uint64_t>(wrong);
+  }
 }
 
 std::vector<std::size_t> sweep_sizes(const SweepOptions& options) {

@@ -1,7 +1,6 @@
 #pragma once
 
 #include <algorithm>
-#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -19,20 +18,6 @@
 // Common code of the all-reduce benchmarks for arrays in host memory and in device memory.
 
 namespace lockstep::comm {
-
-/// Combines the measurements of all ranks: the maximum of the seconds of each repeat and the sum of
-/// the wrong elements. Collective: all ranks must call this.
-void agree_on(Communicator& communicator, SweepRow& row);
-
-/// Returns the seconds that `sum` takes on this rank; all ranks start it after a barrier.
-/// Collective: all ranks must call this.
-template <class Sum>
-double seconds_of(Communicator& communicator, Sum&& sum) {
-  communicator.barrier();
-  const auto begin = std::chrono::steady_clock::now();
-  sum();
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-}
 
 /// Test values with known sums: small integers that differ between ranks, elements and repeats.
 /// With up to 128 ranks every sum is at most 256, which bfloat16 represents exactly.
@@ -82,8 +67,20 @@ class KnownValues {
 /// rows.
 std::vector<SweepRow> sweep_all_reduce(AllReduceResources& resources, const SweepOptions& options);
 
-/// All-reduces one array in device memory; returns when the array holds the sum.
-using DeviceSum = std::function<void()>;
+/// All-reduces one array; returns when the array holds the sum.
+using SweptSum = std::function<void()>;
+
+/// The array of a sweep. `fill` sets its elements to the known values of this rank and may be
+/// collective; `count_wrong` returns how many elements differ from their sums in a data type.
+struct SweptArray {
+  std::function<void(std::size_t repeat)> fill;
+  std::function<std::uint64_t(std::size_t repeat, core::DataType type)> count_wrong;
+};
+
+/// Times `sums`, alternating in each repeat, and adds the results to their `rows`. Collective: all
+/// ranks must call this.
+void sweep_sums(Communicator& communicator, const SweepOptions& options, const SweptArray& array,
+                std::span<const SweptSum> sums, std::span<SweepRow> rows);
 
 /// Name of a transport and its communication data type.
 struct DeviceSumKind {
@@ -98,6 +95,6 @@ struct DeviceSumKind {
 /// builds with CUDA.
 std::vector<SweepRow> sweep_device(Communicator& control, const core::Buffer& memory,
                                    const SweepOptions& options, const DeviceSumKind& kind,
-                                   const std::function<DeviceSum(std::size_t elements)>& make_sum);
+                                   const std::function<SweptSum(std::size_t elements)>& make_sum);
 
 }  // namespace lockstep::comm

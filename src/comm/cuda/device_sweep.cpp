@@ -43,32 +43,22 @@ class KnownArray {
   std::vector<std::byte> bytes_;
 };
 
-SweepRow sweep_one_size(Communicator& control, const core::Buffer& memory, std::size_t elements,
-                        const SweepOptions& options, const DeviceSumKind& kind,
-                        const DeviceSum& sum) {
-  SweepRow row{std::string(kind.name), elements, kind.type, {}, 0};
-  KnownArray array(control, memory.data(), elements, options.communication_type);
-  for (int repeat = -options.warmup; repeat < options.repeats; ++repeat) {
-    const auto shift = static_cast<std::size_t>(repeat + options.warmup);
-    together(control, [&] { array.fill(shift); });
-    const double seconds = seconds_of(control, sum);
-    row.wrong += array.count_wrong(shift);
-    if (repeat >= 0) row.seconds.push_back(seconds);
-    core::report_progress(options.progress);
-  }
-  agree_on(control, row);
-  return row;
-}
-
 }  // namespace
 
 std::vector<SweepRow> sweep_device(Communicator& control, const core::Buffer& memory,
                                    const SweepOptions& options, const DeviceSumKind& kind,
-                                   const std::function<DeviceSum(std::size_t elements)>& make_sum) {
+                                   const std::function<SweptSum(std::size_t elements)>& make_sum) {
   std::vector<SweepRow> rows;
   for (const std::size_t bytes : sweep_sizes(options)) {
     const std::size_t elements = bytes / sizeof(float);
-    rows.push_back(sweep_one_size(control, memory, elements, options, kind, make_sum(elements)));
+    KnownArray array(control, memory.data(), elements, options.communication_type);
+    const SweptSum sum = make_sum(elements);
+    SweepRow& row = rows.emplace_back(std::string(kind.name), elements, kind.type,
+                                      std::vector<double>(), std::uint64_t{0});
+    sweep_sums(control, options,
+               {[&](std::size_t repeat) { together(control, [&] { array.fill(repeat); }); },
+                [&](std::size_t repeat, core::DataType) { return array.count_wrong(repeat); }},
+               std::span(&sum, 1), std::span(&row, 1));
   }
   return rows;
 }

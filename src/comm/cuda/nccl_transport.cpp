@@ -260,7 +260,7 @@ class NcclTransport final : public GradientTransport {
       nccl.register_memory({memory.data(), memory.bytes()});
     return sweep_device(communicator(), memory, options,
                         {core::name(TransportKind::nccl), options.communication_type},
-                        [&](std::size_t elements) -> DeviceSum {
+                        [&](std::size_t elements) -> SweptSum {
                           return [&, elements] {
                             const auto stream = static_cast<cudaStream_t>(queue_.stream);
                             nccl.sum(memory.data(), elements, options.communication_type, stream);

@@ -266,7 +266,7 @@ class StagedTransport final : public GradientTransport {
 
  private:
   /// Returns the all-reduce of the whole array as one bucket.
-  DeviceSum sum_of(const core::GradientArray& array, core::Timeline& timeline) {
+  SweptSum sum_of(const core::GradientArray& array, core::Timeline& timeline) {
     const ReducerOptions whole{.kind = ReducerKind::allreduce,
                                .bucket_bytes = array.elements * sizeof(float),
                                .gradient_type = array.type};
