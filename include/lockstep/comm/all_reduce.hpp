@@ -12,7 +12,7 @@
 namespace lockstep::comm {
 
 /// An all-reduce algorithm for arrays in host memory, identified by its name on the command line.
-/// Algorithms without a constant are found with `all_reduce_algorithms`.
+/// `named_values` also has the algorithms without a constant.
 class AllReduceAlgorithm {
  public:
   /// The fastest available algorithm, selected by timing.
@@ -50,10 +50,8 @@ inline constexpr AllReduceAlgorithm AllReduceAlgorithm::gather_scatter{"gather-s
 inline constexpr AllReduceAlgorithm AllReduceAlgorithm::ring{"ring"};
 inline constexpr AllReduceAlgorithm AllReduceAlgorithm::mpi{"mpi"};
 
-/// Returns all algorithms, in the order of the registry (src/comm/all_reduce/registry.cpp).
-std::vector<AllReduceAlgorithm> all_reduce_algorithms();
-
-/// Returns the algorithms with their names and meanings, including `automatic`.
+/// Returns `automatic` and the algorithms of the registry (src/comm/all_reduce/registry.cpp), with
+/// their names and meanings.
 std::span<const core::NamedValue<AllReduceAlgorithm>> named_values(AllReduceAlgorithm);
 
 /// Returns the data type in which `algorithm` communicates if `requested` is requested: `requested`

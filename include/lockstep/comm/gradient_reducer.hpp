@@ -15,8 +15,8 @@
 namespace lockstep::comm {
 
 /// A gradient reducer, identified by its name on the command line: it determines when and whether
-/// the gradients are summed over the ranks. Reducers without a constant are found with
-/// `reducer_kinds`.
+/// the gradients are summed over the ranks. `named_values` also has the reducers
+/// without a constant.
 class ReducerKind {
  public:
   static const ReducerKind overlap;    ///< during the backward pass: as soon as all gradients of a
@@ -46,9 +46,8 @@ inline constexpr ReducerKind ReducerKind::gather_scatter{"gather-scatter"};
 inline constexpr ReducerKind ReducerKind::parameter_server{"parameter-server"};
 inline constexpr ReducerKind ReducerKind::none{"none"};
 
-/// Returns all reducers, in the order of the registry (src/comm/reducers/registry.cpp), and their
-/// names and meanings.
-std::vector<ReducerKind> reducer_kinds();
+/// Returns the reducers of the registry (src/comm/reducers/registry.cpp), with their names and
+/// meanings.
 std::span<const core::NamedValue<ReducerKind>> named_values(ReducerKind);
 
 /// Options of a gradient reducer.

@@ -69,12 +69,6 @@ std::unique_ptr<AllReduce> make_all_reduce(AllReduceResources& resources, std::s
   return find_all_reduce(algorithm).make(resources, values, communication_type);
 }
 
-std::vector<AllReduceAlgorithm> all_reduce_algorithms() {
-  std::vector<AllReduceAlgorithm> algorithms;
-  for (const AllReduceEntry& entry : all_reduce_registry()) algorithms.push_back(entry.algorithm);
-  return algorithms;
-}
-
 std::span<const core::NamedValue<AllReduceAlgorithm>> named_values(AllReduceAlgorithm) {
   static const auto values = [] {
     std::vector<core::NamedValue<AllReduceAlgorithm>> table{

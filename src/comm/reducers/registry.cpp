@@ -35,12 +35,6 @@ const ReducerEntry& find_reducer(ReducerKind kind) {
   return *found;
 }
 
-std::vector<ReducerKind> reducer_kinds() {
-  std::vector<ReducerKind> kinds;
-  for (const ReducerEntry& entry : registry()) kinds.push_back(entry.kind);
-  return kinds;
-}
-
 std::span<const core::NamedValue<ReducerKind>> named_values(ReducerKind) {
   static const auto values = [] {
     std::vector<core::NamedValue<ReducerKind>> table;
