@@ -4,6 +4,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from lockstep_report.groups import grouped
 from lockstep_report.measure.repeats import is_diverged, left_out_note, split_repeats
 from lockstep_report.measure.step_times import timed_seconds
 from lockstep_report.runfile.experiment import distinguishing, is_of_software, results_of, text_of, variant_of
@@ -82,15 +83,12 @@ def training_of(run):
 def trainings(runs):
     """Returns [(recipe, repeats)] of runs that trained one network, without attempts that did not
     finish. The recipes have the properties in which the trainings differ."""
-    groups = {}
-    for run in split_repeats(runs, training_of)[0]:
-        groups.setdefault((training_of(run), tuple(run.epoch_numbers.tolist())), []).append(run)
-    found, lengths = [], {}
-    for (training, length), repeats in groups.items():
-        lengths.setdefault(length, []).append((training[-1], repeats[0].rank_count))
-        found.append(repeats)
-    names = distinguishing([item for items in lengths.values() for item in items]) - LENGTH
-    names |= set().union(*(distinguishing(items) & LENGTH for items in lengths.values()))
+    found = list(grouped(split_repeats(runs, training_of)[0], lambda run: (
+        training_of(run), tuple(run.epoch_numbers.tolist()))).values())
+    lengths = [[(properties_of(first), first.rank_count) for first, *_ in group]
+               for group in grouped(found, lambda repeats: tuple(repeats[0].epoch_numbers.tolist())).values()]
+    names = distinguishing([item for items in lengths for item in items]) - LENGTH
+    names |= set().union(*(distinguishing(items) & LENGTH for items in lengths))
     return [(recipe_of(repeats[0], names), repeats) for repeats in found]
 
 
@@ -122,11 +120,10 @@ def accuracy_curves(runs):
     """Returns one `Curve` per training and number of epochs, sorted by batch. Runs without a test
     accuracy, independent replicas and attempts that did not finish are left out."""
     evaluated = [run for run in runs if run.has_steps and not is_independent(run) and last_accuracy(run) is not None]
-    diverged = {}
-    for run in split_repeats([r for r in runs if r.has_steps or is_diverged(r)], training_of)[1]:
-        if is_diverged(run):
-            diverged.setdefault(training_of(run), []).append(run.label)
-    return sorted((replace(curve_of(recipe, repeats), diverged=tuple(diverged.get(training_of(repeats[0]), ())))
+    left_out = split_repeats([run for run in runs if run.has_steps or is_diverged(run)], training_of)[1]
+    diverged = grouped(filter(is_diverged, left_out), training_of)
+    return sorted((replace(curve_of(recipe, repeats), diverged=tuple(
+        run.label for run in diverged.get(training_of(repeats[0]), ())))
                    for recipe, repeats in trainings(evaluated)), key=lambda c: (
         c.data, c.model, c.global_batch, c.ranks, c.recipe, c.epoch_numbers.tolist()))
 

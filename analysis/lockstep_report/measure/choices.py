@@ -1,6 +1,7 @@
 """What the program chose itself, from the environment of a run: the all-reduce algorithm and the
 implementations of the convolutions."""
 
+from lockstep_report.groups import grouped
 from lockstep_report.runfile.experiment import OPTION_TABLE
 from lockstep_report.runfile.settings import some_of
 
@@ -48,10 +49,8 @@ def listed(choices):
 
 def by_choice(pairs):
     """Returns {choice: names} of (choice, name) pairs."""
-    found = {}
-    for choice, name in pairs:
-        found.setdefault(choice, []).append(name)
-    return found
+    groups = grouped(pairs, lambda pair: pair[0])
+    return {choice: [name for _, name in group] for choice, group in groups.items()}
 
 
 def choice_notes(repeats):

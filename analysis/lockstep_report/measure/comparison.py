@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from lockstep_report.groups import grouped
 from lockstep_report.measure.choices import REDUCERS, choice_notes, place_of
 from lockstep_report.measure.inference import median_interval
 from lockstep_report.measure.repeats import grouped_repeats
@@ -21,10 +22,7 @@ def merge_repeats(points):
     for group, notes in grouped_repeats(points, configuration_of).values():
         point = median_point(group)
         merged.append(replace(point, notes=(*point.notes, *notes)))
-    settings = {}
-    for point in merged:
-        settings.setdefault(point.setting, []).append(point)
-    merged = [point for group in settings.values() for point in with_details(group)]
+    merged = [point for group in grouped(merged, lambda p: p.setting).values() for point in with_details(group)]
     return sorted(merged, key=lambda p: (
         p.setting, p.batch_per_rank, p.ranks, reducer_order(p), p.communication, p.detail))
 
@@ -59,12 +57,9 @@ def scaling_series(points, lookup, batch_of):
     """Returns [(base, points)]: the points with several ranks of each series and batch, in ascending
     order of ranks, and their base case `lookup(point, points)`. Points without a base and independent
     replicas are left out."""
-    found = {}
-    for p in points:
-        base = None if p.ranks == 1 or p.is_independent else lookup(p, points)
-        if base is not None:
-            found.setdefault((p.series, batch_of(p)), (base, []))[1].append(p)
-    return [(base, sorted(group, key=lambda p: p.ranks)) for base, group in found.values()]
+    pairs = [(lookup(p, points), p) for p in points if p.ranks > 1 and not p.is_independent]
+    groups = grouped((pair for pair in pairs if pair[0] is not None), lambda pair: (pair[1].series, batch_of(pair[1])))
+    return [(group[0][0], sorted((p for _, p in group), key=lambda p: p.ranks)) for group in groups.values()]
 
 
 def differences(point, *others):

@@ -3,6 +3,8 @@ run of the configuration is complete."""
 
 from operator import attrgetter
 
+from lockstep_report.groups import grouped
+
 
 def split_repeats(items, key, status=attrgetter("status")):
     """Returns (counted, left out) of runs or points. An item that did not finish is left out if a
@@ -18,9 +20,7 @@ def split_repeats(items, key, status=attrgetter("status")):
 def grouped_repeats(items, key, status=attrgetter("status"), name=attrgetter("source")):
     """Returns {configuration: (repeats, notes about the items that are left out)}."""
     counted, left_out = split_repeats(items, key, status)
-    found = {}
-    for item in counted:
-        found.setdefault(key(item), ([], []))[0].append(item)
+    found = {configuration: (group, []) for configuration, group in grouped(counted, key).items()}
     for item in left_out:
         found[key(item)][1].append(left_out_note(name(item), status(item)))
     return found
