@@ -314,9 +314,18 @@ TEST_F(NcclTest, AlgorithmsOfCpusAreRefused) {
   MockNccl* mock = nullptr;
   const auto transport = transport_of(*world, mock);
   core::HostTimeline timeline;
-  EXPECT_THROW(
-      transport->make_reducer({.elements = 16}, {.algorithm = AllReduceAlgorithm::ring}, timeline),
-      core::Error);
+  const auto refusal_of = [&](const ReducerOptions& options) -> std::string {
+    try {
+      transport->make_reducer({.elements = 16}, options, timeline);
+    } catch (const core::Error& error) {
+      return error.what();
+    }
+    return "not refused";
+  };
+  EXPECT_THAT(refusal_of({.algorithm = AllReduceAlgorithm::ring}),
+              testing::StartsWith("--all-reduce selects an algorithm for CPUs only"));
+  EXPECT_THAT(refusal_of({.kind = ReducerKind("top-k")}),
+              testing::StartsWith("--reducer top-k sums gradients in host memory"));
 }
 
 TEST_F(NcclTest, RanksOfOneGpuCountAsHosts) {
