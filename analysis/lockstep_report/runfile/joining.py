@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from lockstep_report.errors import ReportError
+from lockstep_report.groups import grouped
 from lockstep_report.runfile.experiment import affected_by, options_of, software_of
 from lockstep_report.runfile.hdf5_access import errors_of_hdf5, open_run
 from lockstep_report.runfile.paths import sorted_names
@@ -49,12 +50,8 @@ def load_runs(paths, skip=None):
         for path in other_parts(run, loaded.notes, listed, skip):
             if os.path.realpath(path) not in files:
                 files[os.path.realpath(path)] = read_or_skip(read_run, path, skip)
-    groups = {}
-    for path, run in files.items():
-        if run is None:  # skipped
-            continue
-        groups.setdefault(run.run_id or path, []).append(run)
-    for group in groups.values():
+    read = [run for run in files.values() if run is not None]  # the others were skipped
+    for group in grouped(read, lambda run: run.run_id or run.path).values():
         joined = join_group(group, loaded.notes)
         loaded.runs += joined
         if len(joined) == 1:  # otherwise a note says that the parts are separate

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from lockstep_report.errors import INPUT, ReportError
 from lockstep_report.escaping import one_line
+from lockstep_report.groups import grouped
 from lockstep_report.runfile.file_kind import CSV, TEXT, read_text
 
 RANKS = ("ranks", "gpus", "workers")
@@ -51,11 +52,9 @@ def read_times(path):
     ranks, seconds = (table.one_of(wanted) for wanted in (RANKS, SECONDS))
     batch = next((name for name in BATCH if name in names), None)
     published = [n for n in names if n.startswith("published_")]
-    groups = {}
-    for number, line in table.rows:
-        key = (table.whole(number, line, ranks), batch and table.whole(number, line, batch),
-               line.get("repeat") if "node" in names else number)
-        groups.setdefault(key, []).append((number, line))
+    groups = grouped(table.rows, lambda row: (
+        table.whole(*row, ranks), batch and table.whole(*row, batch),
+        row[1].get("repeat") if "node" in names else row[0]))
     rows = [join(table, key, group, seconds, published) for key, group in groups.items()]
     return Times(table.path, rows, published)
 
