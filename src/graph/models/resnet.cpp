@@ -70,16 +70,20 @@ Graph resnet_cifar(const char* model, const Blocks& blocks, const ModelOptions& 
   return graph;
 }
 
-}  // namespace
-
+/// ResNet-18 (He et al., 2015) for 32x32 images: the first convolution is 3x3 with stride 1, without
+/// a max-pool. Modules have the names of the widely used CIFAR implementation ("shortcut",
+/// "linear").
 Graph resnet18_cifar(const ModelOptions& options) {
   return resnet_cifar("resnet18-cifar", {2, 2, 2, 2}, options);
 }
 
+/// ResNet-34, which has more blocks per stage; otherwise as `resnet18_cifar`.
 Graph resnet34_cifar(const ModelOptions& options) {
   return resnet_cifar("resnet34-cifar", {3, 4, 6, 3}, options);
 }
 
+/// ResNet-18 for ImageNet: the first convolution is 7x7 with stride 2, followed by a 3x3 max-pool.
+/// Modules have torchvision's names ("downsample", "fc").
 Graph resnet18_imagenet(const ModelOptions& options) {
   Graph graph("resnet18-imagenet");
   NodeId x = graph.input(options.image);
@@ -89,6 +93,17 @@ Graph resnet18_imagenet(const ModelOptions& options) {
   x = graph.max_pool("maxpool", x, {.kernel = 3, .stride = 2, .padding = 1});
   stages_and_head(graph, x, options, {2, 2, 2, 2}, {.shortcut = "downsample", .classifier = "fc"});
   return graph;
+}
+
+}  // namespace
+
+std::span<const Model> resnets() {
+  static constexpr std::array models{
+      Model{"resnet18-cifar", resnet18_cifar},
+      Model{"resnet18-imagenet", resnet18_imagenet},
+      Model{"resnet34-cifar", resnet34_cifar},
+  };
+  return models;
 }
 
 }  // namespace lockstep::graph

@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <array>
 #include <initializer_list>
 
 #include "lockstep/core/error.hpp"
@@ -52,7 +53,9 @@ void finish(Graph& graph, NodeId scores, const ModelOptions& options) {
   graph.seal();
 }
 
-/// Returns the variant for CIFAR-10.
+/// Returns VGG (Simonyan and Zisserman, 2014) with batch norm and one linear layer, the variant
+/// used for CIFAR-10. Modules are named "features.N" and "classifier". Throws `Error` (usage) if
+/// the image is too small.
 Graph vgg(const char* name, Layers layers, const ModelOptions& options) {
   Graph graph(name);
   NodeId x = features(graph, layers, Norm::batch_norm, options);
@@ -60,8 +63,6 @@ Graph vgg(const char* name, Layers layers, const ModelOptions& options) {
   finish(graph, graph.linear("classifier", x, options.classes), options);
   return graph;
 }
-
-}  // namespace
 
 Graph vgg11(const ModelOptions& options) {
   return vgg("vgg11", {64, pool, 128, pool, 256, 256, pool, 512, 512, pool, 512, 512, pool},
@@ -76,6 +77,15 @@ Graph vgg13(const ModelOptions& options) {
 
 Graph vgg16(const ModelOptions& options) { return vgg("vgg16", layers16, options); }
 
+Graph vgg19(const ModelOptions& options) {
+  return vgg("vgg19", {64,  64,  pool, 128, 128,  pool, 256, 256, 256, 256, pool,
+                       512, 512, 512,  512, pool, 512,  512, 512, 512, pool},
+             options);
+}
+
+/// Returns VGG-16 for ImageNet, without batch norm and with a classifier of three linear layers and
+/// dropout. Modules have torchvision's names ("features.N", "classifier.N"). Throws `Error` (usage)
+/// if the images are not 224 x 224.
 Graph vgg16_imagenet(const ModelOptions& options) {
   if (options.image.height != 224 || options.image.width != 224) {
     core::fail(
@@ -97,10 +107,15 @@ Graph vgg16_imagenet(const ModelOptions& options) {
   return graph;
 }
 
-Graph vgg19(const ModelOptions& options) {
-  return vgg("vgg19", {64,  64,  pool, 128, 128,  pool, 256, 256, 256, 256, pool,
-                       512, 512, 512,  512, pool, 512,  512, 512, 512, pool},
-             options);
+}  // namespace
+
+std::span<const Model> vggs() {
+  static constexpr std::array models{
+      Model{"vgg11", vgg11}, Model{"vgg13", vgg13},
+      Model{"vgg16", vgg16}, Model{"vgg16-imagenet", vgg16_imagenet},
+      Model{"vgg19", vgg19},
+  };
+  return models;
 }
 
 }  // namespace lockstep::graph
