@@ -39,15 +39,15 @@ struct Column {
 
 template <class Kernel>
 LOCKSTEP_INLINE void for_each_column(RowTiling tiling, const Kernel& kernel) {
-  const std::int64_t width = tiling.width;
+  const std::int64_t width = tiling.width, stride = tiling.stride;
   const std::int64_t rows = std::max<std::int64_t>(1, elements_together / width);
   for (std::int64_t row = 0; row < tiling.rows; row += rows) {
-    const std::int64_t begin = row * width;
-    const std::int64_t end = std::min(row + rows, tiling.rows) * width;
+    const std::int64_t begin = row * stride;
+    const std::int64_t end = std::min(row + rows, tiling.rows) * stride;
     std::int64_t column = 0;
     for (; column + vector_width <= width; column += vector_width)
-      kernel.template run<vector_width>({column, begin + column, end, width});
-    for (; column < width; ++column) kernel.template run<1>({column, begin + column, end, width});
+      kernel.template run<vector_width>({column, begin + column, end, stride});
+    for (; column < width; ++column) kernel.template run<1>({column, begin + column, end, stride});
   }
 }
 
@@ -186,7 +186,7 @@ RowTiling tile_rows(const FeatureMap& map) {
     if (divisor * lanes % vector_width == 0) break;
   }
   core::check(map.images_per_block() == 1 || repeat == 1, "a row has one image of a block");
-  return {groups / repeat, repeat * lanes, repeat};
+  return {groups / repeat, repeat * lanes, repeat, repeat * lanes};
 }
 
 std::int64_t rows_of_plane(const RowTiling& tiling, const FeatureMap& map,

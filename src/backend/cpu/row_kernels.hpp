@@ -11,12 +11,14 @@
 
 namespace lockstep::backend::cpu {
 
-/// Division of a plane, or of a part of it, for a kernel: `rows` rows of `width` elements. A row of
-/// coefficients holds the values of all lanes `repeat` times.
+/// Division of a plane, or of a part of it, for a kernel: `rows` rows of `width` elements, which
+/// begin `stride` elements apart. A row of coefficients holds the values of all lanes `repeat`
+/// times.
 struct RowTiling {
   std::int64_t rows = 0;
   std::int64_t width = 0;
   std::int64_t repeat = 0;
+  std::int64_t stride = 0;
 };
 /// Returns rows of as few elements as make up whole vectors of 16 elements. If no row of up to 128
 /// elements does, returns the longest such rows, but at least one pixel per row. `rows` counts all
