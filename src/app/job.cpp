@@ -183,9 +183,8 @@ graph::Graph make_graph(train::Config& config, const data::DatasetInfo& dataset)
                      .image = dataset.image,
                      .label_smoothing = static_cast<float>(config.label_smoothing)});
   if (!config.swap_relu_pool) return graph;
-  int moved = 0;
-  graph::Graph swapped = graph::move_relu_behind_max_pool(graph, &moved);
-  if (moved > 0) return swapped;
+  graph::MovedRelus swapped = graph::move_relu_behind_max_pool(graph);
+  if (swapped.count > 0) return std::move(swapped.graph);
   core::fail(core::ExitStatus::usage,
              fmt::format("--swap-relu-pool: {} has no ReLU directly before a max-pool; remove the "
                          "option",

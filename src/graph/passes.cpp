@@ -22,7 +22,7 @@ NodeId relu_before(const Graph& graph, NodeId id, const std::vector<int>& reader
 
 }  // namespace
 
-Graph move_relu_behind_max_pool(const Graph& graph, int* moved) {
+MovedRelus move_relu_behind_max_pool(const Graph& graph) {
   core::check(graph.is_whole(), "a whole network is transformed");
   const auto count = static_cast<NodeId>(graph.nodes().size());
   std::vector<int> readers(graph.nodes().size(), 0);
@@ -53,9 +53,8 @@ Graph move_relu_behind_max_pool(const Graph& graph, int* moved) {
     if (relu >= 0) new_id[at] = append(relu, {new_id[at]});
   }
   result.seal();
-  if (moved != nullptr)
-    *moved = static_cast<int>(std::ranges::count_if(pool_of, [](NodeId id) { return id >= 0; }));
-  return result;
+  const auto count_of = std::ranges::count_if(pool_of, [](NodeId id) { return id >= 0; });
+  return {std::move(result), static_cast<int>(count_of)};
 }
 
 }  // namespace lockstep::graph

@@ -57,8 +57,7 @@ class ReluPool : public ::testing::TestWithParam<Case> {};
 TEST_P(ReluPool, HasEqualLossesAndGradientsInBothOrders) {
   const Case& test = GetParam();
   const graph::Graph before = network(test.norm, test.pool);
-  int moved = 0;
-  const graph::Graph after = graph::move_relu_behind_max_pool(before, &moved);
+  const auto [after, moved] = graph::move_relu_behind_max_pool(before);
   ASSERT_EQ(moved, 2);
   const PlanOptions options{
       .batch = 6, .precision = test.precision, .normalisation = cifar10_normalisation};

@@ -21,8 +21,7 @@ TEST(MoveRelu, PutsTheReluBehindTheMaxPool) {
   x = graph.linear("linear", graph.flatten("flatten", x), 10);
   graph.softmax_cross_entropy("loss", x, {});
   graph.seal();
-  int moved = 0;
-  const Graph result = move_relu_behind_max_pool(graph, &moved);
+  const auto [result, moved] = move_relu_behind_max_pool(graph);
   EXPECT_EQ(moved, 1);
   EXPECT_EQ(names_of(result), (std::vector<std::string>{"input", "conv", "pool", "relu", "flatten",
                                                         "linear", "loss"}));
@@ -39,8 +38,8 @@ TEST(MoveRelu, KeepsAReluThatAnotherNodeReads) {
   x = graph.global_average_pool("average", graph.add("add", x, relu));
   graph.softmax_cross_entropy("loss", x, {});
   graph.seal();
-  int moved = 1;
-  EXPECT_EQ(names_of(move_relu_behind_max_pool(graph, &moved)), names_of(graph));
+  const auto [result, moved] = move_relu_behind_max_pool(graph);
+  EXPECT_EQ(names_of(result), names_of(graph));
   EXPECT_EQ(moved, 0);
 }
 
@@ -51,8 +50,7 @@ TEST(MoveRelu, KeepsTheOrderOfTheParameters) {
         std::tuple{"resnet18-imagenet", core::ImageShape{3, 64, 64}, 1},
         std::tuple{"resnet18-cifar", core::ImageShape{3, 32, 32}, 0}}) {
     const Graph graph = make_model(name, {.image = image});
-    int moved = -1;
-    const Graph result = move_relu_behind_max_pool(graph, &moved);
+    const auto [result, moved] = move_relu_behind_max_pool(graph);
     EXPECT_EQ(moved, count) << name;
     ASSERT_EQ(result.parameters().size(), graph.parameters().size());
     for (std::size_t i = 0; i < graph.parameters().size(); ++i) {

@@ -32,7 +32,7 @@ class BatchNorm final : public NormOperation<T> {
       : NormOperation<T>(context, step, std::move(given)),
         id_(step.node),
         operation_(operation),
-        fused_(context.statistics != nullptr ? context.statistics->of(step.node) : nullptr),
+        fused_(context.statistics != nullptr ? context.statistics->of_batch_norm(step.node) : nullptr),
         map_(*this->operands().output),
         tiling_(tile_rows(map_)),
         sums_(map_, tiling_, context.threads),

@@ -48,7 +48,8 @@ class Convolution : public Operation {
     const FeatureMap& source = *operands().inputs[0];
     forward_ = make(Direction::forward, source, *operands().output);
     if (context.options.mode == Mode::inference) return;
-    if (FusedStatistics* const statistics = context.statistics->behind(id_); statistics != nullptr)
+    if (FusedStatistics* const statistics = context.statistics->after_convolution(id_);
+        statistics != nullptr)
       statistics->is_computed = forward_->compute_statistics(*statistics);
     const FeatureMap& gradient = *operands().output_gradients[0];
     if (operands().input_gradients[0] != nullptr)

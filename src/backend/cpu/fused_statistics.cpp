@@ -9,7 +9,8 @@ StatisticsFusion::StatisticsFusion(const std::vector<Step>& steps) {
   for (const Step& step : steps) {
     if (!step.operation.is<graph::BatchNorm>()) continue;
     const Step& from = steps[static_cast<std::size_t>(step.inputs[0])];
-    if (!from.operation.is<graph::Convolution>() || behind(from.node) != nullptr) continue;
+    if (!from.operation.is<graph::Convolution>() || after_convolution(from.node) != nullptr)
+      continue;
     const auto channels = static_cast<std::size_t>(step.output.channels);
     entries_.push_back({.convolution = from.node,
                         .batch_norm = step.node,
@@ -22,10 +23,10 @@ FusedStatistics* StatisticsFusion::find(graph::NodeId FusedStatistics::*end, gra
   const auto found = std::ranges::find(entries_, node, end);
   return found != entries_.end() ? &*found : nullptr;
 }
-FusedStatistics* StatisticsFusion::behind(graph::NodeId convolution) {
+FusedStatistics* StatisticsFusion::after_convolution(graph::NodeId convolution) {
   return find(&FusedStatistics::convolution, convolution);
 }
-FusedStatistics* StatisticsFusion::of(graph::NodeId batch_norm) {
+FusedStatistics* StatisticsFusion::of_batch_norm(graph::NodeId batch_norm) {
   return find(&FusedStatistics::batch_norm, batch_norm);
 }
 

@@ -26,10 +26,10 @@ class StatisticsFusion {
  public:
   explicit StatisticsFusion(const std::vector<Step>& steps);
 
-  /// Return the statistics of the convolution (`behind`) or of the batch norm (`of`) of a pair;
-  /// null if the node is in no pair.
-  FusedStatistics* behind(graph::NodeId convolution);
-  FusedStatistics* of(graph::NodeId batch_norm);
+  /// Return the statistics that the given convolution computes or the given batch norm uses; null
+  /// if there are none.
+  FusedStatistics* after_convolution(graph::NodeId convolution);
+  FusedStatistics* of_batch_norm(graph::NodeId batch_norm);
 
  private:
   FusedStatistics* find(graph::NodeId FusedStatistics::*end, graph::NodeId node);

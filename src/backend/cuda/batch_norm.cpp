@@ -20,7 +20,7 @@ class BatchNorm final : public Operation {
         context_(context),
         id_(step.node),
         node_(context.graph->node(step.node)),
-        fused_(context.fusion_plan->of(step.node)) {
+        fused_(context.fusion_plan->of_batch_norm(step.node)) {
     const auto& gradients = operands().input_gradients;
     const BatchNormSetting setting = make_batch_norm_setting(
         operation, context, step,

@@ -28,7 +28,7 @@ class Convolution final : public Operation {
         id_(step.node),
         node_(context.graph->node(step.node)),
         precision_(precision),
-        fused_(context.fusion_plan->behind(step.node)) {
+        fused_(context.fusion_plan->after_convolution(step.node)) {
     has_bias_ = operation.has_bias;
     const FeatureMap& x = *operands().inputs[0];
     const ConvolutionShape shape =

@@ -133,10 +133,10 @@ const FusedBatchNorm* BatchNormFusionPlan::find(graph::NodeId FusedBatchNorm::*e
   return nullptr;
 }
 
-const FusedBatchNorm* BatchNormFusionPlan::behind(graph::NodeId convolution) const {
+const FusedBatchNorm* BatchNormFusionPlan::after_convolution(graph::NodeId convolution) const {
   return find(&FusedBatchNorm::convolution, convolution);
 }
-const FusedBatchNorm* BatchNormFusionPlan::of(graph::NodeId batch_norm) const {
+const FusedBatchNorm* BatchNormFusionPlan::of_batch_norm(graph::NodeId batch_norm) const {
   return find(&FusedBatchNorm::batch_norm, batch_norm);
 }
 

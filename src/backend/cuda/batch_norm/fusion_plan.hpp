@@ -29,10 +29,9 @@ class BatchNormFusionPlan {
   BatchNormFusionPlan() = default;
   BatchNormFusionPlan(const Context& context, const std::vector<Step>& steps);
 
-  /// Return the fusion in which the given node is the convolution (`behind`) or the batch norm
-  /// (`of`); null if there is none.
-  const FusedBatchNorm* behind(graph::NodeId convolution) const;
-  const FusedBatchNorm* of(graph::NodeId batch_norm) const;
+  /// Return the fusion with the given convolution or batch norm; null if there is none.
+  const FusedBatchNorm* after_convolution(graph::NodeId convolution) const;
+  const FusedBatchNorm* of_batch_norm(graph::NodeId batch_norm) const;
 
   /// Size in bytes of the sums and squares, which must be zeroed before each forward pass.
   std::size_t bytes() const;
