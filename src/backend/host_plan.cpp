@@ -28,24 +28,6 @@ class HostStepExecutor final : public StepExecutor {
 
 }  // namespace
 
-void Plan::load_dataset(std::span<const std::int32_t>, const ImageReader&) {
-  core::fail(core::ExitStatus::usage,
-             "--data-residency device is for GPUs; a CPU reads the images where they are");
-}
-
-void Plan::upload_samples(std::span<const std::int32_t>, std::span<const core::CropFlip>) {
-  core::check(false, "a dataset is loaded before its samples are uploaded");
-}
-
-namespace {
-constexpr const char* no_boundary = "a plan has a boundary where its stage has one";
-}  // namespace
-
-void Plan::set_boundary_input(std::span<const float>) { core::check(false, no_boundary); }
-void Plan::boundary_output(std::span<float>) const { core::check(false, no_boundary); }
-void Plan::set_output_gradient(std::span<const float>) { core::check(false, no_boundary); }
-void Plan::input_gradient(std::span<float>) const { core::check(false, no_boundary); }
-
 void HostPlan::update(std::size_t first, std::size_t count) {
   const auto gradients = state_.gradients.as<float>();
   optim::Sgd sgd = sgd_;
@@ -96,12 +78,10 @@ std::unique_ptr<GradientSums> Backend::make_gradient_sums(const ModelState& stat
 }
 
 core::GradientArray Backend::gradients(const ModelState& state, core::DataType type) const {
-  if (state.device != nullptr) return state.device->gradients(type);
   return {state.gradients.data(), state.gradients.bytes() / core::size_of(type), type};
 }
 
 core::GradientArray Backend::parameters(const ModelState& state) const {
-  if (state.device != nullptr) return state.device->parameter_array();
   return {state.parameters.data(), state.parameters.bytes() / sizeof(float),
           core::DataType::float32};
 }

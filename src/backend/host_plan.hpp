@@ -1,18 +1,27 @@
 #pragma once
 
+#include <memory>
+#include <utility>
+
 #include "lockstep/backend/backend.hpp"
 
 namespace lockstep::backend {
 
-/// Base class of plans that compute in host memory.
-class HostPlan : public Plan {
+/// Base class of plans that compute in host memory, where nothing is queued or captured.
+class HostPlan : public Plan, public StagePasses {
  public:
   HostPlan(ModelState& state, const PlanOptions& options)
       : state_(state), max_gradient_norm_(options.max_gradient_norm) {}
   void set_sgd(const optim::Sgd& sgd) override { sgd_ = sgd; }
   void update(std::size_t first, std::size_t count) override;
+  void parameters_changed() override {}
   core::Timeline& timeline() override { return timeline_; }
   std::unique_ptr<StepExecutor> make_step_executor(std::unique_ptr<StepWork> work) override;
+  StagePasses* stage_passes() override { return this; }
+  void synchronise() const override {}
+  std::unique_ptr<StepExecutor> make_eager_executor(std::unique_ptr<StepWork> work) override {
+    return make_step_executor(std::move(work));
+  }
 
  protected:
   ModelState& state_;

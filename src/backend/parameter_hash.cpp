@@ -14,7 +14,6 @@ std::uint64_t parameter_hash(std::span<const float> parameters) {
 }
 
 std::uint64_t Backend::parameter_hash(const ModelState& state) const {
-  if (state.device != nullptr) return state.device->parameter_hash();
   return backend::parameter_hash(state.parameters.as<float>());
 }
 

@@ -5,6 +5,7 @@
 
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/random.hpp"
+#include "lockstep/graph/graph.hpp"
 
 namespace lockstep::graph {
 

@@ -53,8 +53,10 @@ TimedPlan::TimedPlan(const train::Config& config, const graph::Graph& graph,
   executor_ = plan_->make_step_executor(
       std::make_unique<TimedWork>(*plan_, clock_, graph.parameter_elements(), part));
   plan_->set_sgd({.learning_rate = 1e-3F});
-  executor_->rehearse();  // the clock reserves its timestamps
-  while (executor_->capture()) continue;
+  if (backend::StepCaptures* const captures = executor_->captures()) {
+    captures->rehearse();  // the clock reserves its timestamps
+    while (captures->capture()) continue;
+  }
 }
 
 double TimedPlan::step() {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "lockstep/core/error.hpp"
 #include "lockstep/data/loader.hpp"
 #include "scattered_feed.hpp"
 
@@ -34,6 +35,12 @@ class HostFeed final : public BatchFeed {
   data::Batch batch_;
 };
 
+backend::DeviceDataset& device_dataset(backend::Plan& plan) {
+  if (backend::DeviceDataset* const dataset = plan.device_dataset()) return *dataset;
+  core::fail(core::ExitStatus::usage,
+             "--data-residency device is for GPUs; a CPU reads the images where they are");
+}
+
 class ResidentFeed final : public BatchFeed {
  public:
   ResidentFeed(const Config& config, const data::Dataset& images,
@@ -42,13 +49,14 @@ class ResidentFeed final : public BatchFeed {
         seed_(config.seed),
         sampler_(sampler),
         rank_(rank),
-        plan_(plan),
+        dataset_(device_dataset(plan)),
         samples_(static_cast<std::size_t>(config.batch_per_rank)),
         crops_(samples_.size()) {
-    plan.load_dataset(images.labels(), [&images](std::size_t first, std::span<std::uint8_t> to) {
-      const auto from = images.pixels().subspan(first * images.image_bytes(), to.size());
-      std::ranges::copy(from, to.begin());
-    });
+    dataset_.load_dataset(
+        images.labels(), [&images](std::size_t first, std::span<std::uint8_t> to) {
+          const auto from = images.pixels().subspan(first * images.image_bytes(), to.size());
+          std::ranges::copy(from, to.begin());
+        });
   }
 
   void start_epoch(std::int64_t epoch, std::size_t first_step) override {
@@ -66,14 +74,14 @@ class ResidentFeed final : public BatchFeed {
     next_ += samples_.size();
   }
 
-  void upload() override { plan_.upload_samples(samples_, crops_); }
+  void upload() override { dataset_.upload_samples(samples_, crops_); }
 
  private:
   data::Augmentation augmentation_;
   std::uint64_t seed_;
   const data::DistributedSampler& sampler_;
   int rank_;
-  backend::Plan& plan_;
+  backend::DeviceDataset& dataset_;
   std::vector<std::int32_t> samples_;
   std::vector<core::CropFlip> crops_;
   std::vector<std::uint32_t> order_;

@@ -34,7 +34,8 @@ class BatchFeed {
 /// device, all images are stored in device memory and the device prepares the batches. With the
 /// reducer parameter-server and several ranks, rank 0 prepares the batches of all ranks and sends
 /// them. `images`, `sampler`, `replicas` (the data-parallel group) and `plan` must outlive the
-/// feed. Throws `Error` like `Plan::load_dataset`.
+/// feed. Throws `Error`: usage if the images cannot be stored in
+/// device memory, and like `DeviceDataset::load_dataset`.
 std::unique_ptr<BatchFeed> make_batch_feed(const Config& config, const data::Dataset& images,
                                            const data::DistributedSampler& sampler,
                                            comm::Communicator& replicas, backend::Plan& plan);

@@ -137,7 +137,8 @@ Trainer::Parts::Parts(const TrainingContext& context_, Observer& observer_)
       queued(progress.step),
       readings(context.backend.device(), context.world, telemetry) {
   context.backend.store(replica->state);
-  if (progress.loss_scale) replica->plan->set_loss_scale(*progress.loss_scale);
+  backend::LossScaling* const scaling = replica->plan->loss_scaling();
+  if (scaling != nullptr && progress.loss_scale) scaling->set_loss_scale(*progress.loss_scale);
   if (context.config.telemetry_hertz > 0) {
     telemetry.emplace(context.backend.device(), context.world, context.config.telemetry_hertz);
   }
@@ -245,7 +246,9 @@ void Trainer::Parts::save_checkpoint() {
     compared_step = progress.step;
   }
   together(context.world, [&] { context.backend.fetch(replica->state); });
-  progress.loss_scale = replica->plan->loss_scale();
+  progress.loss_scale.reset();
+  if (const backend::LossScaling* const scaling = replica->plan->loss_scaling())
+    progress.loss_scale = scaling->loss_scale();
   if (const auto end = stop.excessive_seconds(checkpoints.expected_seconds())) {
     refused_save_seconds = *end;
   } else {

@@ -146,14 +146,18 @@ TrainingStep::TrainingStep(const TrainingContext& context, Replica& replica, Rep
     executor_ = plan_.make_step_executor(std::move(work));
     static_cast<void>(context.backend.parameter_hash(replica.state));  // loads its kernels
   });
-  executor_->rehearse();
+  backend::StepCaptures* const captures = executor_->captures();
+  if (captures == nullptr) return;
+  captures->rehearse();
   capture();
-  executor_->measure_timestamps();
+  captures->measure_timestamps();
 }
 
 /// Captures the work. NCCL may communicate during a capture, so the ranks agree after each of them.
 void TrainingStep::capture() {
-  for (bool has_more = true; has_more;) together(world_, [&] { has_more = executor_->capture(); });
+  backend::StepCaptures* const captures = executor_->captures();
+  for (bool has_more = captures != nullptr; has_more;)
+    together(world_, [&] { has_more = captures->capture(); });
 }
 
 }  // namespace lockstep::train

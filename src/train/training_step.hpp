@@ -37,13 +37,19 @@ class TrainingStep {
   /// Captures the work, if the set of captures is empty and the executor captures any. No step may
   /// be in flight. On a GPU, this changes the state. Throws `AgreedError`. Collective.
   void capture();
-  /// See `StepExecutor::swap_captured`. No step may be in flight.
-  void swap_captured() { executor_->swap_captured(); }
+  /// See `StepCaptures::swap`; no effect if the executor captures nothing.
+  void swap_captured() {
+    if (backend::StepCaptures* const captures = executor_->captures()) captures->swap();
+  }
 
   int depth() const { return executor_->depth(); }
   comm::GradientReducer& reducer() { return reducer_; }
   const comm::GradientReducer& reducer() const { return reducer_; }
-  backend::TimestampOverhead timestamp_overhead() const { return executor_->timestamp_overhead(); }
+  /// Returns zeros if the executor captures nothing.
+  backend::TimestampOverhead timestamp_overhead() const {
+    const backend::StepCaptures* const captures = executor_->captures();
+    return captures != nullptr ? captures->timestamp_overhead() : backend::TimestampOverhead{};
+  }
 
  private:
   class Work;

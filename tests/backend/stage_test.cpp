@@ -83,9 +83,10 @@ class Stages {
   void forward(const Batch& batch) {
     for (std::size_t i = 0; i < stages_.size(); ++i) {
       stages_[i].plan->upload(batch.images, batch.labels);
-      if (i > 0) stages_[i].plan->set_boundary_input(stages_[i - 1].values);
+      if (i > 0) stages_[i].plan->stage_passes()->set_boundary_input(stages_[i - 1].values);
       stages_[i].plan->forward();
-      if (i + 1 < stages_.size()) stages_[i].plan->boundary_output(stages_[i].values);
+      if (i + 1 < stages_.size())
+        stages_[i].plan->stage_passes()->boundary_output(stages_[i].values);
     }
   }
 
@@ -94,8 +95,8 @@ class Stages {
     for (std::size_t i = stages_.size(); i-- > 0;) {
       stages_[i].plan->backward(nobody);
       if (i == 0) break;
-      stages_[i].plan->input_gradient(stages_[i - 1].values);
-      stages_[i - 1].plan->set_output_gradient(stages_[i - 1].values);
+      stages_[i].plan->stage_passes()->input_gradient(stages_[i - 1].values);
+      stages_[i - 1].plan->stage_passes()->set_output_gradient(stages_[i - 1].values);
     }
   }
 
@@ -205,10 +206,10 @@ TEST_P(StagesTest, HaveOnlyTheirOwnBoundaries) {
   const graph::Graph network = blocks();
   Replica whole(GetParam().kind, 1, network, GetParam().options(2, Mode::training));
   std::vector<float> values(2 * 5 * 6 * 7);
-  EXPECT_THROW(whole.plan->set_boundary_input(values), core::Error);
-  EXPECT_THROW(whole.plan->boundary_output(values), core::Error);
-  EXPECT_THROW(whole.plan->set_output_gradient(values), core::Error);
-  EXPECT_THROW(whole.plan->input_gradient(values), core::Error);
+  EXPECT_THROW(whole.plan->stage_passes()->set_boundary_input(values), core::Error);
+  EXPECT_THROW(whole.plan->stage_passes()->boundary_output(values), core::Error);
+  EXPECT_THROW(whole.plan->stage_passes()->set_output_gradient(values), core::Error);
+  EXPECT_THROW(whole.plan->stage_passes()->input_gradient(values), core::Error);
 }
 
 using core::Precision;

@@ -100,9 +100,10 @@ TEST_F(SimulatedGpu, DestroysCapturedGraphsBeforeTheWorkThatTheyContain) {
   const auto plan = backend->compile(graph_, state, {.batch = 4});
   std::size_t graphs = 99;
   auto executor = plan->make_step_executor(std::make_unique<Work>(*plan, graphs));
-  executor->rehearse();
-  while (executor->capture()) continue;
-  executor->measure_timestamps();
+  backend::StepCaptures& captures = *executor->captures();
+  captures.rehearse();
+  while (captures.capture()) continue;
+  captures.measure_timestamps();
   EXPECT_EQ(simulated_gpu::count_objects().executable_graphs,
             static_cast<std::size_t>(executor->depth()));
   executor.reset();

@@ -11,7 +11,7 @@ namespace lockstep::train::testing {
 /// Adds a dynamic loss scale to a plan of a device that has none. The scale doubles every second
 /// step and multiplies the learning rate, so that a run that loses the scale has different
 /// parameters.
-class ScaledPlan final : public backend::Plan {
+class ScaledPlan final : public backend::Plan, private backend::LossScaling {
  public:
   explicit ScaledPlan(std::unique_ptr<backend::Plan> plan) : plan_(std::move(plan)) {}
 
@@ -37,12 +37,15 @@ class ScaledPlan final : public backend::Plan {
       std::unique_ptr<backend::StepWork> work) override {
     return plan_->make_step_executor(std::move(work));
   }
-  std::optional<backend::LossScale> loss_scale() const override { return scale_; }
-  void set_loss_scale(const backend::LossScale& scale) override { scale_ = scale; }
+  void parameters_changed() override { plan_->parameters_changed(); }
+  LossScaling* loss_scaling() override { return this; }
   backend::MemoryUse memory() const override { return plan_->memory(); }
   std::vector<backend::OperationChoice> choices() const override { return plan_->choices(); }
 
  private:
+  backend::LossScale loss_scale() const override { return scale_; }
+  void set_loss_scale(const backend::LossScale& scale) override { scale_ = scale; }
+
   std::unique_ptr<backend::Plan> plan_;
   backend::LossScale scale_{.scale = 1, .good_steps = 0};
 };

@@ -103,28 +103,6 @@ struct PlanOptions {
 /// Part of a state that is copied between the host and a device.
 enum class StatePart { all, statistics };
 
-struct ModelState;
-
-/// Memory of a model state on a device with its own memory.
-class DeviceState {
- public:
-  virtual ~DeviceState() = default;
-
-  /// Copy a part of the state to (`fetch`) and from (`store`) the buffers of `host`. Both wait for
-  /// all work that is queued on the device.
-  virtual void fetch(ModelState& host, StatePart part) const = 0;
-  virtual void store(const ModelState& host, StatePart part) = 0;
-
-  /// Returns the flat gradients in device memory, as elements of `type`.
-  virtual core::GradientArray gradients(core::DataType type) const = 0;
-
-  /// Returns the flat parameters in device memory, float32 in the order of the device.
-  virtual core::GradientArray parameter_array() const = 0;
-
-  /// See `Backend::parameter_hash`.
-  virtual std::uint64_t parameter_hash() const = 0;
-};
-
 /// The values of a replica: flat float32 buffers in the layout of the graph. A state must outlive
 /// the plans that were compiled for it. If the device has its own memory, these buffers are the
 /// copies in host memory, as of the last `Backend::fetch` or `store`.
@@ -133,8 +111,8 @@ struct ModelState {
   core::Buffer gradients;
   core::Buffer momentum;
   core::Buffer statistics;
-  std::int64_t batches_tracked = 0;       ///< number of training batches in the running statistics
-  std::unique_ptr<DeviceState> device{};  ///< null if the device uses host memory
+  std::int64_t batches_tracked = 0;  ///< number of training batches in the running statistics
+  std::shared_ptr<void> device{};    ///< memory of the device; null if the device uses host memory
 };
 
 /// Memory use in bytes, by purpose. `state` belongs to the ModelState, the rest to one plan.
@@ -182,8 +160,62 @@ class GradientSums {
   virtual void add_to_gradients(std::size_t first, std::size_t count) = 0;
 };
 
+/// Ability of a plan: a dataset in the memory of the device.
+class DeviceDataset {
+ public:
+  /// Loads the images that `read` returns and their `labels` (size) in [0, classes). Throws `Error`
+  /// (out_of_memory) if the dataset does not fit, and the errors of `read`.
+  virtual void load_dataset(std::span<const std::int32_t> labels, const ImageReader& read) = 0;
+
+  /// Prepares a batch from the dataset: the indices `samples` (batch) of its images, and how each
+  /// image is cropped and mirrored, `crops` (batch).
+  virtual void upload_samples(std::span<const std::int32_t> samples,
+                              std::span<const core::CropFlip> crops) = 0;
+
+ protected:
+  ~DeviceDataset() = default;
+};
+
+/// Ability of a plan: dynamic loss scaling.
+class LossScaling {
+ public:
+  /// Returns the loss scale after the collected steps.
+  virtual LossScale loss_scale() const = 0;
+  /// Sets the loss scale to one that `loss_scale` of an equal plan has returned, for resuming.
+  virtual void set_loss_scale(const LossScale& scale) = 0;
+
+ protected:
+  ~LossScaling() = default;
+};
+
+/// Ability of a plan: single passes of a stage of a pipeline, driven by the host.
+class StagePasses {
+ public:
+  /// Values at the boundaries of a stage (see graph::Graph::cut), in host memory, of shape (batch,
+  /// channels, height, width). `set_boundary_input` precedes `forward`, which computes the boundary
+  /// output; `set_output_gradient`, the gradient of the loss with respect to the boundary output,
+  /// precedes `backward`, which computes the gradient of the boundary input. On a GPU, they wait
+  /// until the values are copied; copies from and to `Backend::host_buffer` are faster. Throw
+  /// `Error` (internal) if the graph does not have this boundary.
+  virtual void set_boundary_input(std::span<const float> values) = 0;
+  virtual void boundary_output(std::span<float> values) const = 0;
+  virtual void set_output_gradient(std::span<const float> values) = 0;
+  virtual void input_gradient(std::span<float> values) const = 0;
+
+  /// Waits until the device has completed all work that was queued.
+  virtual void synchronise() const = 0;
+
+  /// Returns an executor that executes the work in each `run` and captures nothing, for work that
+  /// waits for values of the device or uploads several batches. One step may be in flight; the
+  /// result that `collect` returns is not defined. The plan must outlive the executor.
+  virtual std::unique_ptr<StepExecutor> make_eager_executor(std::unique_ptr<StepWork> work) = 0;
+
+ protected:
+  ~StagePasses() = default;
+};
+
 /// A graph compiled for one batch size, precision and mode on one device. Memory is allocated by
-/// the constructor and by `load_dataset`; a training step allocates none.
+/// the constructor and by `DeviceDataset::load_dataset`; a training step allocates none.
 class Plan {
  public:
   virtual ~Plan() = default;
@@ -196,16 +228,6 @@ class Plan {
   /// ignores `images`, and a stage that does not end with the loss uses only the number of labels.
   virtual void upload(std::span<const std::uint8_t> images,
                       std::span<const std::int32_t> labels) = 0;
-
-  /// Loads a dataset into device memory: the images that `read` returns and their `labels` (size)
-  /// in [0, classes). Throws `Error`: usage if the device uses host memory, out_of_memory if the
-  /// dataset does not fit, and the errors of `read`.
-  virtual void load_dataset(std::span<const std::int32_t> labels, const ImageReader& read);
-
-  /// Prepares a batch from the dataset that `load_dataset` has loaded: the indices `samples`
-  /// (batch) of its images, and how each image is cropped and mirrored, `crops` (batch).
-  virtual void upload_samples(std::span<const std::int32_t> samples,
-                              std::span<const core::CropFlip> crops);
 
   /// Computes the forward pass from the uploaded batch to the loss. A GPU also normalises the
   /// images here. In training, also updates the running statistics with this batch. Collective over
@@ -236,48 +258,26 @@ class Plan {
 
   /// Prepares the parameters for the operations after something else than `update` has written to
   /// them, for example communication; on a device, in the order of its stream.
-  virtual void parameters_changed() {}
+  virtual void parameters_changed() = 0;
 
   /// Returns the timeline of the device for the timestamps of a step between `begin` and `run` of
   /// its executor.
   virtual core::Timeline& timeline() = 0;
 
   /// Returns an executor of training steps that consist of an upload and `work`. On a GPU this
-  /// function executes the work once without communication, to load its kernels. Call `rehearse`,
-  /// `capture` and `measure_timestamps` of the executor next. All of them change the state:
+  /// function executes the work once without communication, to load its kernels; if the executor
+  /// captures steps (`StepExecutor::captures`), prepare it next. All of this changes the state:
   /// `Backend::store` must follow. The plan must outlive the executor.
   virtual std::unique_ptr<StepExecutor> make_step_executor(std::unique_ptr<StepWork> work) = 0;
 
-  /// Returns an executor that executes the work in each `run` and captures nothing, for work that
-  /// waits for values of the device or uploads several batches. One step may be in flight; the
-  /// result that `collect` returns is not defined. The plan must outlive the executor.
-  virtual std::unique_ptr<StepExecutor> make_eager_executor(std::unique_ptr<StepWork> work) {
-    return make_step_executor(std::move(work));
-  }
-
-  /// Waits until the device has completed all work that was queued.
-  virtual void synchronise() const {}
-
-  /// Returns the loss scale after the collected steps; nothing if it is constant.
-  virtual std::optional<LossScale> loss_scale() const { return std::nullopt; }
-
-  /// Sets the loss scale to one that `loss_scale` of an equal plan has returned, for resuming. No
-  /// effect if the loss scale is constant.
-  virtual void set_loss_scale(const LossScale&) {}
-
-  /// Values at the boundaries of a stage (see graph::Graph::cut), in host memory, of shape (batch,
-  /// channels, height, width). `set_boundary_input` precedes `forward`, which computes the boundary
-  /// output; `set_output_gradient`, the gradient of the loss with respect to the boundary output,
-  /// precedes `backward`, which computes the gradient of the boundary input. On a GPU, they wait
-  /// until the values are copied; copies from and to `Backend::host_buffer` are faster. Throw
-  /// `Error` (internal) if the plan does not have this boundary.
-  virtual void set_boundary_input(std::span<const float> values);
-  virtual void boundary_output(std::span<float> values) const;
-  virtual void set_output_gradient(std::span<const float> values);
-  virtual void input_gradient(std::span<float> values) const;
-
   virtual MemoryUse memory() const = 0;
   virtual std::vector<OperationChoice> choices() const = 0;
+
+  // Abilities that only some plans have; null if the plan does not have them.
+
+  virtual DeviceDataset* device_dataset() { return nullptr; }
+  virtual LossScaling* loss_scaling() { return nullptr; }  ///< null: the loss scale is constant
+  virtual StagePasses* stage_passes() { return nullptr; }
 };
 
 /// Highest measured rates of a device; 0 if a rate was not measured.
@@ -311,7 +311,7 @@ class Backend {
   virtual core::DataType gradient_type(core::DataType) const { return core::DataType::float32; }
 
   /// Returns the flat gradients in device memory, as elements of `type`.
-  core::GradientArray gradients(const ModelState& state, core::DataType type) const;
+  virtual core::GradientArray gradients(const ModelState& state, core::DataType type) const;
 
   /// Returns sums of the flat gradients of a state, which must outlive them. `type`: that of the
   /// flat gradients (`gradient_type`). The plans of the state must write the flat gradients
@@ -325,21 +325,17 @@ class Backend {
 
   /// Returns the flat parameters in device memory, float32 in the order of the device, which is the
   /// same on all devices of a kind.
-  core::GradientArray parameters(const ModelState& state) const;
+  virtual core::GradientArray parameters(const ModelState& state) const;
 
   /// Returns a 64-bit hash of the bits of the parameters, in the order in which the device stores
   /// them, so states on devices of different kinds are not comparable. Computed on the device,
   /// after all queued work; copies no parameters to the host.
-  std::uint64_t parameter_hash(const ModelState& state) const;
+  virtual std::uint64_t parameter_hash(const ModelState& state) const;
 
   /// `fetch` copies a part of the state from the device to the host, `store` from the host to the
-  /// device. No effect if the device uses host memory.
-  void fetch(ModelState& state, StatePart part) const {
-    if (state.device != nullptr) state.device->fetch(state, part);
-  }
-  void store(const ModelState& state, StatePart part) const {
-    if (state.device != nullptr) state.device->store(state, part);
-  }
+  /// device, after all work that is queued on the device. No effect if the device uses host memory.
+  virtual void fetch(ModelState&, StatePart) const {}
+  virtual void store(const ModelState&, StatePart) const {}
   void fetch(ModelState& state) const { fetch(state, StatePart::all); }
   void store(const ModelState& state) const { store(state, StatePart::all); }
 

@@ -47,6 +47,27 @@ class StepWork {
   virtual void check() {}
 };
 
+/// Ability of an executor: it captures the work (CUDA graph) and replays it.
+class StepCaptures {
+ public:
+  /// Prepare the steps after the construction of the executor, in this order; all are collective if
+  /// the work is. The construction and each call of `capture` allocate memory, so the ranks must
+  /// agree after each of them whether it has failed.
+  virtual void rehearse() = 0;  ///< executes the work once, before it is captured
+  virtual bool capture() = 0;   ///< captures the work once; returns whether it must be called again
+  virtual void measure_timestamps() = 0;  ///< measures `timestamp_overhead`
+
+  /// Exchanges what was captured with a second set, which is initially empty and which `capture`
+  /// fills: the same work in another variant, for example with more timestamps. No step may be in
+  /// flight.
+  virtual void swap() = 0;
+
+  virtual TimestampOverhead timestamp_overhead() const = 0;
+
+ protected:
+  ~StepCaptures() = default;
+};
+
 /// Executes the training steps of a plan, eagerly or by replaying a captured step. On a device that
 /// works asynchronously, several steps can be in flight. A step consists of `begin`, the upload of
 /// the batch with its timestamps, and `run`; `collect` follows later.
@@ -61,19 +82,6 @@ class StepExecutor {
   StepExecutor(const StepExecutor&) = delete;
   StepExecutor& operator=(const StepExecutor&) = delete;
 
-  /// Prepare the steps after the construction, in this order; all are collective if the work is.
-  /// The construction and each call of `capture` allocate memory, so the ranks must agree after
-  /// each of them whether it has failed.
-  virtual void rehearse() {}  ///< executes the work once, before it is captured
-  /// Captures the work once, if that is possible; returns whether it must be called again.
-  virtual bool capture() { return false; }
-  virtual void measure_timestamps() {}  ///< measures `timestamp_overhead`
-
-  /// Exchanges what was captured with a second set, which is initially empty and which `capture`
-  /// fills: the same work in another variant, for example with more timestamps. No step may be in
-  /// flight.
-  virtual void swap_captured() {}
-
   virtual void begin() = 0;
   virtual void run() = 0;
 
@@ -84,7 +92,8 @@ class StepExecutor {
   /// Returns the number of steps that may be in flight; 1 if `run` is synchronous.
   virtual int depth() const { return 1; }
 
-  virtual TimestampOverhead timestamp_overhead() const { return {}; }
+  /// Returns the captured steps of the executor; null if it captures none.
+  virtual StepCaptures* captures() { return nullptr; }
 
  protected:
   StepWork& work() { return *work_; }

@@ -32,7 +32,7 @@ class ExtraSteps {
   /// Executes a step. Throws `AgreedError`. Collective: all ranks must call this.
   ExtraStep run();
 
-  /// Exchanges the captured work with a second set of captures (`StepExecutor::swap_captured`).
+  /// Exchanges the captured work with a second set of captures (`StepCaptures::swap`).
   void swap_captured();
   /// Captures the work into a set that is empty. Throws `AgreedError`. Collective: all ranks must
   /// call this.

@@ -86,8 +86,31 @@ ModelState CudaBackend::make_state(const graph::Graph& graph, core::Buffer gradi
   const std::size_t bytes = graph.parameter_elements() * sizeof(float);
   ModelState state{core::Buffer(bytes), core::Buffer(bytes), core::Buffer(bytes),
                    core::Buffer(graph.statistic_elements() * sizeof(float)), 0};
-  state.device = std::make_unique<CudaState>(graph, std::move(gradients), target().stream());
+  state.device = std::make_shared<CudaState>(graph, std::move(gradients), target().stream());
   return state;
+}
+
+core::GradientArray CudaBackend::gradients(const ModelState& state, core::DataType type) const {
+  const CudaState& device = CudaState::of(state);
+  return {device.gradients(), device.elements(), type};
+}
+
+core::GradientArray CudaBackend::parameters(const ModelState& state) const {
+  const CudaState& device = CudaState::of(state);
+  return {reinterpret_cast<std::byte*>(device.parameters()), device.elements(),
+          core::DataType::float32};
+}
+
+std::uint64_t CudaBackend::parameter_hash(const ModelState& state) const {
+  return CudaState::of(state).parameter_hash();
+}
+
+void CudaBackend::fetch(ModelState& state, StatePart part) const {
+  CudaState::of(state).fetch(state, part);
+}
+
+void CudaBackend::store(const ModelState& state, StatePart part) const {
+  CudaState::of(state).store(state, part);
 }
 
 std::unique_ptr<GradientSums> CudaBackend::make_gradient_sums(const ModelState& state,

@@ -21,6 +21,13 @@ class CudaBackend final : public Backend {
   ModelState make_state(const graph::Graph& graph) const override;
   ModelState make_state(const graph::Graph& graph, core::Buffer gradients) const override;
   core::DataType gradient_type(core::DataType wire) const override { return wire; }
+  core::GradientArray gradients(const ModelState& state, core::DataType type) const override;
+  core::GradientArray parameters(const ModelState& state) const override;
+  std::uint64_t parameter_hash(const ModelState& state) const override;
+  using Backend::fetch;
+  using Backend::store;
+  void fetch(ModelState& state, StatePart part) const override;
+  void store(const ModelState& state, StatePart part) const override;
   std::unique_ptr<GradientSums> make_gradient_sums(const ModelState& state,
                                                    core::DataType type) const override;
   core::Buffer host_buffer(std::size_t bytes) const override { return core::pinned_buffer(bytes); }

@@ -190,8 +190,7 @@ bool CudaPlan::has_dynamic_loss_scale() const {
   return has_loss_scale() && options.mode == Mode::training && options.loss_scale == 0;
 }
 
-std::optional<LossScale> CudaPlan::loss_scale() const {
-  if (!has_dynamic_loss_scale()) return std::nullopt;
+LossScale CudaPlan::loss_scale() const {
   kernels::LossScale state;
   check_cuda(cudaMemcpyAsync(&state, &scalars()->loss_scale, sizeof(state), cudaMemcpyDeviceToHost,
                              stream_),
@@ -201,7 +200,6 @@ std::optional<LossScale> CudaPlan::loss_scale() const {
 }
 
 void CudaPlan::set_loss_scale(const LossScale& scale) {
-  if (!has_dynamic_loss_scale()) return;
   const kernels::LossScale state{
       .scale = scale.scale, .good_steps = scale.good_steps, .dynamic = 1};
   core::copy_to_device(&scalars()->loss_scale, std::as_bytes(std::span(&state, 1)),

@@ -70,7 +70,7 @@ MemoryUse memory_of(const Blueprint& blueprint, const CudaOperations& operations
 /// successive steps are in two places in turn; the work of `forward`, `backward` and `update` reads
 /// them in the place of the last upload. `result`, `logits`, `loss_scale` and the functions for
 /// boundary values wait for the stream.
-class CudaPlan final : public Plan {
+class CudaPlan final : public Plan, public DeviceDataset, public LossScaling, public StagePasses {
  public:
   CudaPlan(const graph::Graph& graph, ModelState& state, const PlanOptions& options,
            DnnPlanner& planner);
@@ -94,10 +94,13 @@ class CudaPlan final : public Plan {
   void boundary_output(std::span<float> values) const override;
   void set_output_gradient(std::span<const float> values) override;
   void input_gradient(std::span<float> values) const override;
-  std::optional<LossScale> loss_scale() const override;
+  LossScale loss_scale() const override;
   void set_loss_scale(const LossScale& scale) override;
   MemoryUse memory() const override { return memory_of(blueprint_, operations_); }
   std::vector<OperationChoice> choices() const override { return blueprint_.choices(); }
+  DeviceDataset* device_dataset() override { return this; }
+  LossScaling* loss_scaling() override { return has_dynamic_loss_scale() ? this : nullptr; }
+  StagePasses* stage_passes() override { return this; }
 
   /// Uploads random images as training will upload its images, for steps that are
   /// run only for capture and timing.

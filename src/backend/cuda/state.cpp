@@ -127,10 +127,9 @@ CudaState::CudaState(const graph::Graph& graph, core::Buffer gradients, cudaStre
       gradients_(std::move(gradients)),
       hash_(device_buffer(sizeof(kernels::HashSums), "a hash")) {}
 
-CudaState& CudaState::of(ModelState& state) {
-  auto* const device = dynamic_cast<CudaState*>(state.device.get());
-  core::check(device != nullptr, "a GPU's plan works on a GPU's state");
-  return *device;
+CudaState& CudaState::of(const ModelState& state) {
+  core::check(state.device != nullptr, "a plan of the GPU backend has a state of this backend");
+  return *static_cast<CudaState*>(state.device.get());
 }
 
 std::shared_ptr<const NativeWeights> CudaState::native_weights(core::DataType element) {

@@ -66,12 +66,12 @@ class NativeWeights {
 
 /// State of a replica on the GPU. The flat buffers have the layout of ModelState, except that
 /// convolution weights (and their momentum and gradients) are in KRSC order.
-class CudaState final : public DeviceState {
+class CudaState {
  public:
   CudaState(const graph::Graph& graph, core::Buffer gradients, cudaStream_t stream);
 
-  /// Returns the state in GPU memory. Throws `Error` (internal) if it was made for another device.
-  static CudaState& of(ModelState& state);
+  /// Returns the state in GPU memory. Throws `Error` (internal) if it was made for a CPU.
+  static CudaState& of(const ModelState& state);
 
   float* parameters() const { return parameters_.as<float>().data(); }
   float* momentum() const { return momentum_.as<float>().data(); }
@@ -91,15 +91,10 @@ class CudaState final : public DeviceState {
   /// and created when the first plan requests them.
   std::shared_ptr<const NativeWeights> native_weights(core::DataType element);
 
-  void fetch(ModelState& host, StatePart part) const override;
-  void store(const ModelState& host, StatePart part) override;
-  core::GradientArray gradients(core::DataType type) const override {
-    return {gradients(), elements(), type};
-  }
-  core::GradientArray parameter_array() const override {
-    return {parameters_.data(), elements(), core::DataType::float32};
-  }
-  std::uint64_t parameter_hash() const override;
+  /// See `Backend`. `fetch` and `store` wait for all work that is queued on the device.
+  void fetch(ModelState& host, StatePart part) const;
+  void store(const ModelState& host, StatePart part);
+  std::uint64_t parameter_hash() const;
 
  private:
   enum class Order { host_to_device, device_to_host };

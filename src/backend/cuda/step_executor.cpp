@@ -9,6 +9,7 @@
 #include "eager_executor.hpp"
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/log.hpp"
+#include "lockstep/core/statistics.hpp"
 
 namespace lockstep::backend::cuda {
 
@@ -25,12 +26,6 @@ struct GraphTraits {
     if (cudaGraphDestroy(graph) != cudaSuccess) core::log_warning("cudaGraphDestroy failed");
   }
 };
-
-double median(std::vector<double> values) {
-  const auto middle = values.begin() + std::ssize(values) / 2;
-  std::ranges::nth_element(values, middle);
-  return *middle;
-}
 
 }  // namespace
 
@@ -65,7 +60,6 @@ void CudaStepExecutor::warm_up() {
 }
 
 void CudaStepExecutor::rehearse() {
-  if (!work().is_capturable()) return;
   begin();
   timeline_.record(core::Timeline::start);
   plan_.upload_anything();
@@ -76,7 +70,6 @@ void CudaStepExecutor::rehearse() {
 
 /// Captures the step for every slot, then without timestamps.
 bool CudaStepExecutor::capture() {
-  if (!work().is_capturable()) return false;
   const bool has_free_slot = !graphs_[plan_.next_place()];
   if (has_free_slot) {
     begin();
@@ -96,12 +89,12 @@ void CudaStepExecutor::measure_timestamps() {
     with.push_back(seconds_of(graphs_[slot_]));
     without.push_back(seconds_of(without_timestamps_));
   }
-  overhead_ = {.with_timestamps = median(with), .without_timestamps = median(without)};
+  overhead_ = {.with_timestamps = core::median(with), .without_timestamps = core::median(without)};
   without_timestamps_.reset();
   plan_.restart_loss_scale();
 }
 
-void CudaStepExecutor::swap_captured() {
+void CudaStepExecutor::swap() {
   core::check(in_flight_.empty(), "captured steps are exchanged only if none is in flight");
   graphs_.swap(other_graphs_);
   timeline_.swap_captured();

@@ -24,22 +24,24 @@ using GraphExec = core::Handle<GraphExecTraits>;
 /// runs one, the host prepares the next. Each of the two slots has its own executable graph; the
 /// graphs differ only in the place of the step's inputs, in that of its result and in the events of
 /// their timestamps.
-class CudaStepExecutor final : public StepExecutor {
+class CudaStepExecutor final : public StepExecutor, private StepCaptures {
  public:
   CudaStepExecutor(CudaPlan& plan, CudaTimeline& timeline, cudaStream_t stream,
                    std::unique_ptr<StepWork> work);
 
-  void rehearse() override;
-  bool capture() override;
-  void measure_timestamps() override;
-  void swap_captured() override;
+  StepCaptures* captures() override { return work().is_capturable() ? this : nullptr; }
   void begin() override;
   void run() override;
   BatchResult collect() override;
   int depth() const override { return CudaTimeline::slots; }
-  TimestampOverhead timestamp_overhead() const override { return overhead_; }
 
  private:
+  void rehearse() override;
+  bool capture() override;
+  void measure_timestamps() override;
+  void swap() override;
+  TimestampOverhead timestamp_overhead() const override { return overhead_; }
+
   void warm_up();
   void queue_step();
   void copy_result();
@@ -52,7 +54,7 @@ class CudaStepExecutor final : public StepExecutor {
   cudaStream_t stream_;
   core::Buffer results_;  ///< pinned host memory: one kernels::DeviceResult per slot
   std::array<GraphExec, CudaTimeline::slots> graphs_;  ///< destroyed before the memory they use
-  std::array<GraphExec, CudaTimeline::slots> other_graphs_;  ///< see `swap_captured`
+  std::array<GraphExec, CudaTimeline::slots> other_graphs_;  ///< see `swap`
   GraphExec without_timestamps_;                             ///< only until `measure_timestamps`
   std::array<core::Event, CudaTimeline::slots> done_;
   std::array<core::Event, 2> replay_;  ///< begin and end of a timed replay

@@ -44,7 +44,7 @@ class CudaTimeline final : public core::Timeline {
   void set_recording(Recording recording) { recording_ = recording; }
 
   /// Exchanges what is known about the timestamps with a second set, which is initially empty:
-  /// those of the captured graphs of another variant of the step (`StepExecutor::swap_captured`).
+  /// those of the captured graphs of another variant of the step (`StepCaptures::swap`).
   void swap_captured();
 
   /// Reads the timestamps of a slot that its last step recorded. The step must be complete.

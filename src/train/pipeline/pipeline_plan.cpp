@@ -105,6 +105,7 @@ PipelinePlan::PipelinePlan(const Pipeline& pipeline, const backend::Backend& bac
   comm::Communicator& stages = *pipeline.stages;
   for (Slot& slot : slots_) {
     slot.plan = backend.compile(graph, state, options);
+    slot.passes = slot.plan->stage_passes();
     if (out > 0) {
       slot.output = backend.host_buffer(out);
       slot.send_output = stages.make_send(slot.output.as<std::byte>(), stage + 1);
@@ -135,14 +136,15 @@ void PipelinePlan::warm_up(backend::ModelState& state) {
   core::NoGradientListener no_listener;
   for (Slot& slot : slots_) {
     slot.plan->upload(pixels, labels);
-    if (input_.bytes() > 0) slot.plan->set_boundary_input(input_.as<float>());
+    if (input_.bytes() > 0) slot.passes->set_boundary_input(input_.as<float>());
     slot.plan->forward();
-    if (slot.output.bytes() > 0) slot.plan->boundary_output(slot.output.as<float>());
+    if (slot.output.bytes() > 0) slot.passes->boundary_output(slot.output.as<float>());
     if (options_.mode == backend::Mode::inference) continue;
-    if (output_gradient_.bytes() > 0) slot.plan->set_output_gradient(output_gradient_.as<float>());
+    if (output_gradient_.bytes() > 0)
+      slot.passes->set_output_gradient(output_gradient_.as<float>());
     gradients_.backward(*slot.plan, 0, no_listener);
     if (micro_batches_ > 1) gradients_.backward(*slot.plan, micro_batches_ - 1, no_listener);
-    if (slot.gradient.bytes() > 0) slot.plan->input_gradient(slot.gradient.as<float>());
+    if (slot.gradient.bytes() > 0) slot.passes->input_gradient(slot.gradient.as<float>());
   }
   if (options_.mode == backend::Mode::inference) return;
   update(0, pipeline_.graph().parameter_elements());
@@ -163,7 +165,7 @@ void PipelinePlan::forward_pass(std::int64_t micro_batch) {
       receive_input_->start();
       receive_input_->wait();
     });
-    time(seconds_.transfer, [&] { slot.plan->set_boundary_input(input_.as<float>()); });
+    time(seconds_.transfer, [&] { slot.passes->set_boundary_input(input_.as<float>()); });
   }
   time(seconds_.busy, [&] {
     const auto count = labels_.size() / static_cast<std::size_t>(micro_batches_);
@@ -171,7 +173,7 @@ void PipelinePlan::forward_pass(std::int64_t micro_batch) {
     const std::size_t image = images_.size() / labels_.size();
     slot.plan->upload(images_.subspan(first * image, count * image), labels_.subspan(first, count));
     slot.plan->forward();
-    slot.plan->synchronise();
+    slot.passes->synchronise();
   });
   const backend::BatchResult result = slot.plan->result();
   result_.loss_sum += result.loss_sum;
@@ -180,7 +182,7 @@ void PipelinePlan::forward_pass(std::int64_t micro_batch) {
   if (slot.send_output == nullptr) return;
   time(seconds_.wait, [&] { slot.send_output->wait(); });
   time(seconds_.transfer, [&] {
-    slot.plan->boundary_output(slot.output.as<float>());
+    slot.passes->boundary_output(slot.output.as<float>());
     slot.send_output->start();
   });
 }
@@ -192,16 +194,17 @@ void PipelinePlan::backward_pass(std::int64_t micro_batch, core::GradientListene
       receive_gradient_->start();
       receive_gradient_->wait();
     });
-    time(seconds_.transfer, [&] { slot.plan->set_output_gradient(output_gradient_.as<float>()); });
+    time(seconds_.transfer,
+         [&] { slot.passes->set_output_gradient(output_gradient_.as<float>()); });
   }
   time(seconds_.busy, [&] {
     gradients_.backward(*slot.plan, micro_batch, listener);
-    slot.plan->synchronise();
+    slot.passes->synchronise();
   });
   if (slot.send_gradient == nullptr) return;
   time(seconds_.wait, [&] { slot.send_gradient->wait(); });
   time(seconds_.transfer, [&] {
-    slot.plan->input_gradient(slot.gradient.as<float>());
+    slot.passes->input_gradient(slot.gradient.as<float>());
     slot.send_gradient->start();
   });
 }
@@ -241,7 +244,7 @@ void PipelinePlan::set_sgd(const optim::Sgd& sgd) {
 std::unique_ptr<backend::StepExecutor> PipelinePlan::make_step_executor(
     std::unique_ptr<backend::StepWork> work) {
   return std::make_unique<PipelineStepExecutor>(
-      *this, slots_.front().plan->make_eager_executor(std::move(work)));
+      *this, slots_.front().passes->make_eager_executor(std::move(work)));
 }
 
 backend::MemoryUse PipelinePlan::memory() const {

@@ -53,6 +53,7 @@ class PipelinePlan final : public backend::Plan {
   /// The memory of a micro-batch in flight: activations, and messages to the adjacent stages.
   struct Slot {
     std::unique_ptr<backend::Plan> plan;
+    backend::StagePasses* passes = nullptr;  ///< of the plan
     core::Buffer output, gradient;  ///< boundary output, and gradient of the boundary input
     std::unique_ptr<comm::RepeatedMessage> send_output, send_gradient;
   };
