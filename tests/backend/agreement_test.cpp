@@ -51,6 +51,8 @@ class Agreement : public testing::TestWithParam<std::tuple<Network, Device>> {};
 TEST_P(Agreement, ForwardAndBackwardEqualTheReference) {
   const auto& [network, device] = GetParam();
   REQUIRE_DEVICE(device.kind);
+  if (const std::string reason = why_unsupported(device.kind, network.graph); !reason.empty())
+    GTEST_SKIP() << reason;
   const Tolerance allowed = tolerance(device, network);
   // With several threads each operation needs a barrier, which is slow on a busy machine. Therefore
   // only the largest batch is also tested with one thread. One batch has fewer images than threads.
@@ -77,6 +79,8 @@ TEST_P(Agreement, ForwardAndBackwardEqualTheReference) {
 TEST_P(Agreement, InferenceOfFullAndPartialBatchesEqualsTheReference) {
   const auto& [network, device] = GetParam();
   REQUIRE_DEVICE(device.kind);
+  if (const std::string reason = why_unsupported(device.kind, network.graph); !reason.empty())
+    GTEST_SKIP() << reason;
   const Batch images = random_batch(network.graph, 5, 8);
   Replica reference(DeviceKind::reference, 1, network.graph,
                     {.batch = 5, .mode = Mode::inference, .normalisation = cifar10_normalisation});

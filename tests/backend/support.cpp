@@ -81,6 +81,18 @@ std::string why_not(DeviceKind device) {
   }
 }
 
+std::string why_unsupported(DeviceKind device, const graph::Graph& graph) {
+  try {
+    make_backend({.kind = device, .engines = EngineSelection::quick})
+        ->choices(graph, {.batch = 2, .mode = Mode::inference});
+    return {};
+  } catch (const core::Error& error) {
+    const std::string message = error.what();
+    if (message.find("is not implemented") == std::string::npos) throw;
+    return message;
+  }
+}
+
 double norm(std::span<const float> values) {
   double squares = 0;
   for (const float value : values) squares += double{value} * value;

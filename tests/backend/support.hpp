@@ -64,6 +64,9 @@ std::string describe_choices(const graph::Graph& graph, const Plan& plan);
 /// Returns why the device cannot be used; empty if it can.
 std::string why_not(DeviceKind device);
 
+/// Returns why the device does not support an operation of the network; empty if it supports all.
+std::string why_unsupported(DeviceKind device, const graph::Graph& graph);
+
 /// Skips the test if the device is not present; fails instead if the environment variable
 /// LOCKSTEP_REQUIRE_GPU is 1. To be used as the first statement of a test.
 #define REQUIRE_DEVICE(device)                                                      \
