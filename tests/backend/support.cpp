@@ -151,6 +151,24 @@ Graph batch_norm(core::ImageShape image, std::int64_t channels) {
   });
 }
 
+Graph group_norm(core::ImageShape image, std::int64_t channels, std::int64_t groups) {
+  return around(image, [&](Graph& graph, NodeId x) {
+    return graph.append("gn", graph::GroupNorm{.groups = groups}, {stem(graph, x, channels)});
+  });
+}
+
+/// Returns a network with group norms that are followed by a ReLU, by an addition, and by both.
+Graph fused_group_norms() {
+  return around({3, 9, 9}, [](Graph& graph, NodeId x) {
+    const auto norm = [&](const char* name, NodeId from) {
+      return graph.append(name, graph::GroupNorm{.groups = 6}, {from});
+    };
+    x = graph.relu("relu", norm("gn", stem(graph, x, 24)));
+    const NodeId y = graph.add("add", norm("gn1", x), x);
+    return graph.relu("relu2", graph.add("add2", norm("gn2", y), x));
+  });
+}
+
 Graph max_pool(core::ImageShape image, std::int64_t channels, graph::MaxPool operation) {
   return around(image, [&](Graph& graph, NodeId x) {
     return graph.max_pool("maxpool", stem(graph, x, channels), operation);
@@ -319,6 +337,11 @@ std::vector<Network> small_networks() {
   networks.push_back({"bn_17", batch_norm({3, 9, 9}, 17)});
   networks.push_back({"bn_33", batch_norm({3, 8, 8}, 33)});
   networks.push_back({"bn_5_of_256_pixels", batch_norm({3, 16, 16}, 5)});
+  networks.push_back({"gn_6_in_3", group_norm({3, 5, 7}, 6, 3)});
+  networks.push_back({"gn_17_in_17", group_norm({3, 9, 9}, 17, 17)});
+  networks.push_back({"gn_36_in_4", group_norm({3, 8, 8}, 36, 4)});
+  networks.push_back({"gn_5_in_1_of_256_pixels", group_norm({3, 16, 16}, 5, 1)});
+  networks.push_back({"gn_add_relu", fused_group_norms(), false});
   networks.push_back({"pool2x2", max_pool({3, 8, 8}, 24, {.kernel = 2, .stride = 2}), false});
   networks.push_back({"pool2x2_odd", max_pool({3, 5, 7}, 5, {.kernel = 2, .stride = 2}), false});
   networks.push_back(

@@ -40,6 +40,17 @@ TEST(Models, Resnet18CifarHasElevenMillionParameters) {
             11'173'962u + 90 * 513);
 }
 
+TEST(Models, Resnet18GnCifarHasTheParametersOfResnet18CifarAndNoStatistics) {
+  const Graph graph = make_model("resnet18-gn-cifar", {});
+  const Graph with_batch_norm = make_model("resnet18-cifar", {});
+  ASSERT_EQ(graph.parameters().size(), with_batch_norm.parameters().size());
+  for (std::size_t i = 0; i < graph.parameters().size(); ++i) {
+    EXPECT_EQ(graph.parameters()[i].name, with_batch_norm.parameters()[i].name);
+    EXPECT_EQ(graph.parameters()[i].shape, with_batch_norm.parameters()[i].shape);
+  }
+  EXPECT_TRUE(graph.statistics().empty());
+}
+
 TEST(Models, Resnet34CifarHasTwentyOneMillionParameters) {
   const Graph graph = make_model("resnet34-cifar", {});
   EXPECT_EQ(graph.parameter_count(), 21'282'122u);

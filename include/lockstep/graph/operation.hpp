@@ -98,6 +98,7 @@ struct Input;
 struct BoundaryInput;
 struct Convolution;
 struct BatchNorm;
+struct GroupNorm;
 struct Relu;
 struct Add;
 struct MaxPool;
@@ -152,8 +153,8 @@ class Operation {
   std::optional<std::int64_t> values_per_variance(Shapes inputs, std::int64_t images) const;
 
  private:
-  OneOf<Input, BoundaryInput, Convolution, BatchNorm, Relu, Add, MaxPool, GlobalAveragePool,
-        Flatten, Linear, Dropout, SoftmaxCrossEntropy>
+  OneOf<Input, BoundaryInput, Convolution, BatchNorm, GroupNorm, Relu, Add, MaxPool,
+        GlobalAveragePool, Flatten, Linear, Dropout, SoftmaxCrossEntropy>
       value_;
 };
 

@@ -8,6 +8,7 @@
 #include "lockstep/graph/operations/dropout.hpp"
 #include "lockstep/graph/operations/flatten.hpp"
 #include "lockstep/graph/operations/global_average_pool.hpp"
+#include "lockstep/graph/operations/group_norm.hpp"
 #include "lockstep/graph/operations/input.hpp"
 #include "lockstep/graph/operations/linear.hpp"
 #include "lockstep/graph/operations/max_pool.hpp"

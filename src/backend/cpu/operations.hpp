@@ -18,6 +18,7 @@ using Make = std::unique_ptr<Operation>(const Type&, const Context&, const Step&
 
 Make<graph::Convolution> make_operation;
 Make<graph::BatchNorm> make_operation;
+Make<graph::GroupNorm> make_operation;
 Make<graph::Relu> make_operation;
 Make<graph::Add> make_operation;
 Make<graph::MaxPool> make_operation;

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <string_view>
 
 #include "../fusion.hpp"
 #include "context.hpp"
@@ -16,6 +17,9 @@ using Make = std::unique_ptr<Operation>(const Type&, const Context&, const Step&
 
 Make<graph::Convolution> make_operation;
 Make<graph::BatchNorm> make_operation;
+constexpr std::string_view unsupported(const graph::GroupNorm&, const Context&) {
+  return "group norm is not implemented on GPUs; use --device cpu or a network with batch norm";
+}
 Make<graph::Relu> make_operation;
 Make<graph::Add> make_operation;
 Make<graph::MaxPool> make_operation;

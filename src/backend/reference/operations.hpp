@@ -87,6 +87,10 @@ SizesOf<graph::BatchNorm> saved_sizes;
 SavingForward<graph::BatchNorm> forward;
 SavingBackward<graph::BatchNorm> backward;
 
+SizesOf<graph::GroupNorm> saved_sizes;
+SavingForward<graph::GroupNorm> forward;
+SavingBackward<graph::GroupNorm> backward;
+
 Forward<graph::Relu> forward;
 Backward<graph::Relu> backward;
 

@@ -51,19 +51,18 @@ TEST(FeatureMap, EveryElementBelongsToOneImageChannelAndPixel) {
   }
 }
 
-NodeId convolution(Graph& graph, const std::string& name, NodeId x, std::int64_t channels,
-                   graph::Convolution operation) {
-  return graph.batch_norm(name + ".bn", graph.convolution(name, x, channels, operation));
-}
-
 /// A strided residual block with a projection, and operations that are not fused.
-Graph residual() {
+Graph residual_with(const graph::Operation& norm) {
   Graph graph("residual");
+  const auto convolution = [&](const std::string& name, NodeId x, std::int64_t channels,
+                               graph::Convolution operation) {
+    return graph.append(name + ".norm", norm, {graph.convolution(name, x, channels, operation)});
+  };
   NodeId x = graph.input({3, 7, 6});
-  x = graph.relu("stem.relu", convolution(graph, "stem", x, 33, same));
-  NodeId y = graph.relu("relu1", convolution(graph, "conv1", x, 48, {3, 2, 1}));
-  y = convolution(graph, "conv2", y, 48, same);
-  x = convolution(graph, "shortcut", x, 48, {.kernel = 1, .stride = 2});
+  x = graph.relu("stem.relu", convolution("stem", x, 33, same));
+  NodeId y = graph.relu("relu1", convolution("conv1", x, 48, {3, 2, 1}));
+  y = convolution("conv2", y, 48, same);
+  x = convolution("shortcut", x, 48, {.kernel = 1, .stride = 2});
   x = graph.relu("relu2", graph.add("add", y, x));
   x = graph.add("unfused", graph.convolution("conv3", x, 48, {3, 1, 1, true}), x);
   x = graph.global_average_pool("pool", graph.relu("relu3", x));
@@ -71,6 +70,9 @@ Graph residual() {
   graph.seal();
   return graph;
 }
+
+Graph residual() { return residual_with(graph::BatchNorm{}); }
+Graph group_normed() { return residual_with(graph::GroupNorm{.groups = 3}); }
 
 /// Overlapping max-pooling, dropout, and a classifier that reads all pixels.
 Graph pooled() {
@@ -153,9 +155,10 @@ TEST_P(BlockedMaps, InferenceOfPartialBatchesEqualsTheReference) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Networks, BlockedMaps, testing::Values(residual, pooled),
+INSTANTIATE_TEST_SUITE_P(Networks, BlockedMaps, testing::Values(residual, group_normed, pooled),
                          [](const auto& test) {
-                           return test.param == residual ? "residual" : "pooled";
+                           if (test.param == pooled) return "pooled";
+                           return test.param == residual ? "residual" : "group_normed";
                          });
 
 // A convolution that is not supported, here because it has few outputs, requires a layout that

@@ -185,6 +185,24 @@ TEST(ReferenceValues, BatchNormUsesTheBiasedVarianceAndTracksTheUnbiasedOne) {
   EXPECT_EQ(probe.replica.state.batches_tracked, 1);
 }
 
+TEST(ReferenceValues, GroupNormUsesTheBiasedVarianceOfEachGroupInTrainingAndInference) {
+  for (const Mode mode : {Mode::training, Mode::inference}) {
+    Probe probe(
+        {4, 1, 1},
+        [](Graph& g, NodeId x) {
+          return g.append("gn", graph::GroupNorm{.groups = 2, .epsilon = 3}, {x});
+        },
+        1, 0, mode);
+    probe.set("gn.weight", {3, 3, 1, 2});
+    probe.set("gn.bias", {7, 7, 0, 1});
+    // The groups (1, 3) and (2, 10) have the means 2 and 6 and the biased variances 1 and 16; they
+    // are normalised with 1 / sqrt(1 + 3) and 1 / sqrt(16 + 3).
+    const auto step = static_cast<float>(4 / std::sqrt(19.0));
+    EXPECT_THAT(probe.scores({1, 3, 2, 10}),
+                Pointwise(FloatNear(1e-5f), std::vector<float>{5.5f, 8.5f, -step, 1 + 2 * step}));
+  }
+}
+
 TEST(ReferenceValues, BatchNormOfInferenceUsesTheRunningStatisticsAndLeavesThem) {
   Probe probe(
       {1, 1, 1},

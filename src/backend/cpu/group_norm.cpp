@@ -1,0 +1,248 @@
+// Group norm (Wu and He, 2018) fused with the addition and the ReLU that follow it. As batch norm
+// (batch_norm.cpp), but the statistics are those of each image and group of channels. Each thread
+// computes all passes over an image, whose maps then stay in its cache.
+
+#include "lockstep/graph/operations/group_norm.hpp"
+
+#include <omp.h>
+
+#include <cmath>
+
+#include "channel_sums.hpp"
+#include "norm_operation.hpp"
+
+namespace lockstep::backend::cpu {
+
+namespace {
+
+/// Statistics of one image and group.
+struct Moments {
+  double mean = 0;
+  double inverse_deviation = 0;
+};
+
+/// Values per channel of the image that a thread computes, and its sums over its images.
+struct Scratch {
+  Scratch(const FeatureMap& image, RowTiling tiling)
+      : sums(image, tiling, 1),
+        center(image, tiling),
+        scale(image, tiling),
+        offset(image, tiling),
+        gradient_factor(image, tiling),
+        input_factor(image, tiling),
+        constant(image, tiling),
+        gamma_gradient(static_cast<std::size_t>(image.shape.channels)),
+        beta_gradient(gamma_gradient.size()) {}
+
+  ChannelSums sums;
+  TiledCoefficients center;         ///< subtracted from x before it is summed
+  TiledCoefficients scale, offset;  ///< y = scale x + offset
+  /// dx = gradient_factor g + input_factor x + constant
+  TiledCoefficients gradient_factor, input_factor, constant;
+  std::vector<double> gamma_gradient, beta_gradient;
+};
+
+template <class T>
+class GroupNorm final : public NormOperation<T> {
+ public:
+  GroupNorm(const graph::GroupNorm& operation, const Context& context, const Step& step,
+            Operands given)
+      : NormOperation<T>(context, step, std::move(given)),
+        map_(*this->operands().output),
+        image_{1, map_.shape, map_.type, map_.layout},
+        tiling_(tile_rows(image_)),
+        groups_(static_cast<std::size_t>(operation.groups)),
+        group_channels_(channels_ / groups_),
+        values_(static_cast<double>(map_.shape.elements()) / static_cast<double>(groups_)),
+        epsilon_(static_cast<double>(operation.epsilon)),
+        scratch_(static_cast<std::size_t>(context.threads), Scratch(image_, tiling_)),
+        moments_(static_cast<std::size_t>(map_.images) * groups_) {}
+
+  void forward() override {
+    for_each_image([&](std::int64_t image, Scratch& scratch) {
+      compute_moments(image, scratch);
+      set_coefficients(image, scratch);
+      for_each_block(image, [&](std::int64_t at, RowTiling rows, std::int64_t block) {
+        normalise(this->forward_rows(at), rows, scratch.scale.block(block),
+                  scratch.offset.block(block));
+      });
+    });
+  }
+
+  void backward() override {
+    for (Scratch& scratch : scratch_) {
+      std::ranges::fill(scratch.gamma_gradient, 0.0);
+      std::ranges::fill(scratch.beta_gradient, 0.0);
+    }
+    T* const dx = this->input_gradient();
+    for_each_image([&](std::int64_t image, Scratch& scratch) {
+      set_coefficients(image, scratch);
+      sum(image, scratch, [&](std::int64_t at, RowTiling rows, std::int64_t block, float* sums,
+                              float* products) {
+        gradient_sums(this->gradient_rows(at), rows, scratch.scale.block(block),
+                      scratch.offset.block(block), scratch.center.block(block), sums, products);
+      });
+      add_parameter_gradients(image, scratch);
+      if (dx == nullptr) return;
+      set_gradient_coefficients(image, scratch);
+      for_each_block(image, [&](std::int64_t at, RowTiling rows, std::int64_t block) {
+        cpu::input_gradient(this->gradient_rows_again(at), dx + at, rows,
+                            scratch.scale.block(block), scratch.offset.block(block),
+                            {scratch.gradient_factor.block(block),
+                             scratch.input_factor.block(block), scratch.constant.block(block)});
+      });
+    });
+    for (std::size_t c = 0; c < channels_; ++c) {
+      double gamma = 0, beta = 0;
+      for (const Scratch& scratch : scratch_) {
+        gamma += scratch.gamma_gradient[c];
+        beta += scratch.beta_gradient[c];
+      }
+      gamma_gradient_[c] = static_cast<float>(gamma);
+      beta_gradient_[c] = static_cast<float>(beta);
+    }
+  }
+
+ private:
+  using NormOperation<T>::context_;
+  using NormOperation<T>::channels_;
+  using NormOperation<T>::gamma_;
+  using NormOperation<T>::beta_;
+  using NormOperation<T>::gamma_gradient_;
+  using NormOperation<T>::beta_gradient_;
+
+  template <class Work>
+  void for_each_image(const Work& work) {
+#pragma omp parallel for num_threads(context_.threads)
+    for (std::int64_t image = 0; image < map_.images; ++image)
+      work(image, scratch_[static_cast<std::size_t>(omp_get_thread_num())]);
+  }
+
+  /// Returns the rows of an image in a block of channels; blocks of images contain rows of several.
+  RowTiling rows_of(std::int64_t image) const {
+    RowTiling rows = tiling_;
+    rows.rows = rows_of_plane(tiling_, image_, 0);
+    if (map_.images_per_block() > 1) rows.stride = map_.pixel_stride(map_.block_of(image));
+    return rows;
+  }
+
+  /// Calls work(offset, rows, block) for each block of channels of an image.
+  template <class Work>
+  void for_each_block(std::int64_t image, const Work& work) const {
+    const RowTiling rows = rows_of(image);
+    for (std::int64_t block = 0; block < map_.blocks(); ++block)
+      work(map_.offset(image, block), rows, block);
+  }
+
+  /// Computes two sums per channel of an image: `ChannelSums::run`, with offsets in the whole map.
+  template <class Kernel>
+  void sum(std::int64_t image, Scratch& scratch, const Kernel& kernel) const {
+    const std::int64_t stride = rows_of(image).stride;
+    scratch.sums.run([&](std::int64_t at, RowTiling rows, std::int64_t block, float* first,
+                         float* second) {
+      const std::int64_t row = (at - image_.plane_offset(0, block)) / tiling_.width;
+      rows.stride = stride;
+      kernel(map_.offset(image, block) + row * stride, rows, block, first, second);
+    });
+  }
+
+  Moments& moments(std::int64_t image, std::size_t channel) {
+    return moments_[static_cast<std::size_t>(image) * groups_ + channel / group_channels_];
+  }
+
+  /// Computes the sums of each channel about its first value, which avoids cancellation in the
+  /// squares, and combines those of a group (Chan, Golub, LeVeque, 1979).
+  void compute_moments(std::int64_t image, Scratch& scratch) {
+    const T* const x = this->input();
+    const auto first_value = [&](std::size_t c) {
+      const T value = x[map_.index(image, static_cast<std::int64_t>(c), 0)];
+      if constexpr (std::is_same_v<T, float>) return value;
+      else return core::to_float(value);
+    };
+    for (std::size_t c = 0; c < channels_; ++c)
+      scratch.center.set(static_cast<std::int64_t>(c), first_value(c));
+    sum(image, scratch, [&](std::int64_t at, RowTiling rows, std::int64_t block, float* sums,
+                            float* squares) {
+      accumulate(x + at, rows, scratch.center.block(block), sums, squares);
+    });
+    const auto pixels = static_cast<double>(map_.shape.pixels());
+    const auto mean_of = [&](std::size_t c) {
+      return static_cast<double>(first_value(c)) + scratch.sums.first[c] / pixels;
+    };
+    for (std::size_t first = 0; first < channels_; first += group_channels_) {
+      double mean = 0, squares = 0;
+      for (std::size_t c = first; c < first + group_channels_; ++c)
+        mean += mean_of(c) / static_cast<double>(group_channels_);
+      for (std::size_t c = first; c < first + group_channels_; ++c) {
+        const double shifted = scratch.sums.first[c], difference = mean_of(c) - mean;
+        squares += std::max(0.0, scratch.sums.second[c] - shifted * shifted / pixels) +
+                   pixels * difference * difference;
+      }
+      moments(image, first) = {mean, 1 / std::sqrt(squares / values_ + epsilon_)};
+    }
+  }
+
+  void set_coefficients(std::int64_t image, Scratch& scratch) {
+    for (std::size_t c = 0; c < channels_; ++c) {
+      const auto channel = static_cast<std::int64_t>(c);
+      const auto [mean, inverse] = moments(image, c);
+      const double scale = static_cast<double>(gamma_[c]) * inverse;
+      scratch.center.set(channel, static_cast<float>(mean));
+      scratch.scale.set(channel, static_cast<float>(scale));
+      scratch.offset.set(channel,
+                         static_cast<float>(static_cast<double>(beta_[c]) - mean * scale));
+    }
+  }
+
+  /// Adds, from the sums of g and g (x - mean), the gradients of gamma and beta.
+  void add_parameter_gradients(std::int64_t image, Scratch& scratch) {
+    for (std::size_t c = 0; c < channels_; ++c) {
+      scratch.gamma_gradient[c] += scratch.sums.second[c] * moments(image, c).inverse_deviation;
+      scratch.beta_gradient[c] += scratch.sums.first[c];
+    }
+  }
+
+  /// Computes the coefficients of dx = (gamma g - mean(gamma g) - xhat mean(gamma g xhat)) / std,
+  /// where the means are over the group.
+  void set_gradient_coefficients(std::int64_t image, Scratch& scratch) {
+    for (std::size_t first = 0; first < channels_; first += group_channels_) {
+      const auto [mean, inverse] = moments(image, first);
+      double sum = 0, product = 0;
+      for (std::size_t c = first; c < first + group_channels_; ++c) {
+        sum += static_cast<double>(gamma_[c]) * scratch.sums.first[c];
+        product += static_cast<double>(gamma_[c]) * scratch.sums.second[c] * inverse;
+      }
+      const double slope = -inverse * inverse * product / values_;
+      for (std::size_t c = first; c < first + group_channels_; ++c) {
+        const auto channel = static_cast<std::int64_t>(c);
+        scratch.gradient_factor.set(channel,
+                                    static_cast<float>(static_cast<double>(gamma_[c]) * inverse));
+        scratch.input_factor.set(channel, static_cast<float>(slope));
+        scratch.constant.set(channel,
+                             static_cast<float>(-inverse * sum / values_ - slope * mean));
+      }
+    }
+  }
+
+  const FeatureMap& map_;  ///< shape and layout of all maps
+  FeatureMap image_;       ///< a map of one image
+  RowTiling tiling_;
+  std::size_t groups_, group_channels_;
+  double values_;  ///< per group
+  double epsilon_;
+  std::vector<Scratch> scratch_;  ///< by thread
+  std::vector<Moments> moments_;  ///< (image, group)
+};
+
+}  // namespace
+
+std::unique_ptr<Operation> make_operation(const graph::GroupNorm& operation, const Context& context,
+                                          const Step& step, Operands operands) {
+  if (operands.output->type == core::DataType::bfloat16) {
+    return std::make_unique<GroupNorm<core::BFloat16>>(operation, context, step,
+                                                       std::move(operands));
+  }
+  return std::make_unique<GroupNorm<float>>(operation, context, step, std::move(operands));
+}
+
+}  // namespace lockstep::backend::cpu
