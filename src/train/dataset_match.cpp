@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "lockstep/core/error.hpp"
+#include "lockstep/graph/graph.hpp"
 
 namespace lockstep::train {
 

@@ -1,7 +1,7 @@
 #pragma once
 
 #include "lockstep/data/dataset.hpp"
-#include "lockstep/graph/graph.hpp"
+#include "lockstep/graph/node_id.hpp"
 
 namespace lockstep::train {
 

@@ -1,5 +1,6 @@
 #include "lockstep/train/weights.hpp"
 
+#include "lockstep/graph/graph.hpp"
 #include "lockstep/graph/initialise.hpp"
 #include "lockstep/train/agreement.hpp"
 

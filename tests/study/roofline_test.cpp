@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "lockstep/graph/graph.hpp"
 #include "lockstep/graph/operations.hpp"
 #include "train/delegating_backend.hpp"
 

@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <span>
 
-#include "lockstep/graph/graph.hpp"
+#include "lockstep/graph/node_id.hpp"
 
 namespace lockstep::graph {
 

@@ -4,9 +4,12 @@
 
 #include "lockstep/backend/backend.hpp"
 #include "lockstep/data/dataset.hpp"
-#include "lockstep/graph/graph.hpp"
+#include "lockstep/graph/node_id.hpp"
 #include "lockstep/train/config.hpp"
-#include "lockstep/train/pipeline/pipeline.hpp"
+
+namespace lockstep::train {
+struct Pipeline;
+}
 
 namespace lockstep::study {
 

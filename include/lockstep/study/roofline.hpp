@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "lockstep/backend/backend.hpp"
-#include "lockstep/graph/graph.hpp"
+#include "lockstep/graph/node_id.hpp"
 #include "lockstep/train/config.hpp"
 
 namespace lockstep::study {

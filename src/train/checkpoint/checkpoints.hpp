@@ -10,7 +10,7 @@
 #include "checkpoint_writer.hpp"
 #include "lockstep/backend/backend.hpp"
 #include "lockstep/comm/communicator.hpp"
-#include "lockstep/graph/graph.hpp"
+#include "lockstep/graph/node_id.hpp"
 #include "lockstep/optim/learning_rate.hpp"
 #include "lockstep/record/checkpoint.hpp"
 #include "lockstep/record/checkpoint_place.hpp"
