@@ -63,10 +63,7 @@ class AveragePoolOf : public Operation {
 
 std::unique_ptr<Operation> make_operation(const graph::GlobalAveragePool&, const Context& context,
                                           const Step&, Operands operands) {
-  if (operands.inputs[0]->type == core::DataType::bfloat16) {
-    return std::make_unique<AveragePoolOf<core::BFloat16>>(context, std::move(operands));
-  }
-  return std::make_unique<AveragePoolOf<float>>(context, std::move(operands));
+  return make_for<AveragePoolOf>(operands.inputs[0]->type, context, std::move(operands));
 }
 
 }  // namespace lockstep::backend::cpu

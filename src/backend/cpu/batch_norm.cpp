@@ -32,7 +32,8 @@ class BatchNorm final : public NormOperation<T> {
       : NormOperation<T>(context, step, std::move(given)),
         id_(step.node),
         operation_(operation),
-        fused_(context.statistics != nullptr ? context.statistics->of_batch_norm(step.node) : nullptr),
+        fused_(context.statistics != nullptr ? context.statistics->of_batch_norm(step.node)
+                                             : nullptr),
         map_(*this->operands().output),
         tiling_(tile_rows(map_)),
         sums_(map_, tiling_, context.threads),
@@ -254,10 +255,7 @@ class BatchNorm final : public NormOperation<T> {
 
 std::unique_ptr<Operation> make_operation(const graph::BatchNorm& operation, const Context& context,
                                           const Step& step, Operands operands) {
-  if (operands.output->type == DataType::bfloat16) {
-    return std::make_unique<BatchNorm<BFloat16>>(operation, context, step, std::move(operands));
-  }
-  return std::make_unique<BatchNorm<float>>(operation, context, step, std::move(operands));
+  return make_for<BatchNorm>(operands.output->type, operation, context, step, std::move(operands));
 }
 
 }  // namespace lockstep::backend::cpu

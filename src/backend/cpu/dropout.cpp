@@ -99,9 +99,7 @@ class DropoutOf : public Operation {
 
 std::unique_ptr<Operation> make_operation(const graph::Dropout& operation, const Context& context,
                                           const Step&, Operands operands) {
-  if (operands.output->type == core::DataType::bfloat16)
-    return std::make_unique<DropoutOf<core::BFloat16>>(operation, context, std::move(operands));
-  return std::make_unique<DropoutOf<float>>(operation, context, std::move(operands));
+  return make_for<DropoutOf>(operands.output->type, operation, context, std::move(operands));
 }
 
 }  // namespace lockstep::backend::cpu

@@ -45,9 +45,7 @@ class FlattenOf : public Operation {
 
 std::unique_ptr<Operation> make_operation(const graph::Flatten&, const Context& context,
                                           const Step&, Operands operands) {
-  if (operands.inputs[0]->type == core::DataType::bfloat16)
-    return std::make_unique<FlattenOf<core::BFloat16>>(context, std::move(operands));
-  return std::make_unique<FlattenOf<float>>(context, std::move(operands));
+  return make_for<FlattenOf>(operands.inputs[0]->type, context, std::move(operands));
 }
 
 }  // namespace lockstep::backend::cpu

@@ -77,11 +77,11 @@ class GroupNorm final : public NormOperation<T> {
     T* const dx = this->input_gradient();
     for_each_image([&](std::int64_t image, Scratch& scratch) {
       set_coefficients(image, scratch);
-      sum(image, scratch, [&](std::int64_t at, RowTiling rows, std::int64_t block, float* sums,
-                              float* products) {
-        gradient_sums(this->gradient_rows(at), rows, scratch.scale.block(block),
-                      scratch.offset.block(block), scratch.center.block(block), sums, products);
-      });
+      sum(image, scratch,
+          [&](std::int64_t at, RowTiling rows, std::int64_t block, float* sums, float* products) {
+            gradient_sums(this->gradient_rows(at), rows, scratch.scale.block(block),
+                          scratch.offset.block(block), scratch.center.block(block), sums, products);
+          });
       add_parameter_gradients(image, scratch);
       if (dx == nullptr) return;
       set_gradient_coefficients(image, scratch);
@@ -138,12 +138,12 @@ class GroupNorm final : public NormOperation<T> {
   template <class Kernel>
   void sum(std::int64_t image, Scratch& scratch, const Kernel& kernel) const {
     const std::int64_t stride = rows_of(image).stride;
-    scratch.sums.run([&](std::int64_t at, RowTiling rows, std::int64_t block, float* first,
-                         float* second) {
-      const std::int64_t row = (at - image_.plane_offset(0, block)) / tiling_.width;
-      rows.stride = stride;
-      kernel(map_.offset(image, block) + row * stride, rows, block, first, second);
-    });
+    scratch.sums.run(
+        [&](std::int64_t at, RowTiling rows, std::int64_t block, float* first, float* second) {
+          const std::int64_t row = (at - image_.plane_offset(0, block)) / tiling_.width;
+          rows.stride = stride;
+          kernel(map_.offset(image, block) + row * stride, rows, block, first, second);
+        });
   }
 
   Moments& moments(std::int64_t image, std::size_t channel) {
@@ -156,15 +156,17 @@ class GroupNorm final : public NormOperation<T> {
     const T* const x = this->input();
     const auto first_value = [&](std::size_t c) {
       const T value = x[map_.index(image, static_cast<std::int64_t>(c), 0)];
-      if constexpr (std::is_same_v<T, float>) return value;
-      else return core::to_float(value);
+      if constexpr (std::is_same_v<T, float>)
+        return value;
+      else
+        return core::to_float(value);
     };
     for (std::size_t c = 0; c < channels_; ++c)
       scratch.center.set(static_cast<std::int64_t>(c), first_value(c));
-    sum(image, scratch, [&](std::int64_t at, RowTiling rows, std::int64_t block, float* sums,
-                            float* squares) {
-      accumulate(x + at, rows, scratch.center.block(block), sums, squares);
-    });
+    sum(image, scratch,
+        [&](std::int64_t at, RowTiling rows, std::int64_t block, float* sums, float* squares) {
+          accumulate(x + at, rows, scratch.center.block(block), sums, squares);
+        });
     const auto pixels = static_cast<double>(map_.shape.pixels());
     const auto mean_of = [&](std::size_t c) {
       return static_cast<double>(first_value(c)) + scratch.sums.first[c] / pixels;
@@ -189,8 +191,7 @@ class GroupNorm final : public NormOperation<T> {
       const double scale = static_cast<double>(gamma_[c]) * inverse;
       scratch.center.set(channel, static_cast<float>(mean));
       scratch.scale.set(channel, static_cast<float>(scale));
-      scratch.offset.set(channel,
-                         static_cast<float>(static_cast<double>(beta_[c]) - mean * scale));
+      scratch.offset.set(channel, static_cast<float>(static_cast<double>(beta_[c]) - mean * scale));
     }
   }
 
@@ -218,8 +219,7 @@ class GroupNorm final : public NormOperation<T> {
         scratch.gradient_factor.set(channel,
                                     static_cast<float>(static_cast<double>(gamma_[c]) * inverse));
         scratch.input_factor.set(channel, static_cast<float>(slope));
-        scratch.constant.set(channel,
-                             static_cast<float>(-inverse * sum / values_ - slope * mean));
+        scratch.constant.set(channel, static_cast<float>(-inverse * sum / values_ - slope * mean));
       }
     }
   }
@@ -238,11 +238,7 @@ class GroupNorm final : public NormOperation<T> {
 
 std::unique_ptr<Operation> make_operation(const graph::GroupNorm& operation, const Context& context,
                                           const Step& step, Operands operands) {
-  if (operands.output->type == core::DataType::bfloat16) {
-    return std::make_unique<GroupNorm<core::BFloat16>>(operation, context, step,
-                                                       std::move(operands));
-  }
-  return std::make_unique<GroupNorm<float>>(operation, context, step, std::move(operands));
+  return make_for<GroupNorm>(operands.output->type, operation, context, step, std::move(operands));
 }
 
 }  // namespace lockstep::backend::cpu

@@ -97,10 +97,7 @@ class MaxPoolOf : public Operation {
 
 std::unique_ptr<Operation> make_operation(const graph::MaxPool& operation, const Context& context,
                                           const Step&, Operands operands) {
-  if (operands.output->type == core::DataType::bfloat16) {
-    return std::make_unique<MaxPoolOf<core::BFloat16>>(operation, context, std::move(operands));
-  }
-  return std::make_unique<MaxPoolOf<float>>(operation, context, std::move(operands));
+  return make_for<MaxPoolOf>(operands.output->type, operation, context, std::move(operands));
 }
 
 }  // namespace lockstep::backend::cpu

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "../fusion.hpp"
@@ -27,6 +28,14 @@ Make<graph::Flatten> make_operation;
 Make<graph::Dropout> make_operation;
 Make<graph::Linear> make_operation;
 Make<graph::SoftmaxCrossEntropy> make_operation;
+
+/// Creates `Kind<T>(arguments...)`, where T is the C++ type that corresponds to `type`.
+template <template <class> class Kind, class... Arguments>
+std::unique_ptr<Operation> make_for(core::DataType type, Arguments&&... arguments) {
+  if (type == core::DataType::bfloat16)
+    return std::make_unique<Kind<core::BFloat16>>(std::forward<Arguments>(arguments)...);
+  return std::make_unique<Kind<float>>(std::forward<Arguments>(arguments)...);
+}
 
 /// Layouts of feature maps that suit the convolutions of a plan: those that oneDNN prefers, or one
 /// that the kernels of `cells` support. If the options leave the choice of algorithms to timing,

@@ -44,10 +44,7 @@ class ReluOf : public Operation {
 
 std::unique_ptr<Operation> make_operation(const graph::Relu&, const Context& context, const Step&,
                                           Operands operands) {
-  if (operands.output->type == core::DataType::bfloat16) {
-    return std::make_unique<ReluOf<core::BFloat16>>(context, std::move(operands));
-  }
-  return std::make_unique<ReluOf<float>>(context, std::move(operands));
+  return make_for<ReluOf>(operands.output->type, context, std::move(operands));
 }
 
 }  // namespace lockstep::backend::cpu
