@@ -113,6 +113,8 @@ namespace {
 using graph::Convolution;
 using graph::NodeId;
 
+constexpr Convolution same{.kernel = 3, .stride = 1, .padding = 1};
+
 /// Returns the network input -> body -> strided convolution -> average pooling -> linear -> loss.
 /// Because of the strided convolution, the gradient of the output of `body` differs between pixels.
 template <class Body>
@@ -194,7 +196,6 @@ Graph block(core::ImageShape image, std::int64_t from, std::int64_t to, std::int
 }
 
 void append_convolutions(std::vector<Network>& networks) {
-  const Convolution same{.kernel = 3, .stride = 1, .padding = 1};
   const Convolution halving{.kernel = 3, .stride = 2, .padding = 1};
   networks.push_back({"conv3x3_1_to_3", convolution({3, 5, 7}, 1, 3, same)});
   networks.push_back({"conv3x3_3_to_5", convolution({3, 8, 8}, 3, 5, same)});
@@ -224,66 +225,68 @@ void append_convolutions(std::vector<Network>& networks) {
                       first_convolution({3, 9, 9}, 33, {.kernel = 7, .stride = 2, .padding = 3})});
 }
 
+// Bodies of networks with patterns that a backend may or must not fuse.
+
+NodeId add_of_two(Graph& graph, NodeId x) {
+  const NodeId left = graph.convolution("left", x, 17, same);
+  return graph.add("add", left, graph.convolution("right", x, 17, {.kernel = 1}));
+}
+
+NodeId add_to_itself(Graph& graph, NodeId x) {
+  const NodeId y = stem(graph, x, 5);
+  return graph.add("add", y, y);
+}
+
+NodeId three_consumers(Graph& graph, NodeId x) {
+  const NodeId y = stem(graph, x, 5);
+  const NodeId a = graph.convolution("a", y, 5, same);
+  const NodeId b = graph.convolution("b", y, 5, {.kernel = 1});
+  return graph.add("add2", graph.add("add1", a, y), b);
+}
+
+NodeId bn_add(Graph& graph, NodeId x) {
+  const NodeId y = stem(graph, x, 24);
+  return graph.add("add", graph.batch_norm("bn", graph.convolution("conv", y, 24, same)), y);
+}
+
+NodeId bn_read_twice(Graph& graph, NodeId x) {
+  const NodeId y = graph.batch_norm("bn", stem(graph, x, 17));
+  return graph.add("add", y, graph.relu("relu", y));
+}
+
+NodeId conv_read_twice(Graph& graph, NodeId x) {
+  const NodeId y = graph.convolution("conv", x, 5, same);
+  return graph.add("add", graph.batch_norm("bn", y), y);
+}
+
+NodeId relu(Graph& graph, NodeId x) { return graph.relu("relu", stem(graph, x, 33)); }
+
+NodeId bn_relu(Graph& graph, NodeId x) {
+  return graph.relu("relu", graph.batch_norm("bn", stem(graph, x, 33)));
+}
+
+NodeId add_relu_read_twice(Graph& graph, NodeId x) {
+  const NodeId y = stem(graph, x, 17);
+  const NodeId z = graph.relu("relu", graph.add("add", graph.convolution("a", y, 17, same), y));
+  return graph.add("last", z, graph.convolution("b", z, 17, {.kernel = 1}));
+}
+
+NodeId conv_bias_bn_relu_pool(Graph& graph, NodeId x) {
+  x = graph.batch_norm("bn", graph.convolution("conv", x, 24, {3, 1, 1, true}));
+  return graph.max_pool("maxpool", graph.relu("relu", x), {.kernel = 2, .stride = 2});
+}
+
 void append_patterns(std::vector<Network>& networks) {
-  const core::ImageShape image{3, 8, 8};
-  const Convolution same{.kernel = 3, .stride = 1, .padding = 1};
-  networks.push_back({"add_of_two", around(image, [&](Graph& g, NodeId x) {
-                        const NodeId left = g.convolution("left", x, 17, same);
-                        return g.add("add", left, g.convolution("right", x, 17, {.kernel = 1}));
-                      })});
-  networks.push_back({"add_to_itself", around(image, [&](Graph& g, NodeId x) {
-                        const NodeId y = stem(g, x, 5);
-                        return g.add("add", y, y);
-                      })});
-  networks.push_back({"three_consumers", around({3, 5, 7}, [&](Graph& g, NodeId x) {
-                        const NodeId y = stem(g, x, 5);
-                        const NodeId a = g.convolution("a", y, 5, same);
-                        const NodeId b = g.convolution("b", y, 5, {.kernel = 1});
-                        return g.add("add2", g.add("add1", a, y), b);
-                      })});
-  networks.push_back({"bn_add", around(image, [&](Graph& g, NodeId x) {
-                        const NodeId y = stem(g, x, 24);
-                        const NodeId z = g.batch_norm("bn", g.convolution("conv", y, 24, same));
-                        return g.add("add", z, y);
-                      })});
-  networks.push_back({"bn_read_twice",
-                      around({3, 9, 9},
-                             [&](Graph& g, NodeId x) {
-                               const NodeId y = g.batch_norm("bn", stem(g, x, 17));
-                               return g.add("add", y, g.relu("relu", y));
-                             }),
-                      false});
-  networks.push_back({"conv_read_twice", around({3, 5, 7}, [&](Graph& g, NodeId x) {
-                        const NodeId y = g.convolution("conv", x, 5, same);
-                        return g.add("add", g.batch_norm("bn", y), y);
-                      })});
-  networks.push_back(
-      {"relu",
-       around({3, 5, 7}, [&](Graph& g, NodeId x) { return g.relu("relu", stem(g, x, 33)); }),
-       false});
-  networks.push_back({"bn_relu",
-                      around({3, 9, 9},
-                             [&](Graph& g, NodeId x) {
-                               return g.relu("relu", g.batch_norm("bn", stem(g, x, 33)));
-                             }),
-                      false});
-  networks.push_back({"add_relu_read_twice",
-                      around(image,
-                             [&](Graph& g, NodeId x) {
-                               const NodeId y = stem(g, x, 17);
-                               const NodeId sum = g.add("add", g.convolution("a", y, 17, same), y);
-                               const NodeId z = g.relu("relu", sum);
-                               return g.add("last", z, g.convolution("b", z, 17, {.kernel = 1}));
-                             }),
-                      false});
-  networks.push_back({"conv_bias_bn_relu_pool",
-                      around({3, 9, 9},
-                             [&](Graph& g, NodeId x) {
-                               NodeId y = g.convolution("conv", x, 24, {3, 1, 1, true});
-                               y = g.relu("relu", g.batch_norm("bn", y));
-                               return g.max_pool("maxpool", y, {.kernel = 2, .stride = 2});
-                             }),
-                      false});
+  networks.push_back({"add_of_two", around({3, 8, 8}, add_of_two)});
+  networks.push_back({"add_to_itself", around({3, 8, 8}, add_to_itself)});
+  networks.push_back({"three_consumers", around({3, 5, 7}, three_consumers)});
+  networks.push_back({"bn_add", around({3, 8, 8}, bn_add)});
+  networks.push_back({"bn_read_twice", around({3, 9, 9}, bn_read_twice), false});
+  networks.push_back({"conv_read_twice", around({3, 5, 7}, conv_read_twice)});
+  networks.push_back({"relu", around({3, 5, 7}, relu), false});
+  networks.push_back({"bn_relu", around({3, 9, 9}, bn_relu), false});
+  networks.push_back({"add_relu_read_twice", around({3, 8, 8}, add_relu_read_twice), false});
+  networks.push_back({"conv_bias_bn_relu_pool", around({3, 9, 9}, conv_bias_bn_relu_pool), false});
   networks.push_back({"block", block({3, 8, 8}, 17, 17, 1), false});
   networks.push_back({"block_wide", block({3, 8, 8}, 16, 16, 1), false});
   networks.push_back({"block_strided", block({3, 9, 9}, 16, 24, 2), false});
@@ -351,9 +354,7 @@ std::vector<Network> small_networks() {
   networks.push_back({"pool3x3_overlapping",
                       max_pool({3, 8, 8}, 3, {.kernel = 3, .stride = 1, .padding = 1}), false});
   append_patterns(networks);
-  networks.push_back(
-      {"label_smoothing", around(
-                              {3, 5, 7}, [](Graph& g, NodeId x) { return stem(g, x, 5); }, 0.1f)});
+  networks.push_back({"label_smoothing", around({3, 5, 7}, add_to_itself, 0.1f)});
   networks.push_back({"perceptron", perceptron(), false});
   networks.push_back({"dropout_17", dropout({3, 5, 7}, 17)});
   networks.push_back({"dropout_24", dropout({3, 8, 8}, 24)});
