@@ -5,9 +5,9 @@
 #include <utility>
 
 #include "directions.hpp"
+#include "f2x2_tiles.hpp"
 #include "geometry.hpp"
 #include "tiles.hpp"
-#include "winograd_tiles.hpp"
 
 namespace lockstep::backend::cpu::cells {
 

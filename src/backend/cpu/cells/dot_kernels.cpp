@@ -7,8 +7,8 @@
 #include <cstring>
 
 #include "avx512.hpp"
+#include "cell_vectors.hpp"
 #include "output_rows.hpp"
-#include "vectors.hpp"
 
 namespace lockstep::backend::cpu::cells {
 

@@ -187,7 +187,7 @@ class Kernels {
   virtual void multiply(const GradientRows& rows) const = 0;
   virtual void multiply(const CellProducts& products) const = 0;
 
-  // Transforms of Winograd's algorithm (winograd_matrices.hpp). Frequency f is at `to` or `from` +
+  // Transforms of Winograd's algorithm (f2x2_matrices.hpp). Frequency f is at `to` or `from` +
   // f * `stride`.
 
   // Transforms of a patch of the input, as plain cells or as interleaved cells, and of the output

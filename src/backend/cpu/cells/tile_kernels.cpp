@@ -4,9 +4,9 @@
 #include <type_traits>
 #include <utility>
 
+#include "cell_vectors.hpp"
 #include "output_rows.hpp"
 #include "tiles.hpp"
-#include "vectors.hpp"
 
 namespace lockstep::backend::cpu::cells {
 

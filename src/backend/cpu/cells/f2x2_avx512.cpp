@@ -1,9 +1,9 @@
 #include <algorithm>
 
 #include "avx512.hpp"
+#include "cell_vectors.hpp"
+#include "f2x2_matrices.hpp"
 #include "tiles.hpp"
-#include "vectors.hpp"
-#include "winograd_matrices.hpp"
 
 // The transforms of Winograd's algorithm with AVX-512.
 

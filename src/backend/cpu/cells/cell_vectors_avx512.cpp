@@ -1,6 +1,6 @@
 #include "avx512.hpp"
+#include "cell_vectors.hpp"
 #include "tiles.hpp"
-#include "vectors.hpp"
 
 // Copies, conversions and transposes of cells with AVX-512.
 

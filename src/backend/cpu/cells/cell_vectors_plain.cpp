@@ -4,9 +4,9 @@
 #include <cmath>
 #include <cstddef>
 
+#include "cell_vectors.hpp"
+#include "f2x2_matrices.hpp"
 #include "tiles.hpp"
-#include "vectors.hpp"
-#include "winograd_matrices.hpp"
 
 namespace lockstep::backend::cpu::cells {
 

@@ -10,9 +10,9 @@
 #include "../row_kernels.hpp"
 #include "bias_gradient.hpp"
 #include "directions.hpp"
+#include "f2x2_tiles.hpp"
 #include "geometry.hpp"
 #include "tiles.hpp"
-#include "winograd_tiles.hpp"
 
 namespace lockstep::backend::cpu::cells {
 

@@ -4,9 +4,9 @@
 #include <utility>
 
 #include "directions.hpp"
+#include "f2x2_tiles.hpp"
 #include "geometry.hpp"
 #include "output_writer.hpp"
-#include "winograd_tiles.hpp"
 
 namespace lockstep::backend::cpu::cells {
 

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "cell_rows.hpp"
-#include "winograd_matrices.hpp"
+#include "f2x2_matrices.hpp"
 
 // The tiles of a map in Winograd's algorithm, and the rows of maps that they need.
 
