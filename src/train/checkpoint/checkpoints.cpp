@@ -46,16 +46,11 @@ std::optional<std::string> value_in(const std::string& text, const std::string& 
   return lines.substr(value, lines.find('\n', value) - value);
 }
 
-std::optional<std::int64_t> find(const record::Counters& counters, std::string_view name) {
+std::int64_t counter(const record::Counters& counters, std::string_view name,
+                     const fs::path& path) {
   for (const auto& [key, value] : counters) {
     if (key == name) return value;
   }
-  return {};
-}
-
-std::int64_t counter(const record::Counters& counters, std::string_view name,
-                     const fs::path& path) {
-  if (const auto value = find(counters, name)) return *value;
   core::fail(
       core::ExitStatus::input,
       fmt::format("{} has no counter '{}': weights alone, not a checkpoint to resume from; use "
@@ -203,14 +198,16 @@ std::optional<Checkpoints::Found> Checkpoints::resume_from_newest() {
 
 Checkpoints::Found Checkpoints::resume_from(const fs::path& path) {
   const record::CheckpointHeader header = record::skim_checkpoint(path);
-  const record::Counters& counters = header.counters;
+  const auto saved_counter = [&](std::string_view name) {
+    return counter(header.counters, name, path);
+  };
   const std::array<std::pair<std::string_view, std::int64_t>, 4> expected{
       {{"seed", static_cast<std::int64_t>(config_.seed)},
        {"global_batch", config_.global_batch},
        {"steps_per_epoch", identity_.steps_per_epoch},
        {"data_digest", digest_number(identity_.data_digest)}}};
   for (const auto& [name, value] : expected) {
-    const std::int64_t saved = counter(counters, name, path);
+    const std::int64_t saved = saved_counter(name);
     if (saved == value) continue;
     const std::string fitting = option_that_fits(name, saved, replicas_group_.size());
     core::fail(core::ExitStatus::usage,
@@ -220,12 +217,12 @@ Checkpoints::Found Checkpoints::resume_from(const fs::path& path) {
   }
   Found found;
   found.has_weights = true;
-  found.has_loss_scale = find(counters, "has_loss_scale").value_or(0) != 0;
-  const auto saved_state = static_cast<RankState>(find(counters, "rank_state").value_or(0));
-  const std::int64_t saved_ranks = find(counters, "ranks").value_or(0);
+  found.has_loss_scale = saved_counter("has_loss_scale") != 0;
+  const auto saved_state = static_cast<RankState>(saved_counter("rank_state"));
+  const std::int64_t saved_ranks = saved_counter("ranks");
   found.has_rank_states = rank_state_ != RankState::none && saved_state == rank_state_ &&
                           saved_ranks == replicas_group_.size();
-  if (saved_ranks != 0 && saved_ranks != replicas_group_.size()) {
+  if (saved_ranks != replicas_group_.size()) {
     warn(fmt::format(
         "{} was written by a run with {} data-parallel ranks, and this one has {}: its results are "
         "not bit-identical to those of an uninterrupted run, because the sums have another order",
@@ -260,15 +257,14 @@ Checkpoints::Found Checkpoints::resume_from(const fs::path& path) {
     if (name == "run_id") run_id_ = text;
     if (name == "options") warn_of_changed_options(path, text);
   }
-  part_ = find(counters, "part").value_or(1) + 1;
-  state_.batches_tracked = counter(counters, "batches_tracked", path);
-  found.progress = {.step = counter(counters, "step", path),
-                    .evaluated_step = find(counters, "evaluated_step").value_or(-1),
-                    .last_correct = find(counters, "last_correct").value_or(-1),
-                    .best_correct = counter(counters, "best_correct", path),
+  part_ = saved_counter("part") + 1;
+  state_.batches_tracked = saved_counter("batches_tracked");
+  found.progress = {.step = saved_counter("step"),
+                    .evaluated_step = saved_counter("evaluated_step"),
+                    .last_correct = saved_counter("last_correct"),
+                    .best_correct = saved_counter("best_correct"),
                     .loss_scale = {}};
-  if (const auto total_steps = find(counters, "total_steps"))
-    warn_of_changed_schedule(found.progress.step, *total_steps);
+  warn_of_changed_schedule(found.progress.step, saved_counter("total_steps"));
   if (!config_.checkpoint_dir.empty()) {
     std::error_code ignored;
     found.is_saved = fs::equivalent(
