@@ -38,7 +38,8 @@ class AllReduceRanksTest : public testing::TestWithParam<std::size_t> {
   /// The algorithms that send messages are available on every host.
   void require_algorithms_of_messages(const std::vector<AllReduceAlgorithm>& available) const {
     if (world->size() == 1) return;
-    for (const auto& [algorithm, name, help, aliases] : named_values(AllReduceAlgorithm{})) {
+    for (const auto& named : named_values(AllReduceAlgorithm{})) {
+      const AllReduceAlgorithm algorithm = named.value;
       if (shares_memory(algorithm)) continue;  // also `automatic`
       EXPECT_NE(std::ranges::find(available, algorithm), available.end()) << algorithm.name();
     }
