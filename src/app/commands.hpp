@@ -1,7 +1,10 @@
 #pragma once
 
+#include <functional>
+#include <memory>
 #include <string>
 
+#include "lockstep/backend/backend.hpp"
 #include "lockstep/comm/communicator.hpp"
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/progress.hpp"
@@ -10,6 +13,14 @@
 
 namespace lockstep::app {
 
+/// Creates the backend of this rank, like `backend::make_backend`.
+using BackendFactory =
+    std::function<std::unique_ptr<backend::Backend>(const backend::DeviceOptions& options)>;
+inline std::unique_ptr<backend::Backend> make_default_backend(
+    const backend::DeviceOptions& options) {
+  return backend::make_backend(options);
+}
+
 /// Arguments of every command.
 struct Invocation {
   train::Config config;  ///< as parsed, not yet resolved
@@ -17,6 +28,7 @@ struct Invocation {
   comm::Communicator& communicator;
   StandardOutput& output;
   core::ProgressMonitor* progress = nullptr;  ///< notified of this rank's progress; may be null
+  BackendFactory make_backend = make_default_backend;
 };
 
 // One function per command, each in its own file. Collective: all ranks must call them.

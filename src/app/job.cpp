@@ -231,17 +231,17 @@ Job prepare_job(const Invocation& invocation) {
       core::start_openmp_threads(job.config.threads);
     require_outputs(job.config, communicator.rank(), invocation.output);
     job.backend =
-        backend::make_backend({.kind = job.config.device,
-                               .threads = job.config.threads,
-                               .local_rank = communicator.local_rank(),
-                               .deterministic = job.config.deterministic,
-                               .target_gpu = job.config.planned_for,
-                               .cache_directory = core::cache_directory(),
-                               .engines = job.config.engines,
-                               .batch_norm_multiprocessors = train::multiprocessors_of_batch_norm(
-                                   job.config, communicator.size()),
-                               .engine_log = engine_log(job.config, communicator.rank()),
-                               .progress = job.progress});
+        invocation.make_backend({.kind = job.config.device,
+                                 .threads = job.config.threads,
+                                 .local_rank = communicator.local_rank(),
+                                 .deterministic = job.config.deterministic,
+                                 .target_gpu = job.config.planned_for,
+                                 .cache_directory = core::cache_directory(),
+                                 .engines = job.config.engines,
+                                 .batch_norm_multiprocessors = train::multiprocessors_of_batch_norm(
+                                     job.config, communicator.size()),
+                                 .engine_log = engine_log(job.config, communicator.rank()),
+                                 .progress = job.progress});
     job.sizes = data::sizes(data_options(job.config, job.progress));
     job.config.train_samples = static_cast<std::int64_t>(job.sizes.train);
     job.config.test_samples = static_cast<std::int64_t>(job.sizes.test);

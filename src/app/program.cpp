@@ -34,7 +34,8 @@ constexpr std::array<std::pair<std::string_view, Command>, 8> commands{
      {"info", info_command}}};
 
 core::ExitStatus run_command(const ProgramOptions& options, comm::Communicator& communicator,
-                             StandardOutput& output, core::ProgressMonitor& progress) {
+                             StandardOutput& output, core::ProgressMonitor& progress,
+                             const BackendFactory& make_backend) {
   progress.begin(core::Activity::comparing_options, 0);
   const train::Config& config = options.config;
   train::agree(communicator, options.error);
@@ -43,7 +44,7 @@ core::ExitStatus run_command(const ProgramOptions& options, comm::Communicator& 
   end_if_signalled(config, communicator);
   for (const auto& [name, command] : commands) {
     if (name == config.command) {
-      return command({config, options.command_line, communicator, output, &progress});
+      return command({config, options.command_line, communicator, output, &progress, make_backend});
     }
   }
   core::fail(core::ExitStatus::internal, "internal error: the command has no function");
@@ -77,12 +78,13 @@ std::string describe_process_before_mpi() {
 }
 
 int run_program(const ProgramOptions& options, comm::Communicator& communicator,
-                StandardOutput& output, core::ProgressMonitor& progress) noexcept {
+                StandardOutput& output, core::ProgressMonitor& progress,
+                const BackendFactory& make_backend) noexcept {
   core::ExitStatus status = core::ExitStatus::done;
   std::optional<core::Error> failure;
   try {
-    failure =
-        train::outcome_of([&] { status = run_command(options, communicator, output, progress); });
+    failure = train::outcome_of(
+        [&] { status = run_command(options, communicator, output, progress, make_backend); });
   } catch (const train::AgreedError& error) {
     if (error.is_reporting()) log_message(communicator, error.what());
     return static_cast<int>(error.status());

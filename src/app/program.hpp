@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "commands.hpp"
 #include "lockstep/comm/communicator.hpp"
 #include "lockstep/core/progress.hpp"
 #include "lockstep/train/config.hpp"
@@ -28,7 +29,8 @@ ProgramOptions read_options(const char* program, const std::vector<std::string>&
 /// message of one line. If all ranks know of the failure, each returns its status; otherwise the
 /// rank that failed aborts all ranks. Collective: all ranks must call this.
 int run_program(const ProgramOptions& options, comm::Communicator& communicator,
-                StandardOutput& output, core::ProgressMonitor& progress) noexcept;
+                StandardOutput& output, core::ProgressMonitor& progress,
+                const BackendFactory& make_backend) noexcept;
 
 /// Returns a name of this process before MPI is initialised: "rank 3 on node7" if the launcher sets
 /// the rank in the environment.

@@ -75,10 +75,4 @@ MpiSession::~MpiSession() {
   if (owns_mpi_ && std::uncaught_exceptions() == 0) MPI_Finalize();
 }
 
-void finalize_early() {
-  int is_initialized = 0;
-  MPI_Initialized(&is_initialized);
-  if (is_initialized != 0) MPI_Finalize();
-}
-
 }  // namespace lockstep::comm

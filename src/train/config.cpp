@@ -50,16 +50,6 @@ void check_combinations(const Config& config) {
   require(config.min_bytes <= config.max_bytes, "--min-bytes is larger than --max-bytes");
 }
 
-void check_faults(const Config& config, int ranks) {
-  require(config.faults.empty() || config.allow_faults,
-          "--inject makes the run fail on purpose and requires --allow-inject; remove --inject for "
-          "a normal run");
-  for (const Fault& fault : config.faults) {
-    require(fault.rank < ranks,
-            fmt::format("--inject {}: the run has only {} rank(s)", to_text(fault), ranks));
-  }
-}
-
 void check_pipeline(const Config& config, int ranks) {
   const int stages = config.pipeline_stages;
   require(config.command != "plan" || (stages == 1 && config.micro_batches == 1),
@@ -165,7 +155,7 @@ std::span<const core::NamedValue<CudaGraph>> named_values(CudaGraph) {
   static constexpr std::array<core::NamedValue<CudaGraph>, 2> values{
       {{CudaGraph::on, "on", "a step is captured as a CUDA graph and replayed"},
        {CudaGraph::off, "off",
-        "the host starts each kernel, which is slower: for finding faults"}}};
+        "the host starts each kernel, which is slower: for debugging"}}};
   return values;
 }
 
@@ -191,7 +181,6 @@ double Config::peak_learning_rate() const {
 
 Config resolve(Config config, int ranks) {
   check_combinations(config);
-  check_faults(config, ranks);
   const bool trains = config.command == "train" || config.command == "plan";
   if (trains) {
     const int replicas = std::max(1, ranks / config.pipeline_stages);

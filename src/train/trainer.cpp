@@ -159,8 +159,6 @@ optim::Sgd Trainer::Parts::sgd() const {
 }
 
 void Trainer::Parts::queue_step() {
-  damage_parameters(context.config.faults, context.world.rank(), queued + 1, context.backend,
-                    replica->state);
   step.queue(queued + 1, sgd());
   ++queued;
 }

@@ -84,10 +84,7 @@ StepResult TrainingStep::collect(std::int64_t step, StepRequests requests) {
   clock_.begin_waiting(step);
   const backend::BatchResult result = executor_->collect();
   clock_.begin_results(step);
-  const bool is_skipped = inject_if_due(faults_, FaultKind::skip, world_.rank(), step);
-  const StepTotals totals = is_skipped
-                                ? StepTotals{result.loss_sum, result.correct, result.images, {}}
-                                : policy_.finish_step(result, requests, step);
+  const StepTotals totals = policy_.finish_step(result, requests, step);
   // If only one step may be in flight, the device was idle while the ranks exchanged the results:
   // this time is exposed communication.
   if (depth() == 1) {
@@ -130,7 +127,6 @@ TrainingStep::TrainingStep(const TrainingContext& context, Replica& replica, Rep
                            std::unique_ptr<comm::GradientReducer> reducer,
                            std::unique_ptr<ParameterUpdate> update)
     : world_(context.world),
-      faults_(context.config.faults),
       feed_(*replica.feed),
       plan_(*replica.plan),
       policy_(policy),

@@ -2,7 +2,6 @@
 
 #include <cstdint>
 #include <memory>
-#include <span>
 
 #include "lockstep/backend/backend.hpp"
 #include "lockstep/comm/gradient_transport.hpp"
@@ -58,7 +57,6 @@ class TrainingStep {
                std::unique_ptr<ParameterUpdate> update);
 
   comm::Communicator& world_;
-  std::span<const Fault> faults_;
   BatchFeed& feed_;
   backend::Plan& plan_;
   ReplicaPolicy& policy_;

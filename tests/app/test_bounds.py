@@ -6,7 +6,7 @@ import subprocess
 
 import pytest
 
-from test_cli import BIN, start
+from test_cli import BIN, WITH_FAULTS, start
 
 TABLE = json.loads(subprocess.run([BIN, "help", "options-json"], capture_output=True, text=True, check=True).stdout)
 MOST = {option["name"]: re.search(r"to (?:below )?([0-9.e+]+)", option["range"])[1] for option in TABLE
@@ -19,7 +19,7 @@ THROW = "throw:0:6"  # the run ends with this injected exception in the second e
 def end_of(command, *flags, **options):
     """Returns the exit status and the last error message of a run; `options`: names with underscores."""
     named = [f"--{name.replace('_', '-')}={value}" for name, value in options.items()]
-    result = start(command, *named, *flags)
+    result = start(command, *named, *flags, program=WITH_FAULTS)
     return result.returncode, (result.stderr.splitlines() or [""])[-1]
 
 
@@ -46,7 +46,7 @@ ENDS = [  # command, options with their largest value, status
 @pytest.mark.parametrize("names", RUNS, ids=lambda names: names[0])
 def test_runs_bear_the_largest_values(names, tmp_path):
     options = {name.replace("-", "_"): value for name, value in RUN.items()} | most(*names)
-    status, line = end_of("train", "--allow-inject", **options, inject=THROW, lr_schedule="cosine",
+    status, line = end_of("train", **options, inject=THROW, lr_schedule="cosine",
                           lr_scaling="linear", checkpoint_dir=tmp_path, checkpoint_every="1000000000s")
     assert (status, "injected exception" in line) == (70, True), line
 

@@ -18,6 +18,7 @@ import numpy as np
 import pytest
 
 BIN = os.environ["LOCKSTEP_BIN"]
+WITH_FAULTS = os.environ["LOCKSTEP_BUILD"] + "/tests/campaign/lockstep_with_faults"  # the program with the option --inject
 HANG = 1800  # seconds; limits of time are against hangs, also on a machine with other load
 MPIRUN = os.environ.get("LOCKSTEP_MPIRUN", "mpirun --oversubscribe --bind-to none").replace(";", " ").split()
 
@@ -38,9 +39,9 @@ def environment():
                     "OMP_WAIT_POLICY": "passive"}
 
 
-def start(*arguments, cwd=None, env=None):
+def start(*arguments, cwd=None, env=None, program=BIN):
     """Runs lockstep without mpirun; returns the completed process."""
-    return subprocess.run([BIN, *map(str, arguments)], cwd=cwd, env=environment() | (env or {}), text=True,
+    return subprocess.run([program, *map(str, arguments)], cwd=cwd, env=environment() | (env or {}), text=True,
                           capture_output=True, timeout=HANG)
 
 

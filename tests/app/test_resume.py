@@ -12,7 +12,7 @@ import time
 import h5py
 import pytest
 
-from test_cli import BIN, HANG, MPIRUN, environment, expect_failure, messages_of, start, start_ranks, train
+from test_cli import BIN, HANG, MPIRUN, WITH_FAULTS, environment, expect_failure, messages_of, start, start_ranks, train
 
 pytestmark = pytest.mark.slow  # trainer_test and test_cli.py also resume runs
 
@@ -103,7 +103,7 @@ def test_run_file_of_another_run_is_not_replaced(tmp_path):
 def test_run_that_failed_before_its_first_checkpoint_starts_again(tmp_path):
     checkpoints, output = tmp_path / "ckpt", tmp_path / "run.h5"
     command = train(checkpoint_dir=checkpoints, resume="auto", output=output)
-    expect_failure(start(*command, "--inject=nan:0:1", "--allow-inject"), 5)
+    expect_failure(start(*command, "--inject=nan:0:1", program=WITH_FAULTS), 5)
     assert root(output)["status"] == "failed"
     failed = output.read_bytes()
     result = start(*command)
@@ -120,7 +120,7 @@ def test_run_that_failed_before_its_first_checkpoint_starts_again(tmp_path):
 def test_failed_run_with_other_checkpoints_is_not_replaced(tmp_path):
     output = tmp_path / "run.h5"
     command = train(checkpoint_dir=tmp_path / "a", resume="auto", output=output)
-    expect_failure(start(*command, "--inject=nan:0:1", "--allow-inject"), 5)
+    expect_failure(start(*command, "--inject=nan:0:1", program=WITH_FAULTS), 5)
     failed = output.read_bytes()
     line = expect_failure(start(*train(checkpoint_dir=tmp_path / "b", resume="auto", output=output)), 6)
     assert "--overwrite" in line

@@ -12,7 +12,7 @@ import time
 
 import pytest
 
-from test_cli import BIN, HANG, MPIRUN, environment, expect_failure, start, train
+from test_cli import BIN, HANG, MPIRUN, WITH_FAULTS, environment, expect_failure, start, train
 
 pytestmark = pytest.mark.slow
 
@@ -112,7 +112,7 @@ def test_other_ranks_end_with_the_status_of_a_timeout(limit, tmp_path):
     """Open MPI aborts a rank (status 255) if the end of another one resets its connection, unless the rank has ended before."""
     record = f'"$@"; echo $? >{tmp_path}/$OMPI_COMM_WORLD_RANK'
     options = ["--mca", "btl", "tcp,self", "--mca", "orte_abort_on_non_zero_status", "0"]
-    program = [BIN, *train(), "--inject=stall:1:2", "--allow-inject", f"--watchdog={limit}"]
+    program = [WITH_FAULTS, *train(), "--inject=stall:1:2", f"--watchdog={limit}"]
     result = subprocess.run([*MPIRUN, "-n", "3", *options, "sh", "-c", record, "sh", *program], env=environment(),
                             text=True, capture_output=True, timeout=HANG)
     assert result.stderr.count("watchdog timeout") == 1, result.stderr

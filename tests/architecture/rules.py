@@ -34,7 +34,7 @@ FOLDERS = {
 
 # Maps a module to the files of its own folder, without suffix, that its folders may include. They include no folder.
 BASE = {
-    "train": {"agreement", "config", "fault_injection", "plan_options", "weights"},
+    "train": {"agreement", "config", "plan_options", "weights"},
 }
 
 # The preprocessor may test for CUDA only in the factories and in the files of TWO_COMPILERS.

@@ -1,4 +1,4 @@
-"""The kinds of faults that the program injects into itself (`--inject KIND:RANK:STEP[:PHASE] --allow-inject`)."""
+"""The kinds of faults that `lockstep_with_faults` causes in itself (`--inject=KIND:RANK:STEP[:PHASE]`)."""
 
 import random
 import re
@@ -36,7 +36,7 @@ class Injected(Kind):
         return f"{action}:{victim}:{step}:{phase}"
 
     def options(self, draw):
-        return [f"--inject={draw.fault}", "--allow-inject"]
+        return [f"--inject={draw.fault}"]
 
     def wait_for_moment(self, draw, job):
         return bool(job.wait_for(lambda: INJECTED in job.stderr(), interval=0.01)) or INJECTED in job.stderr()

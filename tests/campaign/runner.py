@@ -3,7 +3,6 @@
 import os
 import shlex
 import shutil
-import subprocess
 import threading
 import time
 import uuid
@@ -36,14 +35,12 @@ class Reference:
 class Runner:
     """Runs draws in folders below `work`; thread-safe."""
 
-    def __init__(self, program, mpirun, work):
-        self.program, self.mpirun, self.work = program, mpirun, work
+    def __init__(self, program, with_faults, mpirun, work):
+        self.program, self.with_faults, self.mpirun, self.work = program, with_faults, mpirun, work
         self.references, self.lock = {}, threading.Lock()
         self.jobs, self.clusters, self.local = set(), [], threading.local()
         self.stopped = False
         self.kept = 0
-        text = subprocess.run([program, "help", "options"], capture_output=True, text=True).stdout
-        self.has_inject = "--allow-inject" in text
         self.finalised = 0  # runs that are not counted, because the rank was stopped after the others had ended
 
     def close(self):
@@ -63,9 +60,11 @@ class Runner:
                 self.clusters.append(self.local.hosts)
         return self.local.hosts
 
-    def training(self, folder, every=CHECKPOINT_EVERY, keep=KEEP):
-        """Returns the command of a training of about a second per rank, without its launcher."""
-        return [self.program, "train", "--data=synthetic:24@3x8x8", "--batch-per-rank=2", f"--steps={STEPS}", "--lr=0.001",
+    def training(self, folder, every=CHECKPOINT_EVERY, keep=KEEP, has_fault=False):
+        """Returns the command of a training of about a second per rank, without its launcher. `has_fault`: by the program
+        that has the option --inject."""
+        program = self.with_faults if has_fault else self.program
+        return [program, "train", "--data=synthetic:24@3x8x8", "--batch-per-rank=2", f"--steps={STEPS}", "--lr=0.001",
                 "--threads=1", "--loader-threads=1", "--deterministic", f"--checkpoint-dir={folder}/checkpoints",
                 f"--checkpoint-every={every}-steps", f"--keep={keep}", "--resume=auto", f"--output={folder}/run.h5"]
 
@@ -156,7 +155,7 @@ class Run:
 
     def execute(self):
         draw, kind = self.draw, self.kind
-        training = [*self.runner.training(self.folder), *kind.options(draw)]
+        training = [*self.runner.training(self.folder, has_fault=bool(draw.fault)), *kind.options(draw)]
         job = self.runner.start(self.folder, draw.ranks, draw.hosts, kind.watchdog, training)
         outcome = Outcome(draw, tolerated=kind.tolerated)
         hosts = self.runner.hosts() if draw.hosts > 1 else None

@@ -159,7 +159,7 @@ def run(tmp_path):
         write_checkpoint(tmp_path / "other.h5", step)
         digests[step] = checks.digest(tmp_path / "other.h5")
     kind = KINDS["kills"]
-    made = Run(Runner("true", ["mpirun"], tmp_path), kind, kind.draw(1, 0, (1,), (2,)),
+    made = Run(Runner("true", "true", ["mpirun"], tmp_path), kind, kind.draw(1, 0, (1,), (2,)),
                Reference(digests, {}, {}, 1, 1))
     made.checkpoints.mkdir(parents=True)
     made.acknowledged = [STEPS - 2, STEPS]
@@ -233,6 +233,7 @@ def campaign(*arguments):
     ((), "KIND"), (("kill:3",), "none of the kinds kills, stalls"), (("kills:x",), "not a number"), (("kills",), "--minutes"),
     (("kills:1", "kills:2"), "twice"), (("--jobs", "0", "kills:1"), "--jobs"), (("--ranks", "1", "kills:1"), "--ranks"),
     (("--program", "/none", "kills:1"), "/none is not a program"),
+    (("--with-faults", "/none", "flips:1"), "/none is not a program"),
     (("--work", "/none", "kills:1"), "--work: /none is not a folder"),
     (("--json", "/none/file.json", "kills:1"), "--json: /none is not a folder")])
 def test_usage_errors(arguments, message):

@@ -33,6 +33,19 @@ class DelegatingBackend : public backend::Backend {
     return inner_->choices(graph, options);
   }
 
+  backend::MemoryUse least_memory(const graph::Graph& graph,
+                                  const backend::PlanOptions& options) const override {
+    return inner_->least_memory(graph, options);
+  }
+  std::unique_ptr<backend::GradientSums> make_gradient_sums(const backend::ModelState& state,
+                                                            core::DataType type) const override {
+    return inner_->make_gradient_sums(state, type);
+  }
+  core::Buffer host_buffer(std::size_t bytes) const override { return inner_->host_buffer(bytes); }
+  backend::Ceilings ceilings(core::Precision precision) const override {
+    return inner_->ceilings(precision);
+  }
+
  protected:
   const backend::Backend& inner() const { return *inner_; }
 

@@ -13,6 +13,7 @@ import time
 import pytest
 
 BIN = os.environ["LOCKSTEP_BIN"]
+WITH_FAULTS = os.environ["LOCKSTEP_BUILD"] + "/tests/campaign/lockstep_with_faults"  # the program with the option --inject
 MPIRUN = os.environ.get("LOCKSTEP_MPIRUN", "mpirun --oversubscribe --bind-to none").replace(";", " ").split()
 FOLDER = pathlib.Path(__file__).resolve().parent
 TIMEOUT = 900
@@ -36,11 +37,11 @@ def reports(folder):
     return "\n".join(path.read_text(errors="replace") for path in sorted(folder.glob("race.*")))
 
 
-def start(folder, *arguments, output="run.h5", **options):
+def start(folder, *arguments, output="run.h5", program=BIN, **options):
     """Starts a training of two ranks; `options` replace those of TRAINING."""
     options = TRAINING | {"checkpoint-dir": folder / "checkpoints", "output": folder / output} | {
         name.replace("_", "-"): value for name, value in options.items()}
-    command = [*MPIRUN, "-n", "2", BIN, "train", *(f"--{name}={value}" for name, value in options.items()), *arguments]
+    command = [*MPIRUN, "-n", "2", program, "train", *(f"--{name}={value}" for name, value in options.items()), *arguments]
     return subprocess.Popen(command, env=environment(folder), text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
 
 
@@ -86,7 +87,7 @@ def test_stop_by_a_signal_and_resume_have_no_race(tmp_path, reducer):
 
 
 def test_timeout_of_the_watchdog_has_no_race(tmp_path):
-    finish(start(tmp_path, "--allow-inject", watchdog=20, inject="stall:1:2"), tmp_path, 70)
+    finish(start(tmp_path, program=WITH_FAULTS, watchdog=20, inject="stall:1:2"), tmp_path, 70)
 
 
 def test_race_is_reported(tmp_path):

@@ -126,10 +126,6 @@ class MpiSession {
   bool owns_mpi_ = false;
 };
 
-/// Finalises MPI on this rank while others may still communicate: an error of the program, which
-/// tests cause (fault injection). The process must end afterwards without destroying its objects.
-void finalize_early();
-
 /// Creates a communicator over all ranks of MPI; for one rank, a communicator that sends no
 /// messages. Collective.
 std::unique_ptr<Communicator> make_communicator(const MpiSession& session);

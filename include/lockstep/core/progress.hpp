@@ -14,8 +14,7 @@ class ProgressMonitor {
   virtual ~ProgressMonitor() = default;
 
   /// Reports that the rank begins `activity` in training step `step` (counted from 1; 0 outside of
-  /// training steps). Counts as progress. Called by the main thread only. Throws only the
-  /// exceptions of fault injection.
+  /// training steps). Counts as progress. Called by the main thread only.
   virtual void begin(Activity activity, std::int64_t step) = 0;
 
   /// Reports that a part of the current activity is complete. Thread-safe.

@@ -13,7 +13,6 @@
 #include "lockstep/data/loader.hpp"
 #include "lockstep/data/sampler.hpp"
 #include "lockstep/optim/learning_rate.hpp"
-#include "lockstep/train/fault_injection.hpp"
 
 namespace lockstep::train {
 
@@ -142,10 +141,6 @@ struct Config {
   std::int64_t checkpoint_steps = 0;
   int keep = 3;
   double grace_seconds = 30;  ///< between a signal and the end of the process by the sender
-
-  // fault injection
-  std::vector<Fault> faults;
-  bool allow_faults = false;
 
   // output
   std::string output;

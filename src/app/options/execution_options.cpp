@@ -105,20 +105,6 @@ std::vector<Option> communication_options() {
        .details = "The exit status is 70. The watchdog observes the program from its start to its "
                   "end. Each completed operation counts as progress; waiting for another rank does "
                   "not"},
-      {.name = "inject",
-       .value_name = "FAULTS",
-       .value = faults(),
-       .commands = cmd_run,
-       .effect = Affects::both,
-       .help = "cause faults, for tests: KIND:RANK:STEP[:PHASE], separated by commas; requires "
-               "--allow-inject",
-       .details = "[reliability.md](reliability.md#fault-injection) lists the kinds and phases",
-       .shown_default = "none"},
-      {.name = "allow-inject",
-       .value = flag(&Config::allow_faults),
-       .commands = cmd_run,
-       .effect = Affects::neither,
-       .help = "allow --inject; for tests"},
   };
 }
 

@@ -144,25 +144,6 @@ OptionValue checkpoint_interval() {
   return value;
 }
 
-OptionValue faults() {
-  OptionValue value{.type = "list"};
-  value.parse = [](Config& config, std::string_view, const std::string& text) {
-    config.faults.clear();
-    for (std::size_t begin = 0; begin <= text.size();) {
-      const std::size_t end = std::min(text.find(',', begin), text.size());
-      config.faults.push_back(train::parse_fault(text.substr(begin, end - begin)));
-      begin = end + 1;
-    }
-  };
-  value.print = [](const Config& config) {
-    std::string text;
-    for (const train::Fault& fault : config.faults)
-      text += (text.empty() ? "" : ",") + train::to_text(fault);
-    return text;
-  };
-  return value;
-}
-
 OptionValue option_file() {
   OptionValue value{.type = "path"};
   value.parse = [](Config&, std::string_view, const std::string&) {};

@@ -80,8 +80,6 @@ OptionValue one_of(std::string train::Config::*member, std::vector<std::string> 
 OptionValue flag(bool train::Config::*member);
 /// A time or a number of steps between checkpoints.
 OptionValue checkpoint_interval();
-/// A list of faults, separated by commas (`train::parse_fault`).
-OptionValue faults();
 /// A file from which options are read; it is not part of the configuration.
 OptionValue option_file();
 

@@ -1,7 +1,8 @@
-#include "lockstep/train/fault_injection.hpp"
+#include "fault_injection.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <mpi.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -17,13 +18,11 @@
 #include <stdexcept>
 #include <thread>
 
-#include "lockstep/backend/backend.hpp"
-#include "lockstep/comm/communicator.hpp"
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/log.hpp"
 #include "lockstep/core/random.hpp"
 
-namespace lockstep::train {
+namespace lockstep::campaign {
 
 using namespace std::chrono_literals;
 
@@ -46,33 +45,16 @@ T parse_number(std::string_view text, std::string_view part, std::string_view wh
   return value;
 }
 
-/// The parameters are damaged before the step; the other kinds occur at the beginning of a phase.
-bool has_phase(FaultKind kind) {
-  return kind != FaultKind::skip && kind != FaultKind::flip && kind != FaultKind::nan;
+/// Returns the phase of a kind that has a single one; empty for the other kinds. The parameters are
+/// damaged before the step.
+std::string_view only_phase(FaultKind kind) {
+  if (kind == FaultKind::skip) return "results";
+  return kind == FaultKind::flip || kind == FaultKind::nan ? "data_wait" : "";
 }
 
 void report(const Fault& fault, std::int64_t step) {
   core::log_warning(fmt::format("--inject {}: rank {} injects the fault, in step {}",
                                 to_text(fault), fault.rank, step));
-}
-
-void cause(FaultKind kind) {
-  switch (kind) {
-    case FaultKind::kill: ::kill(::getpid(), SIGKILL); break;
-    case FaultKind::segv: ::kill(::getpid(), SIGSEGV); break;
-    case FaultKind::abort: std::abort();
-    case FaultKind::exit: std::exit(0);
-    case FaultKind::stop: ::kill(::getpid(), SIGSTOP); break;
-    case FaultKind::stall:
-      while (true) std::this_thread::sleep_for(1s);
-    case FaultKind::finish: comm::finalize_early(); std::_Exit(0);
-    case FaultKind::slow: std::this_thread::sleep_for(delay); break;
-    case FaultKind::throw_exception: throw std::runtime_error("injected exception");
-    case FaultKind::oom: throw std::bad_alloc();
-    case FaultKind::skip:
-    case FaultKind::flip:
-    case FaultKind::nan: break;
-  }
 }
 
 }  // namespace
@@ -98,7 +80,7 @@ std::span<const core::NamedValue<FaultKind>> named_values(FaultKind) {
 }
 
 std::span<const FaultPhase> fault_phases() {
-  static constexpr std::array<FaultPhase, 15> phases{
+  static constexpr std::array<FaultPhase, 16> phases{
       {{"init", core::Activity::mpi_init},
        {"start", core::Activity::comparing_options},
        {"data", core::Activity::loading_data},
@@ -109,6 +91,7 @@ std::span<const FaultPhase> fault_phases() {
        {"backward", core::Activity::backward},
        {"exposed_communication", core::Activity::exposed_communication},
        {"update", core::Activity::update},
+       {"results", core::Activity::combining_results},
        {"gathering", core::Activity::gathering_times},
        {"evaluation", core::Activity::evaluation},
        {"output", core::Activity::writing_run_file},
@@ -135,9 +118,10 @@ Fault parse_fault(std::string_view text) {
   fault.kind = *kind;
   fault.rank = parse_number<int>(text, parts[1], "rank");
   fault.step = parse_number<std::int64_t>(text, parts[2], "step");
-  if (!has_phase(fault.kind)) {
+  if (const std::string_view only = only_phase(fault.kind); !only.empty()) {
     if (parts.size() == 4) fail(text, fmt::format("{} has no phase", parts[0]));
     if (fault.step == 0) fail(text, fmt::format("{} requires a step from 1", parts[0]));
+    fault.phase = only;
     return fault;
   }
   fault.phase = parts.size() == 4 ? parts[3] : fault.step == 0 ? "start" : "forward";
@@ -149,21 +133,28 @@ Fault parse_fault(std::string_view text) {
   return fault;
 }
 
+std::vector<Fault> parse_faults(std::string_view list) {
+  std::vector<Fault> faults;
+  for (std::size_t begin = 0; begin <= list.size();) {
+    const std::size_t end = std::min(list.find(',', begin), list.size());
+    faults.push_back(parse_fault(list.substr(begin, end - begin)));
+    begin = end + 1;
+  }
+  return faults;
+}
+
 std::string to_text(const Fault& fault) {
-  const std::string phase = fault.phase.empty() ? "" : ":" + fault.phase;
+  const std::string phase = only_phase(fault.kind).empty() ? ":" + fault.phase : "";
   return fmt::format("{}:{}:{}{}", core::name(fault.kind), fault.rank, fault.step, phase);
 }
 
-FaultInjector::FaultInjector(core::ProgressMonitor& monitor, std::span<const Fault> faults,
-                             int rank)
-    : monitor_(monitor) {
-  std::ranges::copy_if(faults, std::back_inserter(faults_), [rank](const Fault& fault) {
-    return fault.rank == rank && has_phase(fault.kind);
-  });
+FaultInjector::FaultInjector(std::span<const Fault> faults, int rank) {
+  std::ranges::copy_if(faults, std::back_inserter(faults_),
+                       [rank](const Fault& fault) { return fault.rank == rank; });
 }
 
 void FaultInjector::begin(core::Activity activity, std::int64_t step) {
-  monitor_.begin(activity, step);
+  monitor_->begin(activity, step);
   step_ = std::max(step_, step);
   for (std::size_t i = 0; i < faults_.size();) {
     const Fault fault = faults_[i];
@@ -172,34 +163,51 @@ void FaultInjector::begin(core::Activity activity, std::int64_t step) {
       ++i;
     } else if (fault.kind == FaultKind::slow) {
       ++i;
-      cause(fault.kind);
+      std::this_thread::sleep_for(delay);
     } else {
       faults_.erase(faults_.begin() + static_cast<std::ptrdiff_t>(i));  // it occurs once
       report(fault, step_);
-      if (fault.kind == FaultKind::finish) monitor_.begin(core::Activity::mpi_finalize, 0);
-      cause(fault.kind);
+      cause(fault);
     }
   }
 }
 
-bool inject_if_due(std::span<const Fault> faults, FaultKind kind, int rank, std::int64_t step) {
-  return std::ranges::any_of(faults, [&](const Fault& fault) {
-    const bool is_due = fault.kind == kind && fault.rank == rank && fault.step == step;
-    if (is_due) report(fault, step);
-    return is_due;
-  });
+void FaultInjector::cause(const Fault& fault) {
+  switch (fault.kind) {
+    case FaultKind::kill: ::kill(::getpid(), SIGKILL); break;
+    case FaultKind::segv: ::kill(::getpid(), SIGSEGV); break;
+    case FaultKind::abort: std::abort();
+    case FaultKind::exit: std::exit(0);
+    case FaultKind::stop: ::kill(::getpid(), SIGSTOP); break;
+    case FaultKind::stall:
+      while (true) std::this_thread::sleep_for(1s);
+    case FaultKind::finish: {
+      monitor_->begin(core::Activity::mpi_finalize, 0);
+      int is_initialised = 0;
+      MPI_Initialized(&is_initialised);
+      if (is_initialised != 0) MPI_Finalize();
+      std::_Exit(0);
+    }
+    case FaultKind::slow: break;
+    case FaultKind::throw_exception: throw std::runtime_error("injected exception");
+    case FaultKind::oom: throw std::bad_alloc();
+    case FaultKind::skip: is_skipping_ = true; break;
+    case FaultKind::flip:
+    case FaultKind::nan: damage_parameters(fault); break;
+  }
 }
 
-void damage_parameters(std::span<const Fault> faults, int rank, std::int64_t step,
-                       const backend::Backend& backend, backend::ModelState& state) {
-  const bool has_flip = inject_if_due(faults, FaultKind::flip, rank, step);
-  const bool has_nan = inject_if_due(faults, FaultKind::nan, rank, step);
-  if (!has_flip && !has_nan) return;
-  backend.fetch(state);
-  const std::span<float> parameters = state.parameters.as<float>();
-  if (has_flip) {
-    const auto random = core::philox4x32({static_cast<std::uint32_t>(step), 0, 0, 0},
-                                         {static_cast<std::uint32_t>(rank), 0});
+void FaultInjector::damage_parameters(const Fault& fault) {
+  core::check(state_ != nullptr, "a training plan was compiled before the first step");
+  backend_->fetch(*state_);
+  const std::span<float> parameters = state_->parameters.as<float>();
+  if (fault.kind == FaultKind::nan) {
+    // Parameters are in backward order: the first one belongs to the classifier, so the loss of the
+    // step is not finite.
+    parameters.front() = std::numeric_limits<float>::quiet_NaN();
+  } else {
+    const auto random = core::philox4x32({static_cast<std::uint32_t>(fault.step), 0, 0, 0},
+                                         {static_cast<std::uint32_t>(fault.rank), 0});
     // A flipped bit of a zero may have no effect on the next update.
     const auto first =
         parameters.begin() + random[0] % static_cast<std::ptrdiff_t>(parameters.size());
@@ -212,10 +220,7 @@ void damage_parameters(std::span<const Fault> faults, int rank, std::int64_t ste
     const std::uint32_t bit = std::uint32_t{1} << (index == significand_bits ? sign : index);
     *found = std::bit_cast<float>(std::bit_cast<std::uint32_t>(*found) ^ bit);
   }
-  // Parameters are in backward order: the first one belongs to the classifier, so the loss of the
-  // step is not finite.
-  if (has_nan) parameters.front() = std::numeric_limits<float>::quiet_NaN();
-  backend.store(state);
+  backend_->store(*state_);
 }
 
-}  // namespace lockstep::train
+}  // namespace lockstep::campaign

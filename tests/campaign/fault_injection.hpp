@@ -4,17 +4,14 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
+#include "lockstep/backend/backend.hpp"
 #include "lockstep/core/named_value.hpp"
 #include "lockstep/core/progress.hpp"
 
-namespace lockstep::backend {
-class Backend;
-struct ModelState;
-}  // namespace lockstep::backend
-
-namespace lockstep::train {
+namespace lockstep::campaign {
 
 /// Faults that `--inject` causes, to test how a run ends.
 enum class FaultKind {
@@ -39,7 +36,7 @@ struct Fault {
   FaultKind kind{};
   int rank = 0;
   std::int64_t step = 0;  ///< counted from 1; 0: before the first step
-  std::string phase{};    ///< a name of `fault_phases`; empty for faults without a phase
+  std::string phase{};    ///< a name of `fault_phases`
 
   bool operator==(const Fault&) const = default;
 };
@@ -55,33 +52,44 @@ std::span<const FaultPhase> fault_phases();
 /// Converts KIND:RANK:STEP[:PHASE] to a fault; the default phase is `start` for step 0 and
 /// `forward` for other steps. Throws `Error` (usage) if the text is invalid.
 Fault parse_fault(std::string_view text);
+/// Returns the faults of a list that is separated by commas.
+std::vector<Fault> parse_faults(std::string_view list);
 /// Returns the text that `parse_fault` accepts.
 std::string to_text(const Fault& fault);
 
-/// Notifies another monitor of the progress of this rank, and causes the faults of this rank that
-/// concern the process when their phase begins. Constructed only if there are faults.
+/// Notifies another monitor of the progress of this rank, and causes the faults of this rank when
+/// their phase begins.
 class FaultInjector final : public core::ProgressMonitor {
  public:
-  /// `monitor` must outlive this object. `rank`: the rank of this process.
-  FaultInjector(core::ProgressMonitor& monitor, std::span<const Fault> faults, int rank);
+  /// `rank`: the rank of this process, whose faults are those of `faults`.
+  FaultInjector(std::span<const Fault> faults, int rank);
+
+  /// Sets the monitor that is notified; it must outlive this object.
+  void set_monitor(core::ProgressMonitor& monitor) { monitor_ = &monitor; }
+  /// Sets the state that `flip` and `nan` damage; it must be that of the last training plan.
+  void set_state(const backend::Backend& backend, backend::ModelState& state) {
+    backend_ = &backend;
+    state_ = &state;
+  }
 
   /// May not return, or throw an exception: see `FaultKind`.
   void begin(core::Activity activity, std::int64_t step) override;
-  void advance() noexcept override { monitor_.advance(); }
+  void advance() noexcept override { monitor_->advance(); }
+
+  /// Returns whether the collective operation that begins now is to be skipped, once for each fault
+  /// `skip`.
+  bool takes_skip() { return std::exchange(is_skipping_, false); }
 
  private:
-  core::ProgressMonitor& monitor_;
+  void cause(const Fault& fault);
+  void damage_parameters(const Fault& fault);
+
+  core::ProgressMonitor* monitor_ = nullptr;
+  const backend::Backend* backend_ = nullptr;
+  backend::ModelState* state_ = nullptr;
   std::vector<Fault> faults_;  ///< of this rank that have not occurred; `slow` remains
   std::int64_t step_ = 0;      ///< the latest step that has begun
+  bool is_skipping_ = false;
 };
 
-/// Returns whether `faults` contains `kind` for `rank` in step `step`, and then logs that it is
-/// injected.
-bool inject_if_due(std::span<const Fault> faults, FaultKind kind, int rank, std::int64_t step);
-
-/// Changes the parameters of this rank as the faults `flip` and `nan` of step `step` require; waits
-/// for all work on the device if there is such a fault.
-void damage_parameters(std::span<const Fault> faults, int rank, std::int64_t step,
-                       const backend::Backend& backend, backend::ModelState& state);
-
-}  // namespace lockstep::train
+}  // namespace lockstep::campaign
