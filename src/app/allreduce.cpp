@@ -113,7 +113,7 @@ core::ExitStatus allreduce_command(const Invocation& invocation) {
   if (config.dry_run) return end_dry_run(job, console, communicator);
   auto file = open_run_file(job, invocation);
 
-  core::begin_activity(job.progress, core::Activity::all_reduce_sweep);
+  core::begin_activity(job.monitor, core::Activity::all_reduce_sweep);
   const auto transport = comm::make_gradient_transport(
       communicator, job.backend->device().queue(),
       {.kind = config.transport, .allow_sharing = config.allow_gpu_sharing});
@@ -129,7 +129,7 @@ core::ExitStatus allreduce_command(const Invocation& invocation) {
                                       .repeats = config.repeats,
                                       .warmup = 5,
                                       .communication_type = config.gradient_type,
-                                      .progress = job.progress});
+                                      .progress = job.monitor});
   console.print(table_head(config.link_gbit > 0));
   std::uint64_t wrong = 0;
   for (const auto& row : rows) {

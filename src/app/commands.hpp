@@ -27,7 +27,7 @@ struct Invocation {
   std::string command_line;
   comm::Communicator& communicator;
   StandardOutput& output;
-  core::ProgressMonitor* progress = nullptr;  ///< notified of this rank's progress; may be null
+  core::ProgressMonitor* monitor = nullptr;  ///< notified of this rank's progress; may be null
   BackendFactory make_backend = make_default_backend;
 };
 

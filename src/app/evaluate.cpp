@@ -36,13 +36,13 @@ core::ExitStatus evaluate_command(const Invocation& invocation) {
     state = job.backend->make_state(job.graph);
     evaluator.emplace(config, job.graph, *data.test, *job.backend, state, communicator);
   });
-  core::begin_activity(job.progress, core::Activity::reading_weights);
+  core::begin_activity(job.monitor, core::Activity::reading_weights);
   train::load_weights(config.init_from, job.graph, state, communicator);
   job.backend->store(state);
   if (config.dry_run) return end_dry_run(job, console, communicator);
 
   const auto begin = std::chrono::steady_clock::now();
-  core::begin_activity(job.progress, core::Activity::evaluation);
+  core::begin_activity(job.monitor, core::Activity::evaluation);
   const train::Evaluation result = evaluator->run();
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begin;
   console.print(fmt::format(

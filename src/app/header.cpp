@@ -105,10 +105,10 @@ std::string grouped(std::int64_t number) {
 }
 
 std::string describe_all_reduce(const train::Trainer& trainer) {
-  if (trainer.bucket_bytes().empty()) return "none";
-  const comm::AllReduceChoice& choice = trainer.all_reduce();
+  if (trainer.description().bucket_bytes.empty()) return "none";
+  const comm::AllReduceChoice& choice = trainer.description().all_reduce;
   if (choice.algorithm == comm::AllReduceAlgorithm::automatic)
-    return trainer.transport().library_version();  // chooses itself
+    return trainer.description().transport;  // chooses itself
   std::string text(choice.algorithm.name());
   std::vector<std::string> others;
   for (const auto& [algorithm, seconds] : choice.timed) {
@@ -123,7 +123,7 @@ std::string describe_all_reduce(const train::Trainer& trainer) {
 }
 
 std::string describe_choices(const train::Trainer& trainer) {
-  const auto kernels = trainer.kernels();
+  const auto kernels = trainer.description().kernels;
   std::map<std::string, int> counts;
   for (const auto& kernel : kernels) {
     if (!kernel.maps) ++counts[kernel.implementation];  // only batch norm states its maps
@@ -133,7 +133,7 @@ std::string describe_choices(const train::Trainer& trainer) {
     texts.push_back(fmt::format("{} by {}", count, implementation));
   return line("all-reduce", describe_all_reduce(trainer)) +
          line("convolutions", fmt::format("{}", fmt::join(texts, ", "))) +
-         line("host energy", trainer.host_energy_source());
+         line("host energy", trainer.description().host_energy_source);
 }
 
 std::string describe_place(const Job& job, comm::Communicator& communicator) {

@@ -54,7 +54,7 @@ void check_precision(Job& job, comm::Communicator& communicator) {
       job.config.convolution_algorithm != backend::ConvolutionAlgorithm::automatic)
     return;
   constexpr double tolerance = 1.05;
-  core::begin_activity(job.progress, core::Activity::timing_precisions);
+  core::begin_activity(job.monitor, core::Activity::timing_precisions);
   double time = 0;
   train::together(communicator,
                   [&] { time = study::relative_step_time(job.config, job.graph, *job.backend); });
@@ -132,12 +132,12 @@ void share_processors(Job& job, comm::Communicator& communicator) {
   own.core_list = bound.core_list;
 }
 
-data::DataOptions data_options(const train::Config& config, core::ProgressMonitor* progress) {
+data::DataOptions data_options(const train::Config& config, core::ProgressMonitor* monitor) {
   return {.source = config.data,
           .train_samples = static_cast<std::size_t>(config.train_samples),
           .test_samples = static_cast<std::size_t>(config.test_samples),
           .seed = config.seed,
-          .progress = progress};
+          .progress = monitor};
 }
 
 /// Returns the name of the engine log of a rank; empty if none is to be written.
@@ -215,8 +215,8 @@ Job prepare_job(const Invocation& invocation) {
           .process_bytes = 0,
           .warnings = {}};
   job.process_bytes = core::resident_memory().now;
-  job.progress = invocation.progress;
-  core::begin_activity(job.progress, core::Activity::opening_device);
+  job.monitor = invocation.monitor;
+  core::begin_activity(job.monitor, core::Activity::opening_device);
   job.ranks = comm::all_gather(communicator, describe_own(communicator));
   train::together(communicator, [&] {
     job.config = train::resolve(invocation.config, communicator.size());
@@ -241,8 +241,8 @@ Job prepare_job(const Invocation& invocation) {
                                  .batch_norm_multiprocessors = train::multiprocessors_of_batch_norm(
                                      job.config, communicator.size()),
                                  .engine_log = engine_log(job.config, communicator.rank()),
-                                 .progress = job.progress});
-    job.sizes = data::sizes(data_options(job.config, job.progress));
+                                 .progress = job.monitor});
+    job.sizes = data::sizes(data_options(job.config, job.monitor));
     job.config.train_samples = static_cast<std::int64_t>(job.sizes.train);
     job.config.test_samples = static_cast<std::int64_t>(job.sizes.test);
     job.graph = make_graph(job.config, job.sizes.info);
@@ -258,9 +258,9 @@ Job prepare_job(const Invocation& invocation) {
 }
 
 data::TrainingData load_data(const Job& job, comm::Communicator& communicator) {
-  core::begin_activity(job.progress, core::Activity::loading_data);
+  core::begin_activity(job.monitor, core::Activity::loading_data);
   data::TrainingData data;
-  train::together(communicator, [&] { data = data::load(data_options(job.config, job.progress)); });
+  train::together(communicator, [&] { data = data::load(data_options(job.config, job.monitor)); });
   train::require_equal(communicator, {{"digest of the images and labels", data.digest}}, "data");
   end_if_signalled(job.config, communicator);
   return data;
@@ -281,7 +281,7 @@ MemoryLimit memory_limit(const Job& job, comm::Communicator& communicator) {
 study::MemoryEstimate estimate_memory(const Job& job, comm::Communicator& communicator,
                                       study::MemoryDetail detail, const train::Pipeline* pipeline) {
   comm::Communicator& replicas = pipeline != nullptr ? *pipeline->replicas : communicator;
-  core::begin_activity(job.progress, core::Activity::planning);
+  core::begin_activity(job.monitor, core::Activity::planning);
   study::MemoryEstimate memory;
   train::together(communicator, [&] {
     memory = study::estimate_memory(

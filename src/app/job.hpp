@@ -27,7 +27,7 @@ struct Job {
   std::uint64_t process_bytes = 0;  ///< resident bytes before anything was loaded
   /// Conditions found so far that make measured times wrong or not comparable; equal on all ranks.
   std::vector<std::string> warnings;
-  core::ProgressMonitor* progress = nullptr;  ///< notified of this rank's progress; may be null
+  core::ProgressMonitor* monitor = nullptr;  ///< notified of this rank's progress; may be null
 };
 
 /// Prepares a job: gathers the descriptions of all ranks, resolves the configuration, opens the

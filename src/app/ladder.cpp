@@ -92,7 +92,7 @@ study::LadderResult run(const Job& job, const data::TrainingData& data, std::uin
   ProcessorLack lack(job, communicator);
   try {
     result = study::run_ladder(
-        {job.config, job.graph, data, *job.backend, communicator, communicator, job.progress},
+        {job.config, job.graph, data, *job.backend, communicator, communicator, job.monitor},
         job.sizes, job.process_bytes, limit, report);
   } catch (const core::Error& error) {
     if (file) file->finish_failed(error.what());

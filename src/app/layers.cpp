@@ -105,7 +105,7 @@ std::vector<record::LayerRow> measure(const Job& job, comm::Communicator& commun
   ProcessorLack lack(job, communicator);
   try {
     for (const graph::Layer& layer : graph::parse_layers(job.config.layers)) {
-      core::begin_activity(job.progress, core::Activity::measuring_layer);
+      core::begin_activity(job.monitor, core::Activity::measuring_layer);
       rows.push_back(study::measure_layer(job.config, layer, *job.backend, ceilings, limit));
       console.print(table_rows(rows.back()));
     }
@@ -133,7 +133,7 @@ core::ExitStatus layers_command(const Invocation& invocation) {
   console.print(describe_device(job, limit) + "\n");
   if (config.dry_run) return end_dry_run(job, console, communicator);
   auto file = open_run_file(job, invocation);
-  core::begin_activity(job.progress, core::Activity::measuring_peak_rates);
+  core::begin_activity(job.monitor, core::Activity::measuring_peak_rates);
   const backend::Ceilings ceilings = job.backend->ceilings(config.precision);
   console.print(table_head());
   const auto rows = measure(job, communicator, ceilings, limit, console, file);

@@ -52,12 +52,12 @@ std::vector<record::StackRow> measure(const Job& job, comm::Communicator& commun
                                       std::optional<record::RunFile>& file) {
   std::vector<record::StackRow> rows;
   const auto attempted = [&](std::int64_t depth) {
-    core::begin_activity(job.progress, core::Activity::running_stack, depth);
+    core::begin_activity(job.monitor, core::Activity::running_stack, depth);
   };
   ProcessorLack lack(job, communicator);
   try {
     for (const graph::Layer& layer : graph::parse_layers(job.config.layers)) {
-      core::begin_activity(job.progress, core::Activity::estimating_memory);
+      core::begin_activity(job.monitor, core::Activity::estimating_memory);
       for (auto& row :
            study::measure_stack(job.config, layer, *job.backend, communicator, limit, attempted)) {
         console.print(table_row(row));

@@ -85,7 +85,7 @@ void require_memory(const Job& job, const study::MemoryEstimate& memory, const M
 
 std::unique_ptr<train::Pipeline> cut_network(const Job& job, comm::Communicator& communicator,
                                              const MemoryLimit& limit) {
-  core::begin_activity(job.progress, core::Activity::cutting_network);
+  core::begin_activity(job.monitor, core::Activity::cutting_network);
   return train::make_pipeline(job.config, job.graph, communicator, [&] {
     return study::measure_nodes(job.config, job.graph, *job.backend, limit.bytes);
   });
@@ -130,7 +130,7 @@ struct Training {
   const train::TrainingContext context{
       config,       graph,          data,
       *job.backend, communicator,   pipeline ? *pipeline->replicas : communicator,
-      job.progress, pipeline.get(), experiment_entries(config)};
+      job.monitor, pipeline.get(), experiment_entries(config)};
   train::Trainer trainer{context, reporter};
   std::optional<record::RunFile> file{};  ///< on rank 0, if it was opened
 };
@@ -162,36 +162,36 @@ void open_run_file(Training& training) {
   const train::Config& config = training.config;
   train::together(training.communicator, [&] {
     if (!training.is_first || config.output.empty()) return;
-    std::vector<std::string> warnings = trainer.transport().warnings();
-    std::ranges::copy(trainer.warnings(), std::back_inserter(warnings));
+    std::vector<std::string> warnings = trainer.description().transport_warnings;
+    std::ranges::copy(trainer.description().warnings, std::back_inserter(warnings));
     record::RunHeader header =
-        run_header(training.job, training.invocation, trainer.bucket_bytes(), warnings);
+        run_header(training.job, training.invocation, trainer.description().bucket_bytes, warnings);
     record::RunPart target{config.output, 1};
-    if (trainer.first_step() > 0) {
-      target = record::next_part(config.output, trainer.run_id(), trainer.part());
+    if (trainer.description().first_step > 0) {
+      target = record::next_part(config.output, trainer.description().run_id, trainer.description().part);
     } else if (config.resume == "auto" && !config.overwrite) {
       record::keep_incomplete(config.output, config.checkpoint_dir);
     }
-    header.run_id = trainer.run_id();
+    header.run_id = trainer.description().run_id;
     header.part = target.part;
-    header.first_step = trainer.first_step();
-    header.steps_per_epoch = trainer.steps_per_epoch();
-    header.images_per_epoch = trainer.steps_per_epoch() * config.global_batch;
+    header.first_step = trainer.description().first_step;
+    header.steps_per_epoch = trainer.description().steps_per_epoch;
+    header.images_per_epoch = trainer.description().steps_per_epoch * config.global_batch;
     header.environment.emplace_back("all_reduce", describe_all_reduce(trainer));
-    header.environment.emplace_back("transport", trainer.transport().library_version());
+    header.environment.emplace_back("transport", trainer.description().transport);
     header.environment.emplace_back("gradient_elements",
                                     fmt::format("{}", training.graph.parameter_elements()));
-    if (const auto cost = trainer.timestamp_overhead(); cost.with_timestamps > 0) {
+    if (const auto cost = trainer.description().timestamp_overhead; cost.with_timestamps > 0) {
       header.environment.emplace_back("step_seconds_with_clock",
                                       fmt::format("{}", cost.with_timestamps));
       header.environment.emplace_back("step_seconds_without_clock",
                                       fmt::format("{}", cost.without_timestamps));
     }
-    header.telemetry_interfaces = trainer.telemetry_interfaces();
-    header.environment.emplace_back("host_energy", trainer.host_energy_source());
-    header.environment.emplace_back("kernels", list_kernels(training.graph, trainer.kernels()));
-    if (!trainer.stages().empty())
-      header.environment.emplace_back("pipeline_stages", stages_json(trainer.stages()).dump());
+    header.telemetry_interfaces = trainer.description().telemetry_interfaces;
+    header.environment.emplace_back("host_energy", trainer.description().host_energy_source);
+    header.environment.emplace_back("kernels", list_kernels(training.graph, trainer.description().kernels));
+    if (!trainer.description().stages.empty())
+      header.environment.emplace_back("pipeline_stages", stages_json(trainer.description().stages).dump());
     // A further part of a resumed run never replaces a file, even with --overwrite.
     const bool may_replace = config.overwrite && target.path == config.output;
     training.file.emplace(
@@ -237,8 +237,8 @@ void add_profile(Training& training, Results& results) {
 Results run(Training& training) {
   std::optional<record::RunFile>& file = training.file;
   const train::Trainer& trainer = training.trainer;
-  const std::int64_t per_epoch = trainer.steps_per_epoch();
-  training.reporter.expect((trainer.total_steps() + per_epoch - 1) / per_epoch, file);
+  const std::int64_t per_epoch = trainer.description().steps_per_epoch;
+  training.reporter.expect((trainer.description().total_steps + per_epoch - 1) / per_epoch, file);
   Results results;
   try {
     results.summary = training.trainer.run();
@@ -271,7 +271,7 @@ nlohmann::json results(const Training& training, const Results& run) {
   json["results"]["predicted_memory_bytes"] = training.memory.limited();
   json["results"]["output"] =
       training.file ? nlohmann::json(training.file->path().string()) : nlohmann::json();
-  const auto stages = training.trainer.stages();
+  const auto stages = training.trainer.description().stages;
   if (!stages.empty()) json["results"]["pipeline_stages"] = stages_json(stages);
   return json;
 }
@@ -331,12 +331,12 @@ void print_header(Training& training) {
   const train::Trainer& trainer = training.trainer;
   std::string text =
       record::build_id() + "\n" + describe_place(training.job, training.communicator) +
-      describe_training(training.job, {trainer.steps_per_epoch(), trainer.total_steps()},
-                        trainer.bucket_bytes()) +
-      describe_pipeline(training.config, trainer.stages()) + describe_choices(trainer) +
+      describe_training(training.job, {trainer.description().steps_per_epoch, trainer.description().total_steps},
+                        trainer.description().bucket_bytes) +
+      describe_pipeline(training.config, trainer.description().stages) + describe_choices(trainer) +
       describe_memory(training.memory, training.limit);
-  if (trainer.first_step() > 0)
-    text += fmt::format("  resumed after step {}\n", trainer.first_step());
+  if (trainer.description().first_step > 0)
+    text += fmt::format("  resumed after step {}\n", trainer.description().first_step);
   training.console.print(text + "\n");
 }
 
@@ -379,7 +379,7 @@ core::ExitStatus train_command(const Invocation& invocation) {
   const train::Config& config = training.config;
   if (config.dry_run) return end_dry_run(training.job, training.console, training.communicator);
   end_if_signalled(config, training.communicator);
-  if (!training.trainer.is_finished()) {
+  if (!training.trainer.description().is_finished) {
     if (training.is_first) warn_of_launcher(config);
     open_run_file(training);
   }

@@ -83,7 +83,7 @@ bool train_point(const train::TrainingContext& ladder, const train::Config& conf
                  LadderPoint& point) {
   const train::TrainingContext context{config,         ladder.graph, ladder.data,
                                        ladder.backend, ladder.world, ladder.data_parallel,
-                                       ladder.progress};
+                                       ladder.monitor};
   PointTimer timer(static_cast<std::size_t>(context.world.size()), config.steps > 0 ? 1 : 0);
   const auto free_before = context.backend.device().available_memory();
   train::Trainer trainer(context, timer);
@@ -94,7 +94,7 @@ bool train_point(const train::TrainingContext& ladder, const train::Config& conf
     point.row.peak_bytes = *free_before > free_now ? *free_before - free_now : 0;
   }
   if (summary.status == record::RunStatus::preempted) return false;
-  if (timer.has_steps()) timer.write(point, trainer.steps_per_epoch());
+  if (timer.has_steps()) timer.write(point, trainer.description().steps_per_epoch);
   return true;
 }
 
@@ -133,7 +133,7 @@ LadderResult run_ladder(const train::TrainingContext& context, const data::DataS
       return result;
     }
     const train::Config config = point_config(context.config, batch, ranks);
-    core::begin_activity(context.progress, core::Activity::estimating_memory);
+    core::begin_activity(context.monitor, core::Activity::estimating_memory);
     LadderPoint point;
     point.row.batch_per_rank = batch;
     point.row.epoch_seconds = point.row.training_seconds = point.row.images_per_second =

@@ -202,7 +202,7 @@ double median_step(std::vector<double> seconds, comm::Communicator& world) {
 }  // namespace
 
 ProfileResult run_profile(const train::TrainingContext& context, train::ExtraSteps steps) {
-  core::begin_activity(context.progress, core::Activity::profile);
+  core::begin_activity(context.monitor, core::Activity::profile);
   RankProfile mine(context, steps);
   mine.run();
   end_if_signalled(context);

@@ -154,8 +154,7 @@ std::span<const core::NamedValue<Binding>> named_values(Binding) {
 std::span<const core::NamedValue<CudaGraph>> named_values(CudaGraph) {
   static constexpr std::array<core::NamedValue<CudaGraph>, 2> values{
       {{CudaGraph::on, "on", "a step is captured as a CUDA graph and replayed"},
-       {CudaGraph::off, "off",
-        "the host starts each kernel, which is slower: for debugging"}}};
+       {CudaGraph::off, "off", "the host starts each kernel, which is slower: for debugging"}}};
   return values;
 }
 

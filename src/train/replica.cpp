@@ -63,7 +63,7 @@ Replica::Replica(const TrainingContext& context, core::StatisticsAllReduce* repl
 
 std::unique_ptr<Replica> make_replica(const TrainingContext& context,
                                       comm::GradientTransport& transport) {
-  core::begin_activity(context.progress, core::Activity::planning);
+  core::begin_activity(context.monitor, core::Activity::planning);
   const core::DataType gradient_type = context.backend.gradient_type(context.config.gradient_type);
   core::Buffer gradients;
   core::StatisticsAllReduce* replicas = nullptr;

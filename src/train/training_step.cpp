@@ -106,7 +106,7 @@ namespace {
 std::unique_ptr<comm::GradientReducer> make_reducer(const TrainingContext& context,
                                                     Replica& replica,
                                                     comm::GradientTransport& transport) {
-  core::begin_activity(context.progress, core::Activity::preparing_all_reduce);
+  core::begin_activity(context.monitor, core::Activity::preparing_all_reduce);
   const core::DataType type = context.backend.gradient_type(context.config.gradient_type);
   std::unique_ptr<comm::GradientReducer> reducer;
   together_over_groups(context.world, [&] {
@@ -130,11 +130,11 @@ TrainingStep::TrainingStep(const TrainingContext& context, Replica& replica, Rep
       feed_(*replica.feed),
       plan_(*replica.plan),
       policy_(policy),
-      clock_(plan_.timeline(), context.progress, reducer->bucket_bytes().size(),
+      clock_(plan_.timeline(), context.monitor, reducer->bucket_bytes().size(),
              replica.operations.get()),
       reducer_(*reducer),
       update_(*update) {
-  core::begin_activity(context.progress, core::Activity::preparing_first_step);
+  core::begin_activity(context.monitor, core::Activity::preparing_first_step);
   auto work =
       std::make_unique<Work>(context, replica, clock_, std::move(reducer), std::move(update));
   // This program allocates memory, which may be full, only where no rank waits for another.

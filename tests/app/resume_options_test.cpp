@@ -61,9 +61,9 @@ class ResumedOptions : public ::testing::Test {
                             .data_parallel = *world_,
                             .options = entries},
                            witness);
-    EXPECT_EQ(::testing::internal::GetCapturedStderr(), logged(trainer.warnings()));
+    EXPECT_EQ(::testing::internal::GetCapturedStderr(), logged(trainer.description().warnings));
     trainer.run();
-    return fmt::format("{}", fmt::join(trainer.warnings(), "\n"));
+    return fmt::format("{}", fmt::join(trainer.description().warnings, "\n"));
   }
   static std::string logged(const std::vector<std::string>& warnings) {
     std::string text;

@@ -104,7 +104,7 @@ class PipelineTest : public ::testing::Test {
                     witness);
     trainer.run();
     Outcome outcome{
-        .parameters = {}, .losses = {}, .epochs = witness.epochs, .stages = trainer.stages()};
+        .parameters = {}, .losses = {}, .epochs = witness.epochs, .stages = trainer.description().stages};
     for (const StepReport& step : witness.steps) outcome.losses.push_back(step.loss);
     for (const graph::Parameter& parameter : graph.parameters()) {
       const auto values =

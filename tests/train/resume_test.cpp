@@ -119,10 +119,10 @@ TEST_F(ResumedRun, WarnsThatAnotherLengthOfTheScheduleChangesTheLearningRate) {
         "in step 8 to {:.4g} in step 9",
         core::name(kind), before, after);
     if (kind == constant) {
-      EXPECT_THAT(trainer.warnings(), IsEmpty());
+      EXPECT_THAT(trainer.description().warnings, IsEmpty());
       EXPECT_EQ(before, after);
     } else {
-      EXPECT_THAT(trainer.warnings(), ElementsAre(HasSubstr(expected)));
+      EXPECT_THAT(trainer.description().warnings, ElementsAre(HasSubstr(expected)));
       EXPECT_GT(std::abs(after - before), 0.01);
     }
   }
@@ -395,7 +395,7 @@ TEST_F(ResumedRun, ResumeOfACompleteRunChangesNothing) {
   Witness witness;
   const Config config = with_directory();
   Trainer trainer({config, graph_, data_, *backend_, *world_, *world_}, witness);
-  EXPECT_TRUE(trainer.is_finished());
+  EXPECT_TRUE(trainer.description().is_finished);
   const RunSummary summary = trainer.run();
   EXPECT_EQ(summary.steps, 0);
   EXPECT_EQ(summary.last_test_accuracy, first.summary.last_test_accuracy);

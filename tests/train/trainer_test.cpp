@@ -299,7 +299,7 @@ TEST_F(TrainerTest, RecordsEveryStepOfEveryRank) {
     EXPECT_THAT(epoch.images, ::testing::Each(16));
     const auto ranks = static_cast<std::size_t>(world_->size());
     ASSERT_EQ(epoch.phase_seconds.size(), 4 * ranks * record::phase_count);
-    EXPECT_EQ(epoch.bucket_end_seconds.size(), 4 * ranks * trainer.bucket_bytes().size());
+    EXPECT_EQ(epoch.bucket_end_seconds.size(), 4 * ranks * trainer.description().bucket_bytes.size());
     EXPECT_THAT(epoch.phase_seconds, ::testing::Each(::testing::Ge(0)));
     double own = 0;  // phases of rank 0, which are within its epoch; other ranks may start earlier
     for (std::size_t step = 0; step < 4; ++step) {
@@ -393,7 +393,7 @@ TEST_F(TrainerTest, SamplesTheTelemetryOfEveryRank) {
   options.telemetry_hertz = 100;
   Trainer trainer(place(options, *world_), witness);
   const auto ranks = static_cast<std::size_t>(world_->size());
-  const auto interfaces = trainer.telemetry_interfaces();
+  const auto interfaces = trainer.description().telemetry_interfaces;
   ASSERT_TRUE(interfaces);
   EXPECT_EQ(interfaces->size() % ranks, 0u);
   trainer.run();
@@ -435,8 +435,8 @@ TEST_F(TrainerTest, HasNoTelemetryAtZeroHertz) {
   Config options = config();
   options.telemetry_hertz = 0;
   Trainer trainer(place(options, *world_), witness);
-  EXPECT_FALSE(trainer.telemetry_interfaces());
-  EXPECT_EQ(trainer.host_energy_source(), "not measured");
+  EXPECT_FALSE(trainer.description().telemetry_interfaces);
+  EXPECT_EQ(trainer.description().host_energy_source, "not measured");
   trainer.run();
   for (const auto& epoch : witness.epochs) {
     EXPECT_EQ(epoch.telemetry.size(), 0u);
@@ -504,7 +504,7 @@ TEST_F(TrainerTest, IndependentReplicasDiverge) {
   options.reducer = comm::ReducerKind::none;
   Witness witness;
   Trainer trainer(place(options, *world_), witness);
-  EXPECT_TRUE(trainer.bucket_bytes().empty());
+  EXPECT_TRUE(trainer.description().bucket_bytes.empty());
   trainer.run();
   std::vector<float> mine = copy(trainer.state().parameters), first = mine;
   world_->broadcast(std::as_writable_bytes(std::span(first)), 0);
@@ -587,7 +587,7 @@ TEST_P(ResumeWithReducer, ASignalAndAResumeChangeNoBit) {
   resumed.resume = "auto";
   {
     Trainer trainer(place(resumed, *world_), nobody_);
-    EXPECT_EQ(trainer.first_step(), 3);
+    EXPECT_EQ(trainer.description().first_step, 3);
     EXPECT_EQ(trainer.run().last_step, 8);
     EXPECT_EQ(copy(trainer.state().parameters), expected.parameters);
     if (world_->rank() == 0) {
@@ -625,7 +625,7 @@ TEST_F(ResumeTest, StartsFromGivenWeights) {
   Config second = config();
   second.init_from = record::checkpoint_path(directory_.path(), 8).string();
   Trainer trainer(place(second, *world_), nobody_);
-  EXPECT_EQ(trainer.first_step(), 0);
+  EXPECT_EQ(trainer.description().first_step, 0);
   EXPECT_EQ(copy(trainer.state().parameters), first.parameters);
 }
 

@@ -4,7 +4,6 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
-#include <span>
 #include <string>
 
 #include "lockstep/backend/backend.hpp"
@@ -32,7 +31,7 @@ struct TrainingContext {
   /// Data-parallel group: the ranks that hold replicas of the network. They split the mini-batch
   /// and all-reduce their gradients.
   comm::Communicator& data_parallel;
-  core::ProgressMonitor* progress = nullptr;  ///< notified of each phase of a step; may be null
+  core::ProgressMonitor* monitor = nullptr;  ///< notified of each phase of a step; may be null
   /// Null if every rank computes the whole network and batches are not divided. `graph` and
   /// `data_parallel` are those of the pipeline.
   const Pipeline* pipeline = nullptr;
@@ -54,6 +53,34 @@ struct StepReport {
   double loss = 0;  ///< mean over the global batch
   std::int64_t images = 0;
   double seconds = 0;  ///< duration of the step on this rank
+};
+
+/// Facts about a run that are known before its first step.
+struct RunDescription {
+  std::int64_t steps_per_epoch = 0, total_steps = 0;
+  std::int64_t first_step = 0;  ///< steps of the checkpoint that was resumed; 0 without one
+  /// Whether the run needs no further training or evaluation, for example because the checkpoint
+  /// that it resumed from is the last one.
+  bool is_finished = false;
+  /// Valid on rank 0: the identifier of the run, which is the same in all processes that continue
+  /// it, the number of these processes including this one, and the warnings that a resume has
+  /// printed about differences between the run before and after it.
+  std::string run_id;
+  std::int64_t part = 0;
+  std::vector<std::string> warnings;
+  /// Bytes of each bucket as communicated; empty if nothing is communicated, and for the stages of
+  /// a pipeline, whose buckets differ.
+  std::vector<std::size_t> bucket_bytes;
+  comm::AllReduceChoice all_reduce;
+  std::string transport;  ///< name and version of the library that transports the gradients
+  std::vector<std::string> transport_warnings;    ///< see `comm::GradientTransport::warnings`
+  std::vector<backend::OperationChoice> kernels;  ///< implementations in the training plan
+  backend::TimestampOverhead timestamp_overhead;
+  /// Network interfaces of the telemetry of all ranks (`record::RunHeader`); nothing without it.
+  std::optional<std::vector<std::string>> telemetry_interfaces;
+  /// RAPL zones of this host that are measured, or "not readable: REASON".
+  std::string host_energy_source = "not measured";
+  std::vector<StageDescription> stages;  ///< of the first replica on rank 0; empty without pipeline
 };
 
 /// Callback interface for the progress of a run. Its functions are called on rank 0 only.
@@ -89,39 +116,7 @@ class Trainer {
   /// trainer must outlive the result.
   ExtraSteps extra_steps();
 
-  std::int64_t steps_per_epoch() const;
-  std::int64_t total_steps() const;
-  /// Returns the number of steps that the resumed checkpoint had completed, 0 without one. Valid
-  /// before `run`.
-  std::int64_t first_step() const;
-  /// Returns the identifier of the run. Checkpoints store it, so that it is the same in all
-  /// processes that continue the run. Valid on rank 0.
-  const std::string& run_id() const;
-  /// Returns the number of processes that have worked on the run, including this one. Valid on rank
-  /// 0.
-  std::int64_t part() const;
-  /// Returns the warnings that a resume has printed about differences between the run before and
-  /// after it, for example changed options. Valid on rank 0.
-  const std::vector<std::string>& warnings() const;
-  /// Returns whether the run needs no further training or evaluation, for example because the
-  /// checkpoint that it resumed from is the last one.
-  bool is_finished() const;
-  /// Returns the bytes of each bucket as communicated; empty if nothing is communicated, and for
-  /// the stages of a pipeline, whose buckets differ.
-  std::span<const std::size_t> bucket_bytes() const;
-  const comm::AllReduceChoice& all_reduce() const;        ///< algorithm in use
-  const comm::GradientTransport& transport() const;       ///< transport of the gradients
-  std::vector<backend::OperationChoice> kernels() const;  ///< implementations in the training plan
-  backend::TimestampOverhead timestamp_overhead() const;
-  /// Returns the network interfaces of the telemetry of all ranks (`record::RunHeader`); nothing
-  /// without telemetry.
-  std::optional<std::vector<std::string>> telemetry_interfaces() const;
-  /// Returns the RAPL zones of this host that are measured, "not readable: REASON", or "not
-  /// measured" without telemetry.
-  std::string host_energy_source() const;
-  /// Returns the descriptions of the stages, of the first replica; empty without pipeline. Valid on
-  /// rank 0.
-  const std::vector<StageDescription>& stages() const;
+  const RunDescription& description() const;
   const backend::ModelState& state() const;  ///< copy in host memory; valid after `run`
 
  private:

@@ -124,7 +124,7 @@ Checkpoints::Checkpoints(const Config& config, const graph::Graph& graph,
       reducer_states_(reducer_state_, replicas),
       stages_(pipeline, state) {}
 
-Progress Checkpoints::restore() {
+RunState Checkpoints::restore() {
   Found found;
   together(communicator_, [&] {
     if (communicator_.rank() == 0) found = restore_on_rank_0();
@@ -138,14 +138,14 @@ Progress Checkpoints::restore() {
   broadcast_state(replicas_group_, state_);
   if (found.has_rank_states) replicas_.distribute();
   if (found.has_reducer_state) reducer_states_.distribute();
-  Progress progress = found.progress;
+  RunState run = found.run;
   if (found.has_loss_scale) {
-    progress.loss_scale = backend::LossScale{
-        .scale = loss_scale_[0], .good_steps = static_cast<std::int32_t>(loss_scale_[1])};
+    run.loss_scale = backend::LossScale{.scale = loss_scale_[0],
+                                        .good_steps = static_cast<std::int32_t>(loss_scale_[1])};
   }
   is_saved_ = found.is_saved;
-  saved_step_ = progress.step;
-  saved_evaluated_step_ = progress.evaluated_step;
+  saved_step_ = run.step;
+  saved_evaluated_step_ = run.evaluated_step;
   together(communicator_, [&] {
     if (!writes() || config_.dry_run) return stages_.release();
     writer_.emplace(record::CheckpointStore(config_.checkpoint_dir, config_.keep, run_id_,
@@ -153,7 +153,7 @@ Progress Checkpoints::restore() {
                     joined(all_, reducer_state_));
     gathered_ = joined(stages_.all(), joined(replicas_.tensors(), reducer_states_.tensors()));
   });
-  return progress;
+  return run;
 }
 
 Checkpoints::Found Checkpoints::restore_on_rank_0() {
@@ -259,17 +259,17 @@ Checkpoints::Found Checkpoints::resume_from(const fs::path& path) {
   }
   part_ = saved_counter("part") + 1;
   state_.batches_tracked = saved_counter("batches_tracked");
-  found.progress = {.step = saved_counter("step"),
+  found.run = {.step = saved_counter("step"),
                     .evaluated_step = saved_counter("evaluated_step"),
                     .last_correct = saved_counter("last_correct"),
                     .best_correct = saved_counter("best_correct"),
                     .loss_scale = {}};
-  warn_of_changed_schedule(found.progress.step, saved_counter("total_steps"));
+  warn_of_changed_schedule(found.run.step, saved_counter("total_steps"));
   if (!config_.checkpoint_dir.empty()) {
     std::error_code ignored;
     found.is_saved = fs::equivalent(
-        path, record::checkpoint_path(config_.checkpoint_dir, found.progress.step), ignored);
-    if (config_.resume != "auto") warn_of_later_checkpoints(path, found.progress.step);
+        path, record::checkpoint_path(config_.checkpoint_dir, found.run.step), ignored);
+    if (config_.resume != "auto") warn_of_later_checkpoints(path, found.run.step);
   }
   return found;
 }
@@ -327,15 +327,14 @@ bool Checkpoints::is_due(std::int64_t step) const {
   return age.count() >= config_.checkpoint_seconds;
 }
 
-void Checkpoints::save(const Progress& progress) {
+void Checkpoints::save(const RunState& run) {
   if (!has_directory_) return;
-  if (is_saved_ && saved_step_ == progress.step &&
-      saved_evaluated_step_ == progress.evaluated_step) {
+  if (is_saved_ && saved_step_ == run.step && saved_evaluated_step_ == run.evaluated_step) {
     return;
   }
   wait();
-  if (progress.loss_scale) {
-    loss_scale_ = {progress.loss_scale->scale, static_cast<float>(progress.loss_scale->good_steps)};
+  if (run.loss_scale) {
+    loss_scale_ = {run.loss_scale->scale, static_cast<float>(run.loss_scale->good_steps)};
   }
   if (rank_state_ != RankState::none) replicas_.gather();
   reducer_states_.gather();
@@ -343,13 +342,13 @@ void Checkpoints::save(const Progress& progress) {
   together(communicator_, [&] {
     if (communicator_.rank() != 0) return;
     std::vector<record::Tensor> others = gathered_;
-    if (progress.loss_scale) others.push_back(loss_scale_tensor_);
-    writer_->start(progress.step, others,
-                   {{"step", progress.step},
-                    {"evaluated_step", progress.evaluated_step},
-                    {"last_correct", progress.last_correct},
-                    {"best_correct", progress.best_correct},
-                    {"has_loss_scale", progress.loss_scale ? 1 : 0},
+    if (run.loss_scale) others.push_back(loss_scale_tensor_);
+    writer_->start(run.step, others,
+                   {{"step", run.step},
+                    {"evaluated_step", run.evaluated_step},
+                    {"last_correct", run.last_correct},
+                    {"best_correct", run.best_correct},
+                    {"has_loss_scale", run.loss_scale ? 1 : 0},
                     {"rank_state", static_cast<std::int64_t>(rank_state_)},
                     {"reducer_state", elements_of(reducer_state_)},
                     {"ranks", replicas_group_.size()},
@@ -362,8 +361,8 @@ void Checkpoints::save(const Progress& progress) {
                     {"data_digest", digest_number(identity_.data_digest)}});
   });
   is_saved_ = true;
-  saved_step_ = progress.step;
-  saved_evaluated_step_ = progress.evaluated_step;
+  saved_step_ = run.step;
+  saved_evaluated_step_ = run.evaluated_step;
   saved_at_ = std::chrono::steady_clock::now();
 }
 

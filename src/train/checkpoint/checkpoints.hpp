@@ -24,7 +24,7 @@ namespace lockstep::train {
 
 /// State of a run apart from its tensors. An exact resume needs all of it; samples, augmentation
 /// and learning rate are functions of the step.
-struct Progress {
+struct RunState {
   std::int64_t step = 0;             ///< number of completed steps
   std::int64_t evaluated_step = -1;  ///< completed steps at the last evaluation; -1: none yet
   std::int64_t last_correct = -1;    ///< correct test images in that evaluation; -1: unknown
@@ -53,7 +53,7 @@ class Checkpoints {
   /// `AgreedError`: input if a file is missing or damaged, usage if it belongs to another run,
   /// output if the checkpoint directory cannot be used or contains another run. Collective: all
   /// ranks must call this.
-  Progress restore();
+  RunState restore();
 
   /// Returns the identifier of the run: that of the checkpoint after a resume, otherwise a new one.
   /// Valid on rank 0.
@@ -73,7 +73,7 @@ class Checkpoints {
   /// checkpoint, and starts to write it in the background; before that, waits until the last
   /// checkpoint is complete. All ranks return at the same time. Throws `AgreedError` (output) if
   /// the last checkpoint could not be written. Collective: all ranks must call this.
-  void save(const Progress& progress);
+  void save(const RunState& run);
 
   /// Blocks until the last checkpoint is complete and on the disk. Returns whether the directory
   /// contains a checkpoint of this run. Throws the same errors as `save`. Collective: all ranks
@@ -91,7 +91,7 @@ class Checkpoints {
  private:
   /// Contents of a file that rank 0 has read.
   struct Found {
-    Progress progress;
+    RunState run;
     bool has_rank_states = false;
     bool has_loss_scale = false;
     bool has_reducer_state = false;

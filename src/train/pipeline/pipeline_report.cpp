@@ -3,7 +3,6 @@
 #include <cstdint>
 
 #include "lockstep/comm/messages.hpp"
-#include "pipeline_plan.hpp"
 
 namespace lockstep::train {
 
@@ -24,16 +23,14 @@ std::vector<StageDescription> describe_stages(const Pipeline* pipeline, comm::Co
   return stages;
 }
 
-void reset_pipeline_seconds(const Pipeline* pipeline, backend::Plan& plan) {
-  // Every training plan of a pipeline is a PipelinePlan (make_plan in replica.cpp).
-  if (pipeline != nullptr) static_cast<PipelinePlan&>(plan).reset_seconds();
-}
+PipelineReport::PipelineReport(backend::Plan& plan, comm::Communicator& world)
+    : plan_(static_cast<PipelinePlan&>(plan)), world_(world) {}
 
-void add_pipeline_seconds(const Pipeline* pipeline, comm::Communicator& world,
-                          const backend::Plan& plan, record::EpochRecord& epoch) {
-  if (pipeline == nullptr) return;
-  const PipelineSeconds& seconds = static_cast<const PipelinePlan&>(plan).seconds();
-  const auto gather = [&](double value) { return comm::gather(world, value); };
+void PipelineReport::begin_epoch() { plan_.reset_seconds(); }
+
+void PipelineReport::add_to(record::EpochRecord& epoch) {
+  const PipelineSeconds& seconds = plan_.seconds();
+  const auto gather = [&](double value) { return comm::gather(world_, value); };
   epoch.measurements["/epochs/pipeline_busy_seconds"] = gather(seconds.busy);
   epoch.measurements["/epochs/pipeline_transfer_seconds"] = gather(seconds.transfer);
   epoch.measurements["/epochs/pipeline_wait_seconds"] = gather(seconds.wait);

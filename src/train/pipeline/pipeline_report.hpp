@@ -2,25 +2,31 @@
 
 #include <vector>
 
+#include "../timing/instrument.hpp"
 #include "lockstep/backend/backend.hpp"
 #include "lockstep/record/run_file.hpp"
 #include "lockstep/train/pipeline/pipeline.hpp"
+#include "pipeline_plan.hpp"
 
 namespace lockstep::train {
 
-/// What the console and the run file report about the stages of a pipeline. Without pipeline, these
-/// functions do nothing. `plan`: the training plan of this rank. The functions that return or add
-/// values are collective over all ranks.
-
-/// Returns the descriptions of the stages of the first replica on rank 0.
+/// Returns the descriptions of the stages of the first replica on rank 0; nothing without pipeline.
+/// `plan`: the training plan of this rank. Collective.
 std::vector<StageDescription> describe_stages(const Pipeline* pipeline, comm::Communicator& world,
                                               const backend::Plan& plan);
 
-/// Discards the durations of the passes, copies and waits. Not collective.
-void reset_pipeline_seconds(const Pipeline* pipeline, backend::Plan& plan);
+/// Records the durations of the passes, copies and waits of a pipeline.
+class PipelineReport final : public Instrument {
+ public:
+  /// `plan`: one of `make_pipeline_plan`. Both must outlive this object.
+  PipelineReport(backend::Plan& plan, comm::Communicator& world);
 
-/// Adds the durations of all ranks to `epoch` on rank 0.
-void add_pipeline_seconds(const Pipeline* pipeline, comm::Communicator& world,
-                          const backend::Plan& plan, record::EpochRecord& epoch);
+  void begin_epoch() override;
+  void add_to(record::EpochRecord& epoch) override;
+
+ private:
+  PipelinePlan& plan_;
+  comm::Communicator& world_;
+};
 
 }  // namespace lockstep::train

@@ -28,7 +28,7 @@ void EpochReadings::end_epoch() {
   peak_bytes_ = static_cast<double>(memory_.interval());
 }
 
-void EpochReadings::add_to(record::EpochRecord& epoch) const {
+void EpochReadings::add_to(record::EpochRecord& epoch) {
   const auto gather = [&](double value) { return comm::gather(world_, value); };
   epoch.measurements["/epochs/energy_joules"] = gather(reading_.energy_joules);
   epoch.measurements["/epochs/host_energy_joules"] = gather(host_joules_);

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <optional>
 
+#include "instrument.hpp"
 #include "lockstep/backend/device.hpp"
 #include "lockstep/comm/communicator.hpp"
 #include "lockstep/core/meter/peak_memory.hpp"
@@ -14,17 +15,17 @@ namespace lockstep::train {
 
 /// Reads the sensors of the device, the energy meter of the host, the peak memory of this process
 /// and the use of its processors at the begin and the end of each epoch.
-class EpochReadings {
+class EpochReadings final : public Instrument {
  public:
   /// `telemetry`: has the energy meter of the host, if there is one. All must outlive this object.
   EpochReadings(const backend::Device& device, comm::Communicator& world,
                 std::optional<Telemetry>& telemetry);
 
-  void begin_epoch();
-  void end_epoch();
+  void begin_epoch() override;
+  void end_epoch() override;
   /// Adds the readings of the last epoch to `epoch` on rank 0. Collective: all ranks must call
   /// this.
-  void add_to(record::EpochRecord& epoch) const;
+  void add_to(record::EpochRecord& epoch) override;
   /// Returns the peak resident memory of this process in bytes, over all epochs.
   std::uint64_t peak_bytes() const { return memory_.total(); }
 

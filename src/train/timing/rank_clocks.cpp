@@ -19,7 +19,7 @@ void RankClocks::measure(std::size_t reading) {
   }
 }
 
-void RankClocks::add_to(record::EpochRecord& epoch) const {
+void RankClocks::add_to(record::EpochRecord& epoch) {
   std::vector<double> seconds, errors;
   for (std::size_t rank = 0; rank < offsets_.front().size(); ++rank) {
     for (const auto& offsets : offsets_) {

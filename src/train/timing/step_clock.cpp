@@ -31,17 +31,17 @@ std::size_t work_phases(std::size_t buckets) {
 
 }  // namespace
 
-StepClock::StepClock(core::Timeline& timeline, core::ProgressMonitor* progress, std::size_t buckets,
+StepClock::StepClock(core::Timeline& timeline, core::ProgressMonitor* monitor, std::size_t buckets,
                      OperationClock* operations)
     : timeline_(timeline),
-      progress_(progress),
+      monitor_(monitor),
       operations_(operations),
       batch_(timeline.reserve(batch_phases)),
       work_(timeline.reserve(work_phases(buckets))) {}
 
 void StepClock::begin(std::int64_t step) {
   step_ = step;
-  core::begin_activity(progress_, core::Activity::data_wait, step);
+  core::begin_activity(monitor_, core::Activity::data_wait, step);
   timeline_.record(core::Timeline::start);
   if (operations_ != nullptr) operations_->begin();
   part_ = &batch_;
@@ -64,15 +64,15 @@ void StepClock::end(record::Phase phase) {
   const record::Phase following = phase == record::Phase::update
                                       ? record::Phase::exposed_communication
                                       : static_cast<record::Phase>(static_cast<int>(phase) + 1);
-  core::begin_activity(progress_, activity_of(following), step_);
+  core::begin_activity(monitor_, activity_of(following), step_);
 }
 
 void StepClock::begin_waiting(std::int64_t step) {
-  core::begin_activity(progress_, core::Activity::exposed_communication, step);
+  core::begin_activity(monitor_, core::Activity::exposed_communication, step);
 }
 
 void StepClock::begin_results(std::int64_t step) {
-  core::begin_activity(progress_, core::Activity::combining_results, step);
+  core::begin_activity(monitor_, core::Activity::combining_results, step);
 }
 
 record::PhaseSeconds StepClock::seconds() const {

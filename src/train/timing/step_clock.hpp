@@ -18,7 +18,7 @@ class StepClock {
  public:
   /// Reserves the timestamps of a step whose gradients are divided into `buckets` buckets.
   /// `operations`: also notified of the end of each phase; null without a profile.
-  StepClock(core::Timeline& timeline, core::ProgressMonitor* progress, std::size_t buckets,
+  StepClock(core::Timeline& timeline, core::ProgressMonitor* monitor, std::size_t buckets,
             OperationClock* operations = nullptr);
   StepClock(const StepClock&) = delete;
   StepClock& operator=(const StepClock&) = delete;
@@ -54,8 +54,8 @@ class StepClock {
   };
 
   core::Timeline& timeline_;
-  core::ProgressMonitor* progress_;  ///< may be null
-  OperationClock* operations_;       ///< may be null
+  core::ProgressMonitor* monitor_;  ///< may be null
+  OperationClock* operations_;      ///< may be null
   Part batch_, work_;
   Part* part_ = &batch_;
   std::int64_t step_ = 0;

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <limits>
 #include <numeric>
 
 #include "lockstep/comm/messages.hpp"
@@ -75,7 +74,8 @@ std::size_t step_gather_bytes(const StepLogSize& size) {
          (of_all_ranks + size.ranks * (sum_of_widths(size.buckets) + 2 * largest));
 }
 
-StepLog::StepLog(std::size_t steps, std::size_t buckets) : buckets_(buckets) {
+StepLog::StepLog(comm::Communicator& communicator, std::size_t steps, std::size_t buckets)
+    : communicator_(communicator), buckets_(buckets) {
   for (auto& values : own_) values.resize(steps);
   const auto width = widths(buckets);
   for (std::size_t i = 0; i < width.size(); ++i) gathered_[i].resize(steps * width[i]);
@@ -96,7 +96,7 @@ void StepLog::add(double learning_rate, const StepResult& result, double end_sec
   row(sent_bytes)[0] = result.traffic.sent_bytes;
   row(received_bytes)[0] = result.traffic.received_bytes;
   std::ranges::copy(result.seconds, row(phase_seconds).begin());
-  for (std::size_t bucket = 0; bucket < result.buckets.size(); ++bucket) {
+  for (std::size_t bucket = 0; bucket < buckets_; ++bucket) {
     row(bucket_start_seconds)[bucket] = result.buckets[bucket].start_seconds;
     row(bucket_end_seconds)[bucket] = result.buckets[bucket].end_seconds;
     row(bucket_call_seconds)[bucket] = result.buckets[bucket].call_seconds;
@@ -108,9 +108,8 @@ std::array<std::span<double>, 3> StepLog::totals() {
   return {first(own_[loss], steps_), first(own_[correct], steps_), first(own_[images], steps_)};
 }
 
-record::EpochRecord StepLog::gather(comm::Communicator& communicator) {
+void StepLog::add_to(record::EpochRecord& epoch) {
   const auto [losses, corrects, counts] = totals();
-  record::EpochRecord epoch;
   const std::span<const double> rates = first(own_[rate], steps_);
   epoch.learning_rate.assign(rates.begin(), rates.end());
   epoch.loss.reserve(steps_);
@@ -123,12 +122,10 @@ record::EpochRecord StepLog::gather(comm::Communicator& communicator) {
   for (std::size_t i = 0; i < width.size(); ++i) {
     if (width[i] == 0) continue;
     const auto own = first(gathered_[i], steps_ * width[i]);
-    values_in(epoch, i) = by_step(comm::gather_arrays(communicator, own), steps_, width[i]);
+    values_in(epoch, i) = by_step(comm::gather_arrays(communicator_, own), steps_, width[i]);
   }
   epoch.train_loss = total(losses) / total(counts);
   epoch.train_accuracy = total(corrects) / total(counts);
-  epoch.test_loss = epoch.test_accuracy = std::numeric_limits<double>::quiet_NaN();
-  return epoch;
 }
 
 }  // namespace lockstep::train

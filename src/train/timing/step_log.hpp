@@ -5,6 +5,7 @@
 #include <span>
 #include <vector>
 
+#include "instrument.hpp"
 #include "lockstep/comm/communicator.hpp"
 #include "lockstep/record/run_file.hpp"
 #include "lockstep/train/timing/step_log_size.hpp"
@@ -14,7 +15,7 @@ namespace lockstep::train {
 
 /// Raw measurements of the steps of one epoch on this rank, in memory that the constructor
 /// allocates. Rank 0 gathers them at the end of the epoch.
-class StepLog {
+class StepLog final : public Instrument {
  public:
   /// Columns of a step, with one value each. Rank 0 does not gather them.
   enum Own : std::size_t { rate, loss, correct, images };
@@ -32,26 +33,28 @@ class StepLog {
   };
   static constexpr std::size_t gathered_columns = 8;
 
-  StepLog(std::size_t steps, std::size_t buckets);
+  /// `buckets`: number of buckets whose times are recorded. `communicator` must outlive the log.
+  StepLog(comm::Communicator& communicator, std::size_t steps, std::size_t buckets);
 
-  void clear() { steps_ = 0; }
+  void begin_epoch() override { steps_ = 0; }
   std::size_t steps() const { return steps_; }
 
   /// `end_seconds`: time at which the result was known, on the clock of the run.
   void add(double learning_rate, const StepResult& result, double end_seconds);
 
-  /// Returns the totals of the steps on this rank: loss, correct images and images. `gather` uses
+  /// Returns the totals of the steps on this rank: loss, correct images and images. `add_to` uses
   /// the values that the caller writes to them.
   std::array<std::span<double>, 3> totals();
 
-  /// Returns the steps of the epoch: complete on rank 0, without the durations per rank on the
-  /// other ranks. Collective: all ranks must call this.
-  record::EpochRecord gather(comm::Communicator& communicator);
+  /// Adds the steps of the epoch, on ranks other than 0 without the durations per rank. Collective:
+  /// all ranks must call this.
+  void add_to(record::EpochRecord& epoch) override;
 
  private:
   /// Returns the values of the current step.
   std::span<double> row(Gathered column);
 
+  comm::Communicator& communicator_;
   std::size_t steps_ = 0;
   std::size_t buckets_;
   std::array<std::vector<double>, own_columns> own_;            ///< (step)

@@ -83,10 +83,10 @@ void Telemetry::fill(const SampleTime& time, std::span<double> row) {
   }
 }
 
-record::TelemetrySamples Telemetry::gather() {
+void Telemetry::add_to(record::EpochRecord& epoch) {
   const std::size_t width = this->width();
   const auto all = comm::gather(world_, sampler_.value().take());
-  record::TelemetrySamples samples;
+  record::TelemetrySamples& samples = epoch.telemetry;
   for (std::size_t rank = 0; rank < all.size(); ++rank) {
     for (std::size_t begin = 0; begin < all[rank].size(); begin += width) {
       const auto row = std::span(all[rank]).subspan(begin, width);
@@ -96,7 +96,6 @@ record::TelemetrySamples Telemetry::gather() {
       samples.traffic_bytes.insert(samples.traffic_bytes.end(), traffic, row.end());
     }
   }
-  return samples;
 }
 
 }  // namespace lockstep::train

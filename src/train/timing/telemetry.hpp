@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "instrument.hpp"
 #include "lockstep/backend/device.hpp"
 #include "lockstep/comm/communicator.hpp"
 #include "lockstep/core/meter/energy_meter.hpp"
@@ -19,7 +20,7 @@ namespace lockstep::train {
 
 /// Samples the resources of this rank, of its host and of its device during the training, for the
 /// group /telemetry of the run file.
-class Telemetry {
+class Telemetry final : public Instrument {
  public:
   /// Opens the counters. `hertz`: samples per second at first, above 0. The device and the
   /// communicator must outlive the object. Collective.
@@ -37,9 +38,9 @@ class Telemetry {
   /// Returns the energy of the host since the construction in joules; NaN if it is not readable.
   double host_energy_joules();
 
-  /// Returns the samples of all ranks since the last call, ordered by rank, on rank 0, and no
-  /// samples on the other ranks. Requires `begin`. Collective.
-  record::TelemetrySamples gather();
+  /// Adds the samples of all ranks since the last call, ordered by rank, on rank 0. Requires
+  /// `begin`. Collective.
+  void add_to(record::EpochRecord& epoch) override;
 
  private:
   void fill(const SampleTime& time, std::span<double> row);

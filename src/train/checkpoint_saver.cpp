@@ -1,0 +1,60 @@
+#include "checkpoint_saver.hpp"
+
+#include <chrono>
+#include <utility>
+
+#include "lockstep/train/agreement.hpp"
+
+namespace lockstep::train {
+
+CheckpointSaver::CheckpointSaver(const TrainingContext& context, Replica& replica,
+                                 ReplicaPolicy& policy, Checkpoints& checkpoints, RunState& run,
+                                 StopAgreement& stop)
+    : context_(context),
+      replica_(replica),
+      policy_(policy),
+      checkpoints_(checkpoints),
+      run_(run),
+      stop_(stop) {}
+
+void CheckpointSaver::save() {
+  is_requested_ = false;
+  const auto begin = std::chrono::steady_clock::now();
+  core::begin_activity(context_.monitor, core::Activity::saving_checkpoint, run_.step);
+  // A replica that differs from the others must not be saved.
+  if (compared_step_ != run_.step) {
+    policy_.require_equal(context_.backend.parameter_hash(replica_.state), run_.step);
+    set_compared();
+  }
+  together(context_.world, [&] { context_.backend.fetch(replica_.state); });
+  run_.loss_scale.reset();
+  if (const backend::LossScaling* const scaling = replica_.plan->loss_scaling())
+    run_.loss_scale = scaling->loss_scale();
+  if (const auto end = stop_.excessive_seconds(checkpoints_.expected_seconds())) {
+    refused_save_seconds_ = *end;
+  } else {
+    checkpoints_.save(run_);
+  }
+  stop_.check();
+  const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begin;
+  epoch_pause_ += seconds.count();
+  unrecorded_pause_ += seconds.count();
+}
+
+bool CheckpointSaver::save_and_wait() {
+  save();
+  core::begin_activity(context_.monitor, core::Activity::waiting_for_checkpoint, run_.step);
+  return checkpoints_.finish() && checkpoints_.kept_step() == run_.step;
+}
+
+void CheckpointSaver::add_to(record::EpochRecord& epoch) {
+  epoch.measurements["/epochs/checkpoint_seconds"] = {std::exchange(unrecorded_pause_, 0)};
+}
+
+void CheckpointSaver::finish(RunSummary& summary) {
+  summary.checkpoint_saved = run_.step > 0 && save_and_wait();
+  summary.kept_step = checkpoints_.kept_step();
+  summary.refused_save_seconds = refused_save_seconds_;
+}
+
+}  // namespace lockstep::train

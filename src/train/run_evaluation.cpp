@@ -1,0 +1,65 @@
+#include "run_evaluation.hpp"
+
+#include <algorithm>
+#include <chrono>
+
+namespace lockstep::train {
+
+RunEvaluation::RunEvaluation(const TrainingContext& context, Observer& observer,
+                             std::optional<Evaluator>& evaluator, const RunPlan& plan,
+                             RunState& run, CheckpointSaver& saver, StopAgreement& stop)
+    : context_(context),
+      observer_(observer),
+      evaluator_(evaluator),
+      plan_(plan),
+      run_(run),
+      saver_(saver),
+      stop_(stop) {}
+
+void RunEvaluation::run(record::EpochRecord& epoch) {
+  if (!is_due()) return;
+  // The sender of the signal may kill the process during the evaluation.
+  if (stop_.is_stopping()) saver_.save_and_wait();
+  const auto begin = std::chrono::steady_clock::now();
+  if (context_.world.rank() == 0) observer_.evaluating();
+  core::begin_activity(context_.monitor, core::Activity::evaluation, run_.step);
+  const auto evaluation = evaluator_->run([this] { return continues(); });
+  if (!evaluation) return;  // the process that resumes the run evaluates this state
+  const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begin;
+  epoch.test_loss = evaluation->loss();
+  epoch.test_accuracy = evaluation->accuracy();
+  epoch.evaluation_seconds = seconds.count();
+  run_.evaluated_step = run_.step;
+  run_.last_correct = evaluation->correct;
+  run_.best_correct = std::max(run_.best_correct, evaluation->correct);
+}
+
+/// Saves a checkpoint when a signal arrives during an evaluation. Returns whether to continue the
+/// evaluation: it may take half of the grace time. Collective.
+bool RunEvaluation::continues() {
+  const bool was_stopping = stop_.is_stopping();
+  if (!stop_.check()) return true;
+  if (!was_stopping) {
+    saver_.save_and_wait();
+    core::begin_activity(context_.monitor, core::Activity::evaluation, run_.step);
+  }
+  return stop_.permits(context_.config.grace_seconds / 2);
+}
+
+void RunEvaluation::run_after_resume() {
+  if (!is_due()) return;
+  record::EpochRecord epoch;
+  epoch.epoch = plan_.epoch_after(run_.step - 1) + 1;
+  run(epoch);
+  if (!is_due() && context_.world.rank() == 0) observer_.resumed_state_evaluated(epoch);
+}
+
+void RunEvaluation::add_to(RunSummary& summary) const {
+  if (run_.best_correct < 0) return;
+  const auto images = static_cast<double>(context_.data.test->size());
+  summary.best_test_accuracy = static_cast<double>(run_.best_correct) / images;
+  if (run_.last_correct >= 0)
+    summary.last_test_accuracy = static_cast<double>(run_.last_correct) / images;
+}
+
+}  // namespace lockstep::train

@@ -1,0 +1,36 @@
+#include "run_plan.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+namespace lockstep::train {
+
+RunPlan::RunPlan(const Config& config, std::int64_t steps_per_epoch)
+    : config_(config),
+      steps_per_epoch_(steps_per_epoch),
+      total_steps_(config.steps > 0 ? config.steps : config.epochs * steps_per_epoch),
+      schedule_{.kind = config.schedule,
+                .peak = config.peak_learning_rate(),
+                .total_steps = total_steps_,
+                .warmup_steps =
+                    std::llround(config.warmup_epochs * static_cast<double>(steps_per_epoch))} {}
+
+std::int64_t RunPlan::end_of_epoch_after(std::int64_t step) const {
+  return std::min(total_steps_, (epoch_after(step) + 1) * steps_per_epoch_);
+}
+
+bool RunPlan::evaluates_after(std::int64_t step) const {
+  const std::int64_t every = config_.evaluate_every;
+  if (every < 0 || step == 0) return false;
+  return is_over(step) || (every > 0 && step % (every * steps_per_epoch_) == 0);
+}
+
+optim::Sgd RunPlan::sgd_after(std::int64_t step, float gradient_scale) const {
+  return {.learning_rate = static_cast<float>(schedule_.at(step)),
+          .momentum = static_cast<float>(config_.momentum),
+          .weight_decay = static_cast<float>(config_.weight_decay),
+          .nesterov = config_.nesterov,
+          .gradient_scale = gradient_scale};
+}
+
+}  // namespace lockstep::train

@@ -1,0 +1,40 @@
+#pragma once
+
+#include <cstdint>
+
+#include "lockstep/optim/learning_rate.hpp"
+#include "lockstep/optim/sgd.hpp"
+#include "lockstep/train/config.hpp"
+
+namespace lockstep::train {
+
+/// What a run will do in each of its steps, which depends on the configuration alone. `step`:
+/// number of completed steps of the run.
+class RunPlan {
+ public:
+  /// `config` must outlive this object.
+  RunPlan(const Config& config, std::int64_t steps_per_epoch);
+
+  std::int64_t steps_per_epoch() const { return steps_per_epoch_; }
+  std::int64_t total_steps() const { return total_steps_; }
+  bool is_over(std::int64_t step) const { return step >= total_steps_; }
+
+  /// Returns the epoch, counted from 0, of the step that follows.
+  std::int64_t epoch_after(std::int64_t step) const { return step / steps_per_epoch_; }
+  /// Returns the number of the steps of the run at the end of that epoch.
+  std::int64_t end_of_epoch_after(std::int64_t step) const;
+
+  /// Returns whether the options require an evaluation after `step` steps.
+  bool evaluates_after(std::int64_t step) const;
+
+  const optim::LearningRateSchedule& schedule() const { return schedule_; }
+  /// Returns the coefficients of the update in the step that follows.
+  optim::Sgd sgd_after(std::int64_t step, float gradient_scale) const;
+
+ private:
+  const Config& config_;
+  std::int64_t steps_per_epoch_, total_steps_;
+  optim::LearningRateSchedule schedule_;
+};
+
+}  // namespace lockstep::train
