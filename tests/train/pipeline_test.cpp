@@ -103,8 +103,10 @@ class PipelineTest : public ::testing::Test {
                      pipeline.get()},
                     witness);
     trainer.run();
-    Outcome outcome{
-        .parameters = {}, .losses = {}, .epochs = witness.epochs, .stages = trainer.description().stages};
+    Outcome outcome{.parameters = {},
+                    .losses = {},
+                    .epochs = witness.epochs,
+                    .stages = trainer.description().stages};
     for (const StepReport& step : witness.steps) outcome.losses.push_back(step.loss);
     for (const graph::Parameter& parameter : graph.parameters()) {
       const auto values =

@@ -299,7 +299,8 @@ TEST_F(TrainerTest, RecordsEveryStepOfEveryRank) {
     EXPECT_THAT(epoch.images, ::testing::Each(16));
     const auto ranks = static_cast<std::size_t>(world_->size());
     ASSERT_EQ(epoch.phase_seconds.size(), 4 * ranks * record::phase_count);
-    EXPECT_EQ(epoch.bucket_end_seconds.size(), 4 * ranks * trainer.description().bucket_bytes.size());
+    EXPECT_EQ(epoch.bucket_end_seconds.size(),
+              4 * ranks * trainer.description().bucket_bytes.size());
     EXPECT_THAT(epoch.phase_seconds, ::testing::Each(::testing::Ge(0)));
     double own = 0;  // phases of rank 0, which are within its epoch; other ranks may start earlier
     for (std::size_t step = 0; step < 4; ++step) {
