@@ -104,11 +104,11 @@ std::string grouped(std::int64_t number) {
   return digits;
 }
 
-std::string describe_all_reduce(const train::Trainer& trainer) {
-  if (trainer.description().bucket_bytes.empty()) return "none";
-  const comm::AllReduceChoice& choice = trainer.description().all_reduce;
+std::string describe_all_reduce(const train::RunDescription& run) {
+  if (run.bucket_bytes.empty()) return "none";
+  const comm::AllReduceChoice& choice = run.all_reduce;
   if (choice.algorithm == comm::AllReduceAlgorithm::automatic)
-    return trainer.description().transport;  // chooses itself
+    return run.transport;  // chooses itself
   std::string text(choice.algorithm.name());
   std::vector<std::string> others;
   for (const auto& [algorithm, seconds] : choice.timed) {
@@ -122,8 +122,8 @@ std::string describe_all_reduce(const train::Trainer& trainer) {
   return others.empty() ? text : fmt::format("{} ({})", text, fmt::join(others, ", "));
 }
 
-std::string describe_choices(const train::Trainer& trainer) {
-  const auto kernels = trainer.description().kernels;
+std::string describe_choices(const train::RunDescription& run) {
+  const auto kernels = run.kernels;
   std::map<std::string, int> counts;
   for (const auto& kernel : kernels) {
     if (!kernel.maps) ++counts[kernel.implementation];  // only batch norm states its maps
@@ -131,9 +131,9 @@ std::string describe_choices(const train::Trainer& trainer) {
   std::vector<std::string> texts;
   for (const auto& [implementation, count] : counts)
     texts.push_back(fmt::format("{} by {}", count, implementation));
-  return line("all-reduce", describe_all_reduce(trainer)) +
+  return line("all-reduce", describe_all_reduce(run)) +
          line("convolutions", fmt::format("{}", fmt::join(texts, ", "))) +
-         line("host energy", trainer.description().host_energy_source);
+         line("host energy", run.host_energy_source);
 }
 
 std::string describe_place(const Job& job, comm::Communicator& communicator) {

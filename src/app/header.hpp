@@ -24,11 +24,11 @@ std::string describe_device(const Job& job, std::uint64_t limit);
 /// Describes the all-reduce algorithm and the times of all candidates: "shared-memory: 4.19 MB
 /// in 1.1 ms (direct 3.2 ms, ring 3.4 ms)". Returns the name of the transport if that chooses the
 /// algorithm itself, and "none" if nothing is communicated.
-std::string describe_all_reduce(const train::Trainer& trainer);
+std::string describe_all_reduce(const train::RunDescription& run);
 
 /// Describes what was chosen at the start of the run, one line each: the all-reduce algorithm, and
 /// the number of convolution kernels per implementation.
-std::string describe_choices(const train::Trainer& trainer);
+std::string describe_choices(const train::RunDescription& run);
 
 struct RunSize {
   std::int64_t steps_per_epoch = 0;

@@ -158,40 +158,40 @@ nlohmann::json stages_json(const std::vector<train::StageDescription>& stages) {
 }
 
 void open_run_file(Training& training) {
-  const train::Trainer& trainer = training.trainer;
+  const train::RunDescription& run = training.trainer.description();
   const train::Config& config = training.config;
   train::together(training.communicator, [&] {
     if (!training.is_first || config.output.empty()) return;
-    std::vector<std::string> warnings = trainer.description().transport_warnings;
-    std::ranges::copy(trainer.description().warnings, std::back_inserter(warnings));
+    std::vector<std::string> warnings = run.transport_warnings;
+    std::ranges::copy(run.warnings, std::back_inserter(warnings));
     record::RunHeader header =
-        run_header(training.job, training.invocation, trainer.description().bucket_bytes, warnings);
+        run_header(training.job, training.invocation, run.bucket_bytes, warnings);
     record::RunPart target{config.output, 1};
-    if (trainer.description().first_step > 0) {
-      target = record::next_part(config.output, trainer.description().run_id, trainer.description().part);
+    if (run.first_step > 0) {
+      target = record::next_part(config.output, run.run_id, run.part);
     } else if (config.resume == "auto" && !config.overwrite) {
       record::keep_incomplete(config.output, config.checkpoint_dir);
     }
-    header.run_id = trainer.description().run_id;
+    header.run_id = run.run_id;
     header.part = target.part;
-    header.first_step = trainer.description().first_step;
-    header.steps_per_epoch = trainer.description().steps_per_epoch;
-    header.images_per_epoch = trainer.description().steps_per_epoch * config.global_batch;
-    header.environment.emplace_back("all_reduce", describe_all_reduce(trainer));
-    header.environment.emplace_back("transport", trainer.description().transport);
+    header.first_step = run.first_step;
+    header.steps_per_epoch = run.steps_per_epoch;
+    header.images_per_epoch = run.steps_per_epoch * config.global_batch;
+    header.environment.emplace_back("all_reduce", describe_all_reduce(run));
+    header.environment.emplace_back("transport", run.transport);
     header.environment.emplace_back("gradient_elements",
                                     fmt::format("{}", training.graph.parameter_elements()));
-    if (const auto cost = trainer.description().timestamp_overhead; cost.with_timestamps > 0) {
+    if (const auto cost = run.timestamp_overhead; cost.with_timestamps > 0) {
       header.environment.emplace_back("step_seconds_with_clock",
                                       fmt::format("{}", cost.with_timestamps));
       header.environment.emplace_back("step_seconds_without_clock",
                                       fmt::format("{}", cost.without_timestamps));
     }
-    header.telemetry_interfaces = trainer.description().telemetry_interfaces;
-    header.environment.emplace_back("host_energy", trainer.description().host_energy_source);
-    header.environment.emplace_back("kernels", list_kernels(training.graph, trainer.description().kernels));
-    if (!trainer.description().stages.empty())
-      header.environment.emplace_back("pipeline_stages", stages_json(trainer.description().stages).dump());
+    header.telemetry_interfaces = run.telemetry_interfaces;
+    header.environment.emplace_back("host_energy", run.host_energy_source);
+    header.environment.emplace_back("kernels", list_kernels(training.graph, run.kernels));
+    if (!run.stages.empty())
+      header.environment.emplace_back("pipeline_stages", stages_json(run.stages).dump());
     // A further part of a resumed run never replaces a file, even with --overwrite.
     const bool may_replace = config.overwrite && target.path == config.output;
     training.file.emplace(
@@ -236,9 +236,8 @@ void add_profile(Training& training, Results& results) {
 /// failed is complete.
 Results run(Training& training) {
   std::optional<record::RunFile>& file = training.file;
-  const train::Trainer& trainer = training.trainer;
-  const std::int64_t per_epoch = trainer.description().steps_per_epoch;
-  training.reporter.expect((trainer.description().total_steps + per_epoch - 1) / per_epoch, file);
+  const train::RunDescription& run = training.trainer.description();
+  training.reporter.expect((run.total_steps + run.steps_per_epoch - 1) / run.steps_per_epoch, file);
   Results results;
   try {
     results.summary = training.trainer.run();
@@ -328,15 +327,13 @@ void warn_of_launcher(const train::Config& config) {
 
 /// Prints what is trained and how.
 void print_header(Training& training) {
-  const train::Trainer& trainer = training.trainer;
+  const train::RunDescription& run = training.trainer.description();
   std::string text =
       record::build_id() + "\n" + describe_place(training.job, training.communicator) +
-      describe_training(training.job, {trainer.description().steps_per_epoch, trainer.description().total_steps},
-                        trainer.description().bucket_bytes) +
-      describe_pipeline(training.config, trainer.description().stages) + describe_choices(trainer) +
+      describe_training(training.job, {run.steps_per_epoch, run.total_steps}, run.bucket_bytes) +
+      describe_pipeline(training.config, run.stages) + describe_choices(run) +
       describe_memory(training.memory, training.limit);
-  if (trainer.description().first_step > 0)
-    text += fmt::format("  resumed after step {}\n", trainer.description().first_step);
+  if (run.first_step > 0) text += fmt::format("  resumed after step {}\n", run.first_step);
   training.console.print(text + "\n");
 }
 
