@@ -43,11 +43,11 @@ Config feed_config(const TrainingContext& context) {
 
 }  // namespace
 
-Replica::Replica(const TrainingContext& context, core::StatisticsAllReduce* replicas,
+Replica::Replica(const TrainingContext& context, core::StatisticsAllReduce* all_reduce,
                  core::Buffer gradients)
     : sampler(make_sampler(context)),
-      statistics(replicas != nullptr ? std::make_unique<EnabledStatisticsAllReduce>(*replicas)
-                                     : nullptr),
+      statistics(all_reduce != nullptr ? std::make_unique<EnabledStatisticsAllReduce>(*all_reduce)
+                                       : nullptr),
       operations(context.config.profile_steps > 0 ? std::make_unique<OperationClock>() : nullptr),
       state(context.backend.make_state(context.graph, std::move(gradients))),
       plan(make_plan(context, state, statistics.get(), operations.get())),
@@ -66,16 +66,16 @@ std::unique_ptr<Replica> make_replica(const TrainingContext& context,
   core::begin_activity(context.monitor, core::Activity::planning);
   const core::DataType gradient_type = context.backend.gradient_type(context.config.gradient_type);
   core::Buffer gradients;
-  core::StatisticsAllReduce* replicas = nullptr;
+  core::StatisticsAllReduce* all_reduce = nullptr;
   together_over_groups(context.world, [&] {
     gradients =
         transport.allocate(context.graph.parameter_elements() * core::size_of(gradient_type));
     if (context.config.batch_norm == BatchNormMode::sync)
-      replicas = &transport.statistics_all_reduce();
+      all_reduce = &transport.statistics_all_reduce();
   });
   std::unique_ptr<Replica> replica;
   together(context.world,
-           [&] { replica = std::make_unique<Replica>(context, replicas, std::move(gradients)); });
+           [&] { replica = std::make_unique<Replica>(context, all_reduce, std::move(gradients)); });
   return replica;
 }
 

@@ -35,8 +35,8 @@ class EnabledStatisticsAllReduce final : public core::StatisticsAllReduce {
 
 /// The objects of a trainer that a rank constructs without communication.
 struct Replica {
-  /// `replicas`: all-reduce of batch-norm statistics for --bn sync; null otherwise.
-  Replica(const TrainingContext& context, core::StatisticsAllReduce* replicas,
+  /// `all_reduce`: all-reduce of batch-norm statistics for --bn sync; null otherwise.
+  Replica(const TrainingContext& context, core::StatisticsAllReduce* all_reduce,
           core::Buffer gradients);
 
   data::DistributedSampler sampler;

@@ -27,12 +27,12 @@ std::string not_finite(std::int64_t step, int rank) {
 /// decisions.
 class SynchronousReplicas final : public ReplicaPolicy {
  public:
-  SynchronousReplicas(comm::Communicator& replicas, comm::Communicator& world)
-      : replicas_(replicas),
+  SynchronousReplicas(comm::Communicator& data_parallel, comm::Communicator& world)
+      : data_parallel_(data_parallel),
         world_(world),
         values_(first_rank + static_cast<std::size_t>(world.size())) {}
 
-  float gradient_scale() const override { return 1 / static_cast<float>(replicas_.size()); }
+  float gradient_scale() const override { return 1 / static_cast<float>(data_parallel_.size()); }
 
   StepTotals finish_step(const backend::BatchResult& result, StepRequests requests,
                          std::int64_t step) override {
@@ -66,7 +66,7 @@ class SynchronousReplicas final : public ReplicaPolicy {
   enum Value : std::size_t { loss, correct, images, stop, save, first_rank };
 
   std::string combined_hash(std::uint64_t parameter_hash, std::int64_t step) {
-    const int stages = world_.size() / replicas_.size();
+    const int stages = world_.size() / data_parallel_.size();
     return require_equal_replicas(world_, stages, parameter_hash, step);
   }
 
@@ -78,48 +78,49 @@ class SynchronousReplicas final : public ReplicaPolicy {
     throw AgreedError(core::ExitStatus::diverged, not_finite(step, rank), rank, world_.rank());
   }
 
-  comm::Communicator& replicas_;
+  comm::Communicator& data_parallel_;
   comm::Communicator& world_;
   std::vector<double> values_;
 };
 
 class IndependentReplicas final : public ReplicaPolicy {
  public:
-  explicit IndependentReplicas(comm::Communicator& replicas) : replicas_(replicas) {}
+  explicit IndependentReplicas(comm::Communicator& data_parallel) : data_parallel_(data_parallel) {}
 
   float gradient_scale() const override { return 1; }
 
   StepTotals finish_step(const backend::BatchResult& result, StepRequests,
                          std::int64_t step) override {
     if (!std::isfinite(result.loss_sum))
-      core::fail(core::ExitStatus::diverged, not_finite(step, replicas_.rank()));
+      core::fail(core::ExitStatus::diverged, not_finite(step, data_parallel_.rank()));
     return {.loss_sum = result.loss_sum,
             .correct = result.correct,
             .images = result.images,
             .requests = {}};
   }
 
-  void finish_steps(std::span<double> values) override { replicas_.sum(values); }
+  void finish_steps(std::span<double> values) override { data_parallel_.sum(values); }
 
   void require_equal(std::uint64_t, std::int64_t) override {}
 
   EpochEnd finish_epoch(std::uint64_t, StepRequests requests, std::int64_t) override {
     std::array counts{requests.stop ? 1.0 : 0.0, requests.save ? 1.0 : 0.0};
-    replicas_.sum(std::span<double>(counts));
+    data_parallel_.sum(std::span<double>(counts));
     return {.parameter_hash = {}, .requests = {.stop = counts[0] > 0, .save = counts[1] > 0}};
   }
 
  private:
-  comm::Communicator& replicas_;
+  comm::Communicator& data_parallel_;
 };
 
 }  // namespace
 
 std::unique_ptr<ReplicaPolicy> make_replica_policy(comm::ReducerKind reducer,
-                                                   comm::Communicator& replicas,
+                                                   comm::Communicator& data_parallel,
                                                    comm::Communicator& world) {
-  if (reducer == comm::ReducerKind::none) return std::make_unique<IndependentReplicas>(replicas);
-  return std::make_unique<SynchronousReplicas>(replicas, world);
+  if (reducer == comm::ReducerKind::none)
+    return std::make_unique<IndependentReplicas>(data_parallel);
+  return std::make_unique<SynchronousReplicas>(data_parallel, world);
 }
 
 }  // namespace lockstep::train

@@ -52,10 +52,10 @@ class ReplicaPolicy {
 };
 
 /// Creates the policy for a reducer: independent replicas for `none`, synchronous ones otherwise.
-/// `replicas`: the data-parallel group. `world`: all ranks, which decide together; with a pipeline,
-/// the ranks of all stages. Both must outlive the policy.
+/// `data_parallel`: the data-parallel group. `world`: all ranks, which decide together; with a
+/// pipeline, the ranks of all stages. Both must outlive the policy.
 std::unique_ptr<ReplicaPolicy> make_replica_policy(comm::ReducerKind reducer,
-                                                   comm::Communicator& replicas,
+                                                   comm::Communicator& data_parallel,
                                                    comm::Communicator& world);
 
 }  // namespace lockstep::train

@@ -45,21 +45,23 @@ TEST(SamplingIntervals, NeverExceedTheLongest) {
 TEST(SamplingIntervals, FiveDaysFitIntoTheMemory) {
   SamplingIntervals intervals(100);
   std::chrono::nanoseconds time{0};
-  for (std::size_t i = 0; i < Sampler::most_samples; ++i) time += intervals.next();
+  for (std::size_t i = 0; i < TelemetrySampler::most_samples; ++i) time += intervals.next();
   EXPECT_GT(time, 5 * 24h);
 }
 
-TEST(Sampler, TakesSamplesAtTheRate) {
+TEST(TelemetrySampler, TakesSamplesAtTheRate) {
   std::atomic<int> calls = 0;
-  const auto origin = Sampler::Clock::now();
-  Sampler sampler(2, 100, origin, [&](const SampleTime& time, std::span<double> row) {
+  const auto origin = TelemetrySampler::Clock::now();
+  TelemetrySampler sampler(2, 100, origin, [&](const SampleTime& time, std::span<double> row) {
     row[0] = time.seconds;
     row[1] = ++calls;
   });
   wait_for(calls, 20);
-  const double before = std::chrono::duration<double>(Sampler::Clock::now() - origin).count();
+  const double before =
+      std::chrono::duration<double>(TelemetrySampler::Clock::now() - origin).count();
   const auto rows = sampler.take();
-  const double seconds = std::chrono::duration<double>(Sampler::Clock::now() - origin).count();
+  const double seconds =
+      std::chrono::duration<double>(TelemetrySampler::Clock::now() - origin).count();
   ASSERT_GE(rows.size(), 2 * 20u);
   for (std::size_t i = 2; i + 2 < rows.size(); i += 2) {
     EXPECT_GE(rows[i], rows[i - 2]) << "sample " << i / 2;
@@ -71,10 +73,10 @@ TEST(Sampler, TakesSamplesAtTheRate) {
   EXPECT_LE(rows[rows.size() - 2], seconds);
 }
 
-TEST(Sampler, ReturnsEachSampleOnce) {
+TEST(TelemetrySampler, ReturnsEachSampleOnce) {
   std::atomic<int> calls = 0;
-  Sampler sampler(1, 100, Sampler::Clock::now(),
-                  [&](const SampleTime&, std::span<double> row) { row[0] = ++calls; });
+  TelemetrySampler sampler(1, 100, TelemetrySampler::Clock::now(),
+                           [&](const SampleTime&, std::span<double> row) { row[0] = ++calls; });
   wait_for(calls, 3);
   const auto first = sampler.take();
   const auto second = sampler.take();
@@ -82,10 +84,10 @@ TEST(Sampler, ReturnsEachSampleOnce) {
   EXPECT_EQ(second.front(), first.back() + 1);
 }
 
-TEST(Sampler, DropsSamplesBeyondTheLimit) {
+TEST(TelemetrySampler, DropsSamplesBeyondTheLimit) {
   std::atomic<int> calls = 0;
-  Sampler sampler(
-      1, 100, Sampler::Clock::now(),
+  TelemetrySampler sampler(
+      1, 100, TelemetrySampler::Clock::now(),
       [&](const SampleTime&, std::span<double> row) { row[0] = ++calls; }, 4);
   wait_for(calls, 4);
   std::this_thread::sleep_for(50ms);
@@ -94,41 +96,43 @@ TEST(Sampler, DropsSamplesBeyondTheLimit) {
   EXPECT_EQ(sampler.take().front(), 5) << "it goes on after the samples have been taken";
 }
 
-TEST(Sampler, MeasuresItsProcessorTime) {
+TEST(TelemetrySampler, MeasuresItsProcessorTime) {
   std::atomic<int> calls = 0;
   std::atomic<double> last = 0;
-  Sampler sampler(1, 100, Sampler::Clock::now(), [&](const SampleTime& time, std::span<double>) {
-    last = time.cpu_seconds;
-    const auto begin = Sampler::Clock::now();
-    while (Sampler::Clock::now() < begin + 2ms) {
-    }
-    ++calls;
-  });
+  TelemetrySampler sampler(1, 100, TelemetrySampler::Clock::now(),
+                           [&](const SampleTime& time, std::span<double>) {
+                             last = time.cpu_seconds;
+                             const auto begin = TelemetrySampler::Clock::now();
+                             while (TelemetrySampler::Clock::now() < begin + 2ms) {
+                             }
+                             ++calls;
+                           });
   wait_for(calls, 5);
   EXPECT_GT(last, 1e-4);
   EXPECT_LT(last, 60);
 }
 
-TEST(Sampler, StopsAtOnce) {
-  const auto begin = Sampler::Clock::now();
+TEST(TelemetrySampler, StopsAtOnce) {
+  const auto begin = TelemetrySampler::Clock::now();
   {
-    Sampler sampler(1, 0.02, begin, [](const SampleTime&, std::span<double>) {});
+    TelemetrySampler sampler(1, 0.02, begin, [](const SampleTime&, std::span<double>) {});
   }
-  EXPECT_LT(Sampler::Clock::now() - begin, 20s) << "the interval is 50 s";
+  EXPECT_LT(TelemetrySampler::Clock::now() - begin, 20s) << "the interval is 50 s";
 }
 
-TEST(Sampler, AllocatesNoMemoryAfterTheStart) {
+TEST(TelemetrySampler, AllocatesNoMemoryAfterTheStart) {
   const core::ProcessMeter process;
   core::NetworkMeter network;
   core::EnergyMeter energy;
   std::vector<core::NetworkTraffic> traffic(network.names().size());
   std::atomic<int> calls = 0;
   std::atomic<double> checked = 0;
-  Sampler sampler(1, 100, Sampler::Clock::now(), [&](const SampleTime&, std::span<double> row) {
-    network.read(traffic);
-    checked = process.read().resident_bytes + energy.read();
-    row[0] = ++calls;
-  });
+  TelemetrySampler sampler(1, 100, TelemetrySampler::Clock::now(),
+                           [&](const SampleTime&, std::span<double> row) {
+                             network.read(traffic);
+                             checked = process.read().resident_bytes + energy.read();
+                             row[0] = ++calls;
+                           });
   wait_for(calls, 3);
   const long before = test::allocations();
   wait_for(calls, 20);

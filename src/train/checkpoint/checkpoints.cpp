@@ -106,23 +106,23 @@ std::vector<record::Tensor> joined(std::vector<record::Tensor> tensors,
 }  // namespace
 
 Checkpoints::Checkpoints(const Config& config, const graph::Graph& graph,
-                         backend::ModelState& state, comm::Communicator& replicas,
+                         backend::ModelState& state, comm::Communicator& data_parallel,
                          comm::Communicator& world, const Pipeline* pipeline,
                          std::span<float> reducer_state, RunIdentity identity)
     : config_(config),
       state_(state),
-      replicas_group_(replicas),
+      data_parallel_(data_parallel),
       communicator_(world),
       identity_(std::move(identity)),
       has_directory_(!config.checkpoint_dir.empty()),
       loss_scale_tensor_{"optimizer", "loss_scale", {2}, loss_scale_},
       weights_(weight_tensors(graph, state)),
       all_(joined(weights_, momentum_tensors(graph, state))),
-      rank_state_(rank_state(config, replicas.size())),
-      replicas_(own_tensors(rank_state_, all_, loss_scale_tensor_, state), replicas),
+      rank_state_(rank_state(config, data_parallel.size())),
+      replica_states_(own_tensors(rank_state_, all_, loss_scale_tensor_, state), data_parallel),
       reducer_state_(reducer_tensors(reducer_state)),
-      reducer_states_(reducer_state_, replicas),
-      stages_(pipeline, state) {}
+      reducer_states_(reducer_state_, data_parallel),
+      stage_states_(pipeline, state) {}
 
 RunState Checkpoints::restore() {
   Found found;
@@ -134,9 +134,9 @@ RunState Checkpoints::restore() {
   comm::broadcast(communicator_, part_);
   comm::broadcast(communicator_, has_directory_);
   comm::broadcast(communicator_, state_.batches_tracked);
-  if (found.has_weights) stages_.distribute();
-  broadcast_state(replicas_group_, state_);
-  if (found.has_rank_states) replicas_.distribute();
+  if (found.has_weights) stage_states_.distribute();
+  broadcast_state(data_parallel_, state_);
+  if (found.has_rank_states) replica_states_.distribute();
   if (found.has_reducer_state) reducer_states_.distribute();
   RunState run = found.run;
   if (found.has_loss_scale) {
@@ -147,18 +147,18 @@ RunState Checkpoints::restore() {
   saved_step_ = run.step;
   saved_evaluated_step_ = run.evaluated_step;
   together(communicator_, [&] {
-    if (!writes() || config_.dry_run) return stages_.release();
+    if (!writes() || config_.dry_run) return stage_states_.release();
     writer_.emplace(record::CheckpointStore(config_.checkpoint_dir, config_.keep, run_id_,
                                             to_text(identity_.options)),
                     joined(all_, reducer_state_));
-    gathered_ = joined(stages_.all(), joined(replicas_.tensors(), reducer_states_.tensors()));
+    gathered_ = joined(stage_states_.all(), joined(replica_states_.tensors(), reducer_states_.tensors()));
   });
   return run;
 }
 
 Checkpoints::Found Checkpoints::restore_on_rank_0() {
   if (!config_.init_from.empty()) {
-    record::read_checkpoint(config_.init_from, joined(weights_, stages_.weights()),
+    record::read_checkpoint(config_.init_from, joined(weights_, stage_states_.weights()),
                             record::Verify::if_present);
   }
   Found found;
@@ -209,7 +209,7 @@ Checkpoints::Found Checkpoints::resume_from(const fs::path& path) {
   for (const auto& [name, value] : expected) {
     const std::int64_t saved = saved_counter(name);
     if (saved == value) continue;
-    const std::string fitting = option_that_fits(name, saved, replicas_group_.size());
+    const std::string fitting = option_that_fits(name, saved, data_parallel_.size());
     core::fail(core::ExitStatus::usage,
                fmt::format("{} is of another run: its {} is {}, this run's is {}; {}, or take its "
                            "weights with --init-from",
@@ -221,35 +221,35 @@ Checkpoints::Found Checkpoints::resume_from(const fs::path& path) {
   const auto saved_state = static_cast<RankState>(saved_counter("rank_state"));
   const std::int64_t saved_ranks = saved_counter("ranks");
   found.has_rank_states = rank_state_ != RankState::none && saved_state == rank_state_ &&
-                          saved_ranks == replicas_group_.size();
-  if (saved_ranks != replicas_group_.size()) {
+                          saved_ranks == data_parallel_.size();
+  if (saved_ranks != data_parallel_.size()) {
     warn(fmt::format(
         "{} was written by a run with {} data-parallel ranks, and this one has {}: its results are "
         "not bit-identical to those of an uninterrupted run, because the sums have another order",
-        path.string(), saved_ranks, replicas_group_.size()));
+        path.string(), saved_ranks, data_parallel_.size()));
   }
   if (rank_state_ != RankState::none && !found.has_rank_states) {
     warn(fmt::format(
         "{} does not contain the {} of each of the {} ranks; all ranks continue with those of rank "
         "0",
         path.string(), rank_state_ == RankState::all ? "replicas" : "batch-norm statistics",
-        replicas_group_.size()));
+        data_parallel_.size()));
   }
   const std::int64_t saved_values = find(counters, "reducer_state").value_or(0);
-  found.has_reducer_state = !reducer_state_.empty() && saved_ranks == replicas_group_.size() &&
+  found.has_reducer_state = !reducer_state_.empty() && saved_ranks == data_parallel_.size() &&
                             saved_values == elements_of(reducer_state_);
   if (!reducer_state_.empty() && !found.has_reducer_state) {
     warn(
         fmt::format("{} does not contain the gradients that --reducer {} keeps on each of the {} "
                     "ranks; they start at 0",
-                    path.string(), core::name(config_.reducer), replicas_group_.size()));
+                    path.string(), core::name(config_.reducer), data_parallel_.size()));
   }
-  std::vector<record::Tensor> tensors = joined(all_, stages_.all());
+  std::vector<record::Tensor> tensors = joined(all_, stage_states_.all());
   if (found.has_reducer_state)
     tensors = joined(tensors, joined(reducer_state_, reducer_states_.tensors()));
   if (found.has_loss_scale) tensors.push_back(loss_scale_tensor_);
   if (found.has_rank_states) {
-    const auto others = replicas_.tensors();
+    const auto others = replica_states_.tensors();
     tensors.insert(tensors.end(), others.begin(), others.end());
   }
   record::read_checkpoint(path, tensors, record::Verify::required);
@@ -336,9 +336,9 @@ void Checkpoints::save(const RunState& run) {
   if (run.loss_scale) {
     loss_scale_ = {run.loss_scale->scale, static_cast<float>(run.loss_scale->good_steps)};
   }
-  if (rank_state_ != RankState::none) replicas_.gather();
+  if (rank_state_ != RankState::none) replica_states_.gather();
   reducer_states_.gather();
-  stages_.gather();
+  stage_states_.gather();
   together(communicator_, [&] {
     if (communicator_.rank() != 0) return;
     std::vector<record::Tensor> others = gathered_;
@@ -351,7 +351,7 @@ void Checkpoints::save(const RunState& run) {
                     {"has_loss_scale", run.loss_scale ? 1 : 0},
                     {"rank_state", static_cast<std::int64_t>(rank_state_)},
                     {"reducer_state", elements_of(reducer_state_)},
-                    {"ranks", replicas_group_.size()},
+                    {"ranks", data_parallel_.size()},
                     {"part", part_},
                     {"batches_tracked", state_.batches_tracked},
                     {"seed", static_cast<std::int64_t>(config_.seed)},
@@ -385,7 +385,7 @@ double Checkpoints::expected_seconds() const {
   if (seconds == 0) {
     std::size_t bytes = 0;
     for (const record::Tensor& tensor : all_) bytes += tensor.values.size_bytes();
-    const int stages = communicator_.size() / replicas_group_.size();
+    const int stages = communicator_.size() / data_parallel_.size();
     const int states = rank_state_ == RankState::all ? communicator_.size() : stages;
     seconds = static_cast<double>(bytes) * states / bytes_per_second;
   }

@@ -43,10 +43,10 @@ struct RunIdentity {
 /// Saves and restores a run. Only rank 0 reads and writes files; it writes them in the background.
 class Checkpoints {
  public:
-  /// `graph`, `state`: of this rank. `replicas`: the data-parallel group, whose ranks have equal
-  /// states. `world`: all ranks. `pipeline` may be null. All must outlive this object.
+  /// `graph`, `state`: of this rank. `data_parallel`: the data-parallel group, whose ranks have
+  /// equal states. `world`: all ranks. `pipeline` may be null. All must outlive this object.
   Checkpoints(const Config& config, const graph::Graph& graph, backend::ModelState& state,
-              comm::Communicator& replicas, comm::Communicator& world, const Pipeline* pipeline,
+              comm::Communicator& data_parallel, comm::Communicator& world, const Pipeline* pipeline,
               std::span<float> reducer_state, RunIdentity identity);
 
   /// Loads the file that `--resume` or `--init-from` names into the state, if there is one. Throws
@@ -111,7 +111,7 @@ class Checkpoints {
 
   const Config& config_;
   backend::ModelState& state_;
-  comm::Communicator& replicas_group_;
+  comm::Communicator& data_parallel_;
   comm::Communicator& communicator_;  ///< all ranks
   RunIdentity identity_;
   std::string run_id_ = record::new_run_id();
@@ -122,10 +122,10 @@ class Checkpoints {
   const record::Tensor loss_scale_tensor_;
   std::vector<record::Tensor> weights_, all_;
   RankState rank_state_;
-  ReplicaStates replicas_;
+  ReplicaStates replica_states_;
   std::vector<record::Tensor> reducer_state_;  ///< of this rank; empty if the reducer keeps none
   ReplicaStates reducer_states_;
-  StageStates stages_;
+  StageStates stage_states_;
   std::optional<record::CheckpointClaim> claim_;  ///< like `writer_`, which it outlives
   std::optional<CheckpointWriter> writer_;        ///< on rank 0, if there is a directory
   std::vector<record::Tensor> gathered_;          ///< on rank 0: tensors that other ranks sent

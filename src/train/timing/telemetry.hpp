@@ -56,7 +56,8 @@ class Telemetry final : public Instrument {
   std::vector<std::string> interfaces_;        ///< (rank, interface)
   std::vector<core::NetworkTraffic> traffic_;  ///< (interface) of this rank
   double first_device_energy_ = 0;
-  std::optional<Sampler> sampler_;  ///< last member: stopped before the members above are destroyed
+  std::optional<TelemetrySampler>
+      sampler_;  ///< last member: stopped before the members above are destroyed
 };
 
 }  // namespace lockstep::train

@@ -32,8 +32,8 @@ std::chrono::nanoseconds SamplingIntervals::next() {
   return interval_;
 }
 
-Sampler::Sampler(std::size_t width, double hertz, Clock::time_point origin, Source source,
-                 std::size_t limit)
+TelemetrySampler::TelemetrySampler(std::size_t width, double hertz, Clock::time_point origin,
+                                   Source source, std::size_t limit)
     : width_(width),
       limit_(limit),
       origin_(origin),
@@ -42,7 +42,7 @@ Sampler::Sampler(std::size_t width, double hertz, Clock::time_point origin, Sour
       rows_(std::make_unique_for_overwrite<double[]>(limit * width)),
       thread_(core::start_helper([this](const std::stop_token& stop) { run(stop); })) {}
 
-std::vector<double> Sampler::take() {
+std::vector<double> TelemetrySampler::take() {
   const std::scoped_lock lock(mutex_);
   sample(cpu_seconds_);
   std::vector<double> rows(rows_.get(), rows_.get() + count_ * width_);
@@ -50,7 +50,7 @@ std::vector<double> Sampler::take() {
   return rows;
 }
 
-void Sampler::sample(double cpu_seconds) {
+void TelemetrySampler::sample(double cpu_seconds) {
   if (count_ == limit_) return;
   const double seconds = std::chrono::duration<double>(Clock::now() - origin_).count();
   source_({.seconds = seconds, .cpu_seconds = cpu_seconds},
@@ -58,7 +58,7 @@ void Sampler::sample(double cpu_seconds) {
   ++count_;
 }
 
-void Sampler::run(const std::stop_token& stop) {
+void TelemetrySampler::run(const std::stop_token& stop) {
   std::unique_lock lock(mutex_);
   Clock::time_point next = Clock::now();
   while (!stop.stop_requested()) {

@@ -41,7 +41,7 @@ struct SampleTime {
 /// A thread that takes samples of a source at regular intervals, from the construction to the
 /// destruction. It allocates no memory after the construction. If `most_samples` have been taken
 /// since the last call of `take`, further samples are dropped.
-class Sampler {
+class TelemetrySampler {
  public:
   using Clock = std::chrono::steady_clock;
   /// Fills the row of a sample. Calls of the source do not overlap.
@@ -52,8 +52,8 @@ class Sampler {
 
   /// `width`: number of values per sample. `hertz`: samples per second at first, above 0. `origin`:
   /// origin of the clock.
-  Sampler(std::size_t width, double hertz, Clock::time_point origin, Source source,
-          std::size_t limit = most_samples);
+  TelemetrySampler(std::size_t width, double hertz, Clock::time_point origin, Source source,
+                   std::size_t limit = most_samples);
 
   /// Takes a sample, so that the last interval ends now. Returns (sample, value), all samples since
   /// the last call.
