@@ -130,7 +130,7 @@ struct Training {
   const train::TrainingContext context{
       config,       graph,          data,
       *job.backend, communicator,   pipeline ? *pipeline->replicas : communicator,
-      job.monitor, pipeline.get(), experiment_entries(config)};
+      job.monitor,  pipeline.get(), experiment_entries(config)};
   train::Trainer trainer{context, reporter};
   std::optional<record::RunFile> file{};  ///< on rank 0, if it was opened
 };

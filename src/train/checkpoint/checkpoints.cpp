@@ -151,7 +151,8 @@ RunState Checkpoints::restore() {
     writer_.emplace(record::CheckpointStore(config_.checkpoint_dir, config_.keep, run_id_,
                                             to_text(identity_.options)),
                     joined(all_, reducer_state_));
-    gathered_ = joined(stage_states_.all(), joined(replica_states_.tensors(), reducer_states_.tensors()));
+    gathered_ =
+        joined(stage_states_.all(), joined(replica_states_.tensors(), reducer_states_.tensors()));
   });
   return run;
 }

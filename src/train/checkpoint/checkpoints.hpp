@@ -46,8 +46,8 @@ class Checkpoints {
   /// `graph`, `state`: of this rank. `data_parallel`: the data-parallel group, whose ranks have
   /// equal states. `world`: all ranks. `pipeline` may be null. All must outlive this object.
   Checkpoints(const Config& config, const graph::Graph& graph, backend::ModelState& state,
-              comm::Communicator& data_parallel, comm::Communicator& world, const Pipeline* pipeline,
-              std::span<float> reducer_state, RunIdentity identity);
+              comm::Communicator& data_parallel, comm::Communicator& world,
+              const Pipeline* pipeline, std::span<float> reducer_state, RunIdentity identity);
 
   /// Loads the file that `--resume` or `--init-from` names into the state, if there is one. Throws
   /// `AgreedError`: input if a file is missing or damaged, usage if it belongs to another run,
