@@ -261,10 +261,10 @@ Checkpoints::Found Checkpoints::resume_from(const fs::path& path) {
   part_ = saved_counter("part") + 1;
   state_.batches_tracked = saved_counter("batches_tracked");
   found.run = {.step = saved_counter("step"),
-                    .evaluated_step = saved_counter("evaluated_step"),
-                    .last_correct = saved_counter("last_correct"),
-                    .best_correct = saved_counter("best_correct"),
-                    .loss_scale = {}};
+               .evaluated_step = saved_counter("evaluated_step"),
+               .last_correct = saved_counter("last_correct"),
+               .best_correct = saved_counter("best_correct"),
+               .loss_scale = {}};
   warn_of_changed_schedule(found.run.step, saved_counter("total_steps"));
   if (!config_.checkpoint_dir.empty()) {
     std::error_code ignored;
