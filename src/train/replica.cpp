@@ -61,6 +61,16 @@ Replica::Replica(const TrainingContext& context, core::StatisticsAllReduce* all_
   initialise(context.graph, context.config.seed, state);
 }
 
+std::unique_ptr<comm::GradientTransport> make_transport(const TrainingContext& context) {
+  std::unique_ptr<comm::GradientTransport> transport;
+  together_over_groups(context.world, [&] {
+    transport = comm::make_gradient_transport(
+        context.data_parallel, context.backend.device().queue(),
+        {.kind = context.config.transport, .allow_sharing = context.config.allow_gpu_sharing});
+  });
+  return transport;
+}
+
 std::unique_ptr<Replica> make_replica(const TrainingContext& context,
                                       comm::GradientTransport& transport) {
   core::begin_activity(context.monitor, core::Activity::planning);

@@ -48,6 +48,10 @@ struct Replica {
   std::optional<Evaluator> evaluator;
 };
 
+/// Creates the transport of the gradients. Throws `AgreedError`. Collective: all ranks must call
+/// this.
+std::unique_ptr<comm::GradientTransport> make_transport(const TrainingContext& context);
+
 /// Allocates the gradients and constructs the replica. Throws `AgreedError`. Collective: all ranks
 /// must call this.
 std::unique_ptr<Replica> make_replica(const TrainingContext& context,

@@ -5,7 +5,6 @@
 
 #include "checkpoint_saver.hpp"
 #include "instruments.hpp"
-#include "lockstep/comm/gradient_transport.hpp"
 #include "lockstep/train/agreement.hpp"
 #include "replica.hpp"
 #include "replica_policy.hpp"
@@ -23,16 +22,6 @@ namespace {
 
 double seconds_since(Clock::time_point begin) {
   return std::chrono::duration<double>(Clock::now() - begin).count();
-}
-
-std::unique_ptr<comm::GradientTransport> make_transport(const TrainingContext& context) {
-  std::unique_ptr<comm::GradientTransport> transport;
-  together_over_groups(context.world, [&] {
-    transport = comm::make_gradient_transport(
-        context.data_parallel, context.backend.device().queue(),
-        {.kind = context.config.transport, .allow_sharing = context.config.allow_gpu_sharing});
-  });
-  return transport;
 }
 
 RunState restore(const TrainingContext& context, Checkpoints& checkpoints) {
