@@ -5,7 +5,6 @@
 
 #include "checkpoint_saver.hpp"
 #include "instruments.hpp"
-#include "lockstep/train/agreement.hpp"
 #include "replica.hpp"
 #include "replica_policy.hpp"
 #include "run_description.hpp"
