@@ -114,9 +114,8 @@ core::ExitStatus allreduce_command(const Invocation& invocation) {
   auto file = open_run_file(job, invocation);
 
   core::begin_activity(job.monitor, core::Activity::all_reduce_sweep);
-  const auto transport = comm::make_gradient_transport(
-      communicator, job.backend->device().queue(),
-      {.kind = config.transport, .allow_sharing = config.allow_gpu_sharing});
+  const auto transport =
+      comm::make_gradient_transport(communicator, job.backend->device().queue(), config.transport);
   console.print(
       fmt::format("All-reduce over {} ({}), {}. Times are medians of {} repeats; the time of a "
                   "repeat is that of its slowest rank.\n\n",
@@ -128,7 +127,7 @@ core::ExitStatus allreduce_command(const Invocation& invocation) {
                                       .factor = 4,
                                       .repeats = config.repeats,
                                       .warmup = 5,
-                                      .communication_type = config.gradient_type,
+                                      .communication_type = config.reducer.gradient_type,
                                       .progress = job.monitor});
   console.print(table_head(config.link_gbit > 0));
   std::uint64_t wrong = 0;

@@ -41,7 +41,7 @@ std::string hosts(const Job& job) {
 std::string binding(const Job& job) {
   std::set<std::string> lists;
   for (const auto& rank : job.ranks) lists.insert(rank.cpu_list);
-  std::string threads = plural(job.config.threads, "thread") + " per rank";
+  std::string threads = plural(job.config.device.threads, "thread") + " per rank";
   if (job.threads_reason != "--threads" && job.threads_reason != cores_per_rank)
     threads += fmt::format(" ({})", job.threads_reason);
   if (lists.size() == 1) return fmt::format("{}, processors {}", threads, *lists.begin());
@@ -55,20 +55,22 @@ std::string binding(const Job& job) {
 }
 
 std::string rate(const train::Config& config) {
-  const double peak = config.peak_learning_rate();
+  const double peak = config.optimiser.peak(config.global_batch);
   std::string text = fmt::format("{:.6g}", peak);
-  if (peak != config.learning_rate) {
-    text += fmt::format(" (--lr {} scaled {} from batch {} to {})", config.learning_rate,
-                        core::name(config.scaling), config.reference_batch, config.global_batch);
+  if (peak != config.optimiser.learning_rate) {
+    text += fmt::format(" (--lr {} scaled {} from batch {} to {})", config.optimiser.learning_rate,
+                        core::name(config.optimiser.scaling), config.optimiser.reference_batch,
+                        config.global_batch);
   }
-  text += fmt::format(", {}", core::name(config.schedule));
-  if (config.warmup_epochs > 0) text += fmt::format(", warm-up {} epochs", config.warmup_epochs);
+  text += fmt::format(", {}", core::name(config.optimiser.schedule));
+  if (config.optimiser.warmup_epochs > 0)
+    text += fmt::format(", warm-up {} epochs", config.optimiser.warmup_epochs);
   return text;
 }
 
 std::string communication(const Job& job, std::span<const std::size_t> bucket_bytes) {
   const auto& config = job.config;
-  if (config.reducer == comm::ReducerKind::none) {
+  if (config.reducer.kind == comm::ReducerKind::none) {
     return "none: independent replicas, the baseline without communication";
   }
   if (bucket_bytes.empty() && job.ranks.size() > 1)
@@ -76,13 +78,13 @@ std::string communication(const Job& job, std::span<const std::size_t> bucket_by
   if (bucket_bytes.empty()) return "none: there is one rank";
   const auto bytes = std::accumulate(bucket_bytes.begin(), bucket_bytes.end(), std::size_t{0});
   const bool is_float = bytes == job.graph.parameter_elements() * sizeof(float);
-  const std::string note = is_float && config.gradient_type != core::DataType::float32
+  const std::string note = is_float && config.reducer.gradient_type != core::DataType::float32
                                ? fmt::format(", not {} because this all-reduce does not convert",
-                                             core::name(config.gradient_type))
+                                             core::name(config.reducer.gradient_type))
                                : "";
   return fmt::format("{}, {} of {} gradients per rank and step in {}{}{}",
-                     core::name(config.reducer), format_bytes(double(bytes)),
-                     is_float ? "fp32" : core::name(config.gradient_type),
+                     core::name(config.reducer.kind), format_bytes(double(bytes)),
+                     is_float ? "fp32" : core::name(config.reducer.gradient_type),
                      plural(std::ssize(bucket_bytes), "bucket"), note,
                      job.graph.statistics().empty()
                          ? ""
@@ -140,29 +142,29 @@ std::string describe_place(const Job& job, comm::Communicator& communicator) {
   const auto& config = job.config;
   return line("ranks", hosts(job)) +
          line("device",
-              fmt::format("{}: {}, {}", core::name(config.device), job.backend->device().name(),
-                          job.backend->device().library_versions())) +
+              fmt::format("{}: {}, {}", core::name(config.device.kind),
+                          job.backend->device().name(), job.backend->device().library_versions())) +
          line("binding", binding(job)) + line("MPI", communicator.library_version()) +
          line("model",
               fmt::format("{}, {} parameters, {} classes, {}FLOP per image forward, {}FLOP "
                           "in training",
-                          config.model,
+                          config.network.model,
                           grouped(static_cast<std::int64_t>(job.graph.parameter_count())),
                           job.graph.classes(), format_count(job.graph.total_cost().forward_flops),
                           format_count(job.graph.total_cost().training_flops()))) +
-         line("data", fmt::format("{}, {} training and {} test images", config.data,
+         line("data", fmt::format("{}, {} training and {} test images", config.data.source,
                                   grouped(static_cast<std::int64_t>(job.sizes.train)),
                                   grouped(static_cast<std::int64_t>(job.sizes.test)))) +
-         line("precision", std::string(core::name(config.precision)));
+         line("precision", std::string(core::name(config.plan.precision)));
 }
 
 std::string describe_device(const Job& job, std::uint64_t limit) {
   const auto& config = job.config;
   return line("device",
-              fmt::format("{}: {}, {}", core::name(config.device), job.backend->device().name(),
-                          job.backend->device().library_versions())) +
+              fmt::format("{}: {}, {}", core::name(config.device.kind),
+                          job.backend->device().name(), job.backend->device().library_versions())) +
          line("binding", binding(job)) +
-         line("precision", std::string(core::name(config.precision))) +
+         line("precision", std::string(core::name(config.plan.precision))) +
          line("memory limit", format_bytes(double(limit)));
 }
 
@@ -173,19 +175,20 @@ std::string describe_training(const Job& job, const RunSize& size,
               fmt::format("{} per rank, {} in all; {} per epoch, {} in this run",
                           config.batch_per_rank, config.global_batch,
                           plural(size.steps_per_epoch, "step"), plural(size.total_steps, "step"))) +
-         line("augmentation", std::string(core::name(config.augment))) +
+         line("augmentation", std::string(core::name(config.data.augmentation))) +
          line("learning rate", rate(config)) +
          line("optimiser",
-              fmt::format("SGD, momentum {}{}, weight decay {}{}, seed {}", config.momentum,
-                          config.nesterov ? " (Nesterov)" : "", config.weight_decay,
-                          config.max_gradient_norm > 0
-                              ? fmt::format(", gradient norm at most {}", config.max_gradient_norm)
-                              : "",
-                          config.seed)) +
+              fmt::format(
+                  "SGD, momentum {}{}, weight decay {}{}, seed {}", config.optimiser.momentum,
+                  config.optimiser.nesterov ? " (Nesterov)" : "", config.optimiser.weight_decay,
+                  config.plan.max_gradient_norm > 0
+                      ? fmt::format(", gradient norm at most {}", config.plan.max_gradient_norm)
+                      : "",
+                  config.seed)) +
          line("communication", communication(job, bucket_bytes)) +
-         line("checkpoints", config.checkpoint_dir.empty()
+         line("checkpoints", config.checkpoint.directory.empty()
                                  ? "none (--checkpoint-dir DIR writes checkpoints)"
-                                 : config.checkpoint_dir) +
+                                 : config.checkpoint.directory) +
          line("run file",
               config.output.empty() ? "none (--output FILE.h5 writes one)" : config.output);
 }
@@ -195,11 +198,12 @@ std::string describe_pipeline(const train::Config& config,
   if (stages.empty()) return "";
   std::string text = line(
       "pipeline",
-      fmt::format("{}, {} of {} per step, {}; ideal bubble {:.1f} %",
-                  plural(std::ssize(stages), "stage"), plural(config.micro_batches, "micro-batch"),
-                  plural(config.batch_per_rank / config.micro_batches, "image"),
-                  core::name(config.pipeline_schedule),
-                  100 * train::ideal_bubble(config.pipeline_stages, config.micro_batches)));
+      fmt::format(
+          "{}, {} of {} per step, {}; ideal bubble {:.1f} %", plural(std::ssize(stages), "stage"),
+          plural(config.pipeline.micro_batches, "micro-batch"),
+          plural(config.batch_per_rank / config.pipeline.micro_batches, "image"),
+          core::name(config.pipeline.schedule),
+          100 * train::ideal_bubble(config.pipeline.stages, config.pipeline.micro_batches)));
   for (std::size_t i = 0; i < stages.size(); ++i) {
     text += fmt::format("    stage {:<8} {} to {}, {} parameters, {}\n", i, stages[i].first_layer,
                         stages[i].last_layer, grouped(stages[i].parameters),

@@ -49,9 +49,9 @@ void warn(Job& job, const comm::Communicator& communicator, const std::string& w
 /// Warns if a processor trains more slowly in bfloat16 than in float32, unless the algorithm of the
 /// convolutions is named. Collective: all ranks must call this.
 void check_precision(Job& job, comm::Communicator& communicator) {
-  if (job.config.device != backend::DeviceKind::cpu ||
-      job.config.precision == core::Precision::fp32 ||
-      job.config.convolution_algorithm != backend::ConvolutionAlgorithm::automatic)
+  if (job.config.device.kind != backend::DeviceKind::cpu ||
+      job.config.plan.precision == core::Precision::fp32 ||
+      job.config.plan.convolution_algorithm != backend::ConvolutionAlgorithm::automatic)
     return;
   constexpr double tolerance = 1.05;
   core::begin_activity(job.monitor, core::Activity::timing_precisions);
@@ -62,7 +62,7 @@ void check_precision(Job& job, comm::Communicator& communicator) {
   warn(job, communicator,
        fmt::format("{0} is slower than fp32 on this processor: a step of {1} with {2} images takes "
                    "{3:.2f} times as long; try --precision fp32",
-                   core::name(job.config.precision), job.config.model,
+                   core::name(job.config.plan.precision), job.config.network.model,
                    study::timed_batch(job.config), time));
 }
 
@@ -70,8 +70,8 @@ void check_precision(Job& job, comm::Communicator& communicator) {
 /// reports the error; stages have none in common, so the error is reported here. Collective.
 void check_gpu_sharing(Job& job, comm::Communicator& communicator) {
   const std::string shared = shared_gpu(job.ranks);
-  if (job.config.allow_gpu_sharing) return warn(job, communicator, shared);
-  const bool has_stages = job.config.pipeline_stages > 1 || job.config.command == "stack";
+  if (job.config.transport.allow_sharing) return warn(job, communicator, shared);
+  const bool has_stages = job.config.pipeline.stages > 1 || job.config.command == "stack";
   if (shared.empty() || !has_stages) return;
   comm::fail_together(communicator, core::ExitStatus::usage,
                       shared + ", or use --allow-gpu-sharing for a test");
@@ -106,20 +106,20 @@ void share_processors(Job& job, comm::Communicator& communicator) {
   const int rank = communicator.rank();
   const std::vector<core::Limit> quotas = core::processor_quotas();
   const Domains domains = gather_domains(communicator, quotas);
-  if (job.config.threads == 0) {
+  if (job.config.device.threads == 0) {
     const ThreadCount count = default_threads(
         job.ranks, rank,
         {core::openmp_requested_threads(), core::openmp_thread_limit(), quotas, domains});
-    job.config.threads = count.threads;
+    job.config.device.threads = count.threads;
     job.threads_reason = count.reason;
   }
   train::together(communicator, [&] {
-    require_bearable(job.config.threads, job.ranks.at(static_cast<std::size_t>(rank)));
+    require_bearable(job.config.device.threads, job.ranks.at(static_cast<std::size_t>(rank)));
   });
-  const std::vector<int> threads = comm::all_gather(communicator, job.config.threads);
+  const std::vector<int> threads = comm::all_gather(communicator, job.config.device.threads);
   warn(job, communicator, oversubscription(job.ranks, threads));
   warn(job, communicator, first_text(communicator, exceeded_quota(quotas, domains, threads)));
-  if (job.config.device != backend::DeviceKind::cpu) return;
+  if (job.config.device.kind != backend::DeviceKind::cpu) return;
   const bool is_bound = core::openmp_binds_threads();
   warn(job, communicator, common_places(job.ranks, comm::all_gather(communicator, is_bound)));
   if (is_bound) return;
@@ -133,17 +133,27 @@ void share_processors(Job& job, comm::Communicator& communicator) {
 }
 
 data::DataOptions data_options(const train::Config& config, core::ProgressMonitor* monitor) {
-  return {.source = config.data,
-          .train_samples = static_cast<std::size_t>(config.train_samples),
-          .test_samples = static_cast<std::size_t>(config.test_samples),
-          .seed = config.seed,
-          .progress = monitor};
+  data::DataOptions options = config.data;
+  options.seed = config.seed;
+  options.progress = monitor;
+  return options;
 }
 
 /// Returns the name of the engine log of a rank; empty if none is to be written.
 std::string engine_log(const train::Config& config, int rank) {
-  if (config.engine_log.empty() || rank == 0) return config.engine_log;
-  return fmt::format("{}.rank{}", config.engine_log, rank);
+  if (config.device.engine_log.empty() || rank == 0) return config.device.engine_log;
+  return fmt::format("{}.rank{}", config.device.engine_log, rank);
+}
+
+backend::DeviceOptions device_options(const Job& job, const comm::Communicator& communicator) {
+  backend::DeviceOptions options = job.config.device;
+  options.local_rank = communicator.local_rank();
+  options.cache_directory = core::cache_directory();
+  options.batch_norm_multiprocessors =
+      train::multiprocessors_of_batch_norm(job.config, communicator.size());
+  options.engine_log = engine_log(job.config, communicator.rank());
+  options.progress = job.monitor;
+  return options;
 }
 
 /// Throws if an output of this rank is another output, also `standard`, or an input, or would
@@ -162,33 +172,35 @@ void require_outputs(const train::Config& config, int rank, const StandardOutput
   }
   add("--engine-log", engine_log(config, rank), OutputKind::engine_log);
   if (!config.init_from.empty()) inputs.push_back({"--init-from", config.init_from});
-  if (config.resume != "none" && config.resume != "auto")
-    inputs.push_back({"--resume", config.resume});
+  if (config.checkpoint.resume != "none" && config.checkpoint.resume != "auto")
+    inputs.push_back({"--resume", config.checkpoint.resume});
   const std::string descriptor = fmt::format("/proc/self/fd/{}", standard.descriptor());
   inputs.push_back({"standard output", descriptor});
-  record::require_distinct(outputs, inputs, config.checkpoint_dir);
+  record::require_distinct(outputs, inputs, config.checkpoint.directory);
   // The device opens this file; the other outputs are checked when they are opened.
-  if (!config.engine_log.empty()) record::require_kind(outputs.back().path, outputs.back().kind);
+  if (!config.device.engine_log.empty())
+    record::require_kind(outputs.back().path, outputs.back().kind);
 }
 
 graph::Graph make_graph(train::Config& config, const data::DatasetInfo& dataset) {
-  if (config.classes == 0) config.classes = dataset.classes;
-  if (config.classes < dataset.classes) {
+  if (config.network.classes == 0) config.network.classes = dataset.classes;
+  if (config.network.classes < dataset.classes) {
     core::fail(core::ExitStatus::usage,
                fmt::format("--classes {}: the dataset has {} classes; use at least as many",
-                           config.classes, dataset.classes));
+                           config.network.classes, dataset.classes));
   }
-  graph::Graph graph = graph::make_model(
-      config.model, {.classes = config.classes,
-                     .image = dataset.image,
-                     .label_smoothing = static_cast<float>(config.label_smoothing)});
-  if (!config.swap_relu_pool) return graph;
+  graph::Graph graph =
+      graph::make_model(config.network.model,
+                        {.classes = config.network.classes,
+                         .image = dataset.image,
+                         .label_smoothing = static_cast<float>(config.network.label_smoothing)});
+  if (!config.network.swap_relu_pool) return graph;
   graph::MovedRelus swapped = graph::move_relu_behind_max_pool(graph);
   if (swapped.count > 0) return std::move(swapped.graph);
   core::fail(core::ExitStatus::usage,
              fmt::format("--swap-relu-pool: {} has no ReLU directly before a max-pool; remove the "
                          "option",
-                         config.model));
+                         config.network.model));
 }
 
 /// Returns the memory that this rank can use now. `limits`: on the host, with their `domains`.
@@ -220,31 +232,21 @@ Job prepare_job(const Invocation& invocation) {
   job.ranks = comm::all_gather(communicator, describe_own(communicator));
   train::together(communicator, [&] {
     job.config = train::resolve(invocation.config, communicator.size());
-    job.config.device = job.config.planned_for.empty() ? backend::resolve(job.config.device)
-                                                       : backend::DeviceKind::cuda;
+    job.config.device.kind = job.config.device.target_gpu.empty()
+                                 ? backend::resolve(job.config.device.kind)
+                                 : backend::DeviceKind::cuda;
     if (job.config.bucket_mib == 0)
-      job.config.bucket_mib = train::default_bucket_mib(job.config.device);
+      job.config.bucket_mib = train::default_bucket_mib(job.config.device.kind);
   });
   share_processors(job, communicator);
   train::together(communicator, [&] {
-    if (job.config.device == backend::DeviceKind::cpu)
-      core::start_openmp_threads(job.config.threads);
+    if (job.config.device.kind == backend::DeviceKind::cpu)
+      core::start_openmp_threads(job.config.device.threads);
     require_outputs(job.config, communicator.rank(), invocation.output);
-    job.backend =
-        invocation.make_backend({.kind = job.config.device,
-                                 .threads = job.config.threads,
-                                 .local_rank = communicator.local_rank(),
-                                 .deterministic = job.config.deterministic,
-                                 .target_gpu = job.config.planned_for,
-                                 .cache_directory = core::cache_directory(),
-                                 .engines = job.config.engines,
-                                 .batch_norm_multiprocessors = train::multiprocessors_of_batch_norm(
-                                     job.config, communicator.size()),
-                                 .engine_log = engine_log(job.config, communicator.rank()),
-                                 .progress = job.monitor});
+    job.backend = invocation.make_backend(device_options(job, communicator));
     job.sizes = data::sizes(data_options(job.config, job.monitor));
-    job.config.train_samples = static_cast<std::int64_t>(job.sizes.train);
-    job.config.test_samples = static_cast<std::int64_t>(job.sizes.test);
+    job.config.data.train_samples = static_cast<std::int64_t>(job.sizes.train);
+    job.config.data.test_samples = static_cast<std::int64_t>(job.sizes.test);
     job.graph = make_graph(job.config, job.sizes.info);
     train::require_enough_images(job.config, job.sizes.train);
   });
@@ -325,7 +327,7 @@ record::OverwriteMode overwrite_mode(const train::Config& config) {
 void check_output(const train::Config& config, comm::Communicator& communicator) {
   train::together(communicator, [&] {
     if (communicator.rank() != 0) return;
-    if (!config.output.empty() && config.resume != "none")
+    if (!config.output.empty() && config.checkpoint.resume != "none")
       record::check_writable_beside(config.output);
     else if (!config.output.empty())
       record::check_writable(config.output, overwrite_mode(config));

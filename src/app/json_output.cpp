@@ -22,7 +22,7 @@ nlohmann::json describe_job(const Job& job) {
           {"device_library", job.backend->device().library_versions()},
           {"config", options},
           {"learning_rate", job.config.global_batch > 0
-                                ? nlohmann::json(job.config.peak_learning_rate())
+                                ? nlohmann::json(job.config.optimiser.peak(job.config.global_batch))
                                 : nlohmann::json()},
           {"parameters", job.graph.parameter_count()},
           {"ranks", ranks}};
@@ -64,7 +64,7 @@ core::ExitStatus end_dry_run(const Job& job, Console& console,
 }
 
 std::string device_noun(const train::Config& config) {
-  return config.device == backend::DeviceKind::cuda ? "GPU" : "CPU rank";
+  return config.device.kind == backend::DeviceKind::cuda ? "GPU" : "CPU rank";
 }
 
 }  // namespace lockstep::app

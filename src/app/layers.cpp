@@ -134,7 +134,7 @@ core::ExitStatus layers_command(const Invocation& invocation) {
   if (config.dry_run) return end_dry_run(job, console, communicator);
   auto file = open_run_file(job, invocation);
   core::begin_activity(job.monitor, core::Activity::measuring_peak_rates);
-  const backend::Ceilings ceilings = job.backend->ceilings(config.precision);
+  const backend::Ceilings ceilings = job.backend->ceilings(config.plan.precision);
   console.print(table_head());
   const auto rows = measure(job, communicator, ceilings, limit, console, file);
   console.print(fmt::format(fmt::runtime(notes), study::layer_repeats, study::layer_warm_up,

@@ -14,6 +14,7 @@
 #include "lockstep/study/memory.hpp"
 #include "lockstep/study/roofline.hpp"
 #include "lockstep/train/agreement.hpp"
+#include "lockstep/train/plan_options.hpp"
 
 namespace lockstep::app {
 
@@ -22,16 +23,15 @@ namespace {
 /// Returns the sizes of the buckets in bytes in the requested data type. Ranks of one host may
 /// communicate float32 instead, which is decided at the start of a run.
 std::vector<std::size_t> bucket_bytes(const Job& job, int ranks) {
-  const comm::ReducerOptions options{.kind = job.config.reducer,
-                                     .bucket_bytes = job.config.bucket_bytes(),
-                                     .gradient_type = job.config.gradient_type};
+  const comm::ReducerOptions options = train::reducer_options(job.config);
   return comm::contributed_bytes(
       comm::partition_gradients(job.graph.parameter_elements(), ranks, options), options);
 }
 
 std::int64_t steps_per_epoch(const Job& job) {
-  return static_cast<std::int64_t>(data::steps_per_epoch(
-      job.sizes.train, static_cast<std::size_t>(job.config.global_batch), job.config.last_batch));
+  return static_cast<std::int64_t>(
+      data::steps_per_epoch(job.sizes.train, static_cast<std::size_t>(job.config.global_batch),
+                            job.config.data.last_batch));
 }
 
 std::string describe_roofline(const study::RooflineBounds& bounds) {
@@ -90,8 +90,8 @@ std::string describe_kernels(const Job& job, const std::vector<backend::Operatio
     const auto known = std::ranges::find_if(rows, [&](const Row& r) { return r.is_of(row); });
     (known != rows.end() ? *known : rows.emplace_back(row)).count += 1;
   }
-  const bool is_here = job.config.planned_for.empty();
-  const bool is_quick = job.config.engines == backend::EngineSelection::quick;
+  const bool is_here = job.config.device.target_gpu.empty();
+  const bool is_quick = job.config.device.engines == backend::EngineSelection::quick;
   std::string text = fmt::format(
       "\n{}\n\n{:<48} {:<17} {:>2}  {}\n",
       is_quick  ? "Kernels, the first precompiled ones that the library names (--engines quick)."
@@ -139,8 +139,8 @@ core::ExitStatus plan_command(const Invocation& invocation) {
   const graph::NodeCost cost = job.graph.total_cost();
   const double step_flops = cost.training_flops() * static_cast<double>(config.batch_per_rank);
   const auto buckets = bucket_bytes(job, communicator.size());
-  const auto wire_bytes =
-      static_cast<double>(job.graph.parameter_elements() * core::size_of(config.gradient_type));
+  const auto wire_bytes = static_cast<double>(job.graph.parameter_elements() *
+                                              core::size_of(config.reducer.gradient_type));
   const std::int64_t steps = steps_per_epoch(job);
   const std::int64_t total = config.steps > 0 ? config.steps : config.epochs * steps;
 

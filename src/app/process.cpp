@@ -47,7 +47,8 @@ int run_process(int argc, char** argv, const ProcessParts& parts) {
     StopLimit stop_limit(watchdog, config, describe_process_before_mpi(), rank);
     core::ProgressMonitor& progress = parts.monitor(watchdog);
     progress.begin(core::Activity::mpi_init, 0);
-    if (config.command == "train") core::lower_processor_time_limit(config.grace_seconds);
+    if (config.command == "train")
+      core::lower_processor_time_limit(config.checkpoint.grace_seconds);
     const comm::MpiSession session(argc, argv);
     stop.install_handlers();
     const ProcessEndReport report(watchdog);

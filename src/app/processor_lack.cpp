@@ -16,7 +16,7 @@ ProcessorLack::ProcessorLack(const Job& job, comm::Communicator& communicator)
 }
 
 void ProcessorLack::end(std::optional<record::RunFile>& file) {
-  if (job_.config.device == backend::DeviceKind::cuda) return;
+  if (job_.config.device.kind == backend::DeviceKind::cuda) return;
   std::array share{std::fmax(-1, meter_.interval().lacking_share())};  // -1: unknown
   communicator_.maximum(share);
   if (communicator_.rank() != 0 || share[0] < 0) return;

@@ -169,8 +169,8 @@ void open_run_file(Training& training) {
     record::RunPart target{config.output, 1};
     if (run.first_step > 0) {
       target = record::next_part(config.output, run.run_id, run.part);
-    } else if (config.resume == "auto" && !config.overwrite) {
-      record::keep_incomplete(config.output, config.checkpoint_dir);
+    } else if (config.checkpoint.resume == "auto" && !config.overwrite) {
+      record::keep_incomplete(config.output, config.checkpoint.directory);
     }
     header.run_id = run.run_id;
     header.part = target.part;
@@ -277,14 +277,14 @@ nlohmann::json results(const Training& training, const Results& run) {
 
 /// Describes what a run that a signal stopped has saved.
 std::string describe_saved(const train::RunSummary& summary, const train::Config& config) {
-  if (config.checkpoint_dir.empty())
+  if (config.checkpoint.directory.empty())
     return "nothing was saved; --checkpoint-dir DIR with --resume auto saves the state";
-  const std::string where = config.checkpoint_dir + "; resume it with --resume auto";
+  const std::string where = config.checkpoint.directory + "; resume it with --resume auto";
   if (summary.checkpoint_saved) return "a checkpoint is in " + where;
   const std::string reason = fmt::format(
       "no checkpoint was saved, because that would end about {} after the signal and "
       "--grace is {} s",
-      core::format_seconds(summary.refused_save_seconds), config.grace_seconds);
+      core::format_seconds(summary.refused_save_seconds), config.checkpoint.grace_seconds);
   if (summary.kept_step < 0) return reason + "; there is no earlier one";
   return fmt::format("{}; the checkpoint after step {} is kept in {}", reason, summary.kept_step,
                      where);
@@ -294,7 +294,7 @@ std::string describe_saved(const train::RunSummary& summary, const train::Config
 /// training is missing if the grace time of a signal did not permit it.
 bool is_all_done(const train::RunSummary& summary, const train::Config& config) {
   const bool lacks_checkpoint =
-      !config.checkpoint_dir.empty() && summary.stop_signal != 0 && !summary.checkpoint_saved;
+      !config.checkpoint.directory.empty() && summary.stop_signal != 0 && !summary.checkpoint_saved;
   return summary.status == record::RunStatus::complete && !lacks_checkpoint;
 }
 
@@ -318,7 +318,7 @@ void warn_of_launcher(const train::Config& config) {
   const bool has_timeout = std::getenv("OMPI_MCA_odls_base_sigkill_timeout") != nullptr ||
                            std::getenv("PRTE_MCA_odls_base_sigkill_timeout") != nullptr;
   const bool is_forwarded = std::getenv("LOCKSTEP_SIGNALS_FORWARDED") != nullptr;
-  if (!is_mpirun || has_timeout || is_forwarded || config.checkpoint_dir.empty()) return;
+  if (!is_mpirun || has_timeout || is_forwarded || config.checkpoint.directory.empty()) return;
   core::log_warning(
       "if mpirun is stopped by SIGTERM or Ctrl-C, it kills the ranks after 1 s, before a "
       "checkpoint is saved; send it SIGUSR1 instead, or start it with jobs/forward-signals "

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <string_view>
 #include <utility>
 
@@ -15,8 +16,9 @@ namespace lockstep::data {
 namespace {
 
 /// Returns the number of images to use: `wanted`, or all that were found if it is 0.
-std::size_t first(std::size_t wanted, std::size_t found, std::string_view option,
+std::size_t first(std::int64_t given, std::size_t found, std::string_view option,
                   const std::string& source) {
+  const auto wanted = static_cast<std::size_t>(given);
   if (wanted > found) {
     core::fail(core::ExitStatus::usage, fmt::format("--{} {}: {} holds only {}; ask for at most {}",
                                                     option, wanted, source, found, found));
@@ -43,6 +45,13 @@ Dataset::Dataset(DatasetInfo info, LabelledImages content)
               "a dataset has one image per label");
   const auto is_class = [this](std::int32_t label) { return label >= 0 && label < info_.classes; };
   core::check(std::ranges::all_of(labels(), is_class), "labels are classes of the dataset");
+}
+
+std::span<const core::NamedValue<DataResidency>> named_values(DataResidency) {
+  static constexpr std::array<core::NamedValue<DataResidency>, 2> values{
+      {{DataResidency::host, "host", "batches are prepared there and copied"},
+       {DataResidency::device, "device", "the GPU holds all images and prepares the batches"}}};
+  return values;
 }
 
 std::vector<std::string> source_syntaxes() {

@@ -29,7 +29,8 @@ struct Slot {
 // worker waits if its slot still contains a batch that the trainer may be using. One mutex protects
 // the bookkeeping; workers write images and labels without holding it.
 struct DataLoader::State {
-  State(const Dataset& dataset_, const DistributedSampler& sampler_, const LoaderOptions& options_);
+  State(const Dataset& dataset_, const DistributedSampler& sampler_, int rank_,
+        const DataOptions& options_);
 
   void work(const std::stop_token& stop);
   void prepare(std::size_t step, Slot& slot) const;
@@ -38,7 +39,9 @@ struct DataLoader::State {
 
   const Dataset& dataset;
   const DistributedSampler sampler;
-  const LoaderOptions options;
+  const std::size_t batch;  // images of this rank in a step
+  const int rank;
+  const DataOptions options;
 
   std::mutex mutex;
   std::condition_variable_any work_appeared;
@@ -55,18 +58,21 @@ struct DataLoader::State {
   std::vector<std::jthread> threads;  // last member: joined before the members above are destroyed
 };
 
-DataLoader::State::State(const Dataset& dataset_, const DistributedSampler& sampler_,
-                         const LoaderOptions& options_)
-    : dataset(dataset_), sampler(sampler_), options(options_) {
-  core::check(options.batch_per_rank == sampler.batch_per_rank() && options.rank >= 0 &&
-                  options.rank < sampler.ranks() && options.threads >= 0,
-              "loader and sampler agree on batch and ranks");
+DataLoader::State::State(const Dataset& dataset_, const DistributedSampler& sampler_, int rank_,
+                         const DataOptions& options_)
+    : dataset(dataset_),
+      sampler(sampler_),
+      batch(sampler.batch_per_rank()),
+      rank(rank_),
+      options(options_) {
+  core::check(rank >= 0 && rank < sampler.ranks() && options.loader_threads >= 0,
+              "the sampler has the rank of the loader");
   // One slot for the batch in use, one per worker, and one for a batch that is ready.
-  const auto workers = static_cast<std::size_t>(options.threads);
+  const auto workers = static_cast<std::size_t>(options.loader_threads);
   slots.resize(workers == 0 ? 1 : workers + 2);
   for (Slot& slot : slots) {
-    slot.images = core::Buffer(options.batch_per_rank * dataset.image_bytes());
-    slot.labels.resize(options.batch_per_rank);
+    slot.images = core::Buffer(batch * dataset.image_bytes());
+    slot.labels.resize(batch);
   }
   threads.reserve(workers);
   for (std::size_t i = 0; i < workers; ++i) {
@@ -98,8 +104,8 @@ void DataLoader::State::work(const std::stop_token& stop) {
 void DataLoader::State::prepare(std::size_t step, Slot& slot) const {
   const std::size_t image_bytes = dataset.image_bytes();
   const std::span<std::uint8_t> images = slot.images.as<std::uint8_t>();
-  for (std::size_t i = 0; i < options.batch_per_rank; ++i) {
-    const std::uint32_t sample = order[step * options.batch_per_rank + i];
+  for (std::size_t i = 0; i < batch; ++i) {
+    const std::uint32_t sample = order[step * batch + i];
     if (sample >= dataset.size()) {
       core::fail(core::ExitStatus::internal,
                  fmt::format("internal error: sample {} of a dataset of {}; please report it",
@@ -111,16 +117,16 @@ void DataLoader::State::prepare(std::size_t step, Slot& slot) const {
   }
 }
 
-DataLoader::DataLoader(const Dataset& dataset, const DistributedSampler& sampler,
-                       const LoaderOptions& options)
-    : state_(std::make_unique<State>(dataset, sampler, options)) {}
+DataLoader::DataLoader(const Dataset& dataset, const DistributedSampler& sampler, int rank,
+                       const DataOptions& options)
+    : state_(std::make_unique<State>(dataset, sampler, rank, options)) {}
 
 DataLoader::~DataLoader() = default;
 
 void DataLoader::start_epoch(std::int64_t epoch, std::size_t first_step) {
   State& state = *state_;
   core::check(first_step <= state.sampler.steps_per_epoch(), "the first step is in the epoch");
-  std::vector<std::uint32_t> order = state.sampler.epoch(epoch, state.options.rank);
+  std::vector<std::uint32_t> order = state.sampler.epoch(epoch, state.rank);
   std::unique_lock lock(state.mutex);
   state.steps = 0;  // no further work in the old epoch; wait for batches in preparation
   state.slot_finished.wait(lock, [&state] { return state.busy == 0; });

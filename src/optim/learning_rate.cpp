@@ -60,14 +60,13 @@ double LearningRateSchedule::at(std::int64_t step) const {
   core::fail(core::ExitStatus::internal, "unknown learning-rate schedule; please report it");
 }
 
-double scaled_rate(double rate, Scaling scaling, std::int64_t global_batch,
-                   std::int64_t reference_batch) {
+double Options::peak(std::int64_t global_batch) const {
   core::check(global_batch > 0 && reference_batch > 0, "batches are positive");
   const double ratio = static_cast<double>(global_batch) / static_cast<double>(reference_batch);
   switch (scaling) {
-    case Scaling::none: return rate;
-    case Scaling::linear: return rate * ratio;
-    case Scaling::sqrt: return rate * std::sqrt(ratio);
+    case Scaling::none: return learning_rate;
+    case Scaling::linear: return learning_rate * ratio;
+    case Scaling::sqrt: return learning_rate * std::sqrt(ratio);
   }
   core::fail(core::ExitStatus::internal, "unknown learning-rate scaling; please report it");
 }

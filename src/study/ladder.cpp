@@ -26,8 +26,8 @@ train::Config point_config(const train::Config& ladder, std::int64_t batch, int 
   }
   config.evaluate_every = -1;
   config.telemetry_hertz = 0;  // the points of a ladder have no samples in the run file
-  config.checkpoint_dir.clear();
-  config.resume = "none";
+  config.checkpoint.directory.clear();
+  config.checkpoint.resume = "none";
   return config;
 }
 

@@ -82,7 +82,7 @@ record::LayerRow measure_layer(const train::Config& config, const graph::Layer& 
     TimedPlan timed(one, graph, backend, StepPart::forward_backward);
     row.power_watts = run_steps(timed, backend);
     row.peak_bytes = memory.bytes();
-    add_phases(timed, graph, find_layer(graph), config.precision, row);
+    add_phases(timed, graph, find_layer(graph), config.plan.precision, row);
   });
   if (failure && failure->status() != core::ExitStatus::out_of_memory) throw *failure;
   if (failure) return row;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "lockstep/data/sampler.hpp"
 #include "lockstep/record/phase.hpp"
 #include "lockstep/train/checkpoint/rank_state.hpp"
 #include "lockstep/train/evaluation.hpp"
@@ -30,21 +31,14 @@ class NoSum final : public core::StatisticsAllReduce {
   int replicas_;
 };
 
-comm::ReducerOptions reducer_options(const train::Config& config) {
-  return {.kind = config.reducer,
-          .bucket_bytes = config.bucket_bytes(),
-          .gradient_type = config.gradient_type,
-          .algorithm = config.all_reduce};
-}
-
 comm::BucketPartition buckets_of(const train::Config& config, std::size_t elements, Ranks ranks) {
-  return comm::partition_gradients(elements, ranks.all, reducer_options(config));
+  return comm::partition_gradients(elements, ranks.all, train::reducer_options(config));
 }
 
 std::uint64_t communication_bytes(const train::Config& config, std::size_t elements, Ranks ranks) {
   const comm::BucketPartition buckets = buckets_of(config, elements, ranks);
   if (buckets.count() == 0) return 0;
-  const comm::ReducerOptions options = reducer_options(config);
+  const comm::ReducerOptions options = train::reducer_options(config);
   std::uint64_t bytes = comm::reducer_memory_bytes(buckets, ranks.all, options);
   // In shared memory a rank also accesses its part of the gradients of the other ranks on its host,
   // which therefore counts as its resident memory.
@@ -60,7 +54,7 @@ std::uint64_t record_bytes(const train::Config& config, std::size_t elements, st
                            Ranks ranks) {
   const auto batch =
       static_cast<std::size_t>(config.batch_per_rank) * static_cast<std::size_t>(ranks.all);
-  const std::size_t steps = data::steps_per_epoch(images, batch, config.last_batch);
+  const std::size_t steps = data::steps_per_epoch(images, batch, config.data.last_batch);
   const std::size_t buckets = buckets_of(config, elements, ranks).count();
   const train::StepLogSize log{.steps = steps, .buckets = buckets, .ranks = 1};
   const std::size_t done = config.steps > 0 ? std::min<std::size_t>(steps, config.steps) : steps;
@@ -82,15 +76,15 @@ std::uint64_t largest_parameter(const graph::Graph& graph) {
 /// back.
 std::uint64_t checkpoint_bytes(const train::Config& config, const graph::Graph& graph, Ranks ranks,
                                const train::Pipeline* pipeline) {
-  if (config.checkpoint_dir.empty() && config.init_from.empty()) return 0;
+  if (config.checkpoint.directory.empty() && config.init_from.empty()) return 0;
   const std::uint64_t transfer = 2 * largest_parameter(graph);
-  if (config.checkpoint_dir.empty()) return transfer;
+  if (config.checkpoint.directory.empty()) return transfer;
   const graph::Graph& network = pipeline == nullptr ? graph : pipeline->network;
   const std::uint64_t statistics = network.statistic_elements() * sizeof(float);
   const std::uint64_t all = 2 * network.parameter_elements() * sizeof(float) + statistics;
   const auto others = static_cast<std::uint64_t>(ranks.all - 1);
   std::uint64_t bytes = transfer + all;
-  if (comm::keeps_state(config.reducer) && others > 0)
+  if (comm::keeps_state(config.reducer.kind) && others > 0)
     bytes += (others + 1) * graph.parameter_elements() * sizeof(float);
   switch (train::rank_state(config, ranks.all)) {
     case train::RankState::none: return bytes;
@@ -108,8 +102,9 @@ MemoryEstimate estimate_memory(const train::Config& config, const graph::Graph& 
                                const train::Pipeline* pipeline) {
   const auto image = static_cast<std::uint64_t>(sizes.info.image.elements());
   const auto batch = static_cast<std::uint64_t>(config.batch_per_rank);
-  const auto slots =
-      config.loader_threads == 0 ? 1u : static_cast<std::uint64_t>(config.loader_threads) + 2;
+  const auto slots = config.data.loader_threads == 0
+                         ? 1u
+                         : static_cast<std::uint64_t>(config.data.loader_threads) + 2;
 
   const auto memory_of = [&](backend::PlanOptions options) {
     const backend::PlanOptions whole = options;
@@ -131,7 +126,8 @@ MemoryEstimate estimate_memory(const train::Config& config, const graph::Graph& 
   estimate.process = process_bytes + training_libraries;
   estimate.data = sizes.memory_bytes;
   // A parameter server prepares the batches of all ranks, and copies the batch of one to send it.
-  const bool has_server = config.reducer == comm::ReducerKind::parameter_server && ranks.all > 1;
+  const bool has_server =
+      config.reducer.kind == comm::ReducerKind::parameter_server && ranks.all > 1;
   const std::uint64_t loaded = has_server ? batch * static_cast<std::uint64_t>(ranks.all) : batch;
   const std::uint64_t sent = has_server ? batch * image : 0;
   estimate.loader = sent + slots * (loaded * (image + sizeof(std::int32_t)) + image) +
@@ -148,7 +144,7 @@ MemoryEstimate estimate_memory(const train::Config& config, const graph::Graph& 
     if (!estimate.has_device)
       estimate.evaluation += static_cast<std::uint64_t>(images) * image + inference_libraries;
   }
-  if (config.data_residency == train::DataResidency::device) {
+  if (config.data.residency == data::DataResidency::device) {
     estimate.workspace += static_cast<std::uint64_t>(sizes.train) * (image + sizeof(std::int32_t));
   }
   estimate.checkpoint = checkpoint_bytes(config, graph, ranks, pipeline);

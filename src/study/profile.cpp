@@ -34,7 +34,7 @@ struct NamedCeilings {
 /// for the measurement.
 NamedCeilings ceilings_of(const train::TrainingContext& context) {
   try {
-    backend::Ceilings rates = context.backend.ceilings(context.config.precision);
+    backend::Ceilings rates = context.backend.ceilings(context.config.plan.precision);
     if (rates.flops_per_second == 0) return {};
     std::string source = "measured: a matrix product of " + rates.product +
                          ", and a copy that is too large for the caches";
@@ -51,7 +51,7 @@ void end_if_signalled(const train::TrainingContext& context) {
   if (signal == 0) return;
   train::together(context.world, [&] {
     if (context.world.rank() != 0) return;
-    const bool is_saved = !context.config.checkpoint_dir.empty();
+    const bool is_saved = !context.config.checkpoint.directory.empty();
     core::fail(is_saved ? core::ExitStatus::interrupted : core::stopped_by(signal),
                fmt::format("stopped by signal {} during the profile, which is not written; the "
                            "training is complete",
@@ -211,7 +211,7 @@ ProfileResult run_profile(const train::TrainingContext& context, train::ExtraSte
   profile.steps = context.config.profile_steps;
   profile.step_seconds = median_step(mine.with(), context.world);
   profile.step_seconds_without_profile = median_step(mine.without(), context.world);
-  const OperationWorks works(context.graph, steps.plan(), context.config.precision,
+  const OperationWorks works(context.graph, steps.plan(), context.config.plan.precision,
                              context.config.batch_per_rank);
   profile.operations = profile_rows(mine.sums(), profile.steps, context.graph, works);
   // All ranks of a host measure at the same time, as they compute at the same time.

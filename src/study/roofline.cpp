@@ -43,7 +43,7 @@ std::vector<backend::OperationChoice> planned_kernels(const train::Config& confi
 
 std::vector<double> measure_nodes(train::Config config, const graph::Graph& network,
                                   const backend::Backend& backend, std::uint64_t limit_bytes) {
-  config.batch_per_rank /= config.micro_batches;
+  config.batch_per_rank /= config.pipeline.micro_batches;
   const auto bytes =
       backend.memory(network, train::training_options(config, {}, nullptr, 0, 1)).total();
   if (bytes > limit_bytes) {
@@ -65,7 +65,7 @@ std::vector<double> measure_nodes(train::Config config, const graph::Graph& netw
 std::int64_t timed_batch(const train::Config& config) {
   // As many images as convolutions need for full speed, and less memory than the training.
   constexpr std::int64_t images_per_thread = 32;
-  return std::min((config.batch_per_rank + 1) / 2, images_per_thread * config.threads);
+  return std::min((config.batch_per_rank + 1) / 2, images_per_thread * config.device.threads);
 }
 
 double relative_step_time(train::Config config, const graph::Graph& graph,
@@ -73,19 +73,19 @@ double relative_step_time(train::Config config, const graph::Graph& graph,
   constexpr int timed_steps = 2;
   config.batch_per_rank = timed_batch(config);
   const auto shortest = [&](core::Precision precision) {
-    config.precision = precision;
+    config.plan.precision = precision;
     TimedPlan timed(config, graph, backend, StepPart::whole);
     timed.step();
     double seconds = std::numeric_limits<double>::infinity();
     for (int step = 0; step < timed_steps; ++step) seconds = std::min(seconds, timed.step());
     return seconds;
   };
-  return shortest(config.precision) / shortest(core::Precision::fp32);
+  return shortest(config.plan.precision) / shortest(core::Precision::fp32);
 }
 
 RooflineBounds measure_roofline(const train::Config& config, const graph::Graph& graph,
                                 const backend::Backend& backend) {
-  const backend::Ceilings ceilings = backend.ceilings(config.precision);
+  const backend::Ceilings ceilings = backend.ceilings(config.plan.precision);
   if (ceilings.flops_per_second == 0) {
     core::fail(core::ExitStatus::usage,
                fmt::format("--measure compares with a device's ceilings, which '{}' does not "
@@ -94,7 +94,7 @@ RooflineBounds measure_roofline(const train::Config& config, const graph::Graph&
   }
   TimedPlan timed(config, graph, backend, StepPart::whole);
   const double step_seconds = run_steps(timed);
-  const OperationWorks works(graph, timed.plan(), config.precision, config.batch_per_rank);
+  const OperationWorks works(graph, timed.plan(), config.plan.precision, config.batch_per_rank);
   std::vector<TimedOperation> operations;
   for (const auto& [key, by_step] : timed.seconds()) {
     if (key.second == upload_phase) continue;

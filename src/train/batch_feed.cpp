@@ -13,15 +13,9 @@ namespace {
 
 class HostFeed final : public BatchFeed {
  public:
-  HostFeed(const Config& config, const data::Dataset& images,
+  HostFeed(const data::DataOptions& options, const data::Dataset& images,
            const data::DistributedSampler& sampler, int rank, backend::Plan& plan)
-      : loader_(images, sampler,
-                {.batch_per_rank = static_cast<std::size_t>(config.batch_per_rank),
-                 .rank = rank,
-                 .threads = config.loader_threads,
-                 .augmentation = config.augment,
-                 .seed = config.seed}),
-        plan_(plan) {}
+      : loader_(images, sampler, rank, options), plan_(plan) {}
 
   void start_epoch(std::int64_t epoch, std::size_t first_step) override {
     loader_.start_epoch(epoch, first_step);
@@ -43,14 +37,14 @@ backend::DeviceDataset& device_dataset(backend::Plan& plan) {
 
 class ResidentFeed final : public BatchFeed {
  public:
-  ResidentFeed(const Config& config, const data::Dataset& images,
+  ResidentFeed(const data::DataOptions& options, const data::Dataset& images,
                const data::DistributedSampler& sampler, int rank, backend::Plan& plan)
-      : augmentation_(config.augment),
-        seed_(config.seed),
+      : augmentation_(options.augmentation),
+        seed_(options.seed),
         sampler_(sampler),
         rank_(rank),
         dataset_(device_dataset(plan)),
-        samples_(static_cast<std::size_t>(config.batch_per_rank)),
+        samples_(sampler.batch_per_rank()),
         crops_(samples_.size()) {
     dataset_.load_dataset(
         images.labels(), [&images](std::size_t first, std::span<std::uint8_t> to) {
@@ -91,15 +85,16 @@ class ResidentFeed final : public BatchFeed {
 
 }  // namespace
 
-std::unique_ptr<BatchFeed> make_batch_feed(const Config& config, const data::Dataset& images,
+std::unique_ptr<BatchFeed> make_batch_feed(const data::DataOptions& options,
+                                           comm::ReducerKind reducer, const data::Dataset& images,
                                            const data::DistributedSampler& sampler,
                                            comm::Communicator& replicas, backend::Plan& plan) {
-  if (config.reducer == comm::ReducerKind::parameter_server && replicas.size() > 1)
-    return make_scattered_feed(config, images, replicas, plan);
+  if (reducer == comm::ReducerKind::parameter_server && replicas.size() > 1)
+    return make_scattered_feed(options, images, sampler.batch_per_rank(), replicas, plan);
   const int rank = replicas.rank();
-  if (config.data_residency == DataResidency::device)
-    return std::make_unique<ResidentFeed>(config, images, sampler, rank, plan);
-  return std::make_unique<HostFeed>(config, images, sampler, rank, plan);
+  if (options.residency == data::DataResidency::device)
+    return std::make_unique<ResidentFeed>(options, images, sampler, rank, plan);
+  return std::make_unique<HostFeed>(options, images, sampler, rank, plan);
 }
 
 }  // namespace lockstep::train

@@ -5,9 +5,9 @@
 
 #include "lockstep/backend/backend.hpp"
 #include "lockstep/comm/communicator.hpp"
+#include "lockstep/comm/gradient_reducer.hpp"
 #include "lockstep/data/dataset.hpp"
 #include "lockstep/data/sampler.hpp"
-#include "lockstep/train/config.hpp"
 
 namespace lockstep::train {
 
@@ -34,9 +34,10 @@ class BatchFeed {
 /// device, all images are stored in device memory and the device prepares the batches. With the
 /// reducer parameter-server and several ranks, rank 0 prepares the batches of all ranks and sends
 /// them. `images`, `sampler`, `replicas` (the data-parallel group) and `plan` must outlive the
-/// feed. Throws `Error`: usage if the images cannot be stored in
-/// device memory, and like `DeviceDataset::load_dataset`.
-std::unique_ptr<BatchFeed> make_batch_feed(const Config& config, const data::Dataset& images,
+/// feed. Throws `Error`: usage if the images cannot be stored in device memory, and like
+/// `DeviceDataset::load_dataset`.
+std::unique_ptr<BatchFeed> make_batch_feed(const data::DataOptions& options,
+                                           comm::ReducerKind reducer, const data::Dataset& images,
                                            const data::DistributedSampler& sampler,
                                            comm::Communicator& replicas, backend::Plan& plan);
 

@@ -17,32 +17,34 @@ void require(bool condition, const std::string& message) {
 }
 
 void check_combinations(const Config& config) {
-  require(!config.nesterov || config.momentum > 0, "--nesterov requires a --momentum above 0");
-  require(
-      config.gradient_type != core::DataType::float16 || config.precision == core::Precision::fp16,
-      "--gradient-dtype fp16: sums of fp16 gradients overflow without the loss scaling of "
-      "--precision fp16; use that, or fp32 or bf16");
-  require(config.loss_scale == 0 || config.precision == core::Precision::fp16,
+  require(!config.optimiser.nesterov || config.optimiser.momentum > 0,
+          "--nesterov requires a --momentum above 0");
+  require(config.reducer.gradient_type != core::DataType::float16 ||
+              config.plan.precision == core::Precision::fp16,
+          "--gradient-dtype fp16: sums of fp16 gradients overflow without the loss scaling of "
+          "--precision fp16; use that, or fp32 or bf16");
+  require(config.plan.loss_scale == 0 || config.plan.precision == core::Precision::fp16,
           "--loss-scale applies only to --precision fp16; remove it for other precisions");
-  require(config.reducer != comm::ReducerKind::none || config.batch_norm != BatchNormMode::sync,
-          "--reducer none excludes communication, but --bn sync communicates statistics in every "
-          "step; choose one of them");
-  const bool has_server = config.reducer == comm::ReducerKind::parameter_server;
-  require(!has_server || config.data_residency == DataResidency::host,
+  require(
+      config.reducer.kind != comm::ReducerKind::none || config.batch_norm != BatchNormMode::sync,
+      "--reducer none excludes communication, but --bn sync communicates statistics in every "
+      "step; choose one of them");
+  const bool has_server = config.reducer.kind == comm::ReducerKind::parameter_server;
+  require(!has_server || config.data.residency == data::DataResidency::host,
           "--reducer parameter-server sends the images from rank 0, but --data-residency device "
           "keeps them on every GPU; choose one of them");
-  require(!has_server || config.precision != core::Precision::fp16,
+  require(!has_server || config.plan.precision != core::Precision::fp16,
           "--reducer parameter-server excludes --precision fp16: every rank needs the sums of the "
           "gradients for the loss scale; use bf16, tf32 or fp32");
-  require(!comm::keeps_state(config.reducer) || config.precision != core::Precision::fp16,
+  require(!comm::keeps_state(config.reducer.kind) || config.plan.precision != core::Precision::fp16,
           fmt::format("--reducer {} keeps gradients between steps, but the loss scale of "
                       "--precision fp16 changes between steps; use bf16, tf32 or fp32",
-                      core::name(config.reducer)));
+                      core::name(config.reducer.kind)));
   require(config.epochs == 0 || config.steps == 0 || config.command == "ladder",
           "--epochs and --steps were both given; give one of them");
-  require(config.resume != "auto" || !config.checkpoint_dir.empty(),
+  require(config.checkpoint.resume != "auto" || !config.checkpoint.directory.empty(),
           "--resume auto requires --checkpoint-dir DIR");
-  require(config.resume == "none" || config.init_from.empty(),
+  require(config.checkpoint.resume == "none" || config.init_from.empty(),
           "--init-from and --resume were both given; a resumed run reads its weights from the "
           "checkpoint");
   require(config.trace.empty() || config.profile_steps > 0,
@@ -51,8 +53,8 @@ void check_combinations(const Config& config) {
 }
 
 void check_pipeline(const Config& config, int ranks) {
-  const int stages = config.pipeline_stages;
-  require(config.command != "plan" || (stages == 1 && config.micro_batches == 1),
+  const int stages = config.pipeline.stages;
+  require(config.command != "plan" || (stages == 1 && config.pipeline.micro_batches == 1),
           "lockstep plan does not describe pipelines; use lockstep train --dry-run with the same "
           "options");
   require(
@@ -60,34 +62,34 @@ void check_pipeline(const Config& config, int ranks) {
       fmt::format("--pipeline-stages {} requires a multiple of {} ranks, but the number of ranks "
                   "is {}",
                   stages, stages, ranks));
-  require(config.batch_per_rank % config.micro_batches == 0,
+  require(config.batch_per_rank % config.pipeline.micro_batches == 0,
           fmt::format("--micro-batches {} does not divide the {} images of each replica; use a "
                       "divisor of {}",
-                      config.micro_batches, config.batch_per_rank, config.batch_per_rank));
-  require(stages > 1 || config.stage_cuts == Config{}.stage_cuts,
+                      config.pipeline.micro_batches, config.batch_per_rank, config.batch_per_rank));
+  require(stages > 1 || config.pipeline.cuts == PipelineOptions{}.cuts,
           "--stage-cuts requires --pipeline-stages N");
-  if (stages == 1 && config.micro_batches == 1) return;
+  if (stages == 1 && config.pipeline.micro_batches == 1) return;
   require(config.profile_steps == 0,
           "--profile measures the operations of one plan; remove it or --pipeline-stages and "
           "--micro-batches");
-  require(config.precision != core::Precision::fp16,
+  require(config.plan.precision != core::Precision::fp16,
           "--precision fp16 scales the loss of the whole network on one rank, which "
           "--pipeline-stages and --micro-batches do not support; use bf16, tf32 or fp32");
-  require(config.data_residency == DataResidency::host,
+  require(config.data.residency == data::DataResidency::host,
           "--data-residency device prepares whole batches on the GPU, which --pipeline-stages and "
           "--micro-batches do not support; use host");
   if (stages == 1) return;
-  require(config.reducer != comm::ReducerKind::parameter_server,
+  require(config.reducer.kind != comm::ReducerKind::parameter_server,
           "--reducer parameter-server keeps the whole network on rank 0; use another reducer with "
           "--pipeline-stages");
-  require(config.reducer != comm::ReducerKind::none,
+  require(config.reducer.kind != comm::ReducerKind::none,
           "--reducer none trains independent replicas, but the stages of a pipeline decide "
           "together; use another reducer");
-  require(!comm::keeps_state(config.reducer),
+  require(!comm::keeps_state(config.reducer.kind),
           fmt::format("--reducer {} stores gradients of every rank in checkpoints, which "
                       "--pipeline-stages does not support; use another reducer",
-                      core::name(config.reducer)));
-  require(config.max_gradient_norm == 0,
+                      core::name(config.reducer.kind)));
+  require(config.plan.max_gradient_norm == 0,
           "--grad-clip requires the gradients of the whole network on one rank; remove it or "
           "--pipeline-stages");
   require(config.batch_norm != BatchNormMode::local,
@@ -158,13 +160,6 @@ std::span<const core::NamedValue<CudaGraph>> named_values(CudaGraph) {
   return values;
 }
 
-std::span<const core::NamedValue<DataResidency>> named_values(DataResidency) {
-  static constexpr std::array<core::NamedValue<DataResidency>, 2> values{
-      {{DataResidency::host, "host", "batches are prepared there and copied"},
-       {DataResidency::device, "device", "the GPU holds all images and prepares the batches"}}};
-  return values;
-}
-
 std::span<const core::NamedValue<PipelineSchedule>> named_values(PipelineSchedule) {
   static constexpr std::array<core::NamedValue<PipelineSchedule>, 2> values{
       {{PipelineSchedule::gpipe, "gpipe",
@@ -174,15 +169,11 @@ std::span<const core::NamedValue<PipelineSchedule>> named_values(PipelineSchedul
   return values;
 }
 
-double Config::peak_learning_rate() const {
-  return optim::scaled_rate(learning_rate, scaling, global_batch, reference_batch);
-}
-
 Config resolve(Config config, int ranks) {
   check_combinations(config);
   const bool trains = config.command == "train" || config.command == "plan";
   if (trains) {
-    const int replicas = std::max(1, ranks / config.pipeline_stages);
+    const int replicas = std::max(1, ranks / config.pipeline.stages);
     resolve_batch(config, replicas);
     check_pipeline(config, ranks);
   }
@@ -192,7 +183,7 @@ Config resolve(Config config, int ranks) {
 }
 
 std::size_t Config::bucket_bytes() const {
-  const double mib = bucket_mib > 0 ? bucket_mib : default_bucket_mib(device);
+  const double mib = bucket_mib > 0 ? bucket_mib : default_bucket_mib(device.kind);
   return static_cast<std::size_t>(mib * (1 << 20));
 }
 
@@ -201,9 +192,9 @@ double default_bucket_mib(backend::DeviceKind device) {
 }
 
 int multiprocessors_of_batch_norm(const Config& config, int ranks) {
-  if (config.batch_norm_multiprocessors >= 0)
-    return static_cast<int>(config.batch_norm_multiprocessors);
-  return ranks > 1 && config.reducer == comm::ReducerKind::overlap ? -1 : 0;
+  if (config.device.batch_norm_multiprocessors >= 0)
+    return config.device.batch_norm_multiprocessors;
+  return ranks > 1 && config.reducer.kind == comm::ReducerKind::overlap ? -1 : 0;
 }
 
 void require_enough_images(const Config& config, std::size_t training_images) {

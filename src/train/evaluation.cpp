@@ -44,8 +44,8 @@ Evaluator::Evaluator(const Config& config, const graph::Graph& graph, const data
       has_stages_(world_.size() > communicator.size()),
       // Independent replicas have different weights, for which the statistics of rank 0 would be
       // wrong.
-      batch_norm_(config.reducer == comm::ReducerKind::none ? BatchNormMode::local
-                                                            : config.batch_norm),
+      batch_norm_(config.reducer.kind == comm::ReducerKind::none ? BatchNormMode::local
+                                                                 : config.batch_norm),
       batch_(static_cast<std::size_t>(evaluation_batch(test.size(), communicator.size()))),
       plan_(make_plan(
           graph, state, backend,

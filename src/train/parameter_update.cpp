@@ -53,7 +53,7 @@ std::unique_ptr<ParameterUpdate> make_local_update(backend::Plan& plan) {
 std::unique_ptr<ParameterUpdate> make_parameter_update(const TrainingContext& context,
                                                        Replica& replica,
                                                        comm::GradientTransport& transport) {
-  if (context.config.reducer == comm::ReducerKind::parameter_server &&
+  if (context.config.reducer.kind == comm::ReducerKind::parameter_server &&
       context.data_parallel.size() > 1)
     return std::make_unique<ServerUpdate>(context, replica, transport);
   return make_local_update(*replica.plan);

@@ -17,7 +17,7 @@ data::DistributedSampler make_sampler(const TrainingContext& context) {
   require_enough_images(context.config, images);
   const auto global_batch = static_cast<std::size_t>(context.config.global_batch);
   return {images, global_batch, context.data_parallel.size(), context.config.seed,
-          context.config.last_batch};
+          context.config.data.last_batch};
 }
 
 /// Returns the training plan. `operations`: its listener; may be null.
@@ -32,13 +32,14 @@ std::unique_ptr<backend::Plan> make_plan(const TrainingContext& context, backend
   return make_pipeline_plan(*context.pipeline, context.backend, state, options);
 }
 
-/// Returns the configuration of the feed. Stages after the first one use only the labels, so their
-/// images are not augmented.
-Config feed_config(const TrainingContext& context) {
-  Config config = context.config;
+/// Returns the options of the feed. Stages after the first one use only the labels, so their images
+/// are not augmented.
+data::DataOptions feed_options(const TrainingContext& context) {
+  data::DataOptions options = context.config.data;
+  options.seed = context.config.seed;
   if (context.has_stages() && !context.pipeline->is_first())
-    config.augment = data::Augmentation::none;
-  return config;
+    options.augmentation = data::Augmentation::none;
+  return options;
 }
 
 }  // namespace
@@ -51,8 +52,8 @@ Replica::Replica(const TrainingContext& context, core::StatisticsAllReduce* all_
       operations(context.config.profile_steps > 0 ? std::make_unique<OperationClock>() : nullptr),
       state(context.backend.make_state(context.graph, std::move(gradients))),
       plan(make_plan(context, state, statistics.get(), operations.get())),
-      feed(make_batch_feed(feed_config(context), *context.data.train, sampler,
-                           context.data_parallel, *plan)) {
+      feed(make_batch_feed(feed_options(context), context.config.reducer.kind, *context.data.train,
+                           sampler, context.data_parallel, *plan)) {
   if (context.config.evaluate_every >= 0) {
     evaluator.emplace(context.config, context.graph, *context.data.test, context.backend, state,
                       context.data_parallel, EvaluationPipeline{context.pipeline, &context.world});
@@ -65,8 +66,7 @@ std::unique_ptr<comm::GradientTransport> make_transport(const TrainingContext& c
   std::unique_ptr<comm::GradientTransport> transport;
   together_over_groups(context.world, [&] {
     transport = comm::make_gradient_transport(
-        context.data_parallel, context.backend.device().queue(),
-        {.kind = context.config.transport, .allow_sharing = context.config.allow_gpu_sharing});
+        context.data_parallel, context.backend.device().queue(), context.config.transport);
   });
   return transport;
 }
@@ -74,7 +74,8 @@ std::unique_ptr<comm::GradientTransport> make_transport(const TrainingContext& c
 std::unique_ptr<Replica> make_replica(const TrainingContext& context,
                                       comm::GradientTransport& transport) {
   core::begin_activity(context.monitor, core::Activity::planning);
-  const core::DataType gradient_type = context.backend.gradient_type(context.config.gradient_type);
+  const core::DataType gradient_type =
+      context.backend.gradient_type(context.config.reducer.gradient_type);
   core::Buffer gradients;
   core::StatisticsAllReduce* all_reduce = nullptr;
   together_over_groups(context.world, [&] {
@@ -93,15 +94,15 @@ comm::ReducerOptions reducer_options(const TrainingContext& context) {
   const Config& config = context.config;
   // For gradients in host memory, `automatic` selects the algorithm by timing, but the algorithm
   // determines the order of summation.
-  const bool is_free = config.all_reduce == comm::AllReduceAlgorithm::automatic &&
-                       comm::algorithm_of({.kind = config.reducer}) == config.all_reduce;
-  const bool is_fixed = config.deterministic && is_free &&
+  const bool is_free =
+      config.reducer.algorithm == comm::AllReduceAlgorithm::automatic &&
+      comm::algorithm_of({.kind = config.reducer.kind}) == config.reducer.algorithm;
+  const bool is_fixed = config.device.deterministic && is_free &&
                         (context.backend.device().queue().is_host() ||
-                         config.transport == comm::TransportKind::staged);
-  return {.kind = config.reducer,
-          .bucket_bytes = config.bucket_bytes(),
-          .gradient_type = config.gradient_type,
-          .algorithm = is_fixed ? comm::AllReduceAlgorithm::direct : config.all_reduce};
+                         config.transport.kind == comm::TransportKind::staged);
+  comm::ReducerOptions options = reducer_options(config);
+  if (is_fixed) options.algorithm = comm::AllReduceAlgorithm::direct;
+  return options;
 }
 
 }  // namespace lockstep::train

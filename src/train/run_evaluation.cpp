@@ -43,7 +43,7 @@ bool RunEvaluation::continues() {
     saver_.save_and_wait();
     core::begin_activity(context_.monitor, core::Activity::evaluation, run_.step);
   }
-  return stop_.permits(context_.config.grace_seconds / 2);
+  return stop_.permits(context_.config.checkpoint.grace_seconds / 2);
 }
 
 void RunEvaluation::run_after_resume() {

@@ -9,11 +9,11 @@ RunPlan::RunPlan(const Config& config, std::int64_t steps_per_epoch)
     : config_(config),
       steps_per_epoch_(steps_per_epoch),
       total_steps_(config.steps > 0 ? config.steps : config.epochs * steps_per_epoch),
-      schedule_{.kind = config.schedule,
-                .peak = config.peak_learning_rate(),
+      schedule_{.kind = config.optimiser.schedule,
+                .peak = config.optimiser.peak(config.global_batch),
                 .total_steps = total_steps_,
-                .warmup_steps =
-                    std::llround(config.warmup_epochs * static_cast<double>(steps_per_epoch))} {}
+                .warmup_steps = std::llround(config.optimiser.warmup_epochs *
+                                             static_cast<double>(steps_per_epoch))} {}
 
 std::int64_t RunPlan::end_of_epoch_after(std::int64_t step) const {
   return std::min(total_steps_, (epoch_after(step) + 1) * steps_per_epoch_);
@@ -27,9 +27,9 @@ bool RunPlan::evaluates_after(std::int64_t step) const {
 
 optim::Sgd RunPlan::sgd_after(std::int64_t step, float gradient_scale) const {
   return {.learning_rate = static_cast<float>(schedule_.at(step)),
-          .momentum = static_cast<float>(config_.momentum),
-          .weight_decay = static_cast<float>(config_.weight_decay),
-          .nesterov = config_.nesterov,
+          .momentum = static_cast<float>(config_.optimiser.momentum),
+          .weight_decay = static_cast<float>(config_.optimiser.weight_decay),
+          .nesterov = config_.optimiser.nesterov,
           .gradient_scale = gradient_scale};
 }
 

@@ -12,9 +12,8 @@ namespace {
 /// The batch of one rank as it is sent.
 class RankBatch {
  public:
-  RankBatch(const Config& config, const data::Dataset& images)
-      : images_(static_cast<std::size_t>(config.batch_per_rank) * images.image_bytes()),
-        labels_(static_cast<std::size_t>(config.batch_per_rank)) {}
+  RankBatch(std::size_t images, std::size_t image_bytes)
+      : images_(images * image_bytes), labels_(images) {}
 
   std::span<std::uint8_t> images() { return images_; }
   std::span<std::int32_t> labels() { return labels_; }
@@ -29,20 +28,15 @@ class RankBatch {
 
 class ServerFeed final : public BatchFeed {
  public:
-  ServerFeed(const Config& config, const data::Dataset& images, comm::Communicator& replicas,
-             backend::Plan& plan)
+  ServerFeed(const data::DataOptions& options, const data::Dataset& images,
+             std::size_t batch_per_rank, comm::Communicator& replicas, backend::Plan& plan)
       : image_bytes_(images.image_bytes()),
-        sampler_(images.size(), static_cast<std::size_t>(config.global_batch), 1, config.seed,
-                 config.last_batch),
-        loader_(images, sampler_,
-                {.batch_per_rank = static_cast<std::size_t>(config.global_batch),
-                 .rank = 0,
-                 .threads = config.loader_threads,
-                 .augmentation = config.augment,
-                 .seed = config.seed}),
+        sampler_(images.size(), batch_per_rank * static_cast<std::size_t>(replicas.size()), 1,
+                 options.seed, options.last_batch),
+        loader_(images, sampler_, 0, options),
         replicas_(replicas),
         plan_(plan),
-        part_(config, images) {}
+        part_(batch_per_rank, images.image_bytes()) {}
 
   void start_epoch(std::int64_t epoch, std::size_t first_step) override {
     loader_.start_epoch(epoch, first_step);
@@ -87,9 +81,9 @@ class ServerFeed final : public BatchFeed {
 
 class WorkerFeed final : public BatchFeed {
  public:
-  WorkerFeed(const Config& config, const data::Dataset& images, comm::Communicator& replicas,
+  WorkerFeed(const data::Dataset& images, std::size_t batch_per_rank, comm::Communicator& replicas,
              backend::Plan& plan)
-      : replicas_(replicas), plan_(plan), part_(config, images) {}
+      : replicas_(replicas), plan_(plan), part_(batch_per_rank, images.image_bytes()) {}
 
   void start_epoch(std::int64_t, std::size_t) override {}
   void wait() override {}
@@ -110,10 +104,13 @@ class WorkerFeed final : public BatchFeed {
 
 }  // namespace
 
-std::unique_ptr<BatchFeed> make_scattered_feed(const Config& config, const data::Dataset& images,
+std::unique_ptr<BatchFeed> make_scattered_feed(const data::DataOptions& options,
+                                               const data::Dataset& images,
+                                               std::size_t batch_per_rank,
                                                comm::Communicator& replicas, backend::Plan& plan) {
-  if (replicas.rank() == 0) return std::make_unique<ServerFeed>(config, images, replicas, plan);
-  return std::make_unique<WorkerFeed>(config, images, replicas, plan);
+  if (replicas.rank() == 0)
+    return std::make_unique<ServerFeed>(options, images, batch_per_rank, replicas, plan);
+  return std::make_unique<WorkerFeed>(images, batch_per_rank, replicas, plan);
 }
 
 }  // namespace lockstep::train

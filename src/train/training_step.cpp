@@ -20,7 +20,7 @@ class TrainingStep::Work final : public backend::StepWork {
         reducer_(std::move(reducer)),
         update_(std::move(update)),
         parameters_(context.graph.parameter_elements()),
-        may_share_gpu_(context.config.allow_gpu_sharing),
+        may_share_gpu_(context.config.transport.allow_sharing),
         may_capture_(context.config.cuda_graph == CudaGraph::on) {}
 
   void queue() override {
@@ -107,7 +107,7 @@ std::unique_ptr<comm::GradientReducer> make_reducer(const TrainingContext& conte
                                                     Replica& replica,
                                                     comm::GradientTransport& transport) {
   core::begin_activity(context.monitor, core::Activity::preparing_all_reduce);
-  const core::DataType type = context.backend.gradient_type(context.config.gradient_type);
+  const core::DataType type = context.backend.gradient_type(context.config.reducer.gradient_type);
   std::unique_ptr<comm::GradientReducer> reducer;
   together_over_groups(context.world, [&] {
     reducer = transport.make_reducer(context.backend.gradients(replica.state, type),

@@ -57,9 +57,9 @@ TEST(Options, TakeValuesInBothForms) {
       {"train", "--batch-per-rank", "32", "--lr=0.25", "--nesterov", "--augment=none"}, {});
   EXPECT_EQ(config.command, "train");
   EXPECT_EQ(config.batch_per_rank, 32);
-  EXPECT_EQ(config.learning_rate, 0.25);
-  EXPECT_TRUE(config.nesterov);
-  EXPECT_EQ(config.augment, data::Augmentation::none);
+  EXPECT_EQ(config.optimiser.learning_rate, 0.25);
+  EXPECT_TRUE(config.optimiser.nesterov);
+  EXPECT_EQ(config.data.augmentation, data::Augmentation::none);
   EXPECT_FALSE(config.overwrite);
 }
 
@@ -71,11 +71,11 @@ TEST(Options, TheDefaultsAreThoseOfConfig) {
 // Every option must set the field that the run file records under the name of the option.
 TEST(Options, EveryEntryOfTheRunFileIsAnOptionThatCanBeGivenBack) {
   train::Config config;
-  config.checkpoint_steps = 7;
-  config.checkpoint_seconds = 0;
+  config.checkpoint.steps = 7;
+  config.checkpoint.seconds = 0;
   config.evaluate_every = -1;
-  config.device = backend::DeviceKind::reference;
-  config.schedule = optim::ScheduleKind::cosine;
+  config.device.kind = backend::DeviceKind::reference;
+  config.optimiser.schedule = optim::ScheduleKind::cosine;
   config.output = "somewhere.h5";
   config.seed = 18446744073709551615u;
   config.link_gbit = 2.5;
@@ -96,11 +96,11 @@ TEST(Options, CommandLineBeforeEnvironmentBeforeFileBeforeDefault) {
   const ConfigFile file("lr = 1\nmomentum = 0.1\nweight-decay = 0.01\nnesterov = true\n");
   const auto config = parse_options({"train", "--config", file.path(), "--lr", "3"},
                                     {"LOCKSTEP_LR=2", "LOCKSTEP_MOMENTUM=0.2", "PATH=/bin"});
-  EXPECT_EQ(config.learning_rate, 3);
-  EXPECT_EQ(config.momentum, 0.2);
-  EXPECT_EQ(config.weight_decay, 0.01);
-  EXPECT_TRUE(config.nesterov);
-  EXPECT_EQ(config.keep, 3);
+  EXPECT_EQ(config.optimiser.learning_rate, 3);
+  EXPECT_EQ(config.optimiser.momentum, 0.2);
+  EXPECT_EQ(config.optimiser.weight_decay, 0.01);
+  EXPECT_TRUE(config.optimiser.nesterov);
+  EXPECT_EQ(config.checkpoint.keep, 3);
 }
 
 TEST(Options, AnOptionOverridesItsAlternativeFromASourceOfLowerPrecedence) {
@@ -171,14 +171,15 @@ TEST(Options, InvalidArgumentsAreRefused) {
 
 TEST(Options, FlagsHaveValuesInTheEnvironmentAndInFiles) {
   const auto is_on = [](const std::string& value) {
-    return parse_options({"train"}, {"LOCKSTEP_NESTEROV=" + value}).nesterov;
+    return parse_options({"train"}, {"LOCKSTEP_NESTEROV=" + value}).optimiser.nesterov;
   };
   for (const auto* value : {"true", "1", "Yes", "ON", ""}) EXPECT_TRUE(is_on(value)) << value;
   for (const auto* value : {"false", "0", "no", "Off"}) EXPECT_FALSE(is_on(value)) << value;
   const ConfigFile file("nesterov = true\n");
-  EXPECT_TRUE(parse_options({"train", "--config", file.path()}, {}).nesterov);
-  EXPECT_FALSE(parse_options({"train", "--config", file.path()}, {"LOCKSTEP_NESTEROV=0"}).nesterov);
-  EXPECT_TRUE(parse_options({"train", "--nesterov"}, {"LOCKSTEP_NESTEROV=0"}).nesterov);
+  EXPECT_TRUE(parse_options({"train", "--config", file.path()}, {}).optimiser.nesterov);
+  EXPECT_FALSE(parse_options({"train", "--config", file.path()}, {"LOCKSTEP_NESTEROV=0"})
+                   .optimiser.nesterov);
+  EXPECT_TRUE(parse_options({"train", "--nesterov"}, {"LOCKSTEP_NESTEROV=0"}).optimiser.nesterov);
   EXPECT_THAT(refusal({"train"}, {"LOCKSTEP_NESTEROV=maybe"}), HasSubstr("--nesterov maybe"));
 }
 
@@ -207,9 +208,9 @@ TEST(Options, SizesAndTimesHaveUnits) {
   EXPECT_EQ(with("--memory-limit=8GB").memory_limit, 8'000'000'000u);
   EXPECT_EQ(with("--memory-limit=1.5GiB").memory_limit, 3u << 29);
   EXPECT_EQ(parse_options({"allreduce", "--max-bytes=64K"}, {}).max_bytes, 65536u);
-  EXPECT_EQ(with("--checkpoint-every=10min").checkpoint_seconds, 600);
-  EXPECT_EQ(with("--checkpoint-every=200-steps").checkpoint_steps, 200);
-  EXPECT_EQ(with("--checkpoint-every=200-steps").checkpoint_seconds, 0);
+  EXPECT_EQ(with("--checkpoint-every=10min").checkpoint.seconds, 600);
+  EXPECT_EQ(with("--checkpoint-every=200-steps").checkpoint.steps, 200);
+  EXPECT_EQ(with("--checkpoint-every=200-steps").checkpoint.seconds, 0);
 }
 
 TEST(Options, SizesBelowOneAreRefused) {
@@ -325,8 +326,8 @@ TEST(OptionTable, EveryNameOfAValueIsAccepted) {
 
 TEST(OptionTable, EntriesNameEveryOptionOnceInTheNotationOfTheCommandLine) {
   train::Config config;
-  config.checkpoint_seconds = 0;
-  config.checkpoint_steps = 50;
+  config.checkpoint.seconds = 0;
+  config.checkpoint.steps = 50;
   config.evaluate_every = -1;
   std::map<std::string, std::string> found;
   for (const auto& [name, value] : entries(config)) {
@@ -410,7 +411,7 @@ TEST(Options, PathsAreExpanded) {
       EXPECT_THROW(parsed(wrong), core::Error) << option.name << wrong;
     }
   }
-  EXPECT_EQ(parse_options({"train", "--data=cifar10:~/c"}, {}).data, "cifar10:/home/user/c");
+  EXPECT_EQ(parse_options({"train", "--data=cifar10:~/c"}, {}).data.source, "cifar10:/home/user/c");
   EXPECT_EQ(parse_options({"train"}, {"LOCKSTEP_OUTPUT=~/r.h5"}).output, "/home/user/r.h5");
   EXPECT_THAT(refusal({"train", "--config", "~/no.ini"}), HasSubstr("/home/user/no.ini"));
   EXPECT_THAT(refusal({"train", "--data", "https://host/x"}), HasSubstr("is a URL"));

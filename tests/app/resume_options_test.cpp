@@ -44,8 +44,8 @@ std::string other_value(const Option& option, const train::Config& config) {
 class ResumedOptions : public ::testing::Test {
  protected:
   ResumedOptions() : world_(comm::make_self_communicator()), directory_(*world_) {
-    config_.checkpoint_dir = directory_.path();
-    config_.resume = "auto";
+    config_.checkpoint.directory = directory_.path();
+    config_.checkpoint.resume = "auto";
     start(config_, experiment_entries(config_));
   }
 

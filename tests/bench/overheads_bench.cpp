@@ -49,7 +49,7 @@ double processor_seconds() {
 void time_loader() {
   const data::TrainingData data = data::load({.source = "synthetic:10000"});
   const data::DistributedSampler sampler(data.train->size(), 128, 1, 1, data::LastBatch::drop);
-  data::DataLoader loader(*data.train, sampler, {.batch_per_rank = 128, .threads = 0});
+  data::DataLoader loader(*data.train, sampler, 0, {.loader_threads = 0});
   std::size_t images = 0;
   const auto begin = Clock::now();
   for (std::int64_t epoch = 0; epoch < 5; ++epoch) {
@@ -189,15 +189,15 @@ void time_training(comm::Communicator& alone, const std::filesystem::path& folde
   train::Config config;
   config.epochs = 0;
   config.steps = static_cast<std::int64_t>(pairs + 1) * interval;
-  config.data = "synthetic:" + std::to_string(config.steps * batch);
+  config.data.source = "synthetic:" + std::to_string(config.steps * batch);
   config.global_batch = batch;
-  config.threads = threads;
+  config.device.threads = threads;
   config.evaluate_every = -1;
-  config.checkpoint_dir = directory.string();
-  config.checkpoint_steps = interval;
-  config.keep = 1;
+  config.checkpoint.directory = directory.string();
+  config.checkpoint.steps = interval;
+  config.checkpoint.keep = 1;
   config = train::resolve(config, 1);
-  const data::TrainingData data = data::load({.source = config.data, .test_samples = 1});
+  const data::TrainingData data = data::load({.source = config.data.source, .test_samples = 1});
   const graph::Graph graph = graph::make_model("resnet18-cifar", {});
   const auto backend = backend::make_backend(backend::DeviceKind::cpu, threads);
   StepTimes times;

@@ -82,10 +82,10 @@ TEST(LearningRate, OneCycleRisesThenFalls) {
 }
 
 TEST(LearningRate, ScalesWithTheBatch) {
-  EXPECT_NEAR(scaled_rate(0.1, Scaling::none, 1024, 128), 0.1, tolerance);
-  EXPECT_NEAR(scaled_rate(0.1, Scaling::linear, 1024, 128), 0.8, tolerance);
-  EXPECT_NEAR(scaled_rate(0.1, Scaling::linear, 32, 128), 0.025, tolerance);
-  EXPECT_NEAR(scaled_rate(0.1, Scaling::sqrt, 512, 128), 0.2, tolerance);
+  EXPECT_NEAR((Options{.scaling = Scaling::none}.peak(1024)), 0.1, tolerance);
+  EXPECT_NEAR((Options{.scaling = Scaling::linear}.peak(1024)), 0.8, tolerance);
+  EXPECT_NEAR((Options{.scaling = Scaling::linear}.peak(32)), 0.025, tolerance);
+  EXPECT_NEAR((Options{.scaling = Scaling::sqrt}.peak(512)), 0.2, tolerance);
 }
 
 TEST(LearningRate, HasTheNamesOfTheOptions) {

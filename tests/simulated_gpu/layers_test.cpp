@@ -12,8 +12,8 @@ namespace {
 
 Config small() {
   Config config;
-  config.threads = 1;
-  config.deterministic = true;
+  config.device.threads = 1;
+  config.device.deterministic = true;
   return config;
 }
 

@@ -24,13 +24,13 @@ class OutOfMemory : public ::testing::Test {
 
   Config config(comm::TransportKind transport) const {
     Config config = small_config(world_->size());
-    config.all_reduce = transport == comm::TransportKind::staged
-                            ? comm::AllReduceAlgorithm::direct
-                            : comm::AllReduceAlgorithm::automatic;
-    config.transport = transport;
-    config.allow_gpu_sharing = true;
+    config.reducer.algorithm = transport == comm::TransportKind::staged
+                                   ? comm::AllReduceAlgorithm::direct
+                                   : comm::AllReduceAlgorithm::automatic;
+    config.transport.kind = transport;
+    config.transport.allow_sharing = true;
     config.batch_norm = BatchNormMode::sync;
-    config.deterministic = true;
+    config.device.deterministic = true;
     config.epochs = 0;
     config.steps = 2;
     return config;
@@ -44,7 +44,7 @@ class OutOfMemory : public ::testing::Test {
       together(*world_, [&] {
         backend = backend::make_backend({.kind = backend::DeviceKind::cuda,
                                          .threads = 1,
-                                         .deterministic = config.deterministic});
+                                         .deterministic = config.device.deterministic});
       });
       Observer silent;
       const auto pipeline = make_pipeline(config, graph_, *world_, [&] {

@@ -26,8 +26,8 @@ class SimulatedGpuProfile : public ::testing::Test {
     config.epochs = 0;
     config.steps = 2;
     config.evaluate_every = -1;
-    config.allow_gpu_sharing = true;
-    config.all_reduce = comm::AllReduceAlgorithm::automatic;
+    config.transport.allow_sharing = true;
+    config.reducer.algorithm = comm::AllReduceAlgorithm::automatic;
     config.profile_steps = profile_steps;
     return config;
   }

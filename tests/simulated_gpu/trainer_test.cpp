@@ -53,7 +53,7 @@ class SimulatedGpu : public ::testing::Test {
   }
   Config config() const {
     Config config = small_config(1);
-    config.learning_rate = 0.01;
+    config.optimiser.learning_rate = 0.01;
     return config;
   }
 
@@ -210,7 +210,7 @@ TEST_F(SimulatedGpu, LoadsTheDatasetAndPreparesBatchesAsTheHostDoes) {
   host.epochs = 0;
   host.steps = 20;  // of the 320 images, 29 are expected in the second block
   Config resident = host;
-  resident.data_residency = DataResidency::device;
+  resident.data_residency = data::DataResidency::device;
   EXPECT_EQ(on_gpu(resident).parameters, on_gpu(host).parameters);
 }
 
@@ -377,9 +377,9 @@ class TransportsOfGpus : public SimulatedGpu {
 TEST_F(TransportsOfGpus, StagedSumsInHostMemory) {
   graph_ = small_graph(Norm::without);
   Config config = many();
-  config.transport = comm::TransportKind::staged;
-  config.all_reduce = comm::AllReduceAlgorithm::direct;
-  config.allow_gpu_sharing = true;
+  config.transport.kind = comm::TransportKind::staged;
+  config.reducer.algorithm = comm::AllReduceAlgorithm::direct;
+  config.transport.allow_sharing = true;
   expect_same_as_one_rank(config);
 }
 
@@ -387,14 +387,14 @@ TEST_F(TransportsOfGpus, RankZeroReducesAndUpdates) {
   for (const Norm norm : {Norm::without, Norm::with_batch_norm}) {
     graph_ = small_graph(norm);
     Config config = many();
-    config.allow_gpu_sharing = true;
+    config.transport.allow_sharing = true;
     if (norm == Norm::with_batch_norm) config.batch_norm = BatchNormMode::sync;
     for (const auto transport : {comm::TransportKind::staged, comm::TransportKind::nccl}) {
       for (const auto reducer :
            {comm::ReducerKind::gather_scatter, comm::ReducerKind::parameter_server}) {
         SCOPED_TRACE(std::string(reducer.name()) + ", " + std::string(core::name(transport)));
-        config.transport = transport;
-        config.reducer = reducer;
+        config.transport.kind = transport;
+        config.reducer.kind = reducer;
         expect_same_as_one_rank(config, norm == Norm::without ? 1e-5 : 1e-4);
       }
     }
@@ -406,20 +406,20 @@ TEST_F(TransportsOfGpus, RankZeroReducesAndUpdates) {
 TEST_F(TransportsOfGpus, ParameterServerConvertsTheWeightsOfEveryRank) {
   graph_ = small_graph(Norm::without);
   Config config = many();
-  config.transport = comm::TransportKind::nccl;
-  config.allow_gpu_sharing = true;
-  config.precision = core::Precision::bf16;
-  config.reducer = comm::ReducerKind::parameter_server;
+  config.transport.kind = comm::TransportKind::nccl;
+  config.transport.allow_sharing = true;
+  config.plan.precision = core::Precision::bf16;
+  config.reducer.kind = comm::ReducerKind::parameter_server;
   expect_same_as_one_rank(config, 4e-3);
 }
 
 TEST_F(TransportsOfGpus, NcclSumsInsideTheGraph) {
   graph_ = small_graph(Norm::without);
   Config config = many();
-  config.transport = comm::TransportKind::nccl;
-  config.allow_gpu_sharing = true;
+  config.transport.kind = comm::TransportKind::nccl;
+  config.transport.allow_sharing = true;
   for (const auto reducer : {comm::ReducerKind::overlap, comm::ReducerKind::allreduce}) {
-    config.reducer = reducer;
+    config.reducer.kind = reducer;
     simulated_gpu::reset_counters();
     expect_same_as_one_rank(config);
     const auto counters = simulated_gpu::counters();
@@ -434,8 +434,8 @@ TEST_F(TransportsOfGpus, NcclWaitsForADelayedRank) {
   constexpr int delay = 160;
   graph_ = small_graph(Norm::without);
   Config config = many();
-  config.transport = comm::TransportKind::nccl;
-  config.allow_gpu_sharing = true;
+  config.transport.kind = comm::TransportKind::nccl;
+  config.transport.allow_sharing = true;
   config.evaluate_every = -1;
   const bool is_last = world_->rank() == world_->size() - 1;
   DelayedSteps late(std::chrono::milliseconds(is_last ? delay : 0));
@@ -458,8 +458,8 @@ TEST_F(TransportsOfGpus, NcclErrorInAReplayedStepEndsTheTraining) {
   if (world_->size() == 1) GTEST_SKIP() << "needs several ranks";
   for (const auto batch_norm : {BatchNormMode::broadcast, BatchNormMode::sync}) {
     Config config = many();
-    config.transport = comm::TransportKind::nccl;
-    config.allow_gpu_sharing = true;
+    config.transport.kind = comm::TransportKind::nccl;
+    config.transport.allow_sharing = true;
     config.batch_norm = batch_norm;
     simulated_gpu::fail_collective_of_graph(batch_norm == BatchNormMode::sync ? 1 : 3);
     const auto begin = std::chrono::steady_clock::now();
@@ -485,27 +485,27 @@ TEST_F(TransportsOfGpus, NcclSumsRegisteredMemory) {
   graph_ = small_graph(Norm::without);
   simulated_gpu::set_gpu(world_->rank());
   Config config = many();
-  config.transport = comm::TransportKind::nccl;
+  config.transport.kind = comm::TransportKind::nccl;
   expect_same_as_one_rank(config);
   simulated_gpu::set_gpu(0);
 }
 
 TEST_F(TransportsOfGpus, NcclSumsStatisticsAndGradientsTogether) {
   Config config = many();
-  config.transport = comm::TransportKind::nccl;
-  config.allow_gpu_sharing = true;
+  config.transport.kind = comm::TransportKind::nccl;
+  config.transport.allow_sharing = true;
   config.batch_norm = BatchNormMode::sync;
   expect_same_as_one_rank(config, 1e-4);
 }
 
 TEST_F(TransportsOfGpus, NcclSumsHalfPrecision) {
   Config config = many();
-  config.transport = comm::TransportKind::nccl;
-  config.allow_gpu_sharing = true;
+  config.transport.kind = comm::TransportKind::nccl;
+  config.transport.allow_sharing = true;
   config.batch_norm = BatchNormMode::sync;
-  config.precision = core::Precision::fp16;
-  config.gradient_type = core::DataType::float16;
-  config.max_gradient_norm = 1;
+  config.plan.precision = core::Precision::fp16;
+  config.reducer.gradient_type = core::DataType::float16;
+  config.plan.max_gradient_norm = 1;
   expect_same_as_one_rank(config, 2e-2);
 }
 

@@ -19,7 +19,7 @@ constexpr backend::Ceilings ceilings{
 
 Config small() {
   Config config;
-  config.threads = 1;
+  config.device.threads = 1;
   return config;
 }
 

@@ -141,7 +141,7 @@ TEST_F(ProfileTest, EndsOnASignal) {
   for (const bool is_saved : {true, false}) {
     const testing::SharedDirectory directory(*world_);
     Config profiled = config(1000);
-    if (is_saved) profiled.checkpoint_dir = directory.path();
+    if (is_saved) profiled.checkpoint.directory = directory.path();
     Trainer trainer(place(profiled), nobody_);
     EXPECT_EQ(trainer.run().status, record::RunStatus::complete);
     if (world_->rank() + 1 == world_->size()) std::raise(SIGUSR1);

@@ -108,8 +108,8 @@ graph::Graph linear_network() {
 Config config_of(std::int64_t batch, int threads) {
   Config config;
   config.batch_per_rank = batch;
-  config.threads = threads;
-  config.precision = core::Precision::bf16;
+  config.device.threads = threads;
+  config.plan.precision = core::Precision::bf16;
   return config;
 }
 

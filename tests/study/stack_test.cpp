@@ -22,7 +22,7 @@ constexpr std::uint64_t mib = std::uint64_t{1} << 20;
 
 class Stack : public ::testing::Test {
  protected:
-  Stack() { config_.threads = 1; }
+  Stack() { config_.device.threads = 1; }
 
   std::vector<record::StackRow> measure(const graph::Layer& layer, std::uint64_t limit) {
     return measure_stack(config_, layer, *cpu_, *world_, limit,

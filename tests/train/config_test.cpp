@@ -55,23 +55,23 @@ TEST(Config, TwoEpochsUnlessSaidOtherwise) {
 
 TEST(Config, RefusesContradictionsNamingTheOptions) {
   const std::map<std::string, std::function<void(Config&)>> wrong{
-      {"--nesterov", [](Config& c) { c.nesterov = true, c.momentum = 0; }},
-      {"--gradient-dtype", [](Config& c) { c.gradient_type = core::DataType::float16; }},
-      {"--resume auto", [](Config& c) { c.resume = "auto"; }},
+      {"--nesterov", [](Config& c) { c.optimiser.nesterov = true, c.optimiser.momentum = 0; }},
+      {"--gradient-dtype", [](Config& c) { c.reducer.gradient_type = core::DataType::float16; }},
+      {"--resume auto", [](Config& c) { c.checkpoint.resume = "auto"; }},
       {"--reducer none",
        [](Config& c) {
-         c.reducer = comm::ReducerKind::none;
+         c.reducer.kind = comm::ReducerKind::none;
          c.batch_norm = BatchNormMode::sync;
        }},
       {"--data-residency device",
        [](Config& c) {
-         c.reducer = comm::ReducerKind::parameter_server;
-         c.data_residency = DataResidency::device;
+         c.reducer.kind = comm::ReducerKind::parameter_server;
+         c.data.residency = data::DataResidency::device;
        }},
       {"--precision fp16",
        [](Config& c) {
-         c.reducer = comm::ReducerKind::parameter_server;
-         c.precision = core::Precision::fp16;
+         c.reducer.kind = comm::ReducerKind::parameter_server;
+         c.plan.precision = core::Precision::fp16;
        }},
   };
   for (const auto& [option, spoil] : wrong) {
@@ -83,8 +83,8 @@ TEST(Config, RefusesContradictionsNamingTheOptions) {
 
 TEST(Config, TheLearningRateScalesWithTheGlobalBatch) {
   Config config = with_batch(128);
-  config.scaling = optim::Scaling::linear;
-  EXPECT_DOUBLE_EQ(resolve(config, 4).peak_learning_rate(), 0.4);
+  config.optimiser.scaling = optim::Scaling::linear;
+  EXPECT_DOUBLE_EQ(config.optimiser.peak(resolve(config, 4).global_batch), 0.4);
 }
 
 }  // namespace

@@ -75,15 +75,15 @@ class PipelineTest : public ::testing::Test {
   /// `stages`: of the pipeline; the other factor of the ranks are replicas.
   Config config(int stages, std::int64_t micro_batches, PipelineSchedule schedule = gpipe) const {
     Config config = small_config(1);
-    config.all_reduce = comm::AllReduceAlgorithm::automatic;
-    config.allow_gpu_sharing = true;
-    config.deterministic = true;
+    config.reducer.algorithm = comm::AllReduceAlgorithm::automatic;
+    config.transport.allow_sharing = true;
+    config.device.deterministic = true;
     config.epochs = 0;
     config.steps = 5;
-    config.pipeline_stages = stages;
-    config.stage_cuts = stages > 1 ? "flops" : "auto";
-    config.micro_batches = micro_batches;
-    config.pipeline_schedule = schedule;
+    config.pipeline.stages = stages;
+    config.pipeline.cuts = stages > 1 ? "flops" : "auto";
+    config.pipeline.micro_batches = micro_batches;
+    config.pipeline.schedule = schedule;
     config.batch_per_rank = 0;
     return config;
   }
@@ -190,7 +190,7 @@ TEST_F(PipelineTest, ReferenceBackendFollowsOneRank) {
 TEST_F(PipelineTest, GradientsInBfloat16FollowThoseInFloat32) {
   const graph::Graph network = residual_graph(Norm::without);
   Config rounded = config(ranks(), 4);
-  rounded.gradient_type = core::DataType::bfloat16;
+  rounded.reducer.gradient_type = core::DataType::bfloat16;
   const Outcome expected = train(config(ranks(), 4), *world_, network);
   const Outcome actual = train(rounded, *world_, network);
   expect_same(actual, expected, 4e-3);
@@ -218,13 +218,13 @@ TEST_F(PipelineTest, ReplicasOfAPipelineFollowOneRank) {
 TEST_F(PipelineTest, ReplicasWithClippedMicroBatchesFollowOneRank) {
   const graph::Graph network = residual_graph(Norm::without);
   Config one = config(1, 1), many = config(1, 2);
-  one.max_gradient_norm = many.max_gradient_norm = 0.05;
+  one.plan.max_gradient_norm = many.plan.max_gradient_norm = 0.05;
   const Outcome expected = train(one, *alone_, network);
   for (const auto reducer : {comm::ReducerKind::overlap, comm::ReducerKind::parameter_server}) {
-    many.reducer = reducer;
+    many.reducer.kind = reducer;
     expect_same(train(many, *world_, network), expected, 2e-5);
   }
-  one.max_gradient_norm = 0;
+  one.plan.max_gradient_norm = 0;
   EXPECT_NE(train(one, *alone_, network).parameters, expected.parameters);
 }
 
@@ -270,28 +270,28 @@ TEST_F(PipelineTest, CheckpointsAreThoseOfTheWholeNetwork) {
   const Outcome all = train(config(ranks(), 4), *world_, network);
   Config first = config(ranks(), 4);
   first.steps = 3;
-  first.checkpoint_dir = directory.path();
+  first.checkpoint.directory = directory.path();
   const Outcome begun = train(first, *world_, network);
 
   Config rest = config(ranks(), 4);
-  rest.resume = record::checkpoint_path(directory.path(), 3).string();
+  rest.checkpoint.resume = record::checkpoint_path(directory.path(), 3).string();
   const Outcome resumed = train(rest, *world_, network);
   expect_parameters(resumed, all, 0);
   EXPECT_EQ(resumed.losses.size(), world_->rank() == 0 ? 2u : 0u);
 
   Config one = config(1, 4);  // one rank resumes the checkpoint of the pipeline
-  one.resume = rest.resume;
+  one.checkpoint.resume = rest.checkpoint.resume;
   expect_parameters(all, train(one, *alone_, network), 2e-4);
 
   Config from_weights = config(ranks(), 4);
-  from_weights.init_from = rest.resume;
-  from_weights.learning_rate = 0;
+  from_weights.init_from = rest.checkpoint.resume;
+  from_weights.optimiser.learning_rate = 0;
   expect_parameters(train(from_weights, *world_, network), begun, 0);
 }
 
 TEST_F(PipelineTest, CutsByMeasuredTimesAreEqualOnAllRanks) {
   Config some = config(ranks(), 2);
-  some.stage_cuts = "auto";
+  some.pipeline.cuts = "auto";
   const graph::Graph network = residual_graph(Norm::with_batch_norm);
   const auto pipeline = divide(resolve(some, ranks()), network, *backend_, *world_);
   std::string firsts;
@@ -325,26 +325,26 @@ TEST_F(PipelineTest, RefusesWhatItCannotDo) {
   some.profile_steps = 1;
   EXPECT_THAT(message(some), HasSubstr("--profile"));
   some = config(ranks(), 2);
-  some.precision = core::Precision::fp16;
+  some.plan.precision = core::Precision::fp16;
   EXPECT_THAT(message(some), HasSubstr("use bf16, tf32 or fp32"));
   some = config(ranks(), 2);
-  some.data_residency = DataResidency::device;
+  some.data.residency = data::DataResidency::device;
   EXPECT_THAT(message(some), HasSubstr("--data-residency device"));
   if (ranks() == 1) return;
   some = config(ranks(), 1);
-  some.reducer = comm::ReducerKind::parameter_server;
+  some.reducer.kind = comm::ReducerKind::parameter_server;
   EXPECT_THAT(message(some), HasSubstr("--reducer parameter-server"));
   some = config(ranks(), 1);
-  some.reducer = comm::ReducerKind::none;
+  some.reducer.kind = comm::ReducerKind::none;
   EXPECT_THAT(message(some), HasSubstr("--reducer none"));
   some = config(ranks(), 1);
-  some.max_gradient_norm = 1;
+  some.plan.max_gradient_norm = 1;
   EXPECT_THAT(message(some), HasSubstr("--grad-clip"));
   some = config(ranks(), 1);
-  some.stage_cuts = "conv1,conv2,pool,linear";
+  some.pipeline.cuts = "conv1,conv2,pool,linear";
   EXPECT_THAT(message(some), HasSubstr("requires " + std::to_string(ranks() - 1)));
   if (ranks() != 2) return;
-  some.stage_cuts = "conv1b";
+  some.pipeline.cuts = "conv1b";
   EXPECT_THAT(message(some), HasSubstr("residual block"));
 }
 
@@ -352,7 +352,7 @@ TEST_F(PipelineTest, MeasuresNoNetworkThatDoesNotFitOnOneRank) {
   if (ranks() == 1) GTEST_SKIP() << "needs several ranks";
   const graph::Graph network = residual_graph(Norm::without);
   Config some = resolve(config(ranks(), 2), ranks());
-  some.stage_cuts = "auto";
+  some.pipeline.cuts = "auto";
   EXPECT_THAT(failure([&] { divide(some, network, *backend_, *world_, 1000); }),
               HasSubstr("use --stage-cuts flops"));
 }

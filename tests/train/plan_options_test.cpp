@@ -10,7 +10,7 @@ using backend::GradientReduction;
 Config config(int ranks, comm::ReducerKind reducer) {
   Config config;
   config.global_batch = 16;
-  config.reducer = reducer;
+  config.reducer.kind = reducer;
   return resolve(config, ranks);
 }
 

@@ -57,13 +57,13 @@ class ResumedRun : public ::testing::Test {
 
   Config config() const {
     Config config = small_config(world_->size());
-    config.deterministic = true;
+    config.device.deterministic = true;
     return config;
   }
   Config with_directory() const {
     Config saved = config();
-    saved.checkpoint_dir = directory_.path();
-    saved.resume = "auto";
+    saved.checkpoint.directory = directory_.path();
+    saved.checkpoint.resume = "auto";
     return saved;
   }
   Result train(const Config& config, Witness& witness, core::ProgressMonitor* progress = nullptr) {
@@ -104,8 +104,8 @@ TEST_F(ResumedRun, WarnsThatAnotherLengthOfTheScheduleChangesTheLearningRate) {
   using enum optim::ScheduleKind;
   for (const auto kind : {constant, step, cosine, onecycle}) {
     Config config = with_directory();
-    config.checkpoint_dir += fmt::format("/{}", core::name(kind));
-    config.schedule = kind;
+    config.checkpoint.directory += fmt::format("/{}", core::name(kind));
+    config.optimiser.schedule = kind;
     Witness first, second;
     train(config, first);
     config.epochs = 6;
@@ -209,13 +209,13 @@ INSTANTIATE_TEST_SUITE_P(
         Variant{"LocalBatchNorm", [](Config& config) { config.batch_norm = BatchNormMode::local; }},
         Variant{"TopK",
                 [](Config& config) {
-                  config.reducer = comm::ReducerKind("top-k");
-                  config.all_reduce = comm::AllReduceAlgorithm::automatic;
+                  config.reducer.kind = comm::ReducerKind("top-k");
+                  config.reducer.algorithm = comm::AllReduceAlgorithm::automatic;
                 }},
         Variant{"ParameterServer",
                 [](Config& config) {
-                  config.reducer = comm::ReducerKind::parameter_server;
-                  config.all_reduce = comm::AllReduceAlgorithm::automatic;
+                  config.reducer.kind = comm::ReducerKind::parameter_server;
+                  config.reducer.algorithm = comm::AllReduceAlgorithm::automatic;
                 }}),
     name_of);
 
@@ -226,13 +226,13 @@ TEST_P(StoppedAtAnyStep, TheRunChangesNoBit) {
   const fs::path whole_directory = directory_.path() + "/whole";
   Config options = with_directory();
   GetParam().change(options);
-  options.checkpoint_dir = whole_directory.string();
+  options.checkpoint.directory = whole_directory.string();
   Witness whole;
   const Result expected = train(options, whole);
   for (std::int64_t stop = 1; stop < steps; ++stop) {
     SCOPED_TRACE(stop);
     const fs::path parts_directory = directory_.path() + "/stop" + std::to_string(stop);
-    options.checkpoint_dir = parts_directory.string();
+    options.checkpoint.directory = parts_directory.string();
     Interrupter first(-1), second(-1);
     const Result stopped = stop_after(stop, options, first);
     EXPECT_TRUE(stopped.summary.checkpoint_saved);
@@ -267,8 +267,8 @@ struct DirectoryRemover : Witness {
 TEST_F(ResumedRun, AFailureInTheBackgroundEndsTheRunOnAllRanks) {
   const fs::path directory = directory_.path() + "/ckpt";
   Config options = config();
-  options.checkpoint_dir = directory.string();
-  options.checkpoint_steps = 1;
+  options.checkpoint.directory = directory.string();
+  options.checkpoint.steps = 1;
   options.epochs = 200;
   DirectoryRemover remover(directory, 3);
   try {
@@ -288,8 +288,8 @@ TEST_F(ResumedRun, AFailureInTheBackgroundEndsTheRunOnAllRanks) {
 TEST_F(ResumedRun, AFailureIsFoundBeforeTheNextCheckpointIsDue) {
   const fs::path directory = directory_.path() + "/ckpt";
   Config options = config();
-  options.checkpoint_dir = directory.string();
-  options.checkpoint_steps = 5;
+  options.checkpoint.directory = directory.string();
+  options.checkpoint.steps = 5;
   options.epochs = 100'000;
   DirectoryRemover remover(directory, 5);
   EXPECT_THROW(train(options, remover), AgreedError);
@@ -317,10 +317,10 @@ TEST_F(ResumedRun, HasTheStatisticsOfEachRank) {
 
 TEST_F(ResumedRun, HasTheReplicaOfEachRank) {
   Config whole = config();
-  whole.reducer = comm::ReducerKind::none;
+  whole.reducer.kind = comm::ReducerKind::none;
   const Result expected = train(whole);
   Config parts = with_directory();
-  parts.reducer = comm::ReducerKind::none;
+  parts.reducer.kind = comm::ReducerKind::none;
   Interrupter interrupter(2);
   EXPECT_EQ(train(parts, interrupter).summary.last_step, 4);  // ranks agree at the end of an epoch
   const Result resumed = train(parts);
@@ -331,8 +331,8 @@ TEST_F(ResumedRun, HasTheReplicaOfEachRank) {
 
 TEST_F(ResumedRun, IndependentReplicasSaveADueCheckpointAtTheEndOfTheEpoch) {
   Config parts = with_directory();
-  parts.reducer = comm::ReducerKind::none;
-  parts.checkpoint_steps = 3;
+  parts.reducer.kind = comm::ReducerKind::none;
+  parts.checkpoint.steps = 3;
   train(parts);
   world_->barrier();
   EXPECT_TRUE(fs::exists(record::checkpoint_path(directory_.path(), 4)));
@@ -348,7 +348,7 @@ TEST_F(ResumedRun, HasTheLossScale) {
 
 TEST_F(ResumedRun, SavesACheckpointOfAnEpochsEndAfterItsEvaluation) {
   Config parts = with_directory();
-  parts.checkpoint_steps = 4;
+  parts.checkpoint.steps = 4;
   Interrupter interrupter(6);
   train(parts, interrupter);  // stops in the second epoch
   world_->barrier();
@@ -404,16 +404,16 @@ TEST_F(ResumedRun, ResumeOfACompleteRunChangesNothing) {
 
 TEST_F(ResumedRun, FromAnOlderCheckpointKeepsWhatItWrites) {
   Config first = with_directory();
-  first.checkpoint_steps = 2;
-  first.keep = 4;
+  first.checkpoint.steps = 2;
+  first.checkpoint.keep = 4;
   train(first);  // saves checkpoints at steps 2, 4, 6 and 8
   world_->barrier();
   const fs::path older = directory_.path() + "-older.h5";
   if (is_first()) fs::copy_file(record::checkpoint_path(directory_.path(), 2), older);
   world_->barrier();
   Config again = first;
-  again.resume = older.string();
-  again.keep = 1;
+  again.checkpoint.resume = older.string();
+  again.checkpoint.keep = 1;
   Interrupter interrupter(4);
   train(again, interrupter);
   world_->barrier();

@@ -22,9 +22,9 @@ class SignalledTrainer : public ::testing::Test {
  protected:
   Config config() const {
     Config config = small_config(world_->size());
-    config.deterministic = true;
-    config.checkpoint_dir = directory_.path();
-    config.resume = "auto";
+    config.device.deterministic = true;
+    config.checkpoint.directory = directory_.path();
+    config.checkpoint.resume = "auto";
     return config;
   }
   TrainingContext place(const Config& config, core::ProgressMonitor* progress = nullptr) const {
@@ -74,8 +74,8 @@ TEST_F(SignalledTrainer, CompletesAnEvaluationForWhichThereIsTime) {
 
 TEST_F(SignalledTrainer, AbandonsAnEvaluationForWhichThereIsNoTime) {
   Config saved = config();
-  saved.checkpoint_steps = 2;
-  saved.grace_seconds = 1e-9;
+  saved.checkpoint.steps = 2;
+  saved.checkpoint.grace_seconds = 1e-9;
   const RunSummary summary = train(saved, core::Activity::evaluation);
   EXPECT_EQ(summary.status, record::RunStatus::preempted);
   EXPECT_EQ(summary.last_step, 4);
@@ -90,10 +90,10 @@ TEST_F(SignalledTrainer, AbandonsAnEvaluationForWhichThereIsNoTime) {
 TEST_F(SignalledTrainer, RepeatsAnAbandonedEvaluationOfTheLastEpoch) {
   Config last = config();
   last.epochs = 1;
-  last.checkpoint_steps = 3;
-  last.grace_seconds = 1e-9;
+  last.checkpoint.steps = 3;
+  last.checkpoint.grace_seconds = 1e-9;
   EXPECT_EQ(train(last, core::Activity::evaluation).status, record::RunStatus::preempted);
-  last.grace_seconds = 30;
+  last.checkpoint.grace_seconds = 30;
   const RunSummary resumed = train(last, core::Activity::program_start);
   EXPECT_EQ(resumed.status, record::RunStatus::complete);
   EXPECT_TRUE(std::isfinite(resumed.last_test_accuracy));
@@ -101,7 +101,7 @@ TEST_F(SignalledTrainer, RepeatsAnAbandonedEvaluationOfTheLastEpoch) {
 
 TEST_F(SignalledTrainer, TrainsNoFurtherStepAfterASignalDuringASave) {
   Config saved = config();
-  saved.checkpoint_steps = 2;
+  saved.checkpoint.steps = 2;
   const RunSummary summary = train(saved, core::Activity::saving_checkpoint);
   EXPECT_EQ(summary.status, record::RunStatus::preempted);
   EXPECT_EQ(summary.last_step, 2);
@@ -112,7 +112,7 @@ TEST_F(SignalledTrainer, TrainsNoFurtherEpochAfterASignalAtTheEndOfAnEpoch) {
   for (const core::Activity activity :
        {core::Activity::gathering_times, core::Activity::writing_run_file}) {
     Config saved = config();
-    saved.checkpoint_dir += std::string("/") + core::text_of(activity);
+    saved.checkpoint.directory += std::string("/") + core::text_of(activity);
     const RunSummary summary = train(saved, activity);
     EXPECT_EQ(summary.status, record::RunStatus::preempted);
     EXPECT_EQ(summary.last_step, 4) << core::text_of(activity);
@@ -132,7 +132,7 @@ TEST_F(SignalledTrainer, SavesNothingBeforeTheFirstStep) {
 
 TEST_F(SignalledTrainer, StatesThatTheLastCheckpointOfACompleteRunIsMissing) {
   Config short_grace = config();
-  short_grace.grace_seconds = 0;
+  short_grace.checkpoint.grace_seconds = 0;
   short_grace.evaluate_every = -1;
   struct Last final : Observer {
     void step_done(const StepReport& report) override {
@@ -149,8 +149,8 @@ TEST_F(SignalledTrainer, StatesThatTheLastCheckpointOfACompleteRunIsMissing) {
 
 TEST_F(SignalledTrainer, SavesNothingIfTheGraceTimeIsTooShort) {
   Config saved = config();
-  saved.checkpoint_steps = 2;
-  saved.grace_seconds = 0;
+  saved.checkpoint.steps = 2;
+  saved.checkpoint.grace_seconds = 0;
   struct Late final : Observer {
     void step_done(const StepReport& report) override {
       if (report.step == 2) std::raise(SIGTERM);  // before the first checkpoint is saved

@@ -80,16 +80,16 @@ class DelayedSteps final : public core::ProgressMonitor {
 /// Returns a configuration with 16 images per step over all ranks and 4 steps per epoch.
 inline Config small_config(int ranks) {
   Config config;
-  config.data = "synthetic:64";
+  config.data.source = "synthetic:64";
   config.global_batch = 16;
   config.epochs = 2;
-  config.loader_threads = 1;
-  config.threads = 1;
+  config.data.loader_threads = 1;
+  config.device.threads = 1;
   config.bucket_mib = 4.0 / 1024;  // several buckets even for this small network
   config.watchdog_seconds = 60;
   // The fastest algorithm differs between runs and determines the order of summation, but tests
   // compare the bits of several runs.
-  if (ranks > 1) config.all_reduce = comm::AllReduceAlgorithm::direct;
+  if (ranks > 1) config.reducer.algorithm = comm::AllReduceAlgorithm::direct;
   return resolve(config, ranks);
 }
 

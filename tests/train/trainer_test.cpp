@@ -79,7 +79,7 @@ TEST_F(TrainerTest, BucketsOfOneValueGiveTheSameParameters) {
     some.epochs = 0;
     some.steps = 2;
     some.bucket_mib = bucket_mib;
-    some.all_reduce = comm::AllReduceAlgorithm::direct;
+    some.reducer.algorithm = comm::AllReduceAlgorithm::direct;
     return train_to_end(place(some, *world_)).parameters;
   };
   const std::size_t buckets = graph_.parameter_elements();
@@ -89,9 +89,9 @@ TEST_F(TrainerTest, BucketsOfOneValueGiveTheSameParameters) {
 
 /// Selects `reducer`, with its own all-reduce algorithm if it has one.
 void select(Config& config, comm::ReducerKind reducer) {
-  config.reducer = reducer;
+  config.reducer.kind = reducer;
   const bool has_own = comm::algorithm_of({.kind = reducer}) != comm::AllReduceAlgorithm::automatic;
-  if (has_own) config.all_reduce = comm::AllReduceAlgorithm::automatic;
+  if (has_own) config.reducer.algorithm = comm::AllReduceAlgorithm::automatic;
 }
 
 struct Following {
@@ -253,10 +253,10 @@ TEST_F(TrainerTest, ClipsTheGlobalNormOfTheMeanGradients) {
       Config some = config();
       some.epochs = 0;
       some.steps = 1;
-      some.momentum = 0;
-      some.weight_decay = 0;
-      some.learning_rate = rate;
-      some.max_gradient_norm = max_norm;
+      some.optimiser.momentum = 0;
+      some.optimiser.weight_decay = 0;
+      some.optimiser.learning_rate = rate;
+      some.plan.max_gradient_norm = max_norm;
       return train_to_end({some, graph_, data_, *device, *world_, *world_}).parameters;
     };
     const auto before = parameters_after_one_step(0, 0);
@@ -271,13 +271,13 @@ TEST_F(TrainerTest, ClippingFollowsOneRank) {
   Config many = config();
   many.epochs = 0;
   many.steps = 6;
-  many.max_gradient_norm = 0.05;
+  many.plan.max_gradient_norm = 0.05;
   Config one = many;
   one.batch_per_rank = one.global_batch;
   const Outcome expected = train_to_end(place(one, *alone_));
   const Outcome actual = train_to_end(place(many, *world_));
   EXPECT_LT(relative_difference(actual.parameters, expected.parameters), 1e-5);
-  many.max_gradient_norm = 0;
+  many.plan.max_gradient_norm = 0;
   EXPECT_GT(relative_difference(train_to_end(place(many, *world_)).parameters, actual.parameters),
             1e-3);
 }
@@ -328,7 +328,7 @@ TEST_F(TrainerTest, RanksWaitForADelayedRank) {
   const auto last = static_cast<std::size_t>(ranks() - 1);
   for (const auto reducer : {comm::ReducerKind::allreduce, comm::ReducerKind::overlap}) {
     Config options = config();
-    options.reducer = reducer;
+    options.reducer.kind = reducer;
     DelayedSteps delay(std::chrono::milliseconds(world_->rank() == ranks() - 1 ? 160 : 0));
     Witness witness;
     Trainer trainer({options, graph_, data_, *backend_, *world_, *world_, &delay}, witness);
@@ -502,7 +502,7 @@ TEST_F(TrainerTest, NormalisesWithTheValuesOfTheDataset) {
 
 TEST_F(TrainerTest, IndependentReplicasDiverge) {
   Config options = config();
-  options.reducer = comm::ReducerKind::none;
+  options.reducer.kind = comm::ReducerKind::none;
   Witness witness;
   Trainer trainer(place(options, *world_), witness);
   EXPECT_TRUE(trainer.description().bucket_bytes.empty());
@@ -518,7 +518,7 @@ TEST_F(TrainerTest, IndependentReplicasDiverge) {
 
 TEST_F(TrainerTest, StopsEverywhereWhereTheLossIsNotFinite) {
   Config options = config();
-  options.learning_rate = 1e30;
+  options.optimiser.learning_rate = 1e30;
   Trainer trainer(place(options, *world_), nobody_);
   try {
     trainer.run();
@@ -575,7 +575,7 @@ TEST_P(ResumeWithReducer, ASignalAndAResumeChangeNoBit) {
   const Outcome expected = train_to_end(place(whole, *world_));
 
   Config stopped = whole;
-  stopped.checkpoint_dir = directory_.path();
+  stopped.checkpoint.directory = directory_.path();
   Interrupter interrupter(2);
   {
     Trainer trainer(place(stopped, *world_), interrupter);
@@ -585,7 +585,7 @@ TEST_P(ResumeWithReducer, ASignalAndAResumeChangeNoBit) {
     EXPECT_TRUE(summary.checkpoint_saved);
   }
   Config resumed = stopped;
-  resumed.resume = "auto";
+  resumed.checkpoint.resume = "auto";
   {
     Trainer trainer(place(resumed, *world_), nobody_);
     EXPECT_EQ(trainer.description().first_step, 3);
@@ -604,10 +604,10 @@ TEST_P(ResumeWithReducer, ASignalAndAResumeChangeNoBit) {
 TEST_F(ResumeTest, KeepsCheckpointsOfAnotherRun) {
   Config options = config();
   options.evaluate_every = -1;
-  options.checkpoint_dir = directory_.path();
+  options.checkpoint.directory = directory_.path();
   train_to_end(place(options, *world_));
   EXPECT_THROW(Trainer(place(options, *world_), nobody_), AgreedError);
-  options.resume = "auto";
+  options.checkpoint.resume = "auto";
   options.seed = 2;
   try {
     Trainer trainer(place(options, *world_), nobody_);
@@ -621,7 +621,7 @@ TEST_F(ResumeTest, KeepsCheckpointsOfAnotherRun) {
 TEST_F(ResumeTest, StartsFromGivenWeights) {
   Config options = config();
   options.evaluate_every = -1;
-  options.checkpoint_dir = directory_.path();
+  options.checkpoint.directory = directory_.path();
   const Outcome first = train_to_end(place(options, *world_));
   Config second = config();
   second.init_from = record::checkpoint_path(directory_.path(), 8).string();

@@ -87,7 +87,7 @@ struct DeviceOptions {
   /// File to which a GPU backend writes the candidates for each operation, as JSON lines
   /// (docs/performance.md); empty: none. `make_backend` throws `Error`: output if the file cannot
   /// be written, usage if the device has no engines.
-  std::filesystem::path engine_log{};
+  std::string engine_log{};
   /// Must outlive the backend and its plans; may be null.
   core::ProgressMonitor* progress = nullptr;
 };

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "lockstep/core/normalisation.hpp"
-#include "lockstep/core/progress.hpp"
 #include "lockstep/core/shape.hpp"
+#include "lockstep/data/options.hpp"
 
 namespace lockstep::data {
 
@@ -64,15 +64,6 @@ struct TrainingData {
   std::unique_ptr<const Dataset> test;
   /// Hash of all images and labels, 16 hexadecimal digits; equal on ranks that have equal data.
   std::string digest;
-};
-
-/// Selection of a dataset.
-struct DataOptions {
-  std::string source = "synthetic";  ///< in one of the forms that `source_syntaxes` returns
-  std::size_t train_samples = 0;     ///< number of training images, from the first; 0 for all
-  std::size_t test_samples = 0;      ///< number of test images, from the first; 0 for all
-  std::uint64_t seed = 1;            ///< seed of the synthetic dataset
-  core::ProgressMonitor* progress = nullptr;  ///< notified of each file or 1,000 generated images
 };
 
 /// Returns the forms of `DataOptions::source` and their meaning, one line per dataset, for

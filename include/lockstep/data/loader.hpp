@@ -6,17 +6,10 @@
 #include <vector>
 
 #include "lockstep/core/crop_flip.hpp"
-#include "lockstep/core/named_value.hpp"
 #include "lockstep/data/dataset.hpp"
 #include "lockstep/data/sampler.hpp"
 
 namespace lockstep::data {
-
-enum class Augmentation {
-  none,
-  crop_flip,  ///< pad by 4 zeros, crop at a random position, flip horizontally with probability 1/2
-};
-std::span<const core::NamedValue<Augmentation>> named_values(Augmentation);
 
 /// Returns the random crop and flip of one image. The result depends only on the arguments, not on
 /// ranks, threads or restarts.
@@ -37,21 +30,13 @@ struct Batch {
   std::span<const std::int32_t> labels;  ///< (batch)
 };
 
-struct LoaderOptions {
-  std::size_t batch_per_rank = 0;
-  int rank = 0;
-  int threads = 2;  ///< threads that prepare batches; 0: `next` prepares them
-  Augmentation augmentation = Augmentation::crop_flip;
-  std::uint64_t seed = 1;
-};
-
 /// Prefetches the batches of this rank in background threads. The order of the samples is that of
 /// the sampler and does not depend on the number of threads. After the first `start_epoch`, the
 /// only memory it allocates is the sample order of each epoch. `dataset` must outlive the loader.
 class DataLoader {
  public:
-  DataLoader(const Dataset& dataset, const DistributedSampler& sampler,
-             const LoaderOptions& options);
+  DataLoader(const Dataset& dataset, const DistributedSampler& sampler, int rank,
+             const DataOptions& options);
   ~DataLoader();
 
   /// Begins epoch `epoch` at step `first_step` of the epoch (both counted from 0) and starts to

@@ -2,19 +2,11 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <span>
 #include <vector>
 
-#include "lockstep/core/named_value.hpp"
+#include "lockstep/data/options.hpp"
 
 namespace lockstep::data {
-
-/// Handling of an incomplete last global batch.
-enum class LastBatch {
-  drop,  ///< leave it out
-  pad,   ///< fill it with samples from the beginning of the epoch's permutation
-};
-std::span<const core::NamedValue<LastBatch>> named_values(LastBatch);
 
 /// Returns the number of training steps in an epoch of `samples` images.
 std::size_t steps_per_epoch(std::size_t samples, std::size_t global_batch, LastBatch last_batch);

@@ -8,6 +8,14 @@
 
 namespace lockstep::graph {
 
+/// Selection of a network.
+struct NetworkOptions {
+  std::string model = "resnet18-cifar";
+  std::int64_t classes = 0;  ///< 0: the number of classes of the dataset
+  double label_smoothing = 0;
+  bool swap_relu_pool = false;  ///< compute max-pool before ReLU
+};
+
 struct ModelOptions {
   std::int64_t classes = 10;
   core::ImageShape image{3, 32, 32};

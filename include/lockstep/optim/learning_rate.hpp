@@ -12,6 +12,23 @@ enum class Scaling { none, linear, sqrt };
 std::span<const core::NamedValue<ScheduleKind>> named_values(ScheduleKind);
 std::span<const core::NamedValue<Scaling>> named_values(Scaling);
 
+/// Options of the optimiser and of its learning rate.
+struct Options {
+  double learning_rate = 0.1;
+  double momentum = 0.9;
+  double weight_decay = 5e-4;
+  bool nesterov = false;
+  ScheduleKind schedule = ScheduleKind::constant;
+  double warmup_epochs = 0;
+  Scaling scaling = Scaling::none;
+  std::int64_t reference_batch = 128;
+
+  /// Returns the learning rate scaled from `reference_batch` to `global_batch`: times 1 (none),
+  /// times r = global_batch / reference_batch (linear; Goyal et al., 2017), or times sqrt(r) (sqrt;
+  /// Krizhevsky 2014).
+  double peak(std::int64_t global_batch) const;
+};
+
 /// Learning-rate schedule. The rate is a pure function of the step, so the schedule has no state to
 /// save or restore.
 struct LearningRateSchedule {
@@ -31,11 +48,5 @@ struct LearningRateSchedule {
   /// For steps from `total_steps` on, t = 1.
   double at(std::int64_t step) const;
 };
-
-/// Scales a learning rate chosen for `reference_batch` to `global_batch`. Returns `rate` times 1
-/// (none), times r = global_batch / reference_batch (linear; Goyal et al., 2017), or times sqrt(r)
-/// (sqrt; Krizhevsky 2014).
-double scaled_rate(double rate, Scaling scaling, std::int64_t global_batch,
-                   std::int64_t reference_batch);
 
 }  // namespace lockstep::optim

@@ -8,9 +8,16 @@ namespace lockstep::train {
 /// Returns whether the gradients of a configuration are reduced over several ranks.
 inline backend::GradientReduction gradient_reduction(const Config& config) {
   const bool communicates =
-      config.global_batch > config.batch_per_rank && config.reducer != comm::ReducerKind::none;
+      config.global_batch > config.batch_per_rank && config.reducer.kind != comm::ReducerKind::none;
   return communicates ? backend::GradientReduction::over_replicas
                       : backend::GradientReduction::none;
+}
+
+/// Returns the options of the reducer, with the size of its buckets.
+inline comm::ReducerOptions reducer_options(const Config& config) {
+  comm::ReducerOptions options = config.reducer;
+  options.bucket_bytes = config.bucket_bytes();
+  return options;
 }
 
 /// Returns the elements of a gradient bucket; 0 if gradients are not communicated.
@@ -28,22 +35,17 @@ inline backend::PlanOptions training_options(const Config& config,
                                              const core::Normalisation& normalisation,
                                              core::StatisticsAllReduce* batch_norm_sum, int rank,
                                              int ranks) {
-  return {.batch = config.batch_per_rank,
-          .precision = config.precision,
-          .mode = backend::Mode::training,
-          .convolution_algorithm = config.convolution_algorithm,
-          .batch_norm_fusion = config.batch_norm_fusion,
-          .normalisation = normalisation,
-          .batch_norm_sum = batch_norm_sum,
-          .listener = nullptr,
-          .gradient_reduction = gradient_reduction(config),
-          .gradient_type = config.gradient_type,
-          .gradient_portion = bucket_elements(config),
-          .loss_scale = config.loss_scale,
-          .max_gradient_norm = config.max_gradient_norm,
-          .seed = config.seed,
-          .first_image = rank,
-          .image_stride = ranks};
+  backend::PlanOptions options = config.plan;
+  options.batch = config.batch_per_rank;
+  options.normalisation = normalisation;
+  options.batch_norm_sum = batch_norm_sum;
+  options.gradient_reduction = gradient_reduction(config);
+  options.gradient_type = config.reducer.gradient_type;
+  options.gradient_portion = bucket_elements(config);
+  options.seed = config.seed;
+  options.first_image = rank;
+  options.image_stride = ranks;
+  return options;
 }
 
 /// Returns the options of the inference plan of a configuration for `batch` images.
@@ -51,13 +53,11 @@ inline backend::PlanOptions training_options(const Config& config,
 inline backend::PlanOptions inference_options(const Config& config,
                                               const core::Normalisation& normalisation,
                                               std::int64_t batch) {
-  return {.batch = batch,
-          .precision = config.precision,
-          .mode = backend::Mode::inference,
-          .convolution_algorithm = config.convolution_algorithm,
-          .normalisation = normalisation,
-          .batch_norm_sum = nullptr,
-          .listener = nullptr};
+  backend::PlanOptions options = config.plan;
+  options.batch = batch;
+  options.mode = backend::Mode::inference;
+  options.normalisation = normalisation;
+  return options;
 }
 
 }  // namespace lockstep::train

@@ -14,7 +14,7 @@ core::Error early_stop(const train::Config& config, int signal, std::string_view
   if (!activity.empty()) text += fmt::format(" during '{}'", activity);
   if (is_training) text += activity.empty() ? " before the first step" : ", before the first step";
   // Nothing is lost, so the same command continues where this one would have begun.
-  if (is_training && !config.checkpoint_dir.empty()) {
+  if (is_training && !config.checkpoint.directory.empty()) {
     return {core::ExitStatus::interrupted, text + "; nothing is lost: run the same command again"};
   }
   return {core::stopped_by(signal), text};

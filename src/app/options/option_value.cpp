@@ -18,7 +18,7 @@ namespace {
 
 /// Binds a member of type `T` to `parse_number`, which converts a text to a value of type `Parsed`.
 template <class T, class Parsed>
-OptionValue number(std::string_view type, T Config::*member, Range range, SpecialValue<T> special,
+OptionValue number(std::string_view type, Member<T> member, Range range, SpecialValue<T> special,
                    Parsed (*parse_number)(std::string_view, const std::string&,
                                           const std::string&)) {
   std::string phrase = range.describe();
@@ -26,17 +26,17 @@ OptionValue number(std::string_view type, T Config::*member, Range range, Specia
   OptionValue value{.type = type, .range = phrase, .bounds = range};
   value.parse = [=](Config& config, std::string_view option, const std::string& text) {
     if (!special.name.empty() && text == special.name) {
-      config.*member = special.value;
+      member(config) = special.value;
       return;
     }
     const Parsed number = parse_number(option, text, phrase);
     if (!range.contains(static_cast<long double>(number))) fail_value(option, text, phrase);
-    config.*member = static_cast<T>(number);
-    core::check(static_cast<Parsed>(config.*member) == number, "the bounds fit the type");
+    member(config) = static_cast<T>(number);
+    core::check(static_cast<Parsed>(member(config)) == number, "the bounds fit the type");
   };
   value.print = [=](const Config& config) {
-    const bool is_special = !special.name.empty() && config.*member == special.value;
-    return is_special ? std::string(special.name) : fmt::format("{}", config.*member);
+    const bool is_special = !special.name.empty() && member(config) == special.value;
+    return is_special ? std::string(special.name) : fmt::format("{}", member(config));
   };
   return value;
 }
@@ -56,56 +56,56 @@ std::string Range::describe() const {
   return fmt::format("from {} to {}{}", bound(least), includes_most ? "" : "below ", bound(most));
 }
 
-OptionValue integer(int Config::*member, Range range) {
-  return number<int>("integer", member, range, {}, parse_integer);
+OptionValue integer(Member<int> member, Range range, SpecialValue<int> special) {
+  return number<int>("integer", member, range, special, parse_integer);
 }
 
-OptionValue integer(std::int64_t Config::*member, Range range, SpecialValue<std::int64_t> special) {
+OptionValue integer(Member<std::int64_t> member, Range range, SpecialValue<std::int64_t> special) {
   return number<std::int64_t>("integer", member, range, special, parse_integer);
 }
 
-OptionValue seed(std::uint64_t Config::*member) {
+OptionValue seed(Member<std::uint64_t> member) {
   return number<std::uint64_t>("integer", member, from_to_below(0, 0x1p64), {}, parse_seed);
 }
 
-OptionValue real(double Config::*member, Range range, SpecialValue<double> special) {
+OptionValue real(Member<double> member, Range range, SpecialValue<double> special) {
   return number<double>("number", member, range, special, parse_real);
 }
 
-OptionValue bytes(std::uint64_t Config::*member, Range range) {
+OptionValue bytes(Member<std::uint64_t> member, Range range) {
   return number<std::uint64_t>("bytes", member, range, {}, parse_bytes);
 }
 
-OptionValue text(std::string Config::*member) {
+OptionValue text(Member<std::string> member) {
   OptionValue value{.type = "text"};
   value.parse = [member](Config& config, std::string_view, const std::string& text) {
-    config.*member = text;
+    member(config) = text;
   };
-  value.print = [member](const Config& config) { return config.*member; };
+  value.print = [member](const Config& config) { return member(config); };
   return value;
 }
 
-OptionValue path(std::string Config::*member) {
+OptionValue path(Member<std::string> member) {
   OptionValue value = text(member);
   value.type = "path";
   value.parse = [member](Config& config, std::string_view option, const std::string& text) {
-    config.*member = parse_path(option, text);
+    member(config) = parse_path(option, text);
   };
   return value;
 }
 
-OptionValue data_source(std::string Config::*member) {
+OptionValue data_source(Member<std::string> member) {
   OptionValue value = text(member);
   value.parse = [member](Config& config, std::string_view option, const std::string& text) {
     const std::size_t colon = text.find(':');
     const bool has_name = colon != text.npos && text.substr(colon, 3) != "://";
     const std::size_t begin = has_name ? colon + 1 : 0;
-    config.*member = text.substr(0, begin) + parse_path(option, text.substr(begin));
+    member(config) = text.substr(0, begin) + parse_path(option, text.substr(begin));
   };
   return value;
 }
 
-OptionValue one_of(std::string Config::*member, std::vector<std::string> names) {
+OptionValue one_of(Member<std::string> member, std::vector<std::string> names) {
   OptionValue value = text(member);
   value.type = "choice";
   for (auto& name : names) value.names.push_back({std::move(name), ""});
@@ -114,17 +114,17 @@ OptionValue one_of(std::string Config::*member, std::vector<std::string> names) 
     if (std::ranges::find(names, text, &ValueName::name) == names.end()) {
       fail_choice(option, text, names);
     }
-    config.*member = text;
+    member(config) = text;
   };
   return value;
 }
 
-OptionValue flag(bool Config::*member) {
+OptionValue flag(Member<bool> member) {
   OptionValue value{.type = "flag"};
   value.parse = [member](Config& config, std::string_view option, const std::string& text) {
-    config.*member = parse_flag(option, text);
+    member(config) = parse_flag(option, text);
   };
-  value.print = [member](const Config& config) { return fmt::format("{}", config.*member); };
+  value.print = [member](const Config& config) { return fmt::format("{}", member(config)); };
   return value;
 }
 
@@ -134,12 +134,12 @@ OptionValue checkpoint_interval() {
       .range = fmt::format("at most {:.0f} s or {} steps", limits::seconds, limits::steps)};
   value.parse = [](Config& config, std::string_view option, const std::string& text) {
     const Interval interval = parse_interval(option, text);
-    config.checkpoint_seconds = interval.seconds;
-    config.checkpoint_steps = interval.steps;
+    config.checkpoint.seconds = interval.seconds;
+    config.checkpoint.steps = interval.steps;
   };
   value.print = [](const Config& config) {
-    return config.checkpoint_steps > 0 ? fmt::format("{}-steps", config.checkpoint_steps)
-                                       : fmt::format("{}s", config.checkpoint_seconds);
+    return config.checkpoint.steps > 0 ? fmt::format("{}-steps", config.checkpoint.steps)
+                                       : fmt::format("{}s", config.checkpoint.seconds);
   };
   return value;
 }

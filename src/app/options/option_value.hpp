@@ -34,6 +34,29 @@ struct ValueName {
   std::string name, help;
 };
 
+/// A member of the configuration, or of one of its parts (`in`).
+template <class T>
+class Member {
+ public:
+  Member(T train::Config::*member)  // NOLINT(google-explicit-constructor): a row names the member
+      : place_([member](train::Config& config) -> T& { return config.*member; }) {}
+  template <class Part>
+  Member(Part train::Config::*part, T Part::*member)
+      : place_([=](train::Config& config) -> T& { return config.*part.*member; }) {}
+
+  T& operator()(train::Config& config) const { return place_(config); }
+  const T& operator()(const train::Config& config) const {
+    return place_(const_cast<train::Config&>(config));
+  }
+
+ private:
+  std::function<T&(train::Config&)> place_;
+};
+template <class Part, class T>
+Member<T> in(Part train::Config::*part, T Part::*member) {
+  return {part, member};
+}
+
 /// The type of an option's value.
 struct OptionValue {
   std::string_view type;              ///< "integer", "number", "text", "choice", "flag", ...
@@ -59,25 +82,25 @@ struct SpecialValue {
 };
 
 /// A whole number.
-OptionValue integer(int train::Config::*member, Range range);
-OptionValue integer(std::int64_t train::Config::*member, Range range,
+OptionValue integer(Member<int> member, Range range, SpecialValue<int> special = {});
+OptionValue integer(Member<std::int64_t> member, Range range,
                     SpecialValue<std::int64_t> special = {});
 /// Any integer of 64 bits without sign.
-OptionValue seed(std::uint64_t train::Config::*member);
+OptionValue seed(Member<std::uint64_t> member);
 /// A real number.
-OptionValue real(double train::Config::*member, Range range, SpecialValue<double> special = {});
+OptionValue real(Member<double> member, Range range, SpecialValue<double> special = {});
 /// A number of bytes with an optional unit, for example 64K or 8GB.
-OptionValue bytes(std::uint64_t train::Config::*member, Range range);
+OptionValue bytes(Member<std::uint64_t> member, Range range);
 /// Any text.
-OptionValue text(std::string train::Config::*member);
+OptionValue text(Member<std::string> member);
 /// A path (`parse_path`).
-OptionValue path(std::string train::Config::*member);
+OptionValue path(Member<std::string> member);
 /// A dataset: NAME:PATH, or another text.
-OptionValue data_source(std::string train::Config::*member);
+OptionValue data_source(Member<std::string> member);
 /// A text that must be one of `names`.
-OptionValue one_of(std::string train::Config::*member, std::vector<std::string> names);
+OptionValue one_of(Member<std::string> member, std::vector<std::string> names);
 /// An option without a value.
-OptionValue flag(bool train::Config::*member);
+OptionValue flag(Member<bool> member);
 /// A time or a number of steps between checkpoints.
 OptionValue checkpoint_interval();
 /// A file from which options are read; it is not part of the configuration.
@@ -89,7 +112,7 @@ OptionValue option_file();
 
 /// One of the named values of an enumeration, as in the table `named_values`.
 template <class Enum>
-OptionValue choice(Enum train::Config::*member) {
+OptionValue choice(Member<Enum> member) {
   OptionValue value{.type = "choice"};
   for (const auto& named : named_values(Enum{})) {
     value.names.push_back({std::string(named.name), std::string(named.help)});
@@ -98,12 +121,16 @@ OptionValue choice(Enum train::Config::*member) {
                                               const std::string& text) {
     const auto found = core::value_of<Enum>(text);
     if (!found) fail_choice(option, text, names);
-    config.*member = *found;
+    member(config) = *found;
   };
   value.print = [member](const train::Config& config) {
-    return std::string(core::name(config.*member));
+    return std::string(core::name(member(config)));
   };
   return value;
+}
+template <class Enum>
+OptionValue choice(Enum train::Config::*member) {
+  return choice(Member<Enum>(member));
 }
 
 }  // namespace lockstep::app

@@ -110,11 +110,12 @@ Checkpoints::Checkpoints(const Config& config, const graph::Graph& graph,
                          comm::Communicator& world, const Pipeline* pipeline,
                          std::span<float> reducer_state, RunIdentity identity)
     : config_(config),
+      options_(config.checkpoint),
       state_(state),
       data_parallel_(data_parallel),
       communicator_(world),
       identity_(std::move(identity)),
-      has_directory_(!config.checkpoint_dir.empty()),
+      has_directory_(!config.checkpoint.directory.empty()),
       loss_scale_tensor_{"optimizer", "loss_scale", {2}, loss_scale_},
       weights_(weight_tensors(graph, state)),
       all_(joined(weights_, momentum_tensors(graph, state))),
@@ -148,7 +149,7 @@ RunState Checkpoints::restore() {
   saved_evaluated_step_ = run.evaluated_step;
   together(communicator_, [&] {
     if (!writes() || config_.dry_run) return stage_states_.release();
-    writer_.emplace(record::CheckpointStore(config_.checkpoint_dir, config_.keep, run_id_,
+    writer_.emplace(record::CheckpointStore(options_.directory, options_.keep, run_id_,
                                             to_text(identity_.options)),
                     joined(all_, reducer_state_));
     gathered_ =
@@ -164,12 +165,11 @@ Checkpoints::Found Checkpoints::restore_on_rank_0() {
   }
   Found found;
   found.has_weights = !config_.init_from.empty();
-  const fs::path directory = config_.checkpoint_dir;
+  const fs::path directory = options_.directory;
   if (!directory.empty() && !config_.dry_run) record::create_checkpoint_directory(directory);
-  if (!directory.empty() && !config_.trust_checkpoint_dir)
-    record::require_own_checkpoints(directory);
+  if (!directory.empty() && !options_.trust_directory) record::require_own_checkpoints(directory);
   if (!directory.empty() && !config_.dry_run) claim_.emplace(directory);
-  if (config_.resume == "none") {
+  if (options_.resume == "none") {
     if (!directory.empty() && record::newest_checkpoint(directory)) {
       core::fail(core::ExitStatus::output,
                  fmt::format("--checkpoint-dir {} contains checkpoints of another run, which are "
@@ -178,19 +178,19 @@ Checkpoints::Found Checkpoints::restore_on_rank_0() {
     }
     return found;
   }
-  if (config_.resume != "auto") return resume_from(config_.resume);
+  if (options_.resume != "auto") return resume_from(options_.resume);
   return resume_from_newest().value_or(found);
 }
 
 /// Returns nothing if the directory has no valid checkpoint. Reads only one file unless that file
 /// cannot be used, for example because it is damaged.
 std::optional<Checkpoints::Found> Checkpoints::resume_from_newest() {
-  const auto latest = record::latest_checkpoint(config_.checkpoint_dir);
+  const auto latest = record::latest_checkpoint(options_.directory);
   if (!latest) return {};
   try {
     return resume_from(*latest);
   } catch (const core::Error&) {
-    const auto newest = record::newest_checkpoint(config_.checkpoint_dir);
+    const auto newest = record::newest_checkpoint(options_.directory);
     if (newest == latest) throw;
     if (!newest) return {};
     return resume_from(*newest);
@@ -236,14 +236,14 @@ Checkpoints::Found Checkpoints::resume_from(const fs::path& path) {
         path.string(), rank_state_ == RankState::all ? "replicas" : "batch-norm statistics",
         data_parallel_.size()));
   }
-  const std::int64_t saved_values = find(counters, "reducer_state").value_or(0);
+  const std::int64_t saved_values = saved_counter("reducer_state");
   found.has_reducer_state = !reducer_state_.empty() && saved_ranks == data_parallel_.size() &&
                             saved_values == elements_of(reducer_state_);
   if (!reducer_state_.empty() && !found.has_reducer_state) {
     warn(
         fmt::format("{} does not contain the gradients that --reducer {} keeps on each of the {} "
                     "ranks; they start at 0",
-                    path.string(), core::name(config_.reducer), data_parallel_.size()));
+                    path.string(), core::name(config_.reducer.kind), data_parallel_.size()));
   }
   std::vector<record::Tensor> tensors = joined(all_, stage_states_.all());
   if (found.has_reducer_state)
@@ -266,11 +266,11 @@ Checkpoints::Found Checkpoints::resume_from(const fs::path& path) {
                .best_correct = saved_counter("best_correct"),
                .loss_scale = {}};
   warn_of_changed_schedule(found.run.step, saved_counter("total_steps"));
-  if (!config_.checkpoint_dir.empty()) {
+  if (!options_.directory.empty()) {
     std::error_code ignored;
-    found.is_saved = fs::equivalent(
-        path, record::checkpoint_path(config_.checkpoint_dir, found.run.step), ignored);
-    if (config_.resume != "auto") warn_of_later_checkpoints(path, found.run.step);
+    found.is_saved =
+        fs::equivalent(path, record::checkpoint_path(options_.directory, found.run.step), ignored);
+    if (options_.resume != "auto") warn_of_later_checkpoints(path, found.run.step);
   }
   return found;
 }
@@ -310,22 +310,22 @@ void Checkpoints::warn_of_changed_schedule(std::int64_t step, std::int64_t saved
 }
 
 void Checkpoints::warn_of_later_checkpoints(const fs::path& resumed, std::int64_t step) const {
-  const auto newest = record::newest_checkpoint(config_.checkpoint_dir);
+  const auto newest = record::newest_checkpoint(options_.directory);
   std::error_code ignored;
   if (!newest || fs::equivalent(*newest, resumed, ignored)) return;
   core::log_warning(fmt::format(
       "{} has checkpoints that were written after {}, such as {}; the run continues after step {}, "
       "they count as older than its new ones, and --keep {} deletes those of this run first",
-      config_.checkpoint_dir, resumed.string(), newest->filename().string(), step, config_.keep));
+      options_.directory, resumed.string(), newest->filename().string(), step, options_.keep));
 }
 
 bool Checkpoints::is_due(std::int64_t step) const {
   if (!writes()) return false;
   if (writer_->has_failed()) return true;
-  const std::int64_t every = config_.checkpoint_steps;
+  const std::int64_t every = options_.steps;
   if (every > 0) return step / every > saved_step_ / every;
   const std::chrono::duration<double> age = std::chrono::steady_clock::now() - saved_at_;
-  return age.count() >= config_.checkpoint_seconds;
+  return age.count() >= options_.seconds;
 }
 
 void Checkpoints::save(const RunState& run) {

@@ -110,6 +110,7 @@ class Checkpoints {
   bool writes() const { return communicator_.rank() == 0 && has_directory_; }
 
   const Config& config_;
+  const CheckpointOptions& options_;
   backend::ModelState& state_;
   comm::Communicator& data_parallel_;
   comm::Communicator& communicator_;  ///< all ranks

@@ -10,7 +10,7 @@ namespace lockstep::train {
 
 RankState rank_state(const Config& config, int ranks) {
   if (ranks == 1) return RankState::none;
-  if (config.reducer == comm::ReducerKind::none) return RankState::all;
+  if (config.reducer.kind == comm::ReducerKind::none) return RankState::all;
   return config.batch_norm == BatchNormMode::local ? RankState::statistics : RankState::none;
 }
 

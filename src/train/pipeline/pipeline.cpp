@@ -36,21 +36,21 @@ std::vector<graph::Graph> cut_by_times(const Config& config, const graph::Graph&
   // A device that does not measure operations has 0 seconds for all of them.
   const bool is_measured = std::ranges::any_of(seconds, [](double value) { return value > 0; });
   together(world, [&] {
-    graphs = is_measured ? network.cut(config.pipeline_stages, seconds)
-                         : network.cut(config.pipeline_stages);
+    graphs = is_measured ? network.cut(config.pipeline.stages, seconds)
+                         : network.cut(config.pipeline.stages);
   });
   return graphs;
 }
 
 std::vector<graph::Graph> cut_as_given(const Config& config, const graph::Graph& network) {
-  if (config.stage_cuts == "flops") return network.cut(config.pipeline_stages);
-  const std::vector<std::string> firsts = names_in(config.stage_cuts);
-  if (std::ssize(firsts) != config.pipeline_stages - 1) {
+  if (config.pipeline.cuts == "flops") return network.cut(config.pipeline.stages);
+  const std::vector<std::string> firsts = names_in(config.pipeline.cuts);
+  if (std::ssize(firsts) != config.pipeline.stages - 1) {
     core::fail(core::ExitStatus::usage,
                fmt::format("--stage-cuts {} gives the first layers of {} stages after the first, "
                            "but --pipeline-stages {} requires {}",
-                           config.stage_cuts, firsts.size(), config.pipeline_stages,
-                           config.pipeline_stages - 1));
+                           config.pipeline.cuts, firsts.size(), config.pipeline.stages,
+                           config.pipeline.stages - 1));
   }
   return network.cut_before(firsts);
 }
@@ -63,20 +63,20 @@ std::int64_t Pipeline::in_flight() const {
 
 std::unique_ptr<Pipeline> make_pipeline(const Config& config, const graph::Graph& network,
                                         comm::Communicator& world, const NodeTimer& node_seconds) {
-  if (config.pipeline_stages == 1 && config.micro_batches == 1) return nullptr;
+  if (config.pipeline.stages == 1 && config.pipeline.micro_batches == 1) return nullptr;
   std::vector<graph::Graph> graphs;
   together(world, [&] {
     // Fails before anything is measured if there are too many stages.
-    graphs = network.cut(config.pipeline_stages);
-    if (config.stage_cuts != "auto") graphs = cut_as_given(config, network);
+    graphs = network.cut(config.pipeline.stages);
+    if (config.pipeline.cuts != "auto") graphs = cut_as_given(config, network);
   });
-  if (config.stage_cuts == "auto" && config.pipeline_stages > 1)
+  if (config.pipeline.cuts == "auto" && config.pipeline.stages > 1)
     graphs = cut_by_times(config, network, world, node_seconds);
-  const int stage = world.rank() % config.pipeline_stages;
-  const int replica = world.rank() / config.pipeline_stages;
+  const int stage = world.rank() % config.pipeline.stages;
+  const int replica = world.rank() / config.pipeline.stages;
   return std::unique_ptr<Pipeline>(new Pipeline{.stage = stage,
-                                                .micro_batches = config.micro_batches,
-                                                .schedule = config.pipeline_schedule,
+                                                .micro_batches = config.pipeline.micro_batches,
+                                                .schedule = config.pipeline.schedule,
                                                 .network = network,
                                                 .graphs = std::move(graphs),
                                                 .stages = world.split(replica, stage),
