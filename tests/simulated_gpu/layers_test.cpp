@@ -7,8 +7,10 @@
 #include "lockstep/study/stack.hpp"
 #include "simulated_gpu/runtime.hpp"
 
-namespace lockstep::train {
+namespace lockstep::study {
 namespace {
+
+using train::Config;
 
 Config small() {
   Config config;
@@ -29,8 +31,8 @@ TEST(LayersOnSimulatedGpu, EveryKindIsMeasured) {
     const auto device = gpu();
     for (const char* text : {"relu@2x8x8x8", "maxpool:k2@2x8x8x8", "conv:3-8,k3,p1@2x8x8",
                              "conv:8-8,k3,p1@2x8x8", "batchnorm@2x8x8x8", "linear:16-8@2"}) {
-      const record::LayerRow row = study::measure_layer(small(), graph::parse_layer(text), *device,
-                                                        {}, std::uint64_t{1} << 40);
+      const record::LayerRow row =
+          measure_layer(small(), graph::parse_layer(text), *device, {}, std::uint64_t{1} << 40);
       EXPECT_EQ(row.status, "complete") << text;
       EXPECT_EQ(row.forward_seconds.size(), std::size_t{layer_repeats}) << text;
       EXPECT_EQ(row.backward_seconds.size(), std::size_t{layer_repeats}) << text;
@@ -64,4 +66,4 @@ TEST(LayersOnSimulatedGpu, MemoryLimitEndsTheStack) {
 }
 
 }  // namespace
-}  // namespace lockstep::train
+}  // namespace lockstep::study

@@ -101,8 +101,8 @@ class OutOfMemory : public ::testing::Test {
 
 TEST_F(OutOfMemory, IsAgreedWithNccl) {
   Config half = config(comm::TransportKind::nccl);
-  half.precision = core::Precision::fp16;
-  half.max_gradient_norm = 1;
+  half.plan.precision = core::Precision::fp16;
+  half.plan.max_gradient_norm = 1;
   EXPECT_GT(expect_agreement(half), 50);
 }
 
@@ -113,9 +113,9 @@ TEST_F(OutOfMemory, IsAgreedWithTheStagedTransport) {
 // The stages of a pipeline agree, too, although they are different data-parallel groups.
 TEST_F(OutOfMemory, IsAgreedInPipelines) {
   Config stages = config(comm::TransportKind::nccl);
-  stages.pipeline_stages = std::min(2, world_->size());
-  stages.stage_cuts = world_->size() > 1 ? "flops" : "auto";
-  stages.micro_batches = 2;
+  stages.pipeline.stages = std::min(2, world_->size());
+  stages.pipeline.cuts = world_->size() > 1 ? "flops" : "auto";
+  stages.pipeline.micro_batches = 2;
   stages.batch_per_rank = 0;
   stages.global_batch = 16;
   EXPECT_GT(expect_agreement(resolve(stages, world_->size())), 50);
@@ -124,7 +124,7 @@ TEST_F(OutOfMemory, IsAgreedInPipelines) {
 // Timing adds hundreds of requests per graph, without which the program continues.
 TEST_F(OutOfMemory, IsAgreedWhileEnginesAreTimed) {
   Config timed = config(comm::TransportKind::nccl);
-  timed.deterministic = false;
+  timed.device.deterministic = false;
   timed.batch_norm = BatchNormMode::local;
   EXPECT_GT(expect_agreement(timed, 97), 0);
 }

@@ -187,12 +187,12 @@ TEST_F(SimulatedGpu, DropoutFollowsTheCpuInReplayedSteps) {
 // divided by the loss scale.
 TEST_F(SimulatedGpu, ClipsGradientsAsTheCpuDoes) {
   Config clipped = config();
-  clipped.max_gradient_norm = 0.05;
+  clipped.plan.max_gradient_norm = 0.05;
   const Outcome cpu = train(backend::DeviceKind::cpu, clipped, *alone_);
   const Outcome gpu = on_gpu(clipped);
   EXPECT_LT(relative_difference(gpu.parameters, cpu.parameters), 1e-4);
   EXPECT_GT(relative_difference(on_gpu(config()).parameters, gpu.parameters), 1e-2);
-  clipped.precision = core::Precision::fp16;
+  clipped.plan.precision = core::Precision::fp16;
   EXPECT_LT(relative_difference(on_gpu(clipped).parameters, gpu.parameters), 1e-2);
 }
 
@@ -210,7 +210,7 @@ TEST_F(SimulatedGpu, LoadsTheDatasetAndPreparesBatchesAsTheHostDoes) {
   host.epochs = 0;
   host.steps = 20;  // of the 320 images, 29 are expected in the second block
   Config resident = host;
-  resident.data_residency = data::DataResidency::device;
+  resident.data.residency = data::DataResidency::device;
   EXPECT_EQ(on_gpu(resident).parameters, on_gpu(host).parameters);
 }
 
@@ -221,7 +221,7 @@ TEST_F(SimulatedGpu, TrainsInHalfPrecisionNearFloat32) {
   for (const auto& [precision, tolerance] :
        {std::pair{core::Precision::fp16, 1e-2}, std::pair{core::Precision::bf16, 3e-2}}) {
     Config half = config();
-    half.precision = precision;
+    half.plan.precision = precision;
     const Outcome outcome = on_gpu(half);
     EXPECT_LT(relative_difference(outcome.parameters, exact.parameters), tolerance);
     EXPECT_NE(outcome.parameters, exact.parameters);
@@ -230,8 +230,8 @@ TEST_F(SimulatedGpu, TrainsInHalfPrecisionNearFloat32) {
 
 TEST_F(SimulatedGpu, LeavesOutStepsThatOverflow) {
   Config half = config();
-  half.precision = core::Precision::fp16;
-  half.loss_scale = 1e30;  // every gradient overflows, so every step is skipped
+  half.plan.precision = core::Precision::fp16;
+  half.plan.loss_scale = 1e30;  // every gradient overflows, so every step is skipped
   half.steps = 3;
   half.epochs = 0;
   const Outcome still = on_gpu(half);
@@ -246,14 +246,14 @@ TEST_F(SimulatedGpu, GoesOnFromACheckpointAsIfItHadNotStopped) {
   whole.epochs = 0;
   const Outcome expected = on_gpu(whole);
   Config first = whole;
-  first.checkpoint_dir = directory.path();
-  first.checkpoint_seconds = 0;
-  first.checkpoint_steps = 3;
+  first.checkpoint.directory = directory.path();
+  first.checkpoint.seconds = 0;
+  first.checkpoint.steps = 3;
   EXPECT_EQ(on_gpu(first).parameters, expected.parameters);  // saving does not change the result
   // The first checkpoint is due after step 3, when step 4 is already in flight. The trainer waits
   // for step 4 before it saves, so the checkpoint contains the state after step 4.
   Config second = first;
-  second.resume = record::checkpoint_path(directory.path(), 4).string();
+  second.checkpoint.resume = record::checkpoint_path(directory.path(), 4).string();
   EXPECT_EQ(on_gpu(second).parameters, expected.parameters);
 }
 
@@ -271,10 +271,10 @@ std::vector<float> loss_scale_after(std::int64_t step, const SharedDirectory& di
 TEST_F(SimulatedGpu, ResumesWithTheLossScale) {
   const SharedDirectory directory(*alone_);
   Config half = config();
-  half.precision = core::Precision::fp16;
+  half.plan.precision = core::Precision::fp16;
   half.epochs = 0;
-  half.checkpoint_dir = directory.path();
-  half.resume = "auto";
+  half.checkpoint.directory = directory.path();
+  half.checkpoint.resume = "auto";
   for (const std::int64_t steps : {3, 7}) {
     half.steps = steps;
     on_gpu(half);
@@ -320,11 +320,11 @@ TEST_F(SimulatedGpu, LadderSelectsNoEnginesForABatchThatCannotFit) {
 TEST_F(SimulatedGpu, StartsWithTheInitialLossScaleOnASharedGpu) {
   const SharedDirectory directory(*alone_);
   Config half = config();
-  half.precision = core::Precision::fp16;
-  half.allow_gpu_sharing = true;
+  half.plan.precision = core::Precision::fp16;
+  half.transport.allow_sharing = true;
   half.epochs = 0;
   half.steps = 3;
-  half.checkpoint_dir = directory.path();
+  half.checkpoint.directory = directory.path();
   on_gpu(half);
   const auto scale = loss_scale_after(3, directory);
   EXPECT_EQ(scale[0], 65536);
@@ -355,16 +355,16 @@ class TransportsOfGpus : public SimulatedGpu {
  protected:
   Config many() const {
     Config many = small_config(world_->size());
-    many.learning_rate = 0.01;
-    many.all_reduce = comm::AllReduceAlgorithm::automatic;
+    many.optimiser.learning_rate = 0.01;
+    many.reducer.algorithm = comm::AllReduceAlgorithm::automatic;
     return many;
   }
   /// Expects that training on all ranks has the same result as training on one rank.
   void expect_same_as_one_rank(const Config& many, double tolerance = 1e-5) {
     Config one = many;
     one.batch_per_rank = one.global_batch;
-    one.transport = comm::TransportKind::automatic;
-    one.all_reduce = comm::AllReduceAlgorithm::automatic;
+    one.transport.kind = comm::TransportKind::automatic;
+    one.reducer.algorithm = comm::AllReduceAlgorithm::automatic;
     const Outcome expected = on_gpu(one);
     const Outcome actual = train(backend::DeviceKind::cuda, many, *world_);
     EXPECT_LT(relative_difference(actual.parameters, expected.parameters), tolerance);

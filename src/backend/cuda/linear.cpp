@@ -2,7 +2,9 @@
 // pixel. Products are computed from factors rounded to TF32, except at precision fp32 and on GPUs
 // without TF32.
 
+#include "lockstep/graph/operations/linear.hpp"
 #include "convolution.hpp"
+#include "lockstep/graph/operations/convolution.hpp"
 
 namespace lockstep::backend::cuda {
 

@@ -86,13 +86,13 @@ std::span<double> StepLog::row(Gathered column) {
   return std::span(gathered_[column]).subspan(steps_ * width, width);
 }
 
-void StepLog::add(double learning_rate, const StepResult& result, double end_seconds) {
+void StepLog::add(double learning_rate, const StepResult& result, double end) {
   own_[rate][steps_] = learning_rate;
   own_[loss][steps_] = result.totals.loss_sum;
   own_[correct][steps_] = static_cast<double>(result.totals.correct);
   own_[images][steps_] = static_cast<double>(result.totals.images);
   row(start_seconds)[0] = result.start_seconds;
-  row(StepLog::end_seconds)[0] = end_seconds;
+  row(end_seconds)[0] = end;
   row(sent_bytes)[0] = result.traffic.sent_bytes;
   row(received_bytes)[0] = result.traffic.received_bytes;
   std::ranges::copy(result.seconds, row(phase_seconds).begin());

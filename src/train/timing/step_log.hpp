@@ -39,8 +39,8 @@ class StepLog final : public Instrument {
   void begin_epoch() override { steps_ = 0; }
   std::size_t steps() const { return steps_; }
 
-  /// `end_seconds`: time at which the result was known, on the clock of the run.
-  void add(double learning_rate, const StepResult& result, double end_seconds);
+  /// `end`: time in seconds at which the result was known, on the clock of the run.
+  void add(double learning_rate, const StepResult& result, double end);
 
   /// Returns the totals of the steps on this rank: loss, correct images and images. `add_to` uses
   /// the values that the caller writes to them.

@@ -13,6 +13,8 @@
 #include "backend/cpu/backend.hpp"
 #include "backend/cpu/cells/kernels.hpp"
 #include "backend/cpu/plan.hpp"
+#include "lockstep/graph/operations/convolution.hpp"
+#include "lockstep/graph/operations/softmax_cross_entropy.hpp"
 
 namespace lockstep::backend::cpu {
 namespace {
