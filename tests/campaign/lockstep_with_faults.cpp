@@ -56,7 +56,9 @@ int run(int argc, char** argv) {
           [](const backend::DeviceOptions& options) {
             return std::make_unique<ObservedBackend>(backend::make_backend(options));
           }};
-  return app::run_process(static_cast<int>(arguments.size()), arguments.data(), parts);
+  const auto count = static_cast<int>(arguments.size());
+  arguments.push_back(nullptr);  // the end, as of `argv`
+  return app::run_process(count, arguments.data(), parts);
 }
 
 }  // namespace

@@ -19,8 +19,6 @@ using namespace lockstep::record;
 void write_runs(const std::filesystem::path& directory) {
   RunHeader header = samples::header(3, 2);
   for (const auto& [name, value] : provenance()) header.environment.emplace_back(name, value);
-  header.steps_per_epoch = 5;
-  header.images_per_epoch = 320;
   header.telemetry_interfaces = {"eth0", "eth0", ""};
   RunFile run(directory / "run.h5", OverwriteMode::refuse, header);
   for (std::int64_t epoch = 1; epoch <= 3; ++epoch) {
@@ -54,7 +52,9 @@ void write_runs(const std::filesystem::path& directory) {
   RunFile running(directory / "running.h5", OverwriteMode::refuse, alone);
   running.append(samples::epoch(1, 4, alone));
 
-  RunFile sweep(directory / "sweep.h5", OverwriteMode::refuse, samples::header(3, 2));
+  RunHeader without_steps = samples::header(3, 2);
+  without_steps.steps_per_epoch = without_steps.images_per_epoch = 0;
+  RunFile sweep(directory / "sweep.h5", OverwriteMode::refuse, without_steps);
   sweep.write_allreduce(
       {{"mpi", 4096, {1e-5, 2e-5, 3e-5}, 0}, {"direct", 8192, {2e-5, 3e-5, 4e-5}, 1}});
   const double unknown = std::nan("");

@@ -35,6 +35,8 @@ class Directory {
 
 inline RunHeader header(int ranks, int buckets) {
   RunHeader header;
+  header.steps_per_epoch = 5;
+  header.images_per_epoch = 320;
   header.command_line = "lockstep train --model \"Größe\"";
   header.config = {{"model", "resnet18-cifar"}, {"batch-per-rank", "32"}, {"init-from", ""}};
   header.environment = {{"hdf5_version", "1.10.8"}, {"OMP_NUM_THREADS", "1"}};
