@@ -20,6 +20,22 @@ class DelegatingBackend : public backend::Backend {
   core::DataType gradient_type(core::DataType type) const override {
     return inner_->gradient_type(type);
   }
+  core::GradientArray gradients(const backend::ModelState& state,
+                                core::DataType type) const override {
+    return inner_->gradients(state, type);
+  }
+  core::GradientArray parameters(const backend::ModelState& state) const override {
+    return inner_->parameters(state);
+  }
+  std::uint64_t parameter_hash(const backend::ModelState& state) const override {
+    return inner_->parameter_hash(state);
+  }
+  void fetch(backend::ModelState& state, backend::StatePart part) const override {
+    inner_->fetch(state, part);
+  }
+  void store(const backend::ModelState& state, backend::StatePart part) const override {
+    inner_->store(state, part);
+  }
   std::unique_ptr<backend::Plan> compile(const graph::Graph& graph, backend::ModelState& state,
                                          const backend::PlanOptions& options) const override {
     return inner_->compile(graph, state, options);
