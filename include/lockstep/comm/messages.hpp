@@ -101,6 +101,8 @@ void decode(std::string_view& message, T& value) {
   } else if constexpr (Sequence<T>) {
     auto count = value.size();
     decode(message, count);
+    // An element takes at least one byte.
+    core::check(count <= message.size(), "a message between ranks is complete");
     value.resize(count);
     if constexpr (PlainSequence<T>) {
       take(std::as_writable_bytes(std::span(value)));
