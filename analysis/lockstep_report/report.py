@@ -94,12 +94,11 @@ def read_input(options):
         raise ReportError(USAGE, "nothing to report: give run files, or epoch times with --csv")
     loaded = read_some(options, options.runs)
     times = [table for _, table in each(options.skipped, options.csv, read_times)]
-    assumptions = assumptions_of(options)
+    assumptions, notes = assumptions_of(options), default_notes(options)
     usable = each(options.skipped, loaded.runs, points.point_of)
     runs, found = [run for run, _ in usable], [point for _, point in usable if point]
     for table in times:
-        found += [points.from_times(row, assumptions.models[0][1], assumptions.samples,
-                                    default_notes(options)) for row in table.rows]
+        found += [points.from_times(row, assumptions.models[0][1], assumptions.samples, notes) for row in table.rows]
     if not found and not any(run.has_tables for run in runs):
         require(options.skipped, runs)
         raise ReportError(INPUT, f"{runs[0].path}: holds no steps (status {runs[0].status}); "
@@ -124,11 +123,12 @@ def read_material(options):
     found, runs, times = read_input(options)
     explanation = explain(found, runs, options.link_gbit)
     tables = contents.all_tables(found, runs, options.link_gbit, explanation)
-    name, count = assumptions_of(options).models[0]
+    assumptions = assumptions_of(options)
+    name, count = assumptions.models[0]
     for table in tables if options.csv else ():
         if table.name == "table-3-bandwidth":
             table.notes.append(f"rows from a CSV: M = 4 · {count:,} bytes ({name}), "
-                               f"{assumptions_of(options).samples:,} images per epoch, ceil(D/(b·N)) steps")
+                               f"{assumptions.samples:,} images per epoch, ceil(D/(b·N)) steps")
     return Material(found, runs, explanation, tables, checks_of(options, times), options.link_gbit)
 
 

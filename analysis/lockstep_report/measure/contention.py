@@ -9,7 +9,7 @@ from lockstep_report.runfile.settings import plural, uses_threads
 
 LIMIT = 0.05  # share of the epoch from which the lack of a processor spoils its times
 OTHERS = 0.1  # processors that other processes used on average, from which they are named
-COMPUTATION = ("upload", "forward", "backward", "update")
+COMPUTE_PHASES = ("upload", "forward", "backward", "update")
 REMEDY = "repeat the run on processors that nothing else uses"
 
 
@@ -87,14 +87,14 @@ def missing_shares(run, window):
     if communicates_in_computation(run):
         return np.full(run.rank_count, np.nan)
     phases = run.phase_seconds[np.flatnonzero(run.epoch == window.epoch)]
-    computed = phases[:, :, [run.phases.index(name) for name in COMPUTATION]].sum(axis=(0, 2))
+    computed = phases[:, :, [run.phases.index(name) for name in COMPUTE_PHASES]].sum(axis=(0, 2))
     used = reading(run, "cpu_seconds", window.epoch)
     return np.maximum(0.0, computed - used) / epoch_seconds(run, window.epoch)
 
 
 def communicates_in_computation(run):
     return (run.option("bn") == "sync" or run.option("reducer") == "parameter-server"
-            or (run.number("pipeline-stages") or 1) > 1)
+            or run.stage_count > 1)
 
 
 def cause_of(run, epoch, rank):

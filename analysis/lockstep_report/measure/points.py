@@ -6,7 +6,7 @@ import numpy as np
 
 from lockstep_report.errors import INPUT, ReportError
 from lockstep_report.measure import choices, metrics, validity
-from lockstep_report.measure.contention import known_reading, lack_of
+from lockstep_report.measure.contention import COMPUTE_PHASES, known_reading, lack_of
 from lockstep_report.measure.inference import Interval, series_interval
 from lockstep_report.measure.link_bytes import link_bytes
 from lockstep_report.measure.step_times import timed_seconds
@@ -140,7 +140,7 @@ class Point:
     def compute_seconds(self):
         if not self.phase_seconds:
             return None
-        return sum(self.phase_seconds[p] for p in ("upload", "forward", "backward", "update"))
+        return sum(self.phase_seconds[p] for p in COMPUTE_PHASES)
 
     @property
     def transfer(self):

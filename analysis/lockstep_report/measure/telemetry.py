@@ -9,7 +9,6 @@ from dataclasses import dataclass
 import numpy as np
 
 
-
 @dataclass(frozen=True)
 class Samples:
     """The samples of one rank. `columns`: name -> (sample) or (sample, interface)."""

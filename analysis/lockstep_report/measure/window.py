@@ -92,7 +92,7 @@ def batch_per_rank(run):
     the number of ranks is the global batch."""
     given = run.number("batch-per-rank")
     if given:
-        stages = run.number("pipeline-stages") or 1
+        stages = run.stage_count
         return given // stages if given % stages == 0 else round(given / stages, 2)
     whole = run.number("global-batch")
     if whole:

@@ -23,7 +23,7 @@ class Explanation:
 
 def explain(points, runs, link_gbit=None):
     """Explains merged points and the runs of which they consist."""
-    timed = [t for t in map(timed_run, runs) if t and (t.run.number("pipeline-stages") or 1) == 1]
+    timed = [t for t in map(timed_run, runs) if t and t.run.stage_count == 1]
     steps = [step_evidence(t) for t in timed]
     found = losses(points)
     lacks = {name: lack for p in points for name, lack in p.lacks.items()}

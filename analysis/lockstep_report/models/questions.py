@@ -235,7 +235,7 @@ def other_messages(runs):
     """What ranks send besides gradients; runs that differ only in the number of ranks have one
     answer, for the most ranks."""
     groups = grouped((run for run in runs if run.has_steps and not run.ladder and run.rank_count > 1), lambda run: (
-        run.option("reducer"), run.option("bn"), run.number("pipeline-stages") or 1, tuple(run.bucket_bytes)))
+        run.option("reducer"), run.option("bn"), run.stage_count, tuple(run.bucket_bytes)))
     return [messages_answer(group) for group in groups.values()]
 
 
@@ -245,7 +245,7 @@ def messages_answer(runs):
     gradients = int(run.bucket_bytes.sum())
     step = 0 if is_independent else NUMBER_BYTES * (STEP_NUMBERS + ranks)
     record = NUMBER_BYTES * (4 + len(run.phases) + 2 * len(run.bucket_bytes))
-    has_stages = (run.number("pipeline-stages") or 1) > 1
+    has_stages = run.stage_count > 1
     texts = (
         (is_independent, "No gradients are sent: the replicas are independent, and only the results "
                          "of the steps are summed at the end of an epoch."),

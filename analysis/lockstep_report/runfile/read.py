@@ -123,6 +123,11 @@ class Run:
             return None
         return value if value > 0 else None
 
+    @property
+    def stage_count(self):
+        """Number of stages of the pipeline; 1 without a pipeline."""
+        return self.number("pipeline-stages") or 1
+
 
 def read_run(path, in_memory=IN_MEMORY_BYTES):
     """Reads the single file `path`. Datasets (step, rank, ...) of more than `in_memory` bytes are

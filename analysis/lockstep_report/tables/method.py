@@ -21,7 +21,7 @@ def method_lines(points, runs, file_notes=()):
     for rule in dict.fromkeys(p.rule for p in points):
         sources = dict.fromkeys(name for p in points if p.rule == rule for name in p.sources)
         lines.append(f"Timed: {rule} ({some_of(list(sources))})")
-    lines += [f"{text}" for text in dict.fromkeys(repeats_line(p) for p in points)]
+    lines += dict.fromkeys(repeats_line(p) for p in points)
     for run in runs:
         if run.status != "complete":
             lines.append(f"{run.label}: the run did not finish (status {run.status})")

@@ -3,7 +3,7 @@
 import numpy as np
 
 from lockstep_report.measure import metrics
-from lockstep_report.measure.contention import known_reading, lack_of
+from lockstep_report.measure.contention import epoch_seconds, known_reading, lack_of
 from lockstep_report.measure.points import IMBALANCE, from_run
 from lockstep_report.measure.step_times import step_seconds
 from lockstep_report.measure.stragglers import is_slow, slowest
@@ -183,8 +183,7 @@ def device_lines(run, point, window):
     joules, busy, memory = map(reading, DEVICE_READINGS)
     parts = []
     if joules is not None:
-        row = np.flatnonzero(run.epoch_numbers == window.epoch)[0]
-        watts = joules / run.epochs["seconds"][row]
+        watts = joules / epoch_seconds(run, window.epoch)
         parts.append(f"{point.joules_per_image:.3g} J per image, {watts.mean():,.0f} W per device")
     if busy is not None:
         parts.append(f"GPU utilisation {busy.mean():.0%}")

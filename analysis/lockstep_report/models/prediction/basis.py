@@ -49,7 +49,7 @@ def step_times(run):
     """Returns (start of the backward pass, its time, time of the update) of the timed steps, each (step, rank); None
     for a pipeline, or if a time is not finite."""
     seconds = run.phase_seconds[timed_window(run).steps]
-    if (run.number("pipeline-stages") or 1) > 1 or not np.all(np.isfinite(seconds)) or seconds.sum() <= 0:
+    if run.stage_count > 1 or not np.all(np.isfinite(seconds)) or seconds.sum() <= 0:
         return None
     phases = {name: seconds[:, :, i] for i, name in enumerate(run.phases)}
     return sum(phases[name] for name in BEFORE), phases["backward"], phases["update"]
