@@ -9,7 +9,7 @@ namespace lockstep::app {
 
 /// The standard output of the program. An error, for example a full disk or a pipe whose reader has
 /// ended, does not stop the command: further output is dropped, and `finish` reports the error when
-/// the command is complete. `main` owns the only object.
+/// the command is complete. `run_process` owns the only object.
 class StandardOutput {
  public:
   /// Opens /dev/null in place of standard streams that are closed, because the next file that is

@@ -4,7 +4,7 @@
 
 namespace lockstep::backend {
 
-/// Throws `Error` (usage) if a batch norm would compute the variance of a single value in training.
+/// Throws `Error` (usage) if an operation would compute the variance of a single value in training.
 void refuse_single_values(const graph::Graph& graph, const PlanOptions& options);
 
 }  // namespace lockstep::backend

@@ -1,5 +1,5 @@
 """Tests that the console summary, --json and `lockstep-report summary` give the same values for the same run: the sums of the
-timed steps, which both compute, because `lockstep ladder` stores them too."""
+timed steps, which both compute."""
 
 import json
 import pathlib

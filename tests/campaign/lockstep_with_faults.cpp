@@ -1,5 +1,6 @@
 // The program with the further option --inject=KIND:RANK:STEP[:PHASE],...: causes faults in one
-// rank, to test how a run ends (docs/reliability.md).
+// rank, to test how a run ends (docs/reliability.md). A fault of a rank that does not exist has no
+// effect.
 
 #include <mpi.h>
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstddef>
 #include <cstdint>
 
 namespace lockstep::core {
@@ -28,12 +29,15 @@ enum class Activity : std::int32_t {
   reading_checkpoint,
   preparing_all_reduce,
   preparing_first_step,
-  data_wait,              ///< first phase of a training step
-  upload,                 ///<
-  forward,                ///<
-  backward,               ///<
-  update,                 ///<
-  exposed_communication,  ///< last phase of a training step
+
+  // Phases of a training step (record::Phase).
+  data_wait,
+  upload,
+  forward,
+  backward,
+  update,
+  exposed_communication,
+
   combining_results,
   profile,
   gathering_times,

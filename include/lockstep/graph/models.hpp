@@ -16,6 +16,7 @@ struct NetworkOptions {
   bool swap_relu_pool = false;  ///< compute max-pool before ReLU
 };
 
+/// What a network is built for: the properties of the dataset are known here.
 struct ModelOptions {
   std::int64_t classes = 10;
   core::ImageShape image{3, 32, 32};

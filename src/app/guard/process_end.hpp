@@ -7,7 +7,7 @@ namespace lockstep::app {
 /// While an object of this class exists, a process that ends because of a fatal signal (SIGSEGV,
 /// SIGBUS, SIGFPE, SIGILL, SIGABRT) or a call of `exit` first writes a line with its rank and what
 /// it was doing. After a call of `exit` the status becomes 70, because launchers may not notice a
-/// rank that exits with 0. At most one object may exist. Created only by `main`.
+/// rank that exits with 0. At most one object may exist. Created only by `run_process`.
 class ProcessEndReport {
  public:
   /// `watchdog` must outlive this object. Must follow MPI_Init, which installs its own handlers:

@@ -14,7 +14,7 @@ namespace lockstep::app {
 /// Ends the process some seconds after a signal (`core::StopSignal`) if nothing else does: while
 /// MPI is initialised, kernels are timed or another rank is waited for, the program cannot react,
 /// and has nothing to save. Has no effect while objects of class `StopSignal` exist besides that of
-/// `main`, because their owners react. Created only by `main`.
+/// `run_process`, because their owners react. Created only by `run_process`.
 class StopLimit {
  public:
   /// `config` determines the status of a process that ends before its work is complete. `who` and

@@ -22,7 +22,7 @@ enum class Parent { any, launcher };
 /// Terminates the process with status 70 if it reports no progress for longer than a limit. If one
 /// rank hangs, the others wait in a collective forever, and neither MPI nor Slurm detects it.
 /// Also terminates a rank whose launcher has ended: its parent process changes.
-/// Created only by `main`: it exists before MPI is initialised and after MPI is finalised.
+/// Created only by `run_process`: it exists before MPI is initialised and after MPI is finalised.
 class Watchdog final : public core::ProgressMonitor {
  public:
   /// A `limit` of 0 disables the watchdog. `who` names the process in the message: "rank 3 on

@@ -14,8 +14,8 @@ namespace lockstep::comm {
 /// The ranks, the array and the data type for which an algorithm is requested.
 struct AllReduceConditions {
   bool is_one_host = true;  ///< all ranks are on one host
-  bool is_shared =
-      false;  ///< every rank has the array in shared memory (`AllReduceResources::allocate`)
+  /// Every rank has the array in shared memory (`AllReduceResources::allocate`).
+  bool is_shared = false;
   core::DataType communication_type = core::DataType::float32;
 };
 

@@ -130,8 +130,9 @@ struct ReducerEntry {
   std::optional<AllReduceAlgorithm> algorithm{};
   SumPlacement placement = SumPlacement::all_ranks;
   /// Prepares the sum of the bucket `values` in host memory; null if it is the all-reduce of the
-  /// algorithm. Otherwise `algorithm` is the name that the run file records. `state`: the values
-  /// that the reducer keeps for these gradients. Collective: all ranks must call this.
+  /// algorithm. The transport nccl does not use it. Otherwise `algorithm` is the name that the run
+  /// file records. `state`: the values that the reducer keeps for these gradients. Collective: all
+  /// ranks must call this.
   std::unique_ptr<AllReduce> (*make_sum)(AllReduceResources& resources, std::span<float> values,
                                          std::span<float> state,
                                          const ReducerOptions& options) = nullptr;

@@ -8,8 +8,9 @@ namespace lockstep::core {
 /// While an object of this class exists, SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGUSR2 and SIGXCPU
 /// request a stop instead of terminating the process. A second SIGINT terminates it immediately. An
 /// ignored SIGHUP remains ignored, as `nohup` requires. Objects may be nested: the outermost one
-/// installs the signal handlers, and a request persists until this object is destroyed. `main` owns
-/// the outermost one; every other object states that its owner reacts to requests.
+/// installs the signal handlers, and a request persists until this object is destroyed. the start
+/// of the process owns the outermost one; every other object states that its owner reacts to
+/// requests.
 class StopSignal {
  public:
   StopSignal();
