@@ -21,9 +21,9 @@
 
 namespace lockstep::train {
 
-/// The objects that a trainer uses. They must outlive the trainer. `config` must be resolved.
+/// The objects that a trainer uses. Those that are references must outlive the trainer.
 struct TrainingContext {
-  const Config& config;
+  Config config;              ///< resolved
   const graph::Graph& graph;  ///< of this rank: the network, or its stage of a pipeline
   const data::TrainingData& data;
   const backend::Backend& backend;
