@@ -31,9 +31,14 @@ class Allocation
 TEST_P(Allocation, NoneAfterTheFirstStep) {
   const auto [kind, precision, threads] = GetParam();
   lockstep::test::count_allocations_if(is_counted);
-  // Together, these networks contain every operation.
-  const std::set<std::string> some{"three_consumers", "conv_bias_bn_relu_pool", "block_strided",
-                                   "pool3x3", "relu"};
+  // Together, these networks contain every operation that computes.
+  const std::set<std::string> some{"three_consumers",
+                                   "conv_bias_bn_relu_pool",
+                                   "block_strided",
+                                   "pool3x3",
+                                   "relu",
+                                   "gn_add_relu",
+                                   "dropout_17"};
   for (const Network& network : small_networks()) {
     if (!some.contains(network.name)) continue;
     const Batch images = random_batch(network.graph, 2, 1);

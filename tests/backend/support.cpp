@@ -83,7 +83,9 @@ std::string why_not(DeviceKind device) {
 
 std::string why_unsupported(DeviceKind device, const graph::Graph& graph) {
   try {
-    make_backend({.kind = device, .engines = EngineSelection::quick})
+    make_backend({.kind = device,
+                  .deterministic = device == DeviceKind::cpu,  // without timing convolutions
+                  .engines = EngineSelection::quick})
         ->choices(graph, {.batch = 2, .mode = Mode::inference});
     return {};
   } catch (const core::Error& error) {

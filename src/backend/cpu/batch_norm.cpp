@@ -13,14 +13,10 @@
 #include "channel_sums.hpp"
 #include "division.hpp"
 #include "fused_statistics.hpp"
-#include "lockstep/core/error.hpp"
 #include "lockstep/graph/operations/batch_norm.hpp"
 #include "norm_operation.hpp"
 
 namespace lockstep::backend::cpu {
-
-using core::BFloat16;
-using core::DataType;
 
 namespace {
 
@@ -66,22 +62,18 @@ class BatchNorm final : public NormOperation<T> {
       use_statistics(running_mean_, running_variance_);
     }
     for_each_part([&](std::int64_t at, RowTiling part, std::int64_t block) {
-      normalise(this->forward_rows(at), part, scale_.block(block), offset_.block(block));
+      this->normalise_rows(at, part, block, coefficients_);
     });
   }
 
   void backward() override {
     sums_.run([&](std::int64_t at, RowTiling part, std::int64_t block, float* sum, float* product) {
-      gradient_sums(this->gradient_rows(at), part, scale_.block(block), offset_.block(block),
-                    center_.block(block), sum, product);
+      this->sum_gradients(at, part, block, coefficients_, sum, product);
     });
     gradient_coefficients();
-    T* const dx = this->input_gradient();
-    if (dx == nullptr) return;
+    if (!this->has_input_gradient()) return;
     for_each_part([&](std::int64_t at, RowTiling part, std::int64_t block) {
-      cpu::input_gradient(
-          this->gradient_rows_again(at), dx + at, part, scale_.block(block), offset_.block(block),
-          {gradient_factor_.block(block), input_factor_.block(block), constant_.block(block)});
+      this->write_input_gradient(at, part, block, coefficients_);
     });
   }
 
@@ -120,16 +112,18 @@ class BatchNorm final : public NormOperation<T> {
     // The first pixel of the first image is close enough to the mean to avoid cancellation in the
     // squares.
     const auto shift = [&](std::size_t c) {
-      return has_fused_statistics() ? 0.0F : first_value(x, c);
+      return has_fused_statistics() ? 0.0F : this->first_value(0, c);
     };
     if (has_fused_statistics()) {
       std::ranges::copy(fused_->sum, sums_.first.begin());
       std::ranges::copy(fused_->square, sums_.second.begin());
     } else {
       for (std::size_t c = 0; c < channels_; ++c)
-        shift_.set(static_cast<std::int64_t>(c), shift(c));
-      sums_.run([&](std::int64_t at, RowTiling part, std::int64_t block, float* sum,
-                    float* square) { accumulate(x + at, part, shift_.block(block), sum, square); });
+        coefficients_.center.set(static_cast<std::int64_t>(c), shift(c));
+      sums_.run(
+          [&](std::int64_t at, RowTiling part, std::int64_t block, float* sum, float* square) {
+            accumulate(x + at, part, coefficients_.center.block(block), sum, square);
+          });
     }
     const double local = static_cast<double>(map_.images * map_.shape.pixels());
     std::vector<double>& mean = sums_.first;
@@ -152,15 +146,6 @@ class BatchNorm final : public NormOperation<T> {
       running_variance_[c] += momentum * (static_cast<float>(unbiased) - running_variance_[c]);
     }
     set_coefficients();
-  }
-
-  float first_value(const T* x, std::size_t channel) const {
-    const T value = x[map_.index(0, static_cast<std::int64_t>(channel), 0)];
-    if constexpr (std::is_same_v<T, float>) {
-      return value;
-    } else {
-      return core::to_float(value);
-    }
   }
 
   /// Combines the statistics of all replicas (Chan, Golub, LeVeque, 1979): the squares about the
@@ -195,9 +180,9 @@ class BatchNorm final : public NormOperation<T> {
     for (std::size_t c = 0; c < channels_; ++c) {
       const auto channel = static_cast<std::int64_t>(c);
       const float scale = gamma_[c] * inverse_deviation_[c];
-      scale_.set(channel, scale);
-      offset_.set(channel, beta_[c] - mean_[c] * scale);
-      center_.set(channel, mean_[c]);
+      coefficients_.scale.set(channel, scale);
+      coefficients_.offset.set(channel, beta_[c] - mean_[c] * scale);
+      coefficients_.center.set(channel, mean_[c]);
     }
   }
 
@@ -227,10 +212,11 @@ class BatchNorm final : public NormOperation<T> {
       const double inverse = static_cast<double>(inverse_deviation_[c]);
       const double scale = static_cast<double>(gamma_[c]) * inverse;
       const double slope = -scale * inverse * product[c] / count_;
-      gradient_factor_.set(channel, static_cast<float>(scale));
-      input_factor_.set(channel, static_cast<float>(slope));
-      constant_.set(channel, static_cast<float>(-scale * sum[c] / count_ -
-                                                slope * static_cast<double>(mean_[c])));
+      coefficients_.gradient_factor.set(channel, static_cast<float>(scale));
+      coefficients_.input_factor.set(channel, static_cast<float>(slope));
+      coefficients_.constant.set(
+          channel,
+          static_cast<float>(-scale * sum[c] / count_ - slope * static_cast<double>(mean_[c])));
     }
   }
 
@@ -240,12 +226,7 @@ class BatchNorm final : public NormOperation<T> {
   const FeatureMap& map_;   ///< shape and layout of all maps
   RowTiling tiling_;
   ChannelSums sums_;
-  TiledCoefficients shift_{map_, tiling_};  ///< subtracted from x before it is summed
-  TiledCoefficients center_{map_, tiling_};
-  TiledCoefficients scale_{map_, tiling_}, offset_{map_, tiling_};  ///< y = scale x + offset
-  /// dx = gradient_factor g + input_factor x + constant.
-  TiledCoefficients gradient_factor_{map_, tiling_}, input_factor_{map_, tiling_},
-      constant_{map_, tiling_};
+  NormCoefficients coefficients_{map_, tiling_};
   std::vector<float> mean_, inverse_deviation_, exchange_;
   double count_ = 0;  ///< values per channel in the statistics, over all replicas
   std::span<float> running_mean_, running_variance_;

@@ -56,31 +56,12 @@ class ChannelSums {
   /// each part of each plane; it adds the values of the part to the two rows.
   template <class Kernel>
   void run(Kernel&& kernel) {
-    const std::int64_t tasks = part_splits_ * block_splits_;
+    if (threads_ == 1) {
+      run_task(0, kernel);  // may be in a parallel region: a nested one would allocate memory
+    } else {
+      const std::int64_t tasks = part_splits_ * block_splits_;
 #pragma omp parallel for num_threads(threads_)
-    for (std::int64_t task = 0; task < tasks; ++task) {
-      const std::int64_t split = task / block_splits_;
-      const Range parts = part_of(parts_.count(), split, part_splits_);
-      const Range blocks = part_of(map_.blocks(), task % block_splits_, block_splits_);
-      std::fill(sums(split, blocks.first), sums(split, blocks.last), 0.0);
-      std::fill(row(split, blocks.first), row(split, blocks.last), 0.0f);
-      for (std::int64_t part = parts.first; part < parts.last; ++part) {
-        const bool is_last = (part + 1) % parts_at_once_ == 0;
-        const std::int64_t image_block = parts_.block(part);
-        const Range rows = parts_.rows(part, rows_of_plane(tiling_, map_, image_block));
-        for (std::int64_t block = blocks.first; block < blocks.last; ++block) {
-          const std::int64_t plane = map_.plane_offset(image_block, block);
-          float* const first_row = row(split, block);
-          for (std::int64_t done = rows.first; done < rows.last; done += rows_at_once) {
-            RowTiling some = tiling_;
-            some.rows = std::min(rows_at_once, rows.last - done);
-            kernel(plane + done * tiling_.width, some, block, first_row, first_row + tiling_.width);
-            if (is_last) move_rows(first_row, sums(split, block));
-          }
-        }
-      }
-      for (std::int64_t block = blocks.first; block < blocks.last; ++block)
-        move_rows(row(split, block), sums(split, block));
+      for (std::int64_t task = 0; task < tasks; ++task) run_task(task, kernel);
     }
     std::ranges::fill(first, 0.0);
     std::ranges::fill(second, 0.0);
@@ -98,6 +79,33 @@ class ChannelSums {
   /// Rows that are added up in float32: few enough that the rounding errors stay small, enough that
   /// the additions in double do not take long.
   static constexpr std::int64_t rows_at_once = 128;
+
+  /// Adds up some parts of some blocks of channels.
+  template <class Kernel>
+  void run_task(std::int64_t task, Kernel& kernel) {
+    const std::int64_t split = task / block_splits_;
+    const Range parts = part_of(parts_.count(), split, part_splits_);
+    const Range blocks = part_of(map_.blocks(), task % block_splits_, block_splits_);
+    std::fill(sums(split, blocks.first), sums(split, blocks.last), 0.0);
+    std::fill(row(split, blocks.first), row(split, blocks.last), 0.0f);
+    for (std::int64_t part = parts.first; part < parts.last; ++part) {
+      const bool is_last = (part + 1) % parts_at_once_ == 0;
+      const std::int64_t image_block = parts_.block(part);
+      const Range rows = parts_.rows(part, rows_of_plane(tiling_, map_, image_block));
+      for (std::int64_t block = blocks.first; block < blocks.last; ++block) {
+        const std::int64_t plane = map_.plane_offset(image_block, block);
+        float* const first_row = row(split, block);
+        for (std::int64_t done = rows.first; done < rows.last; done += rows_at_once) {
+          RowTiling some = tiling_;
+          some.rows = std::min(rows_at_once, rows.last - done);
+          kernel(plane + done * tiling_.width, some, block, first_row, first_row + tiling_.width);
+          if (is_last) move_rows(first_row, sums(split, block));
+        }
+      }
+    }
+    for (std::int64_t block = blocks.first; block < blocks.last; ++block)
+      move_rows(row(split, block), sums(split, block));
+  }
 
   float* row(std::int64_t split, std::int64_t block) {
     return rows_.data() + (split * map_.blocks() + block) * tiling_.width * 2;

@@ -25,20 +25,12 @@ struct Moments {
 struct Scratch {
   Scratch(const FeatureMap& image, RowTiling tiling)
       : sums(image, tiling, 1),
-        center(image, tiling),
-        scale(image, tiling),
-        offset(image, tiling),
-        gradient_factor(image, tiling),
-        input_factor(image, tiling),
-        constant(image, tiling),
+        coefficients(image, tiling),
         gamma_gradient(static_cast<std::size_t>(image.shape.channels)),
         beta_gradient(gamma_gradient.size()) {}
 
   ChannelSums sums;
-  TiledCoefficients center;         ///< subtracted from x before it is summed
-  TiledCoefficients scale, offset;  ///< y = scale x + offset
-  /// dx = gradient_factor g + input_factor x + constant
-  TiledCoefficients gradient_factor, input_factor, constant;
+  NormCoefficients coefficients;
   std::vector<double> gamma_gradient, beta_gradient;
 };
 
@@ -63,8 +55,7 @@ class GroupNorm final : public NormOperation<T> {
       compute_moments(image, scratch);
       set_coefficients(image, scratch);
       for_each_block(image, [&](std::int64_t at, RowTiling rows, std::int64_t block) {
-        normalise(this->forward_rows(at), rows, scratch.scale.block(block),
-                  scratch.offset.block(block));
+        this->normalise_rows(at, rows, block, scratch.coefficients);
       });
     });
   }
@@ -74,22 +65,17 @@ class GroupNorm final : public NormOperation<T> {
       std::ranges::fill(scratch.gamma_gradient, 0.0);
       std::ranges::fill(scratch.beta_gradient, 0.0);
     }
-    T* const dx = this->input_gradient();
     for_each_image([&](std::int64_t image, Scratch& scratch) {
       set_coefficients(image, scratch);
       sum(image, scratch,
           [&](std::int64_t at, RowTiling rows, std::int64_t block, float* sums, float* products) {
-            gradient_sums(this->gradient_rows(at), rows, scratch.scale.block(block),
-                          scratch.offset.block(block), scratch.center.block(block), sums, products);
+            this->sum_gradients(at, rows, block, scratch.coefficients, sums, products);
           });
       add_parameter_gradients(image, scratch);
-      if (dx == nullptr) return;
+      if (!this->has_input_gradient()) return;
       set_gradient_coefficients(image, scratch);
       for_each_block(image, [&](std::int64_t at, RowTiling rows, std::int64_t block) {
-        cpu::input_gradient(this->gradient_rows_again(at), dx + at, rows,
-                            scratch.scale.block(block), scratch.offset.block(block),
-                            {scratch.gradient_factor.block(block),
-                             scratch.input_factor.block(block), scratch.constant.block(block)});
+        this->write_input_gradient(at, rows, block, scratch.coefficients);
       });
     });
     for (std::size_t c = 0; c < channels_; ++c) {
@@ -154,22 +140,15 @@ class GroupNorm final : public NormOperation<T> {
   /// squares, and combines those of a group (Chan, Golub, LeVeque, 1979).
   void compute_moments(std::int64_t image, Scratch& scratch) {
     const T* const x = this->input();
-    const auto first_value = [&](std::size_t c) {
-      const T value = x[map_.index(image, static_cast<std::int64_t>(c), 0)];
-      if constexpr (std::is_same_v<T, float>)
-        return value;
-      else
-        return core::to_float(value);
-    };
     for (std::size_t c = 0; c < channels_; ++c)
-      scratch.center.set(static_cast<std::int64_t>(c), first_value(c));
+      scratch.coefficients.center.set(static_cast<std::int64_t>(c), this->first_value(image, c));
     sum(image, scratch,
         [&](std::int64_t at, RowTiling rows, std::int64_t block, float* sums, float* squares) {
-          accumulate(x + at, rows, scratch.center.block(block), sums, squares);
+          accumulate(x + at, rows, scratch.coefficients.center.block(block), sums, squares);
         });
     const auto pixels = static_cast<double>(map_.shape.pixels());
     const auto mean_of = [&](std::size_t c) {
-      return static_cast<double>(first_value(c)) + scratch.sums.first[c] / pixels;
+      return static_cast<double>(this->first_value(image, c)) + scratch.sums.first[c] / pixels;
     };
     for (std::size_t first = 0; first < channels_; first += group_channels_) {
       double mean = 0, squares = 0;
@@ -189,9 +168,10 @@ class GroupNorm final : public NormOperation<T> {
       const auto channel = static_cast<std::int64_t>(c);
       const auto [mean, inverse] = moments(image, c);
       const double scale = static_cast<double>(gamma_[c]) * inverse;
-      scratch.center.set(channel, static_cast<float>(mean));
-      scratch.scale.set(channel, static_cast<float>(scale));
-      scratch.offset.set(channel, static_cast<float>(static_cast<double>(beta_[c]) - mean * scale));
+      scratch.coefficients.center.set(channel, static_cast<float>(mean));
+      scratch.coefficients.scale.set(channel, static_cast<float>(scale));
+      scratch.coefficients.offset.set(
+          channel, static_cast<float>(static_cast<double>(beta_[c]) - mean * scale));
     }
   }
 
@@ -216,10 +196,11 @@ class GroupNorm final : public NormOperation<T> {
       const double slope = -inverse * inverse * product / values_;
       for (std::size_t c = first; c < first + group_channels_; ++c) {
         const auto channel = static_cast<std::int64_t>(c);
-        scratch.gradient_factor.set(channel,
-                                    static_cast<float>(static_cast<double>(gamma_[c]) * inverse));
-        scratch.input_factor.set(channel, static_cast<float>(slope));
-        scratch.constant.set(channel, static_cast<float>(-inverse * sum / values_ - slope * mean));
+        scratch.coefficients.gradient_factor.set(
+            channel, static_cast<float>(static_cast<double>(gamma_[c]) * inverse));
+        scratch.coefficients.input_factor.set(channel, static_cast<float>(slope));
+        scratch.coefficients.constant.set(
+            channel, static_cast<float>(-inverse * sum / values_ - slope * mean));
       }
     }
   }

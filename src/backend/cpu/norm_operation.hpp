@@ -3,10 +3,28 @@
 #include <span>
 #include <utility>
 
+#include "channel_sums.hpp"
 #include "operations.hpp"
 #include "row_kernels.hpp"
+#include "vectors.hpp"
 
 namespace lockstep::backend::cpu {
+
+/// Coefficients of a normalisation, per channel.
+struct NormCoefficients {
+  NormCoefficients(const FeatureMap& map, RowTiling tiling)
+      : center(map, tiling),
+        scale(map, tiling),
+        offset(map, tiling),
+        gradient_factor(map, tiling),
+        input_factor(map, tiling),
+        constant(map, tiling) {}
+
+  TiledCoefficients center;         ///< subtracted from x before it is summed
+  TiledCoefficients scale, offset;  ///< y = scale x + offset
+  /// dx = gradient_factor g + input_factor x + constant
+  TiledCoefficients gradient_factor, input_factor, constant;
+};
 
 /// Base class of normalisations y = relu(scale x + offset [+ residual]) with a weight (gamma) and a
 /// bias (beta) per channel, which compute the addition and the ReLU that follow them. The gradient
@@ -44,11 +62,40 @@ class NormOperation : public Operation {
   bool is_training() const { return context_.options.mode == Mode::training; }
   bool has_residual() const { return operands().inputs.size() > 1; }
   const T* input() const { return operands().inputs[0]->template as<T>(); }
-  T* input_gradient() const {
-    const FeatureMap* const map = operands().input_gradients[0];
-    return map != nullptr ? map->as<T>() : nullptr;
+  bool has_input_gradient() const { return operands().input_gradients[0] != nullptr; }
+  /// Returns the first value of a channel of an image. It is close enough to the mean to avoid
+  /// cancellation in the squares.
+  float first_value(std::int64_t image, std::size_t channel) const {
+    return load(input()[operands().output->index(image, static_cast<std::int64_t>(channel), 0)]);
   }
 
+  // The passes over the rows `rows` of a block of channels that begin at index `at`.
+
+  void normalise_rows(std::int64_t at, RowTiling rows, std::int64_t block,
+                      const NormCoefficients& c) const {
+    normalise(forward_rows(at), rows, c.scale.block(block), c.offset.block(block));
+  }
+  /// Adds g to the sums and g (x - center) to the products.
+  void sum_gradients(std::int64_t at, RowTiling rows, std::int64_t block, const NormCoefficients& c,
+                     float* sums, float* products) const {
+    gradient_sums(gradient_rows(at), rows, c.scale.block(block), c.offset.block(block),
+                  c.center.block(block), sums, products);
+  }
+  /// Writes dx; the input must have a gradient.
+  void write_input_gradient(std::int64_t at, RowTiling rows, std::int64_t block,
+                            const NormCoefficients& c) const {
+    input_gradient(
+        gradient_rows_again(at), operands().input_gradients[0]->template as<T>() + at, rows,
+        c.scale.block(block), c.offset.block(block),
+        {c.gradient_factor.block(block), c.input_factor.block(block), c.constant.block(block)});
+  }
+
+  const Context& context_;
+  const graph::Node& node_;
+  std::size_t channels_;
+  std::span<float> gamma_, beta_, gamma_gradient_, beta_gradient_;
+
+ private:
   /// Returns the elements from index `at` on that the forward pass normalises.
   NormaliseRows<T> forward_rows(std::int64_t at) const {
     return {.x = input() + at,
@@ -75,13 +122,6 @@ class NormOperation : public Operation {
     if (stores_masked()) return {.dy = rows.masked, .x = rows.x};
     return rows;
   }
-
-  const Context& context_;
-  const graph::Node& node_;
-  std::size_t channels_;
-  std::span<float> gamma_, beta_, gamma_gradient_, beta_gradient_;
-
- private:
   bool stores_masked() const { return has_residual() && operands().input_gradients[1] != nullptr; }
 
   Activation activation_;
