@@ -125,9 +125,8 @@ std::string describe_all_reduce(const train::RunDescription& run) {
 }
 
 std::string describe_choices(const train::RunDescription& run) {
-  const auto kernels = run.kernels;
   std::map<std::string, int> counts;
-  for (const auto& kernel : kernels) {
+  for (const auto& kernel : run.kernels) {
     if (!kernel.maps) ++counts[kernel.implementation];  // only batch norm states its maps
   }
   std::vector<std::string> texts;

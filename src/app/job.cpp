@@ -22,6 +22,7 @@
 #include "lockstep/study/memory.hpp"
 #include "lockstep/study/roofline.hpp"
 #include "lockstep/train/agreement.hpp"
+#include "lockstep/train/plan_options.hpp"
 #include "options/option_table.hpp"
 #include "shares.hpp"
 
@@ -132,10 +133,9 @@ void share_processors(Job& job, comm::Communicator& communicator) {
   own.core_list = bound.core_list;
 }
 
-data::DataOptions data_options(const train::Config& config, core::ProgressMonitor* monitor) {
-  data::DataOptions options = config.data;
-  options.seed = config.seed;
-  options.progress = monitor;
+data::DataOptions data_options(const Job& job) {
+  data::DataOptions options = train::data_options(job.config);
+  options.progress = job.monitor;
   return options;
 }
 
@@ -244,7 +244,7 @@ Job prepare_job(const Invocation& invocation) {
       core::start_openmp_threads(job.config.device.threads);
     require_outputs(job.config, communicator.rank(), invocation.output);
     job.backend = invocation.make_backend(device_options(job, communicator));
-    job.sizes = data::sizes(data_options(job.config, job.monitor));
+    job.sizes = data::sizes(data_options(job));
     job.config.data.train_samples = static_cast<std::int64_t>(job.sizes.train);
     job.config.data.test_samples = static_cast<std::int64_t>(job.sizes.test);
     job.graph = make_graph(job.config, job.sizes.info);
@@ -262,7 +262,7 @@ Job prepare_job(const Invocation& invocation) {
 data::TrainingData load_data(const Job& job, comm::Communicator& communicator) {
   core::begin_activity(job.monitor, core::Activity::loading_data);
   data::TrainingData data;
-  train::together(communicator, [&] { data = data::load(data_options(job.config, job.monitor)); });
+  train::together(communicator, [&] { data = data::load(data_options(job)); });
   train::require_equal(communicator, {{"digest of the images and labels", data.digest}}, "data");
   end_if_signalled(job.config, communicator);
   return data;

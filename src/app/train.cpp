@@ -270,7 +270,7 @@ nlohmann::json results(const Training& training, const Results& run) {
   json["results"]["predicted_memory_bytes"] = training.memory.limited();
   json["results"]["output"] =
       training.file ? nlohmann::json(training.file->path().string()) : nlohmann::json();
-  const auto stages = training.trainer.description().stages;
+  const auto& stages = training.trainer.description().stages;
   if (!stages.empty()) json["results"]["pipeline_stages"] = stages_json(stages);
   return json;
 }

@@ -35,8 +35,7 @@ std::unique_ptr<backend::Plan> make_plan(const TrainingContext& context, backend
 /// Returns the options of the feed. Stages after the first one use only the labels, so their images
 /// are not augmented.
 data::DataOptions feed_options(const TrainingContext& context) {
-  data::DataOptions options = context.config.data;
-  options.seed = context.config.seed;
+  data::DataOptions options = data_options(context.config);
   if (context.has_stages() && !context.pipeline->is_first())
     options.augmentation = data::Augmentation::none;
   return options;

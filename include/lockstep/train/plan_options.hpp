@@ -13,6 +13,13 @@ inline backend::GradientReduction gradient_reduction(const Config& config) {
                       : backend::GradientReduction::none;
 }
 
+/// Returns the options of the data, with the seed of the run.
+inline data::DataOptions data_options(const Config& config) {
+  data::DataOptions options = config.data;
+  options.seed = config.seed;
+  return options;
+}
+
 /// Returns the options of the reducer, with the size of its buckets.
 inline comm::ReducerOptions reducer_options(const Config& config) {
   comm::ReducerOptions options = config.reducer;
