@@ -78,11 +78,12 @@ void require_format(const hdf5::File& file, const fs::path& path) {
                "give a checkpoint of the run, a file checkpoint-STEP.h5 in its --checkpoint-dir");
   }
   if (format != checkpoint_format) return;
-  const std::int64_t version = hdf5::integer_attribute(file.get(), "format_version");
+  const auto version = hdf5::integer_attribute(file.get(), "format_version");
   if (version == checkpoint_version) return;
+  if (!version) throw Failure("the attribute format_version is not an integer", 0);
   fail_input(path,
              fmt::format("it is a checkpoint of version {}, and this program reads version {}",
-                         version, checkpoint_version),
+                         *version, checkpoint_version),
              "resume it with the program that wrote it");
 }
 
@@ -140,14 +141,8 @@ Counters read_counters(const hdf5::File& file) {
   Counters counters;
   for (const std::string& name : hdf5::attribute_names(file.get())) {
     if (name == "format_version") continue;
-    const auto attribute = own<hdf5::Attribute>(H5Aopen(file.get(), name.c_str(), H5P_DEFAULT),
-                                                "opening an attribute");
-    const auto type = own<hdf5::Type>(H5Aget_type(attribute.get()), "reading a type");
-    const auto space = own<hdf5::Space>(H5Aget_space(attribute.get()), "reading a shape");
-    if (H5Tget_class(type.get()) != H5T_INTEGER || H5Sget_simple_extent_npoints(space.get()) != 1) {
-      continue;
-    }
-    counters.emplace_back(name, hdf5::integer_attribute(file.get(), name.c_str()));
+    if (const auto value = hdf5::integer_attribute(file.get(), name.c_str()))
+      counters.emplace_back(name, *value);
   }
   return counters;
 }

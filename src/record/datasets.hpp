@@ -81,7 +81,7 @@ class Table {
   /// count from 0. `second`: name and size of another dimension; without a name there is none.
   Table(const hdf5::File& file, std::string path, std::string_view dimension,
         const std::vector<Row>& rows, std::string_view second = {}, std::size_t extent = 0)
-      : file_(file), path_(std::move(path)), rows_(rows) {
+      : file_(file), path_(std::move(path)), rows_(rows), extent_(extent) {
     core::check(!rows.empty(), "a table has rows");
     hdf5::new_group(file, path_);
     Dimensions dimensions{{dimension, rows.size(), rows.size(), false}};
@@ -107,13 +107,13 @@ class Table {
   /// Writes the dataset `name` (row, second dimension): the values `get(row)` of all rows. Rows
   /// without values are NaN.
   template <class Get>
-  void matrix(std::string_view name, std::size_t extent, Get get) const {
+  void matrix(std::string_view name, Get get) const {
     std::vector<double> values;
     for (const Row& row : rows_) {
       const std::vector<double>& own = std::invoke(get, row);
-      core::check(own.empty() || own.size() == extent, "rows of a table with different sizes");
+      core::check(own.empty() || own.size() == extent_, "rows of a table with different sizes");
       values.insert(values.end(), own.begin(), own.end());
-      values.resize(values.size() + extent - own.size(), std::numeric_limits<double>::quiet_NaN());
+      values.resize(values.size() + extent_ - own.size(), std::numeric_limits<double>::quiet_NaN());
     }
     write(name, std::span<const double>(values));
   }
@@ -127,6 +127,7 @@ class Table {
   const hdf5::File& file_;
   std::string path_;
   const std::vector<Row>& rows_;
+  std::size_t extent_;  ///< of the second dimension
 };
 
 /// Extends all datasets along `dimension` that the file has to `first_row + rows` rows, and writes

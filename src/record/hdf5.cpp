@@ -288,12 +288,12 @@ std::string text_attribute(hid_t object, const char* name, std::size_t bytes_at_
   return value.substr(0, value.find('\0'));
 }
 
-std::int64_t integer_attribute(hid_t object, const char* name) {
+std::optional<std::int64_t> integer_attribute(hid_t object, const char* name) {
   const auto attribute = own<Attribute>(H5Aopen(object, name, H5P_DEFAULT), "opening an attribute");
   const auto type = own<Type>(H5Aget_type(attribute.get()), "reading the type of an attribute");
   const auto space = own<Space>(H5Aget_space(attribute.get()), "reading the shape of an attribute");
   if (H5Tget_class(type.get()) != H5T_INTEGER || H5Sget_simple_extent_npoints(space.get()) != 1)
-    throw Failure(fmt::format("the attribute {} is not an integer", name), 0);
+    return {};
   std::int64_t value = 0;
   check(H5Aread(attribute.get(), H5T_NATIVE_INT64, &value), "reading an attribute");
   return value;

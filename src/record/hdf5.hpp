@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <optional>
 #include <span>
 #include <stdexcept>
 #include <string>
@@ -147,8 +148,9 @@ std::vector<std::string> attribute_names(hid_t object);
 /// longer than `bytes_at_most` bytes.
 std::string text_attribute(hid_t object, const char* name, std::size_t bytes_at_most = 4096);
 
-/// Returns an integer attribute. Throws `Failure` if it is missing or is not a single integer.
-std::int64_t integer_attribute(hid_t object, const char* name);
+/// Returns an integer attribute; nothing if it is not a single integer. Throws `Failure` if it is
+/// missing.
+std::optional<std::int64_t> integer_attribute(hid_t object, const char* name);
 
 /// Returns a text attribute of a group of a file, which another process may be writing. Returns an
 /// empty text if there is no such file, group or attribute.

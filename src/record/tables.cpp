@@ -9,27 +9,27 @@ namespace lockstep::record {
 
 namespace {
 
-/// Returns the number of repeats of the measured rows; 1 if no row was measured.
+/// Returns the number of values in each measured row; 1 if no row was measured.
 template <class Row>
-std::size_t repeats_of(const std::vector<Row>& rows, std::vector<double> Row::*seconds) {
-  std::size_t repeats = 1;
-  for (const Row& row : rows) repeats = std::max(repeats, (row.*seconds).size());
-  return repeats;
+std::size_t values_per_row(const std::vector<Row>& rows, std::vector<double> Row::*seconds) {
+  std::size_t count = 1;
+  for (const Row& row : rows) count = std::max(count, (row.*seconds).size());
+  return count;
 }
 
 }  // namespace
 
 void write_rows(const hdf5::File& file, const std::vector<AllReduceRow>& rows) {
-  const std::size_t repeats = repeats_of(rows, &AllReduceRow::seconds);
+  const std::size_t repeats = values_per_row(rows, &AllReduceRow::seconds);
   const Table table(file, "/allreduce", "message", rows, "repeat", repeats);
   table.column("algorithm", &AllReduceRow::algorithm);
   table.column("bytes", &AllReduceRow::bytes);
   table.column("wrong", &AllReduceRow::wrong);
-  table.matrix("seconds", repeats, &AllReduceRow::seconds);
+  table.matrix("seconds", &AllReduceRow::seconds);
 }
 
 void write_rows(const hdf5::File& file, const std::vector<LayerRow>& rows) {
-  const std::size_t repeats = repeats_of(rows, &LayerRow::forward_seconds);
+  const std::size_t repeats = values_per_row(rows, &LayerRow::forward_seconds);
   const Table table(file, "/layers", "layer", rows, "repeat", repeats);
   table.column("description", &LayerRow::layer);
   table.column("status", &LayerRow::status);
@@ -38,8 +38,8 @@ void write_rows(const hdf5::File& file, const std::vector<LayerRow>& rows) {
   table.column("backward_flops", &LayerRow::backward_flops);
   table.column("forward_bytes", &LayerRow::forward_bytes);
   table.column("backward_bytes", &LayerRow::backward_bytes);
-  table.matrix("forward_seconds", repeats, &LayerRow::forward_seconds);
-  table.matrix("backward_seconds", repeats, &LayerRow::backward_seconds);
+  table.matrix("forward_seconds", &LayerRow::forward_seconds);
+  table.matrix("backward_seconds", &LayerRow::backward_seconds);
   table.column("estimated_bytes", &LayerRow::estimated_bytes);
   table.column("peak_bytes", &LayerRow::peak_bytes);
   table.column("product_flops_per_second", &LayerRow::flops_per_second);
@@ -49,7 +49,7 @@ void write_rows(const hdf5::File& file, const std::vector<LayerRow>& rows) {
 }
 
 void write_rows(const hdf5::File& file, const std::vector<StackRow>& rows) {
-  const std::size_t repeats = repeats_of(rows, &StackRow::forward_seconds);
+  const std::size_t repeats = values_per_row(rows, &StackRow::forward_seconds);
   const Table table(file, "/stack", "stack_row", rows, "repeat", repeats);
   table.column("layer", &StackRow::layer);
   table.column("status", &StackRow::status);
@@ -59,14 +59,13 @@ void write_rows(const hdf5::File& file, const std::vector<StackRow>& rows) {
   table.column("limit_bytes", &StackRow::limit_bytes);
   table.column("estimated_bytes", &StackRow::estimated_bytes);
   table.column("peak_bytes", &StackRow::peak_bytes);
-  table.matrix("forward_seconds", repeats, &StackRow::forward_seconds);
+  table.matrix("forward_seconds", &StackRow::forward_seconds);
 }
 
 void write_profile(const hdf5::File& file, const Profile& profile) {
   using Row = ProfiledOperation;
   const std::vector<Row>& rows = profile.operations;
-  core::check(!rows.empty(), "a profile without operations");
-  const std::size_t ranks = rows.front().seconds.size();
+  const std::size_t ranks = values_per_row(rows, &Row::seconds);
   const Table table(file, "/profile", "operation", rows, "rank", ranks);
   table.column("name", &Row::name);
   table.column("kind", &Row::what);
@@ -77,7 +76,7 @@ void write_profile(const hdf5::File& file, const Profile& profile) {
   table.column("flops", &Row::flops);
   table.column("bytes", &Row::bytes);
   table.column("bound_seconds", &Row::bound_seconds);
-  table.matrix("seconds", ranks, &Row::seconds);
+  table.matrix("seconds", &Row::seconds);
 }
 
 }  // namespace lockstep::record
