@@ -15,9 +15,8 @@ namespace {
 /// Returns the algorithm that sums the buckets.
 AllReduceChoice choose(AllReduceResources& resources, std::span<float> values,
                        const ReducerOptions& options) {
-  const ReducerEntry& reducer = find_reducer(options.kind);
-  if (reducer.make_sum != nullptr)
-    return {.algorithm = *reducer.algorithm, .timed = {}, .timed_bytes = 0};
+  if (find_reducer(options.kind).make_sum != nullptr)
+    return {.algorithm = options.algorithm, .timed = {}, .timed_bytes = 0};
   return choose_algorithm(resources, values, options.gradient_type, options.algorithm);
 }
 

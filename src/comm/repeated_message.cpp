@@ -62,8 +62,8 @@ void RepeatedMessage::wait() {
 
 namespace {
 
-std::unique_ptr<RepeatedMessage> message_of(MPI_Request request, Direction direction,
-                                            std::size_t bytes) {
+std::unique_ptr<RepeatedMessage> repeated(MPI_Request request, Direction direction,
+                                          std::size_t bytes) {
   return std::make_unique<RepeatedMessage>(std::make_unique<RepeatedMessage::Request>(
       core::Handle<RequestTraits>(request), direction, bytes));
 }
@@ -77,7 +77,7 @@ std::unique_ptr<RepeatedMessage> make_persistent_send(MPI_Comm comm,
   check_mpi(MPI_Send_init(data.data(), static_cast<int>(data.size()), MPI_BYTE, destination, tag,
                           comm, &request),
             "MPI_Send_init");
-  return message_of(request, Direction::send, data.size());
+  return repeated(request, Direction::send, data.size());
 }
 
 std::unique_ptr<RepeatedMessage> make_persistent_receive(MPI_Comm comm, std::span<std::byte> data,
@@ -86,7 +86,7 @@ std::unique_ptr<RepeatedMessage> make_persistent_receive(MPI_Comm comm, std::spa
   check_mpi(MPI_Recv_init(data.data(), static_cast<int>(data.size()), MPI_BYTE, source, tag, comm,
                           &request),
             "MPI_Recv_init");
-  return message_of(request, Direction::receive, data.size());
+  return repeated(request, Direction::receive, data.size());
 }
 
 }  // namespace lockstep::comm

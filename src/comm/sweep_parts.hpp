@@ -8,7 +8,6 @@
 #include <string_view>
 #include <vector>
 
-#include "all_reduce/resources.hpp"
 #include "elements.hpp"
 #include "lockstep/comm/communicator.hpp"
 #include "lockstep/comm/sweep.hpp"
@@ -18,6 +17,8 @@
 // Common code of the all-reduce benchmarks for arrays in host memory and in device memory.
 
 namespace lockstep::comm {
+
+class AllReduceResources;
 
 /// Test values with known sums: small integers that differ between ranks, elements and repeats.
 /// With up to 128 ranks every sum is at most 256, which bfloat16 represents exactly.

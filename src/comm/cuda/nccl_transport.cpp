@@ -278,7 +278,7 @@ class NcclTransport final : public GradientTransport {
     if (options.algorithm == AllReduceAlgorithm::automatic ||
         options.algorithm == AllReduceAlgorithm::gather_scatter)
       return;
-    const bool is_of_reducer = algorithm_of({.kind = options.kind}) == options.algorithm;
+    const bool is_of_reducer = find_reducer(options.kind).algorithm == options.algorithm;
     core::fail(core::ExitStatus::usage,
                is_of_reducer
                    ? fmt::format("--reducer {} sums gradients in host memory, which NCCL does not "

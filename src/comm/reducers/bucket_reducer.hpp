@@ -137,12 +137,9 @@ struct ReducerEntry {
                                          std::span<float> state,
                                          const ReducerOptions& options) = nullptr;
   /// Returns the bytes that a rank contributes to the sum of a bucket of `elements` gradients; null
-  /// if it contributes all gradients in the communication data type.
+  /// if it contributes all gradients in the communication data type. Every rank stores the
+  /// contributions of all ranks.
   std::size_t (*bytes_of)(std::size_t elements, const ReducerOptions& options) = nullptr;
-  /// Returns an upper bound of the workspace in bytes of the sum of a bucket; null if it is that of
-  /// the algorithm.
-  std::size_t (*workspace_bytes)(std::size_t elements, int ranks,
-                                 const ReducerOptions& options) = nullptr;
   bool has_state = false;  ///< keeps a value per gradient between steps (`GradientReducer::state`)
   /// The sums differ from those of a plain loop over the ranks only by rounding.
   bool is_exact = true;

@@ -78,8 +78,8 @@ std::size_t reducer_memory_bytes(const BucketPartition& buckets, int ranks,
   const ReducerEntry& reducer = find_reducer(options.kind);
   std::size_t bytes = reducer.has_state ? buckets.elements() * sizeof(float) : 0;
   for (std::size_t b = 0; b < buckets.count(); ++b) {
-    bytes += reducer.workspace_bytes != nullptr
-                 ? reducer.workspace_bytes(buckets.length(b), ranks, options)
+    bytes += reducer.bytes_of != nullptr
+                 ? reducer.bytes_of(buckets.length(b), options) * static_cast<std::size_t>(ranks)
                  : all_reduce_workspace_bytes(algorithm_of(options), buckets.length(b), ranks,
                                               options.gradient_type);
   }

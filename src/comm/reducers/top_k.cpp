@@ -140,11 +140,6 @@ ReducerEntry top_k_reducer() {
           [](std::size_t elements, const ReducerOptions& options) {
             return sent_elements(elements, options.density) * sizeof(Entry);
           },
-      .workspace_bytes =
-          [](std::size_t elements, int ranks, const ReducerOptions& options) {
-            return sent_elements(elements, options.density) * sizeof(Entry) *
-                   static_cast<std::size_t>(ranks);
-          },
       .has_state = true,
       .is_exact = false};
 }
