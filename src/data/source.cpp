@@ -15,7 +15,6 @@ namespace lockstep::data {
 
 // Each is defined in the file of its dataset.
 extern const RecordFormat cifar10, cifar100, svhn;
-OpenSource open_synthetic;
 
 namespace {
 

@@ -36,9 +36,8 @@ struct SourceRequest {
   std::uint64_t seed = 1;
 };
 
-/// Function that opens a source. Throws `Error`: usage if the parameters are invalid, input if the
-/// files are missing or have wrong sizes.
-using OpenSource = std::unique_ptr<Source>(const SourceRequest& request);
+/// Opens the source of generated images. Throws `Error` (usage) if the parameters are invalid.
+std::unique_ptr<Source> open_synthetic(const SourceRequest& request);
 
 struct RecordFormat;
 
@@ -53,8 +52,9 @@ struct SourceEntry {
 /// Returns the registry of datasets.
 const std::vector<SourceEntry>& source_entries();
 
-/// Opens the source that `value`, the value of `--data`, names. Throws like `OpenSource`, and
-/// `Error` (usage) if the name is unknown.
+/// Opens the source that `value`, the value of `--data`, names. Throws `Error`: usage if the
+/// name is unknown or the parameters are invalid, input if the files are missing or have wrong
+/// sizes.
 std::unique_ptr<Source> open_source(const std::string& value, std::uint64_t seed);
 
 /// Throws `Error` (usage): the value of `--data` has none of the forms of the registry.

@@ -26,6 +26,26 @@ namespace lockstep::campaign {
 
 using namespace std::chrono_literals;
 
+std::span<const core::NamedValue<FaultKind>> named_values(FaultKind) {
+  using enum FaultKind;
+  static constexpr std::array<core::NamedValue<FaultKind>, 13> values{
+      {{kill, "kill", "SIGKILL"},
+       {segv, "segv", "SIGSEGV"},
+       {abort, "abort", "abort()"},
+       {exit, "exit", "exit(0) without MPI_Finalize"},
+       {stop, "stop", "SIGSTOP"},
+       {stall, "stall", "the main thread blocks for good"},
+       {finish, "finish", "MPI_Finalize while the other ranks continue"},
+       {slow, "slow", "a delay of 0.3 s in this and each later step, which must not end the run"},
+       {throw_exception, "throw", "an exception"},
+       {oom, "oom", "std::bad_alloc"},
+       {skip, "skip",
+        "the rank skips the collective operation that combines the results of a step"},
+       {flip, "flip", "one bit of one parameter changes before the step"},
+       {nan, "nan", "one parameter becomes NaN before the step"}}};
+  return values;
+}
+
 namespace {
 
 constexpr auto delay = 300ms;  ///< of a slow rank, at the beginning of each selected phase
@@ -52,53 +72,40 @@ std::string_view only_phase(FaultKind kind) {
   return kind == FaultKind::flip || kind == FaultKind::nan ? "data_wait" : "";
 }
 
+/// Returns the text of which `parse_faults` makes this fault.
+std::string to_text(const Fault& fault) {
+  const std::string phase = only_phase(fault.kind).empty() ? ":" + fault.phase : "";
+  return fmt::format("{}:{}:{}{}", core::name(fault.kind), fault.rank, fault.step, phase);
+}
+
 void report(const Fault& fault, std::int64_t step) {
   core::log_warning(fmt::format("--inject {}: rank {} injects the fault, in step {}",
                                 to_text(fault), fault.rank, step));
 }
 
-}  // namespace
-
-std::span<const core::NamedValue<FaultKind>> named_values(FaultKind) {
-  using enum FaultKind;
-  static constexpr std::array<core::NamedValue<FaultKind>, 13> values{
-      {{kill, "kill", "SIGKILL"},
-       {segv, "segv", "SIGSEGV"},
-       {abort, "abort", "abort()"},
-       {exit, "exit", "exit(0) without MPI_Finalize"},
-       {stop, "stop", "SIGSTOP"},
-       {stall, "stall", "the main thread blocks for good"},
-       {finish, "finish", "MPI_Finalize while the other ranks continue"},
-       {slow, "slow", "a delay of 0.3 s in this and each later step, which must not end the run"},
-       {throw_exception, "throw", "an exception"},
-       {oom, "oom", "std::bad_alloc"},
-       {skip, "skip",
-        "the rank skips the collective operation that combines the results of a step"},
-       {flip, "flip", "one bit of one parameter changes before the step"},
-       {nan, "nan", "one parameter becomes NaN before the step"}}};
-  return values;
-}
-
-std::span<const FaultPhase> fault_phases() {
-  static constexpr std::array<FaultPhase, 16> phases{
-      {{"init", core::Activity::mpi_init},
-       {"start", core::Activity::comparing_options},
-       {"data", core::Activity::loading_data},
-       {"planning", core::Activity::planning},
-       {"data_wait", core::Activity::data_wait},
-       {"upload", core::Activity::upload},
-       {"forward", core::Activity::forward},
-       {"backward", core::Activity::backward},
-       {"exposed_communication", core::Activity::exposed_communication},
-       {"update", core::Activity::update},
-       {"results", core::Activity::combining_results},
-       {"gathering", core::Activity::gathering_times},
-       {"evaluation", core::Activity::evaluation},
-       {"output", core::Activity::writing_run_file},
-       {"saving", core::Activity::saving_checkpoint},
-       {"end", core::Activity::mpi_finalize}}};
-  return phases;
-}
+/// Name of a phase in `--inject`, and the activity (`core::ProgressMonitor`) at whose beginning the
+/// fault occurs.
+struct FaultPhase {
+  std::string_view name;
+  core::Activity activity;
+};
+constexpr std::array<FaultPhase, 16> phases{
+    {{"init", core::Activity::mpi_init},
+     {"start", core::Activity::comparing_options},
+     {"data", core::Activity::loading_data},
+     {"planning", core::Activity::planning},
+     {"data_wait", core::Activity::data_wait},
+     {"upload", core::Activity::upload},
+     {"forward", core::Activity::forward},
+     {"backward", core::Activity::backward},
+     {"exposed_communication", core::Activity::exposed_communication},
+     {"update", core::Activity::update},
+     {"results", core::Activity::combining_results},
+     {"gathering", core::Activity::gathering_times},
+     {"evaluation", core::Activity::evaluation},
+     {"output", core::Activity::writing_run_file},
+     {"saving", core::Activity::saving_checkpoint},
+     {"end", core::Activity::mpi_finalize}}};
 
 Fault parse_fault(std::string_view text) {
   std::vector<std::string_view> parts;
@@ -125,13 +132,15 @@ Fault parse_fault(std::string_view text) {
     return fault;
   }
   fault.phase = parts.size() == 4 ? parts[3] : fault.step == 0 ? "start" : "forward";
-  if (std::ranges::find(fault_phases(), fault.phase, &FaultPhase::name) == fault_phases().end()) {
+  if (std::ranges::find(phases, fault.phase, &FaultPhase::name) == phases.end()) {
     std::vector<std::string_view> names;
-    for (const FaultPhase& phase : fault_phases()) names.push_back(phase.name);
+    for (const FaultPhase& phase : phases) names.push_back(phase.name);
     fail(text, fmt::format("the phases are {}", fmt::join(names, ", ")));
   }
   return fault;
 }
+
+}  // namespace
 
 std::vector<Fault> parse_faults(std::string_view list) {
   std::vector<Fault> faults;
@@ -141,11 +150,6 @@ std::vector<Fault> parse_faults(std::string_view list) {
     begin = end + 1;
   }
   return faults;
-}
-
-std::string to_text(const Fault& fault) {
-  const std::string phase = only_phase(fault.kind).empty() ? ":" + fault.phase : "";
-  return fmt::format("{}:{}:{}{}", core::name(fault.kind), fault.rank, fault.step, phase);
 }
 
 FaultInjector::FaultInjector(std::span<const Fault> faults, int rank) {
@@ -158,7 +162,7 @@ void FaultInjector::begin(core::Activity activity, std::int64_t step) {
   step_ = std::max(step_, step);
   for (std::size_t i = 0; i < faults_.size();) {
     const Fault fault = faults_[i];
-    const auto phase = std::ranges::find(fault_phases(), fault.phase, &FaultPhase::name);
+    const auto phase = std::ranges::find(phases, fault.phase, &FaultPhase::name);
     if (step_ < fault.step || phase->activity != activity) {
       ++i;
     } else if (fault.kind == FaultKind::slow) {

@@ -36,26 +36,13 @@ struct Fault {
   FaultKind kind{};
   int rank = 0;
   std::int64_t step = 0;  ///< counted from 1; 0: before the first step
-  std::string phase{};    ///< a name of `fault_phases`
-
-  bool operator==(const Fault&) const = default;
+  std::string phase{};    ///< name of the activity at whose beginning the fault occurs
 };
 
-/// Name of a phase in `--inject`, and the activity (`core::ProgressMonitor`) at whose beginning the
-/// fault occurs.
-struct FaultPhase {
-  std::string_view name;
-  core::Activity activity;
-};
-std::span<const FaultPhase> fault_phases();
-
-/// Converts KIND:RANK:STEP[:PHASE] to a fault; the default phase is `start` for step 0 and
-/// `forward` for other steps. Throws `Error` (usage) if the text is invalid.
-Fault parse_fault(std::string_view text);
-/// Returns the faults of a list that is separated by commas.
+/// Returns the faults of a list of KIND:RANK:STEP[:PHASE] that is separated by commas; the default
+/// phase is `start` for step 0 and `forward` for other steps. Throws `Error` (usage) if the text is
+/// invalid.
 std::vector<Fault> parse_faults(std::string_view list);
-/// Returns the text that `parse_fault` accepts.
-std::string to_text(const Fault& fault);
 
 /// Notifies another monitor of the progress of this rank, and causes the faults of this rank when
 /// their phase begins.
