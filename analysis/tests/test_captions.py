@@ -15,7 +15,7 @@ from matplotlib.text import Text
 from planted import write_sweep, write_training
 from test_figures import point
 
-MACHINE = ("resnet18-cifar", "cpu", "fp32", "synthetic", "AMD EPYC 9654", "4 threads per rank")
+MACHINE = ("resnet18-cifar", "cpu", "fp32", "synthetic", "AMD EPYC 9654", "lockstep", "4 threads per rank")
 
 
 def study(**options):

@@ -90,7 +90,7 @@ def test_threads_show_speedups_of_the_passes():
     def threaded(threads, seconds, forward, backward, update):
         phases = {"forward": forward, "backward": backward, "update": update}
         return replace(point(1, 32, seconds, threads=threads, processors=6,
-                             setting=(*SHORT, "AMD EPYC", "2 threads per rank")), phase_seconds=phases)
+                             setting=(*SHORT, "AMD EPYC", "lockstep", "2 threads per rank")), phase_seconds=phases)
 
     axes, = thread_figure([threaded(2, 9.0, 3.0, 5.0, 1.0), threaded(4, 6.0, 1.5, 4.0, 0.0)]).axes
     assert lines(axes)[:4] == [("ideal", [2, 4], [1, 2]), ("epoch", [2, 4], [1, 1.5]), ("forward", [2, 4], [1, 2]),

@@ -28,7 +28,7 @@ from test_profile import write_profile
 from test_telemetry import write as write_telemetry
 
 COUNTS = (1, 2, 7, 40)
-MACHINE = (*SHORT, "AMD EPYC 9654", "4 threads per rank")
+MACHINE = (*SHORT, "AMD EPYC 9654", "lockstep", "4 threads per rank")
 LAYERS = "conv2d:3x3@64x128x56x56 relu batch-norm"
 
 

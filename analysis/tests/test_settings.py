@@ -22,6 +22,7 @@ def point(path, ranks=1, seconds=0.1, **options):
     {"ranks_of": {"hostname": ["node1", "node2"]}},
     {"attributes": {"git_commit": "def"}},
     {"attributes": {"git_dirty": 1}},
+    {"attributes": {"program": "pytorch"}},
     {"config": {"link-gbit": "25"}},
     {"config": {"model": "vgg11"}},
     {"config": {"device": "reference"}},
@@ -72,6 +73,20 @@ def test_two_thread_counts_are_two_settings_with_their_own_base_cases(tmp_path):
     assert [(r["setting"], r["ranks"], r["speedup"]) for r in table.rows] == [
         ("1 thread per rank", 1, 1), ("1 thread per rank", 2, pytest.approx(2.0)),
         ("2 threads per rank", 1, 1), ("2 threads per rank", 2, pytest.approx(1.25))]
+
+
+def test_two_programs_are_two_settings_with_their_own_base_cases(tmp_path):
+    def run(name, ranks, seconds, **attributes):
+        return point(tmp_path / name, ranks, seconds, attributes=attributes)
+
+    points = merge_repeats([run("a.h5", 1, 0.4), run("b.h5", 2, 0.4), run("c.h5", 1, 0.2, program="pytorch"),
+                            run("d.h5", 2, 0.25, program="pytorch", software_version="2.4", git_commit="e")])
+    table = contents.time_table(points)
+    assert [(r["setting"], r["ranks"], r["speedup"]) for r in table.rows] == [
+        ("lockstep", 1, 1), ("lockstep", 2, pytest.approx(2.0)), ("pytorch", 1, 1), ("pytorch", 2, pytest.approx(1.6))]
+    assert points[-1].version == "pytorch 2.4, commit e"
+    assert [r["speedup"] for r in contents.time_table(merge_repeats([
+        run("a.h5", 1, 0.4), run("d.h5", 2, 0.25, program="pytorch")])).rows] == [1, None]
 
 
 def test_another_number_of_threads_is_no_base_case(tmp_path):

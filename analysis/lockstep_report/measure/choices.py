@@ -15,25 +15,29 @@ ALL_REDUCES = ("overlap", "allreduce")
 NOT_ALL_REDUCED = ("none", "parameter-server")
 
 
+# Libraries that select their algorithms themselves and do not report them, as they name themselves in the run file.
+CHOOSING = {"nccl": "NCCL", "gloo": "Gloo"}
+
+
 def library_of(run):
-    """Returns "NCCL" or "MPI": the library that transported the gradients."""
+    """Returns "NCCL", "Gloo" or "MPI": the library that transported the gradients."""
     text = str(run.environment.get("transport", "")) or run.option("transport")
-    return "NCCL" if "nccl" in text.lower() else "MPI"
+    return next((name for part, name in CHOOSING.items() if part in text.lower()), "MPI")
 
 
 def algorithm_of(run):
     """Returns the all-reduce algorithm of a training run with its library, for example
-    "ring (MPI)"; NCCL selects its algorithms itself and does not report them."""
+    "ring (MPI)", or only the library if it does not report it."""
     library = library_of(run)
-    if library == "NCCL":
-        return "NCCL"
+    if library in CHOOSING.values():
+        return library
     text = str(run.environment.get("all_reduce", "")) or run.option("all-reduce")
     return labelled(text.partition(":")[0].partition(" (")[0].strip() or "unknown", library)
 
 
 def labelled(algorithm, library):
-    """Returns the algorithm with its library; the two libraries never share a label."""
-    return "NCCL" if library == "NCCL" else f"{algorithm} ({library})"
+    """Returns the algorithm with its library; two libraries never share a label."""
+    return library if library in CHOOSING.values() else f"{algorithm} ({library})"
 
 
 def kernels_of(run):

@@ -12,7 +12,7 @@ from lockstep_report.runfile.settings import SETTING_PARTS
 # Part of the setting -> what makes it equal in two runs.
 REMEDIES = {"model": "the same --model", "device": "the same --device",
             "precision": "the same --precision", "data": "the same --data and --train-samples",
-            "device name": "processors or GPUs of the same kind",
+            "device name": "processors or GPUs of the same kind", "program": "the same program",
             "threads": "the same --threads (without it, the ranks divide the cores among them)"}
 UNLIKE = "no speedup, because"  # begin of the note about a 1-rank run of another setting
 IMAGES_TOLERANCE = 0.01  # relative difference in images up to which two epochs count as equal

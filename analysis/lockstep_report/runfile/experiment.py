@@ -1,4 +1,4 @@
-"""What makes two runs the same experiment: the options that have an effect are equal, as are the
+"""What makes two runs the same experiment: the program and its options that have an effect are equal, as are the
 software (build, libraries and their environment variables) and the number of hosts. Repeats of an
 experiment differ in the seed. The properties of a run are pairs (name, value)."""
 
@@ -11,6 +11,7 @@ RESULTS, TIME = "results", "time"
 AFFECTED = {"neither": frozenset(), RESULTS: frozenset((RESULTS,)), TIME: frozenset((TIME,)),
             "both": frozenset((RESULTS, TIME))}
 SEED, HOSTS, BUILD = "seed", "hosts", "build"
+LOCKSTEP = "lockstep"  # program of a run file that names none
 # Options that the setting of a run, its batch, its reducer and the data type of its gradients contain.
 STATED = ("model", "device", "precision", "data", "threads", "batch-per-rank",
           "global-batch", "reducer", "gradient-dtype")
@@ -97,6 +98,12 @@ def unlike(*items):
                                for properties, ranks in items if is_used(name, ranks))
         found.append((name, list(values)))
     return found
+
+
+def program_of(run):
+    """Returns the name of the program that wrote the run file. It is part of the setting of a run, so that runs of
+    different programs are neither repeats nor base cases of each other."""
+    return str(run.attributes.get("program", "")) or LOCKSTEP
 
 
 def build_of(run):

@@ -2,9 +2,10 @@
 
 import re
 
-from lockstep_report.runfile.experiment import build_of, distinguishing, is_used, results_of, variant_of
+from lockstep_report.runfile.experiment import (
+    LOCKSTEP, build_of, distinguishing, is_used, program_of, results_of, variant_of)
 
-SETTING_PARTS = ("model", "device", "precision", "data", "device name", "threads")
+SETTING_PARTS = ("model", "device", "precision", "data", "device name", "program", "threads")
 
 
 def data_of(run):
@@ -26,7 +27,7 @@ def setting_of(run):
     if uses_threads(run) and run.option("threads"):
         threads = plural(run.option("threads"), "thread") + " per rank"
     return (run.option("model"), run.option("device"), run.option("precision"), data_of(run),
-            " + ".join(run.device_names), threads)
+            " + ".join(run.device_names), program_of(run), threads)
 
 
 def describe_run(run):
@@ -71,9 +72,11 @@ def runs_text(counts, what="point"):
 
 
 def setting_texts(setting):
-    """Returns the parts of a setting in display order, with the device name in parentheses."""
-    model, device, precision, data, name, threads = setting
-    return [model, f"{device} ({name})" if name else device, precision, data, threads]
+    """Returns the parts of a setting in display order, with the device name in parentheses and without the
+    program if it is Lockstep."""
+    model, device, precision, data, name, program, threads = setting
+    return [model, f"{device} ({name})" if name else device, precision, data,
+            "" if program == LOCKSTEP else program, threads]
 
 
 def list_hosts(names, most=8):
@@ -122,7 +125,7 @@ def first_of(names):
 def version_of(run):
     """Returns the version of the program, for example "lockstep 0.1.0, commit 80cb6ea18e"."""
     version = str(run.attributes.get("software_version", "")) or "of unknown version"
-    return f"lockstep {version}, commit {build_of(run)}"
+    return f"{program_of(run)} {version}, commit {build_of(run)}"
 
 
 def setting_names(settings):

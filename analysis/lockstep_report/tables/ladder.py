@@ -26,8 +26,8 @@ def ladder_tables(points, runs):
     if ladders:
         endings = file_endings(setting_names(ladders))
         # The title already contains the device name.
-        others = setting_names((*setting[:4], *setting[5:6]) for setting in ladders)
-        return [table_of_ladders(group, endings[key], others[(*key[:4], *key[5:6])])
+        others = setting_names((*setting[:4], *setting[5:7]) for setting in ladders)
+        return [table_of_ladders(group, endings[key], others[(*key[:4], *key[5:7])])
                 for key, group in ladders.items()]
     settings = grouped((p for p in points if p.ranks == 1 and p.batch_per_rank), lambda p: p.setting)
     settings = {key: group for key, group in settings.items() if len({p.batch_per_rank for p in group}) > 1}

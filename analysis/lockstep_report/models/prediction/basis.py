@@ -9,6 +9,7 @@ from lockstep_report.measure.choices import ALL_REDUCES, algorithm_of, library_o
 from lockstep_report.measure.points import Point
 from lockstep_report.measure.scaling import mean_step
 from lockstep_report.measure.window import batch_per_rank, timed_window
+from lockstep_report.runfile.experiment import LOCKSTEP, program_of
 
 BEFORE = ("data_wait", "upload", "forward")  # phases before the backward pass
 
@@ -85,13 +86,13 @@ def basis_of(run, point):
 
 def updates_by_bucket(run):
     """Whether a bucket is updated as soon as it is reduced: fp16 and --grad-clip need all gradients
-    before the update, and CPUs wait for all of them with the reducer `allreduce`."""
+    before the update, CPUs wait for all of them with the reducer `allreduce`, and PyTorch always."""
     try:
         clips = float(run.option("grad-clip", "0") or 0) > 0
     except ValueError:
         clips = False
     waits = run.option("reducer") == "allreduce" and run.option("device") == "cpu"
-    return run.option("precision") != "fp16" and not clips and not waits
+    return program_of(run) == LOCKSTEP and run.option("precision") != "fp16" and not clips and not waits
 
 
 def with_bucket_bytes(basis, size):

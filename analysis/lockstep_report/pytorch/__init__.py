@@ -1,0 +1,5 @@
+"""Records the training of a PyTorch program in a run file, as Lockstep does (docs/pytorch.md)."""
+
+from lockstep_report.pytorch.recorder import Recorder
+
+__all__ = ["Recorder"]

@@ -1,0 +1,129 @@
+"""Facts about a PyTorch program and its machine that the run file stores."""
+
+import os
+import platform
+import socket
+import sys
+from pathlib import Path
+
+import torch
+import torch.distributed as dist
+from torch import nn
+from torch.nn.parallel import DistributedDataParallel
+
+# Communication hooks of PyTorch that send the gradients in another type.
+COMPRESSED = {"bf16_compress_hook": "bf16", "fp16_compress_hook": "fp16"}
+VARIABLES = ("NCCL_", "GLOO_", "OMP_", "CUDA_VISIBLE_DEVICES")
+
+
+def device_of(model):
+    return next(model.parameters()).device
+
+
+def program():
+    """Returns the attributes of the root about the program."""
+    return {"program": "pytorch", "software_version": torch.__version__,
+            "git_commit": str(torch.version.git_version or "unknown").lower(), "git_dirty": 0,
+            "command_line": " ".join(sys.argv)}
+
+
+def config_of(model, comm_hook):
+    """Returns {option: value} of what the model tells about itself, with the names of Lockstep's options if it has them."""
+    device = device_of(model)
+    config = {"command": "train", "device": device.type, "threads": str(torch.get_num_threads()),
+              "seed": str(torch.initial_seed()), "gradient-dtype": "fp32", "reducer": "none",
+              "cudnn-benchmark": str(torch.backends.cudnn.benchmark).lower()}
+    if isinstance(model, nn.DataParallel):
+        config["data-parallel-devices"] = str(len(model.device_ids) or 1)
+    if not isinstance(model, DistributedDataParallel):
+        return config
+    has_synchronous = any(isinstance(module, nn.SyncBatchNorm) for module in model.modules())
+    config |= {
+        "reducer": "overlap", "transport": dist.get_backend(model.process_group),
+        "bn": "sync" if has_synchronous else "broadcast" if model.broadcast_buffers else "local",
+        "bucket-mib": f"{model.bucket_bytes_cap / 2**20:g}"}
+    for name in ("find_unused_parameters", "static_graph", "gradient_as_bucket_view"):
+        config[name.replace("_", "-")] = str(getattr(model, name, False)).lower()
+    if comm_hook is not None:
+        config["comm-hook"] = name_of(comm_hook[1])
+        config["gradient-dtype"] = COMPRESSED.get(config["comm-hook"], "fp32")
+    return config
+
+
+def name_of(hook):
+    return getattr(hook, "__name__", type(hook).__name__)
+
+
+def sent_width(hook):
+    """Returns the bytes that a communication hook sends per element; None if it does not change the type."""
+    return 2 if name_of(hook) in COMPRESSED else None
+
+
+def environment_of(model):
+    library = f"PyTorch {torch.__version__}"
+    if device_of(model).type == "cuda":
+        library += f", CUDA {torch.version.cuda}, cuDNN {torch.backends.cudnn.version()}"
+    found = {"device_library": library, "cpu_model": cpu_model(), "warnings": "",
+             "operating_system": f"{platform.system()} {platform.release()} {platform.machine()}"}
+    if isinstance(model, DistributedDataParallel):
+        found["transport"] = dist.get_backend(model.process_group)
+    return found | {name: value for name, value in os.environ.items() if name.startswith(VARIABLES)}
+
+
+def cpu_model():
+    for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
+        if line.startswith("model name"):
+            return line.partition(":")[2].strip()
+    return platform.processor() or platform.machine()
+
+
+def rank_facts(model):
+    """Returns the columns of /ranks about this rank."""
+    device = device_of(model)
+    found = {"hostname": socket.gethostname(), "cpu_list": ranges(sorted(os.sched_getaffinity(0))), "device_name": cpu_model(),
+             "device_uuid": "", "pci_bus_id": "", "memory_bytes": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")}
+    if device.type == "cuda":
+        properties = torch.cuda.get_device_properties(device)
+        found |= {"device_name": properties.name, "memory_bytes": properties.total_memory,
+                  "device_uuid": str(getattr(properties, "uuid", ""))}
+        count = len(model.device_ids) if isinstance(model, nn.DataParallel) else 1
+        if count > 1:  # one process with several GPUs is no base case of a speedup
+            found["device_name"] = f"{count} x {properties.name}"
+    return found
+
+
+def rank_columns(ranks):
+    """Returns {path: values} of /ranks."""
+    hosts = [of["hostname"] for of in ranks]
+    columns = {f"/ranks/{name}": [of[name] for of in ranks] for name in ranks[0]}
+    return columns | {"/rank": range(len(ranks)), "/ranks/rank": range(len(ranks)), "/ranks/host": [list(dict.fromkeys(hosts)).index(host) for host in hosts],
+                      "/ranks/local_rank": [hosts[:i].count(host) for i, host in enumerate(hosts)]}
+
+
+def ranges(numbers):
+    """Returns ascending numbers as a list such as "0-3,8"."""
+    parts = []
+    for number in numbers:
+        if parts and parts[-1][1] == number - 1:
+            parts[-1][1] = number
+        else:
+            parts.append([number, number])
+    return ",".join(f"{low}-{high}" if high > low else f"{low}" for low, high in parts)
+
+
+def images_of(batch):
+    """Returns the number of images of a batch: the length of its first tensor."""
+    while not isinstance(batch, torch.Tensor):
+        batch = next(iter(batch.values() if isinstance(batch, dict) else batch))
+    return len(batch)
+
+
+def moved(batch, device):
+    """Returns a batch with all tensors on `device`."""
+    if isinstance(batch, torch.Tensor):
+        return batch.to(device, non_blocking=True)
+    if isinstance(batch, dict):
+        return {name: moved(value, device) for name, value in batch.items()}
+    if isinstance(batch, (list, tuple)):
+        return type(batch)(moved(value, device) for value in batch)
+    return batch

@@ -1,0 +1,250 @@
+"""`Recorder`: records the phases of the training steps of a PyTorch program in a run file."""
+
+import os
+import resource
+import time
+from datetime import datetime, timezone
+
+import torch
+import torch.distributed as dist
+from torch.autograd import Variable
+from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import allreduce_hook
+from torch.nn.parallel import DistributedDataParallel
+
+from lockstep_report.pytorch import facts
+from lockstep_report.pytorch.clocks import CudaClock, HostClock
+from lockstep_report.pytorch.steps import Step, epoch_columns, values_of
+from lockstep_report.runfile.schema import PHASES
+from lockstep_report.runfile.write import RunFileWriter
+
+
+class Recorder:
+    """Records a training in the run file `path`, which rank 0 writes.
+
+        with Recorder("run.h5", model, network="resnet18-cifar", data="cifar10") as recorder:
+            for epoch in range(epochs):
+                for images, labels in recorder.batches(loader, device):
+                    optimizer.zero_grad()
+                    recorder.backward(criterion(model(images), labels))
+                    optimizer.step()
+
+    `model`: the `DistributedDataParallel` or `DataParallel` that is trained; with one process, any module. `network`, `data`:
+    their names, as in the options of Lockstep. `precision`: fp32, tf32, bf16 or fp16. `accumulate`: batches per update
+    (gradient accumulation). `comm_hook`: (state, hook) that reduces the gradients instead of an all-reduce. `options`: further
+    settings; runs that differ in one of them are no repeats. Collective: all processes must call the constructor, read all
+    batches, and call `evaluated` and `close`.
+    """
+
+    def __init__(self, path, model, *, network, data="", precision="fp32", accumulate=1, comm_hook=None, overwrite=False,
+                 **options):
+        model = getattr(model, "_orig_mod", model)  # of torch.compile
+        is_parallel = isinstance(model, DistributedDataParallel)
+        if dist.is_available() and dist.is_initialized() and dist.get_world_size() > 1 and not is_parallel:
+            raise TypeError(f"Recorder: with several processes, the model must be a DistributedDataParallel, not {type(model).__name__}")
+        self._group = model.process_group if is_parallel else None
+        self._rank = dist.get_rank(self._group) if is_parallel else 0
+        self._accumulate = accumulate
+        self._clock = CudaClock() if facts.device_of(model).type == "cuda" else HostClock()
+        self._config = facts.config_of(model, comm_hook) | {
+            "model": network, "data": data, "precision": precision, "accumulate": str(accumulate),
+            **{name.replace("_", "-"): str(value) for name, value in options.items()}}
+        self._environment = facts.environment_of(model)
+        self._ranks = self._gathered(facts.rank_facts(model))
+        self._step, self._steps, self._epoch, self._is_timing = None, [], 0, False
+        self._reserve(path, overwrite)
+        if is_parallel and len(self._ranks) > 1:
+            self._time_all_reduces(model, *(comm_hook or (self._group, allreduce_hook)))
+
+    def batches(self, loader, device=None):
+        """Yields the batches of an epoch, moved to `device` if it is given. Tensors have the images along their first
+        dimension. After `break`, the epoch has the steps up to it."""
+        self._finish_epoch()
+        self._begin_epoch(loader)
+        is_trained = True
+        for batch in loader:
+            self._require(is_trained)
+            is_trained = False
+            if self._step is None:
+                self._step = Step(self._last)
+            self._mark("data_wait")
+            if device is not None:
+                batch = facts.moved(batch, device)
+                self._mark("upload")
+            self._step.images += facts.images_of(batch)
+            before = len(self._step.losses)
+            try:
+                yield batch
+            finally:  # also after `break`
+                is_trained = len(self._step.losses) > before
+                if is_trained:
+                    self._end_batch()
+        self._require(is_trained)
+        self._end_step()
+        self._is_complete = True
+        self._finish_epoch()
+
+    def backward(self, loss, scaled=None):
+        """Runs `loss.backward()`, or `scaled.backward()` if `scaled` is given, the loss with the factor of a `GradScaler`."""
+        if self._step is None:
+            raise RuntimeError("Recorder.backward: call it in the loop over Recorder.batches")
+        step, first = self._step, len(self._step.buckets)
+        self._mark("forward")
+        self._computed, self._is_timing = None, True
+        try:
+            (loss if scaled is None else scaled).backward()
+        finally:
+            self._is_timing = False
+        step.marks.append((PHASES.index("backward"), [self._computed or self._clock.stamp()]))
+        if len(step.buckets) > first:
+            step.marks.append((PHASES.index("exposed_communication"), [ends[0] for _, _, ends in step.buckets[first:]]))
+        step.losses.append(loss.detach())
+
+    def evaluated(self, accuracy, loss=float("nan")):
+        """Records the test accuracy (0 to 1) and the test loss after an epoch."""
+        if self._steps:
+            self._finish_epoch()
+        if self._rank == 0:
+            self._writer.replace_last({
+                "/epochs/test_accuracy": float(accuracy), "/epochs/test_loss": float(loss),
+                "/epochs/evaluation_seconds": time.monotonic() - self._ended})
+
+    def close(self):
+        """Completes the run file."""
+        self._finish_epoch()
+        self._close(*(("failed", "the loss is not finite") if self._diverged else ("complete", "")))
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, kind, error, _):
+        """Without an exception, completes the run file; with one, the file has the epochs before it."""
+        if kind is None:
+            self.close()
+        else:
+            self._close("failed", f"{kind.__name__}: {error}")
+
+    def _close(self, status, failure):
+        if self._rank == 0:
+            self._writer.close(status=status, failure=failure)
+
+    def _reserve(self, path, overwrite):
+        """Creates the writer of rank 0. Raises its error on all ranks."""
+        self._writer, self._diverged, failure = None, False, None
+        if self._rank == 0:
+            try:
+                self._writer = RunFileWriter(path, overwrite)
+            except OSError as error:
+                failure = error
+        failure = self._gathered(failure)[0]
+        if failure is not None:
+            raise failure
+
+    def _gathered(self, value):
+        """Returns the values of all ranks. Collective."""
+        if self._group is None:
+            return [value]
+        values = [None] * dist.get_world_size(self._group)
+        dist.all_gather_object(values, value, group=self._group)
+        return values
+
+    def _time_all_reduces(self, model, state, hook):
+        """Registers a communication hook that calls `hook` and records when each bucket arrives and is reduced."""
+        def timed(state, bucket):
+            if not self._is_timing:  # a backward pass that does not belong to a step
+                return hook(state, bucket)
+            if self._computed is None:  # the callback runs after the last gradient, before DDP waits for the buckets
+                self._computed = self._clock.stamp()
+                Variable._execution_engine.queue_callback(self._end_computation)
+            size = bucket.buffer().numel() * (facts.sent_width(hook) or bucket.buffer().element_size())
+            ends = []
+            self._step.buckets.append((size, self._clock.stamp(), ends))
+
+            def ended(future):
+                value = future.value()
+                ends.append(self._clock.stamp())
+                return value
+
+            return hook(state, bucket).then(ended)
+
+        try:
+            model.register_comm_hook(state, timed)
+        except RuntimeError as error:
+            raise RuntimeError(f"Recorder: give a communication hook to the Recorder, comm_hook=(state, hook), instead of to the "
+                               f"model ({error})") from error
+
+    def _end_computation(self):
+        self._computed = self._clock.stamp()
+
+    def _mark(self, phase):
+        self._step.marks.append((PHASES.index(phase), [self._clock.stamp()]))
+
+    def _require(self, is_trained):
+        if not is_trained:
+            raise RuntimeError("Recorder: the loop over Recorder.batches must call Recorder.backward(loss) for each batch, "
+                               "instead of loss.backward()")
+
+    def _begin_epoch(self, loader):
+        try:
+            self._steps_per_epoch = -(-len(loader) // self._accumulate)
+        except TypeError:  # its length is unknown before the first epoch
+            self._steps_per_epoch = 0
+        self._epoch += 1
+        self._steps, self._step, self._is_complete, self._batches = [], None, False, 0
+        self._clock.begin_epoch()
+        self._began, self._cpu = time.monotonic(), time.process_time()
+        self._last = self._clock.stamp()
+
+    def _end_batch(self):
+        self._mark("update")
+        self._last = self._step.marks[-1][1][0]
+        self._batches += 1
+        if self._batches % self._accumulate == 0:
+            self._end_step()
+
+    def _end_step(self):
+        if self._step is not None:
+            self._steps.append(self._step)
+            self._step = None
+
+    def _finish_epoch(self):
+        """Gathers the steps since the last call, and appends them to the file. Collective."""
+        self._step = None  # of an iteration that was left before its end
+        steps, self._steps = self._steps, []
+        if not any(self._gathered(len(steps))):
+            return
+        self._ended = time.monotonic()
+        measured = {"seconds": self._ended - self._began, "cpu_seconds": time.process_time() - self._cpu,
+                    "peak_resident_memory_bytes": 1024.0 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss}
+        found = self._gathered((values_of(steps, self._clock), measured, self._clock.error))
+        if self._rank == 0:
+            self._append(found)
+
+    def _append(self, found):
+        """Appends an epoch with the values of all ranks to the run file."""
+        is_new = not self._writer.is_created
+        if is_new:
+            self._bucket_bytes = found[0][0].sizes
+        columns = epoch_columns(self._epoch, found, self._ranks, len(self._bucket_bytes), isinstance(self._clock, CudaClock))
+        self._diverged |= not all(map(torch.isfinite, torch.as_tensor(columns["/steps/loss"])))
+        images = columns["/steps/images"]
+        if is_new:
+            steps = self._steps_per_epoch or len(images)
+            whole = images.sum() if self._is_complete else images.max() * steps
+            self._config |= {"batch-per-rank": str(max(max(of.images) for of, *_ in found)), "global-batch": str(images.max())}
+            self._create(steps, int(whole), set(columns))
+        columns["/step"] += self._written
+        self._written += len(images)
+        self._writer.append(columns)
+
+    def _create(self, steps, images, measured):
+        now = datetime.now(timezone.utc)
+        host = self._ranks[0]["hostname"]
+        attributes = {
+            **facts.program(), "date_utc": now.strftime("%Y-%m-%dT%H:%M:%SZ"),
+            "run_id": f"{now.strftime('%Y%m%dT%H%M%S.%fZ')}-{host}-{os.getpid()}",
+            "steps_per_epoch": steps, "images_per_epoch": images}
+        self._written = 0
+        fixed = {"/phase": PHASES, "/clock_reading": ("begin", "end"), **facts.rank_columns(self._ranks)}
+        if self._bucket_bytes:
+            fixed |= {"/bucket": range(len(self._bucket_bytes)), "/buckets/bytes": self._bucket_bytes}
+        self._writer.create(attributes, {"/config": self._config, "/environment": self._environment}, fixed, measured, steps)

@@ -1,0 +1,90 @@
+"""The measured steps of an epoch, as the columns of a run file."""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+import torch
+
+from lockstep_report.runfile.schema import PHASES
+
+
+@dataclass
+class Step:
+    """The timestamps of a step on one rank. Phases follow one another; a phase can occur several times."""
+
+    start: object
+    marks: list = field(default_factory=list)  # (phase, timestamps), of which the last one ends the phase
+    buckets: list = field(default_factory=list)  # (bytes, start, [end])
+    images: int = 0
+    losses: list = field(default_factory=list)
+
+
+@dataclass
+class Values:
+    """The steps of an epoch on one rank, in seconds on the clock of its host."""
+
+    start: np.ndarray  # (step)
+    phases: np.ndarray  # (step, phase)
+    images: list  # (step)
+    loss: np.ndarray  # (step)
+    buckets: list  # (step) of [(start, end), ...] relative to the start of the step
+    sizes: list  # (bucket) of the last step, bytes
+
+
+def values_of(steps, clock):
+    """Returns the `Values` of the steps. Waits until the device has completed them."""
+    phases = np.zeros((len(steps), len(PHASES)))
+    start = np.zeros(len(steps))
+    buckets = []
+    for i, step in enumerate(steps):
+        start[i] = now = clock.seconds(step.start)
+        for phase, stamps in step.marks:
+            end = max(now, *map(clock.seconds, stamps))
+            phases[i, phase] += end - now
+            now = end
+        buckets.append([(clock.seconds(begin) - start[i], clock.seconds(ends[0]) - start[i]) for _, begin, ends in step.buckets])
+    losses = [torch.stack([loss.float().mean() for loss in step.losses]).mean() for step in steps]
+    loss = torch.stack(losses).cpu().numpy() if losses else np.zeros(0)
+    sizes = [size for size, *_ in steps[-1].buckets] if steps else []
+    return Values(start, phases, [step.images for step in steps], loss, buckets, sizes)
+
+
+def fitted(times, count, end):
+    """Returns the times of the buckets of a step as (bucket, 2) of `count` buckets. DistributedDataParallel divides the
+    gradients into other buckets in its first step, and an accumulating step reduces none; `end` is then their time."""
+    rows = list(times[:count])
+    if count and len(times) > count:
+        rows[-1] = (rows[-1][0], max(last for _, last in times[count - 1:]))
+    last = rows[-1][1] if rows else end
+    return np.array(rows + [(last, last)] * (count - len(rows))).reshape(count, 2)
+
+
+def epoch_columns(epoch, found, ranks, buckets, is_on_gpus):
+    """Returns {path: values} of an epoch. `found`: (`Values`, {measured quantity: value}, error of the clock) of each rank."""
+    values = [of for of, *_ in found]
+    count = min(len(of.images) for of in values)  # a rank with more batches than others trains them alone
+    images = np.array([of.images[:count] for of in values])
+    losses = np.array([of.loss[:count] for of in values])
+    before_update = PHASES.index("update")
+    times = np.array([[fitted(row, buckets, phases[:before_update].sum()) for row, phases in zip(of.buckets[:count], of.phases)]
+                      for of in values]).reshape(len(values), count, buckets, 2).swapaxes(0, 1)
+    is_one_host = len({of["hostname"] for of in ranks}) == 1
+    errors = [[error, error] for *_, error in found]
+    loss = (losses * images).sum(axis=0) / images.sum(axis=0)
+    columns = {
+        "/step": np.arange(1, count + 1), "/epoch": [epoch], "/steps/epoch": np.full(count, epoch),
+        "/steps/images": images.sum(axis=0), "/steps/loss": loss,
+        "/steps/phase_seconds": np.stack([of.phases[:count] for of in values], axis=1),
+        "/steps/start_seconds": np.stack([of.start[:count] for of in values], axis=1),
+        "/buckets/start_seconds": times[..., 0], "/buckets/end_seconds": times[..., 1],
+        "/epochs/train_loss": [np.average(loss, weights=images.sum(axis=0))],
+        "/epochs/seconds": [found[0][1]["seconds"]],
+        # The monotonic clocks of several hosts are not compared.
+        "/epochs/clock_offset_seconds": np.full((1, len(ranks), 2), 0.0 if is_one_host else np.nan),
+        "/epochs/clock_error_seconds": [errors],
+    }
+    if is_on_gpus:  # which reduce beside the computation
+        columns["/buckets/call_seconds"] = times[..., 1] - times[..., 0]
+    for name in ("cpu_seconds", "peak_resident_memory_bytes"):
+        columns[f"/epochs/{name}"] = [[measured[name] for _, measured, _ in found]]
+    return columns

@@ -1,0 +1,143 @@
+"""Writes a run file (docs/run-file.md) that grows by one epoch at a time, for programs in Python."""
+
+import fcntl
+import os
+import shutil
+from pathlib import Path
+
+import h5py
+import numpy as np
+
+from lockstep_report.runfile import schema
+
+GROWING = ("step", "epoch")  # dimensions
+LIBVER = ("v110", "v110")  # what HDF5 1.10 can read; older formats have no SWMR
+
+
+class RunFileWriter:
+    """The run file `path`, which is `path`.partial until `close`. The constructor reserves the name: raises
+    `FileExistsError` if the file exists and `overwrite` is false, or if a run that is active writes it. The
+    `.partial` file of a terminated run is renamed."""
+
+    def __init__(self, path, overwrite=False):
+        self.path = Path(path)
+        self.partial = self.path.with_name(self.path.name + ".partial")
+        self.is_created = False
+        if self.path.exists() and not overwrite:
+            raise FileExistsError(f"{path} exists; give another name, or overwrite=True")
+        self.lock = reserve(self.partial)
+
+    def create(self, attributes, groups, columns, measured, steps_per_epoch):
+        """Writes what is known before the first epoch. `attributes`: of the root; `groups`: {group: attributes};
+        `columns`: {path: values} of datasets that do not grow, among them the scales of all other dimensions that the
+        file has; `measured`: paths of the optional datasets to which `append` will add rows."""
+        with self.opened("w") as file:
+            set_attributes(file, {"format": schema.FORMAT, "format_version": schema.VERSION, "status": "running",
+                                  "failure": "", "part": 1, "first_step": 0, **attributes})
+            for group in schema.GROUPS:
+                if group.required:
+                    set_attributes(file.create_group(group.path), groups.get(group.path, {}))
+            for path, values in columns.items():
+                create_dataset(file, schema.dataset(path), (len(values),), values)
+            sizes = {path[1:]: len(values) for path, values in columns.items() if schema.dataset(path).is_scale}
+            for spec in filter(grows, schema.DATASETS):
+                if set(spec.dimensions) <= {*sizes, *GROWING} and (spec.required or spec.path in measured):
+                    shape = [0 if name in GROWING else sizes[name] for name in spec.dimensions]
+                    first = steps_per_epoch if spec.dimensions[0] == "step" else 1
+                    create_dataset(file, spec, shape, None, (first, *shape[1:]))
+            for spec in schema.DATASETS:
+                if spec.path in file and not spec.is_scale:
+                    for axis, scale in enumerate(spec.dimensions):
+                        file[spec.path].dims[axis].attach_scale(file[scale])
+        self.is_created = True
+
+    def append(self, columns):
+        """Appends the rows {path: values} of an epoch; NaN (texts: "") to the growing datasets that `columns` lacks.
+        /epoch is written last, so a reader never uses an epoch that is not complete."""
+        with self.opened("r+") as file:
+            file.swmr_mode = True  # a kill leaves a file that can be read
+            counts = {name: len(columns[f"/{name}"]) for name in GROWING}
+            growing = [spec for spec in filter(grows, schema.DATASETS) if spec.path in file]
+            for spec in sorted(growing, key=lambda spec: spec.path == "/epoch"):
+                added = counts[spec.dimensions[0]]
+                found = file[spec.path]
+                found.resize(len(found) + added, axis=0)
+                values = columns.get(spec.path, b"" if spec.is_text else np.nan)
+                found[len(found) - added:] = values
+                found.flush()
+
+    def replace_last(self, columns):
+        """Replaces the values {path: value} of the last epoch."""
+        with self.opened("r+") as file:
+            file.swmr_mode = True
+            for path, value in columns.items():
+                file[path][-1] = value
+
+    def close(self, **attributes):
+        """Completes a copy of the file with these attributes of the root, and renames it to `path`. Without an
+        epoch there is no file."""
+        if self.lock is None:
+            return
+        if self.is_created:
+            copy = self.path.with_name(f"{self.path.name}.{os.getpid()}.tmp")
+            shutil.copyfile(self.partial, copy)
+            with h5py.File(copy, "r+", libver=LIBVER, locking=False) as file:
+                set_attributes(file, attributes)
+            with open(copy, "rb") as written:
+                os.fsync(written.fileno())
+            os.replace(copy, self.path)
+        self.partial.unlink()
+        os.close(self.lock)
+        self.lock = None
+
+    def opened(self, mode):
+        return h5py.File(self.partial, mode, libver=LIBVER, locking=False)
+
+
+def grows(spec):
+    return spec.dimensions[0] in GROWING
+
+
+def reserve(partial):
+    """Creates the file `partial` and returns a descriptor with a lock, by which other runs see that it is in use."""
+    with_lock = os.open(partial, os.O_RDWR | os.O_CREAT, 0o666)
+    try:
+        fcntl.flock(with_lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(with_lock)
+        raise FileExistsError(f"{partial}: an active run writes it; give another name") from None
+    except OSError:
+        pass  # a file system without locks
+    if os.fstat(with_lock).st_size:
+        os.close(with_lock)
+        number = 1
+        while (other := partial.with_name(f"{partial.name}.{number}")).exists():
+            number += 1
+        partial.rename(other)
+        return reserve(partial)
+    return with_lock
+
+
+def set_attributes(node, values):
+    for name, value in values.items():
+        if isinstance(value, str):  # HDF5 protects texts of fixed length by checksums
+            encoded = value.encode() or b"\0"
+            node.attrs.create(name, encoded, dtype=h5py.string_dtype("utf-8", len(encoded)))
+        else:
+            node.attrs[name] = value
+
+
+def create_dataset(file, spec, shape, values, chunks=None):
+    """Creates a dataset; one with `chunks` grows along its first dimension."""
+    if spec.is_text:
+        length = 64 if spec.type == "string64" else max([1, *(len(text.encode()) for text in values)])
+        kind = h5py.string_dtype("utf-8", length)
+        values = None if values is None else np.array([text.encode() for text in values], dtype=kind)
+    else:
+        kind = {"int64": "<i8", "uint64": "<u8", "float64": "<f8"}[spec.type]
+    options = {} if chunks is None else {
+        "chunks": tuple(chunks), "maxshape": (None, *shape[1:])}
+    made = file.create_dataset(spec.path, shape=tuple(shape), dtype=kind, data=values, fletcher32=True, **options)
+    set_attributes(made, {"units": spec.units, "long_name": spec.description})
+    if spec.is_scale:
+        made.make_scale(spec.name)

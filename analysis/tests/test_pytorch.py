@@ -1,0 +1,201 @@
+"""Tests of `lockstep_report.pytorch.Recorder` with PyTorch on CPUs, in processes with Gloo."""
+
+
+import os
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from lockstep_report.cli import main
+from lockstep_report.runfile.read import read_run
+
+pytestmark = pytest.mark.requires("PYTORCH")
+
+HEAD = """
+import os, sys, time, torch, torch.distributed as dist
+from torch.nn.parallel import DistributedDataParallel as DDP
+from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import fp16_compress_hook
+from lockstep_report.pytorch import Recorder
+torch.set_num_threads(1)
+torch.manual_seed(1)
+rank, world = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+if world > 1:
+    dist.init_process_group("gloo")
+class Slow(torch.autograd.Function):  # the passes through the first layer take 20 ms and 60 ms
+    @staticmethod
+    def forward(context, x):
+        time.sleep(0.02)
+        return x.clone()
+    @staticmethod
+    def backward(context, gradient):
+        time.sleep(0.06)
+        return gradient
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first, self.last, self.unused = (torch.nn.Linear(64, size) for size in (64, 10, 10))
+    def forward(self, x):
+        return self.last(Slow.apply(self.first(x)))
+class Data:
+    def __init__(self, batches=4):
+        self.batches = batches
+    def __len__(self):
+        return self.batches
+    def __iter__(self):
+        for _ in range(self.batches):
+            time.sleep(0.01)
+            yield torch.ones(8, 64), torch.zeros(8, dtype=torch.int64)
+net = Net()
+def parallel(**options):
+    return DDP(net, **{"find_unused_parameters": True, **options}) if world > 1 else net
+def train(recorder, model, epochs=2, data=Data()):
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for _ in range(epochs):
+        for images, labels in recorder.batches(data, "cpu"):
+            optimizer.zero_grad()
+            recorder.backward(torch.nn.functional.cross_entropy(model(images), labels))
+            optimizer.step()
+    return model.state_dict()
+"""
+NAMES = ("data_wait", "upload", "forward", "backward", "exposed_communication", "update")
+
+
+def run(tmp_path, body, ranks=2):
+    """Runs HEAD and `body` on `ranks` ranks, with "a.h5" in `path`; returns [(exit status, output)]."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[1]), "WORLD_SIZE": str(ranks), "MASTER_ADDR": "127.0.0.1",
+                   "MASTER_PORT": str(port)}
+    code = f"{HEAD}\npath = {str(tmp_path / 'a.h5')!r}\n{body}"
+    processes = [subprocess.Popen([sys.executable, "-c", code], env=environment | {"RANK": str(rank)}, text=True,
+                                  stdout=subprocess.PIPE, stderr=subprocess.STDOUT) for rank in range(ranks)]
+    return [(process.returncode, text) for process in processes for text in [process.communicate(timeout=600)[0]]]
+
+
+def recorded(tmp_path, body, ranks=2):
+    """Runs `body` without errors; returns the run of a valid file."""
+    for status, output in run(tmp_path, body, ranks):
+        assert status == 0, output
+    assert main(["validate", str(tmp_path / "a.h5")]) == 0
+    return read_run(tmp_path / "a.h5")
+
+
+def medians(found):
+    return dict(zip(NAMES, np.median(found.phase_seconds[1:], axis=(0, 1))))
+
+
+@pytest.mark.parametrize("ranks", [1, 2])
+def test_phases_are_those_of_the_loop(tmp_path, ranks):
+    found = recorded(tmp_path, "with Recorder(path, model := parallel(), network='net', data='cifar10') as recorder:\n"
+                               "    train(recorder, model)", ranks)
+    times = medians(found)
+    assert found.rank_count == ranks and found.host_count == 1 and found.epoch.tolist() == [1] * 4 + [2] * 4
+    assert 0.01 <= times["data_wait"] and 0.02 <= times["forward"] and 0.06 <= times["backward"]
+    assert np.allclose(np.diff(found.step_start[:4], axis=0), found.phase_seconds[:3].sum(axis=2))
+    assert found.images.tolist() == [8 * ranks] * 8 and found.number("batch-per-rank") == 8
+    assert (found.option("model"), found.option("data"), found.option("seed")) == ("net", "cifar10", "1")
+    assert found.attributes["program"] == "pytorch" and 0 < found.loss[-1] < found.loss[0]
+    if ranks == 1:
+        assert times["exposed_communication"] == 0 and not len(found.bucket_bytes)
+    else:
+        assert found.bucket_bytes.sum() == 4 * (64 * 64 + 64 + 2 * (64 * 10 + 10)) and found.option("reducer") == "overlap"
+
+
+@pytest.mark.parametrize("options", ["gradient_as_bucket_view=True", "static_graph=True, find_unused_parameters=False",
+                                     "broadcast_buffers=False, bucket_cap_mb=0.003"])
+def test_the_recorder_does_not_change_the_training(tmp_path, options):
+    body = f"model = parallel({options})\n" + (
+        "with Recorder(path, model, network='net', overwrite=True) as recorder:\n    state = train(recorder, model)\n")
+    plain = ("class Plain:\n    def batches(self, data, device):\n        return data\n"
+             "    def backward(self, loss):\n        loss.backward()\n"
+             f"net.load_state_dict(before)\nstate2 = train(Plain(), parallel({options}))\n"
+             "assert all(torch.equal(state[name], state2[name]) for name in state)")
+    found = recorded(tmp_path, "before = {name: value.clone() for name, value in net.state_dict().items()}\n" + body + plain)
+    assert medians(found)["backward"] >= 0.06
+    assert np.all(found.bucket_end[1:] <= found.phase_seconds[1:].sum(axis=2)[:, :, None] + 1e-3)
+
+
+def test_a_late_rank_is_exposed_communication_of_the_other(tmp_path):
+    """Rank 1 computes 50 ms more, for which rank 0 waits after its backward pass."""
+    found = recorded(tmp_path, "if rank == 1:\n    old = Net.forward\n    Net.forward = lambda self, x: (time.sleep(0.05), old(self, x))[1]\n"
+                               "with Recorder(path, model := parallel(), network='net') as recorder:\n    train(recorder, model)")
+    exposed = np.median(found.phase_seconds[1:, :, NAMES.index("exposed_communication")], axis=0)
+    assert exposed[0] > 0.04 and exposed[1] < 0.02
+    assert np.median(found.phase_seconds[1:, :, NAMES.index("backward")]) < 0.09
+
+
+def test_accumulated_batches_are_one_step(tmp_path):
+    found = recorded(tmp_path, """
+model = parallel()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+recorder = Recorder(path, model, network="net", accumulate=2, optimizer="sgd")
+import contextlib
+for _ in range(2):
+    for i, (images, labels) in enumerate(recorder.batches(Data(5))):
+        with model.no_sync() if i % 2 == 0 and i < 4 else contextlib.nullcontext():
+            recorder.backward(torch.nn.functional.cross_entropy(model(images), labels))
+        if i % 2:
+            optimizer.step()
+    recorder.evaluated(0.5 + rank)
+recorder.close()
+""")
+    assert found.images.tolist() == [32, 32, 16] * 2 and found.option("optimizer") == "sgd"
+    assert medians(found)["backward"] >= 0.12 and found.epochs["test_accuracy"].tolist() == [0.5, 0.5]
+    assert found.integer("steps_per_epoch") == 3 and found.integer("images_per_epoch") == 80
+
+
+def test_communication_hook_of_the_user_is_called(tmp_path):
+    found = recorded(tmp_path, "model = parallel()\nhook = (None, fp16_compress_hook)\n"
+                               "with Recorder(path, model, network='net', comm_hook=hook) as recorder:\n    train(recorder, model)")
+    assert found.option("gradient-dtype") == "fp16" and found.bucket_bytes.sum() == 2 * (64 * 64 + 64 + 2 * (64 * 10 + 10))
+
+
+def test_break_and_an_exception_keep_the_steps_before(tmp_path):
+    found = recorded(tmp_path, """
+model = parallel()
+with Recorder(path, model, network="net") as recorder:
+    for i, (images, labels) in enumerate(recorder.batches(Data())):
+        recorder.backward(model(images).square().sum())
+        if i == 2:
+            break
+""")
+    assert found.epoch.tolist() == [1] * 3 and found.integer("steps_per_epoch") == 4 and found.integer("images_per_epoch") == 64
+    results = run(tmp_path, """
+model = parallel()
+with Recorder(path, model, network="net", overwrite=True) as recorder:
+    train(recorder, model, 1)
+    for images, labels in recorder.batches(Data()):
+        raise ValueError("no such label")
+""")
+    assert all(status == 1 and output.rstrip().endswith("ValueError: no such label") for status, output in results)
+    found = read_run(tmp_path / "a.h5")
+    assert (found.status, found.attributes["failure"]) == ("failed", "ValueError: no such label")
+    assert found.epoch.tolist() == [1] * 4
+
+
+@pytest.mark.parametrize("ranks, body, message", [
+    (1, "recorder = Recorder(path, net, network='net')\nfor images, labels in recorder.batches(Data()):\n    net(images).sum().backward()",
+     "must call Recorder.backward"),
+    (1, "Recorder(path, net, network='net').backward(net(torch.ones(1, 64)).sum())", "in the loop over Recorder.batches"),
+    (1, "open(path, 'w').close()\nRecorder(path, net, network='net')", "a.h5 exists"),
+    (2, "Recorder(path, net, network='net')", "must be a DistributedDataParallel"),
+    (2, "rank or open(path, 'w').close()\ndist.barrier()\nRecorder(path, parallel(), network='net')", "a.h5 exists"),
+    (2, "model = parallel()\nmodel.register_comm_hook(None, fp16_compress_hook)\nRecorder(path, model, network='net')",
+     "give a communication hook to the Recorder"),
+])
+def test_wrong_use_is_an_error_on_every_rank(tmp_path, ranks, body, message):
+    for status, output in run(tmp_path, body, ranks):
+        assert status == 1 and message in output.splitlines()[-1], output
+
+
+def test_gradients_that_are_not_finite_make_a_failed_run(tmp_path):
+    for status, output in run(tmp_path, "with Recorder(path, net, network='net') as recorder:\n"
+                                        "    for images, labels in recorder.batches(Data()):\n"
+                                        "        recorder.backward(net(images).sum() * float('nan'))", 1):
+        assert status == 0, output
+    assert read_run(tmp_path / "a.h5").attributes["failure"] == "the loss is not finite"
+    assert main(["validate", str(tmp_path / "a.h5")]) == 0
