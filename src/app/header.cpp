@@ -170,9 +170,14 @@ std::string describe_device(const Job& job, std::uint64_t limit) {
 std::string describe_training(const Job& job, const RunSize& size,
                               std::span<const std::size_t> bucket_bytes) {
   const auto& config = job.config;
+  const std::int64_t parts = config.pipeline.micro_batches;
+  const std::string accumulation =
+      parts == 1 ? ""
+                 : fmt::format(" (gradients accumulated over {} of {})",
+                               plural(parts, "micro-batch"), config.batch_per_rank / parts);
   return line("batch",
-              fmt::format("{} per rank, {} in all; {} per epoch, {} in this run",
-                          config.batch_per_rank, config.global_batch,
+              fmt::format("{} per rank{}, {} in all; {} per epoch, {} in this run",
+                          config.batch_per_rank, accumulation, config.global_batch,
                           plural(size.steps_per_epoch, "step"), plural(size.total_steps, "step"))) +
          line("augmentation", std::string(core::name(config.data.augmentation))) +
          line("learning rate", rate(config)) +

@@ -14,6 +14,7 @@
 #include "lockstep/study/memory.hpp"
 #include "lockstep/study/roofline.hpp"
 #include "lockstep/train/agreement.hpp"
+#include "lockstep/train/pipeline/pipeline.hpp"
 #include "lockstep/train/plan_options.hpp"
 
 namespace lockstep::app {
@@ -34,15 +35,17 @@ std::int64_t steps_per_epoch(const Job& job) {
                             job.config.data.last_batch));
 }
 
-std::string describe_roofline(const study::RooflineBounds& bounds) {
+std::string describe_roofline(const train::Config& config, const study::RooflineBounds& bounds) {
   const bool is_raised = !bounds.raised_by.empty();
   std::string text = fmt::format(
-      "Time of each operation in a training step of one rank, and a lower bound (roofline model).\n"
+      "Time of each operation in a training step of one rank{}, and a lower bound (roofline "
+      "model).\n"
       "The bound is the longer of GFLOP at {}FLOP/s and MB at {}/s, the highest rates measured: "
       "the\n"
       "first of {}, the second of a copy in memory. GFLOP are those of\n"
       "the chosen algorithm; MB count each map and weight once per pass over it.\n\n"
       "{:<48} {:<17} {:>2} {:>8} {:>8} {:>9} {:>9} {:>6}  {}\n",
+      config.pipeline.micro_batches > 1 ? ", of one micro-batch" : "",
       core::format_count(bounds.ceilings.flops_per_second),
       core::format_bytes(bounds.ceilings.bytes_per_second),
       is_raised ? "the operation " + bounds.raised_by
@@ -135,7 +138,9 @@ core::ExitStatus plan_command(const Invocation& invocation) {
   const train::Config& config = job.config;
   Console console(invocation.output, verbosity_of(job.config, communicator));
   const MemoryLimit limit = memory_limit(job, communicator);
-  const auto memory = estimate_memory(job, communicator);
+  const auto pipeline = train::make_pipeline(config, job.graph, communicator, {});  // of one stage
+  const auto memory =
+      estimate_memory(job, communicator, study::MemoryDetail::planned, pipeline.get());
   const graph::NodeCost cost = job.graph.total_cost();
   const double step_flops = cost.training_flops() * static_cast<double>(config.batch_per_rank);
   const auto buckets = bucket_bytes(job, communicator.size());
@@ -161,17 +166,20 @@ core::ExitStatus plan_command(const Invocation& invocation) {
     console.print(
         "\nThe estimate exceeds the memory limit; use a smaller batch or fewer ranks per host.\n");
   }
+  train::Config micro_batch = config;
+  micro_batch.batch_per_rank /= config.pipeline.micro_batches;
   const bool is_gpu = job.backend->device().kind() == backend::DeviceKind::cuda;
   std::vector<backend::OperationChoice> kernels;
   train::together(communicator, [&] {
-    if (config.json || is_gpu) kernels = study::planned_kernels(config, job.graph, *job.backend);
+    if (config.json || is_gpu)
+      kernels = study::planned_kernels(micro_batch, job.graph, *job.backend);
   });
   if (is_gpu) console.print(describe_kernels(job, kernels));
   std::optional<study::RooflineBounds> bounds;
   if (config.measure) {
     train::together(communicator,
-                    [&] { bounds = study::measure_roofline(config, job.graph, *job.backend); });
-    console.print("\n" + describe_roofline(*bounds));
+                    [&] { bounds = study::measure_roofline(micro_batch, job.graph, *job.backend); });
+    console.print("\n" + describe_roofline(config, *bounds));
   }
   if (is_first && config.json) {
     auto json = describe_job(job);

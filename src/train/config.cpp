@@ -54,9 +54,9 @@ void check_combinations(const Config& config) {
 
 void check_pipeline(const Config& config, int ranks) {
   const int stages = config.pipeline.stages;
-  require(config.command != "plan" || (stages == 1 && config.pipeline.micro_batches == 1),
-          "lockstep plan does not describe pipelines; use lockstep train --dry-run with the same "
-          "options");
+  require(config.command != "plan" || stages == 1,
+          "lockstep plan does not describe the stages of a pipeline; use lockstep train --dry-run "
+          "with the same options");
   require(
       ranks % stages == 0,
       fmt::format("--pipeline-stages {} requires a multiple of {} ranks, but the number of ranks "

@@ -5,7 +5,7 @@ import json
 import h5py
 import pytest
 
-from test_cli import expect_failure, start_ranks, train
+from test_cli import expect_failure, start, start_ranks, train
 
 
 def pipeline(*arguments, **options):
@@ -58,3 +58,15 @@ def test_two_replicas_of_a_pipeline_train(tmp_path):
 def test_invalid_pipelines_are_usage_errors(ranks, options, words):
     assert words in expect_failure(start_ranks((ranks, pipeline(*options))), 2)
 
+
+def test_plan_describes_gradient_accumulation():
+    """The activations of one micro-batch are in memory; the gradients of the step have another buffer for their sums."""
+    def plan(batch, *options):
+        return start("plan", "--device", "cpu", "--data", "synthetic:64", "--batch-per-rank", batch, *options)
+    accumulated = plan(16, "--micro-batches", 4)
+    assert "16 per rank (gradients accumulated over 4 micro-batches of 4)" in accumulated.stdout
+    results = plan(16, "--micro-batches", 4, "--json"), plan(4, "--json")
+    memory, of_small = (json.loads(result.stdout)["memory_bytes"] for result in results)
+    assert memory["activations"] == of_small["activations"]
+    assert memory["workspace"] >= 4 * 11_173_962
+    assert "--dry-run" in expect_failure(plan(16, "--pipeline-stages", 2), 2)

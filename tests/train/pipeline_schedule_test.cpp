@@ -24,7 +24,12 @@ std::string text(PipelineSchedule schedule, int stage, int stages, std::int64_t 
 TEST(PipelineSchedule, GpipeComputesAllForwardPassesFirst) {
   EXPECT_EQ(text(gpipe, 0, 3, 3), "F0 F1 F2 B0 B1 B2 ");
   EXPECT_EQ(text(gpipe, 2, 3, 3), "F0 F1 F2 B0 B1 B2 ");
-  EXPECT_EQ(text(gpipe, 0, 1, 1), "F0 B0 ");
+}
+
+// Gradient accumulation stores the activations of one micro-batch.
+TEST(PipelineSchedule, OneStageComputesEachBackwardPassAfterItsForwardPass) {
+  EXPECT_EQ(text(gpipe, 0, 1, 3), "F0 B0 F1 B1 F2 B2 ");
+  EXPECT_EQ(text(one_forward_one_backward, 0, 1, 3), "F0 B0 F1 B1 F2 B2 ");
 }
 
 // Figure 4 of Narayanan et al., "Efficient large-scale language model training on GPU clusters

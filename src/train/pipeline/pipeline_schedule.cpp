@@ -7,8 +7,8 @@ namespace lockstep::train {
 std::vector<PipelineAction> pipeline_actions(PipelineSchedule schedule, int stage, int stages,
                                              std::int64_t micro_batches) {
   // A stage computes `ahead` forward passes before it alternates. With 1F1B this is the number of
-  // stages after it, the time until the first gradient returns.
-  const std::int64_t ahead = schedule == PipelineSchedule::gpipe
+  // stages after it, the time until the first gradient returns. A single stage waits for none.
+  const std::int64_t ahead = schedule == PipelineSchedule::gpipe && stages > 1
                                  ? micro_batches
                                  : std::min<std::int64_t>(micro_batches, stages - 1 - stage);
   std::vector<PipelineAction> actions;

@@ -18,7 +18,8 @@ struct PipelineAction {
 };
 
 /// Returns the passes of `stage` in a training step, in their order. Both schedules compute the
-/// backward passes in the order of the micro-batches, so they sum gradients in the same order.
+/// backward passes in the order of the micro-batches, so they sum gradients in the same order. With
+/// one stage, each backward pass follows its forward pass (gradient accumulation).
 std::vector<PipelineAction> pipeline_actions(PipelineSchedule schedule, int stage, int stages,
                                              std::int64_t micro_batches);
 
