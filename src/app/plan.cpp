@@ -177,8 +177,9 @@ core::ExitStatus plan_command(const Invocation& invocation) {
   if (is_gpu) console.print(describe_kernels(job, kernels));
   std::optional<study::RooflineBounds> bounds;
   if (config.measure) {
-    train::together(communicator,
-                    [&] { bounds = study::measure_roofline(micro_batch, job.graph, *job.backend); });
+    train::together(communicator, [&] {
+      bounds = study::measure_roofline(micro_batch, job.graph, *job.backend);
+    });
     console.print("\n" + describe_roofline(config, *bounds));
   }
   if (is_first && config.json) {
