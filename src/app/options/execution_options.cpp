@@ -93,8 +93,8 @@ std::vector<Option> communication_options() {
        .details = "One rank needs no pipeline for it. `--batch-per-rank` counts the images of all "
                   "micro-batches of a step, and only the activations of one are in memory. The "
                   "gradients are summed, reduced once and applied once per step. The statistics of "
-                  "batch norm are those of each "
-                  "micro-batch, so its results differ from those of the whole batch"},
+                  "batch norm are those of each micro-batch, so its results differ from those of the "
+                  "whole batch"},
       {.name = "pipeline-schedule",
        .value_name = "NAME",
        .value = choice(in(&Config::pipeline, &train::PipelineOptions::schedule)),
