@@ -91,10 +91,10 @@ std::vector<Option> communication_options() {
        .help = "gradient accumulation: number of micro-batches into which each replica divides its "
                "batch; a divisor of the batch per rank",
        .details = "One rank needs no pipeline for it. `--batch-per-rank` counts the images of all "
-                  "micro-batches of a step, and only the activations of one are in memory. The "
-                  "gradients are summed, reduced once and applied once per step. The statistics of "
-                  "batch norm are those of each micro-batch, so its results differ from those of the "
-                  "whole batch"},
+                  "micro-batches of a step, of which only one has its activations in memory. The "
+                  "gradients are summed and applied once per step. The statistics of batch norm "
+                  "are those of each micro-batch, so its results differ from those of the whole "
+                  "batch"},
       {.name = "pipeline-schedule",
        .value_name = "NAME",
        .value = choice(in(&Config::pipeline, &train::PipelineOptions::schedule)),
