@@ -1,6 +1,12 @@
-"""The parser of the command line and the types of its arguments."""
+"""The parser of the command line, the types of its arguments, and the execution of a command."""
 
 import argparse
+import sys
+from contextlib import suppress
+
+from lockstep_report.errors import INPUT, ReportError
+from lockstep_report.escaping import one_line
+from lockstep_report.output import with_stdout
 
 MOST_RANKS = 1 << 20
 
@@ -13,13 +19,34 @@ class Parser(argparse.ArgumentParser):
         super().exit(status, message)
 
     def error(self, message):
-        self.exit(2, f"lockstep-report: {message}; see {self.prog} --help\n")
+        self.exit(2, f"{self.prog.split()[0]}: {message}; see {self.prog} --help\n")
 
 
 def finish(command, function, json_help="print the values as JSON", **defaults):
     """Adds the option --json to a command, which `function` executes."""
     command.add_argument("--json", action="store_true", help=json_help)
     command.set_defaults(command=function, **defaults)
+
+
+def run(parser, arguments=None):
+    """Parses the command line, runs its command, prints its errors, one per line, and returns the exit status."""
+    errors = []
+    status = with_stdout(lambda: run_command(parser, arguments, errors), errors)
+    with suppress(OSError):  # of stderr
+        for error in errors:
+            print(f"{parser.prog}: {one_line(str(error))}", file=sys.stderr)
+    return status or (INPUT if errors else 0)
+
+
+def run_command(parser, arguments, errors):
+    """Runs one command and returns its exit status. Appends its error to the list `errors`."""
+    options = parser.parse_args(arguments)
+    options.skipped = errors  # of input files, see `input_files`
+    try:
+        return options.command(options) or 0
+    except ReportError as error:
+        errors.append(error)
+        return error.status
 
 
 def positive_number(text):

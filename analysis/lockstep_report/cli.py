@@ -1,13 +1,10 @@
 """Command-line interface: lockstep-report COMMAND ..."""
 
-import sys
-from contextlib import suppress
-
 from lockstep_report import __version__, compare, export, predict, published, report, watch
-from lockstep_report.arguments import Parser, finish
+from lockstep_report.arguments import Parser, finish, run
 from lockstep_report.errors import INPUT, ReportError
 from lockstep_report.escaping import one_line, printable
-from lockstep_report.output import File, with_stdout
+from lockstep_report.output import File
 from lockstep_report.runfile.file_kind import CSV
 from lockstep_report.runfile.input_files import each, paths_of, read_files, require
 from lockstep_report.runfile.paths import one_file
@@ -21,23 +18,7 @@ from lockstep_report.tables.table import csv_text
 
 def main(arguments=None):
     """Runs one command and returns the exit status."""
-    errors = []
-    status = with_stdout(lambda: run(arguments, errors), errors)
-    with suppress(OSError):  # of stderr
-        for error in errors:
-            print(f"lockstep-report: {one_line(str(error))}", file=sys.stderr)
-    return status or (INPUT if errors else 0)
-
-
-def run(arguments, errors):
-    """Runs one command and returns its exit status. Appends its error to the list `errors`."""
-    options = parser().parse_args(arguments)
-    options.skipped = errors  # of input files, see `input_files`
-    try:
-        return options.command(options) or 0
-    except ReportError as error:
-        errors.append(error)
-        return error.status
+    return run(parser(), arguments)
 
 
 def parser():

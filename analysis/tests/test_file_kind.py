@@ -23,10 +23,10 @@ TIMES = "ranks,epoch_seconds\n1,10\n2,6\n"
 NCCL_TEXT = "#  size  count  type  redop  root  time  algbw  busbw  #wrong\n 1048576 262144 float sum -1 100.1 10.48 10.48 0\n"
 
 
-def zipped(data):
+def zipped(data, name="inside"):
     content = io.BytesIO()
     with zipfile.ZipFile(content, "w") as archive:
-        archive.writestr("inside", data)
+        archive.writestr(name, data)
     return content.getvalue()
 
 
@@ -49,6 +49,8 @@ def array():
 KINDS = {
     "a ZIP archive": zipped(b"x"), "a gzip archive": gzip.compress(b"x"), "a bzip2 archive": bz2.compress(b"x"),
     "an xz archive": lzma.compress(b"x"), "a tar archive": tarred(b"x"), "a Python pickle": pickle.dumps({"a": 1}),
+    "a ZIP archive of PyTorch": zipped(b"x", "archive/data.pkl"), "a ZIP archive of NumPy arrays (.npz)": zipped(array(), "a.npy"),
+    "a safetensors file": b'\x08' + bytes(7) + b'{"a":{}}',
     "a NumPy array": array(), "an empty file": b"", "a file of zero bytes": bytes(5000), "an HTML page": b"\n<!DOCTYPE html><html>",
     "a JSON text": b'\xef\xbb\xbf {"a": 1}', "a text": "Gr\u00fc\u00dfe\n".encode("latin-1"), "a CSV table": TIMES.replace(",", ";").encode("utf-16"),
     "an output of nccl-tests": NCCL_TEXT.encode(), "a TensorBoard event file": b"\x18" + bytes(11) + b"\x09" + bytes(8) + b"\x1a\x0dbrain.Event:2",

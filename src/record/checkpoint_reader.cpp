@@ -64,8 +64,8 @@ void require_hdf5(const fs::path& path) {
   const bool has_weights = kind.find("PyTorch") != kind.npos || kind.find("NumPy") != kind.npos ||
                            kind == "a Python pickle" || kind == "a safetensors file";
   fail_input(path, fmt::format("it is {}, not an HDF5 file", kind),
-             has_weights ? "convert it as docs/run-file.md describes under 'Weights of other "
-                           "programs' (h5py: file[f'state/{name}'] = tensor.numpy())"
+             has_weights ? fmt::format("convert it: lockstep-weights from-pytorch {} -o weights.h5",
+                                       path.string())
                          : "give another checkpoint");
 }
 

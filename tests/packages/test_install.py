@@ -15,14 +15,15 @@ def prefix(install, tmp_path_factory):
     return install("support", tmp_path_factory.mktemp("an installation"))
 
 
-def test_report_command_runs_from_a_moved_installation(prefix, tmp_path):
+def test_commands_run_from_a_moved_installation(prefix, tmp_path):
     moved = tmp_path / "moved"
     shutil.copytree(prefix, moved)
     environment = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
     environment["LOCKSTEP_PYTHON"] = sys.executable
-    result = subprocess.run([moved / "bin" / "lockstep-report", "--help"], env=environment, text=True, capture_output=True)
-    assert result.returncode == 0, result.stderr
-    assert "report" in result.stdout
+    for command, text in (("lockstep-report", "Makes tables"), ("lockstep-weights", "to-pytorch")):
+        result = subprocess.run([moved / "bin" / command, "--help"], env=environment, text=True, capture_output=True)
+        assert result.returncode == 0, result.stderr
+        assert text in result.stdout.replace("\n", " ")
 
 
 def report_command(prefix, *arguments, **variables):

@@ -31,14 +31,15 @@ def run(*command):
     return subprocess.run(command, env=ENVIRONMENT | {"MPLBACKEND": "Agg"}, cwd="/", text=True, capture_output=True)
 
 
-def test_package_is_complete(python):
+@pytest.mark.parametrize("package", ["lockstep_report", "lockstep_weights"])
+def test_package_is_complete(package, python):
     """Every file of the source is installed, also the schema and other data files."""
-    result = run(python, "-c", "import lockstep_report; print(lockstep_report.__path__[0])")
+    result = run(python, "-c", f"import {package}; print({package}.__path__[0])")
     assert result.returncode == 0, result.stderr
     installed = pathlib.Path(result.stdout.strip())
     assert python.parents[1] in installed.parents
-    sources = {path.relative_to(ROOT / "analysis" / "lockstep_report")
-               for path in (ROOT / "analysis" / "lockstep_report").rglob("*") if path.is_file() and path.suffix != ".pyc"}
+    sources = {path.relative_to(ROOT / "analysis" / package)
+               for path in (ROOT / "analysis" / package).rglob("*") if path.is_file() and path.suffix != ".pyc"}
     assert sources == {path.relative_to(installed) for path in installed.rglob("*") if path.is_file() and path.suffix != ".pyc"}
 
 

@@ -12,16 +12,18 @@ HEAD = 2**16  # bytes that are read to recognise the kind
 HDF5, CHECKPOINT = "an HDF5 file", "a checkpoint of Lockstep"
 CSV, JSON, NCCL_TESTS, TEXT = "a CSV table", "a JSON text", "an output of nccl-tests", "a text"
 HTML, EMPTY = "an HTML page", "an empty file"
+PYTORCH, NUMPY_ZIP = "a ZIP archive of PyTorch", "a ZIP archive of NumPy arrays (.npz)"
+PICKLE, SAFETENSORS = "a Python pickle", "a safetensors file"
 OTHER = "a binary file of an unknown format"
 
 SIGNATURES = (
-    (b"\x89HDF\r\n\x1a\n", HDF5), (b"PK\x03\x04", "a ZIP archive"), (b"PK\x05\x06", "a ZIP archive"),
+    (b"\x89HDF\r\n\x1a\n", HDF5), (b"PK\x05\x06", "a ZIP archive"),
     (b"\x1f\x8b", "a gzip archive"), (b"BZh", "a bzip2 archive"), (b"\xfd7zXZ\x00", "an xz archive"),
     (b"\x28\xb5\x2f\xfd", "a Zstandard archive"),
     (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", "a workbook or a document of Microsoft Office"),
     (b"\x93NUMPY", "a NumPy array"), (b"SQLite format 3\x00", "an SQLite database"),
     (b"%PDF", "a PDF document"), (b"\x89PNG", "a PNG image"), (b"\x7fELF", "an ELF program"),
-    *((bytes((0x80, protocol)), "a Python pickle") for protocol in range(2, 6)))
+    *((bytes((0x80, protocol)), PICKLE) for protocol in range(2, 6)))
 NCCL_TEXT = re.compile(r"#\s+size\s+count\s+type\b.*\balgbw\s+busbw")
 NCCL_JSON = re.compile(r'\{\s*"version"\s*:.*("results"|"nccl_version"|_perf\b)', re.DOTALL)
 UNICODE_MARKS = ((b"\xef\xbb\xbf", "utf-8-sig"), (b"\xff\xfe", "utf-16"), (b"\xfe\xff", "utf-16"))
@@ -42,6 +44,7 @@ ADVICE = {
     "a pointer of Git LFS": "fetch its content: git lfs pull",
     "a TensorBoard event file": "give the run file from which it was exported",
     CHECKPOINT: "give the run file of the training (--output)",
+    **dict.fromkeys((PYTORCH, NUMPY_ZIP, SAFETENSORS), "convert weights with lockstep-weights from-pytorch"),
     CSV: "epoch times are given with --csv",
     NCCL_TESTS: "give it to `predict` with --network",
     HDF5: "give run files without an option, and sweeps with --network",
@@ -50,6 +53,9 @@ ADVICE = {
 
 def kind_of(head):
     """Returns the kind of a file that begins with the bytes `head` (up to `HEAD`): "a ZIP archive"."""
+    if head.startswith(b"PK\x03\x04"):
+        name = head[30:230]  # of the first member
+        return PYTORCH if b"data.pkl" in name else NUMPY_ZIP if b".npy" in name else "a ZIP archive"
     for signature, kind in SIGNATURES:
         if head.startswith(signature):
             return kind
@@ -57,6 +63,8 @@ def kind_of(head):
         return "a file of zero bytes" if head else EMPTY
     if head[257:262] == b"ustar":
         return "a tar archive"
+    if head[5:10] == b'\0\0\0{"':  # the length of a JSON header in 8 bytes, then the header
+        return SAFETENSORS
     if b"brain.Event:" in head[:64]:
         return "a TensorBoard event file"
     text = decoded(head)

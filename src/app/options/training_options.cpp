@@ -112,7 +112,9 @@ std::vector<Option> network_options() {
        .ranks = AcrossRanks::may_differ,  // only rank 0 reads the file
        .effect = Affects::results,
        .help = "initial weights: HDF5 file with one dataset per tensor under /state",
-       .details = "The tensors have the names of PyTorch's `state_dict`",
+       .details =
+           "The tensors have the names of PyTorch's `state_dict`; `lockstep-weights` converts "
+           "its files ([weights.md](weights.md))",
        .shown_default = "random weights"},
   };
 }

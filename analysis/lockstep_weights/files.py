@@ -1,0 +1,200 @@
+"""Files of weights: those of PyTorch, safetensors and NumPy, and HDF5 files of Lockstep."""
+
+import inspect
+import io
+import os
+import pickle
+import zipfile
+from collections import OrderedDict
+from collections.abc import Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+import h5py
+import numpy as np
+
+from lockstep_report.errors import INPUT, OUTPUT, USAGE, ReportError, cannot_read, reason_of, require
+from lockstep_report.output import write_and_rename
+from lockstep_report.runfile.file_kind import (
+    HDF5, NUMPY_ZIP, PICKLE, PYTORCH, SAFETENSORS, kind_of, read_head, wrong_kind)
+from lockstep_report.runfile.hdf5_access import open_run, read_attributes, safe_objects
+from lockstep_weights import unpickling
+
+# Names under which programs save the state in a checkpoint, in the order of preference.
+CONTAINERS = ("state_dict", "model_state_dict", "model_state", "model", "net", "network", "module", "weights", "params")
+PTH, SAFE = (".pth", ".pt"), ".safetensors"
+
+
+def read_pytorch(path):
+    """Returns the state in a file of PyTorch, safetensors or NumPy, in its floating-point types but without bfloat16, and
+    the name of its place in the file. Raises `ReportError`."""
+    try:
+        kind = kind_of(read_head(path))
+    except OSError as error:
+        raise cannot_read(path, error) from error
+    readers = {PYTORCH: load_archive, PICKLE: load_pickle, SAFETENSORS: load_safetensors, NUMPY_ZIP: load_numpy}
+    if kind not in readers:
+        advice = "give it to lockstep as it is, with --init-from" if kind == HDF5 else "give a file of torch.save"
+        raise ReportError(INPUT, f"{path}: not weights of PyTorch, but {kind}; {advice}")
+    content, place = state_of(path, readers[kind](path))
+    return {name: array_of(path, name, tensor) for name, tensor in content.items()}, place
+
+
+def load_archive(path):
+    """Reads the format of torch.save. PyTorch itself does not verify the checksums, and runs programs of TorchScript."""
+    with damaged(path), zipfile.ZipFile(path) as archive:
+        if any(name.endswith("/constants.pkl") for name in archive.namelist()):
+            raise ReportError(INPUT, f"{path}: a program of TorchScript, which has code; save its weights alone: "
+                                     "torch.save(torch.jit.load(FILE).state_dict(), OTHER)")
+        if archive.testzip():
+            raise ValueError(f"wrong checksum of {archive.testzip()}")
+    torch = require_torch(path)
+    with damaged(path):
+        try:
+            return torch.load(path, map_location="cpu", weights_only=True)
+        except pickle.UnpicklingError:  # it contains other objects, for example the options of the program
+            return unpickling.read(torch, path)
+
+
+def load_pickle(path):
+    """Reads the format of torch.save before PyTorch 1.6."""
+    torch = require_torch(path)
+    with damaged(path):
+        try:
+            return torch.load(path, map_location="cpu", weights_only=True)
+        except pickle.UnpicklingError as error:
+            raise ReportError(INPUT, f"{path}: contains more than tensors; save the weights alone where its classes are: "
+                                     "torch.save(model.state_dict(), FILE)") from error
+
+
+def require_torch(path):
+    torch = require("torch", path)
+    if "weights_only" not in inspect.signature(torch.load).parameters:
+        raise ReportError(USAGE, f"{path} needs PyTorch 1.13 or newer, which reads weights without executing code")
+    return torch
+
+
+def load_safetensors(path):
+    require("torch", path)
+    library = require("safetensors.torch", path, "pip install safetensors")
+    with damaged(path):
+        return library.load_file(path)
+
+
+def load_numpy(path):
+    with damaged(path), np.load(path, allow_pickle=False) as arrays:
+        return dict(arrays)
+
+
+@contextmanager
+def damaged(path):
+    """Raises `ReportError` (input) for the errors of a library that reads a file; they have many types."""
+    try:
+        yield
+    except ReportError:
+        raise
+    except Exception as error:
+        raise ReportError(INPUT, f"{path}: damaged, cut off or of an unknown type ({reason_of(error) or type(error).__name__})") from error
+
+
+def is_array(value):
+    return hasattr(value, "shape") and hasattr(value, "dtype") and len(value.shape) > 0
+
+
+def has_tensors(value):
+    return isinstance(value, Mapping) and any(isinstance(name, str) and is_array(tensor) for name, tensor in value.items())
+
+
+def state_of(path, content):
+    """Returns the tensors {name: tensor} of a state, or of the one in a checkpoint, and its name there."""
+    inner = {name: value for name, value in content.items() if has_tensors(value)} if isinstance(content, Mapping) else {}
+    known = [name for name in CONTAINERS if name in inner]
+    if not inner and has_tensors(content):
+        return only_tensors(content), ""
+    if known or len(inner) == 1:
+        name = known[0] if known else next(iter(inner))
+        return only_tensors(inner[name]), name
+    if inner:
+        found = f"has several states: {', '.join(map(str, inner))}"
+    else:
+        found = f"has no tensors with names, but an object of the type {type(content).__module__}.{type(content).__name__}"
+    raise ReportError(INPUT, f"{path}: {found}; save one alone: torch.save(model.state_dict(), FILE)")
+
+
+def only_tensors(state):
+    return {str(name): value for name, value in state.items() if hasattr(value, "shape")}
+
+
+def array_of(path, name, tensor):
+    """Returns a tensor of PyTorch or NumPy as an array; bfloat16, which NumPy lacks, as float32."""
+    try:
+        if hasattr(tensor, "detach"):
+            tensor = (tensor.detach().float() if tensor.is_floating_point() else tensor.detach()).numpy()
+        if tensor.ndim == 0 or tensor.dtype.kind == "f":
+            return tensor
+        reason = f"its type is {tensor.dtype}"
+    except (RuntimeError, TypeError) as error:  # a sparse or quantised tensor
+        reason = reason_of(error)
+    raise ReportError(INPUT, f"{path}: {name} is no dense tensor of floating-point numbers ({reason})")
+
+
+def read_lockstep(path):
+    """Returns the state in a checkpoint or `--init-from` file of Lockstep. Raises `ReportError` (input)."""
+    try:
+        kind = kind_of(read_head(path))
+    except OSError as error:
+        raise cannot_read(path, error) from error
+    if kind != HDF5:
+        raise wrong_kind(path, "a checkpoint of Lockstep", kind, "give a checkpoint-STEP.h5 of --checkpoint-dir")
+    with open_run(Path(path)) as file:
+        if read_attributes(file).get("format") == "lockstep-run":
+            raise ReportError(INPUT, f"{path}: a run file, which has times but no weights; give a checkpoint-STEP.h5 of its "
+                                     "--checkpoint-dir")
+        objects = safe_objects(Path(path), file)
+        group = "/state/" if "/state" in objects else "/"
+        tensors = {name: item for name, item in objects.items() if isinstance(item, h5py.Dataset)}
+        with damaged(path):
+            return {name.removeprefix(group): item[()] for name, item in tensors.items() if name.startswith(group)}
+
+
+def require_new(path):
+    if os.path.lexists(path):
+        raise ReportError(OUTPUT, f"{path}: cannot be written (it exists); delete it or give another file")
+
+
+def write(path, content):
+    """Writes the bytes `content` to a new file, completely or not at all."""
+    require_new(path)
+    try:
+        write_and_rename(Path(path), [content])
+    except OSError as error:
+        raise ReportError(OUTPUT, f"{path}: cannot be written ({reason_of(error)}); give another file") from error
+
+
+def hdf5_bytes(state):
+    buffer = io.BytesIO()
+    with h5py.File(buffer, "w") as file:
+        for name, array in state.items():
+            file[f"state/{name}"] = array
+    return buffer.getbuffer()
+
+
+def require_writer(path):
+    """Returns the function that makes a file with the suffix of `path` from a state."""
+    if path.endswith(PTH):
+        torch = require("torch", path)
+    elif path.endswith(SAFE):
+        torch = require("torch", path)
+        library = require("safetensors.torch", path, "pip install safetensors")
+    else:
+        raise ReportError(USAGE, f"{path}: unknown format; name a file {', '.join(f'NAME{suffix}' for suffix in (*PTH, SAFE))}")
+
+    def content(state):
+        tensors = OrderedDict((name, torch.from_numpy(np.array(array))) for name, array in state.items())
+        if path.endswith(SAFE):
+            return library.save(tensors)
+        buffer = io.BytesIO()
+        torch.save(tensors, buffer)
+        return buffer.getbuffer()
+
+    return content

@@ -1,0 +1,104 @@
+"""Which network a state belongs to, and which of its tensors the network takes."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from lockstep_report.errors import INPUT, USAGE, ReportError
+from lockstep_report.runfile.settings import plural
+from lockstep_weights.networks import COUNTER, NETWORKS, Network, renamed
+
+
+@dataclass(frozen=True)
+class Match:
+    """A comparison of a state with a network."""
+
+    network: Network
+    state: dict  # with the names of Lockstep
+    shapes: dict  # of the network
+    missing: list  # names of tensors that the state lacks
+    misfits: list  # names of tensors of another shape
+    surplus: list  # names of tensors that the network lacks
+
+    def problems(self):
+        texts = []
+        if self.missing:
+            first = self.missing[0]
+            texts.append(f"it lacks {plural(len(self.missing), 'tensor')}, such as {first} ({text(self.shapes[first])})")
+        if self.misfits:
+            first = self.misfits[0]
+            texts.append(f"{first} has the shape {text(self.state[first].shape)} where {text(self.shapes[first])} is needed")
+        if self.surplus:
+            texts.append(f"it has {plural(len(self.surplus), 'tensor')} that the network lacks, such as {self.surplus[0]}")
+        return ", ".join(texts)
+
+    def classifier(self):
+        return list(self.shapes)[-2:]
+
+    def has_features(self):
+        """Returns whether the state has all tensors of the network except those of the classifier."""
+        return set(self.missing + self.misfits) <= set(self.classifier())
+
+    def initialised(self):
+        """Returns the tensors that are not in the state: none, or those of the classifier."""
+        return self.classifier() if self.missing + self.misfits else []
+
+    def tensors(self):
+        """Returns {name: array} with all tensors of the network in float32. If the classifier is not in the state, it is 0."""
+        absent = self.initialised()
+        return {name: np.zeros(shape, np.float32) if name in absent else np.ascontiguousarray(self.state[name], np.float32)
+                for name, shape in self.shapes.items()}
+
+    def counters(self):
+        """Returns {name: count} for each batch norm; 0 if the state has none."""
+        means = [name for name in self.shapes if name.endswith(".running_mean")]
+        names = [name.replace(".running_mean", COUNTER) for name in means]
+        return {name: np.int64(self.state.get(name, 0)) for name in names}
+
+
+def text(shape):
+    return "x".join(map(str, shape)) or "a scalar"
+
+
+def plain_names(state):
+    """Removes the prefixes of modules that contain the network: `module.` of DistributedDataParallel, `_orig_mod.` of
+    torch.compile, `model.` of a Lightning module. They are the first parts that all names with several parts share."""
+    first = {name.partition(".")[0] for name in state if "." in name}
+    if len(first) != 1 or first == {"features"}:  # VGG without its classifier
+        return state
+    return plain_names({name.removeprefix(f"{min(first)}."): tensor for name, tensor in state.items()})
+
+
+def compare(state, network, classes=None):
+    state = {renamed(name, network.styles[0]): tensor for name, tensor in plain_names(state).items()}
+    shapes = network.shapes(state, classes)
+    return Match(
+        network, state, shapes, missing=[name for name in shapes if name not in state],
+        misfits=[name for name, shape in shapes.items() if name in state and tuple(state[name].shape) != shape],
+        surplus=[name for name in state if name not in shapes and not name.endswith(COUNTER)])
+
+
+def match(path, state, name=None, classes=None, is_partial=False):
+    """Returns the `Match` of a state with the network `name`, or with the network that fits best. Raises `ReportError`
+    (input) if it lacks tensors, or has others that `is_partial` does not leave out."""
+    found = [compare(state, network, classes) for network in ([NETWORKS[name]] if name else NETWORKS.values())]
+    best = min(found, key=lambda each: len(each.missing) + len(each.misfits) + len(each.surplus))
+    if not best.problems() or (is_partial and best.has_features()):
+        return best
+    if name or best.has_features():
+        what = f"not the weights of {best.network.name}"
+    else:
+        what = f"the weights of no network of Lockstep; the most similar is {best.network.name}"
+    if best.has_features():
+        advice = "--partial takes all other tensors"
+    else:
+        advice = f"give the weights of one of {', '.join(NETWORKS)}" if not name else "give another --network"
+    raise ReportError(INPUT, f"{path}: {what}: {best.problems()}; {advice}")
+
+
+def require_statistics(path, found):
+    """Raises `ReportError` (usage) if the state may be of a network with batch norm whose running statistics were not saved."""
+    if not found.network.has_running_statistics() and found.network.name.startswith("resnet"):
+        raise ReportError(
+            USAGE, f"{path}: without running statistics: either {found.network.name}, which --network {found.network.name} "
+                   "states, or batch norm of which only the parameters were saved (save model.state_dict())")
