@@ -42,7 +42,7 @@ import numpy
 import torch
 import torch.nn.functional as F
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "pytorch"))
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "analysis" / "examples"))
 import cifar10  # noqa: E402
 from networks import ResNet18  # noqa: E402
 from pytorch_features import missing_features  # noqa: E402

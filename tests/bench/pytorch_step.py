@@ -16,7 +16,7 @@ import time
 import torch
 import torch.nn.functional as F
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "pytorch"))
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "analysis" / "examples"))
 import cifar10  # noqa: E402
 from networks import ResNet18, VGG11  # noqa: E402
 

@@ -7,13 +7,16 @@ dropped.
 
 import argparse
 import math
+import pathlib
+import sys
 import time
 
 import torch
 import torch.nn.functional as F
 
-import cifar10
-from networks import ResNet18, VGG11
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "analysis" / "examples"))
+import cifar10  # noqa: E402
+from networks import ResNet18, VGG11  # noqa: E402
 
 NETWORKS = {"resnet18-cifar": ResNet18, "vgg11": VGG11}
 

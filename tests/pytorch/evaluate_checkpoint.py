@@ -7,8 +7,8 @@ import argparse
 
 import torch
 
+from accuracy import evaluate  # also adds the folder of the next two modules to the path
 import cifar10
-from accuracy import evaluate
 from networks import ResNet18, load_checkpoint
 
 

@@ -12,14 +12,16 @@ one whose ReLU inputs have the largest distance from zero. If rounding changes t
 different gradient; one such change alters the gradients of all preceding layers by up to one percent in float32.
 """
 
+import pathlib
 import sys
 
 import h5py
 import torch
 import torch.nn.functional as F
 
-import cifar10
-from networks import ResNet18, load_checkpoint
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "analysis" / "examples"))
+import cifar10  # noqa: E402
+from networks import ResNet18, load_checkpoint  # noqa: E402
 
 STEPS, BATCH, SAMPLES, PAIRS = 20, 32, 64, 160
 
