@@ -50,7 +50,7 @@ def write_sweep(path, random, ranks, alpha, beta, sizes, sigma=0.02, repeats=9, 
 def write_training(path, random, ranks=4, steps=40, sizes=(4e6, 2e6, 1e6), alpha=1e-3, beta=1e-9,
                    work=0.05, sigma=0.02, slow_rank=None, slow=0.0, clock_rank=None, clock=0.0,
                    reducer="overlap", images=128, batch=32, jitter=1e-5, correlation=0.0, clock_error=5e-6,
-                   environment=(), config=(), **options):
+                   environment=(), config=(), attributes_of=(), **options):
     """Writes a training of `steps` steps in the second of two epochs. A rank works `work` seconds
     per step (30 % forward, 70 % backward) with the noise `sigma`, which has the given correlation of
     successive steps, `slow_rank` longer by `slow`
@@ -84,7 +84,8 @@ def write_training(path, random, ranks=4, steps=40, sizes=(4e6, 2e6, 1e6), alpha
               bucket_start=ready, bucket_end=ends,
               config={"grad-clip": "1", "train-samples": str(steps * images), **dict(config)},
               attributes={
-                  "part": 1, "first_step": 0, "steps_per_epoch": steps, "images_per_epoch": steps * images},
+                  "part": 1, "first_step": 0, "steps_per_epoch": steps, "images_per_epoch": steps * images,
+                  **dict(attributes_of)},
               epoch_of_step=np.array([1] + [2] * steps),
               environment={"all_reduce": "ring", "transport": "Open MPI", **dict(environment)},
               ranks_of={"hostname": [f"node{rank}" for rank in range(ranks)]}, **options)

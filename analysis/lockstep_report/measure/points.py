@@ -16,7 +16,7 @@ from lockstep_report.measure.trend import trend_notes
 from lockstep_report.measure.waiting import Split, split_of
 from lockstep_report.measure.window import batch_per_rank, timed_window
 from lockstep_report.runfile import settings
-from lockstep_report.runfile.experiment import HOSTS, results_of, variant_of
+from lockstep_report.runfile.experiment import HOSTS, LOCKSTEP, program_of, results_of, variant_of
 from lockstep_report.runfile.quantities import QUANTITIES
 from lockstep_report.runfile.stored import blocks, by_blocks
 
@@ -63,6 +63,7 @@ class Point:
     threads: int = None  # CPU threads per rank, if they compute
     processors: int = None  # processors on which the ranks of the first host may run
     cores: int = None  # physical cores of these processors
+    program: str = LOCKSTEP
     version: str = ""  # version of the program
     algorithm: str = ""  # of the all-reduce, with its library
     kernels: tuple = ()  # (operation, implementation) pairs
@@ -226,6 +227,7 @@ def from_run(run):
         threads=run.number("threads") if settings.uses_threads(run) else None,
         processors=processors_of(run),
         cores=processors_of(run, "core_list"),
+        program=program_of(origin),
         version=settings.version_of(origin),
         algorithm=choices.algorithm_of(origin) if run.rank_count > 1 else "",
         kernels=choices.kernels_of(origin),

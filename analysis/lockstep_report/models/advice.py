@@ -1,6 +1,7 @@
 """Advice in words. Each rule is a function that returns an `Advice` with its evidence, or None if
 the evidence does not reach the threshold; docs/analysis.md lists the rules."""
 
+import re
 from dataclasses import dataclass, replace
 
 from lockstep_report.groups import grouped
@@ -10,6 +11,7 @@ from lockstep_report.measure.contention import LIMIT
 from lockstep_report.measure.significance import ONE_RUN
 from lockstep_report.models.alpha_beta import SWEEP
 from lockstep_report.models.causes import WEAK
+from lockstep_report.runfile.experiment import LOCKSTEP
 from lockstep_report.runfile.settings import plural
 
 # Thresholds, as shares of the step or epoch time unless stated otherwise.
@@ -24,6 +26,7 @@ LINK_SHARE = 0.8  # of the rate of the link
 LATENCY_SHARE = 0.5  # of the time of the all-reduce of a bucket
 ALGORITHM_GAIN = 0.1  # of the time of the all-reduce
 MIB = 2**20
+OPTION = re.compile(r" \(--[^)]*\)")  # of Lockstep, in the text of an advice
 
 
 @dataclass(frozen=True)
@@ -298,8 +301,10 @@ def merged(advice, points):
 
 def median_advice(group, point):
     ordered = sorted(group, key=lambda advice: next(iter(advice.evidence.values())))
-    return replace(ordered[(len(group) - 1) // 2], repeats=len(group),
-                   of=point.repeats if point else 1)
+    chosen = ordered[(len(group) - 1) // 2]
+    if point and point.program != LOCKSTEP:
+        chosen = replace(chosen, text=OPTION.sub("", chosen.text))
+    return replace(chosen, repeats=len(group), of=point.repeats if point else 1)
 
 
 def lacking_processors(source, lack):

@@ -9,7 +9,7 @@ from lockstep_report.groups import grouped
 from lockstep_report.measure.choices import ALGORITHMS, ALL_REDUCES, algorithm_of, labelled, library_of, place_of
 from lockstep_report.measure.fitting import Estimate, LinearFit, fit_linear, mean_fit, sign_note
 from lockstep_report.measure.points import link_of
-from lockstep_report.runfile.experiment import distinguishing, text_of, variant_of
+from lockstep_report.runfile.experiment import PROGRAM, distinguishing, program_of, text_of, variant_of
 from lockstep_report.runfile.settings import setting_of
 
 SWEEP, BUCKETS = "sweep", "buckets"
@@ -83,7 +83,7 @@ def alpha_beta_fits(runs, timed):
     for run, found in (*((run, sweep_observations(run)) for run in runs),
                        *((t.run, bucket_observations(t)) for t in timed)):
         conditions = frozenset(pair for pair in variant_of(run) if pair[0] not in SIZES) | {
-            (name, run.option(name)) for name in ("reducer", "batch-per-rank", "global-batch")}
+            (name, run.option(name)) for name in ("reducer", "batch-per-rank", "global-batch")} | {(PROGRAM, program_of(run))}
         for key, size, seconds in found:
             key = (*key, run.rank_count, run.host_count, setting_of(run), link_of(run),
                    run.option("gradient-dtype"))

@@ -12,7 +12,8 @@ from lockstep_report.measure.accuracy import RECIPE, accuracy_curves, is_shown, 
 from lockstep_report.measure.comparison import base_of, differences, nearest, strong_base_of
 from lockstep_report.measure.significance import difference
 from lockstep_report.models.causes import LABELS, STRONG, WEAK
-from lockstep_report.runfile.experiment import unlike
+from lockstep_report.runfile.experiment import LOCKSTEP, PROGRAM, program_of, unlike
+from lockstep_report.runfile.settings import setting_names
 
 NUMBER_BYTES = 8  # of a number that is not a gradient
 STEP_NUMBERS = 5  # loss, correct predictions, images, request to stop, request to save
@@ -65,8 +66,14 @@ def which_scaling(points):
     return [scaling_answer(points, *case) for case in both or found]
 
 
+def named(point, points):
+    """Returns the begin of an answer: what distinguishes the setting of a point; "" for a single setting."""
+    name = setting_names(p.setting for p in points)[point.setting]
+    return f"{name}: " if name else ""
+
+
 def scaling_answer(points, base, weak, strong):
-    start = f"1 rank with batch {base.batch_per_rank} takes {base.epoch_seconds:.2f} s per epoch. "
+    start = f"{named(base, points)}1 rank with batch {base.batch_per_rank} takes {base.epoch_seconds:.2f} s per epoch. "
     texts, values = [], {"base_epoch_seconds": base.epoch_seconds}
     for point, name, kind, other in (
             (weak, "weak", WEAK, "global batch"), (strong, "strong", STRONG, "batch per rank")):
@@ -124,7 +131,7 @@ def which_speedup(points):
     scaled = metrics.scaled_speedup(base.epoch_seconds, point.epoch_seconds, n)
     return [Answer(
         "Which speedup: T(1)/T(N) or N·T(1)/T(N)?", point.source,
-        f"T(N) is the time of the same images on any number of ranks, so T(1)/T(N) = {ratio:.2f} "
+        f"{named(base, points)}T(N) is the time of the same images on any number of ranks, so T(1)/T(N) = {ratio:.2f} "
         f"is the speedup (ideal: {n}). N·T(1)/T(N) = {scaled:.2f} counts the ranks twice "
         f"(ideal: N² = {n * n}): it is a speedup only if T is the time of the same number "
         "of steps, in which N ranks process N times the images.",
@@ -143,14 +150,14 @@ def derived_communication(losses):
     """How far the derived communication, T(N) - T(1)/N, is from the exposed communication."""
     groups = grouped((loss for loss in losses if not communicates_in_passes(loss.point)
                       and "lacking" not in loss.causes), lambda loss: (loss.point.setting, loss.scaling))
-    return [derived_answer(max(group, key=lambda loss: (loss.point.ranks, -loss.point.epoch_seconds)))
-            for group in groups.values()]
+    found = [max(group, key=lambda loss: (loss.point.ranks, -loss.point.epoch_seconds)) for group in groups.values()]
+    return [derived_answer(loss, named(loss.point, [loss.point for loss in found])) for loss in found]
 
 
-def derived_answer(loss):
+def derived_answer(loss, start):
     exposed = sum(loss.causes.get(name, 0.0) for name in COMMUNICATION)
     error = loss.seconds - exposed
-    text = (f"On {loss.point.ranks} ranks ({loss.scaling}), T(N) − T(1)/N = {loss.seconds:.2f} s "
+    text = (f"{start}On {loss.point.ranks} ranks ({loss.scaling}), T(N) − T(1)/N = {loss.seconds:.2f} s "
             f"per epoch, but the exposed communication is {exposed:.2f} s. The derived time is "
             f"{abs(error):.2f} s too {'large' if error >= 0 else 'small'}")
     if exposed > 0:
@@ -172,10 +179,14 @@ def derived_answer(loss):
 
 def large_batches(runs):
     """What a larger global batch costs in accuracy, and which remedies were measured."""
-    groups = grouped(accuracy_curves(runs), lambda curve: (curve.data, curve.model))
+    groups = grouped(accuracy_curves(runs), lambda curve: (curve.data, curve.model, program_of_curve(curve)))
     return [batch_answer(curves, runs, epochs) for curves in groups.values()
             for epochs in sorted({curve.epochs for curve in curves})
             if len({curve.global_batch for curve in curves if curve.epochs == epochs}) > 1]
+
+
+def program_of_curve(curve):
+    return dict(curve.options).get(PROGRAM, LOCKSTEP)
 
 
 def accuracy(curve):
@@ -211,7 +222,7 @@ def batch_answer(curves, runs, epochs):
     longer = max((c for c in tried if c.epochs > epochs), key=accuracy, default=None)
     if longer:
         text += f" After {longer.epochs} epochs it is {accuracy_text(longer)} ({longer.recipe})."
-    if lost > 0:
+    if lost > 0 and program_of_curve(small) == LOCKSTEP:  # other programs do not record the options of REMEDIES
         text += untried_text(tried, runs, batches[-1], longer)
     if min(len(small.last), len(shown.last)) < 2:
         text += " One run per batch does not show how much of this is the seed."
@@ -232,9 +243,10 @@ def untried_text(tried, runs, batch, longer):
 
 
 def other_messages(runs):
-    """What ranks send besides gradients; runs that differ only in the number of ranks have one
+    """What the ranks of Lockstep send besides gradients; runs that differ only in the number of ranks have one
     answer, for the most ranks."""
-    groups = grouped((run for run in runs if run.has_steps and not run.ladder and run.rank_count > 1), lambda run: (
+    trained = (run for run in runs if run.has_steps and not run.ladder and run.rank_count > 1 and program_of(run) == LOCKSTEP)
+    groups = grouped(trained, lambda run: (
         run.option("reducer"), run.option("bn"), run.stage_count, tuple(run.bucket_bytes)))
     return [messages_answer(group) for group in groups.values()]
 

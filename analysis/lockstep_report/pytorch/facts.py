@@ -32,18 +32,17 @@ def config_of(model, comm_hook):
     device = device_of(model)
     config = {"command": "train", "device": device.type, "threads": str(torch.get_num_threads()),
               "seed": str(torch.initial_seed()), "gradient-dtype": "fp32", "reducer": "none",
-              "cudnn-benchmark": str(torch.backends.cudnn.benchmark).lower()}
-    if isinstance(model, nn.DataParallel):
-        config["data-parallel-devices"] = str(len(model.device_ids) or 1)
+              "cudnn-benchmark": str(torch.backends.cudnn.benchmark).lower(), "parallelism": type(model).__name__
+              if isinstance(model, (nn.DataParallel, DistributedDataParallel)) else "none"}
     if not isinstance(model, DistributedDataParallel):
         return config
+    flags = [name for name in ("find_unused_parameters", "static_graph", "gradient_as_bucket_view") if getattr(model, name, False)]
+    config["parallelism"] += f" with {' and '.join(flags)}" if flags else ""
     has_synchronous = any(isinstance(module, nn.SyncBatchNorm) for module in model.modules())
     config |= {
         "reducer": "overlap", "transport": dist.get_backend(model.process_group),
         "bn": "sync" if has_synchronous else "broadcast" if model.broadcast_buffers else "local",
         "bucket-mib": f"{model.bucket_bytes_cap / 2**20:g}"}
-    for name in ("find_unused_parameters", "static_graph", "gradient_as_bucket_view"):
-        config[name.replace("_", "-")] = str(getattr(model, name, False)).lower()
     if comm_hook is not None:
         config["comm-hook"] = name_of(comm_hook[1])
         config["gradient-dtype"] = COMPRESSED.get(config["comm-hook"], "fp32")

@@ -188,6 +188,8 @@ class Recorder:
             self._steps_per_epoch = -(-len(loader) // self._accumulate)
         except TypeError:  # its length is unknown before the first epoch
             self._steps_per_epoch = 0
+        if hasattr(getattr(loader, "dataset", None), "__len__"):
+            self._config["train-samples"] = str(len(loader.dataset))
         self._epoch += 1
         self._steps, self._step, self._is_complete, self._batches = [], None, False, 0
         self._clock.begin_epoch()

@@ -10,7 +10,7 @@ OPTION_TABLE = json.loads(Path(__file__).with_name("options.json").read_text(enc
 RESULTS, TIME = "results", "time"
 AFFECTED = {"neither": frozenset(), RESULTS: frozenset((RESULTS,)), TIME: frozenset((TIME,)),
             "both": frozenset((RESULTS, TIME))}
-SEED, HOSTS, BUILD = "seed", "hosts", "build"
+SEED, HOSTS, BUILD, PROGRAM = "seed", "hosts", "build", "program"
 LOCKSTEP = "lockstep"  # program of a run file that names none
 # Options that the setting of a run, its batch, its reducer and the data type of its gradients contain.
 STATED = ("model", "device", "precision", "data", "threads", "batch-per-rank",
@@ -72,15 +72,15 @@ def results_of(run):
 def distinguishing(items):
     """Returns the names of the properties that have several values in `items`, pairs (properties,
     ranks), counting only items that use the property; a property that is not recorded counts as a
-    value. The number of hosts is compared for equal numbers of ranks."""
+    value, unless the items are of another program. The software is compared for equal programs, the number of
+    hosts for equal numbers of ranks."""
     values = {}
-    names = {name for properties, _ in items for name, _ in properties}
+    recorded = {(dict(properties).get(PROGRAM), name) for properties, _ in items for name, _ in properties}
     for properties, ranks in items:
         own = dict(properties)
-        for name in names:
-            if is_used(name, ranks):
-                place = name, ranks if name == HOSTS else None
-                values.setdefault(place, set()).add(own.get(name))
+        for name in (name for program, name in recorded if program == own.get(PROGRAM) and is_used(name, ranks)):
+            place = name, ranks if name == HOSTS else own.get(PROGRAM) if is_of_software(name) else None
+            values.setdefault(place, set()).add(own.get(name))
     return {name for (name, _), found in values.items() if len(found) > 1}
 
 
@@ -103,7 +103,7 @@ def unlike(*items):
 def program_of(run):
     """Returns the name of the program that wrote the run file. It is part of the setting of a run, so that runs of
     different programs are neither repeats nor base cases of each other."""
-    return str(run.attributes.get("program", "")) or LOCKSTEP
+    return str(run.attributes.get(PROGRAM, "")) or LOCKSTEP
 
 
 def build_of(run):

@@ -113,7 +113,9 @@ def match(a, b):
 
 def changed_settings(a, b):
     """Returns [(name, text in a, text in b)] of the settings that differ; a setting that one side
-    does not have is an empty text."""
+    does not have is an empty text, and no difference if the sides are different programs."""
     names = list(dict.fromkeys([*a.settings, *b.settings]))
+    if a.settings.get("program", "").partition(" ")[0] != b.settings.get("program", "").partition(" ")[0]:
+        names = [name for name in names if name in a.settings and name in b.settings]
     return [(name, a.settings.get(name, ""), b.settings.get(name, "")) for name in names
             if a.settings.get(name, "") != b.settings.get(name, "")]
