@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from lockstep_report.cli import main
 from lockstep_report.runfile.read import read_run
+from lockstep_report.runfile.settings import setting_of
 
 pytestmark = pytest.mark.requires("PYTORCH")
 
@@ -65,13 +66,17 @@ NAMES = ("data_wait", "upload", "forward", "backward", "exposed_communication", 
 
 def run(tmp_path, body, ranks=2):
     """Runs HEAD and `body` on `ranks` ranks, with "a.h5" in `path`; returns [(exit status, output)]."""
+    return start(["-c", f"{HEAD}\npath = {str(tmp_path / 'a.h5')!r}\n{body}"], ranks)
+
+
+def start(arguments, ranks):
+    """Runs Python with these arguments on `ranks` ranks; returns [(exit status, output)]."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[1]), "WORLD_SIZE": str(ranks), "MASTER_ADDR": "127.0.0.1",
                    "MASTER_PORT": str(port)}
-    code = f"{HEAD}\npath = {str(tmp_path / 'a.h5')!r}\n{body}"
-    processes = [subprocess.Popen([sys.executable, "-c", code], env=environment | {"RANK": str(rank)}, text=True,
+    processes = [subprocess.Popen([sys.executable, *arguments], env=environment | {"RANK": str(rank)}, text=True,
                                   stdout=subprocess.PIPE, stderr=subprocess.STDOUT) for rank in range(ranks)]
     return [(process.returncode, text) for process in processes for text in [process.communicate(timeout=600)[0]]]
 
@@ -199,3 +204,16 @@ def test_gradients_that_are_not_finite_make_a_failed_run(tmp_path):
         assert status == 0, output
     assert read_run(tmp_path / "a.h5").attributes["failure"] == "the loss is not finite"
     assert main(["validate", str(tmp_path / "a.h5")]) == 0
+
+
+@pytest.mark.parametrize("name, ranks", [("pytorch_ddp.py", 2), ("pytorch_dp.py", 1)])
+def test_example_trains_and_records(tmp_path, name, ranks):
+    example = Path(__file__).parents[1] / "examples" / name
+    for status, output in start([example, "--data", "synthetic:40", "--model", "vgg11", "--batch-per-rank", "8", "--threads", "1",
+                                 "--device", "cpu", "--output", tmp_path / "a.h5"], ranks):
+        assert status == 0, output
+    assert main(["validate", str(tmp_path / "a.h5")]) == 0
+    found = read_run(tmp_path / "a.h5")
+    assert found.rank_count == ranks and found.integer("steps_per_epoch") == {1: 5, 2: 2}[ranks]
+    assert found.number("train-samples") == 40 and found.option("bn") == ("local" if ranks == 2 else "")
+    assert setting_of(found)[:4] == ("vgg11", "cpu", "fp32", "synthetic, 40 images")
