@@ -5,14 +5,13 @@ usage: compare_hosts.py LOCKSTEP [--hosts N] [--rate RATE] [--batch B] [--precis
 
 LOCKSTEP is the path of the program. Run this script as root with a Python that has PyTorch and h5py.
 tests/cluster/cluster emulates the hosts on this machine; the link of a host is its interface eth0. Each round runs both
-programs once on synthetic images. The throughput of a run is that of all hosts in images/s, without the first two
-steps. Prints a Markdown table: the median throughput of each program over the rounds that were quiet (in_turn.py), and the
+programs once on synthetic images: `lockstep train` and analysis/examples/pytorch_ddp.py. The throughput of a run is that of all
+hosts in images/s, without the first two steps, from the run files of both. Prints a Markdown table: the median throughput of each program over the rounds that were quiet (in_turn.py), and the
 median, minimum and maximum of the ratio per round of Lockstep to PyTorch.
 """
 
 import argparse
 import contextlib
-import json
 import os
 import pathlib
 import statistics
@@ -23,6 +22,7 @@ import tempfile
 from compare_ranks import images_per_second
 from in_turn import in_turn, ratio_text
 
+ROOT = pathlib.Path(__file__).resolve().parents[2]
 INTERFACE = "eth0"
 PORT = "29500"
 # Suppresses warnings about host names that cannot be resolved and about renamed functions of PyTorch.
@@ -61,28 +61,31 @@ def lockstep_rate(args, script, folder):
     return images_per_second(output)
 
 
-def pytorch_rate(args, script):
+def pytorch_rate(args, script, folder):
     """Runs PyTorch once; returns its throughput in images/s."""
+    output = pathlib.Path(folder) / "pytorch.h5"
+    output.unlink(missing_ok=True)
     address = subprocess.run([script, "exec", "1", "hostname", "-I"], check=True, stdout=subprocess.PIPE, text=True)
     environment = {**os.environ, "MASTER_ADDR": address.stdout.split()[0], "MASTER_PORT": PORT}
-    environment |= {"GLOO_SOCKET_IFNAME": INTERFACE, "WORLD_SIZE": str(args.hosts), "OMP_NUM_THREADS": "1"}
+    environment |= {"GLOO_SOCKET_IFNAME": INTERFACE, "WORLD_SIZE": str(args.hosts), "PYTHONPATH": str(ROOT / "analysis")}
     environment |= QUIET
-    command = [sys.executable, str(pathlib.Path(__file__).resolve().parent / "pytorch_ddp.py")]
-    command += ["--batch", str(args.batch), "--precision", args.precision, "--gradient-dtype", args.gradient_dtype]
-    command += ["--threads", "1", "--steps", str(args.steps)]
+    command = [sys.executable, str(ROOT / "analysis" / "examples" / "pytorch_ddp.py"), "--device", "cpu", "--threads", "1"]
+    command += ["--data", f"synthetic:{args.batch * args.hosts * args.steps}", "--epochs", "1", "--output", str(output)]
+    command += ["--batch-per-rank", str(args.batch), "--precision", args.precision, "--gradient-dtype", args.gradient_dtype]
     ranks = []
     try:
         for rank in range(args.hosts):
             on_host = [script, "exec", str(rank + 1), *command]
             variables = {**environment, "RANK": str(rank)}
-            ranks.append(subprocess.Popen(on_host, env=variables, stdout=subprocess.PIPE, text=True))
-        lines = [process.communicate()[0] for process in ranks]
+            ranks.append(subprocess.Popen(on_host, env=variables, stdout=subprocess.DEVNULL))
+        for process in ranks:
+            process.wait()
     finally:
         for process in ranks:
             process.kill()
     if any(process.returncode for process in ranks):
         raise SystemExit("compare_hosts: PyTorch failed on a host")
-    return json.loads(lines[0])["images_per_second"]
+    return images_per_second(output)
 
 
 def main():
@@ -100,7 +103,7 @@ def main():
     script = cluster_script()
     with tempfile.TemporaryDirectory() as folder, cluster(script, args.hosts, args.rate):
         rounds = in_turn({"lockstep": lambda: lockstep_rate(args, script, folder),
-                          "pytorch": lambda: pytorch_rate(args, script)}, args.rounds)
+                          "pytorch": lambda: pytorch_rate(args, script, folder)}, args.rounds)
     lockstep, pytorch = rounds.values.values()
     print("| hosts | link | batch | precision | gradients | Lockstep img/s | PyTorch DDP img/s | ratio (min - max) |")
     print("|---|---|---|---|---|---|---|---|")
