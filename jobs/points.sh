@@ -3,12 +3,12 @@
 # after jobs/lib.sh.
 #
 # A table has one line per point with three columns, separated by tabs or blanks: name, ranks, and a command of lockstep with its
-# options. Lines that start with # and empty lines are ignored, also what spreadsheets add: a byte-order mark, Windows line endings,
+# options, or a Python program of this repository that records its run and takes --output and --seed, with its options. Lines that start with # and empty lines are ignored, also what spreadsheets add: a byte-order mark, Windows line endings,
 # quotation marks around a column, tabs at the end.
 
 # Reads the table $1 into the arrays names, ranks_of and arguments_of (one element per point). The further arguments replace options
 # of the points when these are started. Exits with an error if a line is invalid.
-# shellcheck disable=SC2034  # the scripts that source this file read the arrays
+# shellcheck disable=SC2034,SC2154  # the scripts that source this file read the arrays; jobs/lib.sh sets root
 read_points() {
   local table=$1 name ranks arguments batch line=0 LC_ALL=C # letters are those of ASCII
   local -A lines=()
@@ -24,8 +24,9 @@ read_points() {
     [[ $name =~ ^[A-Za-z0-9._-]+$ ]] || bad_line "the name '$name' has characters other than letters, digits, '.', '_' and '-'"
     [[ $ranks =~ ^[1-9][0-9]{0,5}$ ]] || bad_line "the number of ranks is '$ranks'"
     [ ${#arguments} -le 4000 ] || bad_line "the command has ${#arguments} characters; the limit is 4000"
-    [[ $arguments =~ ^(allreduce|ladder|layers|stack|train)(\ +[^ ]+)*$ ]] ||
-      bad_line "'$arguments' is not a command of lockstep that writes a run file (allreduce, ladder, layers, stack, train) with its options"
+    [[ $arguments =~ ^(allreduce|ladder|layers|stack|train|[^ -][^ ]*\.py)(\ +[^ ]+)*$ ]] ||
+      bad_line "'$arguments' is not a command of lockstep that writes a run file (allreduce, ladder, layers, stack, train), or a Python program (*.py), with its options"
+    [[ ${arguments%% *} != *.py || -f $root/${arguments%% *} ]] || bad_line "there is no program ${arguments%% *} in $root"
     [[ ! $arguments =~ \ --(output|seed|checkpoint-dir|resume)[\ =] ]] ||
       bad_line "--${BASH_REMATCH[1]} is given by the program that runs the study"
     [ -z "${lines[$name]:-}" ] || die "$table: two points are named '$name', so their results would have the same file names; rename one of them"
@@ -138,28 +139,42 @@ lockstep_program() {
 
 container=() # command that starts a program in the container of the study; set by `container_command` in jobs/slurm/launcher.sh
 
-# Sets the array `command`: the lockstep command of the point with the command line $1, repeat $2 and name $3 in the directory $4,
-# which writes the run file $5. The further arguments replace options of the point. Training runs get the seed of the repeat and
-# resume from their checkpoints.
+# Sets `recorded_python`, unless it is set: the Python with PyTorch; that of the container if LOCKSTEP_IMAGE is set.
+recorded_python=${LOCKSTEP_IMAGE:+python3}
+set_recorded_python() {
+  [ -n "$recorded_python" ] || recorded_python=$(find_python "torch, h5py")
+}
+
+# Sets the array `command`: the command of the point with the command line $1, repeat $2 and name $3 in the directory $4,
+# which writes the run file $5. The further arguments replace options of the point. Training runs get the seed of the repeat; those of
+# lockstep resume from their checkpoints.
 # shellcheck disable=SC2034  # the scripts that source this file read the array
 point_command() {
   local line=$1 repeat=$2 point=$3-$2 directory=$4 file=$5
   shift 5
   merge_options "$line" "$@"
   command=("$(lockstep_program)" "${merged[@]}")
-  if [ "${merged[0]}" = train ]; then
+  if [[ ${merged[0]} == *.py ]]; then
+    set_recorded_python
+    command=(env "PYTHONPATH=$root/analysis${PYTHONPATH:+:$PYTHONPATH}" "$recorded_python" "$root/${merged[0]}" "${merged[@]:1}" --seed "$repeat")
+  elif [ "${merged[0]}" = train ]; then
     command+=(--seed "$repeat" --checkpoint-dir "$directory/checkpoints/$point" --resume auto)
   fi
   command+=(--output "$file")
 }
 
 # Prints the experiment of repeat $2 of the point with index $1 as lines NAME=VALUE: the launcher $3, and what `lockstep help
-# experiment` prints for the command with the further arguments (build, ranks, options that affect results or times). Prints an error
-# and returns 1 if the program rejects the options.
+# experiment` prints for the command with the further arguments (build, ranks, options that affect results or times); for a Python
+# program, its digest and its options. Prints an error and returns 1 if the program rejects the options.
 point_experiment() {
   local index=$1 repeat=$2 launcher=$3 merged command text
   shift 3
   point_command "${arguments_of[index]}" "$repeat" "${names[index]}" . run.h5 "$@"
+  if [[ ${merged[0]} == *.py ]]; then
+    printf 'launcher=%s\nranks=%s\nprogram=%s\noptions=%s\n' "$launcher" "${ranks_of[index]}" \
+      "$(sha256sum <"$root/${merged[0]}" | cut -d ' ' -f 1)" "${merged[*]}"
+    return
+  fi
   command=("${container[@]}" "${command[0]}" help experiment "${ranks_of[index]}" "${command[@]:1}")
   if ! text=$("${command[@]}" 2>/dev/null); then
     { "${command[@]}" >/dev/null || true; } 2>&1

@@ -21,6 +21,7 @@ TABLES = sorted((ROOT / "jobs" / "studies").glob("*.tsv"))
 TRAINING = ["--data", "synthetic:32", "--model", "vgg11", "--epochs", "1", "--evaluate-every", "never", "--threads", "1"]
 PER_RANK = [*TRAINING, "--batch-per-rank", "4"]
 TOY = {
+    "against-pytorch": ["--data", "synthetic:32", "--model", "vgg11", "--epochs", "1", "--batch-per-rank", "4"],
     "bandwidth": ["--max-bytes", "4K", "--repeats", "2"],
     "ladder": ["--data", "synthetic:64", "--model", "vgg11", "--memory-limit", "400MB", "--steps", "1"],
     "large-batch": [*TRAINING, "--global-batch", "16", "--warmup-epochs", "0"],
@@ -258,6 +259,24 @@ def test_one_kind_of_batch_replaces_the_other(table, tmp_path, program):
     assert "--batch-per-rank" not in calls(tmp_path)[0]
 
 
+def test_program_of_the_repository_is_a_point(table, tmp_path, program):
+    """Its options are compared as text, and the study gives the seed and the output."""
+    example = "analysis/examples/pytorch_dp.py"
+    table.write_text(f"one\t2\t{example} --batch-per-rank 8 --epochs 2\n", encoding="utf-8")
+    python = tmp_path / "python"
+    python.write_text(f'#!/bin/bash\n[ "$1" != -c ] || exit 0\necho "$PYTHONPATH $@" >>"{tmp_path}/calls"\ntouch "${{@: -1}}"\n', encoding="utf-8")
+    python.chmod(0o755)
+    command = [*RUN, "--dir", tmp_path / "out", table, "--", "--epochs"]
+    python_of = {"LOCKSTEP_PYTHON": str(python), "PYTHONPATH": "/mine"}
+    result = study(*command, 3, **python_of)
+    assert result.returncode == 0, result.stderr
+    file = f"{tmp_path}/out/one-1.0.h5"
+    assert calls(tmp_path) == [f"{ROOT}/analysis:/mine {ROOT / example} --batch-per-rank 8 --epochs 3 --seed 1 --output {file}".split()]
+    assert "one-1 is complete" in study(*command, 3, **python_of).stdout
+    expect_refusal(study(*command, 4, **python_of),
+                   f"options from '{example} --batch-per-rank 8 --epochs 3' to '{example} --batch-per-rank 8 --epochs 4'")
+
+
 def test_failed_runs_are_listed_and_the_others_run(table, tmp_path, program):
     result = study(*RUN, "--dir", tmp_path / "out", table, **program(5))
     assert result.returncode == 1
@@ -389,7 +408,7 @@ def test_folder_that_cannot_be_created_is_one_error(table, tmp_path):
 
 @pytest.mark.parametrize("line", ["x y\t1\ttrain", "x\tmany\ttrain", "x\t1\t", "x\t1\t--batch-per-rank 8", "x\t0\ttrain",
                                   "x\t1\ttrain --batch-per-rank $(id)", "x\t1\tfly", "x\t1\tinfo", "x\t1\tplan --batch-per-rank 8",
-                                  "x\t1\ttrain\tmore",
+                                  "x\t1\ttrain\tmore", "x\t1\tno-such-program.py", "x\t1\t--epochs.py",
                                   "x\t1\ttrain --output own.h5",
                                   "x\t99999999999999999999\ttrain", "é\t1\ttrain", f"{'x' * 101}\t1\ttrain",
                                   f"x\t1\ttrain {'x' * 4000}", "x\x1b[2J\t1\ttrain", "'x'\t1\ttrain", "x\t1\ttrain \"a\"",
@@ -545,8 +564,10 @@ def test_every_table_of_the_repository_has_toy_options():
     assert [path.stem for path in TABLES] == sorted(TOY)
 
 
-@pytest.mark.parametrize("path", [pytest.param(path, id=path.stem, marks=() if path.stem in ("bandwidth", "weak") else pytest.mark.slow)
-                                  for path in TABLES])
+MARKS = {"bandwidth": (), "weak": (), "against-pytorch": (pytest.mark.slow, pytest.mark.requires("PYTORCH"))}
+
+
+@pytest.mark.parametrize("path", [pytest.param(path, id=path.stem, marks=MARKS.get(path.stem, pytest.mark.slow)) for path in TABLES])
 def test_table_runs_at_toy_size_and_is_reported(path, tmp_path):
     """Runs up to four points of a table, with few images, and makes the report."""
     if not os.environ.get("LOCKSTEP_BIN"):
