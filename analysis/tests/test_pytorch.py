@@ -13,7 +13,7 @@ from lockstep_report.cli import main
 from lockstep_report.runfile.read import read_run
 from lockstep_report.runfile.settings import setting_of
 
-pytestmark = pytest.mark.requires("PYTORCH")
+pytestmark = pytest.mark.requires("RECORDER")
 
 HEAD = """
 import os, sys, time, torch, torch.distributed as dist

@@ -564,7 +564,7 @@ def test_every_table_of_the_repository_has_toy_options():
     assert [path.stem for path in TABLES] == sorted(TOY)
 
 
-MARKS = {"bandwidth": (), "weak": (), "against-pytorch": (pytest.mark.slow, pytest.mark.requires("PYTORCH"))}
+MARKS = {"bandwidth": (), "weak": (), "against-pytorch": (pytest.mark.slow, pytest.mark.requires("RECORDER"))}
 
 
 @pytest.mark.parametrize("path", [pytest.param(path, id=path.stem, marks=MARKS.get(path.stem, pytest.mark.slow)) for path in TABLES])

@@ -1,4 +1,4 @@
-"""Tests of lockstep-weights with the program and with PyTorch: the networks of networks.py load what it writes, and it reads what
+"""Tests of lockstep-weights with the program and with PyTorch: the networks of analysis/examples load what it writes, and it reads what
 they save. Tests without the marker need neither PyTorch nor safetensors."""
 
 import argparse
@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.path.append(str(ROOT / "build" / "python-packages"))  # of jobs/setup --dev
+sys.path += [str(ROOT / "build" / "python-packages"), str(ROOT / "analysis" / "examples")]  # jobs/setup --dev writes the first
 from lockstep_weights import files  # noqa: E402
 from lockstep_weights.cli import main  # noqa: E402
 from lockstep_weights.networks import NETWORKS  # noqa: E402
