@@ -46,22 +46,23 @@ std::string describe_roofline(const train::Config& config, const study::Roofline
       "the chosen algorithm; MB count each map and weight once per pass over it.\n\n"
       "{:<48} {:<17} {:>2} {:>8} {:>8} {:>9} {:>9} {:>6}  {}\n",
       config.pipeline.micro_batches > 1 ? ", of one micro-batch" : "",
-      core::format_count(bounds.ceilings.flops_per_second),
-      core::format_bytes(bounds.ceilings.bytes_per_second),
+      core::format_count(bounds.profile.flops_per_second),
+      core::format_bytes(bounds.profile.bytes_per_second),
       is_raised ? "the operation " + bounds.raised_by
-                : "a matrix product of " + bounds.ceilings.product,
+                : "a matrix product of " + bounds.measured.product,
       "operation", "phase", "n", "GFLOP", "MB", "bound ms", "taken ms", "bound", "kernel");
   bool has_mark = false;
-  for (const auto& row : bounds.rows) {
+  for (const auto& row : study::group_operations(bounds.profile)) {
     has_mark = has_mark || !row.counts_bytes;
-    text += fmt::format("{:<48} {:<17} {:>2} {:>8.2f} {:>7.1f}{} {:>9.2f} {:>9.2f} {:>5.0f}%  {}\n",
-                        row.what, row.phase, row.count, row.flops / 1e9, row.bytes / 1e6,
-                        row.counts_bytes ? ' ' : '*', row.bound_seconds * 1e3, row.seconds * 1e3,
-                        100 * row.bound_seconds / row.seconds, row.implementation);
+    text +=
+        fmt::format("{:<48} {:<17} {:>2.0f} {:>8.2f} {:>7.1f}{} {:>9.2f} {:>9.2f} {:>5.0f}%  {}\n",
+                    row.what, row.phase, row.calls, row.flops / 1e9, row.bytes / 1e6,
+                    row.counts_bytes ? ' ' : '*', row.bound_seconds * 1e3, row.seconds * 1e3,
+                    100 * row.bound_seconds / row.seconds, row.implementation);
   }
   text += fmt::format("\n{:<48} {:<17} {:>2} {:>8} {:>8} {:>9.2f} {:>9.2f} {:>5.0f}%\n", "the step",
-                      "", "", "", "", bounds.bound_seconds * 1e3, bounds.seconds * 1e3,
-                      100 * bounds.bound_seconds / bounds.seconds);
+                      "", "", "", "", bounds.bound_seconds * 1e3, bounds.profile.step_seconds * 1e3,
+                      100 * bounds.bound_seconds / bounds.profile.step_seconds);
   if (is_raised) {
     text += fmt::format(
         "\nThe operation {} ran faster than every matrix product\n"
@@ -109,17 +110,17 @@ std::string describe_kernels(const Job& job, const std::vector<backend::Operatio
 }
 
 nlohmann::json to_json(const study::RooflineBounds& bounds) {
-  nlohmann::json json = {{"flops_per_second", bounds.ceilings.flops_per_second},
-                         {"bytes_per_second", bounds.ceilings.bytes_per_second},
-                         {"product", bounds.ceilings.product},
+  nlohmann::json json = {{"flops_per_second", bounds.profile.flops_per_second},
+                         {"bytes_per_second", bounds.profile.bytes_per_second},
+                         {"product", bounds.measured.product},
                          {"raised_by", bounds.raised_by},
-                         {"seconds", bounds.seconds},
+                         {"seconds", bounds.profile.step_seconds},
                          {"floor_seconds", bounds.bound_seconds}};
-  for (const auto& row : bounds.rows) {
+  for (const auto& row : study::group_operations(bounds.profile)) {
     json["operations"].push_back({{"operation", row.what},
                                   {"phase", row.phase},
                                   {"kernel", row.implementation},
-                                  {"count", row.count},
+                                  {"count", static_cast<std::int64_t>(row.calls)},
                                   {"flops", row.flops},
                                   {"bytes", row.bytes},
                                   {"floor_seconds", row.bound_seconds},

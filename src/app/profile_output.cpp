@@ -3,51 +3,16 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <functional>
-#include <map>
 #include <nlohmann/json.hpp>
-#include <tuple>
-#include <utility>
-#include <vector>
 
 #include "lockstep/core/format.hpp"
+#include "lockstep/study/roofline.hpp"
 
 namespace lockstep::app {
 
 namespace {
 
 constexpr std::string_view all_reduce = "all-reduce";
-
-/// All operations of the same kind, shape, phase and implementation.
-struct Row {
-  std::string what, phase, implementation;
-  std::string ceiling;  ///< of the longest operation
-  double longest = 0;   ///< its time in seconds
-  double calls = 0, flops = 0, bytes = 0, seconds = 0, bound_seconds = 0;
-};
-
-std::vector<Row> grouped(const record::Profile& profile) {
-  std::map<std::tuple<std::string, std::string, std::string>, Row> rows;
-  for (const record::ProfiledOperation& operation : profile.operations) {
-    Row& row = rows[{operation.what, operation.phase, operation.implementation}];
-    row.what = operation.what;
-    row.phase = operation.phase == operation.what ? "" : operation.phase;
-    row.implementation = operation.implementation;
-    if (operation.seconds[0] > row.longest || row.ceiling.empty()) {
-      row.longest = operation.seconds[0];
-      row.ceiling = operation.ceiling;
-    }
-    row.calls += operation.calls;
-    row.flops += operation.flops;
-    row.bytes += operation.bytes;
-    row.seconds += operation.seconds[0];
-    row.bound_seconds += operation.bound_seconds;
-  }
-  std::vector<Row> sorted;
-  for (auto& [key, row] : rows) sorted.push_back(std::move(row));
-  std::ranges::stable_sort(sorted, std::greater(), &Row::seconds);
-  return sorted;
-}
 
 /// Returns a rate in units of 10^9 per second; "-" if there is none.
 std::string rate(double amount, double seconds) {
@@ -61,16 +26,16 @@ std::string describe_operations(const record::Profile& profile) {
   double total = 0;
   for (const auto& operation : profile.operations)
     if (operation.phase != all_reduce) total += operation.seconds[0];
-  for (const Row& row : grouped(profile)) {
+  for (const study::OperationGroup& row : study::group_operations(profile)) {
     const bool overlaps = row.phase == all_reduce;
-    text += fmt::format("{:<48} {:<17} {:>5.4g} {:>9.3f} {:>6} {:>8} {:>7} {:<8} {:>6}  {}\n",
-                        row.what, row.phase, row.calls, row.seconds * 1e3,
-                        overlaps ? "*" : fmt::format("{:.1f}%", 100 * row.seconds / total),
-                        rate(row.flops, row.seconds), rate(row.bytes, row.seconds), row.ceiling,
-                        row.bound_seconds == 0
-                            ? "-"
-                            : fmt::format("{:.0f}%", 100 * row.bound_seconds / row.seconds),
-                        row.implementation);
+    text += fmt::format(
+        "{:<48} {:<17} {:>5.4g} {:>9.3f} {:>6} {:>8} {:>7} {:<8} {:>6}  {}\n", row.what,
+        row.phase == row.what ? "" : row.phase, row.calls, row.seconds * 1e3,
+        overlaps ? "*" : fmt::format("{:.1f}%", 100 * row.seconds / total),
+        rate(row.flops, row.seconds), rate(row.bytes, row.seconds), row.ceiling,
+        row.bound_seconds == 0 ? "-"
+                               : fmt::format("{:.0f}%", 100 * row.bound_seconds / row.seconds),
+        row.implementation);
   }
   return text + fmt::format("{:<48} {:<17} {:>5} {:>9.3f}\n", "sum", "", "", total * 1e3);
 }

@@ -3,10 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <limits>
 #include <numeric>
-#include <span>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -16,7 +14,6 @@
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/process/system.hpp"
 #include "lockstep/core/statistics.hpp"
-#include "lockstep/core/timeline.hpp"
 #include "lockstep/train/agreement.hpp"
 #include "profile_rows.hpp"
 #include "trace.hpp"
@@ -213,7 +210,8 @@ ProfileResult run_profile(const train::TrainingContext& context, train::ExtraSte
   profile.step_seconds_without_profile = median_step(mine.without(), context.world);
   const OperationWorks works(context.graph, steps.plan(), context.config.plan.precision,
                              context.config.batch_per_rank);
-  profile.operations = profile_rows(mine.sums(), profile.steps, context.graph, works);
+  for (const OperationSum& sum : mine.sums().all())
+    profile.operations.push_back(profile_row(sum, profile.steps, context.graph, works));
   // All ranks of a host measure at the same time, as they compute at the same time.
   NamedCeilings ceilings;
   train::together(context.world, [&] { ceilings = ceilings_of(context); });

@@ -1,7 +1,12 @@
 #include "profile_rows.hpp"
 
 #include <algorithm>
+#include <functional>
+#include <map>
+#include <tuple>
 #include <utility>
+
+#include "lockstep/study/roofline.hpp"
 
 namespace lockstep::study {
 
@@ -15,33 +20,33 @@ void OperationSums::add(std::span<const train::OperationTime> times) {
   }
 }
 
-std::vector<record::ProfiledOperation> profile_rows(const OperationSums& sums, std::int64_t steps,
-                                                    const graph::Graph& graph,
-                                                    const OperationWorks& works) {
-  std::vector<record::ProfiledOperation> rows;
+record::ProfiledOperation profile_row(const OperationSum& sum, std::int64_t steps,
+                                      const graph::Graph& graph, const OperationWorks& works) {
+  const auto& [node, phase] = sum.key;
   const auto count = static_cast<double>(steps);
-  for (const OperationSum& sum : sums.all()) {
-    const auto& [node, phase] = sum.key;
-    OperationWork work = works.of(sum.key);
-    rows.push_back({.name = node == train::no_node ? std::string(phase) : graph.node(node).name,
-                    .what = std::move(work.what),
-                    .phase = std::string(phase),
-                    .implementation = std::move(work.implementation),
-                    .ceiling = "none",
-                    .calls = static_cast<double>(sum.calls) / count,
-                    .flops = work.flops,
-                    .bytes = work.bytes,
-                    .seconds = {sum.seconds / count}});
-  }
-  return rows;
+  OperationWork work = works.of(sum.key);
+  return {.name = node == train::no_node ? std::string(phase) : graph.node(node).name,
+          .what = std::move(work.what),
+          .phase = std::string(phase),
+          .implementation = std::move(work.implementation),
+          .ceiling = "none",
+          .calls = static_cast<double>(sum.calls) / count,
+          .flops = work.flops,
+          .bytes = work.bytes,
+          .seconds = {sum.seconds / count}};
 }
 
-void apply_ceilings(const backend::Ceilings& measured, record::Profile& profile) {
+std::string apply_ceilings(const backend::Ceilings& measured, record::Profile& profile) {
   profile.flops_per_second = measured.flops_per_second;
   profile.bytes_per_second = measured.bytes_per_second;
-  if (!(measured.flops_per_second > 0) || !(measured.bytes_per_second > 0)) return;
-  for (const auto& row : profile.operations)
-    profile.flops_per_second = std::max(profile.flops_per_second, row.flops / row.seconds[0]);
+  std::string raised_by;
+  if (!(measured.flops_per_second > 0) || !(measured.bytes_per_second > 0)) return raised_by;
+  for (const auto& row : profile.operations) {
+    const double rate = row.flops / row.seconds[0];
+    if (!(rate > profile.flops_per_second)) continue;
+    profile.flops_per_second = rate;
+    raised_by = row.what + ", " + row.phase;
+  }
   for (auto& row : profile.operations) {
     if (row.flops == 0 && row.bytes == 0) continue;
     const double of_flops = row.flops / profile.flops_per_second;
@@ -53,7 +58,36 @@ void apply_ceilings(const backend::Ceilings& measured, record::Profile& profile)
       row.ceiling = of_bytes > of_flops ? "memory" : "compute";
       row.bound_seconds = std::max(of_bytes, of_flops);
     }
+    row.bound_seconds = std::min(row.bound_seconds, row.seconds[0]);  // rounding errors
   }
+  return raised_by;
+}
+
+std::vector<OperationGroup> group_operations(const record::Profile& profile) {
+  struct Group : OperationGroup {
+    double longest = -1;  ///< time of the longest operation in seconds
+  };
+  std::map<std::tuple<std::string, std::string, std::string>, Group> groups;
+  for (const record::ProfiledOperation& operation : profile.operations) {
+    Group& group = groups[{operation.what, operation.phase, operation.implementation}];
+    if (operation.seconds[0] > group.longest) {
+      group.longest = operation.seconds[0];
+      group.ceiling = operation.ceiling;
+    }
+    group.calls += operation.calls;
+    group.flops += operation.flops;
+    group.bytes += operation.bytes;
+    group.seconds += operation.seconds[0];
+    group.bound_seconds += operation.bound_seconds;
+    group.counts_bytes = group.counts_bytes && operation.ceiling != "cache";
+  }
+  std::vector<OperationGroup> sorted;
+  for (auto& [key, group] : groups) {
+    std::tie(group.what, group.phase, group.implementation) = key;
+    sorted.push_back(std::move(group));
+  }
+  std::ranges::stable_sort(sorted, std::greater(), &OperationGroup::seconds);
+  return sorted;
 }
 
 }  // namespace lockstep::study

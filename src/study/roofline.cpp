@@ -5,12 +5,12 @@
 #include <algorithm>
 #include <limits>
 #include <numeric>
-#include <utility>
 #include <vector>
 
 #include "lockstep/core/error.hpp"
 #include "lockstep/train/plan_options.hpp"
 #include "operation_work.hpp"
+#include "profile_rows.hpp"
 #include "timed_plan.hpp"
 
 namespace lockstep::study {
@@ -95,15 +95,17 @@ RooflineBounds measure_roofline(const train::Config& config, const graph::Graph&
   TimedPlan timed(config, graph, backend, StepPart::whole);
   const double step_seconds = run_steps(timed);
   const OperationWorks works(graph, timed.plan(), config.plan.precision, config.batch_per_rank);
-  std::vector<TimedOperation> operations;
+  RooflineBounds bounds;
+  bounds.measured = ceilings;
+  bounds.profile.steps = steps;
+  bounds.profile.step_seconds = step_seconds;
   for (const auto& [key, by_step] : timed.seconds()) {
     if (key.second == upload_phase) continue;
-    OperationWork work = works.of(key);
-    operations.push_back({std::move(work.what), std::string(key.second),
-                          std::move(work.implementation), work.flops, work.bytes, mean(by_step)});
+    const OperationSum sum{.key = key, .calls = steps, .seconds = steps * mean(by_step)};
+    bounds.profile.operations.push_back(profile_row(sum, steps, graph, works));
   }
-  RooflineBounds bounds = compute_roofline(ceilings, operations);
-  bounds.seconds = step_seconds;
+  bounds.raised_by = apply_ceilings(ceilings, bounds.profile);
+  for (const auto& row : bounds.profile.operations) bounds.bound_seconds += row.bound_seconds;
   return bounds;
 }
 

@@ -5,52 +5,36 @@
 
 #include "lockstep/backend/backend.hpp"
 #include "lockstep/graph/node_id.hpp"
+#include "lockstep/record/profile.hpp"
 #include "lockstep/train/config.hpp"
 
 namespace lockstep::study {
 
-/// Work and measured time of one operation in one phase of a step.
-struct TimedOperation {
-  std::string what;            ///< kind and shapes: "convolution 3x3, 64x32x32 -> 64x32x32"
-  std::string phase;           ///< `OperationChoice::phase`, "backward", or "update"
-  std::string implementation;  ///< empty if there is no choice
-  double flops = 0;            ///< of the selected algorithm
-  double bytes = 0;  ///< memory traffic: each feature map and weight once per pass over it
-  double seconds = 0;
-};
-
-/// All operations of the same kind, shape and phase: totals, and a lower bound of their time.
-struct RooflineRow {
+/// All operations of a profile of the same kind, shape, phase and implementation: sums over them,
+/// of one step on rank 0.
+struct OperationGroup {
   std::string what, phase, implementation;
-  int count = 0;  ///< number of operations
-  double flops = 0;
-  double bytes = 0;
-  double bound_seconds = 0;  ///< lower bound of the time; never more than `seconds`
-  double seconds = 0;        ///< measured time
-  /// Whether the bound includes the memory traffic `bytes`. It does not if an operation took less
-  /// time than its memory traffic needs at the peak memory bandwidth: then some of the data stayed
-  /// in a cache or was moved by another operation, and the bound is that of the floating-point
-  /// operations alone.
+  std::string ceiling;  ///< of the longest operation
+  double calls = 0, flops = 0, bytes = 0, seconds = 0, bound_seconds = 0;
+  /// Whether `bound_seconds` includes the memory traffic `bytes`. It does not if the ceiling of an
+  /// operation is "cache": then some of the data stayed in a cache or was moved by another
+  /// operation.
   bool counts_bytes = true;
 };
 
-/// Roofline bounds: the operations of one training step of one rank, with lower bounds of their
-/// times at the measured peak rates of the machine.
-struct RooflineBounds {
-  backend::Ceilings ceilings;  ///< peak rates that the bounds use
-  /// The operation that ran at a higher rate than the measured matrix products. Its rate then
-  /// replaces the peak rate, because a peak rate is the highest rate that was observed. Empty if
-  /// there was none.
-  std::string raised_by;
-  std::vector<RooflineRow> rows;  ///< in descending order of `seconds`
-  double seconds = 0;             ///< measured time of the step
-  double bound_seconds = 0;       ///< lower bound of the step: sum over the rows
-};
+/// Returns the groups of the operations, in descending order of `seconds`.
+std::vector<OperationGroup> group_operations(const record::Profile& profile);
 
-/// Groups `operations` into rows and computes their lower bounds. `measured`: the peak rates of the
-/// device. `RooflineBounds::seconds` stays 0.
-RooflineBounds compute_roofline(const backend::Ceilings& measured,
-                                const std::vector<TimedOperation>& operations);
+/// The operations of one training step of one rank, with lower bounds of their times at the
+/// measured peak rates of the machine.
+struct RooflineBounds {
+  record::Profile profile;  ///< of steps without communication
+  backend::Ceilings measured;
+  /// The operation that ran at a higher rate than the measured matrix product; see
+  /// `apply_ceilings`. Empty if there was none.
+  std::string raised_by;
+  double bound_seconds = 0;  ///< lower bound of the step: sum over the operations
+};
 
 /// Returns the implementation that a training plan for `config` would use for each operation.
 /// Throws `Error` (usage) if the device does not support the graph or the precision.
