@@ -7,7 +7,6 @@
 #include <iterator>
 #include <limits>
 #include <map>
-#include <utility>
 
 #include "lockstep/core/error.hpp"
 #include "lockstep/graph/graph.hpp"
@@ -28,7 +27,7 @@ std::vector<std::size_t> cut_positions(const std::vector<Node>& nodes) {
   std::size_t latest = 0;  // last reader of the values of nodes [0, position - 1)
   for (std::size_t position = 2; position < nodes.size(); ++position) {
     latest = std::max(latest, last_reader[position - 2]);
-    if (latest < position && !nodes[position].operation.traits().stays_with_previous)
+    if (latest < position && !nodes[position].operation.traits().stays_with_previous())
       positions.push_back(position);
   }
   return positions;
@@ -37,7 +36,7 @@ std::vector<std::size_t> cut_positions(const std::vector<Node>& nodes) {
 /// Returns why the network cannot be cut before node `id`.
 std::string obstacle_of(const std::vector<Node>& nodes, std::size_t id) {
   if (id < 2) return "the first stage would have no layer";
-  if (nodes[id].operation.traits().stays_with_previous)
+  if (nodes[id].operation.traits().stays_with_previous())
     return "it is fused with the layer before it";
   return "more than one value would pass between the stages (a residual block)";
 }

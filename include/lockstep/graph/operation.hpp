@@ -52,10 +52,13 @@ struct Traits {
   bool reads_vectors = false;  ///< the inputs have the form `OutputForm::vector`
   /// Backends compute an addition and a ReLU that follow in the same pass (see backend::Step).
   bool takes_add_and_relu = false;
-  /// A network is not cut before the operation: backends fuse it with the operation before it, or
-  /// it does little work on the value of that operation.
-  bool stays_with_previous = false;
   bool is_loss = false;  ///< the last operation of a whole network
+
+  /// Returns whether a network is not cut before the operation, because backends fuse it with the
+  /// operation before it, or it does little work on the value of that operation.
+  constexpr bool stays_with_previous() const {
+    return form == OutputForm::same_as_input || takes_add_and_relu || is_loss;
+  }
 };
 
 /// Initial distribution of a parameter or statistic (see initialise.hpp).

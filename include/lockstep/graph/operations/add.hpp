@@ -7,9 +7,7 @@ namespace lockstep::graph {
 
 /// Sum of two inputs of the same shape.
 struct Add {
-  constexpr Traits traits() const {
-    return {.inputs = 2, .form = OutputForm::same_as_input, .stays_with_previous = true};
-  }
+  constexpr Traits traits() const { return {.inputs = 2, .form = OutputForm::same_as_input}; }
   core::ImageShape output(Shapes inputs) const {
     core::check(inputs[0] == inputs[1], "the summands of an addition have the same shape");
     return inputs[0];

@@ -10,9 +10,7 @@ struct BatchNorm {
   float epsilon = 1e-5f;
   float momentum = 0.1f;
 
-  constexpr Traits traits() const {
-    return {.takes_add_and_relu = true, .stays_with_previous = true};
-  }
+  constexpr Traits traits() const { return {.takes_add_and_relu = true}; }
   core::ImageShape output(Shapes inputs) const { return inputs[0]; }
   std::vector<ParameterSpec> parameters(Shapes inputs) const { return channel_parameters(inputs); }
   std::vector<StatisticSpec> statistics(Shapes inputs) const {

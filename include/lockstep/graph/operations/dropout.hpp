@@ -11,9 +11,7 @@ struct Dropout {
   float probability = 0.5f;  ///< from 0 to below 1
   std::uint32_t layer = 0;   ///< layers with the same number have the same mask
 
-  constexpr Traits traits() const {
-    return {.form = OutputForm::same_as_input, .stays_with_previous = true};
-  }
+  constexpr Traits traits() const { return {.form = OutputForm::same_as_input}; }
   core::ImageShape output(Shapes inputs) const {
     core::check(probability >= 0 && probability < 1,
                 "the probability of dropout is from 0 to below 1");

@@ -12,9 +12,7 @@ struct GroupNorm {
   std::int64_t groups = 32;
   float epsilon = 1e-5f;
 
-  constexpr Traits traits() const {
-    return {.takes_add_and_relu = true, .stays_with_previous = true};
-  }
+  constexpr Traits traits() const { return {.takes_add_and_relu = true}; }
   core::ImageShape output(Shapes inputs) const {
     core::check(groups > 0 && inputs[0].channels % groups == 0,
                 "the number of channels of a group norm is a multiple of its groups");

@@ -6,9 +6,7 @@ namespace lockstep::graph {
 
 /// max(x, 0).
 struct Relu {
-  constexpr Traits traits() const {
-    return {.form = OutputForm::same_as_input, .stays_with_previous = true};
-  }
+  constexpr Traits traits() const { return {.form = OutputForm::same_as_input}; }
   core::ImageShape output(Shapes inputs) const { return inputs[0]; }
   /// The backward pass reads the sign of the output too.
   NodeCost cost(Shapes inputs, core::ImageShape output) const {

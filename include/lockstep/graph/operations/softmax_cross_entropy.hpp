@@ -11,10 +11,7 @@ struct SoftmaxCrossEntropy {
   float label_smoothing = 0;
 
   constexpr Traits traits() const {
-    return {.form = OutputForm::vector,
-            .reads_vectors = true,
-            .stays_with_previous = true,
-            .is_loss = true};
+    return {.form = OutputForm::vector, .reads_vectors = true, .is_loss = true};
   }
   core::ImageShape output(Shapes inputs) const {
     core::check(inputs[0].pixels() == 1, "the loss takes C x 1 x 1");
