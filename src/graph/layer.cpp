@@ -150,20 +150,19 @@ void require_size(const Layer& layer) {
     refuse(layer.text, "its weights, or its values for one image, are 2^31 or more");
 }
 
-/// An operation with the shape of its input and the number of images.
-struct Parsed {
-  Operation operation;
-  core::ImageShape input;
-  std::int64_t batch = 0;
-};
-
-/// Returns the operation with an input of N x C x H x W.
-Parsed on_maps(Operation operation, Description& description) {
-  const Numbers& sizes = description.sizes(4);
-  return {std::move(operation), {sizes[1], sizes[2], sizes[3]}, sizes[0]};
+/// Returns a layer without its text and its output.
+Layer layer_of(Operation operation, core::ImageShape input, std::int64_t batch) {
+  return {
+      .text = {}, .operation = std::move(operation), .input = input, .output = {}, .batch = batch};
 }
 
-Parsed parse_max_pool(Description& description) {
+/// Returns the operation with an input of N x C x H x W.
+Layer on_maps(Operation operation, Description& description) {
+  const Numbers& sizes = description.sizes(4);
+  return layer_of(std::move(operation), {sizes[1], sizes[2], sizes[3]}, sizes[0]);
+}
+
+Layer parse_max_pool(Description& description) {
   MaxPool pool;
   pool.kernel = description.take('k', 1, most_pool_kernel);
   pool.stride = description.take('s', 1, most_attribute, pool.kernel);
@@ -173,26 +172,26 @@ Parsed parse_max_pool(Description& description) {
   return on_maps(pool, description);
 }
 
-Parsed parse_convolution(Description& description) {
+Layer parse_convolution(Description& description) {
   const auto [in, out] = description.channels();
   Convolution convolution{.has_bias = true, .out_channels = out};
   convolution.kernel = description.take('k', 1, most_attribute);
   convolution.stride = description.take('s', 1, most_attribute, 1);
   convolution.padding = description.take('p', 0, most_attribute, 0);
   const Numbers& sizes = description.sizes(3);
-  return {convolution, {in, sizes[1], sizes[2]}, sizes[0]};
+  return layer_of(convolution, {in, sizes[1], sizes[2]}, sizes[0]);
 }
 
-Parsed parse_linear(Description& description) {
+Layer parse_linear(Description& description) {
   const auto [in, out] = description.channels();
-  return {Linear{out}, {in, 1, 1}, description.sizes(1)[0]};
+  return layer_of(Linear{out}, {in, 1, 1}, description.sizes(1)[0]);
 }
 
 /// The texts that describe a layer.
 struct Form {
   std::string_view kind;
   std::string_view rest;
-  Parsed (*parse)(Description&);
+  Layer (*parse)(Description&);
 };
 constexpr std::array forms{
     Form{"relu", "@NxCxHxW", [](Description& text) { return on_maps(Relu{}, text); }},
@@ -220,13 +219,9 @@ Layer parse_layer(std::string_view text) {
   const auto form = std::ranges::find(forms, description.kind(), &Form::kind);
   if (form == forms.end())
     refuse(text, fmt::format("'{}' is no kind of layer", description.kind()));
-  Parsed parsed = form->parse(description);
+  Layer layer = form->parse(description);
   description.require_end();
-  Layer layer{.text = std::string(text),
-              .operation = std::move(parsed.operation),
-              .input = parsed.input,
-              .output = {},
-              .batch = parsed.batch};
+  layer.text = text;
   layer.output = layer.operation.output({&layer.input, 1});
   if (layer.output.is_empty()) refuse(text, "its kernel is larger than its input");
   require_size(layer);
