@@ -4,7 +4,6 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <array>
 #include <iterator>
 #include <utility>
 
@@ -274,9 +273,7 @@ MemoryLimit memory_limit(const Job& job, comm::Communicator& communicator) {
   const Domains domains = gather_domains(communicator, limits);
   MemoryLimit own;
   train::together(communicator, [&] { own = free_memory(*job.backend, limits, domains); });
-  std::array negated{-static_cast<double>(own.bytes)};
-  communicator.maximum(negated);
-  const auto least = static_cast<std::uint64_t>(-negated[0]);
+  const std::uint64_t least = comm::minimum(communicator, own.bytes);
   return {least, first_text(communicator, own.bytes <= least ? own.source : "")};
 }
 

@@ -2,10 +2,10 @@
 
 #include <fmt/format.h>
 
-#include <array>
 #include <chrono>
 #include <string>
 
+#include "lockstep/comm/messages.hpp"
 #include "lockstep/core/process/allocation_limit.hpp"
 #include "lockstep/core/random.hpp"
 #include "lockstep/train/agreement.hpp"
@@ -69,9 +69,7 @@ double DividedStack::forward() {
   plan_->upload(images_, labels_);
   plan_->forward();
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begin;
-  std::array slowest{seconds.count()};
-  world_.maximum(slowest);
-  return slowest[0];
+  return comm::maximum(world_, seconds.count());
 }
 
 void DividedStack::backward() {

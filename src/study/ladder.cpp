@@ -1,12 +1,11 @@
 #include "lockstep/study/ladder.hpp"
 
 #include <algorithm>
-#include <array>
 #include <limits>
 
+#include "lockstep/comm/messages.hpp"
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/process/stop_signal.hpp"
-#include "lockstep/core/process/system.hpp"
 #include "lockstep/record/phase.hpp"
 #include "lockstep/train/agreement.hpp"
 
@@ -98,18 +97,6 @@ bool train_point(const train::TrainingContext& ladder, const train::Config& conf
   return true;
 }
 
-std::uint64_t largest(comm::Communicator& communicator, std::uint64_t value) {
-  std::array values{static_cast<double>(value)};
-  communicator.maximum(values);
-  return static_cast<std::uint64_t>(values[0]);
-}
-
-std::uint64_t smallest(comm::Communicator& communicator, std::uint64_t value) {
-  std::array values{-static_cast<double>(value)};
-  communicator.maximum(values);
-  return static_cast<std::uint64_t>(-values[0]);
-}
-
 }  // namespace
 
 LadderResult run_ladder(const train::TrainingContext& context, const data::DataSizes& sizes,
@@ -118,7 +105,7 @@ LadderResult run_ladder(const train::TrainingContext& context, const data::DataS
   comm::Communicator& communicator = context.world;
   const int ranks = communicator.size();
   // All ranks must agree on whether a point is trained, because training is collective.
-  const std::uint64_t limit = smallest(communicator, limit_bytes);
+  const std::uint64_t limit = comm::minimum(communicator, limit_bytes);
   // A signal between two points, or in the last step of a point, must stop the ladder as well.
   const core::StopSignal stop;
   LadderResult result;
@@ -145,7 +132,7 @@ LadderResult run_ladder(const train::TrainingContext& context, const data::DataS
                                 {ranks, communicator.local_size()}, process_bytes, detail)
                     .limited();
       });
-      return largest(communicator, bytes);
+      return comm::maximum(communicator, bytes);
     };
     const bool has_device = context.backend.device().available_memory().has_value();
     // First from the shapes: engines for a batch that cannot fit must not be timed.
@@ -169,7 +156,7 @@ LadderResult run_ladder(const train::TrainingContext& context, const data::DataS
     }
     point.row.status = point.has_memory ? "complete" : "out_of_memory";
     if (point.has_memory) {
-      point.row.peak_bytes = largest(communicator, point.row.peak_bytes);
+      point.row.peak_bytes = comm::maximum(communicator, point.row.peak_bytes);
     }
     result.points.push_back(point);
     point_done(point);

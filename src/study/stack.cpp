@@ -3,13 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <map>
 #include <optional>
 
 #include "deepest.hpp"
 #include "divided_stack.hpp"
 #include "layer_memory.hpp"
+#include "lockstep/comm/messages.hpp"
 #include "lockstep/core/process/system.hpp"
 #include "lockstep/study/layers.hpp"
 #include "lockstep/train/agreement.hpp"
@@ -50,7 +50,7 @@ class Stacks {
     auto& bytes = estimates_[depth];
     if (bytes == 0) {
       train::together(world_, [&] { bytes = base_ + stack(depth).estimate(); });
-      bytes = largest(bytes);
+      bytes = comm::maximum(world_, bytes);
     }
     return bytes;
   }
@@ -111,13 +111,6 @@ class Stacks {
     return {config_, layer_, depth, backend_, world_};
   }
 
-  /// Returns the maximum over the ranks.
-  std::uint64_t largest(std::uint64_t bytes) const {
-    std::array values{static_cast<double>(bytes)};
-    world_.maximum(values);
-    return static_cast<std::uint64_t>(values[0]);
-  }
-
   /// Runs a forward and a backward pass and stores the peak; returns false if memory is exhausted.
   bool run(std::int64_t depth, std::optional<std::uint64_t> allocation_limit) {
     const std::uint64_t before = base_bytes(backend_);
@@ -127,7 +120,7 @@ class Stacks {
       attempt.prepare(allocation_limit);
       attempt.forward();
       attempt.backward();
-      peaks_[depth] = largest(before + increase.bytes());
+      peaks_[depth] = comm::maximum(world_, before + increase.bytes());
       return true;
     } catch (const train::AgreedError& error) {
       if (error.status() == core::ExitStatus::out_of_memory) return false;

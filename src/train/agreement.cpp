@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 
 #include "lockstep/comm/messages.hpp"
 #include "lockstep/core/process/stop_signal.hpp"
@@ -24,9 +23,7 @@ std::string difference(const Entries& first, const Entries& other, int other_ran
 }  // namespace
 
 int agreed_signal(comm::Communicator& communicator) {
-  std::array number{static_cast<double>(core::StopSignal::number())};
-  communicator.maximum(number);
-  return static_cast<int>(number[0]);
+  return comm::maximum(communicator, core::StopSignal::number());
 }
 
 void require_equal(comm::Communicator& communicator, const Entries& mine, const std::string& what) {

@@ -97,6 +97,15 @@ TEST_F(MessagesTest, BroadcastsFromEveryRoot) {
   }
 }
 
+TEST_F(MessagesTest, AllRanksGetTheLargestAndTheSmallestNumber) {
+  const std::uint64_t large = (std::uint64_t{1} << 53) - 8;
+  EXPECT_EQ(maximum(*world, large + static_cast<std::uint64_t>(rank)),
+            large + static_cast<std::uint64_t>(world->size()) - 1);
+  EXPECT_EQ(minimum(*world, 3 - rank), 4 - world->size());
+  EXPECT_EQ(maximum(*world, rank > 0), world->size() > 1);
+  EXPECT_FALSE(minimum(*world, rank > 0));
+}
+
 TEST_F(MessagesTest, NumbersWithoutDecimalNotationKeepTheirBits) {
   using Limits = std::numeric_limits<double>;
   const std::vector<double> own{Limits::quiet_NaN(), -Limits::infinity(), Limits::denorm_min(),

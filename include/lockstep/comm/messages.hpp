@@ -138,6 +138,19 @@ T value_of(std::string_view message) {
   return value;
 }
 
+/// Return the maximum and the minimum over the ranks of a number that float64 represents exactly.
+/// Collective: all ranks must call this.
+template <class T>
+T maximum(Communicator& communicator, T value) {
+  auto number = static_cast<double>(value);
+  communicator.maximum(std::span(&number, 1));
+  return static_cast<T>(number);
+}
+template <class T>
+T minimum(Communicator& communicator, T value) {
+  return static_cast<T>(-maximum(communicator, -static_cast<double>(value)));
+}
+
 /// Returns the value of every rank, in rank order, on all ranks. Collective: all ranks must call
 /// this.
 template <class T>

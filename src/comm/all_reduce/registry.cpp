@@ -7,6 +7,7 @@
 #include <array>
 #include <limits>
 
+#include "lockstep/comm/messages.hpp"
 #include "lockstep/core/error.hpp"
 
 namespace lockstep::comm {
@@ -52,10 +53,9 @@ std::vector<AllReduceAlgorithm> available_algorithms(AllReduceResources& resourc
                                                      core::DataType communication_type) {
   std::vector<AllReduceAlgorithm> available;
   if (resources.ranks().size() == 1) return available;
-  double unshared = resources.place_of(values).memory == nullptr ? 1 : 0;
-  resources.ranks().maximum(std::span(&unshared, 1));
+  const bool is_shared = resources.place_of(values).memory != nullptr;
   const AllReduceConditions conditions{.is_one_host = resources.is_one_host(),
-                                       .is_shared = unshared == 0,
+                                       .is_shared = minimum(resources.ranks(), is_shared),
                                        .communication_type = communication_type};
   for (const AllReduceEntry& entry : all_reduce_registry())
     if (obstacle_of(entry, conditions).empty()) available.push_back(entry.algorithm);
