@@ -4,7 +4,6 @@
 
 #include "console.hpp"
 #include "environment.hpp"
-#include "header.hpp"
 #include "job.hpp"
 #include "json_output.hpp"
 #include "lockstep/core/format.hpp"

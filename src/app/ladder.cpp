@@ -4,7 +4,6 @@
 
 #include <fmt/format.h>
 
-#include <cmath>
 #include <optional>
 
 #include "console.hpp"
@@ -13,7 +12,6 @@
 #include "json_output.hpp"
 #include "lockstep/core/format.hpp"
 #include "lockstep/core/process/stop_signal.hpp"
-#include "lockstep/train/agreement.hpp"
 #include "processor_lack.hpp"
 
 namespace lockstep::app {

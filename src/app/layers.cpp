@@ -14,7 +14,6 @@
 #include "json_output.hpp"
 #include "lockstep/core/format.hpp"
 #include "lockstep/core/statistics.hpp"
-#include "lockstep/train/agreement.hpp"
 #include "processor_lack.hpp"
 
 namespace lockstep::app {

@@ -17,7 +17,6 @@
 #include "lockstep/core/format.hpp"
 #include "lockstep/core/log.hpp"
 #include "lockstep/core/process/stop_signal.hpp"
-#include "lockstep/core/process/system.hpp"
 #include "lockstep/record/provenance.hpp"
 #include "lockstep/record/run_parts.hpp"
 #include "lockstep/study/memory.hpp"

@@ -1,4 +1,3 @@
-#include <fmt/format.h>
 #include <mpi.h>
 
 #include <algorithm>

@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "lockstep/data/sampler.hpp"
-#include "lockstep/record/phase.hpp"
 #include "lockstep/train/checkpoint/rank_state.hpp"
 #include "lockstep/train/evaluation.hpp"
 #include "lockstep/train/plan_options.hpp"

@@ -14,7 +14,6 @@
 
 #include "distributed_buffer.hpp"
 #include "lockstep/core/error.hpp"
-#include "lockstep/core/process/system.hpp"
 #include "onednn.hpp"
 #include "plan.hpp"
 

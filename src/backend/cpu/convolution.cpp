@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <map>
 #include <memory>
-#include <variant>
 
 #include "cells/convolution.hpp"
 #include "convolution_choice.hpp"

@@ -1,7 +1,6 @@
 #include "fused_statistics.hpp"
 
 #include <algorithm>
-#include <variant>
 
 namespace lockstep::backend::cpu {
 

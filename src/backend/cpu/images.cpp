@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "lockstep/core/error.hpp"
 #include "operations.hpp"
 #include "vectors.hpp"
 

@@ -1,6 +1,5 @@
 // ReLU that is not fused into a preceding batch norm: y = max(x, 0), dx = dy if y > 0, else 0.
 
-#include "lockstep/core/error.hpp"
 #include "operations.hpp"
 
 namespace lockstep::backend::cpu {

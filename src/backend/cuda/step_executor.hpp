@@ -3,7 +3,6 @@
 #include <array>
 #include <deque>
 #include <memory>
-#include <vector>
 
 #include "lockstep/backend/backend.hpp"
 #include "plan.hpp"

@@ -1,7 +1,6 @@
 #include "step_upload.hpp"
 
 #include <algorithm>
-#include <array>
 #include <vector>
 
 #include "kernels/images.hpp"

@@ -1,7 +1,5 @@
 #include "plan.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 
 #include "../checks.hpp"

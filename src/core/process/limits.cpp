@@ -9,7 +9,6 @@
 #include <fstream>
 #include <map>
 #include <optional>
-#include <string_view>
 
 #include "control_groups.hpp"
 #include "lockstep/core/process/system.hpp"

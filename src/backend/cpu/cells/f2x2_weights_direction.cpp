@@ -1,7 +1,6 @@
 #include <omp.h>
 
 #include <algorithm>
-#include <array>
 #include <iterator>
 #include <memory>
 #include <utility>

@@ -7,7 +7,6 @@
 #include <string>
 #include <string_view>
 #include <utility>
-#include <variant>
 
 #include "../device/alignment.hpp"
 #include "../dnn/convolution_graphs.hpp"

@@ -5,7 +5,6 @@
 
 #include <array>
 #include <cudnn_frontend/thirdparty/nlohmann/json.hpp>
-#include <span>
 
 #include "device_properties.hpp"
 #include "devices.hpp"

@@ -4,9 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
-#include <iterator>
 #include <limits>
-#include <optional>
 #include <utility>
 
 #include "engine_trial.hpp"
