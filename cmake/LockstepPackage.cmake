@@ -4,12 +4,13 @@
 include(CMakePackageConfigHelpers)
 set(_package "${CMAKE_INSTALL_LIBDIR}/cmake/Lockstep")
 
-# core/cuda.hpp is only for the GPU code of the modules.
+# core/cuda.hpp and core/hdf5.hpp are only for the code of the modules.
 install(
   DIRECTORY "${PROJECT_SOURCE_DIR}/include/lockstep"
   DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}"
   COMPONENT libraries
-  PATTERN "core/cuda.hpp" EXCLUDE)
+  PATTERN "core/cuda.hpp" EXCLUDE
+  PATTERN "core/hdf5.hpp" EXCLUDE)
 install(
   EXPORT Lockstep
   NAMESPACE Lockstep::

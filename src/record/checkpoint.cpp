@@ -14,7 +14,7 @@
 #include "checkpoint_reader.hpp"
 #include "digest.hpp"
 #include "files.hpp"
-#include "hdf5.hpp"
+#include "hdf5_output.hpp"
 #include "lockstep/core/error.hpp"
 
 namespace lockstep::record {
@@ -133,7 +133,7 @@ void write_checkpoint(const fs::path& path, std::span<const Tensor> tensors,
   const Descriptor lock = create_in_use(temporary);
   try {
     std::string digest;
-    hdf5::writing(temporary, [&] { digest = write_file(temporary, all, {counters, texts}); });
+    writing(temporary, [&] { digest = write_file(temporary, all, {counters, texts}); });
     sync(temporary);
     if (load_checkpoint(temporary, {}, Verify::required).digest != digest) {
       fail_output("writing", temporary, "other values were read back", EIO);

@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "checkpoint_names.hpp"
-#include "hdf5.hpp"
+#include "hdf5_output.hpp"
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/file_kind.hpp"
 

@@ -12,7 +12,7 @@
 #include <variant>
 #include <vector>
 
-#include "hdf5.hpp"
+#include "hdf5_output.hpp"
 #include "lockstep/core/error.hpp"
 #include "schema.hpp"
 

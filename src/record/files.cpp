@@ -13,6 +13,7 @@
 #include <system_error>
 #include <vector>
 
+#include "hdf5_output.hpp"
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/log.hpp"
 
@@ -82,6 +83,14 @@ void fail_output(const std::string& doing, const fs::path& path, const std::stri
                  int error_number) {
   core::fail(core::ExitStatus::output, fmt::format("{} {} failed ({}); {}", doing, path.string(),
                                                    reason, advice(error_number)));
+}
+
+void writing(const fs::path& path, const std::function<void()>& work) {
+  try {
+    work();
+  } catch (const hdf5::Failure& failure) {
+    fail_output("writing", path, failure.what(), failure.error_number());
+  }
 }
 
 fs::path partial_path(fs::path path) { return path += ".partial"; }

@@ -12,7 +12,7 @@
 
 #include "checkpoint_names.hpp"
 #include "files.hpp"
-#include "hdf5.hpp"
+#include "hdf5_output.hpp"
 #include "lockstep/core/error.hpp"
 #include "run_file_place.hpp"
 

@@ -14,7 +14,7 @@
 
 #include "build.hpp"
 #include "digest.hpp"
-#include "hdf5.hpp"
+#include "hdf5_output.hpp"
 
 namespace lockstep::record {
 

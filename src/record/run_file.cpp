@@ -15,7 +15,7 @@
 
 #include "datasets.hpp"
 #include "files.hpp"
-#include "hdf5.hpp"
+#include "hdf5_output.hpp"
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/log.hpp"
 #include "lockstep/core/process/system.hpp"
@@ -96,7 +96,7 @@ struct RunFile::State {
     fs::remove(fresh, failed);  // left by a killed run; only the owner of `partial` writes it
     Descriptor fresh_lock = create_in_use(fresh);
     try {
-      hdf5::writing(fresh, [&] { build(fresh, fresh_lock); });
+      writing(fresh, [&] { build(fresh, fresh_lock); });
       fs::rename(fresh, partial, failed);
       if (failed) fail_output("writing", partial, failed.value());
     } catch (...) {
@@ -132,7 +132,7 @@ struct RunFile::State {
     core::check(bool{lock}, "a finished run file is written to");
     has_failed = true;
     reserve(lock, bytes, partial);
-    hdf5::writing(partial, work);
+    writing(partial, work);
     has_failed = false;
   }
 
@@ -276,7 +276,7 @@ void RunFile::finish(RunStatus status, const std::string& failure) {
 void RunFile::State::complete(const fs::path& copy, RunStatus status,
                               const std::string& failure) const {
   copy_contents(partial, copy);
-  hdf5::writing(copy, [&] {
+  writing(copy, [&] {
     hdf5::File file = hdf5::open_file(copy, hdf5::Access::modify);
     {
       // An open group would delay the writes of H5Fclose until it is closed, and hide their errors.
@@ -290,7 +290,7 @@ void RunFile::State::complete(const fs::path& copy, RunStatus status,
     hdf5::close(std::move(file));
   });
   sync(copy);
-  hdf5::writing(copy, [&] {
+  writing(copy, [&] {
     const hdf5::File file = hdf5::open_file(copy, hdf5::Access::read);
     std::vector<std::string> groups{"/ranks", "/steps", "/epochs"};
     if (!header.bucket_bytes.empty()) groups.push_back("/buckets");

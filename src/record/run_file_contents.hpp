@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "hdf5.hpp"
+#include "hdf5_output.hpp"
 #include "lockstep/record/run_file.hpp"
 
 // Contents of a run file and the order in which they are written.

@@ -6,7 +6,7 @@
 #include <system_error>
 
 #include "files.hpp"
-#include "hdf5.hpp"
+#include "hdf5_output.hpp"
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/log.hpp"
 

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "hdf5.hpp"
+#include "hdf5_output.hpp"
 #include "lockstep/record/run_file.hpp"
 
 // The group /telemetry of the run file.

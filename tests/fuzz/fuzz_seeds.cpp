@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "data/record_formats.hpp"
-#include "hdf5.hpp"
+#include "hdf5_output.hpp"
 #include "lockstep/record/run_file.hpp"
 #include "options/option_table.hpp"
 #include "record/samples.hpp"
@@ -21,7 +21,7 @@
 namespace {
 
 namespace fs = std::filesystem;
-namespace hdf5 = lockstep::record::hdf5;
+namespace hdf5 = lockstep::core::hdf5;
 using namespace lockstep::record;
 
 fs::path folder(const fs::path& directory, const char* name) {

@@ -14,7 +14,7 @@
 #include <thread>
 
 #include "files.hpp"
-#include "hdf5.hpp"
+#include "hdf5_output.hpp"
 #include "killed_writer.hpp"
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/random.hpp"

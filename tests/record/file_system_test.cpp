@@ -14,7 +14,7 @@
 #include <fstream>
 
 #include "files.hpp"
-#include "hdf5.hpp"
+#include "hdf5_output.hpp"
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/trust.hpp"
 #include "lockstep/record/checkpoint.hpp"

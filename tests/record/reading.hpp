@@ -2,7 +2,7 @@
 
 #include <vector>
 
-#include "hdf5.hpp"
+#include "hdf5_output.hpp"
 
 namespace lockstep::record {
 

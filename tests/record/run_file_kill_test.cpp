@@ -4,7 +4,7 @@
 #include <filesystem>
 #include <string>
 
-#include "hdf5.hpp"
+#include "hdf5_output.hpp"
 #include "killed_writer.hpp"
 #include "lockstep/core/random.hpp"
 #include "lockstep/record/run_file.hpp"

@@ -11,7 +11,7 @@
 #include <string>
 #include <thread>
 
-#include "hdf5.hpp"
+#include "hdf5_output.hpp"
 #include "lockstep/core/error.hpp"
 #include "lockstep/record/run_file.hpp"
 #include "samples.hpp"

@@ -15,7 +15,7 @@
 #include <iterator>
 
 #include "files.hpp"
-#include "hdf5.hpp"
+#include "hdf5_output.hpp"
 #include "lockstep/core/error.hpp"
 #include "reading.hpp"
 #include "samples.hpp"

@@ -1,4 +1,4 @@
-#include "hdf5.hpp"
+#include "lockstep/core/hdf5.hpp"
 
 #include <fmt/format.h>
 
@@ -8,10 +8,9 @@
 #include <optional>
 #include <system_error>
 
-#include "files.hpp"
 #include "lockstep/core/error.hpp"
 
-namespace lockstep::record::hdf5 {
+namespace lockstep::core::hdf5 {
 
 namespace {
 
@@ -78,8 +77,8 @@ Properties file_access() {
   // After each failed attempt a SWMR reader waits twice as long, from 1 ns on. The default of 100
   // attempts never ends if the file is damaged; 24 attempts take 17 ms.
   check(H5Pset_metadata_read_attempts(access.get(), 24), "limiting the attempts to read");
-  // Many cluster file systems do not support HDF5's locks. The locks of files.hpp exclude
-  // concurrent writers instead.
+  // Many cluster file systems do not support HDF5's locks. The locks of record/files.hpp
+  // exclude concurrent writers instead.
   check(H5Pset_file_locking(access.get(), false, true), "disabling file locking");
   return access;
 }
@@ -138,14 +137,6 @@ std::string version() {
 void close(File file) {
   check(H5Fclose(file.release()), "closing the file");
   if (close_failure) fail("closing an object", *close_failure);
-}
-
-void writing(const std::filesystem::path& path, const std::function<void()>& work) {
-  try {
-    work();
-  } catch (const Failure& failure) {
-    fail_output("writing", path, failure.what(), failure.error_number());
-  }
 }
 
 File create_file(const std::filesystem::path& path) {
@@ -316,4 +307,4 @@ std::string text_attribute_of(const std::filesystem::path& path, const char* gro
   return {};
 }
 
-}  // namespace lockstep::record::hdf5
+}  // namespace lockstep::core::hdf5

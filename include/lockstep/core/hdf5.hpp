@@ -4,7 +4,6 @@
 
 #include <cstdint>
 #include <filesystem>
-#include <functional>
 #include <optional>
 #include <span>
 #include <stdexcept>
@@ -14,9 +13,9 @@
 
 #include "lockstep/core/handle.hpp"
 
-// Wrappers for the part of the HDF5 C API that this module uses, with RAII handles and checked
+// Wrappers for the part of the HDF5 C API that Lockstep uses, with RAII handles and checked
 // return values.
-namespace lockstep::record::hdf5 {
+namespace lockstep::core::hdf5 {
 
 /// Gives the calling thread exclusive use of the HDF5 library until the lock is destroyed, because
 /// the serial library is not thread-safe. Blocks while another thread uses it. A thread may have
@@ -47,13 +46,13 @@ struct IdTraits {
   }
 };
 /// An object of any kind: group, dataset or named datatype.
-using Object = core::Handle<IdTraits<H5Oclose>>;
-using Group = core::Handle<IdTraits<H5Gclose>>;
-using Dataset = core::Handle<IdTraits<H5Dclose>>;
-using Space = core::Handle<IdTraits<H5Sclose>>;
-using Type = core::Handle<IdTraits<H5Tclose>>;
-using Attribute = core::Handle<IdTraits<H5Aclose>>;
-using Properties = core::Handle<IdTraits<H5Pclose>>;
+using Object = Handle<IdTraits<H5Oclose>>;
+using Group = Handle<IdTraits<H5Gclose>>;
+using Dataset = Handle<IdTraits<H5Dclose>>;
+using Space = Handle<IdTraits<H5Sclose>>;
+using Type = Handle<IdTraits<H5Tclose>>;
+using Attribute = Handle<IdTraits<H5Aclose>>;
+using Properties = Handle<IdTraits<H5Pclose>>;
 
 /// An open file. It must be closed by the thread that opened it.
 class File {
@@ -67,7 +66,7 @@ class File {
 
  private:
   LibraryLock lock_;
-  core::Handle<IdTraits<H5Fclose>> handle_;
+  Handle<IdTraits<H5Fclose>> handle_;
 };
 
 /// Failure of an HDF5 call. The message has the operation and the cause that HDF5 reports; callers
@@ -99,9 +98,6 @@ std::string version();
 /// Closes the file. Throws `Failure` if this fails, or if closing an object has failed since the
 /// file was opened, because buffered data may then be missing in the file.
 void close(File file);
-
-/// Calls `work`. If it throws `Failure`, throws `Error` (output) with the path.
-void writing(const std::filesystem::path& path, const std::function<void()>& work);
 
 /// File access: `read`: read only; `read_while_written`: SWMR reader; `append`: SWMR writer;
 /// `modify`: read and write.
@@ -160,4 +156,4 @@ std::string text_attribute_of(const std::filesystem::path& path, const char* gro
 /// Returns whether the object has the attribute.
 bool has_attribute(hid_t object, const char* name);
 
-}  // namespace lockstep::record::hdf5
+}  // namespace lockstep::core::hdf5
