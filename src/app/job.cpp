@@ -262,7 +262,13 @@ data::TrainingData load_data(const Job& job, comm::Communicator& communicator) {
   core::begin_activity(job.monitor, core::Activity::loading_data);
   data::TrainingData data;
   train::together(communicator, [&] { data = data::load(data_options(job)); });
-  train::require_equal(communicator, {{"digest of the images and labels", data.digest}}, "data");
+  const core::Normalisation& values = data.train->info().normalisation;
+  train::require_equal(
+      communicator,
+      {{"digest of the images and labels", data.digest},
+       {"normalisation of the images", fmt::format("mean {}, std {}", fmt::join(values.mean, ", "),
+                                                   fmt::join(values.standard_deviation, ", "))}},
+      "data");
   end_if_signalled(job.config, communicator);
   return data;
 }

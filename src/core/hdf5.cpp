@@ -9,6 +9,7 @@
 #include <system_error>
 
 #include "lockstep/core/error.hpp"
+#include "lockstep/core/file_kind.hpp"
 
 namespace lockstep::core::hdf5 {
 
@@ -139,6 +140,31 @@ void close(File file) {
   if (close_failure) fail("closing an object", *close_failure);
 }
 
+void reading(const std::filesystem::path& path,
+             const std::function<std::string(std::string_view)>& advice,
+             const std::function<void()>& read) {
+  const std::string_view kind = file_kind(path);
+  const auto fail_input = [&](const std::string& why) {
+    core::fail(ExitStatus::input,
+               fmt::format("cannot read {} ({}); {}", path.string(), why, advice(kind)));
+  };
+  std::error_code error;
+  const auto status = std::filesystem::status(path, error);
+  if (status.type() == std::filesystem::file_type::none) fail_input(error.message());
+  if (!std::filesystem::exists(status)) fail_input("there is no such file");
+  // HDF5 itself reports files that are damaged or not accessible.
+  if (kind != hdf5_kind && kind != unknown_kind && kind != "no file") {
+    fail_input(fmt::format("it is {}, not an HDF5 file", kind));
+  }
+  try {
+    read();
+  } catch (const Failure& failure) {
+    fail_input(failure.what());
+  } catch (const std::filesystem::filesystem_error& failure) {
+    fail_input(failure.code().message());
+  }
+}
+
 File create_file(const std::filesystem::path& path) {
   LibraryLock lock;
   const Properties access = file_access();
@@ -193,6 +219,51 @@ std::vector<hsize_t> extents(const Dataset& dataset) {
   std::vector<hsize_t> shape(static_cast<std::size_t>(rank));
   check(H5Sget_simple_extent_dims(space.get(), shape.data(), nullptr), "reading a shape");
   return shape;
+}
+
+H5T_class_t type_class(const Dataset& dataset) {
+  return H5Tget_class(own<Type>(H5Dget_type(dataset.get()), "reading a type").get());
+}
+
+bool has_type(const Dataset& dataset, hid_t little_endian, hid_t big_endian) {
+  const auto type = own<Type>(H5Dget_type(dataset.get()), "reading a type");
+  return H5Tequal(type.get(), little_endian) > 0 || H5Tequal(type.get(), big_endian) > 0;
+}
+
+void require_plain_storage(const Dataset& dataset, const std::string& path) {
+  const auto creation =
+      own<Properties>(H5Dget_create_plist(dataset.get()), "reading a storage layout");
+  const H5D_layout_t layout = H5Pget_layout(creation.get());
+  bool is_plain = layout == H5D_CONTIGUOUS || layout == H5D_CHUNKED || layout == H5D_COMPACT;
+  const int filters = H5Pget_nfilters(creation.get());
+  for (int i = 0; i < filters; ++i) {
+    unsigned flags = 0;
+    std::size_t parameters = 0;
+    const H5Z_filter_t filter = H5Pget_filter2(creation.get(), static_cast<unsigned>(i), &flags,
+                                               &parameters, nullptr, 0, nullptr, nullptr);
+    is_plain = is_plain && (filter == H5Z_FILTER_DEFLATE || filter == H5Z_FILTER_SHUFFLE ||
+                            filter == H5Z_FILTER_FLETCHER32);
+  }
+  if (!is_plain || filters < 0)
+    throw Failure(path + " is stored in a way that is not read here", 0);
+}
+
+void read_all(const Dataset& dataset, hid_t memory, void* values) {
+  check(H5Dread(dataset.get(), memory, H5S_ALL, H5S_ALL, H5P_DEFAULT, values), "reading values");
+}
+
+void read_rows(const Dataset& dataset, hid_t memory, hsize_t first, hsize_t count, void* values) {
+  std::vector<hsize_t> start(extents(dataset).size()), block = extents(dataset);
+  start.front() = first;
+  block.front() = count;
+  const auto rows = own<Space>(H5Dget_space(dataset.get()), "reading a shape");
+  check(
+      H5Sselect_hyperslab(rows.get(), H5S_SELECT_SET, start.data(), nullptr, block.data(), nullptr),
+      "selecting rows");
+  const auto target = own<Space>(
+      H5Screate_simple(static_cast<int>(block.size()), block.data(), nullptr), "describing rows");
+  check(H5Dread(dataset.get(), memory, target.get(), rows.get(), H5P_DEFAULT, values),
+        "reading rows");
 }
 
 void set_attribute(hid_t object, const std::string& name, const std::string& value) {

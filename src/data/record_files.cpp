@@ -57,13 +57,6 @@ std::string fresh_copy(const RecordFormat& format) {
                    format.image.height, format.image.width, fresh_copy(format)));
 }
 
-fs::path folder_of(const SourceRequest& request) {
-  if (request.parameters.size() < 2 || request.parameters.front() != ':') {
-    fail_source(request.value);
-  }
-  return request.parameters.substr(1);
-}
-
 // Returns the first folder or archive in `folder` that `matches`; an empty path if there is none.
 template <class Matches>
 fs::path find_in(const fs::path& folder, Matches matches) {
@@ -72,6 +65,21 @@ fs::path find_in(const fs::path& folder, Matches matches) {
     if (matches(at->path())) return at->path();
   }
   return {};
+}
+
+// Returns the command that converts the version of the dataset for Python, and the option that
+// reads its result.
+std::string conversion(const RecordFormat& format, const fs::path& place) {
+  return fmt::format(
+      "convert it with lockstep-data cifar-python {0} -o {1}.h5, and use --data hdf5:{1}.h5",
+      place.string(), format.name);
+}
+
+// Returns whether the name is that of an archive of the version for Python, which was published for
+// each format whose archive contains a folder.
+bool is_python_archive(const RecordFormat& format, const fs::path& path) {
+  return !format.archive_folder.empty() &&
+         path.filename().string().find("python") != fs::path::string_type::npos;
 }
 
 // Throws `Error` (input): `folder` is not one with files of the format. Names what it is instead.
@@ -83,6 +91,9 @@ fs::path find_in(const fs::path& folder, Matches matches) {
   if (fs::exists(folder, ignored) && !fs::is_directory(folder, ignored)) {
     const std::string_view kind = core::file_kind(folder);
     const std::string what = fmt::format("is {}, not a folder of {} files", kind, format.title);
+    if (core::is_archive(kind) && is_python_archive(format, folder)) {
+      fail(folder, what, conversion(format, folder));
+    }
     if (core::is_archive(kind)) {
       fail(folder, what,
            fmt::format("unpack it and name the folder that contains {}: mkdir -p DIR; {} {}{}; "
@@ -110,6 +121,9 @@ fs::path find_in(const fs::path& folder, Matches matches) {
   const fs::path archive = find_in(folder, [&](const fs::path& path) {
     return path.filename().string().starts_with("cifar") && core::is_archive(core::file_kind(path));
   });
+  if (!archive.empty() && is_python_archive(format, archive)) {
+    fail(folder, what, conversion(format, archive));
+  }
   if (!archive.empty()) {
     fail(folder, what,
          fmt::format("unpack the archive in it: tar -xf {} -C {}", archive.string(),
@@ -120,9 +134,8 @@ fs::path find_in(const fs::path& folder, Matches matches) {
            path.filename().string().ends_with("-python") ||
            path.filename().string().ends_with("-py");
   };
-  if (!find_in(folder, is_pickle).empty()) {
-    fail(folder, what + ", but files of the version for Python, which Lockstep does not read",
-         "get the binary version " + std::string(format.advice) + ", or use --data synthetic");
+  if (!format.archive_folder.empty() && !find_in(folder, is_pickle).empty()) {
+    fail(folder, what + ", but files of the version for Python", conversion(format, folder));
   }
   fail(folder, what, fresh_copy(format));
 }
@@ -248,7 +261,7 @@ std::vector<std::string> parse_class_names(const RecordFormat& format, const std
 
 RecordFiles::RecordFiles(const RecordFormat& format, const SourceRequest& request)
     : format_(format),
-      folder_(locate(format, folder_of(request))),
+      folder_(locate(format, path_of(request))),
       train_files_(existing_files(format, folder_)),
       info_{.name = std::string(format.name),
             .image = format.image,

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "lockstep/core/error.hpp"
+#include "lockstep/core/file_kind.hpp"
 #include "record_files.hpp"
 
 namespace lockstep::data {
@@ -40,12 +41,13 @@ std::string intended(const std::string& value) {
   const std::string_view rest = std::string_view(value).substr(name.size());
   for (const SourceEntry& entry : source_entries()) {
     if (plain(name) != entry.name) continue;
-    const bool has_folder = rest.size() > 1 && rest.front() == ':';
-    if (entry.format == nullptr || has_folder) return fmt::format("{}{}", entry.name, rest);
+    const bool has_path = rest.size() > 1 && rest.front() == ':';
+    if (!entry.needs_path || has_path) return fmt::format("{}{}", entry.name, rest);
     return entry.syntax;
   }
   std::error_code ignored;
   if (!std::filesystem::exists(value, ignored)) return "";
+  if (core::file_kind(value) == core::hdf5_kind) return "hdf5:" + value;
   for (const RecordFormat* format : record_formats) {
     if (has_records(*format, value)) return fmt::format("{}:{}", format->name, value);
   }
@@ -58,12 +60,24 @@ const std::vector<SourceEntry>& source_entries() {
   static const std::vector<SourceEntry> entries = [] {
     std::vector<SourceEntry> all;
     for (const RecordFormat* format : record_formats) {
-      all.push_back({format->name, fmt::format("{}:DIR", format->name), format->help, format});
+      all.push_back({.name = format->name,
+                     .syntax = fmt::format("{}:DIR", format->name),
+                     .help = format->help,
+                     .needs_path = true,
+                     .open = [format](const SourceRequest& request) {
+                       return std::make_unique<RecordFiles>(*format, request);
+                     }});
     }
-    all.push_back({"synthetic", "synthetic:N@CxHxW/CLASSES",
-                   "N generated images [10000] of the shape CxHxW [3x32x32] in CLASSES classes "
-                   "[10]",
-                   nullptr});
+    all.push_back({.name = "hdf5",
+                   .syntax = "hdf5:FILE",
+                   .help = "own images, a file that lockstep-data writes",
+                   .needs_path = true,
+                   .open = open_hdf5});
+    all.push_back({.name = "synthetic",
+                   .syntax = "synthetic:N@CxHxW/CLASSES",
+                   .help = "N generated images [10000] of the shape CxHxW [3x32x32] in CLASSES "
+                           "classes [10]",
+                   .open = open_synthetic});
     return all;
   }();
   return entries;
@@ -83,10 +97,21 @@ std::unique_ptr<Source> open_source(const std::string& value, std::uint64_t seed
   const std::string_view name = std::string_view(value).substr(0, length);
   const auto entry = std::ranges::find(source_entries(), name, &SourceEntry::name);
   if (entry == source_entries().end()) fail_source(value);
-  const SourceRequest request{
-      .value = value, .parameters = std::string_view(value).substr(length), .seed = seed};
-  if (entry->format == nullptr) return open_synthetic(request);
-  return std::make_unique<RecordFiles>(*entry->format, request);
+  return entry->open(
+      {.value = value, .parameters = std::string_view(value).substr(length), .seed = seed});
+}
+
+std::filesystem::path path_of(const SourceRequest& request) {
+  if (request.parameters.size() < 2 || request.parameters.front() != ':') {
+    fail_source(request.value);
+  }
+  return request.parameters.substr(1);
+}
+
+bool is_supported(core::ImageShape image) {
+  const auto fits = [](std::int64_t extent) { return extent >= 1 && extent <= most_pixels; };
+  return fits(image.channels) && fits(image.height) && fits(image.width) &&
+         image.elements() <= most_values;
 }
 
 }  // namespace lockstep::data

@@ -2,6 +2,8 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <filesystem>
+#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -10,6 +12,13 @@
 #include "lockstep/data/dataset.hpp"
 
 namespace lockstep::data {
+
+/// Returns whether a network can be trained on images of this shape: each extent is at least 1, and
+/// none exceeds what the libraries compute with.
+bool is_supported(core::ImageShape image);
+inline constexpr std::int64_t most_pixels = 4096;  ///< per side, and most channels
+// oneDNN computes some sizes of one image in 32 bits; the first layers have up to 64 channels.
+inline constexpr std::int64_t most_values = std::int64_t{16} * most_pixels * most_pixels;
 
 enum class Split : std::uint32_t { train, test };
 
@@ -39,14 +48,20 @@ struct SourceRequest {
 /// Opens the source of generated images. Throws `Error` (usage) if the parameters are invalid.
 std::unique_ptr<Source> open_synthetic(const SourceRequest& request);
 
-struct RecordFormat;
+/// Opens the source of own images in an HDF5 file. Throws `Error`: usage if the request names no
+/// file, input if the file does not have the layout that docs/options.md describes.
+std::unique_ptr<Source> open_hdf5(const SourceRequest& request);
+
+/// Returns the path in the request, which follows a colon. Throws `Error` (usage) if there is none.
+std::filesystem::path path_of(const SourceRequest& request);
 
 /// An entry of the registry of datasets.
 struct SourceEntry {
-  std::string_view name;       ///< first word of `--data`
-  std::string syntax;          ///< form of the whole value
-  std::string_view help;       ///< meaning of the value
-  const RecordFormat* format;  ///< of the files; null for generated images
+  std::string_view name;    ///< first word of `--data`
+  std::string syntax;       ///< form of the whole value
+  std::string_view help;    ///< meaning of the value
+  bool needs_path = false;  ///< after a colon
+  std::function<std::unique_ptr<Source>(const SourceRequest&)> open;
 };
 
 /// Returns the registry of datasets.

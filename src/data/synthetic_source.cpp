@@ -15,10 +15,6 @@ namespace lockstep::data {
 
 namespace {
 
-constexpr std::int64_t most_pixels = 4096;  // per side, and most channels
-// oneDNN computes some sizes of one image in 32 bits; the first layers have up to 64 channels.
-constexpr std::int64_t most_values = std::int64_t{16} * most_pixels * most_pixels;
-
 [[noreturn]] void fail_parameter(const std::string& value, const std::string& rule,
                                  std::string_view example) {
   core::fail(core::ExitStatus::usage,
@@ -58,7 +54,7 @@ std::optional<core::ImageShape> parse_shape(std::string_view text) {
     text.remove_prefix(std::min(length + 1, text.size()));
   }
   const core::ImageShape shape{sides[0], sides[1], sides[2]};
-  return shape.elements() > most_values ? std::nullopt : std::optional(shape);
+  return is_supported(shape) ? std::optional(shape) : std::nullopt;
 }
 
 synthetic::Parameters parse(const SourceRequest& request) {

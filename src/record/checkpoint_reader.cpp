@@ -10,13 +10,11 @@
 #include "checkpoint_names.hpp"
 #include "hdf5_output.hpp"
 #include "lockstep/core/error.hpp"
-#include "lockstep/core/file_kind.hpp"
 
 namespace lockstep::record {
 
 namespace fs = std::filesystem;
 
-using hdf5::check;
 using hdf5::Failure;
 using hdf5::own;
 
@@ -56,17 +54,13 @@ using Shape = std::vector<std::int64_t>;
              fmt::format("cannot read {} ({}); {}", path.string(), why, advice));
 }
 
-/// Throws `Error` (input) if the file is of another kind than HDF5.
-void require_hdf5(const fs::path& path) {
-  const std::string_view kind = core::file_kind(path);
-  // HDF5 itself reports files that are damaged.
-  if (kind == core::hdf5_kind || kind == core::unknown_kind || kind == "no file") return;
+/// Returns what to do about a file of the kind `kind` that is given instead of an HDF5 file.
+std::string advice(const fs::path& path, std::string_view kind) {
   const bool has_weights = kind.find("PyTorch") != kind.npos || kind.find("NumPy") != kind.npos ||
                            kind == "a Python pickle" || kind == "a safetensors file";
-  fail_input(path, fmt::format("it is {}, not an HDF5 file", kind),
-             has_weights ? fmt::format("convert it: lockstep-weights from-pytorch {} -o weights.h5",
-                                       path.string())
-                         : "give another checkpoint");
+  return has_weights
+             ? fmt::format("convert it: lockstep-weights from-pytorch {} -o weights.h5", path.string())
+             : "give another checkpoint";
 }
 
 /// Throws `Error` (input) if the file is a run file, or a checkpoint of another version.
@@ -101,39 +95,9 @@ std::string text(const Shape& shape) {
   return shape.empty() ? "scalar" : fmt::format("{}", fmt::join(shape, "x"));
 }
 
-/// Throws `Failure` unless the dataset is contiguous, chunked or compact, with no filters except
-/// deflate, shuffle and Fletcher-32. Other storage could make HDF5 read other files or load
-/// plug-ins. `open_object` has refused external files.
-void require_plain_storage(const hdf5::Dataset& dataset, const std::string& path) {
-  const auto creation = own<hdf5::Properties>(H5Dget_create_plist(dataset.get()),
-                                              "reading the storage layout of a tensor");
-  const H5D_layout_t layout = H5Pget_layout(creation.get());
-  bool plain = layout == H5D_CONTIGUOUS || layout == H5D_CHUNKED || layout == H5D_COMPACT;
-  const int filters = H5Pget_nfilters(creation.get());
-  for (int i = 0; i < filters; ++i) {
-    unsigned flags = 0;
-    std::size_t parameters = 0;
-    const H5Z_filter_t filter = H5Pget_filter2(creation.get(), static_cast<unsigned>(i), &flags,
-                                               &parameters, nullptr, 0, nullptr, nullptr);
-    plain = plain && (filter == H5Z_FILTER_DEFLATE || filter == H5Z_FILTER_SHUFFLE ||
-                      filter == H5Z_FILTER_FLETCHER32);
-  }
-  if (!plain || filters < 0) refuse(path + " is stored in a way that is not read here");
-}
-
 Shape shape_of(const hdf5::Dataset& dataset) {
   const std::vector<hsize_t> extents = hdf5::extents(dataset);
   return {extents.begin(), extents.end()};
-}
-
-bool is_real(const hdf5::Dataset& dataset) {
-  const auto type = own<hdf5::Type>(H5Dget_type(dataset.get()), "reading a type");
-  return H5Tget_class(type.get()) == H5T_FLOAT;
-}
-
-bool has_type(const hdf5::Dataset& dataset, hid_t little_endian, hid_t big_endian) {
-  const auto type = own<hdf5::Type>(H5Dget_type(dataset.get()), "reading a type");
-  return H5Tequal(type.get(), little_endian) > 0 || H5Tequal(type.get(), big_endian) > 0;
 }
 
 /// Returns the integer attributes of the root, except the format version.
@@ -254,7 +218,7 @@ class Reader {
     if (!object || H5Iget_type(object.get()) != H5I_DATASET) refuse(path + " is not a dataset");
     const auto dataset =
         own<hdf5::Dataset>(H5Dopen2(group, link.name.c_str(), H5P_DEFAULT), "opening a tensor");
-    require_plain_storage(dataset, path);
+    hdf5::require_plain_storage(dataset, path);
     if (is_wanted) {
       read_wanted(dataset, path, static_cast<std::size_t>(at - wanted_.begin()));
     } else {
@@ -265,8 +229,8 @@ class Reader {
   void read_wanted(const hdf5::Dataset& dataset, const std::string& path, std::size_t index) {
     const Tensor& tensor = wanted_[index];
     const Shape shape = shape_of(dataset);
-    if (!is_real(dataset)) refuse(path + " has no floating-point type");
-    if (has_digest() && !has_type(dataset, H5T_IEEE_F32LE, H5T_IEEE_F32BE))
+    if (hdf5::type_class(dataset) != H5T_FLOAT) refuse(path + " has no floating-point type");
+    if (has_digest() && !hdf5::has_type(dataset, H5T_IEEE_F32LE, H5T_IEEE_F32BE))
       refuse(path + " is not float32");
     if (shape != tensor.shape) {
       const bool is_head = shape.size() == tensor.shape.size() && !shape.empty() &&
@@ -307,14 +271,13 @@ class Reader {
   void read_other(const hdf5::Dataset& dataset, const std::string& path,
                   const std::string& group_name, const std::string& name) {
     const Shape shape = shape_of(dataset);
-    if (shape.empty() && has_type(dataset, H5T_STD_I64LE, H5T_STD_I64BE)) {
+    if (shape.empty() && hdf5::has_type(dataset, H5T_STD_I64LE, H5T_STD_I64BE)) {
       std::int64_t count = 0;
-      check(H5Dread(dataset.get(), H5T_NATIVE_INT64, H5S_ALL, H5S_ALL, H5P_DEFAULT, &count),
-            "reading a counter");
+      hdf5::read_all(dataset, H5T_NATIVE_INT64, &count);
       digest_.add(group_name, name, count);
       return;
     }
-    if (!has_type(dataset, H5T_IEEE_F32LE, H5T_IEEE_F32BE)) refuse(path + " is not float32");
+    if (!hdf5::has_type(dataset, H5T_IEEE_F32LE, H5T_IEEE_F32BE)) refuse(path + " is not float32");
     // A file with a digest stores these tensors uncompressed, so none can be larger than the file.
     std::uintmax_t elements = 1;
     for (const std::int64_t extent : shape) {
@@ -328,9 +291,7 @@ class Reader {
   }
 
   static void read_values(const hdf5::Dataset& dataset, std::span<float> values) {
-    if (values.empty()) return;
-    check(H5Dread(dataset.get(), H5T_NATIVE_FLOAT, H5S_ALL, H5S_ALL, H5P_DEFAULT, values.data()),
-          "reading a tensor");
+    if (!values.empty()) hdf5::read_all(dataset, H5T_NATIVE_FLOAT, values.data());
   }
 
   fs::path path_;
@@ -348,22 +309,12 @@ class Reader {
 
 namespace {
 
-/// Returns the result of `read`. Throws `Error` (input) with the path if the file is missing, is
-/// not a regular file, or `read` fails.
+/// Returns the result of `read`. Throws `Error` (input) as `hdf5::reading` does.
 auto reading(const fs::path& path, const auto& read) {
-  std::error_code error;
-  const fs::file_status status = fs::status(path, error);
-  if (status.type() == fs::file_type::none) fail_input(path, error.message());
-  if (!fs::exists(status)) fail_input(path, "there is no such file");
-  if (!fs::is_regular_file(status)) fail_input(path, "it is not a file");
-  require_hdf5(path);
-  try {
-    return read();
-  } catch (const Failure& failure) {
-    fail_input(path, failure.what());
-  } catch (const fs::filesystem_error& failure) {
-    fail_input(path, failure.code().message());
-  }
+  decltype(read()) result;
+  const auto advise = [&](std::string_view kind) { return advice(path, kind); };
+  hdf5::reading(path, advise, [&] { result = read(); });
+  return result;
 }
 
 }  // namespace

@@ -22,7 +22,7 @@ TEST(Source, UnknownSourcesListTheSyntaxes) {
   std::vector<std::string> parts{"unknown source"};
   for (const SourceEntry& entry : source_entries()) parts.emplace_back(entry.syntax);
   for (const char* source : {"", "cifar1000:x", "cifar10", "cifar10:", "cifar10/x", "/data",
-                             "Synthetic", "syntheticx"}) {
+                             "Synthetic", "syntheticx", "hdf5", "hdf5:"}) {
     parts.front() = std::string("--data ") + source + ": unknown source";
     expect_error(core::ExitStatus::usage, parts, [source] { sizes({.source = source}); });
     expect_error(core::ExitStatus::usage, parts, [source] { load({.source = source}); });

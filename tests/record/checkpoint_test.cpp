@@ -171,7 +171,7 @@ TEST_F(CheckpointTest, RejectsOtherFiles) {
   put(directory_ / "text.h5", "not an HDF5 file");
   put(directory_ / "empty.h5", "");
   expect_refused(directory_ / "missing.h5", Verify::required, "no such file");
-  expect_refused(directory_.path(), Verify::required, "not a file");
+  expect_refused(directory_.path(), Verify::required, "it is a folder");
   expect_refused(directory_ / "text.h5", Verify::if_present, "not");
   expect_refused(directory_ / "empty.h5", Verify::if_present, "not");
 }

@@ -4,10 +4,12 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <optional>
 #include <span>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -99,6 +101,13 @@ std::string version();
 /// file was opened, because buffered data may then be missing in the file.
 void close(File file);
 
+/// Calls `read`, which reads the file `path`. Throws `Error` (input), "cannot read PATH (WHY);
+/// ADVICE", if it is not a regular file, is of another kind than HDF5, or `read` throws `Failure`.
+/// `advice`: returns what to do about a file of this kind (`core::file_kind`).
+void reading(const std::filesystem::path& path,
+             const std::function<std::string(std::string_view kind)>& advice,
+             const std::function<void()>& read);
+
 /// File access: `read`: read only; `read_while_written`: SWMR reader; `append`: SWMR writer;
 /// `modify`: read and write.
 enum class Access { read, read_while_written, append, modify };
@@ -120,6 +129,18 @@ Group new_group(const File& file, const std::string& path);
 Type fixed_text_type(std::size_t bytes);
 /// Returns the shape of the dataset.
 std::vector<hsize_t> extents(const Dataset& dataset);
+/// Returns the class of the type of the elements.
+H5T_class_t type_class(const Dataset& dataset);
+/// Returns whether the elements have one of these types.
+bool has_type(const Dataset& dataset, hid_t little_endian, hid_t big_endian);
+/// Throws `Failure` unless the dataset is contiguous, chunked or compact, with no filters except
+/// deflate, shuffle and Fletcher-32. Other storage could make HDF5 read other files or load
+/// plug-ins. `path`: for the message.
+void require_plain_storage(const Dataset& dataset, const std::string& path);
+/// Reads all elements, converted to the type `memory`, to `values`. Throws `Failure`.
+void read_all(const Dataset& dataset, hid_t memory, void* values);
+/// Reads `count` rows from `first` in the same way. The dataset has at least one dimension.
+void read_rows(const Dataset& dataset, hid_t memory, hsize_t first, hsize_t count, void* values);
 
 /// Creates an attribute, or replaces an existing one. Texts have a fixed length and are stored in
 /// the object itself, which the checksums of the file format cover. Variable-length texts are
