@@ -89,6 +89,7 @@ def test_a_preempted_run_is_not_presented_as_an_epoch(tmp_path, capsys):
     ("cifar10:/some/where", "1000", "cifar10, 1,000 images"),
     ("synthetic", "10000", "synthetic, 10,000 images"),
     ("synthetic:5000@3x224x224/1000", "5000", "synthetic@3x224x224/1000, 5,000 images"),
+    ("hdf5:/home/user/own.h5", "5000", "own.h5, 5,000 images"), ("hdf5:own.h5", "5000", "own.h5, 5,000 images"),
     ("synthetic@3x64x64", "10000", "synthetic@3x64x64, 10,000 images"),
     ("synthetic:300/20", "300", "synthetic/20, 300 images"),
     ("cifar100:/some/where", "50000", "cifar100, 50,000 images"),

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from test_cli import expect_failure, start, start_ranks, train
+from test_own_images import convert, write_version_for_python
 
 SMALL = "synthetic:24@3x8x8/10"
 
@@ -55,10 +56,14 @@ def test_the_advised_command_unpacks_an_archive(is_named, tmp_path):
     assert dry_run(f"cifar10:{archive.parent}").returncode == 0
 
 
-def test_the_version_for_python_is_recognised(tmp_path):
-    (tmp_path / "data_batch_1").write_bytes(b"\x80\x02}q\x01")
-    line = expect_failure(dry_run(f"cifar10:{tmp_path}"), 3)
-    assert "version for Python" in line and "get the binary version with jobs/download-cifar10" in line
+@pytest.mark.parametrize("form", ["cifar-10-batches-py", ".", "cifar-10-python.tar.gz"])
+def test_the_advised_command_converts_the_version_for_python(form, tmp_path):
+    write_version_for_python(tmp_path / "cifar-10-batches-py", np.zeros((12, 3072), np.uint8), np.arange(12) % 10)
+    subprocess.run(["tar", "czf", tmp_path / "cifar-10-python.tar.gz", "-C", tmp_path, "cifar-10-batches-py"], check=True)
+    line = expect_failure(dry_run(f"cifar10:{tmp_path / form}"), 3)
+    command = advised(line, r"convert it with lockstep-data (.*), and use").split()
+    assert convert(*command, cwd=tmp_path).returncode == 0
+    assert start(*train("--dry-run", data=advised(line, r"use --data (\S+)$")), cwd=tmp_path).returncode == 0
 
 
 # The advice about own images is the format of their records, not a download.

@@ -15,9 +15,11 @@ def data_of(run):
 
 
 def name_of_data(run):
-    """Returns the name of the dataset, with the image shape and the classes of synthetic images if
-    they are given; for example "cifar10" or "synthetic@3x224x224/1000"."""
+    """Returns the name of the dataset, with the name of the file of own images, and with the image shape and the classes
+    of synthetic images if they are given; for example "cifar10", "own.h5" or "synthetic@3x224x224/1000"."""
     data = run.option("data")
+    if data.startswith("hdf5:"):
+        return data.rpartition("/")[2].removeprefix("hdf5:")
     return re.sub(r":\d+", "", data, count=1) if data.startswith("synthetic") else data.partition(":")[0]
 
 

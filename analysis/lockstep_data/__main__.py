@@ -1,0 +1,5 @@
+import sys
+
+from lockstep_data.cli import main
+
+sys.exit(main())

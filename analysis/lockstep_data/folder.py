@@ -1,0 +1,106 @@
+"""A folder with one subfolder of images per class."""
+
+import functools
+import hashlib
+import os
+import random
+import warnings
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+
+from lockstep_data.images import SPLITS, Images
+from lockstep_report.errors import INPUT, ReportError, cannot_read, reason_of, require
+
+SUFFIXES = {".jpg", ".jpeg", ".png", ".ppm", ".pgm", ".bmp", ".gif", ".tif", ".tiff", ".webp"}
+TEST_FOLDERS = ("test", "val", "valid", "validation")
+
+
+def read_folder(folder, size, channels=3, test_share=0.2, seed=1):
+    """Returns the images of a folder, scaled and cropped to `size` (height, width). If it has the subfolders train and
+    test (or val), these contain the classes; otherwise the share `test_share` of each class are test images. The order
+    of the images is random, so that the first N are of all classes. Raises `ReportError` (input)."""
+    pillow = require("PIL.Image", "reading images", "install python3-pil (Debian) or pip install pillow")
+    folder = Path(folder)
+    train, test = parts_of(folder)
+    names, files = images_of(train)
+    if test is None:
+        shuffled = [(random.Random(f"{seed} {name}").sample(own, len(own))) for name, own in zip(names, files)]
+        counts = [max(1, round(len(own) * test_share)) if len(own) > 1 else 0 for own in files]
+        test_files = [own[:count] for own, count in zip(shuffled, counts)]
+        files = [own[count:] for own, count in zip(shuffled, counts)]
+    else:
+        test_names, test_files = images_of(test)
+        if test_names != names:
+            different = ", ".join(sorted({*names} ^ {*test_names}))
+            raise ReportError(INPUT, f"{folder}: {train.name} and {test.name} have different classes: {different}")
+    listed = {split: in_random_order(own, f"{seed} {split}") for split, own in zip(SPLITS, (files, test_files))}
+    for split, own in listed.items():
+        if not own:
+            raise ReportError(INPUT, f"{folder}: there are no {split} images; add images or change --test-share")
+    identity = repr((size, channels, [(str(path.relative_to(folder)), label) for own in listed.values() for path, label in own]))
+    load = functools.partial(load_image, pillow, size, channels)
+
+    def read(split, first, last):
+        with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as threads:
+            loaded = list(threads.map(load, (path for path, _ in listed[split][first:last])))
+        failures = {index: value for index, value in enumerate(loaded) if isinstance(value, str)}
+        blank = np.zeros((channels, *size), np.uint8)
+        return np.stack([blank if index in failures else value for index, value in enumerate(loaded)]), failures
+
+    labels = {split: np.array([label for _, label in own], np.int64) for split, own in listed.items()}
+    return Images((channels, *size), names, labels, read, hashlib.sha256(identity.encode("utf-8", "surrogateescape")).hexdigest())
+
+
+def in_random_order(files, seed):
+    """Returns (path, label) of the files of all classes."""
+    pairs = [(path, label) for label, own in enumerate(files) for path in own]
+    return random.Random(seed).sample(pairs, len(pairs))
+
+
+def subfolders(folder):
+    try:
+        return {path.name: path for path in sorted(folder.iterdir())
+                if path.is_dir() and not path.name.startswith((".", "__MACOSX"))}
+    except OSError as error:
+        raise cannot_read(folder, error) from error
+
+
+def parts_of(folder):
+    """Returns the folder of the training classes and that of the test classes, or None if there is none."""
+    found = subfolders(folder)
+    if "train" not in found:
+        return folder, None
+    return found["train"], next((found[name] for name in TEST_FOLDERS if name in found), None)
+
+
+def images_of(folder):
+    """Returns the names of the classes, sorted, and a list of image files for each, also in deeper folders."""
+    classes = subfolders(folder)
+    if len(classes) < 2:
+        raise ReportError(INPUT, f"{folder}: has {len(classes)} subfolder(s); make one subfolder of images per class")
+    files = [sorted(path for path in place.rglob("*") if path.suffix.lower() in SUFFIXES and not path.name.startswith("."))
+             for place in classes.values()]
+    for name, own in zip(classes, files):
+        if not own:
+            raise ReportError(INPUT, f"{folder / name}: contains no images ({', '.join(sorted(SUFFIXES))}); add some or remove it")
+    return list(classes), files
+
+
+def load_image(pillow, size, channels, path):
+    """Returns the pixels (channels, height, width) of an image; a text with its path and the reason if it cannot be read.
+    The image is scaled to cover `size` and cropped at its centre."""
+    from PIL import ImageOps  # not before `require`
+
+    try:
+        with warnings.catch_warnings(), pillow.open(path) as image:
+            warnings.simplefilter("ignore")  # about large images and transparent palettes
+            if image.mode.startswith(("I", "F")):  # `convert` would clip the values
+                return f"{path} (more than 8 bits per channel)"
+            upright = ImageOps.exif_transpose(image).convert("RGB" if channels == 3 else "L")
+        fitted = ImageOps.fit(upright, size[::-1], pillow.Resampling.BILINEAR)
+    except Exception as error:  # Pillow raises exceptions of many types for damaged images
+        reason = "not an image" if type(error).__name__ == "UnidentifiedImageError" else reason_of(error)
+        return f"{path} ({reason})"
+    return np.asarray(fitted).reshape(*size, channels).transpose(2, 0, 1)

@@ -1,0 +1,394 @@
+"""Tests of lockstep-data: each source gives the pixels, labels and names that it contains, and no file is lost."""
+
+import gzip
+import io
+import os
+import pickle
+import struct
+import sys
+import tarfile
+
+import h5py
+import numpy as np
+import pytest
+from PIL import Image
+
+from lockstep_data import data_file, folder as folders
+from lockstep_data.cli import main
+from lockstep_data.progress import Progress
+
+NAMES = ["airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck"]
+RANDOM = np.random.default_rng(1)
+
+
+def pixels(*shape):
+    return RANDOM.integers(0, 256, shape, dtype=np.uint8)
+
+
+def convert(tmp_path, *arguments, status=0):
+    """Returns the content of the written file as {path: array}; None if the exit status is not 0."""
+    path = tmp_path / "out.h5"
+    assert main([*map(str, arguments), "-o", str(path)]) == status
+    if status:
+        assert not path.exists()
+        return None
+    assert not path.with_name("out.h5.partial").exists()
+    return contents(path)
+
+
+def contents(path):
+    found = {}
+    with h5py.File(path) as file:
+        file.visititems(lambda name, item: found.update({name: item[()]} if isinstance(item, h5py.Dataset) else {}))
+        assert not file.attrs
+    return found
+
+
+def error_of(capsys):
+    lines = capsys.readouterr().err.splitlines()
+    assert len(lines) == 1 and lines[0].startswith("lockstep-data: "), lines
+    return lines[0]
+
+
+def check(found, train_pixels, train_labels, test_pixels, test_labels, names):
+    assert sorted(found) == ["class_names", "mean", "std", "test/images", "test/labels", "train/images", "train/labels"]
+    for name, expected in (("train/images", train_pixels), ("train/labels", train_labels), ("test/images", test_pixels),
+                           ("test/labels", test_labels)):
+        np.testing.assert_array_equal(found[name], expected)
+    assert found["train/images"].dtype == np.uint8
+    assert [name.decode() for name in found["class_names"]] == names
+    scaled = train_pixels / 255
+    np.testing.assert_allclose(found["mean"], scaled.mean((0, 2, 3)), rtol=1e-12)
+    np.testing.assert_allclose(found["std"], scaled.std((0, 2, 3)), rtol=1e-12)
+
+
+# --- CIFAR, version for Python -------------------------------------------------------------------------------
+
+def write_cifar(place, protocol=2, per_file=3):
+    """Writes the files of CIFAR-10 and returns the pixels and labels of the training and the test images."""
+    place.mkdir(parents=True)
+    images, labels = pixels(6 * per_file, 3, 32, 32), RANDOM.integers(0, 10, 6 * per_file)
+    for at, name in enumerate([*(f"data_batch_{i}" for i in range(1, 6)), "test_batch"]):
+        part = slice(at * per_file, (at + 1) * per_file)
+        values = {b"data": images[part].reshape(per_file, -1), b"labels": labels[part].tolist(), b"filenames": [b"x.png"]}
+        (place / name).write_bytes(pickle.dumps(values, protocol))
+    (place / "batches.meta").write_bytes(pickle.dumps({b"label_names": [name.encode() for name in NAMES]}, protocol))
+    return images[:5 * per_file], labels[:5 * per_file], images[5 * per_file:], labels[5 * per_file:]
+
+
+@pytest.mark.parametrize("form", ["cifar-10-batches-py", ".", "cifar-10-python.tar.gz"])
+@pytest.mark.parametrize("protocol", [2, 4, 5])
+def test_cifar_for_python(form, protocol, tmp_path):
+    expected = write_cifar(tmp_path / "cifar-10-batches-py", protocol)
+    with tarfile.open(tmp_path / "cifar-10-python.tar.gz", "w:gz") as archive:
+        archive.add(tmp_path / "cifar-10-batches-py", "cifar-10-batches-py")
+    check(convert(tmp_path, "cifar-python", tmp_path / form), *expected, NAMES)
+
+
+def test_cifar_100_has_the_fine_labels(tmp_path):
+    images, fine = {name: pixels(4, 3, 32, 32) for name in ("train", "test")}, [0, 99, 50, 1]
+    for name, array in images.items():
+        (tmp_path / name).write_bytes(pickle.dumps({b"data": array.reshape(4, -1), b"fine_labels": fine, b"coarse_labels": [0] * 4}, 2))
+    names = [f"fine{i}" for i in range(100)]
+    (tmp_path / "meta").write_bytes(pickle.dumps({b"fine_label_names": [name.encode() for name in names]}, 2))
+    check(convert(tmp_path, "cifar-python", tmp_path), images["train"], fine, images["test"], fine, names)
+
+
+class Malicious:
+    def __reduce__(self):
+        return os.mkdir, ("executed",)
+
+
+def test_pickles_execute_nothing(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    write_cifar(tmp_path / "py")
+    (tmp_path / "py" / "data_batch_3").write_bytes(pickle.dumps({b"data": Malicious(), b"labels": [1]}, 2))
+    convert(tmp_path, "cifar-python", tmp_path / "py", status=3)
+    assert "data_batch_3 is damaged (it needs posix.mkdir" in error_of(capsys)
+    assert not (tmp_path / "executed").exists()
+
+
+@pytest.mark.parametrize("content, words", [
+    (b"", "data_batch_2 is damaged"), (b"\x80\x02}q", "data_batch_2 is damaged"), (None, "lacks data_batch_2"),
+    (pickle.dumps([1]), "no dictionary"), (pickle.dumps({b"labels": [1]}), "does not have 3072 pixels for each of its 1"),
+    (pickle.dumps({b"labels": [1], b"data": np.zeros((1, 3072), np.float32)}, 2), "3072 pixels"),
+    (pickle.dumps({b"labels": [11], b"data": np.zeros((1, 3072), np.uint8)}, 2), "label 11 of train image 3 is not from 0 to 9")])
+def test_damaged_cifar_files_are_named(content, words, tmp_path, capsys):
+    write_cifar(tmp_path / "py")
+    (tmp_path / "py" / "data_batch_2").unlink()
+    if content is not None:
+        (tmp_path / "py" / "data_batch_2").write_bytes(content)
+    convert(tmp_path, "cifar-python", tmp_path / "py", status=3)
+    assert words in error_of(capsys)
+
+
+def test_every_cut_off_archive_is_an_error(tmp_path, capsys):
+    write_cifar(tmp_path / "py")
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w:gz") as archive:
+        archive.add(tmp_path / "py", "py")
+    whole = buffer.getvalue()
+    for length in range(0, len(whole) - 1024, len(whole) // 20):
+        (tmp_path / "x.tar.gz").write_bytes(whole[:length])
+        convert(tmp_path, "cifar-python", tmp_path / "x.tar.gz", status=3)
+        assert "x.tar.gz: " in error_of(capsys)
+
+
+# --- MNIST ---------------------------------------------------------------------------------------------------
+
+def write_idx(path, array):
+    head = bytes([0, 0, 8, array.ndim]) + struct.pack(f">{array.ndim}I", *array.shape)
+    with (gzip.open if path.suffix == ".gz" else open)(path, "wb") as file:
+        file.write(head + array.tobytes())
+
+
+@pytest.mark.parametrize("below, suffix, first", [
+    (".", "", "0"), ("MNIST/raw", ".gz", "0"), ("FashionMNIST/raw", ".gz", "T-shirt/top")])
+def test_mnist(below, suffix, first, tmp_path):
+    place = tmp_path / below
+    place.mkdir(parents=True, exist_ok=True)
+    expected = []
+    for prefix, count in (("train", 12), ("t10k", 5)):
+        images, labels = pixels(count, 28, 28), RANDOM.integers(0, 10, count, dtype=np.uint8)
+        write_idx(place / f"{prefix}-images-idx3-ubyte{suffix}", images)
+        write_idx(place / f"{prefix}-labels-idx1-ubyte{suffix}", labels)
+        expected += [images[:, None], labels]
+    found = convert(tmp_path, "mnist", tmp_path)
+    assert found["class_names"][0].decode() == first
+    check(found, *expected, [name.decode() for name in found["class_names"]])
+
+
+@pytest.mark.parametrize("change, words", [
+    (lambda content: content[:-1], "has 6271 values instead of 8 x 28 x 28"), (lambda content: b"\0\0\x0d" + content[3:], "no IDX file"),
+    (lambda content: b"<html>", "no IDX file"), (lambda content: gzip.compress(content)[:-9], "cannot be read")])
+def test_damaged_idx_files_are_named(change, words, tmp_path, capsys):
+    for prefix in ("train", "t10k"):
+        write_idx(tmp_path / f"{prefix}-images-idx3-ubyte", pixels(8, 28, 28))
+        write_idx(tmp_path / f"{prefix}-labels-idx1-ubyte", np.zeros(8, np.uint8))
+    broken = tmp_path / "t10k-images-idx3-ubyte"
+    broken.write_bytes(change(broken.read_bytes()))
+    convert(tmp_path, "mnist", tmp_path, status=3)
+    line = error_of(capsys)
+    assert words in line and "t10k-images-idx3-ubyte" in line
+
+
+# --- NumPy ---------------------------------------------------------------------------------------------------
+
+@pytest.mark.parametrize("names", [("{}_images", "{}_labels"), ("x_{}", "y_{}")])
+@pytest.mark.parametrize("order", ["NHWC", "NCHW", "NHW"])
+def test_numpy_arrays(names, order, tmp_path):
+    arrays, expected = {}, []
+    for split, count in (("train", 9), ("test", 4)):
+        images, labels = pixels(count, 1 if order == "NHW" else 3, 6, 8), RANDOM.integers(0, 4, (count, 1))
+        stored = {"NHWC": images.transpose(0, 2, 3, 1), "NCHW": images, "NHW": images[:, 0]}[order]
+        arrays |= {names[0].format(split): stored, names[1].format(split): labels}
+        expected += [images, labels[:, 0]]
+    np.savez(tmp_path / "a.npz", **arrays, class_names=["a", "bä", "c", "d"])
+    check(convert(tmp_path, "numpy", tmp_path / "a.npz"), *expected, ["a", "bä", "c", "d"])
+
+
+@pytest.mark.parametrize("arrays, words", [
+    ({"train_images": None}, "has no array train_images"), ({"test_labels": np.zeros(3, int)}, "4 test images, but 3 labels"),
+    ({"train_images": np.zeros((6, 4, 4), np.float32)}, "float32, not uint8"), ({"test_images": np.zeros((4, 5, 5), np.uint8)}, "different shapes"),
+    ({"train_labels": np.zeros(6)}, "float64 of the shape (6,), not one integer"), ({"train_images": np.zeros((6, 4, 4, 4), np.uint8)}, "up to 3 channels"),
+    ({"test_labels": np.array([0, 1, -1, 0])}, "label -1 of test image 2"),
+    ({"test_labels": np.array([{}] * 4)}, "cannot be read")])
+def test_wrong_numpy_arrays_are_named(arrays, words, tmp_path, capsys):
+    valid = {"train_images": np.zeros((6, 4, 4), np.uint8), "train_labels": np.arange(6) % 3,
+             "test_images": np.zeros((4, 4, 4), np.uint8), "test_labels": np.arange(4) % 3}
+    np.savez(tmp_path / "a.npz", **{name: array for name, array in (valid | arrays).items() if array is not None})
+    convert(tmp_path, "numpy", tmp_path / "a.npz", status=3)
+    assert words in error_of(capsys)
+
+
+# --- folders of images ---------------------------------------------------------------------------------------
+
+def write_folder(place, classes=("cat", "dog"), count=5, size=(12, 16)):
+    """Writes `count` PNG images of one colour per class: the label, the number of the image, 0."""
+    for label, name in enumerate(classes):
+        (place / name / "deeper").mkdir(parents=True)
+        for number in range(count):
+            colour = np.broadcast_to(np.array([label, number, 0], np.uint8), (*size, 3))
+            Image.fromarray(colour).save(place / name / ("deeper" if number % 2 else "") / f"{number}.PNG")
+        (place / name / "notes.txt").write_text("no image")
+        (place / name / "._0.PNG").write_bytes(b"of another system")
+    (place / ".hidden").mkdir()
+
+
+def colours(found, split):
+    """Returns the set of (label, number of the image), and checks that each image has the colour of its label."""
+    images, labels = found[f"{split}/images"], found[f"{split}/labels"]
+    assert (images == images[:, :, :1, :1]).all() and (images[:, 0, 0, 0] == labels).all()
+    return {(int(label), int(number)) for label, number in zip(labels, images[:, 1, 0, 0])}
+
+
+def test_folder_is_split_by_class_and_seed(tmp_path):
+    write_folder(tmp_path / "f", count=10)
+    splits = []
+    for seed in (1, 1, 2):
+        found = convert(tmp_path, "folder", tmp_path / "f", "--size", "8x10", "--test-share", "0.3", "--seed", seed)
+        (tmp_path / "out.h5").unlink()
+        train, test = colours(found, "train"), colours(found, "test")
+        assert len(train) == 14 and len(test) == 6 and not train & test
+        assert sum(label for label, _ in test) == 3
+        assert found["train/images"].shape == (14, 3, 8, 10) and len(set(found["train/labels"][:8])) == 2
+        assert list(found["class_names"]) == [b"cat", b"dog"]
+        splits.append((test, found["train/labels"].tolist()))
+    assert splits[0] == splits[1] != splits[2]
+
+
+@pytest.mark.parametrize("test", ["test", "val"])
+def test_folders_train_and_test(test, tmp_path):
+    write_folder(tmp_path / "f" / "train", count=6)
+    write_folder(tmp_path / "f" / test, count=3)
+    found = convert(tmp_path, "folder", tmp_path / "f", "--size", "8", "--mean", "0.5,0.25,0.125", "--std", "1,1,1")
+    assert len(colours(found, "train")) == 12 and len(colours(found, "test")) == 6
+    assert found["mean"].tolist() == [0.5, 0.25, 0.125] and found["std"].tolist() == [1, 1, 1]
+
+
+def test_images_are_scaled_cropped_and_converted(tmp_path):
+    gradient = np.broadcast_to(np.arange(64, dtype=np.uint8)[None, :, None] * 4, (32, 64, 3))
+    for name, mode in (("a", "RGB"), ("b", "P"), ("c", "LA"), ("d", "CMYK")):
+        (tmp_path / "f" / name).mkdir(parents=True)
+        for copy in range(2):
+            Image.fromarray(gradient).convert(mode).save(tmp_path / "f" / name / f"{copy}.tif")
+    found = convert(tmp_path, "folder", tmp_path / "f", "--size", "16", "--channels", "1")
+    middle = found["train/images"][:, 0].astype(int)
+    assert middle.shape == (4, 16, 16)
+    # The columns 16 to 47 of the original, two averaged into one. A palette of the web has six values per channel.
+    expected = 4 * (16 + 2 * np.arange(16)) + 2
+    for image, label in zip(middle, found["train/labels"]):
+        np.testing.assert_allclose(image, np.broadcast_to(expected, (16, 16)), atol=40 if label == 1 else 10)
+
+
+def test_unreadable_images_are_named_and_the_others_kept(tmp_path, capsys, monkeypatch):
+    write_folder(tmp_path / "f", count=6)
+    broken = {"cat/0.PNG": b"", "cat/2.PNG": b"<html>", "dog/4.PNG": (tmp_path / "f/dog/4.PNG").read_bytes()[:45]}
+    for name, content in broken.items():
+        (tmp_path / "f" / name).write_bytes(content)
+    deep = io.BytesIO()
+    Image.fromarray(np.full((12, 16), 40000, np.uint16)).save(deep, "PNG")
+    (tmp_path / "f/dog/2.PNG").write_bytes(deep.getvalue())
+    convert(tmp_path, "folder", tmp_path / "f", "--size", "8", status=3)
+    line = error_of(capsys)
+    assert "cannot read 4 image(s)" in line and all(name in line for name in (*broken, "dog/2.PNG"))
+    assert "more than 8 bits" in line and "not an image" in line
+    for name in (*broken, "dog/2.PNG"):
+        colour = np.array([name.startswith("dog"), int(name[4]), 0], np.uint8)
+        Image.fromarray(np.broadcast_to(colour, (12, 16, 3))).save(tmp_path / "f" / name)
+    found = convert(tmp_path, "folder", tmp_path / "f", "--size", "8")
+    assert colours(found, "train") | colours(found, "test") == {(label, number) for label in (0, 1) for number in range(6)}
+
+
+def test_interrupted_import_continues(tmp_path, monkeypatch, capsys):
+    write_folder(tmp_path / "f", count=40)
+    monkeypatch.setattr(data_file, "BLOCK", 8)
+    load, loaded = folders.load_image, []
+
+    def interrupted(pillow, size, channels, path):
+        loaded.append(path)
+        if len(loaded) > 30:
+            raise KeyboardInterrupt
+        return load(pillow, size, channels, path)
+
+    monkeypatch.setattr(folders, "load_image", interrupted)
+    convert(tmp_path, "folder", tmp_path / "f", "--size", "8", status=130)
+    assert "the same command continues" in error_of(capsys)
+    complete, loaded[:] = set(loaded[:24]), []
+    monkeypatch.setattr(folders, "load_image", lambda *arguments: loaded.append(arguments[-1]) or load(*arguments))
+    found = convert(tmp_path, "folder", tmp_path / "f", "--size", "8")
+    assert len(loaded) == 56 and not complete & set(loaded)
+    (tmp_path / "out.h5").unlink()
+    again = convert(tmp_path, "folder", tmp_path / "f", "--size", "8")
+    assert all(np.array_equal(found[name], again[name]) for name in again)
+
+
+def test_other_images_do_not_continue_an_import(tmp_path, capsys):
+    write_folder(tmp_path / "f")
+    (tmp_path / "f/cat/0.PNG").write_bytes(b"")
+    convert(tmp_path, "folder", tmp_path / "f", "--size", "8", status=3)
+    (tmp_path / "f/cat/0.PNG").unlink()
+    capsys.readouterr()
+    assert len(convert(tmp_path, "folder", tmp_path / "f", "--size", "8")["train/labels"]) == 7
+    assert "starts again" in error_of(capsys)
+
+
+@pytest.mark.parametrize("prepare, words", [
+    (lambda place: place.mkdir(), "has 0 subfolder(s)"), (lambda place: write_folder(place, ("cat",)), "has 1 subfolder(s)"),
+    (lambda place: [write_folder(place), (place / "empty").mkdir()], "empty: contains no images"),
+    (lambda place: [write_folder(place / "train"), write_folder(place / "test", ("cat", "cow"))], "different classes: cow, dog"),
+    (lambda place: None, "cannot be read"), (lambda place: write_folder(place, count=1), "there are no test images")])
+def test_wrong_folders_are_named(prepare, words, tmp_path, capsys):
+    prepare(tmp_path / "f")
+    convert(tmp_path, "folder", tmp_path / "f", "--size", "8", status=3)
+    assert words in error_of(capsys)
+
+
+def test_missing_pillow_is_named(tmp_path, monkeypatch, capsys):
+    monkeypatch.setitem(sys.modules, "PIL.Image", None)
+    convert(tmp_path, "folder", tmp_path, "--size", "8", status=2)
+    assert "install python3-pil (Debian) or pip install pillow" in error_of(capsys)
+
+
+# --- the file and the command --------------------------------------------------------------------------------
+
+@pytest.mark.parametrize("name", ["out.h5", "out.h5.partial"])
+def test_existing_files_are_kept(name, tmp_path, capsys):
+    write_cifar(tmp_path / "py")
+    (tmp_path / name).write_bytes(b"content of the user")
+    assert main(["cifar-python", str(tmp_path / "py"), "-o", str(tmp_path / "out.h5")]) == 6
+    assert name in error_of(capsys) and (tmp_path / name).read_bytes() == b"content of the user"
+
+
+def test_a_partial_file_of_another_program_is_kept(tmp_path, capsys):
+    write_cifar(tmp_path / "py")
+    with h5py.File(tmp_path / "out.h5.partial", "w") as file:
+        file["mine"] = 1
+    assert main(["cifar-python", str(tmp_path / "py"), "-o", str(tmp_path / "out.h5")]) == 6
+    assert "no file of an interrupted import" in error_of(capsys)
+    assert contents(tmp_path / "out.h5.partial") == {"mine": 1}
+
+
+@pytest.mark.parametrize("arguments, status", [
+    (["folder", "f", "--size", "0"], 2), (["folder", "f", "--size", "8x8x8"], 2), (["folder", "f"], 2), (["jpeg", "f"], 2),
+    (["numpy", "a.npz", "--mean", "2"], 2), (["numpy", "missing.npz"], 3), (["mnist", "missing"], 3), (["cifar-python", "missing"], 3)])
+def test_wrong_commands_have_one_line(arguments, status, tmp_path, capsys):
+    try:
+        found = main([*arguments, "-o", str(tmp_path / "out.h5")])
+    except SystemExit as error:
+        found = error.code
+    assert found == status
+    error_of(capsys)
+
+
+def test_wrong_number_of_means_is_an_error(tmp_path, capsys):
+    write_cifar(tmp_path / "py")
+    convert(tmp_path, "cifar-python", tmp_path / "py", "--mean", "0.5", status=2)
+    assert "--mean: 1 values, but the images have 3 channel(s)" in error_of(capsys)
+
+
+def test_missing_directory_is_an_error_of_the_output(tmp_path, capsys):
+    write_cifar(tmp_path / "py")
+    assert main(["cifar-python", str(tmp_path / "py"), "-o", str(tmp_path / "no" / "out.h5")]) == 6
+    assert "cannot be written" in error_of(capsys)
+
+
+class Stream(io.StringIO):
+    def __init__(self, is_terminal):
+        super().__init__()
+        self.isatty = lambda: is_terminal
+
+
+def test_progress_is_a_bar_on_a_terminal_and_lines_elsewhere(monkeypatch):
+    now = [0.0]
+    monkeypatch.setattr("time.monotonic", lambda: now[0])
+    texts = []
+    for is_terminal in (True, False):
+        progress = Progress(400, Stream(is_terminal))
+        for done in range(100, 401, 50):  # 100 were complete before
+            progress.show(done)
+            now[0] += 4
+        texts.append(progress.stream.getvalue())
+    assert texts[0].count("\r") == 7 and texts[0].endswith("400 of 400 images\033[K\n")
+    assert "[" + "#" * 15 in texts[0] and "200 of 400 images, 16 s left" in texts[0]
+    assert texts[1].splitlines() == ["lockstep-data: 250 of 400 images, 12 s left", "lockstep-data: 400 of 400 images"]
