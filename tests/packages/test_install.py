@@ -20,7 +20,7 @@ def test_commands_run_from_a_moved_installation(prefix, tmp_path):
     shutil.copytree(prefix, moved)
     environment = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
     environment["LOCKSTEP_PYTHON"] = sys.executable
-    for command, text in (("lockstep-report", "Makes tables"), ("lockstep-weights", "to-pytorch")):
+    for command, text in (("lockstep-report", "Makes tables"), ("lockstep-weights", "to-pytorch"), ("lockstep-data", "cifar-python")):
         result = subprocess.run([moved / "bin" / command, "--help"], env=environment, text=True, capture_output=True)
         assert result.returncode == 0, result.stderr
         assert text in result.stdout.replace("\n", " ")

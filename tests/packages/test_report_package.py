@@ -31,7 +31,7 @@ def run(*command):
     return subprocess.run(command, env=ENVIRONMENT | {"MPLBACKEND": "Agg"}, cwd="/", text=True, capture_output=True)
 
 
-@pytest.mark.parametrize("package", ["lockstep_report", "lockstep_weights"])
+@pytest.mark.parametrize("package", ["lockstep_report", "lockstep_weights", "lockstep_data"])
 def test_package_is_complete(package, python):
     """Every file of the source is installed, also the schema and other data files."""
     result = run(python, "-c", f"import {package}; print({package}.__path__[0])")
