@@ -54,11 +54,7 @@ struct BatchNormSums {
 
   LOCKSTEP_HOST_DEVICE std::int64_t count() const { return slabs * channel_groups<T>(channels); }
   LOCKSTEP_HOST_DEVICE void operator()(std::int64_t index) const {
-    if (channel_width<T>(channels) > 1) {
-      sum<lanes_of<T>>(index);
-    } else {
-      sum<1>(index);
-    }
+    with_channel_width<T>(channels, [&](auto width) { sum<width>(index); });
   }
 
  private:
@@ -263,11 +259,7 @@ struct BatchNormApply {
 
   LOCKSTEP_HOST_DEVICE std::int64_t count() const { return rows * channel_groups<T>(channels); }
   LOCKSTEP_HOST_DEVICE void operator()(std::int64_t index) const {
-    if (channel_width<T>(channels) > 1) {
-      apply<lanes_of<T>>(index);
-    } else {
-      apply<1>(index);
-    }
+    with_channel_width<T>(channels, [&](auto width) { apply<width>(index); });
   }
 
  private:

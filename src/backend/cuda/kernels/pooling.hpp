@@ -41,11 +41,7 @@ struct AveragePoolBackward {
     return images * pixels * channel_groups<T>(channels);
   }
   LOCKSTEP_HOST_DEVICE void operator()(std::int64_t index) const {
-    if (channel_width<T>(channels) > 1) {
-      spread<lanes_of<T>>(index);
-    } else {
-      spread<1>(index);
-    }
+    with_channel_width<T>(channels, [&](auto width) { spread<width>(index); });
   }
 
  private:
@@ -120,11 +116,7 @@ struct MaxPoolForward {
     return shape.images * shape.out_height * shape.out_width * channel_groups<T>(shape.channels);
   }
   LOCKSTEP_HOST_DEVICE void operator()(std::int64_t index) const {
-    if (channel_width<T>(shape.channels) > 1) {
-      pool<lanes_of<T>>(index);
-    } else {
-      pool<1>(index);
-    }
+    with_channel_width<T>(shape.channels, [&](auto width) { pool<width>(index); });
   }
 
  private:
@@ -156,11 +148,7 @@ struct MaxPoolBackward {
     return shape.images * shape.height * shape.width * channel_groups<T>(shape.channels);
   }
   LOCKSTEP_HOST_DEVICE void operator()(std::int64_t index) const {
-    if (channel_width<T>(shape.channels) > 1) {
-      gather<lanes_of<T>>(index);
-    } else {
-      gather<1>(index);
-    }
+    with_channel_width<T>(shape.channels, [&](auto width) { gather<width>(index); });
   }
 
  private:

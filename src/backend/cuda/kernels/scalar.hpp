@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <type_traits>
 
 #include "device.hpp"
 
@@ -79,6 +80,16 @@ LOCKSTEP_HOST_DEVICE void load_table(const float* from, float (&to)[width]) {
 template <class T>
 LOCKSTEP_HOST_DEVICE int channel_width(std::int64_t channels) {
   return channels % lanes_of<T> == 0 ? lanes_of<T> : 1;
+}
+
+/// Calls `work` with `channel_width<T>(channels)` as a constant.
+template <class T, class Work>
+LOCKSTEP_HOST_DEVICE void with_channel_width(std::int64_t channels, const Work& work) {
+  if (channel_width<T>(channels) > 1) {
+    work(std::integral_constant<int, lanes_of<T>>{});
+  } else {
+    work(std::integral_constant<int, 1>{});
+  }
 }
 
 /// Returns the number of groups of `channel_width<T>(channels)` channels.
