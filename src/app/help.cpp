@@ -121,7 +121,7 @@ checkpoint saved: run the same command again, it resumes; 128 + N stopped by sig
 std::string experiment_text(const std::string& ranks, const std::vector<std::string>& arguments) {
   train::Config config = parse_options(arguments, process_environment());
   constexpr Range range = from_to(1, limits::ranks);
-  const auto count = parse_integer("ranks", ranks, range.describe());
+  const auto count = parse_number<std::int64_t>("ranks", ranks, range.describe());
   if (!range.contains(static_cast<long double>(count))) {
     core::fail(core::ExitStatus::usage,
                fmt::format("the number of ranks must be {}", range.describe()));

@@ -57,19 +57,20 @@ std::string Range::describe() const {
 }
 
 OptionValue integer(Member<int> member, Range range, SpecialValue<int> special) {
-  return number<int>("integer", member, range, special, parse_integer);
+  return number<int>("integer", member, range, special, parse_number<std::int64_t>);
 }
 
 OptionValue integer(Member<std::int64_t> member, Range range, SpecialValue<std::int64_t> special) {
-  return number<std::int64_t>("integer", member, range, special, parse_integer);
+  return number<std::int64_t>("integer", member, range, special, parse_number<std::int64_t>);
 }
 
 OptionValue seed(Member<std::uint64_t> member) {
-  return number<std::uint64_t>("integer", member, from_to_below(0, 0x1p64), {}, parse_seed);
+  return number<std::uint64_t>("integer", member, from_to_below(0, 0x1p64), {},
+                               parse_number<std::uint64_t>);
 }
 
 OptionValue real(Member<double> member, Range range, SpecialValue<double> special) {
-  return number<double>("number", member, range, special, parse_real);
+  return number<double>("number", member, range, special, parse_number<double>);
 }
 
 OptionValue bytes(Member<std::uint64_t> member, Range range) {

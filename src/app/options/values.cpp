@@ -8,6 +8,7 @@
 #include <charconv>
 #include <cmath>
 #include <cstdlib>
+#include <type_traits>
 
 #include "limits.hpp"
 #include "lockstep/core/error.hpp"
@@ -28,17 +29,6 @@ bool read_number(std::string_view text, T& number, std::string_view& rest) {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
   rest = text.substr(static_cast<std::size_t>(end - text.data()));
   return error == std::errc{};
-}
-
-template <class T>
-T parse_whole(std::string_view option, const std::string& text, std::string_view kind,
-              const std::string& range) {
-  T number{};
-  std::string_view rest;
-  if (!read_number(text, number, rest) || !rest.empty()) {
-    fail_value(option, text, fmt::format("{} {}", kind, range));
-  }
-  return number;
 }
 
 /// Returns the value of the variable `name`, which the path `text` begins with.
@@ -75,19 +65,19 @@ std::string parse_path(std::string_view option, const std::string& text) {
   return variable(option, text, name) + path.substr(first.size());
 }
 
-std::int64_t parse_integer(std::string_view option, const std::string& text,
-                           const std::string& range) {
-  return parse_whole<std::int64_t>(option, text, "a whole number", range);
+template <class T>
+T parse_number(std::string_view option, const std::string& text, const std::string& range) {
+  T number{};
+  std::string_view rest;
+  if (!read_number(text, number, rest) || !rest.empty()) {
+    const std::string_view kind = std::is_integral_v<T> ? "a whole number" : "a number";
+    fail_value(option, text, fmt::format("{} {}", kind, range));
+  }
+  return number;
 }
-
-std::uint64_t parse_seed(std::string_view option, const std::string& text,
-                         const std::string& range) {
-  return parse_whole<std::uint64_t>(option, text, "a whole number", range);
-}
-
-double parse_real(std::string_view option, const std::string& text, const std::string& range) {
-  return parse_whole<double>(option, text, "a number", range);
-}
+template std::int64_t parse_number(std::string_view, const std::string&, const std::string&);
+template std::uint64_t parse_number(std::string_view, const std::string&, const std::string&);
+template double parse_number(std::string_view, const std::string&, const std::string&);
 
 bool parse_flag(std::string_view option, const std::string& text) {
   std::string lower = text;

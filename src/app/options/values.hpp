@@ -13,12 +13,9 @@ namespace lockstep::app {
 [[noreturn]] void fail_value(std::string_view option, const std::string& text,
                              std::string_view wanted);
 
-std::int64_t parse_integer(std::string_view option, const std::string& text,
-                           const std::string& range);
-std::uint64_t parse_seed(std::string_view option, const std::string& text,
-                         const std::string& range);
-/// The result may be infinite or NaN.
-double parse_real(std::string_view option, const std::string& text, const std::string& range);
+/// T: int64_t, uint64_t or double. A real number may be infinite or NaN.
+template <class T>
+T parse_number(std::string_view option, const std::string& text, const std::string& range);
 
 /// "true", "yes", "on", "1" and an empty text are true; "false", "no", "off" and "0" are false. The
 /// case of letters does not matter.
