@@ -41,4 +41,14 @@ core::ExitStatus layers_command(const Invocation& invocation);
 core::ExitStatus stack_command(const Invocation& invocation);
 core::ExitStatus info_command(const Invocation& invocation);
 
+/// A command of the program.
+struct Command {
+  std::string_view name;
+  core::ExitStatus (*run)(const Invocation& invocation);
+  std::string_view summary, details;  ///< for the help
+};
+
+/// Returns the command `name`, which must exist (`command_names`).
+const Command& find_command(std::string_view name);
+
 }  // namespace lockstep::app

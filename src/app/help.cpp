@@ -8,6 +8,7 @@
 #include <boost/program_options.hpp>
 #include <sstream>
 
+#include "commands.hpp"
 #include "lockstep/core/error.hpp"
 #include "lockstep/graph/layer.hpp"
 #include "lockstep/record/provenance.hpp"
@@ -21,12 +22,8 @@ namespace lockstep::app {
 
 namespace {
 
-struct Command {
-  std::string_view name, summary, details;
-};
-
-constexpr std::array<Command, 8> command_texts{{
-    {"train", "trains a network and times every phase of every step",
+constexpr std::array<Command, 8> commands{{
+    {"train", train_command, "trains a network and times every phase of every step",
      R"(Trains with synchronous data-parallel SGD, one MPI rank per device, and records how each rank spends
 its time.
 
@@ -37,13 +34,13 @@ its time.
   mpirun -n 2 lockstep train --global-batch 128 --checkpoint-dir ckpt --resume auto --output run.h5
       resumes from the newest checkpoint, if there is one
 )"},
-    {"evaluate", "computes the test accuracy of the weights in a file",
+    {"evaluate", evaluate_command, "computes the test accuracy of the weights in a file",
      R"(Computes loss and accuracy on the test images with the weights of a checkpoint, or of an HDF5 file
 with tensors under /state that are named as in PyTorch. Each image counts once for any number of ranks.
 
   lockstep evaluate --init-from ckpt/checkpoint-780.h5 --data cifar10:DIR
 )"},
-    {"ladder", "epoch time at batch 32, 128, 512, ... until memory is full",
+    {"ladder", ladder_command, "epoch time at batch 32, 128, 512, ... until memory is full",
      R"(Times an epoch at a batch of 32 images per rank, then four times as many, and so on until memory is
 full. Running out of memory is the expected end and a row of the table, not an error. Each point
 trains two epochs and reports the second. With --steps S it times S steps after a first one, scales
@@ -53,7 +50,7 @@ them to an epoch and marks the row.
       a short ladder: two timed steps per point
   lockstep ladder --data cifar10:DIR --output ladder.h5
 )"},
-    {"allreduce", "times all-reduces over all ranks, by message size",
+    {"allreduce", allreduce_command, "times all-reduces over all ranks, by message size",
      R"(Times all-reduces of arrays of growing size in the memory of the devices, and checks every element
 of the sums. Between CPUs it times every algorithm of `lockstep train --all-reduce` and
 MPI_Allreduce ("mpi-blocking"); between GPUs NCCL, or MPI through host memory (--transport). The
@@ -62,7 +59,7 @@ columns are those of nccl-tests; with --link-gbit also the share of the link's r
   mpirun -n 2 lockstep allreduce --max-bytes 64M
   mpirun -n 2 lockstep allreduce --device cuda --gradient-dtype bf16
 )"},
-    {"plan", "estimates memory, work and communication of a training run",
+    {"plan", plan_command, "estimates memory, work and communication of a training run",
      R"(Estimates what a run of `lockstep train` with these options needs: memory by purpose, floating-point
 operations and bytes communicated. The total is the estimated peak of the resident memory of one
 rank. With --measure it runs a few steps of one rank and compares the time of each operation with a
@@ -72,7 +69,8 @@ lower bound, which follows from the measured rates of matrix products and memory
   lockstep plan --for h200 --precision bf16 --batch-per-rank 512
       kernels and memory on a GPU that is not in this machine; needs a build with CUDA
 )"},
-    {"layers", "measures single layers: time, memory, share of the peak rates, energy",
+    {"layers", layers_command,
+     "measures single layers: time, memory, share of the peak rates, energy",
      R"(Measures the forward and the backward pass of single layers on one device, and compares their rates
 with the measured rates of a matrix product and a memory copy. A layer is one of
 
@@ -84,7 +82,8 @@ table, not an error.
 
   lockstep layers --layer conv:3-128,k3,s1,p1@16x224x224+relu@16x3x224x224 --output layers.h5
 )"},
-    {"stack", "finds the deepest stack of equal layers that one or several devices hold",
+    {"stack", stack_command,
+     "finds the deepest stack of equal layers that one or several devices hold",
      R"(Finds the largest number of equal layers in a row whose training fits in the memory of one device:
 by an estimate from shapes, which is then confirmed by running the deepest stack that fits and the
 next one, under the memory limit. The notation of --layer is that of `lockstep layers --help`; each
@@ -94,7 +93,7 @@ the stack is divided over N devices as the stages of a pipeline; --memory-limit 
   lockstep stack --memory-limit 2G
   mpirun -n 2 lockstep stack --layer conv:64-64,k3,p1@16x112x112 --output stack.h5
 )"},
-    {"info", "prints versions, devices, processors and limits",
+    {"info", info_command, "prints versions, devices, processors and limits",
      R"(Prints the versions and devices of this build and machine, the processors of each rank, and what rank 0
 has read about its environment: launcher, processors, threads and limits, each with its source.
 
@@ -184,7 +183,7 @@ std::string overview_text() {
   std::string text =
       "Lockstep trains networks with synchronous data-parallel SGD over MPI ranks and records how\n"
       "each rank spends its time.\n\n";
-  for (const Command& command : command_texts) {
+  for (const Command& command : commands) {
     text += fmt::format("  lockstep {:<10} {}\n", command.name, command.summary);
   }
   return text +
@@ -195,16 +194,22 @@ std::string overview_text() {
          "  lockstep train --batch-per-rank 32 --steps 20\n";
 }
 
+const Command& find_command(std::string_view name) {
+  const auto found = std::ranges::find(commands, name, &Command::name);
+  core::check(found != commands.end(), "a command has a function and a help");
+  return *found;
+}
+
 std::string help_text(std::string_view command) {
-  const auto found = std::ranges::find(command_texts, command, &Command::name);
+  const Command& found = find_command(command);
   std::string groups;
   for (const auto& group : named_values(OptionGroup{})) groups += group_text(command, group.value);
-  std::string details(found->details);
+  std::string details(found.details);
   if (const std::size_t at = details.find(layer_forms_here); at != std::string::npos) {
     details.replace(at, layer_forms_here.size(),
                     fmt::format("  {}", fmt::join(graph::layer_forms(), "\n  ")));
   }
-  return fmt::format("lockstep {} [options]: {}\n\n{}\n{}{}", found->name, found->summary, details,
+  return fmt::format("lockstep {} [options]: {}\n\n{}\n{}{}", found.name, found.summary, details,
                      groups, epilogue);
 }
 

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include <array>
 #include <string>
 #include <vector>
 
@@ -22,17 +21,6 @@ namespace lockstep::app {
 
 namespace {
 
-using Command = core::ExitStatus (*)(const Invocation&);
-constexpr std::array<std::pair<std::string_view, Command>, 8> commands{
-    {{"train", train_command},
-     {"evaluate", evaluate_command},
-     {"ladder", ladder_command},
-     {"allreduce", allreduce_command},
-     {"plan", plan_command},
-     {"layers", layers_command},
-     {"stack", stack_command},
-     {"info", info_command}}};
-
 core::ExitStatus run_command(const ProgramOptions& options, comm::Communicator& communicator,
                              StandardOutput& output, core::ProgressMonitor& progress,
                              const BackendFactory& make_backend) {
@@ -42,12 +30,8 @@ core::ExitStatus run_command(const ProgramOptions& options, comm::Communicator& 
   train::require_equal(communicator, {{"build", record::build_id()}}, "build");
   train::require_equal(communicator, shared_entries(config), "options");
   end_if_signalled(config, communicator);
-  for (const auto& [name, command] : commands) {
-    if (name == config.command) {
-      return command({config, options.command_line, communicator, output, &progress, make_backend});
-    }
-  }
-  core::fail(core::ExitStatus::internal, "internal error: the command has no function");
+  return find_command(config.command)
+      .run({config, options.command_line, communicator, output, &progress, make_backend});
 }
 
 void log_message(const comm::Communicator& communicator, const std::string& message) {
