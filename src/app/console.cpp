@@ -102,6 +102,12 @@ Console::Verbosity verbosity_of(const train::Config& config,
 
 namespace {
 
+std::string describe_test_accuracy(const train::RunSummary& summary) {
+  if (!std::isfinite(summary.last_test_accuracy)) return "";
+  return fmt::format("Final test accuracy {:.2f} % (best {:.2f} %).\n",
+                     100 * summary.last_test_accuracy, 100 * summary.best_test_accuracy);
+}
+
 /// Describes which steps were timed, as part of a sentence.
 std::string describe_window(const train::RunSummary& summary) {
   if (!summary.epoch_complete) {
@@ -120,14 +126,9 @@ std::string describe_window(const train::RunSummary& summary) {
 std::string describe_summary(const train::RunSummary& summary, int ranks,
                              const std::string& device) {
   if (summary.steps == 0) {
-    std::string text =
-        fmt::format("Nothing is left to train: the checkpoint is after step {}, the last one.\n",
-                    summary.last_step);
-    if (std::isfinite(summary.last_test_accuracy)) {
-      text += fmt::format("Final test accuracy {:.2f} % (best {:.2f} %).\n",
-                          100 * summary.last_test_accuracy, 100 * summary.best_test_accuracy);
-    }
-    return text;
+    return fmt::format(
+        "Nothing is left to train: the checkpoint is after step {}, the last one.\n{}",
+        summary.last_step, describe_test_accuracy(summary));
   }
   std::string text =
       fmt::format("Img/sec per {}: {:.1f}\nTotal img/sec on {} {}(s): {:.1f}\n", device,
@@ -148,11 +149,7 @@ std::string describe_summary(const train::RunSummary& summary, int ranks,
   }
   text += fmt::format("Final training loss {}, training accuracy {:.2f} %.\n",
                       format_fixed(summary.train_loss, 4), 100 * summary.train_accuracy);
-  if (std::isfinite(summary.last_test_accuracy)) {
-    text += fmt::format("Final test accuracy {:.2f} % (best {:.2f} %).\n",
-                        100 * summary.last_test_accuracy, 100 * summary.best_test_accuracy);
-  }
-  return text;
+  return text + describe_test_accuracy(summary);
 }
 
 }  // namespace lockstep::app

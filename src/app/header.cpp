@@ -54,6 +54,13 @@ std::string binding(const Job& job) {
                      texts.size() < job.ranks.size() ? "; ..." : "");
 }
 
+std::string device_lines(const Job& job) {
+  const backend::Device& device = job.backend->device();
+  return line("device", fmt::format("{}: {}, {}", core::name(job.config.device.kind), device.name(),
+                                    device.library_versions())) +
+         line("binding", binding(job));
+}
+
 std::string rate(const train::Config& config) {
   const double peak = config.optimiser.peak(config.global_batch);
   std::string text = fmt::format("{:.6g}", peak);
@@ -139,11 +146,8 @@ std::string describe_choices(const train::RunDescription& run) {
 
 std::string describe_place(const Job& job, comm::Communicator& communicator) {
   const auto& config = job.config;
-  return line("ranks", hosts(job)) +
-         line("device",
-              fmt::format("{}: {}, {}", core::name(config.device.kind),
-                          job.backend->device().name(), job.backend->device().library_versions())) +
-         line("binding", binding(job)) + line("MPI", communicator.library_version()) +
+  return line("ranks", hosts(job)) + device_lines(job) +
+         line("MPI", communicator.library_version()) +
          line("model",
               fmt::format("{}, {} parameters, {} classes, {}FLOP per image forward, {}FLOP "
                           "in training",
@@ -159,11 +163,7 @@ std::string describe_place(const Job& job, comm::Communicator& communicator) {
 
 std::string describe_device(const Job& job, std::uint64_t limit) {
   const auto& config = job.config;
-  return line("device",
-              fmt::format("{}: {}, {}", core::name(config.device.kind),
-                          job.backend->device().name(), job.backend->device().library_versions())) +
-         line("binding", binding(job)) +
-         line("precision", std::string(core::name(config.plan.precision))) +
+  return device_lines(job) + line("precision", std::string(core::name(config.plan.precision))) +
          line("memory limit", format_bytes(double(limit)));
 }
 

@@ -74,10 +74,6 @@ std::string describe_rates(const backend::Ceilings& ceilings) {
                      core::format_count(ceilings.flops_per_second));
 }
 
-nlohmann::json or_null(double value) {
-  return std::isfinite(value) ? nlohmann::json(value) : nlohmann::json();
-}
-
 nlohmann::json to_json(const record::LayerRow& row) {
   return {{"layer", row.layer},
           {"status", row.status},
@@ -92,8 +88,8 @@ nlohmann::json to_json(const record::LayerRow& row) {
           {"peak_bytes", row.peak_bytes},
           {"product_flops_per_second", row.flops_per_second},
           {"copy_bytes_per_second", row.bytes_per_second},
-          {"power_watts", or_null(row.power_watts)},
-          {"energy_joules", or_null(row.energy_joules)}};
+          {"power_watts", row.power_watts},
+          {"energy_joules", row.energy_joules}};
 }
 
 /// Measures all layers; an error is written to the run file as well.
