@@ -21,8 +21,6 @@ class StopLimit {
   /// `rank`: this process. Ranks other than 0 wait longer, until the launcher has ended them
   /// because rank 0 has ended, so that one rank prints a message.
   StopLimit(const Watchdog& watchdog, train::Config config, std::string who, int rank);
-  StopLimit(const StopLimit&) = delete;
-  StopLimit& operator=(const StopLimit&) = delete;
 
   /// States that the program is complete: from now on the process ends with `status` and without a
   /// message.

@@ -28,8 +28,6 @@ class Watchdog final : public core::ProgressMonitor {
   /// A `limit` of 0 disables the watchdog. `who` names the process in the message: "rank 3 on
   /// node7".
   Watchdog(std::chrono::seconds limit, std::string who, Parent parent = Parent::any);
-  Watchdog(const Watchdog&) = delete;
-  Watchdog& operator=(const Watchdog&) = delete;
 
   void begin(core::Activity activity, std::int64_t step) override;
   void advance() noexcept override;

@@ -28,8 +28,6 @@ class WatchdogPeers {
   /// socket. Collective: all ranks must call this.
   WatchdogPeers(comm::Communicator& communicator, OwnStatus own_status);
   ~WatchdogPeers();
-  WatchdogPeers(const WatchdogPeers&) = delete;
-  WatchdogPeers& operator=(const WatchdogPeers&) = delete;
 
   /// Asks all ranks for their status, except ranks of other hosts without an IPv4 address. Returns
   /// the answers that arrive within `limit`, sooner if all ranks have answered; nothing if another

@@ -36,8 +36,6 @@ class NcclCommunicator {
   /// communicator if an exception propagates. CUDA graphs that captured its work must be destroyed
   /// before: NCCL waits for them, also after an abort. Collective: all ranks must call this.
   ~NcclCommunicator();
-  NcclCommunicator(const NcclCommunicator&) = delete;
-  NcclCommunicator& operator=(const NcclCommunicator&) = delete;
 
   /// Registers `memory` (from ncclMemAlloc), so that NCCL can reduce it without internal copies, if
   /// the GPUs support that. If the registration fails, all ranks continue without it, which is

@@ -91,8 +91,6 @@ EnergyMeter::EnergyMeter(const fs::path& zones) : state_(std::make_unique<State>
   }
 }
 EnergyMeter::~EnergyMeter() = default;
-EnergyMeter::EnergyMeter(EnergyMeter&&) noexcept = default;
-EnergyMeter& EnergyMeter::operator=(EnergyMeter&&) noexcept = default;
 
 double EnergyMeter::read() {
   bool is_complete = !state_->zones.empty();

@@ -146,8 +146,6 @@ NetworkMeter::NetworkMeter(const fs::path& root)
   state_->read(first);  // the traffic counts from here
 }
 NetworkMeter::~NetworkMeter() = default;
-NetworkMeter::NetworkMeter(NetworkMeter&&) noexcept = default;
-NetworkMeter& NetworkMeter::operator=(NetworkMeter&&) noexcept = default;
 
 std::span<const std::string> NetworkMeter::names() const { return state_->names; }
 

@@ -25,8 +25,6 @@ struct ProcessMeter::Files {
 ProcessMeter::ProcessMeter(const std::filesystem::path& root)
     : files_(std::make_unique<Files>(Files{CounterFile(root / "proc/self/statm")})) {}
 ProcessMeter::~ProcessMeter() = default;
-ProcessMeter::ProcessMeter(ProcessMeter&&) noexcept = default;
-ProcessMeter& ProcessMeter::operator=(ProcessMeter&&) noexcept = default;
 
 ProcessUsage ProcessMeter::read() const {
   ProcessUsage usage;

@@ -18,8 +18,6 @@ class CheckpointWriter {
  public:
   /// `live`: the tensors that the training changes. Allocates memory for a copy of them.
   CheckpointWriter(record::CheckpointStore store, std::vector<record::Tensor> live);
-  CheckpointWriter(const CheckpointWriter&) = delete;
-  CheckpointWriter& operator=(const CheckpointWriter&) = delete;
 
   /// Copies the live tensors and starts to save them with `others`, whose values must not change
   /// before `wait` returns. `wait` must have been called since the previous `start`. Throws

@@ -15,10 +15,6 @@ class EnergyMeter {
   /// `zones`: directory of the zones; tests replace it.
   explicit EnergyMeter(const std::filesystem::path& zones = "/sys/class/powercap");
   ~EnergyMeter();
-  EnergyMeter(EnergyMeter&&) noexcept;
-  EnergyMeter& operator=(EnergyMeter&&) noexcept;
-  EnergyMeter(const EnergyMeter&) = delete;
-  EnergyMeter& operator=(const EnergyMeter&) = delete;
 
   /// Returns the energy in joules since the construction; NaN if a counter cannot be read. A
   /// counter wraps around after about 262 kJ, which is 20 minutes at 200 W. The energy is correct

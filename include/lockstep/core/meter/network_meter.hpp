@@ -29,10 +29,6 @@ class NetworkMeter {
   /// `sys`; tests replace it.
   explicit NetworkMeter(const std::filesystem::path& root = "/");
   ~NetworkMeter();
-  NetworkMeter(NetworkMeter&&) noexcept;
-  NetworkMeter& operator=(NetworkMeter&&) noexcept;
-  NetworkMeter(const NetworkMeter&) = delete;
-  NetworkMeter& operator=(const NetworkMeter&) = delete;
 
   /// Returns the names of the interfaces, for example "eth0" or "mlx5_0:1" (adapter and port).
   std::span<const std::string> names() const;

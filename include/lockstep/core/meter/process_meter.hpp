@@ -25,10 +25,6 @@ class ProcessMeter {
   /// `root`: directory that contains `proc`; tests replace it.
   explicit ProcessMeter(const std::filesystem::path& root = "/");
   ~ProcessMeter();
-  ProcessMeter(ProcessMeter&&) noexcept;
-  ProcessMeter& operator=(ProcessMeter&&) noexcept;
-  ProcessMeter(const ProcessMeter&) = delete;
-  ProcessMeter& operator=(const ProcessMeter&) = delete;
 
   ProcessUsage read() const;
 

@@ -14,8 +14,6 @@ class Sensors {
   /// `pci_bus_id`: "0000:17:00.0". `library`: file name of NVML; tests replace it.
   explicit Sensors(const std::string& pci_bus_id, const char* library = "libnvidia-ml.so.1");
   ~Sensors();
-  Sensors(const Sensors&) = delete;
-  Sensors& operator=(const Sensors&) = delete;
 
   /// Returns the current readings. Takes from about ten microseconds to a millisecond; does not
   /// disturb the work of the GPU.

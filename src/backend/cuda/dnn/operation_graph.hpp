@@ -64,8 +64,6 @@ class OperationGraph {
   /// outlive the graph.
   OperationGraph(const Target& target, core::DataType virtual_type);
   ~OperationGraph();
-  OperationGraph(const OperationGraph&) = delete;
-  OperationGraph& operator=(const OperationGraph&) = delete;
 
   Tensor input(std::int64_t uid, const Extents& extents, core::DataType type);
   Tensor constant(float value);
