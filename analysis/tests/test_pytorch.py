@@ -74,8 +74,8 @@ def start(arguments, ranks):
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[1]), "WORLD_SIZE": str(ranks), "MASTER_ADDR": "127.0.0.1",
-                   "MASTER_PORT": str(port)}
+    environment = {**os.environ, "WORLD_SIZE": str(ranks), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port),
+                   "PYTHONPATH": f"{Path(__file__).parents[1]}{os.pathsep}{os.environ.get('PYTHONPATH', '')}"}
     processes = [subprocess.Popen([sys.executable, *arguments], env=environment | {"RANK": str(rank)}, text=True,
                                   stdout=subprocess.PIPE, stderr=subprocess.STDOUT) for rank in range(ranks)]
     return [(process.returncode, text) for process in processes for text in [process.communicate(timeout=600)[0]]]

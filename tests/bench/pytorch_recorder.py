@@ -3,8 +3,10 @@
 usage: mpirun -n RANKS pytorch_recorder.py [--model M] [--batch B] [--threads T] [--steps S] [--rounds R]
 
 Runs both variants in the same processes on random images, with the environment variable PYTHONPATH=analysis. A round times S steps of
-each variant between barriers, and the recorded variant also gathers and writes them, which is printed separately because it happens
-between epochs. Prints the median, minimum and maximum of the ratio per round of the recorded to the plain steps.
+each variant after a barrier. The recorded variant then gathers and writes them, which is printed separately because it happens between
+epochs. Prints the median, minimum and maximum of the ratio per round of the recorded to the plain steps, of their time and of the
+processor time of rank 0, which other programs on the machine disturb less, and the difference of the medians per step. The network
+`linear` computes almost nothing, so its difference is the overhead of a step with one bucket.
 """
 
 import argparse
@@ -27,6 +29,10 @@ from pytorch_ddp import set_ranks  # noqa: E402
 from pytorch_training import NETWORKS  # noqa: E402
 
 
+def linear():
+    return torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(3072, 10))
+
+
 class Plain:
     """The interface of the recorder without a recorder."""
 
@@ -38,8 +44,9 @@ class Plain:
 
 
 def main():
+    networks = NETWORKS | {"linear": linear}
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--model", choices=NETWORKS, default="resnet18-cifar", help="network [%(default)s]")
+    parser.add_argument("--model", choices=networks, default="resnet18-cifar", help="network [%(default)s]")
     parser.add_argument("--batch", type=int, default=32, help="images per rank and step [%(default)s]")
     parser.add_argument("--threads", type=int, default=1, help="threads per rank [%(default)s]")
     parser.add_argument("--steps", type=int, default=4, help="steps per round and variant [%(default)s]")
@@ -51,20 +58,20 @@ def main():
     batch = torch.rand(args.batch, 3, 32, 32).contiguous(memory_format=torch.channels_last), torch.randint(0, 10, (args.batch,))
 
     def make():
-        model = DistributedDataParallel(NETWORKS[args.model]().to(memory_format=torch.channels_last), broadcast_buffers=False)
+        model = DistributedDataParallel(networks[args.model]().to(memory_format=torch.channels_last), broadcast_buffers=False)
         return model, torch.optim.SGD(model.parameters(), lr=0.001, momentum=0.9)
 
     def steps(recorder, model, optimizer):
-        """Trains one epoch; returns the seconds of its steps, and those until it is recorded."""
+        """Trains one epoch; returns the seconds of its steps, the processor time of these, and the seconds until it is recorded."""
         dist.barrier()
-        start = time.perf_counter()
+        start, used = time.perf_counter(), time.process_time()
         for images, labels in recorder.batches([batch] * args.steps):
             optimizer.zero_grad(set_to_none=True)
             recorder.backward(F.cross_entropy(model(images), labels))
             optimizer.step()
-            end = time.perf_counter()
+            end, used_until = time.perf_counter(), time.process_time()
         dist.barrier()
-        return end - start, time.perf_counter() - end
+        return end - start, used_until - used, time.perf_counter() - end
 
     with tempfile.TemporaryDirectory() as folder:
         variants = {}
@@ -79,10 +86,12 @@ def main():
                 times[name].append(steps(*variants[name]))
         variants["recorded"][0].close()
     if dist.get_rank() == 0:
-        plain, recorded = ([seconds for seconds, _ in times[name]] for name in ("plain", "recorded"))
-        print(f"{dist.get_world_size()} ranks, batch {args.batch}: a step takes {1e3 * statistics.median(plain) / args.steps:.1f} ms; "
-              f"recorded / plain {ratio_text(recorded, plain, 4)}; an epoch is recorded in "
-              f"{1e3 * statistics.median(seconds for _, seconds in times['recorded']):.1f} ms")
+        (plain, plain_used, _), (recorded, recorded_used, writing) = (zip(*times[name]) for name in ("plain", "recorded"))
+        print(f"{dist.get_world_size()} ranks, batch {args.batch}: a step takes {1e3 * statistics.median(plain) / args.steps:.1f} ms\n"
+              f"recorded / plain: time {ratio_text(recorded, plain, 4)}, processor time {ratio_text(recorded_used, plain_used, 4)}\n"
+              f"difference per step: {1e6 * (statistics.median(recorded) - statistics.median(plain)) / args.steps:.0f} µs, processor time "
+              f"{1e6 * (statistics.median(recorded_used) - statistics.median(plain_used)) / args.steps:.0f} µs\n"
+              f"an epoch of {args.steps} steps is recorded in {1e3 * statistics.median(writing):.1f} ms")
     dist.destroy_process_group()
 
 

@@ -41,7 +41,7 @@ def config_of(model, comm_hook):
     has_synchronous = any(isinstance(module, nn.SyncBatchNorm) for module in model.modules())
     config |= {
         "reducer": "overlap", "transport": dist.get_backend(model.process_group),
-        "bn": "sync" if has_synchronous else "broadcast" if model.broadcast_buffers else "local",
+        "bn": "sync" if has_synchronous else "broadcast" if getattr(model, "broadcast_buffers", True) else "local",
         "bucket-mib": f"{model.bucket_bytes_cap / 2**20:g}"}
     if comm_hook is not None:
         config["comm-hook"] = name_of(comm_hook[1])
