@@ -167,7 +167,9 @@ with Recorder(path, model, network="net") as recorder:
         recorder.backward(model(images).square().sum())
         if i == 2:
             break
+    time.sleep(1)
 """)
+    assert found.epochs["seconds"][0] < 1
     assert found.epoch.tolist() == [1] * 3 and found.integer("steps_per_epoch") == 4 and found.integer("images_per_epoch") == 64
     results = run(tmp_path, """
 model = parallel()
@@ -186,6 +188,7 @@ with Recorder(path, model, network="net", overwrite=True) as recorder:
     (1, "recorder = Recorder(path, net, network='net')\nfor images, labels in recorder.batches(Data()):\n    net(images).sum().backward()",
      "must call Recorder.backward"),
     (1, "Recorder(path, net, network='net').backward(net(torch.ones(1, 64)).sum())", "in the loop over Recorder.batches"),
+    (1, "Recorder(path, net, network='net').evaluated(0.5)", "after an epoch"),
     (1, "open(path, 'w').close()\nRecorder(path, net, network='net')", "a.h5 exists"),
     (2, "Recorder(path, net, network='net')", "must be a DistributedDataParallel"),
     (2, "rank or open(path, 'w').close()\ndist.barrier()\nRecorder(path, parallel(), network='net')", "a.h5 exists"),

@@ -101,6 +101,8 @@ class Recorder:
 
     def evaluated(self, accuracy, loss=float("nan")):
         """Records the test accuracy (0 to 1) and the test loss after an epoch."""
+        if self._epoch == 0:
+            raise RuntimeError("Recorder.evaluated: call it after an epoch")
         if self._steps:
             self._finish_epoch()
         if self._rank == 0:
@@ -193,12 +195,13 @@ class Recorder:
         self._epoch += 1
         self._steps, self._step, self._is_complete, self._batches = [], None, False, 0
         self._clock.begin_epoch()
-        self._began, self._cpu = time.monotonic(), time.process_time()
+        self._cpu = time.process_time()
         self._last = self._clock.stamp()
 
     def _end_batch(self):
         self._mark("update")
         self._last = self._step.marks[-1][1][0]
+        self._ended, self._cpu_ended = time.monotonic(), time.process_time()
         self._batches += 1
         if self._batches % self._accumulate == 0:
             self._end_step()
@@ -212,10 +215,9 @@ class Recorder:
         """Gathers the steps since the last call, and appends them to the file. Collective."""
         self._step = None  # of an iteration that was left before its end
         steps, self._steps = self._steps, []
-        if not any(self._gathered(len(steps))):
+        if not min(self._gathered(len(steps))):
             return
-        self._ended = time.monotonic()
-        measured = {"seconds": self._ended - self._began, "cpu_seconds": time.process_time() - self._cpu,
+        measured = {"cpu_seconds": self._cpu_ended - self._cpu,
                     "peak_resident_memory_bytes": 1024.0 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss}
         found = self._gathered((values_of(steps, self._clock), measured, self._clock.error))
         if self._rank == 0:

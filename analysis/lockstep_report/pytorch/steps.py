@@ -78,7 +78,7 @@ def epoch_columns(epoch, found, ranks, buckets, is_on_gpus):
         "/steps/start_seconds": np.stack([of.start[:count] for of in values], axis=1),
         "/buckets/start_seconds": times[..., 0], "/buckets/end_seconds": times[..., 1],
         "/epochs/train_loss": [np.average(loss, weights=images.sum(axis=0))],
-        "/epochs/seconds": [found[0][1]["seconds"]],
+        "/epochs/seconds": [values[0].start[count - 1] + values[0].phases[count - 1].sum() - values[0].start[0]],
         # The monotonic clocks of several hosts are not compared.
         "/epochs/clock_offset_seconds": np.full((1, len(ranks), 2), 0.0 if is_one_host else np.nan),
         "/epochs/clock_error_seconds": [errors],
