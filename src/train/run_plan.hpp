@@ -3,7 +3,7 @@
 #include <cstdint>
 
 #include "lockstep/optim/learning_rate.hpp"
-#include "lockstep/optim/sgd.hpp"
+#include "lockstep/optim/update.hpp"
 #include "lockstep/train/config.hpp"
 
 namespace lockstep::train {

@@ -5,7 +5,7 @@
 
 #include "lockstep/backend/backend.hpp"
 #include "lockstep/comm/gradient_transport.hpp"
-#include "lockstep/optim/sgd.hpp"
+#include "lockstep/optim/update.hpp"
 #include "lockstep/train/trainer.hpp"
 #include "parameter_update.hpp"
 #include "replica.hpp"

@@ -19,7 +19,7 @@
 #include "lockstep/core/random.hpp"
 #include "lockstep/graph/initialise.hpp"
 #include "lockstep/graph/models.hpp"
-#include "lockstep/optim/sgd.hpp"
+#include "lockstep/optim/update.hpp"
 #include "lockstep/record/phase.hpp"
 
 namespace {

@@ -15,7 +15,7 @@
 #include "lockstep/backend/backend.hpp"
 #include "lockstep/graph/initialise.hpp"
 #include "lockstep/graph/models.hpp"
-#include "lockstep/optim/sgd.hpp"
+#include "lockstep/optim/update.hpp"
 
 namespace lockstep {
 namespace {

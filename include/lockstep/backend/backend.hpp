@@ -21,7 +21,7 @@
 #include "lockstep/core/replica.hpp"
 #include "lockstep/core/timeline.hpp"
 #include "lockstep/graph/node_id.hpp"
-#include "lockstep/optim/sgd.hpp"
+#include "lockstep/optim/update.hpp"
 
 namespace lockstep::backend {
 

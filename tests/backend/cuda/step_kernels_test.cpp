@@ -10,7 +10,7 @@
 #include "kernels.hpp"
 #include "lockstep/core/error.hpp"
 #include "lockstep/optim/gradient_clipping.hpp"
-#include "lockstep/optim/sgd.hpp"
+#include "lockstep/optim/update.hpp"
 
 namespace lockstep::backend::cuda::kernels::test {
 namespace {

@@ -1,6 +1,6 @@
 #pragma once
 
-// Stochastic gradient descent on the flat buffers, as in lockstep/optim/sgd.hpp:
+// Stochastic gradient descent on the flat buffers, as in lockstep/optim/update.hpp:
 //   g' = gradient_scale g / loss_scale + weight_decay p;  v = momentum v + g';
 //   p -= learning_rate (nesterov ? g' + momentum v : v)
 // The same pass writes the native copy of p. Memory traffic per parameter: reads 8 bytes (p and v)

@@ -1,4 +1,4 @@
-#include "lockstep/optim/sgd.hpp"
+#include "lockstep/optim/update.hpp"
 
 #include <algorithm>
 #include <cstddef>
