@@ -75,6 +75,29 @@ std::string rate(const train::Config& config) {
   return text;
 }
 
+std::string optimiser(const train::Config& config) {
+  const optim::Options& options = config.optimiser;
+  std::string text;
+  switch (options.kind) {
+    case optim::Kind::sgd:
+      text = fmt::format("SGD, momentum {}{}", options.momentum,
+                         options.nesterov ? " (Nesterov)" : "");
+      break;
+    case optim::Kind::lars:
+      text =
+          fmt::format("LARS, momentum {}, trust coefficient {}", options.momentum, options.trust);
+      break;
+    case optim::Kind::adamw:
+      text = fmt::format("AdamW, beta {} and {}", optim::AdamW::beta1, optim::AdamW::beta2);
+      break;
+  }
+  text += fmt::format(", weight decay {}", options.weight_decay);
+  if (options.vector_decay == optim::VectorDecay::off) text += " except batch norm and biases";
+  if (config.plan.max_gradient_norm > 0)
+    text += fmt::format(", gradient norm at most {}", config.plan.max_gradient_norm);
+  return text + fmt::format(", seed {}", config.seed);
+}
+
 std::string communication(const Job& job, std::span<const std::size_t> bucket_bytes) {
   const auto& config = job.config;
   if (config.reducer.kind == comm::ReducerKind::none) {
@@ -180,15 +203,7 @@ std::string describe_training(const Job& job, const RunSize& size,
                           config.batch_per_rank, accumulation, config.global_batch,
                           plural(size.steps_per_epoch, "step"), plural(size.total_steps, "step"))) +
          line("augmentation", std::string(core::name(config.data.augmentation))) +
-         line("learning rate", rate(config)) +
-         line("optimiser",
-              fmt::format(
-                  "SGD, momentum {}{}, weight decay {}{}, seed {}", config.optimiser.momentum,
-                  config.optimiser.nesterov ? " (Nesterov)" : "", config.optimiser.weight_decay,
-                  config.plan.max_gradient_norm > 0
-                      ? fmt::format(", gradient norm at most {}", config.plan.max_gradient_norm)
-                      : "",
-                  config.seed)) +
+         line("learning rate", rate(config)) + line("optimiser", optimiser(config)) +
          line("communication", communication(job, bucket_bytes)) +
          line("checkpoints", config.checkpoint.directory.empty()
                                  ? "none (--checkpoint-dir DIR writes checkpoints)"

@@ -7,6 +7,7 @@
 #include "lockstep/core/error.hpp"
 #include "lockstep/graph/graph.hpp"
 #include "lockstep/optim/gradient_clipping.hpp"
+#include "parameter_ranges.hpp"
 
 namespace lockstep::backend {
 
@@ -28,18 +29,26 @@ class HostStepExecutor final : public StepExecutor {
 
 }  // namespace
 
+HostPlan::HostPlan(const graph::Graph& graph, ModelState& state, const PlanOptions& options)
+    : state_(state),
+      optimiser_(options.optimiser, options.vector_decay, parameter_ranges(graph)),
+      max_gradient_norm_(options.max_gradient_norm) {}
+
 void HostPlan::update(std::size_t first, std::size_t count) {
   const auto gradients = state_.gradients.as<float>();
-  optim::Sgd sgd = sgd_;
+  optim::Coefficients coefficients = coefficients_;
   if (max_gradient_norm_ > 0) {
     // The norm is known only when all gradients are available.
     if (first + count < gradients.size()) return;
     first = 0;
     count = gradients.size();
-    sgd.gradient_scale *= optim::clipping_factor(max_gradient_norm_, sgd.gradient_scale, gradients);
+    coefficients.gradient_scale *=
+        optim::clipping_factor(max_gradient_norm_, coefficients.gradient_scale, gradients);
   }
-  optim::update(sgd, state_.parameters.as<float>().subspan(first, count),
-                gradients.subspan(first, count), state_.momentum.as<float>().subspan(first, count));
+  optimiser_.update(coefficients,
+                    {state_.parameters.as<float>(), gradients, state_.momentum.as<float>(),
+                     state_.second_moment.as<float>()},
+                    first, count);
 }
 
 std::unique_ptr<StepExecutor> HostPlan::make_step_executor(std::unique_ptr<StepWork> work) {
@@ -68,8 +77,8 @@ class HostGradientSums final : public GradientSums {
 
 }  // namespace
 
-ModelState Backend::make_state(const graph::Graph& graph) const {
-  return make_state(graph, core::Buffer(graph.parameter_elements() * sizeof(float)));
+ModelState Backend::make_state(const graph::Graph& graph, optim::Kind optimiser) const {
+  return make_state(graph, optimiser, core::Buffer(graph.parameter_elements() * sizeof(float)));
 }
 
 std::unique_ptr<GradientSums> Backend::make_gradient_sums(const ModelState& state,

@@ -10,9 +10,10 @@ namespace lockstep::backend {
 /// Base class of plans that compute in host memory, where nothing is queued or captured.
 class HostPlan : public Plan, public StagePasses {
  public:
-  HostPlan(ModelState& state, const PlanOptions& options)
-      : state_(state), max_gradient_norm_(options.max_gradient_norm) {}
-  void set_sgd(const optim::Sgd& sgd) override { sgd_ = sgd; }
+  HostPlan(const graph::Graph& graph, ModelState& state, const PlanOptions& options);
+  void set_coefficients(const optim::Coefficients& coefficients) override {
+    coefficients_ = coefficients;
+  }
   void update(std::size_t first, std::size_t count) override;
   void parameters_changed() override {}
   core::Timeline& timeline() override { return timeline_; }
@@ -27,7 +28,8 @@ class HostPlan : public Plan, public StagePasses {
   ModelState& state_;
 
  private:
-  optim::Sgd sgd_;
+  optim::Optimiser optimiser_;
+  optim::Coefficients coefficients_;
   core::HostTimeline timeline_;
   double max_gradient_norm_;  ///< 0: no clipping
 };

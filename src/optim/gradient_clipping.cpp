@@ -1,43 +1,14 @@
 #include "lockstep/optim/gradient_clipping.hpp"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
-#include <cstddef>
-#include <numeric>
+
+#include "squares.hpp"
 
 namespace lockstep::optim {
 
-namespace {
-
-/// Number of partial sums. It is fixed, so that the order of the additions does not depend on the
-/// number of threads.
-constexpr std::size_t parts = 64;
-/// Shorter arrays are summed by one thread, because starting threads takes longer.
-constexpr std::size_t least_parallel = 1 << 15;
-
-double sum_of_squares(std::span<const float> values) {
-  double sum = 0;
-#pragma omp simd reduction(+ : sum)
-  for (std::size_t i = 0; i < values.size(); ++i) {
-    const auto value = static_cast<double>(values[i]);
-    sum += value * value;
-  }
-  return sum;
-}
-
-}  // namespace
-
 float clipping_factor(double max_norm, float gradient_scale, std::span<const float> gradients) {
-  const std::size_t size = gradients.size();
-  std::array<double, parts> sums{};
-#pragma omp parallel for schedule(static) if (size >= least_parallel)
-  for (std::size_t part = 0; part < parts; ++part) {
-    const std::size_t begin = size * part / parts, end = size * (part + 1) / parts;
-    sums[part] = sum_of_squares(gradients.subspan(begin, end - begin));
-  }
-  const double squares = std::accumulate(sums.begin(), sums.end(), 0.0);
-  const double norm = static_cast<double>(gradient_scale) * std::sqrt(squares);
+  const double norm = static_cast<double>(gradient_scale) * std::sqrt(sum_of_squares(gradients));
   return static_cast<float>(std::min(1.0, max_norm / (norm + 1e-6)));
 }
 

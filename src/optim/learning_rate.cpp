@@ -1,9 +1,12 @@
 #include "lockstep/optim/learning_rate.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <cmath>
 #include <numbers>
+#include <string_view>
 
 #include "lockstep/core/error.hpp"
 
@@ -58,6 +61,38 @@ double LearningRateSchedule::at(std::int64_t step) const {
     case ScheduleKind::onecycle: return one_cycle(peak, t, warmup_steps > 0 ? 0.0 : 0.3);
   }
   core::fail(core::ExitStatus::internal, "unknown learning-rate schedule; please report it");
+}
+
+void Options::resolve() {
+  struct Defaults {
+    double learning_rate, momentum, weight_decay, trust;
+  };
+  const auto defaults = [&]() -> Defaults {
+    switch (kind) {
+      case Kind::sgd: return {0.1, 0.9, 5e-4, automatic};
+      case Kind::lars: return {2, 0.9, 5e-4, 0.001};
+      case Kind::adamw: return {0.001, automatic, 0.01, automatic};
+    }
+    core::fail(core::ExitStatus::internal, "unknown optimiser; please report it");
+  }();
+  const auto fill = [&](double& value, double standard, std::string_view name) {
+    if (value == automatic) {
+      value = standard;
+    } else if (standard == automatic) {
+      core::fail(
+          core::ExitStatus::usage,
+          fmt::format("--{} is not used by --optimizer {}; remove it", name, core::name(kind)));
+    }
+  };
+  fill(learning_rate, defaults.learning_rate, "lr");
+  fill(momentum, defaults.momentum, "momentum");
+  fill(weight_decay, defaults.weight_decay, "weight-decay");
+  fill(trust, defaults.trust, "trust-coefficient");
+  if (nesterov && kind != Kind::sgd) {
+    core::fail(
+        core::ExitStatus::usage,
+        fmt::format("--nesterov is not used by --optimizer {}; remove it", core::name(kind)));
+  }
 }
 
 double Options::peak(std::int64_t global_batch) const {

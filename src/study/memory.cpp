@@ -80,7 +80,9 @@ std::uint64_t checkpoint_bytes(const train::Config& config, const graph::Graph& 
   if (config.checkpoint.directory.empty()) return transfer;
   const graph::Graph& network = pipeline == nullptr ? graph : pipeline->network;
   const std::uint64_t statistics = network.statistic_elements() * sizeof(float);
-  const std::uint64_t all = 2 * network.parameter_elements() * sizeof(float) + statistics;
+  const std::uint64_t all = train::training_options(config, {}, nullptr, 0, 1)
+                                .parameter_bytes(network.parameter_elements()) +
+                            statistics;
   const auto others = static_cast<std::uint64_t>(ranks.all - 1);
   std::uint64_t bytes = transfer + all;
   if (comm::keeps_state(config.reducer.kind) && others > 0)

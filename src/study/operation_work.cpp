@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "lockstep/core/error.hpp"
+
 namespace lockstep::study {
 
 namespace {
@@ -44,21 +46,33 @@ Work work_of(const graph::Graph& graph, graph::NodeId id, std::string_view phase
 }
 
 OperationWorks::OperationWorks(const graph::Graph& graph, const backend::Plan& plan,
-                               core::Precision precision, std::int64_t batch)
-    : graph_(graph), precision_(precision), batch_(batch) {
+                               const train::Config& config)
+    : graph_(graph),
+      precision_(config.plan.precision),
+      batch_(config.batch_per_rank),
+      optimiser_(config.optimiser.kind) {
   for (auto& choice : plan.choices()) {
     auto key = std::pair(choice.node, choice.phase);
     choices_.emplace(std::move(key), std::move(choice));
   }
 }
 
+OperationWork OperationWorks::work_of_update() const {
+  const double array = sizeof(float) * static_cast<double>(graph_.parameter_elements());
+  switch (optimiser_) {
+    // Reads the parameter, its momentum and its gradient; writes the first two.
+    case optim::Kind::sgd: return {.what = "SGD with momentum", .bytes = 5 * array};
+    case optim::Kind::lars: return {.what = "LARS", .bytes = 7 * array};  // two more for the norms
+    case optim::Kind::adamw: return {.what = "AdamW", .bytes = 7 * array};  // and second moment
+  }
+  core::fail(core::ExitStatus::internal, "unknown optimiser; please report it");
+}
+
 OperationWork OperationWorks::of(const train::OperationKey& key) const {
   const auto& [id, phase] = key;
   if (id == train::no_node) {
     if (phase != update) return {.what = std::string(phase)};
-    // Reads the parameter, its momentum and its gradient; writes the first two.
-    return {.what = "SGD with momentum",
-            .bytes = 5 * sizeof(float) * static_cast<double>(graph_.parameter_elements())};
+    return work_of_update();
   }
   Work work = work_of(graph_, id, phase, batch_, precision_);
   const auto choice = choices_.find({id, std::string(phase)});

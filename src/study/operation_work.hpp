@@ -7,6 +7,7 @@
 #include "lockstep/backend/backend.hpp"
 #include "lockstep/core/data_type.hpp"
 #include "lockstep/graph/graph.hpp"
+#include "lockstep/train/config.hpp"
 #include "lockstep/train/timing/operation_clock.hpp"
 
 namespace lockstep::study {
@@ -35,18 +36,20 @@ class OperationWorks {
   /// Name of the phase of the update, whose node is `no_node`.
   static constexpr std::string_view update = "update";
 
-  /// `graph` must outlive this object. `batch`: images per step of this rank.
-  OperationWorks(const graph::Graph& graph, const backend::Plan& plan, core::Precision precision,
-                 std::int64_t batch);
+  /// `graph` must outlive this object.
+  OperationWorks(const graph::Graph& graph, const backend::Plan& plan, const train::Config& config);
 
   /// Returns the work of an operation; all zero for work without arithmetic of its own.
   OperationWork of(const train::OperationKey& key) const;
 
  private:
+  OperationWork work_of_update() const;
+
   const graph::Graph& graph_;
   std::map<std::pair<graph::NodeId, std::string>, backend::OperationChoice> choices_;
   core::Precision precision_;
-  std::int64_t batch_;
+  std::int64_t batch_;  ///< images per step of this rank
+  optim::Kind optimiser_;
 };
 
 }  // namespace lockstep::study

@@ -94,7 +94,7 @@ RooflineBounds measure_roofline(const train::Config& config, const graph::Graph&
   }
   TimedPlan timed(config, graph, backend, StepPart::whole);
   const double step_seconds = run_steps(timed);
-  const OperationWorks works(graph, timed.plan(), config.plan.precision, config.batch_per_rank);
+  const OperationWorks works(graph, timed.plan(), config);
   RooflineBounds bounds;
   bounds.measured = ceilings;
   bounds.profile.steps = steps;

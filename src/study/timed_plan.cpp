@@ -38,7 +38,7 @@ class TimedWork final : public backend::StepWork {
 
 TimedPlan::TimedPlan(const train::Config& config, const graph::Graph& graph,
                      const backend::Backend& backend, StepPart part)
-    : state_(backend.make_state(graph)),
+    : state_(backend.make_state(graph, config.optimiser.kind)),
       images_(static_cast<std::size_t>(config.batch_per_rank * graph.image().elements())),
       labels_(static_cast<std::size_t>(config.batch_per_rank), 0) {
   train::initialise(graph, config.seed, state_);
@@ -52,7 +52,7 @@ TimedPlan::TimedPlan(const train::Config& config, const graph::Graph& graph,
   for (auto& byte : images_) byte = static_cast<std::uint8_t>(random.below(256));
   executor_ = plan_->make_step_executor(
       std::make_unique<TimedWork>(*plan_, clock_, graph.parameter_elements(), part));
-  plan_->set_sgd({.learning_rate = 1e-3F});
+  plan_->set_coefficients({.learning_rate = 1e-3F});
   if (backend::StepCaptures* const captures = executor_->captures()) {
     captures->rehearse();  // the clock reserves its timestamps
     while (captures->capture()) continue;

@@ -170,6 +170,7 @@ std::span<const core::NamedValue<PipelineSchedule>> named_values(PipelineSchedul
 }
 
 Config resolve(Config config, int ranks) {
+  config.optimiser.resolve();
   check_combinations(config);
   const bool trains = config.command == "train" || config.command == "plan";
   if (trains) {

@@ -49,7 +49,8 @@ Replica::Replica(const TrainingContext& context, core::StatisticsAllReduce* all_
       statistics(all_reduce != nullptr ? std::make_unique<EnabledStatisticsAllReduce>(*all_reduce)
                                        : nullptr),
       operations(context.config.profile_steps > 0 ? std::make_unique<OperationClock>() : nullptr),
-      state(context.backend.make_state(context.graph, std::move(gradients))),
+      state(context.backend.make_state(context.graph, context.config.optimiser.kind,
+                                       std::move(gradients))),
       plan(make_plan(context, state, statistics.get(), operations.get())),
       feed(make_batch_feed(feed_options(context), context.config.reducer.kind, *context.data.train,
                            sampler, context.data_parallel, *plan)) {

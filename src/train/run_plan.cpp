@@ -25,12 +25,14 @@ bool RunPlan::evaluates_after(std::int64_t step) const {
   return is_over(step) || (every > 0 && step % (every * steps_per_epoch_) == 0);
 }
 
-optim::Sgd RunPlan::sgd_after(std::int64_t step, float gradient_scale) const {
+optim::Coefficients RunPlan::coefficients_after(std::int64_t step, float gradient_scale) const {
   return {.learning_rate = static_cast<float>(schedule_.at(step)),
           .momentum = static_cast<float>(config_.optimiser.momentum),
           .weight_decay = static_cast<float>(config_.optimiser.weight_decay),
           .nesterov = config_.optimiser.nesterov,
-          .gradient_scale = gradient_scale};
+          .gradient_scale = gradient_scale,
+          .trust = static_cast<float>(config_.optimiser.trust),
+          .step = step + 1};
 }
 
 }  // namespace lockstep::train

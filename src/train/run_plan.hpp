@@ -29,7 +29,7 @@ class RunPlan {
 
   const optim::LearningRateSchedule& schedule() const { return schedule_; }
   /// Returns the coefficients of the update in the step that follows.
-  optim::Sgd sgd_after(std::int64_t step, float gradient_scale) const;
+  optim::Coefficients coefficients_after(std::int64_t step, float gradient_scale) const;
 
  private:
   const Config& config_;

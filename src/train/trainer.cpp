@@ -132,7 +132,7 @@ record::EpochRecord Trainer::Parts::train_epoch() {
   std::int64_t queued = first;
   while (state.step < end && !stop.is_stopping()) {
     if (queued < end && !saver.is_requested()) {
-      step.queue(queued + 1, plan.sgd_after(queued, policy->gradient_scale()));
+      step.queue(queued + 1, plan.coefficients_after(queued, policy->gradient_scale()));
       ++queued;
     }
     const bool is_deep_enough = queued - state.step >= step.depth();

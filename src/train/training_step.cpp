@@ -69,12 +69,12 @@ class TrainingStep::Work final : public backend::StepWork {
   bool may_capture_;
 };
 
-void TrainingStep::queue(std::int64_t step, const optim::Sgd& sgd) {
+void TrainingStep::queue(std::int64_t step, const optim::Coefficients& coefficients) {
   executor_->begin();
   clock_.begin(step);
   feed_.wait();
   clock_.end(Phase::data_wait);
-  plan_.set_sgd(sgd);
+  plan_.set_coefficients(coefficients);
   feed_.upload();
   clock_.end(Phase::upload);
   executor_->run();  // Work::queue, or its CUDA graph

@@ -27,7 +27,7 @@ class TrainingStep {
                ReplicaPolicy& policy);
 
   /// Executes step `step`, counted from 1, or queues it on a GPU.
-  void queue(std::int64_t step, const optim::Sgd& sgd);
+  void queue(std::int64_t step, const optim::Coefficients& coefficients);
 
   /// Waits for the oldest queued step, `step`, and combines its result and the `requests` with
   /// those of the other ranks. Throws like `ReplicaPolicy::finish_step`. Collective like it.

@@ -31,9 +31,18 @@ std::vector<record::Tensor> weight_tensors(const graph::Graph& graph, backend::M
   return tensors;
 }
 
-std::vector<record::Tensor> momentum_tensors(const graph::Graph& graph,
-                                             backend::ModelState& state) {
-  return parameter_views(graph, "momentum", state.momentum.as<float>());
+std::vector<record::Tensor> optimiser_tensors(const graph::Graph& graph,
+                                              backend::ModelState& state) {
+  auto tensors = parameter_views(graph, "momentum", state.momentum.as<float>());
+  if (state.second_moment.bytes() == 0) return tensors;
+  const auto more = parameter_views(graph, "second_moment", state.second_moment.as<float>());
+  tensors.insert(tensors.end(), more.begin(), more.end());
+  return tensors;
+}
+
+std::vector<std::span<std::byte>> buffers_of(const backend::ModelState& state) {
+  return {state.parameters.as<std::byte>(), state.momentum.as<std::byte>(),
+          state.second_moment.as<std::byte>(), state.statistics.as<std::byte>()};
 }
 
 void initialise(const graph::Graph& graph, std::uint64_t seed, backend::ModelState& state) {
@@ -51,9 +60,7 @@ void load_weights(const std::string& path, const graph::Graph& graph, backend::M
 }
 
 void broadcast_state(comm::Communicator& communicator, backend::ModelState& state) {
-  for (const auto* buffer : {&state.parameters, &state.momentum, &state.statistics}) {
-    communicator.broadcast(buffer->as<std::byte>(), 0);
-  }
+  for (const auto buffer : buffers_of(state)) communicator.broadcast(buffer, 0);
 }
 
 }  // namespace lockstep::train

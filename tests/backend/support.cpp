@@ -37,7 +37,7 @@ Replica::Replica(DeviceKind device, int threads, const Graph& graph, const PlanO
     // a network use the same algorithms.
     : backend(make_backend(
           {.kind = device, .threads = threads, .deterministic = device == DeviceKind::cpu})),
-      state(backend->make_state(graph)) {
+      state(backend->make_state(graph, options.optimiser)) {
   graph::initialise_parameters(graph, seed, parameters());
   core::Random random(seed, core::RandomStream::test, 2);
   const auto fill = [&](std::span<float> all, const auto& tensor, float centre) {

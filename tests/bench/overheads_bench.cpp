@@ -118,7 +118,7 @@ void time_checkpoint(const std::filesystem::path& folder) {
   backend::ModelState state = backend->make_state(graph);
   train::initialise(graph, 1, state);
   std::vector<record::Tensor> tensors = train::weight_tensors(graph, state);
-  for (const record::Tensor& tensor : train::momentum_tensors(graph, state)) {
+  for (const record::Tensor& tensor : train::optimiser_tensors(graph, state)) {
     tensors.push_back(tensor);
   }
   train::CheckpointWriter writer(record::CheckpointStore(directory, 1, "run"), tensors);

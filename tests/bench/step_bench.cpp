@@ -100,8 +100,9 @@ class Replica {
     timer.end(Phase::forward);
     plan_->backward(listener_);
     timer.end(Phase::backward);
-    optim::update({.learning_rate = 0.01f}, state_.parameters.as<float>(),
-                  state_.gradients.as<float>(), state_.momentum.as<float>());
+    optim::update(
+        optim::Kind::sgd, {.learning_rate = 0.01f},
+        {state_.parameters.as<float>(), state_.gradients.as<float>(), state_.momentum.as<float>()});
     timer.end(Phase::update);
   }
 

@@ -25,6 +25,7 @@ TOY = {
     "bandwidth": ["--max-bytes", "4K", "--repeats", "2"],
     "ladder": ["--data", "synthetic:64", "--model", "vgg11", "--memory-limit", "400MB", "--steps", "1"],
     "large-batch": [*TRAINING, "--global-batch", "16", "--warmup-epochs", "0"],
+    "large-batch-lars": [*TRAINING, "--global-batch", "16", "--warmup-epochs", "0"],
     "layers": ["--layer", "relu@2x4x8x8+linear:16-16@4"],
     "pipeline": [*TRAINING, "--batch-per-rank", "8"],
     "profile": [*PER_RANK, "--profile", "1"],

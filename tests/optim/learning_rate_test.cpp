@@ -82,10 +82,12 @@ TEST(LearningRate, OneCycleRisesThenFalls) {
 }
 
 TEST(LearningRate, ScalesWithTheBatch) {
-  EXPECT_NEAR((Options{.scaling = Scaling::none}.peak(1024)), 0.1, tolerance);
-  EXPECT_NEAR((Options{.scaling = Scaling::linear}.peak(1024)), 0.8, tolerance);
-  EXPECT_NEAR((Options{.scaling = Scaling::linear}.peak(32)), 0.025, tolerance);
-  EXPECT_NEAR((Options{.scaling = Scaling::sqrt}.peak(512)), 0.2, tolerance);
+  EXPECT_NEAR((Options{.learning_rate = 0.1, .scaling = Scaling::none}.peak(1024)), 0.1, tolerance);
+  EXPECT_NEAR((Options{.learning_rate = 0.1, .scaling = Scaling::linear}.peak(1024)), 0.8,
+              tolerance);
+  EXPECT_NEAR((Options{.learning_rate = 0.1, .scaling = Scaling::linear}.peak(32)), 0.025,
+              tolerance);
+  EXPECT_NEAR((Options{.learning_rate = 0.1, .scaling = Scaling::sqrt}.peak(512)), 0.2, tolerance);
 }
 
 TEST(LearningRate, HasTheNamesOfTheOptions) {

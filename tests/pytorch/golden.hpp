@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cmath>
 #include <cstdint>
 #include <vector>
 
@@ -23,6 +24,14 @@ inline constexpr std::size_t samples_per_tensor = 64;
 
 inline std::unique_ptr<const data::Dataset> images() {
   return data::load({.source = "synthetic:" + std::to_string(steps * batch), .seed = seed}).train;
+}
+
+/// Returns the gradients of 64 values in step `step`, from 1 on.
+inline std::vector<float> given_gradients(std::int64_t step) {
+  std::vector<float> gradients(64);
+  for (std::size_t i = 0; i < gradients.size(); ++i)
+    gradients[i] = static_cast<float>(std::cos(static_cast<double>(i) * static_cast<double>(step)));
+  return gradients;
 }
 
 /// Returns the positions of the gradient values that are compared: at most 64, evenly spaced.

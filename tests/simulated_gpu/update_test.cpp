@@ -6,6 +6,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <memory>
+#include <utility>
 #include <vector>
 
 #include "backend/parameter_hash.hpp"
@@ -32,22 +35,32 @@ std::vector<float> copy(const core::Buffer& buffer) {
 
 /// State of a replica after two steps.
 struct Outcome {
-  std::vector<float> parameters, momentum, gradients;
+  std::vector<float> parameters, momentum, second_moment, gradients;
 };
+
+constexpr optim::Coefficients coefficients{.learning_rate = 0.1F,
+                                           .momentum = 0.9F,
+                                           .weight_decay = 1e-3F,
+                                           .nesterov = true,
+                                           .trust = 0.02F,
+                                           .step = 3};
+
+Outcome outcome_of(Replica& replica) {
+  replica.backend->fetch(replica.state);
+  return {copy(replica.state.parameters), copy(replica.state.momentum),
+          copy(replica.state.second_moment), copy(replica.state.gradients)};
+}
 
 Outcome train(const graph::Graph& graph, PlanOptions options, GradientReduction reduction) {
   options.batch = 3;
   options.gradient_reduction = reduction;
   Replica replica(DeviceKind::cuda, 1, graph, options);
-  replica.plan->set_sgd(
-      {.learning_rate = 0.1F, .momentum = 0.9F, .weight_decay = 1e-3F, .nesterov = true});
+  replica.plan->set_coefficients(coefficients);
   for (const std::uint64_t seed : {1, 2}) {
     replica.step(random_batch(graph, 3, seed));
     replica.plan->update(0, graph.parameter_elements());
   }
-  replica.backend->fetch(replica.state);
-  return {copy(replica.state.parameters), copy(replica.state.momentum),
-          copy(replica.state.gradients)};
+  return outcome_of(replica);
 }
 
 struct Case {
@@ -64,6 +77,25 @@ const Case cases[]{
     {"bf16_clipped", {.precision = Precision::bf16, .max_gradient_norm = 0.1}},
     {"fp16", {.precision = Precision::fp16, .loss_scale = 128}},
     {"fp16_clipped", {.precision = Precision::fp16, .loss_scale = 128, .max_gradient_norm = 0.1}},
+    {"sgd_without_vectors", {.vector_decay = optim::VectorDecay::off}},
+    {"lars", {.optimiser = optim::Kind::lars}},
+    {"lars_bf16_without_vectors",
+     {.precision = Precision::bf16,
+      .optimiser = optim::Kind::lars,
+      .vector_decay = optim::VectorDecay::off}},
+    {"lars_fp16_clipped",
+     {.precision = Precision::fp16,
+      .loss_scale = 128,
+      .max_gradient_norm = 0.1,
+      .optimiser = optim::Kind::lars}},
+    {"adamw", {.optimiser = optim::Kind::adamw}},
+    {"adamw_bf16_clipped",
+     {.precision = Precision::bf16, .max_gradient_norm = 0.1, .optimiser = optim::Kind::adamw}},
+    {"adamw_fp16",
+     {.precision = Precision::fp16,
+      .loss_scale = 128,
+      .optimiser = optim::Kind::adamw,
+      .vector_decay = optim::VectorDecay::off}},
 };
 
 class Update : public testing::TestWithParam<Case> {};
@@ -82,10 +114,77 @@ TEST_P(Update, ByNativeGradientsEqualsThatByFlatGradients) {
     EXPECT_EQ(native.gradients, flat.gradients);
     EXPECT_EQ(native.parameters, flat.parameters);
     EXPECT_EQ(native.momentum, flat.momentum);
+    EXPECT_EQ(native.second_moment, flat.second_moment);
     EXPECT_GT(norm(native.gradients), 0);
     Replica initial(DeviceKind::cuda, 1, graph, {.batch = 3});
     EXPECT_NE(native.parameters, copy(initial.state.parameters));
   }
+}
+
+/// Updates the replica in `parts` calls, as bucket by bucket.
+void update(Replica& replica, std::size_t elements, std::size_t portion) {
+  for (std::size_t first = 0; first < elements; first += portion)
+    replica.plan->update(first, std::min(portion, elements - first));
+}
+
+// The tolerance covers the rounding of float32, also of the sums of squares of norms.
+TEST_P(Update, BucketByBucketEqualsThatOfTheReference) {
+  const graph::Graph graph = network("conv_on_many_channels");
+  const std::size_t elements = graph.parameter_elements(), portion = elements / 48 * 16;
+  PlanOptions options = GetParam().options;
+  options.batch = 3;
+  options.gradient_reduction = GradientReduction::over_replicas;
+  options.gradient_portion = portion;
+  Replica gpu(DeviceKind::cuda, 1, graph, options);
+  optim::Coefficients scaled = coefficients;
+  gpu.plan->set_coefficients(scaled);
+  gpu.step(random_batch(graph, 3, 1));
+
+  const bool has_scale = std::exchange(options.precision, Precision::fp32) == Precision::fp16;
+  Replica reference(DeviceKind::reference, 1, graph, options);
+  std::ranges::copy(gpu.gradients(), reference.gradients().begin());
+  if (has_scale) scaled.gradient_scale /= static_cast<float>(options.loss_scale);
+  reference.plan->set_coefficients(scaled);
+
+  update(gpu, elements, portion);
+  update(reference, elements, portion);
+  const Outcome got = outcome_of(gpu), want = outcome_of(reference);
+  const Outcome before =
+      outcome_of(*std::make_unique<Replica>(DeviceKind::reference, 1, graph, options));
+  std::vector<float> change = want.parameters;
+  for (std::size_t i = 0; i < change.size(); ++i) change[i] -= before.parameters[i];
+  EXPECT_GT(norm(change), 0);
+  EXPECT_LT(relative_error(got.parameters, want.parameters, norm(change)), 1e-5);
+  EXPECT_LT(relative_error(got.momentum, want.momentum), 1e-5);
+  if (options.optimiser == optim::Kind::adamw) {
+    EXPECT_LT(relative_error(got.second_moment, want.second_moment), 1e-5);
+  }
+}
+
+// PyTorch's GradScaler does not call the optimiser in a skipped step either. Counting it would
+// make the first update 26 % smaller.
+TEST(SkippedSteps, DoNotCountForTheBiasCorrectionOfAdamW) {
+  const graph::Graph graph = network("conv3x3_bias");
+  const PlanOptions options{.batch = 3,
+                            .precision = Precision::fp16,
+                            .gradient_reduction = GradientReduction::none,
+                            .optimiser = optim::Kind::adamw};
+  const auto update = [&](Replica& replica, std::int64_t step, const LossScale& scale) {
+    replica.plan->loss_scaling()->set_loss_scale(scale);
+    replica.plan->set_coefficients({.learning_rate = 0.1F, .weight_decay = 0, .step = step});
+    replica.step(random_batch(graph, 3, 1));
+    replica.plan->update(0, graph.parameter_elements());
+    return replica.plan->loss_scaling()->loss_scale();
+  };
+  Replica once(DeviceKind::cuda, 1, graph, options), skipping(DeviceKind::cuda, 1, graph, options);
+  EXPECT_EQ(update(once, 1, {.scale = 128}).skipped, 0);
+  const LossScale after = update(skipping, 1, {.scale = 1e30F});
+  EXPECT_EQ(after.skipped, 1);
+  // A resumed run sets the saved value.
+  update(skipping, 2, {.scale = 128, .skipped = after.skipped});
+  const Outcome got = outcome_of(skipping), want = outcome_of(once);
+  EXPECT_EQ(got.parameters, want.parameters);
+  EXPECT_EQ(got.second_moment, want.second_moment);
 }
 
 TEST(NativeGradients, ThatOverflowSkipTheStep) {
@@ -126,7 +225,7 @@ TEST(NativeGradients, AreConvertedOnlyIfTheyAreReduced) {
   EXPECT_GT(launches_of_backward(graph, options), unreduced + 1);
 }
 
-TEST_P(Update, LaunchesOneKernelAndThoseOfClippingAndLossScaling) {
+TEST_P(Update, LaunchesOneKernelAndThoseOfNormsAndLossScaling) {
   const graph::Graph graph = network("conv3x3_bias");
   PlanOptions options = GetParam().options;
   options.batch = 3;
@@ -136,8 +235,9 @@ TEST_P(Update, LaunchesOneKernelAndThoseOfClippingAndLossScaling) {
   const bool is_clipped = options.max_gradient_norm > 0;
   // The norm also detects an overflow; without clipping, this is a separate kernel.
   const int norm_or_check = is_clipped ? 2 : has_scale ? 1 : 0;
-  EXPECT_EQ(launches([&] { replica.plan->update(0, graph.parameter_elements()); }),
-            1 + norm_or_check + (has_scale ? 1 : 0));
+  EXPECT_EQ(
+      launches([&] { replica.plan->update(0, graph.parameter_elements()); }),
+      1 + norm_or_check + (has_scale ? 1 : 0) + (options.optimiser == optim::Kind::lars ? 2 : 0));
 }
 
 // From 32 images on, the gradient of a bias is summed in several slabs.
@@ -169,7 +269,7 @@ TEST(ParameterHash, IsComputedOnTheGpuAfterQueuedWork) {
   };
   const std::uint64_t before = hash();
   EXPECT_EQ(before, hash_of_fetched());
-  replica.plan->set_sgd({.learning_rate = 0.1F});
+  replica.plan->set_coefficients({.learning_rate = 0.1F});
   replica.step(random_batch(graph, 3, 1));
   replica.plan->update(0, graph.parameter_elements());
   simulated_gpu::reset_counters();

@@ -54,13 +54,19 @@ std::vector<float> parameters(const Trainer& trainer) {
 }
 
 TEST_F(ProfileTest, LeavesTheParametersOfTheTraining) {
-  const Config plain = config(0), profiled = config(3);
-  Trainer without(place(plain), nobody_), with(place(profiled), nobody_);
-  without.run();
-  with.run();
-  EXPECT_EQ(parameters(with), parameters(without));
-  run_profile(place(profiled), with.extra_steps());
-  EXPECT_EQ(parameters(with), parameters(without));
+  for (const optim::Kind kind : {optim::Kind::sgd, optim::Kind::lars, optim::Kind::adamw}) {
+    Config plain = config(0), profiled = config(3);
+    for (Config* some : {&plain, &profiled}) {
+      some->optimiser = {.kind = kind};
+      some->optimiser.resolve();
+    }
+    Trainer without(place(plain), nobody_), with(place(profiled), nobody_);
+    without.run();
+    with.run();
+    EXPECT_EQ(parameters(with), parameters(without));
+    run_profile(place(profiled), with.extra_steps());
+    EXPECT_EQ(parameters(with), parameters(without)) << core::name(kind);
+  }
 }
 
 TEST_F(ProfileTest, CountsEachOperationOncePerStepAndPhase) {

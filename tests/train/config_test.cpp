@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <array>
 #include <functional>
 #include <map>
 
@@ -56,6 +57,12 @@ TEST(Config, TwoEpochsUnlessSaidOtherwise) {
 TEST(Config, RefusesContradictionsNamingTheOptions) {
   const std::map<std::string, std::function<void(Config&)>> wrong{
       {"--nesterov", [](Config& c) { c.optimiser.nesterov = true, c.optimiser.momentum = 0; }},
+      {"--nesterov is not used by --optimizer lars",
+       [](Config& c) { c.optimiser.kind = optim::Kind::lars, c.optimiser.nesterov = true; }},
+      {"--momentum is not used by --optimizer adamw",
+       [](Config& c) { c.optimiser.kind = optim::Kind::adamw, c.optimiser.momentum = 0.9; }},
+      {"--trust-coefficient is not used by --optimizer sgd",
+       [](Config& c) { c.optimiser.trust = 0.001; }},
       {"--gradient-dtype", [](Config& c) { c.reducer.gradient_type = core::DataType::float16; }},
       {"--resume auto", [](Config& c) { c.checkpoint.resume = "auto"; }},
       {"--reducer none",
@@ -81,8 +88,25 @@ TEST(Config, RefusesContradictionsNamingTheOptions) {
   }
 }
 
+TEST(Config, TheDefaultsDependOnTheOptimiser) {
+  const auto rates = [](optim::Kind kind) {
+    Config config = with_batch(8);
+    config.optimiser.kind = kind;
+    const optim::Options options = resolve(config, 1).optimiser;
+    return std::array{options.learning_rate, options.momentum, options.weight_decay, options.trust};
+  };
+  constexpr double none = optim::Options::automatic;
+  EXPECT_EQ(rates(optim::Kind::sgd), (std::array{0.1, 0.9, 5e-4, none}));
+  EXPECT_EQ(rates(optim::Kind::lars), (std::array{2.0, 0.9, 5e-4, 0.001}));
+  EXPECT_EQ(rates(optim::Kind::adamw), (std::array{0.001, none, 0.01, none}));
+  Config config = with_batch(8);
+  config.optimiser.learning_rate = 0;
+  EXPECT_EQ(resolve(config, 1).optimiser.learning_rate, 0);
+}
+
 TEST(Config, TheLearningRateScalesWithTheGlobalBatch) {
   Config config = with_batch(128);
+  config.optimiser.learning_rate = 0.1;
   config.optimiser.scaling = optim::Scaling::linear;
   EXPECT_DOUBLE_EQ(config.optimiser.peak(resolve(config, 4).global_batch), 0.4);
 }

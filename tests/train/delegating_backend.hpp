@@ -14,8 +14,9 @@ class DelegatingBackend : public backend::Backend {
   explicit DelegatingBackend(std::unique_ptr<backend::Backend> inner) : inner_(std::move(inner)) {}
 
   const backend::Device& device() const override { return inner_->device(); }
-  backend::ModelState make_state(const graph::Graph& graph, core::Buffer gradients) const override {
-    return inner_->make_state(graph, std::move(gradients));
+  backend::ModelState make_state(const graph::Graph& graph, optim::Kind optimiser,
+                                 core::Buffer gradients) const override {
+    return inner_->make_state(graph, optimiser, std::move(gradients));
   }
   core::DataType gradient_type(core::DataType type) const override {
     return inner_->gradient_type(type);

@@ -259,7 +259,22 @@ TEST_F(PipelineTest, RecordsTheTimesAndDescribesTheStages) {
   }
 }
 
-TEST_F(PipelineTest, CheckpointsAreThoseOfTheWholeNetwork) {
+class PipelineWithOptimiser : public PipelineTest,
+                              public ::testing::WithParamInterface<optim::Kind> {
+ protected:
+  Config with_optimiser(int stages) const {
+    Config some = config(stages, 4);
+    some.optimiser = {.kind = GetParam()};
+    some.optimiser.resolve();
+    return some;
+  }
+};
+
+INSTANTIATE_TEST_SUITE_P(All, PipelineWithOptimiser,
+                         ::testing::Values(optim::Kind::sgd, optim::Kind::lars, optim::Kind::adamw),
+                         [](const auto& test) { return std::string(core::name(test.param)); });
+
+TEST_P(PipelineWithOptimiser, CheckpointsAreThoseOfTheWholeNetwork) {
   const graph::Graph network = residual_graph(Norm::with_batch_norm);
   SharedDirectory directory(*world_);
   const auto expect_parameters = [&](const Outcome& actual, const Outcome& expected,
@@ -267,23 +282,23 @@ TEST_F(PipelineTest, CheckpointsAreThoseOfTheWholeNetwork) {
     for (const auto& [name, values] : actual.parameters)
       EXPECT_LE(relative_difference(values, expected.parameters.at(name)), tolerance) << name;
   };
-  const Outcome all = train(config(ranks(), 4), *world_, network);
-  Config first = config(ranks(), 4);
+  const Outcome all = train(with_optimiser(ranks()), *world_, network);
+  Config first = with_optimiser(ranks());
   first.steps = 3;
   first.checkpoint.directory = directory.path();
   const Outcome begun = train(first, *world_, network);
 
-  Config rest = config(ranks(), 4);
+  Config rest = with_optimiser(ranks());
   rest.checkpoint.resume = record::checkpoint_path(directory.path(), 3).string();
   const Outcome resumed = train(rest, *world_, network);
   expect_parameters(resumed, all, 0);
   EXPECT_EQ(resumed.losses.size(), world_->rank() == 0 ? 2u : 0u);
 
-  Config one = config(1, 4);  // one rank resumes the checkpoint of the pipeline
+  Config one = with_optimiser(1);  // one rank resumes the checkpoint of the pipeline
   one.checkpoint.resume = rest.checkpoint.resume;
   expect_parameters(all, train(one, *alone_, network), 2e-4);
 
-  Config from_weights = config(ranks(), 4);
+  Config from_weights = with_optimiser(ranks());
   from_weights.init_from = rest.checkpoint.resume;
   from_weights.optimiser.learning_rate = 0;
   expect_parameters(train(from_weights, *world_, network), begun, 0);

@@ -174,10 +174,11 @@ class StoppedAtAnyStep : public ResumedRun, public ::testing::WithParamInterface
   }
 
   /// Returns the values of all tensors of the network in the checkpoint after `step` steps.
-  std::vector<float> tensors_of(const fs::path& directory, std::int64_t step) {
-    backend::ModelState state = backend_->make_state(graph_);
+  std::vector<float> tensors_of(const fs::path& directory, std::int64_t step,
+                                optim::Kind optimiser) {
+    backend::ModelState state = backend_->make_state(graph_, optimiser);
     std::vector<record::Tensor> tensors = weight_tensors(graph_, state);
-    for (const auto& tensor : momentum_tensors(graph_, state)) tensors.push_back(tensor);
+    for (const auto& tensor : optimiser_tensors(graph_, state)) tensors.push_back(tensor);
     record::read_checkpoint(record::checkpoint_path(directory, step), tensors,
                             record::Verify::required);
     std::vector<float> values;
@@ -207,6 +208,17 @@ INSTANTIATE_TEST_SUITE_P(
         Variant{"EvaluationAtTheEnd", [](Config& config) { config.evaluate_every = 0; }},
         Variant{"Dropout", [](Config&) {}, true}, Variant{"LossScale", [](Config&) {}, false, true},
         Variant{"LocalBatchNorm", [](Config& config) { config.batch_norm = BatchNormMode::local; }},
+        Variant{"Lars",
+                [](Config& config) {
+                  config.optimiser = {.kind = optim::Kind::lars,
+                                      .vector_decay = optim::VectorDecay::off};
+                  config.optimiser.resolve();
+                }},
+        Variant{"AdamW",
+                [](Config& config) {
+                  config.optimiser = {.kind = optim::Kind::adamw};
+                  config.optimiser.resolve();
+                }},
         Variant{"TopK",
                 [](Config& config) {
                   config.reducer.kind = comm::ReducerKind("top-k");
@@ -243,7 +255,9 @@ TEST_P(StoppedAtAnyStep, TheRunChangesNoBit) {
     EXPECT_EQ(resumed.statistics, expected.statistics);
     EXPECT_EQ(resumed.summary.best_test_accuracy, expected.summary.best_test_accuracy);
     EXPECT_EQ(stopped.summary.last_step, stop);
-    EXPECT_EQ(tensors_of(parts_directory, steps), tensors_of(whole_directory, steps));
+    const optim::Kind optimiser = options.optimiser.kind;
+    EXPECT_EQ(tensors_of(parts_directory, steps, optimiser),
+              tensors_of(whole_directory, steps, optimiser));
     EXPECT_EQ(counters_of(parts_directory, steps), counters_of(whole_directory, steps));
     std::vector<record::EpochRecord> parts = first.epochs;
     parts.insert(parts.end(), second.epochs.begin(), second.epochs.end());
@@ -296,6 +310,22 @@ TEST_F(ResumedRun, AFailureIsFoundBeforeTheNextCheckpointIsDue) {
   if (is_first()) {
     EXPECT_GT(remover.steps.size(), 5u);
     EXPECT_LT(remover.steps.size(), 5'000u);
+  }
+}
+
+TEST_F(ResumedRun, RefusesACheckpointOfAnotherOptimiser) {
+  Config options = with_directory();
+  train(options);
+  options.optimiser = {.kind = optim::Kind::adamw};
+  options.optimiser.resolve();
+  options.epochs = 3;
+  try {
+    train(options);
+    FAIL() << "the checkpoint of SGD was accepted";
+  } catch (const AgreedError& error) {
+    EXPECT_EQ(error.status(), core::ExitStatus::usage);
+    EXPECT_THAT(error.what(),
+                HasSubstr("is of a run with --optimizer sgd, and this one has adamw"));
   }
 }
 

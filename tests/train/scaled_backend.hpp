@@ -26,10 +26,10 @@ class ScaledPlan final : public backend::Plan, private backend::LossScaling {
     if (++scale_.good_steps < 2) return;
     scale_ = {.scale = 2 * scale_.scale, .good_steps = 0};
   }
-  void set_sgd(const optim::Sgd& sgd) override {
-    optim::Sgd scaled = sgd;
+  void set_coefficients(const optim::Coefficients& coefficients) override {
+    optim::Coefficients scaled = coefficients;
     scaled.learning_rate *= scale_.scale / 64;
-    plan_->set_sgd(scaled);
+    plan_->set_coefficients(scaled);
   }
   void update(std::size_t first, std::size_t count) override { plan_->update(first, count); }
   core::Timeline& timeline() override { return plan_->timeline(); }

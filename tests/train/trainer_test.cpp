@@ -543,7 +543,7 @@ class ResumeTest : public TrainerTest {
  protected:
   record::Counters read(std::int64_t step, backend::ModelState& state) const {
     auto tensors = weight_tensors(graph_, state);
-    for (const auto& tensor : momentum_tensors(graph_, state)) tensors.push_back(tensor);
+    for (const auto& tensor : optimiser_tensors(graph_, state)) tensors.push_back(tensor);
     return record::read_checkpoint(record::checkpoint_path(directory_.path(), step), tensors,
                                    record::Verify::required);
   }

@@ -11,7 +11,7 @@ from lockstep_report.runfile.experiment import distinguishing, is_of_software, r
 from lockstep_report.runfile.settings import SETTING_PARTS, setting_of, uses_threads
 
 # Options that are always shown: (name, value that is not shown).
-RECIPE = (("lr", ""), ("lr-schedule", "constant"), ("lr-scaling", "none"), ("warmup-epochs", "0"),
+RECIPE = (("optimizer", "sgd"), ("lr", ""), ("lr-schedule", "constant"), ("lr-scaling", "none"), ("warmup-epochs", "0"),
           ("grad-clip", "0"), ("label-smoothing", "0"), ("bn", "broadcast"))
 LENGTH = {"epochs", "steps"}  # shown only if runs of equal lengths differ in them
 

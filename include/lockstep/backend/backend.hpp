@@ -87,6 +87,8 @@ struct PlanOptions {
   /// Maximum of the global norm of the scaled gradients; larger gradients are clipped. 0: no
   /// clipping.
   double max_gradient_norm = 0;
+  optim::Kind optimiser = optim::Kind::sgd;  ///< as that of the state
+  optim::VectorDecay vector_decay = optim::VectorDecay::on;
   /// Seed of the random numbers of operations. They also depend on the number of the training step
   /// (`ModelState::batches_tracked` at `upload`) and on the index of the image in the global batch.
   std::uint64_t seed = 1;
@@ -98,6 +100,11 @@ struct PlanOptions {
 
   /// Returns the index in the global batch of an image of this batch.
   std::int64_t global_image(std::int64_t image) const { return first_image + image * image_stride; }
+  /// Returns the bytes of a state that has `elements` parameters, except gradients and statistics.
+  std::size_t parameter_bytes(std::size_t elements) const {
+    const bool has_second_moment = optimiser == optim::Kind::adamw;
+    return elements * sizeof(float) * (has_second_moment ? 3 : 2);
+  }
 };
 
 /// Part of a state that is copied between the host and a device.
@@ -111,6 +118,7 @@ struct ModelState {
   core::Buffer gradients;
   core::Buffer momentum;
   core::Buffer statistics;
+  core::Buffer second_moment{};      ///< of the gradients, for AdamW; otherwise empty
   std::int64_t batches_tracked = 0;  ///< number of training batches in the running statistics
   std::shared_ptr<void> device{};    ///< memory of the device; null if the device uses host memory
 };
@@ -141,6 +149,7 @@ struct OperationChoice {
 struct LossScale {
   float scale = 1;
   std::int32_t good_steps = 0;  ///< steps since the scale was changed or a step was skipped
+  std::int32_t skipped = 0;     ///< steps of the run that were skipped
 };
 
 /// Sums of the flat gradients of a state over several backward passes, float32 in the memory of the
@@ -248,12 +257,12 @@ class Plan {
   virtual void backward(core::GradientListener& listener) = 0;
 
   /// Sets the coefficients of the updates of all batches that are uploaded after this call.
-  virtual void set_sgd(const optim::Sgd& sgd) = 0;
+  virtual void set_coefficients(const optim::Coefficients& coefficients) = 0;
 
   /// Updates `count` parameters from index `first` on, in the flat layout, from their gradients by
-  /// SGD. In each step the calls must cover all parameters exactly once, in ascending order. If the
-  /// gradients are clipped or scaled, the last call of a step updates all parameters, because the
-  /// update depends on all gradients.
+  /// the optimiser (`optim::Optimiser::update`). In each step the calls must cover all parameters
+  /// exactly once, in ascending order. If the gradients are clipped or scaled, the last call of a
+  /// step updates all parameters, because the update depends on all gradients.
   virtual void update(std::size_t first, std::size_t count) = 0;
 
   /// Prepares the parameters for the operations after something else than `update` has written to
@@ -298,13 +307,17 @@ class Backend {
 
   virtual const Device& device() const = 0;
 
-  /// Returns a state with zero-filled flat buffers for the graph. The caller initialises or loads
-  /// parameters and statistics.
-  virtual ModelState make_state(const graph::Graph& graph) const;
+  /// Returns a state with zero-filled flat buffers for the graph and an optimiser. The caller
+  /// initialises or loads parameters and statistics.
+  virtual ModelState make_state(const graph::Graph& graph, optim::Kind optimiser) const;
+  ModelState make_state(const graph::Graph& graph) const {
+    return make_state(graph, optim::Kind::sgd);
+  }
   /// As above, but with a gradient buffer that the caller has allocated in device memory, for
   /// example in memory that suits the gradient transport. Its length is that of the flat parameters
   /// in `gradient_type`.
-  virtual ModelState make_state(const graph::Graph& graph, core::Buffer gradients) const = 0;
+  virtual ModelState make_state(const graph::Graph& graph, optim::Kind optimiser,
+                                core::Buffer gradients) const = 0;
 
   /// Returns the data type of the flat gradients on the device, given the data type in which they
   /// are communicated.

@@ -24,6 +24,9 @@ struct Parameter {
   std::size_t elements = 0;
   std::size_t offset = 0;  ///< in elements, into the flat buffer
   std::size_t index = 0;   ///< in the parameters of the whole network, also in a stage
+
+  /// Returns whether it is a bias, or the weight of a normalisation.
+  bool is_vector() const { return shape.size() == 1; }
 };
 
 /// A running statistic of a batch-norm node, of shape (channels). All statistics are stored in one

@@ -4,6 +4,7 @@
 #include <span>
 
 #include "lockstep/core/named_value.hpp"
+#include "lockstep/optim/update.hpp"
 
 namespace lockstep::optim {
 
@@ -14,10 +15,15 @@ std::span<const core::NamedValue<Scaling>> named_values(Scaling);
 
 /// Options of the optimiser and of its learning rate.
 struct Options {
-  double learning_rate = 0.1;
-  double momentum = 0.9;
-  double weight_decay = 5e-4;
-  bool nesterov = false;
+  static constexpr double automatic = -1;  ///< the default of the optimiser, see `resolve`
+
+  Kind kind = Kind::sgd;
+  VectorDecay vector_decay = VectorDecay::on;
+  double learning_rate = automatic;
+  double momentum = automatic;  ///< of SGD and LARS
+  double weight_decay = automatic;
+  double trust = automatic;  ///< of LARS
+  bool nesterov = false;     ///< of SGD
   ScheduleKind schedule = ScheduleKind::constant;
   double warmup_epochs = 0;
   Scaling scaling = Scaling::none;
@@ -27,6 +33,10 @@ struct Options {
   /// times r = global_batch / reference_batch (linear; Goyal et al., 2017), or times sqrt(r) (sqrt;
   /// Krizhevsky 2014).
   double peak(std::int64_t global_batch) const;
+
+  /// Replaces automatic values that the optimiser uses by their defaults. Throws `Error` (usage) if
+  /// a value is given that the optimiser does not use.
+  void resolve();
 };
 
 /// Learning-rate schedule. The rate is a pure function of the step, so the schedule has no state to

@@ -49,6 +49,8 @@ inline backend::PlanOptions training_options(const Config& config,
   options.gradient_reduction = gradient_reduction(config);
   options.gradient_type = config.reducer.gradient_type;
   options.gradient_portion = bucket_elements(config);
+  options.optimiser = config.optimiser.kind;
+  options.vector_decay = config.optimiser.vector_decay;
   options.seed = config.seed;
   options.first_image = rank;
   options.image_stride = ranks;

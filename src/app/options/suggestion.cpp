@@ -41,7 +41,7 @@ struct OptionSynonym {
   std::string_view names;    ///< separated by blanks
   std::string_view options;  ///< of this program, separated by blanks
 };
-constexpr std::array<OptionSynonym, 22> option_synonyms{
+constexpr std::array<OptionSynonym, 23> option_synonyms{
     {{"batch-size batch b bs bsz mini-batch minibatch train-batch-size per-device-train-batch-size "
       "batchsize batch-size-per-gpu micro-batch-size",
       "batch-per-rank global-batch ladder-start"},
@@ -51,6 +51,7 @@ constexpr std::array<OptionSynonym, 22> option_synonyms{
      {"workers num-workers j dataloader-num-workers data-workers", "loader-threads"},
      {"data-dir data-path dataset data-root root datadir train-dir", "data"},
      {"wd decay l2", "weight-decay"},
+     {"optim optimiser opt", "optimizer"},
      {"arch a net architecture model-name", "model"},
      {"random-seed manual-seed", "seed"},
      {"num-threads omp-threads cpus cores", "threads"},

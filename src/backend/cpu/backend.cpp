@@ -96,11 +96,14 @@ PlanOptions CpuBackend::with_progress(PlanOptions options) const {
   return options;
 }
 
-ModelState CpuBackend::make_state(const graph::Graph& graph, core::Buffer gradients) const {
+ModelState CpuBackend::make_state(const graph::Graph& graph, optim::Kind optimiser,
+                                  core::Buffer gradients) const {
   const std::size_t bytes = graph.parameter_elements() * sizeof(float);
-  return {distributed_buffer(bytes, threads_), std::move(gradients),
-          distributed_buffer(bytes, threads_),
-          core::Buffer(graph.statistic_elements() * sizeof(float)), 0};
+  ModelState state{distributed_buffer(bytes, threads_), std::move(gradients),
+                   distributed_buffer(bytes, threads_),
+                   core::Buffer(graph.statistic_elements() * sizeof(float))};
+  if (optimiser == optim::Kind::adamw) state.second_moment = distributed_buffer(bytes, threads_);
+  return state;
 }
 
 Ceilings CpuBackend::ceilings(core::Precision precision) const {
@@ -134,7 +137,7 @@ std::unique_ptr<Plan> CpuBackend::compile(const graph::Graph& graph, ModelState&
 MemoryUse CpuBackend::memory(const graph::Graph& graph, const PlanOptions& options) const {
   return with_memory_errors([&] {
     CpuOperations operations(graph, with_progress(options), threads_, chooser_);
-    return memory_of(Blueprint(operations), graph);
+    return memory_of(Blueprint(operations), operations);
   });
 }
 

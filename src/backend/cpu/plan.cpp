@@ -70,9 +70,11 @@ void CpuOperations::add_into(const FeatureMap& from, const FeatureMap& to) {
   }
 }
 
-MemoryUse memory_of(const Blueprint& blueprint, const graph::Graph& graph) {
+MemoryUse memory_of(const Blueprint& blueprint, const CpuOperations& operations) {
+  const graph::Graph& graph = operations.graph();
   const std::size_t state =
-      (3 * graph.parameter_elements() + graph.statistic_elements()) * sizeof(float);
+      operations.options().parameter_bytes(graph.parameter_elements()) +
+      (graph.parameter_elements() + graph.statistic_elements()) * sizeof(float);
   return {.state = state,
           .activations = blueprint.arena_bytes(),
           .weights = 0,
@@ -81,7 +83,7 @@ MemoryUse memory_of(const Blueprint& blueprint, const graph::Graph& graph) {
 
 CpuPlan::CpuPlan(const graph::Graph& graph, ModelState& state, const PlanOptions& options,
                  int threads, ConvolutionChooser& chooser)
-    : HostPlan(state, options),
+    : HostPlan(graph, state, options),
       operations_(graph, options, threads, chooser),
       blueprint_(operations_),
       arena_(core::Buffer::untouched(blueprint_.arena_bytes())),

@@ -38,7 +38,7 @@ class CpuOperations : public OperationFactory {
 };
 
 /// Returns the memory that a plan would allocate.
-MemoryUse memory_of(const Blueprint& blueprint, const graph::Graph& graph);
+MemoryUse memory_of(const Blueprint& blueprint, const CpuOperations& operations);
 
 /// An executable plan: a blueprint and its memory. The pages of the feature maps are allocated in
 /// the first step, each on the NUMA node of the thread that computes this part of the map.
@@ -56,7 +56,7 @@ class CpuPlan : public HostPlan {
   void boundary_output(std::span<float> values) const override;
   void set_output_gradient(std::span<const float> values) override;
   void input_gradient(std::span<float> values) const override;
-  MemoryUse memory() const override { return memory_of(blueprint_, operations_.graph()); }
+  MemoryUse memory() const override { return memory_of(blueprint_, operations_); }
   std::vector<OperationChoice> choices() const override { return blueprint_.choices(); }
 
  private:

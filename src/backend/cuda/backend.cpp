@@ -76,17 +76,20 @@ PlanOptions CudaBackend::with_progress(PlanOptions options) const {
   return options;
 }
 
-ModelState CudaBackend::make_state(const graph::Graph& graph) const {
-  return make_state(graph,
+ModelState CudaBackend::make_state(const graph::Graph& graph, optim::Kind optimiser) const {
+  return make_state(graph, optimiser,
                     core::device_buffer(graph.parameter_elements() * sizeof(float), "gradients"));
 }
 
-ModelState CudaBackend::make_state(const graph::Graph& graph, core::Buffer gradients) const {
+ModelState CudaBackend::make_state(const graph::Graph& graph, optim::Kind optimiser,
+                                   core::Buffer gradients) const {
   gpu_.require_presence("training");
   const std::size_t bytes = graph.parameter_elements() * sizeof(float);
   ModelState state{core::Buffer(bytes), core::Buffer(bytes), core::Buffer(bytes),
-                   core::Buffer(graph.statistic_elements() * sizeof(float)), 0};
-  state.device = std::make_shared<CudaState>(graph, std::move(gradients), target().stream());
+                   core::Buffer(graph.statistic_elements() * sizeof(float))};
+  if (optimiser == optim::Kind::adamw) state.second_moment = core::Buffer(bytes);
+  state.device =
+      std::make_shared<CudaState>(graph, optimiser, std::move(gradients), target().stream());
   return state;
 }
 

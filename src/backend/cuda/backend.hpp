@@ -18,8 +18,10 @@ class CudaBackend final : public Backend {
   explicit CudaBackend(const DeviceOptions& options);
 
   const Device& device() const override { return gpu_; }
-  ModelState make_state(const graph::Graph& graph) const override;
-  ModelState make_state(const graph::Graph& graph, core::Buffer gradients) const override;
+  using Backend::make_state;
+  ModelState make_state(const graph::Graph& graph, optim::Kind optimiser) const override;
+  ModelState make_state(const graph::Graph& graph, optim::Kind optimiser,
+                        core::Buffer gradients) const override;
   core::DataType gradient_type(core::DataType wire) const override { return wire; }
   core::GradientArray gradients(const ModelState& state, core::DataType type) const override;
   core::GradientArray parameters(const ModelState& state) const override;

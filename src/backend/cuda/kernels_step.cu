@@ -3,9 +3,10 @@
 #include "kernels/gradient_clipping.hpp"
 #include "kernels/gradient_sums.hpp"
 #include "kernels/hash.hpp"
+#include "kernels/local_rates.hpp"
 #include "kernels/loss_scale.hpp"
 #include "kernels/segment_groups.hpp"
-#include "kernels/sgd.hpp"
+#include "kernels/update.hpp"
 #include "launch.cuh"
 
 namespace lockstep::backend::cuda {
@@ -27,7 +28,11 @@ template void launch(cudaStream_t, const AddSumsToGradients<Float16>&);
 template void launch(cudaStream_t, const FiniteCheck&);
 template void launch(cudaStream_t, const GradientSquares&);
 template void launch(cudaStream_t, const ClippingFactor&);
+template void launch(cudaStream_t, const SegmentSums&);
+template void launch(cudaStream_t, const LocalRates&);
 template void launch(cudaStream_t, const SgdUpdate&);
+template void launch(cudaStream_t, const LarsUpdate&);
+template void launch(cudaStream_t, const AdamWUpdate&);
 template void launch(cudaStream_t, const HashParts&);
 template void launch(cudaStream_t, const HashTotal&);
 template void launch(cudaStream_t, const RefreshWeights&);

@@ -112,7 +112,8 @@ MemoryUse memory_of(const Blueprint& blueprint, const CudaOperations& operations
   const graph::Graph& graph = operations.graph();
   const Context& context = operations.context();
   const std::size_t flat = graph.parameter_elements();
-  MemoryUse use{.state = flat * (2 * sizeof(float) + core::size_of(context.options.gradient_type)) +
+  MemoryUse use{.state = context.options.parameter_bytes(flat) +
+                         flat * core::size_of(context.options.gradient_type) +
                          graph.statistic_elements() * sizeof(float),
                 .activations = blueprint.arena_bytes(),
                 .weights = NativeWeights::bytes(graph, context.element),
@@ -171,9 +172,16 @@ void CudaPlan::place_gradients() {
   const std::weak_ptr<const NativeGradients> none;
   state_.set_gradients(options.gradient_type, reduces_gradients() ? none : gradients_);
   std::vector<kernels::NativeParameter> parameters = weights_->parameters();
-  for (std::size_t i = 0; i < parameters.size(); ++i)
+  const float vector_decay = options.vector_decay == optim::VectorDecay::on ? 1 : 0;
+  for (std::size_t i = 0; i < parameters.size(); ++i) {
     parameters[i].gradient = reduces_gradients() ? gradients_->flat(i) : gradients_->native(i);
+    if (operations_.graph().parameters()[i].is_vector()) parameters[i].decay = vector_decay;
+  }
   segments_ = Segments(parameters, multiples(options.gradient_portion, state_.elements()));
+  if (options.optimiser == optim::Kind::lars)
+    local_rates_ = LocalRates(operations_.graph(), segments_);
+  check(options.optimiser != optim::Kind::adamw || state_.second_moment() != nullptr,
+        "a state has the buffers of the optimiser");
 }
 
 void CudaPlan::restart_loss_scale() {
@@ -185,9 +193,11 @@ void CudaPlan::restart_loss_scale() {
                        "setting the loss scale");
 }
 
-bool CudaPlan::has_dynamic_loss_scale() const {
+/// With AdamW the number of skipped steps is saved, also of a constant loss scale.
+bool CudaPlan::has_saved_loss_scale() const {
   const PlanOptions& options = operations_.options();
-  return has_loss_scale() && options.mode == Mode::training && options.loss_scale == 0;
+  return has_loss_scale() && options.mode == Mode::training &&
+         (options.loss_scale == 0 || options.optimiser == optim::Kind::adamw);
 }
 
 LossScale CudaPlan::loss_scale() const {
@@ -196,12 +206,15 @@ LossScale CudaPlan::loss_scale() const {
                              stream_),
              "copying the loss scale");
   check_cuda(cudaStreamSynchronize(stream_), "copying the loss scale");
-  return LossScale{.scale = state.scale, .good_steps = state.good_steps};
+  return LossScale{.scale = state.scale, .good_steps = state.good_steps, .skipped = state.skipped};
 }
 
 void CudaPlan::set_loss_scale(const LossScale& scale) {
-  const kernels::LossScale state{
-      .scale = scale.scale, .good_steps = scale.good_steps, .dynamic = 1};
+  const double constant = operations_.options().loss_scale;
+  const kernels::LossScale state{.scale = constant > 0 ? static_cast<float>(constant) : scale.scale,
+                                 .good_steps = scale.good_steps,
+                                 .skipped = scale.skipped,
+                                 .dynamic = constant > 0 ? 0 : 1};
   core::copy_to_device(&scalars()->loss_scale, std::as_bytes(std::span(&state, 1)),
                        "setting the loss scale");
 }
@@ -242,7 +255,7 @@ void CudaPlan::upload_samples(std::span<const std::int32_t> samples,
 }
 
 kernels::StepInputs CudaPlan::step_inputs() const {
-  return {.sgd = sgd_, .step = static_cast<std::uint32_t>(host_.batches_tracked)};
+  return {.update = coefficients_, .step = static_cast<std::uint32_t>(host_.batches_tracked)};
 }
 
 void CudaPlan::take_upload() {
@@ -323,12 +336,14 @@ void CudaPlan::synchronise() const {
   check_cuda(cudaStreamSynchronize(stream_), "the work of a plan");
 }
 
-void CudaPlan::set_sgd(const optim::Sgd& sgd) {
-  sgd_ = {.learning_rate = sgd.learning_rate,
-          .momentum = sgd.momentum,
-          .weight_decay = sgd.weight_decay,
-          .gradient_scale = sgd.gradient_scale,
-          .nesterov = sgd.nesterov ? 1 : 0};
+void CudaPlan::set_coefficients(const optim::Coefficients& coefficients) {
+  coefficients_ = {.learning_rate = coefficients.learning_rate,
+                   .momentum = coefficients.momentum,
+                   .weight_decay = coefficients.weight_decay,
+                   .gradient_scale = coefficients.gradient_scale,
+                   .nesterov = coefficients.nesterov ? 1 : 0,
+                   .trust = coefficients.trust,
+                   .step = static_cast<std::int32_t>(coefficients.step)};
 }
 
 void CudaPlan::update(std::size_t first, std::size_t count) {
@@ -350,16 +365,36 @@ void CudaPlan::update(std::size_t first, std::size_t count) {
 
 void CudaPlan::compute_clipping_factor() {
   launch(stream_, kernels::GradientSquares{segments_.all(), &scalars()->clipping});
-  launch(stream_, kernels::ClippingFactor{&scalars()->clipping, &upload_.current().inputs->sgd,
+  launch(stream_, kernels::ClippingFactor{&scalars()->clipping, &upload_.current().inputs->update,
                                           has_loss_scale() ? &scalars()->loss_scale : nullptr,
                                           operations_.options().max_gradient_norm});
 }
 
+template <class Update>
+Update CudaPlan::complete(Update update, std::size_t begin, std::size_t end) const {
+  update.table = segments_.part(begin, end);
+  update.parameters = state_.parameters();
+  update.velocity = state_.momentum();
+  update.coefficients = &upload_.current().inputs->update;
+  update.loss_scale = has_loss_scale() ? &scalars()->loss_scale : nullptr;
+  update.clip_factor = has_clipping() ? &scalars()->clipping.factor : nullptr;
+  return update;
+}
+
 void CudaPlan::update_range(std::size_t first, std::size_t count) {
-  launch(stream_, kernels::SgdUpdate{segments_.part(first, first + count), state_.parameters(),
-                                     state_.momentum(), &upload_.current().inputs->sgd,
-                                     has_loss_scale() ? &scalars()->loss_scale : nullptr,
-                                     has_clipping() ? &scalars()->clipping.factor : nullptr});
+  switch (operations_.options().optimiser) {
+    case optim::Kind::sgd:
+      return launch(stream_, complete(kernels::SgdUpdate{}, first, first + count));
+    case optim::Kind::adamw:
+      return launch(stream_, complete(kernels::AdamWUpdate{.second_moment = state_.second_moment()},
+                                      first, first + count));
+    case optim::Kind::lars: break;
+  }
+  const LocalRates::Parameters parameters = local_rates_.complete(first, count);
+  const auto update = complete(kernels::LarsUpdate{.local_rates = local_rates_.rates()},
+                               parameters.first, parameters.end);
+  local_rates_.compute(stream_, segments_, parameters, update);
+  launch(stream_, update);
 }
 
 }  // namespace lockstep::backend::cuda

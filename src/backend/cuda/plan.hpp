@@ -7,7 +7,8 @@
 #include "../blueprint.hpp"
 #include "batch_norm/fusion_plan.hpp"
 #include "kernels/gradient_clipping.hpp"
-#include "kernels/sgd.hpp"
+#include "kernels/update.hpp"
+#include "local_rates.hpp"
 #include "native_gradients.hpp"
 #include "operations.hpp"
 #include "state.hpp"
@@ -83,7 +84,7 @@ class CudaPlan final : public Plan, public DeviceDataset, public LossScaling, pu
   BatchResult result() const override;
   std::span<const float> logits() const override;
   void backward(core::GradientListener& listener) override;
-  void set_sgd(const optim::Sgd& sgd) override;
+  void set_coefficients(const optim::Coefficients& coefficients) override;
   void update(std::size_t first, std::size_t count) override;
   void parameters_changed() override { weights_->refresh(stream_, state_.parameters()); }
   core::Timeline& timeline() override { return timeline_; }
@@ -99,7 +100,7 @@ class CudaPlan final : public Plan, public DeviceDataset, public LossScaling, pu
   MemoryUse memory() const override { return memory_of(blueprint_, operations_); }
   std::vector<OperationChoice> choices() const override { return blueprint_.choices(); }
   DeviceDataset* device_dataset() override { return this; }
-  LossScaling* loss_scaling() override { return has_dynamic_loss_scale() ? this : nullptr; }
+  LossScaling* loss_scaling() override { return has_saved_loss_scale() ? this : nullptr; }
   StagePasses* stage_passes() override { return this; }
 
   /// Uploads random images as training will upload its images, for steps that are
@@ -132,10 +133,13 @@ class CudaPlan final : public Plan, public DeviceDataset, public LossScaling, pu
   kernels::StepInputs step_inputs() const;
   void take_upload();
   void update_range(std::size_t first, std::size_t count);
+  /// Sets the members that all updates have, for the flat elements [begin, end).
+  template <class Update>
+  Update complete(Update update, std::size_t begin, std::size_t end) const;
   void compute_clipping_factor();
   Scalars* scalars() const { return reinterpret_cast<Scalars*>(scalars_.data()); }
   bool has_loss_scale() const { return operations_.options().precision == core::Precision::fp16; }
-  bool has_dynamic_loss_scale() const;
+  bool has_saved_loss_scale() const;
   bool reduces_gradients() const {
     return operations_.options().gradient_reduction == GradientReduction::over_replicas;
   }
@@ -152,8 +156,9 @@ class CudaPlan final : public Plan, public DeviceDataset, public LossScaling, pu
   std::shared_ptr<const NativeGradients> gradients_;  ///< null in inference
   Segments segments_;  ///< of the parameters, with the gradients that the update reads
   StepUpload upload_;
-  kernels::SgdCoefficients sgd_;  ///< of the steps that are uploaded next
-  std::int64_t images_ = 0;       ///< number of images in the last batch
+  LocalRates local_rates_;                    ///< for LARS
+  kernels::UpdateCoefficients coefficients_;  ///< of the steps that are uploaded next
+  std::int64_t images_ = 0;                   ///< number of images in the last batch
   mutable std::vector<float> logits_;
 };
 

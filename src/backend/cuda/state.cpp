@@ -4,6 +4,7 @@
 #include <span>
 #include <utility>
 
+#include "../parameter_ranges.hpp"
 #include "context.hpp"
 #include "device/alignment.hpp"
 #include "kernels/hash.hpp"
@@ -65,8 +66,12 @@ kernels::SegmentTable Segments::part(std::size_t begin, std::size_t end) const {
 std::vector<kernels::NativeParameter> native_layout(const graph::Graph& graph,
                                                     core::DataType element) {
   std::vector<kernels::NativeParameter> all;
+  const std::vector<optim::ParameterRange> ranges = parameter_ranges(graph);
   for (const graph::Parameter& parameter : graph.parameters()) {
     kernels::NativeParameter native;
+    const auto range =
+        std::ranges::lower_bound(ranges, parameter.offset, {}, &optim::ParameterRange::begin);
+    native.position = static_cast<std::int32_t>(range - ranges.begin());
     native.flat = static_cast<std::int64_t>(parameter.offset);
     native.elements = static_cast<std::int64_t>(parameter.elements);
     if (is_convolution(graph, parameter)) {
@@ -117,14 +122,18 @@ void NativeWeights::refresh(cudaStream_t stream, const float* flat) const {
   launch(stream, kernels::RefreshWeights{segments_.all(), flat});
 }
 
-CudaState::CudaState(const graph::Graph& graph, core::Buffer gradients, cudaStream_t stream)
+CudaState::CudaState(const graph::Graph& graph, optim::Kind optimiser, core::Buffer gradients,
+                     cudaStream_t stream)
     : graph_(graph),
       stream_(stream),
       parameters_(device_buffer(graph.parameter_elements() * sizeof(float), "parameters")),
       momentum_(device_buffer(graph.parameter_elements() * sizeof(float), "momentum")),
       statistics_(device_buffer(graph.statistic_elements() * sizeof(float), "statistics")),
       gradients_(std::move(gradients)),
-      hash_(device_buffer(sizeof(kernels::HashSums), "a hash")) {}
+      hash_(device_buffer(sizeof(kernels::HashSums), "a hash")) {
+  if (optimiser == optim::Kind::adamw)
+    second_moment_ = device_buffer(elements() * sizeof(float), "second moments");
+}
 
 CudaState& CudaState::of(const ModelState& state) {
   core::check(state.device != nullptr, "a plan of the GPU backend has a state of this backend");
@@ -181,6 +190,7 @@ void CudaState::fetch(ModelState& host, StatePart part) const {
   if (part == StatePart::statistics) return;
   fetch_flat(parameters_, host.parameters);
   fetch_flat(momentum_, host.momentum);
+  if (second_moment_.bytes() > 0) fetch_flat(second_moment_, host.second_moment);
   fetch_gradients(host.gradients);
 }
 
@@ -224,6 +234,7 @@ void CudaState::store(const ModelState& host, StatePart part) {
   store_floats(host.statistics.as<float>(), statistics_);
   if (part == StatePart::statistics) return;
   store_flat(host.momentum, momentum_);
+  if (second_moment_.bytes() > 0) store_flat(host.second_moment, second_moment_);
   store_flat(host.parameters, parameters_);
   for (const auto& [type, known] : native_) {
     if (const auto weights = known.lock()) weights->refresh(stream_, parameters());

@@ -29,6 +29,7 @@ class Segments {
   /// boundaries between parameters.
   kernels::SegmentTable part(std::size_t begin, std::size_t end) const;
   std::size_t bytes() const { return device_.bytes(); }
+  const std::vector<kernels::Segment>& host() const { return segments_; }
 
  private:
   std::vector<kernels::Segment> segments_;
@@ -68,13 +69,15 @@ class NativeWeights {
 /// convolution weights (and their momentum and gradients) are in KRSC order.
 class CudaState {
  public:
-  CudaState(const graph::Graph& graph, core::Buffer gradients, cudaStream_t stream);
+  CudaState(const graph::Graph& graph, optim::Kind optimiser, core::Buffer gradients,
+            cudaStream_t stream);
 
   /// Returns the state in GPU memory. Throws `Error` (internal) if it was made for a CPU.
   static CudaState& of(const ModelState& state);
 
   float* parameters() const { return parameters_.as<float>().data(); }
   float* momentum() const { return momentum_.as<float>().data(); }
+  float* second_moment() const { return second_moment_.as<float>().data(); }
   float* statistics() const { return statistics_.as<float>().data(); }
   std::byte* gradients() const { return gradients_.data(); }
   std::size_t elements() const { return graph_.parameter_elements(); }
@@ -104,7 +107,8 @@ class CudaState {
   graph::Graph graph_;
   cudaStream_t stream_;
   core::Buffer parameters_, momentum_, statistics_, gradients_;
-  core::Buffer hash_;  ///< one `kernels::HashSums`
+  core::Buffer second_moment_;  ///< empty unless the optimiser is AdamW
+  core::Buffer hash_;           ///< one `kernels::HashSums`
   core::DataType gradient_type_ = core::DataType::float32;
   std::weak_ptr<const NativeGradients> native_gradients_;  ///< see `set_gradients`
   std::map<core::DataType, std::weak_ptr<const NativeWeights>> native_;

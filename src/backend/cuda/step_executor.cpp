@@ -50,7 +50,7 @@ CudaStepExecutor::CudaStepExecutor(CudaPlan& plan, CudaTimeline& timeline, cudaS
 void CudaStepExecutor::warm_up() {
   begin();
   timeline_.record(core::Timeline::start);
-  plan_.set_sgd({});
+  plan_.set_coefficients({});
   plan_.upload_anything();
   work().queue_without_communication();
   copy_result();

@@ -11,13 +11,14 @@
 
 namespace lockstep::backend::reference {
 
-ModelState ReferenceBackend::make_state(const graph::Graph& graph, core::Buffer gradients) const {
+ModelState ReferenceBackend::make_state(const graph::Graph& graph, optim::Kind optimiser,
+                                        core::Buffer gradients) const {
   const std::size_t parameter_bytes = sizeof(float) * graph.parameter_elements();
   return {.parameters = core::Buffer(parameter_bytes),
           .gradients = std::move(gradients),
           .momentum = core::Buffer(parameter_bytes),
           .statistics = core::Buffer(sizeof(float) * graph.statistic_elements()),
-          .batches_tracked = 0};
+          .second_moment = core::Buffer(optimiser == optim::Kind::adamw ? parameter_bytes : 0)};
 }
 
 std::unique_ptr<Plan> ReferenceBackend::compile(const graph::Graph& graph, ModelState& state,

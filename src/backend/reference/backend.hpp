@@ -24,7 +24,8 @@ class ReferenceBackend : public Backend {
 
   const Device& device() const override { return device_; }
   using Backend::make_state;
-  ModelState make_state(const graph::Graph& graph, core::Buffer gradients) const override;
+  ModelState make_state(const graph::Graph& graph, optim::Kind optimiser,
+                        core::Buffer gradients) const override;
   std::unique_ptr<Plan> compile(const graph::Graph& graph, ModelState& state,
                                 const PlanOptions& options) const override;
   MemoryUse memory(const graph::Graph& graph, const PlanOptions& options) const override;

@@ -47,7 +47,7 @@ std::size_t logit_count(const graph::Graph& graph, const PlanOptions& options) {
 
 ReferencePlan::ReferencePlan(const graph::Graph& graph, ModelState& state,
                              const PlanOptions& options)
-    : HostPlan(state, options),
+    : HostPlan(graph, state, options),
       graph_(graph),
       memory_(memory_use(graph, options)),
       parameters_(graph.parameter_elements()),
@@ -229,7 +229,8 @@ MemoryUse memory_use(const graph::Graph& graph, const PlanOptions& options) {
   const bool training = options.mode == Mode::training;
   const auto batch = static_cast<std::size_t>(options.batch);
   MemoryUse use;
-  use.state = sizeof(float) * (3 * graph.parameter_elements() + graph.statistic_elements());
+  use.state = options.parameter_bytes(graph.parameter_elements()) +
+              sizeof(float) * (graph.parameter_elements() + graph.statistic_elements());
   use.weights = sizeof(double) * graph.parameter_elements() * (training ? 2 : 1);
   use.workspace = batch * sizeof(std::int32_t) + sizeof(float) * logit_count(graph, options);
   for (const graph::Node& node : graph.nodes()) {

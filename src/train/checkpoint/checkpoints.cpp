@@ -85,6 +85,25 @@ std::vector<record::Tensor> own_tensors(RankState which, const std::vector<recor
   return own;
 }
 
+record::Tensor loss_scale_tensor(optim::Kind optimiser, std::span<float> values) {
+  const std::size_t size = optimiser == optim::Kind::adamw ? 3 : 2;
+  return {"optimizer", "loss_scale", {static_cast<std::int64_t>(size)}, values.first(size)};
+}
+
+/// Throws `Error` (usage) if the checkpoint was written with another optimiser, whose momentum has
+/// another meaning. Checkpoints without this counter are of SGD.
+void require_optimiser(const record::Counters& counters, optim::Kind now, const fs::path& path) {
+  const auto found = std::ranges::find(counters, "optimizer", &record::Counters::value_type::first);
+  const auto saved =
+      found == counters.end() ? optim::Kind::sgd : static_cast<optim::Kind>(found->second);
+  if (saved == now) return;
+  core::fail(
+      core::ExitStatus::usage,
+      fmt::format("{0} is of a run with --optimizer {1}, and this one has {2}; use --optimizer "
+                  "{1}, or take its weights with --init-from",
+                  path.string(), core::name(saved), core::name(now)));
+}
+
 /// Returns the tensor of the values that the reducer of this rank keeps.
 std::vector<record::Tensor> reducer_tensors(std::span<float> values) {
   if (values.empty()) return {};
@@ -116,9 +135,9 @@ Checkpoints::Checkpoints(const Config& config, const graph::Graph& graph,
       communicator_(world),
       identity_(std::move(identity)),
       has_directory_(!config.checkpoint.directory.empty()),
-      loss_scale_tensor_{"optimizer", "loss_scale", {2}, loss_scale_},
+      loss_scale_tensor_{loss_scale_tensor(config.optimiser.kind, loss_scale_)},
       weights_(weight_tensors(graph, state)),
-      all_(joined(weights_, momentum_tensors(graph, state))),
+      all_(joined(weights_, optimiser_tensors(graph, state))),
       rank_state_(rank_state(config, data_parallel.size())),
       replica_states_(own_tensors(rank_state_, all_, loss_scale_tensor_, state), data_parallel),
       reducer_state_(reducer_tensors(reducer_state)),
@@ -142,7 +161,8 @@ RunState Checkpoints::restore() {
   RunState run = found.run;
   if (found.has_loss_scale) {
     run.loss_scale = backend::LossScale{.scale = loss_scale_[0],
-                                        .good_steps = static_cast<std::int32_t>(loss_scale_[1])};
+                                        .good_steps = static_cast<std::int32_t>(loss_scale_[1]),
+                                        .skipped = static_cast<std::int32_t>(loss_scale_[2])};
   }
   is_saved_ = found.is_saved;
   saved_step_ = run.step;
@@ -216,6 +236,7 @@ Checkpoints::Found Checkpoints::resume_from(const fs::path& path) {
                            "weights with --init-from",
                            path.string(), name, saved, value, fitting));
   }
+  require_optimiser(header.counters, config_.optimiser.kind, path);
   Found found;
   found.has_weights = true;
   found.has_loss_scale = saved_counter("has_loss_scale") != 0;
@@ -335,7 +356,8 @@ void Checkpoints::save(const RunState& run) {
   }
   wait();
   if (run.loss_scale) {
-    loss_scale_ = {run.loss_scale->scale, static_cast<float>(run.loss_scale->good_steps)};
+    loss_scale_ = {run.loss_scale->scale, static_cast<float>(run.loss_scale->good_steps),
+                   static_cast<float>(run.loss_scale->skipped)};
   }
   if (rank_state_ != RankState::none) replica_states_.gather();
   reducer_states_.gather();
@@ -359,6 +381,7 @@ void Checkpoints::save(const RunState& run) {
                     {"global_batch", config_.global_batch},
                     {"steps_per_epoch", identity_.steps_per_epoch},
                     {"total_steps", identity_.schedule.total_steps},
+                    {"optimizer", static_cast<std::int64_t>(config_.optimiser.kind)},
                     {"data_digest", digest_number(identity_.data_digest)}});
   });
   is_saved_ = true;

@@ -118,8 +118,9 @@ class Checkpoints {
   std::string run_id_ = record::new_run_id();
   std::int64_t part_ = 1;
   std::vector<std::string> warnings_;
-  bool has_directory_;                 ///< whether rank 0 has a directory; the same on all ranks
-  std::array<float, 2> loss_scale_{};  ///< scale and steps since it changed, stored as a tensor
+  bool has_directory_;  ///< whether rank 0 has a directory; the same on all ranks
+  /// Scale, steps since it changed and, with AdamW, skipped steps, stored as a tensor.
+  std::array<float, 3> loss_scale_{};
   const record::Tensor loss_scale_tensor_;
   std::vector<record::Tensor> weights_, all_;
   RankState rank_state_;

@@ -1,19 +1,8 @@
 #include "stage_states.hpp"
 
-#include <array>
-
 #include "lockstep/train/weights.hpp"
 
 namespace lockstep::train {
-
-namespace {
-
-std::array<std::span<std::byte>, 3> buffers_of(const backend::ModelState& state) {
-  return {state.parameters.as<std::byte>(), state.momentum.as<std::byte>(),
-          state.statistics.as<std::byte>()};
-}
-
-}  // namespace
 
 StageStates::StageStates(const Pipeline* pipeline, backend::ModelState& own)
     : pipeline_(pipeline), own_(own) {}
@@ -26,7 +15,8 @@ void StageStates::allocate() {
     others_.push_back({.parameters = core::Buffer(bytes),
                        .gradients = {},
                        .momentum = core::Buffer(bytes),
-                       .statistics = core::Buffer(graph.statistic_elements() * sizeof(float))});
+                       .statistics = core::Buffer(graph.statistic_elements() * sizeof(float)),
+                       .second_moment = core::Buffer(own_.second_moment.bytes() > 0 ? bytes : 0)});
   }
 }
 
@@ -71,7 +61,7 @@ std::vector<record::Tensor> StageStates::weights() {
 std::vector<record::Tensor> StageStates::all() {
   std::vector<record::Tensor> tensors = weights();
   for (std::size_t i = 0; i < others_.size(); ++i) {
-    const auto more = momentum_tensors(pipeline_->graphs[i + 1], others_[i]);
+    const auto more = optimiser_tensors(pipeline_->graphs[i + 1], others_[i]);
     tensors.insert(tensors.end(), more.begin(), more.end());
   }
   return tensors;

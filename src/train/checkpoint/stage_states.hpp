@@ -21,7 +21,7 @@ class StageStates {
   /// Collective: all ranks must call this.
   void gather();
 
-  /// Return views of the weights, and of the weights and the momentum, of the other stages on rank
+  /// Return views of the weights, and of the weights and the optimiser, of the other stages on rank
   /// 0, to be written to a file or filled from one.
   std::vector<record::Tensor> weights();
   std::vector<record::Tensor> all();

@@ -235,10 +235,10 @@ void PipelinePlan::finish_sends() {
   }
 }
 
-void PipelinePlan::set_sgd(const optim::Sgd& sgd) {
-  optim::Sgd mean = sgd;
+void PipelinePlan::set_coefficients(const optim::Coefficients& coefficients) {
+  optim::Coefficients mean = coefficients;
   mean.gradient_scale /= static_cast<float>(micro_batches_);
-  slots_.front().plan->set_sgd(mean);
+  slots_.front().plan->set_coefficients(mean);
 }
 
 std::unique_ptr<backend::StepExecutor> PipelinePlan::make_step_executor(

@@ -32,7 +32,7 @@ class PipelinePlan final : public backend::Plan {
   backend::BatchResult result() const override { return result_; }
   std::span<const float> logits() const override { return slots_.front().plan->logits(); }
   void backward(core::GradientListener& listener) override;
-  void set_sgd(const optim::Sgd& sgd) override;
+  void set_coefficients(const optim::Coefficients& coefficients) override;
   void update(std::size_t first, std::size_t count) override {
     slots_.front().plan->update(first, count);
   }

@@ -7,6 +7,7 @@
 
 #include "backend/cuda/kernels/gradient_clipping.hpp"
 #include "backend/cuda/kernels/hash.hpp"
+#include "backend/cuda/kernels/update.hpp"
 #include "kernels.hpp"
 #include "lockstep/core/error.hpp"
 #include "lockstep/optim/gradient_clipping.hpp"
@@ -200,17 +201,17 @@ void expect_update(Model<T>& model, std::vector<float> plain, bool nesterov) {
   const Model<T> before;
   const std::vector<std::int64_t> cuts = {2000, 2501};
   const auto segments = make_segments(model.table, cuts);
-  const optim::Sgd sgd{.learning_rate = 0.05f,
-                       .momentum = 0.9f,
-                       .weight_decay = 5e-4f,
-                       .nesterov = nesterov,
-                       .gradient_scale = 0.25f};
+  const optim::Coefficients sgd{.learning_rate = 0.05f,
+                                .momentum = 0.9f,
+                                .weight_decay = 5e-4f,
+                                .nesterov = nesterov,
+                                .gradient_scale = 0.25f};
   std::vector<float> parameters = before.parameters, velocity = before.velocity;
   for (float& gradient : plain) gradient /= 128;
-  optim::update(sgd, parameters, plain, velocity);
+  optim::update(optim::Kind::sgd, sgd, {parameters, plain, velocity});
 
-  const SgdCoefficients coefficients{sgd.learning_rate, sgd.momentum, sgd.weight_decay,
-                                     sgd.gradient_scale, nesterov ? 1 : 0};
+  const UpdateCoefficients coefficients{sgd.learning_rate, sgd.momentum, sgd.weight_decay,
+                                        sgd.gradient_scale, nesterov ? 1 : 0};
   LossScale scale{.scale = 128};
   SgdUpdate update{table_of(segments), model.parameters.data(), model.velocity.data(),
                    &coefficients, &scale};
@@ -282,7 +283,7 @@ TYPED_TEST(CudaStep, ClippingFactorEqualsThatOfTheOtherBackends) {
     const auto segments = segments_of(gradients);
     std::vector<float> plain;
     for (const W& gradient : gradients) plain.push_back(widen(gradient) / 128);
-    const SgdCoefficients coefficients{.gradient_scale = 0.25F};
+    const UpdateCoefficients coefficients{.gradient_scale = 0.25F};
     LossScale scale{.scale = 128};
     for (const double max_norm : {0.01, 1e6}) {
       GradientClipping clipping;
@@ -319,7 +320,8 @@ TYPED_TEST(CudaStep, PaddingCountsNeitherForTheNormNorAsOverflow) {
 TYPED_TEST(CudaStep, UpdateAppliesTheClippingFactor) {
   Model<TypeParam> clipped, scaled;
   const float half = 0.5F;
-  SgdCoefficients coefficients{.learning_rate = 0.05F, .momentum = 0.9F, .gradient_scale = 0.25F};
+  UpdateCoefficients coefficients{
+      .learning_rate = 0.05F, .momentum = 0.9F, .gradient_scale = 0.25F};
   for (auto [model, factor] : {std::pair{&clipped, &half}, {&scaled, nullptr}}) {
     const auto gradients = use_flat_gradients<float>(model->table, Model<TypeParam>::flat_elements);
     const auto segments = make_segments(model->table);
@@ -336,7 +338,7 @@ TYPED_TEST(CudaStep, DetectsAnOverflowAtAnyPosition) {
   for (const std::int64_t n : {1, 8, 29}) {
     auto gradients = random_values<W>(n, 70);
     const auto segments = segments_of(gradients);
-    const SgdCoefficients coefficients;
+    const UpdateCoefficients coefficients;
     GradientClipping clipping;
     LossScale alone, clipped;
     const auto check = [&] {

@@ -9,7 +9,8 @@
 
 #include <cmath>
 
-#include "sgd.hpp"
+#include "loss_scale.hpp"
+#include "step_inputs.hpp"
 
 namespace lockstep::backend::cuda::kernels {
 
@@ -63,7 +64,7 @@ struct ClippingFactor {
   static constexpr int team = 256;
 
   GradientClipping* clipping;
-  const SgdCoefficients* coefficients;
+  const UpdateCoefficients* coefficients;
   LossScale* loss_scale;  ///< null: scale 1, no check for overflow
   double max_norm;
 

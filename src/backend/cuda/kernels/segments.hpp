@@ -39,6 +39,8 @@ struct NativeParameter {
   std::int64_t channels = 1;  ///< innermost dimension, without padding; divides `elements`
   NativeTensor weight{};      ///< copy of the parameter; none: operations read the flat buffer
   NativeTensor gradient{};
+  float decay = 1;            ///< factor of the weight decay: 0 or 1
+  std::int32_t position = 0;  ///< among the parameters, in the order of the flat buffers
 };
 
 /// Elements [first, first + count) of one parameter.
@@ -48,6 +50,8 @@ struct Segment {
   std::int32_t count;  ///< 1 to 1,024
   std::int32_t channels;
   NativeTensor weight, gradient;
+  float decay;             ///< factor of the weight decay
+  std::int32_t parameter;  ///< position of the parameter
 };
 
 /// Divides parameters into segments, in the order of the flat buffers. No segment extends across an
@@ -75,7 +79,9 @@ inline std::vector<Segment> make_segments(std::span<const NativeParameter> param
                           .count = static_cast<std::int32_t>(count),
                           .channels = static_cast<std::int32_t>(parameter.channels),
                           .weight = parameter.weight,
-                          .gradient = parameter.gradient});
+                          .gradient = parameter.gradient,
+                          .decay = parameter.decay,
+                          .parameter = parameter.position});
       first += count;
     }
   }

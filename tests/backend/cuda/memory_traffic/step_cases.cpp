@@ -3,9 +3,10 @@
 #include "backend/cuda/kernels/gradient_clipping.hpp"
 #include "backend/cuda/kernels/gradient_sums.hpp"
 #include "backend/cuda/kernels/hash.hpp"
+#include "backend/cuda/kernels/local_rates.hpp"
 #include "backend/cuda/kernels/loss_scale.hpp"
 #include "backend/cuda/kernels/segment_groups.hpp"
-#include "backend/cuda/kernels/sgd.hpp"
+#include "backend/cuda/kernels/update.hpp"
 #include "cases.hpp"
 
 namespace lockstep::backend::cuda::kernels::test {
@@ -14,7 +15,7 @@ namespace {
 constexpr std::int64_t elements = 4 * segment_elements;
 constexpr std::int64_t groups = elements / group_elements;
 /// Bytes of its segment that one thread reads at most; it reads some members twice.
-constexpr std::int64_t segment_bytes = 72;
+constexpr std::int64_t segment_bytes = 88;
 
 /// Two parameters with native tensors of type T, together `elements`.
 template <class T>
@@ -45,28 +46,51 @@ struct Parameters {
 template <class T>
 std::vector<Traffic> native() {
   const Parameters<T> native;
-  const Tensor<float> parameters(elements), velocity(elements), factor(1);
-  const Tensor<SgdCoefficients> coefficients(1);
+  const Tensor<float> parameters(elements), velocity(elements), second_moment(elements), factor(1),
+      rates(2);
+  const Tensor<SegmentSquares> squares(4);
+  const Tensor<UpdateCoefficients> coefficients(1);
   const Tensor<LossScale> loss_scale(1);
   loss_scale.data()->scale = 1;
   const bool is_documented = std::is_same_v<T, core::BFloat16>;
   const std::string variant = is_documented ? "" : typed<T>("native tensors");
+  const auto update = [&](const std::string& name, const auto& kernel,
+                          const std::vector<Access>& more) {
+    std::vector<Access> accesses{
+        updates("parameters", parameters),
+        updates("velocity", velocity),
+        reads("gradients", native.gradients),
+        writes("native weights", native.weights),
+        table("segments", native.segments, groups * segment_bytes),
+        table("coefficients", coefficients,
+              groups * static_cast<std::int64_t>(sizeof(UpdateCoefficients))),
+        table("loss_scale", loss_scale, groups * 12),
+        table("clip_factor", factor, groups * 4)};
+    accesses.insert(accesses.end(), more.begin(), more.end());
+    return count_traffic(name, kernel, accesses, variant);
+  };
   return {
       count_traffic("FiniteCheck", FiniteCheck{native.table(), loss_scale.data()},
                     {reads("gradients", native.gradients),
                      table("segments", native.segments, groups * segment_bytes)},
                     variant),
-      count_traffic(
-          "SgdUpdate",
-          SgdUpdate{native.table(), parameters.data(), velocity.data(), coefficients.data(),
-                    loss_scale.data(), factor.data()},
-          {updates("parameters", parameters), updates("velocity", velocity),
-           reads("gradients", native.gradients), writes("native weights", native.weights),
-           table("segments", native.segments, groups * segment_bytes),
-           table("coefficients", coefficients,
-                 groups * static_cast<std::int64_t>(sizeof(SgdCoefficients))),
-           table("loss_scale", loss_scale, groups * 8), table("clip_factor", factor, groups * 4)},
-          variant),
+      update("SgdUpdate",
+             SgdUpdate{native.table(), parameters.data(), velocity.data(), coefficients.data(),
+                       loss_scale.data(), factor.data()},
+             {}),
+      update("LarsUpdate",
+             LarsUpdate{native.table(), parameters.data(), velocity.data(), coefficients.data(),
+                        loss_scale.data(), factor.data(), rates.data()},
+             {table("local_rates", rates, groups * 4)}),
+      update("AdamWUpdate",
+             AdamWUpdate{native.table(), parameters.data(), velocity.data(), coefficients.data(),
+                         loss_scale.data(), factor.data(), second_moment.data()},
+             {updates("second_moment", second_moment)}),
+      count_traffic("SegmentSums", SegmentSums{native.table(), parameters.data(), squares.data()},
+                    {reads("parameters", parameters), reads("gradients", native.gradients),
+                     writes("squares", squares),
+                     table("segments", native.segments, 2 * groups * segment_bytes)},
+                    variant),
       count_traffic("RefreshWeights", RefreshWeights{native.table(), parameters.data()},
                     {reads("parameters", parameters), writes("native weights", native.weights),
                      table("segments", native.segments, groups * segment_bytes)},
@@ -121,8 +145,27 @@ std::vector<Traffic> hash() {
           count_traffic("HashTotal", HashTotal{sums.data()}, {total})};
 }
 
+Traffic local_rates() {
+  const Tensor<ParameterSegments> ranges(2);
+  const Tensor<Segment> segments(4);
+  const Tensor<SegmentSquares> squares(4);
+  const Tensor<UpdateCoefficients> coefficients(1);
+  const Tensor<LossScale> loss_scale(1);
+  const Tensor<float> factor(1), rates(2);
+  ranges.data()[0] = {0, 1};
+  ranges.data()[1] = {1, 4};
+  loss_scale.data()->scale = 1;
+  return count_traffic(
+      "LocalRates",
+      LocalRates{ranges.data(), 2, segments.data(), squares.data(), coefficients.data(),
+                 loss_scale.data(), factor.data(), rates.data()},
+      {reads("squares", squares), reads("ranges", ranges), writes("local_rates", rates),
+       table("segments", segments, 2 * 4), table("coefficients", coefficients, 2 * 12),
+       table("loss_scale", loss_scale, 2 * 4), table("clip_factor", factor, 2 * 4)});
+}
+
 std::vector<Traffic> single() {
-  const Tensor<SgdCoefficients> coefficients(1);
+  const Tensor<UpdateCoefficients> coefficients(1);
   const Tensor<LossScale> loss_scale(1);
   const Tensor<GradientClipping> clipping(1);
   Access squares = reads("clipping", clipping);
@@ -131,6 +174,7 @@ std::vector<Traffic> single() {
   squares.sector_ratio = 1.01;  // the factor is one sector
   return {
       gradient_squares(),
+      local_rates(),
       count_traffic(
           "ClippingFactor",
           ClippingFactor{clipping.data(), coefficients.data(), loss_scale.data(), 1},
