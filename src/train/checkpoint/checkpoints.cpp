@@ -15,6 +15,7 @@
 #include "lockstep/core/log.hpp"
 #include "lockstep/train/agreement.hpp"
 #include "lockstep/train/weights.hpp"
+#include "saved_counters.hpp"
 
 namespace lockstep::train {
 
@@ -46,28 +47,6 @@ std::optional<std::string> value_in(const std::string& text, const std::string& 
   return lines.substr(value, lines.find('\n', value) - value);
 }
 
-std::int64_t counter(const record::Counters& counters, std::string_view name,
-                     const fs::path& path) {
-  for (const auto& [key, value] : counters) {
-    if (key == name) return value;
-  }
-  core::fail(
-      core::ExitStatus::input,
-      fmt::format("{} has no counter '{}': weights alone, not a checkpoint to resume from; use "
-                  "--init-from",
-                  path.string(), name));
-}
-
-/// Returns what to do so that the property `name` of a run is `saved`, as in its checkpoint.
-std::string option_that_fits(std::string_view name, std::int64_t saved, int replicas) {
-  if (name == "seed") return fmt::format("use --seed {}", static_cast<std::uint64_t>(saved));
-  if (name == "global_batch" && saved % replicas == 0)
-    return fmt::format("use --global-batch {} instead of --batch-per-rank", saved);
-  if (name == "global_batch")
-    return fmt::format("use --global-batch {} and a number of ranks that divides it", saved);
-  return "use the same --data, --train-samples, --test-samples and --last-batch";
-}
-
 /// Returns this rank's tensors that differ between ranks.
 std::vector<record::Tensor> own_tensors(RankState which, const std::vector<record::Tensor>& all,
                                         const record::Tensor& loss_scale,
@@ -88,20 +67,6 @@ std::vector<record::Tensor> own_tensors(RankState which, const std::vector<recor
 record::Tensor loss_scale_tensor(optim::Kind optimiser, std::span<float> values) {
   const std::size_t size = optimiser == optim::Kind::adamw ? 3 : 2;
   return {"optimizer", "loss_scale", {static_cast<std::int64_t>(size)}, values.first(size)};
-}
-
-/// Throws `Error` (usage) if the checkpoint was written with another optimiser, whose momentum has
-/// another meaning. Checkpoints without this counter are of SGD.
-void require_optimiser(const record::Counters& counters, optim::Kind now, const fs::path& path) {
-  const auto found = std::ranges::find(counters, "optimizer", &record::Counters::value_type::first);
-  const auto saved =
-      found == counters.end() ? optim::Kind::sgd : static_cast<optim::Kind>(found->second);
-  if (saved == now) return;
-  core::fail(
-      core::ExitStatus::usage,
-      fmt::format("{0} is of a run with --optimizer {1}, and this one has {2}; use --optimizer "
-                  "{1}, or take its weights with --init-from",
-                  path.string(), core::name(saved), core::name(now)));
 }
 
 /// Returns the tensor of the values that the reducer of this rank keeps.
