@@ -58,9 +58,9 @@ using Shape = std::vector<std::int64_t>;
 std::string advice(const fs::path& path, std::string_view kind) {
   const bool has_weights = kind.find("PyTorch") != kind.npos || kind.find("NumPy") != kind.npos ||
                            kind == "a Python pickle" || kind == "a safetensors file";
-  return has_weights
-             ? fmt::format("convert it: lockstep-weights from-pytorch {} -o weights.h5", path.string())
-             : "give another checkpoint";
+  return has_weights ? fmt::format("convert it: lockstep-weights from-pytorch {} -o weights.h5",
+                                   path.string())
+                     : "give another checkpoint";
 }
 
 /// Throws `Error` (input) if the file is a run file, or a checkpoint of another version.
