@@ -1,6 +1,6 @@
-// Writes the seeds of the fuzz targets to the folders DIRECTORY/cifar, checkpoint, run_file and
-// options: small valid files, and files that are wrong in one respect that random mutations of a
-// valid file do not reach, because HDF5 protects its structures by checksums.
+// Writes the seeds of the fuzz targets to the folders DIRECTORY/cifar, checkpoint, run_file,
+// own_images and options: small valid files, and files that are wrong in one respect that random
+// mutations of a valid file do not reach, because HDF5 protects its structures by checksums.
 
 #include <cctype>
 #include <cstdio>
@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "data/hdf5_images.hpp"
 #include "data/record_formats.hpp"
 #include "hdf5_output.hpp"
 #include "lockstep/record/run_file.hpp"
@@ -187,6 +188,14 @@ void write_options(const fs::path& to) {
   write_text(to / "line-placeholder", parts({"train", "@%invalid_line%"}));
 }
 
+/// Writes images in the format of HDF5 1.10. HDF5 can crash if a file in the oldest format, which
+/// has no checksums, is damaged.
+void write_own_images(const fs::path& to) {
+  hdf5::File file = hdf5::create_file(to / "valid.h5");
+  lockstep::data::hdf5_images::write_valid(file.get());
+  hdf5::close(std::move(file));
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -195,6 +204,7 @@ int main(int argc, char** argv) {
     write_cifar(folder(argv[1], "cifar"));
     write_checkpoints(folder(argv[1], "checkpoint"));
     write_run_files(folder(argv[1], "run_file"));
+    write_own_images(folder(argv[1], "own_images"));
     write_options(folder(argv[1], "options"));
   } catch (const std::exception& error) {
     std::fprintf(stderr, "%s\n", error.what());
