@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
+#include <numeric>
 #include <optional>
 
 #include "console.hpp"
@@ -26,11 +28,11 @@ namespace {
 
 std::string table_head(bool has_link) {
   return fmt::format(
-      "{:>12} {:>12} {:>8} {:>6} {:>5} {:>18} {:>12} {:>10} {:>10} {:>7}{}\n"
-      "{:>12} {:>12} {:>8} {:>6} {:>5} {:>18} {:>12} {:>10} {:>10} {:>7}{}\n",
+      "{:>12} {:>12} {:>8} {:>6} {:>5} {:>18} {:>12} {:>10} {:>10} {:>7} {:>12} {:>12}{}\n"
+      "{:>12} {:>12} {:>8} {:>6} {:>5} {:>18} {:>12} {:>10} {:>10} {:>7} {:>12} {:>12}{}\n",
       "size", "count", "type", "redop", "root", "algorithm", "time", "algbw", "busbw", "#wrong",
-      has_link ? "     link" : "", "(B)", "(elements)", "", "", "", "", "(us)", "(GB/s)", "(GB/s)",
-      "", has_link ? "      (%)" : "");
+      "min", "max", has_link ? "     link" : "", "(B)", "(elements)", "", "", "", "", "(us)",
+      "(GB/s)", "(GB/s)", "", "(us)", "(us)", has_link ? "      (%)" : "");
 }
 
 /// Returns the bus bandwidth as a fraction of the rate `link` of a link in bytes per second.
@@ -54,17 +56,35 @@ std::string_view type_name(core::DataType type) {
 
 std::string table_row(const comm::SweepRow& row, int ranks, const train::Config& config) {
   const double seconds = median(row.seconds);
-  std::string text =
-      fmt::format("{:>12} {:>12} {:>8} {:>6} {:>5} {:>18} {:>12.1f} {:>10} {:>10} {:>7}",
-                  row.bytes(), row.elements, type_name(row.type), "sum", -1, row.algorithm,
-                  seconds * 1e6, bandwidth(comm::algorithm_bandwidth(row.bytes(), seconds), ranks),
-                  bandwidth(comm::bus_bandwidth(row.bytes(), seconds, ranks), ranks), row.wrong);
+  const auto [least, most] = std::ranges::minmax(row.seconds);
+  std::string text = fmt::format(
+      "{:>12} {:>12} {:>8} {:>6} {:>5} {:>18} {:>12.1f} {:>10} {:>10} {:>7} {:>12.1f} {:>12.1f}",
+      row.bytes(), row.elements, type_name(row.type), "sum", -1, row.algorithm, seconds * 1e6,
+      bandwidth(comm::algorithm_bandwidth(row.bytes(), seconds), ranks),
+      bandwidth(comm::bus_bandwidth(row.bytes(), seconds, ranks), ranks), row.wrong, least * 1e6,
+      most * 1e6);
   if (config.link_gbit > 0) {
     text += ranks == 1 ? fmt::format(" {:>8}", "-")
                        : fmt::format(" {:>8.1f}",
                                      100 * link_share(row, ranks, config.link_gbit * 1e9 / 8));
   }
   return text + "\n";
+}
+
+/// Returns the mean bus bandwidth over the sizes of each algorithm, in the form of nccl-tests.
+std::string average_lines(const std::vector<comm::SweepRow>& rows, int ranks) {
+  std::map<std::string, std::vector<double>> bandwidths;
+  for (const auto& row : rows) {
+    bandwidths[row.algorithm].push_back(
+        comm::bus_bandwidth(row.bytes(), median(row.seconds), ranks));
+  }
+  std::string text = "\n";
+  for (const auto& [algorithm, values] : bandwidths) {
+    const double sum = std::accumulate(values.begin(), values.end(), 0.0);
+    text += fmt::format("# Avg bus bandwidth    : {:.3f} GB/s ({})\n",
+                        sum / static_cast<double>(values.size()) / 1e9, algorithm);
+  }
+  return text;
 }
 
 nlohmann::json to_json(const comm::SweepRow& row, int ranks) {
@@ -124,7 +144,7 @@ core::ExitStatus allreduce_command(const Invocation& invocation) {
   ProcessorLack lack(job, communicator);
   const auto rows = transport->sweep({.min_bytes = config.min_bytes,
                                       .max_bytes = config.max_bytes,
-                                      .factor = 4,
+                                      .factor = static_cast<std::size_t>(config.step_factor),
                                       .repeats = config.repeats,
                                       .warmup = 5,
                                       .communication_type = config.reducer.gradient_type,
@@ -139,6 +159,8 @@ core::ExitStatus allreduce_command(const Invocation& invocation) {
     console.print(
         "\nWith one rank nothing is communicated, so there is no bandwidth; start several ranks, "
         "for example mpirun -n 2 lockstep allreduce.\n");
+  } else {
+    console.print(average_lines(rows, communicator.size()));
   }
   lack.end(file);
   if (file) {

@@ -54,9 +54,10 @@ them to an epoch and marks the row.
      R"(Times all-reduces of arrays of growing size in the memory of the devices, and checks every element
 of the sums. Between CPUs it times every algorithm of `lockstep train --all-reduce` and
 MPI_Allreduce ("mpi-blocking"); between GPUs NCCL, or MPI through host memory (--transport). The
-columns are those of nccl-tests; with --link-gbit also the share of the link's rate that is used.
+columns are those of nccl-tests, then the times of the shortest and the longest repeat, and with
+--link-gbit the share of the link's rate that is used. -b, -e, -f and -n are options of nccl-tests.
 
-  mpirun -n 2 lockstep allreduce --max-bytes 64M
+  mpirun -n 2 lockstep allreduce -b 1K -e 64M -f 4 -n 20
   mpirun -n 2 lockstep allreduce --device cuda --gradient-dtype bf16
 )"},
     {"plan", plan_command, "estimates memory, work and communication of a training run",
@@ -140,7 +141,7 @@ std::string group_text(std::string_view command, OptionGroup group) {
                                                         line_length / 2);
   for (const Option& option : options()) {
     if (option.group != group || !is_used(command, option)) continue;
-    const std::string name(option.name), help = help_of(option);
+    const std::string name = option.names(), help = help_of(option);
     if (option.value.is_flag()) {
       described.add_options()(name.c_str(), help.c_str());
     } else {

@@ -587,16 +587,21 @@ def test_ladder_reports_that_the_first_batch_is_too_large():
 
 
 def test_allreduce_prints_the_columns_of_nccl_tests():
-    result = start_ranks((2, ["allreduce", "--max-bytes", "16K", "--repeats", "3"]))
+    result = start_ranks((2, ["allreduce", "-b", "4K", "-e", "16K", "-f", "2", "-n", "3"]))
     assert result.returncode == 0, result.stderr
-    assert "algbw" in result.stdout and "#wrong" in result.stdout and "direct" in result.stdout
+    assert "algbw" in result.stdout and "#wrong" in result.stdout
+    rows = [line.split() for line in result.stdout.splitlines() if " direct " in line]
+    assert [row[0] for row in rows] == ["4096", "8192", "16384"]
+    assert all(float(row[-2]) <= float(row[6]) <= float(row[-1]) for row in rows)  # shortest, median and longest repeat
+    average = re.search(r"# Avg bus bandwidth    : (\S+) GB/s \(direct\)", result.stdout)[1]
+    assert float(average) == pytest.approx(sum(float(row[8]) for row in rows) / 3, abs=0.002)
 
 
 def test_allreduce_with_one_rank_prints_no_bandwidth():
     result = start("allreduce", "--max-bytes", "16K", "--repeats", "3", "--link-gbit", "10")
     assert result.returncode == 0, result.stderr
     rows = [line.split() for line in result.stdout.splitlines() if " mpi-blocking " in line]
-    assert len(rows) == 3 and all(row[-4:] == ["-", "-", "0", "-"] for row in rows), result.stdout
+    assert len(rows) == 3 and all(row[7:10] == ["-", "-", "0"] and row[-1] == "-" for row in rows), result.stdout
     assert "With one rank nothing is communicated" in result.stdout
     found = json.loads(start("allreduce", "--max-bytes", "1K", "--repeats", "3", "--json").stdout)
     assert found["allreduce"][0]["busbw_bytes_per_second"] is None

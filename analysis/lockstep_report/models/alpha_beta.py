@@ -13,7 +13,7 @@ from lockstep_report.runfile.experiment import PROGRAM, distinguishing, program_
 from lockstep_report.runfile.settings import setting_of
 
 SWEEP, BUCKETS = "sweep", "buckets"
-SIZES = ("min-bytes", "max-bytes", "repeats", "bucket-mib")  # options that select what is fitted
+SIZES = ("min-bytes", "max-bytes", "step-factor", "repeats", "bucket-mib")  # options that select what is fitted
 LARGE_RESIDUAL = 0.2  # a fit with a larger relative residual does not describe all sizes
 
 

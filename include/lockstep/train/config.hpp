@@ -122,6 +122,7 @@ struct Config {
   std::int64_t ladder_start = 32;      ///< ladder: first batch per rank
   std::uint64_t min_bytes = 1u << 10;  ///< allreduce: sizes of the arrays, and sums of each
   std::uint64_t max_bytes = 64u << 20;
+  int step_factor = 4;
   int repeats = 20;
 
   /// Returns the size of a bucket of float32 gradients in bytes.

@@ -75,6 +75,7 @@ constexpr Effect with_several_ranks(Affects affects) {
 /// in the report and on a resume follow from it.
 struct Option {
   std::string_view name;             ///< without leading dashes
+  std::string_view letter = {};      ///< short name; empty if there is none
   std::string_view value_name = {};  ///< placeholder of the value; empty for a flag
   OptionValue value;
   OptionGroup group{};          ///< set by the table
@@ -90,6 +91,8 @@ struct Option {
   /// a source of lower precedence.
   std::string_view alternative = {};
 
+  /// Returns the name, with the letter if there is one, in the notation of Boost.Program_options.
+  std::string names() const;
   /// Returns the default as text; empty if there is none.
   std::string default_text() const;
   /// Returns whether the run file contains the option.

@@ -53,7 +53,8 @@ std::string page_row(const Option& option) {
   if (!option.details.empty()) text += fmt::format(". {}", option.details);
   const std::string affected = describe_effect(option.effect);
   const std::string shown = option.value.is_flag() ? "off" : option.default_text();
-  return fmt::format("| `--{}{}` | {}{}| {} | {}{}| {} |\n", option.name, value, shown,
+  const std::string letter = option.letter.empty() ? "" : fmt::format("`-{}`, ", option.letter);
+  return fmt::format("| {}`--{}{}` | {}{}| {} | {}{}| {} |\n", letter, option.name, value, shown,
                      shown.empty() ? "" : " ", describe_commands(option), affected,
                      affected.empty() ? "" : " ", text);
 }

@@ -87,6 +87,10 @@ std::span<const core::NamedValue<Affects>> named_values(Affects) {
   return values;
 }
 
+std::string Option::names() const {
+  return std::string(name) + (letter.empty() ? "" : "," + std::string(letter));
+}
+
 std::string Option::default_text() const {
   if (shown_default) return std::string(*shown_default);
   return is_recorded() && !value.is_flag() ? value.print(train::Config{}) : "";

@@ -39,7 +39,7 @@ po::options_description bind_options(train::Config& config) {
     };
     auto* value = po::value<std::string>()->notifier(store);
     if (option.value.is_flag()) value->zero_tokens();
-    bound.add_options()(std::string(option.name).c_str(), value);
+    bound.add_options()(option.names().c_str(), value);
   }
   return bound;
 }
