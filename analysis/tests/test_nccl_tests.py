@@ -48,6 +48,21 @@ def json_text(ranks=8, name="time"):
                        "results": [*rows, {"size": 8, "out_of_place": None}]})
 
 
+def json_line(ranks=8):
+    """The output with --json (pull request 318), after a line of a library."""
+    sizes = {str(size): {"count": size // 4, "type": "float", "redop": "sum", "root": "-1", "oop_time": round(microseconds(ranks, size), 6),
+                         **{f"oop_{name}": round(value, 6) for name, value in zip(("algbw", "busbw"), bandwidths(ranks, size))},
+                         "oop_error": 0.0, "ip_time": 999.99, "ip_algbw": 1.0, "ip_busbw": 1.0, "ip_error": "N/A"} for size in SIZES}
+    return "NCCL version 2.26.6+cuda12.8\n" + json.dumps(
+        {"identifier": "nccl-tests structured output", "version": "2.26.6", "benchmark": [sizes]}) + "\n# done\n"
+
+
+def per_iteration(content):
+    """The text with the columns of the option -I."""
+    header = content.replace("#wrong", "#wrong  i_min  i_max  i_p99  i_cv%")
+    return header.replace("      0  999.99  1.00  1.00  N/A", "      0  1.0  9.0  8.0  2.5  999.99  1.00  1.00  N/A  1.0  9.0  8.0  2.5")
+
+
 def network(tmp_path, *contents, algorithm="ring"):
     paths = [tmp_path / f"output-{number}" for number in range(len(contents))]
     for path, content in zip(paths, contents):
@@ -57,8 +72,8 @@ def network(tmp_path, *contents, algorithm="ring"):
 
 @pytest.mark.parametrize("contents", [
     [text()], [text(root=False, wrong="error")], [text(devices=False)], [text(prefix="[1,0]<stdout>:")], [text(prefix="0: ")],
-    [json_text()], [text(ranks=2), json_text(ranks=4)], [text(ranks=4, hosts=4).replace("Group  0 ", "")], [text() + text(ranks=4)]],
-    ids=["text", "old text", "no devices", "mpirun", "srun", "JSON", "two files", "hosts", "two tables"])
+    [json_text()], [json_line()], [per_iteration(text())], [text(ranks=2), json_text(ranks=4)], [text(ranks=4, hosts=4).replace("Group  0 ", "")], [text() + text(ranks=4)]],
+    ids=["text", "old text", "no devices", "mpirun", "srun", "JSON", "JSON line", "per iteration", "two files", "hosts", "two tables"])
 def test_outputs_give_the_times_that_they_contain(tmp_path, contents):
     found = network(tmp_path, *contents)
     [level] = found.levels

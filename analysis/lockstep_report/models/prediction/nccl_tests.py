@@ -1,5 +1,5 @@
-"""Times of all-reduces from the output of `all_reduce_perf` of nccl-tests: its text, or the JSON file of its
-option --output_file (https://github.com/NVIDIA/nccl-tests)."""
+"""Times of all-reduces from the output of `all_reduce_perf` of nccl-tests: its text, the JSON file of its option
+--output_file (https://github.com/NVIDIA/nccl-tests), or the JSON line that --json prints with pull request 318."""
 
 import json
 import re
@@ -7,7 +7,7 @@ import re
 from lockstep_report.errors import INPUT, ReportError
 from lockstep_report.models.prediction.collectives import FLAT
 from lockstep_report.models.prediction.sweep_network import fitted_network, require_one_level
-from lockstep_report.runfile.file_kind import NCCL_TESTS, NCCL_TEXT, read_text
+from lockstep_report.runfile.file_kind import NCCL_LINE, NCCL_TESTS, NCCL_TEXT, read_text
 
 EXAMPLE = "all_reduce_perf -b 1K -e 256M -f 2"
 DEVICE = re.compile(r"#\s+Rank\s+\d+\s.*\son\s+(\S+)\s+device\s")
@@ -21,7 +21,7 @@ def network_of_nccl_tests(paths, algorithm):
     for path in paths:
         text = read_text(path, "an output of nccl-tests", (NCCL_TESTS,), f"give that of {EXAMPLE}")
         try:
-            tables = (json_tables if text.lstrip().startswith("{") else text_tables)(text)
+            tables = tables_of(text)
             counts = [rank_count(*table) for table in tables]
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             what = f"{error.args[0]} is missing" if isinstance(error, KeyError) else error
@@ -53,6 +53,14 @@ def rank_count(hosts, rows):
     return ranks
 
 
+def tables_of(text):
+    """Returns [(host of each rank, [(bytes, µs, algbw, busbw)])], one pair per run of the program."""
+    line = NCCL_LINE.search(text)
+    if line:
+        return line_tables(text[line.start():])
+    return (json_tables if text.lstrip().startswith("{") else text_tables)(text)
+
+
 def text_tables(text):
     """Returns [(host of each rank, [(bytes, µs, algbw, busbw)])] of the text, one pair per run of the program.
     The lines may have a prefix of the launcher, such as "0: " of srun."""
@@ -75,6 +83,14 @@ def text_tables(text):
             row = (int(words[0]), *map(float, words[first:first + 3]))
             rows += [row] if min(row[:2]) > 0 else []
     return tables
+
+
+def line_tables(text):
+    """Returns the same of the JSON line, after which the text may go on. It lists no devices."""
+    content, _ = json.JSONDecoder().raw_decode(text)
+    found = [item for part in content["benchmark"] for item in part.items()]
+    rows = [(int(size), *(float(row[f"oop_{name}"]) for name in ("time", "algbw", "busbw"))) for size, row in found]
+    return [([], [row for row in rows if min(row[:2]) > 0])]
 
 
 def json_tables(text):
