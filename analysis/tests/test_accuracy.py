@@ -6,8 +6,7 @@ from lockstep_report.cli import main
 from lockstep_report.figures.accuracy import labels_of
 from lockstep_report.measure.accuracy import accuracy_curves
 from lockstep_report.runfile.read import read_run
-from lockstep_report.tables.accuracy import accuracy_table
-from lockstep_report.tables.time_to_accuracy import first_epoch, time_to_accuracy_table
+from lockstep_report.tables.accuracy import accuracy_table, first_epoch, time_to_accuracy_table
 from synthetic import phases, write_run
 
 STEP = (5.0, 0.0, 1.0, 2.0, 0.0, 0.5)  # 3.5 s of training, 5 s of waiting for data

@@ -15,11 +15,9 @@ from lockstep_report.runfile.experiment import OPTION_TABLE, SEED, STATED
 from lockstep_report.runfile.joining import changed_options
 from lockstep_report.runfile.read import read_run
 from lockstep_report.tables import contents
-from lockstep_report.tables.accuracy import accuracy_table
+from lockstep_report.tables.accuracy import accuracy_table, learning_table, time_to_accuracy_table
 from lockstep_report.tables.export import extra_p
 from lockstep_report.tables.ladder import ladder_tables
-from lockstep_report.tables.learning_curves import learning_table
-from lockstep_report.tables.time_to_accuracy import time_to_accuracy_table
 from planted import write_sweep, write_training
 from synthetic import phases, write_ladder, write_run
 

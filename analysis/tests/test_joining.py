@@ -11,9 +11,7 @@ from lockstep_report.measure.points import from_run
 from lockstep_report.runfile.experiment import variant_of
 from lockstep_report.runfile.joining import load_runs
 from lockstep_report.runfile.paths import run_files
-from lockstep_report.tables.accuracy import accuracy_table
-from lockstep_report.tables.learning_curves import learning_table
-from lockstep_report.tables.time_to_accuracy import time_to_accuracy_table
+from lockstep_report.tables.accuracy import accuracy_table, learning_table, time_to_accuracy_table
 from synthetic import dataset, phases, write_run
 
 STEPS = 10  # per epoch

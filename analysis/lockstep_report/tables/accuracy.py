@@ -1,9 +1,19 @@
-"""The table of test accuracy by global batch and options."""
+"""The tables of training results: test accuracy by global batch and options, time to an accuracy, and learning curves."""
 
 import numpy as np
 
-from lockstep_report.measure.accuracy import accuracy_curves, attempt_notes
+from lockstep_report.measure.accuracy import (
+    accuracy_curves, attempt_notes, data_text, is_independent, seconds_of, trainings)
+from lockstep_report.runfile.settings import first_of
 from lockstep_report.tables.table import Column, Table
+
+TARGETS = (50, 60, 70, 75, 80, 85, 90, 91, 92, 93, 94, 95)  # test accuracy, per cent
+SHOWN = 3  # the highest targets that a run reached
+MOST_ROWS = 12  # of one learning curve; `export` writes all epochs
+MOST_CURVES = 24
+DATA, MODEL = Column("data", "Data"), Column("model", "Model")
+TRAINING = [Column("global_batch", "Global batch"), Column("ranks", "Ranks"), Column("recipe", "Options")]
+SECONDS_NOTE = "seconds: training time without waiting for data and without evaluation"
 
 
 def accuracy_table(runs):
@@ -11,12 +21,9 @@ def accuracy_table(runs):
     curves = accuracy_curves(runs)
     if not curves:
         return None
-    several = {name: len({getattr(c, name) for c in curves}) > 1 for name in ("data", "model")}
+    shared = {name for name in ("model", "data") if len({getattr(c, name) for c in curves}) == 1}
     rows = [{
-        "data": curve.data if several["data"] else None,
-        "model": curve.model if several["model"] else None,
-        "global_batch": curve.global_batch, "ranks": curve.ranks, "recipe": curve.recipe,
-        "epochs": curve.epochs, "updates": curve.steps,
+        **training_values(curve), **dict.fromkeys(shared), "epochs": curve.epochs, "updates": curve.steps,
         "accuracy": 100 * float(np.median(curve.last)),
         "lowest": 100 * float(curve.last.min()) if len(curve.last) > 1 else None,
         "highest": 100 * float(curve.last.max()) if len(curve.last) > 1 else None,
@@ -24,21 +31,118 @@ def accuracy_table(runs):
         "seconds": float(np.median(curve.seconds[:, -1])), "runs": len(curve.last),
         "diverged": len(curve.diverged) or None,
     } for curve in curves]
-    first = curves[0]
-    shared = [text for name, text in (("model", first.model), ("data", first.data))
-              if not several[name]]
     notes = ["test accuracy: of the last evaluation; median over the runs (seeds), which differ by "
              "the given lowest and highest value; training loss: mean of the last epoch",
              "updates: steps of SGD; at a fixed number of epochs, a larger batch makes fewer",
-             "seconds: training time without waiting for data and without evaluation",
-             *attempt_notes(runs)]
+             SECONDS_NOTE, *attempt_notes(runs)]
     if shared:
-        notes.append("setting: " + ", ".join(shared))
+        notes.append("setting: " + ", ".join(getattr(curves[0], name) for name in ("model", "data") if name in shared))
     return Table(
         "accuracy", "Test accuracy by global batch",
-        [Column("data", "Data"), Column("model", "Model"), Column("global_batch", "Global batch"),
-         Column("ranks", "Ranks"), Column("recipe", "Options"), Column("epochs", "Epochs"),
+        [DATA, MODEL, *TRAINING, Column("epochs", "Epochs"),
          Column("updates", "Updates"), Column("accuracy", "Test accuracy (%)", 2),
          Column("lowest", "lowest (%)", 2), Column("highest", "highest (%)", 2),
          Column("train_loss", "Training loss", 4), Column("seconds", "Training (s)", 1),
          Column("runs", "Runs"), Column("diverged", "Further runs that diverged")], rows, notes)
+
+
+def training_values(curve):
+    return {name: getattr(curve, name) for name in ("data", "model", "global_batch", "ranks", "recipe")}
+
+
+def time_to_accuracy_table(runs):
+    """Returns one row per learning curve and target; None if no run reached a target."""
+    curves = accuracy_curves(runs)
+    best = max((np.nanmax(curve.accuracy) for curve in curves), default=0.0)
+    targets = [target for target in TARGETS if target / 100 <= best][-SHOWN:]
+    if not targets:
+        return None
+    return Table(
+        "time-to-accuracy", "Time to a test accuracy",
+        [MODEL, DATA, *TRAINING, Column("target", "Target (%)"),
+         Column("epochs", "Epochs"), Column("seconds", "Training (s)", 1),
+         Column("reached", "Runs that reached it"), Column("runs", "Runs")],
+        [target_row(curve, target) for curve in curves for target in targets],
+        ["training seconds (without waiting for data and without evaluation) until the end of the "
+         "first epoch whose test accuracy is at least the target; medians over the runs, if all of "
+         "them reached it; a run that diverged did not",
+         f"targets: the highest of {', '.join(map(str, TARGETS))} % that a run reached",
+         *attempt_notes(runs)])
+
+
+def target_row(curve, target):
+    found = [first_epoch(accuracy, target / 100) for accuracy in curve.accuracy]
+    reached = [(curve.epoch_numbers[epoch], seconds[epoch]) for epoch, seconds in zip(found, curve.seconds)
+               if epoch is not None]
+    count = len(found) + len(curve.diverged)
+    epochs, seconds = map(float, np.median(reached, axis=0)) if len(reached) == count else (None, None)
+    return {**training_values(curve), "target": target, "epochs": epochs, "seconds": seconds,
+            "reached": len(reached), "runs": count}
+
+
+def first_epoch(accuracy, target):
+    """Returns the index of the first epoch whose accuracy is at least `target`; None if there is
+    none. NaN: the epoch was not evaluated."""
+    reached = np.flatnonzero(np.asarray(accuracy) >= target)
+    return int(reached[0]) if len(reached) else None
+
+
+def learning_table(runs):
+    """Returns the table, or None if no run has a loss per epoch."""
+    found = trainings([run for run in runs if run.has_steps and is_shown(run)])
+    several = [name for name in ("data", "model") if len({place_of(group[0])[name] for _, group in found}) > 1]
+    rows = [row | {name: place_of(group[0])[name] for name in several}
+            for recipe, group in found[:MOST_CURVES] for row in rows_of(group, recipe)]
+    if not rows:
+        return None
+    return Table(
+        "learning-curves", "Learning curves: loss and accuracy after epochs",
+        [Column("source", "Run"), DATA, MODEL, *TRAINING, Column("epoch", "Epoch"),
+         Column("steps", "Steps"), Column("seconds", "Training (s)", 1),
+         Column("train_loss", "Training loss", 4), Column("test_loss", "Test loss", 4),
+         Column("test_accuracy", "Test accuracy (%)", 2), Column("runs", "Runs")],
+        rows,
+        [f"at most {MOST_ROWS} epochs, evenly spaced, with the first and the last; at most "
+         f"{MOST_CURVES} curves; medians over the runs that differ only in their seeds",
+         SECONDS_NOTE, *attempt_notes(runs)])
+
+
+def place_of(run):
+    return {"data": data_text(run), "model": run.option("model")}
+
+
+def rows_of(group, recipe):
+    """Returns the rows of runs that differ only in their seeds."""
+    first = group[0]
+    seconds = np.median([seconds_of(run) for run in group], axis=0)
+    rows = np.searchsorted(first.epoch, first.epoch_numbers, side="right")
+    steps = np.append(0, first.step + 1)[rows]
+    return [{
+        "source": first_of([run.label for run in group]), "global_batch": int(np.max(first.images)),
+        "ranks": first.rank_count, "recipe": recipe or None,
+        "epoch": int(first.epoch_numbers[place]), "steps": int(steps[place]),
+        "seconds": float(seconds[place]), "train_loss": median_of(group, "train_loss", place, 1),
+        "test_loss": median_of(group, "test_loss", place, 1),
+        "test_accuracy": median_of(group, "test_accuracy", place, 100), "runs": len(group),
+    } for place in shown(len(first.epoch_numbers))]
+
+
+def is_shown(run):
+    """Whether all ranks of a run train one network, and it has a loss."""
+    losses = np.asarray(run.epochs.get("train_loss", ()), dtype=float)
+    return len(losses) == len(run.epoch_numbers) > 0 and bool(np.isfinite(losses).any()) and (
+        not is_independent(run))
+
+
+def shown(count):
+    """Returns the indices of at most MOST_ROWS of `count` epochs, with the first and the last."""
+    return np.unique(np.linspace(0, count - 1, min(count, MOST_ROWS)).round().astype(int))
+
+
+def median_of(group, name, place, factor):
+    """Returns the median over the runs; None if a run has no finite value."""
+    values = [np.asarray(run.epochs.get(name, ()), dtype=float) for run in group]
+    found = [column[place] for column in values if place < len(column)]
+    if len(found) < len(group) or not np.all(np.isfinite(found)):
+        return None
+    return factor * float(np.median(found))

@@ -7,12 +7,11 @@ from lockstep_report.measure.contention import spoiled_text
 from lockstep_report.measure.scaling import weak_efficiency
 from lockstep_report.measure.significance import assumed_difference
 from lockstep_report.models.explanation import explain
-from lockstep_report.tables.accuracy import accuracy_table
+from lockstep_report.tables.accuracy import accuracy_table, learning_table, time_to_accuracy_table
 from lockstep_report.tables.energy import energy_table
 from lockstep_report.tables.explanation import explanation_tables
 from lockstep_report.tables.ladder import ladder_tables
 from lockstep_report.tables.layers import layer_table, stack_table
-from lockstep_report.tables.learning_curves import learning_table
 from lockstep_report.tables.measurements import measurement_table
 from lockstep_report.tables.phases import phase_table
 from lockstep_report.tables.pipeline import pipeline_table
@@ -23,7 +22,6 @@ from lockstep_report.tables.sweep import sweep_table
 from lockstep_report.tables.table import Column, Note, bounded_columns, bounded_values, interval_columns
 from lockstep_report.tables.telemetry import network_table, telemetry_table
 from lockstep_report.tables.threads import thread_tables
-from lockstep_report.tables.time_to_accuracy import time_to_accuracy_table
 from lockstep_report.tables.waiting import range_notes, waiting_table
 
 SPEEDUP_ENDS = ("speedup_low", "speedup_high")
