@@ -5,9 +5,12 @@ import hashlib
 from importlib import resources
 
 from lockstep_report import __version__
+from lockstep_report.errors import ReportError
+from lockstep_report.figures.canvas import canvas
+from lockstep_report.figures.captions import caption, tables_of
+from lockstep_report.figures.loading import figure_module
 from lockstep_report.html import sections
 from lockstep_report.html.answer import answer
-from lockstep_report.html.figures import figure_elements
 from lockstep_report.html.markup import Markup, element, join
 from lockstep_report.html.table_element import table_element
 from lockstep_report.measure import validity
@@ -84,6 +87,27 @@ def content(material, file_notes, problems):
             element("li", element("a", heading, href=f"#{name}")) for name, heading, _ in made)),
             aria_label="Sections"))
     yield element("main", *(part for _, _, part in made), id="content")
+
+
+def figure_elements(material):
+    """Returns the figures, which are readable on a phone, with captions and links to the tables of their values; a
+    sentence with the reason if they cannot be drawn."""
+    try:
+        figures = figure_module("all_figures")  # which needs Matplotlib
+    except ReportError as error:
+        return [element("p", f"The figures are missing: {error}.")]
+    with canvas("one-column"):
+        made = figures.all_figures(material.points, material.runs, material.link_gbit,
+                                   material.explanation, ("svg",))
+    found = [figure_element(name, images["svg"].decode(), tables_of(name, material.tables))
+             for name, images in made.items()]
+    return [element("div", *found, class_="figures")] if found else []
+
+
+def figure_element(name, svg, tables):
+    links = [element("a", table.title, href=f"#table-{table.name}") for table in tables]
+    values = join([" Values: ", join(links, ", "), "."]) if links else None
+    return element("figure", Markup(svg), element("figcaption", caption(name), values), id=f"figure-{name}")
 
 
 def section(name, title, parts):
