@@ -9,8 +9,8 @@ from lockstep_report.figures.style import (
     IDEAL_LINE, light_grid, notes_of, plt, rc_settings, short_number, title_of)
 from lockstep_report.figures.ticks import rank_axis
 from lockstep_report.measure import metrics, validity
-from lockstep_report.measure.comparison import base_of, independent_of, scaling_series, strong_base_of
-from lockstep_report.measure.scaling import weak_efficiency
+from lockstep_report.measure.comparison import (
+    base_of, independent_of, scaling_series, strong_base_of, weak_efficiency)
 from lockstep_report.runfile.settings import plural
 
 

@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 
 from lockstep_report.groups import grouped
+from lockstep_report.measure import metrics
 from lockstep_report.measure.choices import REDUCERS, choice_notes, place_of
 from lockstep_report.measure.inference import median_interval
 from lockstep_report.measure.repeats import grouped_repeats
@@ -141,6 +142,18 @@ def independent_of(point, points):
     return nearest(point, [p for p in points if p.is_independent and p.setting == point.setting
                            and p.ranks == point.ranks
                            and p.batch_per_rank == point.batch_per_rank])
+
+
+def weak_efficiency(base, point):
+    """Returns t(1)/t(N), the ratio of the mean step times of `base` and `point` at the same batch per rank.
+
+    `base` has one rank, or as many independent replicas as `point` has ranks. If the number of steps is unknown (a
+    CSV without batch sizes), an epoch on N ranks is assumed to have N times fewer steps, which gives
+    T(1)/(N·T(N)).
+    """
+    if base.mean_step is None or point.mean_step is None:
+        return metrics.strong_efficiency(base.epoch_seconds, point.epoch_seconds, point.ranks / base.ranks)
+    return metrics.weak_efficiency(base.mean_step, point.mean_step)
 
 
 def nearest(point, others):

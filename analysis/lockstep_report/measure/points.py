@@ -80,6 +80,11 @@ class Point:
         return round(self.ranks * self.batch_per_rank)
 
     @property
+    def mean_step(self):
+        """The mean step time in seconds; None if the number of steps is unknown."""
+        return self.epoch_seconds / self.steps if self.steps else None
+
+    @property
     def epoch_repeats(self):
         """The epoch times of the runs of this point."""
         return self.repeated_epochs or (self.epoch_seconds,)

@@ -2,9 +2,8 @@
 
 from lockstep_report.groups import grouped
 from lockstep_report.measure import metrics
-from lockstep_report.measure.comparison import base_of, independent_of, strong_base_of
+from lockstep_report.measure.comparison import base_of, independent_of, strong_base_of, weak_efficiency
 from lockstep_report.measure.contention import spoiled_text
-from lockstep_report.measure.scaling import weak_efficiency
 from lockstep_report.measure.significance import assumed_difference
 from lockstep_report.models.explanation import explain
 from lockstep_report.tables.accuracy import accuracy_table, learning_table, time_to_accuracy_table
@@ -12,8 +11,7 @@ from lockstep_report.tables.energy import energy_table
 from lockstep_report.tables.explanation import explanation_tables
 from lockstep_report.tables.ladder import ladder_tables
 from lockstep_report.tables.layers import layer_table, stack_table
-from lockstep_report.tables.measurements import measurement_table
-from lockstep_report.tables.phases import phase_table
+from lockstep_report.tables.phases import measurement_table, phase_table
 from lockstep_report.tables.pipeline import pipeline_table
 from lockstep_report.tables.point_table import EPOCH, EPOCH_ENDS, PLACE, place, point_table
 from lockstep_report.tables.profile import profile_tables

@@ -6,7 +6,6 @@ from lockstep_report.errors import INPUT, USAGE, ReportError
 from lockstep_report.groups import grouped
 from lockstep_report.measure import validity
 from lockstep_report.measure.comparison import differences, merge_repeats, nearest
-from lockstep_report.measure.scaling import mean_step
 from lockstep_report.models.prediction.bases import at_batch
 from lockstep_report.models.prediction.basis import with_bucket_bytes
 from lockstep_report.models.prediction.predict import PAIRS_PER_RANK, REPLICATES, SEED, Predicted, predict
@@ -113,7 +112,7 @@ def measured_step(points, basis, batch, ranks):
     found = nearest(basis.point, [
         p for p in points if (p.setting, p.batch_per_rank, p.ranks) == (basis.setting, batch, ranks)
         and (ranks == 1 or p.reducer == basis.reducer) and not differences(p, basis.point)])
-    return (mean_step(found), ", ".join(found.sources)) if found else (None, "")
+    return (found.mean_step, ", ".join(found.sources)) if found else (None, "")
 
 
 def prediction_table(rows):

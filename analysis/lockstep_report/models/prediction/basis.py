@@ -7,7 +7,6 @@ import numpy as np
 
 from lockstep_report.measure.choices import ALL_REDUCES, algorithm_of, library_of
 from lockstep_report.measure.points import Point
-from lockstep_report.measure.scaling import mean_step
 from lockstep_report.measure.window import batch_per_rank, timed_window
 from lockstep_report.runfile.experiment import LOCKSTEP, program_of
 
@@ -60,7 +59,7 @@ def made(run, point, reducer, times, ready, sizes, notes):
     """Returns the basis with the times `step_times`, and the times `ready` of buckets of these sizes."""
     start, backward, update = times
     return Basis(run.label, point, batch_per_rank(run), reducer, library_of(run), algorithm_of(run), ready, start,
-                 start + backward, update, sizes, updates_by_bucket(run), mean_step(point), tuple(notes))
+                 start + backward, update, sizes, updates_by_bucket(run), point.mean_step, tuple(notes))
 
 
 def basis_of(run, point):
