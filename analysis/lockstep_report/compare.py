@@ -18,7 +18,6 @@ from lockstep_report.tables.reference import read_reference, reference_text
 
 
 def add(commands):
-    """Adds the command to the parser."""
     text = "compare two runs or folders of runs, or check runs against a stored reference"
     command = commands.add_parser(
         "compare", help=text, description=text[:1].upper() + text[1:] + ".",

@@ -33,7 +33,6 @@ class Selection:
         return chosen(run, "step", run.step + 1, self.steps)
 
     def ranks_of(self, run):
-        """Returns the chosen ranks of the run."""
         return chosen(run, "rank", np.arange(run.rank_count), self.ranks)
 
     def named(self, runs):
@@ -76,7 +75,6 @@ def ranges(text):
 
 
 def add(commands):
-    """Adds the command to the parser."""
     command = commands.add_parser(
         "export", help="write CSV, Parquet, Extra-P JSON, traces or TensorBoard scalars",
         description="Writes the measurements of runs in the format of another program.")

@@ -95,7 +95,6 @@ class Folder:
             self.write(f"{table.name}.{suffix}", render(table), kind)
 
     def listing(self):
-        """Returns the written files, one per line."""
         return "\n".join(one_line(str(path)) for path in self.written)
 
     def finish(self):

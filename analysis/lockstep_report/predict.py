@@ -23,7 +23,6 @@ MIB = 2**20
 
 
 def add(commands):
-    """Adds the command to the parser."""
     text = "predict the step time on other numbers of ranks"
     command = commands.add_parser(
         "predict", help=text,

@@ -14,7 +14,6 @@ CSV_IMAGES = 50_000  # per epoch of a CSV, unless --train-samples is given
 
 
 def add(commands):
-    """Adds the command to the parser."""
     command = commands.add_parser(
         "published", help="check published values against the epoch times in the same table",
         description="Compares each column published_* of a CSV of epoch times with the value that "

@@ -27,7 +27,6 @@ from lockstep_report.tables.table import markdown
 
 
 def add(commands):
-    """Adds the commands to the parser."""
     for name, function, text in (
         ("tables", write_tables, "write the tables as Markdown, CSV and LaTeX"),
         ("figures", write_figures, "write the figures as SVG, PNG and PDF"),
@@ -64,7 +63,6 @@ def add(commands):
 
 
 def add_inputs(command):
-    """Adds the options of the input of tables, figures and reports."""
     command.add_argument("runs", nargs="*", metavar="RUN.h5",
                          help="run files, or directories with run files (*.h5)")
     command.add_argument("--csv", action="append", default=[], metavar="TIMES.csv",

@@ -28,7 +28,6 @@ QUIET_SECONDS = 60  # not before this time
 
 
 def add(commands):
-    """Adds the command to the parser."""
     command = commands.add_parser(
         "watch", help="print each epoch of a running job",
         description="Prints one line per epoch (or point of a ladder) of a run, and waits for the "
@@ -231,7 +230,6 @@ def epoch_rows(run, first):
 
 
 def epoch_values(run, row):
-    """Returns the values of an epoch; None if unknown."""
     number = int(run.epoch_numbers[row])
     steps = np.flatnonzero(run.epoch == number)
     times, _, phases = timed_seconds(run, steps)

@@ -90,7 +90,6 @@ def draw_causes(axes, group, used, texts):
 
 
 def law_curves(laws):
-    """Returns the speedups and the fitted laws, one panel per law."""
     if not laws:
         return None
     groups = grouped(enumerate(laws), lambda pair: pair[1].law)
@@ -116,7 +115,6 @@ def law_label(law):
 
 
 def law_text(law):
-    """Returns the label of a law with its serial fraction."""
     serial = law.serial.times(100)
     interval = f" ({serial.low:.3g} to {serial.high:.3g})" if serial.has_interval else ""
     return f"{law_label(law)}: s = {serial.value:.3g} %{interval}"

@@ -88,6 +88,5 @@ def draw_stacks(axes, part, deepest):
 
 
 def layer_figures(runs):
-    """Returns {name: figure} of the figures that have data."""
     tables = ((layer_table(runs), layer_figure), (stack_table(runs), stack_figure))
     return {table.name: draw(table.rows, table.title) for table, draw in tables}

@@ -183,7 +183,6 @@ def legend_beside(axes, panels=None, names=None, **options):
 
 
 def share_limits(axes):
-    """Gives all panels the same vertical axis."""
     limits = [panel.get_ylim() for panel in axes]
     for panel in axes:
         panel.set_ylim(min(low for low, _ in limits), max(high for _, high in limits))

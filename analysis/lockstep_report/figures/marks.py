@@ -7,7 +7,6 @@ from lockstep_report.figures.svg import show_values
 
 
 def colour_of(index):
-    """Returns the colour of a series."""
     return SERIES[index % len(SERIES)]
 
 
@@ -40,5 +39,4 @@ def stack(axes, places, parts, text, **style):
 
 
 def text_above(axes, text, place, value, gap=3, **options):
-    """Writes a text above a point."""
     axes.annotate(text, (place, value), (0, gap), textcoords="offset points", ha="center", va="bottom", **options)

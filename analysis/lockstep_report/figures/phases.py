@@ -58,7 +58,6 @@ def phase_bars(points, letters=None):
 
 
 def is_finite(point):
-    """Returns whether the point has phases whose times are numbers."""
     return bool(point.phase_seconds) and np.all(np.isfinite(
         [point.epoch_seconds, *point.phase_seconds.values()]))
 

@@ -10,7 +10,6 @@ from lockstep_report.groups import grouped
 
 
 def prediction_figure(rows):
-    """Returns the figure of at least one row."""
     groups = grouped(rows, group_of)
     labels = [f"{batch}, {reducer}" for _, batch, reducer in groups]
     ranks = sorted({row.predicted.ranks for row in rows})

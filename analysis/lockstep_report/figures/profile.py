@@ -21,7 +21,6 @@ def colour_of(row):
 
 
 def profile_figures(runs):
-    """Returns {name: figure}: one figure per run with a profile."""
     return {f"profile{ending}": profile_figure(run) for run, ending in profiled_runs(runs)}
 
 

@@ -34,7 +34,6 @@ NO_DATE = {"pdf": {"CreationDate": None}}
 
 
 def rc_settings():
-    """Returns the settings of Matplotlib for the current canvas."""
     return {**STYLE, "font.size": text_size(), "axes.titlesize": text_size(),
             "legend.fontsize": text_size(), "figure.dpi": current().dpi,
             "lines.linewidth": 1.5 * current().scale}
@@ -66,7 +65,6 @@ def light_grid(axes, axis="y"):
 
 
 def title_of(points):
-    """Returns a text that describes the setting of the points."""
     setting = points[0].setting
     texts = setting_texts(setting) if len(setting) == len(SETTING_PARTS) else setting
     return ", ".join(text for text in texts if text)

@@ -39,7 +39,6 @@ def html_page(material, file_notes=(), problems=()):
 
 
 def asset(name):
-    """Returns a style sheet or script of the package."""
     return resources.files(__package__).joinpath(name).read_text(encoding="utf-8")
 
 
@@ -62,7 +61,6 @@ def title_of(points, runs):
 
 
 def content(material, file_notes, problems):
-    """Yields the elements of the body."""
     tables = sections.divided(material.tables)
     made = [
         section("answer", "Answer", [

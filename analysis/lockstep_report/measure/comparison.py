@@ -29,7 +29,6 @@ def merge_repeats(points):
 
 
 def configuration_of(point):
-    """Returns what repeated runs have in common."""
     return (row_of(point), point.variant, point.bytes_per_step)
 
 

@@ -86,12 +86,10 @@ class Point:
 
     @property
     def epoch_repeats(self):
-        """The epoch times of the runs of this point."""
         return self.repeated_epochs or (self.epoch_seconds,)
 
     @property
     def sources(self):
-        """The names of the runs of this point."""
         return self.repeated_sources or (self.source,)
 
     @property

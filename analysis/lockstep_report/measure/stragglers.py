@@ -103,7 +103,6 @@ def clock_deviation(times):
 
 
 def straggler_of(timed):
-    """Returns the `Straggler` of a run."""
     run = timed.run
     work = metrics.rank_seconds(timed.phase_seconds, timed.phases, (COMMUNICATION,))
     rank, found = slowest(work)

@@ -234,7 +234,6 @@ def batch_answer(curves, runs, epochs):
 
 
 def untried_text(tried, runs, batch, longer):
-    """Returns the remedies that no run of the curves `tried` has."""
     labels = {label for curve in tried for label in curve.labels}
     chosen = [run for run in runs if run.label in labels]
     names = [*(f"--{name}" for name, value in REMEDIES if not any(is_shown(run.option(name), value) for run in chosen)),

@@ -47,7 +47,6 @@ class StepEvidence:
 
 
 def step_evidence(timed):
-    """Returns the evidence of a run."""
     run, phases, times = timed.run, timed.phase_seconds, timed.times
     found = {}
     if times is not None:

@@ -45,7 +45,6 @@ def open_tree(path):
 
 
 def step_count(items):
-    """Returns the number of usable steps (`read.usable_steps`)."""
     columns = {spec.name: items[spec.path] for spec in schema.datasets("/steps") if spec.path in items}
     if "epoch" not in columns or "/epoch" not in items:
         return 0
@@ -57,7 +56,6 @@ def step_count(items):
 
 
 def dataset_of(xarray, path, items, group, rows):
-    """Returns the `Dataset` of a group."""
     found = xarray.Dataset(attrs=attributes_of(items, group))
     variables = {}
     for spec in schema.datasets(group):

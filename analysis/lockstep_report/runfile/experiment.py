@@ -35,7 +35,6 @@ def is_of_software(name):
 
 
 def software_of(run):
-    """Returns the properties that describe the software of a run."""
     return {(BUILD, build_of(run))} | {
         (name, str(value)) for name, value in run.environment.items()
         if is_of_software(name) and is_used(name, run.rank_count)}

@@ -58,7 +58,6 @@ def open_without_lock(path, options):
 
 
 def failure_to_open(path, readable, failure):
-    """Returns the error of a file that HDF5 did not open."""
     try:
         kind = HDF5 if readable else kind_of(read_head(path))
     except OSError as error:

@@ -53,5 +53,4 @@ def require(skipped, found):
 
 
 def skipped_lines(options):
-    """Returns one line per skipped file."""
     return [f"not used: {error}" for error in options.skipped]

@@ -29,7 +29,6 @@ class Quantity:
 
 
 def quantity_of(spec):
-    """Returns the quantity of a dataset (epoch, rank)."""
     unit, divisor, digits, ending = UNITS.get(spec.units, ("", 1, 3, ""))
     label = spec.name.removesuffix(f"_{ending}").replace("_", " ").replace("cpu", "CPU")
     return Quantity(spec.name, label, unit, divisor, digits, spec.description.replace("`", ""))

@@ -78,7 +78,6 @@ class Run:
 
     @property
     def host_names(self):
-        """Sorted names of the hosts."""
         return tuple(sorted({str(name) for name in self.ranks["hostname"]}))
 
     @property

@@ -64,7 +64,6 @@ def dataset(path):
 
 
 def attributes(path):
-    """Returns the attributes of the group `path`."""
     return [spec for spec in ATTRIBUTES if spec.path == path]
 
 

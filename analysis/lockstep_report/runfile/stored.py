@@ -67,7 +67,6 @@ class StoredRows(Rows):
         self.name = name
 
     def first(self, count):
-        """Returns the first `count` rows."""
         return StoredRows(self.open_file, self.name, (count, *self.shape[1:]))
 
     def read(self, rows):

@@ -42,7 +42,6 @@ def regressions(a, b, names, tolerance):
 
 
 def pair_table(a, b, checked=(), tolerance=None):
-    """Returns the table of the changes of a pair of cases."""
     rows = [{"quantity": q.label, "unit": q.unit or "1", "a": value_text(of_a, q), "b": value_text(of_b, q),
              "change": percent(found.ratio), "low": percent(found.ratio_low), "high": percent(found.ratio_high),
              "result": verdict(found, q),
@@ -102,7 +101,6 @@ def comparison_lines(pairs, rest_a, rest_b, checked=(), tolerance=None):
 
 
 def comparison_values(pairs, rest_a, rest_b, checked=(), tolerance=None):
-    """Returns the comparison for JSON."""
     return {
         "pairs": [pair_values(a, b, checked, tolerance) for a, b in pairs],
         "only_in_a": [case_values(case) for case in rest_a],

@@ -59,7 +59,6 @@ def serial_fraction(base, point):
 
 
 def time_table(points):
-    """Returns table 1: time and speedup."""
     rows = []
     for p in points:
         base = base_of(p, points)
@@ -150,7 +149,6 @@ def derived(point, points):
 
 
 def split_table(points):
-    """Returns table 2: measured and derived compute and communication times."""
     rows = []
     for p in points:
         compute, communication = derived(p, points)

@@ -9,7 +9,6 @@ from lockstep_report.tables.table import Column, Note, Table, interval_columns
 
 
 def explanation_tables(explanation, points):
-    """Returns the tables of an explanation of the points."""
     tables = [answer_table(explanation.answers), advice_table(explanation.advice),
               cause_table(explanation.losses, points), law_table(explanation.laws, points),
               alpha_beta_table(explanation.all_reduces), straggler_table(explanation.steps)]

@@ -45,7 +45,6 @@ def has_pipeline(run):
 
 
 def pipeline_rows(run):
-    """Returns one row per stage of the pipeline of a run."""
     stages = json.loads(str(run.environment["pipeline_stages"]))
     count = len(stages)
     micro_batches = int(run.option("micro-batches"))

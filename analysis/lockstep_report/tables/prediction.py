@@ -116,7 +116,6 @@ def measured_step(points, basis, batch, ranks):
 
 
 def prediction_table(rows):
-    """Returns the table of predictions."""
     names = setting_names(row.predicted.basis.setting for row in rows)
     bases = list({id(row.predicted.basis): row.predicted.basis for row in rows}.values())
     shown = distinguishing([(b.point.variant, b.point.ranks) for b in bases])

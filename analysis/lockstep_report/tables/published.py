@@ -8,7 +8,6 @@ from lockstep_report.tables.table import Column, Table
 
 
 def verdict_table(verdicts, name, notes):
-    """Returns a table with one row per published column."""
     rows = [{"column": v.column, "verdict": mark_text(v), "correct": v.correct,
              "found": "the correct one" if v.found == v.correct else v.found or "none of the formulas that were tried"}
             for v in verdicts]

@@ -18,7 +18,6 @@ def compared_points(points):
 
 
 def hosts_of(point):
-    """Returns the number of hosts of a point."""
     return int(dict(point.variant).get("hosts", 1))
 
 

@@ -14,7 +14,6 @@ FORMAT, VERSION = "lockstep-reference", 1
 
 
 def reference_text(cases):
-    """Returns the content of a reference file."""
     return json_text({"format": FORMAT, "version": VERSION,
                       "cases": [asdict(case) for case in cases]}) + "\n"
 

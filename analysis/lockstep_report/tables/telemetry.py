@@ -7,7 +7,6 @@ MIB = 2**20
 
 
 def telemetry_table(runs):
-    """Returns the table of the resources that each rank used."""
     rows = [{"source": run.file_name, **rank_row(s)} for run in files_of(runs)
             for s in samples_of(run)]
     return Table(

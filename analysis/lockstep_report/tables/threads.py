@@ -33,7 +33,6 @@ def title_of(group):
 
 
 def thread_tables(points):
-    """Returns one table per group of `thread_groups`."""
     groups = thread_groups(points)
     return [thread_table(group, name_of(group, groups)) for group in groups]
 

@@ -54,7 +54,6 @@ def to_digits_of(value, printed):
 
 
 def check_column(times, column, assumptions=Assumptions()):
-    """Returns the verdict on one published column."""
     epochs = Epochs(times.rows)
     rows = [row for row in times.rows if column in row.published]
     candidates = candidates_for(column, epochs, assumptions)
@@ -143,5 +142,4 @@ def unexplained_mistakes(times, column, cells, assumptions):
 
 
 def check_times(times, assumptions=Assumptions()):
-    """Returns the verdicts on all published columns of a CSV."""
     return [check_column(times, column, assumptions) for column in times.published_columns]
