@@ -1,15 +1,12 @@
-"""Tests the schema of the run file, and that docs/run-file.md agrees with it."""
-
-from pathlib import Path
+"""Tests the schema of the run file."""
 
 import h5py
 import numpy as np
 import pytest
-from lockstep_report.runfile import schema, schema_page
+from lockstep_report.runfile import schema
 from lockstep_report.runfile.validate import problems
 from synthetic import dataset, phases, write_ladder, write_run
 
-PAGE = Path(__file__).parents[2] / "docs" / "run-file.md"
 TYPES = {"int64", "uint64", "float64", "string", "string64"}
 
 
@@ -29,22 +26,6 @@ def test_datasets_are_complete(spec):
         assert schema.dataset(f"/{name}").dimensions == (name,), "a dimension scale"
     assert 1 <= spec.since <= schema.VERSION
     assert not spec.values or spec.is_text
-
-
-def test_the_page_has_the_tables_of_the_schema():
-    text = PAGE.read_text(encoding="utf-8")
-    assert len(schema_page.MARKED.findall(text)) == 5
-    assert schema_page.with_tables(text) == text, (
-        "run: PYTHONPATH=analysis python3 -m lockstep_report.runfile.schema_page docs/run-file.md")
-
-
-def test_tables_follow_the_schema():
-    page = "<!-- schema: / -->\nold\n<!-- end -->\n"
-    text = schema_page.with_tables(page)
-    assert "old" not in text
-    assert "| `first_step` | int64 | 2 |" in text
-    assert "`running`, `complete`, `preempted`, `failed`" in text
-    assert schema_page.with_tables(text) == text
 
 
 def test_a_version_requires_the_datasets_that_it_added(tmp_path):

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""The files, and parts of files, that are generated from the option table of the program. test_options.py checks that
-they are up to date; started as a program, this file writes them:
+"""The files, and parts of files, that are generated from the option table of the program and from the schema of the
+run file. test_options.py checks that they are up to date; started as a program, this file writes them:
 
     tests/architecture/generated.py build/cpu/bin/lockstep
 """
@@ -10,8 +10,11 @@ import pathlib
 import subprocess
 import sys
 
+import schema_page
+
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "options.md"
+RUN_FILE = ROOT / "docs" / "run-file.md"
 EFFECTS = ROOT / "analysis" / "lockstep_report" / "runfile" / "options.json"
 BEGIN = "<!-- The output of `lockstep help options` begins here. -->\n"
 END = "<!-- The output of `lockstep help options` ends here. -->\n"
@@ -40,7 +43,8 @@ def effects(program):
 
 def generate(program):
     """Returns {path: expected text} for every generated file."""
-    return {PAGE: options_page(program, PAGE.read_text(encoding="utf-8")), EFFECTS: effects(program)}
+    return {PAGE: options_page(program, PAGE.read_text(encoding="utf-8")), EFFECTS: effects(program),
+            RUN_FILE: schema_page.with_tables(RUN_FILE.read_text(encoding="utf-8"))}
 
 
 if __name__ == "__main__":

@@ -1,16 +1,16 @@
-"""Writes the tables of docs/run-file.md from the schema.
-
-    python3 -m lockstep_report.runfile.schema_page docs/run-file.md
+"""The tables of docs/run-file.md, from the schema.
 
 In the page, a table is between the lines "<!-- schema: NAME -->" and "<!-- end -->", where NAME is
 `groups`, `datasets`, or the path of a group whose attributes are listed.
 """
 
+import pathlib
 import re
 import sys
-from pathlib import Path
 
-from lockstep_report.runfile import schema
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "analysis"))
+
+from lockstep_report.runfile import schema  # noqa: E402
 
 MARKED = re.compile(r"(<!-- schema: (\S+) -->\n).*?(<!-- end -->\n)", re.DOTALL)
 
@@ -56,12 +56,3 @@ def with_tables(page):
         return f"{found[1]}\n{made}\n{found[3]}"
 
     return MARKED.sub(replacement, page)
-
-
-def main():
-    for path in map(Path, sys.argv[1:]):
-        path.write_text(with_tables(path.read_text(encoding="utf-8")), encoding="utf-8")
-
-
-if __name__ == "__main__":
-    main()

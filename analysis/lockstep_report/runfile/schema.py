@@ -1,7 +1,7 @@
 """The schema of the run file: groups, attributes and datasets, read from run_file_schema.json.
 
 The program writes run files from the same file, and the tables of docs/run-file.md are generated
-from it (schema_page.py).
+from it (tests/architecture/schema_page.py).
 """
 
 import json
