@@ -55,7 +55,7 @@ def load(paths):
 
     given = [paths] if isinstance(paths, (str, PathLike)) else list(paths)
     skipped = []
-    runs = load_runs(run_files(given), skipped.append).runs
+    runs = load_runs(run_files(given), skipped).runs
     if skipped and not runs:
         raise skipped[0]
     for error in skipped:

@@ -307,10 +307,7 @@ def link_bytes_of(run):
 
 def link_of(run):
     """Returns the rate that the run was given with --link-gbit, in Gbit/s; None if not given."""
-    try:
-        return float(run.option("link-gbit", "0")) or None
-    except ValueError:
-        return None
+    return run.number("link-gbit", float)
 
 
 def link_rate_of(run, given=None):

@@ -3,9 +3,8 @@ command prints one line about the file, and ends with the status of an input err
 
 import sys
 
-from lockstep_report.errors import INPUT, ReportError
 from lockstep_report.escaping import one_line
-from lockstep_report.runfile.joining import Loaded, load_runs
+from lockstep_report.runfile.joining import Loaded, each, load_runs
 from lockstep_report.runfile.paths import run_files
 
 
@@ -20,7 +19,7 @@ def read_files(options, names):
 
 def read_some(options, names):
     """As `read_files`, but returns no runs if no file can be read or `names` is empty."""
-    loaded = load_runs(paths_of(options, names), options.skipped.append) if names else Loaded([])
+    loaded = load_runs(paths_of(options, names), options.skipped) if names else Loaded([])
     for note in loaded.notes:
         print(f"lockstep-report: note: {one_line(note)}", file=sys.stderr)
     return loaded
@@ -30,20 +29,6 @@ def paths_of(options, names):
     """Returns the paths of the files and of those in the directories; skips empty directories."""
     found = each(options.skipped, names, lambda name: run_files([name]))
     return [path for _, paths in found for path in paths]
-
-
-def each(skipped, items, function):
-    """Returns [(item, function(item))]. Items for which the function raises an input error are left
-    out, and the error is appended to the list `skipped`; if it is None, the error is raised."""
-    done = []
-    for item in items:
-        try:
-            done.append((item, function(item)))
-        except ReportError as error:
-            if skipped is None or error.status != INPUT:
-                raise
-            skipped.append(error)
-    return done
 
 
 def require(skipped, found):

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from lockstep_report.errors import ReportError
+from lockstep_report.errors import INPUT, ReportError
 from lockstep_report.groups import grouped
 from lockstep_report.runfile.experiment import affected_by, options_of, software_of
 from lockstep_report.runfile.hdf5_access import errors_of_hdf5, open_run
@@ -32,11 +32,11 @@ class Loaded:
     notes: list = field(default_factory=list)
 
 
-def load_runs(paths, skip=None):
+def load_runs(paths, skipped=None):
     """Reads run files, drops duplicates and joins the parts of each run.
 
     Other parts of a run in the same directory are read as well: all parts that are named after a file, and earlier
-    parts with any name. Calls `skip(error)` for a file that cannot be read; without `skip`, raises `ReportError`.
+    parts with any name. `skipped`: as for `each`.
     """
     loaded = Loaded([])
     files = {}
@@ -44,13 +44,13 @@ def load_runs(paths, skip=None):
         if os.path.realpath(path) in files:
             loaded.notes.append(f"{path} was given more than once and is counted once")
         else:
-            files[os.path.realpath(path)] = read_or_skip(read_run, path, skip)
+            files[os.path.realpath(path)] = each(skipped, [path], read_run)
     listed = {}
-    for run in list(filter(None, files.values())):
-        for path in other_parts(run, loaded.notes, listed, skip):
+    for run in [run for found in files.values() for _, run in found]:
+        for path in other_parts(run, loaded.notes, listed, skipped):
             if os.path.realpath(path) not in files:
-                files[os.path.realpath(path)] = read_or_skip(read_run, path, skip)
-    read = [run for run in files.values() if run is not None]  # the others were skipped
+                files[os.path.realpath(path)] = each(skipped, [path], read_run)
+    read = [run for found in files.values() for _, run in found]
     for group in grouped(read, lambda run: run.run_id or run.path).values():
         joined = join_group(group, loaded.notes)
         loaded.runs += joined
@@ -71,22 +71,25 @@ def with_distinct_names(runs):
     return named
 
 
-def read_or_skip(read, path, skip):
-    """Returns `read(path)`; None if it raises an error, with which `skip` is then called."""
-    try:
-        return read(path)
-    except ReportError as error:
-        if skip is None:
-            raise
-        skip(error)
-        return None
+def each(skipped, items, function):
+    """Returns [(item, function(item))]. Items for which the function raises an input error are left
+    out, and the error is appended to the list `skipped`; if it is None, the error is raised."""
+    done = []
+    for item in items:
+        try:
+            done.append((item, function(item)))
+        except ReportError as error:
+            if skipped is None or error.status != INPUT:
+                raise
+            skipped.append(error)
+    return done
 
 
-def other_parts(run, notes, listed, skip):
+def other_parts(run, notes, listed, skipped):
     """Returns the paths of the files in the directory of `run` that are other parts of the same run: parts with
     any number that are named after the file, and earlier parts with any name, because each process may have been
     given another one. Files that are named after `run` and cannot be read are reported in `notes`, and a directory
-    that cannot be listed to `skip`. `listed` keeps each directory for further calls."""
+    that cannot be listed in `skipped`. `listed` keeps each directory for further calls."""
     if not run.run_id:
         return []
     own = PART_NAME.fullmatch(run.path.name)
@@ -94,8 +97,8 @@ def other_parts(run, notes, listed, skip):
         return []
     found = []
     if run.path.parent not in listed:
-        names = read_or_skip(names_by_run, run.path.parent, skip) or {}
-        listed[run.path.parent] = Folder(run.path.parent, names)
+        names = dict(each(skipped, [run.path.parent], names_by_run))
+        listed[run.path.parent] = Folder(run.path.parent, names.get(run.path.parent, {}))
     folder = listed[run.path.parent]
     for name in folder.names.get((own["stem"], own["suffix"]), ()):
         if name == run.path.name:

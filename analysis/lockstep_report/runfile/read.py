@@ -114,10 +114,10 @@ class Run:
                 return str(self.config[spelling])
         return default
 
-    def number(self, name):
-        """Returns the resolved option `name` as an integer; None if it is not a positive number."""
+    def number(self, name, kind=int):
+        """Returns the resolved option `name` as an integer or `float`; None if it is not a positive number."""
         try:
-            value = int(float(self.option(name)))
+            value = kind(float(self.option(name)))
         except (ValueError, OverflowError):
             return None
         return value if value > 0 else None

@@ -86,10 +86,7 @@ def basis_of(run, point):
 def updates_by_bucket(run):
     """Whether a bucket is updated as soon as it is reduced: fp16 and --grad-clip need all gradients
     before the update, CPUs wait for all of them with the reducer `allreduce`, and PyTorch always."""
-    try:
-        clips = float(run.option("grad-clip", "0") or 0) > 0
-    except ValueError:
-        clips = False
+    clips = run.number("grad-clip", float) is not None
     waits = run.option("reducer") == "allreduce" and run.option("device") == "cpu"
     return program_of(run) == LOCKSTEP and run.option("precision") != "fp16" and not clips and not waits
 
