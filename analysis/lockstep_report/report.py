@@ -75,14 +75,12 @@ def add_inputs(command):
 
 
 def default_notes(options):
-    """Returns validity notes about values that are neither in the CSV nor given as options."""
-    notes = []
+    """Yields validity notes about values that are neither in the CSV nor given as options."""
     if not options.train_samples:
-        notes.append(f"{CSV_IMAGES:,} images per epoch is a default (--train-samples)")
+        yield f"{CSV_IMAGES:,} images per epoch is a default (--train-samples)"
     if not options.parameters:
         name, count = assumptions_of(options).models[0]
-        notes.append(f"{count:,} parameters ({name}) is a default (--parameters)")
-    return notes
+        yield f"{count:,} parameters ({name}) is a default (--parameters)"
 
 
 def read_input(options):
@@ -92,7 +90,7 @@ def read_input(options):
         raise ReportError(USAGE, "nothing to report: give run files, or epoch times with --csv")
     loaded = read_some(options, options.runs)
     times = [table for _, table in each(options.skipped, options.csv, read_times)]
-    assumptions, notes = assumptions_of(options), default_notes(options)
+    assumptions, notes = assumptions_of(options), list(default_notes(options))
     usable = each(options.skipped, loaded.runs, points.point_of)
     runs, found = [run for run, _ in usable], [point for _, point in usable if point]
     for table in times:

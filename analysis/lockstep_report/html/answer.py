@@ -6,7 +6,7 @@ from lockstep_report.measure.contention import spoiled_text
 from lockstep_report.measure.significance import difference
 from lockstep_report.measure.validity import IMAGES_TOLERANCE, UNLIKE
 from lockstep_report.models.causes import LABELS
-from lockstep_report.runfile.settings import first_of, plural
+from lockstep_report.runfile.settings import plural, some_of
 from lockstep_report.tables.table import Table, cell_texts
 
 COMMUNICATION = ("exposed-buckets", "no-overlap", "link-limit", "latency", "better-algorithm")
@@ -149,7 +149,7 @@ def cause_sentence(book):
         chosen = min(advice, key=lambda a: (a["rule"] not in RULES.get(name, ()),
                                             a["source"] not in (*sources, ", ".join(sources)),
                                             ranks.get(a["source"]) != most))
-        texts.append(f"Advice ({first_of(chosen['source'].split(', '))}): {chosen['text']}")
+        texts.append(f"Advice ({some_of(chosen['source'].split(', '), 1)}): {chosen['text']}")
     return " ".join(texts)
 
 

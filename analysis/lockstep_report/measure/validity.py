@@ -83,27 +83,24 @@ def comparison_notes(point, points, link_gbit):
 
 
 def base_notes(point, base):
-    """Returns notes about differences between a point and its base case besides the rank count."""
-    notes = []
+    """Yields notes about differences between a point and its base case besides the rank count."""
     case = f"the base case {base.source}"
     if base.hosts and not set(base.hosts) <= set(point.hosts):
-        notes.append(f"{case} ran on another host ({', '.join(base.hosts)}) than this point "
-                     f"({', '.join(point.hosts)})")
+        yield (f"{case} ran on another host ({', '.join(base.hosts)}) than this point "
+               f"({', '.join(point.hosts)})")
     if base.lacks_processors:
-        notes.append(f"ranks lacked processors in {case}, so the speedup is too large or too small")
-    notes += option_notes(point, base, case)
+        yield f"ranks lacked processors in {case}, so the speedup is too large or too small"
+    yield from option_notes(point, base, case)
     changed = kernel_changes(point, base)
     if changed:
-        notes.append(f"{changed} than in {case}")
-    if point.images and base.images:
-        if abs(point.images - base.images) > IMAGES_TOLERANCE * base.images:
-            notes.append(f"an epoch of this point trains on {point.images:,} images, an epoch of "
-                         f"{case} on {base.images:,} (an incomplete last batch is dropped)")
+        yield f"{changed} than in {case}"
+    if point.images and base.images and abs(point.images - base.images) > IMAGES_TOLERANCE * base.images:
+        yield (f"an epoch of this point trains on {point.images:,} images, an epoch of "
+               f"{case} on {base.images:,} (an incomplete last batch is dropped)")
     speedup = metrics.speedup(base.epoch_seconds, point.epoch_seconds)
     if speedup > point.ranks:
-        notes.append(f"speedup {speedup:.2f} is above the number of ranks ({point.ranks}): check "
-                     f"that {case} ran under the same conditions")
-    return notes
+        yield (f"speedup {speedup:.2f} is above the number of ranks ({point.ranks}): check "
+               f"that {case} ran under the same conditions")
 
 
 def option_notes(point, other, case):

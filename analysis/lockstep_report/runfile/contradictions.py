@@ -71,27 +71,25 @@ def step_counts(file):
     """/steps against /epoch and steps_per_epoch."""
     epochs, listed = values(file, "/steps/epoch"), values(file, "/epoch")
     size = read_attributes(file).get("steps_per_epoch", 0)
-    found = []
     if len(epochs) and np.any(np.diff(epochs) < 0):
-        found.append(f"/steps/epoch decreases: {WRONG_STEPS}")
+        yield f"/steps/epoch decreases: {WRONG_STEPS}"
     if len(listed) and np.any(np.diff(listed) <= 0):
-        found.append(f"/epoch does not increase: {WRONG_ACCURACY}")
+        yield f"/epoch does not increase: {WRONG_ACCURACY}"
     numbers, counts = np.unique(epochs, return_counts=True)
     unlisted = [int(n) for n in numbers if n not in listed]
     if unlisted and is_complete(file):
-        found.append(f"/steps/epoch has steps of epoch {numbers_text(unlisted)}, which /epoch does "
-                     "not list: these steps are not used")
+        yield (f"/steps/epoch has steps of epoch {numbers_text(unlisted)}, which /epoch does "
+               "not list: these steps are not used")
     empty = [int(n) for n in listed if n not in numbers] if len(epochs) else []
     if empty:
-        found.append(f"/epoch lists epoch {numbers_text(empty)}, of which /steps has no steps: the "
-                     "tables have no times of it")
+        yield (f"/epoch lists epoch {numbers_text(empty)}, of which /steps has no steps: the "
+               "tables have no times of it")
     if size > 0:
         for number, count in zip(numbers.tolist(), counts.tolist()):
             is_inner = numbers[0] < number < numbers[-1]
             if count > size or is_inner and count < size:
-                found.append(f"/steps/epoch has {count} steps of epoch {number}, steps_per_epoch "
-                             f"is {size}: {WRONG_STEPS}")
-    return found
+                yield (f"/steps/epoch has {count} steps of epoch {number}, steps_per_epoch "
+                       f"is {size}: {WRONG_STEPS}")
 
 
 def images_of_epochs(file):
@@ -113,26 +111,24 @@ def phase_sums(file):
     """/steps/phase_seconds against the starts of the steps and the times of the epochs."""
     phases, epochs = values(file, "/steps/phase_seconds"), values(file, "/steps/epoch")
     if phases.ndim != 3 or len(phases) != len(epochs) or not phases.size:
-        return []
+        return
     sums = phases.sum(axis=2)
     starts = values(file, "/steps/start_seconds")
-    found = []
     if starts.shape == sums.shape:
         inside = np.flatnonzero(np.diff(epochs) == 0)
         for step, rank in first_above(sums[inside], np.diff(starts, axis=0)[inside]):
             step = int(inside[step])
-            found.append(f"/steps/phase_seconds: the phases of rank {rank} in step {step + 1} of "
-                         "the file are longer than the time to the next start in "
-                         "/steps/start_seconds: the phase times of table 2 are wrong")
+            yield (f"/steps/phase_seconds: the phases of rank {rank} in step {step + 1} of "
+                   "the file are longer than the time to the next start in "
+                   "/steps/start_seconds: the phase times of table 2 are wrong")
     listed, seconds = values(file, "/epoch"), values(file, "/epochs/seconds")
     for number, measured in zip(listed, seconds):
         # The epoch is timed on rank 0. The first step of another rank contains its wait for rank 0.
         whole = sums[epochs == number, 0].sum()
         if np.isfinite(measured) and whole > (1 + EPOCH_TOLERANCE) * measured + 0.1:
-            found.append(f"/epochs/seconds has {measured:.4g} s for epoch {number}, the phases of "
-                         f"rank 0 add up to {whole:.4g} s: the epoch time of table 1 is wrong")
+            yield (f"/epochs/seconds has {measured:.4g} s for epoch {number}, the phases of "
+                   f"rank 0 add up to {whole:.4g} s: the epoch time of table 1 is wrong")
             break
-    return found
 
 
 def bucket_times(file):
@@ -193,10 +189,8 @@ def gradient_buffer(file, sizes, width):
 def rank_numbers(file):
     """/rank and the hosts of the ranks."""
     ranks = values(file, "/ranks/rank")
-    found = []
     if len(ranks) and not np.array_equal(ranks, np.arange(len(ranks))):
-        found.append("/ranks/rank is not 0, 1, 2, ...: rows of ranks and hosts are wrong")
+        yield "/ranks/rank is not 0, 1, 2, ...: rows of ranks and hosts are wrong"
     hosts, local = values(file, "/ranks/host"), values(file, "/ranks/local_rank")
     if len(hosts) and len(hosts) == len(local) and len(set(zip(hosts, local))) < len(hosts):
-        found.append("/ranks/local_rank has equal numbers on one host: the number of hosts may be wrong")
-    return found
+        yield "/ranks/local_rank has equal numbers on one host: the number of hosts may be wrong"

@@ -104,24 +104,16 @@ def some_of(names, most=8):
 
 
 def difference_notes(runs):
-    """Returns one note per option, and one about the build and the hosts, in which runs differ that are
+    """Yields one note per option, and one about the build and the hosts, in which runs differ that are
     shown by their names."""
     items = {run.label: (variant_of(run) | results_of(run), run.rank_count) for run in runs}
-    notes = []
     for name in sorted(distinguishing(list(items.values()))):
         values = {}
         for label, (properties, ranks) in items.items():
             if is_used(name, ranks):
                 values.setdefault(dict(properties).get(name, "not recorded") or "none", []).append(label)
-        notes.append(f"the runs differ in {name}: " + "; ".join(
-            f"{value} ({some_of(labels)})" for value, labels in values.items()))
-    return notes
-
-
-def first_of(names):
-    """Returns the first name and the number of the others, for example "a.h5 and 5 more"."""
-    first, *others = names
-    return f"{first} and {len(others)} more" if others else first
+        yield f"the runs differ in {name}: " + "; ".join(
+            f"{value} ({some_of(labels)})" for value, labels in values.items())
 
 
 def version_of(run):

@@ -26,7 +26,7 @@ def structure_problems(items, attributes):
                       for name, value in items[group.path].attrs.items() if not is_single(value)]
     datasets = [(spec, items[spec.path]) for spec in schema.DATASETS if spec.path in items]
     found = found or [problem for entry in datasets for problem in dataset_problems(*entry)]
-    return found or length_problems(datasets)
+    return found or list(length_problems(datasets))
 
 
 def has_type(value, required):
@@ -55,12 +55,10 @@ def dataset_problems(spec, dataset):
 
 
 def length_problems(datasets):
-    """Returns one line per dataset that has another length along a dimension than an earlier one."""
-    found = []
+    """Yields one line per dataset that has another length along a dimension than an earlier one."""
     lengths = {}  # dimension -> (length, path of the dataset)
     for spec, dataset in datasets:
         for name, length in zip(spec.dimensions, dataset.shape):
             known, other = lengths.setdefault(name, (length, spec.path))
             if known != length and name not in GROWING:
-                found.append(f"{spec.path} has {length:,} along {name}, {other} has {known:,}")
-    return found
+                yield f"{spec.path} has {length:,} along {name}, {other} has {known:,}"

@@ -42,7 +42,7 @@ def problems(path):
         found = structure_problems(safe_objects(path, file), attributes)
         if found:  # the other checks rely on it
             return found
-        found = attribute_problems(attributes) + group_problems(file)
+        found = [*attribute_problems(attributes), *group_problems(file)]
         for spec in expected(file):
             found += dataset_problems(file, spec)
         found += number_problems(file)
@@ -58,27 +58,23 @@ def notes(path):
 
 
 def attribute_problems(attributes):
-    found = []
     for spec in schema.attributes("/"):
         value = attributes.get(spec.name)
         if value is None and spec.required:
-            found.append(f"attribute {spec.name} of the root is missing")
+            yield f"attribute {spec.name} of the root is missing"
         elif value is not None and spec.values and value not in spec.values:
-            found.append(f'{spec.name} is "{value}", one of {", ".join(spec.values)} is needed')
-    return found
+            yield f'{spec.name} is "{value}", one of {", ".join(spec.values)} is needed'
 
 
 def group_problems(file):
-    found = []
     has_tables = any(name in file for name in TABLES)
     for spec in schema.GROUPS:
         if spec.path in file or not spec.required:
             continue
         if spec.path not in TRAINING_GROUPS or not has_tables:
-            found.append(f"group {spec.path} is missing")
+            yield f"group {spec.path} is missing"
     if "config" in file and not read_attributes(file["config"]):
-        found.append("group /config has no attributes: the options are not recorded")
-    return found
+        yield "group /config has no attributes: the options are not recorded"
 
 
 def expected(file):
@@ -123,10 +119,9 @@ def refers_to(file, reference, dataset):
 
 
 def number_problems(file):
-    """Returns one line for each dataset with a number outside its range, and one if the phases are others."""
-    found = []
+    """Yields one line for each dataset with a number outside its range, and one if the phases are others."""
     if "phase" in file and tuple(read_dataset(file["phase"])) != schema.PHASES:
-        found.append(f"/phase is not ({', '.join(schema.PHASES)}): {NO_TABLES}")
+        yield f"/phase is not ({', '.join(schema.PHASES)}): {NO_TABLES}"
     for spec in schema.DATASETS:
         path = spec.path
         rule = next((rule for rule in RANGES if re.fullmatch(rule[0], path)), None)
@@ -139,5 +134,4 @@ def number_problems(file):
             is_wrong |= np.isnan(numbers)
         if is_wrong.any():
             limits = f"from {low} to {high}" if high < np.inf else f"a number from {low:g} on"
-            found.append(f"{path} has {numbers[is_wrong].flat[0]:.4g}, which is not {limits}: {consequence}")
-    return found
+            yield f"{path} has {numbers[is_wrong].flat[0]:.4g}, which is not {limits}: {consequence}"

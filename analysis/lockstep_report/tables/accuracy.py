@@ -4,7 +4,7 @@ import numpy as np
 
 from lockstep_report.measure.accuracy import (
     accuracy_curves, attempt_notes, data_text, is_independent, seconds_of, trainings)
-from lockstep_report.runfile.settings import first_of
+from lockstep_report.runfile.settings import some_of
 from lockstep_report.tables.table import Column, Table
 
 TARGETS = (50, 60, 70, 75, 80, 85, 90, 91, 92, 93, 94, 95)  # test accuracy, per cent
@@ -118,7 +118,7 @@ def rows_of(group, recipe):
     rows = np.searchsorted(first.epoch, first.epoch_numbers, side="right")
     steps = np.append(0, first.step + 1)[rows]
     return [{
-        "source": first_of([run.label for run in group]), "global_batch": int(np.max(first.images)),
+        "source": some_of([run.label for run in group], 1), "global_batch": int(np.max(first.images)),
         "ranks": first.rank_count, "recipe": recipe or None,
         "epoch": int(first.epoch_numbers[place]), "steps": int(steps[place]),
         "seconds": float(seconds[place]), "train_loss": median_of(group, "train_loss", place, 1),

@@ -43,25 +43,22 @@ def clock_lines(points):
 
 
 def base_lines(points):
-    """Returns lines about the base cases of speedups and the baselines without communication."""
-    lines = []
+    """Yields lines about the base cases of speedups and the baselines without communication."""
     bases = {id(b): b for b in (base_of(p, points) for p in points) if b}
     for base in list(bases.values())[:MOST_BASES]:
         batch = f", batch {base.batch_per_rank}" if base.batch_per_rank else ""
         threads = base.setting[-1] if len(base.setting) > 1 else ""
-        lines.append(f"Base case T(1): 1 rank{batch}{', ' + threads if threads else ''}, "
-                     f"{base.epoch_seconds:.4g} s per epoch ({some_of(base.sources)})")
+        yield (f"Base case T(1): 1 rank{batch}{', ' + threads if threads else ''}, "
+               f"{base.epoch_seconds:.4g} s per epoch ({some_of(base.sources)})")
     if len(bases) > MOST_BASES:
-        lines.append(f"Base case T(1): {len(bases) - MOST_BASES} more, each for the rows with the same "
-                     "setting and batch and the most options in common")
+        yield (f"Base case T(1): {len(bases) - MOST_BASES} more, each for the rows with the same "
+               "setting and batch and the most options in common")
     if points and not bases:
-        lines.append("Base case: none of the runs has 1 rank, so there are no speedups")
+        yield "Base case: none of the runs has 1 rank, so there are no speedups"
     for p in points:
         if p.is_independent:
-            lines.append(
-                f"Baseline without communication: {p.ranks} independent replicas, batch "
-                f"{p.batch_per_rank}, {p.epoch_seconds:.4g} s per epoch ({some_of(p.sources)})")
-    return lines
+            yield (f"Baseline without communication: {p.ranks} independent replicas, batch "
+                   f"{p.batch_per_rank}, {p.epoch_seconds:.4g} s per epoch ({some_of(p.sources)})")
 
 
 def repeats_line(point):

@@ -51,10 +51,9 @@ def pipeline_rows(run):
     shares = stage_shares(*(seconds_of(run, name) for name in ("busy", "transfer", "wait")), count)
     peak = run.epochs.get("peak_resident_memory_bytes")
     peaks = None if peak is None else np.asarray(peak, dtype=float).max(axis=0).reshape(-1, count)
-    rows = []
     for stage, description in enumerate(stages):
         busy, transfer, idle = (100 * float(share) for share in shares[stage])
-        rows.append({
+        yield {
             "source": run.label, "schedule": run.option("pipeline-schedule"),
             "replicas": run.rank_count // count, "micro_batches": micro_batches, "stage": stage,
             "layers": f"{description['first_layer']} to {description['last_layer']}",
@@ -64,8 +63,7 @@ def pipeline_rows(run):
             "busy_percent": busy, "transfer_percent": transfer, "idle_percent": idle,
             "bubble_percent": 100 * float(shares[:, 2].mean()),
             "ideal_percent": 100 * ideal_bubble(count, micro_batches),
-        })
-    return rows
+        }
 
 
 def pipeline_table(runs):

@@ -67,7 +67,6 @@ def network_table(runs):
 
 
 def interface_rows(run, host, samples):
-    rows = []
     received, sent = samples.traffic("received"), samples.traffic("sent")
     for name in received:
         row = {"source": run.file_name, "host": host, "interface": name}
@@ -77,5 +76,4 @@ def interface_rows(run, host, samples):
             rate = mean_rate(samples.seconds, counter)
             row[f"{direction}_mb_s"] = None if rate is None else rate / 1e6
         if row["received_mb"] or row["sent_mb"]:
-            rows.append(row)
-    return rows
+            yield row

@@ -31,21 +31,17 @@ def waiting_table(points):
 
 
 def range_notes(transfers):
-    """Returns the notes about the transfers (`Bounds` or None) that have no value."""
+    """Yields the notes about the transfers (`Bounds` or None) that have no value."""
     found = [t for t in transfers if t is not None and t.value is None]
-    notes = []
     if any(t.low is not None for t in found):
-        notes.append(
-            "a range: a CPU advances an all-reduce only in calls, between which it computes. The "
-            "transfer takes at least the time in calls, without waiting, and at most the time from "
-            "the start on the last rank to the end; --reducer allreduce, or the sweep of lockstep "
-            "allreduce, measures it without computation")
+        yield ("a range: a CPU advances an all-reduce only in calls, between which it computes. The "
+               "transfer takes at least the time in calls, without waiting, and at most the time from "
+               "the start on the last rank to the end; --reducer allreduce, or the sweep of lockstep "
+               "allreduce, measures it without computation")
     if any(t.low is None for t in found):
-        notes.append(
-            "without lower bound of the transfer: the run file lacks the time in calls "
-            "(/buckets/call_seconds) or the clocks of the ranks; the time in which an all-reduce "
-            "was in progress contains computation and, without clocks, waiting for slower ranks")
-    return notes
+        yield ("without lower bound of the transfer: the run file lacks the time in calls "
+               "(/buckets/call_seconds) or the clocks of the ranks; the time in which an all-reduce "
+               "was in progress contains computation and, without clocks, waiting for slower ranks")
 
 
 def values_of(split):
