@@ -12,6 +12,7 @@ from lockstep_report.errors import INPUT, USAGE, ReportError
 from lockstep_report.measure.window import timed_window
 from lockstep_report.output import Folder
 from lockstep_report.runfile.input_files import read_files
+from lockstep_report.runfile.settings import distinct
 from lockstep_report.tables.json_output import files_values, json_text
 
 FORMATS = {"csv": "csv_files", "parquet": "parquet", "extra-p": "extra_p", "trace": "trace",
@@ -41,14 +42,8 @@ class Selection:
         trained = [run for run in runs if run.has_steps]
         if not trained:
             raise ReportError(INPUT, f"{runs[0].path}: holds no steps; nothing to export")
-        used = set()
-        for run in trained:
-            stem = re.sub("[^A-Za-z0-9._-]+", "-", run.path.name.removesuffix(".h5")).lstrip(".-")
-            name, number = stem or "run", 2
-            while name in used:
-                name, number = f"{stem}-{number}", number + 1
-            used.add(name)
-            yield name, run
+        stems = [re.sub("[^A-Za-z0-9._-]+", "-", run.path.name.removesuffix(".h5")).lstrip(".-") for run in trained]
+        yield from zip(distinct(stem or "run" for stem in stems), trained)
 
 
 def chosen(run, name, numbers, ranges):

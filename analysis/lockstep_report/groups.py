@@ -1,9 +1,9 @@
 """Groups of items."""
 
 
-def grouped(items, key):
-    """Returns {key(item): [item, ...]} in the order of the items."""
+def grouped(items, key, value=lambda item: item):
+    """Returns {key(item): [value(item), ...]} in the order of the items."""
     groups = {}
     for item in items:
-        groups.setdefault(key(item), []).append(item)
+        groups.setdefault(key(item), []).append(value(item))
     return groups

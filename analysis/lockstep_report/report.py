@@ -167,27 +167,22 @@ def write_report(options):
     write_all(folder, found.tables, found.checks)
     names = save_figures(folder, found.points, found.runs, options.link_gbit, found.explanation)
     text = report_markdown(found.points, found.runs, found.tables, names, found.checks,
-                                  options.file_notes + skipped_lines(options))
+                           options.file_notes + skipped_lines(options))
     page = folder.write("report.md", text, PAGE)
     folder.finish()
     print(json_text(files_values(folder, page=str(page))) if options.json
           else one_line(f"{page} ({len(folder.written)} files in {folder.path})"))
 
 
-def method_box(points, runs, file_notes=()):
-    """Returns the lines that describe the method as a box."""
-    lines = method_lines(points, runs, file_notes)
-    if not lines:
-        return ""
-    return "\n".join(["> **Method**", *(f"> - {markdown_escape(line)}" for line in lines)]) + "\n"
-
-
 def report_markdown(points, runs, tables, figure_names, extra=(), file_notes=()):
-    parts = ["# Lockstep report\n", method_box(points, runs, file_notes)]
+    parts = ["# Lockstep report\n"]
+    method = method_lines(points, runs, file_notes)
+    if method:
+        parts.append("\n".join(["> **Method**", *(f"> - {markdown_escape(line)}" for line in method)]) + "\n")
     for name in figure_names:
         parts.append(f"![{markdown_escape(name)}]({quote(name)}.svg)\n\n*{caption(name)}*\n")
     parts += [markdown(table) for table in (*tables, *extra)]
-    return "\n".join(part for part in parts if part)
+    return "\n".join(parts)
 
 
 def write_page(options):

@@ -8,11 +8,11 @@ from lockstep_report.figures.marks import colour_of, curve
 from lockstep_report.figures.style import (
     IDEAL_LINE, light_grid, notes_of, plt, rc_settings, short_number, title_of)
 from lockstep_report.figures.ticks import rank_axis
+from lockstep_report.groups import grouped
 from lockstep_report.measure import metrics, validity
 from lockstep_report.measure.comparison import (
     base_of, independent_of, scaling_series, strong_base_of, weak_efficiency)
 from lockstep_report.runfile.settings import plural
-
 
 
 class Scaled(NamedTuple):
@@ -107,13 +107,10 @@ def draw_efficiency(axes, index, name, pairs, **style):
 
 def places_of(note, points):
     """Returns a text that names the points with a note: "batch 32 on 2 and 4 ranks"."""
-    batches = {}
-    for p in points:
-        if note in p.notes:
-            batches.setdefault(p.batch_per_rank, set()).add(p.ranks)
+    batches = grouped((p for p in points if note in p.notes), lambda p: p.batch_per_rank, lambda p: p.ranks)
     texts = []
     for batch, counts in sorted(batches.items()):
-        counts = sorted(counts)
+        counts = sorted(set(counts))
         ranks = " and ".join(filter(None, (", ".join(map(str, counts[:-1])), str(counts[-1]))))
         texts.append((f"batch {batch:,} on " if batch else "") + plural(ranks, "rank"))
     return ", ".join(texts)

@@ -1,6 +1,8 @@
 """What the program chose itself, from the environment of a run: the all-reduce algorithm and the
 implementations of the convolutions."""
 
+from operator import attrgetter
+
 from lockstep_report.groups import grouped
 from lockstep_report.runfile.experiment import OPTION_TABLE
 from lockstep_report.runfile.settings import some_of
@@ -51,16 +53,10 @@ def listed(choices):
     return "; ".join(f"{choice}: {some_of(names, 4)}" for choice, names in choices.items())
 
 
-def by_choice(pairs):
-    """Returns {choice: names} of (choice, name) pairs."""
-    groups = grouped(pairs, lambda pair: pair[0])
-    return {choice: [name for _, name in group] for choice, group in groups.items()}
-
-
 def choice_notes(repeats):
     """Returns notes about what the program chose differently in repeated runs. `repeats`: points."""
     notes = []
-    algorithms = by_choice((p.algorithm, p.source) for p in repeats if p.algorithm)
+    algorithms = grouped((p for p in repeats if p.algorithm), attrgetter("algorithm"), attrgetter("source"))
     if len(algorithms) > 1:
         notes.append("the program chose different all-reduce algorithms in the repeats "
                      f"({listed(algorithms)}); select one with --all-reduce")
@@ -68,7 +64,7 @@ def choice_notes(repeats):
     passes = list(dict.fromkeys(name for of_run in kernels for name in of_run))
     unlike = [name for name in passes if len({of_run.get(name) for of_run in kernels}) > 1]
     if unlike:
-        found = by_choice((dict(p.kernels).get(unlike[0]), p.source) for p in repeats if p.kernels)
+        found = grouped((p for p in repeats if p.kernels), lambda p: dict(p.kernels).get(unlike[0]), attrgetter("source"))
         notes.append(f"{len(unlike)} of {len(passes)} convolution passes use different kernels in the "
                      f"repeats ({unlike[0]}: {listed(found)}); select one with --conv-algorithm")
     return notes
@@ -90,7 +86,7 @@ def series_notes(point, points):
         return []
     series = [p for p in points if p.algorithm and p.is_all_reduced and p.host_count == point.host_count
               and (p.setting, p.variant, p.reducer) == (point.setting, point.variant, point.reducer)]
-    found = by_choice((p.algorithm, f"{p.ranks} ranks, batch {p.batch_per_rank}") for p in series)
+    found = grouped(series, attrgetter("algorithm"), lambda p: f"{p.ranks} ranks, batch {p.batch_per_rank}")
     if len(found) < 2:
         return []
     return ["the program chose different all-reduce algorithms for the points of this setting "

@@ -117,12 +117,8 @@ def other_parts(run, notes, listed, skipped):
 
 def names_by_run(folder):
     """Returns {(stem, suffix): sorted names in the folder that are those of parts of one run}."""
-    found = {}
-    for name in sorted_names(folder, "other parts of runs are found only if it can be"):
-        part = PART_NAME.fullmatch(name)
-        if part:
-            found.setdefault((part["stem"], part["suffix"]), []).append(name)
-    return found
+    parts = map(PART_NAME.fullmatch, sorted_names(folder, "other parts of runs are found only if it can be"))
+    return grouped(filter(None, parts), lambda part: (part["stem"], part["suffix"]), lambda part: part[0])
 
 
 class Folder:

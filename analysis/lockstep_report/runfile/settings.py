@@ -2,6 +2,7 @@
 
 import re
 
+from lockstep_report.groups import grouped
 from lockstep_report.runfile.experiment import (
     LOCKSTEP, build_of, distinguishing, is_used, program_of, results_of, variant_of)
 
@@ -108,10 +109,8 @@ def difference_notes(runs):
     shown by their names."""
     items = {run.label: (variant_of(run) | results_of(run), run.rank_count) for run in runs}
     for name in sorted(distinguishing(list(items.values()))):
-        values = {}
-        for label, (properties, ranks) in items.items():
-            if is_used(name, ranks):
-                values.setdefault(dict(properties).get(name, "not recorded") or "none", []).append(label)
+        values = grouped((label for label, (_, ranks) in items.items() if is_used(name, ranks)),
+                         lambda label: dict(items[label][0]).get(name, "not recorded") or "none")
         yield f"the runs differ in {name}: " + "; ".join(
             f"{value} ({some_of(labels)})" for value, labels in values.items())
 
@@ -144,10 +143,15 @@ def file_ending(name):
 def file_endings(names):
     """Returns {key: suffix for file names} of {key: name}. Names that have the same `file_ending`, such as
     "a_b" and "a-b", get numbers."""
-    found = {}
-    for key, name in names.items():
-        ending, number = file_ending(name), 2
-        while ending in found.values():
-            ending, number = f"{file_ending(name)}-{number}", number + 1
-        found[key] = ending
+    return dict(zip(names, distinct(map(file_ending, names.values()))))
+
+
+def distinct(names):
+    """Returns the names in their order; names that repeat have a number: ["a", "a-2"]."""
+    found = []
+    for name in names:
+        own, number = name, 2
+        while own in found:
+            own, number = f"{name}-{number}", number + 1
+        found.append(own)
     return found
