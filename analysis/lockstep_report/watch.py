@@ -19,6 +19,7 @@ from lockstep_report.escaping import one_line
 from lockstep_report.measure.step_times import timed_seconds
 from lockstep_report.runfile.read import read_run
 from lockstep_report.runfile.settings import plural, setting_of, setting_texts
+from lockstep_report.tables.export.trackers import TRACKERS, Log
 from lockstep_report.tables.json_output import json_line
 
 POLL_SECONDS = 1.0
@@ -36,17 +37,24 @@ def add(commands):
     command.add_argument("run", metavar="RUN.h5", help="run file; while the run is in progress, "
                                                        "the program reads RUN.h5.partial")
     command.add_argument("--once", action="store_true", help="print the present state and exit")
+    command.add_argument("--log", choices=TRACKERS, metavar="TRACKER",
+                         help=f"also log steps and epochs as they arrive, to {', '.join(TRACKERS)}; needs its library")
     finish(command, watch, "print one JSON object per line")
 
 
 def watch(options):
     output = Lines(sys.stdout) if options.json else Terminal(sys.stdout)
+    log = Log(options.log) if options.log else None
+    status = None
     try:
-        return Watch(Path(options.run), output, options.once).follow()
+        status = Watch(Path(options.run), output, options.once, log=log).follow()
     except KeyboardInterrupt:
-        return 130
+        status = 130
     finally:
         output.finish()
+        if log:
+            log.finish(status == 0)
+    return status
 
 
 class Terminal:
@@ -92,12 +100,13 @@ class Lines(Terminal):
 class Watch:
     """Reads the file whenever it changes and prints what is new."""
 
-    def __init__(self, path, output, once=False, sleep=time.sleep, clock=time.monotonic):
+    def __init__(self, path, output, once=False, sleep=time.sleep, clock=time.monotonic, log=None):
         self.path = path.with_name(path.name.removesuffix(".partial"))
         self.output = output
         self.once = once
         self.sleep = sleep
         self.clock = clock
+        self.log = log
         self.run_id = None
         self.printed = 0  # epochs or points
         self.longest = 0.0  # epoch, in seconds
@@ -154,6 +163,8 @@ class Watch:
             self.longest = max(self.longest, values["seconds"] or 0.0)
             self.output.event(kind, values, text)
             self.printed += 1
+        if self.log:
+            self.log.update(run)
 
     def end(self, run):
         status = "ended without finishing the file" if run.status == "running" else run.status
