@@ -95,6 +95,19 @@ def test_rows_of_trainings(tmp_path, option):
         assert {row["runs"] for row in rows} == {2 - has_effect}
 
 
+@pytest.mark.parametrize("data, rows", [("hdf5:own.h5", 2), ("synthetic:60", 1)])
+def test_images_of_another_content_are_another_experiment(tmp_path, data, rows):
+    """Synthetic images of another seed are those of a repeat."""
+    runs = []
+    for seed, digest in (("1", "0123456789abcdef"), ("2", "fedcba9876543210")):
+        path = write_run(tmp_path / f"{seed}.h5", phases(6, (0, 0, 0.1, 0, 0, 0)), 30, config={"data": data, "seed": seed},
+                         environment={"data_digest": digest})
+        runs.append(read_run(path))
+    table = accuracy_table(runs).rows
+    assert len(table) == rows and len(set(texts(table, ("data", "recipe")))) == rows
+    assert ("data digest 01234567" in str(table)) == (rows == 2)
+
+
 @pytest.mark.parametrize("option", OPTIONS)
 def test_cases_of_a_comparison_and_parts_of_a_run(tmp_path, option):
     has_effect = effect_of(option) != "neither"

@@ -178,6 +178,7 @@ void open_run_file(Training& training) {
     header.images_per_epoch = run.steps_per_epoch * config.global_batch;
     header.environment.emplace_back("all_reduce", describe_all_reduce(run));
     header.environment.emplace_back("transport", run.transport);
+    header.environment.emplace_back("data_digest", training.data.digest);
     header.environment.emplace_back("gradient_elements",
                                     fmt::format("{}", training.graph.parameter_elements()));
     if (const auto cost = run.timestamp_overhead; cost.with_timestamps > 0) {

@@ -50,7 +50,8 @@ def losses(folder, source, output):
     result = start(*train("--deterministic", f"--output={output}", data=source, evaluate_every=1, batch_per_rank=8), cwd=folder)
     assert result.returncode == 0, result.stderr
     with h5py.File(folder / output) as file:
-        return file["steps/loss"][()].tolist(), file["epochs/test_loss"][()].tolist()
+        return (file["steps/loss"][()].tolist(), file["epochs/test_loss"][()].tolist(),
+                file["environment"].attrs["data_digest"])
 
 
 def test_converted_images_give_the_same_losses(folder):

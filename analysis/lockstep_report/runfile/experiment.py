@@ -10,7 +10,7 @@ OPTION_TABLE = json.loads(Path(__file__).with_name("options.json").read_text(enc
 RESULTS, TIME = "results", "time"
 AFFECTED = {"neither": frozenset(), RESULTS: frozenset((RESULTS,)), TIME: frozenset((TIME,)),
             "both": frozenset((RESULTS, TIME))}
-SEED, HOSTS, BUILD, PROGRAM = "seed", "hosts", "build", "program"
+SEED, HOSTS, BUILD, PROGRAM, DATA_DIGEST = "seed", "hosts", "build", "program", "data digest"
 LOCKSTEP = "lockstep"  # program of a run file that names none
 # Options that the setting of a run, its batch, its reducer and the data type of its gradients contain.
 STATED = ("model", "device", "precision", "data", "threads", "batch-per-rank",
@@ -62,10 +62,14 @@ def variant_of(run):
 
 
 def results_of(run):
-    """Returns the properties outside STATED, except the seed, that affect only the results."""
-    return frozenset((name, value) for name, value in options_of(run).items()
-                     if name not in STATED and name != SEED
-                     and affected_by(name, run.rank_count) == AFFECTED[RESULTS])
+    """Returns the properties outside STATED, except the seed, that affect only the results: options, and the content of
+    the data. Synthetic images follow from the other properties and the seed."""
+    found = {(name, value) for name, value in options_of(run).items()
+             if name not in STATED and name != SEED and affected_by(name, run.rank_count) == AFFECTED[RESULTS]}
+    digest = str(run.environment.get("data_digest", ""))
+    if digest and not run.option("data").startswith("synthetic"):
+        found.add((DATA_DIGEST, digest[:8]))
+    return frozenset(found)
 
 
 def distinguishing(items):
