@@ -38,7 +38,8 @@ ENDS = [  # command, options with their largest value, status
     ("train", ("batch-per-rank",), 3), ("train", ("train-samples",), 2), ("train", ("test-samples",), 2),
     ("train", ("threads",), 2), ("train", ("micro-batches",), 2), ("train", ("pipeline-stages",), 2),
     ("train", ("lr", "weight-decay"), 5), ("train", ("loss-scale",), 2), ("train", ("classes", "batch-per-rank"), 3),
-    ("train", ("trust-coefficient",), 2), ("ladder", ("ladder-start",), 0), ("allreduce", ("min-bytes", "max-bytes"), 4), ("plan", ("epochs", "global-batch"), 3),
+    ("train", ("trust-coefficient",), 2), ("ladder", ("ladder-start",), 0), ("allreduce", ("min-bytes", "max-bytes"), 4),
+    ("allreduce", ("step-factor",), 0), ("plan", ("epochs", "global-batch"), 3),
     ("plan", ("steps", "profile"), 0),
 ]
 
