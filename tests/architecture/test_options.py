@@ -27,7 +27,7 @@ def test_option_table_is_read(program):
     table = json.loads(generated.output(program, "help", "options-json"))
     names = [option["name"] for option in table]
     assert {"batch-per-rank", "lr", "watchdog", "repeats"} <= set(names)
-    assert all(f"| `--{name}" in generated.PAGE.read_text(encoding="utf-8") for name in names)
+    assert all(f"`--{name}" in generated.PAGE.read_text(encoding="utf-8") for name in names)
 
 
 def test_tables_follow_the_schema():

@@ -335,7 +335,10 @@ TEST_F(PipelineTest, RefusesWhatItCannotDo) {
   EXPECT_THAT(message(config(ranks() + 1, 1)), HasSubstr("requires a multiple of"));
   Config some = config(ranks(), 2);
   some.command = "plan";
-  EXPECT_THAT(message(some), HasSubstr("lockstep train --dry-run"));
+  EXPECT_EQ(message(some),
+            ranks() == 1 ? "no failure"
+                         : "lockstep plan does not describe the stages of a pipeline; use lockstep "
+                           "train --dry-run with the same options");
   some = config(ranks(), 2);
   some.profile_steps = 1;
   EXPECT_THAT(message(some), HasSubstr("--profile"));

@@ -29,9 +29,9 @@ constexpr std::string_view prefix = "LOCKSTEP_";
 
 [[noreturn]] void fail(const std::string& message) { core::fail(core::ExitStatus::usage, message); }
 
-/// Returns the descriptions of all options for Boost. `notify` stores the values in `config`, which
-/// must outlive the result.
-po::options_description bind_options(train::Config& config) {
+/// Returns the descriptions of all options for Boost, with the letters of those that `command`
+/// uses. `notify` stores the values in `config`, which must outlive the result.
+po::options_description bind_options(train::Config& config, std::string_view command) {
   po::options_description bound;
   for (const Option& option : options()) {
     const auto store = [&config, &option](const std::string& text) {
@@ -39,7 +39,8 @@ po::options_description bind_options(train::Config& config) {
     };
     auto* value = po::value<std::string>()->notifier(store);
     if (option.value.is_flag()) value->zero_tokens();
-    bound.add_options()(option.names().c_str(), value);
+    const std::string names = is_used(command, option) ? option.names() : std::string(option.name);
+    bound.add_options()(names.c_str(), value);
   }
   return bound;
 }
@@ -237,7 +238,7 @@ train::Config parse_options(const std::vector<std::string>& arguments,
   }
   train::Config config;
   config.command = command;
-  const po::options_description bound = bind_options(config);
+  const po::options_description bound = bind_options(config, command);
   const std::vector<std::string> rest(arguments.begin() + 1, arguments.end());
   po::variables_map values;
   explained("", command, [&] {

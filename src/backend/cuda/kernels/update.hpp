@@ -116,8 +116,8 @@ LOCKSTEP_HOST_DEVICE inline float bias_correction(double log_beta, std::int32_t 
 
 /// As `SgdUpdate`, by AdamW; also updates the second moment. Steps that were skipped do not count
 /// for the bias correction.
-/// Memory traffic: reads parameters, velocity, second_moment, gradients; writes parameters,
-/// velocity, second_moment, native weights; from caches: segments, coefficients, loss_scale,
+/// Memory traffic: reads parameters, velocity, gradients, second_moment; writes parameters,
+/// velocity, native weights, second_moment; from caches: segments, coefficients, loss_scale,
 /// clip_factor.
 struct AdamWUpdate {
   SegmentTable table{};

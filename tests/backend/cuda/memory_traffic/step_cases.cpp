@@ -88,7 +88,7 @@ std::vector<Traffic> native() {
              {updates("second_moment", second_moment)}),
       count_traffic("SegmentSums", SegmentSums{native.table(), parameters.data(), squares.data()},
                     {reads("parameters", parameters), reads("gradients", native.gradients),
-                     writes("squares", squares),
+                     strided(writes("squares", squares), 4),  // one thread per segment
                      table("segments", native.segments, 2 * groups * segment_bytes)},
                     variant),
       count_traffic("RefreshWeights", RefreshWeights{native.table(), parameters.data()},
@@ -159,9 +159,11 @@ Traffic local_rates() {
       "LocalRates",
       LocalRates{ranges.data(), 2, segments.data(), squares.data(), coefficients.data(),
                  loss_scale.data(), factor.data(), rates.data()},
-      {reads("squares", squares), reads("ranges", ranges), writes("local_rates", rates),
-       table("segments", segments, 2 * 4), table("coefficients", coefficients, 2 * 12),
-       table("loss_scale", loss_scale, 2 * 4), table("clip_factor", factor, 2 * 4)});
+      // One thread per parameter; the tensors of this case are smaller than sectors.
+      {strided(reads("squares", squares), 1.5), strided(reads("ranges", ranges), 4),
+       strided(writes("local_rates", rates), 8), table("segments", segments, 2 * 4),
+       table("coefficients", coefficients, 2 * 12), table("loss_scale", loss_scale, 2 * 4),
+       table("clip_factor", factor, 2 * 4)});
 }
 
 std::vector<Traffic> single() {
