@@ -92,6 +92,8 @@ TEST(Layer, ConvolutionOfFewChannelsReadsTheImages) {
   EXPECT_EQ(first.image(), (ImageShape{3, 6, 6}));
   EXPECT_EQ(first.node(1).name, "layer.0");
   EXPECT_EQ(first.cost(1).backward_data_flops, 0);
+  EXPECT_EQ(stack_layers(parse_layer("conv:4-8,k3,p1@2x6x6"), 1).image().channels, 4);
+  EXPECT_EQ(stack_layers(parse_layer("conv:5-8,k3,p1@2x6x6"), 1).image().channels, 1);
   EXPECT_EQ(stack_layers(parse_layer("conv:8-8,k3,p1@2x6x6"), 1).image().channels, 1);
   EXPECT_EQ(stack_layers(parse_layer("conv:3-3,k3,p1@2x6x6"), 2).image().channels, 1);
 }

@@ -31,5 +31,20 @@ TEST(MemoryEstimate, HasTheResidualsOfAllRanksInTheCheckpointOfTopK) {
   }
 }
 
+// 0 steps stand for whole epochs, here of 4 steps.
+TEST(MemoryEstimate, HasTheRecordsOfTheStepsOfAnEpoch) {
+  const graph::Graph graph = train::testing::small_graph(Norm::without);
+  const auto backend = backend::make_backend(backend::DeviceKind::cpu, 1);
+  const data::DataSizes sizes = data::sizes({.source = "synthetic:64"});
+  const auto records_of = [&](std::int64_t steps) {
+    train::Config config = train::testing::small_config(1);
+    config.steps = steps;
+    return estimate_memory(config, graph, *backend, sizes, {}, 0).records;
+  };
+  EXPECT_EQ(records_of(0), records_of(4));
+  EXPECT_EQ(records_of(5), records_of(4));
+  EXPECT_LT(records_of(1), records_of(4));
+}
+
 }  // namespace
 }  // namespace lockstep::study
