@@ -4,8 +4,7 @@ import argparse
 import sys
 
 from lockstep_data.data_file import write_images
-from lockstep_report import __version__
-from lockstep_report.arguments import Parser, run, share
+from lockstep_report.arguments import commands_of, run, share
 from lockstep_report.escaping import one_line
 
 INTERRUPTED = 130  # 128 + SIGINT
@@ -21,13 +20,10 @@ def main(arguments=None):
 
 
 def parser():
-    top = Parser(
-        prog="lockstep-data",
-        description="Converts images into the HDF5 file that lockstep --data hdf5:FILE reads.",
-        epilog="Layout of the file: docs/options.md. Exit status: 0 done, 2 bad option, 3 bad or missing input, 6 output cannot "
-               "be written, 130 interrupted.")
-    top.add_argument("--version", action="version", version=f"lockstep-data {__version__}")
-    sources = top.add_subparsers(metavar="SOURCE", required=True)
+    top, sources = commands_of(
+        "lockstep-data", "Converts images into the HDF5 file that lockstep --data hdf5:FILE reads.",
+        "Layout of the file: docs/options.md. Exit status: 0 done, 2 bad option, 3 bad or missing input, 6 output cannot "
+        "be written, 130 interrupted.", metavar="SOURCE")
     command = add(sources, "cifar-python", "SRC", "CIFAR-10 or CIFAR-100, version for Python: folder or .tar.gz", cifar)
     command = add(sources, "folder", "DIR", "folder with one subfolder of images per class, or with such folders train and test "
                                             "(or val)", folder)

@@ -4,6 +4,7 @@ import argparse
 import sys
 from contextlib import suppress
 
+from lockstep_report import __version__
 from lockstep_report.errors import INPUT, ReportError
 from lockstep_report.escaping import one_line
 from lockstep_report.output import with_stdout
@@ -20,6 +21,13 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message):
         self.exit(2, f"{self.prog.split()[0]}: {message}; see {self.prog} --help\n")
+
+
+def commands_of(program, description, epilog, metavar="COMMAND"):
+    """Returns the parser of a program of this package, and the place where its commands are added."""
+    top = Parser(prog=program, description=description, epilog=epilog)
+    top.add_argument("--version", action="version", version=f"{program} {__version__}")
+    return top, top.add_subparsers(metavar=metavar, required=True)
 
 
 def finish(command, function, json_help="print the values as JSON", **defaults):

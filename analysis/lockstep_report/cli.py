@@ -1,7 +1,7 @@
 """Command-line interface: lockstep-report COMMAND ..."""
 
-from lockstep_report import __version__, compare, export, predict, published, report, watch
-from lockstep_report.arguments import Parser, finish, run
+from lockstep_report import compare, export, predict, published, report, watch
+from lockstep_report.arguments import commands_of, finish, run
 from lockstep_report.errors import INPUT, ReportError
 from lockstep_report.escaping import one_line, printable
 from lockstep_report.output import File
@@ -22,13 +22,10 @@ def main(arguments=None):
 
 
 def parser():
-    top = Parser(
-        prog="lockstep-report",
-        description="Makes tables and figures from the run files of lockstep.",
-        epilog="Formulas and method: docs/analysis.md. Exit status: 0 done, 2 bad option, "
-               "3 bad or missing input, 6 output cannot be written.")
-    top.add_argument("--version", action="version", version=f"lockstep-report {__version__}")
-    commands = top.add_subparsers(metavar="COMMAND", required=True)
+    top, commands = commands_of(
+        "lockstep-report", "Makes tables and figures from the run files of lockstep.",
+        "Formulas and method: docs/analysis.md. Exit status: 0 done, 2 bad option, "
+        "3 bad or missing input, 6 output cannot be written.")
     report.add(commands)
     predict.add(commands)
     command = commands.add_parser("summary", help="print a summary of each run")

@@ -1,7 +1,6 @@
 """Command-line interface: lockstep-weights COMMAND FILE -o FILE"""
 
-from lockstep_report import __version__
-from lockstep_report.arguments import Parser, positive_integer, run
+from lockstep_report.arguments import commands_of, positive_integer, run
 from lockstep_report.errors import USAGE, ReportError
 from lockstep_report.escaping import one_line
 from lockstep_report.runfile.settings import some_of
@@ -16,13 +15,10 @@ def main(arguments=None):
 
 
 def parser():
-    top = Parser(
-        prog="lockstep-weights",
-        description="Converts weights between PyTorch and Lockstep.",
-        epilog="Networks and classes: docs/weights.md. Exit status: 0 done, 2 bad option or missing library, 3 bad or "
-               "missing input, 6 output cannot be written.")
-    top.add_argument("--version", action="version", version=f"lockstep-weights {__version__}")
-    commands = top.add_subparsers(metavar="COMMAND", required=True)
+    top, commands = commands_of(
+        "lockstep-weights", "Converts weights between PyTorch and Lockstep.",
+        "Networks and classes: docs/weights.md. Exit status: 0 done, 2 bad option or missing library, 3 bad or "
+        "missing input, 6 output cannot be written.")
     command = commands.add_parser(
         "from-pytorch", help="write a file for lockstep --init-from",
         description="Writes the weights in a file of PyTorch (.pth: a state_dict, or a checkpoint that contains one), "

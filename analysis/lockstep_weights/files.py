@@ -15,6 +15,7 @@ import numpy as np
 
 from lockstep_report.errors import INPUT, OUTPUT, USAGE, ReportError, cannot_read, reason_of, require
 from lockstep_report.output import write_and_rename
+from lockstep_report.runfile import schema
 from lockstep_report.runfile.file_kind import (
     HDF5, NUMPY_ZIP, PICKLE, PYTORCH, SAFETENSORS, kind_of, read_head, wrong_kind)
 from lockstep_report.runfile.hdf5_access import open_run, read_attributes, safe_objects
@@ -147,7 +148,7 @@ def read_lockstep(path):
     if kind != HDF5:
         raise wrong_kind(path, "a checkpoint of Lockstep", kind, "give a checkpoint-STEP.h5 of --checkpoint-dir")
     with open_run(Path(path)) as file:
-        if read_attributes(file).get("format") == "lockstep-run":
+        if read_attributes(file).get("format") == schema.FORMAT:
             raise ReportError(INPUT, f"{path}: a run file, which has times but no weights; give a checkpoint-STEP.h5 of its "
                                      "--checkpoint-dir")
         objects = safe_objects(Path(path), file)

@@ -50,7 +50,7 @@ LocalRates::Parameters LocalRates::complete(std::size_t first, std::size_t count
 }
 
 void LocalRates::compute(cudaStream_t stream, const Segments& segments, Parameters parameters,
-                         const kernels::LarsUpdate& update) const {
+                         const kernels::UpdateArguments& update) const {
   auto* const squares = reinterpret_cast<kernels::SegmentSquares*>(squares_.data());
   const kernels::Segment* const all = segments.all().segments;
   launch(stream, kernels::SegmentSums{update.table, update.parameters,

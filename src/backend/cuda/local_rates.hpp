@@ -29,7 +29,7 @@ class LocalRates {
 
   /// Computes the rates of `parameters`, whose segments are the table of `update`, in stream order.
   void compute(cudaStream_t stream, const Segments& segments, Parameters parameters,
-               const kernels::LarsUpdate& update) const;
+               const kernels::UpdateArguments& update) const;
 
   const float* rates() const { return rates_.as<float>().data(); }
 

@@ -370,31 +370,28 @@ void CudaPlan::compute_clipping_factor() {
                                           operations_.options().max_gradient_norm});
 }
 
-template <class Update>
-Update CudaPlan::complete(Update update, std::size_t begin, std::size_t end) const {
-  update.table = segments_.part(begin, end);
-  update.parameters = state_.parameters();
-  update.velocity = state_.momentum();
-  update.coefficients = &upload_.current().inputs->update;
-  update.loss_scale = has_loss_scale() ? &scalars()->loss_scale : nullptr;
-  update.clip_factor = has_clipping() ? &scalars()->clipping.factor : nullptr;
-  return update;
+kernels::UpdateArguments CudaPlan::update_arguments(std::size_t begin, std::size_t end) const {
+  return {.table = segments_.part(begin, end),
+          .parameters = state_.parameters(),
+          .velocity = state_.momentum(),
+          .coefficients = &upload_.current().inputs->update,
+          .loss_scale = has_loss_scale() ? &scalars()->loss_scale : nullptr,
+          .clip_factor = has_clipping() ? &scalars()->clipping.factor : nullptr};
 }
 
 void CudaPlan::update_range(std::size_t first, std::size_t count) {
   switch (operations_.options().optimiser) {
     case optim::Kind::sgd:
-      return launch(stream_, complete(kernels::SgdUpdate{}, first, first + count));
+      return launch(stream_, kernels::SgdUpdate{update_arguments(first, first + count)});
     case optim::Kind::adamw:
-      return launch(stream_, complete(kernels::AdamWUpdate{.second_moment = state_.second_moment()},
-                                      first, first + count));
+      return launch(stream_, kernels::AdamWUpdate{update_arguments(first, first + count),
+                                                  state_.second_moment()});
     case optim::Kind::lars: break;
   }
   const LocalRates::Parameters parameters = local_rates_.complete(first, count);
-  const auto update = complete(kernels::LarsUpdate{.local_rates = local_rates_.rates()},
-                               parameters.first, parameters.end);
-  local_rates_.compute(stream_, segments_, parameters, update);
-  launch(stream_, update);
+  const auto arguments = update_arguments(parameters.first, parameters.end);
+  local_rates_.compute(stream_, segments_, parameters, arguments);
+  launch(stream_, kernels::LarsUpdate{arguments, local_rates_.rates()});
 }
 
 }  // namespace lockstep::backend::cuda

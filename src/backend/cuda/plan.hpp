@@ -133,9 +133,8 @@ class CudaPlan final : public Plan, public DeviceDataset, public LossScaling, pu
   kernels::StepInputs step_inputs() const;
   void take_upload();
   void update_range(std::size_t first, std::size_t count);
-  /// Sets the members that all updates have, for the flat elements [begin, end).
-  template <class Update>
-  Update complete(Update update, std::size_t begin, std::size_t end) const;
+  /// Returns the arguments of an update of the flat elements [begin, end).
+  kernels::UpdateArguments update_arguments(std::size_t begin, std::size_t end) const;
   void compute_clipping_factor();
   Scalars* scalars() const { return reinterpret_cast<Scalars*>(scalars_.data()); }
   bool has_loss_scale() const { return operations_.options().precision == core::Precision::fp16; }

@@ -25,11 +25,24 @@ LOCKSTEP_HOST_DEVICE inline float scaled(float scale, const LossScale* loss_scal
   return scale;
 }
 
-/// Updates group `index` of the parameters of `update`, one of the kernels below, by
-/// step(coefficients, group, gradient, parameter, velocity), with arrays of `group_elements`. Does
-/// nothing if a gradient of the step is not finite (`LossScale::overflow`).
-template <class Update, class Step>
-LOCKSTEP_HOST_DEVICE void update_group(const Update& update, std::int64_t index, const Step& step) {
+/// What the updates of all optimisers have. Each thread updates one group of the table.
+struct UpdateArguments {
+  SegmentTable table{};
+  float* parameters = nullptr;  ///< flat buffer
+  float* velocity = nullptr;    ///< flat buffer
+  const UpdateCoefficients* coefficients = nullptr;
+  const LossScale* loss_scale = nullptr;  ///< null: scale 1, no check for overflow
+  const float* clip_factor = nullptr;     ///< one factor of all gradients; null: 1
+
+  LOCKSTEP_HOST_DEVICE std::int64_t count() const { return table.groups(); }
+};
+
+/// Updates group `index` by step(coefficients, group, gradient, parameter, velocity), with arrays
+/// of `group_elements`. Does nothing if a gradient of the step is not finite
+/// (`LossScale::overflow`).
+template <class Step>
+LOCKSTEP_HOST_DEVICE void update_group(const UpdateArguments& update, std::int64_t index,
+                                       const Step& step) {
   const Group group = update.table.group(index);
   if (group.count <= 0) return;
   if (update.loss_scale != nullptr && update.loss_scale->overflow != 0) return;
@@ -55,15 +68,7 @@ LOCKSTEP_HOST_DEVICE void update_group(const Update& update, std::int64_t index,
 /// all-reduce the flat ones, otherwise the native ones.
 /// Memory traffic: reads parameters, velocity, gradients; writes parameters, velocity, native
 /// weights; from caches: segments, coefficients, loss_scale, clip_factor.
-struct SgdUpdate {
-  SegmentTable table{};
-  float* parameters = nullptr;  ///< flat buffer
-  float* velocity = nullptr;    ///< flat buffer
-  const UpdateCoefficients* coefficients = nullptr;
-  const LossScale* loss_scale = nullptr;  ///< null: scale 1, no check for overflow
-  const float* clip_factor = nullptr;     ///< one factor of all gradients; null: 1
-
-  LOCKSTEP_HOST_DEVICE std::int64_t count() const { return table.groups(); }
+struct SgdUpdate : UpdateArguments {
   LOCKSTEP_HOST_DEVICE void operator()(std::int64_t index) const {
     update_group(*this, index,
                  [](const UpdateCoefficients& c, const Group&, const float* gradient,
@@ -83,16 +88,9 @@ struct SgdUpdate {
 /// As `SgdUpdate`, by LARS with the local rates of the parameters (local_rates.hpp).
 /// Memory traffic: reads parameters, velocity, gradients; writes parameters, velocity, native
 /// weights; from caches: segments, coefficients, loss_scale, clip_factor, local_rates.
-struct LarsUpdate {
-  SegmentTable table{};
-  float* parameters = nullptr;  ///< flat buffer
-  float* velocity = nullptr;    ///< flat buffer
-  const UpdateCoefficients* coefficients = nullptr;
-  const LossScale* loss_scale = nullptr;  ///< null: scale 1, no check for overflow
-  const float* clip_factor = nullptr;     ///< one factor of all gradients; null: 1
-  const float* local_rates = nullptr;     ///< by `Segment::parameter`
+struct LarsUpdate : UpdateArguments {
+  const float* local_rates = nullptr;  ///< by `Segment::parameter`
 
-  LOCKSTEP_HOST_DEVICE std::int64_t count() const { return table.groups(); }
   LOCKSTEP_HOST_DEVICE void operator()(std::int64_t index) const {
     update_group(*this, index,
                  [&](const UpdateCoefficients& c, const Group& group, const float* gradient,
@@ -114,21 +112,14 @@ LOCKSTEP_HOST_DEVICE inline float bias_correction(double log_beta, std::int32_t 
   return -expm1f(static_cast<float>(log_beta) * static_cast<float>(step));
 }
 
-/// As `SgdUpdate`, by AdamW; also updates the second moment. Steps that were skipped do not count
-/// for the bias correction.
+/// As `SgdUpdate`, by AdamW, whose first moment is the velocity; also updates the second moment.
+/// Steps that were skipped do not count for the bias correction.
 /// Memory traffic: reads parameters, velocity, gradients, second_moment; writes parameters,
 /// velocity, native weights, second_moment; from caches: segments, coefficients, loss_scale,
 /// clip_factor.
-struct AdamWUpdate {
-  SegmentTable table{};
-  float* parameters = nullptr;  ///< flat buffer
-  float* velocity = nullptr;    ///< flat buffer: the first moment
-  const UpdateCoefficients* coefficients = nullptr;
-  const LossScale* loss_scale = nullptr;  ///< null: scale 1, no check for overflow
-  const float* clip_factor = nullptr;     ///< one factor of all gradients; null: 1
-  float* second_moment = nullptr;         ///< flat buffer
+struct AdamWUpdate : UpdateArguments {
+  float* second_moment = nullptr;  ///< flat buffer
 
-  LOCKSTEP_HOST_DEVICE std::int64_t count() const { return table.groups(); }
   LOCKSTEP_HOST_DEVICE void operator()(std::int64_t index) const {
     update_group(*this, index,
                  [&](const UpdateCoefficients& c, const Group& group, const float* gradient,
