@@ -1,4 +1,5 @@
-"""Runs the checks of the report against simulated measurements, and compares docs/coverage.md with them.
+"""Runs the checks of the report against simulated measurements, and compares docs/measurements/coverage.md with
+them.
 
 `python3 analysis/tests/simulation/test_coverage.py` writes the page.
 """
@@ -7,7 +8,7 @@ import sys
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-PAGE = HERE.parents[2] / "docs" / "coverage.md"
+PAGE = HERE.parents[2] / "docs" / "measurements" / "coverage.md"
 sys.path[:0] = [str(HERE), str(HERE.parent), str(HERE.parents[1])]
 
 import pytest  # noqa: E402
@@ -19,7 +20,7 @@ HEAD = """# Coverage
 
 The tables list how often the intervals of `lockstep-report` contain the true value, and how often its statements are made, in simulated
 measurements whose truth is known (`analysis/tests/simulation`). Nominal coverage is 95 %. The column "Share" is of the repeats that have
-an interval; "Bounds" is what the test accepts. [analysis.md](analysis.md) states the methods. This command writes the page, and a slow
+an interval; "Bounds" is what the test accepts. [analysis.md](../analysis.md) states the methods. This command writes the page, and a slow
 test compares it with the code:
 
 ```
