@@ -2,7 +2,7 @@
 
 A preloaded library (stop_at.c) stops one rank when it calls the function with which a phase begins; the test then sends the
 signal and lets the rank continue. tests/train/signals_test.cpp tests the phases of the trainer, which have no such function.
-LOCKSTEP_SIGNAL_RUNS sets the number of signals at random times (docs/exit-status.md).
+LOCKSTEP_SIGNAL_RUNS sets the number of signals at random times (docs/reliability.md).
 """
 
 import os

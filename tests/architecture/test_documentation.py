@@ -58,7 +58,7 @@ def test_ci_runs_setup_and_check():
 
 def test_exit_statuses_are_documented():
     declared = set(re.findall(r"^  \w+ = (\d+),", read("include/lockstep/core/error.hpp"), re.MULTILINE))
-    documented = set(re.findall(r"^\| (\d+) \|", read("docs/exit-status.md"), re.MULTILINE))
+    documented = set(re.findall(r"^\| (\d+) \|", read("docs/reliability.md"), re.MULTILINE))
     assert declared and declared == documented
 
 

@@ -8,7 +8,7 @@ import environment
 from measures import Run, Unreadable, read_run
 from running import Outcome
 
-OUT_OF_MEMORY = 4  # docs/exit-status.md
+OUT_OF_MEMORY = 4  # docs/reliability.md
 LOSS_SCALE = "1024"  # of fp16 here and in pytorch_gpu.py: constant, so that no step is skipped
 SEED = "1"
 LOADER_THREADS = "8"

@@ -10,7 +10,7 @@ import threading
 import time
 from dataclasses import dataclass
 
-# Exit statuses of errors in options, data and output files (docs/exit-status.md).
+# Exit statuses of errors in options, data and output files (docs/reliability.md).
 WITHOUT_RERUN = {2, 3, 6}
 GRACE_SECONDS = 4.0  # time between SIGTERM and SIGKILL, in which mpirun ends its ranks
 

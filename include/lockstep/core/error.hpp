@@ -7,7 +7,7 @@
 
 namespace lockstep::core {
 
-/// Exit statuses of the program. The values are stable; docs/exit-status.md documents them.
+/// Exit statuses of the program. The values are stable; docs/reliability.md documents them.
 enum class ExitStatus : int {
   done = 0,
   usage = 2,          ///< invalid option, or the ranks do not agree

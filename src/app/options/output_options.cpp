@@ -28,7 +28,7 @@ std::vector<Option> checkpoint_options() {
        .help = "use the directory of checkpoints even if other users can write to it",
        .details = "By default, a directory to which a group can write or that another user owns "
                   "causes a warning, and one to which all users can write is refused "
-                  "([security.md](security.md))"},
+                  "([reliability.md](reliability.md#security-on-a-shared-machine))"},
       {.name = "checkpoint-every",
        .value_name = "WHEN",
        .value = checkpoint_interval(),
@@ -53,7 +53,7 @@ std::vector<Option> checkpoint_options() {
        .effect = Affects::neither,
        .help = "time between a signal that stops the run and the end of the process by its sender",
        .details = "A save that is expected to take longer is not begun, and the last checkpoint is "
-                  "kept ([exit-status.md](exit-status.md#signals)). The default is `KillWait` of "
+                  "kept ([reliability.md](reliability.md#signals)). The default is `KillWait` of "
                   "Slurm"},
       {.name = "resume",
        .value_name = "WHAT",
