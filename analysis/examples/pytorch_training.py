@@ -1,12 +1,13 @@
 """What the examples pytorch_ddp.py and pytorch_dp.py have in common: options, data, and the recorded training loop.
 
 The training is that of `lockstep train` with the options of the same names: SGD with momentum 0.9 and weight decay 5e-4 on
-CIFAR-10 with random crop and flip, without incomplete batches.
+CIFAR-10 with random crop and flip, without incomplete batches. Each rank has its own statistics of batch norm (`--bn local`).
 """
 
 import argparse
 import contextlib
 import functools
+import math
 import time
 
 import torch
@@ -34,7 +35,14 @@ def options(description):
     parser.add_argument("--precision", choices=["fp32", "bf16"], default="fp32", help="bf16: with autocast [%(default)s]")
     parser.add_argument("--gradient-dtype", choices=["fp32", "bf16"], default="fp32",
                         help="communication data type of the gradients [%(default)s]")
-    parser.add_argument("--lr", type=float, default=0.1, help="learning rate [%(default)s]")
+    parser.add_argument("--lr", type=float, default=0.1, help="peak learning rate [%(default)s]")
+    parser.add_argument("--lr-schedule", choices=["constant", "cosine", "onecycle"], default="constant",
+                        help="learning-rate schedule [%(default)s]")
+    parser.add_argument("--warmup-epochs", type=float, default=0, metavar="W", help="epochs of linear warm-up [%(default)s]")
+    parser.add_argument("--nesterov", action="store_true", help="Nesterov momentum")
+    parser.add_argument("--label-smoothing", type=float, default=0, metavar="S", help="weight of the uniform distribution in the target [0]")
+    parser.add_argument("--evaluate-every", type=int, metavar="E",
+                        help="epochs between evaluations on the test images; 0: one, at the end [never]")
     parser.add_argument("--seed", type=int, default=1, help="seed of weights, order and augmentation [%(default)s]")
     parser.add_argument("--threads", type=int, default=0, help="CPU threads per process [those that PyTorch selects]")
     parser.add_argument("--workers", type=int, default=1, help="data-loading processes per process [%(default)s]")
@@ -46,13 +54,41 @@ def options(description):
     return args
 
 
+def learning_rate(args, step, steps_per_epoch):
+    """Returns the learning rate of `step` (from 0), as `optim::LearningRateSchedule::at` computes it."""
+    warmup, steps = round(args.warmup_epochs * steps_per_epoch), args.epochs * steps_per_epoch
+    if step < warmup:
+        return args.lr * (step + 1) / warmup
+    if args.lr_schedule == "constant":
+        return args.lr
+    t = (step - warmup) / max(steps - warmup, 1)
+    rise, last = (0 if warmup else 0.3, 1e-4) if args.lr_schedule == "onecycle" else (0, 0)
+    if t < rise:
+        return args.lr * (1 + 24 * t / rise) / 25
+    return args.lr * (last + (1 - last) * (1 + math.cos(math.pi * (t - rise) / (1 - rise))) / 2)
+
+
+@torch.no_grad()
+def evaluate(model, images, labels, device="cpu", batch=500):
+    """Returns the accuracy (0 to 1) and the mean loss of `model` on the images (N, 3, 32, 32) uint8."""
+    model.eval()
+    correct, loss = 0, 0.0
+    for begin in range(0, len(images), batch):
+        pixels = cifar10.normalise(images[begin:begin + batch]).contiguous(memory_format=torch.channels_last)
+        logits, target = model(pixels.to(device)).float(), labels[begin:begin + batch].to(device)
+        correct += (logits.argmax(1) == target).sum().item()
+        loss += F.cross_entropy(logits, target, reduction="sum").item()
+    model.train()
+    return correct / len(images), loss / len(images)
+
+
 class Images(torch.utils.data.Dataset):
     """Images of CIFAR-10, or random ones, which are augmented and normalised as a batch."""
 
-    def __init__(self, data, count):
+    def __init__(self, data, split, count=None):
         kind, _, value = data.partition(":")
         if kind == "cifar10":
-            self.images, self.labels = cifar10.read(value, "train", count)
+            self.images, self.labels = cifar10.read(value, split, count)
         elif kind == "synthetic":
             size = min(int(value), count or int(value))
             self.images = torch.randint(0, 256, (size, 3, 32, 32), dtype=torch.uint8)
@@ -72,9 +108,9 @@ class Images(torch.utils.data.Dataset):
 def train(args, device, parallelise, make_sampler=RandomSampler, rank=0):
     """Trains the network `parallelise(network)` on the images that `make_sampler(images)` selects, records the run, and
     prints a line per epoch on rank 0."""
-    images = Images(args.data, args.train_samples)
+    images, tests = Images(args.data, "train", args.train_samples), Images(args.data, "test")
     model = parallelise(NETWORKS[args.model]().to(device, memory_format=torch.channels_last))
-    optimizer = torch.optim.SGD(model.parameters(), lr=args.lr, momentum=0.9, weight_decay=5e-4)
+    optimizer = torch.optim.SGD(model.parameters(), lr=args.lr, momentum=0.9, weight_decay=5e-4, nesterov=args.nesterov)
     sampler = make_sampler(images)
     torch.manual_seed(args.seed + rank)  # of the augmentation, which differs between the ranks
     loader = DataLoader(images, batch_size=None, sampler=BatchSampler(sampler, args.batch_per_rank, drop_last=True),
@@ -82,20 +118,31 @@ def train(args, device, parallelise, make_sampler=RandomSampler, rank=0):
     precision = contextlib.nullcontext
     if args.precision == "bf16":
         precision = functools.partial(torch.autocast, device.type, torch.bfloat16)
+    criterion = torch.nn.CrossEntropyLoss(label_smoothing=args.label_smoothing)
+    evaluated = set() if args.evaluate_every is None else {*range(0, args.epochs, args.evaluate_every or args.epochs), args.epochs}
+    recipe = {name: getattr(args, name) for name in ("lr", "lr_schedule", "warmup_epochs", "nesterov", "label_smoothing")}
     hook = (None, bf16_compress_hook) if args.gradient_dtype == "bf16" else None
-    with Recorder(args.output, model, network=args.model, data=args.data, precision=args.precision, comm_hook=hook, lr=args.lr,
-                  loader_workers=args.workers) as recorder:
+    with Recorder(args.output, model, network=args.model, data=args.data, precision=args.precision, comm_hook=hook,
+                  loader_workers=args.workers, **recipe) as recorder:
         for epoch in range(args.epochs):
             if hasattr(sampler, "set_epoch"):
                 sampler.set_epoch(epoch)  # otherwise, every epoch has the same order
             start, total = time.perf_counter(), torch.zeros((), device=device)
-            for pixels, labels in recorder.batches(loader, device if device.type == "cuda" else None):
+            batches = recorder.batches(loader, device if device.type == "cuda" else None)
+            for step, (pixels, labels) in enumerate(batches, epoch * len(loader)):
                 with precision():
-                    loss = F.cross_entropy(model(pixels).float(), labels)
+                    loss = criterion(model(pixels).float(), labels)
+                optimizer.param_groups[0]["lr"] = learning_rate(args, step, len(loader))
                 optimizer.zero_grad()
                 recorder.backward(loss)
                 optimizer.step()
                 total += loss.detach()
             mean = total.item() / len(loader)  # waits for the GPU
+            line = f"epoch {epoch + 1}: loss {mean:.4f}, {time.perf_counter() - start:.2f} s"
+            if epoch + 1 in evaluated:
+                with precision():
+                    accuracy, test_loss = evaluate(getattr(model, "module", model), tests.images, tests.labels, device)
+                recorder.evaluated(accuracy, test_loss)
+                line += f"; test loss {test_loss:.4f}, accuracy {accuracy:.2%}"
             if rank == 0:
-                print(f"epoch {epoch + 1}: loss {mean:.4f}, {time.perf_counter() - start:.2f} s", flush=True)
+                print(line, flush=True)

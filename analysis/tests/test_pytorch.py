@@ -6,6 +6,7 @@ import socket
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -220,3 +221,28 @@ def test_example_trains_and_records(tmp_path, name, ranks):
     assert found.rank_count == ranks and found.integer("steps_per_epoch") == {1: 5, 2: 2}[ranks]
     assert found.number("train-samples") == 40 and found.option("bn") == ("local" if ranks == 2 else "")
     assert setting_of(found)[:4] == ("vgg11", "cpu", "fp32", "synthetic, 40 images")
+
+
+def test_example_trains_with_a_schedule_and_evaluates(tmp_path):
+    for name in ["test_batch", *(f"data_batch_{i}" for i in range(1, 6))]:
+        (tmp_path / f"{name}.bin").write_bytes(bytes(i % 10 for i in range(8 * 3073)))
+    example = Path(__file__).parents[1] / "examples" / "pytorch_dp.py"
+    (status, output), = start([
+        example, "--data", f"cifar10:{tmp_path}", "--model", "vgg11", "--batch-per-rank", "8", "--threads", "1", "--device", "cpu",
+        "--epochs", "3", "--lr", "0.01", "--lr-schedule", "onecycle", "--nesterov", "--label-smoothing", "0.1",
+        "--evaluate-every", "2", "--output", tmp_path / "a.h5"], 1)
+    assert status == 0, output
+    found = read_run(tmp_path / "a.h5")
+    assert found.option("lr-schedule") == "onecycle" and found.option("label-smoothing") == "0.1"
+    assert [0 <= value <= 1 for value in found.epochs["test_accuracy"]] == [False, True, True]
+
+
+@pytest.mark.parametrize("options, expected", [
+    ({"lr_schedule": "onecycle"}, {0: 0.04, 3: 1, 10: 1e-4}), ({"lr_schedule": "cosine"}, {0: 1, 5: 0.5, 10: 0}),
+    ({"lr_schedule": "onecycle", "warmup_epochs": 1}, {0: 0.2, 4: 1, 5: 1, 10: 1e-4}), ({"lr_schedule": "constant"}, {0: 1, 9: 1})])
+def test_example_computes_the_learning_rates_of_lockstep(options, expected, monkeypatch):
+    monkeypatch.syspath_prepend(Path(__file__).parents[1] / "examples")
+    from pytorch_training import learning_rate  # noqa: PLC0415
+
+    args = SimpleNamespace(lr=1.0, epochs=2, **{"warmup_epochs": 0, **options})
+    assert {step: learning_rate(args, step, 5) for step in expected} == pytest.approx(expected)

@@ -20,8 +20,10 @@ TABLES = sorted((ROOT / "jobs" / "studies").glob("*.tsv"))
 # Options that shrink every point of a table to a run of seconds.
 TRAINING = ["--data", "synthetic:32", "--model", "vgg11", "--epochs", "1", "--evaluate-every", "never", "--threads", "1"]
 PER_RANK = [*TRAINING, "--batch-per-rank", "4"]
+PROGRAMS = ["--data", "synthetic:32", "--model", "vgg11", "--epochs", "1", "--batch-per-rank", "4"]
 TOY = {
-    "against-pytorch": ["--data", "synthetic:32", "--model", "vgg11", "--epochs", "1", "--batch-per-rank", "4"],
+    "accuracy-94": PROGRAMS,
+    "against-pytorch": PROGRAMS,
     "bandwidth": ["--max-bytes", "4K", "--repeats", "2"],
     "ladder": ["--data", "synthetic:64", "--model", "vgg11", "--memory-limit", "400MB", "--steps", "1"],
     "large-batch": [*TRAINING, "--global-batch", "16", "--warmup-epochs", "0"],
@@ -565,7 +567,8 @@ def test_every_table_of_the_repository_has_toy_options():
     assert {path.stem for path in TABLES} == set(TOY)
 
 
-MARKS = {"bandwidth": (), "weak": (), "against-pytorch": (pytest.mark.slow, pytest.mark.requires("RECORDER"))}
+WITH_PYTORCH = (pytest.mark.slow, pytest.mark.requires("RECORDER"))
+MARKS = {"bandwidth": (), "weak": (), "accuracy-94": WITH_PYTORCH, "against-pytorch": WITH_PYTORCH}
 
 
 @pytest.mark.parametrize("path", [pytest.param(path, id=path.stem, marks=MARKS.get(path.stem, pytest.mark.slow)) for path in TABLES])

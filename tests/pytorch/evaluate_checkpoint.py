@@ -4,12 +4,15 @@ usage: evaluate_checkpoint.py CHECKPOINT.h5 DATA [--test-samples N]
 """
 
 import argparse
+import pathlib
+import sys
 
 import torch
 
-from accuracy import evaluate  # also adds the folder of the next two modules to the path
-import cifar10
-from networks import ResNet18, load_checkpoint
+sys.path[:0] = [str(pathlib.Path(__file__).parents[2] / "analysis" / folder) for folder in ("examples", "")]
+import cifar10  # noqa: E402
+from networks import ResNet18, load_checkpoint  # noqa: E402
+from pytorch_training import evaluate  # noqa: E402
 
 
 def main():
@@ -21,7 +24,7 @@ def main():
     torch.set_num_threads(1)
     network = ResNet18().to(memory_format=torch.channels_last)
     load_checkpoint(network, args.checkpoint)
-    loss, accuracy = evaluate(network, *cifar10.read(args.data, "test", args.test_samples))
+    accuracy, loss = evaluate(network, *cifar10.read(args.data, "test", args.test_samples))
     print(f"test loss {loss:.6f}, accuracy {100 * accuracy:.2f} %")
 
 
