@@ -134,13 +134,15 @@ std::string experiment_text(const std::string& ranks, const std::vector<std::str
   return text + fmt::format("ranks={}\n", count);
 }
 
-/// Returns the help of the options of `group` that `command` uses.
-std::string group_text(std::string_view command, OptionGroup group) {
+/// Returns the help of the options of `group` that `command` uses; `detail`: of which of them.
+std::string group_text(std::string_view command, OptionGroup group, HelpDetail detail) {
   constexpr unsigned line_length = 100;
   boost::program_options::options_description described(std::string(core::name(group)), line_length,
                                                         line_length / 2);
   for (const Option& option : options()) {
-    if (option.group != group || !is_used(command, option)) continue;
+    const bool is_shown =
+        detail == HelpDetail::all ? is_used(command, option) : is_common(command, option);
+    if (option.group != group || !is_shown) continue;
     const std::string name = option.names(), help = help_of(option);
     if (option.value.is_flag()) {
       described.add_options()(name.c_str(), help.c_str());
@@ -160,11 +162,10 @@ std::string group_text(std::string_view command, OptionGroup group) {
 }  // namespace
 
 std::optional<std::string> requested_information(const std::vector<std::string>& arguments) {
-  const auto asks = [&](std::string_view name, std::string_view letter) {
-    return std::ranges::any_of(
-        arguments, [&](const auto& argument) { return argument == name || argument == letter; });
+  const auto has = [&](std::string_view argument) {
+    return std::ranges::find(arguments, argument) != arguments.end();
   };
-  if (asks("--version", "-V")) return record::build_id() + "\n";
+  if (has("--version") || has("-V")) return record::build_id() + "\n";
   if (arguments.empty()) return overview_text();
   if (arguments.front() == "help") {
     const std::string topic = arguments.size() > 1 ? arguments[1] : "";
@@ -174,10 +175,12 @@ std::optional<std::string> requested_information(const std::vector<std::string>&
       return experiment_text(arguments[2], {arguments.begin() + 3, arguments.end()});
     return overview_text();
   }
-  if (!asks("--help", "-h")) return std::nullopt;
+  const bool asks_all = has("--help-all");
+  if (!asks_all && !has("--help") && !has("-h")) return std::nullopt;
   const auto commands = command_names();
   const bool is_command = std::ranges::find(commands, arguments.front()) != commands.end();
-  return is_command ? help_text(arguments.front()) : overview_text();
+  if (!is_command) return overview_text();
+  return help_text(arguments.front(), asks_all ? HelpDetail::all : HelpDetail::common);
 }
 
 std::string overview_text() {
@@ -188,10 +191,11 @@ std::string overview_text() {
     text += fmt::format("  lockstep {:<10} {}\n", command.name, command.summary);
   }
   return text +
-         "\nlockstep COMMAND --help lists the options with their defaults. lockstep help options\n"
-         "prints the reference of all options; lockstep help options-json as JSON. lockstep help\n"
-         "experiment RANKS COMMAND [options] prints what distinguishes the runs of a command from\n"
-         "others: the build, and the options that affect results or times. A first run:\n\n"
+         "\nlockstep COMMAND --help lists the common options with their defaults, --help-all all\n"
+         "options. lockstep help options prints the reference of all options; lockstep help\n"
+         "options-json as JSON. lockstep help experiment RANKS COMMAND [options] prints what\n"
+         "distinguishes the runs of a command from others: the build, and the options that affect\n"
+         "results or times. A first run:\n\n"
          "  lockstep train --batch-per-rank 32 --steps 20\n";
 }
 
@@ -201,17 +205,24 @@ const Command& find_command(std::string_view name) {
   return *found;
 }
 
-std::string help_text(std::string_view command) {
+std::string help_text(std::string_view command, HelpDetail detail) {
   const Command& found = find_command(command);
   std::string groups;
-  for (const auto& group : named_values(OptionGroup{})) groups += group_text(command, group.value);
+  for (const auto& group : named_values(OptionGroup{}))
+    groups += group_text(command, group.value, detail);
   std::string details(found.details);
   if (const std::size_t at = details.find(layer_forms_here); at != std::string::npos) {
     details.replace(at, layer_forms_here.size(),
                     fmt::format("  {}", fmt::join(graph::layer_forms(), "\n  ")));
   }
+  const std::string end =
+      detail == HelpDetail::all
+          ? std::string(epilogue)
+          : fmt::format(
+                "Defaults are in [brackets]. lockstep {} --help-all lists all {} options.\n",
+                command, option_names(command).size());
   return fmt::format("lockstep {} [options]: {}\n\n{}\n{}{}", found.name, found.summary, details,
-                     groups, epilogue);
+                     groups, end);
 }
 
 }  // namespace lockstep::app

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdlib>
 #include <filesystem>
@@ -22,6 +23,7 @@ namespace lockstep::app {
 namespace {
 
 using ::testing::AllOf;
+using ::testing::EndsWith;
 using ::testing::HasSubstr;
 
 std::string refusal(const std::vector<std::string>& arguments,
@@ -279,7 +281,7 @@ TEST(Options, ValuesOutOfRangeAreRefusedNamingTheRange) {
 TEST(Options, CommandsRefuseOptionsThatTheyDoNotUse) {
   EXPECT_THAT(refusal({"ladder", "--batch-per-rank", "64"}),
               AllOf(HasSubstr("'lockstep ladder' does not use --batch-per-rank"),
-                    HasSubstr("lockstep ladder --help")));
+                    HasSubstr("lockstep ladder --help-all")));
   EXPECT_THAT(refusal({"train", "--ladder-start=8"}), HasSubstr("--ladder-start"));
   EXPECT_THAT(refusal({"evaluate", "--output", "x.h5"}), HasSubstr("--output"));
   EXPECT_THAT(refusal({"info", "--lr", "1"}), HasSubstr("--lr"));
@@ -373,20 +375,44 @@ TEST(OptionReference, DescribesValuesRangesAndDefaults) {
   }
 }
 
-TEST(Help, ListsTheOptionsThatTheCommandUses) {
+bool lists(const std::string& help, const Option& option) {
+  return help.find(fmt::format("--{} ", option.name)) != std::string::npos;
+}
+
+TEST(Help, AllListsTheOptionsThatTheCommandUses) {
+  for (const std::string& command : command_names()) {
+    const std::string help = requested_information({command, "--help-all"}).value();
+    for (const Option& option : options()) {
+      EXPECT_EQ(lists(help, option), is_used(command, option)) << command << " --" << option.name;
+    }
+  }
+  EXPECT_THAT(requested_information({"train", "--help-all"}).value(),
+              AllOf(HasSubstr("[128]"), HasSubstr("Optimiser:"), HasSubstr("Exit status")));
+}
+
+// The help without --help-all fits on a screen, and lists every option that its own text names.
+TEST(Help, ListsTheCommonOptionsOfTheCommand) {
+  for (const std::string& command : command_names()) {
+    const std::string help = requested_information({command, "--help"}).value();
+    const std::string description = help.substr(0, help.find(":\n  -"));
+    const auto common = [&](const Option& option) { return is_common(command, option); };
+    EXPECT_LE(std::ranges::count_if(options(), common), 15) << command;
+    EXPECT_THAT(help, EndsWith(fmt::format("lockstep {} --help-all lists all {} options.\n",
+                                           command, option_names(command).size())));
+    for (const Option& option : options()) {
+      if (!is_used(command, option) || !lists(description, option)) continue;
+      EXPECT_TRUE(common(option)) << command << " --" << option.name;
+    }
+  }
+}
+
+TEST(Help, IsPrintedInsteadOfRunningACommand) {
   EXPECT_FALSE(requested_information({"train", "--lr", "1"}));
   EXPECT_THAT(requested_information({}).value(), HasSubstr("lockstep train"));
   EXPECT_THAT(requested_information({"--help"}).value(), HasSubstr("lockstep ladder"));
   EXPECT_THAT(requested_information({"--version"}).value(), HasSubstr("lockstep"));
-  const std::string text = requested_information({"train", "--help"}).value();
-  for (const std::string& command : command_names()) {
-    const std::string help = requested_information({command, "--help"}).value();
-    for (const Option& option : options()) {
-      const bool is_listed = help.find(fmt::format("--{} ", option.name)) != std::string::npos;
-      EXPECT_EQ(is_listed, is_used(command, option)) << command << " --" << option.name;
-    }
-  }
-  EXPECT_THAT(text, AllOf(HasSubstr("[128]"), HasSubstr("Optimiser:"), HasSubstr("mpirun -n 2")));
+  EXPECT_THAT(requested_information({"train", "--help"}).value(),
+              AllOf(HasSubstr("Optimiser:"), HasSubstr("mpirun -n 2")));
 }
 
 // The shell does not expand them in --NAME=~/x, in quotes, in files and in variables.

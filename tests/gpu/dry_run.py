@@ -146,7 +146,7 @@ def run_scenario(scenario, folder):
 
 
 def option_mistakes(arguments, text):
-    """Returns one message for each option that the --help text lacks, and for each value that is not
+    """Returns one message for each option that the --help-all text lacks, and for each value that is not
     in the list of values of its option. Such a list precedes the default in brackets: "fp32, tf32,
     bf16 [fp32]"."""
     mistakes = []
@@ -174,7 +174,7 @@ def check_options(program, folders):
             arguments = words[words.index("lockstep") + 1:]
             if arguments[0] not in texts:
                 texts[arguments[0]] = subprocess.run(
-                    [program, arguments[0], "--help"], capture_output=True, text=True).stdout
+                    [program, arguments[0], "--help-all"], capture_output=True, text=True).stdout
             mistakes += option_mistakes(arguments, texts[arguments[0]])
     return list(dict.fromkeys(mistakes))
 

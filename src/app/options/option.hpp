@@ -80,6 +80,7 @@ struct Option {
   OptionValue value;
   OptionGroup group{};          ///< set by the table
   unsigned commands = cmd_all;  ///< the commands that use it (`CommandSet`)
+  unsigned common = 0;  ///< those of them whose `--help` shows it; `--help-all` shows every option
   AcrossRanks ranks = AcrossRanks::equal;
   Effect effect;
   std::string_view help;          ///< a phrase for `--help` and the documentation

@@ -40,6 +40,7 @@ std::vector<Option> all_rows() {
         std::pair{single_command, &single_command_options}}) {
     for (Option& option : options_of()) {
       option.group = group;
+      if (group == single_command) option.common = cmd_all;
       rows.push_back(std::move(option));
     }
   }
@@ -114,6 +115,10 @@ const Option* find_option(std::string_view name) {
 
 bool is_used(std::string_view command, const Option& option) {
   return (option.commands & bit_of(command)) != 0;
+}
+
+bool is_common(std::string_view command, const Option& option) {
+  return (option.commands & option.common & bit_of(command)) != 0;
 }
 
 std::vector<std::string> option_names(std::string_view command) {

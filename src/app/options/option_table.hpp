@@ -22,6 +22,9 @@ const Option* find_option(std::string_view name);
 /// Returns whether `command` uses `option`.
 bool is_used(std::string_view command, const Option& option);
 
+/// Returns whether `command` uses `option` and its `--help` shows it.
+bool is_common(std::string_view command, const Option& option);
+
 /// Returns the names of the options that `command` uses.
 std::vector<std::string> option_names(std::string_view command);
 /// Returns the names of all options.

@@ -156,8 +156,8 @@ void require_used(const po::parsed_options& parsed, std::string_view command) {
     const Option* known = find_option(option.string_key);
     if (known != nullptr && is_used(command, *known)) continue;
     fail(
-        fmt::format("'lockstep {0}' does not use --{1}; remove it (lockstep {0} --help lists the "
-                    "options)",
+        fmt::format("'lockstep {0}' does not use --{1}; remove it (lockstep {0} --help-all lists "
+                    "the options)",
                     command, option.string_key));
   }
 }
@@ -185,7 +185,7 @@ std::string without_dashes(std::string name) {
                                std::string_view command) {
   // Boost does not remove the value of an unknown option.
   const std::string name = without_dashes(option.substr(0, option.find('=')));
-  fail(fmt::format("{}unknown option --{}{} (--help lists all)", where, name,
+  fail(fmt::format("{}unknown option --{}{} (--help-all lists all)", where, name,
                    option_suggestion(name, option_names(command))));
 }
 
