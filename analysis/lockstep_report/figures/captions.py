@@ -2,8 +2,7 @@
 
 CAPTIONS = {
     "phases": "The time of an epoch by phase, mean over the ranks. The height of a bar is the "
-              "epoch time (a step's time is the maximum over the ranks). Letters refer to the "
-              "notes of the tables.",
+              "epoch time, on the rank that takes longest. Letters refer to the notes of the tables.",
     "scaling": "Fixed batch per rank: epoch speedup and efficiency. The dashed line is the ideal; "
                "the lines join measured points and have no meaning between them. Vertical lines: "
                "95 % interval of the speedup over runs.",

@@ -113,8 +113,7 @@ def weak_table(points):
          Column("efficiency_independent", "Efficiency against independent replicas", 2),
          Column("exposed", "Exposed communication (s)", 2), KARP_FLATT],
         rows,
-        ["t is the mean step (seconds summed over steps); a step's time is the maximum over the "
-         "ranks",
+        ["t is the mean step (seconds summed over steps) on the rank that takes longest for all timed steps",
          Note("the interval of the median step is rank-based, over the steps of one run",
               ("step_low_ms",)),
          Note("the efficiency against the same number of independent replicas at the same batch "

@@ -12,9 +12,9 @@ def method_lines(points, runs, file_notes=()):
     of runs."""
     lines = [*setting_lines(points), *base_lines(points)]
     if points and runs:
-        lines.append("Clock: each rank reads its monotonic clock once after each phase; the "
-                     "time of a step is the maximum over the ranks; throughput is images summed "
-                     "over seconds summed")
+        lines.append("Clock: each rank reads its monotonic clock once after each phase; the time of a step is that "
+                     "of the rank that takes longest for all timed steps; throughput is images summed over "
+                     "seconds summed")
         lines += clock_lines(points)
         lines.append("Warm-up: the earliest complete epoch in which no process started is "
                      "timed; without one, the first 10 % of the steps (at least 1) are excluded")

@@ -54,7 +54,7 @@ struct StepTimes {
 
 /// Returns the times of the steps of an epoch without the first `skipped` ones. A step takes the
 /// sum of its phases if it is the last one or if the starts of the steps are unknown.
-/// docs/analysis.md ("From phase times to the epoch time") has the reason.
+/// docs/analysis.md ("Symbols and formulas") defines it.
 StepTimes step_times(const record::EpochRecord& epoch, std::size_t ranks, std::size_t skipped) {
   const auto found = epoch.measurements.find("/steps/start_seconds");
   const std::size_t steps = epoch.loss.size();
