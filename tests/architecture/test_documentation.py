@@ -8,6 +8,8 @@ import subprocess
 
 import pytest
 
+import rules
+
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 SCRIPTS = ["jobs/quickstart", "jobs/check", "jobs/setup", "jobs/lint", "jobs/slurm/submit"]
 PAGES = sorted(path for path in ROOT.rglob("*.md") if not {"build", "results", ".git"} & set(path.relative_to(ROOT).parts))
@@ -50,6 +52,16 @@ def test_script_has_help_and_rejects_unknown_options(script):
     assert help_text.returncode == 0 and script in help_text.stdout
     result = run(script, "--no-such-option")
     assert result.returncode != 0 and "--no-such-option" in result.stderr
+
+
+def test_check_lists_the_modules_if_the_name_is_unknown():
+    result = run("jobs/check", "--module", "no-such-module")
+    assert result.returncode == 2
+    modules = set(result.stderr.rpartition("the modules are ")[2].split())
+    assert modules == {*rules.ALLOWED, "report", "weights"}
+    if build := os.environ.get("LOCKSTEP_BUILD"):  # CTest sets it
+        for module in modules:
+            assert f'LABELS "{module}"' in pathlib.Path(build, "tests", module, "CTestTestfile.cmake").read_text(encoding="utf-8")
 
 
 def test_ci_runs_setup_and_check():
