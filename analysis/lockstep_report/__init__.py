@@ -24,8 +24,8 @@ def steps(runs, ranks=None):
     of a run are joined. `ranks`: the ranks to read [all]. Columns: `run`, `ranks`, `step` (from 1),
     `epoch`, `is_timed` (whether the reports use the step), `rank`, `host`, `images`, `loss`,
     `learning_rate`, the seconds of each phase (`forward_seconds`, ...), `rank_seconds` (their sum),
-    `step_seconds` (its maximum over all ranks), and, if recorded, `start_seconds`, `sent_bytes`,
-    `received_bytes`. Values of a step are equal in the rows of its ranks.
+    `step_seconds` (the time of the step as in the reports), and, if recorded, `start_seconds`,
+    `sent_bytes`, `received_bytes`. Values of a step are equal in the rows of its ranks.
     """
     from lockstep_report.tables import frames
 

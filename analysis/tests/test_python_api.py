@@ -110,6 +110,15 @@ def test_steps_is_tidy(path, tmp_path):
     assert set(lr.steps(path, ranks=[1])["rank"]) == {1}
 
 
+def test_step_times_are_those_of_the_report(tmp_path):
+    """Of two ranks that are late in turn, neither takes as long as the later one of each step."""
+    seconds = np.full((20, 2, 6), 0.01)
+    seconds[::2, 0], seconds[1::2, 1] = 0.03, 0.03
+    path = write_run(tmp_path / "run.h5", seconds, 32, epochs=2)
+    frame = lr.steps(path, ranks=[1])
+    assert frame[frame.is_timed].step_seconds.sum() == pytest.approx(lr.runs(path).epoch_seconds[0])
+
+
 def test_steps_in_blocks(path, monkeypatch):
     expected = lr.steps(path)
     monkeypatch.setattr(stored, "BLOCK_BYTES", 3 * 8 * 6 * 2)

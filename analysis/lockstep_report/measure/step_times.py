@@ -6,6 +6,7 @@ count the jitter of every rank: a rank that is late in one step makes the others
 
 import numpy as np
 
+from lockstep_report.measure.window import timed_window
 from lockstep_report.runfile.stored import blocks
 
 WAIT = "data_wait"
@@ -15,6 +16,18 @@ def step_seconds(run, steps):
     """Returns (step): the times of the steps with the ascending indices `steps`, on the rank with the largest sum.
     The last step of an epoch or of a process takes the sum of its phases, as does a step without recorded starts."""
     return timed_seconds(run, steps)[0]
+
+
+def all_step_seconds(run):
+    """Returns (step): the times of all steps, each as `step_seconds` of its epoch; those of the timed window are the
+    same as in the tables."""
+    found, is_timed = np.zeros(len(run.step)), np.zeros(len(run.step), dtype=int)
+    if run.has_steps:
+        is_timed[timed_window(run).steps] = 1
+    for group in np.unique(2 * run.epoch + is_timed):
+        steps = np.flatnonzero(2 * run.epoch + is_timed == group)
+        found[steps] = step_seconds(run, steps)
+    return found
 
 
 def timed_seconds(run, steps):

@@ -1,11 +1,9 @@
-"""The measurements of runs as tables of equally long columns, for CSV, Parquet and pandas.
-
-A table is a dict: name of the column -> array (row). The names and units are those of the run file.
-"""
+"""The measurements of runs as tables, for CSV, Parquet and pandas. A table is a dict: name of the column -> array (row),
+with the names and units of the run file."""
 
 import numpy as np
 
-from lockstep_report.measure.step_times import step_seconds
+from lockstep_report.measure.step_times import all_step_seconds, step_seconds
 from lockstep_report.measure.window import batch_per_rank, timed_window
 from lockstep_report.runfile import schema
 from lockstep_report.runfile.stored import blocks
@@ -52,11 +50,12 @@ def step_blocks(run, steps=None, ranks=None):
     timed = np.zeros(len(run.step), dtype=bool)
     if run.has_steps:
         timed[timed_window(run).steps] = True
+    times = all_step_seconds(run)
     for part, seconds in blocks(steps, run.phase_seconds):
-        yield step_block(run, part, seconds, ranks, timed)
+        yield step_block(run, part, seconds, ranks, timed, times)
 
 
-def step_block(run, steps, seconds, ranks, timed):
+def step_block(run, steps, seconds, ranks, timed, times):
     def of_step(values):
         return np.repeat(np.asarray(values)[steps], len(ranks))
 
@@ -74,7 +73,7 @@ def step_block(run, steps, seconds, ranks, timed):
         "learning_rate": of_step(run.learning_rate),
         **{f"{name}_seconds": own[:, :, i].ravel() for i, name in enumerate(run.phases)},
         "rank_seconds": own.sum(axis=2).ravel(),
-        "step_seconds": np.repeat(seconds.sum(axis=2).max(axis=1), len(ranks)),
+        "step_seconds": of_step(times),
         **{name: values[steps][:, ranks].ravel() for name, values in both.items()},
     }
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from lockstep_report.errors import require
-from lockstep_report.measure.step_times import step_seconds
+from lockstep_report.measure.step_times import all_step_seconds
 from lockstep_report.runfile.stored import by_blocks
 
 EPOCH_TAGS = {"train_loss": "epoch/train_loss", "train_accuracy": "epoch/train_accuracy",
@@ -39,7 +39,7 @@ def scalars(run, begin, steps):
     """Yields (time, step, {tag: value}) of the steps, and of each epoch with its last step. The time
     is the begin of the run plus the duration of the steps."""
     rows = np.arange(len(run.step))
-    seconds = step_seconds(run, rows)
+    seconds = all_step_seconds(run)
     phases = by_blocks(lambda s: s.mean(axis=1), rows, run.phase_seconds)
     time = begin + np.cumsum(seconds)
     last = {int(np.flatnonzero(run.epoch == number)[-1]): row
