@@ -1,9 +1,7 @@
 """The command `lockstep-report watch`: follows a run while it writes its file.
 
-The program appends to PATH.partial after each epoch, or each point of a ladder, and renames the file
-to PATH when the run ends. Between the appends, the file is closed and any reader can open it; during
-an append, `hdf5_access.open_run` opens it in SWMR mode. `/epoch` is written last, so an epoch that is
-listed is complete.
+The program appends to PATH.partial after each epoch, or each point of a ladder, and renames the file to PATH when the
+run ends. `/epoch` is written last, so an epoch that is listed is complete.
 """
 
 import os

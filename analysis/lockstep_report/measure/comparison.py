@@ -54,9 +54,8 @@ def with_details(points):
 
 
 def scaling_series(points, lookup, batch_of):
-    """Returns [(base, points)]: the points with several ranks of each series and batch, in ascending
-    order of ranks, and their base case `lookup(point, points)`. Points without a base and independent
-    replicas are left out."""
+    """Returns [(base, points)]: the points with several ranks of each series and batch, in ascending order of ranks,
+    and their base case `lookup(point, points)`; without points that lack one, and without independent replicas."""
     pairs = [(lookup(p, points), p) for p in points if p.ranks > 1 and not p.is_independent]
     groups = grouped((pair for pair in pairs if pair[0] is not None), lambda pair: (pair[1].series, batch_of(pair[1])))
     return [(group[0][0], sorted((p for _, p in group), key=lambda p: p.ranks)) for group in groups.values()]
@@ -144,12 +143,9 @@ def independent_of(point, points):
 
 
 def weak_efficiency(base, point):
-    """Returns t(1)/t(N), the ratio of the mean step times of `base` and `point` at the same batch per rank.
-
-    `base` has one rank, or as many independent replicas as `point` has ranks. If the number of steps is unknown (a
-    CSV without batch sizes), an epoch on N ranks is assumed to have N times fewer steps, which gives
-    T(1)/(N·T(N)).
-    """
+    """Returns t(1)/t(N), the ratio of the mean step times of `base` and `point` at the same batch per rank. `base` has
+    one rank, or as many independent replicas as `point` has ranks. If the number of steps is unknown (a CSV without
+    batch sizes), an epoch on N ranks is assumed to have N times fewer steps."""
     if base.mean_step is None or point.mean_step is None:
         return metrics.strong_efficiency(base.epoch_seconds, point.epoch_seconds, point.ranks / base.ranks)
     return metrics.weak_efficiency(base.mean_step, point.mean_step)

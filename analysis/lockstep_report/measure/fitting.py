@@ -1,9 +1,7 @@
 """Weighted least squares with confidence intervals. docs/analysis.md ("Model fits") states the method.
 
-The errors of times are assumed to be proportional to the times, so each observation is weighted with 1 / fitted².
-Observations of one group were measured under the same conditions, such as in one job, and share a deviation that
-their spread does not show. Intervals are the widest of those from the deviation of the groups from the model and
-from the spread within the groups.
+The errors of times are assumed to be proportional to the times. Observations of one group were measured under the
+same conditions, such as in one job, and share a deviation that their spread does not show.
 """
 
 import math

@@ -52,10 +52,8 @@ def student_quantile(dof, confidence=CONFIDENCE):
 
 
 def median_interval(values, confidence=CONFIDENCE):
-    """Returns an interval of the median of independent values; None for fewer than 6 of them.
-
-    It is the narrowest pair (x_k, x_{n+1-k}) with 1 - 2*P(Binomial(n, 1/2) <= k-1) >= confidence.
-    """
+    """Returns an interval of the median of independent values, the narrowest pair (x_k, x_{n+1-k}) with
+    1 - 2*P(Binomial(n, 1/2) <= k-1) >= confidence; None for fewer than 6 values."""
     ordered = np.sort(np.asarray(values, dtype=float))
     n = len(ordered)
     if n < MINIMUM_VALUES:
@@ -78,9 +76,9 @@ def autocorrelation_time(values):
     """Returns the integrated autocorrelation time tau of a series, at least 1: its median varies as
     much as that of len(values) / tau independent values.
 
-    tau = 1 + 2 * (sum of the autocorrelations of the signs of the deviations from the median), up
-    to the first sum of two neighbours that is not positive (Geyer 1992). Each estimated
-    autocorrelation is too small by about tau / n, because the median is that of the same values.
+    tau = 1 + 2 * (sum of the autocorrelations of the signs of the deviations from the median), up to the first sum of
+    two neighbours that is not positive (Geyer 1992). Each of them is too small by about tau / n, because the median is
+    that of the same values.
     """
     values = np.asarray(values, dtype=float)
     n = len(values)
@@ -97,13 +95,11 @@ def autocorrelation_time(values):
 
 
 def series_interval(values, confidence=CONFIDENCE):
-    """Returns an interval of the median of a series in the order of time, whose values may be
-    correlated; None if the series is worth fewer than 6 independent values.
+    """Returns an interval of the median of a series in the order of time, whose values may be correlated; None if the
+    series is worth fewer than 6 independent values.
 
-    Without correlation (tau = 1) it is that of independent values. Otherwise the ranks of its ends
-    are (n+1)/2 -+ t/2 * sqrt(n * tau), with Student's t for the number n / tau of independent values,
-    because tau is estimated; it is the whole range if these ranks do not exist and the range of
-    n / tau independent values covers the median.
+    The ranks of its ends are (n+1)/2 -+ t/2 * sqrt(n * tau), with Student's t because tau is estimated. It is the whole
+    range if these ranks do not exist and the range of n / tau independent values covers the median.
     """
     ordered = np.sort(np.asarray(values, dtype=float))
     n = len(ordered)

@@ -1,8 +1,5 @@
-"""The bytes that an all-reduce sends over the link of a host, by algorithm and placement of the ranks.
-
-The messages are those of `src/comm/all_reduce`. A link carries both directions at the same time, so its bytes are
-those of the direction that carries more. docs/analysis.md ("Use of the link") has the formulas.
-"""
+"""The bytes that an all-reduce sends over the link of a host, by algorithm and placement of the ranks. The messages
+are those of `src/comm/all_reduce`. docs/analysis.md ("Use of the link") has the formulas."""
 
 import numpy as np
 

@@ -1,7 +1,5 @@
-"""The formulas of the report, as pure functions. docs/analysis.md states each with its source.
-
-All units are seconds, bytes and bytes per second; N is the number of ranks.
-"""
+"""The formulas of the report, as pure functions; docs/analysis.md lists them. All units are seconds, bytes and bytes
+per second; N is the number of ranks."""
 
 import math
 from dataclasses import dataclass
@@ -120,11 +118,9 @@ def busy_seconds(start, end):
 
 
 def common_start(step_start, offsets):
-    """Returns (step, rank): the starts of the steps of an epoch on the clock of rank 0.
-
-    `step_start` (step, rank) is on the clock of each rank. `offsets` (rank, 2) is the clock of each rank minus
-    that of rank 0, before the first and after the last of these steps; in between it is interpolated linearly.
-    """
+    """Returns (step, rank): the starts of the steps of an epoch on the clock of rank 0. `step_start` (step, rank) is
+    on the clock of each rank; `offsets` (rank, 2) is the clock of each rank minus that of rank 0, before the first and
+    after the last of these steps."""
     first, last = step_start[0], step_start[-1]
     length = np.where(last > first, last - first, 1.0)
     share = (step_start - first) / length

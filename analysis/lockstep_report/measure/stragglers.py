@@ -33,9 +33,8 @@ class Straggler:
 
     @property
     def is_clock_wrong(self):
-        """Whether the ends of the all-reduces contradict the recorded offsets: the deviation
-        exceeds the recorded bound plus the time of the shortest all-reduce. Ranks of one host, whose
-        bound is 0, read the same clock: their all-reduces end at different times."""
+        """Whether the ends of the all-reduces contradict the recorded offsets. Ranks of one host, whose bound is 0,
+        read the same clock: their all-reduces end at different times."""
         if self.clock is None or not self.clock.has_interval or self.clock_error == 0:
             return False
         nearest = max(0.0, self.clock.low, -self.clock.high)
@@ -96,9 +95,8 @@ def slow_work(work):
 
 
 def clock_deviation(times):
-    """Returns (step, rank): the median over the buckets of the end of the all-reduce on each rank
-    less that on rank 0. The ranks end an all-reduce at nearly the same time, so a constant
-    difference is an error of the recorded clock offsets or a property of the algorithm."""
+    """Returns (step, rank): the median over the buckets of the end of the all-reduce on each rank less that on rank 0.
+    A constant difference is an error of the recorded clock offsets or a property of the algorithm."""
     return np.median(times.end - times.end[:, :1], axis=2)
 
 

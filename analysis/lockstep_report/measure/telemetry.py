@@ -1,8 +1,5 @@
-"""The telemetry of runs: what each process, its host and its device did over time.
-
-The run file has cumulative counters (processor time, context switches, bytes, energy), from which
-rates over any interval follow exactly, and current values (memory, utilisation, power).
-"""
+"""The telemetry of runs: cumulative counters (processor time, context switches, bytes, energy), from which rates
+over any interval follow, and current values (memory, utilisation, power)."""
 
 from dataclasses import dataclass
 

@@ -1,8 +1,5 @@
-"""Splits the time of the all-reduces into waiting for the last rank and transfer.
-
-A CPU advances an all-reduce only in calls, between which it computes, so the time from its start to
-its end bounds the transfer from above, and the time in calls bounds it from below.
-"""
+"""Splits the time of the all-reduces into waiting for the last rank and transfer. docs/analysis.md ("Bounds of the
+transfer") states the method."""
 
 from dataclasses import dataclass, fields
 

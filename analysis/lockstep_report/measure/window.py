@@ -39,9 +39,7 @@ def choose_steps(epoch, step, starts_part, steps_per_epoch):
     """Selects the timed steps. Returns (indices, epoch, rule as text, is the epoch complete).
 
     `epoch`: epoch of each step; `step`: its number in the run; `starts_part`: whether it is the first step of a
-    process. The steps are, in order of preference: the earliest complete epoch that does not contain the first
-    step of a process; the earliest complete epoch without its first 10 % and those of each process that starts in
-    it; the longest sequence of steps of one epoch without its first 10 %.
+    process.
     """
     numbers, counts = np.unique(epoch, return_counts=True)
     complete = numbers[counts == steps_per_epoch].tolist()

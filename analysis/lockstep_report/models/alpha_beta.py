@@ -120,9 +120,8 @@ def sweep_observations(run):
 
 
 def bucket_observations(timed):
-    """Yields ((origin, algorithm), bytes, seconds): the median over the steps of each bucket. A run
-    whose all-reduces may contain computation, because the bounds of its transfer do not agree, has
-    none."""
+    """Yields ((origin, algorithm), bytes, seconds): the median over the steps of each bucket; nothing for a run whose
+    all-reduces may contain computation, because the bounds of its transfer do not agree."""
     if timed.times is None or timed.run.option("reducer") not in ALL_REDUCES:
         return
     if timed.split.transfer_bounds.value is None:

@@ -1,7 +1,5 @@
-"""The quantities that the run file stores per epoch and rank, as the schema lists them.
-
-A quantity that is added to the schema appears in the table of measurements without further code.
-"""
+"""The quantities that the run file stores per epoch and rank, as the schema lists them. The table of measurements
+has all of them."""
 
 from dataclasses import dataclass
 

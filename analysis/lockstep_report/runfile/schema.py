@@ -1,8 +1,5 @@
-"""The schema of the run file: groups, attributes and datasets, read from run_file_schema.json.
-
-The program writes run files from the same file, and the tables of docs/run-file.md are generated
-from it (tests/architecture/schema_page.py).
-"""
+"""The schema of the run file: groups, attributes and datasets, read from run_file_schema.json. The program writes run
+files from the same file, and tests/architecture/schema_page.py generates the tables of docs/run-file.md from it."""
 
 import json
 from dataclasses import dataclass

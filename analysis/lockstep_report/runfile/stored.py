@@ -1,8 +1,4 @@
-"""Arrays that stay in the run file until their rows are used.
-
-A dataset (step, rank, ...) of a long run on many ranks is larger than the memory that a report
-should need, while most quantities use the rows of one epoch.
-"""
+"""Arrays that stay in the run file until their rows are used: most quantities use the rows of one epoch only."""
 
 import numpy as np
 

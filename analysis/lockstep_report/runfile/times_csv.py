@@ -1,9 +1,6 @@
-"""Reads epoch times from a CSV with the columns ranks (or gpus, workers), batch_per_rank (or batch_per_gpu),
-epoch_seconds and optional columns `published_*` with published values to check.
-
-The columns may be separated by commas, semicolons or tabs, and their names may have capital letters and blanks.
-Numbers may have decimal commas and separators of thousands. Lines that start with # and empty lines are ignored.
-"""
+"""Reads epoch times from a CSV. docs/analysis.md ("Epoch times from a CSV") lists the columns. They may be separated by
+commas, semicolons or tabs, and their names may have capital letters and blanks. Numbers may have decimal commas and
+separators of thousands. Lines that start with # and empty lines are ignored."""
 
 import csv
 import re

@@ -1,8 +1,5 @@
-"""The time of an all-reduce of b bytes by algorithm, from the latency alpha (s per message) and the
-inverse bandwidth beta (s per byte) of a link in each direction. docs/analysis.md has the sources.
-
-Each formula is linear in alpha and beta, and is defined by its two factors.
-"""
+"""The time of an all-reduce of b bytes by algorithm, from the latency alpha (s per message) and the inverse bandwidth
+beta (s per byte) of a link in each direction. Each formula is linear in both, and is defined by its two factors."""
 
 import math
 

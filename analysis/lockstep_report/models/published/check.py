@@ -1,9 +1,5 @@
-"""Checks published values against the epoch times in the same CSV.
-
-No table is known in advance: the values of each column are compared, at their printed digits, with
-the results of every candidate formula of `formulas.py`. The simplest formula that reproduces all
-values is reported.
-"""
+"""Checks published values against the epoch times in the same CSV: finds the simplest candidate of `formulas.py`
+that gives the printed digits of all values of a column."""
 
 from dataclasses import dataclass
 from decimal import ROUND_DOWN, ROUND_HALF_UP, Decimal

@@ -1,9 +1,4 @@
-"""Candidate formulas for a published value: the correct formula and common mistakes.
-
-A `Candidate` computes a value from one row of a CSV of epoch times. `mistakes` describes how it
-differs from the correct formula; the correct one has no mistakes. `check.py` finds the candidate
-that reproduces the printed digits.
-"""
+"""Candidate formulas for a published value: the correct formula, which has no `mistakes`, and common mistakes."""
 
 import itertools
 from dataclasses import dataclass

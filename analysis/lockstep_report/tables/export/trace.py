@@ -1,8 +1,5 @@
-"""Export to the trace event format of Chrome, which Perfetto and chrome://tracing display.
-
-Each rank is a process with one thread for the phases and one for each all-reduce that is in progress
-at the same time. Times are in microseconds, on the clock of rank 0.
-"""
+"""Export to the trace event format of Chrome, which Perfetto and chrome://tracing display. Each rank is a process with
+one thread for the phases and one for each all-reduce that is in progress at the same time. Times are in microseconds."""
 
 import numpy as np
 

@@ -1,9 +1,6 @@
 """Logs the steps and epochs of a training to an experiment tracker (TensorBoard, Weights & Biases, MLflow), through the
-tracker's own library, while `lockstep-report watch` follows the run.
-
-Tags and values are those of the export to TensorBoard (`tensorboard.scalars`). Where a tracker stores them, and under which
-project, is set by its own environment variables (WANDB_MODE, WANDB_PROJECT, MLFLOW_TRACKING_URI, ...).
-"""
+tracker's own library, while `lockstep-report watch` follows the run. Tags and values are those of `tensorboard.scalars`. The
+environment variables of a tracker (WANDB_MODE, WANDB_PROJECT, MLFLOW_TRACKING_URI, ...) set where it stores them."""
 
 import math
 import os
