@@ -1,4 +1,4 @@
-"""The packages of lockstep_report may import only themselves and the packages before them (docs/architecture.md, "The report")."""
+"""The packages of lockstep_report may import only themselves and the packages before them (lockstep_report/README.md)."""
 
 import ast
 import math
