@@ -70,7 +70,7 @@ if(NOT LOCKSTEP_CUDA STREQUAL "off")
   elseif(LOCKSTEP_CUDA STREQUAL "on")
     message(
       FATAL_ERROR
-        "LOCKSTEP_CUDA=on requires missing dependencies: ${_missing}. docs/dependencies.md describes how to "
+        "LOCKSTEP_CUDA=on requires missing dependencies: ${_missing}. docs/install.md describes how to "
         "install them; cmake/LockstepCuda.cmake lists the search paths. Use --preset cpu to build without "
         "the GPU backend.")
   endif()

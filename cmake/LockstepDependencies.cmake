@@ -1,4 +1,4 @@
-# The external dependencies of Lockstep; docs/dependencies.md gives the reason for each.
+# The external dependencies of Lockstep; docs/install.md gives the purpose of each.
 
 find_package(MPI REQUIRED COMPONENTS CXX)
 find_package(OpenMP REQUIRED COMPONENTS CXX)

@@ -3,7 +3,7 @@
 `ResNet` has the structure of ResNet with basic blocks; the names of its modules are those of the widely used implementation for
 CIFAR (`shortcut`, `linear`) or those of torchvision (`downsample`, `fc`). `VGG` is the CIFAR VGG with batch norm, and
 `VGG16ImageNet` that of torchvision without it. The names and shapes of their `state_dict` are therefore those under `/state` of a
-Lockstep checkpoint (docs/weights.md).
+Lockstep checkpoint (docs/pytorch.md).
 """
 
 import sys

@@ -17,7 +17,7 @@ def main(arguments=None):
 def parser():
     top, commands = commands_of(
         "lockstep-weights", "Converts weights between PyTorch and Lockstep.",
-        "Networks and classes: docs/weights.md. Exit status: 0 done, 2 bad option or missing library, 3 bad or "
+        "Networks and classes: docs/pytorch.md. Exit status: 0 done, 2 bad option or missing library, 3 bad or "
         "missing input, 6 output cannot be written.")
     command = commands.add_parser(
         "from-pytorch", help="write a file for lockstep --init-from",

@@ -41,7 +41,7 @@ def test_readme_lists_the_packages_that_are_installed():
 
 
 def test_every_package_is_documented():
-    page = read("docs/dependencies.md")
+    page = read("docs/install.md")
     assert [name for name in packages("--dev") if f"`{name}`" not in page] == []
 
 

@@ -120,7 +120,7 @@ std::vector<Option> network_options() {
        .help = "initial weights: HDF5 file with one dataset per tensor under /state",
        .details =
            "The tensors have the names of PyTorch's `state_dict`; `lockstep-weights` converts "
-           "its files ([weights.md](weights.md))",
+           "its files ([pytorch.md](pytorch.md#weights))",
        .shown_default = "random weights"},
   };
 }
