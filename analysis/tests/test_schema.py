@@ -24,7 +24,6 @@ def test_datasets_are_complete(spec):
     assert spec.group in {"", *(group.path for group in schema.GROUPS)}
     for name in spec.dimensions:
         assert schema.dataset(f"/{name}").dimensions == (name,), "a dimension scale"
-    assert 1 <= spec.since <= schema.VERSION
     assert not spec.values or spec.is_text
 
 

@@ -17,11 +17,11 @@ MARKED = re.compile(r"(<!-- schema: (\S+) -->\n).*?(<!-- end -->\n)", re.DOTALL)
 
 def table(headers, rows):
     lines = [headers, ["---"] * len(headers), *rows]
-    return "".join(f"| {' | '.join(map(str, line))} |\n" for line in lines)
+    return "".join(f"|{'|'.join(line)}|\n" for line in lines)
 
 
-def presence(spec):
-    return f"{spec.since}{'' if spec.required else ', optional'}"
+def marked(name, spec):
+    return f"`{name}`{'' if spec.required else '*'}"
 
 
 def described(spec):
@@ -32,20 +32,18 @@ def described(spec):
 
 
 def groups_table():
-    return table(("group", "since version", "contents"),
-                 [(f"`{spec.path}`", presence(spec), described(spec)) for spec in schema.GROUPS])
+    return table(("group", "contents"), [(marked(spec.path, spec), described(spec)) for spec in schema.GROUPS])
 
 
 def attributes_table(path):
-    return table(("attribute", "type", "since version", "description"),
-                 [(f"`{spec.name}`", spec.type, presence(spec), described(spec))
-                  for spec in schema.attributes(path)])
+    return table(("attribute", "type", "description"),
+                 [(marked(spec.name, spec), spec.type, described(spec)) for spec in schema.attributes(path)])
 
 
 def datasets_table():
-    return table(("dataset", "dimensions", "type", "units", "since version", "description"),
-                 [(f"`{spec.path}`", ", ".join(spec.dimensions), spec.type, spec.units,
-                   presence(spec), described(spec)) for spec in schema.DATASETS])
+    return table(("dataset", "shape", "unit", "description"),
+                 [(marked(spec.path, spec), ", ".join(spec.dimensions), spec.units, described(spec))
+                  for spec in schema.DATASETS])
 
 
 def with_tables(page):

@@ -13,7 +13,6 @@ class Entry:
     `dimensions` names a dimension scale in the root."""
 
     path: str
-    since: int  # version of the format that added it
     required: bool  # every file has it; groups of training runs: if the file has no other measurement
     description: str
     name: str = ""
