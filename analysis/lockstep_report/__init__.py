@@ -7,7 +7,7 @@
     runs = lr.runs("runs")         # pandas: one row per run
 """
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 
 def open(path):  # of a run file, as in xarray; the module uses no other `open`

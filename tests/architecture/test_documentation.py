@@ -1,4 +1,5 @@
-"""Tests that the documentation agrees with the code: commands and packages in README.md, exit statuses, links."""
+"""Tests that the documentation agrees with the code: commands and packages in README.md, exit statuses,
+versions, the document map, links."""
 
 import json
 import os
@@ -73,6 +74,22 @@ def test_exit_statuses_are_documented():
     declared = set(re.findall(r"^  \w+ = (\d+),", read("include/lockstep/core/error.hpp"), re.MULTILINE))
     documented = set(re.findall(r"^\| (\d+) \|", read("docs/reliability.md"), re.MULTILINE))
     assert declared and declared == documented
+
+
+def test_documents_name_the_version_of_the_program():
+    version = re.search(r"project\(lockstep VERSION ([\d.]+)", read("CMakeLists.txt"))[1]
+    assert f'__version__ = "{version}"' in read("analysis/lockstep_report/__init__.py")
+    citation = read("CITATION.cff")
+    date = re.search(r"^date-released: (.*)$", citation, re.MULTILINE)[1]
+    assert f"\nversion: {version}\n" in citation
+    assert re.search(r"^## (.*)$", read("CHANGELOG.md"), re.MULTILINE)[1] == f"{version}, {date}"
+    assert f"find_package(Lockstep {version.rpartition('.')[0]} " in read("docs/install.md")
+
+
+def test_every_page_is_in_the_document_map():
+    pages = {str(page.relative_to(ROOT / "docs")) for page in PAGES if page.parent == ROOT / "docs"} - {"README.md"}
+    listed = re.findall(r"^\| \[[\w ]+\]\(([\w/-]+\.md)\) ", read("docs/README.md"), re.MULTILINE)
+    assert sorted(pages) == sorted(name for name in listed if "/" not in name)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
