@@ -42,7 +42,7 @@ def test_the_table_has_the_maximum_over_the_ranks_of_the_timed_epoch(tmp_path):
     assert float(row["memory_used_bytes"]) == 3
     assert row["energy_joules"] == ""
     text = (out / "measurements.md").read_text()
-    assert "Memory used (MiB)" in text and "- memory used: memory of the device in use" in text
+    assert "Memory used (MiB)" in text and "- memory used: device memory in use" in text
     assert "Energy" not in text
     assert text in (out / "report.md").read_text()
 
