@@ -10,11 +10,17 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 
 @pytest.fixture(scope="session")
-def install():
-    """Returns a function that installs a component of the build directory under a prefix."""
-    build = os.environ.get("LOCKSTEP_BUILD")
-    if not build:
+def build():
+    """Returns the build directory."""
+    path = os.environ.get("LOCKSTEP_BUILD")
+    if not path:
         pytest.skip("LOCKSTEP_BUILD is not set to the build directory (CTest sets it)")
+    return pathlib.Path(path)
+
+
+@pytest.fixture(scope="session")
+def install(build):
+    """Returns a function that installs a component of the build directory under a prefix."""
 
     def install_component(component, prefix):
         result = subprocess.run(["cmake", "--install", build, "--prefix", prefix, "--component", component], text=True,

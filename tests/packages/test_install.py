@@ -15,13 +15,16 @@ def prefix(install, tmp_path_factory):
     return install("support", tmp_path_factory.mktemp("an installation"))
 
 
-def test_commands_run_from_a_moved_installation(prefix, tmp_path):
-    moved = tmp_path / "moved"
-    shutil.copytree(prefix, moved)
+@pytest.mark.parametrize("place", ["moved installation", "build folder"])
+def test_commands_run(place, prefix, build, tmp_path):
+    folder = build
+    if place == "moved installation":
+        folder = tmp_path / "moved"
+        shutil.copytree(prefix, folder)
     environment = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
     environment["LOCKSTEP_PYTHON"] = sys.executable
     for command, text in (("lockstep-report", "Makes tables"), ("lockstep-weights", "to-pytorch"), ("lockstep-data", "cifar-python")):
-        result = subprocess.run([moved / "bin" / command, "--help"], env=environment, text=True, capture_output=True)
+        result = subprocess.run([folder / "bin" / command, "--help"], env=environment, cwd=tmp_path, text=True, capture_output=True)
         assert result.returncode == 0, result.stderr
         assert text in result.stdout.replace("\n", " ")
 
