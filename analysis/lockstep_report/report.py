@@ -2,6 +2,7 @@
 
 import sys
 from dataclasses import dataclass
+from textwrap import wrap
 from urllib.parse import quote
 
 from lockstep_report.arguments import finish, positive_number
@@ -25,6 +26,8 @@ from lockstep_report.tables.json_output import files_values, json_text, table_va
 from lockstep_report.tables.method import method_lines
 from lockstep_report.tables.table import markdown
 
+LINE = 100  # characters of a line of the answer
+
 
 def add(commands):
     for name, function, text in (
@@ -47,7 +50,8 @@ def add(commands):
     command = commands.add_parser(
         "html", help=text,
         description="Writes one self-contained HTML page with the answer, tables, figures, "
-                    "explanation and method. The page loads nothing from the network.")
+                    "explanation and method, and prints the begin of the answer. The page loads "
+                    "nothing from the network.")
     add_inputs(command)
     command.add_argument("-o", "--output", required=True, metavar="PAGE.html",
                          help="file to write; a page that exists is replaced, but no file of "
@@ -186,15 +190,18 @@ def report_markdown(points, runs, tables, figure_names, extra=(), file_notes=())
 
 
 def write_page(options):
-    from lockstep_report.html.page import html_page  # the other commands do not need it
+    from lockstep_report.html.answer import answer  # the other commands do not need these
+    from lockstep_report.html.page import html_page
 
     page = File(options.output, options.runs + options.csv, HTML)
     material = read_material(options)
     text = html_page(material, options.file_notes, [str(error) for error in options.skipped])
     page.write(text)
-    size = len(text.encode())
-    print(json_text({"page": str(page.path), "bytes": size}) if options.json
-          else one_line(f"{page.path} ({size:,} bytes)"))
+    size, found = len(text.encode()), answer(material.tables, material.points)
+    if options.json:
+        print(json_text({"page": str(page.path), "bytes": size, "answer": found}))
+    else:
+        print(one_line(f"{page.path} ({size:,} bytes)"), *wrap(one_line(found[0]), LINE), sep="\n")
 
 
 def print_explanation(options):

@@ -4,6 +4,7 @@ loaded from the network, the same input gives the same bytes, and the structure 
 import base64
 import hashlib
 import html.parser
+import json
 import os
 import re
 import subprocess
@@ -14,6 +15,7 @@ import pytest
 from html_study import write_study
 from lockstep_report.cli import main, parser
 from lockstep_report.figures.style import short_number
+from lockstep_report.html.answer import answer
 from lockstep_report.html.markup import Markup, element, escaped
 from lockstep_report.report import read_material
 from synthetic import phases, write_ladder, write_layers, write_run, write_stack, write_sweep
@@ -258,6 +260,15 @@ def test_element_escapes_texts_and_attributes():
     assert element("td", "</script>\n&\"'", title="\"'<>") == (
         "<td title=\"&quot;&#x27;&lt;&gt;\">&lt;/script&gt; &amp;&quot;&#x27;</td>")
     assert element("p", Markup("<b>"), None, class_="a") == '<p class="a"><b></p>'
+
+
+def test_the_begin_of_the_answer_is_printed(study, material, tmp_path, capsys):
+    first, *others = answer(material.tables, material.points)
+    make(tmp_path / "page.html", study)
+    line, *printed = capsys.readouterr().out.splitlines()
+    assert line.startswith(f"{tmp_path}/page.html (") and " ".join(printed) == first
+    assert main(["html", str(study), "-o", str(tmp_path / "page.html"), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["answer"] == [first, *others]
 
 
 def test_equal_input_gives_equal_bytes(study, text, tmp_path):
