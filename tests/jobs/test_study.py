@@ -31,6 +31,7 @@ TOY = {
     "layers": ["--layer", "relu@2x4x8x8+linear:16-16@4"],
     "pipeline": [*TRAINING, "--batch-per-rank", "8"],
     "profile": [*PER_RANK, "--profile", "1"],
+    "quickstart": PER_RANK,
     "reducers": PER_RANK,
     "stack": ["--layer", "linear:2048-2048@8", "--memory-limit", "400MB"],
     "strong": [*TRAINING, "--global-batch", "16"],
