@@ -8,7 +8,7 @@ from lockstep_report.figures.loading import figure_module
 from lockstep_report.measure.points import point_of
 from lockstep_report.models.prediction.bases import best_bases
 from lockstep_report.models.prediction.collectives import ALGORITHMS, FLAT
-from lockstep_report.models.prediction.nccl_tests import network_of_nccl_tests
+from lockstep_report.runfile.nccl_tests import network_of_nccl_tests
 from lockstep_report.models.prediction.network import read_network
 from lockstep_report.models.prediction.predict import SEED
 from lockstep_report.models.prediction.sweep_network import network_of_sweeps

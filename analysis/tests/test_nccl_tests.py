@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from lockstep_report.cli import main
 from lockstep_report.errors import INPUT, USAGE, ReportError
-from lockstep_report.models.prediction.nccl_tests import network_of_nccl_tests
+from lockstep_report.runfile.nccl_tests import network_of_nccl_tests
 from planted import write_training
 
 ALPHA, BETA = 3e-6, 5e-12  # s per message, s per byte
