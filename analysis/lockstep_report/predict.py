@@ -5,15 +5,14 @@ from dataclasses import replace
 from lockstep_report.arguments import finish, positive_integer, positive_number, rank_list, share
 from lockstep_report.errors import INPUT, USAGE, ReportError
 from lockstep_report.figures.loading import figure_module
+from lockstep_report.measure.choices import library_of
 from lockstep_report.measure.points import point_of
 from lockstep_report.models.prediction.bases import best_bases
-from lockstep_report.models.prediction.collectives import ALGORITHMS, FLAT
-from lockstep_report.runfile.nccl_tests import network_of_nccl_tests
 from lockstep_report.models.prediction.network import read_network
 from lockstep_report.models.prediction.predict import SEED
 from lockstep_report.models.prediction.sweep_network import network_of_sweeps
 from lockstep_report.output import PREDICTION, Folder
-from lockstep_report.runfile.file_kind import HDF5, JSON, NCCL_TESTS, kind_of_file
+from lockstep_report.runfile.file_kind import HDF5, JSON, kind_of_file
 from lockstep_report.runfile.input_files import each, read_files, require
 from lockstep_report.tables.json_output import json_text
 from lockstep_report.tables.prediction import prediction_rows, prediction_table, prediction_values
@@ -37,7 +36,7 @@ def add(commands):
                               "outputs of all_reduce_perf of nccl-tests (text or JSON), to which it "
                               "is fitted")
     command.add_argument("--algorithm", metavar="NAME",
-                         help="algorithm of the sweeps [that of the training run; nccl-tests: ring]")
+                         help="algorithm of the sweeps [that of the training run; NCCL: ring]")
     command.add_argument("--overlap", type=share, metavar="SHARE",
                          help="rate of all-reduces during the backward pass, relative to their "
                               "rate after it, 0 to 1 [1, or that of the network]")
@@ -80,14 +79,8 @@ def predicted_rows(options, runs):
 
 def network_of(options, bases):
     """Returns the network of --network: one JSON file, or any number of sweeps, of which those of
-    the algorithm of the bases are used, or any number of outputs of nccl-tests."""
+    the algorithm of the bases are used; NCCL does not state its own."""
     kind = kind_of_file(options.network[0])
-    if kind == NCCL_TESTS:
-        algorithm = options.algorithm or "ring"
-        if algorithm not in FLAT or algorithm not in ALGORITHMS["NCCL"]:
-            raise ReportError(USAGE, f"--algorithm {algorithm}: outputs of nccl-tests are fitted to the algorithms "
-                                     "ring and tree of NCCL")
-        return network_of_nccl_tests(options.network, algorithm)
     if kind == JSON or (options.network[0].endswith(".json") and kind != HDF5):
         if len(options.network) > 1:
             raise ReportError(USAGE, "--network takes one description, or several sweeps (*.h5)")
@@ -99,6 +92,8 @@ def network_of(options, bases):
     if lacking:
         raise ReportError(INPUT, f"{lacking[0].path}: not a sweep of `lockstep allreduce`; give "
                                  "one, or a network description (*.json)")
+    if library_of(sweeps[0]) == "NCCL":
+        return network_of_sweeps(sweeps, options.algorithm or "ring")
     algorithms = {basis.algorithm.partition(" ")[0] for basis in bases} - {"none"}  # of one rank
     if not options.algorithm and len(algorithms) != 1:
         used = f"the algorithms {', '.join(sorted(algorithms))}" if algorithms else "no all-reduce algorithm"

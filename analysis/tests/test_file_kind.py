@@ -58,7 +58,7 @@ KINDS = {
     "a workbook or a document of Microsoft Office": b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", "a binary file of an unknown format": b"\x00\x01\x02",
 }
 READERS = {  # command, and the kinds that it reads or reports otherwise
-    "run": (["summary", "FILE"], "not an HDF5 file", ()),
+    "run": (["summary", "FILE"], "not an HDF5 file", ("an output of nccl-tests",)),
     "csv": (["tables", "--csv", "FILE", "--json"], "not a CSV table", ("a CSV table", "a text")),
     "published": (["published", "FILE"], "not a CSV table", ("a CSV table", "a text")),
     "reference": (["compare", "RUN", "--reference", "FILE"], "not a reference", ("a JSON text",)),

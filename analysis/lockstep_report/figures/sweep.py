@@ -11,7 +11,7 @@ from lockstep_report.figures.ticks import label_decades, size_axis, size_text
 from lockstep_report.measure import metrics
 from lockstep_report.measure.points import link_rate_of
 from lockstep_report.models.alpha_beta import SWEEP
-from lockstep_report.tables.sweep import machine_of, sweep_table
+from lockstep_report.tables.sweep import machine_of, sweep_table, times_text, wrong_text
 
 
 def sweep_figure(runs, link_gbit=None, fits=()):
@@ -53,8 +53,7 @@ def sweep_notes(runs, link_gbit, fits):
         rate = link_rate_of(run, link_gbit)
         link = (f"link {rate:g} Gbit/s" if rate else "one host, no link" if run.host_count == 1
                 else "rate of the link not given")
-        repeats = run.allreduce["seconds"].shape[1]
-        notes.append(f"{run.label}: {machine_of(run)}, {link}; n = {repeats} repeats per size")
+        notes.append("; ".join(filter(None, (f"{run.label}: {machine_of(run)}, {link}", times_text(run), wrong_text(run)))))
     if any(fit.fit is not None and fit.origin == SWEEP for fit in fits):
         notes.append("Lines without markers: fits of the time, alpha + beta · bytes")
     return notes
@@ -63,7 +62,7 @@ def sweep_notes(runs, link_gbit, fits):
 def draw_fits(axes, fits, names):
     """Draws the bandwidth that follows from alpha and beta, within the measured sizes."""
     for found in fits:
-        name = found.algorithm.partition(" (")[0]
+        name = found.algorithm.removesuffix(" (MPI)")
         if found.fit is None or found.origin != SWEEP or name not in names:
             continue
         sizes = np.geomspace(found.sizes.min(), found.sizes.max(), 60)

@@ -4,7 +4,7 @@ implementations of the convolutions."""
 from operator import attrgetter
 
 from lockstep_report.groups import grouped
-from lockstep_report.runfile.experiment import OPTION_TABLE
+from lockstep_report.runfile.experiment import LOCKSTEP, OPTION_TABLE, program_of
 from lockstep_report.runfile.settings import some_of
 
 # In the order of the program, which is that of tables and bar charts.
@@ -40,6 +40,12 @@ def algorithm_of(run):
 def labelled(algorithm, library):
     """Returns the algorithm with its library; two libraries never share a label."""
     return library if library in CHOOSING.values() else f"{algorithm} ({library})"
+
+
+def swept_algorithm(run, index):
+    """Returns the algorithm of a row of a sweep, as `algorithm_of`, and the program if it is not Lockstep."""
+    name = labelled(str(run.allreduce["algorithm"][index]), library_of(run))
+    return name if program_of(run) == LOCKSTEP else f"{name} ({program_of(run)})"
 
 
 def kernels_of(run):

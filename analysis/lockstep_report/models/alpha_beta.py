@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from lockstep_report.groups import grouped
-from lockstep_report.measure.choices import ALGORITHMS, ALL_REDUCES, algorithm_of, labelled, library_of, place_of
+from lockstep_report.measure.choices import ALGORITHMS, ALL_REDUCES, algorithm_of, place_of, swept_algorithm
 from lockstep_report.measure.fitting import Estimate, LinearFit, fit_linear, mean_fit, sign_note
 from lockstep_report.measure.points import link_of
 from lockstep_report.runfile.experiment import PROGRAM, distinguishing, program_of, text_of, variant_of
@@ -111,12 +111,10 @@ def job_note(sources, alpha):
 
 def sweep_observations(run):
     """Yields ((origin, algorithm), bytes, seconds): the median over the repeats of each size."""
-    library = library_of(run)
     for i, size in enumerate(run.allreduce.get("bytes", ())):
         seconds = float(np.median(run.allreduce["seconds"][i]))
         if size > 0 and 0 < seconds < np.inf and run.rank_count > 1:
-            name = labelled(str(run.allreduce["algorithm"][i]), library)
-            yield (SWEEP, name), int(size), seconds
+            yield (SWEEP, swept_algorithm(run, i)), int(size), seconds
 
 
 def bucket_observations(timed):

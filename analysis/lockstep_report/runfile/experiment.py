@@ -56,7 +56,7 @@ def variant_of(run):
     time only if their settings, ranks, batches and these properties are equal."""
     found = {(name, value) for name, value in options_of(run).items()
              if name not in STATED and TIME in affected_by(name, run.rank_count)}
-    if run.rank_count > 1:
+    if run.rank_count > 1 and run.host_count:
         found.add((HOSTS, str(run.host_count)))
     return frozenset(found | software_of(run))
 

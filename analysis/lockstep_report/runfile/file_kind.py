@@ -24,7 +24,8 @@ SIGNATURES = (
     (b"\x93NUMPY", "a NumPy array"), (b"SQLite format 3\x00", "an SQLite database"),
     (b"%PDF", "a PDF document"), (b"\x89PNG", "a PNG image"), (b"\x7fELF", "an ELF program"),
     *((bytes((0x80, protocol)), PICKLE) for protocol in range(2, 6)))
-NCCL_TEXT = re.compile(r"#\s+size\s+count\s+type\b.*\balgbw\s+busbw")
+NCCL_TEXT = re.compile(r"#\s+(?:size\s+count|bytes\s+N)\s+type\b.*\balgbw\s+busbw")
+NCCL_START = re.compile(r"\bnccl-tests version \S|\bCollective test starting:|\bnThread \d+ nGpus \d+ minBytes \d")
 NCCL_JSON = re.compile(r'\{\s*"version"\s*:.*("results"|"nccl_version"|_perf\b)', re.DOTALL)
 NCCL_LINE = re.compile(r'^\{\s*"identifier"\s*:\s*"nccl-tests', re.MULTILINE)  # after lines of the launcher
 UNICODE_MARKS = ((b"\xef\xbb\xbf", "utf-8-sig"), (b"\xff\xfe", "utf-16"), (b"\xfe\xff", "utf-16"))
@@ -47,7 +48,7 @@ ADVICE = {
     CHECKPOINT: "give the run file of the training (--output)",
     **dict.fromkeys((PYTORCH, NUMPY_ZIP, SAFETENSORS), "convert weights with lockstep-weights from-pytorch"),
     CSV: "epoch times are given with --csv",
-    NCCL_TESTS: "give it to `predict` with --network",
+    NCCL_TESTS: "give it to `report`, or to `predict` with --network",
     HDF5: "give run files without an option, and sweeps with --network",
 }
 
@@ -74,7 +75,7 @@ def kind_of(head):
 
 def kind_of_text(text):
     begin = text.lstrip().lower()
-    if NCCL_TEXT.search(text) or NCCL_LINE.search(text) or NCCL_JSON.match(begin):
+    if NCCL_TEXT.search(text) or NCCL_START.search(text) or NCCL_LINE.search(text) or NCCL_JSON.match(begin):
         return NCCL_TESTS
     for mark, kind in MARKUP:
         if begin.startswith(mark):

@@ -11,7 +11,9 @@ import numpy as np
 from lockstep_report.errors import INPUT, ReportError
 from lockstep_report.groups import grouped
 from lockstep_report.runfile.experiment import affected_by, options_of, software_of
+from lockstep_report.runfile.file_kind import NCCL_TESTS, kind_of_file
 from lockstep_report.runfile.hdf5_access import errors_of_hdf5, open_run
+from lockstep_report.runfile.nccl_tests import read_sweeps
 from lockstep_report.runfile.paths import sorted_names
 from lockstep_report.runfile.quantities import QUANTITIES
 from lockstep_report.runfile.read import check_header, read_run
@@ -33,7 +35,7 @@ class Loaded:
 
 
 def load_runs(paths, skipped=None):
-    """Reads run files, drops duplicates and joins the parts of each run.
+    """Reads run files and outputs of nccl-tests, drops duplicates and joins the parts of each run.
 
     Other parts of a run in the same directory are read as well: all parts that are named after a file, and earlier
     parts with any name. `skipped`: as for `each`.
@@ -44,20 +46,28 @@ def load_runs(paths, skipped=None):
         if os.path.realpath(path) in files:
             loaded.notes.append(f"{path} was given more than once and is counted once")
         else:
-            files[os.path.realpath(path)] = each(skipped, [path], read_run)
+            files[os.path.realpath(path)] = each(skipped, [path], read_runs)
     listed = {}
-    for run in [run for found in files.values() for _, run in found]:
+    for run in runs_of(files):
         for path in other_parts(run, loaded.notes, listed, skipped):
             if os.path.realpath(path) not in files:
-                files[os.path.realpath(path)] = each(skipped, [path], read_run)
-    read = [run for found in files.values() for _, run in found]
-    for group in grouped(read, lambda run: run.run_id or run.path).values():
+                files[os.path.realpath(path)] = each(skipped, [path], read_runs)
+    for group in grouped(runs_of(files), lambda run: run.run_id or run.path).values():
         joined = join_group(group, loaded.notes)
         loaded.runs += joined
         if len(joined) == 1:  # otherwise a note says that the parts are separate
             loaded.notes += missing_steps_notes(joined[0])
     loaded.runs = with_distinct_names(loaded.runs)
     return loaded
+
+
+def read_runs(path):
+    """Returns the runs of a file: that of a run file, or the sweeps in an output of nccl-tests."""
+    return read_sweeps(path) if kind_of_file(path) == NCCL_TESTS else [read_run(path)]
+
+
+def runs_of(files):
+    return [run for found in files.values() for _, runs in found for run in runs]
 
 
 def with_distinct_names(runs):

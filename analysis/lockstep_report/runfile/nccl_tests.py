@@ -1,104 +1,273 @@
-"""Times of all-reduces from the output of `all_reduce_perf` of nccl-tests: its text, the JSON file of its option
---output_file (https://github.com/NVIDIA/nccl-tests), or the JSON line that --json prints with pull request 318."""
+"""Sweeps from outputs of `all_reduce_perf` of nccl-tests (https://github.com/NVIDIA/nccl-tests): its text in the formats
+since 2017, the JSON file of its option --output_file, and the JSON line that --json prints with pull request 318."""
 
 import json
+import math
 import re
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
 
 from lockstep_report.errors import INPUT, ReportError
-from lockstep_report.models.prediction.collectives import FLAT
-from lockstep_report.models.prediction.sweep_network import fitted_network, require_one_level
-from lockstep_report.runfile.file_kind import NCCL_LINE, NCCL_TESTS, NCCL_TEXT, read_text
+from lockstep_report.escaping import one_line
+from lockstep_report.groups import grouped
+from lockstep_report.runfile import schema
+from lockstep_report.runfile.file_kind import NCCL_LINE, NCCL_START, NCCL_TESTS, NCCL_TEXT, read_text
+from lockstep_report.runfile.read import Run
 
+PROGRAM = "nccl-tests"
 EXAMPLE = "all_reduce_perf -b 1K -e 256M -f 2"
-DEVICE = re.compile(r"#\s+Rank\s+\d+\s.*\son\s+(\S+)\s+device\s")
+ALONE = "each process ran alone: build nccl-tests with MPI=1"
+DATA_TYPES = {"float": "fp32", "half": "fp16", "bfloat16": "bf16"}  # with the names of Lockstep; others keep theirs
+DEVICE = re.compile(r"Rank\s+(\d+)\b.*\son\s+(\S+)\s+device\s+\d+\s+\[[^]]*\]\s*(.*)")
+ROW = re.compile(r"(?<![\w.])(\d+)\s+(\d+)\s+(u?int\d+|half|float|double|bfloat16|f(?:p)?8\w+)\s(.*)")
+FACTS = {  # of the text: attribute of the table -> pattern
+    "version": re.compile(r"nccl-tests version (\S+)"), "iterations": re.compile(r"warmup iters: \d+ iters: (\d+)"),
+    "library": re.compile(r"NCCL version (\d+[\d.]+)"), "library_code": re.compile(r"nccl-library=(\d+)"),
+    "out_of_bounds": re.compile(r"Out of bounds values\s*: (\d+)"), "average": re.compile(r"Avg bus bandwidth\s*: (\S+)")}
 
 
-def network_of_nccl_tests(paths, algorithm):
-    """Returns the network of outputs on any numbers of ranks: one level whose alpha and beta are fitted to
-    the times out of place. `algorithm`: of NCCL, which does not state it. Raises `ReportError` (input) if
-    the outputs do not determine both."""
-    columns, seconds = [], []
-    for path in paths:
-        text = read_text(path, "an output of nccl-tests", (NCCL_TESTS,), f"give that of {EXAMPLE}")
-        try:
-            tables = tables_of(text)
-            counts = [rank_count(*table) for table in tables]
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
-            what = f"{error.args[0]} is missing" if isinstance(error, KeyError) else error
-            raise ReportError(INPUT, f"{path}: this output of nccl-tests cannot be used ({what}); give the "
-                                     f"text or JSON of {EXAMPLE}") from error
-        for ranks, (hosts, rows) in zip(counts, tables):
-            require_one_level(path, len(set(hosts)), ranks, "outputs")
-            columns += [FLAT[algorithm](ranks, size) for size, *_ in rows]
-            seconds += [1e-6 * time for _, time, *_ in rows]
-    return fitted_network(", ".join(map(str, paths)), "NCCL", algorithm, columns, seconds)
+@dataclass(frozen=True)
+class Row:
+    """An all-reduce out of place. `wrong`: number of wrong elements, also of the one in place; NaN if it is not stated."""
+
+    type: str
+    operation: str
+    root: int
+    size: int
+    seconds: float
+    algbw: float
+    busbw: float
+    wrong: float
+    is_checked: bool
 
 
-def rank_count(hosts, rows):
-    """Returns the number of ranks: that of the listed devices, whose hosts are `hosts`, or, if none are
-    listed, from busbw / algbw, which is 2(n-1)/n for an all-reduce. Raises `ValueError` if they disagree."""
-    size, _, algorithm, bus = max(rows, key=lambda row: row[2], default=(0, 0, 0, 0))
-    if not size or not algorithm:
+@dataclass
+class Table:
+    """The output of one run of the program. Facts that it does not state are ""."""
+
+    ranks: list = field(default_factory=list)  # number, host and device of each rank; empty if they are not listed
+    hosts: list = field(default_factory=list)
+    devices: list = field(default_factory=list)
+    rows: list = field(default_factory=list)
+    lost: int = 0  # rows that are cut off or mixed with other output
+    version: str = ""
+    iterations: str = ""
+    library: str = ""  # version of NCCL
+    library_code: str = ""
+    out_of_bounds: str = ""
+    average: str = ""
+    is_complete: bool = True
+
+    def add_rank(self, rank, host, device):
+        self.ranks.append(int(rank))
+        self.hosts.append(one_line(str(host)))
+        self.devices.append(one_line(str(device)))
+
+    def add_row(self, row):
+        if row.size > 0 and 0 < row.seconds < math.inf:
+            self.rows.append(row)
+
+
+def read_sweeps(path):
+    """Returns the sweeps in an output as a list of `Run`: one for each run of the program, data type and operation.
+    Raises `ReportError` (input) if it has none, or cannot be read."""
+    path = Path(path)
+    text = read_text(path, "an output of nccl-tests", (NCCL_TESTS,), f"give that of {EXAMPLE}")
+    runs, failures = [], []
+    try:
+        tables = tables_of(text)
+        for i, table in enumerate(tables):
+            place = f"table {i + 1}" if len(tables) > 1 else ""
+            try:
+                runs += sweeps_of(path, table, place)
+            except ValueError as error:
+                failures.append(f"{place}{place and ': '}{error}")
+    except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
+        failures.append(f"{error.args[0]} is missing" if isinstance(error, KeyError) else str(error))
+        runs = []
+    if not runs:
+        raise ReportError(INPUT, f"{path}: this output of nccl-tests cannot be used ({one_line(failures[0])}); give the "
+                                 f"text or JSON of {EXAMPLE}")
+    warn(runs[0], [f"not used: {failure}" for failure in failures])
+    return runs
+
+
+def warn(run, lines):
+    run.environment["warnings"] = "\n".join(filter(None, (run.environment["warnings"], *map(one_line, lines))))
+
+
+def sweeps_of(path, table, place):
+    """Returns the sweeps of a table. Raises `ValueError` if it measures no all-reduces between known ranks."""
+    ranks = rank_count(table)
+    groups = grouped(table.rows, lambda row: (row.type, row.operation))
+    found = []
+    for (data_type, operation), rows in groups.items():
+        name = ", ".join(filter(None, (place, f"{data_type} {operation}" if len(groups) > 1 else "")))
+        found.append(run_of(path.with_name(f"{path.name} ({name})") if name else path, table, rows, ranks))
+    warn(found[0], warnings_of(table))
+    return found
+
+
+def warnings_of(table):
+    """Yields what restricts the use of a table, other than wrong results."""
+    if not any(row.is_checked for row in table.rows):
+        yield "the results were not checked (option -c)"
+    if table.lost:
+        yield f"rows that are cut off or mixed with other output and are not used: {table.lost}"
+    if not table.is_complete:
+        yield "the output ends before its last line: the program was stopped, or the text was cut"
+
+
+def run_of(path, table, rows, ranks):
+    """Returns the sweep of rows of one type and operation."""
+    none, first = np.zeros(0), rows[0]
+    is_counted = any(not math.isnan(row.wrong) for row in table.rows)
+    code = int(table.library_code or 0)
+    library = table.library or (f"{code // 10000}.{code // 100 % 100}.{code % 100}" if code else "")
+    return Run(
+        path=path,
+        attributes={"program": PROGRAM, "software_version": one_line(table.version),
+                    "status": "complete" if table.is_complete else "incomplete"},
+        config={"command": "allreduce", "device": "cuda", "transport": "nccl", "iterations": table.iterations,
+                "gradient-dtype": DATA_TYPES.get(first.type, first.type), "redop": first.operation},
+        environment={"transport": one_line(f"NCCL {library}".strip()), "warnings": ""},
+        results={} if is_counted else {"out_of_bounds": int(table.out_of_bounds or 0)},
+        ranks={"rank": np.arange(ranks), "hostname": np.array(table.hosts or [""] * ranks),
+               "host": np.array([table.hosts.index(host) for host in table.hosts], dtype=int),
+               "device_name": np.array(table.devices or [""] * ranks)},
+        phases=schema.PHASES, phase_seconds=np.zeros((0, ranks, len(schema.PHASES))), epochs={},
+        **dict.fromkeys(("step", "starts_part", "part_of_step", "epoch", "images", "loss", "learning_rate", "step_start",
+                         "epoch_numbers", "bucket_bytes", "bucket_start", "bucket_end"), none),
+        allreduce={"algorithm": np.array(["nccl"] * len(rows)), "bytes": np.array([row.size for row in rows], dtype=np.uint64),
+                   "seconds": np.array([[row.seconds] for row in rows]), "wrong": np.array([row.wrong for row in rows])})
+
+
+def rank_count(table):
+    """Returns the number of ranks: that of the listed devices or, if none are listed, from busbw / algbw, which is
+    2(n-1)/n for an all-reduce. Raises `ValueError` if they disagree."""
+    if not table.rows:
         raise ValueError("it has no bandwidths out of place")
-    factor = bus / algorithm
+    if any(row.operation in ("", "none") or row.root >= 0 for row in table.rows):
+        raise ValueError("it measures no all-reduces")
+    if len(set(table.ranks)) < len(table.ranks):
+        raise ValueError(ALONE)
+    best = max(table.rows, key=lambda row: row.algbw)
+    if not best.algbw:
+        if len(table.ranks) > 1:
+            return len(table.ranks)
+        raise ValueError("it has no bandwidths out of place")
+    factor = best.busbw / best.algbw
     if factor == 0:
-        raise ValueError("busbw is 0 because each process ran alone: build nccl-tests with MPI=1")
-    rounded = 1e-3 + 0.005 * (1 + factor) / algorithm  # of two printed digits
-    ranks = len(hosts) or round(2 / max(2 - factor, 1e-6))
+        raise ValueError(f"busbw is 0 because {ALONE}")
+    rounded = 1e-3 + 0.005 * (1 + factor) / best.algbw  # of two printed digits
+    ranks = len(table.ranks) or round(2 / max(2 - factor, 1e-6))
     if ranks < 2 or abs(factor - 2 * (ranks - 1) / ranks) > rounded:
-        counted = f" on the {ranks} ranks that it lists" if hosts else ""
+        counted = f" on the {ranks} ranks that it lists" if table.ranks else ""
         raise ValueError(f"busbw / algbw is {factor:.3f}, which is that of no all-reduce{counted}")
-    if not hosts and rounded * ranks**2 > 1:  # the next number of ranks has nearly the same factor
+    if not table.ranks and rounded * ranks**2 > 1:  # the next number of ranks has nearly the same factor
         raise ValueError("it lists no devices, so the number of ranks is unknown")
     return ranks
 
 
 def tables_of(text):
-    """Returns [(host of each rank, [(bytes, µs, algbw, busbw)])], one pair per run of the program."""
+    """Returns one `Table` per run of the program."""
     line = NCCL_LINE.search(text)
     if line:
-        return line_tables(text[line.start():])
-    return (json_tables if text.lstrip().startswith("{") else text_tables)(text)
+        return [line_table(text[line.start():])]
+    return [json_table(text)] if text.lstrip().startswith("{") else text_tables(text)
 
 
 def text_tables(text):
-    """Returns [(host of each rank, [(bytes, µs, algbw, busbw)])] of the text, one pair per run of the program.
-    The lines may have a prefix of the launcher, such as "0: " of srun."""
-    hosts, rows, names, prefix = [], [], None, ""
-    tables = [(hosts, rows)]
+    """Returns the tables of the text. The lines may have prefixes of the launcher or of a log."""
+    table, names = Table(), []
+    tables = [table]
     for line in text.splitlines():
         device, header = DEVICE.search(line), NCCL_TEXT.search(line)
+        is_start = NCCL_START.search(line) is not None
+        if table.rows and (is_start or device or header) or table.ranks and is_start:
+            table = Table()
+            tables.append(table)
         if device:
-            if rows:
-                hosts, rows = [], []
-                tables.append((hosts, rows))
-            hosts.append(device[1])
+            table.add_rank(*device.groups())
         if header:
-            prefix, names = line[:header.start()], line[header.start() + 1:].split()
+            names = line[header.start() + 1:].split()
             if "time" not in names:
                 raise ValueError("it has CPU times (option -C)")
-        words = line[len(prefix):].split() if line.startswith(prefix) else []
-        if names and len(words) >= len(names) and words[0].isdigit():
-            first = names.index("time")
-            row = (int(words[0]), *map(float, words[first:first + 3]))
-            rows += [row] if min(row[:2]) > 0 else []
-    return tables
+        for fact, pattern in FACTS.items():
+            found = pattern.search(line)
+            if found:
+                setattr(table, fact, found[1])
+        row = ROW.search(line)
+        if row and names:
+            add_text_row(table, names[3:], row)
+    for table in tables:
+        table.is_complete = bool(table.average)
+    return [table for table in tables if table.rows or table.ranks] or tables
 
 
-def line_tables(text):
-    """Returns the same of the JSON line, after which the text may go on. It lists no devices."""
+def add_text_row(table, names, row):
+    """Adds the row with the columns `names` after the type, or counts it as lost."""
+    words = row[4].split()
+    if len(words) < len(names):
+        table.lost += 1
+        return
+    cells = dict(zip(reversed(names), reversed(words[:len(names)])))  # the first column of each name
+    unit = 1e-3 if "op" in names else 1e-6  # seconds; the first versions print milliseconds
+    wrong = [number(word) for name, word in zip(names, words) if name == "#wrong"]
+    errors = next((name for name in ("#wrong", "error", "res") if name in names), "")
+    try:
+        table.add_row(Row(row[3], cells.get("redop", cells.get("op", "")), int(cells.get("root", -1)), int(row[1]),
+                          unit * float(cells["time"]), float(cells["algbw"]), float(cells["busbw"]),
+                          sum_of_known(wrong), not math.isnan(number(cells.get(errors)))))
+    except ValueError:
+        table.lost += 1
+
+
+def number(text):
+    """Returns a number; NaN for "N/A" and a missing one."""
+    try:
+        return float(text)
+    except (TypeError, ValueError):
+        return math.nan
+
+
+def sum_of_known(values):
+    known = [value for value in values if not math.isnan(value)]
+    return sum(known) if known else math.nan
+
+
+def line_table(text):
+    """Returns the table of the JSON line, after which the text may go on. It lists no devices."""
     content, _ = json.JSONDecoder().raw_decode(text)
-    found = [item for part in content["benchmark"] for item in part.items()]
-    rows = [(int(size), *(float(row[f"oop_{name}"]) for name in ("time", "algbw", "busbw"))) for size, row in found]
-    return [([], [row for row in rows if min(row[:2]) > 0])]
+    table = Table(library=str(content.get("version", "")))
+    for size, row in (item for part in content["benchmark"] for item in part.items()):
+        add_json_row(table, row, size, (row["oop_time"], row["oop_algbw"], row["oop_busbw"]), (row.get("oop_error"), row.get("ip_error")))
+    return table
 
 
-def json_tables(text):
-    """Returns the same of the JSON file."""
+def json_table(text):
+    """Returns the table of the JSON file."""
     content = json.loads(text)
-    hosts = [device["hostname"] for device in content.get("config", {}).get("devices", ())]
-    results = [(row["size"], row["out_of_place"]) for row in content["results"] if row["out_of_place"]]
-    if any("cpu_time" in found for _, found in results):
-        raise ValueError("it has CPU times (option -C)")
-    rows = [(size, *(float(found[name]) for name in ("time", "alg_bw", "bus_bw"))) for size, found in results]
-    return [(hosts, [row for row in rows if min(row[:2]) > 0])]
+    config = content.get("config", {})
+    code, bounds = content.get("nccl_version", ""), content.get("out_of_bounds", {})
+    table = Table(library_code=str(code), iterations=str(config.get("iterations", "")), out_of_bounds=str(bounds.get("count", "")))
+    for device in config.get("devices", ()):
+        table.add_rank(device["rank"], device["hostname"], device.get("device_info", ""))
+    for row in content["results"]:
+        found, other = row["out_of_place"], row.get("in_place") or {}
+        if not found:
+            continue
+        if "cpu_time" in found:
+            raise ValueError("it has CPU times (option -C)")
+        add_json_row(table, row, row["size"], (found["time"], found["alg_bw"], found["bus_bw"]), (found.get("nwrong"), other.get("nwrong")))
+    return table
+
+
+def add_json_row(table, row, size, measured, wrong):
+    """`measured`: microseconds, algbw, busbw. `wrong`: out of place and in place."""
+    microseconds, algbw, busbw = map(float, measured)
+    wrong = list(map(number, wrong))
+    table.add_row(Row(one_line(str(row["type"])), one_line(str(row["redop"])), int(row["root"]), int(size), 1e-6 * microseconds, algbw, busbw,
+                      sum_of_known(wrong), not math.isnan(wrong[0])))

@@ -78,11 +78,11 @@ class Run:
 
     @property
     def host_names(self):
-        return tuple(sorted({str(name) for name in self.ranks["hostname"]}))
+        return tuple(sorted({str(name) for name in self.ranks["hostname"] if name}))
 
     @property
     def host_count(self):
-        """Number of hosts; containers on several hosts can have equal host names."""
+        """Number of hosts, 0 if it is unknown; containers on several hosts can have equal host names."""
         return len(set(self.ranks["host"].tolist()))
 
     @property

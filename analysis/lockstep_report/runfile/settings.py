@@ -4,7 +4,7 @@ import re
 
 from lockstep_report.groups import grouped
 from lockstep_report.runfile.experiment import (
-    LOCKSTEP, build_of, distinguishing, is_used, program_of, results_of, variant_of)
+    LOCKSTEP, PROGRAM, build_of, distinguishing, is_used, program_of, results_of, variant_of)
 
 SETTING_PARTS = ("model", "device", "precision", "data", "device name", "program", "threads")
 
@@ -107,7 +107,7 @@ def some_of(names, most=8):
 def difference_notes(runs):
     """Yields one note per option, and one about the build and the hosts, in which runs differ that are
     shown by their names."""
-    items = {run.label: (variant_of(run) | results_of(run), run.rank_count) for run in runs}
+    items = {run.label: (variant_of(run) | results_of(run) | {(PROGRAM, program_of(run))}, run.rank_count) for run in runs}
     for name in sorted(distinguishing(list(items.values()))):
         values = grouped((label for label, (_, ranks) in items.items() if is_used(name, ranks)),
                          lambda label: dict(items[label][0]).get(name, "not recorded") or "none")
@@ -118,7 +118,8 @@ def difference_notes(runs):
 def version_of(run):
     """Returns the version of the program, for example "lockstep 0.1.0, commit 80cb6ea18e"."""
     version = str(run.attributes.get("software_version", "")) or "of unknown version"
-    return f"{program_of(run)} {version}, commit {build_of(run)}"
+    commit = f", commit {build_of(run)}" if "git_commit" in run.attributes else ""
+    return f"{program_of(run)} {version}{commit}"
 
 
 def setting_names(settings):

@@ -86,7 +86,7 @@ def summary_values(run):
 
 def head(run):
     batch = run.option("batch-per-rank")
-    parts = [plural(run.rank_count, "rank") + f" on {plural(run.host_count, 'host')}"]
+    parts = [plural(run.rank_count, "rank") + (f" on {plural(run.host_count, 'host')}" if run.host_count else "")]
     if batch and batch != "0":
         stages = run.option("pipeline-stages", "1")
         parts.append(f"batch {batch} per " +

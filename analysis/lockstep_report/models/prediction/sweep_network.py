@@ -1,4 +1,4 @@
-"""A network with one level whose alpha and beta are fitted to sweeps of `lockstep allreduce`."""
+"""A network with one level whose alpha and beta are fitted to sweeps of `lockstep allreduce` or of nccl-tests."""
 
 from dataclasses import dataclass
 
@@ -11,6 +11,7 @@ from lockstep_report.measure.validity import warning_notes
 from lockstep_report.models.alpha_beta import sweep_observations
 from lockstep_report.models.prediction.collectives import ALGORITHMS, FLAT, HIERARCHICAL
 from lockstep_report.models.prediction.network import Level, Network, Range
+from lockstep_report.runfile.experiment import program_of
 
 MINIMUM_SIZES = 3
 
@@ -36,36 +37,25 @@ class FittedNetwork(Network):
 
 def network_of_sweeps(runs, algorithm):
     """Returns the network of sweeps over any numbers of ranks, with the 95 % intervals of alpha and
-    beta as their ranges. `algorithm`: name in the sweep. Raises `ReportError` (input) if the sweeps
-    do not determine both."""
+    beta as their ranges. `algorithm`: name in the sweep; for NCCL, which does not state its own, ring or tree. Raises
+    `ReportError` (input) if the sweeps do not determine both."""
     names = ", ".join(run.path.name for run in runs)
     library = library_of(runs[0])
     if any(library_of(run) != library for run in runs):
         raise ReportError(INPUT, f"{names}: sweeps with MPI and with NCCL; give those of one")
-    if library == "NCCL" or algorithm not in ALGORITHMS[library] or algorithm == HIERARCHICAL:
+    known = [name for name in ALGORITHMS.get(library, ()) if name != HIERARCHICAL]
+    if algorithm not in known:
         raise ReportError(
-            INPUT, f"{names}: no model to fit for the algorithm {algorithm} of {library}; give a "
-                   "network description with its levels")
+            INPUT, f"{names}: no model to fit for the algorithm {algorithm} of {library}, only for {', '.join(known)}; give "
+                   "a network description with its levels")
     columns, seconds = [], []
     for run in runs:
-        require_one_level(run.path, run.host_count, run.rank_count, "sweeps")
+        require_one_level(run)
+        wanted = labelled(algorithm, library)
         for (_, label), size, value in sweep_observations(run):
-            if label == labelled(algorithm, library):
+            if label in (wanted, f"{wanted} ({program_of(run)})"):
                 columns.append(FLAT[algorithm](run.rank_count, size))
                 seconds.append(value)
-    return fitted_network(names, library, algorithm, columns, seconds, warning_notes(runs))
-
-
-def require_one_level(path, hosts, ranks, what):
-    """Raises `ReportError` (input) if the ranks of a measurement communicate within and between hosts."""
-    if 1 < hosts < ranks:
-        raise ReportError(INPUT, f"{path}: several ranks on several hosts, so alpha and beta belong to no single "
-                                 f"level; give {what} with one rank per host, or on one host")
-
-
-def fitted_network(names, library, algorithm, columns, seconds, notes=()):
-    """Returns the network of measured all-reduces in the files `names`: their `seconds`, and the factors of
-    alpha and beta in `columns`. Raises `ReportError` (input) if they do not determine both."""
     fit = fit_linear(np.transpose(columns), seconds) if columns else None
     if fit is None or fit.dof < 1 or len({c[1] for c in columns}) < MINIMUM_SIZES:
         raise ReportError(
@@ -80,8 +70,15 @@ def fitted_network(names, library, algorithm, columns, seconds, notes=()):
                   Range(beta.low, beta.high), True)
     return FittedNetwork(
         f"fit to {names}", library, algorithm, (level,),
-        notes=(*notes,
+        notes=(*warning_notes(runs),
                f"alpha {1e6 * alpha.value:.4g} µs per message ({1e6 * alpha.low:.4g} to "
                f"{1e6 * alpha.high:.4g}), beta {1e9 * beta.value:.4g} ns per byte "
                f"({1e9 * beta.low:.4g} to {1e9 * beta.high:.4g}), largest residual "
                f"{residual:.1f} %",), fit=fit)
+
+
+def require_one_level(run):
+    """Raises `ReportError` (input) if the ranks of a sweep communicate within and between hosts."""
+    if 1 < run.host_count < run.rank_count:
+        raise ReportError(INPUT, f"{run.path}: several ranks on several hosts, so alpha and beta belong to no single "
+                                 "level; give sweeps with one rank per host, or on one host")
