@@ -92,10 +92,18 @@ def test_every_page_is_in_the_document_map():
     assert sorted(pages) == sorted(name for name in listed if "/" not in name)
 
 
+def anchors(page):
+    """Returns the anchors that GitHub gives to the headings of a page."""
+    headings = re.findall(r"^#+ (.*)", page.read_text(encoding="utf-8"), re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", heading).lower().replace(" ", "-") for heading in headings}
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_link_targets_exist(page):
-    links = re.findall(r"\]\(([^)#\s]+)", page.read_text(encoding="utf-8"))
-    assert [link for link in links if "://" not in link and not (page.parent / link).exists()] == []
+    for path, _, anchor in (link.partition("#") for link in re.findall(r"\]\(([^)\s]+)", page.read_text(encoding="utf-8"))):
+        if "://" not in path:
+            target = page.parent / path if path else page
+            assert target.exists() and (not anchor or anchor in anchors(target)), f"{path}#{anchor}"
 
 
 def shell_blocks():
