@@ -15,6 +15,16 @@ die() {
   exit 1
 }
 
+# Prints a command for a shell in one line, with quotes around words that need them.
+print_command() {
+  local word
+  for word in "$@"; do
+    [[ $word =~ ^[A-Za-z0-9_=:.,/%@+-]+$ ]] || word=$(printf %q "$word")
+    printf '%s ' "$word"
+  done
+  echo
+}
+
 # Exits with an error if no value follows the option $1; call it with the remaining arguments.
 needs_value() { [ $# -gt 1 ] || die "$1 needs a value; see --help"; }
 
@@ -48,9 +58,10 @@ find_python() {
 }
 
 # Writes the report of the run files in the folder $1: tables and figures to $1/report, and the page $1/report.html. Does nothing if
-# the folder has no run files. Returns a status other than 0 if the report fails, also where `set -e` has no effect.
+# the folder has no run files. Names the points that do not fit in memory ($1/NAME.memory). Returns a status other than 0 if the report
+# fails, also where `set -e` has no effect.
 write_report() {
-  local directory=$1 python status=0
+  local directory=$1 python status=0 too_large note=()
   [ -n "$(find "$directory" -maxdepth 1 -name '*.h5' -print -quit)" ] || return 0
   heading "report"
   python=$(find_python "numpy, h5py, matplotlib") || return 1
@@ -58,8 +69,10 @@ write_report() {
     export PYTHONPATH="$root/analysis${PYTHONPATH:+:$PYTHONPATH}"
   fi
   export PYTHONSAFEPATH=1 # modules of the current folder, such as random.py, do not replace those of Python
-  "$python" -m lockstep_report report "$directory" --out "$directory/report" || status=$?
-  "$python" -m lockstep_report html "$directory" -o "$directory/report.html" || status=$?
+  too_large=$(find "$directory" -maxdepth 1 -name '*.memory' -printf '%f\n' | sort -V | sed 's/-[0-9]*\.memory$//' | uniq | paste -sd ' ')
+  [ -z "$too_large" ] || note=(--note "points that do not fit in memory: ${too_large// /, }")
+  "$python" -m lockstep_report report "$directory" --out "$directory/report" "${note[@]}" || status=$?
+  "$python" -m lockstep_report html "$directory" -o "$directory/report.html" "${note[@]}" || status=$?
   return $status
 }
 

@@ -10,7 +10,7 @@
 # of the points when these are started. Exits with an error if a line is invalid.
 # shellcheck disable=SC2034,SC2154  # the scripts that source this file read the arrays; jobs/lib.sh sets root
 read_points() {
-  local table=$1 name ranks arguments batch line=0 LC_ALL=C # letters are those of ASCII
+  local table=$1 name ranks arguments batch option unused="" line=0 LC_ALL=C # letters are those of ASCII
   local -A lines=()
   shift
   names=() ranks_of=() arguments_of=()
@@ -32,6 +32,10 @@ read_points() {
     [ -z "${lines[$name]:-}" ] || die "$table: two points are named '$name', so their results would have the same file names; rename one of them"
     lines[$name]=1
     merge_options "$arguments" "$@"
+    [ ${#names[@]} -gt 0 ] || unused=$dropped
+    for option in $unused; do
+      [[ $dropped == *" $option "* ]] || unused=${unused/ $option / }
+    done
     batch=$(option_value --global-batch "${merged[*]}")
     [[ $batch =~ ^[1-9][0-9]{0,8}$ ]] || batch=0 # lockstep reports other values
     ((batch % ranks == 0)) ||
@@ -41,6 +45,8 @@ read_points() {
     arguments_of+=("$arguments")
   done < <(LC_ALL=C sed -E -e $'1s/^\xef\xbb\xbf//' -e 's/\r$//; s/\r/\n/g; s/(^|\t|\n)"([^"\t]*)"/\1\2/g' -- "$table")
   [ ${#names[@]} -gt 0 ] || die "$table has no points"
+  read -r option _ <<<"$unused"
+  [ -z "$option" ] || die "no point of $table uses $option; remove it"
 }
 
 # Exits with an error if the file $1 is not a text in which `read_points` can search for points.
@@ -104,26 +110,78 @@ option_value() {
   done
 }
 
+declare -A used_by=() long_name=() # option -> commands that use it; letter of an option -> its name
+known_commands="" time_options=" "  # commands whose options these arrays contain; options that affect times
+
+# Reads the options of the command $1 from the help of its program. Returns 1 if the program cannot run here.
+read_options() {
+  local names commands affects name
+  [[ $known_commands != *" $1 "* ]] || return 0
+  if [[ $1 == *.py ]]; then
+    set_recorded_python 2>/dev/null || return 1
+    names=$("${container[@]}" env "PYTHONPATH=$root/analysis" "$recorded_python" "$root/$1" --help 2>/dev/null) || return 1
+    while read -r name; do
+      used_by[$name]+=" $1 "
+    done < <(grep -oE -- '--[a-z][a-z-]*' <<<"$names" | sort -u)
+    known_commands+=" $1 "
+  else
+    while IFS='|' read -r _ names _ commands affects _; do
+      [[ $names =~ ^\ ((-[a-z])\ )?(--[a-z-]+) ]] || continue
+      name=${BASH_REMATCH[3]}
+      used_by[$name]+=${commands/ all / allreduce ladder layers stack train }
+      [ -z "${BASH_REMATCH[2]}" ] || long_name[${BASH_REMATCH[2]}]=$name
+      [[ $affects != *time* ]] || time_options+="$name "
+    done < <("${container[@]}" "$(lockstep_program)" help options 2>/dev/null | tr -d '`,')
+    [ ${#long_name[@]} -gt 0 ] || return 1
+    known_commands+=" allreduce ladder layers stack train "
+  fi
+}
+
+# Sets the array `expanded`: the further arguments, as arguments of the command $1, with names instead of letters of options.
+expand_letters() {
+  local command=$1 word name rest
+  shift
+  expanded=()
+  for word in "$@"; do
+    if [[ $word == -[a-z]* && $command != *.py ]]; then
+      name=${long_name[${word:0:2}]:-} rest=${word:2}
+      [ -z "$name" ] || word=$name${rest:+=$rest}
+    fi
+    expanded+=("$word")
+  done
+}
+
 # Sets the array `merged`: the words of the command line $1 without the options that the further arguments contain, followed by
-# the further arguments. --global-batch and --batch-per-rank replace each other.
+# the further arguments. --global-batch and --batch-per-rank replace each other. Omits the further options that other commands use but
+# this one does not, and sets `dropped` to their names; omits none if the options are not known, because the program cannot run here.
 merge_options() {
-  local words word keep=yes replaced=" "
+  local words word name command=${1%% *} known=no keep=yes replaced=" " added=()
   read -r -a words <<<"$1"
   shift
-  for word in "$@"; do
-    case $word in
-      --global-batch* | --batch-per-rank*) replaced+="--global-batch --batch-per-rank " ;;
-      --*) replaced+="${word%%=*} " ;;
-    esac
+  dropped=" "
+  [ $# -eq 0 ] || ! read_options "$command" || known=yes
+  expand_letters "$command" "$@"
+  for word in "${expanded[@]}"; do
+    if [[ $word == --* ]]; then
+      keep=yes name=${word%%=*}
+      [ $known = no ] || [[ -z ${used_by[$name]:-} || ${used_by[$name]} == *" $command "* ]] || keep=no
+      case $keep$name in
+        no*) dropped+="$name " ;;
+        yes--global-batch | yes--batch-per-rank) replaced+="--global-batch --batch-per-rank " ;;
+        *) replaced+="$name " ;;
+      esac
+    fi
+    [ $keep = no ] || added+=("$word")
   done
-  merged=()
-  for word in "${words[@]}"; do
+  expand_letters "$command" "${words[@]}"
+  merged=() keep=yes
+  for word in "${expanded[@]}"; do
     if [[ $word == --* ]]; then
       [[ $replaced == *" ${word%%=*} "* ]] && keep=no || keep=yes
     fi
     [ $keep = no ] || merged+=("$word")
   done
-  merged+=("$@")
+  merged+=("${added[@]}")
 }
 
 # Prints the program: LOCKSTEP_BIN, lockstep of the PATH, or the build in build/cpu; lockstep of the PATH of the container if
@@ -196,7 +254,13 @@ mark_started() {
 mark_complete() {
   [ -e "$2" ] || { printf '%s: the command of %s wrote no run file\n' "${0##*/}" "${1##*/}" >&2 && return 1; }
   { printf '%s\n' "${2##*/}" && cat -- "$1.started"; } >"$1.done"
-  rm -f -- "$1.started"
+  rm -f -- "$1.started" "$1.memory"
+}
+
+# Notes in the file $1.memory that the point and repeat $1 does not fit in memory (exit status 4); the report names it.
+mark_too_large() {
+  mv -f -- "$1.started" "$1.memory"
+  echo "${1##*/} does not fit in memory"
 }
 
 parts_pattern='(\.([0-9_]+|part[0-9]+))+\.h5' # end of the name of a run file after point and repeat: part, or job, task and restart

@@ -76,6 +76,8 @@ def add_inputs(command):
     command.add_argument("--link-gbit", type=positive_number, metavar="G",
                          help="rate of the link between the ranks in Gbit/s [--link-gbit of each "
                               "run]")
+    command.add_argument("--note", action="append", default=[], metavar="TEXT",
+                         help="note below table 1, for example about runs that failed; can be repeated")
     add_assumptions(command)
 
 
@@ -126,8 +128,10 @@ def read_material(options):
     tables = contents.all_tables(found, runs, options.link_gbit, explanation)
     assumptions = assumptions_of(options)
     name, count = assumptions.models[0]
-    for table in tables if options.csv else ():
-        if table.name == "table-3-bandwidth":
+    for table in tables:
+        if table.name == "table-1-time-speedup":
+            table.notes.extend(options.note)
+        if table.name == "table-3-bandwidth" and options.csv:
             table.notes.append(f"rows from a CSV: M = 4 · {count:,} bytes ({name}), "
                                f"{assumptions.samples:,} images per epoch, ceil(D/(b·N)) steps")
     return Material(found, runs, explanation, tables, checks_of(options, times), options.link_gbit)

@@ -55,7 +55,7 @@ def test_submit_creates_one_array_per_number_of_ranks(table, tmp_path):
     *arrays, report = [options(line) for line in result.stdout.splitlines()]
     assert report["--dependency"] == "afterany:JOB1:JOB2" and "report.sbatch" in result.stdout.splitlines()[-1]
     assert [(a["--ntasks"], a["--nodes"], a["--array"]) for a in arrays] == [
-        ("1", "1", "1,2,3%2"), ("2", "1", "4,5,6,7,8,9%2")]
+        ("1", "1", "1-3%2"), ("2", "1", "4-9%2")]
     for array in arrays:
         assert "--gpus-per-task" not in array  # every rank selects its GPU by its local rank
         assert array["--signal"] == "TERM@120" and array["--open-mode"] == "append" and "--requeue" in array
@@ -68,6 +68,17 @@ def test_ranks_are_distributed_evenly_over_nodes(table, tmp_path):
     assert (array["--nodes"], array["--ntasks-per-node"]) == ("2", "3")  # the site `generic` has 4 ranks per node
 
 
+def test_options_of_sbatch_are_passed(table, tmp_path):
+    named = {"--partition": "cpu", "--qos": "short", "--mail-type": "END,FAIL", "--mail-user": "a@b.c"}
+    *arrays, report = map(options, submit(
+        "--exclusive", "--partition", "cpu", "--qos=short", "--mail-type=END,FAIL", "--mail-user", "a@b.c",
+        "--sbatch", "--constraint=icelake  --exclude=n1", "--dir", tmp_path / "out", table).stdout.splitlines())
+    for job in (*arrays, report):
+        assert job.items() >= named.items()
+    assert all(array.keys() >= {"--exclusive", "--constraint", "--exclude"} for array in arrays)
+    assert not {"--exclusive", "--constraint"} & report.keys()
+
+
 def complete(folder, point):
     """Writes the marker of a complete run, without its experiment, and its run file."""
     (folder / f"{point}.70_1.0.h5").touch()
@@ -77,7 +88,7 @@ def complete(folder, point):
 def test_complete_points_are_not_submitted(table, tmp_path):
     complete(tmp_path, "two-2")
     lines = submit("--repeats", 2, "--dir", tmp_path, table).stdout.splitlines()
-    assert [options(line)["--array"] for line in lines[:-1]] == ["1,2%4", "3,5,6%4"]
+    assert [options(line)["--array"] for line in lines[:-1]] == ["1-2%4", "3,5-6%4"]
 
 
 def test_complete_study_is_not_submitted(table, tmp_path):
@@ -103,9 +114,9 @@ def test_complete_points_are_compared_or_left_to_their_tasks(table, tmp_path):
     assert marker.startswith("one-1.77_1.0.h5\nlauncher=srun, site generic\nbuild=1\narguments=1 train")
     command = ["--repeats", 3, "--launcher", "srun", "--dir", out, table, "--", "--epochs", "2"]
     without = submit(*command)
-    assert options(without.stdout.splitlines()[0])["--array"] == "1,2,3%4"
+    assert options(without.stdout.splitlines()[0])["--array"] == "1-3%4"
     assert "one-1.done was not compared with the present options: no lockstep program was found; set LOCKSTEP_BIN" in without.stderr
-    assert options(submit(*command, **here).stdout.splitlines()[0])["--array"] == "2,3%4"
+    assert options(submit(*command, **here).stdout.splitlines()[0])["--array"] == "2-3%4"
     change = "one-1 is complete, but the present command changes build from '1' to '2'"
     for result in (submit(*command, **here | {"BUILD": "2"}), run_task(tmp_path, table, 1, 0, directory=out, **here | {"BUILD": "2"})):
         assert result.returncode == 1 and change in result.stderr and result.stdout == ""
@@ -134,6 +145,26 @@ def test_lockstep_checks_the_further_options(table, tmp_path, program):
     assert dict(zip(words, words[1:]))["--global-batch"] == "64"  # the point with one rank
 
 
+@pytest.mark.parametrize("limit, is_warned", [("2:30", True), ("0:2:30", True), ("0-0:2", True), ("0-1", False), ("3", False), ("UNLIMITED", False)])
+def test_durations_are_compared_with_the_time_limit(table, tmp_path, limit, is_warned):
+    """The stub trains 200 images per second, which is 150 s for the point with one rank, and less for two ranks."""
+    stub = tmp_path / "lockstep"
+    stub.write_text("""#!/bin/bash
+case "$1 $2" in
+  "help options") echo '| `--batch-per-rank B` | | `train` | time | |'; echo '| `-b`, `--min-bytes B` | | `allreduce` | | |' ;;
+  "help experiment") printf '%s\\n' batch-per-rank=8 global-batch=8 epochs=1 steps=0 evaluate-every=never ;;
+  *) printf '"train-samples": "30000",\\n"images_per_second": 199.0,\\n' ;;
+esac
+""", encoding="utf-8")
+    stub.chmod(0o755)
+    result = submit("--repeats", 2, "--time", limit, "--dir", tmp_path / "out", table, LOCKSTEP_BIN=str(stub))
+    assert result.returncode == 0, result.stderr
+    one, two, _, total = result.stdout.splitlines()
+    assert one.endswith(" # per task: about 3 min") and two.endswith(" # per task: about 76 s") and total == "# all tasks: about 10 min"
+    warning = f"submit: warning: on this machine, these points take longer than --time {limit}: one (about 3 min); their tasks resume after the limit"
+    assert result.stderr == (f"{warning}\n" if is_warned else "")
+
+
 @pytest.mark.parametrize("status", [2, 3])
 def test_options_that_lockstep_rejects_are_not_submitted(table, program, status):
     result = submit(table, "--", "--epocs", "2", **program(status, "lockstep: unknown option --epocs"))
@@ -157,7 +188,7 @@ def test_installed_program_rejects_invalid_further_options(table, further):
 
 
 @pytest.mark.parametrize("arguments", [["--site", "unknown"], ["--site", "../sites/generic"], ["--repeats", "0"],
-                                       ["--unknown"], ["second.tsv"]])
+                                       ["--unknown"], ["second.tsv"], ["--sbatch", "exclusive"], ["--sbatch", "--qos a"]])
 def test_invalid_options_are_errors(table, arguments):
     result = submit(table, *arguments)
     assert result.returncode != 0 and result.stderr.startswith("submit: ")
@@ -172,7 +203,7 @@ def test_invalid_options_are_errors(table, arguments):
 ])
 def test_gpus_are_requested_per_node(table, tmp_path, site, gpu, per_node, wanted):
     table.write_text("one\t1\ttrain --batch-per-rank 8\nlast\t8\ttrain --batch-per-rank 8\n", encoding="utf-8")
-    result = submit("--site", site, "--gpu", gpu, "--account", "a", "--repeats", 1, "--dir", tmp_path / "out", table)
+    result = submit("--site", site, "--gpu", gpu, "--account", "a", "--repeats", 1, "--dir", tmp_path / "out", table, LOCKSTEP_IMAGE=str(table))
     assert result.returncode == 0, result.stderr
     assert "were not checked" in result.stderr and len(result.stderr.splitlines()) == 1
     lines = result.stdout.splitlines()
@@ -181,8 +212,27 @@ def test_gpus_are_requested_per_node(table, tmp_path, site, gpu, per_node, wante
         assert {name: array[name] for name in wanted} == {name: text.replace("%d", str(tasks)) for name, text in wanted.items()}
         assert (array["--nodes"], array["--ntasks-per-node"]) == (str(ranks // tasks), str(tasks))
         assert "--gpus-per-task" not in array and "--partition" not in array
-        assert line.split()[-2:] == ["--device", "cuda"] and f" {site} {gpu} " in line
+        assert " --device cuda # per task: duration unknown" in line and f" {site} {gpu} " in line
     assert not {"--gres", "--constraint"} & set(options(lines[-1]))  # the report
+
+
+@pytest.mark.parametrize("answer, status, message", [
+    ("  cuda  this build of Lockstep has no CUDA backend", 0, "lockstep was built without CUDA; set LOCKSTEP_IMAGE to"),
+    ("lockstep: libcudnn.so.9: cannot open shared object file", 127, "runs here (lockstep: libcudnn.so.9: cannot open shared object file); set"),
+    ("  cuda  NVIDIA", 0, None),
+])
+def test_gpus_need_a_program_with_cuda(table, tmp_path, program, answer, status, message):
+    result = submit("--gpu", "a100", "--dir", tmp_path / "out", table, **program(status, answer))
+    assert (result.returncode == 0) == (message is None), result.stderr
+    if message:
+        assert message in result.stderr and result.stdout == "" and len(result.stderr.splitlines()) == 1
+
+
+@pytest.mark.parametrize("variables, message", [({}, "(/nowhere: No such file or directory)"),
+                                                ({"LOCKSTEP_IMAGE": "/no.sif"}, "LOCKSTEP_IMAGE: cannot read /no.sif")])
+def test_gpus_without_a_program_are_one_error(table, variables, message):
+    result = submit("--gpu", "a100", table, **variables)
+    assert result.returncode == 1 and message in result.stderr and len(result.stderr.splitlines()) == 1
 
 
 @pytest.mark.parametrize("site", ["greene", "torch", "generic"])
@@ -395,11 +445,12 @@ def test_ranks_start_in_containers(tmp_path, table, monkeypatch):
 @pytest.mark.parametrize("complete, message", [
     ([], "the report failed; runs that are not complete: one-1 two-1 two-big-1; submit the same study again"),
     (["one", "two", "two-big"], "the report failed, see above"),
+    (["one", "two"], "the report failed; runs that are not complete: two-big-1;"),
 ])
 def test_report_that_fails_hides_no_incomplete_runs(tmp_path, table, complete, message):
     (tmp_path / "one-1.0.h5").write_text("no run file", encoding="utf-8")
-    for name in complete:
-        (tmp_path / f"{name}-1.done").touch()
+    for name, ending in zip(complete, ("done", "memory", "done")):
+        (tmp_path / f"{name}-1.{ending}").touch()
     result = subprocess.run(["bash", TASK.with_name("report.sbatch"), ROOT, "generic", table, "1", tmp_path],
                             capture_output=True, text=True)
     assert result.returncode != 0 and message in result.stderr.splitlines()[-1], result.stderr
@@ -438,6 +489,12 @@ def test_task_is_not_requeued_after_ten_restarts(tmp_path, table):
     result = run_task(tmp_path, table, 1, 75, restart=10)
     assert result.returncode != 0 and "it is not requeued again" in result.stderr
     assert "requeue" not in (tmp_path / "scontrol.calls").read_text().split()
+
+
+def test_task_that_does_not_fit_in_memory_is_noted(tmp_path, table):
+    result = run_task(tmp_path, table, 1, 4)
+    assert result.returncode == 0 and "one-1 does not fit in memory" in result.stdout
+    assert (tmp_path / "one-1.memory").exists() and not (tmp_path / "one-1.done").exists()
 
 
 def test_task_returns_the_exit_status_of_the_training(tmp_path, table):

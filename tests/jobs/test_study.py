@@ -25,6 +25,7 @@ TOY = {
     "accuracy-94": PROGRAMS,
     "against-pytorch": PROGRAMS,
     "bandwidth": ["--max-bytes", "4K", "--repeats", "2"],
+    "homework": [*TRAINING, "--batch-per-rank", "4", "--max-bytes", "4K", "--repeats", "2"],
     "ladder": ["--data", "synthetic:64", "--model", "vgg11", "--memory-limit", "400MB", "--steps", "1"],
     "large-batch": [*TRAINING, "--global-batch", "16", "--warmup-epochs", "0"],
     "large-batch-lars": [*TRAINING, "--global-batch", "16", "--warmup-epochs", "0"],
@@ -47,8 +48,14 @@ MOST_THREADS = 2
 
 
 def study(*arguments, **variables):
-    return subprocess.run([STUDY, *map(str, arguments)], capture_output=True, text=True, env=os.environ | variables,
-                          stdin=subprocess.DEVNULL)
+    """Runs jobs/study with additional environment variables, without lockstep unless LOCKSTEP_BIN is one of them."""
+    environment = os.environ | {"LOCKSTEP_BIN": "/nowhere"} | variables
+    return subprocess.run([STUDY, *map(str, arguments)], capture_output=True, text=True, env=environment, stdin=subprocess.DEVNULL)
+
+
+def commands_of(result):
+    """Returns the commands that --dry-run printed."""
+    return [line for line in result.stdout.splitlines() if line[0] != "#"]
 
 
 @pytest.fixture
@@ -263,12 +270,69 @@ def test_one_kind_of_batch_replaces_the_other(table, tmp_path, program):
     assert "--batch-per-rank" not in calls(tmp_path)[0]
 
 
+def test_dry_run_estimates_durations(table, tmp_path, program):
+    """The stub trains 100 images per second; it is called once for the two points with 8 threads."""
+    table.write_text("one\t1\ttrain --batch-per-rank 8 --threads 8 --epochs 2\ntwo\t1\ttrain --global-batch 8 --threads 8 --lr 1\n"
+                     "three\t2\tallreduce\n", encoding="utf-8")
+    stub = program(experiment=f"""[ $2 != experiment ] || {{ printf '%s\\n' threads=8 batch-per-rank=8 global-batch=8 epochs=2 steps=0 \\
+        evaluate-every=1; exit; }}; echo '{OPTIONS_OF_PROGRAMS}'""")
+    path = tmp_path / "lockstep"
+    path.write_text(path.read_text(encoding="utf-8").replace("touch", """printf '"train-samples": "30000",\\n"test-samples": "3000",\\n"images_per_second": 100.0,\\n'\n: """), encoding="utf-8")
+    result = study("--dry-run", "--dir", tmp_path / "out", "--repeats", 2, table, **stub)
+    assert result.returncode == 0, result.stderr
+    assert len(calls(tmp_path)) == 1, calls(tmp_path)
+    slowdown = max(1, 8 / len(os.sched_getaffinity(0)))
+    minutes = 2 * (30000 + 1000) / 100 * slowdown / 60
+    durations = [line.rpartition(" # ")[2] for line in commands_of(result)]
+    text = f"about {minutes:.0f} min" if minutes < 90 else f"about {minutes / 60:.1f} h"
+    assert durations == [text, text, "duration unknown"] * 2
+    total = 4 * minutes
+    text = f"about {total:.0f} min" if total < 90 else f"about {total / 60:.1f} h"
+    assert result.stdout.splitlines()[-1] == f"# 6 runs: {text}, and 2 of unknown duration"
+
+
+OPTIONS_OF_PROGRAMS = """
+| option | default | commands | affects | description |
+| `--batch-per-rank B` | | `train`, `plan` | results | one \\| two |
+| `--epochs E` | 2 | `train`, `ladder` | results | - |
+| `--nesterov` | off | `train`, `ladder` | results | - |
+| `--quiet` | off | all | | - |
+| `-b`, `--min-bytes BYTES` | 1K | `allreduce` | time | - |
+"""
+
+
+@pytest.mark.parametrize("further, trained, reduced, ladder", [
+    (["--epochs", "5", "--nesterov"], "--batch-per-rank 8 --epochs 5 --nesterov", "--min-bytes 2K", "--epochs 5 --nesterov"),
+    (["--nesterov", "--min-bytes=4K", "--quiet"], "--batch-per-rank 8 --nesterov --quiet", "--min-bytes=4K --quiet",
+     "--epochs 3 --nesterov --quiet"),
+    (["-b", "4K"], "--batch-per-rank 8", "--min-bytes 4K", "--epochs 3"),
+    (["-b4K"], "--batch-per-rank 8", "--min-bytes=4K", "--epochs 3"),
+    (["--batch-per-rank", "4", "--lr", "-1"], "--batch-per-rank 4 --lr -1", "--min-bytes 2K --lr -1", "--epochs 3 --lr -1"),
+], ids=range(5))
+def test_options_go_to_the_commands_that_use_them(table, tmp_path, program, further, trained, reduced, ladder):
+    """`--lr` is an option of no command, so lockstep reports it."""
+    table.write_text("one\t1\ttrain --batch-per-rank 8\ntwo\t2\tallreduce -b 2K\nthree\t1\tladder --epochs 3\n", encoding="utf-8")
+    stub = program(experiment=f"[ $2 = experiment ] || echo '{OPTIONS_OF_PROGRAMS}'")
+    assert study(*RUN, "--dir", tmp_path / "out", table, "--", *further, **stub).returncode == 0
+    lines = [" ".join(words) for words in calls(tmp_path)]
+    for line, command in zip(lines, (f"train {trained} --seed", f"allreduce {reduced} --output", f"ladder {ladder} --output"), strict=True):
+        assert line.startswith(f"{command} "), line
+
+
+def test_option_that_no_point_uses_is_one_error(table, tmp_path, program):
+    table.write_text("one\t1\ttrain --batch-per-rank 8\ntwo\t1\ttrain --batch-per-rank 4\n", encoding="utf-8")
+    stub = program(experiment=f"echo '{OPTIONS_OF_PROGRAMS}'")
+    result = study(*RUN, "--dir", tmp_path / "out", table, "--", "--min-bytes", "4K", **stub)
+    assert result.returncode == 1 and not (tmp_path / "calls").exists()
+    assert result.stderr == f"study: no point of {table} uses --min-bytes; remove it\n"
+
+
 def test_program_of_the_repository_is_a_point(table, tmp_path, program):
     """Its options are compared as text, and the study gives the seed and the output."""
     example = "analysis/examples/pytorch_dp.py"
     table.write_text(f"one\t2\t{example} --batch-per-rank 8 --epochs 2\n", encoding="utf-8")
     python = tmp_path / "python"
-    python.write_text(f'#!/bin/bash\n[ "$1" != -c ] || exit 0\necho "$PYTHONPATH $@" >>"{tmp_path}/calls"\ntouch "${{@: -1}}"\n', encoding="utf-8")
+    python.write_text(f'#!/bin/bash\n[ "$1" != -c ] || exit 0\n[ "${{@: -1}}" != --help ] || {{ echo "  --epochs E"; exit; }}\necho "$PYTHONPATH $@" >>"{tmp_path}/calls"\ntouch "${{@: -1}}"\n', encoding="utf-8")
     python.chmod(0o755)
     command = [*RUN, "--dir", tmp_path / "out", table, "--", "--epochs"]
     python_of = {"LOCKSTEP_PYTHON": str(python), "PYTHONPATH": "/mine"}
@@ -286,6 +350,16 @@ def test_failed_runs_are_listed_and_the_others_run(table, tmp_path, program):
     assert result.returncode == 1
     assert result.stderr.splitlines()[-1] == "study: failed runs: one-1 (status 5), two-1 (status 5)"
     assert len(calls(tmp_path)) == 2 and not list((tmp_path / "out").glob("*.done"))
+
+
+def test_run_that_does_not_fit_in_memory_is_no_failure(table, tmp_path, program):
+    command = [*RUN, "--dir", tmp_path / "out", table]
+    result = study(*command, **program(4))
+    assert result.returncode == 0, result.stderr
+    assert "one-1 does not fit in memory" in result.stdout and len(calls(tmp_path)) == 2
+    assert sorted(path.name for path in (tmp_path / "out").glob("*.memory")) == ["one-1.memory", "two-1.memory"]
+    assert study(*command, **program()).returncode == 0 and len(calls(tmp_path)) == 4  # now it fits
+    assert not list((tmp_path / "out").glob("*.memory")) and (tmp_path / "out" / "one-1.done").exists()
 
 
 @pytest.mark.parametrize("status", [0, 5])
@@ -487,7 +561,7 @@ def test_additions_of_editors_and_spreadsheets_are_ignored(table, content):
     table.write_bytes(content)
     result = study("--dry-run", table)
     assert result.returncode == 0 and " train --epochs 2 --seed 1 " in result.stdout, result.stderr
-    assert "/a-1.0.h5" in result.stdout and len(result.stdout.splitlines()) == 1
+    assert "/a-1.0.h5 # duration unknown\n" in result.stdout and len(commands_of(result)) == 1
 
 
 def test_table_that_is_no_plain_text_is_named(table):
@@ -516,7 +590,7 @@ def test_command_in_the_message_converts_the_table(table, encode):
     assert result.returncode == 1 and len(result.stderr.splitlines()) == 1
     command = result.stderr.strip().partition(" it: ")[2]
     subprocess.run(["bash", "-c", command], check=True)
-    assert len(study("--dry-run", f"{odd}.txt").stdout.splitlines()) == 2
+    assert len(commands_of(study("--dry-run", f"{odd}.txt"))) == 2
 
 
 def test_path_with_control_characters_is_printed_in_one_line(tmp_path):
@@ -537,12 +611,12 @@ def test_value_of_the_global_batch_is_not_evaluated(table, tmp_path):
     """Bash would evaluate the name of a variable or an assignment in an arithmetic expression."""
     table.write_text("a\t2\ttrain --global-batch line\nb\t2\ttrain --global-batch ranks=1\n", encoding="utf-8")
     result = study("--dry-run", "--dir", tmp_path, table)
-    assert result.returncode == 0 and [line.split()[2] for line in result.stdout.splitlines()] == ["2", "2"]
+    assert result.returncode == 0 and [line.split()[2] for line in commands_of(result)] == ["2", "2"]
 
 
 def test_last_line_without_newline_is_a_point(table):
     table.write_text("a\t1\ttrain\nb\t2\ttrain", encoding="utf-8")
-    assert len(study("--dry-run", table).stdout.splitlines()) == 2
+    assert len(commands_of(study("--dry-run", table))) == 2
 
 
 @pytest.mark.parametrize("arguments", [["--repeats", "0"], ["--repeats", "9" * 20], ["--unknown"], ["second.tsv"], ["/nowhere.tsv"],
@@ -569,7 +643,7 @@ def test_every_table_of_the_repository_has_toy_options():
 
 
 WITH_PYTORCH = (pytest.mark.slow, pytest.mark.requires("RECORDER"))
-MARKS = {"bandwidth": (), "weak": (), "accuracy-94": WITH_PYTORCH, "against-pytorch": WITH_PYTORCH}
+MARKS = {"homework": (), "weak": (), "accuracy-94": WITH_PYTORCH, "against-pytorch": WITH_PYTORCH}
 
 
 @pytest.mark.parametrize("path", [pytest.param(path, id=path.stem, marks=MARKS.get(path.stem, pytest.mark.slow)) for path in TABLES])
@@ -583,7 +657,7 @@ def test_table_runs_at_toy_size_and_is_reported(path, tmp_path):
     kept = kept if len(kept) <= 4 else kept[:2] + kept[-2:]
     small = tmp_path / "a table.tsv"
     small.write_text("".join("\t".join(row) + "\n" for row in kept), encoding="utf-8")
-    result = study("--dir", tmp_path / "results of a study", small, "--", *TOY[path.stem])
+    result = study("--dir", tmp_path / "results of a study", small, "--", *TOY[path.stem], LOCKSTEP_BIN=os.environ["LOCKSTEP_BIN"])
     assert result.returncode == 0, result.stdout + result.stderr
     assert (tmp_path / "results of a study" / "report" / "report.md").exists()
     assert (tmp_path / "results of a study" / "report.html").exists()
