@@ -24,6 +24,9 @@ read_site() {
   [ "$(type -t gpu_request)" = function ] || [ -z "$gpu" ] || bad_setting gpu_request "" "a function"
 }
 
+# Prints the number by which the names of the jobs of a study contain the folder of its results, $1.
+folder_sum() { cksum <<<"$1" | cut -d ' ' -f 1; }
+
 bad_setting() { # NAME VALUE NEEDED
   die "jobs/slurm/sites/$site.sh: $1 is '$2', but must be $3; see jobs/slurm/sites/generic.sh"
 }
