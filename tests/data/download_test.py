@@ -121,7 +121,7 @@ class DownloadTest(unittest.TestCase):
         self.assertIn("1099511627776 bytes instead of 30730000", result.stderr)
 
     def test_wrong_use(self):
-        for arguments in ([], ["--help"], ["a", "b"]):
+        for arguments in ([], ["--unknown"], ["a", "b"]):
             result = subprocess.run([SCRIPT, *arguments], capture_output=True, text=True)
             self.assertEqual(result.returncode, 2)
             self.assertIn("usage: jobs/download-cifar10 DEST", result.stderr)

@@ -22,9 +22,9 @@ def build():
 def install(build):
     """Returns a function that installs a component of the build directory under a prefix."""
 
-    def install_component(component, prefix):
+    def install_component(component, prefix, **variables):
         result = subprocess.run(["cmake", "--install", build, "--prefix", prefix, "--component", component], text=True,
-                                capture_output=True)
+                                capture_output=True, env=os.environ | variables)
         assert result.returncode == 0, result.stderr
         return prefix
 

@@ -83,6 +83,17 @@ def test_installed_slurm_scripts_run(prefix):
     assert "task.sbatch" in result.stdout
 
 
+def test_installed_scripts_find_the_python_packages(prefix, tmp_path):
+    """At its end, a study writes the report of its run files; studies with PyTorch run the examples."""
+    (tmp_path / "empty.h5").touch()
+    jobs = prefix / "share" / "lockstep" / "jobs"
+    result = subprocess.run(["bash", "-c", 'source "$0/lib.sh"; write_report "$1"', jobs, tmp_path], text=True, capture_output=True,
+                            env=os.environ | {"LOCKSTEP_PYTHON": sys.executable, "PYTHONPATH": ""})
+    assert "empty.h5: not an HDF5 file" in result.stderr and "No module" not in result.stderr
+    scripts = {word for table in (jobs / "studies").glob("*.tsv") for word in re.findall(r"analysis/\S+\.py", table.read_text())}
+    assert scripts and all((prefix / "share" / "lockstep" / script).exists() for script in scripts)
+
+
 def test_installed_study_runs(prefix):
     jobs = prefix / "share" / "lockstep" / "jobs"
     result = subprocess.run([jobs / "study", "--dry-run", jobs / "studies" / "weak.tsv"], cwd=prefix, text=True,

@@ -2,6 +2,7 @@
 
 The programs are those of the machine, or those that `jobs/setup --dev` unpacks into build/module-programs."""
 
+import os
 import pathlib
 import re
 import subprocess
@@ -84,6 +85,32 @@ def test_two_versions_are_not_loaded_together(shell, prefix, tmp_path):
     result = shell(f'module load lockstep/{version(prefix)}; module load lockstep/99.0.0; printf "%s" "$LOADEDMODULES"',
                    MODULEPATH=str(other.parent))
     assert len(result.stdout.split(":")) == 1 and "lockstep/" in result.stdout, result.stderr
+
+
+@pytest.mark.parametrize("is_loaded", [False, True], ids=["dependencies not loaded", "openmpi loaded by the user"])
+def test_dependencies_are_loaded_and_unloaded(shell, install, tmp_path, is_loaded):
+    """LOCKSTEP_MODULES lists them. What the user has loaded remains loaded."""
+    own = install("support", tmp_path / "prefix", LOCKSTEP_MODULES="openmpi/4.1.4 hdf5") / "share" / "modulefiles"
+    for name in ("openmpi/4.1.4", "hdf5/1.10"):
+        (own / name).parent.mkdir()
+        (own / name).write_text(f"#%Module1.0\nsetenv WITH_{name[:4].upper()} {name}\n", encoding="utf-8")
+    result = shell(f'{"module load openmpi; " if is_loaded else ""}module load lockstep; echo "$WITH_OPEN $WITH_HDF5"\n'
+                   'module unload lockstep; echo "${WITH_OPEN:-none} ${WITH_HDF5:-none}"', MODULEPATH=str(own))
+    assert result.stdout.splitlines() == ["openmpi/4.1.4 hdf5/1.10", "openmpi/4.1.4 none" if is_loaded else "none none"], result.stderr
+
+
+def test_names_of_dependencies_are_checked(build, tmp_path):
+    result = subprocess.run(["cmake", "--install", build, "--prefix", tmp_path, "--component", "support"], text=True, capture_output=True,
+                            env=os.environ | {"LOCKSTEP_MODULES": "openmpi,hdf5"})
+    assert result.returncode != 0 and "'openmpi,hdf5' is not the name of a module" in " ".join(result.stderr.split())
+
+
+@pytest.mark.parametrize("command", ["study", "submit", "status", "download-cifar10"])
+def test_scripts_are_commands(shell, prefix, command):
+    result = shell(f"module load lockstep; command -v {command}; {command} --help")
+    assert result.returncode == 0, result.stderr
+    path, *text = result.stdout.splitlines()
+    assert path.startswith(f"{prefix}/share/lockstep/jobs/") and command in " ".join(text)
 
 
 def test_help_and_whatis_describe_the_program(shell):
