@@ -129,7 +129,7 @@ def read_material(options):
     assumptions = assumptions_of(options)
     name, count = assumptions.models[0]
     for table in tables:
-        if table.name == "table-1-time-speedup":
+        if table.name in ("table-1-time-speedup", "assignment-1"):
             table.notes.extend(options.note)
         if table.name == "table-3-bandwidth" and options.csv:
             table.notes.append(f"rows from a CSV: M = 4 · {count:,} bytes ({name}), "

@@ -11,6 +11,7 @@ from lockstep_report.figures.captions import caption, tables_of
 from lockstep_report.figures.loading import figure_module
 from lockstep_report.html import sections
 from lockstep_report.html.answer import answer
+from lockstep_report.html.assignment import question_list
 from lockstep_report.html.markup import Markup, element, join
 from lockstep_report.html.table_element import table_element
 from lockstep_report.measure import validity
@@ -65,6 +66,8 @@ def content(material, file_notes, problems):
     made = [
         section("answer", "Answer", [
             element("ol", *(element("li", text) for text in answer(material.tables, material.points)))]),
+        section(sections.ASSIGNMENT.name, sections.ASSIGNMENT.title, [
+            *question_list(material.tables), *map(table_element, tables[sections.ASSIGNMENT])]),
         *(table_section(part, tables[part]) for part in (
             sections.TIMES, sections.LADDER, sections.SCALING, sections.ACCURACY)),
         section("figures", "Figures", figure_elements(material)),

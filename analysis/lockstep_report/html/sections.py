@@ -12,6 +12,7 @@ class Section:
     tables: tuple
 
 
+ASSIGNMENT = Section("assignment", "Questions of the assignment", ("assignment",))
 TIMES = Section("times", "Time, communication and bandwidth", ("table-1", "table-2", "table-3"))
 LADDER = Section("ladder", "Batch ladder", ("batch-ladder", "batch-sizes"))
 SCALING = Section("scaling", "Weak and strong scaling", ("weak-scaling", "strong-scaling", "phases"))
@@ -37,7 +38,7 @@ NEEDED = (
 def divided(tables):
     """Returns {section: tables}: each table in the first section that names it."""
     rest, found = list(tables), {}
-    for section in (TIMES, LADDER, SCALING, ACCURACY, EXPLANATION, FURTHER):
+    for section in (ASSIGNMENT, TIMES, LADDER, SCALING, ACCURACY, EXPLANATION, FURTHER):
         chosen = [t for start in section.tables for t in rest if t.name.startswith(start)]
         rest = [t for t in rest if t not in chosen]
         found[section] = chosen

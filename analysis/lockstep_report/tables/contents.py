@@ -7,6 +7,7 @@ from lockstep_report.measure.contention import spoiled_text
 from lockstep_report.measure.significance import assumed_difference
 from lockstep_report.models.explanation import explain
 from lockstep_report.tables.accuracy import accuracy_table, learning_table, time_to_accuracy_table
+from lockstep_report.tables.assignment import assignment_tables
 from lockstep_report.tables.energy import energy_table
 from lockstep_report.tables.explanation import explanation_tables
 from lockstep_report.tables.ladder import ladder_tables
@@ -269,4 +270,4 @@ def all_tables(points, runs, link_gbit=None, explanation=None):
     for table in tables:
         if spoiled and table.name.startswith(TIMES_OF_RUNS):
             table.notes.append(spoiled)
-    return tables
+    return tables + assignment_tables(tables)

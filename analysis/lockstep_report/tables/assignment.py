@@ -1,0 +1,50 @@
+"""The three tables of the usual course assignment on data-parallel training: numbers of ranks in rows, batches per rank in columns."""
+
+from collections import Counter
+from dataclasses import replace
+
+from lockstep_report.tables.table import Column, Table
+
+PARTS = {  # table -> name and title of that of the assignment, and (column, header)
+    "table-1-time-speedup": ("assignment-1", "training time and speedup", (
+        ("epoch_seconds", "Time (s)"), ("speedup", "Speedup"))),
+    "table-2-compute-communication": ("assignment-2", "compute and communication time", (
+        ("compute", "Compute (s)"), ("exposed", "Communication (s)"))),
+    "table-3-bandwidth": ("assignment-3", "communication bandwidth utilisation", (
+        ("measured_gb_s", "GB/s"), ("measured_percent", "Of the link (%)"))),
+}
+
+
+def assignment_tables(tables):
+    """Returns the tables of the assignment, with values of `tables`, if these contain several batches on 1 rank and on several ranks."""
+    made, batches = [], ()
+    for table in (table for table in tables if table.name in PARTS):
+        rows = rows_of_main_setting(table)
+        batches = batches or sorted({row["batch_per_rank"] for row in rows if row["ranks"] == 1})
+        rows = [row for row in rows if row["batch_per_rank"] in batches]
+        if len(batches) > 1 and any(row["ranks"] > 1 for row in rows):
+            made.append(pivoted(table, rows, batches))
+    return [table for table in made if len(table.without_empty_columns()) > 1]
+
+
+def rows_of_main_setting(table):
+    """Returns the rows of the setting with most rows, without independent replicas."""
+    rows = [row for row in table.rows if row["batch_per_rank"] and not row["point"].is_independent]
+    main = Counter(row["point"].setting for row in rows).most_common(1)
+    return [row for row in rows if row["point"].setting == main[0][0]]
+
+
+def pivoted(table, rows, batches):
+    name, title, headers = PARTS[table.name]
+    found = {(row["ranks"], row["batch_per_rank"]): row for row in reversed(rows)}
+    columns, values = [Column("ranks", "Ranks")], [{"ranks": n} for n in sorted({row["ranks"] for row in rows})]
+    for batch in batches:
+        for key, header in headers:
+            column = next(c for c in table.columns if c.key == key)
+            columns.append(replace(column, key=f"{key}_{batch}", header=f"Batch {batch}: {header}",
+                                   interval=tuple(f"{end}_{batch}" for end in column.interval)))
+            for value in values:
+                row = found.get((value["ranks"], batch), {})
+                value |= {f"{name}_{batch}": row.get(name) for name in (key, *column.interval)}
+    return Table(name, f"Table {name[-1]} of the assignment: {title}", columns, values,
+                 [f"one epoch, at a fixed batch per rank; values of {table.title[:7].lower()}, whose notes define them"])
