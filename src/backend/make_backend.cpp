@@ -16,48 +16,40 @@ namespace lockstep::backend {
 
 std::span<const core::NamedValue<DeviceKind>> named_values(DeviceKind) {
   static constexpr std::array<core::NamedValue<DeviceKind>, 4> values{
-      {{DeviceKind::automatic, "auto",
-        "cuda if a GPU is present that this build can use, otherwise cpu"},
+      {{DeviceKind::automatic, "auto", "cuda if this build can use a GPU, else cpu"},
        {DeviceKind::cpu, "cpu"},
        {DeviceKind::cuda, "cuda"},
-       {DeviceKind::reference, "reference", "unoptimised reference implementation, for tests"}}};
+       {DeviceKind::reference, "reference", "slow, for tests"}}};
   return values;
 }
 
 std::span<const core::NamedValue<EngineSelection>> named_values(EngineSelection) {
   static constexpr std::array<core::NamedValue<EngineSelection>, 2> values{
-      {{EngineSelection::timed, "timed",
-        "the fastest by measurement; compiles engines at run time"},
+      {{EngineSelection::timed, "timed", "the fastest by timing"},
        {EngineSelection::quick, "quick",
-        "the first precompiled engine that cuDNN names, and batch norm by kernels of this program; "
-        "compiles and times nothing"}}};
+        "precompiled, without timing; for first runs and debugging"}}};
   return values;
 }
 
 std::span<const core::NamedValue<ConvolutionAlgorithm>> named_values(ConvolutionAlgorithm) {
   using enum ConvolutionAlgorithm;
   static constexpr std::array<core::NamedValue<ConvolutionAlgorithm>, 6> values{
-      {{automatic, "auto",
-        "times every supported algorithm for each convolution and direction and selects the "
-        "fastest"},
+      {{automatic, "auto", "the fastest by timing for each convolution and direction"},
        {direct, "direct", "oneDNN"},
-       {winograd, "winograd", "F(4x4, 3x3), computed in float32; 3x3 with stride 1"},
+       {winograd, "winograd", "F(4x4, 3x3) in float32; stride 1"},
        {winograd_bf16, "winograd-bf16",
-        "F(2x2, 3x3), computed with the bf16 instructions of the processor; bf16, 3x3 with stride "
-        "1 and at least 16 channels; other convolutions use amx or avx512-bf16; emulated, and very "
-        "slow, if the processor has neither"},
+        "F(2x2, 3x3) in bf16; stride 1, at least 16 channels; others use amx or avx512-bf16"},
        {amx, "amx",
-        "AMX tile products; bf16, 1x1 and 3x3 with at least 16 channels; emulated, and very slow, "
-        "if the processor has no AMX"},
-       {avx512_bf16, "avx512-bf16",
-        "as amx, with the instructions AVX512-BF16, which the processor must have"}}};
+        "AMX tiles; bf16, 1x1 and 3x3, at least 16 channels; very slow on "
+        "processors without AMX"},
+       {avx512_bf16, "avx512-bf16", "as amx, with AVX512-BF16 instructions"}}};
   return values;
 }
 
 std::span<const core::NamedValue<BatchNormFusion>> named_values(BatchNormFusion) {
   using enum BatchNormFusion;
   static constexpr std::array<core::NamedValue<BatchNormFusion>, 3> values{
-      {{automatic, "auto", "times both variants for each layer and selects the faster one"},
+      {{automatic, "auto", "the faster one by timing for each layer"},
        {none, "none", "separate kernels"},
        {sums, "sums", "the convolution also accumulates the batch-norm statistics"}}};
   return values;

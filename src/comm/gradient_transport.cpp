@@ -44,8 +44,7 @@ std::span<const core::NamedValue<TransportKind>> named_values(TransportKind) {
       {{TransportKind::automatic, "auto", "mpi on CPUs, nccl on GPUs"},
        {TransportKind::mpi, "mpi", "CPU ranks"},
        {TransportKind::nccl, "nccl", "GPUs"},
-       {TransportKind::staged, "staged",
-        "GPUs, over MPI through host memory; for tests and if NCCL fails"}}};
+       {TransportKind::staged, "staged", "GPUs, by MPI through host memory"}}};
   return values;
 }
 

@@ -8,7 +8,7 @@ namespace lockstep::data {
 
 std::span<const core::NamedValue<Augmentation>> named_values(Augmentation) {
   static constexpr std::array<core::NamedValue<Augmentation>, 2> values{
-      {{Augmentation::crop_flip, "crop-flip", "pad by 4, random crop, random horizontal flip"},
+      {{Augmentation::crop_flip, "crop-flip", "pad by 4, random crop and flip"},
        {Augmentation::none, "none"}}};
   return values;
 }

@@ -22,7 +22,7 @@ extern const RecordFormat cifar10;
 constexpr RecordFormat cifar10{
     .name = "cifar10",
     .title = "CIFAR-10",
-    .help = "CIFAR-10, directory with the binary files",
+    .help = "binary version",
     .advice = "with jobs/download-cifar10 DIR",
     .archive_folder = "cifar-10-batches-bin",
     .train_files = train_files,

@@ -20,7 +20,7 @@ extern const RecordFormat cifar100;
 constexpr RecordFormat cifar100{
     .name = "cifar100",
     .title = "CIFAR-100",
-    .help = "CIFAR-100 with its fine labels, directory with the binary files",
+    .help = "binary version, fine labels",
     .advice = "of https://www.cs.toronto.edu/~kriz/cifar-100-binary.tar.gz",
     .archive_folder = "cifar-100-binary",
     .train_files = train_files,

@@ -49,8 +49,8 @@ Dataset::Dataset(DatasetInfo info, LabelledImages content)
 
 std::span<const core::NamedValue<DataResidency>> named_values(DataResidency) {
   static constexpr std::array<core::NamedValue<DataResidency>, 2> values{
-      {{DataResidency::host, "host", "batches are prepared there and copied"},
-       {DataResidency::device, "device", "the GPU holds all images and prepares the batches"}}};
+      {{DataResidency::host, "host", "batches are copied"},
+       {DataResidency::device, "device", "the GPU holds all images"}}};
   return values;
 }
 

@@ -14,8 +14,7 @@ namespace lockstep::data {
 
 std::span<const core::NamedValue<LastBatch>> named_values(LastBatch) {
   static constexpr std::array<core::NamedValue<LastBatch>, 2> values{
-      {{LastBatch::drop, "drop"},
-       {LastBatch::pad, "pad", "fills it with images from the start of the epoch"}}};
+      {{LastBatch::drop, "drop"}, {LastBatch::pad, "pad", "filled from the start of the epoch"}}};
   return values;
 }
 

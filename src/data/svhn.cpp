@@ -21,7 +21,7 @@ extern const RecordFormat svhn;
 constexpr RecordFormat svhn{
     .name = "svhn",
     .title = "SVHN",
-    .help = "SVHN, directory with the cropped digits, converted as docs/options.md describes",
+    .help = "cropped digits, converted as docs/options.md describes",
     .advice =
         "by the command in docs/options.md from train_32x32.mat and "
         "test_32x32.mat",

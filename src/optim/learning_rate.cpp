@@ -34,10 +34,10 @@ double step_down(double peak, double t) {
 std::span<const core::NamedValue<ScheduleKind>> named_values(ScheduleKind) {
   static constexpr std::array<core::NamedValue<ScheduleKind>, 4> values{
       {{ScheduleKind::constant, "constant"},
-       {ScheduleKind::step, "step", "divided by 10 after 1/2 and after 3/4 of the steps"},
-       {ScheduleKind::cosine, "cosine", "decreases to 0 as a half cosine"},
+       {ScheduleKind::step, "step", "divided by 10 after 1/2 and 3/4 of the steps"},
+       {ScheduleKind::cosine, "cosine", "half cosine to 0"},
        {ScheduleKind::onecycle, "onecycle",
-        "increases linearly during 30 % of the steps, then decreases as a half cosine"}}};
+        "linear increase during 30 % of the steps, then half cosine"}}};
   return values;
 }
 

@@ -83,10 +83,8 @@ Values part(const Values& values, std::size_t first, std::size_t count) {
 
 std::span<const core::NamedValue<Kind>> named_values(Kind) {
   static constexpr std::array<core::NamedValue<Kind>, 3> values{
-      {{Kind::sgd, "sgd", "stochastic gradient descent with momentum"},
-       {Kind::lars, "lars",
-        "layer-wise adaptive rate scaling, for large batches: SGD whose step of each parameter is "
-        "proportional to the norm of the parameter"},
+      {{Kind::sgd, "sgd", "with momentum"},
+       {Kind::lars, "lars", "layer-wise adaptive rates for large batches"},
        {Kind::adamw, "adamw", "Adam with decoupled weight decay"}}};
   return values;
 }

@@ -135,37 +135,33 @@ void resolve_layers(Config& config, int ranks) {
 
 std::span<const core::NamedValue<BatchNormMode>> named_values(BatchNormMode) {
   static constexpr std::array<core::NamedValue<BatchNormMode>, 3> values{
-      {{BatchNormMode::broadcast, "broadcast",
-        "all ranks evaluate with the running statistics of rank 0"},
-       {BatchNormMode::local, "local", "each rank evaluates with its own running statistics"},
-       {BatchNormMode::sync, "sync", "every training step uses the statistics over all ranks"}}};
+      {{BatchNormMode::broadcast, "broadcast", "evaluation with the running statistics of rank 0"},
+       {BatchNormMode::local, "local", "evaluation of each rank with its own"},
+       {BatchNormMode::sync, "sync", "over all ranks in every step"}}};
   return values;
 }
 
 std::span<const core::NamedValue<Binding>> named_values(Binding) {
   static constexpr std::array<core::NamedValue<Binding>, 2> values{
       {{Binding::automatic, "auto",
-        "if the launcher has given several ranks the same processors, and neither OMP_PROC_BIND "
-        "nor OMP_PLACES binds the threads, each computes on its part of the physical cores"},
-       {Binding::none, "none",
-        "the ranks keep the processors that the launcher has assigned, for several runs on one "
-        "host"}}};
+        "each on its part of the physical cores, if the launcher has not bound "
+        "the ranks and OpenMP does not bind the threads"},
+       {Binding::none, "none", "the processors of the launcher"}}};
   return values;
 }
 
 std::span<const core::NamedValue<CudaGraph>> named_values(CudaGraph) {
   static constexpr std::array<core::NamedValue<CudaGraph>, 2> values{
-      {{CudaGraph::on, "on", "a step is captured as a CUDA graph and replayed"},
-       {CudaGraph::off, "off", "the host starts each kernel, which is slower: for debugging"}}};
+      {{CudaGraph::on, "on", "captured and replayed"},
+       {CudaGraph::off, "off", "the host starts each kernel; for debugging"}}};
   return values;
 }
 
 std::span<const core::NamedValue<PipelineSchedule>> named_values(PipelineSchedule) {
   static constexpr std::array<core::NamedValue<PipelineSchedule>, 2> values{
-      {{PipelineSchedule::gpipe, "gpipe",
-        "all forward passes, then all backward passes; every micro-batch is in memory"},
+      {{PipelineSchedule::gpipe, "gpipe", "all forward passes, then all backward passes"},
        {PipelineSchedule::one_forward_one_backward, "1f1b",
-        "alternating; at most as many micro-batches as stages are in memory"}}};
+        "alternating; at most as many micro-batches as stages in memory"}}};
   return values;
 }
 

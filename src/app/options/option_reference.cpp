@@ -27,36 +27,32 @@ std::string describe_values(const Option& option) {
   return fmt::format("{}", fmt::join(texts, ", "));
 }
 
-/// Returns the commands that use an option, or "all".
+/// Returns the commands that use an option, or "all"; `plan` follows from `train`.
 std::string describe_commands(const Option& option) {
   if (option.commands == cmd_all) return "all";
   std::vector<std::string> users;
   for (const auto& command : command_names()) {
-    if (is_used(command, option)) users.push_back("`" + command + "`");
+    const bool follows = command == "plan" && is_used("train", option);
+    if (is_used(command, option) && !follows) users.push_back(command);
   }
   return fmt::format("{}", fmt::join(users, ", "));
 }
 
-/// Returns what an option affects, for example "results, time (several ranks)".
+/// Returns what an option affects, with an asterisk if a run on one rank does not use it.
 std::string describe_effect(const Effect& effect) {
   if (effect.affects == Affects::neither) return "";
-  const std::string_view what =
-      effect.affects == Affects::both ? "results, time" : core::name(effect.affects);
-  return fmt::format("{}{}", what, effect.needs_several_ranks ? " (several ranks)" : "");
+  return fmt::format("{}{}", core::name(effect.affects), effect.needs_several_ranks ? "*" : "");
 }
 
 std::string page_row(const Option& option) {
   const std::string value = option.value.is_flag() ? "" : fmt::format(" {}", option.value_name);
   std::string text(option.help);
   if (!option.value.names.empty()) text += ": " + describe_values(option);
-  if (!option.value.range.empty()) text += "; " + option.value.range;
   if (!option.details.empty()) text += fmt::format(". {}", option.details);
-  const std::string affected = describe_effect(option.effect);
   const std::string shown = option.value.is_flag() ? "off" : option.default_text();
   const std::string letter = option.letter.empty() ? "" : fmt::format("`-{}`, ", option.letter);
-  return fmt::format("| {}`--{}{}` | {}{}| {} | {}{}| {} |\n", letter, option.name, value, shown,
-                     shown.empty() ? "" : " ", describe_commands(option), affected,
-                     affected.empty() ? "" : " ", text);
+  return fmt::format("|{}`--{}{}`|{}|{}|{}|{}|\n", letter, option.name, value, shown,
+                     describe_commands(option), describe_effect(option.effect), text);
 }
 
 std::string title_of(OptionGroup group) {
@@ -78,8 +74,7 @@ std::string options_page() {
   std::string page;
   for (const auto& group : named_values(OptionGroup{})) {
     page += fmt::format(
-        "{}## {}\n\n| option | default | commands | affects | description |\n"
-        "|---|---|---|---|---|\n",
+        "{}## {}\n\n|option|default|commands|affects|description|\n|---|---|---|---|---|\n",
         page.empty() ? "" : "\n", title_of(group.value));
     for (const Option& option : options()) {
       if (option.group == group.value) page += page_row(option);

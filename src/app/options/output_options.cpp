@@ -27,35 +27,30 @@ std::vector<Option> checkpoint_options() {
        .ranks = AcrossRanks::may_differ,
        .effect = Affects::neither,
        .help = "use the directory of checkpoints even if other users can write to it",
-       .details = "By default, a directory to which a group can write or that another user owns "
-                  "causes a warning, and one to which all users can write is refused "
-                  "([reliability.md](reliability.md#security-on-a-shared-machine))"},
+       .details = "See [security](reliability.md#security-on-a-shared-machine)"},
       {.name = "checkpoint-every",
        .value_name = "WHEN",
        .value = checkpoint_interval(),
        .commands = cmd_run,
        .effect = Affects::time,
        .help = "interval between checkpoints, for example 180s, 10min or 200-steps",
-       .details = "The training continues while a checkpoint is written; if the next one is due "
-                  "before that, the training waits. Steps that a GPU has already started are "
-                  "completed first"},
+       .details = "The training continues while a checkpoint is written"},
       {.name = "keep",
        .value_name = "N",
        .value = integer(in(&Config::checkpoint, &train::CheckpointOptions::keep), from_to(1, 1e6)),
        .commands = cmd_run,
        .effect = Affects::neither,
-       .help = "number of newest valid checkpoints of the run that are kept",
-       .details = "Damaged files and those of other runs do not count and are never deleted"},
+       .help = "newest valid checkpoints that are kept",
+       .details = "Damaged files and those of other runs are never deleted"},
       {.name = "grace",
        .value_name = "SECONDS",
        .value = real(in(&Config::checkpoint, &train::CheckpointOptions::grace_seconds),
                      from_to(0, limits::seconds)),
        .commands = cmd_run,
        .effect = Affects::neither,
-       .help = "time between a signal that stops the run and the end of the process by its sender",
-       .details = "A save that is expected to take longer is not begun, and the last checkpoint is "
-                  "kept ([reliability.md](reliability.md#signals)). The default is `KillWait` of "
-                  "Slurm"},
+       .help = "time between a signal that stops the run and SIGKILL",
+       .details = "A save that is expected to take longer is not begun "
+                  "([signals](reliability.md#signals))"},
       {.name = "resume",
        .value_name = "WHAT",
        .value = path(in(&Config::checkpoint, &train::CheckpointOptions::resume)),
@@ -63,11 +58,8 @@ std::vector<Option> checkpoint_options() {
        .common = cmd_train,
        .ranks = AcrossRanks::may_differ,
        .effect = Affects::neither,
-       .help = "none; auto: the newest valid checkpoint of the directory, if any; or a file",
-       .details =
-           "If `auto` finds no checkpoint, a new run starts. After a resume from an older file, "
-           "the checkpoints written after that file count as older than the new ones "
-           "([run-file.md](run-file.md))"},
+       .help = "none; auto: the newest valid checkpoint of the directory, or a new run; "
+               "or a file"},
   };
 }
 
@@ -80,8 +72,8 @@ std::vector<Option> output_options() {
        .common = cmd_all & ~cmd_plan,
        .ranks = AcrossRanks::may_differ,
        .effect = Affects::neither,
-       .help = "name of the run file (HDF5)",
-       .details = "[run-file.md](run-file.md) describes its contents",
+       .help = "name of the run file",
+       .details = "[Contents](run-file.md)",
        .shown_default = "none is written"},
       {.name = "overwrite",
        .value = flag(&Config::overwrite),
@@ -89,24 +81,22 @@ std::vector<Option> output_options() {
        .common = cmd_all & ~cmd_plan,
        .effect = Affects::neither,
        .help = "replace an existing run file or trace",
-       .details = "A file of another kind is never replaced"},
+       .details = "Files of other kinds are never replaced"},
       {.name = "telemetry",
        .value_name = "HZ",
        .value = real(&Config::telemetry_hertz, from_to(0, 100)),
        .commands = cmd_run,
        .effect = Affects::time,
-       .help = "samples per second of processor, memory, network, GPU and energy counters on each "
-               "rank; 0 disables sampling",
-       .details = "The samples are in the group `/telemetry` of the run file. After each 4,096 "
-                  "samples the interval doubles, up to one minute"},
+       .help = "samples per second of processor, memory, network, GPU and energy "
+               "counters on each rank; 0 disables sampling",
+       .details = "The interval doubles after each 4,096 samples, up to one minute"},
       {.name = "profile",
        .value_name = "STEPS",
        .value = integer(&Config::profile_steps, from_to(0, 1000)),
        .commands = cmd_run,
        .effect = Affects::time,
-       .help = "number of steps after the training in which the time of each operation is measured",
-       .details = "The results of these steps are not used. As many steps without measurement are "
-                  "executed in turn with them and show what it costs",
+       .help = "steps after the training in which the time of each operation is measured",
+       .details = "As many steps without measurement show what it costs",
        .shown_default = "none"},
       {.name = "trace",
        .value_name = "FILE",
@@ -114,21 +104,21 @@ std::vector<Option> output_options() {
        .commands = cmd_run,
        .ranks = AcrossRanks::may_differ,
        .effect = Affects::neither,
-       .help = "file for a trace of the profiled steps (`--profile`), in the trace-event format of "
-               "Perfetto and chrome://tracing",
+       .help = "file for a trace of the profiled steps, for Perfetto and "
+               "chrome://tracing",
        .shown_default = "none is written"},
       {.name = "config",
        .value_name = "FILE",
        .value = option_file(),
        .effect = Affects::neither,
-       .help = "file from which options are read, in lines such as: batch-per-rank = 32",
+       .help = "file with lines such as: batch-per-rank = 32",
        .shown_default = "none"},
       {.name = "json",
        .value = flag(&Config::json),
        .common = cmd_all & ~cmd_training,
        .ranks = AcrossRanks::may_differ,
        .effect = Affects::neither,
-       .help = "print one JSON object with the results to standard output and nothing else"},
+       .help = "print one JSON object to standard output and nothing else"},
       {.name = "quiet",
        .value = flag(&Config::quiet),
        .ranks = AcrossRanks::may_differ,
@@ -143,34 +133,28 @@ std::vector<Option> output_options() {
 }
 
 std::vector<Option> single_command_options() {
-  static const std::string layer_details = fmt::format(
-      "The notation is `{}`, joined by `+`. By default `lockstep layers` measures ReLU, max-pool, "
-      "a convolution and a linear layer of common sizes, and `lockstep stack` stacks "
-      "`conv:64-64,k3,p1@16x112x112` and `linear:4096-4096@16`",
-      fmt::join(graph::layer_forms(), "`, `"));
+  static const std::string layer_details =
+      fmt::format("Layers are `{}`, joined by `+`", fmt::join(graph::layer_forms(), "`, `"));
   return {
       {.name = "measure",
        .value = flag(&Config::measure),
        .commands = cmd_plan,
        .effect = Affects::time,
-       .help = "run some steps and compare the time of each operation with a lower bound",
-       .details = "The images are random. The bound follows from the measured rates of matrix "
-                  "products and memory copies"},
+       .help = "run some steps and compare the time of each operation with a lower bound"},
       {.name = "for",
        .value_name = "GPU",
        .value = text(in(&Config::device, &backend::DeviceOptions::target_gpu)),
        .commands = cmd_plan,
        .effect = Affects::both,
-       .help = "target GPU, which need not be in this machine: a100, h100, h200, l40s, b200 or "
-               "rtx8000",
-       .details = "Kernels, workspace and memory are planned for this GPU",
+       .help = "GPU to plan for, which need not be present: a100, h100, h200, l40s, "
+               "b200 or rtx8000",
        .shown_default = ""},
       {.name = "write-device-description",
        .value_name = "FILE",
        .value = path(&Config::device_description),
        .commands = cmd_info,
        .effect = Affects::neither,
-       .help = "write the GPU's description to FILE, for planning on machines without this GPU",
+       .help = "write the GPU's description to FILE, for `plan --for`",
        .shown_default = ""},
       {.name = "layer",
        .value_name = "LIST",
@@ -215,7 +199,7 @@ std::vector<Option> single_command_options() {
        .value = integer(&Config::repeats, from_to(1, 1e6)),
        .commands = cmd_allreduce,
        .effect = Affects::time,
-       .help = "number of timed repeats of each size"},
+       .help = "timed repeats of each size"},
   };
 }
 

@@ -30,8 +30,8 @@ std::vector<Option> run_options() {
        .commands = cmd_run,
        .common = cmd_all,
        .effect = Affects::both,
-       .help = "images per step over all ranks (fixed for strong scaling); a multiple of the "
-               "number of ranks",
+       .help = "images per step over all ranks (fixed for strong scaling); a multiple "
+               "of the number of ranks",
        .shown_default = "",
        .alternative = "batch-per-rank"},
       {.name = "epochs",
@@ -49,7 +49,7 @@ std::vector<Option> run_options() {
        .commands = cmd_training,
        .common = cmd_all,
        .effect = Affects::results,
-       .help = "number of steps to train instead of --epochs",
+       .help = "steps to train instead of --epochs",
        .shown_default = "",
        .alternative = "epochs"},
       {.name = "evaluate-every",
@@ -69,12 +69,10 @@ std::vector<Option> run_options() {
        .commands = cmd_training | cmd_evaluate | cmd_layer,
        .effect = Affects::both,
        .help = "bitwise identical results in every run with the same number of ranks and threads",
-       .details =
-           "No implementation is selected by timing, because timing may select another one in the "
-           "next run. CPUs: each convolution uses the first algorithm that supports it, for every "
-           "batch size, in the order amx, winograd-bf16, avx512-bf16 (if the processor has the "
-           "instructions), winograd, direct; `--all-reduce auto` uses direct, which sums in rank "
-           "order. GPUs: the first cuDNN kernel whose results are reproducible is used"},
+       .details = "No implementation is selected by timing. Convolutions use the first "
+                  "algorithm that supports them in the order amx, winograd-bf16, "
+                  "avx512-bf16, winograd, direct; `--all-reduce auto` uses direct; GPUs "
+                  "use reproducible cuDNN kernels"},
   };
 }
 
@@ -93,7 +91,7 @@ std::vector<Option> network_options() {
                         from_to(0, limits::classes)),
        .commands = cmd_training | cmd_evaluate,
        .effect = Affects::both,
-       .help = "number of classes, that is outputs of the network",
+       .help = "number of classes (outputs of the network)",
        .shown_default = "as the data"},
       {.name = "label-smoothing",
        .value_name = "S",
@@ -107,9 +105,7 @@ std::vector<Option> network_options() {
        .commands = cmd_training | cmd_evaluate,
        .effect = Affects::time,
        .help = "compute max-pool before ReLU where ReLU precedes it",
-       .details =
-           "ReLU then processes fewer values. Losses and gradients are equal. An error if the "
-           "network has no ReLU directly before a max-pool"},
+       .details = "Losses and gradients are equal"},
       {.name = "init-from",
        .value_name = "FILE",
        .value = path(&Config::init_from),
@@ -118,9 +114,7 @@ std::vector<Option> network_options() {
        .ranks = AcrossRanks::may_differ,  // only rank 0 reads the file
        .effect = Affects::results,
        .help = "initial weights: HDF5 file with one dataset per tensor under /state",
-       .details =
-           "The tensors have the names of PyTorch's `state_dict`; `lockstep-weights` converts "
-           "its files ([pytorch.md](pytorch.md#weights))",
+       .details = "[lockstep-weights](pytorch.md#weights) converts those of PyTorch",
        .shown_default = "random weights"},
   };
 }
@@ -137,20 +131,16 @@ std::vector<Option> data_options() {
        .ranks = AcrossRanks::may_differ,  // the digests of the images are compared instead
        .effect = Affects::both,
        .help = data_help,
-       .details = "`jobs/download-cifar10` downloads the files of CIFAR-10. Synthetic images are "
-                  "generated "
-                  "from `--seed`; a network can be trained on them. Each part after `synthetic` "
-                  "may be left "
-                  "out, for example `synthetic:5000` or `synthetic@3x224x224/1000`. The network is "
-                  "built for "
-                  "the image shape and the classes of the dataset"},
+       .details = "The network is built for the images and classes of the dataset. Parts "
+                  "after `synthetic` may be left out, as in `synthetic:5000` or "
+                  "`synthetic@3x224x224/1000`"},
       {.name = "train-samples",
        .value_name = "N",
        .value = integer(in(&Config::data, &data::DataOptions::train_samples),
                         from_to(0, limits::images)),
        .commands = cmd_training | cmd_evaluate,
        .effect = Affects::both,
-       .help = "number of training images: the first N of the data",
+       .help = "training images: the first N of the data",
        .shown_default = "all"},
       {.name = "test-samples",
        .value_name = "N",
@@ -158,7 +148,7 @@ std::vector<Option> data_options() {
            integer(in(&Config::data, &data::DataOptions::test_samples), from_to(0, limits::images)),
        .commands = cmd_training | cmd_evaluate,
        .effect = Affects::results,
-       .help = "number of test images: the first N of the data",
+       .help = "test images: the first N of the data",
        .shown_default = "all"},
       {.name = "augment",
        .value_name = "NAME",
@@ -185,7 +175,7 @@ std::vector<Option> data_options() {
        .commands = cmd_training,
        .ranks = AcrossRanks::may_differ,
        .effect = Affects::time,
-       .help = "number of data-loading threads per rank; 0: the training thread prepares the "
+       .help = "data-loading threads per rank; 0: the training thread prepares the "
                "batches"},
   };
 }
@@ -197,8 +187,8 @@ std::vector<Option> optimiser_options() {
        .value = choice(in(&Config::optimiser, &optim::Options::kind)),
        .commands = cmd_training,
        .effect = Affects::both,
-       .help = "rule by which gradients change the parameters",
-       .details = "[accuracy.md](accuracy.md#optimisers) has the formulas"},
+       .help = "optimiser",
+       .details = "[Formulas](accuracy.md#optimisers)"},
       {.name = "lr",
        .value_name = "RATE",
        .value = real(in(&Config::optimiser, &optim::Options::learning_rate),
@@ -229,8 +219,8 @@ std::vector<Option> optimiser_options() {
        .value = choice(in(&Config::optimiser, &optim::Options::vector_decay)),
        .commands = cmd_training,
        .effect = Affects::both,
-       .help = "weight decay, and local learning rates of lars, also for weights of batch norm and "
-               "group norm, and for biases"},
+       .help = "weight decay (and local learning rates of lars) of biases and of "
+               "weights of batch and group norm"},
       {.name = "trust-coefficient",
        .value_name = "ETA",
        .value = real(in(&Config::optimiser, &optim::Options::trust), from_to(0, limits::rate),
@@ -256,7 +246,7 @@ std::vector<Option> optimiser_options() {
            real(in(&Config::optimiser, &optim::Options::warmup_epochs), from_to(0, limits::epochs)),
        .commands = cmd_training,
        .effect = Affects::results,
-       .help = "number of epochs of linear warm-up to the peak learning rate"},
+       .help = "epochs of linear warm-up to the peak learning rate"},
       {.name = "lr-scaling",
        .value_name = "NAME",
        .value = choice(in(&Config::optimiser, &optim::Options::scaling)),
@@ -269,17 +259,16 @@ std::vector<Option> optimiser_options() {
                         from_to(1, limits::images)),
        .commands = cmd_training,
        .effect = Affects::results,
-       .help = "reference batch: the global batch for which --lr is given"},
+       .help = "global batch for which --lr is given"},
       {.name = "grad-clip",
        .value_name = "NORM",
        .value = real(in(&Config::plan, &backend::PlanOptions::max_gradient_norm),
                      from_to(0, limits::norm), {"none", 0}),
        .commands = cmd_training,
        .effect = Affects::both,
-       .help = "maximum of the global gradient norm; larger gradients are scaled down to it",
-       .details = "The norm is that of the gradients of all parameters, averaged over the ranks, "
-                  "without weight decay (`torch.nn.utils.clip_grad_norm_`). It depends on all "
-                  "gradients, so the update starts after the all-reduce of the last bucket"},
+       .help = "maximum of the global gradient norm, as `clip_grad_norm_` of PyTorch; "
+               "larger gradients are scaled down to it",
+       .details = "The update starts after the all-reduce of the last bucket"},
   };
 }
 

@@ -173,15 +173,14 @@ std::size_t direct_workspace_bytes(std::size_t elements, int ranks,
 }
 
 AllReduceEntry direct_all_reduce() {
-  return {
-      .algorithm = AllReduceAlgorithm::direct,
-      .help = "pairwise exchange: each rank sums one part of the array and sends it to all others",
-      .types = CommunicationTypes::any,
-      .workspace_bytes = direct_workspace_bytes,
-      .make = [](AllReduceResources& resources, std::span<float> values,
-                 core::DataType communication_type) {
-        return make_direct_all_reduce(resources.route(), values, communication_type);
-      }};
+  return {.algorithm = AllReduceAlgorithm::direct,
+          .help = "pairwise exchange",
+          .types = CommunicationTypes::any,
+          .workspace_bytes = direct_workspace_bytes,
+          .make = [](AllReduceResources& resources, std::span<float> values,
+                     core::DataType communication_type) {
+            return make_direct_all_reduce(resources.route(), values, communication_type);
+          }};
 }
 
 }  // namespace lockstep::comm

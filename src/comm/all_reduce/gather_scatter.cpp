@@ -119,7 +119,7 @@ std::unique_ptr<AllReduce> make_root_all_reduce(const MessageRoute& route, std::
 
 AllReduceEntry gather_scatter_all_reduce() {
   return {.algorithm = AllReduceAlgorithm::gather_scatter,
-          .help = "rank 0 receives all arrays, sums them and sends the sum back; for comparison",
+          .help = "rank 0 sums",
           .selection = Selection::on_request,
           .workspace_bytes =
               [](std::size_t elements, int ranks, core::DataType) {

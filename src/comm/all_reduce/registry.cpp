@@ -71,9 +71,9 @@ std::unique_ptr<AllReduce> make_all_reduce(AllReduceResources& resources, std::s
 
 std::span<const core::NamedValue<AllReduceAlgorithm>> named_values(AllReduceAlgorithm) {
   static const auto values = [] {
-    std::vector<core::NamedValue<AllReduceAlgorithm>> table{
-        {AllReduceAlgorithm::automatic, AllReduceAlgorithm::automatic.name(),
-         "times the available algorithms at the start, on 4 MiB, and selects the fastest"}};
+    std::vector<core::NamedValue<AllReduceAlgorithm>> table{{AllReduceAlgorithm::automatic,
+                                                             AllReduceAlgorithm::automatic.name(),
+                                                             "the fastest by timing at the start"}};
     for (const AllReduceEntry& entry : all_reduce_registry()) {
       table.push_back({entry.algorithm, entry.algorithm.name(), entry.help});
     }

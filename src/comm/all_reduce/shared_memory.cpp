@@ -134,7 +134,7 @@ std::unique_ptr<AllReduce> make_shared_memory_all_reduce(AllReduceResources& res
 
 AllReduceEntry shared_memory_all_reduce() {
   return {.algorithm = AllReduceAlgorithm::shared_memory,
-          .help = "all ranks on one host: each sums one part of the array",
+          .help = "on one host",
           .types = CommunicationTypes::none,
           .memory = SharedMemoryUse::yes,
           .obstacle = [](const AllReduceConditions& conditions) -> std::string_view {

@@ -4,7 +4,7 @@ namespace lockstep::comm {
 
 ReducerEntry gather_scatter_reducer() {
   return {.kind = ReducerKind::gather_scatter,
-          .help = "after the backward pass on rank 0, which sends the sums back; for comparison",
+          .help = "after it on rank 0, which sends the sums back",
           .make = make_late_reducer,
           .algorithm = AllReduceAlgorithm::gather_scatter};
 }

@@ -31,9 +31,7 @@ std::unique_ptr<GradientReducer> make_empty_reducer(std::size_t elements) {
 }
 
 ReducerEntry none_reducer() {
-  return {.kind = ReducerKind::none,
-          .help = "never: independent replicas, the baseline without communication",
-          .make = nullptr};
+  return {.kind = ReducerKind::none, .help = "never: independent replicas", .make = nullptr};
 }
 
 }  // namespace lockstep::comm

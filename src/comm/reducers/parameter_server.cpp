@@ -7,8 +7,8 @@ namespace lockstep::comm {
 ReducerEntry parameter_server_reducer() {
   return {.kind = ReducerKind::parameter_server,
           .help =
-              "after the backward pass on rank 0, which alone reads the data, updates the "
-              "parameters and sends them; for comparison with DataParallel of PyTorch",
+              "after it on rank 0, which alone reads the data and updates, as "
+              "DataParallel of PyTorch",
           .make = make_late_reducer,
           .algorithm = AllReduceAlgorithm::gather_scatter,
           .placement = SumPlacement::rank_0,

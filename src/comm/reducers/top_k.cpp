@@ -127,9 +127,8 @@ ReducerEntry top_k_reducer() {
   return {
       .kind = ReducerKind("top-k"),
       .help =
-          "after the backward pass, but of each bucket only the 1 % of the gradients with the "
-          "largest magnitudes; the others are added to those of the next step. On GPUs it "
-          "requires --transport staged",
+          "after it, only the 1 % of each bucket with the largest magnitudes; the "
+          "rest is added to the next step; GPUs: with --transport staged",
       .make = make_late_reducer,
       .algorithm = AllReduceAlgorithm("sparse-all-gather"),
       .make_sum = [](AllReduceResources& resources, std::span<float> values, std::span<float> state,
