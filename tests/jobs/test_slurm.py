@@ -274,6 +274,24 @@ def test_invalid_site_file_is_one_error(copy, table, text, message):
     assert len(result.stderr.splitlines()) == 1 and result.stderr.startswith("submit: "), result.stderr
 
 
+def test_options_are_attributed_with_the_environment_of_the_site(copy, table, tmp_path):
+    """The program needs modules, and rejects options of the other command."""
+    sites, stub = copy / "jobs" / "slurm" / "sites", tmp_path / "lockstep"
+    (sites / "own.sh").write_text((sites / "generic.sh").read_text(encoding="utf-8") + "site_environment() { export LOADED=1; }\n", encoding="utf-8")
+    stub.write_text("""#!/bin/bash
+[ -n "${LOADED:-}" ] || exit 127
+case "$1 $2 $*" in
+  "help options"*) echo '| `--epochs E` | | `train` | | |'; echo '| `-b`, `--min-bytes B` | | `allreduce` | | |' ;;
+  train*--min-bytes* | allreduce*--epochs*) exit 2 ;;
+esac
+""", encoding="utf-8")
+    stub.chmod(0o755)
+    table.write_text("one\t1\ttrain\ntwo\t1\tallreduce\n", encoding="utf-8")
+    result = subprocess.run([copy / "jobs" / "slurm" / "submit", "--dry-run", "--site", "own", "--dir", tmp_path / "out", table, "--", "-b", "4K", "--epochs", "3"],
+                            capture_output=True, text=True, env=os.environ | {"LOCKSTEP_BIN": str(stub)})
+    assert (result.returncode, result.stderr) == (0, "") and "-b 4K --epochs 3" in result.stdout
+
+
 def test_odd_characters_in_paths_stay_words(copy, table):
     odd = copy / "points $HOME;x.tsv"
     table.rename(odd)
