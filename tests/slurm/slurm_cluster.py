@@ -12,6 +12,7 @@ import h5py
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PROGRAM = pathlib.Path(__file__).resolve().parent / "cluster"
 SUBMIT = ROOT / "jobs" / "slurm" / "submit"
+STATUS = SUBMIT.with_name("status")
 OPTIONS = ["--data", "synthetic:64@3x8x8", "--threads", "1", "--evaluate-every", "never", "--checkpoint-every", "10-steps"]
 
 

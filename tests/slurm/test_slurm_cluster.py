@@ -12,7 +12,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from slurm_cluster import OPTIONS, ROOT, SUBMIT, Cluster
+from slurm_cluster import OPTIONS, ROOT, STATUS, SUBMIT, Cluster
 
 ENDLESS = 100_000  # steps of runs that a test stops
 
@@ -43,6 +43,17 @@ def strong_study_ends_in_one_report(cluster):
     assert changed.returncode != 0 and "epochs from '1' to '2'" in changed.stderr, changed.stderr
     again = cluster.try_submit(study.folder / "table.tsv", folder=odd / "results", further=further)
     assert again.returncode == 0 and again.stdout == f"all points are complete; the results are in {study.folder}\n", again.stderr
+
+
+def exclusive_study_of_several_commands_is_complete_without_what_does_not_fit(cluster):
+    table = "one\t1\ttrain --batch-per-rank 4\nbig\t2\ttrain --batch-per-rank 8 --memory-limit 10MB\nsweep\t2\tallreduce\n"
+    mixed = cluster.submit(table, "--exclusive", "--partition=batch", "--sbatch", "--exclude=node2", further=["--epochs", "1", "--max-bytes", "4K"])
+    assert cluster.job(f"{mixed.arrays[0]}_1")["OverSubscribe"] == "NO"
+    assert re.search(rf"^{mixed.folder}: \d of 3 runs complete", cluster.run(STATUS, mixed.folder))
+    cluster.wait_for_state(mixed.report, "COMPLETED", "FAILED")
+    assert cluster.job(mixed.report)["JobState"] == "COMPLETED"
+    assert cluster.run(STATUS, mixed.folder) == f"{mixed.folder}: 2 of 3 runs complete, 1 do not fit in memory\n"
+    assert "points that do not fit in memory: big" in (mixed.folder / "report.html").read_text(encoding="utf-8")
 
 
 def signal_before_the_time_limit_requeues_the_task_which_resumes(cluster):
@@ -78,6 +89,7 @@ def cancelled_array_is_not_requeued_and_can_be_submitted_again(cluster):
     assert cluster.job(f"{cancelled.arrays[0]}_2")["JobState"] == "PENDING"  # --at-once 1
     second = cluster.try_submit(table, further=["--steps", str(ENDLESS)])
     assert second.returncode != 0 and second.stdout == ""
+    assert re.search(r"0 of 2 runs complete, 1 pending; running: one-1 \(.+\)\n$", cluster.run(STATUS, cancelled.folder))
     assert f"a study of this folder is pending or running (jobs {cancelled.arrays[0]} {cancelled.report}); wait for" in second.stderr
     cluster.run("scancel", cancelled.arrays[0])
     cluster.wait_for_state(cancelled.report, "FAILED", "COMPLETED")
@@ -85,6 +97,7 @@ def cancelled_array_is_not_requeued_and_can_be_submitted_again(cluster):
     log = (cancelled.folder / "logs" / f"report-{cancelled.report}.log").read_text(encoding="utf-8")
     assert "runs that are not complete: one-1 two-1" in log
     assert [cluster.job(f"{cancelled.arrays[0]}_{index}")["JobState"] for index in (1, 2)] == ["CANCELLED", "CANCELLED"]
+    assert re.search(r"0 of 2 runs complete, 1 not started; failed: one-1 \(.+\)\n$", cluster.run(STATUS, cancelled.folder))
     time.sleep(3)  # a requeued job would be pending
     assert [cluster.job(f"{cancelled.arrays[0]}_{index}")["JobState"] for index in (1, 2)] == ["CANCELLED", "CANCELLED"]
     again = cluster.submit(table, further=["--steps", str(ENDLESS)])
@@ -127,6 +140,7 @@ def study_submitted_inside_a_job_is_independent_of_that_job(cluster):
 
 SCENARIOS = {function.__name__: function for function in (
     strong_study_ends_in_one_report,
+    exclusive_study_of_several_commands_is_complete_without_what_does_not_fit,
     signal_before_the_time_limit_requeues_the_task_which_resumes,
     urgent_job_preempts_a_task_which_resumes,
     cancelled_array_is_not_requeued_and_can_be_submitted_again,
