@@ -126,12 +126,12 @@ read_options() {
     known_commands+=" $1 "
   else
     while IFS='|' read -r _ names _ commands affects _; do
-      [[ $names =~ ^\ ((-[a-z])\ )?(--[a-z-]+) ]] || continue
-      name=${BASH_REMATCH[3]}
+      [[ $names =~ ^\ *((-[a-z])\ +)?(--[a-z-]+) ]] || continue
+      name=${BASH_REMATCH[3]} commands=" $commands "
       used_by[$name]+=${commands/ all / allreduce ladder layers stack train }
       [ -z "${BASH_REMATCH[2]}" ] || long_name[${BASH_REMATCH[2]}]=$name
-      [[ $affects != *time* ]] || time_options+="$name "
-    done < <("${container[@]}" "$(lockstep_program)" help options 2>/dev/null | tr -d '`,')
+      [[ ! $affects =~ time|both ]] || time_options+="$name "
+    done < <("${container[@]}" "$(lockstep_program)" help options 2>/dev/null | tr '`,' '  ')
     [ ${#long_name[@]} -gt 0 ] || return 1
     known_commands+=" allreduce ladder layers stack train "
   fi

@@ -292,12 +292,12 @@ def test_dry_run_estimates_durations(table, tmp_path, program):
 
 
 OPTIONS_OF_PROGRAMS = """
-| option | default | commands | affects | description |
-| `--batch-per-rank B` | | `train`, `plan` | results | one \\| two |
-| `--epochs E` | 2 | `train`, `ladder` | results | - |
-| `--nesterov` | off | `train`, `ladder` | results | - |
-| `--quiet` | off | all | | - |
-| `-b`, `--min-bytes BYTES` | 1K | `allreduce` | time | - |
+|option|default|commands|affects|description|
+|`--batch-per-rank B`||train|both|one or two|
+|`--epochs E`|2|train, ladder|results|-|
+|`--nesterov`|off|train, ladder|results|-|
+|`--quiet`|off|all||-|
+|`-b`, `--min-bytes BYTES`|1K|allreduce|time|-|
 """
 
 
