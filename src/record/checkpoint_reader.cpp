@@ -10,6 +10,7 @@
 #include "checkpoint_names.hpp"
 #include "hdf5_output.hpp"
 #include "lockstep/core/error.hpp"
+#include "schema.hpp"
 
 namespace lockstep::record {
 
@@ -67,7 +68,7 @@ std::string advice(const fs::path& path, std::string_view kind) {
 void require_format(const hdf5::File& file, const fs::path& path) {
   if (!hdf5::has_attribute(file.get(), "format")) return;  // weights of another program
   const std::string format = hdf5::text_attribute(file.get(), "format");
-  if (format == "lockstep-run") {
+  if (format == run_file_schema().format) {
     fail_input(path, "it is a run file, which has times but no weights",
                "give a checkpoint of the run, a file checkpoint-STEP.h5 in its --checkpoint-dir");
   }

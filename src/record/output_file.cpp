@@ -15,6 +15,7 @@
 #include "hdf5_output.hpp"
 #include "lockstep/core/error.hpp"
 #include "run_file_place.hpp"
+#include "schema.hpp"
 
 namespace lockstep::record {
 
@@ -41,7 +42,7 @@ constexpr std::array<std::pair<OutputKind, std::string_view>, 3> markers{
 /// Returns what a regular file contains, as a noun phrase; "" if it is empty.
 std::string contents_of(const fs::path& path) {
   const std::string format = hdf5::text_attribute_of(path, "/", "format");
-  if (format == "lockstep-run") return std::string(name_of(OutputKind::run_file));
+  if (format == run_file_schema().format) return std::string(name_of(OutputKind::run_file));
   if (format == checkpoint_format) return "checkpoint";
   std::string start(std::size_t{1} << 14, '\0');
   std::ifstream file(path, std::ios::binary);

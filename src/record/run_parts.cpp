@@ -9,6 +9,7 @@
 #include "hdf5_output.hpp"
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/log.hpp"
+#include "schema.hpp"
 
 namespace lockstep::record {
 
@@ -30,7 +31,7 @@ fs::path part_path(const fs::path& output, std::int64_t part) {
 
 /// Returns an attribute of a group of a run file; an empty text if there is none.
 std::string attribute_of(const fs::path& path, const char* group, const char* name) {
-  if (hdf5::text_attribute_of(path, "/", "format") != "lockstep-run") return {};
+  if (hdf5::text_attribute_of(path, "/", "format") != run_file_schema().format) return {};
   return hdf5::text_attribute_of(path, group, name);
 }
 
