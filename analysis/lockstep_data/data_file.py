@@ -13,6 +13,7 @@ import numpy as np
 from lockstep_data.images import SPLITS
 from lockstep_data.progress import Progress
 from lockstep_report.errors import INPUT, OUTPUT, USAGE, ReportError, errno_of, reason_of
+from lockstep_report.output import require_new
 
 BLOCK = 256  # images
 DONE = "imported"  # attribute and datasets of a file that is not complete
@@ -24,8 +25,7 @@ def write_images(images, path, mean=None, std=None):
     `ReportError`: output if the file exists or cannot be written, input if images cannot be read."""
     path = Path(path)
     partial = path.with_name(path.name + ".partial")
-    if os.path.lexists(path):
-        raise ReportError(OUTPUT, f"{path}: already exists; give another file, or remove it")
+    require_new(path)
     channels = images.shape[0]
     for name, values in (("mean", mean), ("std", std)):
         if values is not None and len(values) != channels:

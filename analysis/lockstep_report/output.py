@@ -143,6 +143,12 @@ class File:
             raise self.failure(reason_of(error)) from error
 
 
+def require_new(path):
+    """Raises `ReportError` (output) if `path` exists, for commands that replace no file."""
+    if os.path.lexists(path):
+        raise ReportError(OUTPUT, f"{path}: cannot be written (it exists); delete it, or give another file")
+
+
 NAME_OF_RUN = "its name is that of a run file"
 
 

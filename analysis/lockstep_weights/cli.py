@@ -3,6 +3,7 @@
 from lockstep_report.arguments import commands_of, positive_integer, run
 from lockstep_report.errors import USAGE, ReportError
 from lockstep_report.escaping import one_line
+from lockstep_report.output import require_new
 from lockstep_report.runfile.settings import some_of
 from lockstep_weights import files
 from lockstep_weights.matching import match, require_statistics
@@ -49,7 +50,7 @@ def add_files(command, source, target):
 
 
 def from_pytorch(options):
-    files.require_new(options.output)
+    require_new(options.output)
     state, place = files.read_pytorch(options.file)
     found = match(options.file, state, options.network, options.classes, options.partial)
     if not options.network:
@@ -63,7 +64,7 @@ def from_pytorch(options):
 
 def to_pytorch(options):
     content = files.require_writer(options.output)
-    files.require_new(options.output)
+    require_new(options.output)
     found = match(options.file, files.read_lockstep(options.file), options.network)
     styles = found.network.styles
     style = options.style or styles[0]

@@ -2,7 +2,6 @@
 
 import inspect
 import io
-import os
 import pickle
 import zipfile
 from collections import OrderedDict
@@ -14,7 +13,7 @@ import h5py
 import numpy as np
 
 from lockstep_report.errors import INPUT, OUTPUT, USAGE, ReportError, cannot_read, reason_of, require
-from lockstep_report.output import write_and_rename
+from lockstep_report.output import require_new, write_and_rename
 from lockstep_report.runfile import schema
 from lockstep_report.runfile.file_kind import (
     HDF5, NUMPY_ZIP, PICKLE, PYTORCH, SAFETENSORS, kind_of, read_head, wrong_kind)
@@ -156,11 +155,6 @@ def read_lockstep(path):
         tensors = {name: item for name, item in objects.items() if isinstance(item, h5py.Dataset)}
         with damaged(path):
             return {name.removeprefix(group): item[()] for name, item in tensors.items() if name.startswith(group)}
-
-
-def require_new(path):
-    if os.path.lexists(path):
-        raise ReportError(OUTPUT, f"{path}: cannot be written (it exists); delete it or give another file")
 
 
 def write(path, content):
