@@ -160,6 +160,23 @@ def test_communication_hook_of_the_user_is_called(tmp_path):
     assert found.option("gradient-dtype") == "fp16" and found.bucket_bytes.sum() == 2 * (64 * 64 + 64 + 2 * (64 * 10 + 10))
 
 
+def test_different_numbers_of_steps_are_a_warning(tmp_path):
+    """Rank 1 trains one batch more, without communication, in the second epoch."""
+    result = run(tmp_path, """
+import contextlib
+model = parallel()
+with Recorder(path, model, network="net") as recorder:
+    for epoch in range(2):
+        for i, (images, labels) in enumerate(recorder.batches(Data(3 + epoch * rank))):
+            with model.no_sync() if i == 3 else contextlib.nullcontext():
+                recorder.backward(torch.nn.functional.cross_entropy(model(images), labels))
+""")
+    words = "epoch 2: the ranks trained 3 to 4 steps; the run file has the first 3"
+    assert [(status, words in output) for status, output in result] == [(0, True), (0, False)]
+    recorded = read_run(tmp_path / "a.h5")
+    assert recorded.environment["warnings"] == words and len(recorded.step) == 6
+
+
 def test_break_and_an_exception_keep_the_steps_before(tmp_path):
     found = recorded(tmp_path, """
 model = parallel()

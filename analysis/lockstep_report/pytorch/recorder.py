@@ -3,6 +3,7 @@
 import os
 import resource
 import time
+import warnings
 from datetime import datetime, timezone
 
 import torch
@@ -48,7 +49,7 @@ class Recorder:
         self._config = facts.config_of(model, comm_hook) | {
             "model": network, "data": data, "precision": precision, "accumulate": str(accumulate),
             **{name.replace("_", "-"): str(value) for name, value in options.items()}}
-        self._environment = facts.environment_of(model)
+        self._environment, self._warnings = facts.environment_of(model), []
         self._ranks = self._gathered(facts.rank_facts(model))
         self._step, self._steps, self._epoch, self._is_timing = None, [], 0, False
         self._reserve(path, overwrite)
@@ -127,7 +128,7 @@ class Recorder:
 
     def _close(self, status, failure):
         if self._rank == 0:
-            self._writer.close(status=status, failure=failure)
+            self._writer.close({"/environment": {"warnings": "\n".join(self._warnings)}}, status=status, failure=failure)
 
     def _reserve(self, path, overwrite):
         """Creates the writer of rank 0. Raises its error on all ranks."""
@@ -221,7 +222,14 @@ class Recorder:
                     "peak_resident_memory_bytes": 1024.0 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss}
         found = self._gathered((values_of(steps, self._clock), measured, self._clock.error))
         if self._rank == 0:
+            self._warn_of_cut([len(of.images) for of, *_ in found])
             self._append(found)
+
+    def _warn_of_cut(self, counts):
+        if min(counts) < max(counts):
+            self._warnings.append(f"epoch {self._epoch}: the ranks trained {min(counts)} to {max(counts)} steps; the run file has the "
+                                  f"first {min(counts)}")
+            warnings.warn(f"Recorder: {self._warnings[-1]}", stacklevel=2)
 
     def _append(self, found):
         """Appends an epoch with the values of all ranks to the run file."""

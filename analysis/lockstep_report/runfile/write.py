@@ -73,16 +73,17 @@ class RunFileWriter:
             for path, value in columns.items():
                 file[path][-1] = value
 
-    def close(self, **attributes):
-        """Completes a copy of the file with these attributes of the root, and renames it to `path`. Without an
-        epoch there is no file."""
+    def close(self, groups=None, **attributes):
+        """Completes a copy of the file with these attributes of the root and `groups`, {group: attributes}, and renames
+        it to `path`. Without an epoch there is no file."""
         if self.lock is None:
             return
         if self.is_created:
             copy = self.path.with_name(f"{self.path.name}.{os.getpid()}.tmp")
             shutil.copyfile(self.partial, copy)
             with h5py.File(copy, "r+", libver=LIBVER, locking=False) as file:
-                set_attributes(file, attributes)
+                for group, values in {"/": attributes, **(groups or {})}.items():
+                    set_attributes(file[group], values)
             with open(copy, "rb") as written:
                 os.fsync(written.fileno())
             os.replace(copy, self.path)
