@@ -14,7 +14,7 @@ from lockstep_report.cli import main
 from lockstep_report.runfile.read import read_run
 from lockstep_report.runfile.settings import setting_of
 
-pytestmark = pytest.mark.requires("RECORDER")
+pytestmark = pytest.mark.requires("PYTORCH")
 
 HEAD = """
 import os, sys, time, torch, torch.distributed as dist

@@ -68,7 +68,7 @@ def test_options_of_the_program_are_checked():
         "--device gpu: the values are cpu,\n                 cuda", "--jsn is not an option of train"]
 
 
-@pytest.mark.requires("PYTORCH")
+@pytest.mark.requires("PYTORCH_2")
 @pytest.mark.parametrize("command, key", [
     (["losses", "--order", "order.npy", "--weights", "weights.h5"], "losses"),
     (["accuracy", "--rates", "rates.npy"], "test_accuracy"), (["speed"], "all_ready")])

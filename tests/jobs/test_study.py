@@ -642,7 +642,7 @@ def test_every_table_of_the_repository_has_toy_options():
     assert {path.stem for path in TABLES} == set(TOY)
 
 
-WITH_PYTORCH = (pytest.mark.slow, pytest.mark.requires("RECORDER"))
+WITH_PYTORCH = (pytest.mark.slow, pytest.mark.requires("PYTORCH"))
 MARKS = {"homework": (), "weak": (), "accuracy-94": WITH_PYTORCH, "against-pytorch": WITH_PYTORCH}
 
 

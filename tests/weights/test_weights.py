@@ -19,7 +19,7 @@ from lockstep_weights import files  # noqa: E402
 from lockstep_weights.cli import main  # noqa: E402
 from lockstep_weights.networks import NETWORKS  # noqa: E402
 
-NEEDS_PYTORCH = pytest.mark.requires("WEIGHTS")
+NEEDS_PYTORCH = pytest.mark.requires("PYTORCH")
 LARGE = ("vgg16-imagenet",)  # 553 MB
 
 
