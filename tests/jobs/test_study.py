@@ -362,6 +362,15 @@ def test_run_that_does_not_fit_in_memory_is_no_failure(table, tmp_path, program)
     assert not list((tmp_path / "out").glob("*.memory")) and (tmp_path / "out" / "one-1.done").exists()
 
 
+def test_report_names_points_that_do_not_fit_in_memory(tmp_path):
+    for name in ("one-1.0.h5", "big-2.memory", "big-1.memory", "big-10-1.memory"):
+        (tmp_path / name).touch()
+    script = f'source {ROOT}/jobs/lib.sh; find_python() {{ echo echo; }}; write_report "$1"'
+    result = subprocess.run(["bash", "-euc", script, "bash", tmp_path], capture_output=True, text=True, check=True)
+    lines = [line for line in result.stdout.splitlines() if "-m lockstep_report" in line]
+    assert len(lines) == 2 and all(line.endswith(" --note points that do not fit in memory: big, big-10") for line in lines)
+
+
 @pytest.mark.parametrize("status", [0, 5])
 def test_report_that_fails_is_listed_after_the_failed_runs(table, tmp_path, program, status):
     """The stub writes empty files, which are no run files."""
