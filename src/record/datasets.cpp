@@ -114,6 +114,9 @@ hdf5::Dataset create(const hdf5::File& file, const DatasetSchema& schema,
   std::string long_name = schema.description;
   std::erase(long_name, '`');  // Markdown of docs/run-file.md
   hdf5::set_attribute(dataset.get(), "long_name", long_name);
+  if (H5Tget_class(type.get()) == H5T_STRING) {  // xarray otherwise reads bytes
+    hdf5::set_attribute(dataset.get(), "_Encoding", std::string("utf-8"));
+  }
   return dataset;
 }
 

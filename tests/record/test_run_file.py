@@ -48,6 +48,8 @@ def test_every_dataset_is_in_the_schema(samples, name):
             assert type_name(dataset) == spec.type, path
             assert dataset.attrs["units"].decode() == spec.units, path
             assert dataset.attrs["long_name"].decode() == spec.description.replace("`", ""), path
+            # xarray reads a text as bytes without this attribute of the NetCDF conventions.
+            assert dataset.attrs.get("_Encoding", b"").decode() == ("utf-8" if spec.is_text else ""), path
             if not spec.is_scale:
                 assert tuple(dim[0].name.strip("/") for dim in dataset.dims) == spec.dimensions, path
 

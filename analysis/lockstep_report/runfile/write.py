@@ -139,6 +139,7 @@ def create_dataset(file, spec, shape, values, chunks=None):
     options = {} if chunks is None else {
         "chunks": tuple(chunks), "maxshape": (None, *shape[1:])}
     made = file.create_dataset(spec.path, shape=tuple(shape), dtype=kind, data=values, fletcher32=True, **options)
-    set_attributes(made, {"units": spec.units, "long_name": spec.description})
+    set_attributes(made, {"units": spec.units, "long_name": spec.description,
+                          **({"_Encoding": "utf-8"} if spec.is_text else {})})  # xarray otherwise reads bytes
     if spec.is_scale:
         made.make_scale(spec.name)
