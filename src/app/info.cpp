@@ -25,6 +25,16 @@ std::string availability(backend::DeviceKind kind) {
   }
 }
 
+/// Returns the environment variables that configure libraries, without those by which a launcher
+/// passes internal values to its processes.
+record::Attributes library_variables() {
+  record::Attributes all = record::environment_variables();
+  std::erase_if(all, [](const auto& variable) {
+    return variable.first.starts_with("OMPI_") || variable.first.starts_with("SLURM_");
+  });
+  return all;
+}
+
 void write_device_description(const Job& job, comm::Communicator& communicator) {
   train::together(communicator, [&] {
     if (communicator.rank() != 0) return;
@@ -53,7 +63,7 @@ core::ExitStatus info_command(const Invocation& invocation) {
   const std::string cuda = availability(backend::DeviceKind::cuda);
   const MemoryLimit memory = memory_limit(job, communicator);
   const std::vector<Fact> facts = environment_facts(job, communicator.rank(), memory);
-  const auto provenance = record::provenance();
+  const record::Attributes versions = record::versions(), variables = library_variables();
 
   std::string text = record::build_id() + "\n\nDevices\n";
   text += fmt::format("  cpu   {}\n  cuda  {}\n\nRanks\n", cpu, cuda);
@@ -66,7 +76,9 @@ core::ExitStatus info_command(const Invocation& invocation) {
   for (const Fact& fact : facts)
     text += fmt::format("  {:<24} {} ({})\n", fact.name, fact.value, fact.source);
   text += fmt::format("\nVersions\n  {:<24} {}\n", "mpi", communicator.library_version());
-  for (const auto& [name, value] : provenance) text += fmt::format("  {:<24} {}\n", name, value);
+  for (const auto& [name, value] : versions) text += fmt::format("  {:<24} {}\n", name, value);
+  if (!variables.empty()) text += "\nEnvironment variables of rank 0\n";
+  for (const auto& [name, value] : variables) text += fmt::format("  {:<24} {}\n", name, value);
   console.print(text);
   if (!job.config.device_description.empty()) write_device_description(job, communicator);
   if (is_first && job.config.json) {
@@ -77,7 +89,9 @@ core::ExitStatus info_command(const Invocation& invocation) {
       json["environment"].push_back(
           {{"name", fact.name}, {"value", fact.value}, {"source", fact.source}});
     json["versions"]["mpi"] = communicator.library_version();
-    for (const auto& [name, value] : provenance) json["versions"][name] = value;
+    for (const auto& [name, value] : versions) json["versions"][name] = value;
+    json["environment_variables"] = nlohmann::json::object();
+    for (const auto& [name, value] : variables) json["environment_variables"][name] = value;
     print_json(console, json);
   }
   return core::ExitStatus::done;

@@ -11,6 +11,7 @@
 #include <iterator>
 #include <span>
 #include <string_view>
+#include <utility>
 
 #include "build.hpp"
 #include "digest.hpp"
@@ -75,9 +76,9 @@ std::string operating_system() {
 
 }  // namespace
 
-Attributes provenance() {
+Attributes versions() {
   const Build& build = this_build();
-  Attributes all{
+  return {
       {"lockstep_version", std::string(build.version)},
       {"git_commit", std::string(build.git_commit)},
       {"git_dirty", build.git_dirty ? "yes" : "no"},
@@ -88,15 +89,24 @@ Attributes provenance() {
       {"operating_system", operating_system()},
       {"cpu_model", describe_process().device_name},
   };
-  const auto first_variable = static_cast<std::ptrdiff_t>(all.size());
+}
+
+Attributes environment_variables() {
+  Attributes found;
   for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
     const std::string_view text = *entry;
     const auto equals = text.find('=');
     if (equals == std::string_view::npos || !is_recorded(text.substr(0, equals))) continue;
     if (may_be_secret(text.substr(equals + 1))) continue;
-    all.emplace_back(text.substr(0, equals), text.substr(equals + 1));
+    found.emplace_back(text.substr(0, equals), text.substr(equals + 1));
   }
-  std::sort(all.begin() + first_variable, all.end());
+  std::sort(found.begin(), found.end());
+  return found;
+}
+
+Attributes provenance() {
+  Attributes all = versions();
+  for (auto& variable : environment_variables()) all.push_back(std::move(variable));
   return all;
 }
 

@@ -101,6 +101,15 @@ def test_a_user_without_home_directory_can_train():
     assert result.returncode == 0, result.stderr
 
 
+def test_info_lists_no_variable_as_a_version():
+    result = start("info", "--json", env={"OMP_NUM_THREADS": "3", "OMPI_MCA_orte_launch": "1", "SLURM_JOB_ID": "7"})
+    assert result.returncode == 0, result.stderr
+    values = json.loads(result.stdout)
+    assert all(name == name.lower() for name in values["versions"])
+    assert values["environment_variables"]["OMP_NUM_THREADS"] == "3"
+    assert not any(name.startswith(("OMPI_", "SLURM_")) for name in values["environment_variables"])
+
+
 def test_info_prints_every_fact_with_its_source():
     result = start("info", "--json", env={"OMP_NUM_THREADS": "3", "OMP_THREAD_LIMIT": "2"})
     assert result.returncode == 0, result.stderr

@@ -4,10 +4,16 @@
 
 namespace lockstep::record {
 
-/// Returns a description of the build and its environment: version of Lockstep, commit, compiler,
-/// flags, build type, version of HDF5, operating system, processor model, and the environment
-/// variables on an allow-list (SLURM_*, NCCL_*, OMPI_*, OMP_*, UCX_*, CUDA_VISIBLE_DEVICES), except
-/// those whose names or values look like secrets (docs/reliability.md).
+/// Returns a description of the build and the machine: version of Lockstep, commit, compiler,
+/// flags, build type, version of HDF5, operating system, processor model.
+Attributes versions();
+
+/// Returns the environment variables on an allow-list (SLURM_*, NCCL_*, OMPI_*, OMP_*, UCX_*,
+/// CUDA_VISIBLE_DEVICES), sorted, except those whose names or values look like secrets
+/// (docs/reliability.md).
+Attributes environment_variables();
+
+/// Returns `versions` and `environment_variables`.
 Attributes provenance();
 
 /// Returns a short text that identifies the build: version, commit, compiler, build type, flags.
