@@ -17,13 +17,14 @@ ENVIRONMENT = {key: value for key, value in os.environ.items() if key not in ("P
 def python(tmp_path_factory):
     """The interpreter of a virtual environment with the package. NumPy, h5py and Matplotlib are those of the machine."""
     folder = tmp_path_factory.mktemp("pip")
-    # pip writes its build files next to the sources.
     source = shutil.copytree(ROOT / "analysis", folder / "analysis", ignore=shutil.ignore_patterns("__pycache__", "tests"))
     subprocess.run([sys.executable, "-m", "venv", "--system-site-packages", "--without-pip", folder / "venv"], check=True)
     python = folder / "venv" / "bin" / "python"
+    before = sorted(source.rglob("*"))
     result = subprocess.run([python, "-m", "pip", "install", "--no-deps", "--no-index", "--no-build-isolation", source],
                             env=ENVIRONMENT | {"PIP_DISABLE_PIP_VERSION_CHECK": "1"}, text=True, capture_output=True)
     assert result.returncode == 0, result.stdout + result.stderr
+    assert sorted(source.rglob("*")) == before
     return python
 
 
