@@ -11,6 +11,7 @@ from lockstep_report.measure.compare.cases import cases_of, changed_settings, ma
 from lockstep_report.measure.compare.changes import change, is_regression, verdict
 from lockstep_report.measure.compare.quantities import BY_NAME, Estimate, estimate
 from lockstep_report.runfile.read import read_run
+from lockstep_report.tables.compare import shortened
 from synthetic import write_run
 
 STEP = BY_NAME["step_seconds"]
@@ -206,3 +207,20 @@ def test_counts_are_positive_integers():
     assert (positive_integer("1"), positive_integer("50,000")) == (1, 50000)
     with pytest.raises(argparse.ArgumentTypeError, match="positive integer"):
         positive_integer("0")
+
+
+@pytest.mark.parametrize("a, b", [
+    ("x" * 300 + "1", "x" * 300 + "2"), ("x" * 500, "x" * 501), ("a" * 150 + "1" + "b" * 300, "a" * 150 + "2" + "b" * 300)])
+def test_long_texts_that_differ_are_shown_where_they_differ(a, b):
+    one, other = shortened([a, b])
+    assert one != other and max(len(one), len(other)) <= 200
+    assert shortened([a, a, b])[:2] == [one, one]
+
+
+def test_a_large_change_is_a_factor(tmp_path, capsys):
+    for side, seconds in (("a", 0.001), ("b", 5.89)):
+        for seed in range(6):
+            run(tmp_path / side / f"{seed}.h5", [seconds * (1 + 0.01 * seed)] * 20, seed=str(seed))
+    _, printed = compare(capsys, tmp_path / "a", tmp_path / "b")
+    row = next(line for line in printed.out.splitlines() if line.startswith("Epoch  "))
+    assert row.split()[-8:] == "– – – 5,890 5,610 6,180 significant: worse".split()

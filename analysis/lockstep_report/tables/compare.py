@@ -1,5 +1,6 @@
 """A comparison as text and as JSON."""
 
+import os.path
 from dataclasses import asdict
 
 from lockstep_report.escaping import one_line
@@ -13,7 +14,9 @@ from lockstep_report.tables.table import Column, Table, cell_text, interval_colu
 COLUMNS = [
     Column("quantity", "Quantity"), Column("unit", "Unit"), Column("a", "A"), Column("b", "B"),
     *interval_columns(Column("change", "Change (%)", 1), "low", "high", " (%)"),
+    *interval_columns(Column("ratio", "B/A", 1), "ratio_low", "ratio_high"),
     Column("result", "Change is"), Column("check", "Check")]
+LARGE = 10  # B/A from which it is shown instead of the change in per cent
 NOTES = [
     "change: B/A − 1 of the medians; interval: from the lowest to the highest ratio of values in "
     "the rank-based 95 % intervals of A and B",
@@ -43,7 +46,7 @@ def regressions(a, b, names, tolerance):
 
 def pair_table(a, b, checked=(), tolerance=None):
     rows = [{"quantity": q.label, "unit": q.unit or "1", "a": value_text(of_a, q), "b": value_text(of_b, q),
-             "change": percent(found.ratio), "low": percent(found.ratio_low), "high": percent(found.ratio_high),
+             **change_values(found),
              "result": verdict(found, q),
              "check": {None: None, True: "regression", False: "passed"}[check(found, q, checked, tolerance)]}
             for q, of_a, of_b, found in changes_of(a, b)]
@@ -65,22 +68,35 @@ def count_text(case):
     return text + (f", {plural(max(steps), 'timed step')})" if steps else ")")
 
 
-def percent(ratio):
-    return None if ratio is None else 100 * (ratio - 1)
+def change_values(found):
+    """Returns the values of the columns of the change, or of those of B/A if it is large."""
+    values = (found.ratio, found.ratio_low, found.ratio_high)
+    if max(filter(None, values), default=0) >= LARGE:
+        return dict(zip(("ratio", "ratio_low", "ratio_high"), values))
+    return {name: None if ratio is None else 100 * (ratio - 1) for name, ratio in zip(("change", "low", "high"), values)}
 
 
 def setting_lines(changed):
     if not changed:
         return ["Changed settings: none."]
     width = max(len(name) for name, _, _ in changed)
-    return ["Changed settings:", *(f"  {name:<{width}}  {shortened(a) or '(not set)'} -> "
-                                   f"{shortened(b) or '(not set)'}" for name, a, b in changed)]
+    texts = [(name, *(text or "(not set)" for text in shortened([a, b]))) for name, a, b in changed]
+    return ["Changed settings:", *(f"  {name:<{width}}  {a} -> {b}" for name, a, b in texts)]
 
 
-def shortened(text, most=200):
-    """Returns a text in one line of at most `most` characters."""
-    clean = one_line(text)
-    return clean if len(clean) <= most else clean[:most - 3] + "..."
+def shortened(texts, most=200):
+    """Returns the texts in one line of at most `most` characters each. Those that differ remain different: their
+    common beginning is left out."""
+    texts = list(map(one_line, texts))
+    found = [text if len(text) <= most else text[:most - 3] + "..." for text in texts]
+    for begin in set(found):
+        places = [place for place, text in enumerate(found) if text == begin]
+        equal = [texts[place] for place in places]
+        if len(set(equal)) > 1:
+            first = len(os.path.commonprefix(equal)) - most // 4
+            for place, text in zip(places, shortened([text[first:] for text in equal], most - 3)):
+                found[place] = "..." + text
+    return found
 
 
 def comparison_lines(pairs, rest_a, rest_b, checked=(), tolerance=None):
@@ -94,7 +110,7 @@ def comparison_lines(pairs, rest_a, rest_b, checked=(), tolerance=None):
         lines += ["", *(["Changed settings of this pair:", *setting_lines(own)[1:], ""]
                         if own else []), *table_lines(pair_table(a, b, checked, tolerance))]
         for side, case in (("A", a), ("B", b)):
-            lines += [f"- {side}: {shortened(note)}" for note in case.notes]
+            lines += [f"- {side}: {note}" for note in shortened(case.notes)]
     for side, rest in (("A", rest_a), ("B", rest_b)):
         lines += [f"Only in {side}: {case.title} ({', '.join(case.sources)})" for case in rest]
     return list(map(one_line, lines))
