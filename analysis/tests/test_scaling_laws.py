@@ -1,7 +1,11 @@
 """Tests the fits of Amdahl's and Gustafson's laws."""
 
+import csv
+
 import numpy as np
 import pytest
+from lockstep_report.cli import main
+from lockstep_report.figures.explanation import law_curves
 from lockstep_report.measure.comparison import merge_repeats
 from lockstep_report.measure.points import from_run
 from lockstep_report.models.scaling_laws import AMDAHL, GUSTAFSON, amdahl, gustafson, scaling_fits
@@ -95,13 +99,15 @@ def test_degrees_of_freedom_are_those_of_the_rank_counts(tmp_path):
     assert np.abs(found.residuals).max() < 0.05
 
 
-def test_two_rank_counts_are_marked(tmp_path):
-    """Repeats of each count do not show how much jobs differ."""
-    paths = write_runs(tmp_path, np.random.default_rng(4), AMDAHL, 0.2, repeats=6, ranks=(1, 2))
-    found, = fit_files(paths, AMDAHL)
-    assert not found.serial.has_interval
-    assert any("two rank counts" in note for note in found.notes)
-    assert any("no interval" in note for note in found.notes)
+@pytest.mark.parametrize("law", [AMDAHL, GUSTAFSON])
+def test_two_rank_counts_have_no_fit_but_a_reason(tmp_path, law):
+    """Every law agrees with two points; repeats of each do not change that."""
+    paths = write_runs(tmp_path, np.random.default_rng(4), law, 0.2, repeats=6, ranks=(1, 2))
+    assert main(["tables", *map(str, paths), "--out", str(tmp_path / "out")]) == 0
+    row, = [row for row in csv.DictReader(open(tmp_path / "out" / "scaling-laws.csv")) if row["law"] == law]
+    assert row["remarks"].startswith("no fit: ") and row["runs"] == "12"
+    assert not (row["serial_percent"] or row["limit"] or row["residual_percent"])
+    assert law_curves(fit_files(paths, law)) is None
 
 
 def test_a_law_that_does_not_describe_the_times_is_marked(tmp_path):

@@ -44,7 +44,7 @@ def cause_bars(losses):
     panels = {(*key, i): part for key, group in panels.items()
               for i, part in enumerate(chunks(group, unit))}
     labels = [[bar_text(loss) for loss in group] for group in panels.values()]
-    widths = [min(current().row, max(length(2.2), text_width(f"{key[1]},"), text_width(key[2]),
+    widths = [min(current().row, max(length(1.8), text_width(f"{key[1]},"), text_width(key[2]),
                                      unit * len(texts))) for key, texts in zip(panels, labels)]
     used = [name for name, _ in CAUSES if any(abs(loss.share(name)) > SMALLEST_DRAWN for loss in losses)]
     legend = max(text_width(LABELS[name]) for name in (*used, "transfer")) + 0.8
@@ -90,6 +90,8 @@ def draw_causes(axes, group, used, texts):
 
 
 def law_curves(laws):
+    """Returns speedups with the laws that were fitted; None without one."""
+    laws = [law for law in laws if law.fit is not None]
     if not laws:
         return None
     groups = grouped(enumerate(laws), lambda pair: pair[1].law)

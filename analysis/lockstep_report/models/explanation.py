@@ -69,10 +69,10 @@ def loss_values(loss):
 
 def law_values(law):
     return {**place_values(law.points[-1]), "ranks": law.ranks, "law": law.law,
-            "seconds": law.seconds, "fitted_seconds": law.predicted(law.ranks),
-            "relative_residuals": law.residuals,
+            "seconds": law.seconds, "fitted_seconds": law.fit and law.predicted(law.ranks),
+            "relative_residuals": law.fit and law.residuals,
             "serial_fraction": estimate_values(law.serial),
-            "degrees_of_freedom": law.fit.dof, "notes": law.notes}
+            "degrees_of_freedom": law.fit and law.fit.dof, "notes": law.notes}
 
 
 def all_reduce_values(found):

@@ -9,22 +9,21 @@ from lockstep_report.measure.fitting import Estimate, LinearFit, fit_linear
 
 AMDAHL, GUSTAFSON = "Amdahl", "Gustafson"
 LARGE_RESIDUAL = 0.2  # a fit with a larger relative residual does not describe the times
-FEW_COUNTS = ("no interval for two rank counts: the residuals do not test the model, and the repeats do not show how "
-              "much jobs differ")
+TWO_COUNTS = "no fit: times on two rank counts agree with every law; runs on a third rank count would test it"
 SUPERLINEAR = "below 0: the runs scale better than the ideal, so check that they had equal conditions"
 
 
 @dataclass(frozen=True)
 class ScalingFit:
-    """The fit of one law to the points of one batch and series."""
+    """The fit of one law to the points of one batch and series; `fit` and `serial` are None for two rank counts."""
 
     law: str
     points: tuple  # the merged points, in ascending order of ranks
     ranks: np.ndarray  # of each observation; repeated runs are separate observations
     seconds: np.ndarray  # observed: epoch (Amdahl) or step (Gustafson)
-    fit: LinearFit
-    serial: Estimate  # serial fraction s
     notes: tuple
+    fit: LinearFit = None
+    serial: Estimate = None  # serial fraction s
 
     def predicted(self, ranks):
         """Returns the times that the law gives for the numbers of ranks `ranks`."""
@@ -56,8 +55,8 @@ class ScalingFit:
 
     @property
     def limit(self):
-        """The speedup 1/s that Amdahl's law does not exceed; None if s is not positive or may be 0."""
-        if self.law != AMDAHL or self.serial.value <= 0 or self.serial.contains(0):
+        """The speedup 1/s that Amdahl's law does not exceed; None if s is unknown, not positive or may be 0."""
+        if self.law != AMDAHL or self.serial is None or self.serial.value <= 0 or self.serial.contains(0):
             return None
         return 1 / self.serial.value
 
@@ -83,7 +82,7 @@ def two_terms(ranks, values, index):
 
 
 def scaling_fits(points):
-    """Returns the fits of all groups of points with at least two rank counts, one of them 1."""
+    """Returns the fits of all groups of points with several rank counts, one of them 1."""
     sized = [p for p in points if p.batch_per_rank]
     return [fit for law, usable, lookup, batch_of, seconds_of in (
         (AMDAHL, sized, strong_base_of, lambda p: p.global_batch, lambda p, epoch: epoch),
@@ -103,20 +102,20 @@ def fit_group(law, group, seconds_of):
     group = [p for p in group if all(0 < epoch < np.inf for epoch in p.epoch_repeats)]
     ranks = np.array([p.ranks for p in group for _ in p.epoch_repeats])
     seconds = np.array([seconds_of(p, epoch) for p in group for epoch in p.epoch_repeats])
+    if len(set(ranks)) == 2:
+        return [ScalingFit(law, tuple(group), ranks, seconds, (TWO_COUNTS,))]
     found = (amdahl if law == AMDAHL else gustafson)(ranks, seconds) if len(ranks) else None
     if found is None:
         return []
     fit, serial = found
-    has_few = len(set(ranks)) == 2
-    notes = [FEW_COUNTS] if has_few else []
-    notes += [f"the points differ in {text}" for text in differences(*group)]
+    notes = [f"the points differ in {text}" for text in differences(*group)]
     if not serial.has_interval:
-        notes += [] if has_few else [f"no interval: {serial.note}"]
+        notes.append(f"no interval: {serial.note}")
     elif serial.contains(0):
         notes.append("not distinguishable from 0")
     elif serial.high < 0:
         notes.append(SUPERLINEAR)
-    made = ScalingFit(law, tuple(group), ranks, seconds, fit, serial, ())
+    made = ScalingFit(law, tuple(group), ranks, seconds, (), fit, serial)
     if not made.describes_times:
         largest = 100 * float(np.abs(made.residuals).max())
         notes.append(f"the law does not describe the times: largest residual {largest:.0f} %")

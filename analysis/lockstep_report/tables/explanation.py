@@ -71,13 +71,13 @@ def cause_table(losses, points):
 def law_table(laws, points):
     rows = []
     for law in laws:
-        last, residuals, serial = law.points[-1], law.residuals, law.serial.times(100)
         rows.append({
-            **place(last, points), "ranks": ", ".join(f"{n}" for n in sorted(set(law.ranks.tolist()))),
-            "law": law.law, "runs": len(law.ranks), "serial_percent": serial.value,
-            "serial_low": serial.low, "serial_high": serial.high,
-            "limit": law.limit, "residual_percent": 100 * float(np.abs(residuals).max()),
-            "remarks": "; ".join(law.notes) or None})
+            **place(law.points[-1], points), "ranks": ", ".join(f"{n}" for n in sorted(set(law.ranks.tolist()))),
+            "law": law.law, "runs": len(law.ranks), "remarks": "; ".join(law.notes) or None})
+        if law.fit is not None:
+            serial = law.serial.times(100)
+            rows[-1] |= {"serial_percent": serial.value, "serial_low": serial.low, "serial_high": serial.high,
+                         "limit": law.limit, "residual_percent": 100 * float(np.abs(law.residuals).max())}
     return point_table(
         points, "scaling-laws", "Fits of scaling laws",
         [*PLACE, Column("law", "Law"), Column("runs", "Runs"),
