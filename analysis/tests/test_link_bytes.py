@@ -6,7 +6,7 @@ from lockstep_report.measure.link_bytes import MESSAGES, gather, link_bytes
 from lockstep_report.measure.points import from_run
 from lockstep_report.runfile.read import read_run
 from lockstep_report.tables.contents import bandwidth_table
-from synthetic import phases, write_run
+from synthetic import phases, write_run, write_sweep
 
 M = 44_695_872  # bytes of resnet18-cifar with padding: the buckets of the runs below
 
@@ -71,3 +71,16 @@ def test_share_of_the_link_is_that_of_its_bytes(tmp_path, algorithm, factor):
         assert row.get("measured_percent_low") is None
     else:
         assert row["measured_percent_low"] == pytest.approx(8 * factor)
+
+
+def test_share_of_the_peak_of_a_sweep_on_the_same_host_and_ranks(tmp_path):
+    """1 MB in 2 ms, which the sweep reduces in 1 ms; the other sweep is on another host."""
+    run = read_run(write_run(
+        tmp_path / "run.h5", phases(10, *[(0, 0, 0.1, 0.1, 0.002, 0)] * 2), 64, epochs=2, bucket_bytes=[10**6],
+        bucket_start=[0.2], bucket_end=[0.202], reducer="allreduce", config={"device": "cpu"}))
+    sweeps = [read_run(write_sweep(tmp_path / f"{host}.h5", host)) for host in ("node1", "node2")]
+    row, = bandwidth_table([from_run(run)], None, [run, *sweeps]).rows
+    assert row["peak_gb_s"] == pytest.approx(1.0)
+    assert row["measured_peak_percent_low"] == pytest.approx(50)
+    row, = bandwidth_table([from_run(run)], None, [run, sweeps[1]]).rows
+    assert row["peak_gb_s"] is None and row["measured_peak_percent"] is None

@@ -1,5 +1,7 @@
 """The tables of a report: columns, formulas and notes."""
 
+from dataclasses import replace
+
 from lockstep_report.groups import grouped
 from lockstep_report.measure import metrics
 from lockstep_report.measure.comparison import base_of, independent_of, strong_base_of, weak_efficiency
@@ -17,7 +19,7 @@ from lockstep_report.tables.pipeline import pipeline_table
 from lockstep_report.tables.point_table import EPOCH, EPOCH_ENDS, PLACE, place, point_table
 from lockstep_report.tables.profile import profile_tables
 from lockstep_report.tables.reducers import reducer_table
-from lockstep_report.tables.sweep import sweep_table
+from lockstep_report.tables.sweep import machine_key, peaks_of, sweep_table
 from lockstep_report.tables.table import Column, Note, bounded_columns, bounded_values, interval_columns
 from lockstep_report.tables.telemetry import network_table, telemetry_table
 from lockstep_report.tables.threads import thread_tables
@@ -179,26 +181,26 @@ def split_table(points):
     return point_table(
         points, "table-2-compute-communication", "Table 2: compute and communication per epoch",
         [*PLACE, EPOCH[0],
-         Column("compute", "Measured compute (s)", 2),
+         Column("derived_communication", "Derived communication T(N) − T(1)/N (s)", 2, interval=EPOCH_ENDS),
          Column("exposed", "Measured exposed communication (s)", 2),
+         Column("compute", "Measured compute (s)", 2),
          Column("hidden", "Measured hidden communication (s)", 2),
          Column("allreduce", "All-reduce in progress (s)", 2),
          Column("data_wait", "Data wait (s)", 2), Column("imbalance", "Imbalance (s)", 2),
-         Column("derived_compute", "Derived compute T(1)/N (s)", 2, interval=EPOCH_ENDS),
-         Column("derived_communication", "Derived communication T(N) − T(1)/N (s)", 2,
-                interval=EPOCH_ENDS)],
+         Column("derived_compute", "Derived compute T(1)/N (s)", 2, interval=EPOCH_ENDS)],
         rows, notes)
 
 
-def bandwidth_table(points, link_gbit=None):
-    """Returns table 3: bandwidth utilisation. `link_gbit`: as in `all_tables`."""
-    rows = []
+def bandwidth_table(points, link_gbit=None, runs=()):
+    """Returns table 3: bandwidth utilisation. `link_gbit`: as in `all_tables`; `runs` may contain sweeps."""
+    rows, peaks = [], peaks_of(runs)
     for p in points:
         if p.ranks < 2 or not p.is_all_reduced or not p.bytes_per_step or not p.steps:
             continue
         rate, volume, measured = p.link_rate(link_gbit), p.bytes_per_step * p.steps, p.bandwidth
         derived_seconds = derived(p, points)[1]
         bandwidth = metrics.bus_bandwidth(volume, derived_seconds, p.ranks)
+        peak = peaks.get(machine_key(p.ranks, p.setting, p.hosts))
         rows.append({
             **place(p, points), "bytes": p.bytes_per_step, "steps": p.steps,
             "sent_gb": metrics.ring_bytes(volume, p.ranks) / 1e9,
@@ -210,13 +212,16 @@ def bandwidth_table(points, link_gbit=None):
             **bounded_values("measured_percent", measured and rate and p.link_share and measured.times(
                 percent(p.link_use(1, rate)))),
             "derived_seconds": derived_seconds, "derived_gb_s": bandwidth and bandwidth / 1e9,
-            "derived_percent": percent(p.link_use(bandwidth, rate)), "link_gbit": rate})
+            "derived_percent": percent(p.link_use(bandwidth, rate)), "link_gbit": rate, "peak_gb_s": peak,
+            **bounded_values("measured_peak_percent", measured and peak and share_of_peak(measured.times(1e-9 / peak))),
+            "derived_peak_percent": bandwidth and peak and 1e-7 * bandwidth / peak})
     notes = ["bandwidth = 2(N−1)/N · M · steps / T, with M the bytes all-reduced per step, N the "
              "ranks and T the seconds of communication per epoch; GB = 1e9 bytes",
              Note("measured: T is the transfer; waiting for the last rank is imbalance of the "
                   "ranks and is not counted", ("waiting_seconds",)),
              *range_notes(row.get("transfer_seconds") for row in rows),
-             Note("derived: T = T(N) − T(1)/N", ("derived_seconds", "derived_gb_s"))]
+             Note("derived: T = T(N) − T(1)/N", ("derived_seconds", "derived_gb_s")),
+             Note("peak: largest busbw in the sweeps of lockstep allreduce on the same ranks and hosts", ("peak_gb_s",))]
     if any(max(row.get("measured_percent_low") or 0, row["derived_percent"] or 0) > 100
            for row in rows):
         notes.append("more than 100 % of the link: not all messages used this link (several ranks "
@@ -239,8 +244,15 @@ def bandwidth_table(points, link_gbit=None):
          *bounded_columns("measured_gb_s", "Measured (GB/s)", 3),
          *bounded_columns("measured_percent", "of the link (%)", 1),
          Column("derived_seconds", "Derived T (s)", 2), Column("derived_gb_s", "Derived (GB/s)", 3),
-         Column("derived_percent", "of the link, derived (%)", 1), Column("link_gbit", "Link (Gbit/s)", 1)],
+         Column("derived_percent", "of the link, derived (%)", 1), Column("link_gbit", "Link (Gbit/s)", 1),
+         *bounded_columns("measured_peak_percent", "of the peak (%)", 1),
+         Column("derived_peak_percent", "of the peak, derived (%)", 1), Column("peak_gb_s", "Peak (GB/s)", 3)],
         rows, notes if rows else [])
+
+
+def share_of_peak(share):
+    """Returns `Bounds` in per cent; an upper bound above the peak says nothing and is unknown."""
+    return replace(share, high=None if share.value is None and (share.high or 0) > 1 else share.high).times(100)
 
 
 def percent(share):
@@ -257,7 +269,7 @@ def all_tables(points, runs, link_gbit=None, explanation=None):
     explanation = explanation or explain(points, runs, link_gbit)
     tables = ladder_tables(points, runs)
     if points:
-        tables += [time_table(points), split_table(points), bandwidth_table(points, link_gbit),
+        tables += [time_table(points), split_table(points), bandwidth_table(points, link_gbit, runs),
                    waiting_table(points), weak_table(points), strong_table(points), phase_table(points),
                    reducer_table(points), measurement_table(points), *thread_tables(points)]
     tables += explanation_tables(explanation, points)

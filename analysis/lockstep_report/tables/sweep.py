@@ -63,6 +63,21 @@ def average_notes(rows):
             f"{name} {np.mean(values):.3f} GB/s" for name, values in means.items())
 
 
+def peaks_of(runs):
+    """Returns {`machine_key`: the largest busbw in GB/s that the sweeps measured}."""
+    peaks = {}
+    for run in runs:
+        key = machine_key(run.rank_count, setting_of(run), run.host_names)
+        for i in range(len(run.allreduce.get("bytes", ()))):
+            peaks[key] = max(peaks.get(key, 0), sweep_row(run, i)["busbw"] or 0)
+    return {key: peak for key, peak in peaks.items() if peak > 0}
+
+
+def machine_key(ranks, setting, hosts):
+    """Returns what must be equal for a sweep to be the limit of a training: ranks, devices and hosts."""
+    return (ranks, setting[1], setting[4], frozenset(hosts)) if hosts else None
+
+
 def machine_of(run):
     """Returns a text with the device, the hosts and the version of the program."""
     device = setting_texts(setting_of(run))[1]
