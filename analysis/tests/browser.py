@@ -71,9 +71,10 @@ class Browser:
 
     def value(self, script):
         """Returns the value of a JavaScript expression."""
-        answer = self._call("Runtime.evaluate", expression=script, returnByValue=True)
+        answer = self._call("Runtime.evaluate", expression=script, returnByValue=True,
+                            awaitPromise=True, userGesture=True)
         assert "exceptionDetails" not in answer, answer
-        return answer["result"]["value"]
+        return answer["result"].get("value")
 
     def printed(self):
         """Returns the printed page, as PDF."""

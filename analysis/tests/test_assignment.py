@@ -54,7 +54,7 @@ def test_page_lists_the_questions_in_order(times, tmp_path):
     page = tmp_path / "page.html"
     assert main(["html", "--csv", str(times), "-o", str(page)]) == 0
     text = page.read_text(encoding="utf-8")
-    section = text[text.index('<section id="assignment"'):].partition("</section>")[0]
+    section = text[text.index('<details id="assignment"'):].partition("</ol>")[0]
     questions = ["Training time by batch", "Speedup; weak or strong", "Compute and communication", "Communication bandwidth",
                  "Accuracy with a large batch", "What is communicated"]
     places = [section.index(f"<strong>{question}") for question in questions]

@@ -145,31 +145,48 @@ def test_values_at_the_marks_are_those_of_the_table(material, text, figure, tabl
 
 
 def test_answer_names_epoch_scaling_and_cause(text):
-    first, second, third = (data for parent, data in Page(re.search(
+    scaling, shortest, advice = (data for parent, data in Page(re.search(
         r'<section id="answer".*?</section>', text, re.S)[0]).texts if parent == "li")
     rows = Page(text).tables["table-1-time-speedup"]
     row = min((r for r in rows[1:]), key=lambda r: float(r[rows[0].index("Epoch (s)")]))
-    assert f"{row[rows[0].index('Epoch (s)')]} s (95 % interval " in first
+    assert f"{row[rows[0].index('Epoch (s)')]} s (95 % interval " in shortest
     assert ("the batch ladder: 1 rank (device), has its shortest epoch, 20.00 s, 3 steps, extrapolated, "
-            "at batch 128 per rank." in first)
-    assert second.startswith("On 8 ranks, the epoch is ") and "fixed global batch" in second
-    assert "largest cause of lost efficiency" in third and "Advice (" in third
+            "at batch 128 per rank." in shortest)
+    assert scaling.startswith("On 8 ranks, an epoch takes ") and "fixed global batch" in scaling
+    assert "largest causes of lost efficiency" in scaling and advice.startswith("Advice (")
 
 
 def test_sections_are_in_order_and_complete(text):
     page = Page(text)
     identifiers = [a["id"] for _, a, _ in page.elements if "id" in a]
     assert len(set(identifiers)) == len(identifiers)
-    assert [a["id"] for a in page.of("section")] == [
-        "answer", "times", "ladder", "scaling", "accuracy", "figures", "explanation", "further",
-        "method"]
+    assert [a["id"] for a in page.of("section")] == ["answer", "times", "figures"]
+    assert [a["id"] for a in page.of("details") if "id" in a] == [
+        "scaling", "explanation", "ladder", "accuracy", "further", "further-figures", "method"]
     assert [a["id"] for a in page.of("figure")] == [f"figure-{name}" for name in (
-        "phases", "scaling", "strong-scaling", "waiting", "work", "batch-ladder", "allreduce-sweep",
-        "efficiency-causes", "scaling-laws", "alpha-beta", "learning-curves")]
+        "scaling", "phases", "efficiency-causes", "strong-scaling", "waiting", "work", "batch-ladder",
+        "allreduce-sweep", "scaling-laws", "alpha-beta", "learning-curves")]
     references = set(re.findall(r'(?:url\(|href=")#([^)"]+)', text))
     assert len(references) > 50 and references <= set(identifiers)
     targets = {a["href"] for a in page.of("a")}
     assert all(t[0] == "#" and t[1:] in identifiers for t in targets)
+
+
+def test_page_shows_three_tables_and_three_figures_and_the_rest_in_closed_sections(text):
+    page = Page(text)
+    for tag in ("table", "figure"):
+        assert len([ancestors for name, _, ancestors in page.elements
+                    if name == tag and "details" not in ancestors]) == 3
+    assert not any("open" in a for a in page.of("details"))
+    assert all(children for children in re.findall("</summary>(.*?)</details>", text, re.S))
+
+
+def test_texts_to_copy_are_those_of_the_files(study, text, tmp_path):
+    assert main(["tables", str(study), "--out", str(tmp_path)]) == 0
+    copies = [html.unescape(found) for found in re.findall("<textarea[^>]*>(.*?)</textarea>", text, re.S)]
+    names = [a["data-table"] for a in Page(text).of("table")]
+    assert copies == [(tmp_path / f"{name}.{suffix}").read_text(encoding="utf-8")
+                      for name in names for suffix in ("tex", "md", "csv")]
 
 
 def test_page_is_accessible(text):
@@ -222,9 +239,9 @@ def assert_isolated(text):
         assert page.of(tag) == [{}]
         assert not re.search(r"url\(|@import|fetch|https?://(?!www\.w3\.org/2000/svg)", content)
     allowed = {"html", "head", "meta", "title", "style", "script", "body", "a", "header", "h1", "h2",
-               "button", "nav", "ul", "ol", "li", "main", "section", "div", "table", "caption", "thead",
+               "button", "ul", "ol", "li", "main", "section", "div", "table", "caption", "thead",
                "tbody", "tr", "th", "td", "figure", "figcaption", "svg", "g", "defs", "clippath", "path",
-               "rect", "use", "text", "p"}
+               "rect", "use", "text", "p", "details", "summary", "textarea"}
     assert {tag for tag, _, _ in page.elements} <= allowed
     for tag, attributes, _ in page.elements:
         assert not any(name.startswith("on") or name in ("src", "style", "srcset")
@@ -300,7 +317,7 @@ def test_epoch_times_of_a_csv(tmp_path):
     path = tmp_path / "times.csv"
     path.write_text("gpus,batch_per_gpu,epoch_seconds\n1,32,40\n2,32,22\n4,32,13\n")
     text = make(tmp_path / "page.html", "--csv", path)
-    assert "On 4 ranks, the epoch is 3.08 times as fast" in text
+    assert "On 4 ranks, an epoch takes 13.00 s, 3.08 times as fast as on 1 rank" in text
     assert "figure-scaling" in text
 
 

@@ -2,7 +2,7 @@
 one or two columns of a paper."""
 
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 SMALLEST_TEXT = 6.0  # points; smaller text is not readable on paper
 
@@ -16,6 +16,7 @@ class Canvas:
     text: float  # size of most texts, points
     row: float  # width of the bars in one row of panels, inches
     dpi: int
+    has_notes: bool = True  # below a figure, about the validity of its points
 
     @property
     def scale(self):
@@ -26,6 +27,7 @@ class Canvas:
 SCREEN = Canvas("screen", None, 10, 11.0, 160)
 ONE_COLUMN = Canvas("one-column", 3.35, 7, 2.7, 300)  # 85 mm
 TWO_COLUMN = Canvas("two-column", 7.0, 7, 6.3, 300)  # 178 mm
+PAGE = replace(ONE_COLUMN, name="page", has_notes=False)  # the HTML page; its tables have the notes
 CANVASES = {c.name: c for c in (SCREEN, ONE_COLUMN, TWO_COLUMN)}
 
 _current = [SCREEN]
@@ -39,7 +41,7 @@ def current():
 @contextmanager
 def canvas(name):
     """Draws figures for the canvas `name` inside the context."""
-    _current.append(CANVASES[name])
+    _current.append(PAGE if name == PAGE.name else CANVASES[name])
     try:
         yield
     finally:

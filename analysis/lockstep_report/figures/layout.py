@@ -121,7 +121,7 @@ def text_boxes(figure):
 def side_by_side(count, width, height, **options):
     """Makes a figure of wide panels in one row, which are in several rows on a narrow canvas. `width`: of the figure;
     `height`: of a row. Returns (figure, axes)."""
-    columns = 1 if current() is ONE_COLUMN else count
+    columns = 1 if current().width == ONE_COLUMN.width else count
     rows = -(-count // columns)
     figure, axes = plt.subplots(rows, columns, squeeze=False, figsize=(width, height * rows), **options)
     return figure, axes.ravel()

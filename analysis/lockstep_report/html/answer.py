@@ -17,16 +17,25 @@ RULES = {"imbalance": ("waiting-rank",), "waiting": ("waiting-rank", "waiting-in
          "data_wait": ("input-wait",), "upload": ("input-wait",),
          "smaller_batch": ("small-batch",), "computation": ("small-batch",),
          "slower_compute": ("slower-compute",)}
+MOST_CAUSES = 3  # that the answer names
 RESTRICTED = " This value has restrictions: see Assumptions and warnings."
 
 
 def answer(tables, points=()):
-    """Returns the texts: the shortest epoch and the best batch, speedup and efficiency at the largest
-    number of ranks, and the largest cause of lost efficiency with the first advice; before them, a
-    text about runs whose ranks lacked processors. All numbers are cells of the tables."""
+    """Returns the texts: speedup and efficiency at the largest number of ranks with the largest cause of lost
+    efficiency; a text about runs whose ranks lacked processors; the shortest epoch and the best batch; the first
+    advice. Without several rank counts, the shortest epoch is first. All numbers are cells of the tables."""
     book = {table.name: table for table in tables}
-    return [text for text in (spoiled_text(points), time_sentence(book),
-                              scaling_sentence(book, points), cause_sentence(book)) if text]
+    chosen = scaled_rows(book)
+    cause, advice = cause_sentences(book, chosen)
+    if chosen:
+        texts = [f"{scaling_sentence(chosen)} {cause}", spoiled_text(points), time_sentence(book), advice]
+    else:
+        missing = ("The files do not show how the training scales: this needs a run with 1 rank and "
+                   "one with several ranks, with the same settings and the same batch per rank or "
+                   "global batch." + unlike_text(points))
+        texts = [time_sentence(book), spoiled_text(points), f"{missing} {cause}", advice]
+    return list(filter(None, texts))
 
 
 def time_sentence(book):
@@ -75,20 +84,20 @@ def ladder_text(book):
     return ""
 
 
-def scaling_sentence(book, points):
+def scaled_rows(book):
+    """Returns [(row, kind of scaling, efficiency)] on the most ranks; nothing if no run has a base case."""
     strong = [row for row in rows_of(book, "strong-scaling")
               if row["ranks"] > 1 and not row.is_independent]
     weak = [row for row in rows_of(book, "table-1-time-speedup")
             if row["ranks"] > 1 and row["speedup"] is not None and not row.is_independent]
-    if not strong and not weak:
-        return ("The files do not show how the training scales: this needs a run with 1 rank and "
-                "one with several ranks, with the same settings and the same batch per rank or "
-                "global batch." + unlike_text(points))
-    most = max(row["ranks"] for row in (*strong, *weak))
-    chosen = [(row, kind, efficiency(book, row)) for kind, rows, efficiency in (
+    most = max((row["ranks"] for row in (*strong, *weak)), default=0)
+    return [(row, kind, efficiency(book, row)) for kind, rows, efficiency in (
         ("batch per rank", weak, weak_efficiency),
         ("global batch", strong, lambda _, row: row.text("efficiency"))) for row in best(rows, most)]
-    text = f"On {most} ranks, " + "; ".join(speedup_text(*one) for one in chosen) + "."
+
+
+def scaling_sentence(chosen):
+    text = f"On {chosen[0][0].text('ranks')} ranks, " + "; ".join(speedup_text(*one) for one in chosen) + "."
     return text + (RESTRICTED if any(row["validity"] for row, _, _ in chosen) else "")
 
 
@@ -114,43 +123,46 @@ def weak_efficiency(book, row):
 def speedup_text(row, kind, share):
     spread = row.interval("speedup_low", "speedup_high") or " (no interval: fewer than 6 repeated runs)"
     batch = batch_text(row) if kind == "batch per rank" else f"global batch {row.text('global_batch')}"
-    return (f"the epoch is {row.text('speedup')} times as fast as on 1 rank at fixed {kind}"
-            f"{spread}" + (f" and the efficiency is {share}" if share else "")
+    return (f"an epoch takes {row.text('epoch_seconds')} s, {row.text('speedup')} times as fast as on 1 rank "
+            f"at fixed {kind}{spread}" + (f" and the efficiency is {share}" if share else "")
             + f" ({', '.join(filter(None, (row['setting'], batch, row['mode'])))})")
 
 
-def cause_sentence(book):
-    texts, name, most, sources = [], None, 0, ()
+def cause_sentences(book, chosen):
+    """Returns two texts: the largest causes of lost efficiency on the most ranks, and the first advice about the
+    largest one; "" without advice. `chosen`: the rows of the sentence before."""
+    causes, most, sources = [], 0, ()
     rows = [row for row in rows_of(book, "efficiency-causes") if row["ranks"] > 1]
     if rows:
         most = max(row["ranks"] for row in rows)
         row = best(rows, most)[0]
         sources = row["source"].split(", ")
-        case = f"{place_text(row)}, {row['scaling']}"
-        causes = [name for name in row["shown"] if row[f"{name}_percent"] is not None]
+        is_named = [(one["point"], f"fixed {kind}") for one, kind, _ in chosen] == [(row["point"], row["scaling"])]
+        case = "" if is_named else f" ({place_text(row)}, {row['scaling']})"
+        causes = sorted((name for name in row["shown"] if name != "remainder" and (row[f"{name}_percent"] or 0) > 0),
+                        key=lambda name: -row[f"{name}_percent"])[:MOST_CAUSES]
         if row["lacking_percent"] is not None:
-            texts.append(f"The causes of lost efficiency ({case}) cannot be told apart, because ranks "
-                         "lacked processors.")
+            text = f"The causes of lost efficiency{case} cannot be told apart, because ranks lacked processors."
         elif causes:
-            name = max(causes, key=lambda name: row[f"{name}_percent"])
-            texts.append(f"The largest cause of lost efficiency ({case}) is “{LABELS[name]}”, "
-                         f"{row.text(f'{name}_percent')} % of the epoch.")
+            shares = [f"“{LABELS[name]}” ({row.text(f'{name}_percent')} %)" for name in causes]
+            names = " and ".join(filter(None, (", ".join(shares[:-1]), shares[-1])))
+            text = (f"The largest {'causes' if shares[1:] else 'cause'} of lost efficiency{case}, in per cent of "
+                    f"the epoch, {'are' if shares[1:] else 'is'} {names}.")
         else:
-            texts.append("No cause of lost efficiency is larger than the difference between runs "
-                         f"({case}).")
+            text = f"No cause of lost efficiency is larger than the difference between runs{case}."
     elif any(row["ranks"] > 1 for row in rows_of(book, "table-1-time-speedup")):
-        texts.append("The causes of lost efficiency are unknown without the phases of a 1-rank run "
-                     "with the same setting and batch.")
+        text = ("The causes of lost efficiency are unknown without the phases of a 1-rank run with the same "
+                "setting and batch.")
     else:
-        texts.append("Causes of lost efficiency need a run with several ranks and one with 1 rank.")
+        text = "Causes of lost efficiency need a run with several ranks and one with 1 rank."
     advice = rows_of(book, "advice")
-    if advice:
-        ranks = {row["source"]: row["ranks"] for row in rows_of(book, "stragglers")}
-        chosen = min(advice, key=lambda a: (a["rule"] not in RULES.get(name, ()),
-                                            a["source"] not in (*sources, ", ".join(sources)),
-                                            ranks.get(a["source"]) != most))
-        texts.append(f"Advice ({some_of(chosen['source'].split(', '), 1)}): {chosen['text']}")
-    return " ".join(texts)
+    if not advice:
+        return text, ""
+    ranks = {row["source"]: row["ranks"] for row in rows_of(book, "stragglers")}
+    chosen = min(advice, key=lambda a: (a["rule"] not in RULES.get(causes[0] if causes else None, ()),
+                                        a["source"] not in (*sources, ", ".join(sources)),
+                                        ranks.get(a["source"]) != most))
+    return text, f"Advice ({some_of(chosen['source'].split(', '), 1)}): {chosen['text']}"
 
 
 def place_text(row):

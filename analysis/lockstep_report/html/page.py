@@ -24,9 +24,7 @@ def html_page(material, file_notes=(), problems=()):
     file that could not be read."""
     style = asset("style.css").replace("DARK_COLOURS;", asset("dark.css"))
     script = asset("script.js")
-    body = join([
-        element("a", "Skip to the content", href="#content", class_="skip"),
-        *content(material, file_notes, problems), Markup(f"<script>{script}</script>")], "\n")
+    body = join([*content(material, file_notes, problems), Markup(f"<script>{script}</script>")], "\n")
     head = join([
         element("meta", charset="utf-8"),
         element("meta", name="viewport", content="width=device-width, initial-scale=1"),
@@ -63,46 +61,44 @@ def title_of(points, runs):
 
 def content(material, file_notes, problems):
     tables = sections.divided(material.tables)
+    shown, further = figure_elements(material)
     made = [
         section("answer", "Answer", [
             element("ol", *(element("li", text) for text in answer(material.tables, material.points)))]),
-        section(sections.ASSIGNMENT.name, sections.ASSIGNMENT.title, [
+        table_section(sections.TIMES, tables, section),
+        section("figures", "Figures", shown),
+        closed_section(sections.ASSIGNMENT.name, sections.ASSIGNMENT.title, [
             *question_list(material.tables), *map(table_element, tables[sections.ASSIGNMENT])]),
-        *(table_section(part, tables[part]) for part in (
-            sections.TIMES, sections.LADDER, sections.SCALING, sections.ACCURACY)),
-        section("figures", "Figures", figure_elements(material)),
-        table_section(sections.EXPLANATION, tables[sections.EXPLANATION]),
-        table_section(sections.FURTHER, tables[sections.FURTHER]),
-        table_section(sections.Section("checks", "Checks of published values", ()), material.checks),
-        section("method", "Method", [
+        *(table_section(part, tables, closed_section) for part in (
+            sections.SCALING, sections.EXPLANATION, sections.LADDER, sections.ACCURACY, sections.FURTHER)),
+        closed_section("further-figures", "Further figures", further),
+        closed_section("checks", "Checks of published values", list(map(table_element, material.checks))),
+        closed_section("method", "Method", [
             *listed(method_lines(material.points, material.runs, file_notes)),
             *missing_lines(sections.missing(material.tables))]),
-        section("warnings", "Assumptions and warnings", listed(warning_lines(material.points))),
+        closed_section("warnings", "Assumptions and warnings", listed(warning_lines(material.points))),
         section("problems", "Files with problems", listed(problems)),
     ]
-    made = [part for part in made if part]
-    yield element(
-        "header", element("h1", title_of(material.points, material.runs)),
-        element("button", "Dark or light", type="button", id="theme", hidden=True),
-        element("nav", element("ul", *(
-            element("li", element("a", heading, href=f"#{name}")) for name, heading, _ in made)),
-            aria_label="Sections"))
-    yield element("main", *(part for _, _, part in made), id="content")
+    yield element("header", element("h1", title_of(material.points, material.runs)),
+                  element("button", "Dark or light", type="button", id="theme", hidden=True))
+    yield element("main", *made)
 
 
 def figure_elements(material):
-    """Returns the figures, which are readable on a phone, with captions and links to the tables of their values; a
-    sentence with the reason if they cannot be drawn."""
+    """Returns the figures that are shown at first and the others, readable on a phone, with captions and links to
+    the tables of their values; a sentence with the reason if they cannot be drawn."""
     try:
         figures = figure_module("all_figures")  # which needs Matplotlib
     except ReportError as error:
-        return [element("p", f"The figures are missing: {error}.")]
-    with canvas("one-column"):
+        return [element("p", f"The figures are missing: {error}.")], []
+    with canvas("page"):
         made = figures.all_figures(material.points, material.runs, material.link_gbit,
                                    material.explanation, ("svg",))
-    found = [figure_element(name, images["svg"].decode(), tables_of(name, material.tables))
-             for name, images in made.items()]
-    return [element("div", *found, class_="figures")] if found else []
+    found = {name: figure_element(name, images["svg"].decode(), tables_of(name, material.tables))
+             for name, images in made.items()}
+    shown = sections.first_figures(found)
+    return [[element("div", *(found[name] for name in names), class_="figures")] if names else []
+            for names in (shown, [name for name in found if name not in shown])]
 
 
 def figure_element(name, svg, tables):
@@ -112,15 +108,18 @@ def figure_element(name, svg, tables):
 
 
 def section(name, title, parts):
-    """Returns (name, title, element); None if there are no parts."""
-    if not parts:
-        return None
-    return name, title, element("section", element("h2", title, id=f"{name}-title"), *parts,
-                                id=name, aria_labelledby=f"{name}-title")
+    """Returns a section; None if there are no parts."""
+    return element("section", element("h2", title, id=f"{name}-title"), *parts,
+                   id=name, aria_labelledby=f"{name}-title") if parts else None
 
 
-def table_section(part, tables):
-    return section(part.name, part.title, list(map(table_element, tables)))
+def closed_section(name, title, parts):
+    """Returns a section that the reader opens; None if there are no parts."""
+    return element("details", element("summary", element("h2", title)), *parts, id=name) if parts else None
+
+
+def table_section(part, tables, kind):
+    return kind(part.name, part.title, list(map(table_element, tables[part])))
 
 
 def listed(lines):

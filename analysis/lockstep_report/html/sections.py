@@ -1,6 +1,10 @@
-"""The order of the tables on the page, and the sections that lack data."""
+"""The order of the tables and figures on the page, and the sections that lack data."""
 
 from dataclasses import dataclass
+
+from lockstep_report.figures.captions import kind_of
+
+SHOWN = 3  # tables and figures that are shown at first; the others are in sections that the reader opens
 
 
 @dataclass(frozen=True)
@@ -21,6 +25,7 @@ EXPLANATION = Section(
     "explanation", "Explanation and advice",
     ("questions", "advice", "efficiency-causes", "scaling-laws", "alpha-beta", "stragglers"))
 FURTHER = Section("further", "Further tables", ("",))  # everything else
+FIGURES = ("scaling", "phases", "efficiency-causes", "strong-scaling", "waiting")
 
 # (beginnings of the names of tables, the runs that would add them).
 NEEDED = (
@@ -36,13 +41,27 @@ NEEDED = (
 
 
 def divided(tables):
-    """Returns {section: tables}: each table in the first section that names it."""
+    """Returns {section: tables}: each table in the first section that names it. Without training runs, TIMES has
+    the first tables of the others."""
     rest, found = list(tables), {}
     for section in (ASSIGNMENT, TIMES, LADDER, SCALING, ACCURACY, EXPLANATION, FURTHER):
         chosen = [t for start in section.tables for t in rest if t.name.startswith(start)]
         rest = [t for t in rest if t not in chosen]
         found[section] = chosen
+    if not found[TIMES]:
+        found[TIMES] = [table for tables in found.values() for table in tables][:SHOWN]
+        for section in (LADDER, SCALING, ACCURACY, EXPLANATION, FURTHER):
+            found[section] = [table for table in found[section] if table not in found[TIMES]]
     return found
+
+
+def first_figures(names):
+    """Returns the names of the figures to show: the first of each kind, in the order of FIGURES and then of `names`."""
+    first = {}
+    for name in names:
+        first.setdefault(kind_of(name), name)
+    kinds = dict.fromkeys([kind for kind in FIGURES if kind in first] + list(first))
+    return [first[kind] for kind in kinds][:SHOWN]
 
 
 def missing(tables):

@@ -1,14 +1,18 @@
 """A `Table` as an HTML table, with the columns, digits and notes of its Markdown form."""
 
-from lockstep_report.html.markup import element
-from lockstep_report.tables.table import cell_texts, is_text
+import html
+
+from lockstep_report.html.markup import Markup, element, join
+from lockstep_report.tables.table import RENDERERS, cell_texts, is_text
 
 LONG, MEDIUM = 60, 30  # characters of texts that are wrapped, in a wide and in a narrower column
 MANY = 12  # columns of a table that is printed smaller
+FORMATS = {"tex": "LaTeX", "md": "Markdown", "csv": "CSV"}
 
 
 def table_element(table):
-    """Returns the table in a container that scrolls sideways if the table is wider than it."""
+    """Returns the table in a container that scrolls if the table is larger than it, and below it the notes
+    and the texts to copy."""
     columns = table.without_empty_columns()
     kinds = [None if is_text(c, table.rows) else "number" for c in columns]
     head = element("tr", *(element("th", c.header, scope="col", class_=kind)
@@ -18,12 +22,33 @@ def table_element(table):
     name = f"table-{table.name}"
     made = element("table", element("caption", table.title, id=f"{name}-title"),
                    element("thead", head), element("tbody", *rows), data_table=table.name,
-                   class_="many" if len(columns) > MANY else None)
-    notes = element("ul", *(element("li", note) for note in table.footnotes), class_="notes")
+                   class_=join([f"pin-{pinned(kinds)}", "many" if len(columns) > MANY else None], " "))
     return element(
         "div", element("div", made, class_="scroll", role="region", tabindex="0",
                        aria_labelledby=f"{name}-title"),
-        notes if table.footnotes else None, class_="table", id=name)
+        element("p", "Copy as ", *(copy_button(table, suffix) for suffix in FORMATS), class_="copy", hidden=True),
+        notes_element(table.footnotes), class_="table", id=name)
+
+
+def pinned(kinds):
+    """Returns which columns stay visible: "text", the first one if it has texts, or the number of the
+    leading columns with numbers, at most two."""
+    if not kinds or kinds[0] is None:
+        return "text"
+    return 2 if kinds[1:2] == ["number"] else 1
+
+
+def copy_button(table, suffix):
+    text = Markup(html.escape(RENDERERS[suffix](table)))
+    return join([element("button", FORMATS[suffix], type="button"),
+                 element("textarea", text, readonly=True, hidden=True)])
+
+
+def notes_element(notes):
+    if not notes:
+        return None
+    return element("details", element("summary", f"Notes ({len(notes)})"),
+                   element("ul", *(element("li", note) for note in notes)), class_="notes")
 
 
 def row_element(texts, kinds):
