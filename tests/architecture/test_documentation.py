@@ -11,7 +11,7 @@ import pytest
 import rules
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-SCRIPTS = ["jobs/quickstart", "jobs/check", "jobs/setup", "jobs/lint", "jobs/slurm/submit"]
+SCRIPTS = ["jobs/quickstart", "jobs/check", "jobs/setup", "jobs/lint", "jobs/slurm/submit", "jobs/slurm/status", "jobs/study"]
 PAGES = sorted(path for path in ROOT.rglob("*.md") if not {"build", "results", ".git"} & set(path.relative_to(ROOT).parts))
 
 
