@@ -11,7 +11,7 @@ time_step() {
   local word keep=yes words=() command
   for word in "${merged[@]:1}"; do
     if [[ $word == --* ]]; then
-      [[ " --config $time_options" == *" ${word%%=*} "* ]] && keep=yes || keep=no
+      [[ " --config --test-samples $time_options" == *" ${word%%=*} "* ]] && keep=yes || keep=no
       case ${word%%=*} in --batch-per-rank | --global-batch | --threads | --micro-batches | --profile) keep=no ;; esac
     fi
     [ $keep = no ] || words+=("$word")
