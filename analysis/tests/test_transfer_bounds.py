@@ -46,8 +46,8 @@ def test_computation_between_calls_gives_a_range(tmp_path, truth, hosts):
     assert row["transfer_seconds_low"] == pytest.approx(STEPS * 0.010)
     assert row["transfer_seconds_high"] == pytest.approx(STEPS * 0.100)
     assert row["measured_gb_s_low"] <= BYTES / truth / 1e9 <= row["measured_gb_s_high"] * (1 + 1e-9)
-    assert "| 0.11 to 1.10 | 0.080 to 0.800 |" in markdown(table)
-    assert ",,0.11,1.1,,0.08,0.8," in csv_text(table)
+    assert "| 0.080 to 0.800 |" in markdown(table) and "| 0.11 to 1.10 |" in markdown(table)
+    assert ",,0.08,0.8," in csv_text(table) and ",,0.11,1.1," in csv_text(table)
     note = next(note for note in table.footnotes if note.startswith("a range"))
     assert "--reducer allreduce" in note and "lockstep allreduce" in note
 
@@ -108,7 +108,7 @@ def test_a_file_without_the_time_in_calls_has_no_lower_bound(tmp_path):
     path = write(tmp_path / "a.h5", 0.1, 0.2, calls="absent")
     table, row = table_3(path)
     assert row["transfer_seconds_low"] is None
-    assert "| at most 1.10 | at least 0.080 |" in markdown(table)
+    assert "| at least 0.080 |" in markdown(table) and "| at most 1.10 |" in markdown(table)
     assert any("lacks the time in calls" in note for note in table.footnotes)
     split = contents.split_table([from_run(read_run(path))])
     assert split.rows[0]["hidden"] is None

@@ -235,18 +235,19 @@ def bandwidth_table(points, link_gbit=None, runs=()):
                      "library, and repeats may have chosen different algorithms")
     return point_table(
         points, "table-3-bandwidth", "Table 3: bandwidth utilisation of the all-reduce",
-        [*PLACE, Column("bytes", "M (bytes)"), Column("steps", "Steps per epoch"),
+        [*PLACE, *bounded_columns("measured_gb_s", "Measured (GB/s)", 3),
+         *bounded_columns("measured_percent", "of the link (%)", 1),
+         *bounded_columns("measured_peak_percent", "of the peak (%)", 1),
+         Column("derived_gb_s", "Derived (GB/s)", 3), Column("derived_percent", "of the link, derived (%)", 1),
+         Column("derived_peak_percent", "of the peak, derived (%)", 1),
+         Column("bytes", "M (bytes)"), Column("steps", "Steps per epoch"),
          Column("sent_gb", "2(N−1)/N · M per epoch (GB)", 2),
          Column("link_gb", "Over the link of a host, per epoch (GB)", 2),
          Column("allreduce_seconds", "All-reduce in progress (s)", 2),
          Column("waiting_seconds", "of which waiting for the last rank (s)", 2),
          *bounded_columns("transfer_seconds", "of which transfer (s)", 2),
-         *bounded_columns("measured_gb_s", "Measured (GB/s)", 3),
-         *bounded_columns("measured_percent", "of the link (%)", 1),
-         Column("derived_seconds", "Derived T (s)", 2), Column("derived_gb_s", "Derived (GB/s)", 3),
-         Column("derived_percent", "of the link, derived (%)", 1), Column("link_gbit", "Link (Gbit/s)", 1),
-         *bounded_columns("measured_peak_percent", "of the peak (%)", 1),
-         Column("derived_peak_percent", "of the peak, derived (%)", 1), Column("peak_gb_s", "Peak (GB/s)", 3)],
+         Column("derived_seconds", "Derived T (s)", 2), Column("link_gbit", "Link (Gbit/s)", 1),
+         Column("peak_gb_s", "Peak (GB/s)", 3)],
         rows, notes if rows else [])
 
 
