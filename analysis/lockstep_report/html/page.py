@@ -65,10 +65,10 @@ def content(material, file_notes, problems):
     made = [
         section("answer", "Answer", [
             element("ol", *(element("li", text) for text in answer(material.tables, material.points)))]),
-        table_section(sections.TIMES, tables, section),
-        section("figures", "Figures", shown),
         closed_section(sections.ASSIGNMENT.name, sections.ASSIGNMENT.title, [
             *question_list(material.tables), *map(table_element, tables[sections.ASSIGNMENT])]),
+        table_section(sections.TIMES, tables, section),
+        section("figures", "Figures", shown),
         *(table_section(part, tables, closed_section) for part in (
             sections.SCALING, sections.EXPLANATION, sections.LADDER, sections.ACCURACY, sections.FURTHER)),
         closed_section("further-figures", "Further figures", further),
