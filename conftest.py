@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Selects the Python tests that run.
 
 Some tests need a program that the other tests do not need, for example Chromium. They have the marker requires(NAME) and run

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 # lockstep_build_info(TARGET) generates the header `build_info.hpp` for the target. The header contains the version,
 # commit, build type, compiler and flags, which are recorded in run files. Every build runs this file with cmake -P to
 # update the header; the header is rewritten only if its content has changed.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 # Finds oneDNN by its header and library, because Debian's CMake package of oneDNN also requires the OpenCL headers,
 # which Lockstep does not use. Defines oneDNN::oneDNN and oneDNN_VERSION. Set oneDNN_ROOT if oneDNN is installed in
 # another prefix.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 # Finds xxHash by its header and library, because its package in Debian 12 has no CMake configuration. Defines
 # xxHash::xxHash and xxHash_VERSION. Set xxHash_ROOT if xxHash is installed in another prefix.
 

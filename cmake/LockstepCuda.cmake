@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 # Finds the dependencies of the GPU backend: CUDA toolkit, cuDNN, cudnn-frontend (headers) and NCCL. Sets
 # LOCKSTEP_HAS_CUDA if all of them are found and LOCKSTEP_CUDA is not off. If some are missing, the feature summary
 # lists them; with LOCKSTEP_CUDA=on, configuring fails. Nothing is downloaded.

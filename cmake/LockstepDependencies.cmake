@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 # The external dependencies of Lockstep; docs/install.md gives the purpose of each.
 
 find_package(MPI REQUIRED COMPONENTS CXX)

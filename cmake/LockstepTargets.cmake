@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 # Common compiler settings, and the functions with which every folder declares its targets.
 
 if(NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)

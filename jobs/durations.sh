@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 # shellcheck shell=bash
 # Estimates how long the points of a study take, from timed steps on this machine. jobs/study and jobs/slurm/submit source this file after
 # jobs/points.sh, for --dry-run.

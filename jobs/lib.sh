@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 # shellcheck shell=bash
 # Functions that the scripts of this folder share. Source this file from bash with `set -euo pipefail`; do not run it.
 
@@ -28,8 +29,8 @@ print_command() {
 # Exits with an error if no value follows the option $1; call it with the remaining arguments.
 needs_value() { [ $# -gt 1 ] || die "$1 needs a value; see --help"; }
 
-# Prints the help text: the comment block at the head of the calling script, without the shebang and the comment signs.
-usage() { awk 'NR > 1 { if (!/^#/) exit; sub(/^# ?/, ""); print }' "$0"; }
+# Prints the help text: the comment block at the head of the calling script, without the shebang, the licence and the comment signs.
+usage() { awk 'NR > 2 { if (!/^#/) exit; sub(/^# ?/, ""); print }' "$0"; }
 
 # Prints the number of processors (hardware threads) that this process may use; nproc itself also follows the variables of OpenMP.
 cores() { env -u OMP_NUM_THREADS -u OMP_THREAD_LIMIT nproc 2>/dev/null || getconf _NPROCESSORS_ONLN; }

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 # shellcheck shell=bash
 # Reads the table of a study and composes the commands of its points. jobs/study and the scripts in jobs/slurm source this file
 # after jobs/lib.sh.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // It has a separate file, so that the compiler cannot inline a part of this replacement and combine
 // it with operators of the standard library.
 

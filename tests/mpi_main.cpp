@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // main() of test programs that run under mpirun: MPI around GoogleTest, and one verdict over all
 // ranks.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Measures how lockstep-report scales: one large run file, and many small ones.
 
     python3 analysis/bench/scale.py [--steps 100000] [--ranks 64] [--files 1000] [--folder DIR]

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Reads CIFAR-10 from the published binary files; normalises and augments images in PyTorch as Lockstep does."""
 
 import pathlib

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """PyTorch reference implementations of Lockstep's networks.
 
 `ResNet` has the structure of ResNet with basic blocks; the names of its modules are those of the widely used implementation for

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Trains ResNet-18 on CIFAR-10 with DistributedDataParallel, one process per GPU or group of processors, and records the run.
 
     PYTHONPATH=analysis torchrun --nproc_per_node 2 analysis/examples/pytorch_ddp.py --data cifar10:DIR --output run.h5

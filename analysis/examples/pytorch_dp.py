@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Trains ResNet-18 on CIFAR-10 with DataParallel, one process for all GPUs of this machine, and records the run.
 
     PYTHONPATH=analysis python3 analysis/examples/pytorch_dp.py --data cifar10:DIR --output run.h5

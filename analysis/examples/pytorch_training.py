@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """What the examples pytorch_ddp.py and pytorch_dp.py have in common: options, data, and the recorded training loop.
 
 The training is that of `lockstep train` with the options of the same names: SGD with momentum 0.9 and weight decay 5e-4 on

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """The versions of CIFAR-10 and CIFAR-100 for Python (https://www.cs.toronto.edu/~kriz/cifar.html): pickles, in a folder or a
 tar archive."""
 

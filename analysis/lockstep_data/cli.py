@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Command-line interface: lockstep-data SOURCE ... -o FILE"""
 
 import argparse

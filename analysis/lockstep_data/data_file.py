@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Writes the file that `lockstep --data hdf5:FILE` reads. It is FILE.partial until it is complete. All datasets have their
 final size and place from the beginning, so a process that is killed leaves a file that the next one continues."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """A folder with one subfolder of images per class."""
 
 import functools

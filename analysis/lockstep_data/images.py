@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Labelled images in the form that the sources return and `data_file` writes."""
 
 import hashlib

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """The IDX files of MNIST (http://yann.lecun.com/exdb/mnist), which Fashion-MNIST uses as well."""
 
 import gzip

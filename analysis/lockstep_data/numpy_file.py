@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """NumPy arrays in one .npz file. The names are those of MedMNIST, or those of the files of Keras."""
 
 import zipfile

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Progress of an import on stderr: a bar on a terminal, one line every ten seconds elsewhere."""
 
 import sys

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Tables, figures and data frames from Lockstep run files. The formulas are in docs/analysis.md.
 
     import lockstep_report as lr

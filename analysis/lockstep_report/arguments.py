@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """The parser of the command line, the types of its arguments, and the execution of a command."""
 
 import argparse

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Command-line interface: lockstep-report COMMAND ..."""
 
 from lockstep_report import compare, export, predict, published, report, watch

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """The exit statuses of Lockstep that the analysis uses, and errors of the operating system and of missing libraries."""
 
 import errno

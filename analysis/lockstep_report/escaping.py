@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Names from run files, CSV files and file names are data: this module makes them safe for a
 terminal, Markdown, LaTeX and CSV."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Output files and standard output. Each file is written completely or not at all, and replaces neither an input nor a file
 of another kind.
 

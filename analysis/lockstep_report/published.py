@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """The command `published`, and what the options of a CSV state."""
 
 from lockstep_report.arguments import finish, positive_integer

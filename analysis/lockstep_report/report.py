@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """The commands that report on runs: `tables`, `figures`, `report`, `html` and `explain`."""
 
 import sys

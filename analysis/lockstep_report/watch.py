@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """The command `lockstep-report watch`: follows a run while it writes its file.
 
 The program appends to PATH.partial after each epoch, or each point of a ladder, and renames the file to PATH when the

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Converts the weights of PyTorch into files that `lockstep --init-from` reads, and checkpoints of Lockstep into files
 that PyTorch loads (docs/pytorch.md).
 

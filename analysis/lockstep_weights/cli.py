@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Command-line interface: lockstep-weights COMMAND FILE -o FILE"""
 
 from lockstep_report.arguments import commands_of, positive_integer, run

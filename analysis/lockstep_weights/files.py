@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Files of weights: those of PyTorch, safetensors and NumPy, and HDF5 files of Lockstep."""
 
 import inspect

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Which network a state belongs to, and which of its tensors the network takes."""
 
 from dataclasses import dataclass

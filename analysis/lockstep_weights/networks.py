@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """The networks of Lockstep: names and shapes of their tensors, which src/graph/models defines, and the names that other
 implementations give to the same tensors."""
 

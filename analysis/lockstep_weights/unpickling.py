@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Reads the tensors of an archive of torch.save that contains other objects as well, without executing its code: every object of
 an unknown class becomes a `StandIn`. `torch.load(weights_only=True)` refuses such files; that of PyTorch 1.13 even those with a
 Python float. The argument pickle_module of torch.load is no alternative, because PyTorch 1.13 ignores it."""

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Opens pages in headless Chromium, which it controls by the DevTools protocol.
 
 Run as a program, it takes pictures of a page and of each of its sections, for documentation and for

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """A study with planted parameters for the tests of the page: weak and strong scaling from 1 to 16
 ranks with repeats, a slow rank, a ladder, and sweeps.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Run files with planted parameters, and a test of the coverage of intervals."""
 
 import math

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Networks and predictions for tests."""
 
 from lockstep_report.measure.points import point_of

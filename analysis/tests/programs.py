@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Runs `lockstep-report` as a process."""
 
 import functools

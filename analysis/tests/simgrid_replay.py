@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Writes the all-reduces of a training step as a time-independent trace and replays it in SimGrid
 (SMPI), which simulates every message. The platform has links without protocol overheads, so that
 its only parameters are those of the model: latency and bandwidth.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Writes run files in the format of docs/run-file.md, with numbers that can be checked by hand."""
 
 import h5py

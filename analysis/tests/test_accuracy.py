@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Tests the table of test accuracies and the learning curves."""
 
 import h5py

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Tests the rules of the advice: each one at values above and below its threshold."""
 
 from dataclasses import replace

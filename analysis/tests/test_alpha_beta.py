@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Tests the fits of the all-reduce time."""
 
 import numpy as np

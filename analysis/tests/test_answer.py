@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Tests that the statements of the answer follow from one set of runs and agree with each other."""
 
 import re

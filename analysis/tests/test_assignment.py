@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Tests of the tables and the questions of the course assignment, with epoch times as CSV."""
 
 import csv

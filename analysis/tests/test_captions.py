@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Tests that the notes of figures and tables name the machine, the link and the number of runs, and that
 strategies are in the order in which the program lists them."""
 

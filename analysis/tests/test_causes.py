@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Tests the decomposition of the lost efficiency."""
 
 import numpy as np

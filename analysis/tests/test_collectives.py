@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Tests the formulas of the all-reduces and the network descriptions, by hand."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Tests that the report names runs whose ranks lacked processors, and no cause that this explains."""
 
 import h5py

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Tests that `validate` reports values that contradict each other, with the dataset and what the tables
 lack or have wrong because of it."""
 

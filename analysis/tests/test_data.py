@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Tests of lockstep-data: each source gives the pixels, labels and names that it contains, and no file is lost."""
 
 import gzip

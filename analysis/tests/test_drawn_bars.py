@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Tests the numbers that bars show, and their places."""
 
 from dataclasses import replace

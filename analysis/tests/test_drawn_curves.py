@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Tests the numbers that curves and maps show."""
 
 from dataclasses import replace

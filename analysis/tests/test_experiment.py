@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Tests over the whole option table that runs which differ in one option are merged only if it has no effect, and that
 the difference is named otherwise."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Tests the command `explain`, its tables, its JSON and its figures."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Tests that figures do not depend on the home directory and the Matplotlib settings of the user."""
 
 import os

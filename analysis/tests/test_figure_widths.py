@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Draws every figure with 1, 2, 7 and 40 points for the screen and for one and two columns of a paper: no
 text is cut off, overlaps another one, or is smaller than 6 points, and the figure has the width of the
 column."""

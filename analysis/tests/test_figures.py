@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Tests that every text of every figure is inside the canvas and that no two texts overlap."""
 
 import itertools

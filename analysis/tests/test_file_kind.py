@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Tests that a file of a wrong kind is named by its content, and that the advice of the error leads on."""
 
 import bz2

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Tests the commands of lockstep-report, the files they write, and their exit statuses."""
 
 import csv

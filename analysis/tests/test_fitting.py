@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Tests least squares with intervals."""
 
 import numpy as np

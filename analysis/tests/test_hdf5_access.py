@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Tests that run files are read without locks, and that errors of the operating system are not called damage."""
 
 import errno

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Tests that names in run files, CSV files and file names are shown literally: they cannot insert
 HTML, links, LaTeX commands, formulas or control sequences, or end a line."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Tests of the page: the numbers are those of the tables, texts are shown literally, nothing is
 loaded from the network, the same input gives the same bytes, and the structure is accessible."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Intervals of medians, of independent and of correlated values."""
 
 import numpy as np

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Tests how the parts of a run are joined, with repeated steps and unfinished files."""
 
 import json

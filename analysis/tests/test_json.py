@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """The option --json of the commands."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Tests tables, reports and summaries of batch ladders and all-reduce sweeps."""
 
 import csv

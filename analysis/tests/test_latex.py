@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Compiles the tables with LaTeX and reads the text of the pages. Needs pdflatex and pdftotext (Debian:
 texlive-latex-base texlive-latex-recommended poppler-utils)."""
 

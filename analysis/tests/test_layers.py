@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Tests tables, figures and summaries of single layers and of stacks of layers."""
 
 import pytest

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Tests the bytes over the link of a host."""
 
 import numpy as np

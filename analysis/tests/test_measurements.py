@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Tests the table of the quantities that are measured per epoch and rank."""
 
 import csv

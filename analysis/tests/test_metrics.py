@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Compares the formulas with values that were calculated by hand."""
 
 import numpy as np

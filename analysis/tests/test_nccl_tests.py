@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Tests that outputs of nccl-tests, in the formats of its versions, are read as sweeps and as networks."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Tests the text of tables, the files in the directory --out, and directories as arguments."""
 
 import os

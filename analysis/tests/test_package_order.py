@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """The packages of lockstep_report may import only themselves and the packages before them (lockstep_report/README.md)."""
 
 import ast

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Tests the table and the figure of pipeline stages."""
 
 import csv

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Tests how run files become points and rows of tables."""
 
 from dataclasses import replace

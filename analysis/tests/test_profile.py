@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Tests tables and the figure of profiles."""
 
 import h5py

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Tests of reports on runs of two programs: they stand side by side, and neither is described by the options of the other."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Tests that the formula behind each published figure is identified: always with data that was
 typed for these tests (data/README.md), and with the published tables if LOCKSTEP_PUBLISHED_TIMINGS
 names their folder."""

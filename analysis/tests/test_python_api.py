@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """lockstep_report from Python: open, steps, runs, and the example notebook."""
 
 import contextlib

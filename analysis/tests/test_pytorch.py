@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Tests of `lockstep_report.pytorch.Recorder` with PyTorch on CPUs, in processes with Gloo."""
 
 

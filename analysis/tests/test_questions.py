@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Tests the answers to the questions of a report: known answers from points and runs made by hand."""
 
 from dataclasses import replace

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Tests the table and the figure that compare gradient reducers."""
 
 import h5py

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Tests that the same input gives the same bytes: all commands run twice, in different folders,
 processes, time zones and hash seeds."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Tests the fits of Amdahl's and Gustafson's laws."""
 
 import csv

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Tests the schedule of a step, by hand."""
 
 import numpy as np

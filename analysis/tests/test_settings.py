@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Tests which runs count as repeats of one point and which runs are compared."""
 
 import h5py

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """The models of the all-reduces and of the schedule, against a discrete-event simulation of every
 message in SimGrid."""
 

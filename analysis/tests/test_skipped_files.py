@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Tests that a file or folder that cannot be used gives one line, the rest is reported, and the command
 ends with the status of an input error."""
 

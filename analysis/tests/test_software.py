@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Tests that runs which differ in build, libraries or their environment variables are not merged, and that the difference
 is named."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Tests the standard output of lockstep-report: its errors and its encoding."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Tests the recognition of slow ranks and of wrong clocks."""
 
 from dataclasses import replace

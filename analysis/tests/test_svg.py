@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Tests the SVG of figures: values as titles, identifiers, names that are shown literally, and equal bytes."""
 
 import re

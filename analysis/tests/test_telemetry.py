@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Tests tables and figures of the telemetry and of the energy on numbers known by hand."""
 
 import csv

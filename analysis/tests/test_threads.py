@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Tests thread scaling: groups, speedups of the passes, and the figure."""
 
 from lockstep_report.cli import main

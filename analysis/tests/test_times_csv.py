@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Tests that epoch times are read from the tables that spreadsheets, editors and libraries write."""
 
 import pytest

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Tests the bounds of the transfer with planted all-reduces whose transfer is known. The gradients of
 8 MB are reduced by two ranks, so that the bus bandwidth is 8 MB / transfer."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Tests the notes about steps that become shorter or longer."""
 
 import numpy as np

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Tests that the tables contain notes on restrictions to the validity of a point."""
 
 import csv

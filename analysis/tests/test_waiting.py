@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Tests the split of the all-reduce into waiting and transfer."""
 
 import csv

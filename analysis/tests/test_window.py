@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Tests the choice of the timed steps, and reading of truncated files."""
 
 import h5py

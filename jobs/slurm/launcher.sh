@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 # shellcheck shell=bash disable=SC2034  # task.sbatch reads the array launcher
 # The launchers that start the ranks of a Slurm job. jobs/slurm/submit and task.sbatch source this file before they read the
 # file of the site, which may replace `launch`.

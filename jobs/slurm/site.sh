@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 # shellcheck shell=bash
 # Reads the file of a site. The scripts of this folder source this file after jobs/lib.sh.
 

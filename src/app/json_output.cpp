@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "json_output.hpp"
 
 #include "lockstep/record/provenance.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // lockstep ladder
 
 #include "lockstep/study/ladder.hpp"

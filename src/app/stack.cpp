@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // lockstep stack
 
 #include "lockstep/study/stack.hpp"

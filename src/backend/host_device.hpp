@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
 /// Marks a function that is compiled for the host and, by a CUDA compiler, also for the device.

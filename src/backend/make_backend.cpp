@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Creation of backends: the only file of this module that refers to all devices.
 
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "lockstep/comm/clock_offset.hpp"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "gpu_sharing.hpp"
 
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "repeated_message.hpp"
 
 #include <fmt/format.h>

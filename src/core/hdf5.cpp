@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "lockstep/core/hdf5.hpp"
 
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The binary version of CIFAR-10 (Krizhevsky 2009, https://www.cs.toronto.edu/~kriz/cifar.html). A
 // record is one label byte (0..9) followed by 1,024 red, 1,024 green and 1,024 blue bytes, row by
 // row. A file contains up to 10,000 records. Own images in this format need neither all five files

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The binary version of CIFAR-100 (Krizhevsky 2009, https://www.cs.toronto.edu/~kriz/cifar.html). A
 // record is one byte with the coarse label (0..19), one byte with the fine label (0..99), which is
 // the label of the image, and 1,024 red, 1,024 green and 1,024 blue bytes, row by row.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Own images in one HDF5 file; docs/options.md describes its layout.
 
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "lockstep/data/sampler.hpp"
 
 #include <fmt/format.h>

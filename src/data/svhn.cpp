@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Street View House Numbers, the cropped digits (Netzer et al. 2011,
 // http://ufldl.stanford.edu/housenumbers). A record is one label byte, the digit (0..9), followed
 // by 1,024 red, 1,024 green and 1,024 blue bytes, row by row. The published files are of MATLAB;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The value `synthetic:N@CxHxW/CLASSES` of --data. Each part after the name may be left out.
 
 #include <fmt/format.h>

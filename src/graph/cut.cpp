@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Cuts a network into contiguous stages with balanced work (see Graph::cut).
 
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "lockstep/optim/gradient_clipping.hpp"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Only this file includes the generated header, so a new commit recompiles only this file.
 #include "build_info.hpp"
 

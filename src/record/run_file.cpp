@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "lockstep/record/run_file.hpp"
 
 #include <fmt/chrono.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The groups of the run file that are written as a whole.
 
 #include <algorithm>

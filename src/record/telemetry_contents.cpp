@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "telemetry_contents.hpp"
 
 #include "datasets.hpp"

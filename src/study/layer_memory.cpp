@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "layer_memory.hpp"
 
 #include "lockstep/core/process/system.hpp"

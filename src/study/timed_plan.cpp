@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "timed_plan.hpp"
 
 #include "lockstep/core/random.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "dataset_match.hpp"
 
 #include <fmt/format.h>

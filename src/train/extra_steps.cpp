@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "lockstep/train/extra_steps.hpp"
 
 #include "lockstep/core/error.hpp"

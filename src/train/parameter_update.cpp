@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "parameter_update.hpp"
 
 namespace lockstep::train {

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "replica_hash.hpp"
 
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Tests that the threads that monitor a run allocate no memory while they wait: an exception in a
 // thread would end the process by SIGABRT instead of with the documented status. The allocations of
 // all threads except the main thread are counted.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Shared library for LD_PRELOAD in one rank: its MPI_Finalize never returns.
 
 #include <unistd.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Tests over the whole option table that a resume with another value of an option is reported if,
 // and only if, the option affects results or times.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Tests that errors about inputs lead on: the test does what the message advises, and the error is gone."""
 
 import re

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Tests that the largest permitted values of all numeric options end in a refusal or in a run, never in a signal."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Tests of the command line: exit statuses, messages and output files for valid and invalid input.
 
 LOCKSTEP_BIN is the path of the program. LOCKSTEP_MPIRUN is the command that starts ranks; its words may be separated by

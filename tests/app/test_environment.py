@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Tests of the environment that a run inherits: settings of libraries, launchers and limits of the system."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Tests that a run that is stopped or killed and resumed has the same results as one that is not, bit for bit.
 
 LOCKSTEP_RESUME_ROUNDS is the number of times that each variant is interrupted in random steps [1]; LOCKSTEP_RESUME_SEED is

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Tests that the run ends in time, and names the rank that is the cause, after each fault of lockstep_with_faults."""
 
 import re

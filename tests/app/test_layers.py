@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Tests of `lockstep layers` and `lockstep stack`, which measure single layers and stacks of layers, and of
 --swap-relu-pool."""
 

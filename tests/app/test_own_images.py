@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Tests that lockstep-data writes what the program reads."""
 
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Tests --pipeline-stages, --stage-cuts, --micro-batches and --pipeline-schedule on the command line."""
 
 import json

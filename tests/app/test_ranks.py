@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Tests of failures with several ranks: one rank prints one line, the exit status is as documented, and no rank hangs."""
 
 import os

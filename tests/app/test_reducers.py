@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Tests of the reducers that send all gradients through rank 0, and of the bytes in the run file."""
 
 import csv

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Tests of runs that are interrupted, are killed or fail, and of resuming them with the same command."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Tests that signals stop the program in every phase: SIGTERM, SIGHUP and others, sent to one rank or to mpirun.
 
 A preloaded library (stop_at.c) stops one rank when it calls the function with which a phase begins; the test then sends the

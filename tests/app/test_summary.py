@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Tests that the console summary, --json and `lockstep-report summary` give the same values for the same run: the sums of the
 timed steps, which both compute."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Tests of --telemetry: samples in the run file, on the clock of the steps."""
 
 import pathlib

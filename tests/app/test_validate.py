@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Tests that `lockstep-report validate` accepts the runs of several ranks of the program, and no other sizes of the
 buckets."""
 

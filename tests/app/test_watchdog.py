@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Tests that the watchdog ends the run with status 70 if a rank hangs, at any stage of the program."""
 
 import contextlib

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
 """The files, and parts of files, that are generated from the option table of the program and from the schema of the
 run file. test_options.py checks that they are up to date; started as a program, this file writes them:
 

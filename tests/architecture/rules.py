@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Checks of the structural rules in docs/architecture.md: permitted dependencies between modules, the files in which
 the preprocessor may test for CUDA, headers, and the length of a file. Each rule takes the root of a source tree and
 returns its violations, one line each. test_seeded_violations.py tests the rules on small trees with one violation each.

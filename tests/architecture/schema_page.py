@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """The tables of docs/run-file.md, from the schema.
 
 In the page, a table is between the lines "<!-- schema: NAME -->" and "<!-- end -->", where NAME is

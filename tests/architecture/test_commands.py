@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Tests that the commands in the documentation exist: their options, and for the first pages that a user reads also their values."""
 
 import argparse

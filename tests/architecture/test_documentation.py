@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Tests that the documentation agrees with the code: commands and packages in README.md, exit statuses,
 versions, the document map, links."""
 

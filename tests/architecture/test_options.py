@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Tests that the generated files agree with the option table of the program and with the schema of the run file."""
 
 import json

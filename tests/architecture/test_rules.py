@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Checks the rules of docs/architecture.md on the source tree of Lockstep."""
 
 import pathlib

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Tests that the rules report violations. Each test writes a small source tree with at most one seeded violation."""
 
 import pytest

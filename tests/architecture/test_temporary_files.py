@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Tests that temporary files have names that other users of a shared machine cannot predict."""
 
 import pathlib

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "backend/agreement.hpp"
 
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Compares every operation and pattern, forward and backward, on each device with the reference.
 //
 // Tolerances, as relative Euclidean norms per tensor:

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Tests that no memory is allocated after the first step. Whenever oneDNN executes a primitive, it
 // allocates a few small maps of arguments (version 2.6: about twenty, each below 200 bytes), which
 // its callers cannot avoid. Allocations of oneDNN below 1,024 bytes are therefore not counted.

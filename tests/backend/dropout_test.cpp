@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Tests the mask of dropout on each device: its statistics, and what it depends on. agreement_test
 // compares the values with the reference, which has the same mask.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Compares one training step of complete networks on a device with the reference.
 //
 // Tolerances, as relative Euclidean norms per tensor:

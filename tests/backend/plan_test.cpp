@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Tests the guarantees of plans other than the values they compute, for each device and precision.
 
 #include <gmock/gmock.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Tests that plans report progress after each operation, so that the watchdog does not abort a pass
 // that is slow but makes progress.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Tests that moving ReLU behind max-pooling changes neither losses nor gradients.
 
 #include <algorithm>

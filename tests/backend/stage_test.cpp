@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Tests the plans of stages of a network: connected by their boundary values, they must compute
 // what the plan of the whole network computes.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
 // Helper functions for the tests of all backends: small networks of unusual sizes, random batches,

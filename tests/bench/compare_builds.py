@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Compares the training step of two builds of step_bench, for example before and after a change, or with different options.
 
 usage: compare_builds.py BEFORE AFTER [--rounds R] [options of step_bench]

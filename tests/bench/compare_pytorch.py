@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Compares the training step of Lockstep with that of PyTorch (eager and torch.compile) on this machine.
 
 usage: compare_pytorch.py STEP_BENCH [--model M] [--batch B ...] [--precision P ...] [--threads T] [--steps S]

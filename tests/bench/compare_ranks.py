@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Measures the cost of the gradient all-reduce: compares N communicating ranks with N independent ranks on this machine.
 
 usage: compare_ranks.py LOCKSTEP [--ranks N] [--batch B] [--precision P] [--gradient-dtype T] [--steps S] [--rounds R]

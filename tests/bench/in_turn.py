@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Runs programs alternately on a machine that others may disturb, and tells how quiet it was.
 
 A loop of fixed work runs before and after each measurement. A round is quiet if none of its loops takes more than 10 % longer than

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Benchmark of the overheads outside the operations of a training step: the data loader, the step
 // clock, the run file and checkpoints.
 //

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Prints the installed version of PyTorch and the features that pytorch_gpu.py needs and this version does not have.
 
 usage: pytorch_features.py

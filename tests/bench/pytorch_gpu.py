@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Trains ResNet18 on CIFAR-10 in PyTorch; the GPU acceptance test (tests/gpu/acceptance.py) compares it with Lockstep.
 
 usage: pytorch_gpu.py versions

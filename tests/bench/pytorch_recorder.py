@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Measures the overhead of lockstep_report.pytorch.Recorder: steps of DistributedDataParallel with and without it, in turn.
 
 usage: mpirun -n RANKS pytorch_recorder.py [--model M] [--batch B] [--threads T] [--steps S] [--rounds R]

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Times training steps of one replica in PyTorch on random images; PyTorch counterpart of step_bench.
 
 usage: pytorch_step.py [--model M] [--batch B] [--precision fp32|bf16] [--threads T] [--steps S] [--compile]

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Benchmark of the backend alone: training steps of one replica on random images, without data
 // loading and communication.
 //

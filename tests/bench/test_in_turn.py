@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Tests of the selection of quiet rounds, with loops of given times."""
 
 from in_turn import MOST, in_turn, loop_seconds, ratio_text

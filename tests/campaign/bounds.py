@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Confidence bounds of the rate of failures in a number of independent runs."""
 
 import math

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Checks of the files that a training has left: checkpoints and run files.
 
 Trainings with the same ranks, hosts and options compute the same bits, so a checkpoint is valid if its values are those of the

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """A pair of emulated hosts (tests/cluster/cluster) and the faults of the link between them."""
 
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """The kinds of faults that `lockstep_with_faults` causes in itself (`--inject=KIND:RANK:STEP[:PHASE]`)."""
 
 import random

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Calls a function that may crash its process, once per number."""
 
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Starts a training job, finds its processes, and determines when it is over and what it has left behind.
 
 Every process of a job has the variable CAMPAIGN_RUN in its environment, by which it is found on any (emulated) host of this

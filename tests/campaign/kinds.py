@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """The kinds of faults: what each draws at random, does to a job, and expects of it.
 
 Everything that a run draws is a function of the seed, the kind and the index of the run. The moment of a fault is drawn as a

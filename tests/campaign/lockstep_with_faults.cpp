@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The program with the further option --inject=KIND:RANK:STEP[:PHASE],...: causes faults in one
 // rank, to test how a run ends (docs/reliability.md). A fault of a rank that does not exist has no
 // effect.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Random mutations of texts and files, for the fuzz tests in Python."""
 
 

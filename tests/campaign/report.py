@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """The table and the JSON object with the results of a campaign."""
 
 import collections

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Samples of run files for the tests that damage them, and their reader."""
 
 import pathlib

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Runs one draw: starts the training, causes the fault, waits for the end of the job, and checks what is left."""
 
 import os

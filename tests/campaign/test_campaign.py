@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Tests of the campaign itself: its bounds, draws and checks, and a small slice of each kind of fault."""
 
 import json

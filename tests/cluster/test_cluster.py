@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Tests of tests/cluster/cluster, the program that emulates several hosts on one machine."""
 
 import os

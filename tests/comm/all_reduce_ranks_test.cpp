@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Runs every all-reduce algorithm on numbers of ranks for which the other tests are too slow.
 
 #include <gtest/gtest.h>

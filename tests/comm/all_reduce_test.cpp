@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Compares every all-reduce algorithm with a sequential loop over the ranks, bit by bit.
 
 #include <gtest/gtest.h>

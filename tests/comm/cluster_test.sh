@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: BSD-3-Clause
 # cluster_test.sh PROGRAM: runs an MPI test program on 2, 3 and 4 emulated hosts (tests/cluster/cluster), so that messages
 # use the network instead of shared memory. Skips the test (status 77) unless LOCKSTEP_REQUIRE_CLUSTER=1.
 set -euo pipefail

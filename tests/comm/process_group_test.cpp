@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Tests process groups, and messages between two ranks.
 
 #include <gmock/gmock.h>

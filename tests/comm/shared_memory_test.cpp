@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Tests memory that the ranks of a host share, also on hosts that have too little of it.
 
 #include <gtest/gtest.h>

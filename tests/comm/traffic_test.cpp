@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Compares the bytes that are counted for each all-reduce with those that the algorithms send by
 // definition.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // A library for LD_PRELOAD that makes one allocation of memory fail. It counts the allocations
 // after the first call of mallopt, with which the program begins.
 //

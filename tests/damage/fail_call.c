@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // A library for LD_PRELOAD that makes one call on a file fail, for tests of full disks and
 // defective file systems.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Writes and checks files with the module `record`, for tests that make calls fail or kill it.
 //   storage_work checkpoints DIRECTORY FIRST LAST  saves the checkpoints of these steps; prints
 //   each

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Runs a small part of the campaigns in tests/campaign about files: flipped bits, fuzzing, failed calls, failed allocations and
 kills.
 

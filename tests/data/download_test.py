@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """jobs/download-cifar10 against archives made here: full-size files, black images."""
 
 import hashlib

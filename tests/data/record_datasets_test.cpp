@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Tests of every dataset that consists of one file of training and one of test records.
 
 #include <gtest/gtest.h>

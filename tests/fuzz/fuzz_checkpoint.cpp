@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Fuzz target: for any file, the readers of checkpoints must either succeed or throw an input
 // error. A file that is accepted as a complete checkpoint must have a digest that matches, so it
 // must be accepted by all readers. Any other behaviour aborts.

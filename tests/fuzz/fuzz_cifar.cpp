@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Fuzz target: for any input, the parsers of records and of class names must either succeed or
 // throw an input error, for each layout of the label bytes. Any other behaviour aborts.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Fuzz target: any command line, environment and configuration file must either be accepted or give
 // a usage error. The input consists of parts that end with a zero byte: entries of the environment
 // start with "LOCKSTEP_", lines of the file of --config with "@"; all others are arguments. Any

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Fuzz target: for any file, the images of `hdf5:FILE` must either be read or be refused with an
 // input error. Any other behaviour aborts.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Fuzz target: for any file in the place of a run file, the program that resumes the run must find
 // either that the file belongs to the run, or that it does not. Any other behaviour aborts.
 

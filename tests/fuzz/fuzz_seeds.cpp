@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Writes the seeds of the fuzz targets to the folders DIRECTORY/cifar, checkpoint, run_file,
 // own_images and options: small valid files, and files that are wrong in one respect that random
 // mutations of a valid file do not reach, because HDF5 protects its structures by checksums.

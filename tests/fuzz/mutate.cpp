@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Driver of a fuzz target without libFuzzer: calls it with random mutations of the seeds.
 //   PROGRAM FOLDER COUNT [SEED]
 

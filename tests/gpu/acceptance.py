@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
 """GPU acceptance test of Lockstep, in calls of at most 8.5 minutes.
 
 usage: acceptance.py first-contact --lockstep PROGRAM --data DIR --out DIR [--tests PROGRAM]

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Reruns of a failed check with one change each. They state in one line which changes make it pass.
 
 The label of a change is an option with its value ("--cuda-graph off", or several of them) or an

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Time of one call of the acceptance test, divided among its steps."""
 
 import time

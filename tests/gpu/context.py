@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """State that all parts of a call share: programs, folders and time limits."""
 
 import pathlib

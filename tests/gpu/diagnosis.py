@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Automatic reruns of a failed configuration of one rank. They are small and state in one line which
 of CUDA graph, engine selection, batch-norm fusion and precision is the cause."""
 

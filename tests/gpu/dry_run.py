@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Dry run: runs scenarios of a call with stubs of all programs, and checks that the installed program
 has the options that the test uses. A scenario injects faults into several parts, because the parts
 are independent."""

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Environment variables of the programs under test. PyTorch does not receive them."""
 
 # Open MPI refuses to start as root without the first two variables.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Reads results from run files and program output, and compares losses."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Test accuracy on CIFAR-10, and the losses of 20 steps compared with PyTorch."""
 
 import numpy as np

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Several GPUs with one rank each, the production path of NCCL: symmetric windows, NVLS, peer-to-peer
 access and all-reduces in CUDA graphs."""
 

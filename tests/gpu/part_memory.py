@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Batch sizes up to the memory limit, and a batch whose feature maps exceed 2^31 elements."""
 
 from context import OUT_OF_MEMORY

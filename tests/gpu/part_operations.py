@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Part "operations": agreement tests in several processes, and compute-sanitizer."""
 
 import collections

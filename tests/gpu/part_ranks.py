@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Two ranks that share one GPU, compared with one rank. NCCL then uses neither peer-to-peer access
 nor its symmetric kernels; part_gpus.py checks several GPUs."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Throughput: engine selection on a quiet GPU, the roofline bound, and the comparison with PyTorch."""
 
 from context import BATCH

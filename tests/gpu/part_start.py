@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Part "first steps": versions and device, three steps in each precision, engines for bf16."""
 
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """PyTorch as the reference for the throughput: processes of tests/bench/pytorch_gpu.py that warm up
 once and then measure a variant on request."""
 

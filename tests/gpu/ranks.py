@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Checks of several ranks: training compared with one rank, and all-reduces."""
 
 import environment

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """The results of the parts, and the Markdown report that lists them."""
 
 import shlex

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """The files in which the results come back: a report, a JSON file, and two archives.
 
 A machine may return only few and small files, so the archives have a size limit."""

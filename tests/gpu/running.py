@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Runs the external programs of the acceptance test; ends each program that reaches its time limit."""
 
 import os

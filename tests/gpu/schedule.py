@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """The calls of the acceptance test: their parts, and the steps of each part with their seconds."""
 
 from dataclasses import dataclass

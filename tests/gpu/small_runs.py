@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Small training runs whose losses have a reference: three steps on synthetic images.
 
 Lockstep computes the same initial weights, image order and images on every device, so the losses of

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Stub of every program of the acceptance test, for its dry run. All numbers are SYNTHETIC.
 
 usage: stub.py lockstep|torch|torch-features|mpirun|nvidia-smi|sanitizer|gtest ARGUMENTS...

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Dry runs of the acceptance test with stubs of all programs, and the end of a call by a signal."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Tests of the rules that decide verdicts, diagnoses and comparisons."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Measures configurations of Lockstep and PyTorch in alternating turns and compares them."""
 
 import statistics

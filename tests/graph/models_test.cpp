@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "lockstep/graph/models.hpp"
 
 #include <gmock/gmock.h>

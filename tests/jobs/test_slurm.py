@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Tests of the Slurm scripts without a cluster: the jobs that `submit --dry-run` prints, and array tasks with stubs of
 srun and scontrol. Of the sites in jobs/slurm/sites, only the options of sbatch are tested; their values are facts about clusters
 that these tests cannot check.

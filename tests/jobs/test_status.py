@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Tests of jobs/slurm/status with the files of a submitted study, and stubs of squeue and sacct."""
 
 import os

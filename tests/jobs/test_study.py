@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Tests of jobs/study and of the tables in jobs/studies."""
 
 import contextlib

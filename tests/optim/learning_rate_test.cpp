@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "lockstep/optim/learning_rate.hpp"
 
 #include <gtest/gtest.h>

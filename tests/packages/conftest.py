@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Installations of the build directory that CTest names in LOCKSTEP_BUILD."""
 
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Tests of the report command, the documentation and the scripts that `cmake --install` installs."""
 
 import os

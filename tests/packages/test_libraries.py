@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Installs the libraries and builds the project in `consumer` with find_package(Lockstep)."""
 
 import pathlib

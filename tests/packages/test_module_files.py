@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Loads the installed module files with Lmod and with Environment Modules, as the command `module` of a shell does.
 
 The programs are those of the machine, or those that `jobs/setup --dev` unpacks into build/module-programs."""

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Checks the recipes in packaging/. Spack, Docker and Apptainer themselves are used only if they are present."""
 
 import ast

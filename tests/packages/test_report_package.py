@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Installs the Python package of analysis/ with pip into a virtual environment, without network access."""
 
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Computes the test accuracy of a Lockstep checkpoint with ResNet18 in PyTorch, for comparison with `lockstep evaluate`.
 
 usage: evaluate_checkpoint.py CHECKPOINT.h5 DATA [--test-samples N]

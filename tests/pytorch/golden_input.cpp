@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Writes the input of make_golden.py, which repeats the golden run in PyTorch: the initial weights
 // (/state) and the images and labels (/input), all as float32.
 //

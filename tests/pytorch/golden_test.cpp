@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Compares training with PyTorch, from the same weights and on the same images: the losses of 20
 // steps of SGD, the gradients of one pair of images, and five steps of AdamW and LARS.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "lockstep/record/checkpoint.hpp"
 
 #include <gmock/gmock.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Tests file systems that have no locks, cannot sync, fail to write or store no permissions. This
 // program replaces flock, fsync, mkdir, fchmod and the function with which HDF5 writes.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Tests that two threads can use the HDF5 library, which is not thread-safe: a checkpoint is
 // written in the background while the main thread writes the run file.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Writes run files of each kind and a checkpoint into a directory; tests read them with other
 // programs.
 #include <cmath>

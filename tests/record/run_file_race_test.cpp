@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Tests two processes that start a run with the same output file at the same time.
 
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Tests of run files and checkpoints with independent readers: h5py and h5dump (CTest: record.python)."""
 
 import os

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Compares all implementation candidates of the batch-norm passes with each other. The program
 // selects one of them by timing on the GPU, so all must compute the same results.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Violates the contracts of the CUDA runtime and of kernel launches that the simulated GPU checks,
 // and tests that each violation is found.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "state.hpp"
 
 namespace lockstep::simulated_gpu {

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Tests the counters of the simulated GPU, and its order of execution.
 
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Replaces device.cpp and device_properties.cpp of the CUDA backend: one simulated GPU of compute
 // capability 9.0 is present.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Checks of the values of attributes when a descriptor of cuDNN is finalized.
 
 #include <fmt/format.h>

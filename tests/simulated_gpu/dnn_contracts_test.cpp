@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Violates the contracts of executions of cuDNN that the simulated GPU checks, and tests that the
 // violation is found.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Replaces the functions of cuDNN for handles, errors and descriptors.
 
 #include <fmt/format.h>

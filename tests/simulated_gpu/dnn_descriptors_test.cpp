@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Violates the contracts of cuDNN's descriptors that the simulated GPU checks, with calls of the
 // backend API, and tests that the violation is found.
 

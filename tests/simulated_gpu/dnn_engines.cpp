@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The engines of the simulated cuDNN: heuristics, execution plans and their serialised form.
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The execution of plans of the simulated cuDNN.
 
 #include <fmt/format.h>

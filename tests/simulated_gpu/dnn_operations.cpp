@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The operations of cuDNN's graphs as simple loops. Sums are accumulated in float64, and every
 // result is rounded to the data type of its tensor, also of a virtual one.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The attributes of cuDNN's descriptors that this program uses.
 
 #include <fmt/format.h>

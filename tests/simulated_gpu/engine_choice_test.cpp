@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Tests the selection of cuDNN engines with scripted engines of a simulated GPU.
 
 #include <gmock/gmock.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Replaces the functions of the CUDA runtime for events.
 
 #include <fmt/format.h>

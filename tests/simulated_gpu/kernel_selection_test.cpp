@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Tests the selection of kernels for whole networks on a simulated GPU.
 
 #include <gmock/gmock.h>

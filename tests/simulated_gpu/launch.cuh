@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
 // Replaces launch.cuh of the CUDA backend: kernels are enqueued on the simulated stream and run on

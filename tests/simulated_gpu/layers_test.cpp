@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Measures single layers and stacks of layers on the simulated GPU.
 
 #include "lockstep/study/layers.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Replaces the functions of the CUDA runtime for memory, memsets and copies.
 
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The launch of kernels, and the failures of calls that allocate memory.
 
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Replaces NCCL: communicators that connect MPI ranks, for the simulated GPUs of these ranks. All
 // communicators are non-blocking: a call is complete, and its work is in the stream, only after
 // several queries of the state.

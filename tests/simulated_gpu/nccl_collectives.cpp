@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Replaces the collectives of NCCL. They are executed when the simulated GPU reaches them in its
 // stream, and block until the other ranks reach them too.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Tests the simulated NCCL with the communicator of the program, and violates each of its contracts
 // once.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Lets every request for memory of a training run fail once, on one rank. All ranks must end with
 // the same error, and release everything.
 

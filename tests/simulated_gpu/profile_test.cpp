@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Tests the profile of a training on a simulated GPU, whose profiled steps are captured and
 // replayed like the others.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Tests the trainer on a simulated GPU, with recorded and replayed steps and two steps in flight,
 // against the trainer on the CPU.
 

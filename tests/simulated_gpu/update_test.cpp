@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Tests the update of the parameters on a simulated GPU: both forms of the gradients (native ones,
 // and flat ones as after an all-reduce) lead to the same bits, and one rank does not convert its
 // gradients to the flat form. Also tests the gradients of linear layers and the hash.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """A Slurm cluster for a test, and the studies that the test submits to it."""
 
 import os

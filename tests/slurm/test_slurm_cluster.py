@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Tests of jobs/slurm with a real Slurm: tests/slurm/cluster starts two nodes on this machine.
 
 Every scenario has a cluster of its own and mostly waits for Slurm, therefore all selected scenarios run at the same time.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "lockstep/study/ladder.hpp"
 
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Tests the profile of the whole trainer on 1, 2 and 4 ranks.
 
 #include "lockstep/study/profile.hpp"

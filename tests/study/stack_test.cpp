@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Searches the deepest stacks of layers on one device, and on the devices of several ranks.
 
 #include "lockstep/study/stack.hpp"

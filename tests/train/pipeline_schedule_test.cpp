@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "pipeline/pipeline_schedule.hpp"
 
 #include <gmock/gmock.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Trains networks in pipelines of 1, 2 and 4 stages and compares them with one rank, on the CPU or
 // on a simulated GPU.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Tests that a checkpoint contains all the state that a resumed run needs to give the same results
 // as an uninterrupted run.
 

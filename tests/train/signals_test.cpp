@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Tests of the trainer when a signal arrives at the beginning of each activity outside of the
 // steps, on 1, 2 and 4 ranks. The signal arrives on one rank.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "timing/step_clock.hpp"
 
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Tests the whole trainer on 1, 2 and 4 ranks; the reference is the trainer on one rank.
 
 #include "lockstep/train/trainer.hpp"

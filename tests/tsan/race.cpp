@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // A program with a race of the kind that its argument names (threads or openmp), or without a race
 // (none). It shows that ThreadSanitizer finds races with the suppressions, and that it knows the
 // barriers of OpenMP.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Trainings of two ranks under ThreadSanitizer: no thread of Lockstep may race with another one.
 
 LOCKSTEP_BIN is the program, built with the preset cpu-tsan. The reports about libraries in the file `suppressions` are ignored;

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Tests of lockstep-weights with the program and with PyTorch: the networks of analysis/examples load what it writes, and it reads what
 they save. Tests without the marker need neither PyTorch nor safetensors."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Figure of learning curves: test accuracy over epochs and over seconds."""
 
 import numpy as np

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """All figures of a report, as SVG, PNG and PDF."""
 
 from lockstep_report.figures.accuracy import accuracy_figure

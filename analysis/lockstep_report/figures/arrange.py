@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Arranges the texts of a figure so that none is cut off or overlaps another text."""
 
 from lockstep_report.figures.canvas import current

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """The width for which figures are drawn: the screen, where a figure is as wide as its content needs, or
 one or two columns of a paper."""
 

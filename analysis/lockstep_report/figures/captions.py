@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """The captions of the figures, and the tables with their values."""
 
 CAPTIONS = {

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """The figures of the explanation: causes of lost efficiency, scaling laws, all-reduce times. Fits
 are drawn as solid lines within the data and dashed beyond them."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Figure of a batch ladder: epoch time and images/s for each batch."""
 
 from lockstep_report.figures.arrange import arrange

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Figures of single layers and of the deepest stacks of layers."""
 
 from lockstep_report.figures.arrange import arrange

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Sizes of texts, rows of panels, and the space that the texts of a figure lack."""
 
 import warnings

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Imports the modules of figures so that these do not depend on the settings of the user: neither on a file
 matplotlibrc, nor on MPLBACKEND, nor on a home directory."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """The marks of the figures: curves, stacked bars and the texts beside points, with the values that a browser shows."""
 
 import numpy as np

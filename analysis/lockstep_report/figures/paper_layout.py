@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Layout of a figure of a fixed width: all texts are inside the figure and do not overlap. Legends and
 notes are below the axes; the height is what they need."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Figure of the time of an epoch by phase: stacked bars for each rank count."""
 
 import numpy as np

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """The figure of the busy and idle shares of pipeline stages."""
 
 from lockstep_report.figures.arrange import arrange

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Figure of predictions: step time over the number of ranks, dashed with a band for the interval,
 and the measured steps as points."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """The figure of a profile: the longest operations, and all operations in the roofline model."""
 
 import numpy as np

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """The figure that compares gradient reducers."""
 
 from lockstep_report.figures.arrange import arrange

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Figures of weak and strong scaling: speedup and efficiency over the number of ranks."""
 
 from typing import NamedTuple

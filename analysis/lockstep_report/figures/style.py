@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Style of all figures, and their rendering as SVG, PNG and PDF. The colours are those of Okabe and Ito,
 which colour-blind readers can distinguish."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """The figures as SVG, for files and for the HTML page: the output of Matplotlib with the values of bars and markers as
 titles, which browsers show under the pointer, and without style attributes, which the security policy of the page forbids."""
 

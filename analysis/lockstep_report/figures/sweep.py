@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Figure of all-reduce sweeps: bus bandwidth over message size for each algorithm."""
 
 import numpy as np

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Figures of the telemetry over time, below the durations of the steps on the same axis."""
 
 from dataclasses import dataclass, replace

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Figure of thread scaling: speedup of the passes of a step over the threads per rank."""
 
 import math

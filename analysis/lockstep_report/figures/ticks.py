@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Logarithmic axes, and the selection of tick labels that do not overlap."""
 
 import math

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """The figure of waiting and transfer: one bar per rank, one panel per point."""
 
 from matplotlib.ticker import MaxNLocator

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """The figure of the work of each rank in each step: which ranks are slow, and when."""
 
 import numpy as np

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """The answer in a few sentences, with the texts of table cells: their numbers have the digits of the tables."""
 
 from dataclasses import dataclass

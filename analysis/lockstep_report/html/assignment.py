@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """The questions of the usual course assignment on data-parallel training, with links to the tables that answer them."""
 
 from lockstep_report.html.markup import Markup, element, join

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Builds HTML elements. Every text that is not `Markup` is escaped, so a text of a run file
 cannot become an element or an attribute."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """The order of the tables and figures on the page, and the sections that lack data."""
 
 from dataclasses import dataclass

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """A `Table` as an HTML table, with the columns, digits and notes of its Markdown form."""
 
 import html

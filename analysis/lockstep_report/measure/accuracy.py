@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Curves of the test accuracy of training runs."""
 
 from dataclasses import dataclass, replace

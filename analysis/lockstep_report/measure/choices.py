@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """What the program chose itself, from the environment of a run: the all-reduce algorithm and the
 implementations of the convolutions."""
 

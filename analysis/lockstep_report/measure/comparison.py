@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Merges repeated runs into one point and finds the base cases of a point."""
 
 from dataclasses import replace

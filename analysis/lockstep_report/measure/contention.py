@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Runs whose ranks lacked processors, because something else used them: their times do not describe
 the program. docs/analysis.md states the rule."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Weighted least squares with confidence intervals. docs/analysis.md ("Model fits") states the method.
 
 The errors of times are assumed to be proportional to the times. Observations of one group were measured under the

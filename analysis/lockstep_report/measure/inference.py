@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """95 % intervals of medians, of independent values and of series of correlated ones. docs/analysis.md
 ("Intervals") states the method; `core/statistics` of the program has the same for its summary."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """The bytes that an all-reduce sends over the link of a host, by algorithm and placement of the ranks. The messages
 are those of `src/comm/all_reduce`. docs/analysis.md ("Use of the link") has the formulas."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """The formulas of the report, as pure functions; docs/analysis.md lists them. All units are seconds, bytes and bytes
 per second; N is the number of ranks."""
 

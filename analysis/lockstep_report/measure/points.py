@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """A `Point`: the measurements at one rank count and batch, from run files or from a CSV."""
 
 from dataclasses import dataclass, field

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Which runs of one configuration count as repeats: an attempt that did not finish is none, if another
 run of the configuration is complete."""
 

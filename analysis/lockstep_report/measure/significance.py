@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Decides whether values may be called different. docs/analysis.md ("Differences") states the rules."""
 
 import math

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """The times of steps on the clock of the rank that takes longest for all of them.
 
 A step takes from its start to the start of the next one. The sum of the maxima over the ranks would

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Ranks whose work takes longer than that of the others, and a check of the recorded clocks."""
 
 from dataclasses import dataclass

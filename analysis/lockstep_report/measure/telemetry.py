@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """The telemetry of runs: cumulative counters (processor time, context switches, bytes, energy), from which rates
 over any interval follow, and current values (memory, utilisation, power)."""
 

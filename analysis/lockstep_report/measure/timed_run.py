@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """The timed steps of a training run, read once for all explanations."""
 
 from dataclasses import dataclass, replace

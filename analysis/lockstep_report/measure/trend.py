@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Notes about steps that become shorter or longer during the timed window."""
 
 import numpy as np

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Validity notes: restrictions that matter if a point is compared with others."""
 
 from dataclasses import replace

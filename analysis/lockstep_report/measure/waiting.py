@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Splits the time of the all-reduces into waiting for the last rank and transfer. docs/analysis.md ("Bounds of the
 transfer") states the method."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """The timed window: the steps from which the reported times of a run are computed. docs/analysis.md
 states the rule."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Advice in words. Each rule is a function that returns an `Advice` with its evidence, or None if
 the evidence does not reach the threshold; docs/analysis.md lists the rules."""
 

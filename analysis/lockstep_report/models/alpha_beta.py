@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Fits of the time of an all-reduce to alpha + beta · bytes, from sweeps and from the buckets of
 training runs."""
 

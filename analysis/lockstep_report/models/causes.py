@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """The causes of lost efficiency: an exact decomposition of T(N) - T(1)/N."""
 
 import math

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """The explanation of a set of runs. One `Explanation` feeds tables, figures and JSON."""
 
 from dataclasses import dataclass

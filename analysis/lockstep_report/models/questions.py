@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Answers to the questions of a report on data-parallel training. Each question is a function that
 returns an `Answer` per case that the runs measure; docs/analysis.md lists the questions."""
 

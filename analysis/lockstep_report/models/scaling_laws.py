@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Fits of Amdahl's and Gustafson's laws to the epoch or step times of several rank counts."""
 
 from dataclasses import dataclass, replace

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """The measurements of a run on which the advice is based. Times are in seconds per step."""
 
 from dataclasses import dataclass

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Records the training of a PyTorch program in a run file, as Lockstep does (docs/pytorch.md)."""
 
 from lockstep_report.pytorch.recorder import Recorder

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Timestamps of the device of a PyTorch program, which never block the device."""
 
 import time

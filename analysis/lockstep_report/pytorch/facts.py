@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Facts about a PyTorch program and its machine that the run file stores."""
 
 import os

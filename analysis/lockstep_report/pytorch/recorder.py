@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """`Recorder`: records the phases of the training steps of a PyTorch program in a run file."""
 
 import os

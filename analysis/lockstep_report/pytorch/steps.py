@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """The measured steps of an epoch, as the columns of a run file."""
 
 from dataclasses import dataclass, field

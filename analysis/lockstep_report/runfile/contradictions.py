@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Contradictions between the values of a run file, and what a report lacks because a dataset is not in
 the file. Each is one line that names the dataset and the consequence."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """A run file as an xarray `DataTree`."""
 
 from pathlib import Path

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """What makes two runs the same experiment: the program and its options that have an effect are equal, as are the
 software (build, libraries and their environment variables) and the number of hosts. Repeats of an
 experiment differ in the seed. The properties of a run are pairs (name, value)."""

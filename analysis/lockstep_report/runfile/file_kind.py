@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """The kind of a file, recognised by its content, for errors about files of a wrong kind; and texts in
 the encodings of editors and spreadsheets."""
 

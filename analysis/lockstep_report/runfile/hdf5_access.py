@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Access to HDF5 files that may be damaged or hostile: every failure is a `ReportError`, and every text
 is printable."""
 

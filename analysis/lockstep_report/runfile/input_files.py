@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """The input files of a command. A file that cannot be used is skipped: the rest is reported, the
 command prints one line about the file, and ends with the status of an input error."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Joins the files of one run. A resumed run writes one file per part."""
 
 import os

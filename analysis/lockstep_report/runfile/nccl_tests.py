@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Sweeps from outputs of `all_reduce_perf` of nccl-tests (https://github.com/NVIDIA/nccl-tests): its text in the formats
 since 2017, the JSON file of its option --output_file, and the JSON line that --json prints with pull request 318."""
 

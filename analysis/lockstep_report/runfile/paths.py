@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Paths of run files on the command line: files or directories."""
 
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """The quantities that the run file stores per epoch and rank, as the schema lists them. The table of measurements
 has all of them."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Reads a run file into a `Run` of plain NumPy arrays."""
 
 from dataclasses import dataclass, field

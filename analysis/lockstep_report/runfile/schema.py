@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """The schema of the run file: groups, attributes and datasets, read from run_file_schema.json. The program writes run
 files from the same file, and tests/architecture/schema_page.py generates the tables of docs/run-file.md from it."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """The setting of a run, which must be equal for runs to be comparable, and texts about it."""
 
 import re

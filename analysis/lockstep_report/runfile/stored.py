@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Arrays that stay in the run file until their rows are used: most quantities use the rows of one epoch only."""
 
 import numpy as np

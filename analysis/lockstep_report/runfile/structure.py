@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Checks the kinds, types and dimensions of the objects in a run file, so that its readers can rely on them."""
 
 import h5py

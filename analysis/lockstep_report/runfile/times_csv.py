@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Reads epoch times from a CSV. docs/analysis.md ("Epoch times from a CSV") lists the columns. They may be separated by
 commas, semicolons or tabs, and their names may have capital letters and blanks. Numbers may have decimal commas and
 separators of thousands. Lines that start with # and empty lines are ignored."""

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Checks a run file against the schema: missing or malformed parts, and impossible values."""
 
 import re

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """The tables of training results: test accuracy by global batch and options, time to an accuracy, and learning curves."""
 
 import numpy as np

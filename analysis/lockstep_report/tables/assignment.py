@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """The three tables of the usual course assignment on data-parallel training: numbers of ranks in rows, batches per rank in columns."""
 
 from collections import Counter

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """The tables of a report: columns, formulas and notes."""
 
 from dataclasses import replace

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """The table of energy: joules per epoch, per image and per percentage point of test accuracy."""
 
 import numpy as np

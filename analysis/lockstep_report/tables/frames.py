@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """The measurements of runs as tables, for CSV, Parquet and pandas. A table is a dict: name of the column -> array (row),
 with the names and units of the run file."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """The table of the command `index`: one row per run file."""
 
 from collections import Counter

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Values as JSON: numbers as numbers; unknown values, and quantities whose bounds do not agree, as
 null. docs/analysis.md describes the output of each command."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Tables of batch ladders: epoch time over batch size, up to the memory limit."""
 
 from lockstep_report.groups import grouped

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Tables of single layers and of the deepest stacks of layers."""
 
 import numpy as np

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """The method of a report as text: setting, base case, clock, timed steps and number of runs."""
 
 from lockstep_report.groups import grouped

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """The tables of the phases of an epoch, and of the quantities that the run file stores per epoch and rank."""
 
 from lockstep_report.measure.points import IMBALANCE

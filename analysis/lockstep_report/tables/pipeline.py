@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """The table of the stages of pipelines: layers, memory, and busy and idle shares of the time."""
 
 import json

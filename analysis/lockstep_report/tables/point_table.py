@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Tables whose rows are points: their first columns, and the notes about the validity of the points."""
 
 from lockstep_report.measure import validity

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Predictions as a table and as values for JSON, which are labelled "predicted"."""
 
 from dataclasses import dataclass

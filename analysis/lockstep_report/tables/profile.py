@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Tables of profiles (`--profile`): time and ceiling of each operation."""
 
 import numpy as np

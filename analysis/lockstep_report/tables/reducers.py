@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """The table that compares gradient reducers: phases of a step and bytes of messages."""
 
 from lockstep_report.groups import grouped

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """A stored reference: the cases of earlier runs as JSON, for regression checks."""
 
 import json

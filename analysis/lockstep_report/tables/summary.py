@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """A summary of one run: one screen of text, or values for JSON."""
 
 import numpy as np

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """The table of all-reduce sweeps."""
 
 import numpy as np

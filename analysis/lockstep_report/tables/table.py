@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """A table structure that can be written as Markdown, CSV and LaTeX."""
 
 import csv

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """The tables of the telemetry: resources of each rank, and network interfaces."""
 
 from lockstep_report.measure.telemetry import files_of, finite, first_ranks, mean_rate, samples_of

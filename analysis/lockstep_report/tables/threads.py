@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Thread scaling: how the passes of a step become faster with the number of threads per rank."""
 
 from lockstep_report.groups import grouped

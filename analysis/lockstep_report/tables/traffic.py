@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Compares the measured network traffic of CPU workers with that of gradient all-reduces."""
 
 import math

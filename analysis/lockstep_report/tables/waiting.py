@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """The table of waiting and transfer in the all-reduces."""
 
 import numpy as np

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Checks of the numbers and statements of the report against simulated measurements with known truth."""
 
 import shutil

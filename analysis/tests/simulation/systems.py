@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Simulated measurements with known truth: series of times, and run files with planted causes."""
 
 from dataclasses import dataclass, field

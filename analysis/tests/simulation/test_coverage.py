@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Runs the checks of the report against simulated measurements, and compares docs/measurements/coverage.md with
 them.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
 // All operations, for code that treats each of them by its type (`Operation::visit`).

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 # shellcheck shell=bash disable=SC2034,SC2154  # jobs/slurm/site.sh reads the variables
 # Settings for a generic Slurm cluster. To describe your cluster, copy this file to NAME.sh, change the settings that differ,
 # and submit with --site NAME. `gpu` contains the type of GPU of --gpu, or nothing for ranks on CPUs.

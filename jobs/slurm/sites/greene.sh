@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 # shellcheck shell=bash disable=SC2034,SC2154  # jobs/slurm/site.sh reads the variables
 # Settings for a cluster like Greene of NYU. They follow its documentation and have not been tested on it:
 # - software is in Lmod modules (LOCKSTEP_MODULES replaces the list), or in a Singularity image (LOCKSTEP_IMAGE);

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Options of the execution: communication between ranks and the device of each rank.
 
 #include "limits.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "option_value.hpp"
 
 #include <fmt/format.h>

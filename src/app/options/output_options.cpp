@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Options of checkpoints and output, and options of single commands.
 
 #include <fmt/ranges.h>

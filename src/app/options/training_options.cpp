@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Options of the training itself: size of the run, network, data, optimiser.
 
 #include <fmt/format.h>

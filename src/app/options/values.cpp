@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "values.hpp"
 
 #include <fmt/format.h>

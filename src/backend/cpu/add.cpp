@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Addition that is not fused into a preceding batch norm: y = left + right; both gradients are dy.
 
 #include <cstring>

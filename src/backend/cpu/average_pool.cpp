@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Global average pooling: the mean over the pixels of each channel, from a feature map in any
 // layout and type to plain float32 features (images, channels); dx = dy / pixels.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Batch norm fused with the addition and the ReLU that follow it, with as few passes over the maps
 // as possible:
 //   forward:  1. sums of x, unless the convolution before has computed them;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Copies of the values at the boundaries of a stage between feature maps in any layout and plain
 // arrays (images, channels, height, width).
 

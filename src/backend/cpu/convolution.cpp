@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Convolutions: each direction uses the algorithm that ConvolutionChooser selects. The model stores
 // weights as plain float32 KCRS. Each direction converts them, once per step, to the layout of its
 // kernel, in workspace that is still in the cache when the kernel reads it.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "distributed_buffer.hpp"
 
 #include <algorithm>

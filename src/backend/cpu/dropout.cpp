@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Dropout: y = m x / (1 - p), dx = m dy / (1 - p); the identity in inference. The mask m is
 // computed again in the backward pass instead of being stored (see
 // src/backend/reference/dropout.cpp).

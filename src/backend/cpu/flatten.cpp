@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Flattening: a feature map in any layout and type to plain float32 features (images, channels x
 // height x width), in the order (channel, row, column). For 1 x 1 maps it only converts layout and
 // type.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Group norm (Wu and He, 2018) fused with the addition and the ReLU that follow it. As batch norm
 // (batch_norm.cpp), but the statistics are those of each image and group of channels. Each thread
 // computes all passes over an image, whose maps then stay in its cache.

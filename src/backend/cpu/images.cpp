@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Conversion of uploaded images: bytes to normalised values in the layout of the first convolution.
 
 #include <algorithm>

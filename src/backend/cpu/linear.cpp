@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Fully connected layer on plain float32 features, in every precision: y = x W^T + b, dx = dy W, dW
 // = dy^T x, db = sum dy. Shapes: x (images, in), W (out, in), y (images, out).
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Max pooling: y = maximum over the window. The gradient is added to the first largest element (as
 // in PyTorch), whose position in the window is saved as one byte per output.
 

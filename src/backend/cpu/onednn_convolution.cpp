@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "onednn_convolution.hpp"
 
 #include <oneapi/dnnl/dnnl.hpp>

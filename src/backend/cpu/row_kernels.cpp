@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "row_kernels.hpp"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Element-wise addition that is not fused into a batch norm: y = left + right. Both input gradients
 // are dy.
 

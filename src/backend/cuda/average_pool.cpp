@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Global average pooling of a feature map. The output is float32.
 
 #include "kernels/pooling.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Batch norm fused with the residual addition and the ReLU that follow it. For the forward and the
 // backward pass, the fastest of several implementations is selected (batch_norm/passes.hpp).
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Copies of the values at the boundaries of a stage between feature maps and plain float32 arrays
 // (images, channels, height, width) in host memory, through the workspace of the plan.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Convolution: forward, backward data and backward weights as cuDNN graphs, each executed by the
 // fastest engine found (engine_choice.hpp). Weights and their gradients have the data type of the
 // feature maps and the layout KRSC. The gradient of a bias is summed by kernels of this program.

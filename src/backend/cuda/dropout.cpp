@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Dropout: y = m x / (1 - p), dx = m dy / (1 - p); the identity in inference. Both passes compute
 // the mask m from the number of the uploaded step.
 

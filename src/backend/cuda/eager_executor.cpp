@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "eager_executor.hpp"
 
 #include <sched.h>

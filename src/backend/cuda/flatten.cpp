@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Flattening of a feature map to float32 features in the order (channel, row, column).
 
 #include "kernels/flatten.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Instantiates the kernels of the network, except batch norm, for the device.
 
 #include "kernels/dropout.hpp"

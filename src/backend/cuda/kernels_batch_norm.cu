@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Instantiates the kernels of batch norm and of sums per channel for the device.
 
 #include "kernels/batch_norm.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Instantiates the kernels on the flat buffers for the device.
 
 #include "kernels/gradient_clipping.hpp"

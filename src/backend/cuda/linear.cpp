@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Fully connected layer on float32 vectors, at every precision: a 1x1 convolution of images of one
 // pixel. Products are computed from factors rounded to TF32, except at precision fp32 and on GPUs
 // without TF32.

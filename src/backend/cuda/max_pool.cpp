@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Max-pooling. The gradient goes to the first of the largest values in a window; the backward pass
 // computes its position again from the input.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "native_gradients.hpp"
 
 #include "context.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // ReLU that is not fused into a batch norm: y = max(x, 0), dx = dy where y > 0, else 0.
 
 #include "kernels/elementwise.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Softmax cross-entropy with label smoothing on float32 logits (images, classes). The kernel takes
 // so little time that the backward pass computes the losses again instead of storing the
 // probabilities.

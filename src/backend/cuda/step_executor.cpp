@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "step_executor.hpp"
 
 #include <nvtx3/nvtx3.hpp>

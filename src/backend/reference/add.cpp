@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // y = left + right; dleft = dright = dy.
 
 #include "operations.hpp"

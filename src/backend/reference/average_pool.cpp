@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // y[n,c] = sum_{h,w} x[n,c,h,w] / (H W); dx[n,c,h,w] = dy[n,c] / (H W).
 
 #include <numeric>

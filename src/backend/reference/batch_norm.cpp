@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Batch normalisation (Ioffe, Szegedy, 2015), per channel over the m values of all images and
 // pixels:
 //   mu = sum x / m,  var = sum (x - mu)^2 / m,  xhat = (x - mu) / sqrt(var + eps)

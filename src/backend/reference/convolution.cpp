@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Cross-correlation (Goodfellow, Bengio, Courville: Deep Learning, 2016, section 9.1) with zero
 // padding, h = p stride + r - padding and w = q stride + s - padding:
 //   y[n,k,p,q] = b[k] + sum_{c,r,s} W[k,c,r,s] x[n,c,h,w]

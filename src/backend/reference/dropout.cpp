@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Training: y = m x / (1 - p), dx = m dy / (1 - p) with a mask m of zeros (probability p) and ones.
 // Inference: y = x (Srivastava et al., "Dropout", 2014, with PyTorch's scaling). The mask of an
 // image is a function of seed, layer, step and the index of the image in the global batch; its

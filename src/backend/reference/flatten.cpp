@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // y[n, (c H + h) W + w] = x[n,c,h,w]: planar feature maps already have this order.
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Group normalisation (Wu, He, 2018), for each image and group of C / G channels over their m
 // values:
 //   mu = sum x / m,  var = sum (x - mu)^2 / m,  xhat = (x - mu) / sqrt(var + eps)

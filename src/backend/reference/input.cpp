@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // y = (pixel / 255 - mean_c) / deviation_c: the normalisation of torchvision's ToTensor and
 // Normalize.
 

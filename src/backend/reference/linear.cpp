@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // y[n,k] = b[k] + sum_c W[k,c] x[n,c]
 // dx[n,c] = sum_k W[k,c] dy[n,k],  dW[k,c] = sum_n dy[n,k] x[n,c],  db[k] = sum_n dy[n,k]
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // y[p,q] = maximum of x[h,w] over a kernel x kernel window that begins at (p, q) stride - padding;
 // positions outside the image are ignored. The gradient is added at the position of the maximum,
 // the first one in row order if several are equal. A NaN is larger than every number (as in

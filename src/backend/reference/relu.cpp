@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // y = max(x, 0); dx = dy if x > 0, else 0 (0 at x = 0, as in PyTorch).
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Cross-entropy of softmax with label smoothing s (Szegedy et al., "Rethinking the Inception
 // architecture", 2016), K classes, q[k] = (1 - s) [k = label] + s / K:
 //   log p[k] = x[k] - max x - log sum_j exp(x[j] - max x)

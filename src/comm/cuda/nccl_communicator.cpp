@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "nccl_communicator.hpp"
 
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "bucket_reducer.hpp"
 
 namespace lockstep::comm {

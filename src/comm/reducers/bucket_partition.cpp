@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "lockstep/comm/bucket_partition.hpp"
 
 #include "lockstep/core/error.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "../all_reduce/gather_scatter.hpp"
 #include "bucket_reducer.hpp"
 

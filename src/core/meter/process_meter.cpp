@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "lockstep/core/meter/process_meter.hpp"
 
 #include <sys/resource.h>

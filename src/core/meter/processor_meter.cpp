@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "lockstep/core/meter/processor_meter.hpp"
 
 #include <unistd.h>

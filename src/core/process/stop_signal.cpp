@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "lockstep/core/process/stop_signal.hpp"
 
 #include <sys/resource.h>

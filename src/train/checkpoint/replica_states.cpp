@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "replica_states.hpp"
 
 #include <fmt/format.h>

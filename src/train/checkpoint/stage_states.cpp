@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "stage_states.hpp"
 
 #include "lockstep/train/weights.hpp"

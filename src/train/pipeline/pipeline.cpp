@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "lockstep/train/pipeline/pipeline.hpp"
 
 #include <fmt/format.h>

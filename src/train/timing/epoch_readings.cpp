@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "epoch_readings.hpp"
 
 #include "lockstep/comm/messages.hpp"

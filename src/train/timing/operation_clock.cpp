@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "lockstep/train/timing/operation_clock.hpp"
 
 namespace lockstep::train {

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Compares networks whose feature maps have blocks of 32 images and 32 channels, which convolutions
 // with bfloat16 instructions process in place, with the reference. The networks contain all
 // operations of feature maps, numbers of images and channels that fill a block or not, and odd

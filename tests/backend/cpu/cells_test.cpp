@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Compares convolutions of cells with sums over the taps in float64, and the AMX tiles of the
 // processor with the emulated ones. The cases include batch sizes and channel counts that are
 // not multiples of 32, 1x1 and 3x3 kernels, strides, biases, one to eight threads, copied rows,

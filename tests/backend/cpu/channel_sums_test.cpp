@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Compares the sums per channel of whole maps with sums in float64, for complete and incomplete
 // blocks of images, and for more threads than there are rows.
 

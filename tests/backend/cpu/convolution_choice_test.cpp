@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // The automatic choice of convolution algorithms and layouts, with planted times instead of
 // measured ones, so that the expected choice is known on every processor. The kernels of AMX are
 // emulated.

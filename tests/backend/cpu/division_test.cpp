@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "backend/cpu/division.hpp"
 
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Tests that a failed allocation in oneDNN is an error of the class "out of memory" in every
 // function that creates primitives.
 

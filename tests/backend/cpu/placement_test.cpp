@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Tests which thread is the first to write to the memory of a plan, which determines the NUMA node
 // of the memory.
 

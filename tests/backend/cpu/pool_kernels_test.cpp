@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Compares the pooling kernels, which process groups of lanes (channels) of a pixel together, with
 // loops over one lane. The numbers of lanes are below, equal to and above the sizes of the groups.
 // The windows of max-pooling overlap, leave gaps, are a partition of the plane, or extend beyond

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Compares the kernels of batch norm with loops over the elements of a plane. The layouts and
 // shapes give rows of one and of several vectors, with and without single elements at the end, and
 // more rows than are processed together. All values are small multiples of 1/4, so that float32

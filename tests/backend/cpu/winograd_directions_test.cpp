@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "backend/cpu/winograd_directions.hpp"
 
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Compares the arithmetic of Winograd convolutions with sums over the nine taps in float64: for
 // vectors of 8 and of 16 lanes, regardless of the processor, for each layout and data type of
 // feature maps, and for maps whose size is not a multiple of the tile size.

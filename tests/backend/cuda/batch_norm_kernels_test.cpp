@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Tests the arithmetic of the CUDA kernels of batch norm on the host, against formulas in float64.
 
 #include "backend/cuda/kernels/batch_norm.hpp"

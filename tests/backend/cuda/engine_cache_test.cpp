@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Tests the cache in which the CUDA backend stores selected cuDNN engines between runs. Needs no
 // GPU.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Tests the selection and the parallel compilation of engines with offline planning, without a GPU.
 
 #include <gtest/gtest.h>

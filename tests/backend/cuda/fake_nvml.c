@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Replaces NVML in tests: implements the functions that Lockstep uses, for one GPU at 0000:17:00.0.
 // Each reading of the energy is 150 J higher than the previous one, as at 300 W after half a
 // second. The utilisation is not supported.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Tests with offline planning, without a GPU, which convolutions cuDNN can fuse with the sums of
 // the batch norm that follows, and that whole networks have a kernel for every operation.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Tests the arithmetic of the CUDA kernels that sum gradients of several backward passes.
 
 #include "backend/cuda/kernels/gradient_sums.hpp"

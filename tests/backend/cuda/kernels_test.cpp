@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Tests the arithmetic of the CUDA kernels on the host: number formats, integer division, teams of
 // threads, images, pooling, elementwise operations.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Tests with offline planning, without a GPU, whether cuDNN supports every graph of the CUDA
 // backend on the GPUs that the program supports. No graph is executed.
 

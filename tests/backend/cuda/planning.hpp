@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
 // Helper functions for the tests of offline planning (planning without a GPU).

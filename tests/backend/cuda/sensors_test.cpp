@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Tests reading the sensors of a GPU through a library that replaces NVML (fake_nvml.c), and
 // without any library.
 

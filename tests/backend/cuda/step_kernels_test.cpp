@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Tests the arithmetic of the CUDA kernels that process the parameters, on the host: conversion
 // between flat buffers and native tensors, SGD update, clipping, loss scaling,
 // hash.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Compares the gradients of the reference with central differences of its own loss, in float64.
 //
 // The error of (L(p + h) - L(p - h)) / 2h consists of h^2 L'''/6 and of rounding, 1e-16 L / h.

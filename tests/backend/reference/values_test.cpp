@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Tests the forward pass of the reference on cases that are small enough to check by hand.
 
 #include <gmock/gmock.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Tests the handling of NCCL errors with a mock of NCCL; needs no GPU.
 
 #include <cuda_runtime_api.h>

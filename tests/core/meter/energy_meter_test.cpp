@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Tests the RAPL counters on a directory that replaces /sys/class/powercap.
 
 #include "lockstep/core/meter/energy_meter.hpp"

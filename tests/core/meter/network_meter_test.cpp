@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Tests the counters of network interfaces on a directory that replaces / .
 
 #include "lockstep/core/meter/network_meter.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "lockstep/core/meter/peak_memory.hpp"
 
 #include <gtest/gtest.h>

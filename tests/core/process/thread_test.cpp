@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "lockstep/core/process/thread.hpp"
 
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Computes the loss of ResNet-18 on one batch with the installed libraries. The last layer is zero,
 // so all classes have the same probability and the mean loss is ln 10.
 #include <algorithm>

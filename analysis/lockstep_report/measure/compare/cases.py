@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """A `Case`: the repeated runs of one configuration, with its settings and estimates."""
 
 from dataclasses import dataclass

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """The change of a quantity, and whether it is significant or a regression. docs/analysis.md states the method."""
 
 from dataclasses import dataclass

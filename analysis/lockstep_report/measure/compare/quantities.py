@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """The quantities that are compared, and their medians with intervals."""
 
 from dataclasses import dataclass

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Selection of the bases of predictions."""
 
 from dataclasses import replace

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """The measured step on which a prediction is based: the times of each step and rank at which the
 gradients of each bucket are final, the end of the backward pass, and the time of the update."""
 

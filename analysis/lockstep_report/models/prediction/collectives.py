@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """The time of an all-reduce of b bytes by algorithm, from the latency alpha (s per message) and the inverse bandwidth
 beta (s per byte) of a link in each direction. Each formula is linear in both, and is defined by its two factors."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Network descriptions: small JSON files (docs/analysis.md, "Network description")."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Predicts the step time on other numbers of ranks from a basis and a network."""
 
 import math

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """A basis from a run without all-reduces: the profile of the operations (`--profile`) gives the
 times at which the gradients are final."""
 

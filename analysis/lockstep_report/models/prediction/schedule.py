@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """The schedule of a step: all-reduces of buckets one after the other, and the updates."""
 
 from dataclasses import dataclass

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """A network with one level whose alpha and beta are fitted to sweeps of `lockstep allreduce` or of nccl-tests."""
 
 from dataclasses import dataclass

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Checks published values against the epoch times in the same CSV: finds the simplest candidate of `formulas.py`
 that gives the printed digits of all values of a column."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Candidate formulas for a published value: the correct formula, which has no `mistakes`, and common mistakes."""
 
 import itertools

@@ -1,1 +1,2 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Exports run files to the formats of other programs."""

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Export to the JSON format of Extra-P, which fits scaling models to repeated measurements."""
 
 from lockstep_report.errors import INPUT, ReportError

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Export to Parquet with pandas: one file per table."""
 
 import io

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Export of scalars to event files of TensorBoard with tensorboardX: one folder per run."""
 
 import tempfile

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Export to the trace event format of Chrome, which Perfetto and chrome://tracing display. Each rank is a process with
 one thread for the phases and one for each all-reduce that is in progress at the same time. Times are in microseconds."""
 

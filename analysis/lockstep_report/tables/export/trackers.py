@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Logs the steps and epochs of a training to an experiment tracker (TensorBoard, Weights & Biases, MLflow), through the
 tracker's own library, while `lockstep-report watch` follows the run. Tags and values are those of `tensorboard.scalars`. The
 environment variables of a tracker (WANDB_MODE, WANDB_PROJECT, MLFLOW_TRACKING_URI, ...) set where it stores them."""

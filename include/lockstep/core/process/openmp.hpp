@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
 // The threads of OpenMP, and the variables of the environment that change their number.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "avx512.hpp"
 #include "cell_vectors.hpp"
 #include "tiles.hpp"

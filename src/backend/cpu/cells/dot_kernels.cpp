@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Kernels with the instruction VDPBF16PS of AVX512-BF16, which adds two products of bfloat16 values
 // to each of 16 float32 sums. A register holds one row of 16 sums, so the products of a cell are
 // computed for 8 of its 32 rows at a time: 16 sums per row in 16 registers for both halves of the

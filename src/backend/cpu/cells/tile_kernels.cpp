@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Kernels with tiles, of the processor or emulated.
 
 #include <cstddef>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Implementations of the backward pass of batch norm, fused with the backward pass of the ReLU and
 // of the residual addition that follow it. Candidates: a single cuDNN batch-norm node; or two
 // passes of this program's kernels (kernels/batch_norm_gradient.hpp), first the sums and then dx.

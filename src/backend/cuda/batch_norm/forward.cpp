@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Implementations of the forward pass of batch norm. Candidates in training:
 // - A single cuDNN batch-norm node, if cuDNN has an engine for it. The engine can keep the feature
 //   map on the chip between computing the statistics and normalising.

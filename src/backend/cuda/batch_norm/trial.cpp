@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Times the implementation candidates for the passes of batch norm.
 
 #include <fmt/format.h>

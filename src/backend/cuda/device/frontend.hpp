@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
 // Includes the main header of cudnn-frontend. It takes a minute to compile and causes warnings with

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "kernel_stopwatch.hpp"
 
 #include <cuda_fp16.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Stub of the CUDA driver library for machines without a driver, so that cuDNN can plan for a
 // target GPU that is not present. cuDNN loads runtime-compiled engines through the driver as soon
 // as they are compiled; without a driver it treats them as unsupported. In this stub, loading and

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #include "operation_graph.hpp"
 
 #include <fmt/format.h>

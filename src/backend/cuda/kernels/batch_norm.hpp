@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
 // Forward pass of batch norm (Ioffe and Szegedy, 2015), fused with the residual addition and the

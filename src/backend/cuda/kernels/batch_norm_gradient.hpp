@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
 // Backward pass of batch norm, fused with the backward pass of the ReLU and of the residual

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
 // The only file of the kernels that depends on the compiler, except host_device.hpp: it contains

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
 // Dropout with counter-based random numbers, so that the mask can be computed again instead of

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
 // ReLU and addition that are not fused into a batch norm. Each kernel index processes 16 bytes.

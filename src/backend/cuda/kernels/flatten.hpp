@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
 // Flattening of channels-last feature maps (images, pixels, channels) to float32 features (images,

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
 // Clipping of the global gradient norm, as in lockstep/optim/gradient_clipping.hpp:

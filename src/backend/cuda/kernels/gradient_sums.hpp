@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
 // Sums of the flat gradients of several backward passes, in float32. Each kernel index processes

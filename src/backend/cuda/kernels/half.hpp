@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
 // Conversion of IEEE 754 binary16 with integer arithmetic, for the host. On the device, the

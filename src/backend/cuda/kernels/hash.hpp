@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
 // Hash of the flat parameters, as defined in backend/parameter_hash.hpp, in two passes.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
 // Converts uint8 images to normalised activations and applies the crop and flip of data

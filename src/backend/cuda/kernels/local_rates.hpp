@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
 // Local learning rates of LARS, as `optim::local_rate`, in two passes: sums of squares of each

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
 // Softmax cross-entropy with label smoothing s on float32 logits x (rows, classes), one image per

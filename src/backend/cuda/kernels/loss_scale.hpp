@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
 // Loss scaling for float16 (Micikevicius et al., "Mixed precision training", 2018): the backward

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
 // Access to elements in memory: all kernels compute in float32 and store tensors as float32,

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
 // Access to groups of four elements of flat buffers and native tensors, and the kernels that

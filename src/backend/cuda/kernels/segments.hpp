@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
 // Mapping between the flat parameter buffers and the native tensors that the kernels of the network

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
 // Deterministic sums over the rows of a matrix (rows, channels), one result per channel, in two

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
 // Updates of the parameters on the flat buffers. lockstep/optim/update.hpp defines the formulas;

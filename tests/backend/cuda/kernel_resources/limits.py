@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Limits on the resources of each kernel, for all architectures and data types.
 
 No kernel may have a stack frame (local memory) or spill registers. A limit on registers is the largest number with which

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Reads the resource usage that ptxas prints, and computes the occupancy of the kernels.
 
     python3 resources.py FOLDER     prints a table of all kernels; FOLDER contains the files *.usage of the build

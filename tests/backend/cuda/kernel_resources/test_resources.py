@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Tests that every kernel of the program stays within its limits on every architecture (limits.py)."""
 
 import os

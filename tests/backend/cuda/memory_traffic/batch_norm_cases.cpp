@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Memory traffic of the forward pass of batch norm.
 
 #include "backend/cuda/kernels/batch_norm.hpp"

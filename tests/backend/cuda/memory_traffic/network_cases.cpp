@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Memory traffic of the kernels of the network, except batch norm.
 
 #include "backend/cuda/kernels/dropout.hpp"

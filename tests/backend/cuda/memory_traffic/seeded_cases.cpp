@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Kernels that do not agree with their formulas, to test the counter.
 
 #include <cmath>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Memory traffic of the kernels on the flat buffers.
 
 #include "backend/cuda/kernels/gradient_clipping.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Defines the functions that code compiled with -fsanitize=thread calls (the interface of the
 // runtime library of ThreadSanitizer, tsan_interface.h in GCC and LLVM).
 

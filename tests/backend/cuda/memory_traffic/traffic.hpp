@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
 // Counts the bytes that a kernel reads and writes in device memory, on the host. The files

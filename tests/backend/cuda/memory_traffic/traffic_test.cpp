@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: BSD-3-Clause
 // Tests that each CUDA kernel reads and writes as many bytes as its documentation says.
 
 #include "traffic.hpp"

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Recipe of Lockstep for Spack 1.0 and newer (package API 2). packaging/spack/spack.yaml uses it for this source tree."""
 
 from spack_repo.builtin.build_systems.cmake import CMakePackage, generator
