@@ -18,12 +18,12 @@ die() {
 
 # Prints a command for a shell in one line, with quotes around words that need them.
 print_command() {
-  local word
+  local word words=()
   for word in "$@"; do
     [[ $word =~ ^[A-Za-z0-9_=:.,/%@+-]+$ ]] || word=$(printf %q "$word")
-    printf '%s ' "$word"
+    words+=("$word")
   done
-  echo
+  echo "${words[*]}"
 }
 
 # Exits with an error if no value follows the option $1; call it with the remaining arguments.

@@ -8,7 +8,8 @@
 # quotation marks around a column, tabs at the end.
 
 # Reads the table $1 into the arrays names, ranks_of and arguments_of (one element per point). The further arguments replace options
-# of the points when these are started. Exits with an error if a line is invalid.
+# of the points when these are started. Exits with an error if a line is invalid. With has_submitted=yes, the batches are not checked: the
+# table is that of a study that was submitted with further arguments, which are not known.
 # shellcheck disable=SC2034,SC2154  # the scripts that source this file read the arrays; jobs/lib.sh sets root
 read_points() {
   local table=$1 name ranks arguments batch option unused="" line=0 LC_ALL=C # letters are those of ASCII
@@ -39,7 +40,7 @@ read_points() {
     done
     batch=$(option_value --global-batch "${merged[*]}")
     [[ $batch =~ ^[1-9][0-9]{0,8}$ ]] || batch=0 # lockstep reports other values
-    ((batch % ranks == 0)) ||
+    ((batch % ranks == 0)) || [ -n "${has_submitted:-}" ] ||
       die "$table: the global batch of '$name', $batch, is not a multiple of its $ranks ranks; use for example $(((batch / ranks + 1) * ranks))"
     names+=("$name")
     ranks_of+=("$ranks")
@@ -119,6 +120,7 @@ read_options() {
   local names commands affects name
   [[ $known_commands != *" $1 "* ]] || return 0
   if [[ $1 == *.py ]]; then
+    read_options train || true # so that options of lockstep are not taken for those of the program
     set_recorded_python 2>/dev/null || return 1
     names=$("${container[@]}" env "PYTHONPATH=$root/analysis" "$recorded_python" "$root/$1" --help 2>/dev/null) || return 1
     while read -r name; do
@@ -247,6 +249,7 @@ point_experiment() {
 mark_started() {
   local text
   text=$(point_experiment "${@:2}") || text=""
+  rm -f -- "$1.memory" # of an earlier attempt
   printf '%s' "${text:+$text$'\n'}" >"$1.started"
 }
 
@@ -260,7 +263,7 @@ mark_complete() {
 
 # Notes in the file $1.memory that the point and repeat $1 does not fit in memory (exit status 4); the report names it.
 mark_too_large() {
-  mv -f -- "$1.started" "$1.memory"
+  cp -f -- "$1.started" "$1.memory"
   echo "${1##*/} does not fit in memory"
 }
 

@@ -42,8 +42,8 @@ def options(description):
     parser.add_argument("--warmup-epochs", type=float, default=0, metavar="W", help="epochs of linear warm-up [%(default)s]")
     parser.add_argument("--nesterov", action="store_true", help="Nesterov momentum")
     parser.add_argument("--label-smoothing", type=float, default=0, metavar="S", help="weight of the uniform distribution in the target [0]")
-    parser.add_argument("--evaluate-every", type=int, metavar="E",
-                        help="epochs between evaluations on the test images; 0: one, at the end [never]")
+    parser.add_argument("--evaluate-every", default="never", metavar="E",
+                        help="epochs between evaluations on the test images; 0: one, at the end [%(default)s]")
     parser.add_argument("--seed", type=int, default=1, help="seed of weights, order and augmentation [%(default)s]")
     parser.add_argument("--threads", type=int, default=0, help="CPU threads per process [those that PyTorch selects]")
     parser.add_argument("--workers", type=int, default=1, help="data-loading processes per process [%(default)s]")
@@ -91,7 +91,8 @@ class Images(torch.utils.data.Dataset):
         if kind == "cifar10":
             self.images, self.labels = cifar10.read(value, split, count)
         elif kind == "synthetic":
-            size = min(int(value), count or int(value))
+            size = int(value or 50000)
+            size = min(size, count or size)
             self.images = torch.randint(0, 256, (size, 3, 32, 32), dtype=torch.uint8)
             self.labels = torch.randint(0, 10, (size,))
         else:
@@ -109,7 +110,7 @@ class Images(torch.utils.data.Dataset):
 def train(args, device, parallelise, make_sampler=RandomSampler, rank=0):
     """Trains the network `parallelise(network)` on the images that `make_sampler(images)` selects, records the run, and
     prints a line per epoch on rank 0."""
-    images, tests = Images(args.data, "train", args.train_samples), Images(args.data, "test")
+    images = Images(args.data, "train", args.train_samples)
     model = parallelise(NETWORKS[args.model]().to(device, memory_format=torch.channels_last))
     optimizer = torch.optim.SGD(model.parameters(), lr=args.lr, momentum=0.9, weight_decay=5e-4, nesterov=args.nesterov)
     sampler = make_sampler(images)
@@ -120,7 +121,10 @@ def train(args, device, parallelise, make_sampler=RandomSampler, rank=0):
     if args.precision == "bf16":
         precision = functools.partial(torch.autocast, device.type, torch.bfloat16)
     criterion = torch.nn.CrossEntropyLoss(label_smoothing=args.label_smoothing)
-    evaluated = set() if args.evaluate_every is None else {*range(0, args.epochs, args.evaluate_every or args.epochs), args.epochs}
+    tests, evaluated = None, set()
+    if args.evaluate_every != "never":
+        tests = Images(args.data, "test")
+        evaluated = {*range(0, args.epochs, int(args.evaluate_every) or args.epochs), args.epochs}
     recipe = {name: getattr(args, name) for name in ("lr", "lr_schedule", "warmup_epochs", "nesterov", "label_smoothing")}
     hook = (None, bf16_compress_hook) if args.gradient_dtype == "bf16" else None
     with Recorder(args.output, model, network=args.model, data=args.data, precision=args.precision, comm_hook=hook,

@@ -13,7 +13,7 @@ from lockstep_report.models.prediction.network import read_network
 from lockstep_report.models.prediction.predict import SEED
 from lockstep_report.models.prediction.sweep_network import network_of_sweeps
 from lockstep_report.output import PREDICTION, Folder
-from lockstep_report.runfile.file_kind import HDF5, JSON, kind_of_file
+from lockstep_report.runfile.file_kind import HDF5, JSON, NCCL_TESTS, kind_of_file
 from lockstep_report.runfile.input_files import each, read_files, require
 from lockstep_report.tables.json_output import json_text
 from lockstep_report.tables.prediction import prediction_rows, prediction_table, prediction_values
@@ -82,7 +82,7 @@ def network_of(options, bases):
     """Returns the network of --network: one JSON file, or any number of sweeps, of which those of
     the algorithm of the bases are used; NCCL does not state its own."""
     kind = kind_of_file(options.network[0])
-    if kind == JSON or (options.network[0].endswith(".json") and kind != HDF5):
+    if kind == JSON or (options.network[0].endswith(".json") and kind not in (HDF5, NCCL_TESTS)):
         if len(options.network) > 1:
             raise ReportError(USAGE, "--network takes one description, or several sweeps (*.h5)")
         if options.algorithm:

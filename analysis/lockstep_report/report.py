@@ -78,7 +78,7 @@ def add_inputs(command):
                          help="rate of the link between the ranks in Gbit/s [--link-gbit of each "
                               "run]")
     command.add_argument("--note", action="append", default=[], metavar="TEXT",
-                         help="note below table 1, for example about runs that failed; can be repeated")
+                         help="note below table 1 (without it, below the first table), for example about runs that failed; can be repeated")
     add_assumptions(command)
 
 
@@ -129,9 +129,9 @@ def read_material(options):
     tables = contents.all_tables(found, runs, options.link_gbit, explanation)
     assumptions = assumptions_of(options)
     name, count = assumptions.models[0]
+    for table in [table for table in tables if table.name in ("table-1-time-speedup", "assignment-1")] or tables[:1]:
+        table.notes.extend(options.note)
     for table in tables:
-        if table.name in ("table-1-time-speedup", "assignment-1"):
-            table.notes.extend(options.note)
         if table.name == "table-3-bandwidth" and options.csv:
             table.notes.append(f"rows from a CSV: M = 4 · {count:,} bytes ({name}), "
                                f"{assumptions.samples:,} images per epoch, ceil(D/(b·N)) steps")

@@ -2,9 +2,12 @@
 """Tests of the tables and the questions of the course assignment, with epoch times as CSV."""
 
 import csv
+from types import SimpleNamespace
 
 import pytest
 from lockstep_report.cli import main
+from lockstep_report.tables.assignment import assignment_tables
+from lockstep_report.tables.table import Column, Table
 
 TIMES = """ranks,batch_per_rank,epoch_seconds
 1,32,80
@@ -41,6 +44,21 @@ def test_table_has_ranks_in_rows_and_batches_in_columns(times, tmp_path):
     text = (tmp_path / "out" / "assignment-1.md").read_text(encoding="utf-8")
     assert "| Ranks | Batch 32: Time (s) | Batch 32: Speedup |" in text and "- batch-2048 does not fit" in text
     assert not (tmp_path / "out" / "assignment-2.csv").exists()  # the CSV has no phases
+
+
+def test_tables_show_one_setting_and_name_it():
+    """Table 3 has no rows of 1 rank, so most of its rows may have another setting."""
+    def row(precision, ranks, batch):
+        point = SimpleNamespace(setting=precision, is_independent=False)
+        return {"ranks": ranks, "batch_per_rank": batch, "point": point, "setting": precision, "mode": "overlap",
+                "epoch_seconds": 1.0, "speedup": 1.0, "measured_gb_s": 1.0, "measured_percent": 2.0}
+
+    both = [row("bf16", 2, batch) for batch in (32, 64, 128)] + [row("fp32", 2, 32)]
+    columns = [Column(name, name) for name in ("ranks", "batch_per_rank", "epoch_seconds", "speedup", "measured_gb_s", "measured_percent")]
+    found = assignment_tables([Table("table-1-time-speedup", "Table 1", columns, [row("fp32", 1, batch) for batch in (32, 64, 128, 256)] + both, []),
+                               Table("table-3-bandwidth", "Table 3", columns, both, [])])
+    assert [table.rows[0]["ranks"] for table in found] == [1, 2]
+    assert all("setting: fp32" in table.notes for table in found)
 
 
 @pytest.mark.parametrize("lines", [slice(0, 3), slice(4, 7), slice(0, 2)], ids=["one rank", "no base", "one point"])

@@ -135,13 +135,20 @@ def test_command_predicts_with_outputs(tmp_path, capsys):
     run = write_training(tmp_path / "run.h5", np.random.default_rng(1), ranks=2)
     for name, content in (("text", text()), ("output.json", json_text())):
         (tmp_path / name).write_text(content, encoding="utf-8")
-    command = ["predict", str(run), "--ranks", "2,4", "--network", str(tmp_path / "text"), str(tmp_path / "output.json")]
+    command = ["predict", str(run), "--ranks", "2,4", "--network", str(tmp_path / "output.json"), str(tmp_path / "text")]
     assert main(command) == 0
     assert "NCCL ring (predicted)" in capsys.readouterr().out
     assert main([*command, "--algorithm", "tree"]) == 0
     assert main([*command, "--algorithm", "direct"]) == INPUT
     assert "direct of NCCL, only for ring, tree" in capsys.readouterr().err
     assert main([*command[:-2], str(run), str(tmp_path / "text")]) == INPUT  # a run file is not of this kind
+
+
+@pytest.mark.parametrize("version, library", [(None, ""), ("2.28.7", "2.28.7"), (22807, "2.28.7")])
+def test_fields_of_the_json_file_may_be_absent(tmp_path, version, library):
+    content = json.loads(json_text()) | {"nccl_version": version, "config": None, "out_of_bounds": None}
+    found, = runs_of(tmp_path, json.dumps(content))
+    assert found.environment["transport"] == f"NCCL {library}".strip() and len(found.allreduce["bytes"]) == len(SIZES)
 
 
 def table_of(tmp_path, *contents):

@@ -3,6 +3,7 @@
 
 import os
 import pathlib
+import shutil
 import subprocess
 
 import pytest
@@ -12,15 +13,18 @@ STATUS = pathlib.Path(__file__).resolve().parents[2] / "jobs" / "slurm" / "statu
 
 @pytest.fixture
 def folder(tmp_path):
-    """A study of 3 points with 2 repeats: tasks 1 to 6."""
+    """A study of 3 points with 2 repeats: tasks 1 to 6. Its last point was submitted with another batch."""
     folder = tmp_path / "results" / "a study"
     (folder / "logs").mkdir(parents=True)
-    (folder / "table.tsv").write_text("one\t1\ttrain\ntwo\t2\ttrain\nbig\t2\ttrain\n", encoding="utf-8")
+    (folder / "table.tsv").write_text("one\t1\ttrain\ntwo\t2\ttrain\nbig\t2\ttrain --global-batch 3\n", encoding="utf-8")
     (folder / "repeats").write_text("2\n", encoding="utf-8")
     (folder / "one-1.done").touch()
     (folder / "big-1.memory").touch()
     for task, text in {1: "", 2: "x\nepoch 1/3: 4 steps\nepoch 2/3: 4 steps\n", 3: "before\nlockstep: no data \x1b[2J\n\n", 5: ""}.items():
         (folder / "logs" / f"70_{task}.log").write_text(text, encoding="utf-8")
+    earlier = folder / "logs" / "69_6.log"  # of a submission that numbered the tasks in another way
+    earlier.touch()
+    os.utime(earlier, (1, 1))
     return folder
 
 
@@ -54,6 +58,12 @@ def test_files_are_read_without_squeue(folder, tmp_path, stubs):
     result = status(folder, tmp_path, folder, **stubs)
     assert result.returncode == 0 and result.stdout == (
         f"{folder}: 1 of 6 runs complete, 1 do not fit in memory, 2 not started; started: one-2, two-1\n")
+
+
+def test_study_without_logs(folder, tmp_path):
+    shutil.rmtree(folder / "logs")
+    result = status(folder, tmp_path, folder)
+    assert result.returncode == 0 and result.stdout == f"{folder}: 1 of 6 runs complete, 1 do not fit in memory, 4 not started\n"
 
 
 @pytest.mark.parametrize("arguments, message", [(["--unknown"], "unknown option --unknown"), (["."], "contains no study that submit has stored")])

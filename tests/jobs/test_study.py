@@ -9,6 +9,7 @@ import os
 import pathlib
 import signal
 import subprocess
+import sys
 import time
 import zipfile
 
@@ -320,6 +321,17 @@ def test_options_go_to_the_commands_that_use_them(table, tmp_path, program, furt
         assert line.startswith(f"{command} "), line
 
 
+def test_options_of_lockstep_are_not_those_of_a_python_program(tmp_path, program):
+    path = tmp_path / "program.py"
+    path.write_text("import argparse\nparser = argparse.ArgumentParser()\nparser.add_argument('--epochs')\nparser.parse_args()\n",
+                    encoding="utf-8")
+    script = (f"source {ROOT}/jobs/lib.sh; source {ROOT}/jobs/points.sh; recorded_python={sys.executable}; "
+              'merge_options "$1 --epochs 1" --nesterov --epochs 3; echo "${merged[@]:1}"')
+    result = subprocess.run(["bash", "-euc", script, "bash", os.path.relpath(path, ROOT)], capture_output=True, text=True,
+                            env=os.environ | program(experiment=f"echo '{OPTIONS_OF_PROGRAMS}'"))
+    assert result.stdout == "--epochs 3\n", result.stderr
+
+
 def test_option_that_no_point_uses_is_one_error(table, tmp_path, program):
     table.write_text("one\t1\ttrain --batch-per-rank 8\ntwo\t1\ttrain --batch-per-rank 4\n", encoding="utf-8")
     stub = program(experiment=f"echo '{OPTIONS_OF_PROGRAMS}'")
@@ -359,7 +371,9 @@ def test_run_that_does_not_fit_in_memory_is_no_failure(table, tmp_path, program)
     assert result.returncode == 0, result.stderr
     assert "one-1 does not fit in memory" in result.stdout and len(calls(tmp_path)) == 2
     assert sorted(path.name for path in (tmp_path / "out").glob("*.memory")) == ["one-1.memory", "two-1.memory"]
-    assert study(*command, **program()).returncode == 0 and len(calls(tmp_path)) == 4  # now it fits
+    assert study(*command, **program(3)).returncode == 1  # a later failure is not hidden
+    assert not list((tmp_path / "out").glob("*.memory"))
+    assert study(*command, **program()).returncode == 0 and len(calls(tmp_path)) == 6  # now it fits
     assert not list((tmp_path / "out").glob("*.memory")) and (tmp_path / "out" / "one-1.done").exists()
 
 

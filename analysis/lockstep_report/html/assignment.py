@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The questions of the usual course assignment on data-parallel training, with links to the tables that answer them."""
 
-from lockstep_report.html.markup import Markup, element, join
+from lockstep_report.html.markup import element, join
 
 # (question, beginnings of the names of tables, beginnings of the questions of the table "questions")
 QUESTIONS = (
@@ -25,4 +25,4 @@ def question_list(tables):
 def question_element(tables, answers, title, names, questions):
     links = [element("a", table.title, href=f"#table-{table.name}") for name in names for table in tables if table.name.startswith(name)]
     texts = [element("p", row["text"]) for row in answers if row["question"].startswith(questions)] if questions else []
-    return element("li", element("strong", title), ": ", join(links, "; ") if links else Markup("no run shows it" if not texts else ""), *texts)
+    return element("li", element("strong", title), ": ", join(links, "; ") if links or texts else "no run shows it", *texts)

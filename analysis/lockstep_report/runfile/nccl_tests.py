@@ -251,9 +251,8 @@ def line_table(text):
 def json_table(text):
     """Returns the table of the JSON file."""
     content = json.loads(text)
-    config = content.get("config", {})
-    code, bounds = content.get("nccl_version", ""), content.get("out_of_bounds", {})
-    table = Table(library_code=str(code), iterations=str(config.get("iterations", "")), out_of_bounds=str(bounds.get("count", "")))
+    config, bounds, code = content.get("config") or {}, content.get("out_of_bounds") or {}, str(content.get("nccl_version") or "")
+    table = Table(**{"library" if "." in code else "library_code": code}, iterations=str(config.get("iterations", "")), out_of_bounds=str(bounds.get("count", "")))
     for device in config.get("devices", ()):
         table.add_rank(device["rank"], device["hostname"], device.get("device_info", ""))
     for row in content["results"]:

@@ -18,9 +18,11 @@ PARTS = {  # table -> name and title of that of the assignment, and (column, hea
 
 def assignment_tables(tables):
     """Returns the tables of the assignment, with values of `tables`, if these contain several batches on 1 rank and on several ranks."""
-    made, batches = [], ()
+    made, setting, batches = [], None, ()
     for table in (table for table in tables if table.name in PARTS):
-        rows = rows_of_main_setting(table)
+        rows = [row for row in table.rows if row["batch_per_rank"] and not row["point"].is_independent]
+        setting = main_setting(rows) if setting is None else setting
+        rows = [row for row in rows if row["point"].setting == setting]
         batches = batches or sorted({row["batch_per_rank"] for row in rows if row["ranks"] == 1})
         rows = [row for row in rows if row["batch_per_rank"] in batches]
         if len(batches) > 1 and any(row["ranks"] > 1 for row in rows):
@@ -28,11 +30,9 @@ def assignment_tables(tables):
     return [table for table in made if len(table.without_empty_columns()) > 1]
 
 
-def rows_of_main_setting(table):
-    """Returns the rows of the setting with most rows, without independent replicas."""
-    rows = [row for row in table.rows if row["batch_per_rank"] and not row["point"].is_independent]
-    main = Counter(row["point"].setting for row in rows).most_common(1)
-    return [row for row in rows if row["point"].setting == main[0][0]]
+def main_setting(rows):
+    """Returns the setting with most rows; None without rows."""
+    return next((setting for setting, _ in Counter(row["point"].setting for row in rows).most_common(1)), None)
 
 
 def pivoted(table, rows, batches):
@@ -48,4 +48,6 @@ def pivoted(table, rows, batches):
                 row = found.get((value["ranks"], batch), {})
                 value |= {f"{name}_{batch}": row.get(name) for name in (key, *column.interval)}
     return Table(name, f"Table {name[-1]} of the assignment: {title}", columns, values,
-                 [f"one epoch, at a fixed batch per rank; values of {table.title[:7].lower()}, whose notes define them"])
+                 [f"one epoch, at a fixed batch per rank; values of {table.title[:7].lower()}, whose notes define them",
+                  *([f"setting: {rows[0]['setting']}"] if rows[0]["setting"] else []),
+                  *([f"further modes are in {table.title[:7].lower()}"] if len(found) < len(rows) else [])])

@@ -222,7 +222,7 @@ def bandwidth_table(points, link_gbit=None, runs=()):
                   "ranks and is not counted", ("waiting_seconds",)),
              *range_notes(row.get("transfer_seconds") for row in rows),
              Note("derived: T = T(N) − T(1)/N", ("derived_seconds", "derived_gb_s")),
-             Note("peak: largest busbw in the sweeps of lockstep allreduce on the same ranks and hosts", ("peak_gb_s",))]
+             Note("peak: largest busbw of the all-reduce sweeps on the same ranks and hosts", ("peak_gb_s",))]
     if any(max(row.get("measured_percent_low") or 0, row["derived_percent"] or 0) > 100
            for row in rows):
         notes.append("more than 100 % of the link: not all messages used this link (several ranks "

@@ -71,7 +71,7 @@ def peaks_of(runs):
         key = machine_key(run.rank_count, setting_of(run), run.host_names)
         for i in range(len(run.allreduce.get("bytes", ()))):
             peaks[key] = max(peaks.get(key, 0), sweep_row(run, i)["busbw"] or 0)
-    return {key: peak for key, peak in peaks.items() if peak > 0}
+    return {key: peak for key, peak in peaks.items() if key and peak > 0}
 
 
 def machine_key(ranks, setting, hosts):
