@@ -151,8 +151,8 @@ def test_texts_of_files_are_escaped(tmp_path, capsys):
     pytest.param((1, 2, 3, 4, 5, 6, 8), (32,), marks=pytest.mark.slow),
     pytest.param((1, *range(2, 22)), (64,), marks=pytest.mark.slow)])
 def test_texts_of_the_figures_fit(tmp_path, ranks, batches):
-    """1, 4, 6 and 20 points of each scaling."""
+    """1, 4, 6 and 20 points of each scaling. Two numbers of ranks determine a law, so it is not drawn."""
     made = explanation_figures(explain_files(study(tmp_path, ranks, batches)))
+    assert (made.pop("scaling-laws") is None if len(ranks) == 2 else all(made.values()))
     for name, figure in made.items():
-        assert figure is not None, name
         assert faults(figure) == [], name
