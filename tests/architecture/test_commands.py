@@ -110,6 +110,7 @@ def test_shell_blocks_are_valid():
             assert checked.returncode == 0, f"{page}: {checked.stderr}"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page", FIRST_PAGES)
 def test_commands_of_the_first_pages_are_accepted(page, program):
     """The programs parse the options and values as printed, and the scripts print their plans. Only the data are others, because
