@@ -30,7 +30,7 @@ time_step() {
 # The further arguments replace options of the point. The estimate includes neither communication nor the start of the program.
 # shellcheck disable=SC2034,SC2154  # jobs/points.sh sets the variables; the scripts that source this file read `seconds`
 estimate_seconds() {
-  local index=$1 processors=$2 threads=${3:-0} experiment merged dropped ranks=${ranks_of[$1]} values name value
+  local index=$1 processors=$2 threads=$3 experiment merged dropped ranks=${ranks_of[$1]} values name value
   local -A option=()
   shift 3
   seconds=""

@@ -7,14 +7,14 @@
 # options, or a Python program of this repository that records its run and takes --output and --seed, with its options. Lines that start with # and empty lines are ignored, also what spreadsheets add: a byte-order mark, Windows line endings,
 # quotation marks around a column, tabs at the end.
 
-# Reads the table $1 into the arrays names, ranks_of and arguments_of (one element per point). The further arguments replace options
-# of the points when these are started. Exits with an error if a line is invalid. With has_submitted=yes, the batches are not checked: the
-# table is that of a study that was submitted with further arguments, which are not known.
+readonly writers="allreduce ladder layers stack train" # the commands of lockstep that write a run file
+
+# Reads the table $1 into the arrays names, ranks_of and arguments_of (one element per point). Exits with an error if a line is invalid.
 # shellcheck disable=SC2034,SC2154  # the scripts that source this file read the arrays; jobs/lib.sh sets root
 read_points() {
-  local table=$1 name ranks arguments batch option unused="" line=0 LC_ALL=C # letters are those of ASCII
+  local table=$1 name ranks arguments line=0 LC_ALL=C # letters are those of ASCII
+  local command="^(${writers// /|}|[^ -][^ ]*\\.py)( +[^ ]+)*\$"
   local -A lines=()
-  shift
   names=() ranks_of=() arguments_of=()
   check_table "$table"
   while read -r name ranks arguments || [ -n "$name" ]; do
@@ -26,27 +26,37 @@ read_points() {
     [[ $name =~ ^[A-Za-z0-9._-]+$ ]] || bad_line "the name '$name' has characters other than letters, digits, '.', '_' and '-'"
     [[ $ranks =~ ^[1-9][0-9]{0,5}$ ]] || bad_line "the number of ranks is '$ranks'"
     [ ${#arguments} -le 4000 ] || bad_line "the command has ${#arguments} characters; the limit is 4000"
-    [[ $arguments =~ ^(allreduce|ladder|layers|stack|train|[^ -][^ ]*\.py)(\ +[^ ]+)*$ ]] ||
-      bad_line "'$arguments' is not a command of lockstep that writes a run file (allreduce, ladder, layers, stack, train), or a Python program (*.py), with its options"
+    [[ $arguments =~ $command ]] ||
+      bad_line "'$arguments' is not a command of lockstep that writes a run file (${writers// /, }), or a Python program (*.py), with its options"
     [[ ${arguments%% *} != *.py || -f $root/${arguments%% *} ]] || bad_line "there is no program ${arguments%% *} in $root"
     [[ ! $arguments =~ \ --(output|seed|checkpoint-dir|resume)[\ =] ]] ||
       bad_line "--${BASH_REMATCH[1]} is given by the program that runs the study"
     [ -z "${lines[$name]:-}" ] || die "$table: two points are named '$name', so their results would have the same file names; rename one of them"
     lines[$name]=1
-    merge_options "$arguments" "$@"
-    [ ${#names[@]} -gt 0 ] || unused=$dropped
-    for option in $unused; do
-      [[ $dropped == *" $option "* ]] || unused=${unused/ $option / }
-    done
-    batch=$(option_value --global-batch "${merged[*]}")
-    [[ $batch =~ ^[1-9][0-9]{0,8}$ ]] || batch=0 # lockstep reports other values
-    ((batch % ranks == 0)) || [ -n "${has_submitted:-}" ] ||
-      die "$table: the global batch of '$name', $batch, is not a multiple of its $ranks ranks; use for example $(((batch / ranks + 1) * ranks))"
     names+=("$name")
     ranks_of+=("$ranks")
     arguments_of+=("$arguments")
   done < <(LC_ALL=C sed -E -e $'1s/^\xef\xbb\xbf//' -e 's/\r$//; s/\r/\n/g; s/(^|\t|\n)"([^"\t]*)"/\1\2/g' -- "$table")
   [ ${#names[@]} -gt 0 ] || die "$table has no points"
+}
+
+# Checks the points of the table $1, which `read_points` has read, with the further arguments, which replace options when the points are
+# started. Exits with an error if a global batch is not a multiple of the ranks, or if no point uses an option.
+check_points() {
+  local table=$1 index ranks batch option unused=""
+  shift
+  for index in "${!names[@]}"; do
+    merge_options "${arguments_of[index]}" "$@"
+    [ "$index" -gt 0 ] || unused=$dropped
+    for option in $unused; do
+      [[ $dropped == *" $option "* ]] || unused=${unused/ $option / }
+    done
+    ranks=${ranks_of[index]}
+    batch=$(option_value --global-batch "${merged[*]}")
+    [[ $batch =~ ^[1-9][0-9]{0,8}$ ]] || batch=0 # lockstep reports other values
+    ((batch % ranks == 0)) ||
+      die "$table: the global batch of '${names[index]}', $batch, is not a multiple of its $ranks ranks; use for example $(((batch / ranks + 1) * ranks))"
+  done
   read -r option _ <<<"$unused"
   [ -z "$option" ] || die "no point of $table uses $option; remove it"
 }
@@ -131,12 +141,12 @@ read_options() {
     while IFS='|' read -r _ names _ commands affects _; do
       [[ $names =~ ^\ *((-[a-z])\ +)?(--[a-z-]+) ]] || continue
       name=${BASH_REMATCH[3]} commands=" $commands "
-      used_by[$name]+=${commands/ all / allreduce ladder layers stack train }
+      used_by[$name]+=${commands/ all / $writers }
       [ -z "${BASH_REMATCH[2]}" ] || long_name[${BASH_REMATCH[2]}]=$name
       [[ ! $affects =~ time|both ]] || time_options+="$name "
     done < <("${container[@]}" "$(lockstep_program)" help options 2>/dev/null | tr '`,' '  ')
     [ ${#long_name[@]} -gt 0 ] || return 1
-    known_commands+=" allreduce ladder layers stack train "
+    known_commands+=" $writers "
   fi
 }
 

@@ -26,6 +26,7 @@ EXPLANATION = Section(
     "explanation", "Explanation and advice",
     ("questions", "advice", "efficiency-causes", "scaling-laws", "alpha-beta", "stragglers"))
 FURTHER = Section("further", "Further tables", ("",))  # everything else
+SECTIONS = (ASSIGNMENT, TIMES, LADDER, SCALING, ACCURACY, EXPLANATION, FURTHER)
 FIGURES = ("scaling", "phases", "efficiency-causes", "strong-scaling", "waiting")
 
 # (beginnings of the names of tables, the runs that would add them).
@@ -45,13 +46,13 @@ def divided(tables):
     """Returns {section: tables}: each table in the first section that names it. Without training runs, TIMES has
     the first tables of the others."""
     rest, found = list(tables), {}
-    for section in (ASSIGNMENT, TIMES, LADDER, SCALING, ACCURACY, EXPLANATION, FURTHER):
+    for section in SECTIONS:
         chosen = [t for start in section.tables for t in rest if t.name.startswith(start)]
         rest = [t for t in rest if t not in chosen]
         found[section] = chosen
     if not found[TIMES]:
         found[TIMES] = [table for tables in found.values() for table in tables][:SHOWN]
-        for section in (LADDER, SCALING, ACCURACY, EXPLANATION, FURTHER):
+        for section in (section for section in SECTIONS if section is not TIMES):
             found[section] = [table for table in found[section] if table not in found[TIMES]]
     return found
 
