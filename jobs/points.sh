@@ -236,14 +236,14 @@ point_command() {
 
 # Prints the experiment of repeat $2 of the point with index $1 as lines NAME=VALUE: the launcher $3, and what `lockstep help
 # experiment` prints for the command with the further arguments (build, ranks, options that affect results or times); for a Python
-# program, its digest and its options. Prints an error and returns 1 if the program rejects the options.
+# program, its options and the digest of all Python files in its folder, because it may import them. Prints an error and returns 1 if the program rejects the options.
 point_experiment() {
   local index=$1 repeat=$2 launcher=$3 merged command text
   shift 3
   point_command "${arguments_of[index]}" "$repeat" "${names[index]}" . run.h5 "$@"
   if [[ ${merged[0]} == *.py ]]; then
     printf 'launcher=%s\nranks=%s\nprogram=%s\noptions=%s\n' "$launcher" "${ranks_of[index]}" \
-      "$(sha256sum <"$root/${merged[0]}" | cut -d ' ' -f 1)" "${merged[*]}"
+      "$(cat -- "$(dirname "$root/${merged[0]}")"/*.py | sha256sum | cut -d ' ' -f 1)" "${merged[*]}"
     return
   fi
   command=("${container[@]}" "${command[0]}" help experiment "${ranks_of[index]}" "${command[@]:1}")
@@ -263,12 +263,13 @@ mark_started() {
   printf '%s' "${text:+$text$'\n'}" >"$1.started"
 }
 
-# Writes the file $1.done after the command has written the run file $2: the name of the file and the experiment of $1.started.
-# Returns 1, with a message, if there is no run file, for example because of --dry-run.
+# Writes the file $1.done after the command has written the run file $2: the name of the file and the experiment of $1.started. Of the
+# checkpoints, only the last one with the final weights is kept. Returns 1, with a message, if there is no run file, for example because of --dry-run.
 mark_complete() {
   [ -e "$2" ] || { printf '%s: the command of %s wrote no run file\n' "${0##*/}" "${1##*/}" >&2 && return 1; }
   { printf '%s\n' "${2##*/}" && cat -- "$1.started"; } >"$1.done"
   rm -f -- "$1.started" "$1.memory"
+  find "${1%/*}/checkpoints/${1##*/}" -name 'checkpoint-*.h5' -print0 2>/dev/null | sort -zV | head -zn -1 | xargs -0r rm -f -- || true
 }
 
 # Notes in the file $1.memory that the point and repeat $1 does not fit in memory (exit status 4); the report names it.

@@ -116,6 +116,16 @@ def test_complete_points_are_not_run_again(table, tmp_path, program):
     assert len(calls(tmp_path)) == 2
 
 
+def test_complete_run_keeps_only_its_last_checkpoint(table, tmp_path, program):
+    folder = tmp_path / "out" / "checkpoints" / "one-1"
+    folder.mkdir(parents=True)
+    (tmp_path / "out" / "one-1.started").touch()
+    for name in ("checkpoint-9.h5", "checkpoint-10.h5", "checkpoint-100.h5", ".lockstep-run"):
+        (folder / name).touch()
+    assert study(*RUN, "--dir", tmp_path / "out", table, **program()).returncode == 0
+    assert {path.name for path in folder.iterdir()} == {"checkpoint-100.h5", ".lockstep-run"}
+
+
 def expect_refusal(result, change):
     assert result.returncode == 1 and "$" not in result.stdout, result.stdout
     [line] = result.stderr.splitlines()
@@ -319,6 +329,18 @@ def test_options_go_to_the_commands_that_use_them(table, tmp_path, program, furt
     lines = [" ".join(words) for words in calls(tmp_path)]
     for line, command in zip(lines, (f"train {trained} --seed", f"allreduce {reduced} --output", f"ladder {ladder} --output"), strict=True):
         assert line.startswith(f"{command} "), line
+
+
+def test_python_program_and_what_it_imports_are_compared(tmp_path):
+    def experiment():
+        script = (f"source {ROOT}/jobs/lib.sh; source {ROOT}/jobs/points.sh; recorded_python=python3; names=(one); ranks_of=(1); "
+                  f"arguments_of=({os.path.relpath(tmp_path / 'program.py', ROOT)}); point_experiment 0 1 mpirun")
+        return subprocess.run(["bash", "-euc", script], capture_output=True, text=True, check=True).stdout
+    texts = set()
+    for name in ("program.py", "imported.py"):
+        (tmp_path / name).write_text("print('changed')\n", encoding="utf-8")
+        texts.add(experiment())
+    assert len(texts) == 2
 
 
 def test_options_of_lockstep_are_not_those_of_a_python_program(tmp_path, program):
