@@ -126,6 +126,17 @@ def test_complete_run_keeps_only_its_last_checkpoint(table, tmp_path, program):
     assert {path.name for path in folder.iterdir()} == {"checkpoint-100.h5", ".lockstep-run"}
 
 
+def test_run_that_was_killed_continues_in_another_file(table, tmp_path, program):
+    """lockstep would not write to a file whose unfinished part remains."""
+    folder = tmp_path / "out"
+    folder.mkdir()
+    (folder / "one-1.0.h5.partial").touch()
+    (folder / "one-1.started").write_text("launcher=env RANKS_STARTED=RANKS\nbuild=1\n", encoding="utf-8")
+    assert study(*RUN, "--dir", folder, table, **program()).returncode == 0
+    assert calls(tmp_path)[0][-1] == f"{folder}/one-1.1.h5"
+    assert (folder / "one-1.done").read_text(encoding="utf-8").startswith("one-1.1.h5\n")
+
+
 def expect_refusal(result, change):
     assert result.returncode == 1 and "$" not in result.stdout, result.stdout
     [line] = result.stderr.splitlines()
