@@ -7,6 +7,11 @@ unset CDPATH # with it, `cd` prints the folder that it finds
 # shellcheck disable=SC2034  # the scripts that source this file use it
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 
+if ((BASH_VERSINFO[0] * 100 + BASH_VERSINFO[1] < 404)); then
+  echo "${0##*/}: needs bash 4.4 or newer, not $BASH_VERSION" >&2
+  exit 1
+fi
+
 # Prints the heading of a step.
 heading() { printf '\n== %s\n' "$*"; }
 

@@ -264,10 +264,11 @@ mark_started() {
 }
 
 # Writes the file $1.done after the command has written the run file $2: the name of the file and the experiment of $1.started. Of the
-# checkpoints, only the last one with the final weights is kept. Returns 1, with a message, if there is no run file, for example because of --dry-run.
+# checkpoints, only the last one with the final weights is kept. Returns 1, with a message, if there is no run file, for example because
+# of --dry-run.
 mark_complete() {
   [ -e "$2" ] || { printf '%s: the command of %s wrote no run file\n' "${0##*/}" "${1##*/}" >&2 && return 1; }
-  { printf '%s\n' "${2##*/}" && cat -- "$1.started"; } >"$1.done"
+  { printf '%s\n' "${2##*/}" && cat -- "$1.started"; } >"$1.done.new" && mv -f -- "$1.done.new" "$1.done" || return 1
   rm -f -- "$1.started" "$1.memory"
   find "${1%/*}/checkpoints/${1##*/}" -name 'checkpoint-*.h5' -print0 2>/dev/null | sort -zV | head -zn -1 | xargs -0r rm -f -- || true
 }
@@ -287,7 +288,26 @@ files_of_run() {
     if [[ -e $file && ${file#"$1"} =~ ^${parts_pattern}(\.partial.*)?$ ]]; then printf '%s\n' "$file"; fi
   done
   file=${1%/*}/checkpoints/${1##*/}
-  ! compgen -G "$(printf %q "$file")/*" >/dev/null || printf '%s\n' "$file"
+  [ -z "$(find "$file" -mindepth 1 -print -quit 2>/dev/null)" ] || printf '%s\n' "$file"
+}
+
+# Completes the point and repeat $1 (a path without extension) if one of its run files is complete, because the script was killed
+# before it noticed that; lockstep would not train again, and would write no run file. Returns 1 if there is no such file.
+complete_after_kill() {
+  local files=() file python=${LOCKSTEP_IMAGE:+python3}
+  mapfile -t files < <(files_of_run "$1" | grep '\.h5$')
+  [ ${#files[@]} -gt 0 ] || return 1
+  [ -n "$python" ] || python=$(find_python h5py) || return 1
+  file=$("${container[@]}" "$python" -c '
+import sys, h5py
+for name in sys.argv[1:]:
+    try:
+        with h5py.File(name) as file:
+            if file.attrs["status"] in ("complete", b"complete"):
+                sys.exit(print(name))
+    except (OSError, KeyError):
+        pass
+sys.exit(1)' "${files[@]}") && mark_complete "$1" "$file"
 }
 
 # Returns 0 if repeat $2 of the point with index $1 is complete in the folder $3, 1 if it is not, and 2, with a message, if its

@@ -11,10 +11,14 @@ STD = torch.tensor([0.2023, 0.1994, 0.2010]).view(1, 3, 1, 1)
 
 
 def read(folder, split, count=None):
-    """Returns the first `count` images (N, 3, 32, 32) uint8 and labels (N,) int64 of `split`, "train" or "test"."""
+    """Returns the first `count` images (N, 3, 32, 32) uint8 and labels (N,) int64 of `split`, "train" or "test". The files are in
+    `folder`, or in its subfolder cifar-10-batches-bin, as in the archive."""
+    folder = pathlib.Path(folder).expanduser()
+    if (folder / "cifar-10-batches-bin").is_dir():
+        folder /= "cifar-10-batches-bin"
     names = ["test_batch.bin"] if split == "test" else [f"data_batch_{i}.bin" for i in range(1, 6)]
     records = numpy.concatenate(
-        [numpy.fromfile(pathlib.Path(folder) / name, numpy.uint8).reshape(-1, 3073) for name in names]
+        [numpy.fromfile(folder / name, numpy.uint8).reshape(-1, 3073) for name in names]
     )[:count]
     images = torch.from_numpy(records[:, 1:].reshape(-1, 3, 32, 32).copy())
     return images, torch.from_numpy(records[:, 0].astype(numpy.int64))

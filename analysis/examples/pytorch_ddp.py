@@ -24,6 +24,9 @@ ALONE = {"RANK": "0", "WORLD_SIZE": "1", "LOCAL_RANK": "0", "MASTER_ADDR": "127.
 
 def set_ranks():
     """Sets the variables of torchrun if another program started the processes. Two jobs have different ports."""
+    size = os.environ.get("OMPI_COMM_WORLD_SIZE")
+    if os.environ.get("OMPI_COMM_WORLD_LOCAL_SIZE") == size if size else os.environ.get("SLURM_STEP_NUM_NODES") == "1":
+        os.environ.setdefault("MASTER_ADDR", ALONE["MASTER_ADDR"])  # the variable of Slurm is the host of srun
     for name, others in LAUNCHERS.items():
         found = [os.environ[other] for other in others if other in os.environ]
         os.environ.setdefault(name, found[0] if found else ALONE[name])

@@ -238,9 +238,11 @@ def test_example_trains_and_records(tmp_path, name, ranks):
     assert setting_of(found)[:4] == ("vgg11", "cpu", "fp32", "synthetic, 40 images")
 
 
-def test_example_trains_with_a_schedule_and_evaluates(tmp_path):
+@pytest.mark.parametrize("folder", ["", "cifar-10-batches-bin"])  # without and with that of the archive
+def test_example_trains_with_a_schedule_and_evaluates(tmp_path, folder):
+    (tmp_path / folder).mkdir(exist_ok=True)
     for name in ["test_batch", *(f"data_batch_{i}" for i in range(1, 6))]:
-        (tmp_path / f"{name}.bin").write_bytes(bytes(i % 10 for i in range(8 * 3073)))
+        (tmp_path / folder / f"{name}.bin").write_bytes(bytes(i % 10 for i in range(8 * 3073)))
     example = Path(__file__).parents[1] / "examples" / "pytorch_dp.py"
     (status, output), = start([
         example, "--data", f"cifar10:{tmp_path}", "--model", "vgg11", "--batch-per-rank", "8", "--threads", "1", "--device", "cpu",
@@ -250,6 +252,22 @@ def test_example_trains_with_a_schedule_and_evaluates(tmp_path):
     found = read_run(tmp_path / "a.h5")
     assert found.option("lr-schedule") == "onecycle" and found.option("label-smoothing") == "0.1"
     assert [0 <= value <= 1 for value in found.epochs["test_accuracy"]] == [False, True, True]
+
+
+@pytest.mark.parametrize("variables, expected", [
+    ({}, ("0", "1", "127.0.0.1")),
+    ({"RANK": "1", "WORLD_SIZE": "2", "MASTER_ADDR": "head"}, ("1", "2", "head")),
+    ({"SLURM_PROCID": "1", "SLURM_NTASKS": "2", "SLURM_STEP_NUM_NODES": "1", "SLURM_LAUNCH_NODE_IPADDR": "login"}, ("1", "2", "127.0.0.1")),
+    ({"SLURM_PROCID": "1", "SLURM_NTASKS": "2", "SLURM_STEP_NUM_NODES": "2", "SLURM_LAUNCH_NODE_IPADDR": "head"}, ("1", "2", "head")),
+    ({"OMPI_COMM_WORLD_RANK": "1", "OMPI_COMM_WORLD_SIZE": "2", "OMPI_COMM_WORLD_LOCAL_SIZE": "2",
+      "SLURM_LAUNCH_NODE_IPADDR": "login"}, ("1", "2", "127.0.0.1"))])
+def test_example_finds_its_ranks(variables, expected, monkeypatch):
+    monkeypatch.syspath_prepend(Path(__file__).parents[1] / "examples")
+    import pytorch_ddp  # noqa: PLC0415
+
+    monkeypatch.setattr(os, "environ", dict(variables))
+    pytorch_ddp.set_ranks()
+    assert tuple(os.environ[name] for name in ("RANK", "WORLD_SIZE", "MASTER_ADDR")) == expected
 
 
 @pytest.mark.parametrize("options, expected", [

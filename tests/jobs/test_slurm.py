@@ -322,8 +322,8 @@ def slurm_stubs(tmp_path):
         folder = tmp_path / "slurm"
         folder.mkdir(exist_ok=True)
         for name, code in {
-                "squeue": f"printf '{jobs}'", "srun": "echo pmix", "scontrol": f"echo 'MaxArraySize            = {size}'",
-                "sbatch": f'echo call >>"{tmp_path}/sbatch.calls"; count=$(wc -l <"{tmp_path}/sbatch.calls")\n'
+                "squeue": f"[[ $* == *--user* ]] || printf '{jobs}'", "srun": "echo pmix", "scontrol": f"echo 'MaxArraySize            = {size}'",
+                "sbatch": f'echo "$LOCKSTEP_GRACE" >>"{tmp_path}/sbatch.calls"; count=$(wc -l <"{tmp_path}/sbatch.calls")\n'
                           f'[ $count -ne {failing} ] || {{ echo "sbatch: error: no" >&2; exit 1; }}\necho $((70 + count))'}.items():
             (folder / name).write_text(f"#!/bin/bash\n{code}\n", encoding="utf-8")
             (folder / name).chmod(0o755)
@@ -334,6 +334,11 @@ def slurm_stubs(tmp_path):
 def really_submit(table, tmp_path, variables, *arguments):
     return subprocess.run([SUBMIT, "--repeats", "2", "--dir", tmp_path / "out", *arguments, table], capture_output=True, text=True,
                           env=os.environ | variables)
+
+
+def test_grace_reaches_the_tasks(table, tmp_path, slurm_stubs):
+    assert really_submit(table, tmp_path, slurm_stubs(), "--grace", "30").returncode == 0
+    assert set((tmp_path / "sbatch.calls").read_text(encoding="utf-8").split()) == {"30"}
 
 
 def test_second_submission_of_a_study_is_refused(table, tmp_path, slurm_stubs):
