@@ -518,7 +518,7 @@ def accept_signals():
 def running_study(table, tmp_path, status):
     """Starts a study in its own process group whose first run waits for SIGUSR1 and then exits with `status`."""
     program = tmp_path / "lockstep"
-    program.write_text(f'#!/bin/bash\n[ "$1" != help ] || {{ echo "build=1"; exit; }}\ntrap "exit {status}" USR1\necho "$@" >>"{tmp_path}/calls"\ntouch "${{@: -1}}"\n'
+    program.write_text(f'#!/bin/bash\n[ "$1" != help ] || {{ echo "build=1"; exit; }}\ntrap "exit {status}" USR1\ntouch "${{@: -1}}"\necho "$@" >>"{tmp_path}/calls"\n'
                        'for ((i = 0; i < 300; ++i)); do sleep 0.1; done\n', encoding="utf-8")
     program.chmod(0o755)
     process = subprocess.Popen([STUDY, *RUN, "--dir", tmp_path / "out", table], text=True, stdin=subprocess.DEVNULL,
