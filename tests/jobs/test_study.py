@@ -525,12 +525,18 @@ def running_study(table, tmp_path, status):
                                stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True,
                                env=os.environ | {"LOCKSTEP_BIN": str(program)}, preexec_fn=accept_signals)
     try:
-        while not (tmp_path / "calls").exists():
+        while not (tmp_path / "calls").exists() or is_running(process.pid):
             assert process.poll() is None
             time.sleep(0.02)
         yield process
     finally:
         process.kill()
+
+
+def is_running(session):
+    """Whether a process of the session computes. bash handles a signal only after the command if it arrives just before `wait`."""
+    pids = subprocess.run(["pgrep", "-s", str(session)], capture_output=True, text=True, check=True).stdout.split()
+    return any("S" != pathlib.Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[0] for pid in pids)
 
 
 def group_of(process):
