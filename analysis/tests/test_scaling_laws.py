@@ -82,7 +82,7 @@ def fit_files(paths, law):
     return [found for found in scaling_fits(points) if found.law == law]
 
 
-@pytest.mark.parametrize("law, serial", [(AMDAHL, 0.15), (GUSTAFSON, 0.1)])
+@pytest.mark.parametrize("law, serial", [pytest.param(AMDAHL, 0.15, marks=pytest.mark.slow), (GUSTAFSON, 0.1)])
 def test_planted_serial_fraction_is_recovered_from_run_files(tmp_path, law, serial):
     random = np.random.default_rng(2)
     repeats, hits = 20, 0

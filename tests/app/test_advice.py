@@ -159,6 +159,7 @@ def test_the_advised_conversion_is_read(trained, tmp_path):
     assert evaluate(tmp_path / "weights.h5").returncode == 0
 
 
+@pytest.mark.slow
 def test_the_advised_global_batch_resumes_on_another_number_of_ranks(trained):
     checkpoint = trained / "saved" / "checkpoint-2.h5"
     options = {"data": SMALL, "resume": checkpoint, "steps": 3}

@@ -76,7 +76,7 @@ def test_error_on_all_ranks_is_printed_once(arguments, words):
     assert words in line
 
 
-@pytest.mark.parametrize("binding", ["auto", "none"])
+@pytest.mark.parametrize("binding", ["auto", pytest.param("none", marks=pytest.mark.slow)])
 def test_ranks_that_mpirun_does_not_bind_compute_on_different_cores(tmp_path, binding):
     result = start_ranks((2, train(threads=1, binding=binding, output=tmp_path / "run.h5")))
     assert result.returncode == 0, result.stderr

@@ -86,6 +86,7 @@ def test_combinations_that_are_not_possible_are_errors(arguments, words):
         assert word in line
 
 
+@pytest.mark.slow
 def test_lines_of_the_study_are_valid_commands():
     lines = [line.rstrip("\n").split("\t") for line in STUDY.open() if not line.startswith("#")]
     assert len({name for name, _, _ in lines}) == len(lines)

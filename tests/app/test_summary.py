@@ -19,6 +19,9 @@ SHARED = ("images_per_second", "epoch_seconds", "training_seconds", "exposed_com
 RUNS = {"incomplete epoch": {"steps": 5},
         "one epoch": {"steps": None, "epochs": 1},
         "two epochs": {"steps": None, "epochs": 2}}
+# (ranks, kind of the run); the others are slow.
+CASES = [pytest.param(ranks, kind, marks=() if (ranks, kind) in ((1, "incomplete epoch"), (2, "two epochs")) else pytest.mark.slow)
+         for ranks in (1, 2) for kind in RUNS]
 
 
 def report(path, *options):
@@ -43,8 +46,7 @@ def values_in(text, pattern):
     return tuple(group.replace(",", "") for group in match.groups() if group is not None)
 
 
-@pytest.mark.parametrize("kind", RUNS)
-@pytest.mark.parametrize("ranks", [1, 2])
+@pytest.mark.parametrize("ranks, kind", CASES)
 def test_json_output_agrees_with_the_report(tmp_path, ranks, kind):
     results = json.loads(run(ranks, tmp_path / "run.h5", "--json", **RUNS[kind]))["results"]
     values = json.loads(report(tmp_path / "run.h5", "--json"))
@@ -67,8 +69,7 @@ def test_the_number_of_ranks_changes_no_option_that_is_not_given(tmp_path):
     assert {name for name in one if one[name] != two[name]} == {"global-batch", "output"}
 
 
-@pytest.mark.parametrize("kind", RUNS)
-@pytest.mark.parametrize("ranks", [1, 2])
+@pytest.mark.parametrize("ranks, kind", CASES)
 def test_console_summary_agrees_with_the_report(tmp_path, ranks, kind):
     console = run(ranks, tmp_path / "run.h5", **RUNS[kind])
     text = report(tmp_path / "run.h5")

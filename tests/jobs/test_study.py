@@ -275,7 +275,8 @@ def other_value(option):
     return [f"--{option['name']}", next(value for value in values if value != option["default"])]
 
 
-@pytest.mark.parametrize("command", ["train --batch-per-rank 8 --epochs 5", "ladder", "allreduce", "layers", "stack"])
+@pytest.mark.parametrize("command", ["train --batch-per-rank 8 --epochs 5", *(pytest.param(name, marks=pytest.mark.slow)
+                                      for name in ("ladder", "allreduce", "layers", "stack"))])
 def test_every_option_with_an_effect_is_compared(table, tmp_path, program, command):
     """Every option of the command in turn differs from the one of a complete point."""
     real = os.environ.get("LOCKSTEP_BIN") or pytest.skip("LOCKSTEP_BIN is not set to the program; CTest sets it")
@@ -739,7 +740,7 @@ def test_every_table_of_the_repository_has_toy_options():
 
 
 WITH_PYTORCH = (pytest.mark.slow, pytest.mark.requires("PYTORCH"))
-MARKS = {"homework": (), "weak": (), "accuracy-94": WITH_PYTORCH, "against-pytorch": WITH_PYTORCH}
+MARKS = {"quickstart": (), "accuracy-94": WITH_PYTORCH, "against-pytorch": WITH_PYTORCH}
 
 
 @pytest.mark.parametrize("path", [pytest.param(path, id=path.stem, marks=MARKS.get(path.stem, pytest.mark.slow)) for path in TABLES])

@@ -76,6 +76,7 @@ def test_link_targets_of_the_installed_documentation_exist(prefix):
         assert [link for link in links if "://" not in link and not (page.parent / link).exists()] == [], page
 
 
+@pytest.mark.slow
 def test_installed_slurm_scripts_run(prefix):
     jobs = prefix / "share" / "lockstep" / "jobs"
     result = subprocess.run([jobs / "slurm" / "submit", "--dry-run", jobs / "studies" / "weak.tsv"], cwd=prefix, text=True,
