@@ -17,7 +17,8 @@ from lockstep_report.runfile.validate import problems  # noqa: E402
 @pytest.mark.parametrize("options", [
     {"model": "resnet18-cifar", "classes": 11, "gradient_dtype": "bf16", "all_reduce": "direct"},
     *(pytest.param(options, marks=pytest.mark.slow) for options in (
-        {"model": "resnet18-cifar"}, {"model": "vgg11", "classes": 13}, {"model": "resnet18-cifar", "reducer": "parameter-server"}))], ids=lambda options: "-".join(map(str, options.values())))
+        {"model": "resnet18-cifar"}, {"model": "vgg11", "classes": 13}, {"model": "resnet18-cifar", "reducer": "parameter-server"}))],
+    ids=lambda options: "-".join(map(str, options.values())))
 def test_buckets_of_padded_parameters_are_valid(tmp_path, options):
     path = tmp_path / "run.h5"
     result = start_ranks((2, train(output=path, **options)))
