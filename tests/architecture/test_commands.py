@@ -125,7 +125,7 @@ def test_commands_of_the_first_pages_run(program, tmp_path):
         (tmp_path / "cifar10" / name).write_bytes(b"".join(bytes([label % 10]) + os.urandom(3072) for label in range(64)))
     for name in ("jobs", "analysis"):
         (tmp_path / name).symlink_to(ROOT / name)
-    lines = ["set -euo pipefail", f"source {ROOT}/jobs/lib.sh", "mpi_environment 2"]
+    lines = ["set -euo pipefail", f"source {ROOT}/jobs/lib.sh", "mpi_environment 4"]
     for block in re.findall(r"```sh\n(.*?)```", "".join(map(read, FIRST_PAGES)), re.DOTALL):
         for before, after in SMALLER:
             block = block.replace(before, after)
