@@ -113,8 +113,9 @@ def test_shell_blocks_are_valid():
 OMITTED = ("jobs/quickstart", "jobs/check", "jobs/download-cifar10", "apptainer build")
 # It replaces these parts of the others: `submit` needs Slurm, and the ladder and the study take minutes.
 SMALLER = (("jobs/slurm/submit", "jobs/slurm/submit --dry-run"), ("--memory-limit 8GB", "--memory-limit 400MB"),
-           ("--repeats 6 jobs/studies/tutorial.tsv -- ", "--repeats 1 jobs/studies/tutorial.tsv -- --train-samples 256 "))
-SMALL = {"LOCKSTEP_MODEL": "vgg11", "LOCKSTEP_STEPS": "1", "LOCKSTEP_TEST_SAMPLES": "64"}  # options that the commands do not contain
+           ("--max-bytes 16M", "--max-bytes 1M"), ("--repeats 6", "--repeats 1"), ("tutorial.tsv -- ", "tutorial.tsv -- --train-samples 256 "))
+# Options that the commands do not contain.
+SMALL = {"LOCKSTEP_MODEL": "vgg11", "LOCKSTEP_STEPS": "1", "LOCKSTEP_TEST_SAMPLES": "64", "LOCKSTEP_MAX_BYTES": "1M"}
 
 
 @pytest.mark.slow
