@@ -111,8 +111,8 @@ def test_wrong_rank_lists_are_refused(capsys, ranks):
     assert stop.value.code == USAGE
 
 
-@pytest.mark.parametrize("counts", [[8], [2, 64], [2**k for k in range(1, 8)],
-                                    list(range(2, 82, 2))])
+@pytest.mark.parametrize("counts", [[8], *(pytest.param(counts, marks=pytest.mark.slow) for counts in (
+    [2, 64], [2**k for k in range(1, 8)], list(range(2, 82, 2))))])
 def test_texts_of_the_figure_fit(tmp_path, counts):
     runs, _ = files_of(tmp_path)
     figure = prediction_figure(predicted(list(map(read_run, runs)), ring_network(), counts))

@@ -501,7 +501,7 @@ def test_quiet_prints_nothing():
     assert (result.returncode, result.stdout, result.stderr) == (0, "", "")
 
 
-@pytest.mark.parametrize("precision", ["fp32", "bf16"])
+@pytest.mark.parametrize("precision", ["fp32", pytest.param("bf16", marks=pytest.mark.slow)])
 def test_plan_measures_each_operation_and_its_roofline_bound(precision):
     result = start("plan", "--measure", "--model", "resnet18-cifar", "--batch-per-rank", "2", "--threads", "1",
                    "--precision", precision, "--json")

@@ -33,7 +33,7 @@ def with_file_size_limit(ranks, arguments, limit):
 LESS_THAN_THE_GRADIENTS = 16 << 20  # bytes; the gradients of resnet18-cifar have 44.7 MB
 
 
-@pytest.mark.parametrize("size", ["64m", "64k"])
+@pytest.mark.parametrize("size", [pytest.param("64m", marks=pytest.mark.slow), "64k"])
 def test_small_dev_shm_does_not_prevent_shared_memory(size):
     if os.geteuid() != 0:
         pytest.skip("mounting a small /dev/shm requires root")
@@ -66,7 +66,6 @@ def test_explicit_shared_memory_algorithm_without_shared_memory_is_an_error():
 # --- one error message from one rank ---------------------------------------------------------------------------
 
 @pytest.mark.parametrize("arguments, words", [
-    (["--all-reduce", "hierarchical"], "the all-reduce algorithm hierarchical is not available: it needs ranks on several hosts"),
     (["--all-reduce", "hierarchical"], "the all-reduce algorithm hierarchical is not available: it needs ranks on several hosts"),
     (["--all-reduce", "ring", "--gradient-dtype", "bf16"], "the all-reduce algorithm ring is not available: it sends fp32 only"),
     (["--transport", "nccl"], "transport nccl carries the gradients of GPUs"),
