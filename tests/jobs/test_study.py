@@ -536,8 +536,8 @@ def running_study(table, tmp_path, status):
 
 def is_running(session):
     """Whether a process of the session computes. bash handles a signal only after the command if it arrives just before `wait`."""
-    pids = subprocess.run(["pgrep", "-s", str(session)], capture_output=True, text=True, check=True).stdout.split()
-    return any("S" != pathlib.Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[0] for pid in pids)
+    states = subprocess.run(["ps", "-o", "stat=", "-s", str(session)], capture_output=True, text=True, check=True).stdout
+    return any(not state.startswith("S") for state in states.split())
 
 
 def group_of(process):
