@@ -27,18 +27,18 @@ def run(program, *arguments):
 
 
 def test_flipped_bits_in_run_files_are_detected_or_harmless():
-    output = run("bit_flips", "--sample", f"{BUILD}/tests/record/record_sample", "--count", 40)
+    output = run("bit_flips", "--sample", f"{BUILD}/tests/record/record_sample", "--count", 100)
     assert "accepted        0" in output and "crash           0" in output
 
 
-@pytest.mark.parametrize("work, stride", [("checkpoints", 131), ("run", 193)])
+@pytest.mark.parametrize("work, stride", [("checkpoints", 67), ("run", 97)])
 def test_failed_calls_on_files_lose_nothing(work, stride):
     assert "failures 0" in run("failed_calls", "--build", BUILD, "--work", work, "--stride", stride)
 
 
 @pytest.mark.parametrize("work", ["checkpoints", "run"])
 def test_failed_allocations_end_with_one_line(work):
-    assert "failures 0" in run("failed_calls", "--build", BUILD, "--work", work, "--allocations", "program", "--random", 10)
+    assert "failures 0" in run("failed_calls", "--build", BUILD, "--work", work, "--allocations", "program", "--random", 20)
 
 
 def test_kills_lose_no_saved_checkpoint():
@@ -47,11 +47,11 @@ def test_kills_lose_no_saved_checkpoint():
 
 
 def test_mutated_run_files_are_read_or_rejected():
-    assert "failures 0" in run("fuzz_run_files", "--build", BUILD, "--count", 60)
+    assert "failures 0" in run("fuzz_run_files", "--build", BUILD, "--count", 150)
 
 
 def test_mutated_tables_of_studies_are_read_or_rejected():
-    assert "failures 0" in run("fuzz_tables", "--count", 30)
+    assert "failures 0" in run("fuzz_tables", "--count", 80)
 
 
 def test_a_flip_that_changes_a_value_counts_as_accepted(tmp_path):
