@@ -236,7 +236,8 @@ point_command() {
 
 # Prints the experiment of repeat $2 of the point with index $1 as lines NAME=VALUE: the launcher $3, and what `lockstep help
 # experiment` prints for the command with the further arguments (build, ranks, options that affect results or times); for a Python
-# program, its options and the digest of all Python files in its folder, because it may import them. Prints an error and returns 1 if the program rejects the options.
+# program, its options and the digest of all Python files in its folder, because it may import them. Prints an error and returns 1 if
+# the program rejects the options.
 point_experiment() {
   local index=$1 repeat=$2 launcher=$3 merged command text
   shift 3

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Tests that the commands in the documentation exist: their options, and for the first pages that a user reads also their values."""
+"""Tests that the commands in the documentation exist, with their options, and that those of the first pages that a user reads run."""
 
 import argparse
 import json

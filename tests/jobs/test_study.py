@@ -526,18 +526,12 @@ def running_study(table, tmp_path, status):
                                stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True,
                                env=os.environ | {"LOCKSTEP_BIN": str(program)}, preexec_fn=accept_signals)
     try:
-        while not (tmp_path / "calls").exists() or is_running(process.pid):
+        while not (tmp_path / "calls").exists():
             assert process.poll() is None
             time.sleep(0.02)
         yield process
     finally:
         process.kill()
-
-
-def is_running(session):
-    """Whether a process of the session computes. bash handles a signal only after the command if it arrives just before `wait`."""
-    states = subprocess.run(["ps", "-o", "stat=", "-s", str(session)], capture_output=True, text=True, check=True).stdout
-    return any(not state.startswith("S") for state in states.split())
 
 
 def group_of(process):
