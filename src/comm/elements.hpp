@@ -2,23 +2,12 @@
 #pragma once
 
 #include <cstddef>
-#include <cstdint>
 #include <span>
 
 #include "lockstep/core/data_type.hpp"
 
 // Conversions and sums of arrays in the data types of communication.
 namespace lockstep::comm {
-
-/// IEEE 754 binary16.
-struct Float16 {
-  std::uint16_t bits = 0;
-};
-
-float to_float(Float16 value);
-
-/// Rounds to nearest, ties to even. Values beyond the range (65504) become infinity; NaN stays NaN.
-Float16 to_float16(float value);
 
 /// Reads `values.size()` contiguous elements of `type` at `from` and converts them to float32.
 void load_floats(const std::byte* from, core::DataType type, std::span<float> values);

@@ -338,6 +338,7 @@ def test_json_output_is_one_object():
     assert found["results"]["last_test_accuracy"] is None
 
 
+@pytest.mark.slow
 def test_every_command_prints_json(tmp_path):
     """Every command prints one object on stdout and exits with status 0, also with --dry-run (which info lacks)."""
     assert start(*train("--quiet", checkpoint_dir=tmp_path)).returncode == 0

@@ -28,6 +28,7 @@ def run(path, reducer, *arguments, ranks=2):
     return result.stdout
 
 
+@pytest.mark.slow
 def test_losses_and_messages_of_each_reducer(tmp_path):
     expected = {  # reducer: (bytes that rank 0 and rank 1 send, bytes that they receive)
         "allreduce": ((GRADIENTS, GRADIENTS), (GRADIENTS, GRADIENTS)),

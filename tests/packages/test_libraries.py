@@ -35,12 +35,14 @@ def consumer(prefix, tmp_path_factory):
     return build
 
 
+@pytest.mark.slow
 def test_consumer_computes_a_forward_pass(consumer):
     result = subprocess.run([consumer / "forward"], text=True, capture_output=True)
     assert result.returncode == 0, result.stderr
     assert result.stdout.split() == ["resnet18-cifar", "11173962", "2.3026"]
 
 
+@pytest.mark.slow
 def test_every_symbol_of_the_libraries_is_found(consumer):
     assert subprocess.run([consumer / "everything"]).returncode == 0
 

@@ -37,6 +37,45 @@ inline BFloat16 to_bfloat16(float value) {
   return {static_cast<std::uint16_t>(is_nan ? (bits >> 16) | 0x40u : rounded >> 16)};
 }
 
+/// An IEEE 754 binary16 number.
+struct Float16 {
+  std::uint16_t bits = 0;
+};
+
+inline float to_float(Float16 value) {
+  const std::uint32_t sign = (value.bits & 0x8000u) << 16;
+  const std::uint32_t magnitude = value.bits & 0x7fffu;
+  std::uint32_t bits = 0;
+  if (magnitude >= 0x7c00u) {  // infinity, NaN
+    bits = 0x7f800000u | (magnitude & 0x3ffu) << 13;
+  } else if (magnitude < 0x400u) {  // 0, subnormal: multiples of 2^-24
+    bits = std::bit_cast<std::uint32_t>(static_cast<float>(magnitude) * 0x1p-24f);
+  } else {
+    bits = (magnitude << 13) + ((127u - 15u) << 23);
+  }
+  return std::bit_cast<float>(sign | bits);
+}
+
+/// Rounds to nearest, ties to even. Magnitudes of 65520 and above become infinity; NaN remains NaN.
+inline Float16 to_float16(float value) {
+  const auto bits = std::bit_cast<std::uint32_t>(value);
+  const std::uint32_t sign = (bits >> 16) & 0x8000u;
+  const std::uint32_t magnitude = bits & 0x7fffffffu;
+  std::uint32_t half = 0;
+  if (magnitude > 0x7f800000u) {
+    half = 0x7e00u;  // a quiet NaN
+  } else if (magnitude >= std::bit_cast<std::uint32_t>(65520.0f)) {
+    half = 0x7c00u;
+  } else if (magnitude < std::bit_cast<std::uint32_t>(0x1p-14f)) {
+    // float32 numbers in [0.5, 1) have a spacing of 2^-24, as have subnormal binary16 numbers, so
+    // the addition does the rounding.
+    half = std::bit_cast<std::uint32_t>(std::bit_cast<float>(magnitude) + 0.5f) - 0x3f000000u;
+  } else {
+    half = (magnitude + 0xfffu + ((magnitude >> 13) & 1u) - ((127u - 15u) << 23)) >> 13;
+  }
+  return {static_cast<std::uint16_t>(sign | half)};
+}
+
 /// Converts arrays element by element. `from` and `to` must have the same length and not overlap.
 void convert(std::span<const float> from, std::span<BFloat16> to);
 void convert(std::span<const BFloat16> from, std::span<float> to);

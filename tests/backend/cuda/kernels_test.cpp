@@ -4,8 +4,6 @@
 
 #include "kernels.hpp"
 
-#include <bit>
-
 #include "backend/cuda/kernels/dropout.hpp"
 #include "backend/cuda/kernels/elementwise.hpp"
 #include "backend/cuda/kernels/images.hpp"
@@ -15,51 +13,6 @@
 
 namespace lockstep::backend::cuda::kernels::test {
 namespace {
-
-double value_of(std::uint32_t half) {
-  const auto exponent = static_cast<int>((half >> 10) & 0x1fu);
-  const double mantissa = half & 0x3ffu;
-  const double magnitude =
-      exponent == 0 ? std::ldexp(mantissa, -24) : std::ldexp(1024 + mantissa, exponent - 25);
-  return (half & 0x8000u) != 0 ? -magnitude : magnitude;
-}
-
-std::uint32_t half_of(float value) {
-  Float16 half;
-  narrow(value, half);
-  return half.bits;
-}
-
-TEST(Float16, WidensAllValuesExactlyAndBack) {
-  for (std::uint32_t bits = 0; bits < 0x10000u; ++bits) {
-    const float value = widen(Float16{static_cast<std::uint16_t>(bits)});
-    if ((bits & 0x7c00u) != 0x7c00u) {
-      ASSERT_EQ(static_cast<double>(value), value_of(bits)) << bits;
-      ASSERT_EQ(std::signbit(value), (bits & 0x8000u) != 0) << bits;
-      ASSERT_EQ(half_of(value), bits);
-    } else if ((bits & 0x3ffu) == 0) {
-      ASSERT_TRUE(std::isinf(value));
-      ASSERT_EQ(std::signbit(value), (bits & 0x8000u) != 0);
-      ASSERT_EQ(half_of(value), bits);
-    } else {
-      ASSERT_TRUE(std::isnan(value));
-      ASSERT_GT(half_of(value) & 0x7fffu, 0x7c00u);
-    }
-  }
-}
-
-TEST(Float16, RoundsToNearestAndTiesToEven) {
-  for (std::uint32_t bits = 0; bits < 0x7c00u; ++bits) {
-    const auto middle = static_cast<float>((value_of(bits) + value_of(bits + 1)) / 2);
-    const float infinite = std::numeric_limits<float>::infinity();
-    ASSERT_EQ(half_of(middle), bits + (bits & 1u));
-    ASSERT_EQ(half_of(std::nextafter(middle, 0.0f)), bits);
-    ASSERT_EQ(half_of(std::nextafter(middle, infinite)), bits + 1);
-    ASSERT_EQ(half_of(-middle), (bits + (bits & 1u)) | 0x8000u);
-  }
-  EXPECT_EQ(half_of(1e30f), 0x7c00u);
-  EXPECT_EQ(half_of(-1e-30f), 0x8000u);
-}
 
 TEST(Division, IsExactIn32And64Bits) {
   const std::int64_t large = (std::int64_t{1} << 40) + 12345;

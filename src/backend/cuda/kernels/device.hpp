@@ -22,7 +22,6 @@
 #include <cstdlib>
 
 #include "../../host_device.hpp"
-#include "half.hpp"
 #include "lockstep/core/data_type.hpp"
 
 #ifdef __CUDACC__
@@ -34,6 +33,8 @@ namespace lockstep::backend::cuda::kernels {
 
 /// Number of threads per block, the same for all kernels.
 constexpr int block_threads = 256;
+
+using core::Float16;
 
 LOCKSTEP_HOST_DEVICE inline float widen(float value) { return value; }
 
@@ -49,7 +50,7 @@ LOCKSTEP_HOST_DEVICE inline float widen(Float16 value) {
 #ifdef __CUDA_ARCH__
   return __half2float(__ushort_as_half(value.bits));
 #else
-  return host::half_to_float(value.bits);
+  return core::to_float(value);
 #endif
 }
 
@@ -69,7 +70,7 @@ LOCKSTEP_HOST_DEVICE inline void narrow(float value, Float16& to) {
 #ifdef __CUDA_ARCH__
   to.bits = __half_as_ushort(__float2half_rn(value));
 #else
-  to.bits = host::float_to_half(value);
+  to = core::to_float16(value);
 #endif
 }
 
