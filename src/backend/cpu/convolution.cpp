@@ -244,22 +244,13 @@ PreferredLayouts preferred_layouts(const Context& context) {
   if (!is_bfloat16 || nodes.empty() || !context.chooser->may_use_cells(context.options))
     return preferred;
   const auto fits = [](const auto&... direction) { return cells::fits(direction...); };
-  const auto fits_not = [](const auto&... direction) { return !cells::fits(direction...); };
-  // If `cells` supports some convolutions: a layout that oneDNN supports as well.
-  PreferredLayouts copied = preferred;
-  copied.activations = MapLayout::channels_last;
-  if (all_directions(nodes, copied, fits_not)) return preferred;
-  // If `cells` supports all convolutions: maps that it processes in place.
+  // Maps that `cells` processes in place.
   constexpr PreferredLayouts blocked{.activations = MapLayout::blocked32x32,
                                      .images = MapLayout::planar};
-  const bool is_in_place = all_directions(nodes, blocked, fits);
-  const PreferredLayouts with_cells = is_in_place ? blocked : copied;
-  if (!context.chooser->is_timed(context.options)) return with_cells;
-  // Batch norm, which is not timed, takes longer in maps without blocks of channels.
-  const double margin = is_in_place ? 1 : 1.05;
-  return seconds_per_image(context, nodes, preferred) >
-                 margin * seconds_per_image(context, nodes, with_cells)
-             ? with_cells
+  if (!all_directions(nodes, blocked, fits)) return preferred;
+  if (!context.chooser->is_timed(context.options)) return blocked;
+  return seconds_per_image(context, nodes, preferred) > seconds_per_image(context, nodes, blocked)
+             ? blocked
              : preferred;
 }
 

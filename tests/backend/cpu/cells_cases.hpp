@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <cstdint>
+#include <iterator>
 #include <ostream>
 #include <vector>
 
@@ -21,8 +22,8 @@ struct Case {
   int threads = 1;
   std::int64_t cached_bytes = 1 << 20;
   std::int64_t padding = kernel / 2;
-  MapLayout source = MapLayout::channels_last;
-  MapLayout destination = MapLayout::channels_last;
+  MapLayout source = MapLayout::blocked32x32;
+  MapLayout destination = MapLayout::blocked32x32;
 
   ConvolutionSizes sizes() const {
     return {images,
@@ -46,8 +47,8 @@ struct Case {
   }
 };
 
-/// Maps whose rows are copied.
-inline constexpr Case copied_cases[] = {
+/// Maps that are processed in place.
+inline constexpr Case in_place_cases[] = {
     {.images = 3,
      .in_channels = 32,
      .out_channels = 32,
@@ -233,27 +234,13 @@ inline constexpr Case patch_cases[] = {
      .source = MapLayout::planar},
 };
 
-/// The cases above, and the same with maps that are processed in place: one, both, or both with
-/// complete blocks of images.
+/// The cases above, and those that are processed in place with complete blocks of images.
 inline std::vector<Case> small_cases() {
-  std::vector<Case> cases;
-  const auto add = [&](Case c, bool source, bool destination) {
-    if (source) c.source = MapLayout::blocked32x32;
-    if (destination) c.destination = MapLayout::blocked32x32;
+  std::vector<Case> cases(std::begin(patch_cases), std::end(patch_cases));
+  for (const Case& c : in_place_cases) {
     cases.push_back(c);
-  };
-  for (const Case& c : copied_cases) {
     cases.push_back(c);
-    add(c, true, true);
-    Case complete = c;
-    complete.images = ceil_div(c.images, 32) * 32;
-    add(complete, true, true);
-    add(c, true, false);
-    add(c, false, true);
-  }
-  for (const Case& c : patch_cases) {
-    cases.push_back(c);
-    add(c, false, true);
+    cases.back().images = ceil_div(c.images, 32) * 32;
   }
   return cases;
 }

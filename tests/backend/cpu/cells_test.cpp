@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Compares convolutions of cells with sums over the taps in float64, and the AMX tiles of the
 // processor with the emulated ones. The cases include batch sizes and channel counts that are
-// not multiples of 32, 1x1 and 3x3 kernels, strides, biases, one to eight threads, copied rows,
-// maps that are processed in place, and patches of planar maps.
+// not multiples of 32, 1x1 and 3x3 kernels, strides, biases, one to eight threads, and patches of
+// planar maps.
 //
 // Tolerances, as relative Euclidean norms. Maps are bfloat16, and the weights are values that
 // bfloat16 represents exactly, so the products are exact.
@@ -243,9 +243,9 @@ std::vector<Case> winograd_cases() {
   return cases;
 }
 
-/// Several bands of rows and several blocks of images, too large for the emulation. The output of
-/// the first and the last case is so large that it is written with non-temporal stores. The last
-/// two are processed in place, with prefetching of several bands and blocks.
+/// Several bands of rows and several blocks of images, which are prefetched, too large for the
+/// emulation. The output of the first and the last case is so large that it is written with
+/// non-temporal stores.
 constexpr Case large_cases[] = {{.images = 70,
                                  .in_channels = 64,
                                  .out_channels = 64,
@@ -269,9 +269,7 @@ constexpr Case large_cases[] = {{.images = 70,
                                  .width = 24,
                                  .kernel = 3,
                                  .stride = 2,
-                                 .threads = 2,
-                                 .source = MapLayout::blocked32x32,
-                                 .destination = MapLayout::blocked32x32},
+                                 .threads = 2},
                                 {.images = 70,
                                  .in_channels = 64,
                                  .out_channels = 64,
@@ -279,13 +277,11 @@ constexpr Case large_cases[] = {{.images = 70,
                                  .width = 24,
                                  .kernel = 1,
                                  .stride = 1,
-                                 .has_bias = true,
-                                 .source = MapLayout::blocked32x32,
-                                 .destination = MapLayout::blocked32x32}};
+                                 .has_bias = true}};
 
 TEST(Cells, SupportTheMapsThatTheyDocument) {
   const auto fits = [](Case c, Direction direction) { return Problem(c).fits(direction); };
-  Case c = copied_cases[0];
+  Case c = in_place_cases[0];
   EXPECT_TRUE(fits(c, Direction::backward_data));
   c.source = MapLayout::planar;
   EXPECT_FALSE(fits(c, Direction::forward));
@@ -295,10 +291,10 @@ TEST(Cells, SupportTheMapsThatTheyDocument) {
   EXPECT_FALSE(fits(c, Direction::backward_data));
   c.source = MapLayout::channels_last;
   EXPECT_FALSE(fits(c, Direction::forward));
-  c = copied_cases[0];
+  c = in_place_cases[0];
   c.kernel = 5;
   EXPECT_FALSE(fits(c, Direction::forward));
-  c = copied_cases[0];
+  c = in_place_cases[0];
   c.out_channels = 15;
   EXPECT_FALSE(fits(c, Direction::forward));
 }
@@ -307,7 +303,7 @@ TEST(Winograd, SupportsTheConvolutionsThatItDocuments) {
   const auto fits = [](const Case& c) {
     return Problem(c).fits(Direction::forward, Algorithm::winograd);
   };
-  const Case c = copied_cases[0];
+  const Case c = in_place_cases[0];
   EXPECT_TRUE(fits(c));
   Case other = c;
   other.kernel = 1;
@@ -357,7 +353,7 @@ TEST_P(CellConvolutions, ByWinogradsAlgorithmMatchDirectSums) {
 TEST_P(CellConvolutions, AreCorrectWithFewerThreadsThanRequested) {
   const int is_dynamic = omp_get_dynamic();
   omp_set_dynamic(1);
-  Case c = copied_cases[0];
+  Case c = in_place_cases[0];
   c.has_bias = true;
   c.threads = 64;  // more than OpenMP starts if it may adjust the number
   for (const auto algorithm : {Algorithm::direct, Algorithm::winograd})

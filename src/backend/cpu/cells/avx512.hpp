@@ -30,9 +30,6 @@ LOCKSTEP_INLINE_AVX512 __m512i load(const core::BFloat16* from) {
 LOCKSTEP_INLINE_AVX512 void store(core::BFloat16* to, __m512i value) {
   _mm512_storeu_si512(static_cast<void*>(to), value);
 }
-inline __mmask32 first_halves(std::int64_t count) {
-  return count >= 32 ? ~__mmask32{0} : (__mmask32{1} << count) - 1;
-}
 inline __mmask16 first_floats(std::int64_t count) {
   return static_cast<__mmask16>(count >= lanes ? 0xffffU
                                                : (1U << std::max<std::int64_t>(count, 0)) - 1);

@@ -30,50 +30,19 @@ class RowsInPlace : public CellRows {
   const FeatureMap& map_;
 };
 
-/// Rows whose cells are copied to (pixel, block).
-class RowCopies : public CellRows {
- public:
-  using CellRows::CellRows;
-  CellStrides strides(std::int64_t) const override {
-    return {.pixel = blocks() * cell_size, .block = cell_size};
-  }
-};
-
-/// Rows of a channels-last map.
-class CopiedRows : public RowCopies {
- public:
-  CopiedRows(const FeatureMap& map, const Kernels& kernels)
-      : RowCopies(map.shape.width, channel_blocks(map)), map_(map), kernels_(kernels) {}
-
-  std::string_view kind() const override { return "copied rows"; }
-  const BFloat16* row(std::int64_t image_block, std::int64_t row, BFloat16* copy) const override {
-    const std::int64_t image = image_block * cell_images;
-    kernels_.pack({.first = map_.as<BFloat16>() + map_.offset(image, 0) +
-                            row * map_.shape.width * map_.lanes(),
-                   .image_stride = map_.plane(image),
-                   .pixel_stride = map_.lanes(),
-                   .images = images_in_block(map_.images, image_block),
-                   .pixels = map_.shape.width,
-                   .channels = map_.shape.channels},
-                  copy);
-    return copy;
-  }
-
- private:
-  const FeatureMap& map_;
-  const Kernels& kernels_;
-};
-
-/// Rows of the patches of a planar map.
-class PatchRows : public RowCopies {
+/// Rows of the patches of a planar map, copied to cells (pixel, block).
+class PatchRows : public CellRows {
  public:
   PatchRows(const FeatureMap& source, const ConvolutionSizes& sizes, const Kernels& kernels)
-      : RowCopies(sizes.out_width,
-                  ceil_div(sizes.in_channels * sizes.kernel * sizes.kernel, cell_channels)),
+      : CellRows(sizes.out_width,
+                 ceil_div(sizes.in_channels * sizes.kernel * sizes.kernel, cell_channels)),
         source_(source),
         sizes_(sizes),
         kernels_(kernels) {}
 
+  CellStrides strides(std::int64_t) const override {
+    return {.pixel = blocks() * cell_size, .block = cell_size};
+  }
   std::string_view kind() const override { return "patches"; }
   const BFloat16* row(std::int64_t image_block, std::int64_t row, BFloat16* copy) const override {
     const std::int64_t first = image_block * cell_images;
@@ -135,9 +104,8 @@ class PatchRows : public RowCopies {
 
 }  // namespace
 
-std::unique_ptr<CellRows> make_cell_rows(const FeatureMap& map, const Kernels& kernels) {
-  if (map.layout == MapLayout::blocked32x32) return std::make_unique<RowsInPlace>(map);
-  return std::make_unique<CopiedRows>(map, kernels);
+std::unique_ptr<CellRows> make_cell_rows(const FeatureMap& map) {
+  return std::make_unique<RowsInPlace>(map);
 }
 
 std::unique_ptr<CellRows> make_patch_rows(const FeatureMap& source, const ConvolutionSizes& sizes,

@@ -39,14 +39,13 @@ class CellRows {
   std::int64_t pixels_, blocks_;
 };
 
-/// Returns the rows of a map whose layout is `channels_last` or `blocked32x32`. The map and the
-/// kernels must outlive them.
-std::unique_ptr<CellRows> make_cell_rows(const FeatureMap& map, const Kernels& kernels);
+/// Returns the rows of a map whose layout is `blocked32x32`. The map must outlive them.
+std::unique_ptr<CellRows> make_cell_rows(const FeatureMap& map);
 
 /// Returns the rows of the patches of a planar source (im2col): one pixel per output pixel of the
 /// convolution, whose channels (input channel, row and column of the kernel) are the inputs of the
 /// output pixel; those outside the map are 0. With patches, a convolution of few input channels is
-/// a 1x1 convolution that fills its tiles.
+/// a 1x1 convolution that fills its tiles. The source and the kernels must outlive them.
 std::unique_ptr<CellRows> make_patch_rows(const FeatureMap& source, const ConvolutionSizes& sizes,
                                           const Kernels& kernels);
 

@@ -15,7 +15,6 @@ class Avx512Vectors : public Kernels {
  public:
   static bool are_supported();  ///< by this processor
 
-  void pack(const MapRow& row, core::BFloat16* cells) const override;
   void interleave(const core::BFloat16* plain, std::int64_t images,
                   core::BFloat16* interleaved) const override;
   void transpose(const core::BFloat16* plain, std::int64_t images,
@@ -38,8 +37,7 @@ class Avx512Vectors : public Kernels {
                                  float* to) const override;
 
   /// Rounds sums [2 halves of the images][2 halves of the channels][16][16] to bfloat16 and writes
-  /// them to one pixel of the images of `row`, to the first `row.channels` channels. `streams`: use
-  /// non-temporal stores.
+  /// them to one pixel of the images of `row`. `streams`: use non-temporal stores.
   static void write_pixel(const float* sums, const MapRow& row, std::int64_t offset, bool streams,
                           PartialSums* statistics);
   /// Makes non-temporal stores visible to other threads.
@@ -48,7 +46,6 @@ class Avx512Vectors : public Kernels {
 
 class PlainVectors : public Kernels {
  public:
-  void pack(const MapRow& row, core::BFloat16* cells) const override;
   void interleave(const core::BFloat16* plain, std::int64_t images,
                   core::BFloat16* interleaved) const override;
   void transpose(const core::BFloat16* plain, std::int64_t images,

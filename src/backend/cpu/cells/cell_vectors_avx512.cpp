@@ -57,25 +57,6 @@ bool Avx512Vectors::are_supported() {
          __builtin_cpu_supports("avx512bf16");
 }
 
-LOCKSTEP_AVX512 void Avx512Vectors::pack(const MapRow& row, BFloat16* cells) const {
-  const std::int64_t blocks = (row.channels + cell_channels - 1) / cell_channels;
-  for (std::int64_t image = 0; image < row.images; ++image) {
-    BFloat16* to = cells + image * cell_channels;
-    const BFloat16* from = row.first + image * row.image_stride;
-    if (row.channels % cell_channels == 0) {
-      for (std::int64_t cell = 0; cell < row.pixels * blocks;
-           ++cell, to += cell_size, from += cell_channels)
-        store(to, load(from));
-    } else {
-      for (std::int64_t pixel = 0; pixel < row.pixels; ++pixel, from += row.channels) {
-        for (std::int64_t channel = 0; channel < row.channels;
-             channel += cell_channels, to += cell_size)
-          store(to, _mm512_maskz_loadu_epi16(first_halves(row.channels - channel), from + channel));
-      }
-    }
-  }
-}
-
 void Avx512Vectors::interleave(const BFloat16* plain, std::int64_t images,
                                BFloat16* interleaved) const {
   if (images == cell_images) return interleave_all(plain, interleaved);
@@ -137,8 +118,7 @@ LOCKSTEP_AVX512 void Avx512Vectors::write_pixel(const float* sums, const MapRow&
                                                 PartialSums* statistics) {
   StatisticsRegisters registers(statistics);
   BFloat16* to = row.first + offset;
-  const __mmask32 mask = first_halves(row.channels);
-  for (std::int64_t image = 0; image < row.images; ++image, to += row.image_stride) {
+  for (std::int64_t image = 0; image < row.images; ++image, to += cell_channels) {
     const float* from = sums + image / 16 * 2 * tile_floats + image % 16 * 16;
     const __m512 low = _mm512_load_ps(from), high = _mm512_load_ps(from + tile_floats);
     const __m512i values = narrowed(low, high);
@@ -146,7 +126,7 @@ LOCKSTEP_AVX512 void Avx512Vectors::write_pixel(const float* sums, const MapRow&
     if (streams) {
       _mm512_stream_si512(reinterpret_cast<__m512i*>(to), values);
     } else {
-      _mm512_mask_storeu_epi16(to, mask, values);
+      store(to, values);
     }
   }
   registers.store();

@@ -51,20 +51,6 @@ void transform_cells(const Patch& patch, std::int64_t count, BFloat16* to, std::
 
 alignas(64) const BFloat16 zero_cell[cell_size] = {};
 
-void PlainVectors::pack(const MapRow& row, BFloat16* cells) const {
-  const std::int64_t blocks = (row.channels + cell_channels - 1) / cell_channels;
-  for (std::int64_t image = 0; image < row.images; ++image) {
-    for (std::int64_t pixel = 0; pixel < row.pixels; ++pixel) {
-      for (std::int64_t channel = 0; channel < blocks * cell_channels; ++channel)
-        cells[(pixel * blocks + channel / cell_channels) * cell_size + image * cell_channels +
-              channel % cell_channels] =
-            channel < row.channels
-                ? row.first[image * row.image_stride + pixel * row.channels + channel]
-                : BFloat16{};
-    }
-  }
-}
-
 void PlainVectors::interleave(const BFloat16* plain, std::int64_t images,
                               BFloat16* interleaved) const {
   for (std::int64_t image = 0; image < cell_images; ++image) {
@@ -113,10 +99,10 @@ void PlainVectors::write_pixel(const float* sums, const MapRow& row, std::int64_
                                PartialSums* statistics) {
   for (std::int64_t image = 0; image < row.images; ++image) {
     std::array<float, 32> values{};
-    for (std::int64_t channel = 0; channel < row.channels; ++channel) {
+    for (std::int64_t channel = 0; channel < cell_channels; ++channel) {
       const BFloat16 value = rounded(
           sums[(image / 16 * 2 + channel / 16) * tile_floats + image % 16 * 16 + channel % 16]);
-      row.first[offset + image * row.image_stride + channel] = value;
+      row.first[offset + image * cell_channels + channel] = value;
       values[static_cast<std::size_t>(channel)] = core::to_float(value);
     }
     add_pixel(statistics, values);
@@ -163,7 +149,7 @@ void PlainVectors::transform_output(const float* from, std::int64_t stride,
   const MapRow& row = tile.first_row;
   for (std::int64_t image = 0; image < row.images; ++image) {
     Square<std::array<float, 32>, 2> outputs{};
-    for (std::int64_t channel = 0; channel < row.channels; ++channel) {
+    for (std::int64_t channel = 0; channel < cell_channels; ++channel) {
       Square<float, 4> sums;
       const float* at =
           from + (image / 16 * 2 + channel / 16) * tile_floats + image % 16 * 16 + channel % 16;
@@ -177,8 +163,8 @@ void PlainVectors::transform_output(const float* from, std::int64_t stride,
       for (std::int64_t j = 0; j < row.pixels; ++j) {
         const auto& values = outputs[static_cast<std::size_t>(i)][static_cast<std::size_t>(j)];
         BFloat16* const to =
-            row.first + i * tile.row_stride + j * row.pixel_stride + image * row.image_stride;
-        for (std::int64_t channel = 0; channel < row.channels; ++channel)
+            row.first + i * tile.row_stride + j * row.pixel_stride + image * cell_channels;
+        for (std::int64_t channel = 0; channel < cell_channels; ++channel)
           to[channel] = rounded(values[static_cast<std::size_t>(channel)]);
         add_pixel(tile.statistics, values);
       }

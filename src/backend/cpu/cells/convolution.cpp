@@ -62,8 +62,7 @@ std::unique_ptr<ConvolutionDirection> make_from_source(Direction direction,
                                                        std::unique_ptr<CellRows> source,
                                                        const FeatureMap& destination) {
   if (direction == Direction::backward_weights)
-    return make_weights_direction(resources, sizes, std::move(source),
-                                  make_cell_rows(destination, *resources.kernels));
+    return make_weights_direction(resources, sizes, std::move(source), make_cell_rows(destination));
   return make_map_direction(resources, sizes, std::move(source), destination,
                             inputs_of_outputs(sizes, sizes.out_height, sizes.in_height),
                             inputs_of_outputs(sizes, sizes.out_width, sizes.in_width),
@@ -75,7 +74,7 @@ std::unique_ptr<ConvolutionDirection> make_from_source(Direction direction,
 bool fits(Direction direction, const ConvolutionSizes& sizes, const FeatureMap& source,
           const FeatureMap& destination) {
   const auto has_cells = [](const FeatureMap& map) {
-    return map.layout == MapLayout::blocked32x32 || map.layout == MapLayout::channels_last;
+    return map.layout == MapLayout::blocked32x32;
   };
   if (source.type != DataType::bfloat16 || destination.type != DataType::bfloat16 ||
       !has_cells(destination) || sizes.out_channels < fewest_channels)
@@ -88,14 +87,12 @@ bool fits(Direction direction, const ConvolutionSizes& sizes, const FeatureMap& 
 std::unique_ptr<ConvolutionDirection> make(Direction direction, const Resources& resources,
                                            const ConvolutionSizes& sizes, const FeatureMap& source,
                                            const FeatureMap& destination) {
-  const Kernels& kernels = *resources.kernels;
   if (uses_patches(sizes))
     return make_from_source(direction, resources, sizes_with_patches(sizes),
-                            make_patch_rows(source, sizes, kernels), destination);
+                            make_patch_rows(source, sizes, *resources.kernels), destination);
   if (direction != Direction::backward_data)
-    return make_from_source(direction, resources, sizes, make_cell_rows(source, kernels),
-                            destination);
-  return make_map_direction(resources, sizes, make_cell_rows(destination, kernels), source,
+    return make_from_source(direction, resources, sizes, make_cell_rows(source), destination);
+  return make_map_direction(resources, sizes, make_cell_rows(destination), source,
                             outputs_of_inputs(sizes, sizes.out_height, sizes.in_height),
                             outputs_of_inputs(sizes, sizes.out_width, sizes.in_width),
                             backward_weights(sizes));
@@ -111,8 +108,8 @@ std::unique_ptr<ConvolutionDirection> make_winograd(Direction direction, const R
                                                     const ConvolutionSizes& sizes,
                                                     const FeatureMap& source,
                                                     const FeatureMap& destination) {
-  auto from_source = make_cell_rows(source, *resources.kernels);
-  auto from_destination = make_cell_rows(destination, *resources.kernels);
+  auto from_source = make_cell_rows(source);
+  auto from_destination = make_cell_rows(destination);
   switch (direction) {
     case Direction::forward:
       return make_winograd_map_direction(resources, std::move(from_source), destination,

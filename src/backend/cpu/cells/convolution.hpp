@@ -21,7 +21,7 @@ constexpr std::int64_t images_at_once = cell_images;
 
 /// Returns true if the direction is supported with these bfloat16 maps. Supported are
 ///   - 1x1 and 3x3 convolutions with at least 16 channels on both sides, whose maps are
-///     `channels_last`, so that rows are copied, or `blocked32x32`, which is processed in place;
+///     `blocked32x32`, which is processed in place;
 ///   - forward and backward weights of convolutions with any kernel and fewer input channels, whose
 ///     source is planar; the destination as above.
 bool fits(Direction direction, const ConvolutionSizes& sizes, const FeatureMap& source,

@@ -91,7 +91,6 @@ LOCKSTEP_AVX512 void Avx512Vectors::transform_weights(const WeightMatrix& weight
 LOCKSTEP_AVX512 void Avx512Vectors::transform_output(const float* from, std::int64_t stride,
                                                      const OutputTile& tile) const {
   const MapRow& row = tile.first_row;
-  const __mmask32 mask = first_halves(row.channels);
   StatisticsRegisters registers(tile.statistics);
   __m512 bias[2] = {};
   if (tile.bias != nullptr) {
@@ -111,7 +110,7 @@ LOCKSTEP_AVX512 void Avx512Vectors::transform_output(const float* from, std::int
     }
     for (std::size_t i = 0; i < static_cast<std::size_t>(tile.rows); ++i) {
       for (std::size_t j = 0; j < static_cast<std::size_t>(row.pixels); ++j) {
-        BFloat16* const to = row.first + image * row.image_stride +
+        BFloat16* const to = row.first + image * cell_channels +
                              static_cast<std::int64_t>(i) * tile.row_stride +
                              static_cast<std::int64_t>(j) * row.pixel_stride;
         const __m512 low = halves[0][i][j] + bias[0], high = halves[1][i][j] + bias[1];
@@ -120,7 +119,7 @@ LOCKSTEP_AVX512 void Avx512Vectors::transform_output(const float* from, std::int
         if (tile.streams) {
           _mm512_stream_si512(reinterpret_cast<__m512i*>(to), values);
         } else {
-          _mm512_mask_storeu_epi16(to, mask, values);
+          store(to, values);
         }
       }
     }

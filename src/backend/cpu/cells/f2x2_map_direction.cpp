@@ -70,7 +70,6 @@ class WinogradMapDirection : public ConvolutionDirection {
                                    weights_of(to) + from * cell_size, from_blocks * cell_size);
       }
       ArenaAllocator own(own_ + static_cast<std::size_t>(omp_get_thread_num()) * own_bytes());
-      RecentRows rows(*from_, reinterpret_cast<BFloat16*>(own.take(RecentRows::bytes(*from_))));
       auto* const input = reinterpret_cast<BFloat16*>(own.take(input_bytes()));
       auto* const sums = reinterpret_cast<float*>(own.take(sums_bytes));
 #pragma omp for schedule(static)
@@ -81,7 +80,7 @@ class WinogradMapDirection : public ConvolutionDirection {
         for (std::int64_t row = part.first; row < part.last; ++row) {
           for (std::int64_t column = 0; column < tiles_.columns; column += tiles_at_once_) {
             const Range columns{column, std::min(column + tiles_at_once_, tiles_.columns)};
-            transform_patches(rows, image_block, row, columns, input);
+            transform_patches(image_block, row, columns, input);
             compute_tiles(image_block, row, columns, blocks, input, sums);
           }
         }
@@ -105,7 +104,7 @@ class WinogradMapDirection : public ConvolutionDirection {
     return static_cast<std::size_t>(tiles_at_once_ * frequencies * frequency_stride(cell_images)) *
            sizeof(BFloat16);
   }
-  std::size_t own_bytes() const { return RecentRows::bytes(*from_) + input_bytes() + sums_bytes; }
+  std::size_t own_bytes() const { return input_bytes() + sums_bytes; }
 
   std::int64_t images_of(std::int64_t image_block) const {
     return images_in_block(to_.map().images, image_block);
@@ -122,14 +121,13 @@ class WinogradMapDirection : public ConvolutionDirection {
   }
 
   /// Writes cells [tile][frequency][block of from], with the rows of the images that exist.
-  void transform_patches(RecentRows& rows, std::int64_t image_block, std::int64_t row,
-                         Range columns, BFloat16* to) const {
+  void transform_patches(std::int64_t image_block, std::int64_t row, Range columns,
+                         BFloat16* to) const {
     const std::int64_t blocks = from_->blocks(), images = images_of(image_block);
     for (std::int64_t column = columns.first; column < columns.last; ++column) {
-      PatchCells cells;
-      rows.patch<4>(image_block, to_.map().shape.height, row * tile_size - 1,
-                    column * tile_size - 1, cells);
-      for (std::int64_t block = 0; block < blocks; ++block, rows.next_block(cells))
+      PatchCells cells = patch<4>(*from_, image_block, to_.map().shape.height, row * tile_size - 1,
+                                  column * tile_size - 1);
+      for (std::int64_t block = 0; block < blocks; ++block, next_block(*from_, image_block, cells))
         kernels_.transform_input(cells, images, to + block * images * cell_channels,
                                  frequency_stride(images));
       to += frequencies * frequency_stride(images);
@@ -192,7 +190,7 @@ class WinogradMapDirection : public ConvolutionDirection {
   std::int64_t tiles_at_once_;
   std::string implementation_;
   BFloat16* weights_ = nullptr;  // shared by the threads
-  std::byte* own_ = nullptr;     // per thread: copied rows, transformed patches, sums
+  std::byte* own_ = nullptr;     // per thread: transformed patches, sums
 };
 
 }  // namespace

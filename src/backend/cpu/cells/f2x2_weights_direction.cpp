@@ -100,14 +100,14 @@ class WinogradWeightsDirection : public ConvolutionDirection {
 
   std::size_t workspace_bytes() const override {
     return lists_.size() * group_bytes() + bias_gradient_.workspace_bytes() +
-           static_cast<std::size_t>(threads_) * own_bytes();
+           static_cast<std::size_t>(threads_ * patch_bytes);
   }
 
   void bind(std::byte* workspace, float* flat, float* bias) override {
     ArenaAllocator arena(workspace);
     groups_ = arena.take(lists_.size() * group_bytes());
     bias_gradient_.bind(arena.take(bias_gradient_.workspace_bytes()), bias);
-    own_ = arena.take(0);
+    patches_ = reinterpret_cast<BFloat16*>(arena.take(0));
     flat_ = flat;
   }
 
@@ -127,27 +127,13 @@ class WinogradWeightsDirection : public ConvolutionDirection {
   }
 
  private:
-  static constexpr std::int64_t patch_bytes =
-      std::int64_t{std::tuple_size_v<PatchCells>} * cell_bytes;
-
-  /// Memory of one thread.
-  struct OwnMemory {
-    OwnMemory(const WinogradWeightsDirection& direction, int thread)
-        : arena(direction.own_ + static_cast<std::size_t>(thread) * direction.own_bytes()),
-          patch(reinterpret_cast<BFloat16*>(arena.take(patch_bytes))),
-          source(*direction.source_, rows_of(*direction.source_)),
-          gradient(*direction.destination_, rows_of(*direction.destination_)) {}
-
-    BFloat16* rows_of(const CellRows& rows) {
-      return reinterpret_cast<BFloat16*>(arena.take(RecentRows::bytes(rows)));
-    }
-
-    BFloat16* cell(std::size_t i) const { return patch + i * cell_size; }
-
-    ArenaAllocator arena;
-    BFloat16* patch;  ///< cells [pixel]
-    RecentRows source, gradient;
-  };
+  // Memory of one thread, for the cells of one patch before they are transformed.
+  static constexpr std::int64_t patch_cells = std::tuple_size_v<PatchCells>;
+  static constexpr std::int64_t patch_bytes = patch_cells * cell_bytes;
+  BFloat16* patch_cell(std::size_t i) const {
+    return patches_ +
+           (omp_get_thread_num() * patch_cells + static_cast<std::int64_t>(i)) * cell_size;
+  }
 
   /// Memory for the groups of tiles of one list.
   struct GroupMemory {
@@ -183,9 +169,6 @@ class WinogradWeightsDirection : public ConvolutionDirection {
     return cells_bytes(*source_) + cells_bytes(*destination_) +
            static_cast<std::size_t>((stores_sums() ? pairs() : threads_) * sums_bytes);
   }
-  std::size_t own_bytes() const {
-    return patch_bytes + RecentRows::bytes(*source_) + RecentRows::bytes(*destination_);
-  }
 
   /// Returns the sums [frequency] of a pair, which this thread computes.
   float* sums_of(const GroupMemory& memory, std::int64_t pair) const {
@@ -201,7 +184,6 @@ class WinogradWeightsDirection : public ConvolutionDirection {
 
   /// Called by all threads.
   void run_alone() const {
-    OwnMemory own(*this, omp_get_thread_num());
 #pragma omp for schedule(static)
     for (std::size_t i = 0; i < lists_.size(); ++i) {
       const TileList& list = lists_[i];
@@ -209,7 +191,7 @@ class WinogradWeightsDirection : public ConvolutionDirection {
       for (std::int64_t first = 0; first < list.count(); first += tiles_at_once_) {
         const Range tiles{first, std::min(first + tiles_at_once_, list.count())};
         for (std::int64_t tile = tiles.first; tile < tiles.last; ++tile)
-          transform(own, list, tile, tile - first, memory);
+          transform(list, tile, tile - first, memory);
         for (std::int64_t pair = 0; pair < pairs(); ++pair)
           multiply(list, tiles, pair, {0, frequencies}, memory);
       }
@@ -225,14 +207,13 @@ class WinogradWeightsDirection : public ConvolutionDirection {
 
   /// Called by all threads.
   void run_shared() const {
-    OwnMemory own(*this, omp_get_thread_num());
     const TileList& list = lists_.front();
     const GroupMemory memory(*this, 0);
     for (std::int64_t first = 0; first < list.count(); first += tiles_at_once_) {
       const Range tiles{first, std::min(first + tiles_at_once_, list.count())};
 #pragma omp for schedule(static)
       for (std::int64_t tile = tiles.first; tile < tiles.last; ++tile)
-        transform(own, list, tile, tile - first, memory);
+        transform(list, tile, tile - first, memory);
 #pragma omp for schedule(static)
       for (std::int64_t task = 0; task < pairs() * parts_; ++task) {
         const std::int64_t pair = task / parts_;
@@ -246,41 +227,42 @@ class WinogradWeightsDirection : public ConvolutionDirection {
   }
 
   /// Transforms the maps of tile `tile` of a list to the cells of tile `to` of the group.
-  void transform(OwnMemory& own, const TileList& list, std::int64_t tile, std::int64_t to,
+  void transform(const TileList& list, std::int64_t tile, std::int64_t to,
                  const GroupMemory& memory) const {
     const TilePosition& at = list.tiles[static_cast<std::size_t>(tile)];
-    transform_source(own, at, memory.source + to * cell_size);
-    transform_gradient(own, at, memory.gradient + to * cell_size);
+    transform_source(at, memory.source + to * cell_size);
+    transform_gradient(at, memory.gradient + to * cell_size);
   }
 
   // The transforms are computed element by element, so that cells can be interleaved or transposed
   // before they are transformed: there are fewer of them then.
 
-  void transform_source(OwnMemory& own, const TilePosition& at, BFloat16* to) const {
-    PatchCells cells;
-    own.source.patch<4>(at.image_block, sizes_.in_height, at.row - 1, at.column - 1, cells);
-    for (std::int64_t block = 0; block < source_->blocks(); ++block, own.source.next_block(cells)) {
+  void transform_source(const TilePosition& at, BFloat16* to) const {
+    PatchCells cells =
+        patch<4>(*source_, at.image_block, sizes_.in_height, at.row - 1, at.column - 1);
+    for (std::int64_t block = 0; block < source_->blocks();
+         ++block, next_block(*source_, at.image_block, cells)) {
       PatchCells interleaved = cells;
       for (std::size_t i = 0; i < cells.size(); ++i) {
         if (cells[i] == zero_cell) continue;
-        interleaved[i] = own.cell(i);
-        kernels_.interleave(cells[i], at.images, own.cell(i));
+        interleaved[i] = patch_cell(i);
+        kernels_.interleave(cells[i], at.images, patch_cell(i));
       }
       kernels_.transform_interleaved(interleaved, at.images, cells_of(to, block),
                                      frequency_stride());
     }
   }
 
-  void transform_gradient(OwnMemory& own, const TilePosition& at, BFloat16* to) const {
-    GradientPatchCells cells;
-    own.gradient.patch<2>(at.image_block, sizes_.out_height, at.row, at.column, cells);
+  void transform_gradient(const TilePosition& at, BFloat16* to) const {
+    GradientPatchCells cells =
+        patch<2>(*destination_, at.image_block, sizes_.out_height, at.row, at.column);
     for (std::int64_t block = 0; block < destination_->blocks();
-         ++block, own.gradient.next_block(cells)) {
+         ++block, next_block(*destination_, at.image_block, cells)) {
       GradientPatchCells transposed = cells;
       for (std::size_t i = 0; i < cells.size(); ++i) {
         if (cells[i] == zero_cell) continue;
-        transposed[i] = own.cell(i);
-        kernels_.transpose(cells[i], at.images, own.cell(i));
+        transposed[i] = patch_cell(i);
+        kernels_.transpose(cells[i], at.images, patch_cell(i));
         bias_gradient_.add(kernels_, omp_get_thread_num(), block, cells[i], at.images);
       }
       kernels_.transform_gradient(transposed, cells_of(to, block), frequency_stride());
@@ -340,7 +322,7 @@ class WinogradWeightsDirection : public ConvolutionDirection {
   BiasGradient bias_gradient_;
   std::string implementation_;
   std::byte* groups_ = nullptr;  // `GroupMemory` of each list
-  std::byte* own_ = nullptr;     // `OwnMemory` of each thread
+  BFloat16* patches_ = nullptr;  // cells [thread][pixel]
   float* flat_ = nullptr;
 };
 

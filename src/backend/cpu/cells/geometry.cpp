@@ -17,24 +17,17 @@ BlockTasks tasks_of(const FeatureMap& map, int threads, std::int64_t most_row_pa
 
 MapRow output_row(const FeatureMap& map, std::int64_t image_block, std::int64_t channel_block,
                   std::int64_t row) {
-  const std::int64_t image = image_block * cell_images;
-  // In a channels-last map, the blocks of 32 channels are next to each other in each pixel.
-  const bool is_blocked = map.layout == MapLayout::blocked32x32;
-  const std::int64_t at = is_blocked ? map.offset(image, channel_block)
-                                     : map.offset(image, 0) + channel_block * cell_channels;
-  const std::int64_t pixel_stride = map.pixel_stride(map.block_of(image));
-  return {
-      .first = map.as<core::BFloat16>() + at + row * map.shape.width * pixel_stride,
-      .image_stride = is_blocked ? cell_channels : map.plane(image),
-      .pixel_stride = pixel_stride,
-      .images = images_in_block(map.images, image_block),
-      .pixels = map.shape.width,
-      .channels = std::min(cell_channels, map.padded_channels() - channel_block * cell_channels)};
+  const std::int64_t pixel_stride = map.pixel_stride(image_block);
+  return {.first = map.as<core::BFloat16>() + map.plane_offset(image_block, channel_block) +
+                   row * map.shape.width * pixel_stride,
+          .pixel_stride = pixel_stride,
+          .images = images_in_block(map.images, image_block),
+          .pixels = map.shape.width};
 }
 
 bool is_streamed(const FeatureMap& map) {
   constexpr std::size_t smallest = 4 << 20;
-  return map.bytes() > smallest && map.padded_channels() % cell_channels == 0;
+  return map.bytes() > smallest;
 }
 
 std::vector<AxisTaps> inputs_of_outputs(const ConvolutionSizes& sizes, std::int64_t outputs,

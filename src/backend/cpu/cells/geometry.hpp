@@ -29,8 +29,7 @@ constexpr std::int64_t images_in_block(std::int64_t images, std::int64_t image_b
 /// divide the blocks of channels as well if there are more threads than other tasks.
 BlockTasks tasks_of(const FeatureMap& map, int threads, std::int64_t most_row_parts);
 
-/// Returns one row of the pixels of a block of images and a block of channels, with the channels
-/// that only pad the map.
+/// Returns one row of the pixels of a block of images and a block of channels.
 MapRow output_row(const FeatureMap& map, std::int64_t image_block, std::int64_t channel_block,
                   std::int64_t row);
 /// Returns true if the map is written with non-temporal stores, because it would not stay in the

@@ -30,14 +30,12 @@ constexpr std::int64_t cell_channels = 32;
 constexpr std::int64_t cell_size = cell_images * cell_channels;  ///< values
 static_assert(PartialSums::channels == cell_channels);
 
-/// One row (of pixels) of a map, for up to 32 images and consecutive channels.
+/// One row (of pixels) of a map in layout `blocked32x32`, for up to 32 images and 32 channels.
 struct MapRow {
   core::BFloat16* first = nullptr;  ///< first image, first pixel, first channel
-  std::int64_t image_stride = 0;    ///< values from one image to the next
   std::int64_t pixel_stride = 0;    ///< values from one pixel to the next
   std::int64_t images = 0;          ///< at most 32
   std::int64_t pixels = 0;
-  std::int64_t channels = 0;
 };
 
 /// The addresses of the plain cells of a row, relative to that of its first cell.
@@ -101,9 +99,9 @@ struct OutputRow {
   const std::vector<AxisTaps>* columns = nullptr;  ///< one entry per output pixel
   const core::BFloat16* weights = nullptr;         ///< weight cells (tap, block of input channels)
   std::int64_t kernel = 0;
-  std::int64_t blocks = 0;            ///< blocks of input channels
-  const float* bias = nullptr;        ///< 32 values, or null
-  MapRow to;                          ///< with those of the 32 channels that the map has or pads
+  std::int64_t blocks = 0;      ///< blocks of input channels
+  const float* bias = nullptr;  ///< 32 values, or null
+  MapRow to;
   bool streams = false;               ///< write with non-temporal stores
   PartialSums* statistics = nullptr;  ///< the values that are written are added; or null
   NextCells next;
@@ -144,8 +142,7 @@ using PatchCells = std::array<const core::BFloat16*, 16>;
 using GradientPatchCells = std::array<const core::BFloat16*, 4>;
 extern const core::BFloat16 zero_cell[cell_size];
 
-/// The pixels of one output tile of Winograd's algorithm, for up to 32 images and up to 32
-/// channels.
+/// The pixels of one output tile of Winograd's algorithm, for up to 32 images and 32 channels.
 struct OutputTile {
   MapRow first_row;  ///< 1 or 2 pixels
   std::int64_t row_stride = 0;
@@ -167,9 +164,6 @@ class Kernels {
   virtual void enter() const = 0;
   virtual void leave() const = 0;
 
-  /// Writes the plain cells (pixel, channel block) of a row of a channels-last map; channels that
-  /// do not exist become zeros.
-  virtual void pack(const MapRow& row, core::BFloat16* cells) const = 0;
   // In interleaved and transposed cells, images that do not exist become zeros.
   virtual void interleave(const core::BFloat16* plain, std::int64_t images,
                           core::BFloat16* interleaved) const = 0;

@@ -100,13 +100,11 @@ class WeightsDirection : public ConvolutionDirection {
     return ArenaAllocator::aligned(static_cast<std::size_t>(stored * taps() * tap_sums) *
                                    sizeof(float));
   }
-  /// Bytes of the largest row of plain cells that is copied.
+  /// Bytes of a row of plain cells of the source, if it is copied.
   std::size_t staged_bytes() const {
-    std::int64_t bytes = 0;
-    for (const auto* rows : {&source_, &destination_}) {
-      if (!(*rows)->in_place()) bytes = std::max(bytes, (*rows)->bytes());
-    }
-    return ArenaAllocator::aligned(static_cast<std::size_t>(bytes));
+    return source_->in_place()
+               ? 0
+               : ArenaAllocator::aligned(static_cast<std::size_t>(source_->bytes()));
   }
   BFloat16* staged(int thread) const {
     return reinterpret_cast<BFloat16*>(staged_ + static_cast<std::size_t>(thread) * staged_bytes());
@@ -240,7 +238,7 @@ class WeightsDirection : public ConvolutionDirection {
   BFloat16* source_cells_ = nullptr;                    // interleaved, shared by the threads
   BFloat16* gradient_cells_ = nullptr;                  // transposed, shared by the threads
   float* sums_ = nullptr;
-  std::byte* staged_ = nullptr;  // a row of plain cells per thread
+  std::byte* staged_ = nullptr;  // a row of the source per thread, if it is copied
   float* flat_ = nullptr;
 };
 
