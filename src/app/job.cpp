@@ -17,7 +17,7 @@
 #include "lockstep/core/process/processors.hpp"
 #include "lockstep/core/process/system.hpp"
 #include "lockstep/graph/models.hpp"
-#include "lockstep/graph/passes.hpp"
+#include "lockstep/graph/operations/max_pool.hpp"
 #include "lockstep/record/provenance.hpp"
 #include "lockstep/study/memory.hpp"
 #include "lockstep/study/roofline.hpp"
@@ -189,18 +189,19 @@ graph::Graph make_graph(train::Config& config, const data::DatasetInfo& dataset)
                fmt::format("--classes {}: the dataset has {} classes; use at least as many",
                            config.network.classes, dataset.classes));
   }
-  graph::Graph graph =
-      graph::make_model(config.network.model,
-                        {.classes = config.network.classes,
-                         .image = dataset.image,
-                         .label_smoothing = static_cast<float>(config.network.label_smoothing)});
-  if (!config.network.swap_relu_pool) return graph;
-  graph::MovedRelus swapped = graph::move_relu_behind_max_pool(graph);
-  if (swapped.count > 0) return std::move(swapped.graph);
-  core::fail(core::ExitStatus::usage,
-             fmt::format("--swap-relu-pool: {} has no ReLU directly before a max-pool; remove the "
-                         "option",
-                         config.network.model));
+  graph::Graph graph = graph::make_model(
+      config.network.model, {.classes = config.network.classes,
+                             .image = dataset.image,
+                             .label_smoothing = static_cast<float>(config.network.label_smoothing),
+                             .swap_relu_pool = config.network.swap_relu_pool});
+  const auto is_pool = [](const graph::Node& node) { return node.operation.is<graph::MaxPool>(); };
+  if (config.network.swap_relu_pool && std::ranges::none_of(graph.nodes(), is_pool)) {
+    core::fail(core::ExitStatus::usage,
+               fmt::format("--swap-relu-pool: {} has no ReLU directly before a max-pool; remove "
+                           "the option",
+                           config.network.model));
+  }
+  return graph;
 }
 
 /// Returns the memory that this rank can use now. `limits`: on the host, with their `domains`.

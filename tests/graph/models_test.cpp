@@ -71,6 +71,12 @@ TEST(Models, Resnet18ImagenetHasTorchvisionsParameters) {
             (core::ImageShape{512, 7, 7}));
 }
 
+std::vector<std::string> names_of(const Graph& graph) {
+  std::vector<std::string> names;
+  for (const Node& node : graph.nodes()) names.push_back(node.name);
+  return names;
+}
+
 /// Returns the number of parameters of a VGG network: 3x3 convolutions with bias, batch norms, one
 /// linear layer.
 std::size_t vgg_parameters(const std::vector<std::size_t>& widths) {
@@ -182,6 +188,31 @@ TEST(Models, AllCanBeMadeAndEndInALoss) {
     const auto* loss = graph.nodes().back().operation.get_if<SoftmaxCrossEntropy>();
     ASSERT_NE(loss, nullptr);
     EXPECT_EQ(loss->label_smoothing, 0.1f);
+  }
+}
+
+TEST(SwapReluPool, PutsReluBehindEveryMaxPoolAndKeepsTheOrderOfTheParameters) {
+  for (const auto& [name, side, count] :
+       {std::tuple{"vgg16", 32, 5}, std::tuple{"vgg16-imagenet", 224, 5},
+        std::tuple{"resnet18-imagenet", 64, 1}, std::tuple{"resnet18-cifar", 32, 0}}) {
+    SCOPED_TRACE(name);
+    const core::ImageShape image{3, side, side};
+    const Graph graph = make_model(name, {.image = image});
+    const Graph swapped = make_model(name, {.image = image, .swap_relu_pool = true});
+    EXPECT_EQ(count, std::ranges::count_if(swapped.nodes(), [&](const Node& node) {
+                return node.operation.is<Relu>() &&
+                       swapped.node(node.inputs[0]).operation.is<MaxPool>();
+              }));
+    EXPECT_TRUE(std::ranges::is_permutation(names_of(swapped), names_of(graph)));
+    ASSERT_EQ(swapped.parameters().size(), graph.parameters().size());
+    for (std::size_t i = 0; i < graph.parameters().size(); ++i) {
+      EXPECT_EQ(swapped.parameters()[i].name, graph.parameters()[i].name);
+      EXPECT_EQ(swapped.parameters()[i].offset, graph.parameters()[i].offset);
+    }
+    ASSERT_EQ(swapped.statistics().size(), graph.statistics().size());
+    if (count > 0) {
+      EXPECT_LT(swapped.total_cost().forward_values, graph.total_cost().forward_values);
+    }
   }
 }
 

@@ -22,6 +22,7 @@ struct ModelOptions {
   std::int64_t classes = 10;
   core::ImageShape image{3, 32, 32};
   float label_smoothing = 0;
+  bool swap_relu_pool = false;  ///< compute max-pool before a ReLU that precedes it
 };
 
 /// Returns the names that `make_model` accepts, for messages and `--help`.

@@ -27,6 +27,12 @@ std::vector<std::string> model_names() {
   return names;
 }
 
+NodeId relu_and_pool(Graph& graph, const std::string& relu_name, const std::string& pool_name,
+                     NodeId x, MaxPool pool, const ModelOptions& options) {
+  return options.swap_relu_pool ? graph.relu(relu_name, graph.max_pool(pool_name, x, pool))
+                                : graph.max_pool(pool_name, graph.relu(relu_name, x), pool);
+}
+
 Graph make_model(const std::string& name, const ModelOptions& options) {
   const std::vector<Model> all = models();
   const auto model = std::ranges::find(all, name, &Model::name);

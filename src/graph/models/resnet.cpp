@@ -98,8 +98,7 @@ Graph resnet18_imagenet(const ModelOptions& options) {
   NodeId x = graph.input(options.image);
   x = graph.convolution("conv1", x, 64, {.kernel = 7, .stride = 2, .padding = 3});
   x = graph.batch_norm("bn1", x);
-  x = graph.relu("relu", x);
-  x = graph.max_pool("maxpool", x, {.kernel = 3, .stride = 2, .padding = 1});
+  x = relu_and_pool(graph, "relu", "maxpool", x, {.kernel = 3, .stride = 2, .padding = 1}, options);
   stages_and_head(graph, x, options, {2, 2, 2, 2}, {.shortcut = "downsample", .classifier = "fc"});
   return graph;
 }

@@ -3,6 +3,7 @@
 
 #include <array>
 #include <initializer_list>
+#include <string>
 
 #include "lockstep/core/error.hpp"
 #include "lockstep/graph/operations.hpp"
@@ -13,7 +14,7 @@ namespace lockstep::graph {
 namespace {
 
 // Entries of the lists below: `pool` is a 2x2 max-pool, any other value is the number of output
-// channels of a convolution.
+// channels of a convolution. A convolution precedes each max-pool.
 constexpr std::int64_t pool = 0;
 
 using Layers = std::initializer_list<std::int64_t>;
@@ -28,22 +29,24 @@ NodeId features(Graph& graph, Layers layers, Norm norm, const ModelOptions& opti
   NodeId x = graph.input(options.image);
   int index = 0;  // index of the module, as in PyTorch's nn.Sequential
   const auto name = [&] { return fmt::format("features.{}", index++); };
-  for (const std::int64_t channels : layers) {
-    if (channels == pool) {
-      if (graph.node(x).output.height < 2 || graph.node(x).output.width < 2) {
-        core::fail(
-            core::ExitStatus::usage,
-            fmt::format(
-                "{} halves the image five times, and {} x {} is too small for that; use 32 x 32",
-                graph.model(), options.image.height, options.image.width));
-      }
-      x = graph.max_pool(name(), x, {.kernel = 2, .stride = 2});
-      continue;
-    }
-    x = graph.convolution(name(), x, channels,
+  for (const std::int64_t* layer = layers.begin(); layer != layers.end(); ++layer) {
+    x = graph.convolution(name(), x, *layer,
                           {.kernel = 3, .stride = 1, .padding = 1, .has_bias = true});
     if (norm == Norm::batch_norm) x = graph.batch_norm(name(), x);
-    x = graph.relu(name(), x);
+    const std::string relu = name();
+    if (layer + 1 == layers.end() || layer[1] != pool) {
+      x = graph.relu(relu, x);
+      continue;
+    }
+    ++layer;
+    if (graph.node(x).output.height < 2 || graph.node(x).output.width < 2) {
+      core::fail(
+          core::ExitStatus::usage,
+          fmt::format(
+              "{} halves the image five times, and {} x {} is too small for that; use 32 x 32",
+              graph.model(), options.image.height, options.image.width));
+    }
+    x = relu_and_pool(graph, relu, name(), x, {.kernel = 2, .stride = 2}, options);
   }
   return x;
 }
