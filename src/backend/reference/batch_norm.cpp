@@ -27,11 +27,11 @@ struct Moments {
   std::span<double> inverse_deviation;  ///< 1 / sqrt(biased variance + epsilon)
   std::span<float> sums;                ///< buffer of the sums over replicas; 1 + 2 C values
 
-  Moments(Saved& saved, std::size_t channels)
-      : count(saved.values[0]),
-        mean(std::span(saved.values).subspan(1, channels)),
-        inverse_deviation(std::span(saved.values).subspan(1 + channels, channels)),
-        sums(saved.sums) {}
+  Moments(NodeData& node, std::size_t channels)
+      : count(node.saved[0]),
+        mean(std::span(node.saved).subspan(1, channels)),
+        inverse_deviation(std::span(node.saved).subspan(1 + channels, channels)),
+        sums(node.sums) {}
 };
 
 void normalise_channel(const Tensor& x, std::int64_t channel, double mean, double scale,
@@ -85,9 +85,12 @@ void compute_centred_squares(const Tensor& x, core::StatisticsAllReduce* replica
   for (std::size_t c = 0; c < squares.size(); ++c) squares[c] = sums[c];
 }
 
-void normalise_with_batch(const graph::BatchNorm& operation, NodeData& node, Saved& saved,
+void normalise_with_batch(const graph::BatchNorm& operation, NodeData& node,
                           core::StatisticsAllReduce* replicas) {
-  const Moments moments(saved, node.running.mean.size());
+  const std::size_t channels = node.running.mean.size();
+  node.saved.resize(1 + 2 * channels);
+  node.sums.resize(1 + 2 * channels);
+  const Moments moments(node, channels);
   const Tensor& x = node.x();
   compute_means(x, replicas, moments);
   compute_centred_squares(x, replicas, moments);
@@ -116,23 +119,16 @@ void normalise_with_running(const graph::BatchNorm& operation, NodeData& node) {
 
 }  // namespace
 
-/// Count, means and inverse deviations (see Moments).
-SavedSizes saved_sizes(const graph::BatchNorm&, std::int64_t, core::ImageShape x,
-                       core::ImageShape) {
-  const std::size_t size = 1 + 2 * static_cast<std::size_t>(x.channels);
-  return {.values = size, .sums = size};
-}
-
-void forward(const graph::BatchNorm& operation, NodeData& node, Saved& saved, PlanData& plan) {
+void forward(const graph::BatchNorm& operation, NodeData& node, PlanData& plan) {
   if (plan.options.mode == Mode::training) {
-    normalise_with_batch(operation, node, saved, plan.options.batch_norm_sum);
+    normalise_with_batch(operation, node, plan.options.batch_norm_sum);
   } else {
     normalise_with_running(operation, node);
   }
 }
 
-void backward(const graph::BatchNorm&, NodeData& node, Saved& saved, const PlanData& plan) {
-  const Moments moments(saved, node.running.mean.size());
+void backward(const graph::BatchNorm&, NodeData& node, const PlanData& plan) {
+  const Moments moments(node, node.running.mean.size());
   const Tensor& x = node.x();
   const Tensor& dy = node.dy;
   Tensor* const dx = node.dx();

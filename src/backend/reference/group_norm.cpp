@@ -38,13 +38,9 @@ void for_each_group(const graph::GroupNorm& operation, const Tensor& x, Work&& w
 
 }  // namespace
 
-/// Mean and 1 / sqrt(var + eps) of each image and group.
-SavedSizes saved_sizes(const graph::GroupNorm& operation, std::int64_t batch, core::ImageShape,
-                       core::ImageShape) {
-  return {.values = static_cast<std::size_t>(2 * batch * operation.groups)};
-}
-
-void forward(const graph::GroupNorm& operation, NodeData& node, Saved& saved, PlanData&) {
+void forward(const graph::GroupNorm& operation, NodeData& node, PlanData&) {
+  // Mean and 1 / sqrt(var + eps) of each image and group.
+  node.saved.resize(static_cast<std::size_t>(2 * node.y.batch * operation.groups));
   const std::vector<double>& x = node.x().values;
   for_each_group(operation, node.x(), [&](const Group& group, std::size_t index) {
     const auto values = std::span(x).subspan(group.first, group.size);
@@ -54,8 +50,8 @@ void forward(const graph::GroupNorm& operation, NodeData& node, Saved& saved, Pl
     const double mean = sum / count;
     for (const double value : values) squares += (value - mean) * (value - mean);
     const double inverse = 1 / std::sqrt(squares / count + operation.epsilon);
-    saved.values[2 * index] = mean;
-    saved.values[2 * index + 1] = inverse;
+    node.saved[2 * index] = mean;
+    node.saved[2 * index + 1] = inverse;
     for (std::size_t i = 0; i < group.size; ++i) {
       const std::size_t channel = group.channel(i);
       node.y.values[group.first + i] =
@@ -64,11 +60,11 @@ void forward(const graph::GroupNorm& operation, NodeData& node, Saved& saved, Pl
   });
 }
 
-void backward(const graph::GroupNorm& operation, NodeData& node, Saved& saved, const PlanData&) {
+void backward(const graph::GroupNorm& operation, NodeData& node, const PlanData&) {
   std::ranges::fill(node.dweight, 0.0);
   std::ranges::fill(node.dbias, 0.0);
   for_each_group(operation, node.x(), [&](const Group& group, std::size_t index) {
-    const double mean = saved.values[2 * index], inverse = saved.values[2 * index + 1];
+    const double mean = node.saved[2 * index], inverse = node.saved[2 * index + 1];
     const auto x = std::span(node.x().values).subspan(group.first, group.size);
     const auto dy = std::span(node.dy.values).subspan(group.first, group.size);
     double sum = 0, product = 0;

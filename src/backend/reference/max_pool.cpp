@@ -12,16 +12,11 @@
 
 namespace lockstep::backend::reference {
 
-/// For each output: the index of the maximum in its plane of the input.
-SavedSizes saved_sizes(const graph::MaxPool&, std::int64_t batch, core::ImageShape,
-                       core::ImageShape y) {
-  return {.values = static_cast<std::size_t>(batch * y.elements())};
-}
-
-void forward(const graph::MaxPool& operation, NodeData& node, Saved& saved, PlanData&) {
+void forward(const graph::MaxPool& operation, NodeData& node, PlanData&) {
   const Tensor& x = node.x();
   Tensor& y = node.y;
-  auto winner = saved.values.begin();
+  node.saved.resize(y.all().size());
+  auto winner = node.saved.begin();  // index of the maximum in its plane, for each output
   for (std::int64_t n = 0; n < x.batch; ++n) {
     for (std::int64_t c = 0; c < x.shape.channels; ++c) {
       const auto plane = x.plane(n, c);
@@ -48,11 +43,11 @@ void forward(const graph::MaxPool& operation, NodeData& node, Saved& saved, Plan
   }
 }
 
-void backward(const graph::MaxPool&, NodeData& node, Saved& saved, const PlanData&) {
+void backward(const graph::MaxPool&, NodeData& node, const PlanData&) {
   Tensor* const dx = node.dx();
   if (dx == nullptr) return;
   const Tensor& dy = node.dy;
-  auto winner = saved.values.begin();
+  auto winner = node.saved.begin();
   for (std::int64_t n = 0; n < dy.batch; ++n) {
     for (std::int64_t c = 0; c < dy.shape.channels; ++c) {
       const auto target = dx->plane(n, c);

@@ -46,36 +46,20 @@ struct NodeData {
   std::span<double> weight, bias;        ///< empty if the node has no such parameter
   std::span<double> dweight, dbias;
   RunningStatistics running;
+  // Values that the operation preserves from its forward to its backward pass, and its buffer of
+  // sums over the replicas. It allocates both in its first forward pass.
+  std::vector<double> saved;
+  std::vector<float> sums;
 
   const Tensor& x() const { return *inputs[0]; }
   Tensor* dx() const { return input_gradients[0]; }
 };
 
-/// Memory of one operation, preserved from its forward to its backward pass.
-struct Saved {
-  std::vector<double> values;
-  std::vector<float> sums;  ///< buffer of sums over the replicas
-};
-
-/// Sizes of a `Saved`, in values.
-struct SavedSizes {
-  std::size_t values = 0;
-  std::size_t sums = 0;
-};
-
-// Types of the functions of an operation. An operation that saves values for its backward pass has
-// the function `saved_sizes`, for `batch` images with an input of shape `x` and an output of shape
-// `y` each, and only the functions of such an operation get a `Saved`.
-template <class Kind>
-using SizesOf = SavedSizes(const Kind&, std::int64_t batch, core::ImageShape x, core::ImageShape y);
+// Types of the functions of an operation.
 template <class Kind>
 using Forward = void(const Kind&, NodeData&, PlanData&);
 template <class Kind>
 using Backward = void(const Kind&, NodeData&, const PlanData&);
-template <class Kind>
-using SavingForward = void(const Kind&, NodeData&, Saved&, PlanData&);
-template <class Kind>
-using SavingBackward = void(const Kind&, NodeData&, Saved&, const PlanData&);
 
 Forward<graph::Convolution> forward;
 Backward<graph::Convolution> backward;
@@ -84,13 +68,11 @@ Backward<graph::Convolution> backward;
 /// statistics of the batch (of all replicas) and updates the running statistics; in inference,
 /// normalises with the running statistics. The gradients of the parameters are those of this
 /// replica.
-SizesOf<graph::BatchNorm> saved_sizes;
-SavingForward<graph::BatchNorm> forward;
-SavingBackward<graph::BatchNorm> backward;
+Forward<graph::BatchNorm> forward;
+Backward<graph::BatchNorm> backward;
 
-SizesOf<graph::GroupNorm> saved_sizes;
-SavingForward<graph::GroupNorm> forward;
-SavingBackward<graph::GroupNorm> backward;
+Forward<graph::GroupNorm> forward;
+Backward<graph::GroupNorm> backward;
 
 Forward<graph::Relu> forward;
 Backward<graph::Relu> backward;
@@ -98,9 +80,8 @@ Backward<graph::Relu> backward;
 Forward<graph::Add> forward;
 Backward<graph::Add> backward;
 
-SizesOf<graph::MaxPool> saved_sizes;
-SavingForward<graph::MaxPool> forward;
-SavingBackward<graph::MaxPool> backward;
+Forward<graph::MaxPool> forward;
+Backward<graph::MaxPool> backward;
 
 Forward<graph::GlobalAveragePool> forward;
 Backward<graph::GlobalAveragePool> backward;
@@ -116,14 +97,7 @@ Backward<graph::Linear> backward;
 
 /// Writes the loss of each image to `y`, and the sums over the batch to `PlanData::result`. The
 /// gradient is that of the mean loss over the batch.
-SizesOf<graph::SoftmaxCrossEntropy> saved_sizes;
-SavingForward<graph::SoftmaxCrossEntropy> forward;
-SavingBackward<graph::SoftmaxCrossEntropy> backward;
-
-/// Operations that save values. Defined after the functions `saved_sizes`, which it looks up.
-template <class Kind>
-concept Saves = requires(const Kind& operation, core::ImageShape shape) {
-  saved_sizes(operation, std::int64_t{}, shape, shape);
-};
+Forward<graph::SoftmaxCrossEntropy> forward;
+Backward<graph::SoftmaxCrossEntropy> backward;
 
 }  // namespace lockstep::backend::reference

@@ -11,33 +11,6 @@ namespace lockstep::backend::reference {
 
 namespace {
 
-/// Returns, for each node, the number of leading elements of the flat gradients that are final
-/// after the backward pass of the node: all before the first parameter of the nodes before it.
-std::vector<std::size_t> final_gradients(const graph::Graph& graph) {
-  std::vector<std::size_t> filled(graph.nodes().size(), graph.parameter_elements());
-  for (std::size_t id = 0; id < filled.size(); ++id) {
-    for (const graph::Parameter& parameter : graph.parameters()) {
-      if (static_cast<std::size_t>(parameter.node) < id) {
-        filled[id] = std::min(filled[id], parameter.offset);
-      }
-    }
-  }
-  return filled;
-}
-
-core::ImageShape input_shape(const graph::Graph& graph, const graph::Node& node) {
-  return node.inputs.empty() ? core::ImageShape{} : graph.node(node.inputs[0]).output;
-}
-
-SavedSizes saved_sizes_of(const graph::Graph& graph, const graph::Node& node, std::int64_t batch) {
-  return node.operation.visit([&](const auto& operation) -> SavedSizes {
-    const core::ImageShape input = input_shape(graph, node);
-    if constexpr (Saves<std::remove_cvref_t<decltype(operation)>>)
-      return saved_sizes(operation, batch, input, node.output);
-    return {};
-  });
-}
-
 /// Returns the number of logits of a batch; 0 if the graph does not end with the loss.
 std::size_t logit_count(const graph::Graph& graph, const PlanOptions& options) {
   if (!graph.boundary_outputs().empty()) return 0;
@@ -52,7 +25,6 @@ ReferencePlan::ReferencePlan(const graph::Graph& graph, ModelState& state,
       graph_(graph),
       memory_(memory_use(graph, options)),
       parameters_(graph.parameter_elements()),
-      ready_gradients_(final_gradients(graph)),
       data_{.options = options},
       logits_(logit_count(graph, options)) {
   data_.labels.resize(options.batch);
@@ -61,11 +33,7 @@ ReferencePlan::ReferencePlan(const graph::Graph& graph, ModelState& state,
     gradients_.resize(graph.parameter_elements());
   }
   nodes_.reserve(graph_.nodes().size());
-  for (const graph::Node& node : graph_.nodes()) {
-    nodes_.push_back(make_data(node));
-    const SavedSizes sizes = saved_sizes_of(graph_, node, options.batch);
-    saved_.push_back({std::vector<double>(sizes.values), std::vector<float>(sizes.sums)});
-  }
+  for (const graph::Node& node : graph_.nodes()) nodes_.push_back(make_data(node));
 }
 
 NodeData ReferencePlan::make_data(const graph::Node& node) {
@@ -129,10 +97,7 @@ void ReferencePlan::forward() {
   std::ranges::copy(state_.parameters.as<float>().first(parameters_.size()), parameters_.begin());
   for (std::size_t id = 0; id < nodes_.size(); ++id) {
     graph_.nodes()[id].operation.visit([&]<class Kind>(const Kind& operation) {
-      if constexpr (Saves<Kind>)
-        reference::forward(operation, nodes_[id], saved_[id], data_);
-      else if constexpr (!graph::is_source<Kind>)
-        reference::forward(operation, nodes_[id], data_);
+      if constexpr (!graph::is_source<Kind>) reference::forward(operation, nodes_[id], data_);
     });
     core::report_progress(data_.options.progress);
   }
@@ -153,18 +118,20 @@ void ReferencePlan::backward(core::GradientListener& listener) {
     const bool is_given = ends_at_boundary() && &node == &nodes_.back();
     if (!is_given) std::ranges::fill(node.dy.values, 0.0);
   }
-  for (std::size_t id = nodes_.size(); id-- > 0;) {
+  std::size_t filled = 0;  // leading gradients that are final
+  // All nodes but the first, which is the source.
+  for (std::size_t id = nodes_.size(); id-- > 1;) {
     const graph::Node& node = graph_.nodes()[id];
-    if (node.operation.is<graph::Input>()) continue;
     node.operation.visit([&]<class Kind>(const Kind& operation) {
-      if constexpr (Saves<Kind>)
-        reference::backward(operation, nodes_[id], saved_[id], data_);
-      else if constexpr (!graph::is_source<Kind>)
-        reference::backward(operation, nodes_[id], data_);
+      if constexpr (!graph::is_source<Kind>) reference::backward(operation, nodes_[id], data_);
     });
     store_gradients(node);
+    for (const std::size_t index : node.parameters) {
+      const graph::Parameter& parameter = graph_.parameters()[index];
+      filled = std::max(filled, parameter.offset + parameter.elements);
+    }
     core::report_progress(data_.options.progress);
-    listener.gradients_ready(ready_gradients_[id]);
+    listener.gradients_ready(id > 1 ? filled : graph_.parameter_elements());
   }
 }
 
@@ -238,8 +205,8 @@ MemoryUse memory_use(const graph::Graph& graph, const PlanOptions& options) {
     const std::size_t elements = batch * node.output.elements();
     const bool has_gradient = training && !node.operation.is<graph::Input>();
     use.activations += sizeof(double) * elements * (has_gradient ? 2 : 1);
-    const SavedSizes saved = saved_sizes_of(graph, node, options.batch);
-    use.workspace += sizeof(double) * saved.values + sizeof(float) * saved.sums;
+    // The positions of the maxima. The other operations save few values.
+    if (node.operation.is<graph::MaxPool>()) use.workspace += sizeof(double) * elements;
   }
   return use;
 }

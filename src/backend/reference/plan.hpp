@@ -51,9 +51,6 @@ class ReferencePlan : public HostPlan {
   std::vector<double> parameters_;  // in the layout of the graph, as in the state
   std::vector<double> gradients_;   // in the same layout; empty in inference
   std::vector<NodeData> nodes_;     // by node; refer to one another and to the buffers above
-  std::vector<Saved> saved_;        // by node
-  // Per node: leading gradients that are final after its backward.
-  std::vector<std::size_t> ready_gradients_;
   PlanData data_;
   std::vector<float> logits_;
 };

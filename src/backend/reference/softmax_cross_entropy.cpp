@@ -25,22 +25,16 @@ double target(const graph::SoftmaxCrossEntropy& operation, std::int64_t k, std::
 
 }  // namespace
 
-/// The softmax of the scores.
-SavedSizes saved_sizes(const graph::SoftmaxCrossEntropy&, std::int64_t batch, core::ImageShape x,
-                       core::ImageShape) {
-  return {.values = static_cast<std::size_t>(batch * x.elements())};
-}
-
-void forward(const graph::SoftmaxCrossEntropy& operation, NodeData& node, Saved& saved,
-             PlanData& plan) {
+void forward(const graph::SoftmaxCrossEntropy& operation, NodeData& node, PlanData& plan) {
   const Tensor& x = node.x();
   Tensor& y = node.y;
   const auto& labels = plan.labels;
   const std::int64_t classes = x.shape.channels;
+  node.saved.resize(x.all().size());  // the softmax of the scores
   BatchResult result{.loss_sum = 0, .correct = 0, .images = x.batch};
   for (std::int64_t n = 0; n < x.batch; ++n) {
     const std::span scores = x.all().subspan(n * classes, classes);
-    const std::span shares = std::span(saved.values).subspan(n * classes, classes);
+    const std::span shares = std::span(node.saved).subspan(n * classes, classes);
     const auto largest = std::ranges::max_element(scores);
     double sum = 0;
     for (const double score : scores) sum += std::exp(score - *largest);
@@ -56,8 +50,7 @@ void forward(const graph::SoftmaxCrossEntropy& operation, NodeData& node, Saved&
   plan.result = result;
 }
 
-void backward(const graph::SoftmaxCrossEntropy& operation, NodeData& node, Saved& saved,
-              const PlanData& plan) {
+void backward(const graph::SoftmaxCrossEntropy& operation, NodeData& node, const PlanData& plan) {
   Tensor* const dx = node.dx();
   if (dx == nullptr) return;
   const auto& labels = plan.labels;
@@ -65,7 +58,7 @@ void backward(const graph::SoftmaxCrossEntropy& operation, NodeData& node, Saved
   for (std::int64_t n = 0; n < dx->batch; ++n) {
     for (std::int64_t k = 0; k < classes; ++k) {
       const double difference =
-          saved.values[n * classes + k] - target(operation, k, labels[n], classes);
+          node.saved[n * classes + k] - target(operation, k, labels[n], classes);
       dx->values[n * classes + k] += difference / static_cast<double>(dx->batch);
     }
   }
