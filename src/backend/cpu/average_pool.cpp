@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "operations.hpp"
-#include "pool_kernels.hpp"
+#include "vectors.hpp"
 
 namespace lockstep::backend::cpu {
 
@@ -21,11 +21,16 @@ class AveragePoolOf : public Operation {
 
   void forward() override {
     const FeatureMap& in = *operands().inputs[0];
-    float* const means = operands().output->template as<float>();
+    const float share = 1.0f / static_cast<float>(in.shape.pixels());
     for_each_block(
         in, [&](std::int64_t at, std::int64_t stride, std::int64_t feature, std::int64_t channels) {
-          mean_of_pixels(in.as<const T>() + at, in.shape.pixels(),
-                         {.stride = stride, .count = channels}, means + feature);
+          float* const means = operands().output->template as<float>() + feature;
+          std::fill_n(means, channels, 0.0f);
+          for (std::int64_t pixel = 0; pixel < in.shape.pixels(); ++pixel) {
+            const T* const x = in.as<const T>() + at + pixel * stride;
+            for (std::int64_t i = 0; i < channels; ++i) means[i] += load(x[i]);
+          }
+          for (std::int64_t i = 0; i < channels; ++i) means[i] *= share;
         });
   }
 
@@ -36,8 +41,11 @@ class AveragePoolOf : public Operation {
     const float share = 1.0f / static_cast<float>(in.shape.pixels());
     for_each_block(
         in, [&](std::int64_t at, std::int64_t stride, std::int64_t feature, std::int64_t channels) {
-          fill_pixels({dy + feature, static_cast<std::size_t>(channels)}, share, in.shape.pixels(),
-                      {.stride = stride, .count = in.lanes()}, in.as<T>() + at);
+          T* const first = in.as<T>() + at;  // the other pixels are copies of the first one
+          for (std::int64_t i = 0; i < channels; ++i) store(share * dy[feature + i], first[i]);
+          std::fill(first + channels, first + in.lanes(), T{});
+          for (std::int64_t pixel = 1; pixel < in.shape.pixels(); ++pixel)
+            std::copy_n(first, in.lanes(), first + pixel * stride);
         });
   }
 

@@ -157,30 +157,6 @@ LOCKSTEP_INLINE void add_to_windows(const T* gradient, const std::uint8_t* place
                   });
 }
 
-template <class T>
-LOCKSTEP_INLINE void mean_of(const T* plane, std::int64_t pixels, LaneRange lanes, float* means) {
-  const float share = 1.0F / static_cast<float>(pixels);
-  for_each_group(lanes.count, [&](std::int64_t lane, auto count) {
-    float sum[count] = {};
-    for (std::int64_t pixel = 0; pixel < pixels; ++pixel) {
-      const T* x = plane + pixel * lanes.stride + lane;
-      for (std::int64_t i = 0; i < count; ++i) sum[i] += load(x[i]);
-    }
-    for (std::int64_t i = 0; i < count; ++i) means[lane + i] = sum[i] * share;
-  });
-}
-
-template <class T>
-LOCKSTEP_INLINE void fill(std::span<const float> values, float scale, std::int64_t pixels,
-                          LaneRange lanes, T* plane) {
-  const auto count = static_cast<std::int64_t>(values.size());
-  for (std::int64_t pixel = 0; pixel < pixels; ++pixel) {
-    T* to = plane + pixel * lanes.stride;
-    for (std::int64_t i = 0; i < count; ++i) store(scale * values.data()[i], to[i]);
-    std::fill(to + count, to + lanes.count, T{});
-  }
-}
-
 }  // namespace
 
 LOCKSTEP_CLONES void max_of_row(const float* plane, const PoolWindows& windows, std::int64_t row,
@@ -201,24 +177,6 @@ LOCKSTEP_CLONES void add_at_places(const BFloat16* gradient, const std::uint8_t*
                                    const PoolWindows& windows, std::int64_t row, LaneRange lanes,
                                    BFloat16* plane) {
   add_to_windows(gradient, places, windows, row, lanes, plane);
-}
-
-LOCKSTEP_CLONES void mean_of_pixels(const float* plane, std::int64_t pixels, LaneRange lanes,
-                                    float* means) {
-  mean_of(plane, pixels, lanes, means);
-}
-LOCKSTEP_CLONES void mean_of_pixels(const BFloat16* plane, std::int64_t pixels, LaneRange lanes,
-                                    float* means) {
-  mean_of(plane, pixels, lanes, means);
-}
-
-LOCKSTEP_CLONES void fill_pixels(std::span<const float> values, float scale, std::int64_t pixels,
-                                 LaneRange lanes, float* plane) {
-  fill(values, scale, pixels, lanes, plane);
-}
-LOCKSTEP_CLONES void fill_pixels(std::span<const float> values, float scale, std::int64_t pixels,
-                                 LaneRange lanes, BFloat16* plane) {
-  fill(values, scale, pixels, lanes, plane);
 }
 
 }  // namespace lockstep::backend::cpu

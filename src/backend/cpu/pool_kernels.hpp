@@ -2,11 +2,10 @@
 #pragma once
 
 #include <cstdint>
-#include <span>
 
 #include "lockstep/core/data_type.hpp"
 
-// The inner loops of pooling. Each processes consecutive lanes of one plane of a map (see
+// The inner loops of max-pooling. Each processes consecutive lanes of one plane of a map (see
 // feature_map.hpp). The arithmetic is float32.
 
 namespace lockstep::backend::cpu {
@@ -46,16 +45,5 @@ void add_at_places(const float* gradient, const std::uint8_t* places, const Pool
 void add_at_places(const core::BFloat16* gradient, const std::uint8_t* places,
                    const PoolWindows& windows, std::int64_t row, LaneRange lanes,
                    core::BFloat16* plane);
-
-/// Writes the mean of each lane over all pixels.
-void mean_of_pixels(const float* plane, std::int64_t pixels, LaneRange lanes, float* means);
-void mean_of_pixels(const core::BFloat16* plane, std::int64_t pixels, LaneRange lanes,
-                    float* means);
-
-/// Writes scale * values[lane] to every pixel, and 0 to the lanes that have no value.
-void fill_pixels(std::span<const float> values, float scale, std::int64_t pixels, LaneRange lanes,
-                 float* plane);
-void fill_pixels(std::span<const float> values, float scale, std::int64_t pixels, LaneRange lanes,
-                 core::BFloat16* plane);
 
 }  // namespace lockstep::backend::cpu
