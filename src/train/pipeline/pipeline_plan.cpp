@@ -30,6 +30,24 @@ class PipelineStepExecutor final : public backend::StepExecutor {
   std::unique_ptr<backend::StepExecutor> executor_;
 };
 
+/// Adds the sums to the gradients that are final before it notifies the next listener.
+class AddingListener final : public core::GradientListener {
+ public:
+  AddingListener(backend::GradientSums& sums, core::GradientListener& next)
+      : sums_(sums), next_(next) {}
+
+  void gradients_ready(std::size_t elements) override {
+    if (elements > added_) sums_.add_to_gradients(added_, elements - added_);
+    added_ = elements;
+    next_.gradients_ready(elements);
+  }
+
+ private:
+  backend::GradientSums& sums_;
+  core::GradientListener& next_;
+  std::size_t added_ = 0;
+};
+
 /// Adds the duration of `work` to `seconds`.
 template <class Work>
 void time(double& seconds, Work&& work) {
@@ -86,9 +104,8 @@ PipelinePlan::PipelinePlan(const Pipeline& pipeline, const backend::Backend& bac
       first_backward_(static_cast<std::size_t>(
           std::ranges::find(actions_, Pass::backward, &PipelineAction::pass) - actions_.begin())),
       slots_(static_cast<std::size_t>(most_in_flight(actions_))),
-      gradients_(
-          micro_batches_ > 1 ? backend.make_gradient_sums(state, options.gradient_type) : nullptr,
-          micro_batches_),
+      sums_(micro_batches_ > 1 ? backend.make_gradient_sums(state, options.gradient_type)
+                               : nullptr),
       backend_(backend),
       options_(options) {
   core::check(options.batch % micro_batches_ == 0, "micro-batches divide the batch");
@@ -143,8 +160,8 @@ void PipelinePlan::warm_up(backend::ModelState& state) {
     if (options_.mode == backend::Mode::inference) continue;
     if (output_gradient_.bytes() > 0)
       slot.passes->set_output_gradient(output_gradient_.as<float>());
-    gradients_.backward(*slot.plan, 0, no_listener);
-    if (micro_batches_ > 1) gradients_.backward(*slot.plan, micro_batches_ - 1, no_listener);
+    accumulate(*slot.plan, 0, no_listener);
+    if (micro_batches_ > 1) accumulate(*slot.plan, micro_batches_ - 1, no_listener);
     if (slot.gradient.bytes() > 0) slot.passes->input_gradient(slot.gradient.as<float>());
   }
   if (options_.mode == backend::Mode::inference) return;
@@ -199,7 +216,7 @@ void PipelinePlan::backward_pass(std::int64_t micro_batch, core::GradientListene
          [&] { slot.passes->set_output_gradient(output_gradient_.as<float>()); });
   }
   time(seconds_.busy, [&] {
-    gradients_.backward(*slot.plan, micro_batch, listener);
+    accumulate(*slot.plan, micro_batch, listener);
     slot.passes->synchronise();
   });
   if (slot.send_gradient == nullptr) return;
@@ -227,6 +244,19 @@ void PipelinePlan::backward(core::GradientListener& listener) {
     }
   }
   time(seconds_.wait, [&] { finish_sends(); });
+}
+
+void PipelinePlan::accumulate(backend::Plan& plan, std::int64_t micro_batch,
+                              core::GradientListener& listener) {
+  if (micro_batches_ == 1) return plan.backward(listener);
+  if (micro_batch == micro_batches_ - 1) {
+    AddingListener adding(*sums_, listener);
+    return plan.backward(adding);
+  }
+  core::NoGradientListener no_listener;
+  plan.backward(no_listener);
+  if (micro_batch == 0) sums_->clear();
+  sums_->add_gradients();
 }
 
 void PipelinePlan::finish_sends() {

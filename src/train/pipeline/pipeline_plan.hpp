@@ -5,7 +5,6 @@
 #include <span>
 #include <vector>
 
-#include "gradient_accumulator.hpp"
 #include "lockstep/backend/backend.hpp"
 #include "lockstep/core/timeline.hpp"
 #include "lockstep/train/pipeline/pipeline.hpp"
@@ -65,6 +64,9 @@ class PipelinePlan final : public backend::Plan {
   void warm_up(backend::ModelState& state);
   void forward_pass(std::int64_t micro_batch);
   void backward_pass(std::int64_t micro_batch, core::GradientListener& listener);
+  /// Computes the gradients of a micro-batch by `plan` and adds them to those of the previous ones.
+  /// `listener` is notified during the last micro-batch, as soon as sums are final.
+  void accumulate(backend::Plan& plan, std::int64_t micro_batch, core::GradientListener& listener);
   void finish_sends();
 
   const Pipeline& pipeline_;
@@ -74,7 +76,8 @@ class PipelinePlan final : public backend::Plan {
   core::Buffer input_, output_gradient_;  ///< as received
   std::unique_ptr<comm::RepeatedMessage> receive_input_, receive_gradient_;
   std::vector<Slot> slots_;
-  GradientAccumulator gradients_;
+  /// Sums of the gradients over the micro-batches before the last one; null if there is one.
+  std::unique_ptr<backend::GradientSums> sums_;
   const backend::Backend& backend_;
   backend::PlanOptions options_;  ///< of the whole batch
   std::span<const std::uint8_t> images_;
