@@ -74,7 +74,7 @@ Trainer::Parts::Parts(const TrainingContext& context_, Observer& observer_)
       plan(context.config, static_cast<std::int64_t>(replica->sampler.steps_per_epoch())),
       checkpoints(context.config, context.graph, replica->state, context.data_parallel,
                   context.world, context.pipeline, step.reducer().state(),
-                  {plan.steps_per_epoch(), context.data.digest, context.options, plan.schedule()}),
+                  {plan.steps_per_epoch(), context.data.digest, context.options}),
       state(restore(context, checkpoints)),
       stop(context.world, context.config.checkpoint.grace_seconds),
       saver(context, *replica, *policy, checkpoints, state, stop),

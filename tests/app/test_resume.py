@@ -250,13 +250,12 @@ def test_resume_with_other_options_causes_a_warning(tmp_path):
     assert result.returncode == 0 and messages_of(result) == []
     result = start(*train("--nesterov", steps=4, lr=0.001, **saved))
     assert result.returncode == 0
-    changed, length = warnings = messages_of(result)
+    [warning] = messages_of(result)
     assert ("checkpoint-2.h5 was written by another build or with other options: this command changes steps from '2' to '4', "
-            "lr from '0.1' to '0.001', nesterov from 'false' to 'true';") in changed
-    assert "the cosine schedule now has 4 steps instead of 2, so the learning rate changes from 0.0005 in step 2" in length
+            "lr from '0.1' to '0.001', nesterov from 'false' to 'true';") in warning
     with h5py.File(tmp_path / "run.part2.h5") as file:
         recorded = file["environment"].attrs["warnings"].decode()
-    assert [f"lockstep: warning: {line}" for line in recorded.splitlines()] == warnings
+    assert warning == f"lockstep: warning: {recorded.rstrip()}"
 
 
 def test_run_that_mpirun_has_killed_resumes(tmp_path):

@@ -188,10 +188,11 @@ Checkpoints::Found Checkpoints::resume_from(const fs::path& path) {
   const auto saved_counter = [&](std::string_view name) {
     return counter(header.counters, name, path);
   };
-  const std::array<std::pair<std::string_view, std::int64_t>, 4> expected{
+  const std::array<std::pair<std::string_view, std::int64_t>, 5> expected{
       {{"seed", static_cast<std::int64_t>(config_.seed)},
        {"global_batch", config_.global_batch},
        {"steps_per_epoch", identity_.steps_per_epoch},
+       {"optimizer", static_cast<std::int64_t>(config_.optimiser.kind)},
        {"data_digest", digest_number(identity_.data_digest)}}};
   for (const auto& [name, value] : expected) {
     const std::int64_t saved = saved_counter(name);
@@ -202,7 +203,6 @@ Checkpoints::Found Checkpoints::resume_from(const fs::path& path) {
                            "weights with --init-from",
                            path.string(), name, saved, value, fitting));
   }
-  require_optimiser(header.counters, config_.optimiser.kind, path);
   Found found;
   found.has_weights = true;
   found.has_loss_scale = saved_counter("has_loss_scale") != 0;
@@ -252,7 +252,6 @@ Checkpoints::Found Checkpoints::resume_from(const fs::path& path) {
                .last_correct = saved_counter("last_correct"),
                .best_correct = saved_counter("best_correct"),
                .loss_scale = {}};
-  warn_of_changed_schedule(found.run.step, saved_counter("total_steps"));
   if (!options_.directory.empty()) {
     std::error_code ignored;
     found.is_saved =
@@ -282,18 +281,6 @@ void Checkpoints::warn_of_changed_options(const fs::path& path, const std::strin
       "times can differ from those before, and the report describes all of the run with the "
       "options of its last part",
       path.string(), fmt::join(changes, ", ")));
-}
-
-void Checkpoints::warn_of_changed_schedule(std::int64_t step, std::int64_t saved_steps) {
-  const optim::LearningRateSchedule& now = identity_.schedule;
-  if (now.kind == optim::ScheduleKind::constant || now.total_steps == saved_steps) return;
-  optim::LearningRateSchedule before = now;
-  before.total_steps = saved_steps;
-  warn(fmt::format(
-      "the {} schedule now has {} steps instead of {}, so the learning rate changes from {:.4g} in "
-      "step {} to {:.4g} in step {}; resume with the previous length, or start a new run",
-      core::name(now.kind), now.total_steps, saved_steps, before.at(step - 1), step, now.at(step),
-      step + 1));
 }
 
 void Checkpoints::warn_of_later_checkpoints(const fs::path& resumed, std::int64_t step) const {
@@ -346,7 +333,6 @@ void Checkpoints::save(const RunState& run) {
                     {"seed", static_cast<std::int64_t>(config_.seed)},
                     {"global_batch", config_.global_batch},
                     {"steps_per_epoch", identity_.steps_per_epoch},
-                    {"total_steps", identity_.schedule.total_steps},
                     {"optimizer", static_cast<std::int64_t>(config_.optimiser.kind)},
                     {"data_digest", digest_number(identity_.data_digest)}});
   });

@@ -12,7 +12,6 @@
 #include "lockstep/backend/backend.hpp"
 #include "lockstep/comm/communicator.hpp"
 #include "lockstep/graph/node_id.hpp"
-#include "lockstep/optim/learning_rate.hpp"
 #include "lockstep/record/checkpoint.hpp"
 #include "lockstep/record/checkpoint_place.hpp"
 #include "lockstep/record/run_file.hpp"
@@ -37,8 +36,7 @@ struct RunState {
 struct RunIdentity {
   std::int64_t steps_per_epoch = 0;
   std::string data_digest;
-  Entries options;                       ///< may differ; then a warning names the changes
-  optim::LearningRateSchedule schedule;  ///< its length may differ; then a warning says so
+  Entries options;  ///< may differ; then a warning names the changes
 };
 
 /// Saves and restores a run. Only rank 0 reads and writes files; it writes them in the background.
@@ -105,7 +103,6 @@ class Checkpoints {
   std::optional<Found> resume_from_newest();
   void warn(std::string warning);
   void warn_of_changed_options(const std::filesystem::path& path, const std::string& saved);
-  void warn_of_changed_schedule(std::int64_t step, std::int64_t saved_steps);
   void warn_of_later_checkpoints(const std::filesystem::path& resumed, std::int64_t step) const;
   void wait();
   bool writes() const { return communicator_.rank() == 0 && has_directory_; }

@@ -3,9 +3,8 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-
 #include "lockstep/core/error.hpp"
+#include "lockstep/optim/update.hpp"
 
 namespace lockstep::train {
 
@@ -29,19 +28,9 @@ std::string option_that_fits(std::string_view name, std::int64_t saved, int repl
     return fmt::format("use --global-batch {} instead of --batch-per-rank", saved);
   if (name == "global_batch")
     return fmt::format("use --global-batch {} and a number of ranks that divides it", saved);
+  if (name == "optimizer")
+    return fmt::format("use --optimizer {}", core::name(static_cast<optim::Kind>(saved)));
   return "use the same --data, --train-samples, --test-samples and --last-batch";
-}
-
-void require_optimiser(const record::Counters& counters, optim::Kind now, const fs::path& path) {
-  const auto found = std::ranges::find(counters, "optimizer", &record::Counters::value_type::first);
-  const auto saved =
-      found == counters.end() ? optim::Kind::sgd : static_cast<optim::Kind>(found->second);
-  if (saved == now) return;
-  core::fail(
-      core::ExitStatus::usage,
-      fmt::format("{0} is of a run with --optimizer {1}, and this one has {2}; use --optimizer "
-                  "{1}, or take its weights with --init-from",
-                  path.string(), core::name(saved), core::name(now)));
 }
 
 }  // namespace lockstep::train

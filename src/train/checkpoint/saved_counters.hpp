@@ -6,7 +6,6 @@
 #include <string>
 #include <string_view>
 
-#include "lockstep/optim/update.hpp"
 #include "lockstep/record/checkpoint.hpp"
 
 // Counters of a checkpoint from which a run resumes. `path`: of the checkpoint, for messages.
@@ -18,10 +17,5 @@ std::int64_t counter(const record::Counters& counters, std::string_view name,
 
 /// Returns what to do so that the property `name` of a run is `saved`, as in its checkpoint.
 std::string option_that_fits(std::string_view name, std::int64_t saved, int replicas);
-
-/// Throws `Error` (usage) if the checkpoint was written with another optimiser, whose momentum has
-/// another meaning. Checkpoints without this counter are of SGD.
-void require_optimiser(const record::Counters& counters, optim::Kind now,
-                       const std::filesystem::path& path);
 
 }  // namespace lockstep::train
