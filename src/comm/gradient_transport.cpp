@@ -78,9 +78,10 @@ std::unique_ptr<GradientReducer> GradientTransport::make_reducer(
     buckets = partition_gradients(gradients.elements, communicator_.size(), options);
   });
   if (buckets.count() == 0) return make_empty_reducer(gradients.elements);
-  return comm::make_reducer(options.kind,
-                            make_bucket_transport(gradients, options, buckets,
-                                                  BucketTimestamps(timeline, buckets.count())));
+  return std::make_unique<BucketReducer>(
+      make_bucket_transport(gradients, options, buckets,
+                            BucketTimestamps(timeline, buckets.count())),
+      find_reducer(options.kind).start);
 }
 
 void check_device_type(const core::GradientArray& gradients, const ReducerOptions& options) {

@@ -105,7 +105,7 @@ class HostBuckets final : public BucketTransport {
               const BucketTimestamps& times)
       : BucketTransport(partition, times),
         all_reduces_(resources, gradients, partition, options),
-        is_late_(starts_late(options.kind)) {}
+        is_late_(find_reducer(options.kind).start == BucketStart::late) {}
 
   void begin_step() override { all_reduces_.begin_step(); }
 

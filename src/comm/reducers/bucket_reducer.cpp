@@ -7,14 +7,22 @@
 
 namespace lockstep::comm {
 
-BucketReducer::BucketReducer(std::unique_ptr<BucketTransport> transport)
-    : transport_(std::move(transport)), bucket_bytes_(transport_->bucket_bytes()) {}
+BucketReducer::BucketReducer(std::unique_ptr<BucketTransport> transport, BucketStart start)
+    : transport_(std::move(transport)),
+      is_overlapped_(start == BucketStart::overlapped),
+      bucket_bytes_(transport_->bucket_bytes()) {}
 
 void BucketReducer::begin_step() {
   core::check(started_ == reduced_, "a step begins while gradients of the last are in progress");
   started_ = 0;
   reduced_ = 0;
   transport_->begin_step();
+}
+
+void BucketReducer::gradients_ready(std::size_t elements) {
+  if (!is_overlapped_) return;
+  start_up_to(elements);
+  transport_->progress();
 }
 
 void BucketReducer::start_up_to(std::size_t elements) {
@@ -29,12 +37,6 @@ std::size_t BucketReducer::wait_beyond(std::size_t elements) {
   if (needed > reduced_) reduced_ = transport_->wait(needed);
   return buckets.prefix(reduced_);
 }
-
-std::unique_ptr<GradientReducer> make_late_reducer(std::unique_ptr<BucketTransport> transport) {
-  return std::make_unique<LateReducer>(std::move(transport));
-}
-
-std::span<const BucketTimes> BucketReducer::bucket_times() const { return transport_->times(); }
 
 BucketTimestamps::BucketTimestamps(core::Timeline& timeline, std::size_t buckets)
     : timeline_(&timeline), timestamps_(timeline.reserve(2 * buckets)), times_(buckets) {}

@@ -80,53 +80,48 @@ class BucketTransport {
   BucketTimestamps timestamps_;
 };
 
-/// A reducer with one all-reduce per bucket. The derived class determines in `gradients_ready`
-/// which of them start during the backward pass; the others start after it.
-class BucketReducer : public GradientReducer {
+/// When the all-reduces of the buckets start. `overlapped`: as soon as all gradients of the bucket
+/// are final, so that they overlap with the rest of the backward pass. `late`: after the backward
+/// pass. `never`: the reducer does not communicate.
+enum class BucketStart { overlapped, late, never };
+
+/// A reducer with one all-reduce per bucket.
+class BucketReducer final : public GradientReducer {
  public:
-  explicit BucketReducer(std::unique_ptr<BucketTransport> transport);
+  /// `start` must not be `never`.
+  BucketReducer(std::unique_ptr<BucketTransport> transport, BucketStart start);
 
-  void begin_step() final;
-  std::size_t wait_beyond(std::size_t elements) final;
-  bool is_recordable() const final { return transport_->is_recordable(); }
-  void check() final { transport_->check(); }
-  const AllReduceChoice& choice() const final { return transport_->choice(); }
-  std::span<const std::size_t> bucket_bytes() const final { return bucket_bytes_; }
-  std::span<const BucketTimes> bucket_times() const final;
-  Traffic traffic() const final { return transport_->traffic(); }
-  std::span<float> state() final { return transport_->state(); }
+  void begin_step() override;
+  void gradients_ready(std::size_t elements) override;
+  std::size_t wait_beyond(std::size_t elements) override;
+  bool is_recordable() const override { return transport_->is_recordable(); }
+  void check() override { transport_->check(); }
+  const AllReduceChoice& choice() const override { return transport_->choice(); }
+  std::span<const std::size_t> bucket_bytes() const override { return bucket_bytes_; }
+  std::span<const BucketTimes> bucket_times() const override { return transport_->times(); }
+  Traffic traffic() const override { return transport_->traffic(); }
+  std::span<float> state() override { return transport_->state(); }
 
- protected:
+ private:
   /// Starts the all-reduces of the buckets that are full if the first `elements` gradients are
   /// final.
   void start_up_to(std::size_t elements);
-  BucketTransport& transport() { return *transport_; }
 
- private:
   std::unique_ptr<BucketTransport> transport_;
+  bool is_overlapped_;
   std::vector<std::size_t> bucket_bytes_;
   std::size_t started_ = 0;  ///< number of leading buckets that were started
   std::size_t reduced_ = 0;  ///< number of leading buckets that are reduced
 };
 
-/// A reducer that starts all buckets after the backward pass.
-class LateReducer final : public BucketReducer {
- public:
-  using BucketReducer::BucketReducer;
-
-  void gradients_ready(std::size_t) override {}
-};
-
 /// Ranks that receive the sum of a bucket.
 enum class SumPlacement { all_ranks, rank_0 };
 
-/// A gradient reducer in the registry. Each reducer has a separate file, which defines the
-/// function that returns its entry.
+/// A gradient reducer in the registry.
 struct ReducerEntry {
   ReducerKind kind;
   std::string_view help;  ///< meaning, for --help
-  /// Creates the reducer of the buckets of `transport`; null if the reducer does not communicate.
-  std::unique_ptr<GradientReducer> (*make)(std::unique_ptr<BucketTransport> transport) = nullptr;
+  BucketStart start = BucketStart::late;
   /// Algorithm that the reducer uses; none if --all-reduce selects it.
   std::optional<AllReduceAlgorithm> algorithm{};
   SumPlacement placement = SumPlacement::all_ranks;
@@ -148,15 +143,5 @@ struct ReducerEntry {
 
 /// Returns the entry of a reducer.
 const ReducerEntry& find_reducer(ReducerKind kind);
-
-/// Returns whether a reducer starts all buckets after the backward pass.
-bool starts_late(ReducerKind kind);
-
-/// Creates a `LateReducer`.
-std::unique_ptr<GradientReducer> make_late_reducer(std::unique_ptr<BucketTransport> transport);
-
-/// Creates a reducer of the buckets of `transport`. `kind` must communicate.
-std::unique_ptr<GradientReducer> make_reducer(ReducerKind kind,
-                                              std::unique_ptr<BucketTransport> transport);
 
 }  // namespace lockstep::comm

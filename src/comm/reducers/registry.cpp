@@ -1,32 +1,66 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "bucket_reducer.hpp"
-
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
-#include <utility>
 
+#include "../all_reduce/gather_scatter.hpp"
+#include "bucket_reducer.hpp"
 #include "lockstep/core/error.hpp"
 
 namespace lockstep::comm {
 
-// One function per reducer, defined in the file of the reducer.
-ReducerEntry overlap_reducer();
-ReducerEntry allreduce_reducer();
-ReducerEntry gather_scatter_reducer();
-ReducerEntry parameter_server_reducer();
-ReducerEntry top_k_reducer();
-ReducerEntry none_reducer();
+ReducerEntry top_k_reducer();  // defined in the file of the reducer
 
 namespace {
 
 std::span<const ReducerEntry> registry() {
-  static const std::array entries{overlap_reducer(),        allreduce_reducer(),
-                                  gather_scatter_reducer(), parameter_server_reducer(),
-                                  top_k_reducer(),          none_reducer()};
+  static const std::array entries{
+      ReducerEntry{.kind = ReducerKind::overlap,
+                   .help = "during the backward pass",
+                   .start = BucketStart::overlapped},
+      ReducerEntry{.kind = ReducerKind::allreduce, .help = "after the backward pass"},
+      ReducerEntry{.kind = ReducerKind::gather_scatter,
+                   .help = "after it on rank 0, which sends the sums back",
+                   .algorithm = AllReduceAlgorithm::gather_scatter},
+      // Only the gradients: rank 0 collects them. The training step distributes inputs and
+      // parameters.
+      ReducerEntry{.kind = ReducerKind::parameter_server,
+                   .help = "after it on rank 0, which alone reads the data and updates, as "
+                           "DataParallel of PyTorch",
+                   .algorithm = AllReduceAlgorithm::gather_scatter,
+                   .placement = SumPlacement::rank_0,
+                   .make_sum =
+                       [](AllReduceResources& resources, std::span<float> values, std::span<float>,
+                          const ReducerOptions&) {
+                         return make_root_all_reduce(resources.route(), values, RootStages::gather);
+                       }},
+      top_k_reducer(),
+      ReducerEntry{.kind = ReducerKind::none,
+                   .help = "never: independent replicas",
+                   .start = BucketStart::never}};
   return entries;
 }
+
+/// Sums nothing: every gradient is reduced as soon as it is final.
+class EmptyReducer final : public GradientReducer {
+ public:
+  explicit EmptyReducer(std::size_t elements) : elements_(elements) {}
+
+  void begin_step() override {}
+  void gradients_ready(std::size_t) override {}
+  std::size_t wait_beyond(std::size_t) override { return elements_; }
+  bool is_recordable() const override { return true; }
+  void check() override {}
+  const AllReduceChoice& choice() const override { return choice_; }
+  std::span<const std::size_t> bucket_bytes() const override { return {}; }
+  std::span<const BucketTimes> bucket_times() const override { return {}; }
+  Traffic traffic() const override { return {}; }
+
+ private:
+  std::size_t elements_;
+  AllReduceChoice choice_;
+};
 
 }  // namespace
 
@@ -56,12 +90,10 @@ AllReduceAlgorithm algorithm_of(const ReducerOptions& options) {
                          options.kind.name(), own->name(), options.algorithm.name()));
 }
 
-bool starts_late(ReducerKind kind) { return find_reducer(kind).make == make_late_reducer; }
-
 BucketPartition partition_gradients(std::size_t elements, int ranks,
                                     const ReducerOptions& options) {
   const BucketPartition buckets(elements, options.bucket_bytes);
-  const bool communicates = ranks > 1 && find_reducer(options.kind).make != nullptr;
+  const bool communicates = ranks > 1 && find_reducer(options.kind).start != BucketStart::never;
   return communicates ? buckets : BucketPartition::without_buckets(elements);
 }
 
@@ -89,9 +121,8 @@ std::size_t reducer_memory_bytes(const BucketPartition& buckets, int ranks,
 
 bool keeps_state(ReducerKind kind) { return find_reducer(kind).has_state; }
 
-std::unique_ptr<GradientReducer> make_reducer(ReducerKind kind,
-                                              std::unique_ptr<BucketTransport> transport) {
-  return find_reducer(kind).make(std::move(transport));
+std::unique_ptr<GradientReducer> make_empty_reducer(std::size_t elements) {
+  return std::make_unique<EmptyReducer>(elements);
 }
 
 }  // namespace lockstep::comm

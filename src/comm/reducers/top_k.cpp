@@ -130,7 +130,6 @@ ReducerEntry top_k_reducer() {
       .help =
           "after it, only the 1 % of each bucket with the largest magnitudes; the "
           "rest is added to the next step; GPUs: with --transport staged",
-      .make = make_late_reducer,
       .algorithm = AllReduceAlgorithm("sparse-all-gather"),
       .make_sum = [](AllReduceResources& resources, std::span<float> values, std::span<float> state,
                      const ReducerOptions& options) -> std::unique_ptr<AllReduce> {
