@@ -32,16 +32,8 @@ class SelfCommunicator final : public Communicator {
   void sum(std::span<double>) override {}
   void sum(std::span<float>) override {}
   void maximum(std::span<double>) override {}
-  void broadcast(std::span<std::byte>, int root) override {
-    if (root == 0) return;
-    core::fail(core::ExitStatus::internal,
-               fmt::format("broadcast: root {} is not one of 1 ranks", root));
-  }
+  void broadcast(std::span<std::byte>) override {}
   void gather(std::span<const std::byte> data, std::span<std::byte> all) override {
-    if (data.size() != all.size()) {
-      core::fail(core::ExitStatus::internal,
-                 "gather: the array of the root has not 1 times the size of each part");
-    }
     std::ranges::copy(data, all.begin());
   }
   void send(std::span<const std::byte>, int destination) override {

@@ -4,19 +4,17 @@
 #include <sched.h>
 
 #include <algorithm>
-#include <array>
 #include <climits>
-#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <iterator>
+#include <optional>
 #include <set>
 
-#include "lockstep/comm/agreement.hpp"
 #include "lockstep/comm/communicator.hpp"
 #include "lockstep/core/error.hpp"
+#include "lockstep/core/handle.hpp"
 #include "mpi_check.hpp"
-#include "repeated_message.hpp"
 
 namespace lockstep::comm {
 
@@ -34,16 +32,66 @@ void in_countable_parts(std::span<T> values, Action action) {
 
 constexpr int message_tag = 0;
 
-/// Blocks until `request` is complete. If ranks share a core, the rank that this one waits for must
-/// be able to run.
-void finish(MPI_Request& request) {
-  int is_complete = 0;
-  while (true) {
-    check_mpi(MPI_Test(&request, &is_complete, MPI_STATUS_IGNORE), "MPI_Test");
-    if (is_complete != 0) return;
-    sched_yield();
-  }
+/// Returns the number of bytes of a message. Throws `Error` (internal) if MPI cannot count them.
+int count_of(std::span<const std::byte> data) {
+  core::check(data.size() <= INT_MAX, "a message between ranks has less than 2 GiB");
+  return static_cast<int>(data.size());
 }
+
+/// Blocks until `request` is complete; returns its status. If ranks share a core, the rank that
+/// this one waits for must be able to run.
+MPI_Status finish(MPI_Request& request) {
+  MPI_Status status;
+  for (int is_complete = 0; is_complete == 0;) {
+    check_mpi(MPI_Test(&request, &is_complete, &status), "MPI_Test");
+    if (is_complete == 0) sched_yield();
+  }
+  return status;
+}
+
+/// Throws `Error` (internal) if the received message does not have `bytes` bytes. MPI itself
+/// reports a message that is longer than its buffer.
+void check_size(const MPI_Status& status, std::size_t bytes) {
+  int received = 0;
+  check_mpi(MPI_Get_count(&status, MPI_BYTE, &received), "MPI_Get_count");
+  if (static_cast<std::size_t>(received) == bytes) return;
+  core::fail(core::ExitStatus::internal,
+             fmt::format("the message of rank {} has {} bytes instead of {}", status.MPI_SOURCE,
+                         received, bytes));
+}
+
+struct RequestTraits {
+  using type = MPI_Request;
+  static type null() noexcept { return MPI_REQUEST_NULL; }
+  /// MPI may have been finalised if an exception propagates.
+  static void close(type request) noexcept {
+    int is_finalised = 0;
+    MPI_Finalized(&is_finalised);
+    if (is_finalised == 0) MPI_Request_free(&request);
+  }
+};
+
+class PersistentRequest final : public RepeatedMessage {
+ public:
+  /// `received_bytes`: size of the message; nothing if the request sends it.
+  explicit PersistentRequest(MPI_Request request, std::optional<std::size_t> received_bytes = {})
+      : request_(request), received_bytes_(received_bytes) {}
+
+  void start() override {
+    MPI_Request request = request_.get();
+    check_mpi(MPI_Start(&request), "MPI_Start");
+  }
+  void wait() override {
+    MPI_Request request = request_.get();
+    const MPI_Status status = finish(request);
+    const bool was_started = status.MPI_SOURCE != MPI_ANY_SOURCE;
+    if (received_bytes_ && was_started) check_size(status, *received_bytes_);
+  }
+
+ private:
+  core::Handle<RequestTraits> request_;
+  std::optional<std::size_t> received_bytes_;
+};
 
 /// Returns the index of this rank's host among all hosts, in the order of their lowest ranks.
 /// Collective.
@@ -98,31 +146,46 @@ class MpiCommunicator final : public Communicator {
   void sum(std::span<float> values) override { reduce(values, MPI_FLOAT, MPI_SUM); }
   void maximum(std::span<double> values) override { reduce(values, MPI_DOUBLE, MPI_MAX); }
 
-  void broadcast(std::span<std::byte> data, int root) override {
-    check_rooted("broadcast", root, data.size(), Fits::yes);
+  void broadcast(std::span<std::byte> data) override {
     in_countable_parts(data, [&](std::byte* part, int count) {
-      check_mpi(MPI_Bcast(part, count, MPI_BYTE, root, collectives_.get()), "MPI_Bcast");
+      check_mpi(MPI_Bcast(part, count, MPI_BYTE, 0, collectives_.get()), "MPI_Bcast");
     });
   }
 
   void gather(std::span<const std::byte> data, std::span<std::byte> all) override {
-    constexpr int root = 0;
-    check_rooted("gather", root, data.size(), fits(data.size(), all.size()));
-    const int count = static_cast<int>(data.size());
-    check_mpi(MPI_Gather(data.data(), count, MPI_BYTE, all.data(), count, MPI_BYTE, root,
+    const int count = count_of(data);
+    check_mpi(MPI_Gather(data.data(), count, MPI_BYTE, all.data(), count, MPI_BYTE, 0,
                          collectives_.get()),
               "MPI_Gather");
   }
-  void send(std::span<const std::byte> data, int destination) override;
-  void receive(std::span<std::byte> data, int source) override;
+  void send(std::span<const std::byte> data, int destination) override {
+    MPI_Request request = MPI_REQUEST_NULL;
+    check_mpi(MPI_Isend(data.data(), count_of(data), MPI_BYTE, destination, message_tag,
+                        collectives_.get(), &request),
+              "MPI_Isend");
+    finish(request);
+  }
+  void receive(std::span<std::byte> data, int source) override {
+    MPI_Request request = MPI_REQUEST_NULL;
+    check_mpi(MPI_Irecv(data.data(), count_of(data), MPI_BYTE, source, message_tag,
+                        collectives_.get(), &request),
+              "MPI_Irecv");
+    check_size(finish(request), data.size());
+  }
   std::unique_ptr<RepeatedMessage> make_send(std::span<const std::byte> data,
                                              int destination) override {
-    check_message("send", destination, data.size());
-    return make_persistent_send(collectives_.get(), data, destination, message_tag);
+    MPI_Request request = MPI_REQUEST_NULL;
+    check_mpi(MPI_Send_init(data.data(), count_of(data), MPI_BYTE, destination, message_tag,
+                            collectives_.get(), &request),
+              "MPI_Send_init");
+    return std::make_unique<PersistentRequest>(request);
   }
   std::unique_ptr<RepeatedMessage> make_receive(std::span<std::byte> data, int source) override {
-    check_message("receive", source, data.size());
-    return make_persistent_receive(collectives_.get(), data, source, message_tag);
+    MPI_Request request = MPI_REQUEST_NULL;
+    check_mpi(MPI_Recv_init(data.data(), count_of(data), MPI_BYTE, source, message_tag,
+                            collectives_.get(), &request),
+              "MPI_Recv_init");
+    return std::make_unique<PersistentRequest>(request, data.size());
   }
   std::unique_ptr<Communicator> split(int colour, int key) override;
 
@@ -135,18 +198,6 @@ class MpiCommunicator final : public Communicator {
   }
 
  private:
-  /// Whether the array of rank 0 has room for the data of all ranks.
-  enum class Fits { no, yes };
-  Fits fits(std::size_t bytes, std::size_t all_bytes) const {
-    const bool has_room = all_bytes == bytes * static_cast<std::size_t>(size_);
-    return rank_ != 0 || (has_room && bytes <= INT_MAX) ? Fits::yes : Fits::no;
-  }
-  /// Throws `AgreedError` (internal) unless all ranks pass the same valid root and the same size,
-  /// and the array of the root has room. Collective.
-  void check_rooted(const char* operation, int root, std::size_t bytes, Fits room);
-  /// Throws `Error` (internal) if `peer` is not another rank or MPI cannot count `bytes`.
-  void check_message(const char* operation, int peer, std::size_t bytes) const;
-
   template <class T>
   void reduce(std::span<T> values, MPI_Datatype type, MPI_Op operation) {
     in_countable_parts(values, [&](T* part, int count) {
@@ -164,74 +215,6 @@ class MpiCommunicator final : public Communicator {
   int local_size_;
   int host_index_;
 };
-
-void MpiCommunicator::check_rooted(const char* operation, int root, std::size_t bytes, Fits room) {
-  const auto size = static_cast<std::int64_t>(bytes);
-  std::array<std::int64_t, 5> most = {root, -root, size, -size, room == Fits::yes ? 0 : 1};
-  check_mpi(MPI_Allreduce(MPI_IN_PLACE, most.data(), static_cast<int>(most.size()), MPI_INT64_T,
-                          MPI_MAX, collectives_.get()),
-            "MPI_Allreduce");
-  std::string mistake;
-  if (most[0] != -most[1]) {
-    mistake = fmt::format("ranks pass different roots, {} to {}", -most[1], most[0]);
-  } else if (root < 0 || root >= size_) {
-    mistake = fmt::format("root {} is not one of {} ranks", root, size_);
-  } else if (most[2] != -most[3]) {
-    mistake = fmt::format("ranks pass different sizes, {} to {} bytes", -most[3], most[2]);
-  } else if (most[4] != 0) {
-    mistake = fmt::format(
-        "the array of the root has not {} times the size of each part, {} bytes (less than 2 GiB)",
-        size_, bytes);
-  }
-  if (mistake.empty()) return;
-  fail_together(*this, core::ExitStatus::internal, fmt::format("{}: {}", operation, mistake));
-}
-
-void MpiCommunicator::check_message(const char* operation, int peer, std::size_t bytes) const {
-  if (peer < 0 || peer >= size_ || peer == rank_) {
-    core::fail(core::ExitStatus::internal,
-               fmt::format("{} on rank {}: rank {} is not another of {} ranks", operation, rank_,
-                           peer, size_));
-  }
-  if (bytes > INT_MAX) {
-    core::fail(core::ExitStatus::internal,
-               fmt::format("{} on rank {}: a message of {} bytes is not less than 2 GiB", operation,
-                           rank_, bytes));
-  }
-}
-
-void MpiCommunicator::send(std::span<const std::byte> data, int destination) {
-  check_message("send", destination, data.size());
-  MPI_Request request = MPI_REQUEST_NULL;
-  check_mpi(MPI_Isend(data.data(), static_cast<int>(data.size()), MPI_BYTE, destination,
-                      message_tag, collectives_.get(), &request),
-            "MPI_Isend");
-  finish(request);
-}
-
-void MpiCommunicator::receive(std::span<std::byte> data, int source) {
-  check_message("receive", source, data.size());
-  MPI_Message message = MPI_MESSAGE_NULL;
-  MPI_Status status;
-  for (int has_arrived = 0; has_arrived == 0;) {
-    check_mpi(MPI_Improbe(source, message_tag, collectives_.get(), &has_arrived, &message, &status),
-              "MPI_Improbe");
-    if (has_arrived == 0) sched_yield();
-  }
-  int bytes = 0;
-  check_mpi(MPI_Get_count(&status, MPI_BYTE, &bytes), "MPI_Get_count");
-  const bool is_expected = static_cast<std::size_t>(bytes) == data.size();
-  std::vector<std::byte> discarded(is_expected ? 0 : static_cast<std::size_t>(bytes));
-  MPI_Request request = MPI_REQUEST_NULL;
-  check_mpi(
-      MPI_Imrecv(is_expected ? data.data() : discarded.data(), bytes, MPI_BYTE, &message, &request),
-      "MPI_Imrecv");
-  finish(request);
-  if (is_expected) return;
-  core::fail(core::ExitStatus::internal,
-             fmt::format("receive on rank {}: the message of rank {} has {} bytes instead of {}",
-                         rank_, source, bytes, data.size()));
-}
 
 std::unique_ptr<Communicator> MpiCommunicator::split(int colour, int key) {
   const MpiComm group = comm::split(collectives_.get(), colour < 0 ? MPI_UNDEFINED : colour, key);

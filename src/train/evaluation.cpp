@@ -62,7 +62,7 @@ Evaluation Evaluator::run() {
 std::optional<Evaluation> Evaluator::run(const std::function<bool()>& continues) {
   if (batch_norm_ == BatchNormMode::broadcast) {
     backend_.fetch(state_, backend::StatePart::statistics);
-    communicator_.broadcast(std::as_writable_bytes(state_.statistics.as<float>()), 0);
+    communicator_.broadcast(std::as_writable_bytes(state_.statistics.as<float>()));
     backend_.store(state_, backend::StatePart::statistics);
   }
   std::array<double, 3> sums{};

@@ -61,7 +61,7 @@ void load_weights(const std::string& path, const graph::Graph& graph, backend::M
 }
 
 void broadcast_state(comm::Communicator& communicator, backend::ModelState& state) {
-  for (const auto buffer : buffers_of(state)) communicator.broadcast(buffer, 0);
+  for (const auto buffer : buffers_of(state)) communicator.broadcast(buffer);
 }
 
 }  // namespace lockstep::train

@@ -73,7 +73,7 @@ TEST_P(AllReduceRanksTest, EveryRankHoldsTheSameBits) {
   };
   run_all(fill, [&] {
     std::vector<float> of_root(values.begin(), values.end());
-    world->broadcast(std::as_writable_bytes(std::span<float>(of_root)), 0);
+    world->broadcast(std::as_writable_bytes(std::span<float>(of_root)));
     EXPECT_TRUE(std::ranges::equal(of_root, values));
   });
 }

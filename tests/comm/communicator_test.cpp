@@ -72,12 +72,10 @@ TEST_F(CommunicatorTest, Maximum) {
   EXPECT_EQ(values, (std::vector<double>{size - 1.0, 0.0, 3.5}));
 }
 
-TEST_F(CommunicatorTest, BroadcastsFromEveryRoot) {
-  for (int root = 0; root < size; ++root) {
-    std::vector<int> values(1000, rank);
-    world->broadcast(std::as_writable_bytes(std::span<int>(values)), root);
-    EXPECT_EQ(values, std::vector<int>(1000, root));
-  }
+TEST_F(CommunicatorTest, BroadcastsFromRank0) {
+  std::vector<int> values(1000, rank);
+  world->broadcast(std::as_writable_bytes(std::span<int>(values)));
+  EXPECT_EQ(values, std::vector<int>(1000, 0));
 }
 
 TEST_F(CommunicatorTest, AllGathersTextsOfDifferentLengths) {

@@ -302,7 +302,7 @@ TEST(GradientReducer, EveryKindAndBucketSizeGivesTheSameBits) {
     }
     // The sums must also be the same on every rank: they are compared with those of rank 0.
     std::vector<float> of_root = reference;
-    world->broadcast(std::as_writable_bytes(std::span<float>(of_root)), 0);
+    world->broadcast(std::as_writable_bytes(std::span<float>(of_root)));
     EXPECT_EQ(reference, of_root);
   }
 }

@@ -34,7 +34,7 @@ class Broken final : public Communicator {
     values.back() += 1.0F;
   }
   void maximum(std::span<double> values) override { inner_.maximum(values); }
-  void broadcast(std::span<std::byte> data, int root) override { inner_.broadcast(data, root); }
+  void broadcast(std::span<std::byte> data) override { inner_.broadcast(data); }
   void gather(std::span<const std::byte> data, std::span<std::byte> all) override {
     inner_.gather(data, all);
   }

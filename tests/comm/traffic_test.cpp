@@ -144,7 +144,7 @@ TEST_F(TrafficTest, ReduceSumsOnRankZeroAndBroadcastReturnsIt) {
     broadcast->start();
     broadcast->finish();
     std::vector<float> of_root(values.begin(), values.end());
-    world->broadcast(std::as_writable_bytes(std::span<float>(of_root)), 0);
+    world->broadcast(std::as_writable_bytes(std::span<float>(of_root)));
     ASSERT_TRUE(std::ranges::equal(values, of_root));
     if (!is_root) {
       EXPECT_NE(values[50], own(50));

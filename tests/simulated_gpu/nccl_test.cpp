@@ -46,7 +46,7 @@ class SimulatedNccl : public testing::Test {
   ncclComm_t open() {
     ncclUniqueId id{};
     if (world_->rank() == 0) calls_.make_id(id);
-    world_->broadcast(std::as_writable_bytes(std::span(&id, 1)), 0);
+    world_->broadcast(std::as_writable_bytes(std::span(&id, 1)));
     ncclComm_t comm = nullptr;
     calls_.open(comm, world_->size(), id, world_->rank(), "a test");
     settle(comm);

@@ -16,20 +16,17 @@ struct MpiRanks;
 /// memory (persistent request of MPI). `start` and `wait` allocate no memory.
 class RepeatedMessage {
  public:
-  struct Request;  ///< defined in src/comm/repeated_message.cpp
-
-  explicit RepeatedMessage(std::unique_ptr<Request> request);
-  ~RepeatedMessage();
+  virtual ~RepeatedMessage() = default;
+  RepeatedMessage() = default;
+  RepeatedMessage(const RepeatedMessage&) = delete;
+  RepeatedMessage& operator=(const RepeatedMessage&) = delete;
 
   /// Starts the transfer of the message; the previous transfer must be complete. The memory must
   /// not be written (sender) or accessed (receiver) until `wait` has returned.
-  void start();
+  virtual void start() = 0;
   /// Blocks until the last started transfer is complete; returns immediately if there is none.
   /// Throws `Error` (internal) if the message does not have the size of the memory.
-  void wait();
-
- private:
-  std::unique_ptr<Request> request_;
+  virtual void wait() = 0;
 };
 
 /// A group of ranks. All ranks must call the functions marked "Collective." in the same order.
@@ -60,23 +57,21 @@ class Communicator {
   virtual void sum(std::span<float> values) = 0;   ///< sum over the ranks, in place. Collective.
   virtual void maximum(std::span<double> values) = 0;  ///< element-wise maximum over the ranks, in
                                                        ///< place. Collective.
-  /// Copies `data` of rank `root` to all ranks. Throws `AgreedError` (internal) unless all ranks
-  /// pass the same root and the same size. Collective.
-  virtual void broadcast(std::span<std::byte> data, int root) = 0;
-  /// Copies the `data` of all ranks to `all` of rank 0, in rank order; `all` of the other ranks is
-  /// not used. Throws `AgreedError` (internal) unless all ranks pass the same size of `data` (less
-  /// than 2 GiB), and `all` of rank 0 has `size()` times that size. Collective.
+  /// Copies `data` of rank 0 to all ranks, which must pass the same size. Collective.
+  virtual void broadcast(std::span<std::byte> data) = 0;
+  /// Copies the `data` of all ranks, which must have the same size, to `all` of rank 0, in rank
+  /// order; `all` of the other ranks is not used. Throws `Error` (internal) if `data` has 2 GiB or
+  /// more. Collective.
   virtual void gather(std::span<const std::byte> data, std::span<std::byte> all) = 0;
   /// Returns the `message` of every rank, in rank order, on all ranks. Collective.
   virtual std::vector<std::string> all_gather(const std::string& message) = 0;
 
   /// Sends `data` to rank `destination`. May block until that rank calls `receive`. Messages
   /// between two ranks arrive in the order in which they were sent. Throws `Error` (internal) if
-  /// `destination` is not another rank or `data` has 2 GiB or more.
+  /// `data` has 2 GiB or more.
   virtual void send(std::span<const std::byte> data, int destination) = 0;
-  /// Blocks until the next message of rank `source` is in `data`. Throws `Error` (internal) if
-  /// `source` is not another rank or the message does not have the size of `data`; the message is
-  /// then discarded.
+  /// Blocks until the next message of rank `source` is in `data`. Throws `Error` (internal) if the
+  /// message does not have the size of `data`.
   virtual void receive(std::span<std::byte> data, int source) = 0;
 
   /// Create messages to rank `destination` and from rank `source`, which must have the same size.

@@ -197,18 +197,18 @@ std::vector<T> gather(Communicator& communicator, const T& own) {
   }
 }
 
-/// Copies `value` of rank `root` to all ranks. Collective: all ranks must call this.
+/// Copies `value` of rank 0 to all ranks. Collective: all ranks must call this.
 template <class T>
-void broadcast(Communicator& communicator, T& value, int root = 0) {
+void broadcast(Communicator& communicator, T& value) {
   if constexpr (PlainValue<T>) {
-    communicator.broadcast(std::as_writable_bytes(std::span(&value, 1)), root);
+    communicator.broadcast(std::as_writable_bytes(std::span(&value, 1)));
   } else {
-    const bool is_root = communicator.rank() == root;
+    const bool is_root = communicator.rank() == 0;
     std::string message = is_root ? message_of(value) : "";
     std::size_t size = message.size();
-    broadcast(communicator, size, root);
+    broadcast(communicator, size);
     message.resize(size);
-    communicator.broadcast(std::as_writable_bytes(std::span(message)), root);
+    communicator.broadcast(std::as_writable_bytes(std::span(message)));
     if (!is_root) value = value_of<T>(message);
   }
 }

@@ -61,7 +61,7 @@ void ReplicaStates::distribute() {
   std::vector<float> received(elements_);
   for (int rank = 1; rank < communicator_.size(); ++rank) {
     if (communicator_.rank() == 0) received = others_.at(static_cast<std::size_t>(rank) - 1);
-    communicator_.broadcast(std::as_writable_bytes(std::span(received)), 0);
+    communicator_.broadcast(std::as_writable_bytes(std::span(received)));
     if (communicator_.rank() != rank) continue;
     auto from = received.begin();
     for (const record::Tensor& tensor : own_) {
