@@ -3,7 +3,6 @@
 
 #include <fmt/format.h>
 
-#include <chrono>
 #include <optional>
 
 #include "console.hpp"
@@ -42,21 +41,21 @@ core::ExitStatus evaluate_command(const Invocation& invocation) {
   job.backend->store(state);
   if (config.dry_run) return end_dry_run(job, console, communicator);
 
-  const auto begin = std::chrono::steady_clock::now();
+  const double begin = core::host_seconds();
   core::begin_activity(job.monitor, core::Activity::evaluation);
   const train::Evaluation result = evaluator->run();
-  const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begin;
+  const double seconds = core::host_seconds() - begin;
   console.print(fmt::format(
       "Test accuracy {:.2f} % ({} of {} images), loss {}; {}, {:.1f} img/s.\n",
       100 * result.accuracy(), result.correct, result.images, core::format_fixed(result.loss(), 4),
-      core::format_seconds(seconds.count()), static_cast<double>(result.images) / seconds.count()));
+      core::format_seconds(seconds), static_cast<double>(result.images) / seconds));
   if (is_first && config.json) {
     auto json = describe_job(job);
     json["results"] = {{"test_accuracy", result.accuracy()},
                        {"test_loss", result.loss()},
                        {"correct", result.correct},
                        {"images", result.images},
-                       {"seconds", seconds.count()}};
+                       {"seconds", seconds}};
     print_json(console, json);
   }
   return core::ExitStatus::done;

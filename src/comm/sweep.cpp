@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "lockstep/comm/sweep.hpp"
 
-#include <chrono>
 #include <memory>
 #include <span>
 
@@ -9,6 +8,7 @@
 #include "lockstep/comm/agreement.hpp"
 #include "lockstep/core/buffer.hpp"
 #include "lockstep/core/error.hpp"
+#include "lockstep/core/timeline.hpp"
 #include "sweep_parts.hpp"
 
 namespace lockstep::comm {
@@ -47,9 +47,9 @@ std::vector<SweepRow> sweep_one_size(AllReduceResources& resources, std::span<fl
 /// Returns the seconds that `sum` takes on this rank; all ranks start it after a barrier.
 double seconds_of(Communicator& communicator, const SweptSum& sum) {
   communicator.barrier();
-  const auto begin = std::chrono::steady_clock::now();
+  const double begin = core::host_seconds();
   sum();
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  return core::host_seconds() - begin;
 }
 
 }  // namespace

@@ -3,7 +3,6 @@
 
 #include <fmt/format.h>
 
-#include <chrono>
 #include <string>
 
 #include "lockstep/comm/messages.hpp"
@@ -66,11 +65,10 @@ void DividedStack::prepare(std::optional<std::uint64_t> limit) {
 
 double DividedStack::forward() {
   world_.barrier();
-  const auto begin = std::chrono::steady_clock::now();
+  const double begin = core::host_seconds();
   plan_->upload(images_, labels_);
   plan_->forward();
-  const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begin;
-  return comm::maximum(world_, seconds.count());
+  return comm::maximum(world_, core::host_seconds() - begin);
 }
 
 void DividedStack::backward() {

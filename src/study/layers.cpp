@@ -2,7 +2,6 @@
 #include "lockstep/study/layers.hpp"
 
 #include <algorithm>
-#include <chrono>
 #include <limits>
 
 #include "layer_memory.hpp"
@@ -15,10 +14,8 @@ namespace lockstep::study {
 
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
 constexpr double unknown = std::numeric_limits<double>::quiet_NaN();
-constexpr auto shortest_energy_reading = std::chrono::seconds(1);
+constexpr double shortest_energy_seconds = 1;
 
 /// Returns the node of the layer in the network of `graph::stack_layers`.
 graph::NodeId find_layer(const graph::Graph& graph) {
@@ -32,13 +29,13 @@ double run_steps(TimedPlan& timed, const backend::Backend& backend) {
   timed.forget();
   const double before = backend.device().read_sensors().energy_joules;
   const bool has_energy = before == before;
-  const auto begin = Clock::now();
-  for (int step = 0;
-       step < layer_repeats || (has_energy && Clock::now() - begin < shortest_energy_reading);
+  const double begin = core::host_seconds();
+  for (int step = 0; step < layer_repeats ||
+                     (has_energy && core::host_seconds() - begin < shortest_energy_seconds);
        ++step)
     timed.step();
   const double joules = backend.device().read_sensors().energy_joules - before;
-  return joules / std::chrono::duration<double>(Clock::now() - begin).count();
+  return joules / (core::host_seconds() - begin);
 }
 
 /// Adds times and work of the layer's phases to the row.

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "checkpoint_saver.hpp"
 
-#include <chrono>
 #include <utility>
 
 #include "lockstep/train/agreement.hpp"
@@ -20,7 +19,7 @@ CheckpointSaver::CheckpointSaver(const TrainingContext& context, Replica& replic
 
 void CheckpointSaver::save() {
   is_requested_ = false;
-  const auto begin = std::chrono::steady_clock::now();
+  const double begin = core::host_seconds();
   core::begin_activity(context_.monitor, core::Activity::saving_checkpoint, run_.step);
   // A replica that differs from the others must not be saved.
   if (compared_step_ != run_.step) {
@@ -37,9 +36,9 @@ void CheckpointSaver::save() {
     checkpoints_.save(run_);
   }
   stop_.check();
-  const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begin;
-  epoch_pause_ += seconds.count();
-  unrecorded_pause_ += seconds.count();
+  const double seconds = core::host_seconds() - begin;
+  epoch_pause_ += seconds;
+  unrecorded_pause_ += seconds;
 }
 
 bool CheckpointSaver::save_and_wait() {

@@ -26,7 +26,7 @@ Instruments::Instruments(const TrainingContext& context, Replica& replica, std::
   all_.insert(all_.end(), {&saver, &log_, &readings_});
 }
 
-void Instruments::begin(std::chrono::steady_clock::time_point origin) {
+void Instruments::begin(double origin) {
   if (telemetry_) telemetry_->begin(origin);
 }
 

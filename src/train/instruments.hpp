@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -26,7 +25,7 @@ class Instruments {
               std::size_t buckets, Instrument& saver);
 
   /// Starts the telemetry. `origin`: origin of its clock.
-  void begin(std::chrono::steady_clock::time_point origin);
+  void begin(double origin);
   void end();
 
   /// Like the functions of `Instrument`. All ranks return from `begin_epoch` at the same time.

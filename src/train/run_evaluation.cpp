@@ -2,7 +2,6 @@
 #include "run_evaluation.hpp"
 
 #include <algorithm>
-#include <chrono>
 
 namespace lockstep::train {
 
@@ -21,15 +20,14 @@ void RunEvaluation::run(record::EpochRecord& epoch) {
   if (!is_due()) return;
   // The sender of the signal may kill the process during the evaluation.
   if (stop_.is_stopping()) saver_.save_and_wait();
-  const auto begin = std::chrono::steady_clock::now();
+  const double begin = core::host_seconds();
   if (context_.world.rank() == 0) observer_.evaluating();
   core::begin_activity(context_.monitor, core::Activity::evaluation, run_.step);
   const auto evaluation = evaluator_->run([this] { return continues(); });
   if (!evaluation) return;  // the process that resumes the run evaluates this state
-  const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begin;
+  epoch.evaluation_seconds = core::host_seconds() - begin;
   epoch.test_loss = evaluation->loss();
   epoch.test_accuracy = evaluation->accuracy();
-  epoch.evaluation_seconds = seconds.count();
   run_.evaluated_step = run_.step;
   run_.last_correct = evaluation->correct;
   run_.best_correct = std::max(run_.best_correct, evaluation->correct);

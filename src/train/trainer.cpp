@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "lockstep/train/trainer.hpp"
 
-#include <chrono>
 #include <limits>
 
 #include "checkpoint_saver.hpp"
@@ -16,13 +15,7 @@
 
 namespace lockstep::train {
 
-using Clock = std::chrono::steady_clock;
-
 namespace {
-
-double seconds_since(Clock::time_point begin) {
-  return std::chrono::duration<double>(Clock::now() - begin).count();
-}
 
 RunState restore(const TrainingContext& context, Checkpoints& checkpoints) {
   core::begin_activity(context.monitor, core::Activity::reading_checkpoint);
@@ -60,7 +53,7 @@ struct Trainer::Parts {
   RunEvaluation evaluation;
   RunDescription description;
   Instruments instruments;
-  Clock::time_point origin;  ///< of the clock of the run
+  double origin = 0;  ///< of the clock of the run, a time of `core::host_seconds`
 };
 
 Trainer::Parts::Parts(const TrainingContext& context_, Observer& observer_)
@@ -94,7 +87,7 @@ RunSummary Trainer::Parts::run() {
   Summariser summariser(context.world.size(), plan.steps_per_epoch(),
                         plan.steps_per_epoch() * context.config.global_batch);
   context.world.barrier();  // the clocks of all ranks start at the same time
-  origin = Clock::now();
+  origin = core::host_seconds();
   instruments.begin(origin);
   if (!stop.check()) evaluation.run_after_resume();
   while (!plan.is_over(state.step) && !stop.is_stopping()) {
@@ -127,7 +120,7 @@ record::EpochRecord Trainer::Parts::train_epoch() {
   record.epoch = plan.epoch_after(first) + 1;
   record.test_loss = record.test_accuracy = std::numeric_limits<double>::quiet_NaN();
   instruments.begin_epoch();
-  const auto begin = Clock::now();
+  const double begin = core::host_seconds();
   replica->feed->start_epoch(plan.epoch_after(first),
                              static_cast<std::size_t>(first % plan.steps_per_epoch()));
   std::int64_t queued = first;
@@ -143,7 +136,7 @@ record::EpochRecord Trainer::Parts::train_epoch() {
     if (saver.is_requested() && queued == state.step && state.step < end) saver.save();
   }
   while (state.step < queued) collect_step();
-  record.seconds = seconds_since(begin) - saver.epoch_pause();
+  record.seconds = core::host_seconds() - begin - saver.epoch_pause();
   report(core::Activity::gathering_times);
   instruments.end_epoch();
   for (const std::span<double> totals : instruments.log().totals()) policy->finish_steps(totals);
@@ -159,7 +152,7 @@ record::EpochRecord Trainer::Parts::train_epoch() {
 void Trainer::Parts::collect_step() {
   const std::int64_t number = state.step + 1;
   const StepResult result = step.collect(number, requests_after(number));
-  instruments.log().add(plan.schedule().at(state.step), result, seconds_since(origin));
+  instruments.log().add(plan.schedule().at(state.step), result, core::host_seconds() - origin);
   state.step = number;
   accept(result.totals.requests);
   if (context.world.rank() == 0) observer.step_done(report_of(result, plan, number));

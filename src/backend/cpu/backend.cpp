@@ -6,7 +6,6 @@
 #include <oneapi/dnnl/dnnl.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cstring>
 #include <functional>
 #include <limits>
@@ -22,19 +21,16 @@ namespace lockstep::backend::cpu {
 
 namespace {
 
-template <class Work>
-double seconds_of(Work&& work) {
-  const auto begin = std::chrono::steady_clock::now();
-  work();
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-}
-
 /// Returns the shortest of several runs, after one run that is not timed.
 double best_seconds(const std::function<void()>& work) {
   constexpr int runs = 5;
   work();
   double best = std::numeric_limits<double>::infinity();
-  for (int run = 0; run < runs; ++run) best = std::min(best, seconds_of(work));
+  for (int run = 0; run < runs; ++run) {
+    const double begin = core::host_seconds();
+    work();
+    best = std::min(best, core::host_seconds() - begin);
+  }
   return best;
 }
 

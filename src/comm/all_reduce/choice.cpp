@@ -3,18 +3,16 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <chrono>
 #include <vector>
 
 #include "lockstep/comm/agreement.hpp"
 #include "lockstep/core/error.hpp"
+#include "lockstep/core/timeline.hpp"
 #include "registry.hpp"
 
 namespace lockstep::comm {
 
 namespace {
-
-using Clock = std::chrono::steady_clock;
 
 /// Size of the timed array of float32 values: large enough for messages of full length between two
 /// ranks (`PieceLayout`), small enough that every algorithm completes within half a second on a 1
@@ -51,10 +49,10 @@ double seconds_of(Communicator& communicator, AllReduce& sum) {
   std::vector<double> seconds;
   for (int repeat = 0; repeat <= repeats; ++repeat) {
     communicator.barrier();
-    const auto begin = Clock::now();
+    const double begin = core::host_seconds();
     sum.start();
     sum.finish();
-    const double taken = std::chrono::duration<double>(Clock::now() - begin).count();
+    const double taken = core::host_seconds() - begin;
     if (repeat > 0) seconds.push_back(taken);  // the first repeat establishes connections
   }
   communicator.maximum(seconds);

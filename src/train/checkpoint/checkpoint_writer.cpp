@@ -2,15 +2,13 @@
 #include "checkpoint_writer.hpp"
 
 #include <algorithm>
-#include <chrono>
 #include <utility>
 
 #include "lockstep/core/process/thread.hpp"
+#include "lockstep/core/timeline.hpp"
 #include "lockstep/train/agreement.hpp"
 
 namespace lockstep::train {
-
-using Clock = std::chrono::steady_clock;
 
 namespace {
 
@@ -46,11 +44,10 @@ void CheckpointWriter::start(std::int64_t step, const std::vector<record::Tensor
   is_saving_.store(true, std::memory_order_relaxed);
   thread_ = core::start_helper([this, step, tensors = std::move(tensors),
                                 counters = std::move(counters)](const std::stop_token&) {
-    const auto begin = Clock::now();
+    const double begin = core::host_seconds();
     failure_ = outcome_of([&] {
       store_.write(step, tensors, counters);
-      const std::chrono::duration<double> duration = Clock::now() - begin;
-      last_seconds_.store(duration.count(), std::memory_order_relaxed);
+      last_seconds_.store(core::host_seconds() - begin, std::memory_order_relaxed);
       store_.prune();
     });
     if (failure_) has_failed_.store(true, std::memory_order_release);

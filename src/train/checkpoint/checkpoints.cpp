@@ -298,8 +298,7 @@ bool Checkpoints::is_due(std::int64_t step) const {
   if (writer_->has_failed()) return true;
   const std::int64_t every = options_.steps;
   if (every > 0) return step / every > saved_step_ / every;
-  const std::chrono::duration<double> age = std::chrono::steady_clock::now() - saved_at_;
-  return age.count() >= options_.seconds;
+  return core::host_seconds() - saved_at_ >= options_.seconds;
 }
 
 void Checkpoints::save(const RunState& run) {
@@ -339,7 +338,7 @@ void Checkpoints::save(const RunState& run) {
   is_saved_ = true;
   saved_step_ = run.step;
   saved_evaluated_step_ = run.evaluated_step;
-  saved_at_ = std::chrono::steady_clock::now();
+  saved_at_ = core::host_seconds();
 }
 
 void Checkpoints::wait() {

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <array>
-#include <chrono>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -132,7 +131,7 @@ class Checkpoints {
   std::int64_t saved_step_ = 0;  ///< step of the last checkpoint, or at which the run resumed
   std::int64_t saved_evaluated_step_ = -1;  ///< evaluated step of the last checkpoint
   bool is_saved_ = false;                   ///< the directory contains that checkpoint
-  std::chrono::steady_clock::time_point saved_at_ = std::chrono::steady_clock::now();
+  double saved_at_ = core::host_seconds();
 };
 
 }  // namespace lockstep::train

@@ -2,7 +2,6 @@
 #include "pipeline_plan.hpp"
 
 #include <algorithm>
-#include <chrono>
 #include <utility>
 
 #include "lockstep/core/error.hpp"
@@ -51,9 +50,9 @@ class AddingListener final : public core::GradientListener {
 /// Adds the duration of `work` to `seconds`.
 template <class Work>
 void time(double& seconds, Work&& work) {
-  const auto begin = std::chrono::steady_clock::now();
+  const double begin = core::host_seconds();
   work();
-  seconds += std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  seconds += core::host_seconds() - begin;
 }
 
 /// Returns the passes of a step; in inference one forward pass.

@@ -39,7 +39,7 @@ std::size_t Telemetry::width() const {
   return quantities + 2 * interfaces_.size() / static_cast<std::size_t>(world_.size());
 }
 
-void Telemetry::begin(std::chrono::steady_clock::time_point origin) {
+void Telemetry::begin(double origin) {
   first_device_energy_ = device_.read_sensors().energy_joules;
   sampler_.emplace(width(), hertz_, origin,
                    [this](const SampleTime& time, std::span<double> row) { fill(time, row); });

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-#include <chrono>
 #include <mutex>
 #include <optional>
 #include <span>
@@ -27,8 +26,9 @@ class Telemetry final : public Instrument {
   /// communicator must outlive the object. Collective.
   Telemetry(const backend::Device& device, comm::Communicator& world, double hertz);
 
-  /// Starts the sampling. `origin`: origin of the clock of the samples.
-  void begin(std::chrono::steady_clock::time_point origin);
+  /// Starts the sampling. `origin`: origin of the clock of the samples, a time of
+  /// `core::host_seconds`.
+  void begin(double origin);
   void end();
 
   /// Returns the names of the interfaces of all ranks (`record::RunHeader`).

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "lockstep/core/process/thread.hpp"
+#include "lockstep/core/timeline.hpp"
 
 namespace lockstep::train {
 
@@ -33,8 +34,8 @@ std::chrono::nanoseconds SamplingIntervals::next() {
   return interval_;
 }
 
-TelemetrySampler::TelemetrySampler(std::size_t width, double hertz, Clock::time_point origin,
-                                   Source source, std::size_t limit)
+TelemetrySampler::TelemetrySampler(std::size_t width, double hertz, double origin, Source source,
+                                   std::size_t limit)
     : width_(width),
       limit_(limit),
       origin_(origin),
@@ -53,14 +54,14 @@ std::vector<double> TelemetrySampler::take() {
 
 void TelemetrySampler::sample(double cpu_seconds) {
   if (count_ == limit_) return;
-  const double seconds = std::chrono::duration<double>(Clock::now() - origin_).count();
-  source_({.seconds = seconds, .cpu_seconds = cpu_seconds},
+  source_({.seconds = core::host_seconds() - origin_, .cpu_seconds = cpu_seconds},
           std::span(rows_.get() + count_ * width_, width_));
   ++count_;
 }
 
 void TelemetrySampler::run(const std::stop_token& stop) {
   std::unique_lock lock(mutex_);
+  using Clock = std::chrono::steady_clock;
   Clock::time_point next = Clock::now();
   while (!stop.stop_requested()) {
     sample(cpu_seconds_);

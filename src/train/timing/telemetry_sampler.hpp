@@ -44,7 +44,6 @@ struct SampleTime {
 /// since the last call of `take`, further samples are dropped.
 class TelemetrySampler {
  public:
-  using Clock = std::chrono::steady_clock;
   /// Fills the row of a sample. Calls of the source do not overlap.
   using Source = std::function<void(const SampleTime&, std::span<double>)>;
 
@@ -52,8 +51,8 @@ class TelemetrySampler {
   static constexpr std::size_t most_samples = std::size_t{1} << 16;
 
   /// `width`: number of values per sample. `hertz`: samples per second at first, above 0. `origin`:
-  /// origin of the clock.
-  TelemetrySampler(std::size_t width, double hertz, Clock::time_point origin, Source source,
+  /// origin of the clock, a time of `core::host_seconds`.
+  TelemetrySampler(std::size_t width, double hertz, double origin, Source source,
                    std::size_t limit = most_samples);
 
   /// Takes a sample, so that the last interval ends now. Returns (sample, value), all samples since
@@ -65,7 +64,7 @@ class TelemetrySampler {
   void sample(double cpu_seconds);  ///< requires `mutex_`
 
   const std::size_t width_, limit_;
-  const Clock::time_point origin_;
+  const double origin_;
   const Source source_;
   SamplingIntervals intervals_;
   std::mutex mutex_;
