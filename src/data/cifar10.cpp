@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The binary version of CIFAR-10 (Krizhevsky 2009, https://www.cs.toronto.edu/~kriz/cifar.html). A
 // record is one label byte (0..9) followed by 1,024 red, 1,024 green and 1,024 blue bytes, row by
-// row. A file contains up to 10,000 records. Own images in this format need neither all five files
-// of training images nor the file of the class names.
+// row. A file contains up to 10,000 records. Own images in this format need not fill all five files
+// of training images.
 
 #include <array>
 
@@ -28,7 +28,7 @@ constexpr RecordFormat cifar10{
     .archive_folder = "cifar-10-batches-bin",
     .train_files = train_files,
     .test_files = test_files,
-    .class_names_file = "batches.meta.txt",
+    .published_file = "batches.meta.txt",
     .most_records = 10'000,
     .label_classes = label_classes,
     .image = {3, 32, 32},

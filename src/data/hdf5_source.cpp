@@ -87,7 +87,8 @@ class Contents {
     return values;
   }
 
-  std::vector<std::string> class_names() const;
+  /// Returns the number of class names; their texts are not read.
+  std::int64_t count_classes() const;
 
  private:
   hdf5::Object find(hid_t group, const std::string& name, const std::string& path) const {
@@ -116,30 +117,12 @@ class Contents {
   hdf5::File file_;
 };
 
-std::vector<std::string> Contents::class_names() const {
-  const auto dataset = open("", "class_names", 1, "(classes,)");
-  const auto type = hdf5::own<hdf5::Type>(H5Dget_type(dataset.get()), "reading a type");
-  const std::size_t count = hdf5::extents(dataset).front(), bytes = H5Tget_size(type.get());
-  // HDF5 1.10 can crash if the heap of texts of variable length is damaged.
-  constexpr std::size_t longest = 1024;
-  if (H5Tget_class(type.get()) != H5T_STRING || H5Tis_variable_str(type.get()) != 0 ||
-      bytes > longest) {
-    fail(fmt::format("class_names are not texts of a fixed length of up to {} bytes", longest),
-         "write numpy.array(names, 'S')");
-  }
+std::int64_t Contents::count_classes() const {
+  const std::size_t count = hdf5::extents(open("", "class_names", 1, "(classes,)")).front();
   if (count < 2 || count > std::size_t{most_classes}) {
     fail(fmt::format("class_names has {} names, and there can be 2 to {}", count, most_classes));
   }
-  std::string all(count * bytes, '\0');
-  hdf5::read_all(dataset, type.get(), all.data());
-  const std::string padding = H5Tget_strpad(type.get()) == H5T_STR_SPACEPAD ? " " : "";
-  std::vector<std::string> names;
-  for (std::size_t i = 0; i < count; ++i) {
-    const std::string name = all.substr(i * bytes, bytes);
-    names.push_back(name.substr(0, name.find('\0')));
-    if (!padding.empty()) names.back().erase(names.back().find_last_not_of(padding) + 1);
-  }
-  return names;
+  return static_cast<std::int64_t>(count);
 }
 
 /// Returns the name of the group of `split`.
@@ -226,13 +209,11 @@ class Hdf5Source final : public Source {
         contents.fail("the images in train and in test have different shapes",
                       "resize them to one shape");
       }
-      const auto names = contents.class_names();
       sizes_ = {train.size, test.size};
       info_ = {
           .name = "hdf5",
           .image = train.image,
-          .classes = std::ssize(names),
-          .class_names = names,
+          .classes = contents.count_classes(),
           .normalisation = normalisation(contents, static_cast<std::size_t>(train.image.channels))};
     });
   }

@@ -7,7 +7,6 @@
 #include <cerrno>
 #include <cstring>
 #include <fstream>
-#include <sstream>
 #include <system_error>
 #include <utility>
 
@@ -32,8 +31,7 @@ bool is_published(const RecordFormat& format, const fs::path& folder) {
   std::error_code ignored;
   return (!format.archive_folder.empty() &&
           (folder / "").parent_path().filename() == format.archive_folder) ||
-         (format.class_names_file != nullptr &&
-          fs::exists(folder / format.class_names_file, ignored));
+         (format.published_file != nullptr && fs::exists(folder / format.published_file, ignored));
 }
 
 [[noreturn]] void fail(const fs::path& place, const std::string& what, const std::string& advice) {
@@ -44,7 +42,7 @@ std::string fresh_copy(const RecordFormat& format) {
   return fmt::format("get a fresh copy {}, or use --data synthetic", format.advice);
 }
 
-// Throws `Error` (input) about a file of images or names.
+// Throws `Error` (input) about a file of images.
 [[noreturn]] void fail_input(const RecordFormat& format, const fs::path& file,
                              const std::string& what) {
   const std::string_view kind = core::file_kind(file);
@@ -187,20 +185,6 @@ std::vector<std::uint8_t> read_bytes(const RecordFormat& format, const fs::path&
   return content;
 }
 
-std::vector<std::string> read_class_names(const RecordFormat& format, const fs::path& folder) {
-  if (format.class_names_file == nullptr) return {};
-  const fs::path file = folder / format.class_names_file;
-  if (std::error_code ignored; !fs::exists(file, ignored)) return {};
-  constexpr std::uintmax_t longest = 4096;  // a longer file cannot be a list of short names
-  const std::uintmax_t bytes = size_of(format, file);
-  if (bytes > longest) {
-    fail_input(format, file,
-               fmt::format("{} bytes, not a list of {} class names", bytes, format.classes()));
-  }
-  const auto text = read_bytes(format, file, static_cast<std::size_t>(bytes));
-  return parse_class_names(format, {text.begin(), text.end()}, file);
-}
-
 }  // namespace
 
 bool has_records(const RecordFormat& format, const fs::path& folder) {
@@ -245,21 +229,6 @@ void append_records(const RecordFormat& format, std::span<const std::uint8_t> by
   }
 }
 
-std::vector<std::string> parse_class_names(const RecordFormat& format, const std::string& text,
-                                           const fs::path& file) {
-  std::vector<std::string> names;
-  std::istringstream lines(text);
-  for (std::string line; std::getline(lines, line);) {
-    if (line.ends_with('\r')) line.pop_back();
-    if (!line.empty()) names.push_back(line);  // published files end with an empty line
-  }
-  if (std::ssize(names) != format.classes()) {
-    fail_input(format, file,
-               fmt::format("{} class names instead of {}", names.size(), format.classes()));
-  }
-  return names;
-}
-
 RecordFiles::RecordFiles(const RecordFormat& format, const SourceRequest& request)
     : format_(format),
       folder_(locate(format, path_of(request))),
@@ -267,12 +236,10 @@ RecordFiles::RecordFiles(const RecordFormat& format, const SourceRequest& reques
       info_{.name = std::string(format.name),
             .image = format.image,
             .classes = format.classes(),
-            .class_names = {},
             .normalisation = format.normalisation,
             .warning = {}},
       train_(count_all(train_files_)),
       test_(count_all(format.test_files)) {
-  info_.class_names = read_class_names(format, folder_);
   if (train_files_.size() < format.train_files.size() && is_published(format, folder_)) {
     info_.warning = fmt::format(
         "{} contains {} of the {} files of {}, so the run uses {} training images; for all, get a "

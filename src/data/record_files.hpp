@@ -24,8 +24,8 @@ struct RecordFormat {
   std::string_view archive_folder{};           ///< of the published archive; may be empty
   std::span<const char* const> train_files{};  ///< in the order of the training images
   std::span<const char* const> test_files{};
-  const char* class_names_file = nullptr;  ///< one name per line, optional; null: none is read
-  std::size_t most_records = 0;            ///< largest number of records in a file
+  const char* published_file = nullptr;  ///< that only the published archive contains; may be null
+  std::size_t most_records = 0;          ///< largest number of records in a file
   /// Number of classes of each label byte. The last byte is the label of the image.
   std::span<const std::int32_t> label_classes{};
   core::ImageShape image{};
@@ -47,11 +47,6 @@ std::size_t count_records(const RecordFormat& format, std::uintmax_t bytes,
 void append_records(const RecordFormat& format, std::span<const std::uint8_t> bytes,
                     const std::filesystem::path& file, LabelledImages& to);
 
-/// Returns the class names in `text`, one per line; empty lines are ignored. Throws `Error`
-/// (input), naming `file`, if there is not one per class.
-std::vector<std::string> parse_class_names(const RecordFormat& format, const std::string& text,
-                                           const std::filesystem::path& file);
-
 /// Returns whether `folder` contains a file of training images or the archive's folder.
 bool has_records(const RecordFormat& format, const std::filesystem::path& folder);
 
@@ -61,7 +56,7 @@ class RecordFiles final : public Source {
  public:
   /// Finds the files in the folder that `request` names, or in the archive's folder in it. `format`
   /// must outlive the object. Throws `Error`: usage if the request names no folder, input if a file
-  /// is missing, has a wrong size or, if it is that of the names, does not contain one per class.
+  /// is missing or has a wrong size.
   RecordFiles(const RecordFormat& format, const SourceRequest& request);
 
   const DatasetInfo& info() const override { return info_; }

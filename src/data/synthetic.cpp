@@ -2,7 +2,6 @@
 #include "synthetic.hpp"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <span>
 #include <vector>
@@ -13,9 +12,7 @@ namespace lockstep::data::synthetic {
 
 namespace {
 
-constexpr std::array<const char*, 10> shape_names{
-    "disc", "ring", "square", "frame", "plus", "cross", "rows", "columns", "triangle", "checkers"};
-constexpr auto shapes = static_cast<std::int32_t>(shape_names.size());
+constexpr std::int32_t shapes = 10;  // that `covers` defines
 
 // Returns the number of decimal digits of the largest label, which is the number of shapes of an
 // image.
@@ -147,20 +144,6 @@ LabelledImages generate(Split split, std::size_t samples, std::uint64_t seed,
     if (sample % 1000 == 0) core::report_progress(progress);
   }
   return content;
-}
-
-std::vector<std::string> class_names(std::int32_t classes) {
-  std::vector<std::string> names(static_cast<std::size_t>(classes));
-  const std::size_t digits = count_digits(classes);
-  for (std::int32_t label = 0; label < classes; ++label) {
-    std::string& name = names[static_cast<std::size_t>(label)];
-    std::int32_t rest = label;
-    for (std::size_t digit = 0; digit < digits; ++digit, rest /= shapes) {
-      if (digit > 0) name += ' ';
-      name += shape_names.at(static_cast<std::size_t>(rest % shapes));
-    }
-  }
-  return names;
 }
 
 }  // namespace lockstep::data::synthetic

@@ -3,8 +3,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <string>
-#include <vector>
 
 #include "lockstep/data/dataset.hpp"
 #include "source.hpp"
@@ -28,8 +26,5 @@ struct Parameters {
 LabelledImages generate(Split split, std::size_t samples, std::uint64_t seed,
                         const Parameters& parameters = {},
                         core::ProgressMonitor* progress = nullptr);
-
-/// Returns the names of the classes: the names of their shapes, from the top.
-std::vector<std::string> class_names(std::int32_t classes);
 
 }  // namespace lockstep::data::synthetic

@@ -105,7 +105,6 @@ class SyntheticSource final : public Source {
         info_{.name = "synthetic",
               .image = parameters_.image,
               .classes = parameters_.classes,
-              .class_names = synthetic::class_names(parameters_.classes),
               // The values of CIFAR-10.
               .normalisation = {.mean = {0.4914f, 0.4822f, 0.4465f},
                                 .standard_deviation = {0.2023f, 0.1994f, 0.2010f}}} {}

@@ -42,7 +42,6 @@ TEST(Dataset, SizesAreThoseOfTheLoadedData) {
     EXPECT_EQ(expected.info.name, set->info().name);
     EXPECT_EQ(expected.info.image, set->info().image);
     EXPECT_EQ(expected.info.classes, set->info().classes);
-    EXPECT_EQ(expected.info.class_names, set->info().class_names);
     EXPECT_EQ(expected.info.normalisation.mean, set->info().normalisation.mean);
   }
   EXPECT_EQ(expected.memory_bytes, 60u * (2 * 9 * 7 + 4));

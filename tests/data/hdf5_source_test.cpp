@@ -42,7 +42,6 @@ TEST_F(Hdf5SourceTest, ReadsImagesLabelsAndProperties) {
   EXPECT_EQ(info.name, "hdf5");
   EXPECT_EQ(info.image, shape);
   EXPECT_EQ(info.classes, 3);
-  EXPECT_EQ(info.class_names, (std::vector<std::string>{"cat", "dog", "horse"}));
   EXPECT_EQ(info.normalisation.mean, (std::array{0.25f, 0.5f, 0.0f}));
   EXPECT_EQ(info.normalisation.standard_deviation, (std::array{0.125f, 1.0f, 1.0f}));
   const auto pixels = random_bytes(train_size * 30, train_size * 30);
@@ -202,14 +201,6 @@ const std::vector<Fault> faults{
      },
      false},
     {"OneClass", {"class_names has 1 names"}, [](hid_t file) { put_names(file, "cat", 3); }},
-    {"VariableNames",
-     {"class_names are not texts of a fixed length", "numpy.array(names, 'S')"},
-     [](hid_t file) {
-       const hdf5::Type type(H5Tcopy(H5T_C_S1));
-       H5Tset_size(type.get(), H5T_VARIABLE);
-       const std::array<const char*, 2> names{"cat", "dog"};
-       put(file, "class_names", type.get(), {2}, names.data());
-     }},
     {"OneMean",
      {"mean has 1 values, but the images have 2 channels"},
      [](hid_t file) { put_numbers(file, "mean", {0.5f}); }},

@@ -65,20 +65,6 @@ TEST_P(RecordFilesTest, CountsWholeRecordsUpToTheLimit) {
   }
 }
 
-TEST_P(RecordFilesTest, ReadsOneClassNamePerLine) {
-  std::string text, windows;
-  for (std::int32_t i = 0; i < format.classes(); ++i) {
-    text += fmt::format("class{}\n", i);
-    windows += fmt::format("class{}\r\n", i);
-  }
-  EXPECT_EQ(parse_class_names(format, text + "\n", "file").back(),
-            fmt::format("class{}", format.classes() - 1));
-  EXPECT_EQ(parse_class_names(format, windows + "\r\n", "file"),
-            parse_class_names(format, text, "file"));
-  expect_error(core::ExitStatus::input, {"file", "class names instead of"},
-               [&] { parse_class_names(format, text + "another\n", "file"); });
-}
-
 // Applies the check of fuzz_record_files.cpp to random mutations of a valid file, with a fixed
 // seed: for any bytes, the parser either accepts all records or throws an input error.
 TEST_P(RecordFilesTest, AcceptsAllRecordsOrThrows) {

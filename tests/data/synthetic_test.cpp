@@ -85,11 +85,6 @@ TEST(Synthetic, FillsEveryShapeOfImages) {
   }
 }
 
-TEST(Synthetic, NamesClassesByTheirShapes) {
-  EXPECT_EQ(class_names(3), (std::vector<std::string>{"disc", "ring", "square"}));
-  EXPECT_EQ(class_names(100)[57], "columns cross");
-}
-
 // Returns the fraction of test images whose nearest class mean (by squared distance) is the mean of
 // their own class.
 double nearest_mean_accuracy(const LabelledImages& train, const LabelledImages& test) {

@@ -23,7 +23,6 @@ struct DatasetInfo {
   std::string name;  ///< as in `DataOptions::source`, for example "cifar10"
   core::ImageShape image{};
   std::int64_t classes = 0;
-  std::vector<std::string> class_names{};  ///< in the order of the labels; empty if unknown
   core::Normalisation normalisation{};
   std::string warning{};  ///< about the files, for example that some are missing; empty: none
 };
