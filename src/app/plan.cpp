@@ -17,6 +17,7 @@
 #include "lockstep/train/agreement.hpp"
 #include "lockstep/train/pipeline/pipeline.hpp"
 #include "lockstep/train/plan_options.hpp"
+#include "profile_output.hpp"
 
 namespace lockstep::app {
 
@@ -36,47 +37,20 @@ std::int64_t steps_per_epoch(const Job& job) {
                             job.config.data.last_batch));
 }
 
-std::string describe_roofline(const train::Config& config, const study::RooflineBounds& bounds) {
-  const bool is_raised = !bounds.raised_by.empty();
-  std::string text = fmt::format(
-      "Time of each operation in a training step of one rank{}, and a lower bound (roofline "
-      "model).\n"
-      "The bound is the longer of GFLOP at {}FLOP/s and MB at {}/s, the highest rates measured: "
-      "the\n"
-      "first of {}, the second of a copy in memory. GFLOP are those of\n"
-      "the chosen algorithm; MB count each map and weight once per pass over it.\n\n"
-      "{:<48} {:<17} {:>2} {:>8} {:>8} {:>9} {:>9} {:>6}  {}\n",
-      config.pipeline.micro_batches > 1 ? ", of one micro-batch" : "",
-      core::format_count(bounds.profile.flops_per_second),
-      core::format_bytes(bounds.profile.bytes_per_second),
-      is_raised ? "the operation " + bounds.raised_by
-                : "a matrix product of " + bounds.measured.product,
-      "operation", "phase", "n", "GFLOP", "MB", "bound ms", "taken ms", "bound", "kernel");
-  bool has_mark = false;
-  for (const auto& row : study::group_operations(bounds.profile)) {
-    has_mark = has_mark || !row.counts_bytes;
-    text +=
-        fmt::format("{:<48} {:<17} {:>2.0f} {:>8.2f} {:>7.1f}{} {:>9.2f} {:>9.2f} {:>5.0f}%  {}\n",
-                    row.what, row.phase, row.calls, row.flops / 1e9, row.bytes / 1e6,
-                    row.counts_bytes ? ' ' : '*', row.bound_seconds * 1e3, row.seconds * 1e3,
-                    100 * row.bound_seconds / row.seconds, row.implementation);
-  }
-  text += fmt::format("\n{:<48} {:<17} {:>2} {:>8} {:>8} {:>9.2f} {:>9.2f} {:>5.0f}%\n", "the step",
-                      "", "", "", "", bounds.bound_seconds * 1e3, bounds.profile.step_seconds * 1e3,
-                      100 * bounds.bound_seconds / bounds.profile.step_seconds);
-  if (is_raised) {
-    text += fmt::format(
-        "\nThe operation {} ran faster than every matrix product\n"
-        "that was timed, so its rate is used. Other load on this machine is a likely cause; repeat "
-        "the\nmeasurement without it.\n",
-        bounds.raised_by);
-  }
-  if (has_mark) {
-    text +=
-        "\n* The bound counts GFLOP only: the operation was faster than a copy of these MB in "
-        "memory, because\n  some of them stayed in a cache or were moved by another operation.\n";
-  }
-  return text;
+/// Returns the lower bound of a step in seconds: the sum over its operations.
+double bound_seconds(const record::Profile& profile) {
+  double seconds = 0;
+  for (const auto& operation : profile.operations) seconds += operation.bound_seconds;
+  return seconds;
+}
+
+std::string describe_roofline(const train::Config& config, const record::Profile& profile) {
+  const double bound = bound_seconds(profile);
+  return fmt::format(
+      "\nTime of each operation in a training step of one rank{}, and a lower bound (roofline "
+      "model).\n{}\nBound of the step: {:.2f} ms; measured: {:.2f} ms; share: {:.0f} %\n",
+      config.pipeline.micro_batches > 1 ? ", of one micro-batch" : "", describe_operations(profile),
+      1e3 * bound, 1e3 * profile.step_seconds, 100 * bound / profile.step_seconds);
 }
 
 /// Describes the kernels of a GPU, one line for all kernels of the same work. For a target GPU that
@@ -108,27 +82,6 @@ std::string describe_kernels(const Job& job, const std::vector<backend::Operatio
   for (const Row& row : rows)
     text += fmt::format("{:<48} {:<17} {:>2}  {}\n", row.what, row.phase, row.count, row.kernel);
   return text;
-}
-
-nlohmann::json to_json(const study::RooflineBounds& bounds) {
-  nlohmann::json json = {{"flops_per_second", bounds.profile.flops_per_second},
-                         {"bytes_per_second", bounds.profile.bytes_per_second},
-                         {"product", bounds.measured.product},
-                         {"raised_by", bounds.raised_by},
-                         {"seconds", bounds.profile.step_seconds},
-                         {"floor_seconds", bounds.bound_seconds}};
-  for (const auto& row : study::group_operations(bounds.profile)) {
-    json["operations"].push_back({{"operation", row.what},
-                                  {"phase", row.phase},
-                                  {"kernel", row.implementation},
-                                  {"count", static_cast<std::int64_t>(row.calls)},
-                                  {"flops", row.flops},
-                                  {"bytes", row.bytes},
-                                  {"floor_seconds", row.bound_seconds},
-                                  {"counts_bytes", row.counts_bytes},
-                                  {"seconds", row.seconds}});
-  }
-  return json;
 }
 
 }  // namespace
@@ -177,12 +130,12 @@ core::ExitStatus plan_command(const Invocation& invocation) {
       kernels = study::planned_kernels(micro_batch, job.graph, *job.backend);
   });
   if (is_gpu) console.print(describe_kernels(job, kernels));
-  std::optional<study::RooflineBounds> bounds;
+  std::optional<record::Profile> measured;
   if (config.measure) {
     train::together(communicator, [&] {
-      bounds = study::measure_roofline(micro_batch, job.graph, *job.backend);
+      measured = study::measure_roofline(micro_batch, job.graph, *job.backend);
     });
-    console.print("\n" + describe_roofline(config, *bounds));
+    console.print(describe_roofline(config, *measured));
   }
   if (is_first && config.json) {
     auto json = describe_job(job);
@@ -204,7 +157,11 @@ core::ExitStatus plan_command(const Invocation& invocation) {
                                  {"phase", kernel.phase},
                                  {"kernel", kernel.implementation}});
     }
-    if (bounds) json["floor"] = to_json(*bounds);
+    if (measured) {
+      json["floor"] = to_json(*measured);
+      json["floor"]["seconds"] = measured->step_seconds;
+      json["floor"]["floor_seconds"] = bound_seconds(*measured);
+    }
     print_json(console, json);
   }
   return core::ExitStatus::done;

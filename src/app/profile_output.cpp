@@ -20,10 +20,24 @@ std::string rate(double amount, double seconds) {
   return amount > 0 && seconds > 0 ? fmt::format("{:.1f}", amount / seconds / 1e9) : "-";
 }
 
+std::string describe_rates(const record::Profile& profile) {
+  if (profile.ceiling_source.empty()) return "";
+  if (profile.flops_per_second == 0)
+    return fmt::format("Highest rates: {}.\n", profile.ceiling_source);
+  return fmt::format("Highest rates: {}FLOP/s, {}/s ({}).\n",
+                     core::format_count(profile.flops_per_second),
+                     core::format_bytes(profile.bytes_per_second), profile.ceiling_source);
+}
+
+}  // namespace
+
 std::string describe_operations(const record::Profile& profile) {
-  std::string text = fmt::format("{:<48} {:<17} {:>5} {:>9} {:>6} {:>8} {:>7} {:<8} {:>6}  {}\n",
-                                 "operation", "phase", "calls", "ms", "share", "GFLOP/s", "GB/s",
-                                 "ceiling", "bound", "implementation");
+  std::string text = fmt::format(
+      "The ceiling is the resource that needs longer at its highest rate; bound is the time at "
+      "that rate\nas a share of the measured time.\n{}\n"
+      "{:<48} {:<17} {:>5} {:>9} {:>6} {:>8} {:>7} {:<8} {:>6}  {}\n",
+      describe_rates(profile), "operation", "phase", "calls", "ms", "share", "GFLOP/s", "GB/s",
+      "ceiling", "bound", "implementation");
   double total = 0;
   for (const auto& operation : profile.operations)
     if (operation.phase != all_reduce) total += operation.seconds[0];
@@ -41,22 +55,11 @@ std::string describe_operations(const record::Profile& profile) {
   return text + fmt::format("{:<48} {:<17} {:>5} {:>9.3f}\n", "sum", "", "", total * 1e3);
 }
 
-}  // namespace
-
 std::string describe(const record::Profile& profile) {
   const double with = profile.step_seconds, without = profile.step_seconds_without_profile;
-  std::string text = fmt::format(
-      "Profile of {} training steps: times of rank 0 per step. The ceiling is the resource that "
-      "needs\nlonger at its highest rate; bound is the time at that rate as a share of the "
-      "measured time.\n",
-      profile.steps);
-  if (profile.flops_per_second > 0)
-    text += fmt::format("Highest rates: {}FLOP/s, {}/s ({}).\n",
-                        core::format_count(profile.flops_per_second),
-                        core::format_bytes(profile.bytes_per_second), profile.ceiling_source);
-  else if (!profile.ceiling_source.empty())
-    text += fmt::format("Highest rates: {}.\n", profile.ceiling_source);
-  text += "\n" + describe_operations(profile);
+  std::string text =
+      fmt::format("Profile of {} training steps: times of rank 0 per step.\n", profile.steps) +
+      describe_operations(profile);
   const bool communicates = std::ranges::any_of(
       profile.operations, [](const auto& operation) { return operation.phase == all_reduce; });
   if (communicates)

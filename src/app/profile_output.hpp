@@ -8,8 +8,11 @@
 
 namespace lockstep::app {
 
-/// Returns the table of a profile, with operations of the same kind, shape and phase in one row,
-/// and what the profile costs.
+/// Returns the highest rates and the table of the operations, with those of the same kind, shape
+/// and phase in one row.
+std::string describe_operations(const record::Profile& profile);
+
+/// Returns the operations of a profile and what the profile costs.
 std::string describe(const record::Profile& profile);
 
 nlohmann::json to_json(const record::Profile& profile);

@@ -23,23 +23,14 @@ namespace lockstep::study {
 
 namespace {
 
-struct NamedCeilings {
-  backend::Ceilings rates;
-  std::string source;
-};
-
-/// Measures the highest rates of the device. They are unknown if the plan leaves too little memory
-/// for the measurement.
-NamedCeilings ceilings_of(const train::TrainingContext& context) {
+/// Measures the highest rates of the device and sets the ceilings of `profile`. They are unknown if
+/// the plan leaves too little memory for the measurement.
+void measure_ceilings(const train::TrainingContext& context, record::Profile& profile) {
   try {
-    backend::Ceilings rates = context.backend.ceilings(context.config.plan.precision);
-    if (rates.flops_per_second == 0) return {};
-    std::string source = "measured: a matrix product of " + rates.product +
-                         ", and a copy that is too large for the caches";
-    return {.rates = std::move(rates), .source = std::move(source)};
+    apply_ceilings(context.backend.ceilings(context.config.plan.precision), profile);
   } catch (const core::Error& error) {
     if (error.status() != core::ExitStatus::out_of_memory) throw;
-    return {.rates = {}, .source = std::string("not measured: ") + error.what()};
+    profile.ceiling_source = std::string("not measured: ") + error.what();
   }
 }
 
@@ -213,11 +204,8 @@ ProfileResult run_profile(const train::TrainingContext& context, train::ExtraSte
   for (const OperationSum& sum : mine.sums().all())
     profile.operations.push_back(profile_row(sum, profile.steps, context.graph, works));
   // All ranks of a host measure at the same time, as they compute at the same time.
-  NamedCeilings ceilings;
-  train::together(context.world, [&] { ceilings = ceilings_of(context); });
+  train::together(context.world, [&] { measure_ceilings(context, profile); });
   end_if_signalled(context);
-  apply_ceilings(ceilings.rates, profile);
-  profile.ceiling_source = std::move(ceilings.source);
   if (auto all_reduce = mine.all_reduce(); all_reduce.calls > 0)
     profile.operations.push_back(std::move(all_reduce));
   gather_seconds(profile.operations, context.world);

@@ -37,17 +37,14 @@ record::ProfiledOperation profile_row(const OperationSum& sum, std::int64_t step
           .seconds = {sum.seconds / count}};
 }
 
-std::string apply_ceilings(const backend::Ceilings& measured, record::Profile& profile) {
+void apply_ceilings(const backend::Ceilings& measured, record::Profile& profile) {
+  if (!(measured.flops_per_second > 0) || !(measured.bytes_per_second > 0)) return;
   profile.flops_per_second = measured.flops_per_second;
   profile.bytes_per_second = measured.bytes_per_second;
-  std::string raised_by;
-  if (!(measured.flops_per_second > 0) || !(measured.bytes_per_second > 0)) return raised_by;
-  for (const auto& row : profile.operations) {
-    const double rate = row.flops / row.seconds[0];
-    if (!(rate > profile.flops_per_second)) continue;
-    profile.flops_per_second = rate;
-    raised_by = row.what + ", " + row.phase;
-  }
+  profile.ceiling_source = "measured: a matrix product of " + measured.product +
+                           ", and a copy that is too large for the caches";
+  for (const auto& row : profile.operations)
+    profile.flops_per_second = std::max(profile.flops_per_second, row.flops / row.seconds[0]);
   for (auto& row : profile.operations) {
     if (row.flops == 0 && row.bytes == 0) continue;
     const double of_flops = row.flops / profile.flops_per_second;
@@ -61,7 +58,6 @@ std::string apply_ceilings(const backend::Ceilings& measured, record::Profile& p
     }
     row.bound_seconds = std::min(row.bound_seconds, row.seconds[0]);  // rounding errors
   }
-  return raised_by;
 }
 
 std::vector<OperationGroup> group_operations(const record::Profile& profile) {
@@ -80,7 +76,6 @@ std::vector<OperationGroup> group_operations(const record::Profile& profile) {
     group.bytes += operation.bytes;
     group.seconds += operation.seconds[0];
     group.bound_seconds += operation.bound_seconds;
-    group.counts_bytes = group.counts_bytes && operation.ceiling != "cache";
   }
   std::vector<OperationGroup> sorted;
   for (auto& [key, group] : groups) {

@@ -36,13 +36,12 @@ class OperationSums {
 record::ProfiledOperation profile_row(const OperationSum& sum, std::int64_t steps,
                                       const graph::Graph& graph, const OperationWorks& works);
 
-/// Sets the ceiling and the lower bound of the time of each operation from its time on rank 0. The
-/// ceiling is that of the resource which needs longer at its highest rate: "compute" (FLOPs),
-/// "memory" (bytes), or "cache" if the operation took less time than its bytes need in memory, so
-/// that only its FLOPs bound it; "none" without FLOPs and bytes or without known rates. An
-/// operation that exceeds the measured rate of FLOPs replaces it, because a peak rate is the
-/// highest rate that was observed. Returns kind and phase of the fastest such operation; empty if
-/// there is none.
-std::string apply_ceilings(const backend::Ceilings& measured, record::Profile& profile);
+/// Sets the highest rates of the profile, and the ceiling and the lower bound of the time of each
+/// operation from its time on rank 0. The ceiling is that of the resource which needs longer at its
+/// highest rate: "compute" (FLOPs), "memory" (bytes), or "cache" if the operation took less time
+/// than its bytes need in memory, so that only its FLOPs bound it; "none" without FLOPs and bytes
+/// or without known rates. An operation that exceeds the measured rate of FLOPs replaces it,
+/// because a peak rate is the highest rate that was observed.
+void apply_ceilings(const backend::Ceilings& measured, record::Profile& profile);
 
 }  // namespace lockstep::study

@@ -84,8 +84,8 @@ double relative_step_time(train::Config config, const graph::Graph& graph,
   return shortest(config.plan.precision) / shortest(core::Precision::fp32);
 }
 
-RooflineBounds measure_roofline(const train::Config& config, const graph::Graph& graph,
-                                const backend::Backend& backend) {
+record::Profile measure_roofline(const train::Config& config, const graph::Graph& graph,
+                                 const backend::Backend& backend) {
   const backend::Ceilings ceilings = backend.ceilings(config.plan.precision);
   if (ceilings.flops_per_second == 0) {
     core::fail(core::ExitStatus::usage,
@@ -94,20 +94,17 @@ RooflineBounds measure_roofline(const train::Config& config, const graph::Graph&
                            core::name(backend.device().kind())));
   }
   TimedPlan timed(config, graph, backend, StepPart::whole);
-  const double step_seconds = run_steps(timed);
+  record::Profile profile;
+  profile.steps = steps;
+  profile.step_seconds = run_steps(timed);
   const OperationWorks works(graph, timed.plan(), config);
-  RooflineBounds bounds;
-  bounds.measured = ceilings;
-  bounds.profile.steps = steps;
-  bounds.profile.step_seconds = step_seconds;
   for (const auto& [key, by_step] : timed.seconds()) {
     if (key.second == upload_phase) continue;
     const OperationSum sum{.key = key, .calls = steps, .seconds = steps * mean(by_step)};
-    bounds.profile.operations.push_back(profile_row(sum, steps, graph, works));
+    profile.operations.push_back(profile_row(sum, steps, graph, works));
   }
-  bounds.raised_by = apply_ceilings(ceilings, bounds.profile);
-  for (const auto& row : bounds.profile.operations) bounds.bound_seconds += row.bound_seconds;
-  return bounds;
+  apply_ceilings(ceilings, profile);
+  return profile;
 }
 
 }  // namespace lockstep::study

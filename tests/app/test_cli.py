@@ -507,13 +507,14 @@ def test_plan_measures_each_operation_and_its_roofline_bound(precision):
     result = start("plan", "--measure", "--model", "resnet18-cifar", "--batch-per-rank", "2", "--threads", "1",
                    "--precision", precision, "--json")
     bound = json.loads(result.stdout)["floor"]
-    assert all(0 <= row["floor_seconds"] <= row["seconds"] for row in bound["operations"])
-    assert bound["product"].endswith(("fp32", precision))
+    assert all(0 <= row["bound_seconds"] <= row["seconds_of_ranks"][0] for row in bound["operations"])
+    assert 0 < bound["floor_seconds"] < bound["seconds"]
+    assert " in fp32," in bound["ceiling_source"] or f" in {precision}," in bound["ceiling_source"]
     assert bound["flops_per_second"] > 1e8 and bound["bytes_per_second"] > 1e8
     phases = {row["phase"] for row in bound["operations"]}
     assert phases == {"forward", "backward data", "backward weights", "backward", "update"}
-    assert sum(row["count"] for row in bound["operations"] if "convolution" in row["operation"]) == 59
-    assert sum(row["seconds"] for row in bound["operations"]) <= bound["seconds"] * 1.001
+    assert sum(row["calls"] for row in bound["operations"] if "convolution" in row["operation"]) == 59
+    assert sum(row["seconds_of_ranks"][0] for row in bound["operations"]) <= bound["seconds"] * 1.001
 
 
 @pytest.mark.parametrize("ranks, batch", [(1, 4), (1, 16), (2, 8)])

@@ -17,25 +17,10 @@ struct OperationGroup {
   std::string what, phase, implementation;
   std::string ceiling;  ///< of the longest operation
   double calls = 0, flops = 0, bytes = 0, seconds = 0, bound_seconds = 0;
-  /// Whether `bound_seconds` includes the memory traffic `bytes`. It does not if the ceiling of an
-  /// operation is "cache": then some of the data stayed in a cache or was moved by another
-  /// operation.
-  bool counts_bytes = true;
 };
 
 /// Returns the groups of the operations, in descending order of `seconds`.
 std::vector<OperationGroup> group_operations(const record::Profile& profile);
-
-/// The operations of one training step of one rank, with lower bounds of their times at the
-/// measured peak rates of the machine.
-struct RooflineBounds {
-  record::Profile profile;  ///< of steps without communication
-  backend::Ceilings measured;
-  /// The operation that ran at a higher rate than the measured matrix product; see
-  /// `apply_ceilings`. Empty if there was none.
-  std::string raised_by;
-  double bound_seconds = 0;  ///< lower bound of the step: sum over the operations
-};
 
 /// Returns the implementation that a training plan for `config` would use for each operation.
 /// Throws `Error` (usage) if the device does not support the graph or the precision.
@@ -50,10 +35,11 @@ std::int64_t timed_batch(const train::Config& config);
 double relative_step_time(train::Config config, const graph::Graph& graph,
                           const backend::Backend& backend);
 
-/// Runs some training steps on random images, measures each operation and computes the lower
-/// bounds. Throws `Error` (usage) if peak rates are not measured for the kind of device.
-RooflineBounds measure_roofline(const train::Config& config, const graph::Graph& graph,
-                                const backend::Backend& backend);
+/// Runs some training steps without communication on random images and returns the time of each
+/// operation with its lower bound. Throws `Error` (usage) if peak rates are not measured for the
+/// kind of device.
+record::Profile measure_roofline(const train::Config& config, const graph::Graph& graph,
+                                 const backend::Backend& backend);
 
 /// Runs some training steps of one micro-batch on random images. Returns the seconds of a step by
 /// node: the sum of all phases. A node that is fused with a preceding one has 0 seconds. Throws
