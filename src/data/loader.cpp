@@ -1,10 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "lockstep/data/loader.hpp"
 
-#include <fmt/format.h>
-
 #include <condition_variable>
-#include <exception>
 #include <mutex>
 #include <stop_token>
 #include <thread>
@@ -21,7 +18,6 @@ struct Slot {
   core::Buffer images;
   std::vector<std::int32_t> labels;
   bool ready = false;
-  std::exception_ptr failure;  // exception thrown while preparing the batch; `next` rethrows it
 };
 
 }  // namespace
@@ -66,8 +62,6 @@ DataLoader::State::State(const Dataset& dataset_, const DistributedSampler& samp
       batch(sampler.batch_per_rank()),
       rank(rank_),
       options(options_) {
-  core::check(rank >= 0 && rank < sampler.ranks() && options.loader_threads >= 0,
-              "the sampler has the rank of the loader");
   // One slot for the batch in use, one per worker, and one for a batch that is ready.
   const auto workers = static_cast<std::size_t>(options.loader_threads);
   slots.resize(workers == 0 ? 1 : workers + 2);
@@ -88,15 +82,9 @@ void DataLoader::State::work(const std::stop_token& stop) {
     Slot& slot = slot_of(step);
     ++busy;
     lock.unlock();
-    std::exception_ptr failure;
-    try {
-      prepare(step, slot);
-    } catch (...) {
-      failure = std::current_exception();
-    }
+    prepare(step, slot);
     lock.lock();
     --busy;
-    slot.failure = failure;
     slot.ready = true;
     slot_finished.notify_all();
   }
@@ -107,11 +95,6 @@ void DataLoader::State::prepare(std::size_t step, Slot& slot) const {
   const std::span<std::uint8_t> images = slot.images.as<std::uint8_t>();
   for (std::size_t i = 0; i < batch; ++i) {
     const std::uint32_t sample = order[step * batch + i];
-    if (sample >= dataset.size()) {
-      core::fail(core::ExitStatus::internal,
-                 fmt::format("internal error: sample {} of a dataset of {}; please report it",
-                             sample, dataset.size()));
-    }
     augment(options.augmentation, dataset.info().image, dataset.image(sample),
             images.subspan(i * image_bytes, image_bytes), options.seed, epoch, sample);
     slot.labels[i] = dataset.labels()[sample];
@@ -154,7 +137,6 @@ Batch DataLoader::next() {
       state.work_appeared.notify_one();
     }
     state.slot_finished.wait(lock, [&slot] { return slot.ready; });
-    if (slot.failure) std::rethrow_exception(slot.failure);
   }
   ++state.delivered;
   return {.images = slot.images.as<const std::uint8_t>(), .labels = slot.labels};

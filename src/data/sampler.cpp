@@ -1,10 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "lockstep/data/sampler.hpp"
 
-#include <fmt/format.h>
-
 #include <array>
-#include <limits>
 #include <numeric>
 #include <utility>
 
@@ -27,20 +24,9 @@ std::size_t steps_per_epoch(std::size_t samples, std::size_t global_batch, LastB
 DistributedSampler::DistributedSampler(std::size_t samples, std::size_t global_batch, int ranks,
                                        std::uint64_t seed, LastBatch last_batch)
     : samples_(samples), global_batch_(global_batch), ranks_(ranks), seed_(seed) {
-  core::check(ranks > 0, "a sampler has at least one rank");
-  core::check(samples <= std::numeric_limits<std::uint32_t>::max(), "samples fit in 32 bits");
-  if (global_batch == 0 || global_batch % static_cast<std::size_t>(ranks) != 0) {
-    core::fail(core::ExitStatus::usage,
-               fmt::format("the global batch of {} cannot be divided equally among {} ranks; use a "
-                           "multiple of {}",
-                           global_batch, ranks, ranks));
-  }
-  if (samples < global_batch) {
-    core::fail(core::ExitStatus::input,
-               fmt::format("{} training samples are fewer than the global batch of {}; use a "
-                           "smaller batch or more samples",
-                           samples, global_batch));
-  }
+  core::check(ranks > 0 && global_batch > 0 && global_batch <= samples &&
+                  global_batch % static_cast<std::size_t>(ranks) == 0,
+              "the global batch can be divided among the ranks and is not larger than the dataset");
   steps_ = data::steps_per_epoch(samples, global_batch, last_batch);
 }
 

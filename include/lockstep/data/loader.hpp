@@ -33,7 +33,8 @@ struct Batch {
 
 /// Prefetches the batches of this rank in background threads. The order of the samples is that of
 /// the sampler and does not depend on the number of threads. After the first `start_epoch`, the
-/// only memory it allocates is the sample order of each epoch. `dataset` must outlive the loader.
+/// only memory it allocates is the sample order of each epoch. `dataset` must outlive the loader
+/// and contain all samples of the sampler.
 class DataLoader {
  public:
   DataLoader(const Dataset& dataset, const DistributedSampler& sampler, int rank,
@@ -44,8 +45,8 @@ class DataLoader {
   /// prefetch its batches.
   void start_epoch(std::int64_t epoch, std::size_t first_step = 0);
 
-  /// Returns the next batch of the epoch; blocks until it is ready. Rethrows an exception of the
-  /// thread that prepared the batch. Throws `Error` (internal) if the epoch has no further batch.
+  /// Returns the next batch of the epoch; blocks until it is ready. Throws `Error` (internal) if
+  /// the epoch has no further batch.
   Batch next();
 
  private:

@@ -17,14 +17,12 @@ std::size_t steps_per_epoch(std::size_t samples, std::size_t global_batch, LastB
 /// so the positions of the ranks are strided and disjoint.
 class DistributedSampler {
  public:
-  /// Throws `Error`: usage if `global_batch` is not a positive multiple of `ranks`, input if there
-  /// are fewer samples than one global batch.
+  /// `global_batch`: a multiple of `ranks` and at most `samples`.
   DistributedSampler(std::size_t samples, std::size_t global_batch, int ranks, std::uint64_t seed,
                      LastBatch last_batch);
 
   std::size_t steps_per_epoch() const { return steps_; }
   std::size_t batch_per_rank() const { return global_batch_ / static_cast<std::size_t>(ranks_); }
-  int ranks() const { return ranks_; }
 
   /// Returns the samples of `rank` in epoch `epoch` (counted from 0) in the order of the steps:
   /// steps_per_epoch() * batch_per_rank() sample indices.
