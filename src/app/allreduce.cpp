@@ -19,7 +19,6 @@
 #include "lockstep/core/format.hpp"
 #include "lockstep/core/statistics.hpp"
 #include "lockstep/train/agreement.hpp"
-#include "processor_lack.hpp"
 
 namespace lockstep::app {
 
@@ -142,38 +141,32 @@ core::ExitStatus allreduce_command(const Invocation& invocation) {
                   "repeat is that of its slowest rank.\n\n",
                   plural(communicator.size(), "rank"), job.backend->device().name(),
                   transport->library_version(), config.repeats));
-  ProcessorLack lack(job, communicator);
-  const auto rows = transport->sweep({.min_bytes = config.min_bytes,
-                                      .max_bytes = config.max_bytes,
-                                      .factor = static_cast<std::size_t>(config.step_factor),
-                                      .repeats = config.repeats,
-                                      .warmup = 5,
-                                      .communication_type = config.reducer.gradient_type,
-                                      .progress = job.monitor});
-  console.print(table_head(config.link_gbit > 0));
-  std::uint64_t wrong = 0;
-  for (const auto& row : rows) {
-    console.print(table_row(row, communicator.size(), config));
-    wrong += row.wrong;
-  }
-  if (communicator.size() == 1) {
-    console.print(
-        "\nWith one rank nothing is communicated, so there is no bandwidth; start several ranks, "
-        "for example mpirun -n 2 lockstep allreduce.\n");
-  } else {
-    console.print(average_lines(rows, communicator.size()));
-  }
-  lack.end(file);
-  if (file) {
-    file->write_allreduce(to_record(rows));
-    file->finish(record::RunStatus::complete);
-  }
+  std::vector<comm::SweepRow> rows;
+  record_measurement(job, communicator, file, [&] {
+    rows = transport->sweep({.min_bytes = config.min_bytes,
+                             .max_bytes = config.max_bytes,
+                             .factor = static_cast<std::size_t>(config.step_factor),
+                             .repeats = config.repeats,
+                             .warmup = 5,
+                             .communication_type = config.reducer.gradient_type,
+                             .progress = job.monitor});
+    console.print(table_head(config.link_gbit > 0));
+    for (const auto& row : rows) console.print(table_row(row, communicator.size(), config));
+    console.print(communicator.size() > 1
+                      ? average_lines(rows, communicator.size())
+                      : "\nWith one rank nothing is communicated, so there is no bandwidth; start "
+                        "several ranks, for example mpirun -n 2 lockstep allreduce.\n");
+    if (file) file->write_allreduce(to_record(rows));
+    return record::RunStatus::complete;
+  });
   if (is_first && config.json) {
     auto json = describe_job(job);
     json["allreduce"] = nlohmann::json::array();
     for (const auto& row : rows) json["allreduce"].push_back(to_json(row, communicator.size()));
     print_json(console, json);
   }
+  std::uint64_t wrong = 0;
+  for (const auto& row : rows) wrong += row.wrong;
   if (wrong > 0) {
     comm::fail_together(
         communicator, core::ExitStatus::internal,

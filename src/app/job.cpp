@@ -5,13 +5,16 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cmath>
 #include <iterator>
 #include <utility>
 
 #include "binding.hpp"
 #include "guard/early_stop.hpp"
 #include "lockstep/comm/messages.hpp"
+#include "lockstep/core/format.hpp"
 #include "lockstep/core/log.hpp"
+#include "lockstep/core/meter/processor_meter.hpp"
 #include "lockstep/core/process/limits.hpp"
 #include "lockstep/core/process/openmp.hpp"
 #include "lockstep/core/process/processors.hpp"
@@ -323,6 +326,33 @@ std::optional<record::RunFile> open_run_file(const Job& job, const Invocation& i
     file.emplace(job.config.output, overwrite_mode(job.config), run_header(job, invocation, {}));
   });
   return file;
+}
+
+void record_measurement(const Job& job, comm::Communicator& communicator,
+                        std::optional<record::RunFile>& file,
+                        const std::function<record::RunStatus()>& work) {
+  core::ProcessorMeter meter;
+  meter.begin_interval();
+  record::RunStatus status{};
+  try {
+    status = work();
+  } catch (const core::Error& error) {
+    if (file) file->finish_failed(error.what());
+    throw;
+  }
+  if (job.config.device.kind != backend::DeviceKind::cuda) {
+    const double own = std::fmax(-1, meter.interval().lacking_share());  // -1: unknown
+    const double share = comm::maximum(communicator, own);
+    if (file && share >= 0) file->write_result("lacking_processor_share", share);
+    if (communicator.rank() == 0 && share >= core::lacking_limit) {
+      core::log_warning(fmt::format(
+          "a rank lacked a processor for {} % of the time (other processes, more threads than "
+          "processors, a CPU quota, or a hypervisor): the measured times do not describe the "
+          "program; repeat the run on idle processors",
+          core::format_fixed(100 * share, 1)));
+    }
+  }
+  if (file) file->finish(status);
 }
 
 record::OverwriteMode overwrite_mode(const train::Config& config) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -66,6 +67,14 @@ record::RunHeader run_header(const Job& job, const Invocation& invocation,
 /// Opens the run file on rank 0; empty if there is none. Throws `AgreedError`. Collective: all
 /// ranks must call this.
 std::optional<record::RunFile> open_run_file(const Job& job, const Invocation& invocation);
+
+/// Runs `work`, which measures and returns the status of the run, and completes the run file with
+/// this status or with the error of `work`. Except on GPUs, adds the largest share of the time for
+/// which a rank lacked processors to the results, and warns on rank 0 if it spoils the times.
+/// `file`: of `open_run_file`; `work` writes its table. Collective: all ranks must call this.
+void record_measurement(const Job& job, comm::Communicator& communicator,
+                        std::optional<record::RunFile>& file,
+                        const std::function<record::RunStatus()>& work);
 
 /// Returns whether --overwrite is given.
 record::OverwriteMode overwrite_mode(const train::Config& config);

@@ -13,7 +13,6 @@
 #include "json_output.hpp"
 #include "lockstep/core/format.hpp"
 #include "lockstep/core/process/stop_signal.hpp"
-#include "processor_lack.hpp"
 
 namespace lockstep::app {
 
@@ -78,8 +77,7 @@ nlohmann::json to_json(const study::LadderPoint& point) {
           {"peak_bytes", point.row.peak_bytes}};
 }
 
-/// Runs the ladder. Each point is printed and written to the run file when it is finished. An error
-/// that ends the ladder is written to the run file as well.
+/// Runs the ladder. Each point is printed and written to the run file when it is finished.
 study::LadderResult run(const Job& job, const data::TrainingData& data, std::uint64_t limit,
                         comm::Communicator& communicator, Console& console,
                         std::optional<record::RunFile>& file) {
@@ -88,20 +86,13 @@ study::LadderResult run(const Job& job, const data::TrainingData& data, std::uin
     if (file) file->append(point.row);
   };
   study::LadderResult result;
-  ProcessorLack lack(job, communicator);
-  try {
+  record_measurement(job, communicator, file, [&] {
     result = study::run_ladder(
         {job.config, job.graph, data, *job.backend, communicator, communicator, job.monitor},
         job.sizes, job.process_bytes, limit, report);
-  } catch (const core::Error& error) {
-    if (file) file->finish_failed(error.what());
-    throw;
-  }
-  lack.end(file);
-  if (file) {
-    file->finish(result.end == study::LadderEnd::stopped ? record::RunStatus::preempted
-                                                         : record::RunStatus::complete);
-  }
+    return result.end == study::LadderEnd::stopped ? record::RunStatus::preempted
+                                                   : record::RunStatus::complete;
+  });
   return result;
 }
 

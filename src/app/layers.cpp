@@ -15,7 +15,6 @@
 #include "json_output.hpp"
 #include "lockstep/core/format.hpp"
 #include "lockstep/core/statistics.hpp"
-#include "processor_lack.hpp"
 
 namespace lockstep::app {
 
@@ -93,27 +92,20 @@ nlohmann::json to_json(const record::LayerRow& row) {
           {"energy_joules", row.energy_joules}};
 }
 
-/// Measures all layers; an error is written to the run file as well.
+/// Measures all layers and writes them to the run file.
 std::vector<record::LayerRow> measure(const Job& job, comm::Communicator& communicator,
                                       const backend::Ceilings& ceilings, std::uint64_t limit,
                                       Console& console, std::optional<record::RunFile>& file) {
   std::vector<record::LayerRow> rows;
-  ProcessorLack lack(job, communicator);
-  try {
+  record_measurement(job, communicator, file, [&] {
     for (const graph::Layer& layer : graph::parse_layers(job.config.layers)) {
       core::begin_activity(job.monitor, core::Activity::measuring_layer);
       rows.push_back(study::measure_layer(job.config, layer, *job.backend, ceilings, limit));
       console.print(table_rows(rows.back()));
     }
-  } catch (const core::Error& error) {
-    if (file) file->finish_failed(error.what());
-    throw;
-  }
-  lack.end(file);
-  if (file) {
-    file->write_layers(rows);
-    file->finish(record::RunStatus::complete);
-  }
+    if (file) file->write_layers(rows);
+    return record::RunStatus::complete;
+  });
   return rows;
 }
 

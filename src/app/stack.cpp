@@ -14,7 +14,6 @@
 #include "lockstep/core/format.hpp"
 #include "lockstep/core/statistics.hpp"
 #include "lockstep/study/layers.hpp"
-#include "processor_lack.hpp"
 
 namespace lockstep::app {
 
@@ -47,7 +46,7 @@ nlohmann::json to_json(const record::StackRow& row) {
           {"forward_seconds", row.forward_seconds}};
 }
 
-/// Measures the stacks of all layers; an error is written to the run file as well.
+/// Measures the stacks of all layers and writes them to the run file.
 std::vector<record::StackRow> measure(const Job& job, comm::Communicator& communicator,
                                       std::uint64_t limit, Console& console,
                                       std::optional<record::RunFile>& file) {
@@ -55,8 +54,7 @@ std::vector<record::StackRow> measure(const Job& job, comm::Communicator& commun
   const auto attempted = [&](std::int64_t depth) {
     core::begin_activity(job.monitor, core::Activity::running_stack, depth);
   };
-  ProcessorLack lack(job, communicator);
-  try {
+  record_measurement(job, communicator, file, [&] {
     for (const graph::Layer& layer : graph::parse_layers(job.config.layers)) {
       core::begin_activity(job.monitor, core::Activity::estimating_memory);
       for (auto& row :
@@ -65,15 +63,9 @@ std::vector<record::StackRow> measure(const Job& job, comm::Communicator& commun
         rows.push_back(std::move(row));
       }
     }
-  } catch (const core::Error& error) {
-    if (file) file->finish_failed(error.what());
-    throw;
-  }
-  lack.end(file);
-  if (file) {
-    file->write_stack(rows);
-    file->finish(record::RunStatus::complete);
-  }
+    if (file) file->write_stack(rows);
+    return record::RunStatus::complete;
+  });
   return rows;
 }
 
