@@ -182,12 +182,6 @@ void open_run_file(Training& training) {
     header.environment.emplace_back("data_digest", training.data.digest);
     header.environment.emplace_back("gradient_elements",
                                     fmt::format("{}", training.graph.parameter_elements()));
-    if (const auto cost = run.timestamp_overhead; cost.with_timestamps > 0) {
-      header.environment.emplace_back("step_seconds_with_clock",
-                                      fmt::format("{}", cost.with_timestamps));
-      header.environment.emplace_back("step_seconds_without_clock",
-                                      fmt::format("{}", cost.without_timestamps));
-    }
     header.telemetry_interfaces = run.telemetry_interfaces;
     header.environment.emplace_back("host_energy", run.host_energy_source);
     header.environment.emplace_back("kernels", list_kernels(training.graph, run.kernels));

@@ -25,7 +25,6 @@ class TimedWork final : public backend::StepWork {
     plan_.update(0, parameters_);
     clock_.ended(train::no_node, OperationWorks::update);
   }
-  int timed_replays() const override { return 0; }
 
  private:
   backend::Plan& plan_;

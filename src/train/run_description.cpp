@@ -25,7 +25,6 @@ RunDescription describe_run(const TrainingContext& context, const Replica& repli
   description.transport = transport.library_version();
   description.transport_warnings = transport.warnings();
   description.kernels = replica.plan->choices();
-  description.timestamp_overhead = step.timestamp_overhead();
   description.stages = describe_stages(context.pipeline, context.world, *replica.plan);
   return description;
 }

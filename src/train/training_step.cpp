@@ -21,7 +21,6 @@ class TrainingStep::Work final : public backend::StepWork {
         reducer_(std::move(reducer)),
         update_(std::move(update)),
         parameters_(context.graph.parameter_elements()),
-        may_share_gpu_(context.config.transport.allow_sharing),
         may_capture_(context.config.cuda_graph == CudaGraph::on) {}
 
   void queue() override {
@@ -34,8 +33,6 @@ class TrainingStep::Work final : public backend::StepWork {
   }
 
   bool is_capturable() const override { return may_capture_ && reducer_->is_recordable(); }
-  /// On a shared GPU, each collective waits until the other ranks have the GPU, some 10 ms.
-  int timed_replays() const override { return may_share_gpu_ ? 0 : StepWork::timed_replays(); }
   void check() override {
     reducer_->check();
     update_->check();
@@ -66,7 +63,6 @@ class TrainingStep::Work final : public backend::StepWork {
   std::unique_ptr<comm::GradientReducer> reducer_;
   std::unique_ptr<ParameterUpdate> update_;
   std::size_t parameters_;  ///< number of elements
-  bool may_share_gpu_;
   bool may_capture_;
 };
 
@@ -143,11 +139,8 @@ TrainingStep::TrainingStep(const TrainingContext& context, Replica& replica, Rep
     executor_ = plan_.make_step_executor(std::move(work));
     static_cast<void>(context.backend.parameter_hash(replica.state));  // loads its kernels
   });
-  backend::StepCaptures* const captures = executor_->captures();
-  if (captures == nullptr) return;
-  captures->rehearse();
+  if (backend::StepCaptures* const captures = executor_->captures()) captures->rehearse();
   capture();
-  captures->measure_timestamps();
 }
 
 /// Captures the work. NCCL may communicate during a capture, so the ranks agree after each of them.

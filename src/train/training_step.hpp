@@ -34,8 +34,8 @@ class TrainingStep {
   /// those of the other ranks. Throws like `ReplicaPolicy::finish_step`. Collective like it.
   StepResult collect(std::int64_t step, StepRequests requests);
 
-  /// Captures the work, if the set of captures is empty and the executor captures any. No step may
-  /// be in flight. On a GPU, this changes the state. Throws `AgreedError`. Collective.
+  /// Captures the work, if the executor captures any. The set of captures must be empty, and no
+  /// step may be in flight. On a GPU, this changes the state. Throws `AgreedError`. Collective.
   void capture();
   /// See `StepCaptures::swap`; no effect if the executor captures nothing.
   void swap_captured() {
@@ -45,11 +45,6 @@ class TrainingStep {
   int depth() const { return executor_->depth(); }
   comm::GradientReducer& reducer() { return reducer_; }
   const comm::GradientReducer& reducer() const { return reducer_; }
-  /// Returns zeros if the executor captures nothing.
-  backend::TimestampOverhead timestamp_overhead() const {
-    const backend::StepCaptures* const captures = executor_->captures();
-    return captures != nullptr ? captures->timestamp_overhead() : backend::TimestampOverhead{};
-  }
 
  private:
   class Work;

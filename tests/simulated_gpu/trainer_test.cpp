@@ -104,7 +104,6 @@ TEST_F(SimulatedGpu, DestroysCapturedGraphsBeforeTheWorkThatTheyContain) {
   backend::StepCaptures& captures = *executor->captures();
   captures.rehearse();
   while (captures.capture()) continue;
-  captures.measure_timestamps();
   EXPECT_EQ(simulated_gpu::count_objects().executable_graphs,
             static_cast<std::size_t>(executor->depth()));
   executor.reset();
@@ -315,21 +314,6 @@ TEST_F(SimulatedGpu, LadderSelectsNoEnginesForABatchThatCannotFit) {
   EXPECT_FALSE(result.points[1].has_memory);
   EXPECT_EQ(result.points[1].row.predicted_bytes, bytes_of(16));
   EXPECT_EQ(calls.largest_built, 4) << "an engine for the second batch";
-}
-
-// On a shared GPU no captured step is replayed before the training, but the step has been executed.
-TEST_F(SimulatedGpu, StartsWithTheInitialLossScaleOnASharedGpu) {
-  const SharedDirectory directory(*alone_);
-  Config half = config();
-  half.plan.precision = core::Precision::fp16;
-  half.transport.allow_sharing = true;
-  half.epochs = 0;
-  half.steps = 3;
-  half.checkpoint.directory = directory.path();
-  on_gpu(half);
-  const auto scale = loss_scale_after(3, directory);
-  EXPECT_EQ(scale[0], 65536);
-  EXPECT_EQ(scale[1], 3);
 }
 
 TEST_F(SimulatedGpu, SumsOfTheSweepAreRightInEveryType) {

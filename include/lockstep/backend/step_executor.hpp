@@ -14,13 +14,6 @@ struct BatchResult {
   std::int64_t images = 0;
 };
 
-/// Overhead of the timestamps: seconds of a training step with and without recording them, medians
-/// of a trial before the training. 0 if not measured.
-struct TimestampOverhead {
-  double with_timestamps = 0;
-  double without_timestamps = 0;
-};
-
 /// The part of a training step that is the same in every step: all work between the upload of a
 /// batch and the end of the step.
 class StepWork {
@@ -40,10 +33,6 @@ class StepWork {
   /// Returns whether the device may capture the work once (CUDA graph) and replay it.
   virtual bool is_capturable() const { return true; }
 
-  /// Returns how often a captured step is replayed with timestamps and how often without, to
-  /// measure their overhead; 0: not measured.
-  virtual int timed_replays() const { return 11; }
-
   /// Called repeatedly while the host waits for the device; throws to end the wait.
   virtual void check() {}
 };
@@ -56,14 +45,11 @@ class StepCaptures {
   /// agree after each of them whether it has failed.
   virtual void rehearse() = 0;  ///< executes the work once, before it is captured
   virtual bool capture() = 0;   ///< captures the work once; returns whether it must be called again
-  virtual void measure_timestamps() = 0;  ///< measures `timestamp_overhead`
 
   /// Exchanges what was captured with a second set, which is initially empty and which `capture`
   /// fills: the same work in another variant, for example with more timestamps. No step may be in
   /// flight.
   virtual void swap() = 0;
-
-  virtual TimestampOverhead timestamp_overhead() const = 0;
 
  protected:
   ~StepCaptures() = default;

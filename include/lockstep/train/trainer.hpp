@@ -76,7 +76,6 @@ struct RunDescription {
   std::string transport;  ///< name and version of the library that transports the gradients
   std::vector<std::string> transport_warnings;    ///< see `comm::GradientTransport::warnings`
   std::vector<backend::OperationChoice> kernels;  ///< implementations in the training plan
-  backend::TimestampOverhead timestamp_overhead;
   /// Network interfaces of the telemetry of all ranks (`record::RunHeader`); nothing without it.
   std::optional<std::vector<std::string>> telemetry_interfaces;
   /// RAPL zones of this host that are measured, or "not readable: REASON".

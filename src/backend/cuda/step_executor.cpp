@@ -5,12 +5,10 @@
 
 #include <algorithm>
 #include <utility>
-#include <vector>
 
 #include "eager_executor.hpp"
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/log.hpp"
-#include "lockstep/core/statistics.hpp"
 
 namespace lockstep::backend::cuda {
 
@@ -42,7 +40,6 @@ CudaStepExecutor::CudaStepExecutor(CudaPlan& plan, CudaTimeline& timeline, cudaS
       stream_(stream),
       results_(core::pinned_buffer(CudaTimeline::slots * sizeof(kernels::DeviceResult))) {
   for (core::Event& event : done_) event = core::make_event();
-  for (core::Event& event : replay_) event = core::make_event(core::EventUse::timing);
   timeline_.create_events();
   warm_up();
 }
@@ -69,41 +66,22 @@ void CudaStepExecutor::rehearse() {
   plan_.restart_loss_scale();
 }
 
-/// Captures the step for every slot, then without timestamps.
 bool CudaStepExecutor::capture() {
-  const bool has_free_slot = !graphs_[plan_.next_place()];
-  if (has_free_slot) {
-    begin();
-    plan_.upload_anything();
-    graphs_[slot_] = capture_step(CudaTimeline::Recording::captured);
-  } else {
-    without_timestamps_ = capture_step(CudaTimeline::Recording::none);
-  }
+  begin();
+  plan_.upload_anything();
+  graphs_[slot_] = capture_step();
   check_cuda(cudaStreamSynchronize(stream_), "uploading the graph of a training step");
-  return has_free_slot && (work().timed_replays() > 0 || !graphs_[plan_.next_place()]);
-}
-
-void CudaStepExecutor::measure_timestamps() {
-  if (!without_timestamps_) return;
-  std::vector<double> with, without;
-  for (int replay = 0; replay < work().timed_replays(); ++replay) {
-    with.push_back(seconds_of(graphs_[slot_]));
-    without.push_back(seconds_of(without_timestamps_));
-  }
-  overhead_ = {.with_timestamps = core::median(with), .without_timestamps = core::median(without)};
-  without_timestamps_.reset();
-  plan_.restart_loss_scale();
+  return !graphs_[plan_.next_place()];
 }
 
 void CudaStepExecutor::swap() {
   core::check(in_flight_.empty(), "captured steps are exchanged only if none is in flight");
   graphs_.swap(other_graphs_);
   timeline_.swap_captured();
-  without_timestamps_.reset();
 }
 
-GraphExec CudaStepExecutor::capture_step(CudaTimeline::Recording timestamps) {
-  timeline_.set_recording(timestamps);
+GraphExec CudaStepExecutor::capture_step() {
+  timeline_.set_recording(CudaTimeline::Recording::captured);
   // Other threads of this process may call the CUDA runtime during the capture.
   check_cuda(cudaStreamBeginCapture(stream_, cudaStreamCaptureModeThreadLocal),
              "capturing a training step");
@@ -127,17 +105,6 @@ GraphExec CudaStepExecutor::capture_step(CudaTimeline::Recording timestamps) {
   // Otherwise the first launch would allocate the memory of the graph.
   check_cuda(cudaGraphUpload(exec, stream_), "uploading the graph of a training step");
   return result;
-}
-
-double CudaStepExecutor::seconds_of(const GraphExec& graph) {
-  const auto& [first, last] = replay_;
-  check_cuda(cudaEventRecord(first.get(), stream_), "timing a step");
-  check_cuda(cudaGraphLaunch(graph.get(), stream_), "replaying a training step");
-  check_cuda(cudaEventRecord(last.get(), stream_), "timing a step");
-  wait_for(last, work());
-  float milliseconds = 0;
-  check_cuda(cudaEventElapsedTime(&milliseconds, first.get(), last.get()), "timing a step");
-  return static_cast<double>(milliseconds) * 1e-3;
 }
 
 void CudaStepExecutor::begin() {

@@ -38,16 +38,13 @@ class CudaStepExecutor final : public StepExecutor, private StepCaptures {
  private:
   void rehearse() override;
   bool capture() override;
-  void measure_timestamps() override;
   void swap() override;
-  TimestampOverhead timestamp_overhead() const override { return overhead_; }
 
   void warm_up();
   void queue_step();
   void copy_result();
   void end_step();
-  GraphExec capture_step(CudaTimeline::Recording timestamps);
-  double seconds_of(const GraphExec& graph);
+  GraphExec capture_step();
 
   CudaPlan& plan_;
   CudaTimeline& timeline_;
@@ -55,12 +52,9 @@ class CudaStepExecutor final : public StepExecutor, private StepCaptures {
   core::Buffer results_;  ///< pinned host memory: one kernels::DeviceResult per slot
   std::array<GraphExec, CudaTimeline::slots> graphs_;  ///< destroyed before the memory they use
   std::array<GraphExec, CudaTimeline::slots> other_graphs_;  ///< see `swap`
-  GraphExec without_timestamps_;                             ///< only until `measure_timestamps`
   std::array<core::Event, CudaTimeline::slots> done_;
-  std::array<core::Event, 2> replay_;  ///< begin and end of a timed replay
   std::deque<std::size_t> in_flight_;
   std::size_t slot_ = 0;
-  TimestampOverhead overhead_;
 };
 
 }  // namespace lockstep::backend::cuda

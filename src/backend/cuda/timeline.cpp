@@ -50,7 +50,6 @@ void CudaTimeline::begin_step() {
 }
 
 void CudaTimeline::record(core::Timestamp timestamp, void* queue) {
-  if (recording_ == Recording::none) return;
   if (timestamp == start) begin_step();
   Mark& mark = marks_[slot_][timestamp];
   if (!mark.event) mark.event = core::make_event(core::EventUse::timing);

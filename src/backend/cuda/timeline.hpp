@@ -40,7 +40,7 @@ class CudaTimeline final : public core::Timeline {
   enum class Recording {
     immediate,  ///< record events on the stream
     captured,   ///< record events as nodes of the CUDA graph that is being captured
-    none,       ///< record nothing, for a step without timestamps
+    none,       ///< state of a timestamp that is not recorded
   };
   void set_recording(Recording recording) { recording_ = recording; }
 
