@@ -10,37 +10,14 @@ namespace lockstep::backend::cuda {
 
 using namespace kernels;
 
-template void launch(cudaStream_t, const BatchNormSums<float>&);
-template void launch(cudaStream_t, const BatchNormSums<core::BFloat16>&);
-template void launch(cudaStream_t, const BatchNormSums<Float16>&);
-
-template void launch(cudaStream_t, const BatchNormTotals<float>&);
-template void launch(cudaStream_t, const BatchNormTotals<core::BFloat16>&);
-template void launch(cudaStream_t, const BatchNormTotals<Float16>&);
-
-template void launch(cudaStream_t, const BatchNormStatistics<float>&);
-template void launch(cudaStream_t, const BatchNormStatistics<core::BFloat16>&);
-template void launch(cudaStream_t, const BatchNormStatistics<Float16>&);
-
-template void launch(cudaStream_t, const BatchNormTotalsAndStatistics<float>&);
-template void launch(cudaStream_t, const BatchNormTotalsAndStatistics<core::BFloat16>&);
-template void launch(cudaStream_t, const BatchNormTotalsAndStatistics<Float16>&);
-
-template void launch(cudaStream_t, const BatchNormApply<float>&);
-template void launch(cudaStream_t, const BatchNormApply<core::BFloat16>&);
-template void launch(cudaStream_t, const BatchNormApply<Float16>&);
-
-template void launch(cudaStream_t, const BatchNormGradientSums<float>&);
-template void launch(cudaStream_t, const BatchNormGradientSums<core::BFloat16>&);
-template void launch(cudaStream_t, const BatchNormGradientSums<Float16>&);
-
-template void launch(cudaStream_t, const BatchNormInputGradient<float>&);
-template void launch(cudaStream_t, const BatchNormInputGradient<core::BFloat16>&);
-template void launch(cudaStream_t, const BatchNormInputGradient<Float16>&);
-
-template void launch(cudaStream_t, const ChannelSlabSums<float>&);
-template void launch(cudaStream_t, const ChannelSlabSums<core::BFloat16>&);
-template void launch(cudaStream_t, const ChannelSlabSums<Float16>&);
+LOCKSTEP_LAUNCH_ALL_TYPES(BatchNormSums);
+LOCKSTEP_LAUNCH_ALL_TYPES(BatchNormTotals);
+LOCKSTEP_LAUNCH_ALL_TYPES(BatchNormStatistics);
+LOCKSTEP_LAUNCH_ALL_TYPES(BatchNormTotalsAndStatistics);
+LOCKSTEP_LAUNCH_ALL_TYPES(BatchNormApply);
+LOCKSTEP_LAUNCH_ALL_TYPES(BatchNormGradientSums);
+LOCKSTEP_LAUNCH_ALL_TYPES(BatchNormInputGradient);
+LOCKSTEP_LAUNCH_ALL_TYPES(ChannelSlabSums);
 
 template void launch(cudaStream_t, const BatchNormStatisticsOfSums&);
 template void launch(cudaStream_t, const BatchNormInferenceCoefficients&);

@@ -14,17 +14,9 @@ namespace lockstep::backend::cuda {
 
 using namespace kernels;
 
-template void launch(cudaStream_t, const FlushGradients<float>&);
-template void launch(cudaStream_t, const FlushGradients<core::BFloat16>&);
-template void launch(cudaStream_t, const FlushGradients<Float16>&);
-
-template void launch(cudaStream_t, const AddGradientsToSums<float>&);
-template void launch(cudaStream_t, const AddGradientsToSums<core::BFloat16>&);
-template void launch(cudaStream_t, const AddGradientsToSums<Float16>&);
-
-template void launch(cudaStream_t, const AddSumsToGradients<float>&);
-template void launch(cudaStream_t, const AddSumsToGradients<core::BFloat16>&);
-template void launch(cudaStream_t, const AddSumsToGradients<Float16>&);
+LOCKSTEP_LAUNCH_ALL_TYPES(FlushGradients);
+LOCKSTEP_LAUNCH_ALL_TYPES(AddGradientsToSums);
+LOCKSTEP_LAUNCH_ALL_TYPES(AddSumsToGradients);
 
 template void launch(cudaStream_t, const FiniteCheck&);
 template void launch(cudaStream_t, const GradientSquares&);

@@ -14,4 +14,10 @@ namespace lockstep::backend::cuda {
 template <class Kernel>
 void launch(CUstream_st* stream, const Kernel& kernel);
 
+/// Instantiates `launch` for a kernel template with each data type of feature maps and gradients.
+#define LOCKSTEP_LAUNCH_ALL_TYPES(Kernel)                            \
+  template void launch(CUstream_st*, const Kernel<float>&);          \
+  template void launch(CUstream_st*, const Kernel<core::BFloat16>&); \
+  template void launch(CUstream_st*, const Kernel<core::Float16>&)
+
 }  // namespace lockstep::backend::cuda

@@ -38,14 +38,22 @@ const std::vector<Traffic>& all_cases() {
 
 /// Returns the types of kernels that the .cu files instantiate.
 std::set<std::string> kernels_of_the_program() {
-  const std::regex instantiation(R"(template void launch\(cudaStream_t, const ([\w:<>]+)&\))");
+  const std::regex instantiation(
+      R"(template void launch\(cudaStream_t, const ([\w:<>]+)&\)|LOCKSTEP_LAUNCH_ALL_TYPES\((\w+)\))");
   std::set<std::string> kernels;
   for (const auto& entry : std::filesystem::directory_iterator(backend)) {
     if (entry.path().extension() != ".cu") continue;
     const std::string text = contents(entry.path());
     for (std::sregex_iterator match(text.begin(), text.end(), instantiation), end; match != end;
-         ++match)
-      kernels.insert((*match)[1]);
+         ++match) {
+      const std::string kernel = (*match)[1], of_all_types = (*match)[2];
+      if (of_all_types.empty()) {
+        kernels.insert(kernel);
+        continue;
+      }
+      for (const char* type : {"float", "core::BFloat16", "Float16"})
+        kernels.insert(fmt::format("{}<{}>", of_all_types, type));
+    }
   }
   return kernels;
 }
