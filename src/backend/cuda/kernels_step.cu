@@ -18,7 +18,6 @@ LOCKSTEP_LAUNCH_ALL_TYPES(FlushGradients);
 LOCKSTEP_LAUNCH_ALL_TYPES(AddGradientsToSums);
 LOCKSTEP_LAUNCH_ALL_TYPES(AddSumsToGradients);
 
-template void launch(cudaStream_t, const FiniteCheck&);
 template void launch(cudaStream_t, const GradientSquares&);
 template void launch(cudaStream_t, const ClippingFactor&);
 template void launch(cudaStream_t, const SegmentSums&);

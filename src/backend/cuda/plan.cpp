@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 #include <span>
 #include <utility>
 
@@ -355,20 +356,18 @@ void CudaPlan::update(std::size_t first, std::size_t count) {
   // Whether to skip the step, and the norm of the gradients, are known only when all gradients are
   // available. All ranks have the same reduced gradients, so they make the same decision.
   if (first + count < state_.elements()) return;
-  if (has_clipping()) {
-    compute_clipping_factor();  // also detects an overflow
-  } else {
-    launch(stream_, kernels::FiniteCheck{segments_.all(), &scalars()->loss_scale});
-  }
+  compute_clipping_factor();  // also detects an overflow
   update_range(0, state_.elements());
   if (has_loss_scale()) launch(stream_, kernels::LossScaleUpdate{&scalars()->loss_scale});
 }
 
 void CudaPlan::compute_clipping_factor() {
+  const double max_norm = has_clipping() ? operations_.options().max_gradient_norm
+                                         : std::numeric_limits<double>::infinity();
   launch(stream_, kernels::GradientSquares{segments_.all(), &scalars()->clipping});
-  launch(stream_, kernels::ClippingFactor{&scalars()->clipping, &upload_.current().inputs->update,
-                                          has_loss_scale() ? &scalars()->loss_scale : nullptr,
-                                          operations_.options().max_gradient_norm});
+  launch(stream_,
+         kernels::ClippingFactor{&scalars()->clipping, &upload_.current().inputs->update,
+                                 has_loss_scale() ? &scalars()->loss_scale : nullptr, max_norm});
 }
 
 kernels::UpdateArguments CudaPlan::update_arguments(std::size_t begin, std::size_t end) const {

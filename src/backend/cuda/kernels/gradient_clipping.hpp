@@ -6,11 +6,12 @@
 // The order of the additions is fixed, so that replicas with equal gradients stay equal. Memory
 // traffic: the gradients are read once. If a gradient is not finite, neither is the sum of squares
 // (in float64, squares of finite float32 numbers do not overflow), so the same pass detects an
-// overflow of the loss scaling.
+// overflow of the loss scaling; without clipping, `max_norm` is infinite and the factor 1.
 
 #include <cmath>
 
 #include "loss_scale.hpp"
+#include "segment_groups.hpp"
 #include "step_inputs.hpp"
 
 namespace lockstep::backend::cuda::kernels {

@@ -6,7 +6,9 @@
 // by the scale. If a gradient is not finite, the step is skipped and a dynamic scale is halved.
 // After 2,000 successive steps without overflow, a dynamic scale is doubled.
 
-#include "segment_groups.hpp"
+#include <cstdint>
+
+#include "device.hpp"
 
 namespace lockstep::backend::cuda::kernels {
 
@@ -21,24 +23,6 @@ struct LossScale {
 
 constexpr std::int32_t good_steps_before_growth = 2000;
 constexpr float largest_loss_scale = 65536.0f * 1024.0f;
-
-/// Sets `state->overflow` if a gradient of the segments is infinite or NaN.
-/// Memory traffic: reads gradients; from caches: segments.
-struct FiniteCheck {
-  SegmentTable table;
-  LossScale* state;
-
-  LOCKSTEP_HOST_DEVICE std::int64_t count() const { return table.groups(); }
-  LOCKSTEP_HOST_DEVICE void operator()(std::int64_t index) const {
-    const Group group = table.group(index);
-    if (group.count <= 0) return;
-    float values[group_elements];
-    load_group(group.segment->gradient, group, values);
-    bool is_finite = true;
-    for (const float value : values) is_finite = is_finite && value < infinity && value > -infinity;
-    if (!is_finite) state->overflow = 1;
-  }
-};
 
 /// Updates the state; launched once per step, after the update of the parameters.
 /// Memory traffic: reads state; writes state.

@@ -13,6 +13,7 @@
 
 #include "lockstep/optim/update.hpp"
 #include "loss_scale.hpp"
+#include "segment_groups.hpp"
 #include "step_inputs.hpp"
 
 namespace lockstep::backend::cuda::kernels {

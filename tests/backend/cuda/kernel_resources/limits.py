@@ -46,7 +46,6 @@ LIMITS = {
     "AdamWUpdate": Limit(48),
     "ClippingFactor": Limit(40, TOTALS),
     "Dropout": Limit(32),
-    "FiniteCheck": Limit(32),
     "FlattenBackward": Limit(32),
     "FlattenForward": Limit(32),
     "FlushGradients": Limit(32),

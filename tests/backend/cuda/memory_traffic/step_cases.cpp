@@ -71,10 +71,6 @@ std::vector<Traffic> native() {
     return count_traffic(name, kernel, accesses, variant);
   };
   return {
-      count_traffic("FiniteCheck", FiniteCheck{native.table(), loss_scale.data()},
-                    {reads("gradients", native.gradients),
-                     table("segments", native.segments, groups * segment_bytes)},
-                    variant),
       update("SgdUpdate",
              SgdUpdate{native.table(), parameters.data(), velocity.data(), coefficients.data(),
                        loss_scale.data(), factor.data()},
