@@ -135,10 +135,7 @@ TrainingStep::TrainingStep(const TrainingContext& context, Replica& replica, Rep
   auto work =
       std::make_unique<Work>(context, replica, clock_, std::move(reducer), std::move(update));
   // This program allocates memory, which may be full, only where no rank waits for another.
-  together(context.world, [&] {
-    executor_ = plan_.make_step_executor(std::move(work));
-    static_cast<void>(context.backend.parameter_hash(replica.state));  // loads its kernels
-  });
+  together(context.world, [&] { executor_ = plan_.make_step_executor(std::move(work)); });
   if (backend::StepCaptures* const captures = executor_->captures()) captures->rehearse();
   capture();
 }

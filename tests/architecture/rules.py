@@ -38,10 +38,10 @@ BASE = {
     "train": {"agreement", "config", "plan_options", "weights"},
 }
 
-# The preprocessor may test for CUDA only in the factories and in the files of TWO_COMPILERS.
+# The preprocessor may test for CUDA only in the factories and in TWO_COMPILERS.
 FACTORIES = {"src/backend/make_backend.cpp", "src/comm/gradient_transport.cpp"}
-# The host compiler and the device compiler compile the kernels; only these headers may test which of them compiles them.
-TWO_COMPILERS = {"src/backend/host_device.hpp", "src/backend/cuda/kernels/device.hpp"}
+# The host compiler and the device compiler compile the kernels; only this header may test which of them compiles them.
+TWO_COMPILERS = {"src/backend/cuda/kernels/device.hpp"}
 
 MAX_LINES = 400
 # A file may be longer if a comment of this form in its first 30 lines states the reason.

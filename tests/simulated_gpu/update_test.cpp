@@ -258,7 +258,7 @@ TEST(LinearGradients, OfSeveralSlabsEqualThoseOfTheReference) {
 
 // The only convolution of the network is 1x1; the GPU stores the weights of others in another
 // order.
-TEST(ParameterHash, IsComputedOnTheGpuAfterQueuedWork) {
+TEST(ParameterHash, IsThatOfTheParametersAfterQueuedWork) {
   const graph::Graph graph = network("perceptron");
   Replica replica(DeviceKind::cuda, 1, graph, {.batch = 3});
   const auto hash = [&] { return replica.backend->parameter_hash(replica.state); };
@@ -271,9 +271,7 @@ TEST(ParameterHash, IsComputedOnTheGpuAfterQueuedWork) {
   replica.plan->set_coefficients({.learning_rate = 0.1F});
   replica.step(random_batch(graph, 3, 1));
   replica.plan->update(0, graph.parameter_elements());
-  simulated_gpu::reset_counters();
   const std::uint64_t after = hash();
-  EXPECT_EQ(simulated_gpu::counters().issued.bytes_to_host, 8);
   EXPECT_NE(after, before);
   EXPECT_EQ(after, hash_of_fetched());
 }

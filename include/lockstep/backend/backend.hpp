@@ -342,8 +342,8 @@ class Backend {
   virtual core::GradientArray parameters(const ModelState& state) const;
 
   /// Returns a 64-bit hash of the bits of the parameters, in the order in which the device stores
-  /// them, so states on devices of different kinds are not comparable. Computed on the device,
-  /// after all queued work; copies no parameters to the host.
+  /// them, so states on devices of different kinds are not comparable. Waits for all work that is
+  /// queued on the device, and copies the parameters to the host if they are in device memory.
   virtual std::uint64_t parameter_hash(const ModelState& state) const;
 
   /// `fetch` copies a part of the state from the device to the host, `store` from the host to the

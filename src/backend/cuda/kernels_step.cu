@@ -3,7 +3,6 @@
 
 #include "kernels/gradient_clipping.hpp"
 #include "kernels/gradient_sums.hpp"
-#include "kernels/hash.hpp"
 #include "kernels/local_rates.hpp"
 #include "kernels/loss_scale.hpp"
 #include "kernels/segment_groups.hpp"
@@ -25,8 +24,6 @@ template void launch(cudaStream_t, const LocalRates&);
 template void launch(cudaStream_t, const SgdUpdate&);
 template void launch(cudaStream_t, const LarsUpdate&);
 template void launch(cudaStream_t, const AdamWUpdate&);
-template void launch(cudaStream_t, const HashParts&);
-template void launch(cudaStream_t, const HashTotal&);
 template void launch(cudaStream_t, const RefreshWeights&);
 template void launch(cudaStream_t, const LossScaleUpdate&);
 

@@ -5,10 +5,10 @@
 #include <span>
 #include <utility>
 
+#include "../parameter_hash.hpp"
 #include "../parameter_ranges.hpp"
 #include "context.hpp"
 #include "device/alignment.hpp"
-#include "kernels/hash.hpp"
 #include "kernels/segment_groups.hpp"
 #include "launch.hpp"
 #include "lockstep/core/error.hpp"
@@ -130,8 +130,7 @@ CudaState::CudaState(const graph::Graph& graph, optim::Kind optimiser, core::Buf
       parameters_(device_buffer(graph.parameter_elements() * sizeof(float), "parameters")),
       momentum_(device_buffer(graph.parameter_elements() * sizeof(float), "momentum")),
       statistics_(device_buffer(graph.statistic_elements() * sizeof(float), "statistics")),
-      gradients_(std::move(gradients)),
-      hash_(device_buffer(sizeof(kernels::HashSums), "a hash")) {
+      gradients_(std::move(gradients)) {
   if (optimiser == optim::Kind::adamw)
     second_moment_ = device_buffer(elements() * sizeof(float), "second moments");
 }
@@ -213,15 +212,12 @@ void CudaState::fetch_gradients(const core::Buffer& to) const {
 }
 
 std::uint64_t CudaState::parameter_hash() const {
-  auto* const sums = reinterpret_cast<kernels::HashSums*>(hash_.data());
-  launch(stream_, kernels::HashParts{reinterpret_cast<const std::uint32_t*>(parameters_.data()),
-                                     sums, static_cast<std::int64_t>(elements())});
-  launch(stream_, kernels::HashTotal{sums});
-  std::uint64_t hash = 0;
-  check_cuda(cudaMemcpyAsync(&hash, &sums->total, sizeof(hash), cudaMemcpyDeviceToHost, stream_),
-             "copying the hash of the parameters");
-  check_cuda(cudaStreamSynchronize(stream_), "hashing the parameters");
-  return hash;
+  check_cuda(cudaStreamSynchronize(stream_), "a training step");
+  std::vector<float> values(elements());
+  check_cuda(cudaMemcpy(values.data(), parameters(), values.size() * sizeof(float),
+                        cudaMemcpyDeviceToHost),
+             "copying the parameters to the host");
+  return backend::parameter_hash(values);
 }
 
 void CudaState::store(const ModelState& host, StatePart part) {

@@ -109,7 +109,6 @@ class CudaState {
   cudaStream_t stream_;
   core::Buffer parameters_, momentum_, statistics_, gradients_;
   core::Buffer second_moment_;  ///< empty unless the optimiser is AdamW
-  core::Buffer hash_;           ///< one `kernels::HashSums`
   core::DataType gradient_type_ = core::DataType::float32;
   std::weak_ptr<const NativeGradients> native_gradients_;  ///< see `set_gradients`
   std::map<core::DataType, std::weak_ptr<const NativeWeights>> native_;

@@ -1,13 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Tests the arithmetic of the CUDA kernels that process the parameters, on the host: conversion
-// between flat buffers and native tensors, SGD update, clipping, loss scaling,
-// hash.
+// between flat buffers and native tensors, SGD update, clipping, loss scaling.
 
 #include <array>
-#include <bit>
 
 #include "backend/cuda/kernels/gradient_clipping.hpp"
-#include "backend/cuda/kernels/hash.hpp"
 #include "backend/cuda/kernels/update.hpp"
 #include "kernels.hpp"
 #include "lockstep/core/error.hpp"
@@ -356,18 +353,6 @@ TYPED_TEST(CudaStep, DetectsAnOverflowAtAnyPosition) {
         }
       }
     }
-  }
-}
-
-TEST(CudaHash, EqualsThatOfTheHost) {
-  for (const std::int64_t n : {1, 3, 4, 1000, 100003}) {
-    const auto values = random_values<float>(n, 90);
-    std::vector<std::uint32_t> bits;
-    for (const float value : values) bits.push_back(std::bit_cast<std::uint32_t>(value));
-    HashSums sums;
-    run_on_host(HashParts{bits.data(), &sums, n});
-    run_on_host(HashTotal{&sums});
-    EXPECT_EQ(sums.total, parameter_hash(values));
   }
 }
 

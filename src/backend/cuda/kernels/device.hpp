@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// The only file of the kernels that depends on the compiler, except host_device.hpp: it contains
-// the differences between host and device. All other code is the same on both.
+// The only file of the kernels that depends on the compiler: it contains the differences between
+// host and device. All other code is the same on both.
 //
 // A team is a group of threads that works on one index of a kernel: 32 threads (a warp) or 256 (a
 // block). A kernel requests a team with `static constexpr int team`. On the host, one thread
@@ -21,12 +21,15 @@
 #include <cstdio>
 #include <cstdlib>
 
-#include "../../host_device.hpp"
 #include "lockstep/core/data_type.hpp"
 
+/// Marks a function that is compiled for the host and, by a CUDA compiler, also for the device.
 #ifdef __CUDACC__
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
+#define LOCKSTEP_HOST_DEVICE __host__ __device__
+#else
+#define LOCKSTEP_HOST_DEVICE
 #endif
 
 namespace lockstep::backend::cuda::kernels {

@@ -50,8 +50,6 @@ LIMITS = {
     "FlattenForward": Limit(32),
     "FlushGradients": Limit(32),
     "GradientSquares": Limit(64, TOTALS),
-    "HashParts": Limit(48, TOTALS),
-    "HashTotal": Limit(32, TOTALS),
     "LarsUpdate": Limit(48),
     "LocalRates": Limit(40, TOTALS),
     "LossScaleUpdate": Limit(32),

@@ -3,7 +3,6 @@
 
 #include "backend/cuda/kernels/gradient_clipping.hpp"
 #include "backend/cuda/kernels/gradient_sums.hpp"
-#include "backend/cuda/kernels/hash.hpp"
 #include "backend/cuda/kernels/local_rates.hpp"
 #include "backend/cuda/kernels/loss_scale.hpp"
 #include "backend/cuda/kernels/segment_groups.hpp"
@@ -129,19 +128,6 @@ Traffic gradient_squares() {
                         table("segments", segments, many / group_elements * segment_bytes)});
 }
 
-std::vector<Traffic> hash() {
-  constexpr std::int64_t many = hash_parts * 1024;
-  const Tensor<std::uint32_t> parameters(many);
-  const Tensor<HashSums> sums(1);
-  Access parts = strided(writes("sums", sums), 4), total = reads("sums", sums);
-  parts.written = total.read = sizeof(HashSums::parts);
-  total.written = sizeof(HashSums::total);
-  total.sector_ratio = 1.01;  // the total is one sector
-  return {count_traffic("HashParts", HashParts{parameters.data(), sums.data(), many},
-                        {reads("parameters", parameters), parts}),
-          count_traffic("HashTotal", HashTotal{sums.data()}, {total})};
-}
-
 Traffic local_rates() {
   const Tensor<ParameterSegments> ranges(2);
   const Tensor<Segment> segments(4);
@@ -187,7 +173,6 @@ std::vector<Traffic> single() {
 
 std::vector<Traffic> step_cases() {
   std::vector<Traffic> all = single();
-  append(all, hash());
   append(all, native<float>(), native<core::BFloat16>(), native<Float16>());
   append(all, flat<float>(), flat<core::BFloat16>(), flat<Float16>());
   return all;
