@@ -24,10 +24,13 @@ using testing::IsEmpty;
 class SimulatedNccl : public testing::Test {
  protected:
   std::unique_ptr<NcclCommunicator> make() {
-    return std::make_unique<NcclCommunicator>(*world_, calls_, NcclOptions{});
+    return std::make_unique<NcclCommunicator>(*world_, group_, NcclOptions{});
   }
   void sum(NcclCommunicator& communicator, std::size_t elements = 4) {
     communicator.sum(memory_.data(), elements, core::DataType::float32, stream_.get());
+  }
+  void sum(ncclComm_t comm) {
+    ncclAllReduce(memory_.data(), memory_.data(), 4, ncclFloat32, ncclSum, comm, stream_.get());
   }
   /// Sets the values on the device to the number of this rank, from 1.
   void fill() {
@@ -45,20 +48,22 @@ class SimulatedNccl : public testing::Test {
   }
   ncclComm_t open() {
     ncclUniqueId id{};
-    if (world_->rank() == 0) calls_.make_id(id);
+    if (world_->rank() == 0) ncclGetUniqueId(&id);
     world_->broadcast(std::as_writable_bytes(std::span(&id, 1)));
     ncclComm_t comm = nullptr;
-    calls_.open(comm, world_->size(), id, world_->rank(), "a test");
+    ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+    config.blocking = 0;
+    ncclCommInitRankConfig(&comm, world_->size(), id, world_->rank(), &config);
     settle(comm);
     return comm;
   }
   void settle(ncclComm_t comm) {
     ncclResult_t state = ncclInProgress;
-    while (state == ncclInProgress) calls_.state(comm, state);
+    while (state == ncclInProgress) ncclCommGetAsyncError(comm, &state);
   }
 
   std::unique_ptr<Communicator> world_ = make_world();
-  NcclCalls calls_;
+  NcclGroup group_;
   core::Stream stream_ = core::make_stream();
   core::Buffer memory_ = core::device_buffer(64, "a test");
 };
@@ -83,25 +88,20 @@ TEST_F(SimulatedNccl, SumsInEveryLaunchOfAGraph) {
   }
 }
 
-TEST_F(SimulatedNccl, ReducesToOneRank) {
+TEST_F(SimulatedNccl, ReducesToRankZero) {
   const auto communicator = make();
   fill();
-  const int last = world_->size() - 1;
-  communicator->reduce(memory_.data(), 2, core::DataType::float32, last, stream_.get());
+  communicator->reduce(memory_.data(), 2, core::DataType::float32, stream_.get());
   const auto own = static_cast<float>(world_->rank() + 1);
-  EXPECT_THAT(values(2), Each(world_->rank() == last ? total() : own));
+  EXPECT_THAT(values(2), Each(world_->rank() == 0 ? total() : own));
   EXPECT_EQ(memory_.as<float>()[2], own);
-  EXPECT_THROW(
-      communicator->reduce(memory_.data(), 2, core::DataType::float32, last + 1, stream_.get()),
-      core::Error);
 }
 
 TEST_F(SimulatedNccl, Broadcasts) {
   const auto communicator = make();
   fill();
-  const int last = world_->size() - 1;
-  communicator->broadcast(memory_.data(), 2, core::DataType::float32, last, stream_.get());
-  EXPECT_THAT(values(2), Each(static_cast<float>(last + 1)));
+  communicator->broadcast(memory_.data(), 2, core::DataType::float32, stream_.get());
+  EXPECT_THAT(values(2), Each(1.0F));
 }
 
 TEST_F(SimulatedNccl, DifferentOrderOnTwoRanksIsFound) {
@@ -130,7 +130,7 @@ TEST_F(SimulatedNccl, DifferentTypeOrOperationIsFound) {
   EXPECT_THAT(record_violations([&] {
                 if (is_first) sum(*communicator);
                 if (!is_first)
-                  communicator->broadcast(memory_.data(), 4, core::DataType::float32, 0,
+                  communicator->broadcast(memory_.data(), 4, core::DataType::float32,
                                           stream_.get());
                 values(1);
               }),
@@ -157,26 +157,24 @@ TEST_F(SimulatedNccl, CommunicatorEndsAfterTheGraphsThatUseIt) {
 TEST_F(SimulatedNccl, UseBeforeTheLastCallIsCompleteIsFound) {
   const ncclComm_t comm = open();
   EXPECT_THAT(record_violations([&] {
-                for (int call = 0; call < 2; ++call)
-                  calls_.sum(memory_.data(), 4, ncclFloat32, comm, stream_.get());
+                for (int call = 0; call < 2; ++call) sum(comm);
               }),
               ElementsAre(HasSubstr("before its last call is complete: ncclAllReduce")));
   settle(comm);
   values(1);
-  calls_.finalize(comm);
-  EXPECT_THAT(record_violations([&] { calls_.destroy(comm); }),
+  ncclCommFinalize(comm);
+  EXPECT_THAT(record_violations([&] { ncclCommDestroy(comm); }),
               ElementsAre(HasSubstr("before its last call is complete: ncclCommDestroy")));
 }
 
 TEST_F(SimulatedNccl, UseAfterFinalizeIsFound) {
   const ncclComm_t comm = open();
-  calls_.finalize(comm);
+  ncclCommFinalize(comm);
   settle(comm);
-  EXPECT_THAT(
-      record_violations([&] { calls_.sum(memory_.data(), 4, ncclFloat32, comm, stream_.get()); }),
-      ElementsAre(HasSubstr("use of a finalized communicator")));
+  EXPECT_THAT(record_violations([&] { sum(comm); }),
+              ElementsAre(HasSubstr("use of a finalized communicator")));
   settle(comm);
-  calls_.destroy(comm);
+  ncclCommDestroy(comm);
   values(1);
 }
 
@@ -189,12 +187,12 @@ TEST_F(SimulatedNccl, MemoryIsDeregisteredBeforeTheEnd) {
               IsEmpty());
   const ncclComm_t comm = open();
   ncclWindow_t window = nullptr;
-  calls_.register_window(comm, bytes, window);
+  ncclCommWindowRegister(comm, bytes.data(), bytes.size(), &window, NCCL_WIN_COLL_SYMMETRIC);
   settle(comm);
-  EXPECT_THAT(record_violations([&] { calls_.finalize(comm); }),
+  EXPECT_THAT(record_violations([&] { ncclCommFinalize(comm); }),
               ElementsAre(HasSubstr("before the deregistration")));
   settle(comm);
-  calls_.destroy(comm);
+  ncclCommDestroy(comm);
 }
 
 TEST_F(SimulatedNccl, NewCommunicatorDuringACaptureIsFound) {
@@ -202,7 +200,7 @@ TEST_F(SimulatedNccl, NewCommunicatorDuringACaptureIsFound) {
   EXPECT_THAT(
       record_violations([&] { const CapturedGraph graph(stream_, [&] { comm = open(); }); }),
       Contains(HasSubstr("capture-unsafe call: ncclCommInitRankConfig")));
-  calls_.destroy(comm);
+  ncclCommDestroy(comm);
 }
 
 }  // namespace

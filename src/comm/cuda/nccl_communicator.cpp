@@ -45,17 +45,45 @@ class Timeout {
   int polls_ = 0;
 };
 
+constexpr int root = 0;  ///< of sums and broadcasts
+
+/// Throws `Error` (internal) with the name of the call and the error string of NCCL if `status` is
+/// not ncclSuccess.
+void check_nccl(ncclResult_t status, std::string_view call) {
+  if (status == ncclSuccess) return;
+  core::fail(core::ExitStatus::internal,
+             fmt::format("{} failed ({}); NCCL_DEBUG=INFO in the environment says more", call,
+                         ncclGetErrorString(status)));
+}
+
+/// Returns the data type of NCCL that corresponds to `type`.
+ncclDataType_t nccl_type(core::DataType type) {
+  switch (type) {
+    case core::DataType::float32: return ncclFloat32;
+    case core::DataType::bfloat16: return ncclBfloat16;
+    case core::DataType::float16: return ncclFloat16;
+  }
+  core::check(false, "unknown data type");
+  return ncclFloat32;
+}
+
 }  // namespace
 
-NcclCommunicator::NcclCommunicator(Communicator& control, NcclCalls& calls,
+std::string nccl_library_version() {
+  int version = 0;
+  check_nccl(ncclGetVersion(&version), "ncclGetVersion");
+  return fmt::format("NCCL {}.{}.{}", version / 10000, version / 100 % 100, version % 100);
+}
+
+NcclCommunicator::NcclCommunicator(Communicator& control, NcclGroup& group,
                                    const NcclOptions& options)
-    : control_(control), calls_(calls), options_(options) {
+    : control_(control), group_(group), options_(options) {
   open();
-  calls_.communicators.push_back(this);
+  group_.communicators.push_back(this);
 }
 
 NcclCommunicator::~NcclCommunicator() {
-  std::erase(calls_.communicators, this);
+  std::erase(group_.communicators, this);
   if (comm_ == nullptr) return;
   // A rank that leaves because of an error must not wait for the others.
   if (std::uncaught_exceptions() > 0) {
@@ -64,8 +92,8 @@ NcclCommunicator::~NcclCommunicator() {
   }
   try {
     deregister();
-    settle(calls_.finalize(comm_), "end communication");
-    const ncclResult_t status = calls_.destroy(comm_);
+    settle(ncclCommFinalize(comm_), "end communication");
+    const ncclResult_t status = ncclCommDestroy(comm_);
     if (status != ncclSuccess && status != ncclInProgress)
       core::log_warning(fmt::format("ncclCommDestroy: {}", ncclGetErrorString(status)));
   } catch (const std::exception& error) {
@@ -77,11 +105,14 @@ void NcclCommunicator::open() {
   try {
     ncclUniqueId id{};
     together(control_, [&] {
-      if (control_.rank() == 0) check_nccl(calls_.make_id(id), "ncclGetUniqueId");
+      if (control_.rank() == 0) check_nccl(ncclGetUniqueId(&id), "ncclGetUniqueId");
     });
     comm::broadcast(control_, id);
     together(control_, [&] {
-      settle(calls_.open(comm_, control_.size(), id, control_.rank(), options_.name),
+      ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+      config.blocking = 0;
+      config.commName = options_.name;
+      settle(ncclCommInitRankConfig(&comm_, control_.size(), id, control_.rank(), &config),
              "connect the GPUs");
     });
   } catch (...) {
@@ -119,16 +150,18 @@ void NcclCommunicator::try_register(std::span<std::byte> memory) {
   constexpr std::string_view what = "register the gradients' memory";
   require_open();
   if (control_.local_size() == control_.size()) {
-    settle(calls_.register_window(comm_, memory, window_), what);
+    settle(ncclCommWindowRegister(comm_, memory.data(), memory.size(), &window_,
+                                  NCCL_WIN_COLL_SYMMETRIC),
+           what);
     if (window_ != nullptr) return;
   }
-  settle(calls_.register_buffer(comm_, memory, registration_), what);
+  settle(ncclCommRegister(comm_, memory.data(), memory.size(), &registration_), what);
 }
 
 void NcclCommunicator::deregister() {
   constexpr std::string_view what = "release the gradients' memory";
-  if (window_ != nullptr) settle(calls_.deregister_window(comm_, window_), what);
-  if (registration_ != nullptr) settle(calls_.deregister_buffer(comm_, registration_), what);
+  if (window_ != nullptr) settle(ncclCommWindowDeregister(comm_, window_), what);
+  if (registration_ != nullptr) settle(ncclCommDeregister(comm_, registration_), what);
   window_ = nullptr;
   registration_ = nullptr;
 }
@@ -138,34 +171,28 @@ void NcclCommunicator::sum(void* data, std::size_t elements, core::DataType type
   require_open();
   // A non-blocking call may enqueue its work from a thread of NCCL. Wait for it, because the work
   // that the caller enqueues next must follow it in the stream.
-  settle(calls_.sum(data, elements, nccl_type(type), comm_, stream), "start a sum");
+  settle(ncclAllReduce(data, data, elements, nccl_type(type), ncclSum, comm_, stream),
+         "start a sum");
 }
 
-void NcclCommunicator::reduce(void* data, std::size_t elements, core::DataType type, int root,
+void NcclCommunicator::reduce(void* data, std::size_t elements, core::DataType type,
                               cudaStream_t stream) {
   require_open();
-  require_root(root, "sum");
-  settle(calls_.reduce(data, elements, nccl_type(type), root, comm_, stream), "start a sum");
+  settle(ncclReduce(data, data, elements, nccl_type(type), ncclSum, root, comm_, stream),
+         "start a sum");
 }
 
-void NcclCommunicator::require_root(int root, std::string_view what) const {
-  if (root >= 0 && root < control_.size()) return;
-  core::fail(core::ExitStatus::internal, fmt::format("NCCL cannot {} on {}: there is no rank {}",
-                                                     what, describe_rank(control_), root));
-}
-
-void NcclCommunicator::broadcast(void* data, std::size_t elements, core::DataType type, int root,
+void NcclCommunicator::broadcast(void* data, std::size_t elements, core::DataType type,
                                  cudaStream_t stream) {
   require_open();
-  require_root(root, "broadcast");
-  settle(calls_.broadcast(data, elements, nccl_type(type), root, comm_, stream),
+  settle(ncclBroadcast(data, data, elements, nccl_type(type), root, comm_, stream),
          "start a broadcast");
 }
 
 void NcclCommunicator::finish(cudaStream_t stream) {
   Timeout timeout(options_.deadline);
   while (true) {
-    const cudaError_t status = calls_.query(stream);
+    const cudaError_t status = cudaStreamQuery(stream);
     if (status == cudaSuccess) return;
     if (status != cudaErrorNotReady) {
       abort();
@@ -179,7 +206,7 @@ void NcclCommunicator::finish(cudaStream_t stream) {
 void NcclCommunicator::check() {
   require_open();
   ncclResult_t state = ncclSuccess;
-  const ncclResult_t asked = calls_.state(comm_, state);
+  const ncclResult_t asked = ncclCommGetAsyncError(comm_, &state);
   if (asked != ncclSuccess) state = asked;
   if (state != ncclSuccess && state != ncclInProgress) fail(state, "communicate");
 }
@@ -190,8 +217,8 @@ void NcclCommunicator::abort() noexcept {
   if (comm_ == nullptr) return;
   static constexpr std::string_view consequence = "the GPU may wait for other ranks without end";
   try {
-    abort_ = core::start_helper([&calls = calls_, comm = comm_](const std::stop_token&) {
-      const ncclResult_t status = calls.abort(comm);
+    abort_ = core::start_helper([comm = comm_](const std::stop_token&) {
+      const ncclResult_t status = ncclCommAbort(comm);
       if (status != ncclSuccess && status != ncclInProgress)
         core::log_warning(fmt::format("ncclCommAbort failed; {}", consequence));
     });
@@ -207,7 +234,7 @@ void NcclCommunicator::settle(ncclResult_t result, std::string_view what) {
   if (result == ncclSuccess) result = ncclInProgress;  // the asynchronous part may still fail
   Timeout timeout(options_.deadline);
   while (result == ncclInProgress) {
-    const ncclResult_t asked = calls_.state(comm_, result);
+    const ncclResult_t asked = ncclCommGetAsyncError(comm_, &result);
     if (asked != ncclSuccess) result = asked;
     if (result == ncclInProgress && !timeout.pause()) fail_late(what);
   }
@@ -223,7 +250,8 @@ void NcclCommunicator::require_open() const {
 void NcclCommunicator::fail(ncclResult_t result, std::string_view what) {
   std::string reason = ncclGetErrorString(result);
   reason = reason.substr(0, reason.find(" (run with"));  // our message has the same advice
-  const std::string detail = calls_.last_error(comm_);
+  const char* const last = ncclGetLastError(comm_);
+  const std::string detail = last == nullptr ? "" : last;
   // NCCL quotes the message of the CUDA runtime (CUDACHECK in its checks.h).
   const bool memory_is_full = detail.find("out of memory") != std::string::npos;
   if (!detail.empty()) reason += ": " + detail.substr(0, detail.find('\n'));
@@ -246,7 +274,7 @@ void NcclCommunicator::give_up(const std::string& failure, core::ExitStatus stat
   failure_ = failure;
   abort();
   if (is_registering_) core::fail(status, failure);
-  for (NcclCommunicator* other : calls_.communicators) {
+  for (NcclCommunicator* other : group_.communicators) {
     if (other->failure_.empty()) other->failure_ = failure;
     other->abort();
   }

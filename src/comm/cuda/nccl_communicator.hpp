@@ -10,13 +10,20 @@
 #include <string>
 #include <string_view>
 #include <thread>
+#include <vector>
 
 #include "lockstep/comm/communicator.hpp"
 #include "lockstep/core/data_type.hpp"
 #include "lockstep/core/error.hpp"
-#include "nccl_calls.hpp"
 
 namespace lockstep::comm {
+
+class NcclCommunicator;
+
+/// Communicators that are aborted together: one CUDA graph may contain work of several of them.
+struct NcclGroup {
+  std::vector<NcclCommunicator*> communicators;
+};
 
 struct NcclOptions {
   const char* name = "lockstep";  ///< name of the communicator in the log of NCCL; a string literal
@@ -25,14 +32,14 @@ struct NcclOptions {
 
 /// A communicator of the GPUs of all ranks, based on NCCL. Every wait has a timeout: the NCCL
 /// communicator is non-blocking, and its state is polled until the operation is complete. If an
-/// operation fails or exceeds `NcclOptions::deadline`, all communicators with the same `NcclCalls`
+/// operation fails or exceeds `NcclOptions::deadline`, all communicators of the same `NcclGroup`
 /// are aborted, so that the device stops waiting for the other ranks, and `Error` (internal) is
 /// thrown with the rank and the reason; no further all-reduces are possible.
 class NcclCommunicator {
  public:
-  /// `control` must connect the same ranks and outlive this object, and so must `calls`.
+  /// `control` must connect the same ranks and outlive this object, and so must `group`.
   /// Collective: all ranks must call this.
-  NcclCommunicator(Communicator& control, NcclCalls& calls, const NcclOptions& options);
+  NcclCommunicator(Communicator& control, NcclGroup& group, const NcclOptions& options);
   /// Waits until all ranks have completed their operations, at most until the deadline; aborts the
   /// communicator if an exception propagates. CUDA graphs that captured its work must be destroyed
   /// before: NCCL waits for them, also after an abort. Collective: all ranks must call this.
@@ -48,16 +55,14 @@ class NcclCommunicator {
   /// `Error` (internal) if communication has failed. Collective: all ranks must call this.
   void sum(void* data, std::size_t elements, core::DataType type, cudaStream_t stream);
 
-  /// Enqueues the sum of `elements` values at `data` over the ranks, in place on rank `root`, on
-  /// `stream`; the values of the other ranks do not change. Throws `Error` (internal) if there is
-  /// no such rank or communication has failed. Collective: all ranks must call this.
-  void reduce(void* data, std::size_t elements, core::DataType type, int root, cudaStream_t stream);
+  /// Enqueues the sum of `elements` values at `data` over the ranks, in place on rank 0, on
+  /// `stream`; the values of the other ranks do not change. Throws `Error` (internal) if
+  /// communication has failed. Collective: all ranks must call this.
+  void reduce(void* data, std::size_t elements, core::DataType type, cudaStream_t stream);
 
-  /// Enqueues the copy of `elements` values at `data` of rank `root` to all ranks on `stream`.
-  /// Throws `Error` (internal) if there is no such rank or communication has failed. Collective:
-  /// all ranks must call this.
-  void broadcast(void* data, std::size_t elements, core::DataType type, int root,
-                 cudaStream_t stream);
+  /// Enqueues the copy of `elements` values at `data` of rank 0 to all ranks on `stream`. Throws
+  /// `Error` (internal) if communication has failed. Collective: all ranks must call this.
+  void broadcast(void* data, std::size_t elements, core::DataType type, cudaStream_t stream);
 
   /// Blocks until the work in `stream` is complete, at most until the deadline. Throws `Error`
   /// (internal) if communication fails or the deadline passes.
@@ -72,11 +77,10 @@ class NcclCommunicator {
 
  private:
   void open();
-  void require_root(int root, std::string_view what) const;
   void try_register(std::span<std::byte> memory);
   void deregister();
-  /// Waits until NCCL has completed the call that returned `result`. `what`: the operation, for
-  /// messages.
+  /// Waits until NCCL has completed the call that returned `result`; the memory to which the call
+  /// writes must stay valid until then. `what`: the operation, for messages.
   void settle(ncclResult_t result, std::string_view what);
   void require_open() const;
   [[noreturn]] void fail(ncclResult_t result, std::string_view what);
@@ -85,7 +89,7 @@ class NcclCommunicator {
                             core::ExitStatus status = core::ExitStatus::internal);
 
   Communicator& control_;
-  NcclCalls& calls_;
+  NcclGroup& group_;
   const NcclOptions options_;
   ncclComm_t comm_ = nullptr;      ///< null after an abort
   ncclWindow_t window_ = nullptr;  ///< window of registered memory
@@ -94,5 +98,8 @@ class NcclCommunicator {
   std::string failure_;            ///< reason for the abort
   std::jthread abort_;  ///< runs ncclCommAbort; joined by the next abort and the destructor
 };
+
+/// Returns the version of the NCCL library in use, for example "NCCL 2.28.9".
+std::string nccl_library_version();
 
 }  // namespace lockstep::comm

@@ -56,7 +56,7 @@ enum class Registration { wanted, none };
 class NcclBuckets final : public BucketTransport {
  public:
   /// All references must outlive this object. Collective: all ranks must call this.
-  NcclBuckets(Communicator& control, NcclCalls& calls, const core::DeviceQueue& queue,
+  NcclBuckets(Communicator& control, NcclGroup& group, const core::DeviceQueue& queue,
               const core::GradientArray& gradients, const ReducerOptions& options,
               Registration registration, const BucketPartition& buckets,
               const BucketTimestamps& timestamps);
@@ -86,7 +86,7 @@ class NcclBuckets final : public BucketTransport {
   std::unique_ptr<NcclCommunicator> communicator_;  ///< destroyed before the stream
 };
 
-NcclBuckets::NcclBuckets(Communicator& control, NcclCalls& calls, const core::DeviceQueue& queue,
+NcclBuckets::NcclBuckets(Communicator& control, NcclGroup& group, const core::DeviceQueue& queue,
                          const core::GradientArray& gradients, const ReducerOptions& options,
                          Registration registration, const BucketPartition& buckets,
                          const BucketTimestamps& timestamps)
@@ -103,7 +103,7 @@ NcclBuckets::NcclBuckets(Communicator& control, NcclCalls& calls, const core::De
     }
   });
   communicator_ =
-      std::make_unique<NcclCommunicator>(control, calls, NcclOptions{.name = "lockstep-gradients"});
+      std::make_unique<NcclCommunicator>(control, group, NcclOptions{.name = "lockstep-gradients"});
   if (registration == Registration::wanted)
     communicator_->register_memory(
         {gradients.data, gradients.elements * core::size_of(gradients.type)});
@@ -125,9 +125,9 @@ void NcclBuckets::sum(std::size_t bucket) {
     communicator_->sum(data, length, gradients_.type, stream_.get());
     return;
   }
-  communicator_->reduce(data, length, gradients_.type, 0, stream_.get());
+  communicator_->reduce(data, length, gradients_.type, stream_.get());
   if (placement_ == SumPlacement::all_ranks)
-    communicator_->broadcast(data, length, gradients_.type, 0, stream_.get());
+    communicator_->broadcast(data, length, gradients_.type, stream_.get());
 }
 
 void NcclBuckets::start(std::size_t bucket) {
@@ -150,11 +150,11 @@ std::size_t NcclBuckets::wait(std::size_t count) {
 /// Broadcasts on the compute stream. It has a separate communicator, like the statistics.
 class NcclBroadcast final : public ParameterBroadcast {
  public:
-  NcclBroadcast(Communicator& control, NcclCalls& calls, const core::DeviceQueue& queue,
+  NcclBroadcast(Communicator& control, NcclGroup& group, const core::DeviceQueue& queue,
                 const core::GradientArray& values)
       : values_(values),
         stream_(static_cast<cudaStream_t>(queue.stream)),
-        communicator_(control, calls, NcclOptions{.name = "lockstep-parameters"}) {
+        communicator_(control, group, NcclOptions{.name = "lockstep-parameters"}) {
     together(control, [&] {  // establishes connections, which a capture cannot
       run();
       communicator_.finish(stream_);
@@ -162,7 +162,7 @@ class NcclBroadcast final : public ParameterBroadcast {
   }
 
   void run() override {
-    communicator_.broadcast(values_.data, values_.elements, values_.type, 0, stream_);
+    communicator_.broadcast(values_.data, values_.elements, values_.type, stream_);
   }
   void check() override { communicator_.check(); }
   Traffic traffic() const override { return unknown_traffic(); }
@@ -177,14 +177,14 @@ class NcclBroadcast final : public ParameterBroadcast {
 /// because the all-reduces of buckets run at the same time.
 class NcclStatisticsAllReduce final : public core::StatisticsAllReduce {
  public:
-  NcclStatisticsAllReduce(Communicator& control, NcclCalls& calls, const core::DeviceQueue& queue)
+  NcclStatisticsAllReduce(Communicator& control, NcclGroup& group, const core::DeviceQueue& queue)
       : replicas_(control.size()), stream_(static_cast<cudaStream_t>(queue.stream)) {
     if (replicas_ == 1) return;
     core::Buffer values;
     together(control, [&] {
       values = core::device_buffer(most_warm * sizeof(float), "the first sums of statistics");
     });
-    communicator_ = std::make_unique<NcclCommunicator>(control, calls,
+    communicator_ = std::make_unique<NcclCommunicator>(control, group,
                                                        NcclOptions{.name = "lockstep-statistics"});
     together(control, [&] {
       for (std::size_t elements = 64; elements <= most_warm; elements *= 8)
@@ -213,11 +213,9 @@ class NcclStatisticsAllReduce final : public core::StatisticsAllReduce {
 
 class NcclTransport final : public GradientTransport {
  public:
-  NcclTransport(Communicator& control, const core::DeviceQueue& queue, GpuUse use,
-                std::unique_ptr<NcclCalls> calls)
+  NcclTransport(Communicator& control, const core::DeviceQueue& queue, GpuUse use)
       : GradientTransport(control),
         queue_(queue),
-        calls_(std::move(calls)),
         registration_(control.size() == 1 || use == GpuUse::shared ? Registration::none
                                                                    : Registration::wanted) {
     if (use == GpuUse::shared) prepare_shared_gpus(control);
@@ -244,19 +242,19 @@ class NcclTransport final : public GradientTransport {
   core::StatisticsAllReduce& statistics_all_reduce() override {
     if (statistics_all_reduce_ == nullptr)
       statistics_all_reduce_ =
-          std::make_unique<NcclStatisticsAllReduce>(communicator(), *calls_, queue_);
+          std::make_unique<NcclStatisticsAllReduce>(communicator(), group_, queue_);
     return *statistics_all_reduce_;
   }
 
   std::unique_ptr<ParameterBroadcast> make_broadcast(const core::GradientArray& values) override {
-    return std::make_unique<NcclBroadcast>(communicator(), *calls_, queue_, values);
+    return std::make_unique<NcclBroadcast>(communicator(), group_, queue_, values);
   }
 
   /// Uses one communicator for all sizes, and memory that is registered like that of the gradients.
   std::vector<SweepRow> sweep(const SweepOptions& options) override {
     const std::size_t most = sweep_sizes(options).back() / sizeof(float);
     const core::Buffer memory = allocate(most * core::size_of(options.communication_type));
-    NcclCommunicator nccl(communicator(), *calls_, {.name = "lockstep-sweep"});
+    NcclCommunicator nccl(communicator(), group_, {.name = "lockstep-sweep"});
     if (registration_ == Registration::wanted)
       nccl.register_memory({memory.data(), memory.bytes()});
     return sweep_device(communicator(), memory, options,
@@ -292,12 +290,12 @@ class NcclTransport final : public GradientTransport {
   std::unique_ptr<BucketTransport> make_bucket_transport(
       const core::GradientArray& gradients, const ReducerOptions& options,
       const BucketPartition& buckets, const BucketTimestamps& timestamps) override {
-    return std::make_unique<NcclBuckets>(communicator(), *calls_, queue_, gradients, options,
+    return std::make_unique<NcclBuckets>(communicator(), group_, queue_, gradients, options,
                                          registration_, buckets, timestamps);
   }
 
   core::DeviceQueue queue_;
-  std::unique_ptr<NcclCalls> calls_;
+  NcclGroup group_;
   Registration registration_;
   std::unique_ptr<core::StatisticsAllReduce> statistics_all_reduce_;
 };
@@ -321,9 +319,8 @@ void prepare_shared_gpus(Communicator& control) {
 }
 
 std::unique_ptr<GradientTransport> make_nccl_transport(Communicator& control,
-                                                       const core::DeviceQueue& queue, GpuUse use,
-                                                       std::unique_ptr<NcclCalls> calls) {
-  return std::make_unique<NcclTransport>(control, queue, use, std::move(calls));
+                                                       const core::DeviceQueue& queue, GpuUse use) {
+  return std::make_unique<NcclTransport>(control, queue, use);
 }
 
 }  // namespace lockstep::comm

@@ -6,7 +6,6 @@
 #include "../gpu_sharing.hpp"
 #include "lockstep/comm/gradient_transport.hpp"
 #include "lockstep/core/device_queue.hpp"
-#include "nccl_calls.hpp"
 
 namespace lockstep::comm {
 
@@ -15,9 +14,8 @@ namespace lockstep::comm {
 /// share GPUs, environment variables tell NCCL that every rank is on a separate host; variables
 /// that are already set are not changed. NCCL is not used if there is only one rank. Collective:
 /// all ranks must call this.
-std::unique_ptr<GradientTransport> make_nccl_transport(
-    Communicator& control, const core::DeviceQueue& queue, GpuUse use,
-    std::unique_ptr<NcclCalls> calls = std::make_unique<NcclCalls>());
+std::unique_ptr<GradientTransport> make_nccl_transport(Communicator& control,
+                                                       const core::DeviceQueue& queue, GpuUse use);
 
 /// Sets the environment variables that NCCL needs for several ranks on one GPU. Throws
 /// `AgreedError` (usage) if two ranks have the same NCCL_HOSTID. Collective: all ranks must call

@@ -23,9 +23,9 @@ using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-/// Mock of NCCL: records the calls in `log` and returns the results that the test has set.
-class MockNccl final : public NcclCalls {
- public:
+/// State of the functions below, which replace those of NCCL and CUDA in this program: they record
+/// their calls in `log` and return the results that the test has set.
+struct MockNccl {
   std::vector<std::string> log;
   ncclResult_t answer = ncclInProgress;  ///< result of the calls
   ncclResult_t after = ncclSuccess;      ///< communicator state after `pending` state queries
@@ -35,62 +35,66 @@ class MockNccl final : public NcclCalls {
   cudaError_t stream = cudaSuccess;
   std::string id_seen;
   std::string reason = "the cable is loose\nsecond line";
+  int asked = 0;  ///< state queries since the last call
 
-  ncclResult_t make_id(ncclUniqueId& id) override {
-    std::strcpy(id.internal, "of rank 0");
-    return ncclSuccess;
-  }
-  ncclResult_t open(ncclComm_t& comm, int, const ncclUniqueId& id, int, const char*) override {
-    id_seen = id.internal;
-    comm = reinterpret_cast<ncclComm_t>(this);
-    return said("open");
-  }
-  ncclResult_t state(ncclComm_t, ncclResult_t& state) override {
-    state = asked_++ < pending ? ncclInProgress : after;
-    return ncclSuccess;
-  }
-  std::string last_error(ncclComm_t) override { return reason; }
-  ncclResult_t sum(void*, std::size_t elements, ncclDataType_t type, ncclComm_t,
-                   cudaStream_t) override {
-    return said("sum " + std::to_string(elements) + " of type " + std::to_string(type));
-  }
-  ncclResult_t broadcast(void*, std::size_t elements, ncclDataType_t, int root, ncclComm_t,
-                         cudaStream_t) override {
-    return said("broadcast " + std::to_string(elements) + " from " + std::to_string(root));
-  }
-  cudaError_t query(cudaStream_t) override { return stream; }
-  ncclResult_t register_window(ncclComm_t, std::span<std::byte>, ncclWindow_t& window) override {
-    if (has_windows) window = reinterpret_cast<ncclWindow_t>(this);
-    said("register window");
-    return window_answer;
-  }
-  ncclResult_t deregister_window(ncclComm_t, ncclWindow_t) override {
-    return said("deregister window");
-  }
-  ncclResult_t register_buffer(ncclComm_t, std::span<std::byte>, void*& handle) override {
-    handle = this;
-    return said("register buffer");
-  }
-  ncclResult_t deregister_buffer(ncclComm_t, void*) override { return said("deregister buffer"); }
-  ncclResult_t finalize(ncclComm_t) override { return said("finalize"); }
-  ncclResult_t destroy(ncclComm_t) override {
-    said("destroy");
-    return ncclSuccess;
-  }
-  ncclResult_t abort(ncclComm_t) override {
-    said("abort");
-    return ncclSuccess;
-  }
-
- private:
   ncclResult_t said(const std::string& call) {
     log.push_back(call);
-    asked_ = 0;
+    asked = 0;
     return answer;
   }
-
-  int asked_ = 0;
 };
+
+MockNccl nccl;
+
+}  // namespace
+
+extern "C" {
+
+ncclResult_t ncclGetUniqueId(ncclUniqueId* id) {
+  std::strcpy(id->internal, "of rank 0");
+  return ncclSuccess;
+}
+ncclResult_t ncclCommInitRankConfig(ncclComm_t* comm, int, ncclUniqueId id, int, ncclConfig_t*) {
+  nccl.id_seen = id.internal;
+  *comm = reinterpret_cast<ncclComm_t>(&nccl);
+  return nccl.said("open");
+}
+ncclResult_t ncclCommGetAsyncError(ncclComm_t, ncclResult_t* state) {
+  *state = nccl.asked++ < nccl.pending ? ncclInProgress : nccl.after;
+  return ncclSuccess;
+}
+const char* ncclGetLastError(ncclComm_t) { return nccl.reason.c_str(); }
+ncclResult_t ncclAllReduce(const void*, void*, std::size_t elements, ncclDataType_t type,
+                           ncclRedOp_t, ncclComm_t, cudaStream_t) {
+  return nccl.said("sum " + std::to_string(elements) + " of type " + std::to_string(type));
+}
+cudaError_t cudaStreamQuery(cudaStream_t) { return nccl.stream; }
+ncclResult_t ncclCommWindowRegister(ncclComm_t, void*, std::size_t, ncclWindow_t* window, int) {
+  if (nccl.has_windows) *window = reinterpret_cast<ncclWindow_t>(&nccl);
+  nccl.said("register window");
+  return nccl.window_answer;
+}
+ncclResult_t ncclCommWindowDeregister(ncclComm_t, ncclWindow_t) {
+  return nccl.said("deregister window");
+}
+ncclResult_t ncclCommRegister(const ncclComm_t, void*, std::size_t, void** handle) {
+  *handle = &nccl;
+  return nccl.said("register buffer");
+}
+ncclResult_t ncclCommDeregister(const ncclComm_t, void*) { return nccl.said("deregister buffer"); }
+ncclResult_t ncclCommFinalize(ncclComm_t) { return nccl.said("finalize"); }
+ncclResult_t ncclCommDestroy(ncclComm_t) {
+  nccl.said("destroy");
+  return ncclSuccess;
+}
+ncclResult_t ncclCommAbort(ncclComm_t) {
+  nccl.said("abort");
+  return ncclSuccess;
+}
+
+}  // extern "C"
+
+namespace {
 
 template <class Work>
 std::string failure(Work work) {
@@ -105,12 +109,13 @@ std::string failure(Work work) {
 
 class NcclTest : public testing::Test {
  protected:
+  NcclTest() { nccl = {}; }
   std::unique_ptr<NcclCommunicator> make(std::chrono::milliseconds deadline = 60s) {
-    return std::make_unique<NcclCommunicator>(*world, nccl, NcclOptions{.deadline = deadline});
+    return std::make_unique<NcclCommunicator>(*world, group, NcclOptions{.deadline = deadline});
   }
 
   std::unique_ptr<Communicator> world = make_world();
-  MockNccl nccl;
+  NcclGroup group;
   std::array<std::byte, 64> memory{};
 };
 
@@ -276,27 +281,8 @@ TEST_F(NcclTest, EndThatFailsIsNoError) {
   EXPECT_THAT(nccl.log, ElementsAre("open", "finalize", "abort"));
 }
 
-TEST_F(NcclTest, BroadcastsNeedAnExistingRank) {
-  const auto communicator = make();
-  const auto type = core::DataType::float32;
-  communicator->broadcast(memory.data(), 16, type, 0, nullptr);
-  EXPECT_THAT(
-      failure([&] { communicator->broadcast(memory.data(), 1, type, world->size(), nullptr); }),
-      HasSubstr("there is no rank " + std::to_string(world->size())));
-  EXPECT_THAT(nccl.log, ElementsAre("open", "broadcast 16 from 0")) << "NCCL is still usable";
-  EXPECT_NO_THROW(communicator->check());
-}
-
-/// Creates a transport that uses a mock of NCCL, which is returned in `mock`.
-std::unique_ptr<GradientTransport> transport_of(Communicator& world, MockNccl*& mock) {
-  auto calls = std::make_unique<MockNccl>();
-  mock = calls.get();
-  return make_nccl_transport(world, {.device = 0}, GpuUse::own, std::move(calls));
-}
-
 TEST_F(NcclTest, ReducerThatDoesNotCommunicateNeedsNoNccl) {
-  MockNccl* mock = nullptr;
-  const auto transport = transport_of(*world, mock);
+  const auto transport = make_nccl_transport(*world, {.device = 0}, GpuUse::own);
   core::HostTimeline timeline;
   const core::GradientArray gradients{.data = memory.data(), .elements = 16};
   const auto reducer = transport->make_reducer(gradients, {.kind = ReducerKind::none}, timeline);
@@ -308,12 +294,11 @@ TEST_F(NcclTest, ReducerThatDoesNotCommunicateNeedsNoNccl) {
     reducer->check();
   }
   EXPECT_TRUE(reducer->bucket_bytes().empty());
-  EXPECT_TRUE(mock->log.empty());
+  EXPECT_TRUE(nccl.log.empty());
 }
 
 TEST_F(NcclTest, AlgorithmsOfCpusAreRefused) {
-  MockNccl* mock = nullptr;
-  const auto transport = transport_of(*world, mock);
+  const auto transport = make_nccl_transport(*world, {.device = 0}, GpuUse::own);
   core::HostTimeline timeline;
   const auto refusal_of = [&](const ReducerOptions& options) -> std::string {
     try {
