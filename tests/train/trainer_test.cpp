@@ -10,7 +10,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <csignal>
 
 #include "lockstep/record/checkpoint.hpp"
 #include "lockstep/record/phase.hpp"
@@ -542,65 +541,8 @@ TEST_F(TrainerTest, RefusesFewerImagesThanTheGlobalBatch) {
 
 class ResumeTest : public TrainerTest {
  protected:
-  record::Counters read(std::int64_t step, backend::ModelState& state) const {
-    auto tensors = weight_tensors(graph_, state);
-    for (const auto& tensor : optimiser_tensors(graph_, state)) tensors.push_back(tensor);
-    return record::read_checkpoint(record::checkpoint_path(directory_.path(), step), tensors,
-                                   record::Verify::required);
-  }
-
   SharedDirectory directory_{*world_};
 };
-
-/// Raises SIGTERM in the process of rank 0 after step `after`, as a job scheduler might.
-struct Interrupter : Observer {
-  std::int64_t after = 0;
-  explicit Interrupter(std::int64_t step) : after(step) {}
-  void step_done(const StepReport& report) override {
-    if (report.step == after) std::raise(SIGTERM);
-  }
-};
-
-class ResumeWithReducer : public ResumeTest,
-                          public ::testing::WithParamInterface<comm::ReducerKind> {};
-
-INSTANTIATE_TEST_SUITE_P(, ResumeWithReducer,
-                         ::testing::Values(comm::ReducerKind::overlap,
-                                           comm::ReducerKind::parameter_server));
-
-TEST_P(ResumeWithReducer, ASignalAndAResumeChangeNoBit) {
-  graph_ = small_graph(Norm::with_batch_norm);
-  Config whole = config();
-  select(whole, GetParam());
-  whole.evaluate_every = -1;
-  const Outcome expected = train_to_end(place(whole, *world_));
-
-  Config stopped = whole;
-  stopped.checkpoint.directory = directory_.path();
-  Interrupter interrupter(2);
-  {
-    Trainer trainer(place(stopped, *world_), interrupter);
-    const RunSummary summary = trainer.run();
-    EXPECT_EQ(summary.status, record::RunStatus::preempted);
-    EXPECT_EQ(summary.last_step, 3);  // all ranks stop after the step that follows the signal
-    EXPECT_TRUE(summary.checkpoint_saved);
-  }
-  Config resumed = stopped;
-  resumed.checkpoint.resume = "auto";
-  {
-    Trainer trainer(place(resumed, *world_), nobody_);
-    EXPECT_EQ(trainer.description().first_step, 3);
-    EXPECT_EQ(trainer.run().last_step, 8);
-    EXPECT_EQ(copy(trainer.state().parameters), expected.parameters);
-    if (world_->rank() == 0) {
-      EXPECT_EQ(copy(trainer.state().statistics), expected.statistics);
-    }
-  }
-  backend::ModelState saved = backend_->make_state(graph_);
-  const auto counters = read(8, saved);
-  EXPECT_THAT(counters, ::testing::Contains(std::pair<std::string, std::int64_t>("step", 8)));
-  EXPECT_EQ(copy(saved.parameters), expected.parameters);
-}
 
 TEST_F(ResumeTest, KeepsCheckpointsOfAnotherRun) {
   Config options = config();
