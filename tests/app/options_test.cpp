@@ -169,7 +169,9 @@ TEST(Options, InvalidArgumentsAreRefused) {
   EXPECT_THAT(refusal({"train", "--lr=1", "--lr=2"}), HasSubstr("--lr is given twice"));
   EXPECT_THAT(refusal({"train", "--nesterov=1"}), HasSubstr("--nesterov takes no value"));
   EXPECT_THAT(refusal({"train", "--nesterov", "--nesterov"}), HasSubstr("--nesterov is given"));
-  EXPECT_THAT(refusal({"train", "--config", "/nowhere.ini"}), HasSubstr("/nowhere.ini"));
+  EXPECT_THAT(refusal({"train", "--config", "/nowhere.ini"}),
+              HasSubstr("--config /nowhere.ini: cannot be read"));
+  EXPECT_THAT(refusal({"train", "--config", "/"}), HasSubstr("--config /: cannot be read"));
 }
 
 TEST(Options, FlagsHaveValuesInTheEnvironmentAndInFiles) {

@@ -229,12 +229,6 @@ def stop_ranks(tmp_path, number, *prefix, **options):
     return *start_until_checkpoint(checkpoints, command, number, **options), output
 
 
-def test_mpirun_forwards_sigusr1(tmp_path):
-    status, errors, output = stop_ranks(tmp_path, signal.SIGUSR1)
-    assert status == 75, errors
-    assert root(output)["status"] == "preempted"
-
-
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_forwarded_signals_save_a_checkpoint(tmp_path, number):
     status, errors, output = stop_ranks(tmp_path, number, FORWARD_SIGNALS)

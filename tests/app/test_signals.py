@@ -3,12 +3,11 @@
 
 A preloaded library (stop_at.c) stops one rank when it calls the function with which a phase begins; the test then sends the
 signal and lets the rank continue. tests/train/signals_test.cpp tests the phases of the trainer, which have no such function.
-LOCKSTEP_SIGNAL_RUNS sets the number of signals at random times (docs/reliability.md).
+tests/campaign sends signals at random times.
 """
 
 import os
 import pathlib
-import random
 import signal
 import subprocess
 import threading
@@ -25,7 +24,6 @@ pytestmark = pytest.mark.slow
 TERM, INT, HUP, USR1 = signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1
 LIMIT = int(os.environ.get("LOCKSTEP_SIGNAL_LIMIT", HANG))  # seconds from the signal to the end of the job
 STOP_AT = os.environ.get("LOCKSTEP_STOP_AT")
-RUNS = int(os.environ.get("LOCKSTEP_SIGNAL_RUNS", "2"))
 
 
 def status_of(pid):
@@ -287,33 +285,3 @@ def test_other_commands_end_within_seconds(tmp_path, command):
     if command[0] == "ladder":
         with h5py.File(output) as file:
             assert file.attrs["status"] == b"preempted"
-
-
-# --- any time ------------------------------------------------------------------------------------------------
-
-@pytest.mark.parametrize("seed", range(RUNS))
-def test_signal_at_a_random_time(tmp_path, seed):
-    """After a signal at a random time, the same command continues until the run is complete, and no step is lost."""
-    choice = random.Random(seed)
-    command = run_of(tmp_path, checkpoint_every="3-steps")
-    for _ in range(2):
-        job = Job(command)
-        try:
-            wait_for(lambda: all(map(handles_signals, job.pids)), job.process)
-            time.sleep(choice.uniform(0, 4))
-            number, receiver = choice.choice([(n, r) for n in (TERM, INT, USR1) for r in (0, 1)] + [(USR1, "mpirun")])
-            if job.process.poll() is not None or not all(map(is_alive, job.pids)):
-                number = None  # the run was faster
-                job.sent = time.monotonic()
-            else:
-                job.send(number, receiver)
-            job.finish()
-        finally:
-            job.process.kill()
-        assert job.returncode in (0, 75), (number, receiver, job.returncode, job.stderr)
-        assert not list(tmp_path.rglob("*.tmp")) and not list(tmp_path.rglob("*.partial"))
-    result = start_ranks((2, command))
-    assert result.returncode == 0, result.stderr
-    parts = [tmp_path / "run.h5", *sorted(tmp_path.glob("run.part*.h5"))]
-    assert sum(status_and_steps(part)[1] for part in parts) == 12
-    assert checkpoints(tmp_path)[-1] == 12
