@@ -7,7 +7,6 @@
 #include <filesystem>
 #include <fstream>
 #include <functional>
-#include <iterator>
 
 #include "data/hdf5_images.hpp"
 
@@ -247,39 +246,6 @@ TEST_F(Hdf5SourceTest, RefusesOtherFiles) {
   fs::remove(path_);
   fs::create_directory(path_);
   expect({"it is a folder", "lockstep-data folder", "--size"});
-}
-
-// For random truncations and changes of a valid file, the images are read or the error is one of
-// the input.
-TEST_F(Hdf5SourceTest, ReadsOrRefusesDamagedFiles) {
-  write();
-  std::ifstream stream(path_, std::ios::binary);
-  const std::string valid{std::istreambuf_iterator<char>(stream), {}};
-  core::Random random(1, core::RandomStream::test, 77);
-  int accepted = 0, refused = 0;
-  for (int input = 0; input < 150; ++input) {
-    std::string bytes = valid;
-    const auto size = static_cast<std::uint32_t>(bytes.size());
-    if (random.below(3) == 0) {
-      bytes.resize(random.below(size));
-    } else {
-      for (std::uint32_t flips = 1 + random.below(4); flips > 0; --flips) {
-        bytes[random.below(size)] = static_cast<char>(random.bits());
-      }
-    }
-    std::ofstream(path_, std::ios::binary | std::ios::trunc) << bytes;
-    try {
-      const TrainingData data = load(options());
-      ++accepted;
-      ASSERT_EQ(data.train->size() * 30, data.train->pixels().size());
-    } catch (const core::Error& error) {
-      ++refused;
-      ASSERT_EQ(error.status(), core::ExitStatus::input) << error.what();
-      ASSERT_EQ(std::string(error.what()).find('\n'), std::string::npos) << error.what();
-    }
-  }
-  EXPECT_GT(accepted, 5) << "the changes reach the values";
-  EXPECT_GT(refused, 50);
 }
 
 }  // namespace

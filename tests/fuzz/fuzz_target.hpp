@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <span>
 #include <string>
+#include <string_view>
 
 #include "lockstep/core/error.hpp"
 
@@ -17,15 +18,18 @@
 
 namespace lockstep::fuzz {
 
-/// Calls `read`. Aborts if it throws anything except `Error` with the status `expected`.
-/// Returns whether it returned.
+/// Calls `read`. Aborts if it throws anything except `Error` with the status `expected` and a
+/// message of one line; a message about options contains text of the user, which may have several
+/// lines. Returns whether it returned.
 template <class Read>
 bool returns_or_fails(core::ExitStatus expected, Read read) {
   try {
     read();
     return true;
   } catch (const core::Error& error) {
+    const bool has_lines = std::string_view(error.what()).find('\n') != std::string_view::npos;
     if (error.status() != expected) std::abort();
+    if (has_lines && expected != core::ExitStatus::usage) std::abort();
     return false;
   }
 }
