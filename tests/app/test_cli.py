@@ -148,18 +148,9 @@ def test_missing_data_folder_is_an_error(tmp_path):
     assert f"{tmp_path}/none" in line and "download" in line
 
 
-@pytest.mark.parametrize("damage", ["missing", "truncated", "oversized", "mislabelled"])
-def test_damaged_data_file_is_an_error(cifar, damage):
+def test_truncated_data_file_is_an_error(cifar):
     damaged = cifar / "data_batch_3.bin"
-    content = damaged.read_bytes()
-    if damage == "missing":
-        damaged.unlink()
-    elif damage == "truncated":
-        damaged.write_bytes(content[:-1])
-    elif damage == "oversized":
-        damaged.write_bytes(content + b"\0")
-    else:
-        damaged.write_bytes(content[:3073] + b"\x0b" + content[3074:])
+    damaged.write_bytes(damaged.read_bytes()[:-1])
     line = expect_failure(start(*train(data=f"cifar10:{cifar}")), 3)
     assert "data_batch_3.bin" in line
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Tests of every dataset that consists of one file of training and one of test records.
+// Tests of every dataset that consists of files of records.
 
 #include <gtest/gtest.h>
 
@@ -11,7 +11,9 @@ namespace {
 namespace fs = std::filesystem;
 
 struct Published {
-  const char *name, *train_file, *test_file;
+  const char* name;
+  std::vector<const char*> train_files;
+  const char* test_file;
   std::vector<std::size_t> label_classes;
   std::array<float, 3> mean, standard_deviation;
   std::size_t most_records;    ///< in a file
@@ -19,36 +21,51 @@ struct Published {
   const char* archive_folder;  ///< null if there is none
 };
 
-const std::vector<Published> datasets{{.name = "cifar100",
-                                       .train_file = "train.bin",
-                                       .test_file = "test.bin",
-                                       .label_classes = {20, 100},
-                                       .mean = {0.5071f, 0.4865f, 0.4409f},
-                                       .standard_deviation = {0.2673f, 0.2564f, 0.2762f},
-                                       .most_records = 50'000,
-                                       .advice = "cifar-100-binary.tar.gz",
-                                       .archive_folder = "cifar-100-binary"},
-                                      {.name = "svhn",
-                                       .train_file = "train_32x32.bin",
-                                       .test_file = "test_32x32.bin",
-                                       .label_classes = {10},
-                                       .mean = {0.4377f, 0.4438f, 0.4728f},
-                                       .standard_deviation = {0.1980f, 0.2010f, 0.1970f},
-                                       .most_records = 604'388,
-                                       .advice = "docs/options.md",
-                                       .archive_folder = nullptr}};
+const std::vector<Published> datasets{
+    {.name = "cifar10",
+     .train_files = {"data_batch_1.bin", "data_batch_2.bin", "data_batch_3.bin", "data_batch_4.bin",
+                     "data_batch_5.bin"},
+     .test_file = "test_batch.bin",
+     .label_classes = {10},
+     .mean = {0.4914f, 0.4822f, 0.4465f},
+     .standard_deviation = {0.2023f, 0.1994f, 0.2010f},
+     .most_records = 10'000,
+     .advice = "jobs/download-cifar10",
+     .archive_folder = "cifar-10-batches-bin"},
+    {.name = "cifar100",
+     .train_files = {"train.bin"},
+     .test_file = "test.bin",
+     .label_classes = {20, 100},
+     .mean = {0.5071f, 0.4865f, 0.4409f},
+     .standard_deviation = {0.2673f, 0.2564f, 0.2762f},
+     .most_records = 50'000,
+     .advice = "cifar-100-binary.tar.gz",
+     .archive_folder = "cifar-100-binary"},
+    {.name = "svhn",
+     .train_files = {"train_32x32.bin"},
+     .test_file = "test_32x32.bin",
+     .label_classes = {10},
+     .mean = {0.4377f, 0.4438f, 0.4728f},
+     .standard_deviation = {0.1980f, 0.2010f, 0.1970f},
+     .most_records = 604'388,
+     .advice = "docs/options.md",
+     .archive_folder = nullptr}};
 
 // Creates a folder of small, valid files.
 class RecordDatasetTest : public RecordFolderTest, public testing::WithParamInterface<Published> {
  protected:
   RecordDatasetTest() : RecordFolderTest(GetParam().name, GetParam().advice) {
-    write(GetParam().train_file, records(130, 1));
-    write(GetParam().test_file, records(12, 2));
+    for (std::size_t file = 0; file < files(); ++file) {
+      write(GetParam().train_files[file], train_records(file));
+    }
+    write(GetParam().test_file, random_records(12, files(), GetParam().label_classes));
   }
 
-  // Each label byte of record i is i mod its number of classes.
-  static Bytes records(std::size_t count, std::uint64_t index) {
-    return random_records(count, index, GetParam().label_classes);
+  static std::size_t files() { return GetParam().train_files.size(); }
+  // Returns the records of a file of training images. Each label byte of record i of a file is i
+  // mod its number of classes.
+  static Bytes train_records(std::size_t file) {
+    return random_records(130 / files(), file, GetParam().label_classes);
   }
 };
 
@@ -63,12 +80,15 @@ TEST_P(RecordDatasetTest, ReadsLabelsAndPixelsInOrder) {
   EXPECT_EQ(info.image, (core::ImageShape{3, 32, 32}));
   EXPECT_EQ(info.normalisation.mean, GetParam().mean);
   EXPECT_EQ(info.normalisation.standard_deviation, GetParam().standard_deviation);
-  const Bytes content = records(130, 1);
   const std::size_t labels = GetParam().label_classes.size();
-  for (std::size_t i = 0; i < 130; ++i) {
-    EXPECT_EQ(static_cast<std::size_t>(data.train->labels()[i]), i % classes);
-    expect_pixels(*data.train, i,
-                  content.begin() + static_cast<std::ptrdiff_t>(i * (labels + 3072) + labels));
+  std::size_t sample = 0;
+  for (std::size_t file = 0; file < files(); ++file) {
+    const Bytes content = train_records(file);
+    for (std::size_t i = 0; i < 130 / files(); ++i, ++sample) {
+      EXPECT_EQ(static_cast<std::size_t>(data.train->labels()[sample]), i % classes);
+      expect_pixels(*data.train, sample,
+                    content.begin() + static_cast<std::ptrdiff_t>(i * (labels + 3072) + labels));
+    }
   }
 }
 
@@ -76,10 +96,12 @@ TEST_P(RecordDatasetTest, TakesTheFirstSamples) {
   DataOptions some = options();
   some.train_samples = 110;
   some.test_samples = 5;
+  const TrainingData data = load(some), all = load(options());
   EXPECT_EQ(sizes(some).train, 110u);
-  EXPECT_EQ(load(some).train->size(), 110u);
-  EXPECT_EQ(load(some).test->size(), 5u);
-  EXPECT_NE(load(some).digest, load(options()).digest);
+  EXPECT_EQ(data.train->size(), 110u);
+  EXPECT_EQ(data.test->size(), 5u);
+  EXPECT_TRUE(std::ranges::equal(data.train->pixels(), all.train->pixels().first(110 * 3072)));
+  EXPECT_NE(data.digest, all.digest);
 }
 
 TEST_P(RecordDatasetTest, FindsTheArchivesFolder) {
@@ -90,14 +112,14 @@ TEST_P(RecordDatasetTest, FindsTheArchivesFolder) {
 
 TEST_P(RecordDatasetTest, RefusesMissingAndOversizedFiles) {
   const std::size_t record = GetParam().label_classes.size() + 3072;
-  fs::resize_file(folder / GetParam().train_file, (GetParam().most_records + 1) * record);
-  expect_refused(
-      {GetParam().train_file, fmt::format("more than the {} records", GetParam().most_records)});
+  const char* first = GetParam().train_files.front();
+  fs::resize_file(folder / first, (GetParam().most_records + 1) * record);
+  expect_refused({first, fmt::format("more than the {} records", GetParam().most_records)});
   fs::remove(folder / GetParam().test_file);
-  write(GetParam().train_file, records(2, 1));
+  write(first, train_records(0));
   expect_refused({GetParam().test_file, "No such file"});
-  fs::remove(folder / GetParam().train_file);
-  expect_refused({"the folder contains no", GetParam().train_file});
+  for (const char* file : GetParam().train_files) fs::remove(folder / file);
+  expect_refused({"the folder contains no", first});
 }
 
 INSTANTIATE_TEST_SUITE_P(Datasets, RecordDatasetTest, testing::ValuesIn(datasets),

@@ -54,14 +54,9 @@ class RecordFolderTest : public testing::Test {
   /// Fails the test unless `load` and `sizes` both throw an input error whose message contains all
   /// `parts` and the advice to the user.
   void expect_refused(std::vector<std::string> parts) const {
-    expect_load_refused(parts);
-    parts.insert(parts.end(), {advice_, "--data synthetic"});
-    expect_error(core::ExitStatus::input, parts, [this] { sizes(options()); });
-  }
-  /// As `expect_refused`, for errors that only `load` can detect.
-  void expect_load_refused(std::vector<std::string> parts) const {
     parts.insert(parts.end(), {advice_, "--data synthetic"});
     expect_error(core::ExitStatus::input, parts, [this] { load(options()); });
+    expect_error(core::ExitStatus::input, parts, [this] { sizes(options()); });
   }
 
   /// Moves all files to the folder `archive_folder` in a new folder `above`, and returns the
