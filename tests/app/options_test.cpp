@@ -14,6 +14,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "expect_error.hpp"
 #include "help.hpp"
 #include "lockstep/core/error.hpp"
 #include "options/option_reference.hpp"
@@ -29,15 +30,7 @@ using ::testing::HasSubstr;
 
 std::string refusal(const std::vector<std::string>& arguments,
                     const Environment& environment = {}) {
-  try {
-    parse_options(arguments, environment);
-  } catch (const core::Error& error) {
-    EXPECT_EQ(error.status(), core::ExitStatus::usage);
-    const std::string message = error.what();
-    EXPECT_THAT(message, ::testing::Not(HasSubstr("\n")));
-    return message;
-  }
-  return "not refused";
+  return expect_error(core::ExitStatus::usage, {}, [&] { parse_options(arguments, environment); });
 }
 
 /// A config file that is removed at the end of the test.
@@ -246,13 +239,8 @@ TEST(OptionTable, EveryNumberHasBoundsThatItsMessageStates) {
           std::string("nan"), std::string("inf"), std::string("-inf"), std::string("1e308"),
           std::string("1e999"), std::string("-1"),
           fmt::format("{:.0f}", std::max(range.most * 2, 0x1p64))}) {
-      try {
-        parse(text);
-        ADD_FAILURE() << option.name << " accepts " << text;
-      } catch (const core::Error& error) {
-        EXPECT_EQ(error.status(), core::ExitStatus::usage) << error.what();
-        EXPECT_THAT(error.what(), HasSubstr(range.describe()));
-      }
+      SCOPED_TRACE(fmt::format("--{} {}", option.name, text));
+      expect_error(core::ExitStatus::usage, {range.describe()}, [&] { parse(text); });
     }
   }
 }

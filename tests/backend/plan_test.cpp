@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "backend/agreement.hpp"
+#include "expect_error.hpp"
 #include "lockstep/core/error.hpp"
 
 namespace lockstep::backend::test {
@@ -182,13 +183,8 @@ TEST_P(PlanContract, BatchNormOfOneValueIsRefused) {
   graph.seal();
   const auto backend = make_backend(GetParam().kind, 1);
   ModelState state = backend->make_state(graph);
-  try {
-    backend->compile(graph, state, options(1));
-    ADD_FAILURE() << "compiled";
-  } catch (const core::Error& error) {
-    EXPECT_EQ(error.status(), core::ExitStatus::usage);
-    EXPECT_THAT(error.what(), testing::HasSubstr("the_norm"));
-  }
+  expect_error(core::ExitStatus::usage, {"the_norm"},
+               [&] { backend->compile(graph, state, options(1)); });
   EXPECT_NO_THROW(backend->compile(graph, state, options(1, Mode::inference)));
   EXPECT_NO_THROW(backend->compile(graph, state, options(2)));
 }
@@ -422,13 +418,7 @@ TEST(CpuPlan, InstructionsThatTheProcessorLacksAreRefused) {
     EXPECT_NO_THROW(compile());
     return;
   }
-  try {
-    compile();
-    FAIL() << "expected an Error";
-  } catch (const core::Error& error) {
-    EXPECT_EQ(error.status(), core::ExitStatus::usage);
-    EXPECT_THAT(error.what(), testing::HasSubstr("use --conv-algorithm auto"));
-  }
+  expect_error(core::ExitStatus::usage, {"use --conv-algorithm auto"}, compile);
 }
 
 TEST(CpuPlan, PrecisionsOfGpusAreRefused) {
@@ -436,23 +426,14 @@ TEST(CpuPlan, PrecisionsOfGpusAreRefused) {
   const auto backend = make_backend(DeviceKind::cpu, 1);
   ModelState state = backend->make_state(graph);
   for (const Precision precision : {Precision::tf32, Precision::fp16}) {
-    try {
-      backend->compile(graph, state, {.batch = 1, .precision = precision});
-      ADD_FAILURE() << "compiled";
-    } catch (const core::Error& error) {
-      EXPECT_EQ(error.status(), core::ExitStatus::usage);
-    }
+    expect_error(core::ExitStatus::usage, {},
+                 [&] { backend->compile(graph, state, {.batch = 1, .precision = precision}); });
   }
 }
 
 TEST(MakeBackend, CudaIsRefusedInABuildWithoutIt) {
-  try {
-    make_backend(DeviceKind::cuda, 1);
-    ADD_FAILURE() << "made";
-  } catch (const core::Error& error) {
-    EXPECT_EQ(error.status(), core::ExitStatus::usage);
-    EXPECT_THAT(error.what(), testing::HasSubstr("CUDA"));
-  }
+  expect_error(core::ExitStatus::usage, {"no CUDA backend"},
+               [] { make_backend(DeviceKind::cuda, 1); });
 }
 
 TEST(AgreementMessages, NameTheImplementations) {

@@ -9,6 +9,7 @@
 #include <set>
 
 #include "all_reduce/registry.hpp"
+#include "expect_error.hpp"
 #include "lockstep/comm/gradient_transport.hpp"
 #include "lockstep/comm/messages.hpp"
 #include "lockstep/core/error.hpp"
@@ -97,13 +98,10 @@ TEST_F(CommunicatorTest, StatisticsAllReduceAddsOverRanks) {
 
 TEST_F(CommunicatorTest, RefusesAnUnsupportedCommunicationType) {
   std::vector<float> values(8);
-  try {
-    AllReduceResources resources{*world};
+  AllReduceResources resources{*world};
+  expect_error(core::ExitStatus::usage, {}, [&] {
     make_all_reduce(resources, values, core::DataType::float16, AllReduceAlgorithm::direct);
-    FAIL() << "float16 was accepted";
-  } catch (const core::Error& error) {
-    EXPECT_EQ(error.status(), core::ExitStatus::usage);
-  }
+  });
 }
 
 TEST(SelfCommunicator, HasOneRank) {

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "lockstep/core/buffer.hpp"
 
-#include <gmock/gmock.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -10,6 +9,7 @@
 #include <limits>
 #include <vector>
 
+#include "expect_error.hpp"
 #include "lockstep/core/error.hpp"
 
 namespace lockstep::core {
@@ -85,13 +85,8 @@ TEST(Buffer, MovesItsMemory) {
 }
 
 TEST(Buffer, ReportsOutOfMemory) {
-  try {
-    const Buffer buffer(std::numeric_limits<std::size_t>::max() / 4);
-    FAIL() << "four exabytes";
-  } catch (const Error& error) {
-    EXPECT_EQ(error.status(), ExitStatus::out_of_memory);
-    EXPECT_THAT(error.what(), testing::HasSubstr("smaller batch"));
-  }
+  expect_error(ExitStatus::out_of_memory, {"smaller batch"},
+               [] { Buffer(std::numeric_limits<std::size_t>::max() / 4); });
 }
 
 }  // namespace

@@ -9,6 +9,7 @@
 #include <functional>
 
 #include "data/hdf5_images.hpp"
+#include "expect_error.hpp"
 
 namespace lockstep::data {
 namespace {

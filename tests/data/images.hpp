@@ -1,13 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-#include <gtest/gtest.h>
-
 #include <cstdint>
-#include <string>
 #include <vector>
 
-#include "lockstep/core/error.hpp"
 #include "lockstep/core/random.hpp"
 #include "lockstep/data/dataset.hpp"
 
@@ -37,24 +33,6 @@ inline Dataset make_dataset(LabelledImages content, core::ImageShape image,
 
 inline Dataset random_dataset(std::size_t samples, core::ImageShape image) {
   return make_dataset(random_content(samples, image), image);
-}
-
-/// Runs `action` and fails the test unless it throws an `Error` with the exit status `status` whose
-/// message is a single line and contains all `parts`.
-template <class Action>
-void expect_error(core::ExitStatus status, const std::vector<std::string>& parts, Action action) {
-  try {
-    action();
-  } catch (const core::Error& error) {
-    const std::string message = error.what();
-    EXPECT_EQ(error.status(), status) << message;
-    EXPECT_EQ(message.find('\n'), std::string::npos) << message;
-    for (const std::string& part : parts) {
-      EXPECT_NE(message.find(part), std::string::npos) << "no \"" << part << "\" in: " << message;
-    }
-    return;
-  }
-  ADD_FAILURE() << "nothing was thrown";
 }
 
 }  // namespace lockstep::data

@@ -6,6 +6,7 @@
 
 #include "data/images.hpp"
 #include "data/record_formats.hpp"
+#include "expect_error.hpp"
 
 namespace lockstep::data {
 namespace {

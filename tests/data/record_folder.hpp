@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "data/images.hpp"
+#include "expect_error.hpp"
 
 namespace lockstep::data {
 

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "data/images.hpp"
+#include "expect_error.hpp"
 
 namespace lockstep::data {
 namespace {

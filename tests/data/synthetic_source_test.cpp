@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "data/images.hpp"
+#include "expect_error.hpp"
 
 namespace lockstep::data {
 namespace {

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include "expect_error.hpp"
 #include "lockstep/core/error.hpp"
 #include "lockstep/graph/operations.hpp"
 
@@ -63,15 +64,9 @@ TEST(Layer, RefusesWhatIsNoLayer) {
                            "conv:1-1,k2147483647@1x1x1",
                            "maxpool:k16@1x1x64x64",
                            "conv:3-8,k9@2x4x4"}) {
-    try {
-      parse_layer(text);
-      ADD_FAILURE() << text;
-    } catch (const core::Error& error) {
-      EXPECT_EQ(error.status(), core::ExitStatus::usage);
-      EXPECT_NE(std::string(error.what()).find(std::string("'") + text + "' is not a layer"),
-                std::string::npos)
-          << error.what();
-    }
+    SCOPED_TRACE(text);
+    expect_error(core::ExitStatus::usage, {std::string("'") + text + "' is not a layer"},
+                 [&] { parse_layer(text); });
   }
 }
 

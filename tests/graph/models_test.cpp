@@ -7,15 +7,14 @@
 #include <fstream>
 #include <set>
 
+#include "expect_error.hpp"
 #include "lockstep/core/error.hpp"
 #include "lockstep/graph/operations.hpp"
 
 namespace lockstep::graph {
 namespace {
 
-using testing::AllOf;
 using testing::ElementsAre;
-using testing::HasSubstr;
 
 const Parameter& parameter(const Graph& graph, const std::string& name) {
   const auto found = std::ranges::find(graph.parameters(), name, &Parameter::name);
@@ -123,13 +122,7 @@ TEST(Models, Vgg16ImagenetHasTorchvisionsParameters) {
   EXPECT_THAT(parameter(graph, "classifier.0.weight").shape, ElementsAre(4096, 7 * 7 * 512));
   EXPECT_THAT(parameter(graph, "classifier.6.bias").shape, ElementsAre(1000));
   EXPECT_TRUE(graph.statistics().empty());
-  try {
-    make_model("vgg16-imagenet", {});
-    FAIL() << "made";
-  } catch (const core::Error& error) {
-    EXPECT_EQ(error.status(), core::ExitStatus::usage);
-    EXPECT_THAT(error.what(), HasSubstr("224 x 224"));
-  }
+  expect_error(core::ExitStatus::usage, {"224 x 224"}, [] { make_model("vgg16-imagenet", {}); });
 }
 
 TEST(Models, ParametersAreNamedAndShapedAsInPyTorch) {
@@ -217,24 +210,14 @@ TEST(SwapReluPool, PutsReluBehindEveryMaxPoolAndKeepsTheOrderOfTheParameters) {
 }
 
 TEST(Models, AnUnknownOneIsRefusedWithAListOfThoseThereAre) {
-  try {
-    make_model("resnet50", {});
-    FAIL() << "made";
-  } catch (const core::Error& error) {
-    EXPECT_EQ(error.status(), core::ExitStatus::usage);
-    EXPECT_THAT(error.what(),
-                AllOf(HasSubstr("resnet50"), HasSubstr("resnet18-cifar"), HasSubstr("vgg16")));
-  }
+  expect_error(core::ExitStatus::usage, {"resnet50", "resnet18-cifar", "vgg16"},
+               [] { make_model("resnet50", {}); });
 }
 
 TEST(Models, AnImageTooSmallForAVggIsRefused) {
-  try {
+  expect_error(core::ExitStatus::usage, {"16 x 16"}, [] {
     make_model("vgg11", {.image = {3, 16, 16}});
-    FAIL() << "made";
-  } catch (const core::Error& error) {
-    EXPECT_EQ(error.status(), core::ExitStatus::usage);
-    EXPECT_THAT(error.what(), HasSubstr("16 x 16"));
-  }
+  });
 }
 
 }  // namespace

@@ -14,6 +14,7 @@
 #include <iterator>
 #include <thread>
 
+#include "expect_error.hpp"
 #include "files.hpp"
 #include "hdf5_output.hpp"
 #include "killed_writer.hpp"
@@ -27,7 +28,6 @@ namespace {
 
 namespace fs = std::filesystem;
 using testing::ElementsAre;
-using testing::HasSubstr;
 using testing::UnorderedElementsAre;
 using testing::UnorderedElementsAreArray;
 
@@ -60,14 +60,8 @@ class CheckpointTest : public testing::Test {
   void expect_refused(const fs::path& path, Verify verify, const std::string& text) {
     Weights target(100);
     const auto before = target.values();
-    try {
-      read_checkpoint(path, target.tensors(), verify);
-      ADD_FAILURE() << path << " was accepted";
-    } catch (const core::Error& error) {
-      EXPECT_EQ(error.status(), core::ExitStatus::input);
-      EXPECT_THAT(error.what(), HasSubstr(text));
-      EXPECT_THAT(error.what(), HasSubstr(path.string()));
-    }
+    expect_error(core::ExitStatus::input, {text, path.string()},
+                 [&] { read_checkpoint(path, target.tensors(), verify); });
     EXPECT_EQ(target.values(), before);
   }
 
@@ -266,13 +260,9 @@ TEST_F(CheckpointTest, KeepsTheOldFileIfWritingFails) {
 }
 
 TEST_F(CheckpointTest, RequiresItsDirectory) {
-  try {
+  expect_error(core::ExitStatus::output, {"mkdir -p"}, [&] {
     write_checkpoint(directory_ / "missing/weights.h5", weights_.tensors(), some_counters);
-    ADD_FAILURE() << "written into nowhere";
-  } catch (const core::Error& error) {
-    EXPECT_EQ(error.status(), core::ExitStatus::output);
-    EXPECT_THAT(error.what(), HasSubstr("mkdir -p"));
-  }
+  });
 }
 
 TEST_F(CheckpointTest, FindsTheNewestValidCheckpoint) {

@@ -14,6 +14,7 @@
 #include <chrono>
 #include <fstream>
 
+#include "expect_error.hpp"
 #include "files.hpp"
 #include "hdf5_output.hpp"
 #include "lockstep/core/error.hpp"
@@ -98,13 +99,8 @@ TEST_F(FileSystemTest, ADirectoryOfCheckpointsIsUsedByOneRun) {
   const fs::path file = directory_ / ".lockstep-run";
   {
     const CheckpointClaim claim(directory_.path());
-    try {
-      const CheckpointClaim second(directory_.path());
-      FAIL() << "two runs use the directory";
-    } catch (const core::Error& error) {
-      EXPECT_EQ(error.status(), core::ExitStatus::output);
-      EXPECT_THAT(error.what(), testing::HasSubstr(fmt::format("(process {} on ", ::getpid())));
-    }
+    expect_error(core::ExitStatus::output, {fmt::format("(process {} on ", ::getpid())},
+                 [&] { CheckpointClaim(directory_.path()); });
     EXPECT_TRUE(fs::exists(file));
   }
   EXPECT_FALSE(fs::exists(file));
@@ -158,12 +154,7 @@ TEST_F(FileSystemTest, FilesThatCannotBeSyncedDoNotFailARun) {
 TEST_F(FileSystemTest, ADiskErrorFailsARun) {
   RunFile run(path_, OverwriteMode::refuse, header_);
   file_sync_error = EIO;
-  try {
-    run.finish(RunStatus::complete);
-    FAIL() << "the error was ignored";
-  } catch (const core::Error& error) {
-    EXPECT_EQ(error.status(), core::ExitStatus::output);
-  }
+  expect_error(core::ExitStatus::output, {}, [&] { run.finish(RunStatus::complete); });
 }
 
 // HDF5 writes some data only when it closes a dataset.
@@ -195,13 +186,8 @@ TEST_F(FileSystemTest, WithoutLocksAnotherRunIsNotReplaced) {
   flock_error = ENOTSUP;
   RunFile run(path_, OverwriteMode::refuse, header_);
   run.append(samples::epoch(1, 4, header_));
-  try {
-    RunFile second(path_, OverwriteMode::refuse, header_);
-    FAIL() << "the second run took the first one's file";
-  } catch (const core::Error& error) {
-    EXPECT_EQ(error.status(), core::ExitStatus::output);
-    EXPECT_THAT(error.what(), testing::HasSubstr("no locks"));
-  }
+  expect_error(core::ExitStatus::output, {"no locks"},
+               [&] { RunFile(path_, OverwriteMode::refuse, header_); });
   run.finish(RunStatus::complete);
   EXPECT_TRUE(fs::exists(path_));
 }

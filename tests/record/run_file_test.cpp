@@ -15,6 +15,7 @@
 #include <functional>
 #include <iterator>
 
+#include "expect_error.hpp"
 #include "files.hpp"
 #include "hdf5_output.hpp"
 #include "lockstep/core/error.hpp"
@@ -26,7 +27,6 @@ namespace {
 
 namespace fs = std::filesystem;
 using testing::ElementsAre;
-using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::UnorderedElementsAre;
 
@@ -41,10 +41,7 @@ std::pair<core::ExitStatus, std::string> failure_of(const std::function<void()>&
 }
 
 void expect_output_error(const std::function<void()>& work, const std::string& text) {
-  const auto [status, message] = failure_of(work);
-  EXPECT_EQ(status, core::ExitStatus::output) << message;
-  EXPECT_THAT(message, HasSubstr(text));
-  EXPECT_EQ(message.find('\n'), std::string::npos) << message;
+  expect_error(core::ExitStatus::output, {text}, work);
 }
 
 std::vector<std::string> names_in(const fs::path& directory) {
@@ -239,11 +236,11 @@ TEST_F(RunFileTest, RejectsTelemetryOfAnotherSize) {
   epoch.telemetry = samples_of(0, 3);
   {
     RunFile run(path_, OverwriteMode::refuse, header_);
-    EXPECT_EQ(failure_of([&] { run.append(epoch); }).first, core::ExitStatus::internal);
+    expect_error(core::ExitStatus::internal, {}, [&] { run.append(epoch); });
   }
   RunFile run(path_, OverwriteMode::refuse, header_with_telemetry());
   epoch.telemetry.traffic_bytes.pop_back();
-  EXPECT_EQ(failure_of([&] { run.append(epoch); }).first, core::ExitStatus::internal);
+  expect_error(core::ExitStatus::internal, {}, [&] { run.append(epoch); });
 }
 
 TEST_F(RunFileTest, RejectsAnExistingFile) {
@@ -379,7 +376,7 @@ TEST_F(RunFileTest, RejectsArraysOfAnotherSize) {
   const std::string before = content(partial_);
   EpochRecord epoch = samples::epoch(2, 4, header_);
   epoch.phase_seconds.pop_back();
-  EXPECT_EQ(failure_of([&] { run.append(epoch); }).first, core::ExitStatus::internal);
+  expect_error(core::ExitStatus::internal, {}, [&] { run.append(epoch); });
   EXPECT_EQ(content(partial_), before);
 }
 

@@ -11,6 +11,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "expect_error.hpp"
 #include "lockstep/train/trainer.hpp"
 #include "study/known_ceilings.hpp"
 #include "train/small.hpp"
@@ -152,13 +153,8 @@ TEST_F(ProfileTest, EndsOnASignal) {
     Trainer trainer(place(profiled), nobody_);
     EXPECT_EQ(trainer.run().status, record::RunStatus::complete);
     if (world_->rank() + 1 == world_->size()) std::raise(SIGUSR1);
-    try {
-      run_profile(place(profiled), trainer.extra_steps());
-      FAIL() << "the profile is complete";
-    } catch (const AgreedError& error) {
-      EXPECT_EQ(error.status(),
-                is_saved ? core::ExitStatus::interrupted : core::stopped_by(SIGUSR1));
-    }
+    expect_error<AgreedError>(is_saved ? core::ExitStatus::interrupted : core::stopped_by(SIGUSR1),
+                              {}, [&] { run_profile(place(profiled), trainer.extra_steps()); });
   }
 }
 

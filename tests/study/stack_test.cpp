@@ -9,6 +9,7 @@
 #include <array>
 #include <cstdlib>
 
+#include "expect_error.hpp"
 #include "layer_memory.hpp"
 #include "lockstep/core/process/system.hpp"
 #include "lockstep/study/layers.hpp"
@@ -87,12 +88,7 @@ TEST_F(Stack, OfALayerThatDoesNotFitHasNoLayerPerDevice) {
 TEST_F(Stack, OfALayerBeforeWhichNoStageBeginsIsAnErrorOfAllRanks) {
   const graph::Layer layer = graph::parse_layer("batchnorm@2x8x8x8");
   if (world_->size() == 1) GTEST_SKIP() << "one stage is not cut";
-  try {
-    measure(layer, 1000 * mib);
-    FAIL() << "no error";
-  } catch (const AgreedError& error) {
-    EXPECT_EQ(error.status(), core::ExitStatus::usage);
-  }
+  expect_error<AgreedError>(core::ExitStatus::usage, {}, [&] { measure(layer, 1000 * mib); });
 }
 
 }  // namespace

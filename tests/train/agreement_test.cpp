@@ -1,16 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "lockstep/train/agreement.hpp"
 
-#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <new>
 
+#include "expect_error.hpp"
+
 namespace lockstep::train {
 namespace {
-
-using ::testing::AllOf;
-using ::testing::HasSubstr;
 
 class AgreementTest : public ::testing::Test {
  protected:
@@ -82,14 +80,10 @@ TEST_F(AgreementTest, NamesTheFirstDifference) {
   require_equal(*world_, {{"lr", "0.1"}, {"seed", "1"}}, "options");
   if (world_->size() == 1) return;  // no other rank that could differ
   const std::string seed = world_->rank() == last() ? "7" : "1";
-  try {
-    require_equal(*world_, {{"lr", "0.1"}, {"seed", seed}}, "options");
-    FAIL() << "a difference went unnoticed";
-  } catch (const AgreedError& error) {
-    EXPECT_EQ(error.status(), core::ExitStatus::usage);
-    EXPECT_THAT(error.what(),
-                AllOf(HasSubstr("seed is '1' on rank 0 but '7' on rank"), HasSubstr("options")));
-  }
+  expect_error<AgreedError>(core::ExitStatus::usage,
+                            {"seed is '1' on rank 0 but '7' on rank", "options"}, [&] {
+                              require_equal(*world_, {{"lr", "0.1"}, {"seed", seed}}, "options");
+                            });
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include <functional>
 #include <map>
 
+#include "expect_error.hpp"
 #include "lockstep/core/error.hpp"
 
 namespace lockstep::train {
@@ -22,13 +23,7 @@ Config with_batch(std::int64_t per_rank) {
 }
 
 std::string refusal(const Config& config, int ranks) {
-  try {
-    resolve(config, ranks);
-  } catch (const core::Error& error) {
-    EXPECT_EQ(error.status(), core::ExitStatus::usage);
-    return error.what();
-  }
-  return "not refused";
+  return expect_error(core::ExitStatus::usage, {}, [&] { resolve(config, ranks); });
 }
 
 TEST(Config, EitherBatchGivesTheOther) {

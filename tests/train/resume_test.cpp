@@ -11,6 +11,7 @@
 #include <thread>
 #include <vector>
 
+#include "expect_error.hpp"
 #include "lockstep/record/checkpoint.hpp"
 #include "lockstep/record/phase.hpp"
 #include "lockstep/train/agreement.hpp"
@@ -252,13 +253,7 @@ TEST_F(ResumedRun, AFailureInTheBackgroundEndsTheRunOnAllRanks) {
   options.checkpoint.steps = 1;
   options.epochs = 200;
   DirectoryRemover remover(directory, 3);
-  try {
-    train(options, remover);
-    FAIL() << "the failed checkpoint was ignored";
-  } catch (const AgreedError& error) {
-    EXPECT_EQ(error.status(), core::ExitStatus::output);
-    EXPECT_THAT(error.what(), ::testing::HasSubstr("ckpt"));
-  }
+  expect_error<AgreedError>(core::ExitStatus::output, {"ckpt"}, [&] { train(options, remover); });
   if (is_first()) {
     EXPECT_LE(remover.steps.size(), 5u);
     EXPECT_TRUE(record::newest_checkpoint(directory.string() + ".moved").has_value());
@@ -286,13 +281,8 @@ TEST_F(ResumedRun, RefusesACheckpointOfAnotherOptimiser) {
   options.optimiser = {.kind = optim::Kind::adamw};
   options.optimiser.resolve();
   options.epochs = 3;
-  try {
-    train(options);
-    FAIL() << "the checkpoint of SGD was accepted";
-  } catch (const AgreedError& error) {
-    EXPECT_EQ(error.status(), core::ExitStatus::usage);
-    EXPECT_THAT(error.what(), HasSubstr("use --optimizer sgd, or take its weights"));
-  }
+  expect_error<AgreedError>(core::ExitStatus::usage, {"use --optimizer sgd, or take its weights"},
+                            [&] { train(options); });
 }
 
 TEST_F(ResumedRun, HasTheReplicaOfEachRank) {

@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "expect_error.hpp"
 #include "lockstep/record/checkpoint.hpp"
 #include "lockstep/record/phase.hpp"
 #include "lockstep/train/agreement.hpp"
@@ -462,14 +463,14 @@ TEST_F(TrainerTest, RefusesADatasetThatTheNetworkDoesNotMatch) {
   for (const char* source : {"synthetic:64@3x16x16", "synthetic:64@1x32x32", "synthetic:64/11"}) {
     const data::TrainingData other = data::load({.source = source});
     const Config options = config();
-    try {
-      Trainer trainer({options, graph_, other, *backend_, *world_, *world_}, nobody_);
-      ADD_FAILURE() << source;
-    } catch (const AgreedError& error) {
-      EXPECT_EQ(error.status(), core::ExitStatus::usage);
-      EXPECT_THAT(error.what(), HasSubstr("the network small takes images of 3 x 32 x 32 in 10 "
-                                          "classes, but the dataset synthetic has images of"));
-    }
+    SCOPED_TRACE(source);
+    expect_error<AgreedError>(
+        core::ExitStatus::usage,
+        {"the network small takes images of 3 x 32 x 32 in 10 classes, but the dataset synthetic "
+         "has images of"},
+        [&] {
+          Trainer({options, graph_, other, *backend_, *world_, *world_}, nobody_);
+        });
     backend::ModelState state = backend_->make_state(graph_);
     EXPECT_THROW(Evaluator(options, graph_, *other.test, *backend_, state, *world_), core::Error);
   }
@@ -552,13 +553,8 @@ TEST_F(ResumeTest, KeepsCheckpointsOfAnotherRun) {
   EXPECT_THROW(Trainer(place(options, *world_), nobody_), AgreedError);
   options.checkpoint.resume = "auto";
   options.seed = 2;
-  try {
-    Trainer trainer(place(options, *world_), nobody_);
-    FAIL() << "a run with another seed went on from the checkpoint";
-  } catch (const AgreedError& error) {
-    EXPECT_EQ(error.status(), core::ExitStatus::usage);
-    EXPECT_THAT(error.what(), HasSubstr("seed"));
-  }
+  expect_error<AgreedError>(core::ExitStatus::usage, {"seed"},
+                            [&] { Trainer(place(options, *world_), nobody_); });
 }
 
 TEST_F(ResumeTest, StartsFromGivenWeights) {

@@ -7,6 +7,7 @@
 #include <oneapi/dnnl/dnnl.h>
 
 #include "backend/support.hpp"
+#include "expect_error.hpp"
 #include "lockstep/core/error.hpp"
 
 namespace {
@@ -42,12 +43,7 @@ class OnednnMemoryTest : public testing::Test {
   void expect_out_of_memory(Work work) {
     EXPECT_NO_THROW(work());
     creation_fails = true;
-    try {
-      work();
-      ADD_FAILURE() << "no error";
-    } catch (const core::Error& error) {
-      EXPECT_EQ(error.status(), core::ExitStatus::out_of_memory) << error.what();
-    }
+    expect_error(core::ExitStatus::out_of_memory, {}, work);
     creation_fails = false;
   }
 

@@ -8,6 +8,7 @@
 #include <limits>
 
 #include "backend/support.hpp"
+#include "expect_error.hpp"
 #include "lockstep/core/error.hpp"
 
 namespace lockstep::backend::test {
@@ -226,13 +227,8 @@ TEST(ReferenceValues, BatchNormOfOneValueIsRefused) {
       {1, 1, 1}, [](Graph& g, NodeId x) { return g.batch_norm("bn", x); }, 0);
   const auto backend = make_backend(DeviceKind::reference, 1);
   ModelState state = backend->make_state(graph);
-  try {
-    backend->compile(graph, state, {.batch = 1});
-    FAIL() << "compiled";
-  } catch (const core::Error& error) {
-    EXPECT_EQ(error.status(), core::ExitStatus::usage);
-    EXPECT_THAT(error.what(), testing::HasSubstr("bn"));
-  }
+  expect_error(core::ExitStatus::usage, {"bn"},
+               [&] { backend->compile(graph, state, {.batch = 1}); });
   EXPECT_NO_THROW(backend->compile(graph, state, {.batch = 1, .mode = Mode::inference}));
 }
 

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include "expect_error.hpp"
 #include "lockstep/core/buffer.hpp"
 #include "lockstep/core/error.hpp"
 
@@ -15,12 +16,7 @@ TEST(AllocationLimit, FailsAllocationsBeyondTheLimitOnly) {
   {
     const AllocationLimit limit(64 * mib);
     EXPECT_EQ(Buffer(48 * mib).bytes(), 48 * mib);
-    try {
-      const Buffer large(96 * mib);
-      ADD_FAILURE() << "the allocation succeeded";
-    } catch (const Error& error) {
-      EXPECT_EQ(error.status(), ExitStatus::out_of_memory);
-    }
+    expect_error(ExitStatus::out_of_memory, {}, [] { Buffer(96 * mib); });
   }
   EXPECT_EQ(Buffer(96 * mib).bytes(), 96 * mib) << "the limit ends with the object";
 }
