@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from lockstep_report.figures import (
-    accuracy as accuracy_figure, arrange, canvas, explanation as explanation_figures, ladder as ladder_figure,
+    accuracy as accuracy_figure, canvas, explanation as explanation_figures, ladder as ladder_figure,
     layers as layer_figures, layout as figure_layout, phases as phase_figure,
     pipeline as pipeline_figure, profile as profile_figure, reducers as reducer_figure,
     scaling as scaling_figure, style as figure_style, sweep as sweep_figure, telemetry as telemetry_figure,
@@ -206,25 +206,6 @@ def test_texts_of_every_figure(make, count, width, tmp_path, monkeypatch):
             assert figure.get_figwidth() == given
         assert min(sizes) >= canvas.SMALLEST_TEXT
         assert faults(figure) == []
-
-
-# Width and height in inches of the figures of 7 points on the screen.
-SIZES = {phases: (9.75, 4.49), weak: (10.5, 4.14), many_batches: (10.5, 4.14), waiting: (6.8, 3.78),
-         waiting_panels: (13.31, 3.78), reducers: (9.92, 6.54), ladder: (7.15, 7.4), threads: (6.6, 4.34),
-         learning: (10.1, 4.14), sweep: (5.07, 4.28), causes: (8.96, 4.14), laws: (8.47, 7.08),
-         layers: (10.09, 5.94), stacks: (10.44, 3.7), pipelines: (9.66, 10.8), profile: (12.5, 4.94),
-         telemetry: (8.6, 8.39), prediction: (7.82, 4.62)}
-
-
-@pytest.mark.parametrize("make", SIZES, ids=lambda make: make.__name__)
-def test_a_figure_has_the_size_that_its_texts_need(make, tmp_path, monkeypatch):
-    """The texts fit at the first attempt: the size is not found by enlarging the figure, which is drawn once."""
-    draws = []
-    monkeypatch.setattr(arrange, "draw", lambda figure: draws.append(figure_layout.draw(figure)))
-    figure = drawn(make, 7, tmp_path, monkeypatch)
-    assert figure.get_size_inches() == pytest.approx(SIZES[make], abs=0.1)
-    assert len(draws) == 1
-    figure_style.plt.close(figure)
 
 
 def test_panels_fill_rows():

@@ -12,8 +12,6 @@ import numpy as np
 import pytest
 from lockstep_report.cli import main
 from lockstep_report.errors import ReportError
-from lockstep_report.figures.all_figures import phase_bars, render
-from lockstep_report.measure.points import from_run
 from lockstep_report.runfile.read import read_run
 from lockstep_report.runfile.validate import problems
 from synthetic import dataset, phases, write_ladder, write_run, write_sweep
@@ -67,11 +65,6 @@ def test_markdown_csv_and_latex_have_the_same_values(runs, tmp_path):
     assert float(row["speedup"]) == pytest.approx(1.6)
     assert "| 10 | 2 | overlap | 20 | 0.62 |" in (out / "table-1-time-speedup.md").read_text()
     assert r"10 & 2 & overlap & 20 & 0.62 &" in (out / "table-1-time-speedup.tex").read_text()
-
-
-def test_a_figure_is_the_same_bytes_each_time(runs):
-    found = [from_run(read_run(path)) for path in runs]
-    assert render(phase_bars(found)) == render(phase_bars(found))
 
 
 def test_ladder_table_has_the_batch_that_does_not_fit(tmp_path):

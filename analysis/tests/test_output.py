@@ -10,7 +10,6 @@ from dataclasses import replace
 import pytest
 from lockstep_report.cli import main
 from lockstep_report.measure import points
-from lockstep_report.measure.comparison import merge_repeats
 from lockstep_report.output import MANIFEST
 from lockstep_report.tables import contents
 from lockstep_report.tables.table import Column, Note, Table, cell_texts, interval_columns, latex, markdown
@@ -95,12 +94,6 @@ def test_the_latex_of_a_report_is_balanced(tmp_path):
         body = text.split(r"\toprule")[1].split(r"\bottomrule")[0]
         rows = [line for line in body.splitlines() if line.endswith(r"\\")]
         assert rows and all(len(re.findall(r"(?<!\\)&", row)) == columns - 1 for row in rows)
-
-
-def test_reducers_are_in_the_order_of_the_program():
-    found = merge_repeats([points.Point("a", 2, 32, 1.0, reducer=reducer)
-                                  for reducer in ("other", "none", "allreduce", "overlap")])
-    assert [p.reducer for p in found] == ["overlap", "allreduce", "none", "other"]
 
 
 # --- files of --out --------------------------------------------------------------------------------
