@@ -19,13 +19,13 @@ from pathlib import Path
 
 from lockstep_report.errors import OUTPUT, ReportError, reason_of
 from lockstep_report.escaping import ESCAPE_UNENCODABLE, one_line
-from lockstep_report.runfile.file_kind import CSV, EMPTY, HTML, JSON, TEXT, kind_of, read_head
+from lockstep_report.runfile.file_kind import CSV, EMPTY, HTML, TEXT, kind_of, read_head
 from lockstep_report.tables.table import RENDERERS
 
 MANIFEST = ".lockstep-report.json"
 # Kinds of files.
 TABLE, CHECK, FIGURE, PAGE, PREDICTION = "table", "check", "figure", "page", "prediction"
-SUFFIXES = {HTML: (".html", ".htm"), CSV: (".csv",), JSON: (".json",)}
+SUFFIXES = {HTML: (".html", ".htm"), CSV: (".csv",)}
 
 
 class Folder:

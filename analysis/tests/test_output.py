@@ -212,7 +212,7 @@ def test_a_command_for_one_file_says_that_it_got_a_directory(command, one, tmp_p
 # --- a single output file --------------------------------------------------------------------------
 
 # Arguments that write one file, before its name.
-ONE_FILE = {"html": ["-o"], "index": ["--csv"], "compare": ["--save-reference"]}
+ONE_FILE = {"html": ["-o"], "index": ["--csv"]}
 
 
 def refused(capfd, *arguments):

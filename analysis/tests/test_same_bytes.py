@@ -24,7 +24,6 @@ summary runs
 index runs --csv index.csv
 validate runs/train-2.h5
 compare runs/train-1.h5 runs/train-2.h5 --json
-compare runs/train-2.h5 --save-reference reference.json
 predict runs/train-2.h5 --ranks 4,8 --network runs/sweep.h5 --algorithm ring --out predicted
 export runs --to csv --out csv
 export runs --to extra-p --out extra-p

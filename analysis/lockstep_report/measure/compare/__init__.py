@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The comparison of two sets of runs, or of runs with a stored reference."""
+"""The comparison of two sets of runs."""
