@@ -12,7 +12,7 @@ __version__ = "0.2.0"
 
 
 def open(path):  # of a run file, as in xarray; the module uses no other `open`
-    """Returns the run file `path` as an `xarray.DataTree` (`data_tree.open_tree`)."""
+    """Returns the run file `path` as an `xarray.DataTree`, or as a dict of datasets (`data_tree.open_tree`)."""
     from lockstep_report.runfile.data_tree import open_tree
 
     return open_tree(path)

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Reads a run file into a `Run` of plain NumPy arrays."""
 
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -133,11 +134,19 @@ def read_run(path, in_memory=IN_MEMORY_BYTES):
     """Reads the single file `path`. Datasets (step, rank, ...) of more than `in_memory` bytes are
     read when they are used. Raises `ReportError` (input) if it is not a valid run file."""
     path = Path(path)
+    with checked_objects(path) as (attributes, items):
+        return run_of(path, attributes, items, read_tables(path, items, in_memory))
+
+
+@contextmanager
+def checked_objects(path):
+    """Opens the run file `path` and gives the attributes of its root and {path in the file: group or dataset}. Raises
+    `ReportError` (input) if it is not a valid run file, or cannot be read while it is open."""
     with errors_of_hdf5(path), open_run(path) as file:
         attributes = check_header(path, file)
         items = safe_objects(path, file)
         check_structure(path, items, attributes)
-        return read_groups(path, items, attributes, in_memory)
+        yield attributes, items
 
 
 def check_header(path, file):
@@ -162,35 +171,75 @@ def check_structure(path, items, attributes):
         raise ReportError(INPUT, f"{path}: {problem}; 'lockstep-report validate' lists all problems")
 
 
-def read_groups(path, items, attributes, in_memory):
+def read_tables(path, items, in_memory):
+    """Returns {group: {name: values}} of the datasets of the schema, without rows that were being written. Larger
+    datasets (step, rank, ...) than `in_memory` bytes are `StoredRows`. The group `epochs` also has the numbers of the
+    epochs (`epoch`). Raises `ReportError` (input) if a required dataset is missing."""
     has_tables = any(f"/{name}" in items for name in TABLES)
     has_training = "/steps/phase_seconds" in items or not has_tables
     has_buckets = "/buckets/bytes" in items and len(items["/buckets/bytes"]) > 0
     is_required = {"ranks": True, "steps": has_training, "epochs": has_training, "buckets": has_buckets,
                    **{name: f"/{name}" in items for name in (*TABLES, *OPTIONAL)}}
-    groups = {name: read_columns(path, items, f"/{name}", is_required[name], in_memory) for name in is_required}
+    tables = {name: read_columns(path, items, f"/{name}", is_required[name], in_memory) for name in is_required}
     if has_training and ("/phase" not in items or tuple(read_dataset(items["/phase"])) != schema.PHASES):
         raise ReportError(INPUT, f"{path}: /phase is not ({', '.join(schema.PHASES)})")
-    ranks, steps, buckets = (groups.pop(name) for name in ("ranks", "steps", "buckets"))
-    seconds = steps.get("phase_seconds", np.zeros((0, len(ranks["rank"]), len(schema.PHASES))))
     if not has_buckets:
-        none = np.zeros((*seconds.shape[:2], 0))
-        buckets = {"bytes": np.zeros(0, dtype=int), "start_seconds": none, "end_seconds": none}
-    numbers, epochs = read_epochs(items, groups.pop("epochs"))
-    count = usable_steps(steps, buckets, numbers)
+        steps = tables["steps"].get("phase_seconds", np.zeros((0, 0)))
+        none = np.zeros((len(steps), len(tables["ranks"]["rank"]), 0))
+        tables["buckets"] = {"bytes": np.zeros(0, dtype=int), "start_seconds": none, "end_seconds": none}
+    numbers = read_dataset(items["/epoch"]) if "/epoch" in items else ()
+    tables["epochs"]["epoch"] = np.asarray(numbers, dtype=int)
+    return cut(tables)
+
+
+def read_columns(path, items, group, is_required, in_memory):
+    """Returns {name: values} of the datasets of the schema that the group has. Larger datasets (step, rank, ...) than
+    `in_memory` bytes are not read yet. Raises `ReportError` (input) if a required dataset is missing."""
+    found = {}
+    for spec in schema.datasets(group):
+        if spec.path in items:
+            dataset = items[spec.path]
+            is_stored = spec.dimensions[:2] == ("step", "rank") and dataset.nbytes > in_memory
+            found[spec.name] = (StoredRows(partial(open_run, path), spec.path, dataset.shape) if is_stored
+                                else read_dataset(dataset))
+        elif spec.required and is_required:
+            raise ReportError(INPUT, f"{path}: dataset {spec.path} is missing; 'lockstep-report validate' lists "
+                                     "everything that is missing")
+    return found
+
+
+def cut(tables):
+    """Returns the tables with all columns of a first dimension cut to the shortest one, and those of the steps to the last
+    step of an epoch that is listed in `epochs`: later rows are of an epoch that was being written."""
+    dimensions = {(group, spec.name): spec.dimensions[0] for group in tables for spec in schema.datasets(f"/{group}")}
+    dimensions["epochs", "epoch"] = "epoch"
+    lengths = {}
+    for (group, name), dimension in dimensions.items():
+        if name in tables[group]:
+            length = len(tables[group][name])
+            lengths[dimension] = min(length, lengths.get(dimension, length))
+    epoch = tables["steps"].get("epoch", np.zeros(0))[:lengths["step"]]
+    listed = np.flatnonzero(np.isin(epoch, tables["epochs"]["epoch"][:lengths["epoch"]]))
+    lengths["step"] = int(listed[-1]) + 1 if len(listed) else 0
+    return {group: {name: first_rows(values, lengths[dimensions[group, name]]) for name, values in columns.items()}
+            for group, columns in tables.items()}
+
+
+def first_rows(values, count):
+    return values.first(count) if isinstance(values, StoredRows) else values[:count]
+
+
+def run_of(path, attributes, items, tables):
+    """Returns the run with these `tables`. Raises `ReportError` (input) if it has steps, and no size of an epoch."""
+    ranks, steps, buckets = (tables[name] for name in ("ranks", "steps", "buckets"))
+    count, rank_count = len(steps.get("epoch", ())), len(ranks["rank"])
     if count and min(attributes.get(name, 0) for name in EPOCH_SIZE) <= 0:
         raise ReportError(INPUT, f"{path}: has steps, but {' or '.join(EPOCH_SIZE)} is 0 or missing")
 
-    def column(name, kind):
-        return np.asarray(steps.get(name, ())[:count], dtype=kind)
+    def numbers(values, kind=float):
+        """Returns the values as numbers; None if they are not recorded."""
+        return values if values is None or isinstance(values, StoredRows) else np.asarray(values, dtype=kind)
 
-    def rows(values):
-        """Returns the used rows of an array (step, ...); None if it is not recorded."""
-        if isinstance(values, StoredRows):
-            return values.first(count)
-        return None if values is None else np.asarray(values[:count], dtype=float)
-
-    starts = rows(steps.get("start_seconds"))
     return Run(
         path=path,
         attributes=attributes,
@@ -202,71 +251,19 @@ def read_groups(path, items, attributes, in_memory):
         step=int(attributes.get("first_step", 0)) + np.arange(count),
         starts_part=np.arange(count) == 0,
         part_of_step=np.zeros(count, dtype=int),
-        epoch=column("epoch", int),
-        images=column("images", int),
-        loss=column("loss", float),
-        learning_rate=column("learning_rate", float),
-        step_start=np.full((count, len(ranks["rank"])), np.nan) if starts is None else starts,
-        step_end=rows(steps.get("end_seconds")),
-        phase_seconds=rows(seconds),
-        epoch_numbers=numbers,
-        epochs=epochs,
+        epoch=numbers(steps.get("epoch", ()), int),
+        images=numbers(steps.get("images", ()), int),
+        loss=numbers(steps.get("loss", ())),
+        learning_rate=numbers(steps.get("learning_rate", ())),
+        step_start=numbers(steps.get("start_seconds", np.full((count, rank_count), np.nan))),
+        step_end=numbers(steps.get("end_seconds")),
+        phase_seconds=numbers(steps.get("phase_seconds", np.zeros((0, rank_count, len(schema.PHASES))))),
+        epoch_numbers=tables["epochs"]["epoch"],
+        epochs={name: values for name, values in tables["epochs"].items() if name != "epoch"},
         bucket_bytes=buckets["bytes"],
-        bucket_start=rows(buckets.get("start_seconds")),
-        bucket_end=rows(buckets.get("end_seconds")),
-        bucket_calls=rows(buckets.get("call_seconds")),
-        traffic={name: rows(steps[f"{name}_bytes"]) for name in ("sent", "received") if f"{name}_bytes" in steps},
-        **groups | {"ladder": shortest(groups["ladder"]), "telemetry": cut_telemetry(groups["telemetry"])},
+        bucket_start=numbers(buckets["start_seconds"]),
+        bucket_end=numbers(buckets["end_seconds"]),
+        bucket_calls=numbers(buckets.get("call_seconds")),
+        traffic={name: numbers(steps[f"{name}_bytes"]) for name in ("sent", "received") if f"{name}_bytes" in steps},
+        **{name: tables[name] for name in (*TABLES, *OPTIONAL)},
     )
-
-
-def cut_telemetry(columns):
-    """Returns the columns of /telemetry, with all columns of samples cut to the shortest."""
-    names = {"interface_name": columns.pop("interface_name")} if columns else {}
-    return {**shortest(columns), **names}
-
-
-def read_columns(path, items, group, is_required, in_memory):
-    """Returns {name: values} of the datasets of the schema that the group has. Larger datasets (step, rank, ...) than
-    `in_memory` bytes are not read yet. Raises `ReportError` (input) if a required dataset is missing."""
-    found = {}
-    for spec in schema.datasets(group):
-        if spec.path in items:
-            found[spec.name] = stored(path, items[spec.path], spec) if is_stored(
-                spec, items, in_memory) else read_dataset(items[spec.path])
-        elif spec.required and is_required:
-            raise ReportError(INPUT, f"{path}: dataset {spec.path} is missing; 'lockstep-report validate' lists "
-                                     "everything that is missing")
-    return found
-
-
-def is_stored(spec, items, in_memory):
-    return spec.dimensions[:2] == ("step", "rank") and items[spec.path].nbytes > in_memory
-
-
-def stored(path, dataset, spec):
-    return StoredRows(partial(open_run, path), spec.path, dataset.shape)
-
-
-def read_epochs(items, columns):
-    """Returns the epoch numbers and the columns of /epochs, cut to the length of the shortest."""
-    numbers = read_dataset(items["/epoch"]) if "/epoch" in items else np.zeros(0, dtype=int)
-    columns = shortest({"epoch": np.asarray(numbers, dtype=int), **columns})
-    return columns.pop("epoch"), columns
-
-
-def usable_steps(steps, buckets, epoch_numbers):
-    """Returns the number of usable rows of /steps: up to the end of the shortest column and to the last step of an
-    epoch that is listed in /epoch. Later rows are of an epoch that was being written."""
-    if not steps:
-        return 0
-    columns = (*steps.values(), buckets["start_seconds"], buckets["end_seconds"])
-    count = min(map(len, columns))
-    listed = np.flatnonzero(np.isin(steps["epoch"][:count], epoch_numbers))
-    return int(listed[-1]) + 1 if len(listed) else 0
-
-
-def shortest(columns):
-    """Returns all columns, cut to the length of the shortest."""
-    length = min(map(len, columns.values()), default=0)
-    return {name: values[:length] for name, values in columns.items()}
