@@ -38,9 +38,8 @@ def test_rows_in_the_file_index_like_an_array(path):
     np.testing.assert_array_equal(np.asarray(rows) + 1, array + 1)
 
 
-def test_a_point_is_the_same_from_the_file_in_blocks(path, monkeypatch):
+def test_a_point_is_the_same_from_the_file(path):
     expected = from_run(read_run(path))
-    monkeypatch.setattr(stored, "BLOCK_BYTES", 3 * 3 * 6 * 8)  # three steps
     found = from_run(read_run(path, in_memory=0))
     assert found.epoch_seconds == pytest.approx(expected.epoch_seconds)
     assert found.training_seconds == pytest.approx(expected.training_seconds)

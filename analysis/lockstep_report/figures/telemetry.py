@@ -11,7 +11,6 @@ from lockstep_report.figures.marks import band, colour_of
 from lockstep_report.figures.style import light_grid, plt, rc_settings
 from lockstep_report.measure import telemetry
 from lockstep_report.measure.step_times import step_seconds
-from lockstep_report.runfile.stored import by_blocks
 
 MOST_FIGURES = 8  # files; the tables have all of them
 MOST_LINES = 4  # ranks with a line each; for more ranks, the mean and the range are drawn
@@ -105,7 +104,7 @@ def step_ends(run):
     file does not have it."""
     if run.step_end is None:
         return np.zeros(0)
-    return by_blocks(lambda ends: ends.max(axis=1), np.arange(len(run.epoch)), run.step_end)
+    return run.step_end.max(axis=1)
 
 
 def epoch_marks(run, ends):

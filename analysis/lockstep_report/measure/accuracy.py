@@ -148,5 +148,4 @@ def curve_of(recipe, runs):
 
 def seconds_of(run):
     """Returns (epoch): the training time from the start of the run to the end of each epoch."""
-    step = timed_seconds(run, np.arange(len(run.epoch)))[1]
-    return np.cumsum([step[run.epoch == number].sum() for number in run.epoch_numbers])
+    return np.cumsum([timed_seconds(run, np.flatnonzero(run.epoch == number))[1].sum() for number in run.epoch_numbers])

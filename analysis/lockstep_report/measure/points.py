@@ -19,7 +19,6 @@ from lockstep_report.measure.window import batch_per_rank, timed_window
 from lockstep_report.runfile import settings
 from lockstep_report.runfile.experiment import HOSTS, LOCKSTEP, program_of, results_of, variant_of
 from lockstep_report.runfile.quantities import QUANTITIES
-from lockstep_report.runfile.stored import blocks, by_blocks
 
 IMBALANCE = "imbalance"  # time of the slowest rank less the means of the phases
 
@@ -196,8 +195,7 @@ def from_run(run):
     of_phases = {name: scale * phases[:, i].mean() for i, name in enumerate(run.phases)}
     of_phases[IMBALANCE] = scale * step.sum() - sum(of_phases.values())
     joules = known_reading(run, "energy_joules", window.epoch)
-    busy = sum(metrics.busy_seconds(start, end).sum(axis=0) for _, start, end in blocks(
-        window.steps, run.bucket_start, run.bucket_end))
+    busy = metrics.busy_seconds(run.bucket_start[window.steps], run.bucket_end[window.steps]).sum(axis=0)
     return Point(
         source=run.label,
         ranks=run.rank_count,
@@ -257,7 +255,7 @@ def check_timed(run, step, images):
 def computation_of(run, steps):
     """Returns (step, rank): the time of the computation."""
     columns = [run.phases.index(name) for name in COMPUTATION]
-    return by_blocks(lambda seconds: seconds[:, :, columns].sum(axis=2), steps, run.phase_seconds)
+    return run.phase_seconds[steps][:, :, columns].sum(axis=2)
 
 
 def measurements_of(run, epoch):

@@ -8,7 +8,6 @@ count the jitter of every rank: a rank that is late in one step makes the others
 import numpy as np
 
 from lockstep_report.measure.window import timed_window
-from lockstep_report.runfile.stored import blocks
 
 WAIT = "data_wait"
 
@@ -36,15 +35,11 @@ def timed_seconds(run, steps):
     sums over the steps of each phase (rank, phase)."""
     if len(steps) == 0:
         return np.zeros(0), np.zeros(0), np.zeros((run.rank_count, len(run.phases)))
-    totals, waits, phases = [], [], 0.0
-    for _, seconds in blocks(steps, run.phase_seconds):
-        totals.append(seconds.sum(axis=2))
-        waits.append(seconds[:, :, run.phases.index(WAIT)])
-        phases = phases + seconds.sum(axis=0)
-    seconds = durations(run, steps, np.concatenate(totals))
+    phases = run.phase_seconds[steps]
+    seconds = durations(run, steps, phases.sum(axis=2))
     slowest = int(np.argmax(seconds.sum(axis=0)))
     step = seconds[:, slowest]
-    return step, step - np.concatenate(waits)[:, slowest], phases
+    return step, step - phases[:, slowest, run.phases.index(WAIT)], phases.sum(axis=0)
 
 
 def durations(run, steps, totals):

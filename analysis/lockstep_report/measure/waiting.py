@@ -8,7 +8,6 @@ import numpy as np
 
 from lockstep_report.measure import metrics
 from lockstep_report.runfile.joining import CLOCKS
-from lockstep_report.runfile.stored import blocks
 
 WHOLE = 1 - 1e-6  # share of the time in progress from which all-reduces consist of calls
 UNCERTAIN = 0.2  # of a time: it is not divided if the error of the clocks is larger
@@ -80,20 +79,6 @@ class CommonClock:
     origin: np.ndarray  # (step, rank), in seconds
     error: float  # bound on the error of the difference of two clocks, in seconds
 
-    def times(self, steps, bucket_start, bucket_end):
-        """Returns the times of `steps`, whose all-reduces have these times relative to the starts
-        of the steps; None if a time is not finite."""
-        if not (np.all(np.isfinite(bucket_start)) and np.all(np.isfinite(bucket_end))):
-            return None
-        origin = self.origin[np.searchsorted(self.steps, steps)]
-        begin = origin[:, :, None]
-        return Times(origin, begin + bucket_start, begin + bucket_end, self.error)
-
-
-def common_clock(run, window):
-    """Returns the clock of the timed epoch; None if the run has no buckets, or no clock."""
-    return epoch_clock(run, window.epoch) if len(run.bucket_bytes) else None
-
 
 def epoch_clock(run, epoch):
     """Returns the clock of an epoch; None if the run lacks the starts of its steps or the offsets
@@ -110,29 +95,28 @@ def epoch_clock(run, epoch):
 
 
 def times_of(run, window):
-    """Returns the times of the timed steps; None if they have no common clock or are not finite."""
-    clock = common_clock(run, window)
+    """Returns the times of the timed steps; None if they have no buckets or no common clock, or are not finite."""
+    clock = epoch_clock(run, window.epoch) if len(run.bucket_bytes) else None
     if clock is None:
         return None
-    return clock.times(window.steps, run.bucket_start[window.steps], run.bucket_end[window.steps])
+    start, end = run.bucket_start[window.steps], run.bucket_end[window.steps]
+    if not (np.all(np.isfinite(start)) and np.all(np.isfinite(end))):
+        return None
+    origin = clock.origin[np.searchsorted(clock.steps, window.steps)]
+    begin = origin[:, :, None]
+    return Times(origin, begin + start, begin + end, clock.error)
 
 
 def split_of(run, window, scale):
     """Returns the split of the timed steps, multiplied by `scale`; None if the times of the ranks
     cannot be compared."""
-    clock = common_clock(run, window)
-    if clock is None:
+    times = times_of(run, window)
+    if times is None:
         return None
-    totals, last = {}, np.zeros(run.rank_count)
-    for steps, start, end, seconds in blocks(window.steps, run.bucket_start, run.bucket_end, run.phase_seconds):
-        times = clock.times(steps, start, end)
-        if times is None:
-            return None
-        parts = parts_of(times, call_seconds(run, steps), seconds, run.phases)
-        for name, part in parts.items():
-            totals[name] = totals.get(name, 0.0) + scale * part.sum(axis=0)
-        last += np.bincount(times.start.argmax(axis=1).ravel(), minlength=len(last))
-    return Split(last_share=tuple(last / last.sum()), clock_error=clock.error,
+    parts = parts_of(times, call_seconds(run, window.steps), run.phase_seconds[window.steps], run.phases)
+    totals = {name: scale * part.sum(axis=0) for name, part in parts.items()}
+    last = np.bincount(times.start.argmax(axis=1).ravel(), minlength=run.rank_count)
+    return Split(last_share=tuple(last / last.sum()), clock_error=times.clock_error,
                  **{name: tuple(total) if np.all(np.isfinite(total)) else None
                     for name, total in totals.items()})
 

@@ -112,9 +112,3 @@ def blocks(rows, *arrays):
     for first in range(0, max(1, len(rows)), count):
         part = rows[first:first + count]
         yield part, *(array[part] for array in arrays)
-
-
-def by_blocks(function, rows, *arrays):
-    """Returns the results of `function(*arrays)`, which has one row for each row of the arrays, for
-    the rows with the indices `rows`."""
-    return np.concatenate([function(*parts) for _, *parts in blocks(rows, *arrays)])

@@ -12,7 +12,6 @@ from lockstep_report.measure.timed_run import MOST_STEPS
 from lockstep_report.measure.window import timed_window
 from lockstep_report.runfile.quantities import QUANTITIES
 from lockstep_report.runfile.settings import list_hosts, plural, setting_of, setting_texts, version_of
-from lockstep_report.runfile.stored import by_blocks
 from lockstep_report.tables.ladder import ladder_tables
 from lockstep_report.tables.layers import layer_table, stack_table
 from lockstep_report.tables.sweep import sweep_table
@@ -164,8 +163,7 @@ def step_lines(run, point, window):
 
 def slowest_line(run, steps):
     """Returns a line about the slowest rank, if a rank is shown to be slower than the others."""
-    work = by_blocks(lambda seconds: metrics.rank_seconds(
-        seconds, run.phases, without=("exposed_communication",)), steps, run.phase_seconds)
+    work = metrics.rank_seconds(run.phase_seconds[steps], run.phases, without=("exposed_communication",))
     rank, excess = slowest(work)
     if not is_slow(excess):
         return "Slowest rank: none is significantly slower than the others, without communication."

@@ -11,7 +11,6 @@ from lockstep_report.measure.inference import median_interval, series_interval
 from lockstep_report.measure.step_times import step_seconds
 from lockstep_report.runfile.quantities import QUANTITIES as MEASUREMENTS
 from lockstep_report.runfile.schema import PHASES
-from lockstep_report.runfile.stored import by_blocks
 
 
 @dataclass(frozen=True)
@@ -90,15 +89,12 @@ def estimate(values, over):
 def step_values(run, steps):
     """Returns {name: (step)} of the quantities that every step has."""
     found = {"step_seconds": step_seconds(run, steps)}
-    of_phases = by_blocks(lambda seconds: seconds.mean(axis=1), steps, run.phase_seconds)
+    of_phases = run.phase_seconds[steps].mean(axis=1)
     found |= {f"{name}_seconds": of_phases[:, i] for i, name in enumerate(run.phases)}
     if len(run.bucket_bytes):
-        found["all_reduce_seconds"] = by_blocks(
-            lambda start, end: metrics.busy_seconds(start, end).mean(axis=1),
-            steps, run.bucket_start, run.bucket_end)
+        found["all_reduce_seconds"] = metrics.busy_seconds(run.bucket_start[steps], run.bucket_end[steps]).mean(axis=1)
         if run.bucket_calls is not None:
-            found["all_reduce_call_seconds"] = by_blocks(
-                lambda calls: calls.sum(axis=2).mean(axis=1), steps, run.bucket_calls)
+            found["all_reduce_call_seconds"] = run.bucket_calls[steps].sum(axis=2).mean(axis=1)
     return found
 
 

@@ -9,7 +9,6 @@ import numpy as np
 
 from lockstep_report.errors import require
 from lockstep_report.measure.step_times import all_step_seconds
-from lockstep_report.runfile.stored import by_blocks
 
 EPOCH_TAGS = {"train_loss": "epoch/train_loss", "train_accuracy": "epoch/train_accuracy",
               "test_loss": "epoch/test_loss", "test_accuracy": "epoch/test_accuracy"}
@@ -39,19 +38,18 @@ def begin_of(run):
 def scalars(run, begin, steps):
     """Yields (time, step, {tag: value}) of the steps, and of each epoch with its last step. The time
     is the begin of the run plus the duration of the steps."""
-    rows = np.arange(len(run.step))
     seconds = all_step_seconds(run)
-    phases = by_blocks(lambda s: s.mean(axis=1), rows, run.phase_seconds)
+    phases = run.phase_seconds[steps].mean(axis=1)
     time = begin + np.cumsum(seconds)
     last = {int(np.flatnonzero(run.epoch == number)[-1]): row
             for row, number in enumerate(run.epoch_numbers) if np.any(run.epoch == number)}
-    for index in steps:
+    for index, of_phases in zip(steps, phases):
         step = int(run.step[index]) + 1
         yield time[index], step, {
             "step/loss": run.loss[index], "step/learning_rate": run.learning_rate[index],
             "step/seconds": seconds[index],
             "step/images_per_second": run.images[index] / seconds[index] if seconds[index] else 0,
-            **{f"phase_seconds/{name}": phases[index, i] for i, name in enumerate(run.phases)}}
+            **{f"phase_seconds/{name}": value for name, value in zip(run.phases, of_phases)}}
         if index in last:
             values = {tag: run.epochs[name][last[index]] for name, tag in EPOCH_TAGS.items()
                       if name in run.epochs}
