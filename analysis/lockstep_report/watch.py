@@ -32,7 +32,8 @@ def add(commands):
         "watch", help="print each epoch of a running job",
         description="Prints one line per epoch (or point of a ladder) of a run, and waits for the "
                     "next one until the run ends.",
-        epilog="Exit status: 0 if the run is complete; 3 if it ended otherwise.")
+        epilog="Exit status: 0 if the run is complete; 3 if it ended otherwise. If the file does not change for "
+               "long, the program reports this and continues to wait, because the run may have been killed.")
     command.add_argument("run", metavar="RUN.h5", help="run file; while the run is in progress, "
                                                        "the program reads RUN.h5.partial")
     command.add_argument("--once", action="store_true", help="print the present state and exit")
@@ -110,8 +111,6 @@ class Watch:
         self.printed = 0  # epochs or points
         self.longest = 0.0  # epoch, in seconds
         self.misses = 0
-        self.was_locked = False
-        self.unlocked_polls = 0
         self.is_reported_quiet = False
 
     @property
@@ -120,25 +119,23 @@ class Watch:
 
     def follow(self):
         """Returns the exit status when the run has ended."""
-        seen, changed, ended = None, self.clock(), False
+        seen, changed = None, self.clock()
         while True:
             file = self.partial if os.path.exists(self.partial) else self.path
             state = identity_of(file)
-            if state is not None and state != seen or ended:
+            if state is not None and state != seen:
                 run = self.read(file)
                 if run is not None:
                     seen, changed = state, self.clock()
                     self.is_reported_quiet = False
                     self.print_new(run)
-                    if run.status != "running" or ended:
+                    if run.status != "running":
                         return self.end(run)
                     if self.once:
                         return 0
             elif state is None and self.once:
                 raise ReportError(INPUT, f"{self.path}: no such file, nor {self.partial.name}")
-            ended = self.has_lost_writer(file)
-            if not ended:
-                self.wait(state, self.clock() - changed)
+            self.wait(state, self.clock() - changed)
 
     def read(self, file):
         """Returns the run; None if the file is just being renamed or created."""
@@ -166,23 +163,10 @@ class Watch:
             self.log.update(run)
 
     def end(self, run):
-        status = "ended without finishing the file" if run.status == "running" else run.status
         failure = str(run.attributes.get("failure", ""))
-        text = f"{self.path.name}: {status}" + (f" ({failure})" if failure else "")
-        self.output.event("end", {"status": run.status, "failure": failure or None,
-                                  "is_killed": run.status == "running"}, text)
+        text = f"{self.path.name}: {run.status}" + (f" ({failure})" if failure else "")
+        self.output.event("end", {"status": run.status, "failure": failure or None}, text)
         return 0 if run.status == "complete" else INPUT
-
-    def has_lost_writer(self, file):
-        """Returns whether the process that wrote the file ended without finishing it: it held a
-        lock on this host before, which two successive polls have not found."""
-        if file != self.partial:
-            return False
-        if locked(file):
-            self.was_locked, self.unlocked_polls = True, 0
-        else:
-            self.unlocked_polls += 1
-        return self.was_locked and self.unlocked_polls > 1
 
     def wait(self, state, quiet):
         if state is None:
@@ -208,17 +192,6 @@ def identity_of(path):
     except OSError as error:
         raise ReportError(INPUT, f"{path}: cannot be read ({reason_of(error)})") from error
     return path, found.st_ino, found.st_size, found.st_mtime_ns
-
-
-def locked(path, locks=Path("/proc/locks")):
-    """Returns whether a process of this host holds a lock (flock) on the file."""
-    try:
-        found = path.stat()
-        device = f"{os.major(found.st_dev):02x}:{os.minor(found.st_dev):02x}:{found.st_ino}"
-        return any(device in line.split() and "FLOCK" in line
-                   for line in locks.read_text().splitlines())
-    except OSError:
-        return False
 
 
 def run_values(run):

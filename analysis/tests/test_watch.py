@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """lockstep-report watch."""
 
-import fcntl
 import io
 import json
 import os
@@ -11,7 +10,7 @@ import numpy as np
 import pytest
 from lockstep_report.cli import main
 from lockstep_report.errors import ReportError
-from lockstep_report.watch import Lines, Terminal, Watch, locked
+from lockstep_report.watch import Lines, Terminal, Watch
 from synthetic import phases, write_ladder, write_run
 
 RANK_0 = (0.0, 0.0, 0.010, 0.020, 0.010, 0.0)  # seconds of each phase
@@ -109,23 +108,8 @@ def test_json_lines_have_typed_values(names):
     assert [event["event"] for event in events] == ["run", "epoch", "epoch", "end"]
     assert events[1]["images_per_second"] == pytest.approx(1600.0)
     assert events[1]["slowest_rank"] == 1 and events[1]["epoch"] == 1
-    assert events[3] == {"event": "end", "status": "failed", "failure": "disk full",
-                         "is_killed": False}
+    assert events[3] == {"event": "end", "status": "failed", "failure": "disk full"}
     assert status == 3
-
-
-def test_a_killed_process_is_noticed_by_its_lock(names):
-    path, partial = names
-    write_epochs(partial, 1)
-    held = os.open(partial, os.O_RDONLY)
-    fcntl.flock(held, fcntl.LOCK_SH)
-    if not locked(partial):
-        os.close(held)
-        pytest.skip("/proc/locks does not list locks of this file system")
-    job = Job(lambda: None, lambda: os.close(held), lambda: None, lambda: None)
-    status, text = follow(path, job)
-    assert status == 3
-    assert text.splitlines()[-1] == "run.h5: ended without finishing the file"
 
 
 def test_a_quiet_run_is_reported_once(names):
