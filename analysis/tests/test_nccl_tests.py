@@ -56,15 +56,6 @@ def json_text(ranks=8, name="time"):
                        "results": [*rows, {"size": 8, "out_of_place": None}]})
 
 
-def json_line(ranks=8):
-    """The output with --json (pull request 318), after a line of a library."""
-    sizes = {str(size): {"count": size // 4, "type": "float", "redop": "sum", "root": "-1", "oop_time": round(microseconds(ranks, size), 6),
-                         **{f"oop_{name}": round(value, 6) for name, value in zip(("algbw", "busbw"), bandwidths(ranks, size))},
-                         "oop_error": 0.0, "ip_time": 999.99, "ip_algbw": 1.0, "ip_busbw": 1.0, "ip_error": "N/A"} for size in SIZES}
-    return "NCCL version 2.26.6+cuda12.8\n" + json.dumps(
-        {"identifier": "nccl-tests structured output", "version": "2.26.6", "benchmark": [sizes]}) + "\n# done\n"
-
-
 def per_iteration(content):
     """The text with the columns of the option -I."""
     header = content.replace("#wrong", "#wrong  i_min  i_max  i_p99  i_cv%")
@@ -101,9 +92,9 @@ def network(tmp_path, *contents, algorithm="ring"):
 
 @pytest.mark.parametrize("contents", [
     [text()], [text(root=False, wrong="error")], [text(devices=False)], [text(prefix="[1,0]<stdout>:")], [text(prefix="0: ")],
-    [json_text()], [json_line()], [per_iteration(text())], [text(ranks=2), json_text(ranks=4)], [text(ranks=4, hosts=4).replace("Group  0 ", "")], [text() + text(ranks=4)], [oldest()], [dated(text())],
+    [json_text()], [per_iteration(text())], [text(ranks=2), json_text(ranks=4)], [text(ranks=4, hosts=4).replace("Group  0 ", "")], [text() + text(ranks=4)], [oldest()], [dated(text())],
     [text(sizes=SIZES[:0]).replace("Avg", "") + text()]],
-    ids=["text", "old text", "no devices", "mpirun", "srun", "JSON", "JSON line", "per iteration", "two files", "hosts", "two tables", "oldest text", "dates",
+    ids=["text", "old text", "no devices", "mpirun", "srun", "JSON", "per iteration", "two files", "hosts", "two tables", "oldest text", "dates",
          "after a failure"])
 def test_outputs_give_the_times_that_they_contain(tmp_path, contents):
     found = network(tmp_path, *contents)
@@ -178,9 +169,8 @@ CUT = text().splitlines(keepends=True)
     (text(error="3"), 3, "wrong results in 9 of 9 rows (#wrong)"),
     (text().replace("N/A", "2", 1), 2, "wrong results in 1 of 9 rows (#wrong)"),
     (json_text().replace('"nwrong": 0.0', '"nwrong": 5.0', 1), 5, "wrong results in 1 of 9 rows (#wrong)"),
-    (json_line().replace('"oop_error": 0.0', '"oop_error": 4.0', 1), 4, "wrong results in 1 of 9 rows (#wrong)"),
     (text(root=False, wrong="error", error="1e+00", bounds=24), None, "wrong results: 24 out of bounds"),
-    (text(root=False, wrong="error", error="1e-07"), None, None), (oldest(), None, None), (json_line(), 0, None),
+    (text(root=False, wrong="error", error="1e-07"), None, None), (oldest(), None, None), (json_text(), 0, None),
     (text(error="N/A"), None, "warning: the results were not checked (option -c)"),
     ("".join(CUT[:-3]) + CUT[-7][:60], 0, "cut off or mixed with other output and are not used: 1"),
     ("".join(CUT[:-3]), 0, "warning: the output ends before its last line"),

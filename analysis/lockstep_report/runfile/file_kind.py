@@ -28,7 +28,6 @@ SIGNATURES = (
 NCCL_TEXT = re.compile(r"#\s+(?:size\s+count|bytes\s+N)\s+type\b.*\balgbw\s+busbw")
 NCCL_START = re.compile(r"\bnccl-tests version \S|\bCollective test starting:|\bnThread \d+ nGpus \d+ minBytes \d")
 NCCL_JSON = re.compile(r'\{\s*"version"\s*:.*("results"|"nccl_version"|_perf\b)', re.DOTALL)
-NCCL_LINE = re.compile(r'^\{\s*"identifier"\s*:\s*"nccl-tests', re.MULTILINE)  # after lines of the launcher
 UNICODE_MARKS = ((b"\xef\xbb\xbf", "utf-8-sig"), (b"\xff\xfe", "utf-16"), (b"\xfe\xff", "utf-16"))
 MARKUP = (("<!doctype html", HTML), ("<html", HTML), ("<?xml", "an XML text"),
           ("version https://git-lfs", "a pointer of Git LFS"))
@@ -76,7 +75,7 @@ def kind_of(head):
 
 def kind_of_text(text):
     begin = text.lstrip().lower()
-    if NCCL_TEXT.search(text) or NCCL_START.search(text) or NCCL_LINE.search(text) or NCCL_JSON.match(begin):
+    if NCCL_TEXT.search(text) or NCCL_START.search(text) or NCCL_JSON.match(begin):
         return NCCL_TESTS
     for mark, kind in MARKUP:
         if begin.startswith(mark):

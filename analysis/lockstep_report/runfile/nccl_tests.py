@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Sweeps from outputs of `all_reduce_perf` of nccl-tests (https://github.com/NVIDIA/nccl-tests): its text in the formats
-since 2017, the JSON file of its option --output_file, and the JSON line that --json prints with pull request 318."""
+since 2017, and the JSON file of its option --output_file."""
 
 import json
 import math
@@ -14,7 +14,7 @@ from lockstep_report.errors import INPUT, ReportError
 from lockstep_report.escaping import one_line
 from lockstep_report.groups import grouped
 from lockstep_report.runfile import schema
-from lockstep_report.runfile.file_kind import NCCL_LINE, NCCL_START, NCCL_TESTS, NCCL_TEXT, read_text
+from lockstep_report.runfile.file_kind import NCCL_START, NCCL_TESTS, NCCL_TEXT, read_text
 from lockstep_report.runfile.read import Run
 
 PROGRAM = "nccl-tests"
@@ -174,9 +174,6 @@ def rank_count(table):
 
 def tables_of(text):
     """Returns one `Table` per run of the program."""
-    line = NCCL_LINE.search(text)
-    if line:
-        return [line_table(text[line.start():])]
     return [json_table(text)] if text.lstrip().startswith("{") else text_tables(text)
 
 
@@ -239,15 +236,6 @@ def sum_of_known(values):
     return sum(known) if known else math.nan
 
 
-def line_table(text):
-    """Returns the table of the JSON line, after which the text may go on. It lists no devices."""
-    content, _ = json.JSONDecoder().raw_decode(text)
-    table = Table(library=str(content.get("version", "")))
-    for size, row in (item for part in content["benchmark"] for item in part.items()):
-        add_json_row(table, row, size, (row["oop_time"], row["oop_algbw"], row["oop_busbw"]), (row.get("oop_error"), row.get("ip_error")))
-    return table
-
-
 def json_table(text):
     """Returns the table of the JSON file."""
     content = json.loads(text)
@@ -261,13 +249,8 @@ def json_table(text):
             continue
         if "cpu_time" in found:
             raise ValueError("it has CPU times (option -C)")
-        add_json_row(table, row, row["size"], (found["time"], found["alg_bw"], found["bus_bw"]), (found.get("nwrong"), other.get("nwrong")))
+        wrong = [number(values.get("nwrong")) for values in (found, other)]
+        table.add_row(Row(one_line(str(row["type"])), one_line(str(row["redop"])), int(row["root"]), int(row["size"]),
+                          1e-6 * float(found["time"]), float(found["alg_bw"]), float(found["bus_bw"]),
+                          sum_of_known(wrong), not math.isnan(wrong[0])))
     return table
-
-
-def add_json_row(table, row, size, measured, wrong):
-    """`measured`: microseconds, algbw, busbw. `wrong`: out of place and in place."""
-    microseconds, algbw, busbw = map(float, measured)
-    wrong = list(map(number, wrong))
-    table.add_row(Row(one_line(str(row["type"])), one_line(str(row["redop"])), int(row["root"]), int(size), 1e-6 * microseconds, algbw, busbw,
-                      sum_of_known(wrong), not math.isnan(wrong[0])))
