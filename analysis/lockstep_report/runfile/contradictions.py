@@ -5,7 +5,7 @@ the file. Each is one line that names the dataset and the consequence."""
 import h5py
 import numpy as np
 
-from lockstep_report.runfile.hdf5_access import read_attributes, read_dataset
+from lockstep_report.runfile.hdf5_access import attributes_of, options_in, read_attributes, read_dataset
 
 CLOCK_TOLERANCE = 1e-3  # seconds; a rank reads its clock once between two steps
 EPOCH_TOLERANCE = 0.1  # share; /epochs/seconds is measured by rank 0 only
@@ -161,9 +161,7 @@ def first_above(times, limits):
 def bucket_sizes(file):
     """/buckets/bytes against the data type and the number of the gradients."""
     sizes = values(file, "/buckets/bytes")
-    config = {name.replace("_", "-"): str(value) for name, value in read_attributes(
-        file["config"]).items()} if "config" in file else {}
-    width = BYTES_PER_VALUE.get(config.get("gradient-dtype", "fp32"))
+    width = BYTES_PER_VALUE.get(options_in(file).get("gradient-dtype", "fp32"))
     if not len(sizes) or not width:
         return []
     if np.any(sizes % width) or np.any(sizes == 0):
@@ -174,8 +172,7 @@ def bucket_sizes(file):
 def gradient_buffer(file, sizes, width):
     """The buckets divide the buffer of the gradients, whose length the program records: all but the
     last one have the same length. Ranks of one host may read float32 instead of `width` bytes."""
-    environment = read_attributes(file["environment"]) if "environment" in file else {}
-    recorded = str(environment.get("gradient_elements", ""))
+    recorded = str(attributes_of(file, "/environment").get("gradient_elements", ""))
     if not recorded.isdecimal():
         return []
     elements = int(recorded)

@@ -48,8 +48,8 @@ def affected_by(name, ranks):
 
 
 def options_of(run):
-    """Returns {name: value} of the recorded options, in the notation of the command line."""
-    return {name.replace("_", "-"): str(value) for name, value in run.config.items() if name != "command"}
+    """Returns {name: value} of the recorded options."""
+    return {name: value for name, value in run.config.items() if name != "command"}
 
 
 def variant_of(run):

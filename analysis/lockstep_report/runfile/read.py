@@ -13,7 +13,7 @@ from lockstep_report.escaping import one_line
 from lockstep_report.runfile import schema
 from lockstep_report.runfile.file_kind import CHECKPOINT, wrong_kind
 from lockstep_report.runfile.hdf5_access import (
-    attributes_of, errors_of_hdf5, open_run, read_attributes, read_dataset, safe_objects)
+    attributes_of, errors_of_hdf5, open_run, options_in, read_attributes, read_dataset, safe_objects)
 from lockstep_report.runfile.stored import IN_MEMORY_BYTES, StoredRows
 from lockstep_report.runfile.structure import structure_problems
 
@@ -30,7 +30,7 @@ class Run:
 
     path: Path
     attributes: dict  # attributes of the root
-    config: dict  # resolved options; `option` accepts names with '-' and '_'
+    config: dict  # resolved options as texts, with names in the notation of the command line
     environment: dict
     results: dict
     ranks: dict  # name -> (rank)
@@ -111,10 +111,7 @@ class Run:
 
     def option(self, name, default=""):
         """Returns the resolved option `name` as a string; `default` if the file lacks it."""
-        for spelling in (name, name.replace("-", "_"), name.replace("_", "-")):
-            if spelling in self.config:
-                return str(self.config[spelling])
-        return default
+        return self.config.get(name, default)
 
     def number(self, name, kind=int):
         """Returns the resolved option `name` as an integer or `float`; None if it is not a positive number."""
@@ -243,7 +240,7 @@ def run_of(path, attributes, items, tables):
     return Run(
         path=path,
         attributes=attributes,
-        config=attributes_of(items, "/config"),
+        config=options_in(items),
         environment=attributes_of(items, "/environment"),
         results=attributes_of(items, "/results"),
         ranks=ranks,

@@ -15,7 +15,7 @@ GROUPS = ("epochs", "ladder", "allreduce", "layers", "stack", "telemetry", "prof
 
 def run_table(runs):
     """Returns the table of the runs: one row per run, with its options as columns `option_*`."""
-    options = sorted({name.replace("-", "_") for run in runs for name in run.config})
+    options = sorted({name for run in runs for name in run.config})
     rows = [{
         "run": run.label, "run_id": run.run_id, "status": run.status,
         "date_utc": str(run.attributes.get("date_utc", "")),
@@ -24,7 +24,7 @@ def run_table(runs):
         "hosts": run.host_count, "ranks": run.rank_count,
         "batch_per_rank": float(batch_per_rank(run)) if run.has_steps else np.nan,
         **training_values(run),
-        **{f"option_{name}": run.option(name) for name in options}} for run in runs]
+        **{f"option_{name.replace('-', '_')}": run.option(name) for name in options}} for run in runs]
     return columns_of(rows)
 
 

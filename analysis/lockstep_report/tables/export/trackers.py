@@ -99,7 +99,7 @@ class Log:
             raise ReportError(USAGE, f"{run.path}: --log records trainings, and this is a batch ladder; remove --log")
         try:
             if self.steps is None:
-                options = {str(name): str(value) for name, value in sorted(run.config.items())}
+                options = dict(sorted(run.config.items()))
                 self.tracker.start(run.path.name.removesuffix(".partial").removesuffix(".h5"), run.run_id, options)
                 self.steps = 0
             first, self.steps = self.steps, len(run.step)
