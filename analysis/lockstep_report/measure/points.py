@@ -10,7 +10,7 @@ from lockstep_report.measure import choices, metrics, validity
 from lockstep_report.measure.contention import COMPUTE_PHASES, known_reading, lack_of
 from lockstep_report.measure.inference import Interval, series_interval
 from lockstep_report.measure.link_bytes import link_bytes
-from lockstep_report.measure.step_times import timed_seconds
+from lockstep_report.measure.step_times import epoch_rate, timed_seconds
 from lockstep_report.measure.stragglers import COMPUTATION, slow_work
 from lockstep_report.measure.timed_run import MOST_STEPS
 from lockstep_report.measure.trend import trend_notes
@@ -189,25 +189,24 @@ def from_run(run):
     is_spoiled = lack is not None and lack.is_spoiling
     origin = run.parts[run.part_of_step[window.steps[0]]] if run.parts else run
     step, training, phases = timed_seconds(run, window.steps)
-    images = run.images[window.steps]
-    check_timed(run, step, images)
-    scale = window.size.images / images.sum()
+    epoch_seconds, images_per_second = epoch_rate(run, window, step)
+    scale = epoch_seconds / step.sum()
     of_phases = {name: scale * phases[:, i].mean() for i, name in enumerate(run.phases)}
-    of_phases[IMBALANCE] = scale * step.sum() - sum(of_phases.values())
+    of_phases[IMBALANCE] = epoch_seconds - sum(of_phases.values())
     joules = known_reading(run, "energy_joules", window.epoch)
     busy = metrics.busy_seconds(run.bucket_start[window.steps], run.bucket_end[window.steps]).sum(axis=0)
     return Point(
         source=run.label,
         ranks=run.rank_count,
         batch_per_rank=batch_per_rank(run),
-        epoch_seconds=scale * step.sum(),
+        epoch_seconds=epoch_seconds,
         setting=settings.setting_of(origin),
         variant=variant_of(origin),
         others=results_of(origin),
         reducer=run.option("reducer"),
         gradient_dtype=run.option("gradient-dtype"),
         training_seconds=scale * training.sum(),
-        images_per_second=metrics.throughput(images, step),
+        images_per_second=images_per_second,
         images=window.size.images,
         steps=window.size.steps,
         step_median=float(np.median(step)),
@@ -243,13 +242,6 @@ def from_run(run):
 def point_of(run):
     """Returns the point of a training run; None for other runs."""
     return from_run(run) if run.has_steps and not run.ladder else None
-
-
-def check_timed(run, step, images):
-    """Raises `ReportError` (input) if the timed steps have times or images from which no rate follows."""
-    if images.min() <= 0 or not np.isfinite(step.sum()) or step.sum() <= 0:
-        raise ReportError(INPUT, f"{run.path}: the timed steps have no finite, positive times and "
-                                 "numbers of images; 'lockstep-report validate' lists the problems")
 
 
 def computation_of(run, steps):

@@ -7,6 +7,8 @@ count the jitter of every rank: a rank that is late in one step makes the others
 
 import numpy as np
 
+from lockstep_report.errors import INPUT, ReportError
+from lockstep_report.measure import metrics
 from lockstep_report.measure.window import timed_window
 
 WAIT = "data_wait"
@@ -40,6 +42,16 @@ def timed_seconds(run, steps):
     slowest = int(np.argmax(seconds.sum(axis=0)))
     step = seconds[:, slowest]
     return step, step - phases[:, slowest, run.phases.index(WAIT)], phases.sum(axis=0)
+
+
+def epoch_rate(run, window, step):
+    """Returns (seconds of a complete epoch, images per second) from the times `step` (step) of the timed steps. Raises
+    `ReportError` (input) if they have times or images from which no rate follows."""
+    images = run.images[window.steps]
+    if images.min() <= 0 or not np.isfinite(step.sum()) or step.sum() <= 0:
+        raise ReportError(INPUT, f"{run.path}: the timed steps have no finite, positive times and "
+                                 "numbers of images; 'lockstep-report validate' lists the problems")
+    return float(window.size.images / images.sum() * step.sum()), metrics.throughput(images, step)
 
 
 def durations(run, steps, totals):

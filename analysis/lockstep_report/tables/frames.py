@@ -2,9 +2,12 @@
 """The measurements of runs as tables, for CSV, Parquet and pandas. A table is a dict: name of the column -> array (row),
 with the names and units of the run file."""
 
+from contextlib import suppress
+
 import numpy as np
 
-from lockstep_report.measure.step_times import all_step_seconds, step_seconds
+from lockstep_report.errors import ReportError
+from lockstep_report.measure.step_times import all_step_seconds, epoch_rate, step_seconds
 from lockstep_report.measure.window import batch_per_rank, timed_window
 from lockstep_report.runfile import schema
 from lockstep_report.runfile.stored import blocks
@@ -32,10 +35,9 @@ def training_values(run):
     found = {"timed_epoch": 0, "epoch_seconds": np.nan, "images_per_second": np.nan}
     if run.has_steps:
         window = timed_window(run)
-        step, images = step_seconds(run, window.steps).sum(), run.images[window.steps].sum()
         found["timed_epoch"] = window.epoch
-        if images > 0 and step > 0:
-            found |= {"epoch_seconds": window.size.images / images * step, "images_per_second": images / step}
+        with suppress(ReportError):  # no rate follows from the times
+            found["epoch_seconds"], found["images_per_second"] = epoch_rate(run, window, step_seconds(run, window.steps))
     return found
 
 

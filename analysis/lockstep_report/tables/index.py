@@ -4,10 +4,8 @@
 from collections import Counter
 
 from lockstep_report.errors import ReportError
-from lockstep_report.measure import metrics
 from lockstep_report.measure.accuracy import last_accuracy
-from lockstep_report.measure.points import check_timed
-from lockstep_report.measure.step_times import step_seconds
+from lockstep_report.measure.step_times import epoch_rate, step_seconds
 from lockstep_report.measure.window import batch_per_rank, timed_window
 from lockstep_report.runfile.experiment import build_of
 from lockstep_report.runfile.read import read_run
@@ -66,12 +64,9 @@ def command_of(run):
 
 def training_values(run):
     window = timed_window(run)
-    step = step_seconds(run, window.steps)
-    images = run.images[window.steps]
-    check_timed(run, step, images)
+    seconds, images_per_second = epoch_rate(run, window, step_seconds(run, window.steps))
     return {
         "batch_per_rank": batch_per_rank(run), "reducer": run.option("reducer") or None,
         "epochs": len(run.epoch_numbers), "steps": len(run.step),
-        "epoch_seconds": float(window.size.images / images.sum() * step.sum()),
-        "images_per_second": metrics.throughput(images, step),
+        "epoch_seconds": seconds, "images_per_second": images_per_second,
         "test_accuracy": last_accuracy(run)}
