@@ -5,7 +5,6 @@ final size and place from the beginning, so a process that is killed leaves a fi
 import errno
 import os
 import sys
-from contextlib import suppress
 from pathlib import Path
 
 import h5py
@@ -40,7 +39,10 @@ def write_images(images, path, mean=None, std=None):
             for name, values, given in zip(("mean", "std"), found, (mean, std)):
                 file[name][:] = values if given is None else given
             del file.attrs[DONE], file[DONE]
-        rename_new(partial, path)
+        with partial.open("rb") as written:
+            os.fsync(written.fileno())
+        require_new(path)  # a program may have written it during the import
+        os.replace(partial, path)
     except OSError as error:
         raise ReportError(OUTPUT, f"{path}: cannot be written ({reason_of(error)}); free disk space, or give another file") from error
 
@@ -132,22 +134,3 @@ def statistics(pixels):
     mean = share @ values
     deviation = np.sqrt((share * (values - mean[:, None]) ** 2).sum(axis=1))
     return mean, np.where(deviation > 0, deviation, 1)
-
-
-def rename_new(source, target):
-    """Renames a file after its content is on the disk. Raises `OSError` if `target` exists."""
-    descriptor = os.open(source, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-    try:
-        os.link(source, target)  # fails if `target` exists
-    except FileExistsError:
-        raise
-    except OSError:  # a file system without hard links
-        if os.path.lexists(target):
-            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST)) from None
-        os.rename(source, target)
-    with suppress(FileNotFoundError):
-        os.unlink(source)
