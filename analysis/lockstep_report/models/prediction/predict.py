@@ -108,10 +108,7 @@ def quantiles(ordered, probability):
     ordered values, and a generalized Pareto distribution in the upper tail."""
     count = len(ordered)
     tail = max(SMALLEST_TAIL, int(TAIL_SHARE * count))
-    place = np.clip(probability * count - 0.5, 0, count - 1)
-    low = place.astype(int)
-    high = np.minimum(low + 1, count - 1)
-    found = ordered[low] + (place - low)[:, None] * (ordered[high] - ordered[low])
+    found = np.quantile(ordered, probability, method="hazen", axis=0)
     if 2 * tail > count:
         return found
     start = (ordered[count - tail - 1] + ordered[count - tail]) / 2
