@@ -15,14 +15,12 @@ MINIMUM_VALUES = 6
 
 @dataclass(frozen=True)
 class Interval:
-    """An interval of the median of `count` values, from order statistics. `effective`: number of
-    independent values that a series is worth; None if the values are independent."""
+    """An interval of the median of `count` values, from order statistics."""
 
     low: float
     high: float
     coverage: float
     count: int
-    effective: float = None
 
 
 def student_coverage(t, dof):
@@ -114,4 +112,4 @@ def series_interval(values, confidence=CONFIDENCE):
         return None
     t = student_quantile(math.floor(effective) - 1, confidence)
     lowest = max(1, math.floor((n + 1) / 2 - t / 2 * math.sqrt(n * tau)))
-    return Interval(float(ordered[lowest - 1]), float(ordered[n - lowest]), confidence, n, effective)
+    return Interval(float(ordered[lowest - 1]), float(ordered[n - lowest]), confidence, n)

@@ -11,7 +11,6 @@ class Schedule:
     """Times of simulated steps (draw), in seconds from the start of the step."""
 
     seconds: np.ndarray  # the step
-    end: np.ndarray  # of the last all-reduce
     all_reduce: np.ndarray  # sum of the all-reduces
 
 
@@ -42,4 +41,4 @@ def schedule(ready, backward_end, update, all_reduces, sizes, overlap=1.0, has_o
             now = np.maximum(now, free) + shares[i] * update
     if not updates_by_bucket:
         now = np.maximum(now, free) + update
-    return Schedule(now, free, np.broadcast_to(all_reduces.sum(axis=1), now.shape))
+    return Schedule(now, np.broadcast_to(all_reduces.sum(axis=1), now.shape))
