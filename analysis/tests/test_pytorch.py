@@ -17,7 +17,7 @@ from lockstep_report.runfile.settings import setting_of
 pytestmark = pytest.mark.requires("PYTORCH")
 
 HEAD = """
-import os, sys, time, torch, torch.distributed as dist
+import atexit, os, sys, time, torch, torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel as DDP
 from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import fp16_compress_hook
 from lockstep_report.pytorch import Recorder
@@ -26,6 +26,7 @@ torch.manual_seed(1)
 rank, world = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
 if world > 1:
     dist.init_process_group("gloo")
+    atexit.register(dist.destroy_process_group)  # threads of Gloo that run at the end can abort the process
 class Slow(torch.autograd.Function):  # the passes through the first layer take 20 ms and 60 ms
     @staticmethod
     def forward(context, x):
