@@ -150,13 +150,13 @@ core::ExitStatus allreduce_command(const Invocation& invocation) {
                              .warmup = 5,
                              .communication_type = config.reducer.gradient_type,
                              .progress = job.monitor});
+    if (file) file->write_allreduce(to_record(rows));
     console.print(table_head(config.link_gbit > 0));
     for (const auto& row : rows) console.print(table_row(row, communicator.size(), config));
     console.print(communicator.size() > 1
                       ? average_lines(rows, communicator.size())
                       : "\nWith one rank nothing is communicated, so there is no bandwidth; start "
                         "several ranks, for example mpirun -n 2 lockstep allreduce.\n");
-    if (file) file->write_allreduce(to_record(rows));
     return record::RunStatus::complete;
   });
   if (is_first && config.json) {

@@ -74,11 +74,12 @@ std::string describe(const record::Profile& profile) {
 nlohmann::json to_json(const record::Profile& profile) {
   nlohmann::json json = {{"steps", profile.steps},
                          {"step_seconds", profile.step_seconds},
-                         {"step_seconds_without_profile", profile.step_seconds_without_profile},
                          {"flops_per_second", profile.flops_per_second},
                          {"bytes_per_second", profile.bytes_per_second},
                          {"ceiling_source", profile.ceiling_source},
                          {"operations", nlohmann::json::array()}};
+  if (profile.step_seconds_without_profile > 0)
+    json["step_seconds_without_profile"] = profile.step_seconds_without_profile;
   for (const auto& row : profile.operations)
     json["operations"].push_back({{"name", row.name},
                                   {"operation", row.what},

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "profile_rows.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <functional>
 #include <map>
@@ -43,8 +45,14 @@ void apply_ceilings(const backend::Ceilings& measured, record::Profile& profile)
   profile.bytes_per_second = measured.bytes_per_second;
   profile.ceiling_source = "measured: a matrix product of " + measured.product +
                            ", and a copy that is too large for the caches";
-  for (const auto& row : profile.operations)
-    profile.flops_per_second = std::max(profile.flops_per_second, row.flops / row.seconds[0]);
+  std::string faster;
+  for (const auto& row : profile.operations) {
+    const double rate = row.flops / row.seconds[0];
+    if (!(rate > profile.flops_per_second)) continue;
+    profile.flops_per_second = rate;
+    faster = fmt::format("; {} ({}) was faster than the product", row.name, row.phase);
+  }
+  profile.ceiling_source += faster;
   for (auto& row : profile.operations) {
     if (row.flops == 0 && row.bytes == 0) continue;
     const double of_flops = row.flops / profile.flops_per_second;

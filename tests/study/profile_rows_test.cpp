@@ -73,8 +73,10 @@ TEST(ProfileCeilings, AreUnknownWithoutWorkOrRates) {
 TEST(ProfileCeilings, AreRaisedByAFasterOperation) {
   record::Profile profile;
   profile.operations = {operation(200e9, 0, 1), operation(50e9, 0, 1)};
+  profile.operations[0].name = "conv1";
   apply_ceilings(ceilings, profile);
   EXPECT_DOUBLE_EQ(profile.flops_per_second, 200e9);
+  EXPECT_NE(profile.ceiling_source.find("; conv1 ("), std::string::npos);
   EXPECT_DOUBLE_EQ(profile.operations[0].bound_seconds, 1);
   EXPECT_DOUBLE_EQ(profile.operations[1].bound_seconds, 0.25);
 }

@@ -281,8 +281,10 @@ TEST_F(ResumedRun, RefusesACheckpointOfAnotherOptimiser) {
   options.optimiser = {.kind = optim::Kind::adamw};
   options.optimiser.resolve();
   options.epochs = 3;
-  expect_error<AgreedError>(core::ExitStatus::usage, {"use --optimizer sgd, or take its weights"},
-                            [&] { train(options); });
+  expect_error<AgreedError>(
+      core::ExitStatus::usage,
+      {"its optimizer is sgd, this run's is adamw; use --optimizer sgd, or take"},
+      [&] { train(options); });
 }
 
 TEST_F(ResumedRun, HasTheReplicaOfEachRank) {

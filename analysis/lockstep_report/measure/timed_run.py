@@ -10,7 +10,7 @@ from lockstep_report.measure.waiting import split_of, times_of
 from lockstep_report.measure.window import Window, timed_window
 from lockstep_report.runfile.read import Run
 
-MOST_STEPS = 10_000  # enough for all medians and means; bounds memory and time
+MOST_STEPS = 10_000  # enough for all medians and means; bounds the time
 
 
 @dataclass(frozen=True)

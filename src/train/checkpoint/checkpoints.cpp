@@ -198,10 +198,11 @@ Checkpoints::Found Checkpoints::resume_from(const fs::path& path) {
     const std::int64_t saved = saved_counter(name);
     if (saved == value) continue;
     const std::string fitting = option_that_fits(name, saved, data_parallel_.size());
-    core::fail(core::ExitStatus::usage,
-               fmt::format("{} is of another run: its {} is {}, this run's is {}; {}, or take its "
-                           "weights with --init-from",
-                           path.string(), name, saved, value, fitting));
+    core::fail(
+        core::ExitStatus::usage,
+        fmt::format("{} is of another run: its {} is {}, this run's is {}; {}, or take its "
+                    "weights with --init-from",
+                    path.string(), name, text_of(name, saved), text_of(name, value), fitting));
   }
   Found found;
   found.has_weights = true;

@@ -15,6 +15,9 @@ namespace lockstep::train {
 std::int64_t counter(const record::Counters& counters, std::string_view name,
                      const std::filesystem::path& path);
 
+/// Returns the value of the property `name` of a run as text.
+std::string text_of(std::string_view name, std::int64_t value);
+
 /// Returns what to do so that the property `name` of a run is `saved`, as in its checkpoint.
 std::string option_that_fits(std::string_view name, std::int64_t saved, int replicas);
 
