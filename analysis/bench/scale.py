@@ -5,8 +5,7 @@
 
 Makes the files in a temporary folder (about 1 GB), runs each command in a process of its own, and
 prints its time, processor time and peak memory. The large file has the phases, clocks, messages and
-buckets of each step and telemetry; it is measured with epochs of 98 steps and as a single epoch. No test compares
-the times.
+buckets of each step and telemetry, in epochs of 98 steps. No test compares the times.
 """
 
 import argparse
@@ -142,17 +141,14 @@ def measure(name, arguments):
 
 
 def measure_all(options, folder):
-    large = [("epochs of 98 steps", 98), ("a single epoch", options.steps)]
-    for text, epoch_steps in large:
-        path = write_large(folder / f"large-{epoch_steps}.h5", options.steps, options.ranks,
-                           epoch_steps)
-        print(f"{options.ranks} ranks x {options.steps:,} steps x {PHASES} phases, {text}: "
-              f"{path.stat().st_size / 1e6:,.0f} MB")
-        measure("  lr.open", ["-c", f"import lockstep_report as lr; lr.open({str(path)!r})"])
-        for command in (["summary", path], ["report", path, "--out", folder / "report"],
-                        ["html", path, "-o", folder / "page.html"]):
-            measure(f"  {command[0]}", command)
-        path.unlink()
+    path = write_large(folder / "large.h5", options.steps, options.ranks, epoch_steps=98)
+    print(f"{options.ranks} ranks x {options.steps:,} steps x {PHASES} phases: "
+          f"{path.stat().st_size / 1e6:,.0f} MB")
+    measure("  lr.open", ["-c", f"import lockstep_report as lr; lr.open({str(path)!r})"])
+    for command in (["summary", path], ["report", path, "--out", folder / "report"],
+                    ["html", path, "-o", folder / "page.html"]):
+        measure(f"  {command[0]}", command)
+    path.unlink()
     many = folder / "many"
     many.mkdir()
     write_many(many, options.files)
