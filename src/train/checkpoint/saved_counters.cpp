@@ -29,12 +29,12 @@ std::string text_of(std::string_view name, std::int64_t value) {
 }
 
 std::string option_that_fits(std::string_view name, std::int64_t saved, int replicas) {
-  if (name == "seed") return fmt::format("use --seed {}", text_of(name, saved));
+  if (name == "seed" || name == "optimizer")
+    return fmt::format("use --{} {}", name, text_of(name, saved));
   if (name == "global_batch" && saved % replicas == 0)
     return fmt::format("use --global-batch {} instead of --batch-per-rank", saved);
   if (name == "global_batch")
     return fmt::format("use --global-batch {} and a number of ranks that divides it", saved);
-  if (name == "optimizer") return fmt::format("use --optimizer {}", text_of(name, saved));
   return "use the same --data, --train-samples, --test-samples and --last-batch";
 }
 
