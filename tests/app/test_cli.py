@@ -594,6 +594,8 @@ def cuda_line():
 def test_info_reports_whether_cuda_is_available():
     # The build has no CUDA backend, or the machine has no GPU or driver, or both are available.
     assert re.search("not available: .*(no CUDA backend|use --device cpu)|compute capability", cuda_line())
+    if "not available" in cuda_line():
+        assert "use --device cpu" in expect_failure(start("plan", "--device", "cuda", "--batch-per-rank", "8"), 2)
 
 
 def test_plan_for_a_target_gpu():

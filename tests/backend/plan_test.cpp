@@ -431,11 +431,6 @@ TEST(CpuPlan, PrecisionsOfGpusAreRefused) {
   }
 }
 
-TEST(MakeBackend, CudaIsRefusedInABuildWithoutIt) {
-  expect_error(core::ExitStatus::usage, {"no CUDA backend"},
-               [] { make_backend(DeviceKind::cuda, 1); });
-}
-
 TEST(AgreementMessages, NameTheImplementations) {
   const auto networks = small_networks();
   const graph::Graph& graph = networks.front().graph;
