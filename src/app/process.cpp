@@ -11,7 +11,6 @@
 #include <vector>
 
 #include "guard/process_end.hpp"
-#include "guard/stop_limit.hpp"
 #include "guard/watchdog.hpp"
 #include "lockstep/comm/communicator.hpp"
 #include "lockstep/core/error.hpp"
@@ -45,7 +44,7 @@ int run_process(int argc, char** argv, const ProcessParts& parts) {
     if (config.json) output.separate();
     const int rank = comm::rank_before_mpi().value_or(0);
     watchdog.set_limit(std::chrono::seconds(config.watchdog_seconds));
-    StopLimit stop_limit(watchdog, config, describe_process_before_mpi(), rank);
+    watchdog.limit_stop(config, rank);
     core::ProgressMonitor& progress = parts.monitor(watchdog);
     progress.begin(core::Activity::mpi_init, 0);
     if (config.command == "train")
@@ -57,7 +56,7 @@ int run_process(int argc, char** argv, const ProcessParts& parts) {
     const auto communicator = comm::make_communicator(session);
     watchdog.connect(*communicator);
     const int status = run_program(options, *communicator, output, progress, parts.make_backend);
-    stop_limit.set_status(status);
+    watchdog.set_status(status);
     progress.begin(core::Activity::mpi_finalize, 0);
     return status;
   } catch (const core::Error& error) {  // before the communicator exists

@@ -7,9 +7,11 @@
 #include <algorithm>
 #include <utility>
 
+#include "early_stop.hpp"
 #include "lockstep/comm/agreement.hpp"
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/log.hpp"
+#include "lockstep/core/process/stop_signal.hpp"
 #include "lockstep/core/process/thread.hpp"
 
 namespace lockstep::app {
@@ -44,7 +46,7 @@ void Watchdog::set_limit(std::chrono::seconds limit) {
 void Watchdog::connect(comm::Communicator& communicator) {
   if (communicator.size() == 1) return;
   try {
-    auto peers = std::make_unique<WatchdogPeers>(communicator, [this] { return status(); });
+    auto peers = std::make_unique<WatchdogPeers>(communicator, [this] { return progress(); });
     const std::lock_guard lock(mutex_);
     peers_ = std::move(peers);
   } catch (const comm::AgreedError& error) {
@@ -53,37 +55,62 @@ void Watchdog::connect(comm::Communicator& communicator) {
   }
 }
 
-RankStatus Watchdog::status() const {
-  RankStatus status;
-  status.activity = activity_.load();
-  status.step = step_.load();
-  status.idle_seconds = idle_seconds_.load();
-  return status;
+void Watchdog::limit_stop(const train::Config& config, int rank) {
+  const std::lock_guard lock(mutex_);
+  config_ = config;
+  rank_ = rank;
+}
+
+void Watchdog::set_status(int status) {
+  const std::lock_guard lock(mutex_);
+  status_ = status;
 }
 
 void Watchdog::watch(const std::stop_token& stop) {
   std::unique_lock lock(mutex_);
   std::uint64_t seen = progress_.load(std::memory_order_relaxed);
   auto last = Clock::now();
-  Clock::duration still{};  // time without progress
-  while (!stop.stop_requested()) {
+  Clock::duration still{};      // time without progress
+  Clock::duration signalled{};  // time since a signal to which no other object reacts
+  while (true) {
     const auto limit = limit_;
     const auto interval =
         limit == 0s ? 100ms : std::min<Clock::duration>(Clock::duration(limit) / 50, 100ms);
     changed_.wait_for(lock, stop, interval, [&] { return limit_ != limit; });
+    if (stop.stop_requested()) return;
     const auto now = Clock::now();
     // If the whole process was stopped (by a debugger, or as a suspended job), it could not make
     // progress: time in which this thread did not run either is not counted.
-    still += std::min<Clock::duration>(now - last, 5 * interval);
+    const auto passed = std::min<Clock::duration>(now - last, 5 * interval);
     last = now;
+    still += passed;
     if (const auto count = progress_.load(std::memory_order_relaxed); count != seen) {
       seen = count;
       still = {};
     }
     idle_seconds_ = std::chrono::duration<double>(still).count();
+    const bool is_signalled = core::StopSignal::requested() && core::StopSignal::count() == 1;
+    signalled = is_signalled ? signalled + passed : Clock::duration{};
     if (is_launched_ && ::getppid() != launcher_) end_orphan();
-    if (limit_ > 0s && still > limit_ && !stop.stop_requested()) end_process();
+    if (config_ && signalled >= stop_limit()) end_stopped();
+    if (limit_ > 0s && still > limit_) end_process();
   }
+}
+
+std::chrono::milliseconds Watchdog::stop_limit() const {
+  if (status_) return 10000ms;  // an end without MPI_Finalize is an error for the launcher
+  // A launcher that ends the ranks because one has failed sends SIGTERM and, 1 s later, SIGKILL. In
+  // this case the rank that failed has printed a message, and this one prints none.
+  return rank_ == 0 ? 2000ms : 5000ms;
+}
+
+void Watchdog::end_stopped() const {
+  // The main thread is blocked, so destructors might not return.
+  if (status_) _exit(*status_);
+  const core::Error error =
+      early_stop(*config_, core::StopSignal::number(), core::text_of(activity()));
+  core::log_line(fmt::format("{}: {}", who_, error.what()));
+  _exit(static_cast<int>(error.status()));
 }
 
 void Watchdog::end_orphan() const {
@@ -105,13 +132,10 @@ void Watchdog::end_process() {
     }
     cause = "cause: " + describe_cause(*ranks) + "; ";
   }
-  const std::int64_t step = step_.load();
   core::log_line(
-      fmt::format("{}: watchdog timeout: no progress for {} s during {}{}; {}check whether a rank "
-                  "has failed or "
-                  "a link is down, or increase --watchdog SECONDS",
-                  who_, limit_.count(), core::text_of(activity_.load()),
-                  step > 0 ? fmt::format(" of step {}", step) : "", cause));
+      fmt::format("{}: watchdog timeout: no progress for {} s during {}; {}check whether a rank "
+                  "has failed or a link is down, or increase --watchdog SECONDS",
+                  who_, limit_.count(), progress().describe(), cause));
   if (peers_) peers_->end_others();
   // The main thread is blocked, so destructors might not return.
   _exit(static_cast<int>(core::ExitStatus::internal));

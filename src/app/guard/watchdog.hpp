@@ -7,11 +7,13 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <thread>
 
 #include "lockstep/comm/communicator.hpp"
 #include "lockstep/core/progress.hpp"
+#include "lockstep/train/config.hpp"
 #include "watchdog_peers.hpp"
 
 namespace lockstep::app {
@@ -45,22 +47,39 @@ class Watchdog final : public core::ProgressMonitor {
   /// own timeouts. Collective: all ranks must call this.
   void connect(comm::Communicator& communicator);
 
+  /// From now on, also ends the process some seconds after a signal (`core::StopSignal`) if nothing
+  /// else does: while MPI is initialised, kernels are timed or another rank is waited for, the
+  /// program cannot react, and has nothing to save. Has no effect while objects of class
+  /// `StopSignal` exist besides that of `run_process`, because their owners react. `config`
+  /// determines the status of a process that ends before its work is complete. Ranks other than 0
+  /// wait longer, until the launcher has ended them because rank 0 has ended, so that one rank
+  /// prints a message.
+  void limit_stop(const train::Config& config, int rank);
+  /// States that the program is complete: a process that has received a signal ends with `status`
+  /// and without a message.
+  void set_status(int status);
+
  private:
   void watch(const std::stop_token& stop);
   [[noreturn]] void end_process();
   [[noreturn]] void end_orphan() const;
-  RankStatus status() const;
+  std::chrono::milliseconds stop_limit() const;
+  [[noreturn]] void end_stopped() const;
+  RankProgress progress() const { return {activity(), step(), idle_seconds_}; }
 
-  std::mutex mutex_;  ///< protects `limit_` and `peers_`
+  std::mutex mutex_;  ///< protects the members up to `who_`
   std::chrono::seconds limit_;
+  std::unique_ptr<WatchdogPeers> peers_;  ///< null until `connect`
+  std::optional<train::Config> config_;   ///< of `limit_stop`
+  int rank_ = 0;                          ///< of `limit_stop`
+  std::optional<int> status_;             ///< of `set_status`
   const std::string who_;
   std::atomic<std::uint64_t> progress_ = 0;
   std::atomic<std::int64_t> step_ = 0;
   std::atomic<core::Activity> activity_ = core::Activity::program_start;
   std::atomic<double> idle_seconds_ = 0;
-  const bool is_launched_;                ///< by mpirun, srun or the like
-  const pid_t launcher_;                  ///< parent process at the start
-  std::unique_ptr<WatchdogPeers> peers_;  ///< null until `connect`
+  const bool is_launched_;  ///< by mpirun, srun or the like
+  const pid_t launcher_;    ///< parent process at the start
   std::condition_variable_any changed_;
   // Declared last: the thread stops before the members that it uses are destroyed.
   std::jthread thread_;

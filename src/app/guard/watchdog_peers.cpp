@@ -3,6 +3,7 @@
 
 #include <arpa/inet.h>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <ifaddrs.h>
 #include <net/if.h>
 #include <netinet/in.h>
@@ -15,6 +16,7 @@
 #include <algorithm>
 #include <cstring>
 #include <iterator>
+#include <limits>
 #include <string>
 #include <utility>
 
@@ -37,9 +39,7 @@ struct WatchdogPeers::Datagram {
   std::array<std::uint64_t, 2> token{};
   Kind kind{};
   std::int32_t rank = 0;
-  std::int64_t step = 0;
-  double idle_seconds = 0;
-  core::Activity activity{};
+  RankProgress progress{};
 };
 
 namespace {
@@ -98,10 +98,112 @@ std::uint16_t port_of(int socket) {
   return address.sin_port;
 }
 
+using core::Activity;
+
+/// Activities of a step in their order; a rank does not wait for other ranks in the first
+/// `local_count`, except with synchronised batch norm, pipelines and parameter servers.
+constexpr std::array step_activities{Activity::data_wait,        Activity::upload,
+                                     Activity::forward,          Activity::backward,
+                                     Activity::update,           Activity::exposed_communication,
+                                     Activity::combining_results};
+constexpr std::size_t local_count = 5;
+
+std::size_t index_of(const RankStatus& rank) {
+  return static_cast<std::size_t>(std::ranges::find(step_activities, rank.progress.activity) -
+                                  step_activities.begin());
+}
+
+bool computes(const RankStatus& rank) { return index_of(rank) < local_count; }
+
+/// Orders activities by the time at which they begin in a run.
+std::int64_t position(const RankStatus& rank) {
+  if (rank.progress.activity == Activity::mpi_finalize)
+    return std::numeric_limits<std::int64_t>::max();
+  constexpr std::int64_t activities_of_a_step = 16;
+  return rank.progress.step * activities_of_a_step + static_cast<std::int64_t>(index_of(rank));
+}
+
+bool same_activity(const RankStatus& a, const RankStatus& b) {
+  return a.progress.activity == b.progress.activity && a.progress.step == b.progress.step;
+}
+
+std::string describe(const RankStatus& rank) {
+  return fmt::format("rank {} on {} has been in {} without progress for {:.1f} s", rank.rank,
+                     rank.host, rank.progress.describe(), rank.progress.idle_seconds);
+}
+
+std::string describe_silent(std::span<const RankStatus* const> silent) {
+  constexpr std::size_t most = 4;
+  std::vector<std::string> names;
+  for (const RankStatus* rank : silent.first(std::min(most, silent.size())))
+    names.push_back(fmt::format("rank {} on {}", rank->rank, rank->host));
+  if (silent.size() > most) names.push_back(fmt::format("{} other ranks", silent.size() - most));
+  return fmt::format("{} {} not answer (stopped, dead or unreachable)", fmt::join(names, ", "),
+                     silent.size() == 1 ? "does" : "do");
+}
+
+/// Returns the cause among ranks that answer.
+const RankStatus& find_cause(std::span<const RankStatus* const> ranks) {
+  const auto idle_seconds = [](const RankStatus* rank) { return rank->progress.idle_seconds; };
+  const auto longest = [&](std::span<const RankStatus* const> among) {
+    return *std::ranges::max_element(among, {}, idle_seconds);
+  };
+  const RankStatus& quickest = **std::ranges::min_element(ranks, {}, idle_seconds);
+  const RankStatus& slowest = *longest(ranks);
+  const auto is_idle = [&](const RankStatus& rank) {
+    return rank.progress.idle_seconds >= slowest.progress.idle_seconds / 2;
+  };
+  std::vector<const RankStatus*> computing;
+  std::ranges::copy_if(ranks, std::back_inserter(computing),
+                       [&](const RankStatus* rank) { return computes(*rank) && is_idle(*rank); });
+  if (!computing.empty()) return *longest(computing);
+  if (!is_idle(quickest)) return quickest;
+  for (const RankStatus* rank : ranks) {
+    const auto equal = std::ranges::count_if(
+        ranks, [&](const RankStatus* other) { return same_activity(*rank, *other); });
+    if (2 * static_cast<std::size_t>(equal) <= ranks.size()) continue;
+    std::vector<const RankStatus*> others;
+    std::ranges::copy_if(ranks, std::back_inserter(others),
+                         [&](const RankStatus* other) { return !same_activity(*rank, *other); });
+    return *longest(others.empty() ? ranks : others);
+  }
+  return **std::ranges::max_element(ranks, {},
+                                    [](const RankStatus* rank) { return position(*rank); });
+}
+
 }  // namespace
 
-WatchdogPeers::WatchdogPeers(comm::Communicator& communicator, OwnStatus own_status)
-    : own_status_(std::move(own_status)), rank_(communicator.rank()) {
+std::string RankProgress::describe() const {
+  const std::string text = core::text_of(activity);
+  return step > 0 ? fmt::format("{} of step {}", text, step) : text;
+}
+
+std::string describe_cause(std::span<const RankStatus> ranks) {
+  std::vector<const RankStatus*> silent, answering;
+  for (const RankStatus& rank : ranks) (rank.answers ? answering : silent).push_back(&rank);
+  if (!silent.empty()) return describe_silent(silent);
+  const RankStatus& cause = find_cause(answering);
+  std::string text = describe(cause);
+  const auto is_elsewhere = [&](const RankStatus* rank) { return !same_activity(*rank, cause); };
+  const auto other = std::ranges::find_if(answering, is_elsewhere);
+  if (other == answering.end()) {
+    const bool is_shortest = std::ranges::none_of(answering, [&](const RankStatus* rank) {
+      return rank->progress.idle_seconds < cause.progress.idle_seconds;
+    });
+    return text + (is_shortest ? ", and the other ranks wait for it" : ", longer than other ranks");
+  }
+  const auto count = std::ranges::count_if(
+      answering, [&](const RankStatus* rank) { return same_activity(*rank, **other); });
+  return text +
+         (count == 1
+              ? fmt::format(", while rank {} on {} has been in {} for {:.1f} s", (*other)->rank,
+                            (*other)->host, (*other)->progress.describe(),
+                            (*other)->progress.idle_seconds)
+              : fmt::format(", while {} ranks are in {}", count, (*other)->progress.describe()));
+}
+
+WatchdogPeers::WatchdogPeers(comm::Communicator& communicator, OwnProgress own_progress)
+    : own_progress_(std::move(own_progress)), rank_(communicator.rank()) {
   comm::together(communicator, [&] {
     stop_event_.reset(::eventfd(0, EFD_CLOEXEC));
     core::check(bool{stop_event_}, "the watchdog has an event");
@@ -159,20 +261,12 @@ void WatchdogPeers::handle(const Datagram& datagram, std::uint32_t address, std:
   if (datagram.kind == Datagram::Kind::answer) {
     RankStatus& status = peers_[static_cast<std::size_t>(datagram.rank)].status;
     status.answers = true;
-    status.activity = datagram.activity;
-    status.step = datagram.step;
-    status.idle_seconds = datagram.idle_seconds;
+    status.progress = datagram.progress;
     return;
   }
   if (datagram.kind == Datagram::Kind::end) _exit(static_cast<int>(core::ExitStatus::internal));
   if (!is_asking_ || datagram.rank < rank_) has_reporter_ = true;
-  const RankStatus own = own_status_();
-  Datagram reply{.token = token_,
-                 .kind = Datagram::Kind::answer,
-                 .rank = rank_,
-                 .step = own.step,
-                 .idle_seconds = own.idle_seconds,
-                 .activity = own.activity};
+  const Datagram reply{token_, Datagram::Kind::answer, rank_, own_progress_()};
   const sockaddr_in to = socket_address(address, port);
   ::sendto(socket_.get(), &reply, sizeof reply, 0, reinterpret_cast<const sockaddr*>(&to),
            sizeof to);
@@ -188,10 +282,9 @@ std::optional<std::vector<RankStatus>> WatchdogPeers::ask(std::chrono::milliseco
       const std::lock_guard lock(mutex_);
       if (has_reporter_) return std::nullopt;
       is_asking_ = true;
-      Peer& own = peers_[static_cast<std::size_t>(rank_)];
-      const RankStatus status = own_status_();
-      own.status = {rank_,           own.status.host, true,
-                    status.activity, status.step,     status.idle_seconds};
+      RankStatus& own = peers_[static_cast<std::size_t>(rank_)].status;
+      own.answers = true;
+      own.progress = own_progress_();
       for (const Peer& peer : peers_) {
         if (!peer.status.answers && peer.addresses.empty()) continue;
         statuses.push_back(peer.status);

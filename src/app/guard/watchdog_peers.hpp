@@ -7,14 +7,45 @@
 #include <functional>
 #include <mutex>
 #include <optional>
+#include <span>
+#include <string>
 #include <thread>
 #include <vector>
 
 #include "lockstep/comm/communicator.hpp"
+#include "lockstep/core/activity.hpp"
 #include "lockstep/core/descriptor.hpp"
-#include "watchdog_cause.hpp"
 
 namespace lockstep::app {
+
+/// What a rank is doing.
+struct RankProgress {
+  core::Activity activity{};
+  std::int64_t step = 0;
+  double idle_seconds = 0;  ///< time without progress
+
+  /// Returns the activity with the step, if there is one: "backward of step 42".
+  std::string describe() const;
+};
+
+/// What the watchdog of a rank knows about a rank.
+struct RankStatus {
+  int rank = 0;
+  std::string host;
+  bool answers = false;  ///< `progress` is known
+  RankProgress progress;
+};
+
+/// Returns a phrase that names the rank because of which the others make no progress, and what the
+/// others do, for example "rank 2 on node3 does not answer (stopped, dead or unreachable)".
+///
+/// The cause is a rank that does not answer; otherwise one that is blocked in an activity in which
+/// it does not wait for others, or that makes progress while others wait; otherwise, if all ranks
+/// wait, the rank that differs from the majority, or, without majority, the one that is ahead of
+/// the others, because it did not take part in the operation for which they wait. If all ranks are
+/// in the same activity, the one that has made no progress for the longest time is named. `ranks`
+/// must not be empty.
+std::string describe_cause(std::span<const RankStatus> ranks);
 
 /// Exchanges the activities of the ranks between their watchdogs, over UDP and without MPI, because
 /// the main thread of a rank may be blocked. A thread answers the other ranks, and ends the process
@@ -22,12 +53,11 @@ namespace lockstep::app {
 /// the random token of this run are ignored.
 class WatchdogPeers {
  public:
-  /// Returns the status of this rank; `rank`, `host` and `answers` are not used.
-  using OwnStatus = std::function<RankStatus()>;
+  using OwnProgress = std::function<RankProgress()>;
 
   /// Exchanges the addresses of the ranks. Throws `AgreedError` (internal) if a rank cannot open a
   /// socket. Collective: all ranks must call this.
-  WatchdogPeers(comm::Communicator& communicator, OwnStatus own_status);
+  WatchdogPeers(comm::Communicator& communicator, OwnProgress own_progress);
   ~WatchdogPeers();
 
   /// Asks all ranks for their status, except ranks of other hosts without an IPv4 address. Returns
@@ -52,7 +82,7 @@ class WatchdogPeers {
   void answer(const std::stop_token& stop);
   void handle(const Datagram& datagram, std::uint32_t address, std::uint16_t port);
 
-  OwnStatus own_status_;
+  OwnProgress own_progress_;
   int rank_;
   core::Descriptor socket_;
   core::Descriptor stop_event_;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "guard/watchdog_cause.hpp"
+#include "guard/watchdog_peers.hpp"
 
 #include <gtest/gtest.h>
 
@@ -11,14 +11,14 @@ namespace {
 using enum core::Activity;
 
 RankStatus at(int rank, core::Activity activity, std::int64_t step, double idle_seconds) {
-  return {rank, "n" + std::to_string(rank), true, activity, step, idle_seconds};
+  return {rank, "n" + std::to_string(rank), true, {activity, step, idle_seconds}};
 }
 
 TEST(DescribeCause, NamesRanksThatDoNotAnswer) {
-  const RankStatus silent{2, "n2", false, {}, 0, 0};
+  const RankStatus silent{2, "n2", false, {}};
   EXPECT_EQ(describe_cause(std::vector{at(0, exposed_communication, 3, 5), silent}),
             "rank 2 on n2 does not answer (stopped, dead or unreachable)");
-  const RankStatus other{4, "n4", false, {}, 0, 0};
+  const RankStatus other{4, "n4", false, {}};
   EXPECT_EQ(describe_cause(std::vector{at(0, exposed_communication, 3, 5), silent, other}),
             "rank 2 on n2, rank 4 on n4 do not answer (stopped, dead or unreachable)");
 }
