@@ -14,13 +14,8 @@
 
 namespace lockstep::app {
 
-/// Creates the backend of this rank, like `backend::make_backend`.
 using BackendFactory =
     std::function<std::unique_ptr<backend::Backend>(const backend::DeviceOptions& options)>;
-inline std::unique_ptr<backend::Backend> make_default_backend(
-    const backend::DeviceOptions& options) {
-  return backend::make_backend(options);
-}
 
 /// Arguments of every command.
 struct Invocation {
@@ -28,8 +23,8 @@ struct Invocation {
   std::string command_line;
   comm::Communicator& communicator;
   StandardOutput& output;
-  core::ProgressMonitor* monitor = nullptr;  ///< notified of this rank's progress; may be null
-  BackendFactory make_backend = make_default_backend;
+  core::ProgressMonitor* monitor;  ///< notified of this rank's progress
+  BackendFactory make_backend;
 };
 
 // One function per command, each in its own file. Collective: all ranks must call them.

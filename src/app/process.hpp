@@ -12,7 +12,10 @@ namespace lockstep::app {
 struct ProcessParts {
   /// Returns the monitor that is notified of the progress of this rank, and notifies `watchdog`.
   std::function<core::ProgressMonitor&(core::ProgressMonitor& watchdog)> monitor = std::identity{};
-  BackendFactory make_backend = make_default_backend;
+  /// Creates the backend of this rank.
+  BackendFactory make_backend = [](const backend::DeviceOptions& options) {
+    return backend::make_backend(options);
+  };
 };
 
 /// Runs the program with its watchdog, signal handlers and MPI, and returns the exit status.
