@@ -5,13 +5,12 @@
 
 #include <algorithm>
 #include <map>
+#include <nlohmann/json.hpp>
 #include <numeric>
 #include <optional>
 
-#include "console.hpp"
 #include "header.hpp"
 #include "job.hpp"
-#include "json_output.hpp"
 #include "lockstep/comm/agreement.hpp"
 #include "lockstep/comm/gradient_transport.hpp"
 #include "lockstep/comm/sweep.hpp"
@@ -115,14 +114,11 @@ std::vector<record::AllReduceRow> to_record(const std::vector<comm::SweepRow>& r
 }  // namespace
 
 core::ExitStatus allreduce_command(const Invocation& invocation) {
-  comm::Communicator& communicator = invocation.communicator;
-  const bool is_first = communicator.rank() == 0;
-  const Job job = prepare_job(invocation);
+  Job job(invocation);
   const train::Config& config = job.config;
-  Console console(invocation.output, verbosity_of(job.config, communicator));
-  check_output(config, communicator);
-  const MemoryLimit limit = memory_limit(job, communicator);
-  train::together(communicator, [&] {
+  check_output(job);
+  const MemoryLimit limit = memory_limit(job);
+  train::together(job.communicator, [&] {
     if (config.max_bytes <= limit.bytes) return;
     core::fail(core::ExitStatus::out_of_memory,
                fmt::format("--max-bytes: messages of {} exceed the {} per rank of {}; use smaller "
@@ -130,19 +126,20 @@ core::ExitStatus allreduce_command(const Invocation& invocation) {
                            core::format_bytes(double(config.max_bytes)),
                            core::format_bytes(double(limit.bytes)), limit.source));
   });
-  if (config.dry_run) return end_dry_run(job, console, communicator);
-  auto file = open_run_file(job, invocation);
+  if (config.dry_run) return end_dry_run(job);
+  auto file = open_run_file(job);
 
   core::begin_activity(job.monitor, core::Activity::all_reduce_sweep);
-  const auto transport =
-      comm::make_gradient_transport(communicator, job.backend->device().queue(), config.transport);
-  console.print(
+  const auto transport = comm::make_gradient_transport(
+      job.communicator, job.backend->device().queue(), config.transport);
+  const int ranks = job.communicator.size();
+  job.console.print(
       fmt::format("All-reduce over {} ({}), {}. Times are medians of {} repeats; the time of a "
                   "repeat is that of its slowest rank.\n\n",
-                  plural(communicator.size(), "rank"), job.backend->device().name(),
-                  transport->library_version(), config.repeats));
+                  plural(ranks, "rank"), job.backend->device().name(), transport->library_version(),
+                  config.repeats));
   std::vector<comm::SweepRow> rows;
-  record_measurement(job, communicator, file, [&] {
+  record_measurement(job, file, [&] {
     rows = transport->sweep({.min_bytes = config.min_bytes,
                              .max_bytes = config.max_bytes,
                              .factor = static_cast<std::size_t>(config.step_factor),
@@ -151,25 +148,22 @@ core::ExitStatus allreduce_command(const Invocation& invocation) {
                              .communication_type = config.reducer.gradient_type,
                              .progress = job.monitor});
     if (file) file->write_allreduce(to_record(rows));
-    console.print(table_head(config.link_gbit > 0));
-    for (const auto& row : rows) console.print(table_row(row, communicator.size(), config));
-    console.print(communicator.size() > 1
-                      ? average_lines(rows, communicator.size())
-                      : "\nWith one rank nothing is communicated, so there is no bandwidth; start "
-                        "several ranks, for example mpirun -n 2 lockstep allreduce.\n");
+    job.console.print(table_head(config.link_gbit > 0));
+    for (const auto& row : rows) job.console.print(table_row(row, ranks, config));
+    job.console.print(
+        ranks > 1 ? average_lines(rows, ranks)
+                  : "\nWith one rank nothing is communicated, so there is no bandwidth; start "
+                    "several ranks, for example mpirun -n 2 lockstep allreduce.\n");
     return record::RunStatus::complete;
   });
-  if (is_first && config.json) {
-    auto json = describe_job(job);
-    json["allreduce"] = nlohmann::json::array();
-    for (const auto& row : rows) json["allreduce"].push_back(to_json(row, communicator.size()));
-    print_json(console, json);
-  }
+  auto sweep = nlohmann::json::array();
+  for (const auto& row : rows) sweep.push_back(to_json(row, ranks));
+  print_json(job, {{"allreduce", sweep}});
   std::uint64_t wrong = 0;
   for (const auto& row : rows) wrong += row.wrong;
   if (wrong > 0) {
     comm::fail_together(
-        communicator, core::ExitStatus::internal,
+        job.communicator, core::ExitStatus::internal,
         fmt::format(
             "{} elements of the sums were wrong; check the network and its library before training",
             wrong));

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <cstdlib>
 #include <filesystem>
+#include <nlohmann/json.hpp>
 
 #include "lockstep/core/format.hpp"
 #include "lockstep/core/meter/processor_meter.hpp"
@@ -32,10 +33,8 @@ bool has_spectator() {
 
 }  // namespace
 
-Console::Console(StandardOutput& output, Verbosity verbosity)
-    : output_(output),
-      is_enabled_(verbosity == Verbosity::normal),
-      is_terminal_(is_enabled_ && has_spectator()) {}
+Console::Console(StandardOutput& output, bool is_enabled)
+    : output_(output), is_enabled_(is_enabled), is_terminal_(is_enabled && has_spectator()) {}
 
 Console::~Console() { erase_progress(); }
 
@@ -95,12 +94,6 @@ std::string describe_high_loss(const record::EpochRecord& epoch, const graph::Gr
       graph.statistics().empty() ? "" : " (the running statistics of batch norm need about 100)");
 }
 
-Console::Verbosity verbosity_of(const train::Config& config,
-                                const comm::Communicator& communicator) {
-  return communicator.rank() == 0 && !config.quiet && !config.json ? Console::Verbosity::normal
-                                                                   : Console::Verbosity::silent;
-}
-
 namespace {
 
 std::string describe_test_accuracy(const train::RunSummary& summary) {
@@ -125,12 +118,13 @@ std::string describe_window(const train::RunSummary& summary) {
 }  // namespace
 
 std::string describe_summary(const train::RunSummary& summary, int ranks,
-                             const std::string& device) {
+                             backend::DeviceKind kind) {
   if (summary.steps == 0) {
     return fmt::format(
         "Nothing is left to train: the checkpoint is after step {}, the last one.\n{}",
         summary.last_step, describe_test_accuracy(summary));
   }
+  const char* device = kind == backend::DeviceKind::cuda ? "GPU" : "CPU rank";
   std::string text =
       fmt::format("Img/sec per {}: {:.1f}\nTotal img/sec on {} {}(s): {:.1f}\n", device,
                   summary.images_per_second / ranks, ranks, device, summary.images_per_second);
@@ -151,6 +145,29 @@ std::string describe_summary(const train::RunSummary& summary, int ranks,
   text += fmt::format("Final training loss {}, training accuracy {:.2f} %.\n",
                       format_fixed(summary.train_loss, 4), 100 * summary.train_accuracy);
   return text + describe_test_accuracy(summary);
+}
+
+nlohmann::json to_json(const train::RunSummary& summary, int ranks) {
+  return {{"steps", summary.steps},
+          {"last_step", summary.last_step},
+          {"images_per_second", summary.images_per_second},
+          {"images_per_second_per_rank", summary.images_per_second / ranks},
+          {"timed_epoch", summary.timed_epoch},
+          {"timed_steps", summary.timed_steps},
+          {"steps_per_epoch", summary.steps_per_epoch},
+          {"images_per_epoch", summary.images_per_epoch},
+          {"is_extrapolated", !summary.epoch_complete},
+          {"timed_epoch_is_complete", summary.epoch_complete},
+          {"epoch_seconds", summary.epoch_seconds},
+          {"training_seconds", summary.training_seconds},
+          {"exposed_communication_share", summary.exposed_share},
+          {"lacking_processor_share", summary.lacking_share},
+          {"train_loss", summary.train_loss},
+          {"train_accuracy", summary.train_accuracy},
+          {"last_test_loss", summary.last_test_loss},
+          {"last_test_accuracy", summary.last_test_accuracy},
+          {"best_test_accuracy", summary.best_test_accuracy},
+          {"peak_memory_bytes", summary.peak_memory_bytes}};
 }
 
 }  // namespace lockstep::app

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <chrono>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 
 #include "lockstep/comm/communicator.hpp"
@@ -16,18 +17,14 @@ namespace lockstep::app {
 /// updated in place.
 class Console {
  public:
-  /// Whether the console prints.
-  enum class Verbosity { normal, silent };
-
-  Console(StandardOutput& output, Verbosity verbosity);
+  /// Prints only if `is_enabled`.
+  Console(StandardOutput& output, bool is_enabled);
   ~Console();
   Console(const Console&) = delete;
   Console& operator=(const Console&) = delete;
 
-  /// Prints whole lines. No effect on a silent console.
+  /// Prints whole lines.
   void print(const std::string& text);
-
-  StandardOutput& output() const { return output_; }
 
   /// Updates the progress line, at most a few times per second. No effect if stdout is not a
   /// terminal.
@@ -48,18 +45,15 @@ class Console {
   double seconds_per_step_ = 0;  ///< exponential moving average
 };
 
-/// Returns `normal` on rank 0 unless `--quiet` or `--json` is given, otherwise `silent`.
-Console::Verbosity verbosity_of(const train::Config& config,
-                                const comm::Communicator& communicator);
-
 /// Returns a warning if the test loss of the epoch is above ln(classes), the loss of guessing all
 /// classes of the network with equal probability. Returns an empty text if it is not, or if the
 /// epoch was not evaluated.
 std::string describe_high_loss(const record::EpochRecord& epoch, const graph::Graph& graph);
 
 /// Returns the final summary: images per second in the format of Horovod's benchmarks, times and
-/// accuracy. `device`: for example "CPU rank".
-std::string describe_summary(const train::RunSummary& summary, int ranks,
-                             const std::string& device);
+/// accuracy.
+std::string describe_summary(const train::RunSummary& summary, int ranks, backend::DeviceKind kind);
+/// Returns the results of a training on `ranks` ranks.
+nlohmann::json to_json(const train::RunSummary& summary, int ranks);
 
 }  // namespace lockstep::app

@@ -3,12 +3,11 @@
 
 #include <fmt/format.h>
 
+#include <nlohmann/json.hpp>
 #include <optional>
 
-#include "console.hpp"
 #include "header.hpp"
 #include "job.hpp"
-#include "json_output.hpp"
 #include "lockstep/core/format.hpp"
 #include "lockstep/train/agreement.hpp"
 #include "lockstep/train/evaluation.hpp"
@@ -18,18 +17,16 @@ namespace lockstep::app {
 
 core::ExitStatus evaluate_command(const Invocation& invocation) {
   comm::Communicator& communicator = invocation.communicator;
-  const bool is_first = communicator.rank() == 0;
   train::together(communicator, [&] {
     if (!invocation.config.init_from.empty()) return;
     core::fail(core::ExitStatus::usage,
                "evaluate requires weights; specify their file with --init-from FILE");
   });
-  const Job job = prepare_job(invocation);
+  Job job(invocation);
   const train::Config& config = job.config;
-  Console console(invocation.output, verbosity_of(job.config, communicator));
-  console.print(describe_place(job, communicator) + "\n");
+  job.console.print(describe_place(job) + "\n");
 
-  const data::TrainingData data = load_data(job, communicator);
+  const data::TrainingData data = load_data(job);
   backend::ModelState state;
   std::optional<train::Evaluator> evaluator;
   train::together(communicator, [&] {
@@ -39,25 +36,22 @@ core::ExitStatus evaluate_command(const Invocation& invocation) {
   core::begin_activity(job.monitor, core::Activity::reading_weights);
   train::load_weights(config.init_from, job.graph, state, communicator);
   job.backend->store(state);
-  if (config.dry_run) return end_dry_run(job, console, communicator);
+  if (config.dry_run) return end_dry_run(job);
 
   const double begin = core::host_seconds();
   core::begin_activity(job.monitor, core::Activity::evaluation);
   const train::Evaluation result = evaluator->run();
   const double seconds = core::host_seconds() - begin;
-  console.print(fmt::format(
+  job.console.print(fmt::format(
       "Test accuracy {:.2f} % ({} of {} images), loss {}; {}, {:.1f} img/s.\n",
       100 * result.accuracy(), result.correct, result.images, core::format_fixed(result.loss(), 4),
       core::format_seconds(seconds), static_cast<double>(result.images) / seconds));
-  if (is_first && config.json) {
-    auto json = describe_job(job);
-    json["results"] = {{"test_accuracy", result.accuracy()},
-                       {"test_loss", result.loss()},
-                       {"correct", result.correct},
-                       {"images", result.images},
-                       {"seconds", seconds}};
-    print_json(console, json);
-  }
+  print_json(job, {{"results",
+                    {{"test_accuracy", result.accuracy()},
+                     {"test_loss", result.loss()},
+                     {"correct", result.correct},
+                     {"images", result.images},
+                     {"seconds", seconds}}}});
   return core::ExitStatus::done;
 }
 

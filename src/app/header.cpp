@@ -168,10 +168,10 @@ std::string describe_choices(const train::RunDescription& run) {
          line("host energy", run.host_energy_source);
 }
 
-std::string describe_place(const Job& job, comm::Communicator& communicator) {
+std::string describe_place(const Job& job) {
   const auto& config = job.config;
   return line("ranks", hosts(job)) + device_lines(job) +
-         line("MPI", communicator.library_version()) +
+         line("MPI", job.communicator.library_version()) +
          line("model",
               fmt::format("{}, {} parameters, {} classes, {}FLOP per image forward, {}FLOP "
                           "in training",
@@ -191,18 +191,17 @@ std::string describe_device(const Job& job, std::uint64_t limit) {
          line("memory limit", format_bytes(double(limit)));
 }
 
-std::string describe_training(const Job& job, const RunSize& size,
-                              std::span<const std::size_t> bucket_bytes) {
+std::string describe_training(const Job& job, std::int64_t steps_per_epoch,
+                              std::int64_t total_steps, std::span<const std::size_t> bucket_bytes) {
   const auto& config = job.config;
   const std::int64_t parts = config.pipeline.micro_batches;
   const std::string accumulation =
       parts == 1 ? ""
                  : fmt::format(" (gradients accumulated over {} of {})",
                                plural(parts, "micro-batch"), config.batch_per_rank / parts);
-  return line("batch",
-              fmt::format("{} per rank{}, {} in all; {} per epoch, {} in this run",
-                          config.batch_per_rank, accumulation, config.global_batch,
-                          plural(size.steps_per_epoch, "step"), plural(size.total_steps, "step"))) +
+  return line("batch", fmt::format("{} per rank{}, {} in all; {} per epoch, {} in this run",
+                                   config.batch_per_rank, accumulation, config.global_batch,
+                                   plural(steps_per_epoch, "step"), plural(total_steps, "step"))) +
          line("augmentation", std::string(core::name(config.data.augmentation))) +
          line("learning rate", rate(config)) + line("optimiser", optimiser(config)) +
          line("communication", communication(job, bucket_bytes)) +

@@ -16,7 +16,7 @@ std::string plural(std::int64_t count, std::string_view noun);
 std::string grouped(std::int64_t number);
 
 /// Describes ranks, hosts, device, binding, MPI, model, data and precision, one line each.
-std::string describe_place(const Job& job, comm::Communicator& communicator);
+std::string describe_place(const Job& job);
 
 /// Describes device, threads, precision and memory limit, one line each, for commands without a
 /// network and images.
@@ -31,15 +31,10 @@ std::string describe_all_reduce(const train::RunDescription& run);
 /// the number of convolution kernels per implementation.
 std::string describe_choices(const train::RunDescription& run);
 
-struct RunSize {
-  std::int64_t steps_per_epoch = 0;
-  std::int64_t total_steps = 0;
-};
-
 /// Describes batches, optimiser, communication and output files of a training run, one line each.
 /// `bucket_bytes`: sizes as communicated; empty if nothing is.
-std::string describe_training(const Job& job, const RunSize& size,
-                              std::span<const std::size_t> bucket_bytes);
+std::string describe_training(const Job& job, std::int64_t steps_per_epoch,
+                              std::int64_t total_steps, std::span<const std::size_t> bucket_bytes);
 
 /// Returns lines that describe the pipeline and its stages; empty if `stages` is.
 std::string describe_pipeline(const train::Config& config,

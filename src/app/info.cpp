@@ -3,11 +3,14 @@
 
 #include <fmt/format.h>
 
-#include "console.hpp"
-#include "environment.hpp"
+#include <limits>
+#include <nlohmann/json.hpp>
+
 #include "job.hpp"
-#include "json_output.hpp"
 #include "lockstep/core/format.hpp"
+#include "lockstep/core/process/limits.hpp"
+#include "lockstep/core/process/openmp.hpp"
+#include "lockstep/core/process/processors.hpp"
 #include "lockstep/record/output_file.hpp"
 #include "lockstep/record/provenance.hpp"
 #include "lockstep/train/agreement.hpp"
@@ -15,6 +18,49 @@
 namespace lockstep::app {
 
 namespace {
+
+/// What the program has read about the environment of a rank.
+struct Fact {
+  std::string name, value;
+  std::string source;  ///< file, variable, option or system call
+};
+
+/// Adds the limits, or one fact "none" if there are none.
+template <class Format>
+void add_limits(std::vector<Fact>& facts, const std::string& name,
+                const std::vector<core::Limit>& limits, const std::string& sources, Format format) {
+  for (const core::Limit& limit : limits)
+    facts.push_back({name, format(limit.value), limit.source});
+  if (limits.empty()) facts.push_back({name, "none", sources});
+}
+
+/// Returns launcher, processors, threads and limits of this rank. `share`: memory that each rank
+/// may use.
+std::vector<Fact> environment_facts(const Job& job, const MemoryLimit& share) {
+  const record::RankInfo& own = job.ranks.at(static_cast<std::size_t>(job.communicator.rank()));
+  const int openmp_limit = core::openmp_thread_limit();
+  const bool is_bound = core::openmp_binds_threads();
+  const auto bytes = [](double value) { return core::format_bytes(value); };
+  const auto count = [](double value) { return fmt::format("{:.0f}", value); };
+  std::vector<Fact> facts{
+      {"launcher", comm::launcher_of_process().value_or("none"), "environment variables"},
+      {"processors", own.cpu_list,
+       is_bound ? "OMP_PROC_BIND, OMP_PLACES or GOMP_CPU_AFFINITY" : "sched_getaffinity"},
+      {"physical cores", own.core_list, "/sys/devices/system/cpu/cpu*/topology"},
+  };
+  add_limits(facts, "CPU quota", core::processor_quotas(), "/proc/self/cgroup", [](double value) {
+    return fmt::format("{} processors", core::format_fixed(value, 2));
+  });
+  facts.push_back({"threads", fmt::format("{}", job.config.device.threads), job.threads_reason});
+  facts.push_back(
+      {"OpenMP thread limit",
+       openmp_limit < std::numeric_limits<int>::max() ? fmt::format("{}", openmp_limit) : "none",
+       "OMP_THREAD_LIMIT"});
+  add_limits(facts, "thread limit", core::thread_limits(), "ulimit -u, /proc/self/cgroup", count);
+  add_limits(facts, "memory limit", core::memory_limits(), "/proc/meminfo", bytes);
+  facts.push_back({"memory per rank", bytes(static_cast<double>(share.bytes)), share.source});
+  return facts;
+}
 
 /// Returns name and library versions of the device, or the reason why it is not available.
 std::string availability(backend::DeviceKind kind) {
@@ -36,9 +82,9 @@ record::Attributes library_variables() {
   return all;
 }
 
-void write_device_description(const Job& job, comm::Communicator& communicator) {
-  train::together(communicator, [&] {
-    if (communicator.rank() != 0) return;
+void write_device_description(const Job& job) {
+  train::together(job.communicator, [&] {
+    if (!job.is_first) return;
     const std::string description = job.backend->device().description();
     if (description.empty()) {
       core::fail(
@@ -56,14 +102,11 @@ void write_device_description(const Job& job, comm::Communicator& communicator) 
 }  // namespace
 
 core::ExitStatus info_command(const Invocation& invocation) {
-  comm::Communicator& communicator = invocation.communicator;
-  const bool is_first = communicator.rank() == 0;
-  const Job job = prepare_job(invocation);
-  Console console(invocation.output, verbosity_of(job.config, communicator));
+  Job job(invocation);
   const std::string cpu = availability(backend::DeviceKind::cpu);
   const std::string cuda = availability(backend::DeviceKind::cuda);
-  const MemoryLimit memory = memory_limit(job, communicator);
-  const std::vector<Fact> facts = environment_facts(job, communicator.rank(), memory);
+  const MemoryLimit memory = memory_limit(job);
+  const std::vector<Fact> facts = environment_facts(job, memory);
   const record::Attributes versions = record::versions(), variables = library_variables();
 
   std::string text = record::build_id() + "\n\nDevices\n";
@@ -76,25 +119,23 @@ core::ExitStatus info_command(const Invocation& invocation) {
   text += "\nEnvironment of rank 0\n";
   for (const Fact& fact : facts)
     text += fmt::format("  {:<24} {} ({})\n", fact.name, fact.value, fact.source);
-  text += fmt::format("\nVersions\n  {:<24} {}\n", "mpi", communicator.library_version());
+  text += fmt::format("\nVersions\n  {:<24} {}\n", "mpi", job.communicator.library_version());
   for (const auto& [name, value] : versions) text += fmt::format("  {:<24} {}\n", name, value);
   if (!variables.empty()) text += "\nEnvironment variables of rank 0\n";
   for (const auto& [name, value] : variables) text += fmt::format("  {:<24} {}\n", name, value);
-  console.print(text);
-  if (!job.config.device_description.empty()) write_device_description(job, communicator);
-  if (is_first && job.config.json) {
-    auto json = describe_job(job);
-    json["devices"] = {{"cpu", cpu}, {"cuda", cuda}};
-    json["free_memory_bytes"] = memory.bytes;
-    for (const Fact& fact : facts)
-      json["environment"].push_back(
-          {{"name", fact.name}, {"value", fact.value}, {"source", fact.source}});
-    json["versions"]["mpi"] = communicator.library_version();
-    for (const auto& [name, value] : versions) json["versions"][name] = value;
-    json["environment_variables"] = nlohmann::json::object();
-    for (const auto& [name, value] : variables) json["environment_variables"][name] = value;
-    print_json(console, json);
-  }
+  job.console.print(text);
+  if (!job.config.device_description.empty()) write_device_description(job);
+  nlohmann::json json;
+  json["devices"] = {{"cpu", cpu}, {"cuda", cuda}};
+  json["free_memory_bytes"] = memory.bytes;
+  for (const Fact& fact : facts)
+    json["environment"].push_back(
+        {{"name", fact.name}, {"value", fact.value}, {"source", fact.source}});
+  json["versions"]["mpi"] = job.communicator.library_version();
+  for (const auto& [name, value] : versions) json["versions"][name] = value;
+  json["environment_variables"] = nlohmann::json::object();
+  for (const auto& [name, value] : variables) json["environment_variables"][name] = value;
+  print_json(job, json);
   return core::ExitStatus::done;
 }
 

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cmath>
 #include <iterator>
+#include <nlohmann/json.hpp>
 #include <utility>
 
 #include "binding.hpp"
@@ -44,15 +45,15 @@ record::RankInfo describe_own(comm::Communicator& communicator) {
 
 /// Prints a warning about the validity of timings on rank 0, if it is not empty, and adds it to the
 /// warnings for the run file.
-void warn(Job& job, const comm::Communicator& communicator, const std::string& warning) {
+void warn(Job& job, const std::string& warning) {
   if (warning.empty()) return;
   job.warnings.push_back(warning);
-  if (communicator.rank() == 0) core::log_warning(warning);
+  if (job.is_first) core::log_warning(warning);
 }
 
 /// Warns if a processor trains more slowly in bfloat16 than in float32, unless the algorithm of the
 /// convolutions is named. Collective: all ranks must call this.
-void check_precision(Job& job, comm::Communicator& communicator) {
+void check_precision(Job& job) {
   if (job.config.device.kind != backend::DeviceKind::cpu ||
       job.config.plan.precision == core::Precision::fp32 ||
       job.config.plan.convolution_algorithm != backend::ConvolutionAlgorithm::automatic)
@@ -60,10 +61,10 @@ void check_precision(Job& job, comm::Communicator& communicator) {
   constexpr double tolerance = 1.05;
   core::begin_activity(job.monitor, core::Activity::timing_precisions);
   double time = 0;
-  train::together(communicator,
+  train::together(job.communicator,
                   [&] { time = study::relative_step_time(job.config, job.graph, *job.backend); });
   if (time <= tolerance) return;
-  warn(job, communicator,
+  warn(job,
        fmt::format("{0} is slower than fp32 on this processor: a step of {1} with {2} images takes "
                    "{3:.2f} times as long; try --precision fp32",
                    core::name(job.config.plan.precision), job.config.network.model,
@@ -72,27 +73,27 @@ void check_precision(Job& job, comm::Communicator& communicator) {
 
 /// Warns if ranks share a GPU although that is allowed. If it is not, the transport of gradients
 /// reports the error; stages have none in common, so the error is reported here. Collective.
-void check_gpu_sharing(Job& job, comm::Communicator& communicator) {
+void check_gpu_sharing(Job& job) {
   const std::string shared = shared_gpu(job.ranks);
-  if (job.config.transport.allow_sharing) return warn(job, communicator, shared);
+  if (job.config.transport.allow_sharing) return warn(job, shared);
   const bool has_stages = job.config.pipeline.stages > 1 || job.config.command == "stack";
   if (shared.empty() || !has_stages) return;
-  comm::fail_together(communicator, core::ExitStatus::usage,
+  comm::fail_together(job.communicator, core::ExitStatus::usage,
                       shared + ", or use --allow-gpu-sharing for a test");
 }
 
 /// Replaces the processors in `job.ranks` by the devices that compute, if these are other devices.
 /// Collective: all ranks must call this.
-void name_devices(Job& job, comm::Communicator& communicator) {
+void name_devices(Job& job) {
   const auto device = job.backend->device().identity();
-  record::RankInfo own = job.ranks.at(static_cast<std::size_t>(communicator.rank()));
+  record::RankInfo own = job.ranks.at(static_cast<std::size_t>(job.communicator.rank()));
   if (device) {
     own.device_name = device->name;
     own.device_uuid = device->uuid;
     own.pci_bus_id = device->pci_bus_id;
     own.memory_bytes = device->memory_bytes;
   }
-  job.ranks = comm::all_gather(communicator, own);
+  job.ranks = comm::all_gather(job.communicator, own);
 }
 
 /// Returns the first of the texts of all ranks that is not empty. Collective.
@@ -106,10 +107,10 @@ std::string first_text(comm::Communicator& communicator, const std::string& own)
 /// Sets the number of threads of this rank if it is not given, warns if the ranks have too many
 /// threads, and binds ranks that compute on the same processors to parts of these, unless OpenMP
 /// binds the threads. Collective: all ranks must call this.
-void share_processors(Job& job, comm::Communicator& communicator) {
-  const int rank = communicator.rank();
+void share_processors(Job& job) {
+  const int rank = job.communicator.rank();
   const std::vector<core::Limit> quotas = core::processor_quotas();
-  const Domains domains = gather_domains(communicator, quotas);
+  const Domains domains = gather_domains(job.communicator, quotas);
   if (job.config.device.threads == 0) {
     const ThreadCount count = default_threads(
         job.ranks, rank,
@@ -117,15 +118,15 @@ void share_processors(Job& job, comm::Communicator& communicator) {
     job.config.device.threads = count.threads;
     job.threads_reason = count.reason;
   }
-  train::together(communicator, [&] {
+  train::together(job.communicator, [&] {
     require_bearable(job.config.device.threads, job.ranks.at(static_cast<std::size_t>(rank)));
   });
-  const std::vector<int> threads = comm::all_gather(communicator, job.config.device.threads);
-  warn(job, communicator, oversubscription(job.ranks, threads));
-  warn(job, communicator, first_text(communicator, exceeded_quota(quotas, domains, threads)));
+  const std::vector<int> threads = comm::all_gather(job.communicator, job.config.device.threads);
+  warn(job, oversubscription(job.ranks, threads));
+  warn(job, first_text(job.communicator, exceeded_quota(quotas, domains, threads)));
   if (job.config.device.kind != backend::DeviceKind::cpu) return;
   const bool is_bound = core::openmp_binds_threads();
-  warn(job, communicator, common_places(job.ranks, comm::all_gather(communicator, is_bound)));
+  warn(job, common_places(job.ranks, comm::all_gather(job.communicator, is_bound)));
   if (is_bound) return;
   if (job.config.binding == train::Binding::none) return;
   const auto share = share_of_processors(job.ranks, threads, rank, core::core_of);
@@ -148,13 +149,13 @@ std::string engine_log(const train::Config& config, int rank) {
   return fmt::format("{}.rank{}", config.device.engine_log, rank);
 }
 
-backend::DeviceOptions device_options(const Job& job, const comm::Communicator& communicator) {
+backend::DeviceOptions device_options(const Job& job) {
   backend::DeviceOptions options = job.config.device;
-  options.local_rank = communicator.local_rank();
+  options.local_rank = job.communicator.local_rank();
   options.cache_directory = core::cache_directory();
   options.batch_norm_multiprocessors =
-      train::multiprocessors_of_batch_norm(job.config, communicator.size());
-  options.engine_log = engine_log(job.config, communicator.rank());
+      train::multiprocessors_of_batch_norm(job.config, job.communicator.size());
+  options.engine_log = engine_log(job.config, job.communicator.rank());
   options.progress = job.monitor;
   return options;
 }
@@ -218,118 +219,125 @@ MemoryLimit free_memory(const backend::Backend& device, const std::vector<core::
   return {static_cast<std::uint64_t>(share.value) + core::resident_memory().now, share.source};
 }
 
-}  // namespace
-
-Job prepare_job(const Invocation& invocation) {
-  comm::Communicator& communicator = invocation.communicator;
-  Job job{.config = {},
-          .ranks = {},
-          .sizes = {},
-          .graph = graph::Graph(""),
-          .backend = {},
-          .threads_reason = "--threads",
-          .process_bytes = 0,
-          .warnings = {}};
-  job.process_bytes = core::resident_memory().now;
-  job.monitor = invocation.monitor;
-  core::begin_activity(job.monitor, core::Activity::opening_device);
-  job.ranks = comm::all_gather(communicator, describe_own(communicator));
-  train::together(communicator, [&] {
-    job.config = train::resolve(invocation.config, communicator.size());
-    job.config.device.kind = job.config.device.target_gpu.empty()
-                                 ? backend::resolve(job.config.device.kind)
-                                 : backend::DeviceKind::cuda;
-    if (job.config.bucket_mib == 0)
-      job.config.bucket_mib = train::default_bucket_mib(job.config.device.kind);
-  });
-  share_processors(job, communicator);
-  train::together(communicator, [&] {
-    if (job.config.device.kind == backend::DeviceKind::cpu)
-      core::start_openmp_threads(job.config.device.threads);
-    require_outputs(job.config, communicator.rank(), invocation.output);
-    job.backend = invocation.make_backend(device_options(job, communicator));
-    job.sizes = data::sizes(data_options(job));
-    job.config.data.train_samples = static_cast<std::int64_t>(job.sizes.train);
-    job.config.data.test_samples = static_cast<std::int64_t>(job.sizes.test);
-    job.graph = make_graph(job.config, job.sizes.info);
-    train::require_enough_images(job.config, job.sizes.train);
-  });
-  warn(job, communicator, job.sizes.info.warning);
-  name_devices(job, communicator);
-  check_gpu_sharing(job, communicator);
-  if (job.config.command == "train" || job.config.command == "plan")
-    check_precision(job, communicator);
-  end_if_signalled(job.config, communicator);
-  return job;
+/// Returns the members of the object that every command prints with `--json`. `learning_rate` is
+/// null if the command has no global batch, on which it could depend.
+nlohmann::json describe_job(const Job& job) {
+  nlohmann::json options = nlohmann::json::object();
+  for (const auto& [name, value] : entries(job.config)) options[name] = value;
+  nlohmann::json ranks = nlohmann::json::array();
+  for (const auto& rank : job.ranks) {
+    ranks.push_back({{"rank", rank.rank},
+                     {"local_rank", rank.local_rank},
+                     {"host", rank.host},
+                     {"hostname", rank.hostname},
+                     {"cpu_list", rank.cpu_list},
+                     {"device_name", rank.device_name}});
+  }
+  return {{"command", job.config.command},
+          {"build", record::build_id()},
+          {"device_library", job.backend->device().library_versions()},
+          {"config", options},
+          {"learning_rate", job.config.global_batch > 0
+                                ? nlohmann::json(job.config.optimiser.peak(job.config.global_batch))
+                                : nlohmann::json()},
+          {"parameters", job.graph.parameter_count()},
+          {"ranks", ranks}};
 }
 
-data::TrainingData load_data(const Job& job, comm::Communicator& communicator) {
+}  // namespace
+
+Job::Job(const Invocation& invoked)
+    : invocation(invoked), process_bytes(core::resident_memory().now), config(invoked.config) {
+  core::begin_activity(monitor, core::Activity::opening_device);
+  ranks = comm::all_gather(communicator, describe_own(communicator));
+  train::together(communicator, [&] {
+    config = train::resolve(config, communicator.size());
+    config.device.kind = config.device.target_gpu.empty() ? backend::resolve(config.device.kind)
+                                                          : backend::DeviceKind::cuda;
+    if (config.bucket_mib == 0) config.bucket_mib = train::default_bucket_mib(config.device.kind);
+  });
+  share_processors(*this);
+  train::together(communicator, [&] {
+    if (config.device.kind == backend::DeviceKind::cpu)
+      core::start_openmp_threads(config.device.threads);
+    require_outputs(config, communicator.rank(), invocation.output);
+    backend = invocation.make_backend(device_options(*this));
+    sizes = data::sizes(data_options(*this));
+    config.data.train_samples = static_cast<std::int64_t>(sizes.train);
+    config.data.test_samples = static_cast<std::int64_t>(sizes.test);
+    graph = make_graph(config, sizes.info);
+    train::require_enough_images(config, sizes.train);
+  });
+  warn(*this, sizes.info.warning);
+  name_devices(*this);
+  check_gpu_sharing(*this);
+  if (config.command == "train" || config.command == "plan") check_precision(*this);
+  end_if_signalled(config, communicator);
+}
+
+data::TrainingData load_data(const Job& job) {
   core::begin_activity(job.monitor, core::Activity::loading_data);
   data::TrainingData data;
-  train::together(communicator, [&] { data = data::load(data_options(job)); });
+  train::together(job.communicator, [&] { data = data::load(data_options(job)); });
   const core::Normalisation& values = data.train->info().normalisation;
   train::require_equal(
-      communicator,
+      job.communicator,
       {{"digest of the images and labels", data.digest},
        {"normalisation of the images", fmt::format("mean {}, std {}", fmt::join(values.mean, ", "),
                                                    fmt::join(values.standard_deviation, ", "))}},
       "data");
-  end_if_signalled(job.config, communicator);
+  end_if_signalled(job.config, job.communicator);
   return data;
 }
 
-MemoryLimit memory_limit(const Job& job, comm::Communicator& communicator) {
+MemoryLimit memory_limit(const Job& job) {
   if (job.config.memory_limit > 0) return {job.config.memory_limit, "--memory-limit"};
   const std::vector<core::Limit> limits = core::memory_limits();
-  const Domains domains = gather_domains(communicator, limits);
+  const Domains domains = gather_domains(job.communicator, limits);
   MemoryLimit own;
-  train::together(communicator, [&] { own = free_memory(*job.backend, limits, domains); });
-  const std::uint64_t least = comm::minimum(communicator, own.bytes);
-  return {least, first_text(communicator, own.bytes <= least ? own.source : "")};
+  train::together(job.communicator, [&] { own = free_memory(*job.backend, limits, domains); });
+  const std::uint64_t least = comm::minimum(job.communicator, own.bytes);
+  return {least, first_text(job.communicator, own.bytes <= least ? own.source : "")};
 }
 
-study::MemoryEstimate estimate_memory(const Job& job, comm::Communicator& communicator,
-                                      study::MemoryDetail detail, const train::Pipeline* pipeline) {
-  comm::Communicator& replicas = pipeline != nullptr ? *pipeline->replicas : communicator;
+study::MemoryEstimate estimate_memory(const Job& job, study::MemoryDetail detail,
+                                      const train::Pipeline* pipeline) {
+  comm::Communicator& replicas = pipeline != nullptr ? *pipeline->replicas : job.communicator;
   core::begin_activity(job.monitor, core::Activity::planning);
   study::MemoryEstimate memory;
-  train::together(communicator, [&] {
+  train::together(job.communicator, [&] {
     memory = study::estimate_memory(
         job.config, pipeline != nullptr ? pipeline->graph() : job.graph, *job.backend, job.sizes,
         {replicas.size(), replicas.local_size()}, job.process_bytes, detail, pipeline);
   });
-  end_if_signalled(job.config, communicator);
+  end_if_signalled(job.config, job.communicator);
   return memory;
 }
 
-record::RunHeader run_header(const Job& job, const Invocation& invocation,
-                             std::span<const std::size_t> bucket_bytes,
-                             std::span<const std::string> further_warnings) {
+record::RunHeader run_header(const Job& job, std::span<const std::string> further_warnings) {
   record::RunHeader header;
-  header.command_line = invocation.command_line;
+  header.command_line = job.invocation.command_line;
   header.config = entries(job.config);
   header.environment = record::provenance();
-  header.environment.emplace_back("mpi_version", invocation.communicator.library_version());
+  header.environment.emplace_back("mpi_version", job.communicator.library_version());
   header.environment.emplace_back("device_library", job.backend->device().library_versions());
   std::vector<std::string> warnings = job.warnings;
   std::ranges::copy(further_warnings, std::back_inserter(warnings));
   header.environment.emplace_back("warnings", fmt::format("{}", fmt::join(warnings, "\n")));
   header.ranks = job.ranks;
-  header.bucket_bytes.assign(bucket_bytes.begin(), bucket_bytes.end());
   return header;
 }
 
-std::optional<record::RunFile> open_run_file(const Job& job, const Invocation& invocation) {
+std::optional<record::RunFile> open_run_file(const Job& job) {
   std::optional<record::RunFile> file;
-  train::together(invocation.communicator, [&] {
-    if (invocation.communicator.rank() != 0 || job.config.output.empty()) return;
-    file.emplace(job.config.output, overwrite_mode(job.config), run_header(job, invocation, {}));
+  train::together(job.communicator, [&] {
+    if (!job.is_first || job.config.output.empty()) return;
+    file.emplace(job.config.output, overwrite_mode(job.config), run_header(job));
   });
   return file;
 }
 
-void record_measurement(const Job& job, comm::Communicator& communicator,
-                        std::optional<record::RunFile>& file,
+void record_measurement(const Job& job, std::optional<record::RunFile>& file,
                         const std::function<record::RunStatus()>& work) {
   core::ProcessorMeter meter;
   meter.begin_interval();
@@ -342,9 +350,9 @@ void record_measurement(const Job& job, comm::Communicator& communicator,
   }
   if (job.config.device.kind != backend::DeviceKind::cuda) {
     const double own = std::fmax(-1, meter.interval().lacking_share());  // -1: unknown
-    const double share = comm::maximum(communicator, own);
+    const double share = comm::maximum(job.communicator, own);
     if (file && share >= 0) file->write_result("lacking_processor_share", share);
-    if (communicator.rank() == 0 && share >= core::lacking_limit) {
+    if (job.is_first && share >= core::lacking_limit) {
       core::log_warning(fmt::format(
           "a rank lacked a processor for {} % of the time (other processes, more threads than "
           "processors, a CPU quota, or a hypervisor): the measured times do not describe the "
@@ -359,9 +367,10 @@ record::OverwriteMode overwrite_mode(const train::Config& config) {
   return config.overwrite ? record::OverwriteMode::replace : record::OverwriteMode::refuse;
 }
 
-void check_output(const train::Config& config, comm::Communicator& communicator) {
-  train::together(communicator, [&] {
-    if (communicator.rank() != 0) return;
+void check_output(const Job& job) {
+  train::together(job.communicator, [&] {
+    const train::Config& config = job.config;
+    if (!job.is_first) return;
     if (!config.output.empty() && config.checkpoint.resume != "none")
       record::check_writable_beside(config.output);
     else if (!config.output.empty())
@@ -369,6 +378,21 @@ void check_output(const train::Config& config, comm::Communicator& communicator)
     if (!config.trace.empty())
       record::check_writable(config.trace, overwrite_mode(config), record::OutputKind::trace);
   });
+}
+
+void print_json(Job& job, const nlohmann::json& results) {
+  if (!job.is_first || !job.config.json) return;
+  nlohmann::json json = describe_job(job);
+  json.update(results);
+  // Names of hosts and files need not be valid UTF-8.
+  job.invocation.output.write(json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) +
+                              "\n");
+}
+
+core::ExitStatus end_dry_run(Job& job) {
+  job.console.print("All checks passed; --dry-run stops before the first step.\n");
+  print_json(job, nlohmann::json::object());
+  return core::ExitStatus::done;
 }
 
 }  // namespace lockstep::app

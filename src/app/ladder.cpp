@@ -5,12 +5,11 @@
 
 #include <fmt/format.h>
 
+#include <nlohmann/json.hpp>
 #include <optional>
 
-#include "console.hpp"
 #include "header.hpp"
 #include "job.hpp"
-#include "json_output.hpp"
 #include "lockstep/core/format.hpp"
 #include "lockstep/core/process/stop_signal.hpp"
 
@@ -78,18 +77,17 @@ nlohmann::json to_json(const study::LadderPoint& point) {
 }
 
 /// Runs the ladder. Each point is printed and written to the run file when it is finished.
-study::LadderResult run(const Job& job, const data::TrainingData& data, std::uint64_t limit,
-                        comm::Communicator& communicator, Console& console,
+study::LadderResult run(Job& job, const data::TrainingData& data, std::uint64_t limit,
                         std::optional<record::RunFile>& file) {
   const auto report = [&](const study::LadderPoint& point) {
-    console.print(table_row(point));
+    job.console.print(table_row(point));
     if (file) file->append(point.row);
   };
   study::LadderResult result;
-  record_measurement(job, communicator, file, [&] {
-    result = study::run_ladder(
-        {job.config, job.graph, data, *job.backend, communicator, communicator, job.monitor},
-        job.sizes, job.process_bytes, limit, report);
+  record_measurement(job, file, [&] {
+    result = study::run_ladder({job.config, job.graph, data, *job.backend, job.communicator,
+                                job.communicator, job.monitor},
+                               job.sizes, job.process_bytes, limit, report);
     return result.end == study::LadderEnd::stopped ? record::RunStatus::preempted
                                                    : record::RunStatus::complete;
   });
@@ -99,34 +97,26 @@ study::LadderResult run(const Job& job, const data::TrainingData& data, std::uin
 }  // namespace
 
 core::ExitStatus ladder_command(const Invocation& invocation) {
-  // Created when the results are complete: from then on, signals have no effect (StopLimit).
-  // Declared first, because it outlives the other objects.
+  // Created when the results are complete: from then on, signals have no effect
+  // (Watchdog::limit_stop). Declared first, because it outlives the other objects.
   std::optional<core::StopSignal> ignored_signals;
-  comm::Communicator& communicator = invocation.communicator;
-  const bool is_first = communicator.rank() == 0;
-  const Job job = prepare_job(invocation);
+  Job job(invocation);
   const train::Config& config = job.config;
-  Console console(invocation.output, verbosity_of(job.config, communicator));
-  const std::uint64_t limit = memory_limit(job, communicator).bytes;
-  console.print(describe_place(job, communicator) + fmt::format("  {:<14} {} per rank\n\n",
-                                                                "memory limit",
-                                                                core::format_bytes(double(limit))));
-  check_output(config, communicator);
-  const data::TrainingData data = load_data(job, communicator);
-  if (config.dry_run) return end_dry_run(job, console, communicator);
-  auto file = open_run_file(job, invocation);
+  const std::uint64_t limit = memory_limit(job).bytes;
+  job.console.print(describe_place(job) + fmt::format("  {:<14} {} per rank\n\n", "memory limit",
+                                                      core::format_bytes(double(limit))));
+  check_output(job);
+  const data::TrainingData data = load_data(job);
+  if (config.dry_run) return end_dry_run(job);
+  auto file = open_run_file(job);
 
-  console.print(std::string(table_head));
-  const auto result = run(job, data, limit, communicator, console, file);
+  job.console.print(std::string(table_head));
+  const auto result = run(job, data, limit, file);
   ignored_signals.emplace();
-  console.print("\n" + describe_end(result, limit));
-  if (is_first && config.json) {
-    auto json = describe_job(job);
-    json["memory_limit_bytes"] = limit;
-    json["ladder"] = nlohmann::json::array();
-    for (const auto& point : result.points) json["ladder"].push_back(to_json(point));
-    print_json(console, json);
-  }
+  job.console.print("\n" + describe_end(result, limit));
+  auto points = nlohmann::json::array();
+  for (const auto& point : result.points) points.push_back(to_json(point));
+  print_json(job, {{"memory_limit_bytes", limit}, {"ladder", points}});
   return result.end == study::LadderEnd::stopped ? core::stopped_by(result.stop_signal)
                                                  : core::ExitStatus::done;
 }

@@ -7,12 +7,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <nlohmann/json.hpp>
 #include <optional>
 
-#include "console.hpp"
 #include "header.hpp"
 #include "job.hpp"
-#include "json_output.hpp"
 #include "lockstep/core/format.hpp"
 #include "lockstep/core/statistics.hpp"
 
@@ -93,15 +92,14 @@ nlohmann::json to_json(const record::LayerRow& row) {
 }
 
 /// Measures all layers and writes them to the run file.
-std::vector<record::LayerRow> measure(const Job& job, comm::Communicator& communicator,
-                                      const backend::Ceilings& ceilings, std::uint64_t limit,
-                                      Console& console, std::optional<record::RunFile>& file) {
+std::vector<record::LayerRow> measure(Job& job, const backend::Ceilings& ceilings,
+                                      std::uint64_t limit, std::optional<record::RunFile>& file) {
   std::vector<record::LayerRow> rows;
-  record_measurement(job, communicator, file, [&] {
+  record_measurement(job, file, [&] {
     for (const graph::Layer& layer : graph::parse_layers(job.config.layers)) {
       core::begin_activity(job.monitor, core::Activity::measuring_layer);
       rows.push_back(study::measure_layer(job.config, layer, *job.backend, ceilings, limit));
-      console.print(table_rows(rows.back()));
+      job.console.print(table_rows(rows.back()));
     }
     if (file) file->write_layers(rows);
     return record::RunStatus::complete;
@@ -112,31 +110,25 @@ std::vector<record::LayerRow> measure(const Job& job, comm::Communicator& commun
 }  // namespace
 
 core::ExitStatus layers_command(const Invocation& invocation) {
-  comm::Communicator& communicator = invocation.communicator;
-  const Job job = prepare_job(invocation);
+  Job job(invocation);
   const train::Config& config = job.config;
-  Console console(invocation.output, verbosity_of(config, communicator));
-  const std::uint64_t limit = memory_limit(job, communicator).bytes;
-  check_output(config, communicator);
-  console.print(describe_device(job, limit) + "\n");
-  if (config.dry_run) return end_dry_run(job, console, communicator);
-  auto file = open_run_file(job, invocation);
+  const std::uint64_t limit = memory_limit(job).bytes;
+  check_output(job);
+  job.console.print(describe_device(job, limit) + "\n");
+  if (config.dry_run) return end_dry_run(job);
+  auto file = open_run_file(job);
   core::begin_activity(job.monitor, core::Activity::measuring_peak_rates);
   const backend::Ceilings ceilings = job.backend->ceilings(config.plan.precision);
-  console.print(table_head());
-  const auto rows = measure(job, communicator, ceilings, limit, console, file);
-  console.print(fmt::format(fmt::runtime(notes), study::layer_repeats, study::layer_warm_up,
-                            describe_rates(ceilings)));
+  job.console.print(table_head());
+  const auto rows = measure(job, ceilings, limit, file);
+  job.console.print(fmt::format(fmt::runtime(notes), study::layer_repeats, study::layer_warm_up,
+                                describe_rates(ceilings)));
   const bool has_power =
       std::ranges::any_of(rows, [](const auto& row) { return std::isfinite(row.power_watts); });
-  if (!has_power) console.print("Power and energy: not readable on this device.\n");
-  if (config.json) {
-    auto json = describe_job(job);
-    json["memory_limit_bytes"] = limit;
-    json["layers"] = nlohmann::json::array();
-    for (const auto& row : rows) json["layers"].push_back(to_json(row));
-    print_json(console, json);
-  }
+  if (!has_power) job.console.print("Power and energy: not readable on this device.\n");
+  auto list = nlohmann::json::array();
+  for (const auto& row : rows) list.push_back(to_json(row));
+  print_json(job, {{"memory_limit_bytes", limit}, {"layers", list}});
   return core::ExitStatus::done;
 }
 

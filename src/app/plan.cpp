@@ -4,12 +4,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 #include <optional>
 
-#include "console.hpp"
 #include "header.hpp"
 #include "job.hpp"
-#include "json_output.hpp"
 #include "lockstep/core/format.hpp"
 #include "lockstep/data/sampler.hpp"
 #include "lockstep/study/memory.hpp"
@@ -88,14 +87,11 @@ std::string describe_kernels(const Job& job, const std::vector<backend::Operatio
 
 core::ExitStatus plan_command(const Invocation& invocation) {
   comm::Communicator& communicator = invocation.communicator;
-  const bool is_first = communicator.rank() == 0;
-  const Job job = prepare_job(invocation);
+  Job job(invocation);
   const train::Config& config = job.config;
-  Console console(invocation.output, verbosity_of(job.config, communicator));
-  const MemoryLimit limit = memory_limit(job, communicator);
+  const MemoryLimit limit = memory_limit(job);
   const auto pipeline = train::make_pipeline(config, job.graph, communicator, {});  // of one stage
-  const auto memory =
-      estimate_memory(job, communicator, study::MemoryDetail::planned, pipeline.get());
+  const auto memory = estimate_memory(job, study::MemoryDetail::planned, pipeline.get());
   const graph::NodeCost cost = job.graph.total_cost();
   const double step_flops = cost.training_flops() * static_cast<double>(config.batch_per_rank);
   const auto buckets = bucket_bytes(job, communicator.size());
@@ -104,9 +100,9 @@ core::ExitStatus plan_command(const Invocation& invocation) {
   const std::int64_t steps = steps_per_epoch(job);
   const std::int64_t total = config.steps > 0 ? config.steps : config.epochs * steps;
 
-  console.print(describe_place(job, communicator) +
-                describe_training(job, {steps, total}, buckets) + describe_memory(memory, limit));
-  console.print(fmt::format(
+  job.console.print(describe_place(job) + describe_training(job, steps, total, buckets) +
+                    describe_memory(memory, limit));
+  job.console.print(fmt::format(
       "  work           {}FLOP per rank and step (forward {}, gradients of inputs {}, of weights "
       "{})\n"
       "  all-reduce     {} per step in {}; a rank sends and receives {} at least\n",
@@ -118,7 +114,7 @@ core::ExitStatus plan_command(const Invocation& invocation) {
       core::format_bytes(
           buckets.empty() ? 0 : 2 * wire_bytes * (communicator.size() - 1) / communicator.size())));
   if (memory.limited() > limit.bytes) {
-    console.print(
+    job.console.print(
         "\nThe estimate exceeds the memory limit; use a smaller batch or fewer ranks per host.\n");
   }
   train::Config micro_batch = config;
@@ -129,41 +125,39 @@ core::ExitStatus plan_command(const Invocation& invocation) {
     if (config.json || is_gpu)
       kernels = study::planned_kernels(micro_batch, job.graph, *job.backend);
   });
-  if (is_gpu) console.print(describe_kernels(job, kernels));
+  if (is_gpu) job.console.print(describe_kernels(job, kernels));
   std::optional<record::Profile> measured;
   if (config.measure) {
     train::together(communicator, [&] {
       measured = study::measure_roofline(micro_batch, job.graph, *job.backend);
     });
-    console.print(describe_roofline(config, *measured));
+    job.console.print(describe_roofline(config, *measured));
   }
-  if (is_first && config.json) {
-    auto json = describe_job(job);
-    json["memory_bytes"] = {
-        {"total", memory.total()},           {"limit", limit.bytes},
-        {"process", memory.process},         {"data", memory.data},
-        {"loader", memory.loader},           {"state", memory.state},
-        {"activations", memory.activations}, {"weights", memory.weights},
-        {"workspace", memory.workspace},     {"evaluation", memory.evaluation},
-        {"checkpoint", memory.checkpoint},   {"communication", memory.communication},
-        {"records", memory.records}};
-    json["steps_per_epoch"] = steps;
-    json["forward_flops_per_image"] = cost.forward_flops;
-    json["training_flops_per_image"] = cost.training_flops();
-    json["training_flops_per_step_and_rank"] = step_flops;
-    json["bucket_bytes"] = buckets;
-    for (const auto& kernel : kernels) {
-      json["kernels"].push_back({{"operation", job.graph.node(kernel.node).name},
-                                 {"phase", kernel.phase},
-                                 {"kernel", kernel.implementation}});
-    }
-    if (measured) {
-      json["floor"] = to_json(*measured);
-      json["floor"]["seconds"] = measured->step_seconds;
-      json["floor"]["floor_seconds"] = bound_seconds(*measured);
-    }
-    print_json(console, json);
+  nlohmann::json json;
+  json["memory_bytes"] = {
+      {"total", memory.total()},           {"limit", limit.bytes},
+      {"process", memory.process},         {"data", memory.data},
+      {"loader", memory.loader},           {"state", memory.state},
+      {"activations", memory.activations}, {"weights", memory.weights},
+      {"workspace", memory.workspace},     {"evaluation", memory.evaluation},
+      {"checkpoint", memory.checkpoint},   {"communication", memory.communication},
+      {"records", memory.records}};
+  json["steps_per_epoch"] = steps;
+  json["forward_flops_per_image"] = cost.forward_flops;
+  json["training_flops_per_image"] = cost.training_flops();
+  json["training_flops_per_step_and_rank"] = step_flops;
+  json["bucket_bytes"] = buckets;
+  for (const auto& kernel : kernels) {
+    json["kernels"].push_back({{"operation", job.graph.node(kernel.node).name},
+                               {"phase", kernel.phase},
+                               {"kernel", kernel.implementation}});
   }
+  if (measured) {
+    json["floor"] = to_json(*measured);
+    json["floor"]["seconds"] = measured->step_seconds;
+    json["floor"]["floor_seconds"] = bound_seconds(*measured);
+  }
+  print_json(job, json);
   return core::ExitStatus::done;
 }
 

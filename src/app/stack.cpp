@@ -5,12 +5,11 @@
 
 #include <fmt/format.h>
 
+#include <nlohmann/json.hpp>
 #include <optional>
 
-#include "console.hpp"
 #include "header.hpp"
 #include "job.hpp"
-#include "json_output.hpp"
 #include "lockstep/core/format.hpp"
 #include "lockstep/core/statistics.hpp"
 #include "lockstep/study/layers.hpp"
@@ -47,19 +46,18 @@ nlohmann::json to_json(const record::StackRow& row) {
 }
 
 /// Measures the stacks of all layers and writes them to the run file.
-std::vector<record::StackRow> measure(const Job& job, comm::Communicator& communicator,
-                                      std::uint64_t limit, Console& console,
+std::vector<record::StackRow> measure(Job& job, std::uint64_t limit,
                                       std::optional<record::RunFile>& file) {
   std::vector<record::StackRow> rows;
   const auto attempted = [&](std::int64_t depth) {
     core::begin_activity(job.monitor, core::Activity::running_stack, depth);
   };
-  record_measurement(job, communicator, file, [&] {
+  record_measurement(job, file, [&] {
     for (const graph::Layer& layer : graph::parse_layers(job.config.layers)) {
       core::begin_activity(job.monitor, core::Activity::estimating_memory);
-      for (auto& row :
-           study::measure_stack(job.config, layer, *job.backend, communicator, limit, attempted)) {
-        console.print(table_row(row));
+      for (auto& row : study::measure_stack(job.config, layer, *job.backend, job.communicator,
+                                            limit, attempted)) {
+        job.console.print(table_row(row));
         rows.push_back(std::move(row));
       }
     }
@@ -72,35 +70,29 @@ std::vector<record::StackRow> measure(const Job& job, comm::Communicator& commun
 }  // namespace
 
 core::ExitStatus stack_command(const Invocation& invocation) {
-  comm::Communicator& communicator = invocation.communicator;
-  const Job job = prepare_job(invocation);
+  Job job(invocation);
   const train::Config& config = job.config;
-  Console console(invocation.output, verbosity_of(config, communicator));
-  const std::uint64_t limit = memory_limit(job, communicator).bytes;
-  check_output(config, communicator);
-  console.print(describe_device(job, limit) + "\n");
-  if (config.dry_run) return end_dry_run(job, console, communicator);
-  auto file = open_run_file(job, invocation);
-  console.print(table_head());
-  const auto rows = measure(job, communicator, limit, console, file);
-  console.print(fmt::format(
+  const std::uint64_t limit = memory_limit(job).bytes;
+  check_output(job);
+  job.console.print(describe_device(job, limit) + "\n");
+  if (config.dry_run) return end_dry_run(job);
+  auto file = open_run_file(job);
+  job.console.print(table_head());
+  const auto rows = measure(job, limit, file);
+  job.console.print(fmt::format(
       "\nA stack fits if a forward and a backward pass run within the memory limit. \"estimated\" "
       "and "
       "\n\"memory\" are the depth and the memory by the estimate from shapes. Times are medians of "
       "{}\nforward passes after {} that are not counted.\n",
       study::layer_repeats, study::layer_warm_up));
-  if (communicator.size() > 1) {
-    console.print(
+  if (job.communicator.size() > 1) {
+    job.console.print(
         "The layers are divided equally among the devices, up to a difference of one. Memory is "
         "that of\nthe device that needs most. A forward pass goes through all devices.\n");
   }
-  if (config.json) {
-    auto json = describe_job(job);
-    json["memory_limit_bytes"] = limit;
-    json["stack"] = nlohmann::json::array();
-    for (const auto& row : rows) json["stack"].push_back(to_json(row));
-    print_json(console, json);
-  }
+  auto list = nlohmann::json::array();
+  for (const auto& row : rows) list.push_back(to_json(row));
+  print_json(job, {{"memory_limit_bytes", limit}, {"stack", list}});
   return core::ExitStatus::done;
 }
 

@@ -10,11 +10,9 @@
 #include <optional>
 #include <utility>
 
-#include "console.hpp"
 #include "guard/early_stop.hpp"
 #include "header.hpp"
 #include "job.hpp"
-#include "json_output.hpp"
 #include "lockstep/core/format.hpp"
 #include "lockstep/core/log.hpp"
 #include "lockstep/core/process/stop_signal.hpp"
@@ -70,33 +68,28 @@ class Reporter final : public train::Observer {
   std::optional<record::RunFile>* file_ = nullptr;
 };
 
-void require_memory(const Job& job, const study::MemoryEstimate& memory, const MemoryLimit& limit,
-                    comm::Communicator& communicator) {
-  train::together(communicator, [&] {
-    if (memory.limited() <= limit.bytes) return;
-    core::fail(core::ExitStatus::out_of_memory,
-               fmt::format("a batch of {} images per rank needs {} of memory, but the limit is {} "
-                           "per rank ({}); use a smaller batch, fewer ranks per host, or a larger "
-                           "--memory-limit",
-                           job.config.batch_per_rank, core::format_bytes(double(memory.limited())),
-                           core::format_bytes(double(limit.bytes)), limit.source));
-  });
-}
-
-std::unique_ptr<train::Pipeline> cut_network(const Job& job, comm::Communicator& communicator,
-                                             const MemoryLimit& limit) {
+std::unique_ptr<train::Pipeline> cut_network(const Job& job, const MemoryLimit& limit) {
   core::begin_activity(job.monitor, core::Activity::cutting_network);
-  return train::make_pipeline(job.config, job.graph, communicator, [&] {
+  return train::make_pipeline(job.config, job.graph, job.communicator, [&] {
     return study::measure_nodes(job.config, job.graph, *job.backend, limit.bytes);
   });
 }
 
 /// Returns the estimated memory, which is within the limit.
-study::MemoryEstimate fitting_memory(const Job& job, comm::Communicator& communicator,
-                                     const MemoryLimit& limit, const train::Pipeline* pipeline) {
+study::MemoryEstimate fitting_memory(const Job& job, const MemoryLimit& limit,
+                                     const train::Pipeline* pipeline) {
   const auto estimate = [&](study::MemoryDetail detail) {
-    const auto memory = estimate_memory(job, communicator, detail, pipeline);
-    require_memory(job, memory, limit, communicator);
+    const auto memory = estimate_memory(job, detail, pipeline);
+    train::together(job.communicator, [&] {
+      if (memory.limited() <= limit.bytes) return;
+      core::fail(
+          core::ExitStatus::out_of_memory,
+          fmt::format("a batch of {} images per rank needs {} of memory, but the limit is {} per "
+                      "rank ({}); use a smaller batch, fewer ranks per host, or a larger "
+                      "--memory-limit",
+                      job.config.batch_per_rank, core::format_bytes(double(memory.limited())),
+                      core::format_bytes(double(limit.bytes)), limit.source));
+    });
     return memory;
   };
   // Engines for a batch that cannot fit must not be timed.
@@ -105,28 +98,25 @@ study::MemoryEstimate fitting_memory(const Job& job, comm::Communicator& communi
 }
 
 /// Loads the images after the check of the outputs, which takes no time.
-data::TrainingData load_data_for_output(const Job& job, comm::Communicator& communicator) {
-  check_output(job.config, communicator);
-  return load_data(job, communicator);
+data::TrainingData load_data_for_output(const Job& job) {
+  check_output(job);
+  return load_data(job);
 }
 
 /// The objects of a training, in the order in which they are prepared. Collective: all ranks must
 /// construct it.
 struct Training {
-  explicit Training(const Invocation& invoked) : invocation(invoked) {}
+  explicit Training(const Invocation& invocation) : job(invocation) {}
 
-  const Invocation& invocation;
-  comm::Communicator& communicator = invocation.communicator;
-  const bool is_first = communicator.rank() == 0;
-  const Job job = prepare_job(invocation);
+  Job job;
   const train::Config& config = job.config;
-  Console console{invocation.output, verbosity_of(config, communicator)};
-  const MemoryLimit limit = memory_limit(job, communicator);
-  const std::unique_ptr<train::Pipeline> pipeline = cut_network(job, communicator, limit);
+  comm::Communicator& communicator = job.communicator;
+  const MemoryLimit limit = memory_limit(job);
+  const std::unique_ptr<train::Pipeline> pipeline = cut_network(job, limit);
   const graph::Graph& graph = pipeline ? pipeline->graph() : job.graph;
-  const study::MemoryEstimate memory = fitting_memory(job, communicator, limit, pipeline.get());
-  const data::TrainingData data = load_data_for_output(job, communicator);
-  Reporter reporter{console, job.graph};
+  const study::MemoryEstimate memory = fitting_memory(job, limit, pipeline.get());
+  const data::TrainingData data = load_data_for_output(job);
+  Reporter reporter{job.console, job.graph};
   const train::TrainingContext context{
       config,       graph,          data,
       *job.backend, communicator,   pipeline ? *pipeline->replicas : communicator,
@@ -161,11 +151,11 @@ void open_run_file(Training& training) {
   const train::RunDescription& run = training.trainer.description();
   const train::Config& config = training.config;
   train::together(training.communicator, [&] {
-    if (!training.is_first || config.output.empty()) return;
+    if (!training.job.is_first || config.output.empty()) return;
     std::vector<std::string> warnings = run.transport_warnings;
     std::ranges::copy(run.warnings, std::back_inserter(warnings));
-    record::RunHeader header =
-        run_header(training.job, training.invocation, run.bucket_bytes, warnings);
+    record::RunHeader header = run_header(training.job, warnings);
+    header.bucket_bytes = run.bucket_bytes;
     record::RunPart target{config.output, 1};
     if (run.first_step > 0) {
       target = record::next_part(config.output, run.run_id, run.part);
@@ -258,7 +248,7 @@ Results run(Training& training) {
 }
 
 nlohmann::json results(const Training& training, const Results& run) {
-  auto json = describe_job(training.job);
+  nlohmann::json json;
   if (run.profile) json["profile"] = to_json(run.profile->profile);
   json["status"] = run.summary.status == record::RunStatus::complete ? "complete" : "preempted";
   json["results"] = to_json(run.summary, training.communicator.size());
@@ -324,55 +314,55 @@ void warn_of_launcher(const train::Config& config) {
 void print_header(Training& training) {
   const train::RunDescription& run = training.trainer.description();
   std::string text =
-      record::build_id() + "\n" + describe_place(training.job, training.communicator) +
-      describe_training(training.job, {run.steps_per_epoch, run.total_steps}, run.bucket_bytes) +
+      record::build_id() + "\n" + describe_place(training.job) +
+      describe_training(training.job, run.steps_per_epoch, run.total_steps, run.bucket_bytes) +
       describe_pipeline(training.config, run.stages) + describe_choices(run) +
       describe_memory(training.memory, training.limit);
   if (run.first_step > 0) text += fmt::format("  resumed after step {}\n", run.first_step);
-  training.console.print(text + "\n");
+  training.job.console.print(text + "\n");
 }
 
 void print_results(Training& training, const Results& all) {
   const train::RunSummary& summary = all.summary;
   const train::Config& config = training.config;
-  Console& console = training.console;
+  Console& console = training.job.console;
   if (summary.status == record::RunStatus::complete || summary.steps > 0)
     console.print("\n" +
-                  describe_summary(summary, training.communicator.size(), device_noun(config)));
+                  describe_summary(summary, training.communicator.size(), config.device.kind));
   if (all.profile) console.print("\n" + describe(all.profile->profile) + "\n");
   if (all.profile && !config.trace.empty())
     console.print(
         fmt::format("The trace is {}; open it in https://ui.perfetto.dev.\n", config.trace));
   if (training.file)
     console.print(fmt::format("The run file is {}.\n", training.file->path().string()));
-  if (config.json) print_json(console, results(training, all));
+  print_json(training.job, results(training, all));
 }
 
 /// Reports the results on rank 0, and returns the exit status.
 core::ExitStatus report(Training& training, const Results& all) {
-  if (training.is_first) print_results(training, all);
+  if (training.job.is_first) print_results(training, all);
   if (all.profile_failure) {
-    if (training.is_first && !core::is_stop(all.profile_failure->status()))
+    if (training.job.is_first && !core::is_stop(all.profile_failure->status()))
       core::log_line("the training is complete, but its profile failed");
     throw *all.profile_failure;
   }
   if (is_all_done(all.summary, training.config)) return core::ExitStatus::done;
-  return stopped(all.summary, training.config, training.is_first);
+  return stopped(all.summary, training.config, training.job.is_first);
 }
 
 }  // namespace
 
 core::ExitStatus train_command(const Invocation& invocation) {
-  // Created when the results are complete: from then on, signals have no effect (StopLimit).
-  // Declared first, because it outlives the other objects.
+  // Created when the results are complete: from then on, signals have no effect
+  // (Watchdog::limit_stop). Declared first, because it outlives the other objects.
   std::optional<core::StopSignal> ignored_signals;
   Training training(invocation);
   print_header(training);
   const train::Config& config = training.config;
-  if (config.dry_run) return end_dry_run(training.job, training.console, training.communicator);
+  if (config.dry_run) return end_dry_run(training.job);
   end_if_signalled(config, training.communicator);
   if (!training.trainer.description().is_finished) {
-    if (training.is_first) warn_of_launcher(config);
+    if (training.job.is_first) warn_of_launcher(config);
     open_run_file(training);
   }
   const Results results = run(training);
