@@ -3,14 +3,16 @@
 
 #include <functional>
 #include <memory>
+#include <span>
 #include <string>
 
+#include "console.hpp"
 #include "lockstep/backend/backend.hpp"
 #include "lockstep/comm/communicator.hpp"
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/progress.hpp"
 #include "lockstep/train/config.hpp"
-#include "standard_output.hpp"
+#include "options/option.hpp"
 
 namespace lockstep::app {
 
@@ -40,11 +42,14 @@ core::ExitStatus info_command(const Invocation& invocation);
 /// A command of the program.
 struct Command {
   std::string_view name;
+  CommandSet bit;
   core::ExitStatus (*run)(const Invocation& invocation);
   std::string_view summary, details;  ///< for the help
 };
 
-/// Returns the command `name`, which must exist (`command_names`).
+/// Returns all commands.
+std::span<const Command> commands();
+/// Returns the command `name`, which must exist.
 const Command& find_command(std::string_view name);
 
 }  // namespace lockstep::app

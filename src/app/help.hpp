@@ -3,7 +3,6 @@
 
 #include <optional>
 #include <string>
-#include <string_view>
 #include <vector>
 
 namespace lockstep::app {
@@ -13,14 +12,12 @@ namespace lockstep::app {
 /// Throws `Error` (usage) if `help experiment` is followed by an invalid command line.
 std::optional<std::string> requested_information(const std::vector<std::string>& arguments);
 
-/// Returns a summary of the program and its commands.
-std::string overview_text();
+/// Returns the reference of all options in Markdown: one section with a table per group. It is part
+/// of docs/options.md.
+std::string options_page();
 
-/// The options in the help of a command: those that most users need (`is_common`), or all that it
-/// uses.
-enum class HelpDetail { common, all };
-
-/// Returns the help of a command: description, examples, and its options in groups.
-std::string help_text(std::string_view command, HelpDetail detail);
+/// Returns the option table as JSON: an array of objects with the members name, group, type, range,
+/// values, default, commands, across_ranks, effect, effect_requires and help.
+std::string options_json();
 
 }  // namespace lockstep::app

@@ -17,7 +17,6 @@
 #include "expect_error.hpp"
 #include "help.hpp"
 #include "lockstep/core/error.hpp"
-#include "options/option_reference.hpp"
 #include "options/option_table.hpp"
 #include "options/suggestion.hpp"
 

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Options of the execution: communication between ranks and the device of each rank.
 
-#include "limits.hpp"
-#include "option_rows.hpp"
+#include "option.hpp"
 
 namespace lockstep::app {
 
@@ -12,20 +11,17 @@ std::vector<Option> communication_options() {
   constexpr double float_mib = 4.0 / (1 << 20);  // one float32 value
   return {
       {.name = "reducer",
-       .value_name = "NAME",
        .value = choice(in(&Config::reducer, &comm::ReducerOptions::kind)),
        .commands = cmd_training,
        .common = cmd_all,
        .effect = with_several_ranks(Affects::both),
        .help = "when and where gradients are reduced"},
       {.name = "all-reduce",
-       .value_name = "NAME",
        .value = choice(in(&Config::reducer, &comm::ReducerOptions::algorithm)),
        .commands = cmd_training,
        .effect = with_several_ranks(Affects::both),
        .help = "all-reduce algorithm for gradients in host memory"},
       {.name = "transport",
-       .value_name = "NAME",
        .value = choice(in(&Config::transport, &comm::TransportOptions::kind)),
        .commands = cmd_training | cmd_allreduce,
        .common = cmd_allreduce,
@@ -37,7 +33,6 @@ std::vector<Option> communication_options() {
        .effect = with_several_ranks(Affects::time),
        .help = "allow several ranks of a host to use one GPU; for tests"},
       {.name = "gradient-dtype",
-       .value_name = "NAME",
        .value = choice(in(&Config::reducer, &comm::ReducerOptions::gradient_type)),
        .commands = cmd_training | cmd_allreduce,
        .common = cmd_allreduce,
@@ -61,13 +56,11 @@ std::vector<Option> communication_options() {
        .help = "size of a gradient bucket in MiB of float32",
        .shown_default = "6 on CPUs, 16 on GPUs"},
       {.name = "bn",
-       .value_name = "NAME",
        .value = choice(&Config::batch_norm),
        .commands = cmd_training,
        .effect = with_several_ranks(Affects::both),
        .help = "statistics of batch norm"},
       {.name = "pipeline-stages",
-       .value_name = "N",
        .value = integer(in(&Config::pipeline, &train::PipelineOptions::stages), from_to(1, 1024)),
        .commands = cmd_run,
        .effect = Affects::both,
@@ -95,7 +88,6 @@ std::vector<Option> communication_options() {
        .details = "Gradients are summed and applied once per step. Batch-norm statistics "
                   "are those of each micro-batch"},
       {.name = "pipeline-schedule",
-       .value_name = "NAME",
        .value = choice(in(&Config::pipeline, &train::PipelineOptions::schedule)),
        .commands = cmd_run,
        .effect = Affects::both,
@@ -113,13 +105,11 @@ std::vector<Option> communication_options() {
 std::vector<Option> device_options() {
   return {
       {.name = "device",
-       .value_name = "NAME",
        .value = choice(in(&Config::device, &backend::DeviceOptions::kind)),
        .common = cmd_all,
        .effect = Affects::both,
        .help = "device of each rank"},
       {.name = "precision",
-       .value_name = "NAME",
        .value = choice(in(&Config::plan, &backend::PlanOptions::precision)),
        .commands = cmd_training | cmd_evaluate | cmd_allreduce | cmd_layer,
        .common = cmd_all,
@@ -136,7 +126,6 @@ std::vector<Option> device_options() {
        .details = "A dynamic scale starts at 65536, is halved if a gradient overflows (the "
                   "update is skipped), and is doubled after 2,000 steps without overflow"},
       {.name = "threads",
-       .value_name = "N",
        .value = integer(in(&Config::device, &backend::DeviceOptions::threads),
                         from_to(0, limits::threads)),
        .common = cmd_all,
@@ -147,37 +136,31 @@ std::vector<Option> device_options() {
                   "if a CPU quota or OMP_THREAD_LIMIT is lower",
        .shown_default = "OMP_NUM_THREADS, else cores / ranks"},
       {.name = "binding",
-       .value_name = "NAME",
        .value = choice(&Config::binding),
        .effect = Affects::time,
        .help = "processors on which the ranks of a host compute, on CPUs"},
       {.name = "conv-algorithm",
-       .value_name = "NAME",
        .value = choice(in(&Config::plan, &backend::PlanOptions::convolution_algorithm)),
        .commands = cmd_training | cmd_evaluate | cmd_layer,
        .effect = Affects::both,
        .help = "convolution algorithm on CPUs",
        .details = "Other convolutions use direct"},
       {.name = "bn-fusion",
-       .value_name = "NAME",
        .value = choice(in(&Config::plan, &backend::PlanOptions::batch_norm_fusion)),
        .commands = cmd_training,
        .effect = Affects::both,
        .help = "part of batch norm fused into the preceding convolution on GPUs"},
       {.name = "engines",
-       .value_name = "NAME",
        .value = choice(in(&Config::device, &backend::DeviceOptions::engines)),
        .commands = cmd_training | cmd_evaluate | cmd_layer,
        .effect = Affects::both,
        .help = "selection of kernels on GPUs"},
       {.name = "cuda-graph",
-       .value_name = "NAME",
        .value = choice(&Config::cuda_graph),
        .commands = cmd_training,
        .effect = Affects::time,
        .help = "execution of training steps on GPUs"},
       {.name = "batch-norm-sms",
-       .value_name = "N",
        .value = integer(in(&Config::device, &backend::DeviceOptions::batch_norm_multiprocessors),
                         from_to(0, 1024), {"auto", -1}),
        .commands = cmd_training,
@@ -186,7 +169,6 @@ std::vector<Option> device_options() {
        .details = "The rest is free for all-reduces. `auto` leaves 16 free if several "
                   "ranks use `--reducer overlap`"},
       {.name = "engine-log",
-       .value_name = "FILE",
        .value = path(in(&Config::device, &backend::DeviceOptions::engine_log)),
        .commands = cmd_training | cmd_evaluate | cmd_layer,
        .ranks = AcrossRanks::may_differ,

@@ -5,6 +5,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "lockstep/core/named_value.hpp"
 #include "option_value.hpp"
@@ -75,12 +76,13 @@ constexpr Effect with_several_ranks(Affects affects) {
 /// attributes of the run file, the comparison between ranks, and what counts as the same experiment
 /// in the report and on a resume follow from it.
 struct Option {
-  std::string_view name;             ///< without leading dashes
-  std::string_view letter = {};      ///< short name; empty if there is none
-  std::string_view value_name = {};  ///< placeholder of the value; empty for a flag
+  std::string_view name;         ///< without leading dashes
+  std::string_view letter = {};  ///< short name; empty if there is none
+  /// Placeholder of the value: that of the type if the row has none; empty for a flag.
+  std::string_view value_name = {};
   OptionValue value;
-  OptionGroup group{};          ///< set by the table
-  unsigned commands = cmd_all;  ///< the commands that use it (`CommandSet`)
+  OptionGroup group{};    ///< set by the table
+  unsigned commands = 0;  ///< the commands that use it (`CommandSet`); 0: those of its group
   unsigned common = 0;  ///< those of them whose `--help` shows it; `--help-all` shows every option
   AcrossRanks ranks = AcrossRanks::equal;
   Effect effect;
@@ -97,8 +99,21 @@ struct Option {
   std::string names() const;
   /// Returns the default as text; empty if there is none.
   std::string default_text() const;
+  /// Returns the description for `--help`: phrase, values, default.
+  std::string description() const;
   /// Returns whether the run file contains the option.
   bool is_recorded() const { return value.print != nullptr; }
 };
+
+// The rows of the option table, one function per group.
+std::vector<Option> run_options();
+std::vector<Option> network_options();
+std::vector<Option> data_options();
+std::vector<Option> optimiser_options();
+std::vector<Option> communication_options();
+std::vector<Option> device_options();
+std::vector<Option> checkpoint_options();
+std::vector<Option> output_options();
+std::vector<Option> single_command_options();
 
 }  // namespace lockstep::app

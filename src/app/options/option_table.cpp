@@ -1,47 +1,44 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "option_table.hpp"
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <array>
 #include <utility>
 
+#include "../commands.hpp"
 #include "lockstep/record/provenance.hpp"
-#include "option_rows.hpp"
 
 namespace lockstep::app {
 
 namespace {
 
-struct CommandBit {
-  std::string_view name;
-  CommandSet bit;
-};
-constexpr std::array<CommandBit, 8> command_bits{{{"train", cmd_train},
-                                                  {"evaluate", cmd_evaluate},
-                                                  {"ladder", cmd_ladder},
-                                                  {"allreduce", cmd_allreduce},
-                                                  {"plan", cmd_plan},
-                                                  {"layers", cmd_layers},
-                                                  {"stack", cmd_stack},
-                                                  {"info", cmd_info}}};
-
 unsigned bit_of(std::string_view command) {
-  const auto found = std::ranges::find(command_bits, command, &CommandBit::name);
-  return found == command_bits.end() ? 0U : static_cast<unsigned>(found->bit);
+  const auto found = std::ranges::find(commands(), command, &Command::name);
+  return found == commands().end() ? 0U : static_cast<unsigned>(found->bit);
 }
 
 std::vector<Option> all_rows() {
   using enum OptionGroup;
   std::vector<Option> rows;
-  for (const auto& [group, options_of] :
-       {std::pair{run, &run_options}, std::pair{network, &network_options},
-        std::pair{data, &data_options}, std::pair{optimiser, &optimiser_options},
-        std::pair{communication, &communication_options}, std::pair{device, &device_options},
-        std::pair{checkpoints, &checkpoint_options}, std::pair{output, &output_options},
-        std::pair{single_command, &single_command_options}}) {
-    for (Option& option : options_of()) {
-      option.group = group;
-      if (group == single_command) option.common = cmd_all;
+  struct Group {
+    OptionGroup group;
+    std::vector<Option> (*options)();
+    unsigned commands = cmd_all;  ///< of rows that name none
+  };
+  for (const Group& group :
+       {Group{run, run_options}, Group{network, network_options, cmd_training | cmd_evaluate},
+        Group{data, data_options}, Group{optimiser, optimiser_options, cmd_training},
+        Group{communication, communication_options}, Group{device, device_options},
+        Group{checkpoints, checkpoint_options, cmd_run}, Group{output, output_options},
+        Group{single_command, single_command_options}}) {
+    for (Option& option : group.options()) {
+      option.group = group.group;
+      if (option.group == single_command) option.common = cmd_all;
+      if (option.commands == 0) option.commands = group.commands;
+      if (option.value_name.empty()) option.value_name = option.value.placeholder;
       rows.push_back(std::move(option));
     }
   }
@@ -98,9 +95,18 @@ std::string Option::default_text() const {
   return is_recorded() && !value.is_flag() ? value.print(train::Config{}) : "";
 }
 
+std::string Option::description() const {
+  std::vector<std::string> names;
+  for (const ValueName& each : value.names) names.push_back(each.name);
+  std::string text(help);
+  if (!names.empty()) text += fmt::format(": {}", fmt::join(names, ", "));
+  const std::string shown = default_text();
+  return shown.empty() ? text : fmt::format("{} [{}]", text, shown);
+}
+
 std::vector<std::string> command_names() {
   std::vector<std::string> names;
-  for (const CommandBit& command : command_bits) names.emplace_back(command.name);
+  for (const Command& command : commands()) names.emplace_back(command.name);
   return names;
 }
 

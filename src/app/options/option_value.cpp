@@ -5,9 +5,13 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <array>
+#include <cctype>
+#include <charconv>
 #include <cmath>
+#include <cstdlib>
+#include <type_traits>
 
-#include "limits.hpp"
 #include "lockstep/core/error.hpp"
 #include "suggestion.hpp"
 
@@ -17,6 +21,56 @@ using train::Config;
 
 namespace {
 
+/// Throws the `Error` (usage) of a value that is not `wanted`. An empty value, as that of a
+/// variable that is not set, is shown as ''.
+[[noreturn]] void fail_value(std::string_view option, const std::string& text,
+                             std::string_view wanted) {
+  core::fail(core::ExitStatus::usage,
+             fmt::format("--{} {}: must be {}", option, text.empty() ? "''" : text, wanted));
+}
+
+/// Reads the number at the start of `text`; `rest` is the text after it. Returns false if there is
+/// none.
+template <class T>
+bool read_number(std::string_view text, T& number, std::string_view& rest) {
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  rest = text.substr(static_cast<std::size_t>(end - text.data()));
+  return error == std::errc{};
+}
+
+/// Returns the value of the variable `name`, which the path `text` begins with.
+std::string variable(std::string_view option, const std::string& text, const std::string& name) {
+  const char* value = std::getenv(name.c_str());
+  if (value != nullptr && *value != '\0') return value;
+  core::fail(
+      core::ExitStatus::usage,
+      fmt::format("--{} {}: the variable {} is not set; write the whole path", option, text, name));
+}
+
+std::uint64_t parse_bytes(std::string_view option, const std::string& text,
+                          const std::string& range) {
+  const std::string wanted = fmt::format("bytes {}, such as 1500000, 64K, 500MB or 8GB", range);
+  static constexpr std::array<std::pair<std::string_view, double>, 11> units{{{"", 1},
+                                                                              {"B", 1},
+                                                                              {"K", 0x1p10},
+                                                                              {"KiB", 0x1p10},
+                                                                              {"KB", 1e3},
+                                                                              {"M", 0x1p20},
+                                                                              {"MiB", 0x1p20},
+                                                                              {"MB", 1e6},
+                                                                              {"G", 0x1p30},
+                                                                              {"GiB", 0x1p30},
+                                                                              {"GB", 1e9}}};
+  double number = 0;
+  std::string_view rest;
+  if (!read_number(std::string_view(text), number, rest)) fail_value(option, text, wanted);
+  for (const auto& [unit, factor] : units) {
+    const double bytes = number * factor;
+    if (rest == unit && bytes >= 0 && bytes < 0x1p60) return static_cast<std::uint64_t>(bytes);
+  }
+  fail_value(option, text, wanted);
+}
+
 /// Binds a member of type `T` to `parse_number`, which converts a text to a value of type `Parsed`.
 template <class T, class Parsed>
 OptionValue number(std::string_view type, Member<T> member, Range range, SpecialValue<T> special,
@@ -24,7 +78,7 @@ OptionValue number(std::string_view type, Member<T> member, Range range, Special
                                           const std::string&)) {
   std::string phrase = range.describe();
   if (!special.name.empty()) phrase += fmt::format(", or {}", special.name);
-  OptionValue value{.type = type, .range = phrase, .bounds = range};
+  OptionValue value{.type = type, .range = phrase, .bounds = range, .placeholder = "N"};
   value.parse = [=](Config& config, std::string_view option, const std::string& text) {
     if (!special.name.empty() && text == special.name) {
       member(config) = special.value;
@@ -43,6 +97,41 @@ OptionValue number(std::string_view type, Member<T> member, Range range, Special
 }
 
 }  // namespace
+
+std::string parse_path(std::string_view option, const std::string& text) {
+  constexpr std::string_view blanks = " \t\r\n", file_scheme = "file://";
+  const std::size_t begin = std::min(text.find_first_not_of(blanks), text.size());
+  std::string path = text.substr(begin, text.find_last_not_of(blanks) + 1 - begin);
+  if (path.starts_with(file_scheme)) path.erase(0, file_scheme.size());
+  const std::size_t scheme = path.find("://");
+  if (scheme != path.npos && scheme < path.find('/')) {
+    core::fail(core::ExitStatus::usage,
+               fmt::format("--{} {}: is a URL; download the file and give its path", option, text));
+  }
+  const std::string first = path.substr(0, path.find('/'));
+  if (first == "~") return variable(option, text, "HOME") + path.substr(1);
+  if (first.starts_with('~')) {
+    core::fail(
+        core::ExitStatus::usage,
+        fmt::format("--{} {}: {} is not expanded here; write the whole path", option, text, first));
+  }
+  if (first.size() < 2 || first.front() != '$') return path;
+  const bool has_braces = first[1] == '{' && first.ends_with('}');
+  const std::string name = has_braces ? first.substr(2, first.size() - 3) : first.substr(1);
+  return variable(option, text, name) + path.substr(first.size());
+}
+
+template <class T>
+T parse_number(std::string_view option, const std::string& text, const std::string& range) {
+  T number{};
+  std::string_view rest;
+  if (!read_number(text, number, rest) || !rest.empty()) {
+    const std::string_view kind = std::is_integral_v<T> ? "a whole number" : "a number";
+    fail_value(option, text, fmt::format("{} {}", kind, range));
+  }
+  return number;
+}
+template std::int64_t parse_number(std::string_view, const std::string&, const std::string&);
 
 bool Range::contains(long double value) const {
   return value >= least && (includes_most ? value <= most : value < most);
@@ -75,7 +164,9 @@ OptionValue real(Member<double> member, Range range, SpecialValue<double> specia
 }
 
 OptionValue bytes(Member<std::uint64_t> member, Range range) {
-  return number<std::uint64_t>("bytes", member, range, {}, parse_bytes);
+  OptionValue value = number<std::uint64_t>("bytes", member, range, {}, parse_bytes);
+  value.placeholder = "BYTES";
+  return value;
 }
 
 OptionValue text(Member<std::string> member) {
@@ -90,6 +181,7 @@ OptionValue text(Member<std::string> member) {
 OptionValue path(Member<std::string> member) {
   OptionValue value = text(member);
   value.type = "path";
+  value.placeholder = "FILE";
   value.parse = [member](Config& config, std::string_view option, const std::string& text) {
     member(config) = parse_path(option, text);
   };
@@ -110,6 +202,7 @@ OptionValue data_source(Member<std::string> member) {
 OptionValue one_of(Member<std::string> member, std::vector<std::string> names) {
   OptionValue value = text(member);
   value.type = "choice";
+  value.placeholder = "NAME";
   for (auto& name : names) value.names.push_back({std::move(name), ""});
   value.parse = [member, names = value.names](Config& config, std::string_view option,
                                               const std::string& text) {
@@ -124,7 +217,12 @@ OptionValue one_of(Member<std::string> member, std::vector<std::string> names) {
 OptionValue flag(Member<bool> member) {
   OptionValue value{.type = "flag"};
   value.parse = [member](Config& config, std::string_view option, const std::string& text) {
-    member(config) = parse_flag(option, text);
+    std::string lower = text;
+    std::ranges::transform(lower, lower.begin(), [](unsigned char c) { return std::tolower(c); });
+    const auto is_one_of = [&lower](auto... names) { return ((lower == names) || ...); };
+    member(config) = is_one_of("", "true", "yes", "on", "1");
+    if (!member(config) && !is_one_of("false", "no", "off", "0"))
+      fail_value(option, text, "true or false");
   };
   value.print = [member](const Config& config) { return fmt::format("{}", member(config)); };
   return value;
@@ -135,9 +233,26 @@ OptionValue checkpoint_interval() {
       .type = "interval",
       .range = fmt::format("at most {:.0f} s or {} steps", limits::seconds, limits::steps)};
   value.parse = [](Config& config, std::string_view option, const std::string& text) {
-    const Interval interval = parse_interval(option, text);
-    config.checkpoint.seconds = interval.seconds;
-    config.checkpoint.steps = interval.steps;
+    double number = 0;
+    std::string_view unit;
+    const bool is_positive = read_number(std::string_view(text), number, unit) && number > 0;
+    double seconds = 0;
+    std::int64_t steps = 0;
+    if (unit == "-steps" || unit == "-step") {
+      if (number == std::floor(number) && number <= static_cast<double>(limits::steps))
+        steps = static_cast<std::int64_t>(number);
+    } else {
+      const double factor = unit == "s" ? 1 : unit == "min" ? 60 : unit == "h" ? 3600 : 0;
+      if (number * factor <= limits::seconds) seconds = number * factor;
+    }
+    if (!is_positive || (seconds == 0 && steps == 0)) {
+      fail_value(option, text,
+                 fmt::format("a time such as 180s or 10min of at most {:.0f} s, or steps such as "
+                             "200-steps, at most {}",
+                             limits::seconds, limits::steps));
+    }
+    config.checkpoint.seconds = seconds;
+    config.checkpoint.steps = steps;
   };
   value.print = [](const Config& config) {
     return config.checkpoint.steps > 0 ? fmt::format("{}-steps", config.checkpoint.steps)
@@ -147,7 +262,7 @@ OptionValue checkpoint_interval() {
 }
 
 OptionValue option_file() {
-  OptionValue value{.type = "path"};
+  OptionValue value{.type = "path", .placeholder = "FILE"};
   value.parse = [](Config&, std::string_view, const std::string&) {};
   return value;
 }

@@ -3,20 +3,49 @@
 
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "lockstep/core/named_value.hpp"
+#include "lockstep/data/dataset.hpp"
 #include "lockstep/train/config.hpp"
-#include "values.hpp"
 
 // Types of option values. Each function binds an option to a member of the configuration: it
 // returns how a text is converted to the member and back.
 namespace lockstep::app {
 
-/// Permitted values of a number. Every number has finite bounds (limits.hpp).
+/// Upper bounds of the numeric options. The program multiplies some options; the assertions state
+/// that the products of the bounds are representable.
+namespace limits {
+
+constexpr std::int64_t images = data::most_images;  ///< of a dataset, and so of a batch
+constexpr std::int64_t epochs = 1'000'000;
+constexpr std::int64_t steps = epochs * images;
+constexpr std::int64_t ranks = 1 << 20;
+constexpr std::int64_t classes = data::most_classes;
+constexpr std::int64_t threads = 1024;        ///< of OpenMP, per rank
+constexpr std::int64_t loader_threads = 256;  ///< per rank, each with a batch of its own
+constexpr double seconds = 1e9;               ///< about 32 years, as nanoseconds in 64 bits
+constexpr double rate = 1e30;                 ///< learning rate and factors of the update
+constexpr double norm = 1e9;
+constexpr double bytes = 0x1p50;
+
+constexpr std::int64_t largest = std::numeric_limits<std::int64_t>::max();
+static_assert(images <= largest / steps, "images of a training");
+static_assert(images <= largest / ranks, "global batch");
+static_assert(steps <= (std::int64_t{1} << std::numeric_limits<double>::digits),
+              "steps are represented exactly as double, as in schedules");
+static_assert(seconds * 1e9 < static_cast<double>(largest), "times in nanoseconds");
+static_assert(rate * static_cast<double>(images) <
+                  static_cast<double>(std::numeric_limits<float>::max()),
+              "learning rate scaled with the global batch, which is at most that of all images");
+
+}  // namespace limits
+
+/// Permitted values of a number. Every number has finite bounds (`limits`).
 struct Range {
   double least;
   double most;
@@ -58,12 +87,25 @@ Member<T> in(Part train::Config::*part, T Part::*member) {
   return {part, member};
 }
 
+/// Converts `text` to a number: T is int64_t, uint64_t or double. Throws `Error` (usage) that names
+/// option, text and `range`, a phrase for the permitted values. A real number may be infinite or
+/// NaN.
+template <class T>
+T parse_number(std::string_view option, const std::string& text, const std::string& range);
+
+/// Returns a path as the shell would pass it: without blanks at its ends, with ~, ~/, $NAME/ and
+/// ${NAME}/ at its start expanded, and without file://. The shell does not expand them in
+/// --NAME=~/..., in quotes, in files and in variables. Throws `Error` (usage) for other URLs,
+/// ~USER, and variables that are not set.
+std::string parse_path(std::string_view option, const std::string& text);
+
 /// The type of an option's value.
 struct OptionValue {
   std::string_view type;              ///< "integer", "number", "text", "choice", "flag", ...
   std::string range = {};             ///< the permitted values, if `help` does not name them
   std::vector<ValueName> names = {};  ///< the values, if they are a list of names
   std::optional<Range> bounds = {};   ///< of a number, or of each number of a list
+  std::string_view placeholder = {};  ///< for the value in the help, unless the option names one
 
   /// Converts `text` and stores it. Throws `Error` (usage) if the value is not permitted; the
   /// message names `option` and `text`.
@@ -90,7 +132,8 @@ OptionValue integer(Member<std::int64_t> member, Range range,
 OptionValue seed(Member<std::uint64_t> member);
 /// A real number.
 OptionValue real(Member<double> member, Range range, SpecialValue<double> special = {});
-/// A number of bytes with an optional unit, for example 64K or 8GB.
+/// A number of bytes with an optional unit, for example 64K or 8GB. K, M and G are powers of 1024;
+/// KB, MB and GB are powers of 1000.
 OptionValue bytes(Member<std::uint64_t> member, Range range);
 /// Any text.
 OptionValue text(Member<std::string> member);
@@ -100,9 +143,10 @@ OptionValue path(Member<std::string> member);
 OptionValue data_source(Member<std::string> member);
 /// A text that must be one of `names`.
 OptionValue one_of(Member<std::string> member, std::vector<std::string> names);
-/// An option without a value.
+/// An option without a value. In files and variables, "true", "yes", "on", "1" and an empty text
+/// are true; "false", "no", "off" and "0" are false. The case of letters does not matter.
 OptionValue flag(Member<bool> member);
-/// A time or a number of steps between checkpoints.
+/// A time or a number of steps between checkpoints, such as "180s", "3min" or "200-steps".
 OptionValue checkpoint_interval();
 /// A file from which options are read; it is not part of the configuration.
 OptionValue option_file();
@@ -114,7 +158,7 @@ OptionValue option_file();
 /// One of the named values of an enumeration, as in the table `named_values`.
 template <class Enum>
 OptionValue choice(Member<Enum> member) {
-  OptionValue value{.type = "choice"};
+  OptionValue value{.type = "choice", .placeholder = "NAME"};
   for (const auto& named : named_values(Enum{})) {
     value.names.push_back({std::string(named.name), std::string(named.help)});
   }

@@ -3,9 +3,8 @@
 
 #include <fmt/ranges.h>
 
-#include "limits.hpp"
 #include "lockstep/graph/layer.hpp"
-#include "option_rows.hpp"
+#include "option.hpp"
 
 namespace lockstep::app {
 
@@ -16,7 +15,6 @@ std::vector<Option> checkpoint_options() {
       {.name = "checkpoint-dir",
        .value_name = "DIR",
        .value = path(in(&Config::checkpoint, &train::CheckpointOptions::directory)),
-       .commands = cmd_run,
        .common = cmd_train,
        .ranks = AcrossRanks::may_differ,  // only rank 0 reads and writes checkpoints
        .effect = Affects::neither,
@@ -24,7 +22,6 @@ std::vector<Option> checkpoint_options() {
        .shown_default = "none are written"},
       {.name = "trust-checkpoint-dir",
        .value = flag(in(&Config::checkpoint, &train::CheckpointOptions::trust_directory)),
-       .commands = cmd_run,
        .ranks = AcrossRanks::may_differ,
        .effect = Affects::neither,
        .help = "use the directory of checkpoints even if other users can write to it",
@@ -32,14 +29,11 @@ std::vector<Option> checkpoint_options() {
       {.name = "checkpoint-every",
        .value_name = "WHEN",
        .value = checkpoint_interval(),
-       .commands = cmd_run,
        .effect = Affects::time,
        .help = "interval between checkpoints, for example 180s, 10min or 200-steps",
        .details = "The training continues while a checkpoint is written"},
       {.name = "keep",
-       .value_name = "N",
        .value = integer(in(&Config::checkpoint, &train::CheckpointOptions::keep), from_to(1, 1e6)),
-       .commands = cmd_run,
        .effect = Affects::neither,
        .help = "newest valid checkpoints that are kept",
        .details = "Damaged files and those of other runs are never deleted"},
@@ -47,7 +41,6 @@ std::vector<Option> checkpoint_options() {
        .value_name = "SECONDS",
        .value = real(in(&Config::checkpoint, &train::CheckpointOptions::grace_seconds),
                      from_to(0, limits::seconds)),
-       .commands = cmd_run,
        .effect = Affects::neither,
        .help = "time between a signal that stops the run and SIGKILL",
        .details = "A save that is expected to take longer is not begun "
@@ -55,7 +48,6 @@ std::vector<Option> checkpoint_options() {
       {.name = "resume",
        .value_name = "WHAT",
        .value = path(in(&Config::checkpoint, &train::CheckpointOptions::resume)),
-       .commands = cmd_run,
        .common = cmd_train,
        .ranks = AcrossRanks::may_differ,
        .effect = Affects::neither,
@@ -67,7 +59,6 @@ std::vector<Option> checkpoint_options() {
 std::vector<Option> output_options() {
   return {
       {.name = "output",
-       .value_name = "FILE",
        .value = path(&Config::output),
        .commands = cmd_training | cmd_allreduce | cmd_layer,
        .common = cmd_all & ~cmd_plan,
@@ -100,7 +91,6 @@ std::vector<Option> output_options() {
        .details = "As many steps without measurement show what it costs",
        .shown_default = "none"},
       {.name = "trace",
-       .value_name = "FILE",
        .value = path(&Config::trace),
        .commands = cmd_run,
        .ranks = AcrossRanks::may_differ,
@@ -109,7 +99,6 @@ std::vector<Option> output_options() {
                "chrome://tracing",
        .shown_default = "none is written"},
       {.name = "config",
-       .value_name = "FILE",
        .value = option_file(),
        .effect = Affects::neither,
        .help = "file with lines such as: batch-per-rank = 32",
@@ -151,7 +140,6 @@ std::vector<Option> single_command_options() {
                "b200 or rtx8000",
        .shown_default = ""},
       {.name = "write-device-description",
-       .value_name = "FILE",
        .value = path(&Config::device_description),
        .commands = cmd_info,
        .effect = Affects::neither,
@@ -196,7 +184,6 @@ std::vector<Option> single_command_options() {
        .help = "each message is F times as large as the previous one"},
       {.name = "repeats",
        .letter = "n",
-       .value_name = "N",
        .value = integer(&Config::repeats, from_to(1, 1e6)),
        .commands = cmd_allreduce,
        .effect = Affects::time,

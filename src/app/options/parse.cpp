@@ -8,17 +8,14 @@
 #include <algorithm>
 #include <boost/program_options.hpp>
 #include <fstream>
-#include <iterator>
-#include <set>
+#include <map>
 #include <sstream>
 
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/file_kind.hpp"
 #include "lockstep/core/format.hpp"
-#include "option_reference.hpp"
 #include "option_table.hpp"
 #include "suggestion.hpp"
-#include "values.hpp"
 
 namespace lockstep::app {
 
@@ -31,39 +28,48 @@ constexpr std::string_view prefix = "LOCKSTEP_";
 [[noreturn]] void fail(const std::string& message) { core::fail(core::ExitStatus::usage, message); }
 
 /// Returns the descriptions of all options for Boost, with the letters of those that `command`
-/// uses. `notify` stores the values in `config`, which must outlive the result.
-po::options_description bind_options(train::Config& config, std::string_view command) {
-  po::options_description bound;
+/// uses.
+po::options_description describe_options(std::string_view command) {
+  po::options_description described;
   for (const Option& option : options()) {
-    const auto store = [&config, &option](const std::string& text) {
-      option.value.parse(config, option.name, text);
-    };
-    auto* value = po::value<std::string>()->notifier(store);
+    auto* value = po::value<std::string>();
     if (option.value.is_flag()) value->zero_tokens();
     const std::string names = is_used(command, option) ? option.names() : std::string(option.name);
-    bound.add_options()(names.c_str(), value);
+    described.add_options()(names.c_str(), value);
   }
-  return bound;
+  return described;
 }
 
-/// Adds the options in `parsed` to `values`, except those whose alternative is already there, from
-/// a source of higher precedence.
-void add(const po::basic_parsed_options<char>& parsed, po::variables_map& values) {
-  std::set<std::string, std::less<>> overridden;
-  for (const Option& option : options()) {
-    if (values.count(std::string(option.alternative)) > 0) overridden.emplace(option.name);
+/// The texts of the options that were given, by name.
+using Given = std::map<std::string, std::string, std::less<>>;
+
+/// Stores the options of a source in `config`, and adds them to `given`, the options of the sources
+/// of higher precedence. Only checks the value of an option if it, or its alternative, is in
+/// `given`. `where`: prefix of messages that names the source.
+void store(const po::parsed_options& parsed, const std::string& where, train::Config& config,
+           Given& given) {
+  Given own;
+  train::Config overridden;
+  for (const auto& each : parsed.options) {
+    const Option& option = *find_option(each.string_key);
+    const std::string& text = each.value.front();
+    if (!own.emplace(option.name, text).second)
+      fail(fmt::format("{}option --{} is given twice; give it once", where, option.name));
+    const bool is_overridden = given.contains(option.name) || given.contains(option.alternative);
+    try {
+      option.value.parse(is_overridden ? overridden : config, option.name, text);
+    } catch (const core::Error& error) {
+      fail(where + error.what());
+    }
   }
-  po::basic_parsed_options<char> kept(parsed.description, parsed.m_options_prefix);
-  std::ranges::copy_if(parsed.options, std::back_inserter(kept.options),
-                       [&](const auto& option) { return !overridden.contains(option.string_key); });
-  po::store(kept, values);
+  given.merge(own);
 }
 
 po::parsed_options parse_command_line(const std::vector<std::string>& arguments,
-                                      const po::options_description& bound) {
+                                      const po::options_description& described) {
   namespace style = po::command_line_style;
   auto parsed = po::command_line_parser(arguments)
-                    .options(bound)
+                    .options(described)
                     .style(style::default_style & ~style::allow_guessing)
                     .run();
   for (auto& option : parsed.options) {
@@ -87,9 +93,9 @@ std::string option_name(std::string_view variable) {
 /// Reads the variables that name an option. Other variables are ignored, because a modulefile may
 /// set LOCKSTEP_ROOT, except those that resemble a misspelt option: they are errors.
 po::parsed_options parse_environment(const Environment& environment,
-                                     const po::options_description& bound) {
+                                     const po::options_description& described) {
   const auto names = option_names();
-  po::parsed_options parsed(&bound);
+  po::parsed_options parsed(&described);
   for (const std::string& entry : environment) {
     const std::size_t equals = entry.find('=');
     if (!entry.starts_with(prefix) || equals == std::string::npos) continue;
@@ -140,14 +146,14 @@ std::string read_file(const std::string& path) {
   return text;
 }
 
-po::parsed_options parse_file(const std::string& path, const po::options_description& bound) {
+po::parsed_options parse_file(const std::string& path, const po::options_description& described) {
   const std::string text = read_file(path);
   if (core::content_kind(text) == "a JSON text") {
     fail(fmt::format("--config {}: is a JSON text; write one option per line, such as lr = 0.1",
                      path));
   }
   std::istringstream stream(text);
-  return po::parse_config_file(stream, bound);
+  return po::parse_config_file(stream, described);
 }
 
 /// Throws `Error` (usage) for an option on the command line that `command` does not use. The
@@ -160,20 +166,6 @@ void require_used(const po::parsed_options& parsed, std::string_view command) {
         fmt::format("'lockstep {0}' does not use --{1}; remove it (lockstep {0} --help-all lists "
                     "the options)",
                     command, option.string_key));
-  }
-}
-
-/// Throws the error of the first invalid value of a source, whose name it adds to the message.
-void check_values(const po::parsed_options& parsed, std::string_view where) {
-  train::Config scratch;
-  for (const auto& option : parsed.options) {
-    const Option* known = find_option(option.string_key);
-    if (known == nullptr || option.value.empty()) continue;
-    try {
-      known->value.parse(scratch, option.string_key, option.value.front());
-    } catch (const core::Error& error) {
-      fail(fmt::format("{}{}", where, error.what()));
-    }
   }
 }
 
@@ -200,8 +192,6 @@ void explained(const std::string& where, std::string_view command, Parse parse) 
     parse();
   } catch (const po::unknown_option& error) {
     fail_unknown(where, error.get_option_name(), command);
-  } catch (const po::multiple_occurrences& error) {
-    fail(fmt::format("{}option {} is given twice; give it once", where, error.get_option_name()));
   } catch (const po::invalid_config_file_syntax& error) {
     fail(fmt::format("{}the line '{}' is not NAME = VALUE; see --help", where, error.tokens()));
   } catch (const po::error_with_option_name& error) {
@@ -213,7 +203,7 @@ void explained(const std::string& where, std::string_view command, Parse parse) 
       fail(fmt::format("{}option --{} takes no value; see --help", where, name));
     }
     fail(fmt::format("{0}option --{1} requires a value: --{1} {2} ({3})", where, name,
-                     option->value_name, help_of(*option)));
+                     option->value_name, option->description()));
   } catch (const po::error& error) {
     fail(fmt::format("{}{}; see --help", where, error.what()));
   }
@@ -239,28 +229,22 @@ train::Config parse_options(const std::vector<std::string>& arguments,
   }
   train::Config config;
   config.command = command;
-  const po::options_description bound = bind_options(config, command);
+  const po::options_description described = describe_options(command);
   const std::vector<std::string> rest(arguments.begin() + 1, arguments.end());
-  po::variables_map values;
+  Given given;
   explained("", command, [&] {
-    const auto parsed = parse_command_line(rest, bound);
+    const auto parsed = parse_command_line(rest, described);
     require_used(parsed, command);
-    add(parsed, values);
+    store(parsed, "", config, given);
   });
   explained("environment: ", command, [&] {
-    const auto parsed = parse_environment(environment, bound);
-    check_values(parsed, "environment: ");
-    add(parsed, values);
+    store(parse_environment(environment, described), "environment: ", config, given);
   });
-  if (values.count("config") > 0) {
-    const std::string path = parse_path("config", values["config"].as<std::string>());
-    explained(path + ": ", command, [&] {
-      const auto parsed = parse_file(path, bound);
-      check_values(parsed, path + ": ");
-      add(parsed, values);
-    });
+  if (const auto file = given.find("config"); file != given.end()) {
+    const std::string path = parse_path("config", file->second);
+    explained(path + ": ", command,
+              [&] { store(parse_file(path, described), path + ": ", config, given); });
   }
-  explained("", command, [&] { po::notify(values); });
   return config;
 }
 
