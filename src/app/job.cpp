@@ -10,7 +10,6 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "binding.hpp"
 #include "guard/early_stop.hpp"
 #include "lockstep/comm/messages.hpp"
 #include "lockstep/core/format.hpp"

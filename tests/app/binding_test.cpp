@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "binding.hpp"
+#include "shares.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
