@@ -137,17 +137,6 @@ void Console::print_epoch(const record::EpochRecord& epoch, std::int64_t epochs)
   print(text + "\n");
 }
 
-std::string describe_high_loss(const record::EpochRecord& epoch, const graph::Graph& graph) {
-  const double uniform = std::log(static_cast<double>(graph.classes()));
-  if (!(epoch.test_loss > uniform)) return "";  // also returns here if it is NaN
-  return fmt::format(
-      "the test loss {:.4f} after epoch {} is above ln({}) = {:.4f}, the loss of guessing all "
-      "classes with equal probability; if it stays there, lower --lr, add --warmup-epochs, or "
-      "train more steps{}",
-      epoch.test_loss, epoch.epoch, graph.classes(), uniform,
-      graph.statistics().empty() ? "" : " (the running statistics of batch norm need about 100)");
-}
-
 namespace {
 
 std::string describe_test_accuracy(const train::RunSummary& summary) {

@@ -74,11 +74,6 @@ class Console {
   double seconds_per_step_ = 0;  ///< exponential moving average
 };
 
-/// Returns a warning if the test loss of the epoch is above ln(classes), the loss of guessing all
-/// classes of the network with equal probability. Returns an empty text if it is not, or if the
-/// epoch was not evaluated.
-std::string describe_high_loss(const record::EpochRecord& epoch, const graph::Graph& graph);
-
 /// Returns the final summary: images per second in the format of Horovod's benchmarks, times and
 /// accuracy.
 std::string describe_summary(const train::RunSummary& summary, int ranks, backend::DeviceKind kind);

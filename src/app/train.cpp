@@ -33,7 +33,7 @@ namespace {
 /// Writes what the trainer reports to the terminal and to the run file.
 class Reporter final : public train::Observer {
  public:
-  Reporter(Console& console, const graph::Graph& graph) : console_(console), graph_(graph) {}
+  explicit Reporter(Console& console) : console_(console) {}
 
   void expect(std::int64_t epochs, std::optional<record::RunFile>& file) {
     epochs_ = epochs;
@@ -43,7 +43,6 @@ class Reporter final : public train::Observer {
   void evaluating() override { console_.show_evaluating(); }
   void epoch_done(const record::EpochRecord& epoch) override {
     console_.print_epoch(epoch, epochs_);
-    warn_of_high_loss(epoch);
     if (file_ != nullptr && *file_) (*file_)->append(epoch);
   }
   void resumed_state_evaluated(const record::EpochRecord& epoch) override {
@@ -54,16 +53,7 @@ class Reporter final : public train::Observer {
   }
 
  private:
-  /// Logs the warning at most once in a run.
-  void warn_of_high_loss(const record::EpochRecord& epoch) {
-    const std::string warning = describe_high_loss(epoch, graph_);
-    if (warning.empty() || std::exchange(has_warned_, true)) return;
-    core::log_warning(warning);
-  }
-
   Console& console_;
-  const graph::Graph& graph_;
-  bool has_warned_ = false;
   std::int64_t epochs_ = 0;
   std::optional<record::RunFile>* file_ = nullptr;
 };
@@ -116,7 +106,7 @@ struct Training {
   const graph::Graph& graph = pipeline ? pipeline->graph() : job.graph;
   const study::MemoryEstimate memory = fitting_memory(job, limit, pipeline.get());
   const data::TrainingData data = load_data_for_output(job);
-  Reporter reporter{job.console, job.graph};
+  Reporter reporter{job.console};
   const train::TrainingContext context{
       config,       graph,          data,
       *job.backend, communicator,   pipeline ? *pipeline->replicas : communicator,
