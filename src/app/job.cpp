@@ -33,15 +33,6 @@ namespace lockstep::app {
 
 namespace {
 
-/// Returns the description of this rank: its process, processor and host.
-record::RankInfo describe_own(comm::Communicator& communicator) {
-  record::RankInfo own = record::describe_process();
-  own.rank = communicator.rank();
-  own.local_rank = communicator.local_rank();
-  own.host = communicator.host();
-  return own;
-}
-
 /// Prints a warning about the validity of timings on rank 0, if it is not empty, and adds it to the
 /// warnings for the run file.
 void warn(Job& job, const std::string& warning) {
@@ -207,17 +198,6 @@ graph::Graph make_graph(train::Config& config, const data::DatasetInfo& dataset)
   return graph;
 }
 
-/// Returns the memory that this rank can use now. `limits`: on the host, with their `domains`.
-MemoryLimit free_memory(const backend::Backend& device, const std::vector<core::Limit>& limits,
-                        const Domains& domains) {
-  if (const auto bytes = device.device().available_memory())
-    return {*bytes, "free memory of the device"};
-  if (limits.empty()) return {};
-  const core::Limit share = core::smallest_share(limits, domains);
-  // The memory that this process has already taken is not free, but it is part of its share.
-  return {static_cast<std::uint64_t>(share.value) + core::resident_memory().now, share.source};
-}
-
 /// Returns the members of the object that every command prints with `--json`. `learning_rate` is
 /// null if the command has no global batch, on which it could depend.
 nlohmann::json describe_job(const Job& job) {
@@ -248,7 +228,11 @@ nlohmann::json describe_job(const Job& job) {
 Job::Job(const Invocation& invoked)
     : invocation(invoked), process_bytes(core::resident_memory().now), config(invoked.config) {
   core::begin_activity(monitor, core::Activity::opening_device);
-  ranks = comm::all_gather(communicator, describe_own(communicator));
+  record::RankInfo own = record::describe_process();
+  own.rank = communicator.rank();
+  own.local_rank = communicator.local_rank();
+  own.host = communicator.host();
+  ranks = comm::all_gather(communicator, own);
   train::together(communicator, [&] {
     config = train::resolve(config, communicator.size());
     config.device.kind = config.device.target_gpu.empty() ? backend::resolve(config.device.kind)
@@ -294,7 +278,15 @@ MemoryLimit memory_limit(const Job& job) {
   const std::vector<core::Limit> limits = core::memory_limits();
   const Domains domains = gather_domains(job.communicator, limits);
   MemoryLimit own;
-  train::together(job.communicator, [&] { own = free_memory(*job.backend, limits, domains); });
+  train::together(job.communicator, [&] {
+    if (const auto bytes = job.backend->device().available_memory()) {
+      own = {*bytes, "free memory of the device"};
+    } else if (!limits.empty()) {
+      const core::Limit share = core::smallest_share(limits, domains);
+      // The memory that this process has already taken is not free, but it is part of its share.
+      own = {static_cast<std::uint64_t>(share.value) + core::resident_memory().now, share.source};
+    }
+  });
   const std::uint64_t least = comm::minimum(job.communicator, own.bytes);
   return {least, first_text(job.communicator, own.bytes <= least ? own.source : "")};
 }

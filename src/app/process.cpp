@@ -15,7 +15,6 @@
 #include <vector>
 
 #include "guard/early_stop.hpp"
-#include "guard/process_end.hpp"
 #include "guard/watchdog.hpp"
 #include "help.hpp"
 #include "lockstep/comm/communicator.hpp"

@@ -127,11 +127,6 @@ bool same_activity(const RankStatus& a, const RankStatus& b) {
   return a.progress.activity == b.progress.activity && a.progress.step == b.progress.step;
 }
 
-std::string describe(const RankStatus& rank) {
-  return fmt::format("rank {} on {} has been in {} without progress for {:.1f} s", rank.rank,
-                     rank.host, rank.progress.describe(), rank.progress.idle_seconds);
-}
-
 std::string describe_silent(std::span<const RankStatus* const> silent) {
   constexpr std::size_t most = 4;
   std::vector<std::string> names;
@@ -183,7 +178,9 @@ std::string describe_cause(std::span<const RankStatus> ranks) {
   for (const RankStatus& rank : ranks) (rank.answers ? answering : silent).push_back(&rank);
   if (!silent.empty()) return describe_silent(silent);
   const RankStatus& cause = find_cause(answering);
-  std::string text = describe(cause);
+  std::string text =
+      fmt::format("rank {} on {} has been in {} without progress for {:.1f} s", cause.rank,
+                  cause.host, cause.progress.describe(), cause.progress.idle_seconds);
   const auto is_elsewhere = [&](const RankStatus* rank) { return !same_activity(*rank, cause); };
   const auto other = std::ranges::find_if(answering, is_elsewhere);
   if (other == answering.end()) {

@@ -5,12 +5,12 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <array>
 #include <cctype>
 #include <charconv>
 #include <cmath>
 #include <cstdlib>
 #include <type_traits>
+#include <utility>
 
 #include "lockstep/core/error.hpp"
 #include "suggestion.hpp"
@@ -50,21 +50,14 @@ std::string variable(std::string_view option, const std::string& text, const std
 std::uint64_t parse_bytes(std::string_view option, const std::string& text,
                           const std::string& range) {
   const std::string wanted = fmt::format("bytes {}, such as 1500000, 64K, 500MB or 8GB", range);
-  static constexpr std::array<std::pair<std::string_view, double>, 11> units{{{"", 1},
-                                                                              {"B", 1},
-                                                                              {"K", 0x1p10},
-                                                                              {"KiB", 0x1p10},
-                                                                              {"KB", 1e3},
-                                                                              {"M", 0x1p20},
-                                                                              {"MiB", 0x1p20},
-                                                                              {"MB", 1e6},
-                                                                              {"G", 0x1p30},
-                                                                              {"GiB", 0x1p30},
-                                                                              {"GB", 1e9}}};
   double number = 0;
   std::string_view rest;
   if (!read_number(std::string_view(text), number, rest)) fail_value(option, text, wanted);
-  for (const auto& [unit, factor] : units) {
+  using Unit = std::pair<std::string_view, double>;
+  for (const auto& [unit, factor] :
+       {Unit{"", 1}, Unit{"B", 1}, Unit{"K", 0x1p10}, Unit{"KiB", 0x1p10}, Unit{"KB", 1e3},
+        Unit{"M", 0x1p20}, Unit{"MiB", 0x1p20}, Unit{"MB", 1e6}, Unit{"G", 0x1p30},
+        Unit{"GiB", 0x1p30}, Unit{"GB", 1e9}}) {
     const double bytes = number * factor;
     if (rest == unit && bytes >= 0 && bytes < 0x1p60) return static_cast<std::uint64_t>(bytes);
   }
