@@ -7,6 +7,7 @@
 #include <array>
 #include <cctype>
 #include <numeric>
+#include <span>
 #include <utility>
 
 namespace lockstep::app {
@@ -26,23 +27,19 @@ std::size_t edit_distance(std::string_view left, std::string_view right) {
 
 namespace {
 
-using Pair = std::pair<std::string_view, std::string_view>;
-/// Names that other programs use for option values of this program.
-constexpr std::array<Pair, 8> synonyms{{{"gpu", "cuda"},
-                                        {"nvidia", "cuda"},
-                                        {"host", "cpu"},
-                                        {"float32", "fp32"},
-                                        {"single", "fp32"},
-                                        {"float16", "fp16"},
-                                        {"half", "fp16"},
-                                        {"bfloat16", "bf16"}}};
+/// Names that other programs give to options, or option values, of this program.
+struct Synonyms {
+  std::string_view names;  ///< separated by blanks
+  std::string_view own;    ///< of this program, separated by blanks
+};
+constexpr std::array<Synonyms, 5> value_synonyms{{{"gpu nvidia", "cuda"},
+                                                  {"host", "cpu"},
+                                                  {"float32 single", "fp32"},
+                                                  {"float16 half", "fp16"},
+                                                  {"bfloat16", "bf16"}}};
 
 /// Names that PyTorch, Horovod, Lightning and scripts of users give to options of this program.
-struct OptionSynonym {
-  std::string_view names;    ///< separated by blanks
-  std::string_view options;  ///< of this program, separated by blanks
-};
-constexpr std::array<OptionSynonym, 23> option_synonyms{
+constexpr std::array<Synonyms, 23> option_synonyms{
     {{"batch-size batch b bs bsz mini-batch minibatch train-batch-size per-device-train-batch-size "
       "batchsize batch-size-per-gpu micro-batch-size",
       "batch-per-rank global-batch ladder-start"},
@@ -100,32 +97,32 @@ const std::string* completion(std::string_view word, const std::vector<std::stri
   return found == candidates.end() ? nullptr : &*found;
 }
 
-const std::string* synonym(std::string_view word, const std::vector<std::string>& candidates) {
-  const auto known = std::ranges::find(synonyms, word, &Pair::first);
-  if (known == synonyms.end()) return nullptr;
-  const auto found = std::ranges::find(candidates, known->second);
-  return found == candidates.end() ? nullptr : &*found;
+/// Returns "; did you mean 'CANDIDATE'?" with the candidates that `table` names for `name`.
+std::string suggest_synonyms(std::span<const Synonyms> table, std::string_view name,
+                             const std::vector<std::string>& candidates) {
+  std::string found;
+  for (const auto& [names, own] : table) {
+    if (!contains_word(names, name)) continue;
+    for (const std::string& candidate : candidates) {
+      if (!contains_word(own, candidate)) continue;
+      found += fmt::format("{}'{}'", found.empty() ? "" : " or ", candidate);
+    }
+  }
+  return found.empty() ? "" : fmt::format("; did you mean {}?", found);
 }
 
 }  // namespace
 
 std::string suggestion(std::string_view word, const std::vector<std::string>& candidates) {
-  const std::string* best = synonym(word, candidates);
-  if (best == nullptr) best = completion(word, candidates);
+  if (std::string known = suggest_synonyms(value_synonyms, word, candidates); !known.empty())
+    return known;
+  const std::string* best = completion(word, candidates);
   if (best == nullptr) best = closest(word, candidates);
   return best == nullptr ? "" : fmt::format("; did you mean '{}'?", *best);
 }
 
 std::string option_synonym(std::string_view name, const std::vector<std::string>& candidates) {
-  std::string found;
-  for (const auto& [names, options] : option_synonyms) {
-    if (!contains_word(names, name)) continue;
-    for (const std::string& candidate : candidates) {
-      if (!contains_word(options, candidate)) continue;
-      found += fmt::format("{}'{}'", found.empty() ? "" : " or ", candidate);
-    }
-  }
-  return found.empty() ? "" : fmt::format("; did you mean {}?", found);
+  return suggest_synonyms(option_synonyms, name, candidates);
 }
 
 std::string option_suggestion(std::string_view name, const std::vector<std::string>& candidates) {
