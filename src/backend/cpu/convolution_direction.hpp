@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <utility>
 
 namespace lockstep::backend::cpu {
 
@@ -20,9 +21,9 @@ class ConvolutionDirection {
  public:
   virtual ~ConvolutionDirection() = default;
 
-  virtual const std::string& implementation() const = 0;  ///< name shown to users
+  const std::string& implementation() const { return implementation_; }  ///< shown to users
   /// Returns the number of multiplications, relative to the direct algorithm.
-  virtual double arithmetic() const { return 1; }
+  double arithmetic() const { return arithmetic_; }
   /// Requests that `run` also computes the statistics of the map that it writes. Returns false if
   /// the direction cannot. Must be called before `workspace_bytes`; the statistics must outlive the
   /// direction.
@@ -34,6 +35,14 @@ class ConvolutionDirection {
   /// `bias`: the bias, or the destination of its gradient; null if there is none.
   virtual void bind(std::byte* workspace, float* flat, float* bias) = 0;
   virtual void run() = 0;
+
+ protected:
+  ConvolutionDirection(std::string implementation, double arithmetic)
+      : implementation_(std::move(implementation)), arithmetic_(arithmetic) {}
+
+ private:
+  std::string implementation_;
+  double arithmetic_;
 };
 
 /// Returns consecutive parts of a workspace, each aligned to 64 bytes (arena allocator).

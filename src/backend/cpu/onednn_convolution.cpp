@@ -84,9 +84,9 @@ class OnednnDirection : public ConvolutionDirection {
   OnednnDirection(const Context& context, const dnnl::primitive_desc& description,
                   const ConvolutionSizes& sizes, Direction direction, DataType kernel_type,
                   const FeatureMap& source, const FeatureMap& destination)
-      : context_(&context),
+      : ConvolutionDirection(description.impl_info_str(), 1),
+        context_(&context),
         primitive_(description),
-        implementation_(description.impl_info_str()),
         sizes_(sizes),
         direction_(direction),
         kernel_type_(kernel_type),
@@ -102,8 +102,6 @@ class OnednnDirection : public ConvolutionDirection {
     reorder_ = dnnl::reorder(from, to);
     reorder_arguments_ = {{DNNL_ARG_FROM, from.get()}, {DNNL_ARG_TO, to.get()}};
   }
-
-  const std::string& implementation() const override { return implementation_; }
 
   std::size_t workspace_bytes() const override {
     std::size_t bytes = ArenaAllocator::aligned(weights_.get_desc().get_size()) +
@@ -173,7 +171,6 @@ class OnednnDirection : public ConvolutionDirection {
   const Context* context_;
   dnnl::primitive primitive_;
   dnnl::reorder reorder_;
-  std::string implementation_;
   ConvolutionSizes sizes_;
   Direction direction_;
   DataType kernel_type_;

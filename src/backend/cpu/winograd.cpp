@@ -7,8 +7,6 @@
 #include <string>
 
 #include "division.hpp"
-#include "winograd_directions.hpp"
-#include "winograd_kernels.hpp"
 
 namespace lockstep::backend::cpu::winograd {
 
@@ -56,8 +54,8 @@ std::string implementation_name(int lanes) {
   return "winograd 4x4 (" + std::to_string(lanes) + " lanes)";
 }
 
-double arithmetic_of(const Tiling& tiling, const FeatureMap& map) {
-  return static_cast<double>(frequencies * tiling.count) /
+double arithmetic_of(const FeatureMap& map) {
+  return static_cast<double>(frequencies * tiling_of(map).count) /
          static_cast<double>(9 * map.images * map.shape.pixels());
 }
 

@@ -3,10 +3,12 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
 
 #include "../feature_map.hpp"
 #include "convolution_direction.hpp"
 #include "onednn.hpp"
+#include "winograd_kernels.hpp"
 
 // Convolutions by Winograd's F(4x4, 3x3): memory layout and distribution of the work over threads.
 // The arithmetic is in winograd_kernels.
@@ -21,5 +23,46 @@ bool fits(const ConvolutionSizes& sizes, const FeatureMap& source, const Feature
 /// weights are float32 for every type of the maps.
 std::unique_ptr<ConvolutionDirection> make(Direction direction, int threads,
                                            const FeatureMap& source, const FeatureMap& destination);
+
+/// Computes `to` from the other map: forward and backward data.
+std::unique_ptr<ConvolutionDirection> make_map_direction(int threads, const FeatureMap& from,
+                                                         const FeatureMap& to,
+                                                         const Kernels& kernels);
+std::unique_ptr<ConvolutionDirection> make_weights_direction(int threads, const FeatureMap& source,
+                                                             const FeatureMap& destination);
+
+/// Tiles that a thread transforms at a time.
+inline constexpr std::int64_t transform_tiles = 8;
+
+/// Division of the tiles into blocks whose sizes differ by at most 1, and whose transformed
+/// maps should stay in the last-level cache. If there are enough tiles, each thread processes its
+/// own blocks, and the number of blocks is a multiple of the number of threads. This is
+/// faster if a thread reads slowly what another thread has written, because their cores have no
+/// common cache. Otherwise the threads share each block.
+class TileBlocks {
+ public:
+  /// `channels`: of the transformed maps. `result_bytes`: that each thread computes, and that must
+  /// then be added up, if it has its own blocks.
+  TileBlocks(const Tiling& tiling, std::int64_t channels, int threads,
+             std::int64_t result_bytes = 0);
+
+  bool are_shared() const { return are_shared_; }
+  std::int64_t count() const { return count_; }
+  std::int64_t most_tiles() const;  ///< of the largest block
+  TileRange range(std::int64_t block) const;
+
+ private:
+  std::int64_t tiles_;
+  bool are_shared_;
+  std::int64_t count_;
+};
+
+/// Returns the number of lanes of the vectors for a pair of maps.
+int lanes_for(const FeatureMap& source, const FeatureMap& destination);
+Panels panels_of(std::int64_t entries, std::int64_t channels, int lanes);
+std::string implementation_name(int lanes);
+/// Returns the ratio of multiplications to those of the direct algorithm: 1/4, or more if the tiles
+/// extend beyond the map.
+double arithmetic_of(const FeatureMap& map);
 
 }  // namespace lockstep::backend::cpu::winograd

@@ -8,7 +8,7 @@
 
 #include "division.hpp"
 #include "fused_statistics.hpp"
-#include "winograd_directions.hpp"
+#include "winograd.hpp"
 
 namespace lockstep::backend::cpu::winograd {
 
@@ -23,20 +23,17 @@ constexpr std::int64_t product_tiles = 48;
 class MapDirection : public ConvolutionDirection {
  public:
   MapDirection(int threads, const FeatureMap& from, const FeatureMap& to, const Kernels& kernels)
-      : threads_(threads),
+      : ConvolutionDirection(implementation_name(lanes_for(from, to)), arithmetic_of(to)),
+        threads_(threads),
         from_(from),
         to_(to),
         kernels_(kernels),
         tiling_(tiling_of(to)),
         blocks_(tiling_, from.shape.channels, threads),
-        implementation_(implementation_name(lanes_for(from, to))),
         input_(panels_of(blocks_.most_tiles(), from.shape.channels, lanes_for(from, to))),
         weights_(panels_of(from.shape.channels, input_.lanes(), input_.vector_lanes)),
         products_(panels_of(std::min(blocks_.most_tiles(), product_tiles), input_.lanes(),
                             input_.vector_lanes)) {}
-
-  const std::string& implementation() const override { return implementation_; }
-  double arithmetic() const override { return arithmetic_of(tiling_, to_); }
 
   bool compute_statistics(FusedStatistics& statistics) override {
     statistics_ = std::make_unique<StatisticsAccumulator>(statistics, to_.shape.channels, threads_);
@@ -145,7 +142,6 @@ class MapDirection : public ConvolutionDirection {
   Kernels kernels_;
   Tiling tiling_;
   TileBlocks blocks_;
-  std::string implementation_;
   Panels input_, weights_, products_;  // sizes; the data of `input_` if the threads share it
   std::byte* own_ = nullptr;           // memory of each thread
   const float* bias_ = nullptr;

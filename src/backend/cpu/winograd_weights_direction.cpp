@@ -7,7 +7,7 @@
 
 #include "division.hpp"
 #include "row_kernels.hpp"
-#include "winograd_directions.hpp"
+#include "winograd.hpp"
 
 namespace lockstep::backend::cpu::winograd {
 
@@ -24,21 +24,19 @@ constexpr std::int64_t product_channels = 64;
 class WeightsDirection : public ConvolutionDirection {
  public:
   WeightsDirection(int threads, const FeatureMap& source, const FeatureMap& destination)
-      : threads_(threads),
+      : ConvolutionDirection(implementation_name(lanes_for(source, destination)),
+                             arithmetic_of(destination)),
+        threads_(threads),
         source_(source),
         destination_(destination),
         tiling_(tiling_of(destination)),
         blocks_(tiling_, source.shape.channels + destination.shape.channels, threads,
                 static_cast<std::int64_t>(weights_count() * sizeof(float))),
-        implementation_(implementation_name(lanes_for(source, destination))),
         input_(
             panels_of(blocks_.most_tiles(), source.shape.channels, lanes_for(source, destination))),
         gradient_(panels_of(blocks_.most_tiles(), destination.shape.channels, input_.vector_lanes)),
         products_(panels_of(std::min(product_channels, destination.shape.channels), input_.lanes(),
                             input_.vector_lanes)) {}
-
-  const std::string& implementation() const override { return implementation_; }
-  double arithmetic() const override { return arithmetic_of(tiling_, destination_); }
 
   std::size_t workspace_bytes() const override {
     const auto threads = static_cast<std::size_t>(threads_);
@@ -191,7 +189,6 @@ class WeightsDirection : public ConvolutionDirection {
   const FeatureMap& destination_;
   Tiling tiling_;
   TileBlocks blocks_;
-  std::string implementation_;
   Panels input_, gradient_, products_;  // sizes; data of the first two if the threads share them
   std::byte* own_ = nullptr;            // memory of each thread
   std::byte* sums_ = nullptr;           // gradient of the weights of each part except the first

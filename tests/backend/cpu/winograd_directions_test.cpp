@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "backend/cpu/winograd_directions.hpp"
+#include "backend/cpu/winograd.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "cell_rows.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cstring>
 
@@ -103,6 +105,11 @@ class PatchRows : public CellRows {
 };
 
 }  // namespace
+
+std::string implementation_name(const Kernels& kernels, std::string_view algorithm,
+                                const CellRows& rows) {
+  return fmt::format("{}{} {}", kernels.instructions(), algorithm, rows.kind());
+}
 
 std::unique_ptr<CellRows> make_cell_rows(const FeatureMap& map) {
   return std::make_unique<RowsInPlace>(map);

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <string_view>
 
 #include "../../feature_map.hpp"
@@ -38,6 +39,10 @@ class CellRows {
  private:
   std::int64_t pixels_, blocks_;
 };
+
+/// Returns the name that is shown to users of an implementation that reads `rows`.
+std::string implementation_name(const Kernels& kernels, std::string_view algorithm,
+                                const CellRows& rows);
 
 /// Returns the rows of a map whose layout is `blocked32x32`. The map must outlive them.
 std::unique_ptr<CellRows> make_cell_rows(const FeatureMap& map);

@@ -93,7 +93,7 @@ LOCKSTEP_AVX512 void Avx512Vectors::pack_weights(const WeightMatrix& weights,
       const std::int64_t even = row < weights.rows ? weights.columns - column : 0;
       const std::int64_t odd = row + 1 < weights.rows ? even : 0;
       const float* from = weights.flat + row * weights.row_stride + column * weights.column_stride;
-      if (weights.taps == taps) {
+      if (weights.taps() == taps) {
         const auto first = load_kernels(from, weights.column_stride, even);
         const auto second = load_kernels(from + weights.row_stride, weights.column_stride, odd);
 #pragma GCC unroll 9
@@ -102,7 +102,7 @@ LOCKSTEP_AVX512 void Avx512Vectors::pack_weights(const WeightMatrix& weights,
                 _mm512_permutexvar_epi16(pairs, narrowed(first[tap], second[tap])));
       } else {
         const __m512 zero = _mm512_setzero_ps();
-        for (std::int64_t tap = 0; tap < weights.taps; ++tap, ++from) {
+        for (std::int64_t tap = 0; tap < weights.taps(); ++tap, ++from) {
           const __m512 first = _mm512_mask_i32gather_ps(zero, first_floats(even), steps, from, 4);
           const __m512 second = _mm512_mask_i32gather_ps(zero, first_floats(odd), steps,
                                                          from + weights.row_stride, 4);

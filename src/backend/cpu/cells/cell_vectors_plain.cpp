@@ -79,7 +79,7 @@ void PlainVectors::add_images(const BFloat16* plain, std::int64_t images, float*
 void PlainVectors::pack_weights(const WeightMatrix& weights, std::int64_t row_block,
                                 std::int64_t column_block, BFloat16* cells,
                                 std::int64_t tap_stride) const {
-  for (std::int64_t tap = 0; tap < weights.taps; ++tap) {
+  for (std::int64_t tap = 0; tap < weights.taps(); ++tap) {
     for (std::int64_t i = 0; i < cell_channels; ++i) {
       for (std::int64_t j = 0; j < cell_channels; ++j) {
         const std::int64_t row = row_block * cell_channels + i;

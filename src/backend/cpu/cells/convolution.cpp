@@ -1,12 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "convolution.hpp"
 
-#include <fmt/format.h>
-
 #include <utility>
 
 #include "directions.hpp"
-#include "f2x2_tiles.hpp"
 #include "geometry.hpp"
 #include "tiles.hpp"
 
@@ -43,7 +40,7 @@ WeightMatrix forward_weights(const ConvolutionSizes& sizes) {
           .column_stride = sizes.in_channels * taps,
           .rows = sizes.in_channels,
           .columns = sizes.out_channels,
-          .taps = taps};
+          .kernel = sizes.kernel};
 }
 /// Returns the weights whose rows are the output channels.
 WeightMatrix backward_weights(const ConvolutionSizes& sizes) {
@@ -52,7 +49,7 @@ WeightMatrix backward_weights(const ConvolutionSizes& sizes) {
           .column_stride = taps,
           .rows = sizes.out_channels,
           .columns = sizes.in_channels,
-          .taps = taps};
+          .kernel = sizes.kernel};
 }
 
 /// Creates forward or backward weights; `source` has the channels of `sizes`.
@@ -63,7 +60,7 @@ std::unique_ptr<ConvolutionDirection> make_from_source(Direction direction,
                                                        const FeatureMap& destination) {
   if (direction == Direction::backward_weights)
     return make_weights_direction(resources, sizes, std::move(source), make_cell_rows(destination));
-  return make_map_direction(resources, sizes, std::move(source), destination,
+  return make_map_direction(resources, std::move(source), destination,
                             inputs_of_outputs(sizes, sizes.out_height, sizes.in_height),
                             inputs_of_outputs(sizes, sizes.out_width, sizes.in_width),
                             forward_weights(sizes));
@@ -92,7 +89,7 @@ std::unique_ptr<ConvolutionDirection> make(Direction direction, const Resources&
                             make_patch_rows(source, sizes, *resources.kernels), destination);
   if (direction != Direction::backward_data)
     return make_from_source(direction, resources, sizes, make_cell_rows(source), destination);
-  return make_map_direction(resources, sizes, make_cell_rows(destination), source,
+  return make_map_direction(resources, make_cell_rows(destination), source,
                             outputs_of_inputs(sizes, sizes.out_height, sizes.in_height),
                             outputs_of_inputs(sizes, sizes.out_width, sizes.in_width),
                             backward_weights(sizes));
@@ -113,27 +110,14 @@ std::unique_ptr<ConvolutionDirection> make_winograd(Direction direction, const R
   switch (direction) {
     case Direction::forward:
       return make_winograd_map_direction(resources, std::move(from_source), destination,
-                                         forward_weights(sizes), KernelOrder::as_stored);
+                                         forward_weights(sizes), false);
     case Direction::backward_data:
       return make_winograd_map_direction(resources, std::move(from_destination), source,
-                                         backward_weights(sizes), KernelOrder::rotated);
+                                         backward_weights(sizes), true);
     case Direction::backward_weights: break;
   }
   return make_winograd_weights_direction(resources, sizes, std::move(from_source),
                                          std::move(from_destination));
-}
-
-std::string direct_name(const Kernels& kernels, const CellRows& rows) {
-  return fmt::format("{} {}", kernels.instructions(), rows.kind());
-}
-
-std::string winograd_name(const Kernels& kernels, const CellRows& rows) {
-  return fmt::format("{} winograd 2x2 {}", kernels.instructions(), rows.kind());
-}
-
-double winograd_arithmetic(core::ImageShape output) {
-  const std::int64_t tiles = ceil_div(output.height, tile_size) * ceil_div(output.width, tile_size);
-  return static_cast<double>(frequencies * tiles) / static_cast<double>(9 * output.pixels());
 }
 
 }  // namespace lockstep::backend::cpu::cells

@@ -10,9 +10,9 @@
 #include "kernels.hpp"
 
 // Convolutions of bfloat16 maps with the bfloat16 instructions of the processor, directly or by
-// Winograd's algorithm F(2x2, 3x3). geometry: rows and cells that a direction needs; map_direction,
-// weights_direction and those of Winograd's algorithm: memory and threads; kernels: arithmetic, in
-// tile_kernels with the tiles of AMX and in dot_kernels with AVX512-BF16.
+// Winograd's algorithm F(2x2, 3x3). geometry: rows and cells that a direction needs; map_directions
+// and the two files of weights_direction: memory and threads; kernels: arithmetic, in tile_kernels
+// with the tiles of AMX and in dot_kernels with AVX512-BF16.
 
 namespace lockstep::backend::cpu::cells {
 

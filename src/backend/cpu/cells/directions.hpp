@@ -2,7 +2,6 @@
 #pragma once
 
 #include <memory>
-#include <string>
 #include <vector>
 
 #include "cell_rows.hpp"
@@ -19,34 +18,21 @@ namespace lockstep::backend::cpu::cells {
 /// each row and column of `to`, the positions of `from` that contribute to it. `weights.flat` need
 /// not be set; the rows of `weights` are the channels of `from`, its columns those of `to`.
 std::unique_ptr<ConvolutionDirection> make_map_direction(
-    const Resources& resources, const ConvolutionSizes& sizes, std::unique_ptr<CellRows> from,
-    const FeatureMap& to, std::vector<AxisTaps> rows, std::vector<AxisTaps> columns,
-    const WeightMatrix& weights);
+    const Resources& resources, std::unique_ptr<CellRows> from, const FeatureMap& to,
+    std::vector<AxisTaps> rows, std::vector<AxisTaps> columns, const WeightMatrix& weights);
+/// `is_rotated`: the 3x3 kernels are rotated by 180 degrees.
+std::unique_ptr<ConvolutionDirection> make_winograd_map_direction(const Resources& resources,
+                                                                  std::unique_ptr<CellRows> from,
+                                                                  const FeatureMap& to,
+                                                                  const WeightMatrix& weights,
+                                                                  bool is_rotated);
 
 std::unique_ptr<ConvolutionDirection> make_weights_direction(const Resources& resources,
                                                              const ConvolutionSizes& sizes,
                                                              std::unique_ptr<CellRows> source,
                                                              std::unique_ptr<CellRows> destination);
-
-/// Order in which a direction reads the taps of the 3x3 kernels.
-enum class KernelOrder { as_stored, rotated };
-
-std::unique_ptr<ConvolutionDirection> make_winograd_map_direction(const Resources& resources,
-                                                                  std::unique_ptr<CellRows> from,
-                                                                  const FeatureMap& to,
-                                                                  const WeightMatrix& weights,
-                                                                  KernelOrder order);
-
 std::unique_ptr<ConvolutionDirection> make_winograd_weights_direction(
     const Resources& resources, const ConvolutionSizes& sizes, std::unique_ptr<CellRows> source,
     std::unique_ptr<CellRows> destination);
-
-/// Return the names of implementations that are shown to users. `rows`: of the map that is read.
-std::string direct_name(const Kernels& kernels, const CellRows& rows);
-std::string winograd_name(const Kernels& kernels, const CellRows& rows);
-
-/// Returns the number of multiplications of Winograd's algorithm, relative to the direct one, for
-/// this output: 4/9, or more if the tiles extend beyond the map.
-double winograd_arithmetic(core::ImageShape output);
 
 }  // namespace lockstep::backend::cpu::cells

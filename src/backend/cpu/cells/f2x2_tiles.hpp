@@ -4,6 +4,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <string_view>
 
 #include "cell_rows.hpp"
 #include "f2x2_matrices.hpp"
@@ -20,6 +21,16 @@ struct TileGrid {
   std::int64_t rows, columns;
   std::int64_t count() const { return rows * columns; }
 };
+
+/// The algorithm in the names of implementations.
+inline constexpr std::string_view winograd_name = " winograd 2x2";
+
+/// Returns the number of multiplications of Winograd's algorithm, relative to the direct one, for
+/// this output: 4/9, or more if the tiles extend beyond the map.
+inline double winograd_arithmetic(core::ImageShape output) {
+  return static_cast<double>(frequencies * TileGrid(output).count()) /
+         static_cast<double>(9 * output.pixels());
+}
 
 /// Returns the cells of a patch of Size x Size pixels of a map that consists of cells, for its
 /// first block of channels; `height`: of the map. Cells of pixels outside the map are `zero_cell`.

@@ -1,18 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <omp.h>
-
-#include <algorithm>
 #include <iterator>
-#include <memory>
-#include <utility>
-#include <vector>
 
 #include "../row_kernels.hpp"
-#include "bias_gradient.hpp"
-#include "directions.hpp"
 #include "f2x2_tiles.hpp"
-#include "geometry.hpp"
 #include "tiles.hpp"
+#include "weights_direction.hpp"
 
 namespace lockstep::backend::cpu::cells {
 
@@ -71,15 +63,14 @@ std::vector<TileList> divide_tiles(const TileGrid& grid, std::int64_t images, in
 /// and the sums of the threads are added at the end. Otherwise all threads share each group: a task
 /// computes the sums of one block of output channels and one block of input channels, or of some
 /// frequencies of them.
-class WinogradWeightsDirection : public ConvolutionDirection {
+class WinogradWeightsDirection final : public WeightsDirection {
  public:
   WinogradWeightsDirection(const Resources& resources, const ConvolutionSizes& sizes,
                            std::unique_ptr<CellRows> source, std::unique_ptr<CellRows> destination)
-      : kernels_(*resources.kernels),
-        threads_(resources.threads),
-        sizes_(sizes),
-        source_(std::move(source)),
-        destination_(std::move(destination)),
+      : WeightsDirection(
+            winograd_name,
+            winograd_arithmetic({sizes.out_channels, sizes.out_height, sizes.out_width}), resources,
+            sizes, std::move(source), std::move(destination)),
         grid_({sizes.out_channels, sizes.out_height, sizes.out_width}),
         is_shared_(threads_ == 1 ||
                    ceil_div(sizes.images, cell_images) * grid_.count() * tile_bytes() <
@@ -89,50 +80,25 @@ class WinogradWeightsDirection : public ConvolutionDirection {
         tiles_at_once_(std::clamp<std::int64_t>(
             bytes_of_group(resources.cached_bytes, pairs() * sums_bytes) / tile_bytes(), 1,
             most_tiles_)),
-        parts_(is_shared_ ? parts_per_task(pairs(), threads_, frequencies) : 1),
-        bias_gradient_(sizes.out_channels, threads_),
-        implementation_(winograd_name(kernels_, *source_)) {}
-
-  const std::string& implementation() const override { return implementation_; }
-  double arithmetic() const override {
-    return winograd_arithmetic({sizes_.out_channels, sizes_.out_height, sizes_.out_width});
-  }
-
-  std::size_t workspace_bytes() const override {
-    return lists_.size() * group_bytes() + bias_gradient_.workspace_bytes() +
-           static_cast<std::size_t>(threads_ * patch_bytes);
-  }
-
-  void bind(std::byte* workspace, float* flat, float* bias) override {
-    ArenaAllocator arena(workspace);
-    groups_ = arena.take(lists_.size() * group_bytes());
-    bias_gradient_.bind(arena.take(bias_gradient_.workspace_bytes()), bias);
-    patches_ = reinterpret_cast<BFloat16*>(arena.take(0));
-    flat_ = flat;
-  }
-
-  void run() override {
-    bias_gradient_.begin();
-#pragma omp parallel num_threads(threads_)
-    {
-      kernels_.enter();
-      if (is_shared_) {
-        run_shared();
-      } else {
-        run_alone();
-      }
-      kernels_.leave();
-    }
-    bias_gradient_.finish();
-  }
+        parts_(is_shared_ ? parts_per_task(pairs(), threads_, frequencies) : 1) {}
 
  private:
-  // Memory of one thread, for the cells of one patch before they are transformed.
-  static constexpr std::int64_t patch_cells = std::tuple_size_v<PatchCells>;
-  static constexpr std::int64_t patch_bytes = patch_cells * cell_bytes;
+  /// Memory for the cells of one patch before they are transformed.
+  std::size_t own_bytes() const override {
+    return std::tuple_size_v<PatchCells> * static_cast<std::size_t>(cell_bytes);
+  }
   BFloat16* patch_cell(std::size_t i) const {
-    return patches_ +
-           (omp_get_thread_num() * patch_cells + static_cast<std::int64_t>(i)) * cell_size;
+    return own() + static_cast<std::int64_t>(i) * cell_size;
+  }
+  std::size_t shared_bytes() const override { return lists_.size() * group_bytes(); }
+  void bind_shared(ArenaAllocator& arena) override { groups_ = arena.take(shared_bytes()); }
+
+  void compute() override {
+    if (is_shared_) {
+      run_shared();
+    } else {
+      run_alone();
+    }
   }
 
   /// Memory for the groups of tiles of one list.
@@ -263,7 +229,7 @@ class WinogradWeightsDirection : public ConvolutionDirection {
         if (cells[i] == zero_cell) continue;
         transposed[i] = patch_cell(i);
         kernels_.transpose(cells[i], at.images, patch_cell(i));
-        bias_gradient_.add(kernels_, omp_get_thread_num(), block, cells[i], at.images);
+        add_to_bias(block, cells[i], at.images);
       }
       kernels_.transform_gradient(transposed, cells_of(to, block), frequency_stride());
     }
@@ -310,20 +276,12 @@ class WinogradWeightsDirection : public ConvolutionDirection {
     }
   }
 
-  const Kernels& kernels_;
-  int threads_;
-  ConvolutionSizes sizes_;
-  std::unique_ptr<CellRows> source_, destination_;
   TileGrid grid_;
   bool is_shared_;                           // the threads share the groups of tiles
   std::vector<TileList> lists_;              // of all threads together, or of each thread
   std::int64_t most_tiles_, tiles_at_once_;  // of a list; of a group
   std::int64_t parts_;                       // of the frequencies of a pair
-  BiasGradient bias_gradient_;
-  std::string implementation_;
-  std::byte* groups_ = nullptr;  // `GroupMemory` of each list
-  BFloat16* patches_ = nullptr;  // cells [thread][pixel]
-  float* flat_ = nullptr;
+  std::byte* groups_ = nullptr;              // `GroupMemory` of each list
 };
 
 }  // namespace

@@ -6,13 +6,8 @@
 
 namespace lockstep::backend::cpu::cells {
 
-std::int64_t channel_blocks(const FeatureMap& map) {
-  return ceil_div(map.shape.channels, cell_channels);
-}
-std::int64_t image_blocks(const FeatureMap& map) { return ceil_div(map.images, cell_images); }
-
 BlockTasks tasks_of(const FeatureMap& map, int threads, std::int64_t most_row_parts) {
-  return {map.images, cell_images, threads, most_row_parts, channel_blocks(map)};
+  return {map.images, cell_images, threads, most_row_parts, map.blocks()};
 }
 
 MapRow output_row(const FeatureMap& map, std::int64_t image_block, std::int64_t channel_block,
@@ -21,7 +16,7 @@ MapRow output_row(const FeatureMap& map, std::int64_t image_block, std::int64_t 
   return {.first = map.as<core::BFloat16>() + map.plane_offset(image_block, channel_block) +
                    row * map.shape.width * pixel_stride,
           .pixel_stride = pixel_stride,
-          .images = images_in_block(map.images, image_block),
+          .images = map.images_in_block(image_block),
           .pixels = map.shape.width};
 }
 

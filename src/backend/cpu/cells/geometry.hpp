@@ -17,9 +17,6 @@ namespace lockstep::backend::cpu::cells {
 
 constexpr std::int64_t cell_bytes = cell_size * std::int64_t{sizeof(core::BFloat16)};
 
-/// Number of blocks of 32 channels or images; the last block may have fewer.
-std::int64_t channel_blocks(const FeatureMap& map);
-std::int64_t image_blocks(const FeatureMap& map);
 /// Returns the number of images in a block of up to 32 of `images` images.
 constexpr std::int64_t images_in_block(std::int64_t images, std::int64_t image_block) {
   return std::min(cell_images, images - image_block * cell_images);

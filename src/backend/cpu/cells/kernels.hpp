@@ -71,8 +71,10 @@ struct AxisTaps {
 struct WeightMatrix {
   const float* flat = nullptr;
   std::int64_t row_stride = 0, column_stride = 0;
-  std::int64_t rows = 0, columns = 0, taps = 0;
+  std::int64_t rows = 0, columns = 0;
+  std::int64_t kernel = 0;  ///< 1 or 3: its rows and columns
 
+  std::int64_t taps() const { return kernel * kernel; }
   /// Returns the numbers of blocks of 32 rows and of 32 columns.
   std::int64_t row_blocks() const { return ceil_div(rows, cell_channels); }
   std::int64_t column_blocks() const { return ceil_div(columns, cell_channels); }

@@ -1,12 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <omp.h>
+#include "weights_direction.hpp"
 
-#include <algorithm>
-#include <utility>
-
-#include "bias_gradient.hpp"
-#include "directions.hpp"
-#include "geometry.hpp"
 #include "tiles.hpp"
 
 namespace lockstep::backend::cpu::cells {
@@ -15,72 +9,55 @@ using core::BFloat16;
 
 namespace {
 
-class WeightsDirection : public ConvolutionDirection {
+class DirectWeightsDirection final : public WeightsDirection {
  public:
-  WeightsDirection(const Resources& resources, const ConvolutionSizes& sizes,
-                   std::unique_ptr<CellRows> source, std::unique_ptr<CellRows> destination)
-      : kernels_(*resources.kernels),
-        threads_(resources.threads),
-        sizes_(sizes),
-        source_(std::move(source)),
-        destination_(std::move(destination)),
+  DirectWeightsDirection(const Resources& resources, const ConvolutionSizes& sizes,
+                         std::unique_ptr<CellRows> source, std::unique_ptr<CellRows> destination)
+      : WeightsDirection("", 1, resources, sizes, std::move(source), std::move(destination)),
         rows_(inputs_of_outputs(sizes, sizes.out_height, sizes.in_height)),
         columns_(inputs_of_outputs(sizes, sizes.out_width, sizes.in_width)),
         // A thread reads the cells of all source channels and of its part of the destination
         // channels.
         bands_(make_bands(rows_, source_->bytes(), destination_->bytes() / resources.threads,
                           {.cached_bytes = resources.cached_bytes})),
-        bias_gradient_(sizes.out_channels, threads_),
-        implementation_(direct_name(kernels_, *source_)),
         pairs_(static_cast<std::size_t>(threads_)) {
     for (auto& pairs : pairs_) pairs.reserve(static_cast<std::size_t>(bands_.rows));
   }
 
-  const std::string& implementation() const override { return implementation_; }
-
-  std::size_t workspace_bytes() const override {
-    return source_bytes() + gradient_bytes() + sums_bytes() + bias_gradient_.workspace_bytes() +
-           static_cast<std::size_t>(threads_) * staged_bytes();
+ private:
+  /// Bytes of a row of plain cells of the source, if it is copied.
+  std::size_t own_bytes() const override {
+    return source_->in_place() ? 0 : static_cast<std::size_t>(source_->bytes());
   }
-
-  void bind(std::byte* workspace, float* flat, float* bias) override {
-    ArenaAllocator arena(workspace);
+  std::size_t shared_bytes() const override {
+    return source_bytes() + gradient_bytes() + sums_bytes();
+  }
+  void bind_shared(ArenaAllocator& arena) override {
     source_cells_ = reinterpret_cast<BFloat16*>(arena.take(source_bytes()));
     gradient_cells_ = reinterpret_cast<BFloat16*>(arena.take(gradient_bytes()));
     sums_ = reinterpret_cast<float*>(arena.take(sums_bytes()));
-    bias_gradient_.bind(arena.take(bias_gradient_.workspace_bytes()), bias);
-    staged_ = arena.take(0);
-    flat_ = flat;
   }
 
-  void run() override {
-    bias_gradient_.begin();
-#pragma omp parallel num_threads(threads_)
-    {
-      kernels_.enter();
-      std::int64_t step = 0;
-      for (std::int64_t image_block = 0; image_block < image_blocks(); ++image_block) {
-        std::int64_t packed = 0;
-        for (std::int64_t band = 0; band < bands_.count(); ++band) {
-          const Range rows = bands_.range(band);
-          const Range inputs = needed(rows_, rows);
-          pack(image_block, {std::max(packed, inputs.first), inputs.last}, rows);
-          packed = std::max(packed, inputs.last);
-          multiply(image_block, rows, step);
-          ++step;
-        }
+  void compute() override {
+    std::int64_t step = 0;
+    for (std::int64_t image_block = 0; image_block < image_blocks(); ++image_block) {
+      std::int64_t packed = 0;
+      for (std::int64_t band = 0; band < bands_.count(); ++band) {
+        const Range rows = bands_.range(band);
+        const Range inputs = needed(rows_, rows);
+        pack(image_block, {std::max(packed, inputs.first), inputs.last}, rows);
+        packed = std::max(packed, inputs.last);
+        multiply(image_block, rows, step);
+        ++step;
       }
-      kernels_.leave();
     }
-    bias_gradient_.finish();
   }
 
- private:
   std::size_t source_bytes() const {
-    return ArenaAllocator::aligned(static_cast<std::size_t>(bands_.input_rows * source_->bytes()));
+    return static_cast<std::size_t>(bands_.input_rows * source_->bytes());
   }
   std::size_t gradient_bytes() const {
-    return ArenaAllocator::aligned(static_cast<std::size_t>(bands_.rows * destination_->bytes()));
+    return static_cast<std::size_t>(bands_.rows * destination_->bytes());
   }
   std::int64_t image_blocks() const { return ceil_div(sizes_.images, cell_images); }
   std::int64_t images_of(std::int64_t image_block) const {
@@ -97,17 +74,7 @@ class WeightsDirection : public ConvolutionDirection {
   /// needs those of one task only.
   std::size_t sums_bytes() const {
     const std::int64_t stored = steps() > 1 ? tasks() : threads_;
-    return ArenaAllocator::aligned(static_cast<std::size_t>(stored * taps() * tap_sums) *
-                                   sizeof(float));
-  }
-  /// Bytes of a row of plain cells of the source, if it is copied.
-  std::size_t staged_bytes() const {
-    return source_->in_place()
-               ? 0
-               : ArenaAllocator::aligned(static_cast<std::size_t>(source_->bytes()));
-  }
-  BFloat16* staged(int thread) const {
-    return reinterpret_cast<BFloat16*>(staged_ + static_cast<std::size_t>(thread) * staged_bytes());
+    return static_cast<std::size_t>(stored * taps() * tap_sums) * sizeof(float);
   }
   BFloat16* source_row(std::int64_t row) const {
     return source_cells_ + row % bands_.input_rows * source_->cells() * cell_size;
@@ -150,7 +117,7 @@ class WeightsDirection : public ConvolutionDirection {
     for_each_cell(*destination_, image_block, row,
                   [&](const BFloat16* cell, std::int64_t index, std::int64_t block) {
                     kernels_.transpose(cell, images, to + index * cell_size);
-                    bias_gradient_.add(kernels_, omp_get_thread_num(), block, cell, images);
+                    add_to_bias(block, cell, images);
                   });
   }
 
@@ -159,7 +126,7 @@ class WeightsDirection : public ConvolutionDirection {
   template <class Work>
   void for_each_cell(const CellRows& rows, std::int64_t image_block, std::int64_t row,
                      Work&& work) const {
-    const BFloat16* const cells = rows.row(image_block, row, staged(omp_get_thread_num()));
+    const BFloat16* const cells = rows.row(image_block, row, own());
     const CellStrides strides = rows.strides(image_block);
     for (std::int64_t block = 0; block < rows.blocks(); ++block) {
       for (std::int64_t pixel = 0; pixel < rows.pixels(); ++pixel)
@@ -226,20 +193,13 @@ class WeightsDirection : public ConvolutionDirection {
     }
   }
 
-  const Kernels& kernels_;
-  int threads_;
-  ConvolutionSizes sizes_;
-  std::unique_ptr<CellRows> source_, destination_;
   std::vector<AxisTaps> rows_, columns_;  // for the destination
   Bands bands_;
-  BiasGradient bias_gradient_;
-  std::string implementation_;
   std::vector<std::vector<GradientRows::Rows>> pairs_;  // for a task; one per thread
-  BFloat16* source_cells_ = nullptr;                    // interleaved, shared by the threads
-  BFloat16* gradient_cells_ = nullptr;                  // transposed, shared by the threads
+  // Shared by the threads.
+  BFloat16* source_cells_ = nullptr;    // interleaved
+  BFloat16* gradient_cells_ = nullptr;  // transposed
   float* sums_ = nullptr;
-  std::byte* staged_ = nullptr;  // a row of the source per thread, if it is copied
-  float* flat_ = nullptr;
 };
 
 }  // namespace
@@ -247,8 +207,8 @@ class WeightsDirection : public ConvolutionDirection {
 std::unique_ptr<ConvolutionDirection> make_weights_direction(
     const Resources& resources, const ConvolutionSizes& sizes, std::unique_ptr<CellRows> source,
     std::unique_ptr<CellRows> destination) {
-  return std::make_unique<WeightsDirection>(resources, sizes, std::move(source),
-                                            std::move(destination));
+  return std::make_unique<DirectWeightsDirection>(resources, sizes, std::move(source),
+                                                  std::move(destination));
 }
 
 }  // namespace lockstep::backend::cpu::cells
