@@ -112,7 +112,7 @@ class Convolution : public Operation {
  private:
   std::unique_ptr<ConvolutionDirection> make(Direction direction, const FeatureMap& source,
                                              const FeatureMap& destination) const {
-    auto made = context_.chooser->make(context_, direction, sizes_, source, destination);
+    auto made = context_.chooser->make(context_, {direction, sizes_, source, destination});
     if (made == nullptr) {
       core::fail(core::ExitStatus::usage,
                  fmt::format("the CPU has no kernel for {} of {}; use another model or precision",
@@ -200,8 +200,8 @@ PreferredLayouts onednn_layouts(const Context& context,
   return preferred;
 }
 
-/// Calls visit(direction, sizes, source, destination) for each direction of the convolutions, with
-/// maps of these layouts, until it returns false. Returns true if it never did.
+/// Calls visit(problem) for each direction of the convolutions, with maps of these layouts, until
+/// it returns false. Returns true if it never did.
 template <class Visit>
 bool all_directions(const std::vector<PlannedConvolution>& nodes, PreferredLayouts layouts,
                     Visit&& visit) {
@@ -211,7 +211,7 @@ bool all_directions(const std::vector<PlannedConvolution>& nodes, PreferredLayou
     const FeatureMap destination{node.sizes.images, node.destination, DataType::bfloat16,
                                  layouts.activations, nullptr};
     for (const Direction direction : node.directions) {
-      if (!visit(direction, node.sizes, source, destination)) return false;
+      if (!visit(ConvolutionProblem{direction, node.sizes, source, destination})) return false;
     }
   }
   return true;
@@ -221,8 +221,8 @@ bool all_directions(const std::vector<PlannedConvolution>& nodes, PreferredLayou
 double seconds_per_image(const Context& context, const std::vector<PlannedConvolution>& nodes,
                          PreferredLayouts layouts) {
   double seconds = 0;
-  all_directions(nodes, layouts, [&](auto... direction) {
-    seconds += context.chooser->seconds_per_image(context, direction...);
+  all_directions(nodes, layouts, [&](const ConvolutionProblem& problem) {
+    seconds += context.chooser->seconds_per_image(context, problem);
     return true;
   });
   return seconds;
@@ -243,11 +243,10 @@ PreferredLayouts preferred_layouts(const Context& context) {
       onednn_layouts(context, nodes, is_bfloat16 ? DataType::bfloat16 : DataType::float32);
   if (!is_bfloat16 || nodes.empty() || !context.chooser->may_use_cells(context.options))
     return preferred;
-  const auto fits = [](const auto&... direction) { return cells::fits(direction...); };
   // Maps that `cells` processes in place.
   constexpr PreferredLayouts blocked{.activations = MapLayout::blocked32x32,
                                      .images = MapLayout::planar};
-  if (!all_directions(nodes, blocked, fits)) return preferred;
+  if (!all_directions(nodes, blocked, cells::fits)) return preferred;
   if (!context.chooser->is_timed(context.options)) return blocked;
   return seconds_per_image(context, nodes, preferred) > seconds_per_image(context, nodes, blocked)
              ? blocked

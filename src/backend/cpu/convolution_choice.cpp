@@ -12,7 +12,7 @@
 #include "division.hpp"
 #include "lockstep/core/buffer.hpp"
 #include "lockstep/core/error.hpp"
-#include "onednn_convolution.hpp"
+#include "onednn.hpp"
 #include "winograd.hpp"
 
 namespace lockstep::backend::cpu {
@@ -30,29 +30,32 @@ constexpr double clear_difference = 1.5;
 constexpr int fewest_runs = 2;
 constexpr int most_runs = 4;
 
-/// Buffers for timing directions of one convolution, one after the other.
+/// Buffers for timing directions of one convolution, one after the other, on maps of `images`
+/// images.
 class Trial {
  public:
-  Trial(Direction direction, const ConvolutionSizes& sizes, int threads, const FeatureMap& source,
-        const FeatureMap& destination, const TimedRun& timed_run)
-      : direction_(direction),
+  Trial(const ConvolutionProblem& problem, std::int64_t images, int threads,
+        const TimedRun& timed_run)
+      : source_(problem.source),
+        destination_(problem.destination),
+        problem_{problem.direction, problem.sizes, source_, destination_},
         threads_(threads),
-        timed_run_(timed_run),
-        source_(source),
-        destination_(destination),
-        source_bytes_(distributed_buffer(source.bytes(), threads)),
-        destination_bytes_(distributed_buffer(destination.bytes(), threads)),
-        weights_(static_cast<std::size_t>(sizes.out_channels * sizes.in_channels * sizes.kernel *
-                                          sizes.kernel) *
-                 sizeof(float)),
-        bias_(sizes.has_bias && direction != Direction::backward_data
-                  ? static_cast<std::size_t>(sizes.out_channels) * sizeof(float)
-                  : 0) {
+        timed_run_(timed_run) {
+    problem_.sizes.images = source_.images = destination_.images = images;
+    source_bytes_ = distributed_buffer(source_.bytes(), threads);
+    destination_bytes_ = distributed_buffer(destination_.bytes(), threads);
     source_.data = source_bytes_.data();
     destination_.data = destination_bytes_.data();
+    const ConvolutionSizes& sizes = problem.sizes;
+    weights_.resize(static_cast<std::size_t>(sizes.out_channels * sizes.in_channels * sizes.kernel *
+                                             sizes.kernel));
+    if (sizes.has_bias && problem.direction != Direction::backward_data)
+      bias_.resize(static_cast<std::size_t>(sizes.out_channels));
   }
-  const FeatureMap& source() const { return source_; }
-  const FeatureMap& destination() const { return destination_; }
+  Trial(const Trial&) = delete;
+  Trial& operator=(const Trial&) = delete;
+
+  const ConvolutionProblem& problem() const { return problem_; }
 
   void add(ConvolutionAlgorithm algorithm, std::unique_ptr<ConvolutionDirection> direction) {
     algorithms_.push_back(algorithm);
@@ -69,19 +72,19 @@ class Trial {
       workspace_ = distributed_buffer(bytes, threads_);
       best_.assign(directions_.size(), std::numeric_limits<double>::infinity());
       for (const auto& direction : directions_)
-        direction->bind(workspace_.data(), weights_.as<float>().data(),
-                        bias_.bytes() > 0 ? bias_.as<float>().data() : nullptr);
+        direction->bind(workspace_.data(), weights_.data(), bias_.empty() ? nullptr : bias_.data());
     }
-    const double seconds = timed_run_(algorithms_[which], direction_, source_, *directions_[which]);
+    const double seconds = timed_run_(algorithms_[which], problem_, *directions_[which]);
     return best_[which] = std::min(best_[which], seconds);
   }
 
  private:
-  Direction direction_;
+  FeatureMap source_, destination_;
+  ConvolutionProblem problem_;
   int threads_;
   const TimedRun& timed_run_;
-  FeatureMap source_, destination_;
-  core::Buffer source_bytes_, destination_bytes_, weights_, bias_, workspace_;
+  core::Buffer source_bytes_, destination_bytes_, workspace_;
+  std::vector<float> weights_, bias_;
   std::vector<ConvolutionAlgorithm> algorithms_;
   std::vector<std::unique_ptr<ConvolutionDirection>> directions_;
   std::vector<double> best_;
@@ -102,7 +105,7 @@ CellKernels make_cell_kernels() {
   return {cells::make_amx_kernels(), cells::make_avx512_kernels()};
 }
 
-double run_and_time(ConvolutionAlgorithm, Direction, const FeatureMap&,
+double run_and_time(ConvolutionAlgorithm, const ConvolutionProblem&,
                     ConvolutionDirection& direction) {
   const auto begin = std::chrono::steady_clock::now();
   direction.run();
@@ -165,20 +168,17 @@ bool ConvolutionChooser::may_use_cells(const PlanOptions& options) const {
 }
 
 std::vector<ConvolutionAlgorithm> ConvolutionChooser::candidates(
-    const Context& context, Direction direction, const ConvolutionSizes& sizes,
-    const FeatureMap& source, const FeatureMap& destination) const {
+    const Context& context, const ConvolutionProblem& problem) const {
   auto all = algorithms(context.options);
   std::erase_if(all, [&](ConvolutionAlgorithm algorithm) {
     switch (algorithm) {
-      case ConvolutionAlgorithm::winograd: return !winograd::fits(sizes, source, destination);
-      case ConvolutionAlgorithm::winograd_bf16:
-        return !cells::winograd_fits(direction, sizes, source, destination);
+      case ConvolutionAlgorithm::winograd: return !winograd::fits(problem);
+      case ConvolutionAlgorithm::winograd_bf16: return !cells::winograd_fits(problem);
       case ConvolutionAlgorithm::amx:
-      case ConvolutionAlgorithm::avx512_bf16:
-        return !cells::fits(direction, sizes, source, destination);
+      case ConvolutionAlgorithm::avx512_bf16: return !cells::fits(problem);
       case ConvolutionAlgorithm::direct:
         // oneDNN has only slow reference kernels for maps with blocks of images.
-        return source.images_per_block() > 1 || destination.images_per_block() > 1;
+        return problem.source.images_per_block() > 1 || problem.destination.images_per_block() > 1;
       case ConvolutionAlgorithm::automatic: break;
     }
     return true;
@@ -187,47 +187,37 @@ std::vector<ConvolutionAlgorithm> ConvolutionChooser::candidates(
 }
 
 std::unique_ptr<ConvolutionDirection> ConvolutionChooser::make_by(
-    ConvolutionAlgorithm algorithm, const Context& context, Direction direction,
-    const ConvolutionSizes& sizes, const FeatureMap& source, const FeatureMap& destination) const {
+    ConvolutionAlgorithm algorithm, const Context& context,
+    const ConvolutionProblem& problem) const {
   const cells::Resources resources{.kernels = kernels_of(algorithm), .threads = context.threads};
   switch (algorithm) {
-    case ConvolutionAlgorithm::winograd:
-      return winograd::make(direction, context.threads, source, destination);
-    case ConvolutionAlgorithm::winograd_bf16:
-      return cells::make_winograd(direction, resources, sizes, source, destination);
+    case ConvolutionAlgorithm::winograd: return winograd::make(problem, context.threads);
+    case ConvolutionAlgorithm::winograd_bf16: return cells::make_winograd(problem, resources);
     case ConvolutionAlgorithm::amx:
-    case ConvolutionAlgorithm::avx512_bf16:
-      return cells::make(direction, resources, sizes, source, destination);
+    case ConvolutionAlgorithm::avx512_bf16: return cells::make(problem, resources);
     case ConvolutionAlgorithm::automatic:
     case ConvolutionAlgorithm::direct: break;
   }
-  return make_onednn_direction(context, direction, sizes, source, destination);
+  return make_onednn_direction(context, problem);
 }
 
-ConvolutionChooser::Timing ConvolutionChooser::fastest(const Context& context, Direction direction,
-                                                       const ConvolutionSizes& sizes,
-                                                       const FeatureMap& source,
-                                                       const FeatureMap& destination) {
+ConvolutionChooser::Timing ConvolutionChooser::fastest(const Context& context,
+                                                       const ConvolutionProblem& problem) {
+  const auto& [direction, sizes, source, destination] = problem;
   // Equal numbers of images in all layouts, so that their times can be compared.
   const std::int64_t fewest =
       source.type == core::DataType::bfloat16 && may_use_cells(context.options)
           ? cells::images_at_once * context.threads
           : fewest_images;
   const std::int64_t unit = std::max(source.images_per_block(), destination.images_per_block());
-  ConvolutionSizes some = sizes;
   const std::int64_t sufficient =
       std::max(fewest, ceil_div(timed_pixels, sizes.out_height * sizes.out_width));
-  some.images = std::min(sizes.images, ceil_div(sufficient, unit) * unit);
-  const Key key{direction,        source.type,     source.layout,     destination.layout,
-                context.threads,  some.images,     sizes.in_channels, sizes.out_channels,
-                sizes.out_height, sizes.out_width, sizes.kernel,      sizes.stride,
-                sizes.padding};
+  Key key{direction, source.type, source.layout, destination.layout, context.threads, sizes};
+  key.sizes.images = std::min(sizes.images, ceil_div(sufficient, unit) * unit);
   if (const auto known = fastest_.find(key); known != fastest_.end()) return known->second;
-  FeatureMap some_source = source, some_destination = destination;
-  some_source.images = some_destination.images = some.images;
-  Trial trial(direction, some, context.threads, some_source, some_destination, timed_run_);
-  for (const auto algorithm : candidates(context, direction, some, some_source, some_destination)) {
-    auto made = make_by(algorithm, context, direction, some, trial.source(), trial.destination());
+  Trial trial(problem, key.sizes.images, context.threads, timed_run_);
+  for (const auto algorithm : candidates(context, trial.problem())) {
+    auto made = make_by(algorithm, context, trial.problem());
     if (made != nullptr) trial.add(algorithm, std::move(made));
   }
   const auto& algorithms = trial.algorithms();
@@ -240,7 +230,7 @@ ConvolutionChooser::Timing ConvolutionChooser::fastest(const Context& context, D
     }
     const auto best = std::ranges::min_element(seconds);
     answer = {algorithms[static_cast<std::size_t>(best - seconds.begin())],
-              *best / static_cast<double>(some.images)};
+              *best / static_cast<double>(key.sizes.images)};
     std::ranges::sort(seconds);
     const bool is_clear = seconds.size() > 1 && seconds[1] > clear_difference * seconds[0];
     if (is_clear && run + 1 >= fewest_runs) break;
@@ -250,16 +240,12 @@ ConvolutionChooser::Timing ConvolutionChooser::fastest(const Context& context, D
 }
 
 std::unique_ptr<ConvolutionDirection> ConvolutionChooser::make(const Context& context,
-                                                               Direction direction,
-                                                               const ConvolutionSizes& sizes,
-                                                               const FeatureMap& source,
-                                                               const FeatureMap& destination) {
-  const auto all = candidates(context, direction, sizes, source, destination);
+                                                               const ConvolutionProblem& problem) {
+  const auto all = candidates(context, problem);
   if (all.empty()) return nullptr;
-  return make_by(is_timed(context.options) && all.size() > 1
-                     ? fastest(context, direction, sizes, source, destination).algorithm
-                     : all.front(),
-                 context, direction, sizes, source, destination);
+  return make_by(is_timed(context.options) && all.size() > 1 ? fastest(context, problem).algorithm
+                                                             : all.front(),
+                 context, problem);
 }
 
 }  // namespace lockstep::backend::cpu

@@ -2,18 +2,14 @@
 #pragma once
 
 #include <compare>
-#include <cstdint>
 #include <functional>
 #include <map>
 #include <memory>
-#include <string>
 #include <vector>
 
-#include "../feature_map.hpp"
 #include "cells/kernels.hpp"
 #include "context.hpp"
 #include "convolution_direction.hpp"
-#include "onednn.hpp"
 
 namespace lockstep::backend::cpu {
 
@@ -34,9 +30,9 @@ CellKernels make_cell_kernels();
 
 /// Runs a direction once and returns the time that this takes, in seconds. The maps have the number
 /// of images that is timed.
-using TimedRun = std::function<double(ConvolutionAlgorithm, Direction, const FeatureMap& source,
-                                      ConvolutionDirection&)>;
-double run_and_time(ConvolutionAlgorithm, Direction, const FeatureMap& source,
+using TimedRun =
+    std::function<double(ConvolutionAlgorithm, const ConvolutionProblem&, ConvolutionDirection&)>;
+double run_and_time(ConvolutionAlgorithm, const ConvolutionProblem&,
                     ConvolutionDirection& direction);
 
 /// Creates the directions of convolutions with the algorithm that the plan's options select; if
@@ -49,12 +45,10 @@ class ConvolutionChooser {
                               TimedRun timed_run = run_and_time);
   ~ConvolutionChooser();
 
-  /// Returns null if no algorithm has a kernel for this direction. The chooser and the maps must
-  /// outlive the direction.
-  std::unique_ptr<ConvolutionDirection> make(const Context& context, Direction direction,
-                                             const ConvolutionSizes& sizes,
-                                             const FeatureMap& source,
-                                             const FeatureMap& destination);
+  /// Returns null if no algorithm has a kernel for this direction. The chooser must outlive the
+  /// direction.
+  std::unique_ptr<ConvolutionDirection> make(const Context& context,
+                                             const ConvolutionProblem& problem);
 
   /// Returns true if `ConvolutionAlgorithm::automatic` is resolved by timing.
   bool is_timed(const PlanOptions& options) const {
@@ -65,10 +59,8 @@ class ConvolutionChooser {
   bool may_use_cells(const PlanOptions& options) const;
   /// Returns the time of a direction with its fastest algorithm, in seconds per image; infinity if
   /// there is none. `is_timed` must be true.
-  double seconds_per_image(const Context& context, Direction direction,
-                           const ConvolutionSizes& sizes, const FeatureMap& source,
-                           const FeatureMap& destination) {
-    return fastest(context, direction, sizes, source, destination).seconds_per_image;
+  double seconds_per_image(const Context& context, const ConvolutionProblem& problem) {
+    return fastest(context, problem).seconds_per_image;
   }
 
  private:
@@ -78,7 +70,7 @@ class ConvolutionChooser {
     core::DataType type;
     MapLayout source, destination;
     int threads;
-    std::int64_t images, in_channels, out_channels, height, width, kernel, stride, padding;
+    ConvolutionSizes sizes;
     auto operator<=>(const Key&) const = default;
   };
 
@@ -87,26 +79,21 @@ class ConvolutionChooser {
     double seconds_per_image;
   };
 
-  Timing fastest(const Context& context, Direction direction, const ConvolutionSizes& sizes,
-                 const FeatureMap& source, const FeatureMap& destination);
+  Timing fastest(const Context& context, const ConvolutionProblem& problem);
 
   /// Returns the algorithms that the options allow. If they name one, the others are for
   /// convolutions that it does not support. Throws `Error` if this processor lacks its
   /// instructions.
   std::vector<ConvolutionAlgorithm> algorithms(const PlanOptions& options) const;
   /// Returns those algorithms that support the direction.
-  std::vector<ConvolutionAlgorithm> candidates(const Context& context, Direction direction,
-                                               const ConvolutionSizes& sizes,
-                                               const FeatureMap& source,
-                                               const FeatureMap& destination) const;
+  std::vector<ConvolutionAlgorithm> candidates(const Context& context,
+                                               const ConvolutionProblem& problem) const;
   /// Returns the kernels of an algorithm that computes with cells; otherwise null.
   const cells::Kernels* kernels_of(ConvolutionAlgorithm algorithm) const;
   /// Returns null if the algorithm has no kernel. Only `direct` need not support the direction.
   std::unique_ptr<ConvolutionDirection> make_by(ConvolutionAlgorithm algorithm,
-                                                const Context& context, Direction direction,
-                                                const ConvolutionSizes& sizes,
-                                                const FeatureMap& source,
-                                                const FeatureMap& destination) const;
+                                                const Context& context,
+                                                const ConvolutionProblem& problem) const;
 
   ChoiceRule rule_;
   CellKernels kernels_;

@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
+#include <compare>
 #include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>
 #include <utility>
+
+#include "../feature_map.hpp"
 
 namespace lockstep::backend::cpu {
 
@@ -13,6 +16,25 @@ struct FusedStatistics;
 
 enum class Direction { forward, backward_data, backward_weights };
 std::string_view name(Direction direction);  ///< "forward", "backward data", "backward weights"
+
+/// Sizes of one convolution with a square kernel, including the batch.
+struct ConvolutionSizes {
+  std::int64_t images = 0;
+  std::int64_t in_channels = 0, in_height = 0, in_width = 0;
+  std::int64_t out_channels = 0, out_height = 0, out_width = 0;
+  std::int64_t kernel = 0, stride = 0, padding = 0;
+  bool has_bias = false;
+  auto operator<=>(const ConvolutionSizes&) const = default;
+};
+
+/// The direction of a convolution that a `ConvolutionDirection` computes, which the maps must
+/// outlive.
+struct ConvolutionProblem {
+  Direction direction;
+  ConvolutionSizes sizes;
+  const FeatureMap& source;
+  const FeatureMap& destination;
+};
 
 /// One direction of a convolution, created once and run repeatedly on the same maps and weights.
 /// The two maps are called source (on the input side of the convolution) and destination; this also

@@ -5,12 +5,12 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
 
-#include "../feature_map.hpp"
-#include "lockstep/core/data_type.hpp"
+#include "convolution_direction.hpp"
 
 // The interface to those parts of oneDNN that differ between versions: 2.x first describes an
 // operation and then creates a primitive descriptor, 3.x does both at once. All other code in this
@@ -18,14 +18,7 @@
 
 namespace lockstep::backend::cpu {
 
-/// Sizes of one convolution with a square kernel, including the batch.
-struct ConvolutionSizes {
-  std::int64_t images = 0;
-  std::int64_t in_channels = 0, in_height = 0, in_width = 0;
-  std::int64_t out_channels = 0, out_height = 0, out_width = 0;
-  std::int64_t kernel = 0, stride = 0, padding = 0;
-  bool has_bias = false;
-};
+struct Context;
 
 /// Element type and layout of the source and the destination of a convolution. The layout of the
 /// weights is always chosen by oneDNN.
@@ -71,6 +64,11 @@ void require_success(dnnl_status_t status, const char* what);
 /// a vector in every call).
 void execute(const dnnl::primitive& primitive, const dnnl::stream& stream,
              std::span<const dnnl_exec_arg_t> arguments);
+
+/// Creates a direction that uses oneDNN's direct kernels for the element type of the maps, or for
+/// float32 if there are none; returns null if there are neither.
+std::unique_ptr<ConvolutionDirection> make_onednn_direction(const Context& context,
+                                                            const ConvolutionProblem& problem);
 
 /// Creates a matrix product of `size` x `size` matrices of bfloat16 values with float32
 /// accumulation. Returns an empty function if this processor or this version of oneDNN has no

@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "onednn_convolution.hpp"
-
 #include <oneapi/dnnl/dnnl.hpp>
 
 #include <algorithm>
@@ -10,7 +8,9 @@
 #include <utility>
 #include <vector>
 
+#include "context.hpp"
 #include "lockstep/core/data_type.hpp"
+#include "onednn.hpp"
 
 namespace lockstep::backend::cpu {
 
@@ -80,21 +80,17 @@ class StagedMap {
 /// memory.
 class OnednnDirection : public ConvolutionDirection {
  public:
-  /// The maps must outlive the direction. `kernel_type`: element type of the primitive.
+  /// `kernel_type`: element type of the primitive.
   OnednnDirection(const Context& context, const dnnl::primitive_desc& description,
-                  const ConvolutionSizes& sizes, Direction direction, DataType kernel_type,
-                  const FeatureMap& source, const FeatureMap& destination)
+                  const ConvolutionProblem& problem, DataType kernel_type)
       : ConvolutionDirection(description.impl_info_str(), 1),
         context_(&context),
         primitive_(description),
-        sizes_(sizes),
-        direction_(direction),
+        problem_(problem),
         kernel_type_(kernel_type),
-        source_map_(source),
-        destination_map_(destination),
         weights_(reads_weights() ? description.weights_desc(0) : description.diff_weights_desc(0),
                  context.engine, nullptr),
-        flat_({weight_dims(sizes), memory::data_type::f32, memory::format_tag::oihw},
+        flat_({weight_dims(problem.sizes), memory::data_type::f32, memory::format_tag::oihw},
               context.engine, nullptr),
         scratchpad_(description.scratchpad_desc(), context.engine, nullptr) {
     const memory& from = reads_weights() ? flat_ : weights_;
@@ -106,10 +102,10 @@ class OnednnDirection : public ConvolutionDirection {
   std::size_t workspace_bytes() const override {
     std::size_t bytes = ArenaAllocator::aligned(weights_.get_desc().get_size()) +
                         ArenaAllocator::aligned(scratchpad_.get_desc().get_size());
-    bytes += StagedMap::copy_bytes(source_map_, kernel_type_) +
-             StagedMap::copy_bytes(destination_map_, kernel_type_);
-    if (source_map_.type != kernel_type_)
-      bytes += ArenaAllocator::aligned(weight_elements(sizes_) * sizeof(float));
+    bytes += StagedMap::copy_bytes(problem_.source, kernel_type_) +
+             StagedMap::copy_bytes(problem_.destination, kernel_type_);
+    if (problem_.source.type != kernel_type_)
+      bytes += ArenaAllocator::aligned(weight_elements(problem_.sizes) * sizeof(float));
     return bytes;
   }
 
@@ -118,12 +114,12 @@ class OnednnDirection : public ConvolutionDirection {
     flat_.set_data_handle(flat);
     weights_.set_data_handle(arena.take(weights_.get_desc().get_size()));
     scratchpad_.set_data_handle(arena.take(scratchpad_.get_desc().get_size()));
-    source_ = StagedMap(source_map_, kernel_type_,
-                        arena.take(StagedMap::copy_bytes(source_map_, kernel_type_)));
-    destination_ = StagedMap(destination_map_, kernel_type_,
-                             arena.take(StagedMap::copy_bytes(destination_map_, kernel_type_)));
-    if (source_map_.type != kernel_type_ && reads_weights()) {
-      const std::size_t elements = weight_elements(sizes_);
+    source_ = StagedMap(problem_.source, kernel_type_,
+                        arena.take(StagedMap::copy_bytes(problem_.source, kernel_type_)));
+    destination_ = StagedMap(problem_.destination, kernel_type_,
+                             arena.take(StagedMap::copy_bytes(problem_.destination, kernel_type_)));
+    if (problem_.source.type != kernel_type_ && reads_weights()) {
+      const std::size_t elements = weight_elements(problem_.sizes);
       master_ = {flat, elements};
       rounded_ = {arena.take_floats(elements), elements};
       flat_.set_data_handle(rounded_.data());
@@ -133,14 +129,15 @@ class OnednnDirection : public ConvolutionDirection {
     };
     source_memory_ = map_memory(source_);
     destination_memory_ = map_memory(destination_);
-    const bool is_forward = direction_ == Direction::forward;
-    arguments_ = {{direction_ == Direction::backward_data ? DNNL_ARG_DIFF_SRC : DNNL_ARG_SRC,
-                   source_memory_.get()},
-                  {reads_weights() ? DNNL_ARG_WEIGHTS : DNNL_ARG_DIFF_WEIGHTS, weights_.get()},
-                  {is_forward ? DNNL_ARG_DST : DNNL_ARG_DIFF_DST, destination_memory_.get()},
-                  {DNNL_ARG_SCRATCHPAD, scratchpad_.get()}};
+    const bool is_forward = problem_.direction == Direction::forward;
+    arguments_ = {
+        {problem_.direction == Direction::backward_data ? DNNL_ARG_DIFF_SRC : DNNL_ARG_SRC,
+         source_memory_.get()},
+        {reads_weights() ? DNNL_ARG_WEIGHTS : DNNL_ARG_DIFF_WEIGHTS, weights_.get()},
+        {is_forward ? DNNL_ARG_DST : DNNL_ARG_DIFF_DST, destination_memory_.get()},
+        {DNNL_ARG_SCRATCHPAD, scratchpad_.get()}};
     if (bias != nullptr) {
-      const memory::desc vector({sizes_.out_channels}, memory::data_type::f32,
+      const memory::desc vector({problem_.sizes.out_channels}, memory::data_type::f32,
                                 memory::format_tag::x);
       bias_memory_ = memory(vector, context_->engine, bias);
       arguments_.push_back({is_forward ? DNNL_ARG_BIAS : DNNL_ARG_DIFF_BIAS, bias_memory_.get()});
@@ -149,18 +146,18 @@ class OnednnDirection : public ConvolutionDirection {
 
   void run() override {
     if (reads_weights()) prepare_weights();
-    if (direction_ != Direction::backward_data) source_.load(context_->threads);
-    if (direction_ != Direction::forward) destination_.load(context_->threads);
+    if (problem_.direction != Direction::backward_data) source_.load(context_->threads);
+    if (problem_.direction != Direction::forward) destination_.load(context_->threads);
     execute(primitive_, context_->stream, arguments_);
-    if (direction_ == Direction::backward_data) source_.store(context_->threads);
-    if (direction_ == Direction::forward) destination_.store(context_->threads);
+    if (problem_.direction == Direction::backward_data) source_.store(context_->threads);
+    if (problem_.direction == Direction::forward) destination_.store(context_->threads);
     if (!reads_weights()) execute(reorder_, context_->stream, reorder_arguments_);
   }
 
  private:
   /// Returns true if the direction reads its weights, after a reorder from the plain layout of the
   /// model; false if it writes their gradient, before a reorder to that layout.
-  bool reads_weights() const { return direction_ != Direction::backward_weights; }
+  bool reads_weights() const { return problem_.direction != Direction::backward_weights; }
 
   void prepare_weights() {
     for (std::size_t i = 0; i < rounded_.size(); ++i)
@@ -171,11 +168,8 @@ class OnednnDirection : public ConvolutionDirection {
   const Context* context_;
   dnnl::primitive primitive_;
   dnnl::reorder reorder_;
-  ConvolutionSizes sizes_;
-  Direction direction_;
+  ConvolutionProblem problem_;
   DataType kernel_type_;
-  const FeatureMap& source_map_;
-  const FeatureMap& destination_map_;
   memory weights_, flat_, scratchpad_, source_memory_, destination_memory_, bias_memory_;
   std::vector<dnnl_exec_arg_t> arguments_, reorder_arguments_;
   StagedMap source_, destination_;
@@ -186,27 +180,24 @@ class OnednnDirection : public ConvolutionDirection {
 }  // namespace
 
 std::unique_ptr<ConvolutionDirection> make_onednn_direction(const Context& context,
-                                                            Direction direction,
-                                                            const ConvolutionSizes& sizes,
-                                                            const FeatureMap& source,
-                                                            const FeatureMap& destination) {
-  for (const DataType type : {source.type, DataType::float32}) {
-    const ConvolutionMaps maps{with_type(source, type), with_type(destination, type)};
-    const ForwardDescription forward = describe_forward(context.engine, sizes, maps);
+                                                            const ConvolutionProblem& problem) {
+  for (const DataType type : {problem.source.type, DataType::float32}) {
+    const ConvolutionMaps maps{with_type(problem.source, type),
+                               with_type(problem.destination, type)};
+    const ForwardDescription forward = describe_forward(context.engine, problem.sizes, maps);
     if (!forward) continue;
     const auto make = [&](const dnnl::primitive_desc& description) {
-      return description ? std::make_unique<OnednnDirection>(context, description, sizes, direction,
-                                                             type, source, destination)
+      return description ? std::make_unique<OnednnDirection>(context, description, problem, type)
                          : nullptr;
     };
     std::unique_ptr<ConvolutionDirection> made;
-    switch (direction) {
+    switch (problem.direction) {
       case Direction::forward: made = make(forward); break;
       case Direction::backward_data:
-        made = make(describe_backward_data(context.engine, sizes, maps, forward));
+        made = make(describe_backward_data(context.engine, problem.sizes, maps, forward));
         break;
       case Direction::backward_weights:
-        made = make(describe_backward_weights(context.engine, sizes, maps, forward));
+        made = make(describe_backward_weights(context.engine, problem.sizes, maps, forward));
         break;
     }
     if (made != nullptr) return made;

@@ -59,7 +59,8 @@ double arithmetic_of(const FeatureMap& map) {
          static_cast<double>(9 * map.images * map.shape.pixels());
 }
 
-bool fits(const ConvolutionSizes& sizes, const FeatureMap& source, const FeatureMap& destination) {
+bool fits(const ConvolutionProblem& problem) {
+  const auto& [direction, sizes, source, destination] = problem;
   const int lanes = lanes_for(source, destination);
   const std::int64_t panel = panel_lanes(lanes);
   return source.images_per_block() == 1 && destination.images_per_block() == 1 &&
@@ -68,9 +69,8 @@ bool fits(const ConvolutionSizes& sizes, const FeatureMap& source, const Feature
          source.lanes() % lanes == 0 && destination.lanes() % lanes == 0;
 }
 
-std::unique_ptr<ConvolutionDirection> make(Direction direction, int threads,
-                                           const FeatureMap& source,
-                                           const FeatureMap& destination) {
+std::unique_ptr<ConvolutionDirection> make(const ConvolutionProblem& problem, int threads) {
+  const auto& [direction, sizes, source, destination] = problem;
   const std::int64_t sources = source.shape.channels, destinations = destination.shape.channels;
   switch (direction) {
     case Direction::forward:

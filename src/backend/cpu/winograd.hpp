@@ -7,7 +7,6 @@
 
 #include "../feature_map.hpp"
 #include "convolution_direction.hpp"
-#include "onednn.hpp"
 #include "winograd_kernels.hpp"
 
 // Convolutions by Winograd's F(4x4, 3x3): memory layout and distribution of the work over threads.
@@ -17,12 +16,11 @@ namespace lockstep::backend::cpu::winograd {
 
 /// Returns true if Winograd's algorithm supports the convolution: 3x3, stride 1, padding 1, numbers
 /// of channels that fill whole panels, and layouts whose lanes fill whole vectors.
-bool fits(const ConvolutionSizes& sizes, const FeatureMap& source, const FeatureMap& destination);
+bool fits(const ConvolutionProblem& problem);
 
-/// Creates a direction. `fits` must be true; the maps must outlive the direction. Arithmetic and
-/// weights are float32 for every type of the maps.
-std::unique_ptr<ConvolutionDirection> make(Direction direction, int threads,
-                                           const FeatureMap& source, const FeatureMap& destination);
+/// Creates a direction. `fits` must be true. Arithmetic and weights are float32 for every type of
+/// the maps.
+std::unique_ptr<ConvolutionDirection> make(const ConvolutionProblem& problem, int threads);
 
 /// Computes `to` from the other map: forward and backward data.
 std::unique_ptr<ConvolutionDirection> make_map_direction(int threads, const FeatureMap& from,

@@ -107,9 +107,8 @@ struct Problem {
   }
 
   bool fits(Direction direction, Algorithm algorithm = Algorithm::direct) const {
-    return algorithm == Algorithm::direct
-               ? cells::fits(direction, sizes, source.map, destination.map)
-               : winograd_fits(direction, sizes, source.map, destination.map);
+    return (algorithm == Algorithm::direct ? cells::fits : winograd_fits)(
+        {direction, sizes, source.map, destination.map});
   }
 
   /// Also computes `statistics` of the output, if it is not null.
@@ -117,8 +116,8 @@ struct Problem {
            FusedStatistics* statistics = nullptr) {
     ASSERT_TRUE(fits(direction, algorithm));
     const auto made = (algorithm == Algorithm::direct ? make : make_winograd)(
-        direction, {.kernels = &kernels, .threads = threads, .cached_bytes = cached_bytes}, sizes,
-        source.map, destination.map);
+        {direction, sizes, source.map, destination.map},
+        {.kernels = &kernels, .threads = threads, .cached_bytes = cached_bytes});
     if (statistics != nullptr) {
       ASSERT_TRUE(made->compute_statistics(*statistics));
     }

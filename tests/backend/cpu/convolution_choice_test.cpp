@@ -35,8 +35,9 @@ using Times = std::map<ConvolutionAlgorithm, double>;
 /// images.
 ConvolutionChooser make_chooser(const Times& times, double blocked_factor) {
   return ConvolutionChooser(ChoiceRule::fastest, {cells::make_emulated_kernels(), nullptr},
-                            [=](ConvolutionAlgorithm algorithm, Direction, const FeatureMap& source,
+                            [=](ConvolutionAlgorithm algorithm, const ConvolutionProblem& problem,
                                 ConvolutionDirection&) {
+                              const FeatureMap& source = problem.source;
                               return times.at(algorithm) * static_cast<double>(source.images) *
                                      (source.images_per_block() > 1 ? blocked_factor : 1);
                             });

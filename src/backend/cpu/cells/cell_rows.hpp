@@ -6,8 +6,6 @@
 #include <string>
 #include <string_view>
 
-#include "../../feature_map.hpp"
-#include "../onednn.hpp"
 #include "geometry.hpp"
 #include "kernels.hpp"
 

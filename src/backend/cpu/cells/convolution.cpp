@@ -68,8 +68,8 @@ std::unique_ptr<ConvolutionDirection> make_from_source(Direction direction,
 
 }  // namespace
 
-bool fits(Direction direction, const ConvolutionSizes& sizes, const FeatureMap& source,
-          const FeatureMap& destination) {
+bool fits(const ConvolutionProblem& problem) {
+  const auto& [direction, sizes, source, destination] = problem;
   const auto has_cells = [](const FeatureMap& map) {
     return map.layout == MapLayout::blocked32x32;
   };
@@ -81,9 +81,9 @@ bool fits(Direction direction, const ConvolutionSizes& sizes, const FeatureMap& 
   return has_cells(source) && (sizes.kernel == 1 || sizes.kernel == 3);
 }
 
-std::unique_ptr<ConvolutionDirection> make(Direction direction, const Resources& resources,
-                                           const ConvolutionSizes& sizes, const FeatureMap& source,
-                                           const FeatureMap& destination) {
+std::unique_ptr<ConvolutionDirection> make(const ConvolutionProblem& problem,
+                                           const Resources& resources) {
+  const auto& [direction, sizes, source, destination] = problem;
   if (uses_patches(sizes))
     return make_from_source(direction, resources, sizes_with_patches(sizes),
                             make_patch_rows(source, sizes, *resources.kernels), destination);
@@ -95,16 +95,15 @@ std::unique_ptr<ConvolutionDirection> make(Direction direction, const Resources&
                             backward_weights(sizes));
 }
 
-bool winograd_fits(Direction direction, const ConvolutionSizes& sizes, const FeatureMap& source,
-                   const FeatureMap& destination) {
-  return fits(direction, sizes, source, destination) && !uses_patches(sizes) && sizes.kernel == 3 &&
-         sizes.stride == 1 && sizes.padding == 1;
+bool winograd_fits(const ConvolutionProblem& problem) {
+  const ConvolutionSizes& sizes = problem.sizes;
+  return fits(problem) && !uses_patches(sizes) && sizes.kernel == 3 && sizes.stride == 1 &&
+         sizes.padding == 1;
 }
 
-std::unique_ptr<ConvolutionDirection> make_winograd(Direction direction, const Resources& resources,
-                                                    const ConvolutionSizes& sizes,
-                                                    const FeatureMap& source,
-                                                    const FeatureMap& destination) {
+std::unique_ptr<ConvolutionDirection> make_winograd(const ConvolutionProblem& problem,
+                                                    const Resources& resources) {
+  const auto& [direction, sizes, source, destination] = problem;
   auto from_source = make_cell_rows(source);
   auto from_destination = make_cell_rows(destination);
   switch (direction) {

@@ -4,9 +4,7 @@
 #include <cstdint>
 #include <memory>
 
-#include "../../feature_map.hpp"
 #include "../convolution_direction.hpp"
-#include "../onednn.hpp"
 #include "kernels.hpp"
 
 // Convolutions of bfloat16 maps with the bfloat16 instructions of the processor, directly or by
@@ -19,13 +17,12 @@ namespace lockstep::backend::cpu::cells {
 /// Number of images that a direction processes at a time.
 constexpr std::int64_t images_at_once = cell_images;
 
-/// Returns true if the direction is supported with these bfloat16 maps. Supported are
+/// Returns true if the direction is supported. The maps must be bfloat16. Supported are
 ///   - 1x1 and 3x3 convolutions with at least 16 channels on both sides, whose maps are
 ///     `blocked32x32`, which is processed in place;
 ///   - forward and backward weights of convolutions with any kernel and fewer input channels, whose
 ///     source is planar; the destination as above.
-bool fits(Direction direction, const ConvolutionSizes& sizes, const FeatureMap& source,
-          const FeatureMap& destination);
+bool fits(const ConvolutionProblem& problem);
 
 struct Resources {
   const Kernels* kernels = nullptr;
@@ -36,21 +33,17 @@ struct Resources {
 };
 
 /// Creates a direction with weights rounded to bfloat16 and float32 accumulation. `fits` must be
-/// true. The kernels and the maps must outlive the direction.
-std::unique_ptr<ConvolutionDirection> make(Direction direction, const Resources& resources,
-                                           const ConvolutionSizes& sizes, const FeatureMap& source,
-                                           const FeatureMap& destination);
+/// true. The kernels must outlive the direction.
+std::unique_ptr<ConvolutionDirection> make(const ConvolutionProblem& problem,
+                                           const Resources& resources);
 
 /// Returns true if Winograd's algorithm supports the direction: for the maps and channels of
 /// `fits`, 3x3 convolutions with stride 1 and one pixel of padding.
-bool winograd_fits(Direction direction, const ConvolutionSizes& sizes, const FeatureMap& source,
-                   const FeatureMap& destination);
+bool winograd_fits(const ConvolutionProblem& problem);
 
 /// As `make`, by Winograd's algorithm: transformed maps and weights are rounded to bfloat16 as
 /// well. `winograd_fits` must be true.
-std::unique_ptr<ConvolutionDirection> make_winograd(Direction direction, const Resources& resources,
-                                                    const ConvolutionSizes& sizes,
-                                                    const FeatureMap& source,
-                                                    const FeatureMap& destination);
+std::unique_ptr<ConvolutionDirection> make_winograd(const ConvolutionProblem& problem,
+                                                    const Resources& resources);
 
 }  // namespace lockstep::backend::cpu::cells

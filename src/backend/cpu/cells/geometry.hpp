@@ -5,9 +5,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "../../feature_map.hpp"
 #include "../convolution_direction.hpp"
-#include "../onednn.hpp"
 #include "kernels.hpp"
 
 // The geometry of convolutions: which rows and positions of one map are combined with those of the
