@@ -9,7 +9,6 @@
 
 #include "avx512.hpp"
 #include "cell_vectors.hpp"
-#include "output_rows.hpp"
 
 namespace lockstep::backend::cpu::cells {
 

@@ -155,7 +155,8 @@ struct OutputTile {
 };
 
 /// Arithmetic of the convolutions, with one instruction set. `images` is the number of images of a
-/// plain cell. The memory of the other rows may be read, but their values have no effect.
+/// plain cell. The memory of the other rows may be read, but their values have no effect. The
+/// functions that this class defines run on every processor.
 class Kernels {
  public:
   virtual ~Kernels() = default;
@@ -168,17 +169,17 @@ class Kernels {
 
   // In interleaved and transposed cells, images that do not exist become zeros.
   virtual void interleave(const core::BFloat16* plain, std::int64_t images,
-                          core::BFloat16* interleaved) const = 0;
+                          core::BFloat16* interleaved) const;
   virtual void transpose(const core::BFloat16* plain, std::int64_t images,
-                         core::BFloat16* transposed) const = 0;
+                         core::BFloat16* transposed) const;
   /// Adds the values of all images of a plain cell to sums[channel].
-  virtual void add_images(const core::BFloat16* plain, std::int64_t images, float* sums) const = 0;
+  virtual void add_images(const core::BFloat16* plain, std::int64_t images, float* sums) const;
 
   /// Writes the weight cells of one block of 32 rows and one of 32 columns, for tap t to `cells` +
   /// t * `tap_stride`.
   virtual void pack_weights(const WeightMatrix& weights, std::int64_t row_block,
                             std::int64_t column_block, core::BFloat16* cells,
-                            std::int64_t tap_stride) const = 0;
+                            std::int64_t tap_stride) const;
 
   virtual void multiply(const OutputRow& row) const = 0;
   virtual void multiply(const GradientRows& rows) const = 0;
@@ -191,23 +192,30 @@ class Kernels {
   // gradient, as transposed cells. The first writes only the rows of `images` images; the others
   // write whole cells.
   virtual void transform_input(const PatchCells& patch, std::int64_t images, core::BFloat16* to,
-                               std::int64_t stride) const = 0;
+                               std::int64_t stride) const;
   virtual void transform_interleaved(const PatchCells& patch, std::int64_t images,
-                                     core::BFloat16* to, std::int64_t stride) const = 0;
+                                     core::BFloat16* to, std::int64_t stride) const;
   virtual void transform_gradient(const GradientPatchCells& patch, core::BFloat16* to,
-                                  std::int64_t stride) const = 0;
+                                  std::int64_t stride) const;
   /// Transforms weights as `pack_weights` writes them. `is_rotated`: the 3x3 kernels are rotated by
   /// 180 degrees first.
   virtual void transform_weights(const WeightMatrix& weights, std::int64_t row_block,
                                  std::int64_t column_block, bool is_rotated, core::BFloat16* to,
-                                 std::int64_t stride) const = 0;
+                                 std::int64_t stride) const;
   /// Transforms the sums of all frequencies to the output, and adds the bias.
   virtual void transform_output(const float* from, std::int64_t stride,
-                                const OutputTile& tile) const = 0;
+                                const OutputTile& tile) const;
   /// Transforms one row of the sums of all frequencies, for 16 input channels, to the gradient of
   /// the weights: writes [input channel][tap] for the first `channels` input channels.
   virtual void transform_weight_gradient(const float* from, std::int64_t stride,
-                                         std::int64_t channels, float* to) const = 0;
+                                         std::int64_t channels, float* to) const;
+
+  /// Rounds sums [2 halves of the images][2 halves of the channels][16][16] to bfloat16 and writes
+  /// them to one pixel of the images of `row`. `streams`: use non-temporal stores.
+  static void write_pixel(const float* sums, const MapRow& row, std::int64_t offset, bool streams,
+                          PartialSums* statistics);
+  /// Makes non-temporal stores visible to other threads.
+  static void finish_streams() {}
 };
 
 /// Returns kernels with the tiles of AMX; null if this processor has none or this process may not

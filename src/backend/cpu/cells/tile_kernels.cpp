@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "cell_vectors.hpp"
-#include "output_rows.hpp"
 #include "tiles.hpp"
 
 namespace lockstep::backend::cpu::cells {
@@ -170,7 +169,7 @@ std::unique_ptr<Kernels> make_amx_kernels() {
 }
 
 std::unique_ptr<Kernels> make_emulated_kernels() {
-  return std::make_unique<TileKernels<EmulatedTiles, PlainVectors>>();
+  return std::make_unique<TileKernels<EmulatedTiles, Kernels>>();
 }
 
 }  // namespace lockstep::backend::cpu::cells

@@ -5,8 +5,8 @@
 #include <cmath>
 #include <cstddef>
 
-#include "cell_vectors.hpp"
 #include "f2x2_matrices.hpp"
+#include "kernels.hpp"
 #include "tiles.hpp"
 
 namespace lockstep::backend::cpu::cells {
@@ -51,8 +51,7 @@ void transform_cells(const Patch& patch, std::int64_t count, BFloat16* to, std::
 
 alignas(64) const BFloat16 zero_cell[cell_size] = {};
 
-void PlainVectors::interleave(const BFloat16* plain, std::int64_t images,
-                              BFloat16* interleaved) const {
+void Kernels::interleave(const BFloat16* plain, std::int64_t images, BFloat16* interleaved) const {
   for (std::int64_t image = 0; image < cell_images; ++image) {
     for (std::int64_t channel = 0; channel < cell_channels; ++channel)
       interleaved[channel / 16 * tile_halves + image / 2 * 32 + channel % 16 * 2 + image % 2] =
@@ -60,8 +59,7 @@ void PlainVectors::interleave(const BFloat16* plain, std::int64_t images,
   }
 }
 
-void PlainVectors::transpose(const BFloat16* plain, std::int64_t images,
-                             BFloat16* transposed) const {
+void Kernels::transpose(const BFloat16* plain, std::int64_t images, BFloat16* transposed) const {
   for (std::int64_t image = 0; image < cell_images; ++image) {
     for (std::int64_t channel = 0; channel < cell_channels; ++channel)
       transposed[channel * cell_images + image] =
@@ -69,16 +67,16 @@ void PlainVectors::transpose(const BFloat16* plain, std::int64_t images,
   }
 }
 
-void PlainVectors::add_images(const BFloat16* plain, std::int64_t images, float* sums) const {
+void Kernels::add_images(const BFloat16* plain, std::int64_t images, float* sums) const {
   for (std::int64_t image = 0; image < images; ++image) {
     for (std::int64_t channel = 0; channel < cell_channels; ++channel)
       sums[channel] += core::to_float(plain[image * cell_channels + channel]);
   }
 }
 
-void PlainVectors::pack_weights(const WeightMatrix& weights, std::int64_t row_block,
-                                std::int64_t column_block, BFloat16* cells,
-                                std::int64_t tap_stride) const {
+void Kernels::pack_weights(const WeightMatrix& weights, std::int64_t row_block,
+                           std::int64_t column_block, BFloat16* cells,
+                           std::int64_t tap_stride) const {
   for (std::int64_t tap = 0; tap < weights.taps(); ++tap) {
     for (std::int64_t i = 0; i < cell_channels; ++i) {
       for (std::int64_t j = 0; j < cell_channels; ++j) {
@@ -95,8 +93,8 @@ void PlainVectors::pack_weights(const WeightMatrix& weights, std::int64_t row_bl
   }
 }
 
-void PlainVectors::write_pixel(const float* sums, const MapRow& row, std::int64_t offset, bool,
-                               PartialSums* statistics) {
+void Kernels::write_pixel(const float* sums, const MapRow& row, std::int64_t offset, bool,
+                          PartialSums* statistics) {
   for (std::int64_t image = 0; image < row.images; ++image) {
     std::array<float, 32> values{};
     for (std::int64_t channel = 0; channel < cell_channels; ++channel) {
@@ -109,24 +107,24 @@ void PlainVectors::write_pixel(const float* sums, const MapRow& row, std::int64_
   }
 }
 
-void PlainVectors::transform_input(const PatchCells& patch, std::int64_t images, BFloat16* to,
-                                   std::int64_t stride) const {
+void Kernels::transform_input(const PatchCells& patch, std::int64_t images, BFloat16* to,
+                              std::int64_t stride) const {
   transform_cells<InputTransform>(patch, images * cell_channels, to, stride);
 }
 
-void PlainVectors::transform_interleaved(const PatchCells& patch, std::int64_t, BFloat16* to,
-                                         std::int64_t stride) const {
+void Kernels::transform_interleaved(const PatchCells& patch, std::int64_t, BFloat16* to,
+                                    std::int64_t stride) const {
   transform_cells<InputTransform>(patch, cell_size, to, stride);
 }
 
-void PlainVectors::transform_gradient(const GradientPatchCells& patch, BFloat16* to,
-                                      std::int64_t stride) const {
+void Kernels::transform_gradient(const GradientPatchCells& patch, BFloat16* to,
+                                 std::int64_t stride) const {
   transform_cells<GradientTransform>(patch, cell_size, to, stride);
 }
 
-void PlainVectors::transform_weights(const WeightMatrix& weights, std::int64_t row_block,
-                                     std::int64_t column_block, bool is_rotated, BFloat16* to,
-                                     std::int64_t stride) const {
+void Kernels::transform_weights(const WeightMatrix& weights, std::int64_t row_block,
+                                std::int64_t column_block, bool is_rotated, BFloat16* to,
+                                std::int64_t stride) const {
   for (std::int64_t i = 0; i < cell_channels; ++i) {
     for (std::int64_t j = 0; j < cell_channels; ++j) {
       const std::int64_t row = row_block * cell_channels + i;
@@ -144,8 +142,8 @@ void PlainVectors::transform_weights(const WeightMatrix& weights, std::int64_t r
   }
 }
 
-void PlainVectors::transform_output(const float* from, std::int64_t stride,
-                                    const OutputTile& tile) const {
+void Kernels::transform_output(const float* from, std::int64_t stride,
+                               const OutputTile& tile) const {
   const MapRow& row = tile.first_row;
   for (std::int64_t image = 0; image < row.images; ++image) {
     Square<std::array<float, 32>, 2> outputs{};
@@ -172,8 +170,8 @@ void PlainVectors::transform_output(const float* from, std::int64_t stride,
   }
 }
 
-void PlainVectors::transform_weight_gradient(const float* from, std::int64_t stride,
-                                             std::int64_t channels, float* to) const {
+void Kernels::transform_weight_gradient(const float* from, std::int64_t stride,
+                                        std::int64_t channels, float* to) const {
   for (std::int64_t channel = 0; channel < channels; ++channel) {
     Square<float, 4> sums;
     for (std::size_t f = 0; f < frequencies; ++f)
