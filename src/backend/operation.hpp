@@ -56,7 +56,7 @@ class Operation {
   const std::vector<const FeatureMap*>& output_gradients() const {
     return operands_.output_gradients;
   }
-  virtual void bind(const MemoryBinding& binding) = 0;
+  virtual void bind(const MemoryBinding&) {}
   virtual void forward() = 0;
   virtual void backward() = 0;
   /// Returns the phase that `backward` completes last, as in `OperationChoice`, or "backward" if it

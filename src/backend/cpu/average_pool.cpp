@@ -17,8 +17,6 @@ class AveragePoolOf : public Operation {
   AveragePoolOf(const Context& context, Operands given)
       : Operation(std::move(given)), threads_(context.threads) {}
 
-  void bind(const MemoryBinding&) override {}
-
   void forward() override {
     const FeatureMap& in = *operands().inputs[0];
     const float share = 1.0f / static_cast<float>(in.shape.pixels());

@@ -3,11 +3,14 @@
 
 #include <oneapi/dnnl/dnnl.hpp>
 
+#include <cstddef>
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "../operation.hpp"
 #include "lockstep/backend/backend.hpp"
+#include "lockstep/graph/graph.hpp"
 
 namespace lockstep::backend::cpu {
 
@@ -31,6 +34,13 @@ struct Context {
   ConvolutionChooser* chooser = nullptr;
   BatchData* batch = nullptr;
   StatisticsFusion* statistics = nullptr;  ///< null in inference
+
+  /// Returns parameter `index` (0: weight, 1: bias) of a node in flat values or gradients.
+  std::span<float> parameter(const core::Buffer& flat, const graph::Node& node,
+                             std::size_t index) const {
+    const graph::Parameter& tensor = graph->parameters()[node.parameters[index]];
+    return flat.as<float>().subspan(tensor.offset, tensor.elements);
+  }
 };
 
 }  // namespace lockstep::backend::cpu

@@ -48,8 +48,6 @@ class DropoutOf : public Operation {
   DropoutOf(const graph::Dropout& operation, const Context& context, Operands given)
       : Operation(std::move(given)), operation_(operation), context_(context) {}
 
-  void bind(const MemoryBinding&) override {}
-
   void forward() override {
     const FeatureMap& from = *operands().inputs[0];
     const FeatureMap& to = *operands().output;

@@ -35,16 +35,11 @@ class LinearOperation : public Operation {
   BackwardNeeds backward_needs() const override { return {.inputs = true, .output = false}; }
 
   void bind(const MemoryBinding& binding) override {
-    const auto& weight = context_.graph->parameters()[node_.parameters[0]];
-    const auto& bias = context_.graph->parameters()[node_.parameters[1]];
-    float* const values = binding.state->parameters.as<float>().data();
-    weight_ = values + weight.offset;
-    bias_ = values + bias.offset;
-    if (context_.options.mode == Mode::training) {
-      float* const gradients = binding.state->gradients.as<float>().data();
-      weight_gradient_ = gradients + weight.offset;
-      bias_gradient_ = gradients + bias.offset;
-    }
+    weight_ = context_.parameter(binding.state->parameters, node_, 0).data();
+    bias_ = context_.parameter(binding.state->parameters, node_, 1).data();
+    if (context_.options.mode == Mode::inference) return;
+    weight_gradient_ = context_.parameter(binding.state->gradients, node_, 0).data();
+    bias_gradient_ = context_.parameter(binding.state->gradients, node_, 1).data();
   }
 
   void forward() override {

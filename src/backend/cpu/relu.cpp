@@ -2,13 +2,11 @@
 // ReLU that is not fused into a preceding batch norm: y = max(x, 0), dx = dy if y > 0, else 0.
 
 #include "operations.hpp"
+#include "vectors.hpp"
 
 namespace lockstep::backend::cpu {
 
 namespace {
-
-bool positive(float value) { return value > 0; }
-bool positive(core::BFloat16 value) { return core::to_float(value) > 0; }
 
 template <class T>
 class ReluOf : public Operation {
@@ -17,8 +15,6 @@ class ReluOf : public Operation {
       : Operation(std::move(given)), threads_(context.threads) {}
 
   BackwardNeeds backward_needs() const override { return {.inputs = false, .output = true}; }
-  void bind(const MemoryBinding&) override {}
-
   void forward() override {
     const T* const x = operands().inputs[0]->template as<T>();
     keep_where_positive(x, x, operands().output->template as<T>());
@@ -34,7 +30,7 @@ class ReluOf : public Operation {
   void keep_where_positive(const T* values, const T* sign, T* to) const {
     const auto count = static_cast<std::int64_t>(operands().output->elements());
 #pragma omp parallel for simd num_threads(threads_)
-    for (std::int64_t i = 0; i < count; ++i) to[i] = positive(sign[i]) ? values[i] : T{};
+    for (std::int64_t i = 0; i < count; ++i) to[i] = load(sign[i]) > 0 ? values[i] : T{};
   }
 
   int threads_;

@@ -26,8 +26,6 @@ class SoftmaxCrossEntropy : public Operation {
         log_sums_(static_cast<std::size_t>(operands().inputs[0]->images)) {}
 
   BackwardNeeds backward_needs() const override { return {.inputs = true, .output = false}; }
-  void bind(const MemoryBinding&) override {}
-
   void forward() override {
     const std::size_t images = batch_.labels.size();
     BatchResult result{.images = static_cast<std::int64_t>(images)};
