@@ -12,19 +12,12 @@ namespace {
 
 class AddOperation : public Operation {
  public:
-  AddOperation(const Context&, Operands given) : Operation(std::move(given)) {}
-
-  void bind(const MemoryBinding&) override {}
+  using Operation::Operation;
 
   void forward() override {
     const FeatureMap& output = *operands().output;
     std::memcpy(output.data, operands().inputs[0]->data, output.bytes());
-    const auto count = static_cast<std::int64_t>(output.elements());
-    if (output.type == core::DataType::bfloat16) {
-      add_into(operands().inputs[1]->as<core::BFloat16>(), output.as<core::BFloat16>(), count);
-    } else {
-      add_into(operands().inputs[1]->as<float>(), output.as<float>(), count);
-    }
+    add_into(*operands().inputs[1], output);
   }
 
   void backward() override {
@@ -37,9 +30,15 @@ class AddOperation : public Operation {
 
 }  // namespace
 
-std::unique_ptr<Operation> make_operation(const graph::Add&, const Context& context, const Step&,
+void add_into(const FeatureMap& from, const FeatureMap& to) {
+  with_type(to.type, [&]<class T>() {
+    add_into(from.as<T>(), to.as<T>(), static_cast<std::int64_t>(to.elements()));
+  });
+}
+
+std::unique_ptr<Operation> make_operation(const graph::Add&, const Context&, const Step&,
                                           Operands operands) {
-  return std::make_unique<AddOperation>(context, std::move(operands));
+  return std::make_unique<AddOperation>(std::move(operands));
 }
 
 }  // namespace lockstep::backend::cpu

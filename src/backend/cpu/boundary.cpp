@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Copies of the values at the boundaries of a stage between feature maps in any layout and plain
-// arrays (images, channels, height, width).
+// Copies between feature maps in any layout and plain arrays (images, channels, height, width), for
+// the boundaries of a stage and for flattening.
 
 #include <algorithm>
 
 #include "lockstep/core/error.hpp"
-#include "map_values.hpp"
 #include "operations.hpp"
 #include "vectors.hpp"
 
@@ -13,15 +12,33 @@ namespace lockstep::backend::cpu {
 
 namespace {
 
-template <class Work>
-void for_each_value_of(const FeatureMap& map, std::size_t values, int threads, Work work) {
-  core::check(static_cast<std::int64_t>(values) == map.images * map.shape.elements(),
-              "a boundary value has the size of its feature map");
-  if (map.type == core::DataType::bfloat16) {
-    for_each_value<core::BFloat16>(map, threads, work);
-  } else {
-    for_each_value<float>(map, threads, work);
+/// Calls work(value, index of the value in a plain array (images, channels, height, width)) for
+/// each value of a map in any layout, without padding. Several threads call it.
+template <class T, class Work>
+void for_each_value(const FeatureMap& map, int threads, Work&& work) {
+  const std::int64_t pixels = map.shape.pixels();
+  const std::int64_t tasks = map.images * map.blocks();
+#pragma omp parallel for num_threads(threads)
+  for (std::int64_t task = 0; task < tasks; ++task) {
+    const std::int64_t image = task / map.blocks(), block = task % map.blocks();
+    const std::int64_t first = block * map.lanes();
+    const std::int64_t channels = std::min(map.lanes(), map.shape.channels - first);
+    const std::int64_t stride = map.pixel_stride(map.block_of(image));
+    T* const values = map.as<T>() + map.offset(image, block);
+    const std::int64_t index = (image * map.shape.channels + first) * pixels;
+    for (std::int64_t lane = 0; lane < channels; ++lane) {
+      for (std::int64_t pixel = 0; pixel < pixels; ++pixel)
+        work(values[pixel * stride + lane], index + lane * pixels + pixel);
+    }
   }
+}
+
+/// As above, for all types; `values`: size of the array.
+template <class Work>
+void for_each_value_of(const FeatureMap& map, std::size_t values, int threads, const Work& work) {
+  core::check(static_cast<std::int64_t>(values) == map.images * map.shape.elements(),
+              "an array of values has the size of its feature map");
+  with_type(map.type, [&]<class T>() { for_each_value<T>(map, threads, work); });
 }
 
 }  // namespace

@@ -22,11 +22,7 @@ ImageNormaliser::ImageNormaliser(const Normalisation& normalisation, std::int64_
 }
 
 void ImageNormaliser::run(std::span<const std::uint8_t> images, const FeatureMap& map) const {
-  if (map.type == core::DataType::bfloat16) {
-    run_as<core::BFloat16>(images, map);
-  } else {
-    run_as<float>(images, map);
-  }
+  with_type(map.type, [&]<class T>() { run_as<T>(images, map); });
 }
 
 template <class T>

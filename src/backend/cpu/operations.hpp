@@ -30,13 +30,23 @@ Make<graph::Dropout> make_operation;
 Make<graph::Linear> make_operation;
 Make<graph::SoftmaxCrossEntropy> make_operation;
 
+/// Calls `work` with the C++ type that corresponds to `type` as template argument.
+template <class Work>
+auto with_type(core::DataType type, Work&& work) {
+  if (type == core::DataType::bfloat16) return work.template operator()<core::BFloat16>();
+  return work.template operator()<float>();
+}
+
 /// Creates `Kind<T>(arguments...)`, where T is the C++ type that corresponds to `type`.
 template <template <class> class Kind, class... Arguments>
 std::unique_ptr<Operation> make_for(core::DataType type, Arguments&&... arguments) {
-  if (type == core::DataType::bfloat16)
-    return std::make_unique<Kind<core::BFloat16>>(std::forward<Arguments>(arguments)...);
-  return std::make_unique<Kind<float>>(std::forward<Arguments>(arguments)...);
+  return with_type(type, [&]<class T>() -> std::unique_ptr<Operation> {
+    return std::make_unique<Kind<T>>(std::forward<Arguments>(arguments)...);
+  });
 }
+
+/// Computes to += from.
+void add_into(const FeatureMap& from, const FeatureMap& to);
 
 /// Layouts of feature maps that suit the convolutions of a plan: those that oneDNN prefers, or one
 /// that the kernels of `cells` support. If the options leave the choice of algorithms to timing,

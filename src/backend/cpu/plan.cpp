@@ -6,7 +6,6 @@
 
 #include "../build_operation.hpp"
 #include "lockstep/core/error.hpp"
-#include "row_kernels.hpp"
 
 namespace lockstep::backend::cpu {
 
@@ -63,12 +62,7 @@ std::unique_ptr<Operation> CpuOperations::make(const Step& step, Operands operan
 }
 
 void CpuOperations::add_into(const FeatureMap& from, const FeatureMap& to) {
-  const auto count = static_cast<std::int64_t>(to.elements());
-  if (to.type == DataType::bfloat16) {
-    cpu::add_into(from.as<core::BFloat16>(), to.as<core::BFloat16>(), count);
-  } else {
-    cpu::add_into(from.as<float>(), to.as<float>(), count);
-  }
+  cpu::add_into(from, to);
 }
 
 MemoryUse memory_of(const Blueprint& blueprint, const CpuOperations& operations) {
