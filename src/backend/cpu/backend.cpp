@@ -14,6 +14,7 @@
 
 #include "distributed_buffer.hpp"
 #include "lockstep/core/error.hpp"
+#include "lockstep/core/process/system.hpp"
 #include "onednn.hpp"
 #include "plan.hpp"
 
@@ -32,20 +33,6 @@ double best_seconds(const std::function<void()>& work) {
     best = std::min(best, core::host_seconds() - begin);
   }
   return best;
-}
-
-std::function<void()> make_float_product(std::int64_t size) {
-  struct Matrices {
-    explicit Matrices(std::size_t bytes) : a(bytes), b(bytes), c(bytes) {
-      for (auto* matrix : {&a, &b}) std::ranges::fill(matrix->as<float>(), 0.01F);
-    }
-    core::Buffer a, b, c;
-  };
-  const auto elements = static_cast<std::size_t>(size * size);
-  return [size, m = std::make_shared<Matrices>(elements * sizeof(float))] {
-    dnnl_sgemm('N', 'N', size, size, size, 1, m->a.as<float>().data(), size,
-               m->b.as<float>().data(), size, 0, m->c.as<float>().data(), size);
-  };
 }
 
 /// Times a copy that is too large for the caches; returns bytes read plus bytes written per second.
@@ -88,6 +75,11 @@ CpuBackend::CpuBackend(const DeviceOptions& options)
   dnnl_set_default_fpmath_mode(dnnl_fpmath_mode_strict);
 }
 
+std::string CpuBackend::Processor::name() const {
+  const std::string model = core::cpu_model();
+  return model.empty() ? "CPU" : model;
+}
+
 PlanOptions CpuBackend::with_progress(PlanOptions options) const {
   options.progress = progress_;
   return options;
@@ -117,7 +109,13 @@ Ceilings CpuBackend::ceilings(core::Precision precision) const {
   for (const std::int64_t size : {512, 1024}) {
     // Timed for every precision, because Winograd's algorithm multiplies float32 values for
     // bfloat16 maps too.
-    try_product(size, "fp32", make_float_product(size));
+    const std::size_t bytes = static_cast<std::size_t>(size * size) * sizeof(float);
+    const core::Buffer a(bytes), b(bytes), c(bytes);
+    for (const core::Buffer* matrix : {&a, &b}) std::ranges::fill(matrix->as<float>(), 0.01F);
+    try_product(size, "fp32", [&] {
+      dnnl_sgemm('N', 'N', size, size, size, 1, a.as<float>().data(), size, b.as<float>().data(),
+                 size, 0, c.as<float>().data(), size);
+    });
     if (precision != core::Precision::bf16) continue;
     if (const auto product = make_bfloat16_product(size)) try_product(size, "bf16", product);
   }

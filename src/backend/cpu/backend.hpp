@@ -1,15 +1,26 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
+#include <string>
+
 #include "convolution_choice.hpp"
 #include "lockstep/backend/backend.hpp"
-#include "processor.hpp"
+#include "lockstep/backend/device.hpp"
+#include "onednn.hpp"
 
 namespace lockstep::backend::cpu {
 
 /// CPU backend: convolutions by oneDNN and by our own kernels, and our own kernels for most other
 /// operations. Supports fp32 and bf16.
 class CpuBackend : public Backend {
+ private:
+  class Processor final : public Device {
+   public:
+    DeviceKind kind() const override { return DeviceKind::cpu; }
+    std::string name() const override;
+    std::string library_versions() const override { return onednn_version(); }
+  };
+
  public:
   explicit CpuBackend(const DeviceOptions& options);
 
