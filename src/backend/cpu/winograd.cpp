@@ -2,9 +2,7 @@
 #include "winograd.hpp"
 
 #include <algorithm>
-#include <memory>
 #include <numeric>
-#include <string>
 
 #include "division.hpp"
 
@@ -46,19 +44,6 @@ int lanes_for(const FeatureMap& source, const FeatureMap& destination) {
   return vector_lanes(std::gcd(source.lanes(), destination.lanes()));
 }
 
-Panels panels_of(std::int64_t entries, std::int64_t channels, int lanes) {
-  return {.entries = entries, .panels = channels / panel_lanes(lanes), .vector_lanes = lanes};
-}
-
-std::string implementation_name(int lanes) {
-  return "winograd 4x4 (" + std::to_string(lanes) + " lanes)";
-}
-
-double arithmetic_of(const FeatureMap& map) {
-  return static_cast<double>(frequencies * tiling_of(map).count) /
-         static_cast<double>(9 * map.images * map.shape.pixels());
-}
-
 bool fits(const ConvolutionProblem& problem) {
   const auto& [direction, sizes, source, destination] = problem;
   const int lanes = lanes_for(source, destination);
@@ -67,25 +52,6 @@ bool fits(const ConvolutionProblem& problem) {
          sizes.kernel == 3 && sizes.stride == 1 && sizes.padding == 1 &&
          sizes.in_channels % panel == 0 && sizes.out_channels % panel == 0 &&
          source.lanes() % lanes == 0 && destination.lanes() % lanes == 0;
-}
-
-std::unique_ptr<ConvolutionDirection> make(const ConvolutionProblem& problem, int threads) {
-  const auto& [direction, sizes, source, destination] = problem;
-  const std::int64_t sources = source.shape.channels, destinations = destination.shape.channels;
-  switch (direction) {
-    case Direction::forward:
-      return make_map_direction(
-          threads, source, destination,
-          Kernels{.depth = sources, .depth_stride = 9, .lane_stride = sources * 9});
-    case Direction::backward_data:
-      return make_map_direction(threads, destination, source,
-                                Kernels{.depth = destinations,
-                                        .depth_stride = sources * 9,
-                                        .lane_stride = 9,
-                                        .rotated = true});
-    case Direction::backward_weights: break;
-  }
-  return make_weights_direction(threads, source, destination);
 }
 
 }  // namespace lockstep::backend::cpu::winograd

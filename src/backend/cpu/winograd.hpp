@@ -3,7 +3,6 @@
 
 #include <cstdint>
 #include <memory>
-#include <string>
 
 #include "../feature_map.hpp"
 #include "convolution_direction.hpp"
@@ -21,16 +20,6 @@ bool fits(const ConvolutionProblem& problem);
 /// Creates a direction. `fits` must be true. Arithmetic and weights are float32 for every type of
 /// the maps.
 std::unique_ptr<ConvolutionDirection> make(const ConvolutionProblem& problem, int threads);
-
-/// Computes `to` from the other map: forward and backward data.
-std::unique_ptr<ConvolutionDirection> make_map_direction(int threads, const FeatureMap& from,
-                                                         const FeatureMap& to,
-                                                         const Kernels& kernels);
-std::unique_ptr<ConvolutionDirection> make_weights_direction(int threads, const FeatureMap& source,
-                                                             const FeatureMap& destination);
-
-/// Tiles that a thread transforms at a time.
-inline constexpr std::int64_t transform_tiles = 8;
 
 /// Division of the tiles into blocks whose sizes differ by at most 1, and whose transformed
 /// maps should stay in the last-level cache. If there are enough tiles, each thread processes its
@@ -57,10 +46,5 @@ class TileBlocks {
 
 /// Returns the number of lanes of the vectors for a pair of maps.
 int lanes_for(const FeatureMap& source, const FeatureMap& destination);
-Panels panels_of(std::int64_t entries, std::int64_t channels, int lanes);
-std::string implementation_name(int lanes);
-/// Returns the ratio of multiplications to those of the direct algorithm: 1/4, or more if the tiles
-/// extend beyond the map.
-double arithmetic_of(const FeatureMap& map);
 
 }  // namespace lockstep::backend::cpu::winograd
