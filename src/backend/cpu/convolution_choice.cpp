@@ -30,66 +30,6 @@ constexpr double clear_difference = 1.5;
 constexpr int fewest_runs = 2;
 constexpr int most_runs = 4;
 
-/// Buffers for timing directions of one convolution, one after the other, on maps of `images`
-/// images.
-class Trial {
- public:
-  Trial(const ConvolutionProblem& problem, std::int64_t images, int threads,
-        const TimedRun& timed_run)
-      : source_(problem.source),
-        destination_(problem.destination),
-        problem_{problem.direction, problem.sizes, source_, destination_},
-        threads_(threads),
-        timed_run_(timed_run) {
-    problem_.sizes.images = source_.images = destination_.images = images;
-    source_bytes_ = distributed_buffer(source_.bytes(), threads);
-    destination_bytes_ = distributed_buffer(destination_.bytes(), threads);
-    source_.data = source_bytes_.data();
-    destination_.data = destination_bytes_.data();
-    const ConvolutionSizes& sizes = problem.sizes;
-    weights_.resize(static_cast<std::size_t>(sizes.out_channels * sizes.in_channels * sizes.kernel *
-                                             sizes.kernel));
-    if (sizes.has_bias && problem.direction != Direction::backward_data)
-      bias_.resize(static_cast<std::size_t>(sizes.out_channels));
-  }
-  Trial(const Trial&) = delete;
-  Trial& operator=(const Trial&) = delete;
-
-  const ConvolutionProblem& problem() const { return problem_; }
-
-  void add(ConvolutionAlgorithm algorithm, std::unique_ptr<ConvolutionDirection> direction) {
-    algorithms_.push_back(algorithm);
-    directions_.push_back(std::move(direction));
-  }
-  const std::vector<ConvolutionAlgorithm>& algorithms() const { return algorithms_; }
-
-  /// Runs direction `which` once; returns the shortest time of its runs so far, in seconds.
-  double run(std::size_t which) {
-    if (workspace_.bytes() == 0) {
-      std::size_t bytes = 1;
-      for (const auto& direction : directions_)
-        bytes = std::max(bytes, direction->workspace_bytes());
-      workspace_ = distributed_buffer(bytes, threads_);
-      best_.assign(directions_.size(), std::numeric_limits<double>::infinity());
-      for (const auto& direction : directions_)
-        direction->bind(workspace_.data(), weights_.data(), bias_.empty() ? nullptr : bias_.data());
-    }
-    const double seconds = timed_run_(algorithms_[which], problem_, *directions_[which]);
-    return best_[which] = std::min(best_[which], seconds);
-  }
-
- private:
-  FeatureMap source_, destination_;
-  ConvolutionProblem problem_;
-  int threads_;
-  const TimedRun& timed_run_;
-  core::Buffer source_bytes_, destination_bytes_, workspace_;
-  std::vector<float> weights_, bias_;
-  std::vector<ConvolutionAlgorithm> algorithms_;
-  std::vector<std::unique_ptr<ConvolutionDirection>> directions_;
-  std::vector<double> best_;
-};
-
 }  // namespace
 
 std::string_view name(Direction direction) {
@@ -215,27 +155,53 @@ ConvolutionChooser::Timing ConvolutionChooser::fastest(const Context& context,
   Key key{direction, source.type, source.layout, destination.layout, context.threads, sizes};
   key.sizes.images = std::min(sizes.images, ceil_div(sufficient, unit) * unit);
   if (const auto known = fastest_.find(key); known != fastest_.end()) return known->second;
-  Trial trial(problem, key.sizes.images, context.threads, timed_run_);
-  for (const auto algorithm : candidates(context, trial.problem())) {
-    auto made = make_by(algorithm, context, trial.problem());
-    if (made != nullptr) trial.add(algorithm, std::move(made));
+  return fastest_[key] = measure(context, {direction, key.sizes, source, destination});
+}
+
+ConvolutionChooser::Timing ConvolutionChooser::measure(const Context& context,
+                                                       const ConvolutionProblem& shapes) const {
+  const ConvolutionSizes& sizes = shapes.sizes;
+  FeatureMap source = shapes.source, destination = shapes.destination;
+  source.images = destination.images = sizes.images;
+  const core::Buffer source_bytes = distributed_buffer(source.bytes(), context.threads);
+  const core::Buffer destination_bytes = distributed_buffer(destination.bytes(), context.threads);
+  source.data = source_bytes.data();
+  destination.data = destination_bytes.data();
+  const ConvolutionProblem problem{shapes.direction, sizes, source, destination};
+  std::vector<ConvolutionAlgorithm> algorithms;
+  std::vector<std::unique_ptr<ConvolutionDirection>> directions;
+  std::size_t workspace_bytes = 1;
+  for (const auto algorithm : candidates(context, problem)) {
+    auto made = make_by(algorithm, context, problem);
+    if (made == nullptr) continue;
+    workspace_bytes = std::max(workspace_bytes, made->workspace_bytes());
+    algorithms.push_back(algorithm);
+    directions.push_back(std::move(made));
   }
-  const auto& algorithms = trial.algorithms();
+  const core::Buffer workspace = distributed_buffer(workspace_bytes, context.threads);
+  std::vector<float> weights(static_cast<std::size_t>(sizes.out_channels * sizes.in_channels *
+                                                      sizes.kernel * sizes.kernel));
+  std::vector<float> bias(static_cast<std::size_t>(sizes.out_channels));
+  const bool has_bias = sizes.has_bias && problem.direction != Direction::backward_data;
+  for (const auto& direction : directions)
+    direction->bind(workspace.data(), weights.data(), has_bias ? bias.data() : nullptr);
+
   Timing answer{ConvolutionAlgorithm::direct, std::numeric_limits<double>::infinity()};
-  for (int run = 0; run < most_runs && !algorithms.empty(); ++run) {
-    std::vector<double> seconds;
-    for (std::size_t which = 0; which < algorithms.size(); ++which) {
-      seconds.push_back(trial.run(which));
+  std::vector<double> seconds(directions.size(), answer.seconds_per_image);  // shortest of each
+  for (int run = 0; run < most_runs && !directions.empty(); ++run) {
+    for (std::size_t which = 0; which < directions.size(); ++which) {
+      seconds[which] =
+          std::min(seconds[which], timed_run_(algorithms[which], problem, *directions[which]));
       core::report_progress(context.options.progress);
     }
     const auto best = std::ranges::min_element(seconds);
     answer = {algorithms[static_cast<std::size_t>(best - seconds.begin())],
-              *best / static_cast<double>(key.sizes.images)};
-    std::ranges::sort(seconds);
-    const bool is_clear = seconds.size() > 1 && seconds[1] > clear_difference * seconds[0];
+              *best / static_cast<double>(sizes.images)};
+    std::vector<double> sorted = seconds;
+    std::ranges::sort(sorted);
+    const bool is_clear = sorted.size() > 1 && sorted[1] > clear_difference * sorted[0];
     if (is_clear && run + 1 >= fewest_runs) break;
   }
-  fastest_.emplace(key, answer);
   return answer;
 }
 

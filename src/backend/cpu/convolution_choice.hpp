@@ -80,6 +80,8 @@ class ConvolutionChooser {
   };
 
   Timing fastest(const Context& context, const ConvolutionProblem& problem);
+  /// Times the algorithms on maps of the given shapes, whose memory is not used.
+  Timing measure(const Context& context, const ConvolutionProblem& shapes) const;
 
   /// Returns the algorithms that the options allow. If they name one, the others are for
   /// convolutions that it does not support. Throws `Error` if this processor lacks its

@@ -19,18 +19,13 @@ bool uses_patches(const ConvolutionSizes& sizes) { return sizes.in_channels < fe
 
 /// Returns the sizes of the 1x1 convolution of the patches. It has the same weights: the channels
 /// of a patch are in the order in which the model stores them.
-ConvolutionSizes sizes_with_patches(const ConvolutionSizes& sizes) {
-  return {.images = sizes.images,
-          .in_channels = sizes.in_channels * sizes.kernel * sizes.kernel,
-          .in_height = sizes.out_height,
-          .in_width = sizes.out_width,
-          .out_channels = sizes.out_channels,
-          .out_height = sizes.out_height,
-          .out_width = sizes.out_width,
-          .kernel = 1,
-          .stride = 1,
-          .padding = 0,
-          .has_bias = sizes.has_bias};
+ConvolutionSizes sizes_with_patches(ConvolutionSizes sizes) {
+  sizes.in_channels *= sizes.kernel * sizes.kernel;
+  sizes.in_height = sizes.out_height;
+  sizes.in_width = sizes.out_width;
+  sizes.kernel = sizes.stride = 1;
+  sizes.padding = 0;
+  return sizes;
 }
 
 /// Returns the weights whose rows are the input channels.
@@ -52,20 +47,6 @@ WeightMatrix backward_weights(const ConvolutionSizes& sizes) {
           .kernel = sizes.kernel};
 }
 
-/// Creates forward or backward weights; `source` has the channels of `sizes`.
-std::unique_ptr<ConvolutionDirection> make_from_source(Direction direction,
-                                                       const Resources& resources,
-                                                       const ConvolutionSizes& sizes,
-                                                       std::unique_ptr<CellRows> source,
-                                                       const FeatureMap& destination) {
-  if (direction == Direction::backward_weights)
-    return make_weights_direction(resources, sizes, std::move(source), make_cell_rows(destination));
-  return make_map_direction(resources, std::move(source), destination,
-                            inputs_of_outputs(sizes, sizes.out_height, sizes.in_height),
-                            inputs_of_outputs(sizes, sizes.out_width, sizes.in_width),
-                            forward_weights(sizes));
-}
-
 }  // namespace
 
 bool fits(const ConvolutionProblem& problem) {
@@ -83,16 +64,21 @@ bool fits(const ConvolutionProblem& problem) {
 
 std::unique_ptr<ConvolutionDirection> make(const ConvolutionProblem& problem,
                                            const Resources& resources) {
-  const auto& [direction, sizes, source, destination] = problem;
-  if (uses_patches(sizes))
-    return make_from_source(direction, resources, sizes_with_patches(sizes),
-                            make_patch_rows(source, sizes, *resources.kernels), destination);
-  if (direction != Direction::backward_data)
-    return make_from_source(direction, resources, sizes, make_cell_rows(source), destination);
-  return make_map_direction(resources, make_cell_rows(destination), source,
-                            outputs_of_inputs(sizes, sizes.out_height, sizes.in_height),
-                            outputs_of_inputs(sizes, sizes.out_width, sizes.in_width),
-                            backward_weights(sizes));
+  const auto& [direction, given, source, destination] = problem;
+  if (direction == Direction::backward_data)
+    return make_map_direction(resources, make_cell_rows(destination), source,
+                              outputs_of_inputs(given, given.out_height, given.in_height),
+                              outputs_of_inputs(given, given.out_width, given.in_width),
+                              backward_weights(given));
+  const ConvolutionSizes sizes = uses_patches(given) ? sizes_with_patches(given) : given;
+  auto from = uses_patches(given) ? make_patch_rows(source, given, *resources.kernels)
+                                  : make_cell_rows(source);
+  if (direction == Direction::backward_weights)
+    return make_weights_direction(resources, sizes, std::move(from), make_cell_rows(destination));
+  return make_map_direction(resources, std::move(from), destination,
+                            inputs_of_outputs(sizes, sizes.out_height, sizes.in_height),
+                            inputs_of_outputs(sizes, sizes.out_width, sizes.in_width),
+                            forward_weights(sizes));
 }
 
 bool winograd_fits(const ConvolutionProblem& problem) {

@@ -2,9 +2,9 @@
 #include <iterator>
 
 #include "../row_kernels.hpp"
+#include "directions.hpp"
 #include "f2x2_tiles.hpp"
 #include "tiles.hpp"
-#include "weights_direction.hpp"
 
 namespace lockstep::backend::cpu::cells {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "weights_direction.hpp"
+#include "directions.hpp"
 
 #include "tiles.hpp"
 
