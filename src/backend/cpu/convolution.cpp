@@ -68,17 +68,14 @@ class Convolution : public Operation {
   }
 
   void bind(const MemoryBinding& binding) override {
-    const auto& parameters = context_.graph->parameters();
-    const graph::Parameter& weight = parameters[node_.parameters[0]];
-    float* const values = binding.state->parameters.as<float>().data();
-    float* const gradients = binding.state->gradients.as<float>().data();
-    const auto bias_in = [&](float* flat) {
-      return sizes_.has_bias ? flat + parameters[node_.parameters[1]].offset : nullptr;
+    const auto bind = [&](const auto& direction, const core::Buffer& flat, bool has_bias) {
+      if (!direction) return;
+      direction->bind(binding.workspace, context_.parameter(flat, node_, 0).data(),
+                      has_bias ? context_.parameter(flat, node_, 1).data() : nullptr);
     };
-    forward_->bind(binding.workspace, values + weight.offset, bias_in(values));
-    if (backward_data_) backward_data_->bind(binding.workspace, values + weight.offset, nullptr);
-    if (backward_weights_)
-      backward_weights_->bind(binding.workspace, gradients + weight.offset, bias_in(gradients));
+    bind(forward_, binding.state->parameters, sizes_.has_bias);
+    bind(backward_data_, binding.state->parameters, false);
+    bind(backward_weights_, binding.state->gradients, sizes_.has_bias);
   }
 
   void forward() override { forward_->run(); }
@@ -130,13 +127,13 @@ class Convolution : public Operation {
 
 /// Returns the forward kernel that oneDNN chooses if all layouts are free, for the element type
 /// `wanted` or else for float32; stores that type in `type`.
-ForwardDescription free_choice(const Context& context, const ConvolutionSizes& sizes,
-                               DataType wanted, DataType& type) {
+dnnl::primitive_desc free_choice(const Context& context, const ConvolutionSizes& sizes,
+                                 DataType wanted, DataType& type) {
   for (const DataType candidate : {wanted, DataType::float32}) {
     type = candidate;
     const ConvolutionMaps maps{any_layout(source_dims(sizes), type),
                                any_layout(destination_dims(sizes), type)};
-    if (auto found = describe_forward(context.engine, sizes, maps)) return found;
+    if (auto found = describe(context.engine, Direction::forward, sizes, maps)) return found;
   }
   return {};
 }
@@ -185,12 +182,13 @@ PreferredLayouts onednn_layouts(const Context& context,
   std::map<MapLayout, double> flops;  // sum over the convolutions that would write each layout
   for (const PlannedConvolution& node : nodes) {
     DataType type = wanted;
-    const ForwardDescription choice = free_choice(context, node.sizes, wanted, type);
+    const dnnl::primitive_desc choice = free_choice(context, node.sizes, wanted, type);
     if (!choice) continue;  // creating the operation throws, with the reason
-    if (const auto layout = layout_of(choice.dst_desc(), node.sizes.images, node.destination, type))
+    if (const auto layout =
+            layout_of(choice.dst_desc(0), node.sizes.images, node.destination, type))
       flops[*layout] += node.flops;
     if (node.reads_images) {
-      preferred.images = layout_of(choice.src_desc(), node.sizes.images, node.source, type)
+      preferred.images = layout_of(choice.src_desc(0), node.sizes.images, node.source, type)
                              .value_or(MapLayout::planar);
     }
   }

@@ -70,85 +70,48 @@ memory::dims weight_dims(const ConvolutionSizes& s) {
   return {s.out_channels, s.in_channels, s.kernel, s.kernel};
 }
 
-namespace {
-
-/// Descriptors and attributes that all three directions use.
-struct Common {
-  memory::desc weights;
-  memory::desc weight_gradient;
-  memory::desc bias;  ///< zero descriptor if there is no bias
-  memory::dims strides, padding;
-  dnnl::primitive_attr attributes;
-
-  Common(const ConvolutionSizes& sizes, const ConvolutionMaps& maps)
-      : weights(weight_dims(sizes), element_type(maps.destination), tag::any),
-        weight_gradient(weight_dims(sizes), memory::data_type::f32, tag::any),
-        strides{sizes.stride, sizes.stride},
-        padding{sizes.padding, sizes.padding} {
-    if (sizes.has_bias) bias = memory::desc({sizes.out_channels}, memory::data_type::f32, tag::x);
-    attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
-  }
-
-  static memory::data_type element_type(const memory::desc& description) {
-#if DNNL_VERSION_MAJOR >= 3
-    return description.get_data_type();
-#else
-    return description.data_type();
-#endif
-  }
-};
-
-constexpr bool allow_empty = true;
-constexpr auto algorithm = dnnl::algorithm::convolution_direct;
-
-}  // namespace
-
-ForwardDescription describe_forward(const dnnl::engine& engine, const ConvolutionSizes& sizes,
-                                    const ConvolutionMaps& maps) {
-  const Common c(sizes, maps);
+dnnl::primitive_desc describe(const dnnl::engine& engine, Direction direction,
+                              const ConvolutionSizes& sizes, const ConvolutionMaps& maps) {
+  constexpr bool allow_empty = true;
   constexpr auto kind = dnnl::prop_kind::forward_training;
+  constexpr auto algorithm = dnnl::algorithm::convolution_direct;
 #if DNNL_VERSION_MAJOR >= 3
-  return ForwardDescription(engine, kind, algorithm, maps.source, c.weights, c.bias,
-                            maps.destination, c.strides, c.padding, c.padding, c.attributes,
-                            allow_empty);
+  const memory::data_type type = maps.destination.get_data_type();
 #else
-  const dnnl::convolution_forward::desc operation(kind, algorithm, maps.source, c.weights, c.bias,
-                                                  maps.destination, c.strides, c.padding,
-                                                  c.padding);
-  return ForwardDescription(operation, c.attributes, engine, allow_empty);
+  const memory::data_type type = maps.destination.data_type();
 #endif
-}
+  const memory::desc weights(weight_dims(sizes), type, tag::any);
+  const memory::desc weight_gradient(weight_dims(sizes), memory::data_type::f32, tag::any);
+  memory::desc bias;  // zero descriptor if there is no bias
+  if (sizes.has_bias) bias = memory::desc({sizes.out_channels}, memory::data_type::f32, tag::x);
+  const memory::dims strides{sizes.stride, sizes.stride}, padding{sizes.padding, sizes.padding};
+  dnnl::primitive_attr attributes;
+  attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
 
-BackwardDataDescription describe_backward_data(const dnnl::engine& engine,
-                                               const ConvolutionSizes& sizes,
-                                               const ConvolutionMaps& maps,
-                                               const ForwardDescription& forward) {
-  const Common c(sizes, maps);
 #if DNNL_VERSION_MAJOR >= 3
-  return BackwardDataDescription(engine, algorithm, maps.source, c.weights, maps.destination,
-                                 c.strides, c.padding, c.padding, forward, c.attributes,
-                                 allow_empty);
+  const dnnl::convolution_forward::primitive_desc forward(
+      engine, kind, algorithm, maps.source, weights, bias, maps.destination, strides, padding,
+      padding, attributes, allow_empty);
+  if (direction == Direction::forward || !forward) return forward;
+  if (direction == Direction::backward_data)
+    return dnnl::convolution_backward_data::primitive_desc(
+        engine, algorithm, maps.source, weights, maps.destination, strides, padding, padding,
+        forward, attributes, allow_empty);
+  return dnnl::convolution_backward_weights::primitive_desc(
+      engine, algorithm, maps.source, weight_gradient, bias, maps.destination, strides, padding,
+      padding, forward, attributes, allow_empty);
 #else
-  const dnnl::convolution_backward_data::desc operation(
-      algorithm, maps.source, c.weights, maps.destination, c.strides, c.padding, c.padding);
-  return BackwardDataDescription(operation, c.attributes, engine, forward, allow_empty);
-#endif
-}
-
-BackwardWeightsDescription describe_backward_weights(const dnnl::engine& engine,
-                                                     const ConvolutionSizes& sizes,
-                                                     const ConvolutionMaps& maps,
-                                                     const ForwardDescription& forward) {
-  const Common c(sizes, maps);
-#if DNNL_VERSION_MAJOR >= 3
-  return BackwardWeightsDescription(engine, algorithm, maps.source, c.weight_gradient, c.bias,
-                                    maps.destination, c.strides, c.padding, c.padding, forward,
-                                    c.attributes, allow_empty);
-#else
-  const dnnl::convolution_backward_weights::desc operation(
-      algorithm, maps.source, c.weight_gradient, c.bias, maps.destination, c.strides, c.padding,
-      c.padding);
-  return BackwardWeightsDescription(operation, c.attributes, engine, forward, allow_empty);
+  const dnnl::convolution_forward::primitive_desc forward(
+      {kind, algorithm, maps.source, weights, bias, maps.destination, strides, padding, padding},
+      attributes, engine, allow_empty);
+  if (direction == Direction::forward || !forward) return forward;
+  if (direction == Direction::backward_data)
+    return dnnl::convolution_backward_data::primitive_desc(
+        {algorithm, maps.source, weights, maps.destination, strides, padding, padding}, attributes,
+        engine, forward, allow_empty);
+  return dnnl::convolution_backward_weights::primitive_desc(
+      {algorithm, maps.source, weight_gradient, bias, maps.destination, strides, padding, padding},
+      attributes, engine, forward, allow_empty);
 #endif
 }
 

@@ -38,23 +38,11 @@ dnnl::memory::dims source_dims(const ConvolutionSizes& sizes);
 dnnl::memory::dims destination_dims(const ConvolutionSizes& sizes);
 dnnl::memory::dims weight_dims(const ConvolutionSizes& sizes);
 
-using ForwardDescription = dnnl::convolution_forward::primitive_desc;
-using BackwardDataDescription = dnnl::convolution_backward_data::primitive_desc;
-using BackwardWeightsDescription = dnnl::convolution_backward_weights::primitive_desc;
-
-/// Each function returns an empty description (operator bool is false) if this processor or this
-/// version of oneDNN has no such kernel. The element type is that of `maps`; weight gradients and
-/// biases are float32.
-ForwardDescription describe_forward(const dnnl::engine& engine, const ConvolutionSizes& sizes,
-                                    const ConvolutionMaps& maps);
-BackwardDataDescription describe_backward_data(const dnnl::engine& engine,
-                                               const ConvolutionSizes& sizes,
-                                               const ConvolutionMaps& maps,
-                                               const ForwardDescription& forward);
-BackwardWeightsDescription describe_backward_weights(const dnnl::engine& engine,
-                                                     const ConvolutionSizes& sizes,
-                                                     const ConvolutionMaps& maps,
-                                                     const ForwardDescription& forward);
+/// Returns an empty description (operator bool is false) if this processor or this version of
+/// oneDNN has no such kernel. The element type is that of `maps`; weight gradients and biases are
+/// float32.
+dnnl::primitive_desc describe(const dnnl::engine& engine, Direction direction,
+                              const ConvolutionSizes& sizes, const ConvolutionMaps& maps);
 
 /// Fails with status 4 if oneDNN ran out of memory; otherwise checks that the call succeeded.
 /// `what`: the text of `core::check`.

@@ -43,37 +43,40 @@ memory::desc with_type(FeatureMap map, DataType type) {
   return describe(map);
 }
 
-/// A bfloat16 map for a float32 kernel: the map and its float32 copy. If map and kernel have the
-/// same type, there is no copy, and `load` and `store` do nothing.
+/// A map as a kernel sees it: if the types of map and kernel differ, a float32 copy of the bfloat16
+/// map; otherwise the map itself, and `load` and `store` do nothing.
 class StagedMap {
  public:
-  StagedMap() = default;
-  StagedMap(const FeatureMap& map, DataType kernel_type, std::byte* copy) : map_(map), view_(map) {
-    if (map.type == kernel_type) return;
+  StagedMap(const dnnl::engine& engine, const FeatureMap& map, DataType kernel_type)
+      : map_(map), view_(map), memory_(with_type(map, kernel_type), engine, nullptr) {
     view_.type = kernel_type;
-    view_.data = copy;
   }
 
-  static std::size_t copy_bytes(const FeatureMap& map, DataType kernel_type) {
-    return map.type == kernel_type
-               ? 0
-               : ArenaAllocator::aligned(map.elements() * core::size_of(kernel_type));
+  bool is_copy() const { return map_.type != view_.type; }
+  std::size_t copy_bytes() const {
+    return is_copy() ? ArenaAllocator::aligned(map_.elements() * core::size_of(view_.type)) : 0;
+  }
+  void bind(ArenaAllocator& arena) {
+    view_.data = is_copy() ? arena.take(copy_bytes()) : map_.data;
+    memory_.set_data_handle(view_.data);
   }
 
-  FeatureMap kernel_view() const { return view_; }
+  const memory& kernel_memory() const { return memory_; }
   /// Converts the map to the copy.
   void load(int threads) const {
-    if (map_.type == view_.type) return;
+    if (!is_copy()) return;
     convert_parallel(map_.as<const BFloat16>(), view_.as<float>(), map_.elements(), threads);
   }
   /// Converts the copy to the map.
   void store(int threads) const {
-    if (map_.type == view_.type) return;
+    if (!is_copy()) return;
     convert_parallel(view_.as<const float>(), map_.as<BFloat16>(), map_.elements(), threads);
   }
 
  private:
-  FeatureMap map_, view_;
+  const FeatureMap& map_;
+  FeatureMap view_;
+  memory memory_;
 };
 
 /// Direction with oneDNN's direct kernels: its primitive, the reorder of its weights, and their
@@ -87,7 +90,8 @@ class OnednnDirection : public ConvolutionDirection {
         context_(&context),
         primitive_(description),
         problem_(problem),
-        kernel_type_(kernel_type),
+        source_(context.engine, problem.source, kernel_type),
+        destination_(context.engine, problem.destination, kernel_type),
         weights_(reads_weights() ? description.weights_desc(0) : description.diff_weights_desc(0),
                  context.engine, nullptr),
         flat_({weight_dims(problem.sizes), memory::data_type::f32, memory::format_tag::oihw},
@@ -102,9 +106,8 @@ class OnednnDirection : public ConvolutionDirection {
   std::size_t workspace_bytes() const override {
     std::size_t bytes = ArenaAllocator::aligned(weights_.get_desc().get_size()) +
                         ArenaAllocator::aligned(scratchpad_.get_desc().get_size());
-    bytes += StagedMap::copy_bytes(problem_.source, kernel_type_) +
-             StagedMap::copy_bytes(problem_.destination, kernel_type_);
-    if (problem_.source.type != kernel_type_)
+    bytes += source_.copy_bytes() + destination_.copy_bytes();
+    if (source_.is_copy())
       bytes += ArenaAllocator::aligned(weight_elements(problem_.sizes) * sizeof(float));
     return bytes;
   }
@@ -114,27 +117,20 @@ class OnednnDirection : public ConvolutionDirection {
     flat_.set_data_handle(flat);
     weights_.set_data_handle(arena.take(weights_.get_desc().get_size()));
     scratchpad_.set_data_handle(arena.take(scratchpad_.get_desc().get_size()));
-    source_ = StagedMap(problem_.source, kernel_type_,
-                        arena.take(StagedMap::copy_bytes(problem_.source, kernel_type_)));
-    destination_ = StagedMap(problem_.destination, kernel_type_,
-                             arena.take(StagedMap::copy_bytes(problem_.destination, kernel_type_)));
-    if (problem_.source.type != kernel_type_ && reads_weights()) {
+    source_.bind(arena);
+    destination_.bind(arena);
+    if (source_.is_copy() && reads_weights()) {
       const std::size_t elements = weight_elements(problem_.sizes);
       master_ = {flat, elements};
       rounded_ = {arena.take_floats(elements), elements};
       flat_.set_data_handle(rounded_.data());
     }
-    const auto map_memory = [this](const StagedMap& map) {
-      return memory(describe(map.kernel_view()), context_->engine, map.kernel_view().data);
-    };
-    source_memory_ = map_memory(source_);
-    destination_memory_ = map_memory(destination_);
     const bool is_forward = problem_.direction == Direction::forward;
     arguments_ = {
         {problem_.direction == Direction::backward_data ? DNNL_ARG_DIFF_SRC : DNNL_ARG_SRC,
-         source_memory_.get()},
+         source_.kernel_memory().get()},
         {reads_weights() ? DNNL_ARG_WEIGHTS : DNNL_ARG_DIFF_WEIGHTS, weights_.get()},
-        {is_forward ? DNNL_ARG_DST : DNNL_ARG_DIFF_DST, destination_memory_.get()},
+        {is_forward ? DNNL_ARG_DST : DNNL_ARG_DIFF_DST, destination_.kernel_memory().get()},
         {DNNL_ARG_SCRATCHPAD, scratchpad_.get()}};
     if (bias != nullptr) {
       const memory::desc vector({problem_.sizes.out_channels}, memory::data_type::f32,
@@ -169,10 +165,9 @@ class OnednnDirection : public ConvolutionDirection {
   dnnl::primitive primitive_;
   dnnl::reorder reorder_;
   ConvolutionProblem problem_;
-  DataType kernel_type_;
-  memory weights_, flat_, scratchpad_, source_memory_, destination_memory_, bias_memory_;
-  std::vector<dnnl_exec_arg_t> arguments_, reorder_arguments_;
   StagedMap source_, destination_;
+  memory weights_, flat_, scratchpad_, bias_memory_;
+  std::vector<dnnl_exec_arg_t> arguments_, reorder_arguments_;
   std::span<const float> master_;  // float32 weights; copied to `rounded_` as bfloat16 values
   std::span<float> rounded_;
 };
@@ -184,23 +179,8 @@ std::unique_ptr<ConvolutionDirection> make_onednn_direction(const Context& conte
   for (const DataType type : {problem.source.type, DataType::float32}) {
     const ConvolutionMaps maps{with_type(problem.source, type),
                                with_type(problem.destination, type)};
-    const ForwardDescription forward = describe_forward(context.engine, problem.sizes, maps);
-    if (!forward) continue;
-    const auto make = [&](const dnnl::primitive_desc& description) {
-      return description ? std::make_unique<OnednnDirection>(context, description, problem, type)
-                         : nullptr;
-    };
-    std::unique_ptr<ConvolutionDirection> made;
-    switch (problem.direction) {
-      case Direction::forward: made = make(forward); break;
-      case Direction::backward_data:
-        made = make(describe_backward_data(context.engine, problem.sizes, maps, forward));
-        break;
-      case Direction::backward_weights:
-        made = make(describe_backward_weights(context.engine, problem.sizes, maps, forward));
-        break;
-    }
-    if (made != nullptr) return made;
+    if (const auto description = describe(context.engine, problem.direction, problem.sizes, maps))
+      return std::make_unique<OnednnDirection>(context, description, problem, type);
   }
   return nullptr;
 }
