@@ -48,15 +48,11 @@ class NormOperation : public Operation {
   std::size_t output_gradients_taken() const override { return 2; }
 
   void bind(const MemoryBinding& binding) override {
-    const auto parameter = [&](const core::Buffer& flat, std::size_t i) {
-      const graph::Parameter& tensor = context_.graph->parameters()[node_.parameters[i]];
-      return flat.as<float>().subspan(tensor.offset, channels_);
-    };
-    gamma_ = parameter(binding.state->parameters, 0);
-    beta_ = parameter(binding.state->parameters, 1);
+    gamma_ = context_.parameter(binding.state->parameters, node_, 0);
+    beta_ = context_.parameter(binding.state->parameters, node_, 1);
     if (!is_training()) return;
-    gamma_gradient_ = parameter(binding.state->gradients, 0);
-    beta_gradient_ = parameter(binding.state->gradients, 1);
+    gamma_gradient_ = context_.parameter(binding.state->gradients, node_, 0);
+    beta_gradient_ = context_.parameter(binding.state->gradients, node_, 1);
   }
 
  protected:
@@ -74,20 +70,28 @@ class NormOperation : public Operation {
 
   void normalise_rows(std::int64_t at, RowTiling rows, std::int64_t block,
                       const NormCoefficients& c) const {
-    normalise(forward_rows(at), rows, c.scale.block(block), c.offset.block(block));
+    const NormaliseRows<T> maps{
+        .x = input() + at,
+        .residual = has_residual() ? operands().inputs[1]->template as<T>() + at : nullptr,
+        .y = operands().output->template as<T>() + at,
+        .scale = c.scale.block(block),
+        .offset = c.offset.block(block),
+        .activation = activation_};
+    normalise(maps, rows);
   }
-  /// Adds g to the sums and g (x - center) to the products.
+  /// Adds g to the sums and g (x - center) to the products. Stores g if it is needed.
   void sum_gradients(std::int64_t at, RowTiling rows, std::int64_t block, const NormCoefficients& c,
                      float* sums, float* products) const {
-    gradient_sums(gradient_rows(at), rows, c.scale.block(block), c.offset.block(block),
-                  c.center.block(block), sums, products);
+    gradient_sums(gradient_rows(at, block, c), rows, c.center.block(block), sums, products);
   }
   /// Writes dx; the input must have a gradient.
   void write_input_gradient(std::int64_t at, RowTiling rows, std::int64_t block,
                             const NormCoefficients& c) const {
+    GradientRows<T> maps = gradient_rows(at, block, c);
+    if (maps.masked != nullptr)
+      maps = {.dy = maps.masked, .x = maps.x, .scale = maps.scale, .offset = maps.offset};
     input_gradient(
-        gradient_rows_again(at), operands().input_gradients[0]->template as<T>() + at, rows,
-        c.scale.block(block), c.offset.block(block),
+        maps, operands().input_gradients[0]->template as<T>() + at, rows,
         {c.gradient_factor.block(block), c.input_factor.block(block), c.constant.block(block)});
   }
 
@@ -97,33 +101,23 @@ class NormOperation : public Operation {
   std::span<float> gamma_, beta_, gamma_gradient_, beta_gradient_;
 
  private:
-  /// Returns the elements from index `at` on that the forward pass normalises.
-  NormaliseRows<T> forward_rows(std::int64_t at) const {
-    return {.x = input() + at,
-            .residual = has_residual() ? operands().inputs[1]->template as<T>() + at : nullptr,
-            .y = operands().output->template as<T>() + at,
-            .activation = activation_};
-  }
-  /// Returns the gradients from index `at` on for the first pass over them, which stores g if it is
-  /// needed.
-  GradientRows<T> gradient_rows(std::int64_t at) const {
+  /// Returns the gradients from index `at` on.
+  GradientRows<T> gradient_rows(std::int64_t at, std::int64_t block,
+                                const NormCoefficients& c) const {
     const auto& gradients = operands().output_gradients;
-    GradientRows<T> rows{.dy = gradients[0]->template as<T>() + at, .x = input() + at};
+    GradientRows<T> rows{.dy = gradients[0]->template as<T>() + at,
+                         .x = input() + at,
+                         .scale = c.scale.block(block),
+                         .offset = c.offset.block(block)};
     if (gradients.size() > 1) rows.dy2 = gradients[1]->template as<T>() + at;
     if (activation_ == Activation::relu) {
       rows.mask = has_residual() ? Mask::output : Mask::affine;
       rows.y = operands().output->template as<T>() + at;
     }
-    if (stores_masked()) rows.masked = operands().input_gradients[1]->template as<T>() + at;
+    if (has_residual() && operands().input_gradients[1] != nullptr)
+      rows.masked = operands().input_gradients[1]->template as<T>() + at;
     return rows;
   }
-  /// As `gradient_rows`, for the second pass.
-  GradientRows<T> gradient_rows_again(std::int64_t at) const {
-    GradientRows<T> rows = gradient_rows(at);
-    if (stores_masked()) return {.dy = rows.masked, .x = rows.x};
-    return rows;
-  }
-  bool stores_masked() const { return has_residual() && operands().input_gradients[1] != nullptr; }
 
   Activation activation_;
 };

@@ -78,13 +78,11 @@ struct Accumulation {
 template <class T>
 struct Normalisation {
   NormaliseRows<T> rows;
-  const float* scale;
-  const float* offset;
 
   template <int W>
   LOCKSTEP_INLINE void run(Column c) const {
-    const Vector<W> scales = load<W>(scale + c.column);
-    const Vector<W> offsets = load<W>(offset + c.column);
+    const Vector<W> scales = load<W>(rows.scale + c.column);
+    const Vector<W> offsets = load<W>(rows.offset + c.column);
     const Vector<W> floor =
         Vector<W>{} +
         (rows.activation == Activation::relu ? 0.0f : std::numeric_limits<float>::lowest());
@@ -115,16 +113,14 @@ LOCKSTEP_INLINE Vector<W> masked_gradient(const GradientRows<T>& rows, std::int6
 template <class T>
 struct GradientSums {
   GradientRows<T> rows;
-  const float* scale;
-  const float* offset;
   const float* center;
   float* sum;
   float* product;
 
   template <int W>
   LOCKSTEP_INLINE void run(Column c) const {
-    const Vector<W> scales = load<W>(scale + c.column);
-    const Vector<W> offsets = load<W>(offset + c.column);
+    const Vector<W> scales = load<W>(rows.scale + c.column);
+    const Vector<W> offsets = load<W>(rows.offset + c.column);
     const Vector<W> centers = load<W>(center + c.column);
     Vector<W> sums = load<W>(sum + c.column);
     Vector<W> products = load<W>(product + c.column);
@@ -148,14 +144,12 @@ template <class T>
 struct InputGradient {
   GradientRows<T> rows;
   T* dx;
-  const float* scale;
-  const float* offset;
   InputGradientCoefficients coefficients;
 
   template <int W>
   LOCKSTEP_INLINE void run(Column c) const {
-    const Vector<W> scales = load<W>(scale + c.column);
-    const Vector<W> offsets = load<W>(offset + c.column);
+    const Vector<W> scales = load<W>(rows.scale + c.column);
+    const Vector<W> offsets = load<W>(rows.offset + c.column);
     const Vector<W> as = load<W>(coefficients.a + c.column);
     const Vector<W> bs = load<W>(coefficients.b + c.column);
     const Vector<W> cs = load<W>(coefficients.c + c.column);
@@ -204,35 +198,29 @@ LOCKSTEP_CLONES void accumulate(const BFloat16* x, RowTiling tiling, const float
   for_each_column(tiling, Accumulation<BFloat16>{x, shift, sum, square});
 }
 
-LOCKSTEP_CLONES void normalise(const NormaliseRows<float>& rows, RowTiling tiling,
-                               const float* scale, const float* offset) {
-  for_each_column(tiling, Normalisation<float>{rows, scale, offset});
+LOCKSTEP_CLONES void normalise(const NormaliseRows<float>& rows, RowTiling tiling) {
+  for_each_column(tiling, Normalisation<float>{rows});
 }
-LOCKSTEP_CLONES void normalise(const NormaliseRows<BFloat16>& rows, RowTiling tiling,
-                               const float* scale, const float* offset) {
-  for_each_column(tiling, Normalisation<BFloat16>{rows, scale, offset});
+LOCKSTEP_CLONES void normalise(const NormaliseRows<BFloat16>& rows, RowTiling tiling) {
+  for_each_column(tiling, Normalisation<BFloat16>{rows});
 }
 
 LOCKSTEP_CLONES void gradient_sums(const GradientRows<float>& rows, RowTiling tiling,
-                                   const float* scale, const float* offset, const float* center,
-                                   float* sum, float* product) {
-  for_each_column(tiling, GradientSums<float>{rows, scale, offset, center, sum, product});
+                                   const float* center, float* sum, float* product) {
+  for_each_column(tiling, GradientSums<float>{rows, center, sum, product});
 }
 LOCKSTEP_CLONES void gradient_sums(const GradientRows<BFloat16>& rows, RowTiling tiling,
-                                   const float* scale, const float* offset, const float* center,
-                                   float* sum, float* product) {
-  for_each_column(tiling, GradientSums<BFloat16>{rows, scale, offset, center, sum, product});
+                                   const float* center, float* sum, float* product) {
+  for_each_column(tiling, GradientSums<BFloat16>{rows, center, sum, product});
 }
 
 LOCKSTEP_CLONES void input_gradient(const GradientRows<float>& rows, float* dx, RowTiling tiling,
-                                    const float* scale, const float* offset,
                                     InputGradientCoefficients coefficients) {
-  for_each_column(tiling, InputGradient<float>{rows, dx, scale, offset, coefficients});
+  for_each_column(tiling, InputGradient<float>{rows, dx, coefficients});
 }
 LOCKSTEP_CLONES void input_gradient(const GradientRows<BFloat16>& rows, BFloat16* dx,
-                                    RowTiling tiling, const float* scale, const float* offset,
-                                    InputGradientCoefficients coefficients) {
-  for_each_column(tiling, InputGradient<BFloat16>{rows, dx, scale, offset, coefficients});
+                                    RowTiling tiling, InputGradientCoefficients coefficients) {
+  for_each_column(tiling, InputGradient<BFloat16>{rows, dx, coefficients});
 }
 
 LOCKSTEP_CLONES void add_into(const float* from, float* to, std::int64_t count) {

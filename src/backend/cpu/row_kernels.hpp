@@ -50,12 +50,12 @@ struct NormaliseRows {
   const T* x = nullptr;
   const T* residual = nullptr;  ///< or null
   T* y = nullptr;
+  const float* scale = nullptr;
+  const float* offset = nullptr;
   Activation activation = Activation::none;
 };
-void normalise(const NormaliseRows<float>& rows, RowTiling tiling, const float* scale,
-               const float* offset);
-void normalise(const NormaliseRows<core::BFloat16>& rows, RowTiling tiling, const float* scale,
-               const float* offset);
+void normalise(const NormaliseRows<float>& rows, RowTiling tiling);
+void normalise(const NormaliseRows<core::BFloat16>& rows, RowTiling tiling);
 
 /// g = mask(dy [+ dy2]): the gradient with respect to the input of the activation.
 template <class T>
@@ -63,16 +63,18 @@ struct GradientRows {
   const T* dy = nullptr;
   const T* dy2 = nullptr;  ///< or null
   const T* x = nullptr;
-  const T* y = nullptr;  ///< for Mask::output
+  const T* y = nullptr;          ///< for Mask::output
+  const float* scale = nullptr;  ///< for Mask::affine, but never null
+  const float* offset = nullptr;
   Mask mask = Mask::none;
   T* masked = nullptr;  ///< g is stored here; null if not needed; may be dy or dy2
 };
 
 /// Computes sum += g and product += g * (x - center); writes g to `masked` if it is not null.
-void gradient_sums(const GradientRows<float>& rows, RowTiling tiling, const float* scale,
-                   const float* offset, const float* center, float* sum, float* product);
-void gradient_sums(const GradientRows<core::BFloat16>& rows, RowTiling tiling, const float* scale,
-                   const float* offset, const float* center, float* sum, float* product);
+void gradient_sums(const GradientRows<float>& rows, RowTiling tiling, const float* center,
+                   float* sum, float* product);
+void gradient_sums(const GradientRows<core::BFloat16>& rows, RowTiling tiling, const float* center,
+                   float* sum, float* product);
 
 /// dx = a * g + b * x + c.
 struct InputGradientCoefficients {
@@ -81,10 +83,8 @@ struct InputGradientCoefficients {
   const float* c = nullptr;
 };
 void input_gradient(const GradientRows<float>& rows, float* dx, RowTiling tiling,
-                    const float* scale, const float* offset,
                     InputGradientCoefficients coefficients);
 void input_gradient(const GradientRows<core::BFloat16>& rows, core::BFloat16* dx, RowTiling tiling,
-                    const float* scale, const float* offset,
                     InputGradientCoefficients coefficients);
 
 /// Computes to += from.

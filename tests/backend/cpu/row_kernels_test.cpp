@@ -141,9 +141,9 @@ TYPED_TEST(RowKernels, NormaliseAppliesTheCoefficientsTheResidualAndTheActivatio
           if (activation == Activation::relu && value < 0) value = 0;
           expected[i] = rounded<TypeParam>(value);
         }
-        const NormaliseRows<TypeParam> rows{x.data(), with_residual ? residual.data() : nullptr,
-                                            y.data(), activation};
-        normalise(rows, tiling, scale.data(), offset.data());
+        normalise(NormaliseRows<TypeParam>{x.data(), with_residual ? residual.data() : nullptr,
+                                           y.data(), scale.data(), offset.data(), activation},
+                  tiling);
         EXPECT_EQ(this->numbers(y), this->numbers(expected));
       }
     }
@@ -178,12 +178,12 @@ TYPED_TEST(RowKernels, GradientsAreMaskedSummedAndCombined) {
                                      .dy2 = with_dy2 ? dy2.data() : nullptr,
                                      .x = x.data(),
                                      .y = y.data(),
+                                     .scale = scale.data(),
+                                     .offset = offset.data(),
                                      .mask = mask};
-        input_gradient(rows, dx.data(), tiling, scale.data(), offset.data(),
-                       {a.data(), b.data(), c.data()});
+        input_gradient(rows, dx.data(), tiling, {a.data(), b.data(), c.data()});
         rows.masked = masked.data();
-        gradient_sums(rows, tiling, scale.data(), offset.data(), center.data(), sum.data(),
-                      product.data());
+        gradient_sums(rows, tiling, center.data(), sum.data(), product.data());
         EXPECT_EQ(this->numbers(masked), this->numbers(expected_g));
         EXPECT_EQ(this->numbers(dx), this->numbers(expected_dx));
         EXPECT_EQ(sum, expected_sum);
@@ -198,8 +198,9 @@ TYPED_TEST(RowKernels, ANanPassesTheActivation) {
   std::vector<TypeParam> x(static_cast<std::size_t>(maps.front().plane(0))), y(x.size());
   x[3] = rounded<TypeParam>(std::numeric_limits<float>::quiet_NaN());
   const std::vector<float> one(static_cast<std::size_t>(tiling.width), 1.0f);
-  normalise(NormaliseRows<TypeParam>{x.data(), nullptr, y.data(), Activation::relu}, tiling,
-            one.data(), one.data());
+  normalise(NormaliseRows<TypeParam>{x.data(), nullptr, y.data(), one.data(), one.data(),
+                                     Activation::relu},
+            tiling);
   EXPECT_TRUE(std::isnan(number(y[3])));
   EXPECT_EQ(number(y[2]), 1);
 }
