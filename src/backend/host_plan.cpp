@@ -28,6 +28,24 @@ class HostStepExecutor final : public StepExecutor {
   const Plan& plan_;
 };
 
+class HostGradientSums final : public GradientSums {
+ public:
+  explicit HostGradientSums(std::span<float> gradients)
+      : gradients_(gradients), sums_(gradients.size()) {}
+
+  void clear() override { std::ranges::fill(sums_, 0.0F); }
+  void add_gradients() override {
+    for (std::size_t i = 0; i < sums_.size(); ++i) sums_[i] += gradients_[i];
+  }
+  void add_to_gradients(std::size_t first, std::size_t count) override {
+    for (std::size_t i = first; i < first + count; ++i) gradients_[i] += sums_[i];
+  }
+
+ private:
+  std::span<float> gradients_;
+  std::vector<float> sums_;
+};
+
 }  // namespace
 
 HostPlan::HostPlan(const graph::Graph& graph, ModelState& state, const PlanOptions& options)
@@ -55,28 +73,6 @@ void HostPlan::update(std::size_t first, std::size_t count) {
 std::unique_ptr<StepExecutor> HostPlan::make_step_executor(std::unique_ptr<StepWork> work) {
   return std::make_unique<HostStepExecutor>(*this, std::move(work));
 }
-
-namespace {
-
-class HostGradientSums final : public GradientSums {
- public:
-  explicit HostGradientSums(std::span<float> gradients)
-      : gradients_(gradients), sums_(gradients.size()) {}
-
-  void clear() override { std::ranges::fill(sums_, 0.0F); }
-  void add_gradients() override {
-    for (std::size_t i = 0; i < sums_.size(); ++i) sums_[i] += gradients_[i];
-  }
-  void add_to_gradients(std::size_t first, std::size_t count) override {
-    for (std::size_t i = first; i < first + count; ++i) gradients_[i] += sums_[i];
-  }
-
- private:
-  std::span<float> gradients_;
-  std::vector<float> sums_;
-};
-
-}  // namespace
 
 ModelState Backend::make_state(const graph::Graph& graph, optim::Kind optimiser) const {
   return make_state(graph, optimiser, core::Buffer(graph.parameter_elements() * sizeof(float)));

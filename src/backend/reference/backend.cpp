@@ -8,6 +8,7 @@
 
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/format.hpp"
+#include "lockstep/graph/graph.hpp"
 #include "plan.hpp"
 
 namespace lockstep::backend::reference {
@@ -28,7 +29,7 @@ std::unique_ptr<Plan> ReferenceBackend::compile(const graph::Graph& graph, Model
   PlanOptions watched = options;
   watched.progress = progress_;
   try {
-    return std::make_unique<ReferencePlan>(graph, state, watched);
+    return make_plan(graph, state, watched);
   } catch (const std::bad_alloc&) {
     const auto bytes = static_cast<double>(memory_use(graph, options).plan());
     core::fail(core::ExitStatus::out_of_memory,
