@@ -2,7 +2,7 @@
 #include <fmt/format.h>
 #include <sched.h>
 
-#include "all_reduce/gather_scatter.hpp"
+#include "all_reduce/registry.hpp"
 #include "lockstep/comm/agreement.hpp"
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/timeline.hpp"

@@ -5,9 +5,9 @@
 #include <vector>
 
 #include "../elements.hpp"
-#include "hierarchical.hpp"
 #include "lockstep/core/buffer.hpp"
 #include "pipeline.hpp"
+#include "registry.hpp"
 
 namespace lockstep::comm {
 
@@ -15,14 +15,10 @@ namespace {
 
 using core::BFloat16;
 
-// Workspace in bytes per piece in flight: the contributions of the other ranks to the chunk of this
-// rank, and, unless the communication data type is float32, the converted piece.
+/// Returns the bytes of the contributions of the other ranks to the chunk of this rank.
 std::size_t incoming_bytes(const PieceLayout& layout, std::size_t ranks,
                            std::size_t element_bytes) {
   return layout.chunk * (ranks - 1) * element_bytes;
-}
-std::size_t encoded_bytes(const PieceLayout& layout, core::DataType type) {
-  return type == core::DataType::float32 ? 0 : layout.piece * core::size_of(type);
 }
 
 void copy(std::span<const float> from, std::span<float> to) {
@@ -36,7 +32,7 @@ template <class Sent>
 class DirectAllReduce final : public PipelinedAllReduce {
  public:
   DirectAllReduce(const MessageRoute& route, std::span<float> values, const PieceLayout& layout)
-      : PipelinedAllReduce(route, values, layout, kinds * static_cast<std::size_t>(route.ranks)),
+      : PipelinedAllReduce(route, values, layout, kinds * route.ranks),
         incoming_(layout.in_flight * incoming_bytes(layout, ranks(), sizeof(Sent))),
         encoded_(is_encoded ? layout.in_flight * layout.piece * sizeof(Sent) : 0),
         slots_(layout.in_flight) {}
@@ -66,13 +62,12 @@ class DirectAllReduce final : public PipelinedAllReduce {
   }
 
   void post(std::size_t slot, Message kind, std::size_t peer, std::span<Sent> data) {
-    const MPI_Datatype type = is_encoded ? MPI_UINT16_T : MPI_FLOAT;
     const int tag = kind == sum_in || kind == sum_out ? 1 : 0;
     const std::size_t request = kind * ranks() + peer;
     if (kind == contribution_in || kind == sum_in) {
-      this->receive(slot, request, data.data(), data.size(), type, peer, tag);
+      receive(slot, request, std::as_writable_bytes(data), peer, tag);
     } else {
-      this->send(slot, request, data.data(), data.size(), type, peer, tag);
+      send(slot, request, std::as_bytes(data), peer, tag);
     }
   }
 
@@ -149,28 +144,24 @@ class DirectAllReduce final : public PipelinedAllReduce {
   std::vector<Slot> slots_;
 };
 
-PieceLayout layout_of(std::size_t elements, int ranks, core::DataType type) {
-  return {elements, static_cast<std::size_t>(ranks), core::size_of(type)};
-}
-
 }  // namespace
 
 std::unique_ptr<AllReduce> make_direct_all_reduce(const MessageRoute& route,
                                                   std::span<float> values,
                                                   core::DataType communication_type) {
-  check_communication_type(communication_type);
-  const PieceLayout layout = layout_of(values.size(), route.ranks, communication_type);
+  const PieceLayout layout(values.size(), route.ranks, core::size_of(communication_type));
   if (communication_type == core::DataType::float32)
     return std::make_unique<DirectAllReduce<float>>(route, values, layout);
   return std::make_unique<DirectAllReduce<BFloat16>>(route, values, layout);
 }
 
-std::size_t direct_workspace_bytes(std::size_t elements, int ranks,
+std::size_t direct_workspace_bytes(std::size_t elements, std::size_t ranks,
                                    core::DataType communication_type) {
-  const PieceLayout layout = layout_of(elements, ranks, communication_type);
-  return layout.in_flight * (incoming_bytes(layout, static_cast<std::size_t>(ranks),
-                                            core::size_of(communication_type)) +
-                             encoded_bytes(layout, communication_type));
+  const std::size_t element_bytes = core::size_of(communication_type);
+  const PieceLayout layout(elements, ranks, element_bytes);
+  const std::size_t encoded =
+      communication_type == core::DataType::float32 ? 0 : layout.piece * element_bytes;
+  return layout.in_flight * (incoming_bytes(layout, ranks, element_bytes) + encoded);
 }
 
 AllReduceEntry direct_all_reduce() {

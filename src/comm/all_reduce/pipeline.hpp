@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -60,15 +61,15 @@ class PipelinedAllReduce : public AllReduce {
   /// Loads the next piece of the slot.
   void finish_piece(std::size_t slot);
 
-  /// Posts a message of `count` elements of `type` as request `request` of a slot. `tag`: 0 or 1;
-  /// only messages of the same slot and with the same tag match.
-  void receive(std::size_t slot, std::size_t request, void* data, std::size_t count,
-               MPI_Datatype type, std::size_t source, int tag);
-  void send(std::size_t slot, std::size_t request, const void* data, std::size_t count,
-            MPI_Datatype type, std::size_t destination, int tag);
+  /// Posts a message as request `request` of a slot. `tag`: 0 or 1; only messages of the same slot
+  /// and with the same tag match.
+  void receive(std::size_t slot, std::size_t request, std::span<std::byte> data, std::size_t source,
+               int tag = 0);
+  void send(std::size_t slot, std::size_t request, std::span<const std::byte> data,
+            std::size_t destination, int tag = 0);
 
-  std::size_t rank() const { return static_cast<std::size_t>(route_.rank); }
-  std::size_t ranks() const { return static_cast<std::size_t>(route_.ranks); }
+  std::size_t rank() const { return route_.rank; }
+  std::size_t ranks() const { return route_.ranks; }
   const PieceLayout& layout() const { return layout_; }
 
  private:
@@ -84,5 +85,33 @@ class PipelinedAllReduce : public AllReduce {
   std::size_t busy_slots_ = 0;
   Traffic traffic_;  ///< of the messages posted since `start`
 };
+
+/// A message of this rank to or from rank `peer`, of the chunks `begin` to `end` - 1 of a piece.
+struct ChunkMessage {
+  enum class Kind {
+    send,
+    receive,  ///< the received values replace those of this rank
+    add,      ///< the received values are added to those of this rank
+  };
+  Kind kind;
+  std::size_t peer, begin, end;
+};
+
+/// The steps in which a rank processes each piece of a float32 array. The next step begins when all
+/// messages of a step are complete and the values to be added were added, in the order of their
+/// messages.
+struct Schedule {
+  PieceLayout layout;
+  std::size_t chunks;  ///< number of chunks of a piece
+  std::vector<std::vector<ChunkMessage>> steps;
+
+  /// Returns the largest number of values that one piece receives in a step to be added.
+  std::size_t most_added() const;
+  std::size_t workspace_bytes() const { return layout.in_flight * most_added() * sizeof(float); }
+};
+
+/// Creates an all-reduce that executes `schedule`, which was computed for this rank.
+std::unique_ptr<AllReduce> make_scheduled_all_reduce(const MessageRoute& route,
+                                                     std::span<float> values, Schedule schedule);
 
 }  // namespace lockstep::comm

@@ -2,14 +2,17 @@
 #include "registry.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <sched.h>
 
 #include <algorithm>
 #include <array>
 #include <limits>
 
+#include "lockstep/comm/agreement.hpp"
 #include "lockstep/comm/messages.hpp"
 #include "lockstep/core/error.hpp"
+#include "lockstep/core/timeline.hpp"
 
 namespace lockstep::comm {
 
@@ -70,6 +73,77 @@ std::unique_ptr<AllReduce> make_all_reduce(AllReduceResources& resources, std::s
   return find_all_reduce(algorithm).make(resources, values, communication_type);
 }
 
+namespace {
+
+/// Size of the timed array of float32 values: large enough for messages of full length between two
+/// ranks (`PieceLayout`), small enough that every algorithm completes within half a second on a 1
+/// Gbit/s link.
+constexpr std::size_t timed_bytes = std::size_t{4} << 20;
+constexpr int repeats = 3;
+
+/// Returns why `requested` is not available, for an algorithm that was found to be unavailable. If
+/// it needs shared memory, the reason is the number of hosts, or else that the array is not shared.
+std::string_view reason(const AllReduceResources& resources, core::DataType communication_type,
+                        AllReduceAlgorithm requested) {
+  return obstacle_of(find_all_reduce(requested), {.is_one_host = resources.is_one_host(),
+                                                  .communication_type = communication_type});
+}
+
+[[noreturn]] void refuse(const AllReduceResources& resources, core::DataType communication_type,
+                         AllReduceAlgorithm requested,
+                         std::span<const AllReduceAlgorithm> available) {
+  std::vector<std::string_view> names;
+  for (const AllReduceAlgorithm algorithm : available) names.push_back(algorithm.name());
+  // A reducer may have requested the algorithm; then another one cannot be chosen.
+  const bool is_type = supported_type(requested, communication_type) != communication_type;
+  const std::string remedy = is_type ? "use --gradient-dtype fp32"
+                                     : fmt::format("choose among auto, {}", fmt::join(names, ", "));
+  fail_together(
+      resources.ranks(), core::ExitStatus::usage,
+      fmt::format("the all-reduce algorithm {} is not available: {}; {}", requested.name(),
+                  reason(resources, communication_type, requested), remedy));
+}
+
+/// Returns the seconds of the fastest of `repeats` all-reduces; each takes as long as on its
+/// slowest rank.
+double seconds_of(Communicator& communicator, AllReduce& sum) {
+  std::vector<double> seconds;
+  for (int repeat = 0; repeat <= repeats; ++repeat) {
+    communicator.barrier();
+    const double begin = core::host_seconds();
+    sum.start();
+    sum.finish();
+    const double taken = core::host_seconds() - begin;
+    if (repeat > 0) seconds.push_back(taken);  // the first repeat establishes connections
+  }
+  communicator.maximum(seconds);
+  return *std::ranges::min_element(seconds);
+}
+
+}  // namespace
+
+AllReduceChoice choose_algorithm(AllReduceResources& resources, std::span<float> values,
+                                 core::DataType communication_type, AllReduceAlgorithm requested) {
+  Communicator& communicator = resources.ranks();
+  together(communicator, [&] { check_communication_type(communication_type); });
+  const auto available = available_algorithms(resources, values, communication_type);
+  if (available.empty()) return {};
+  if (requested != AllReduceAlgorithm::automatic) {
+    if (std::ranges::find(available, requested) == available.end())
+      refuse(resources, communication_type, requested, available);
+    return {.algorithm = requested, .timed = {}, .timed_bytes = 0};
+  }
+  const std::span<float> part = values.first(std::min(values.size(), timed_bytes / sizeof(float)));
+  AllReduceChoice choice{.algorithm = {}, .timed = {}, .timed_bytes = part.size_bytes()};
+  for (const AllReduceAlgorithm algorithm : available) {
+    if (!find_all_reduce(algorithm).is_timed) continue;
+    const auto sum = make_all_reduce(resources, part, communication_type, algorithm);
+    choice.timed.push_back({algorithm, seconds_of(communicator, *sum)});
+  }
+  choice.algorithm = std::ranges::min_element(choice.timed, {}, &AlgorithmTime::seconds)->algorithm;
+  return choice;
+}
+
 std::span<const core::NamedValue<AllReduceAlgorithm>> named_values(AllReduceAlgorithm) {
   static const auto values = [] {
     std::vector<core::NamedValue<AllReduceAlgorithm>> table{{AllReduceAlgorithm::automatic,
@@ -95,7 +169,7 @@ bool shares_memory(AllReduceAlgorithm algorithm) {
   return std::ranges::any_of(all_reduce_registry(), [&](const AllReduceEntry& entry) {
     const bool is_possible =
         algorithm == AllReduceAlgorithm::automatic || algorithm == entry.algorithm;
-    return is_possible && entry.memory == SharedMemoryUse::yes;
+    return is_possible && entry.shares_memory;
   });
 }
 
@@ -103,11 +177,11 @@ std::size_t all_reduce_workspace_bytes(AllReduceAlgorithm algorithm, std::size_t
                                        int ranks, core::DataType communication_type) {
   std::size_t most = 0;
   for (const AllReduceEntry& entry : all_reduce_registry()) {
-    const bool is_possible = algorithm == AllReduceAlgorithm::automatic
-                                 ? entry.selection == Selection::timed
-                                 : algorithm == entry.algorithm;
+    const bool is_possible =
+        algorithm == AllReduceAlgorithm::automatic ? entry.is_timed : algorithm == entry.algorithm;
     if (!is_possible || entry.workspace_bytes == nullptr) continue;
-    most = std::max(most, entry.workspace_bytes(elements, ranks, communication_type));
+    most = std::max(
+        most, entry.workspace_bytes(elements, static_cast<std::size_t>(ranks), communication_type));
   }
   return most;
 }

@@ -26,25 +26,20 @@ enum class CommunicationTypes {
   any,      ///< the requested data type
   none,     ///< it reads float32 values in shared memory; the requested data type has no effect
 };
-/// Whether an algorithm reads the memory of other ranks of its host.
-enum class SharedMemoryUse { no, yes };
 
-/// Whether `automatic` times an algorithm, or only a request selects it.
-enum class Selection { timed, on_request };
-
-/// An all-reduce algorithm in the registry. Each algorithm has a separate file, which defines the
-/// function that returns its entry.
+/// An all-reduce algorithm in the registry. The file of the algorithm defines the function that
+/// returns its entry.
 struct AllReduceEntry {
   AllReduceAlgorithm algorithm;
   std::string_view help = {};  ///< meaning, for --help; empty if the name says it
   CommunicationTypes types = CommunicationTypes::float32;
-  SharedMemoryUse memory = SharedMemoryUse::no;
-  Selection selection = Selection::timed;
+  bool shares_memory = false;  ///< reads the memory of other ranks of its host
+  bool is_timed = true;        ///< by `automatic`; otherwise only a request selects it
   /// Returns why the algorithm is not available; empty if it is. Called only for at least 2 ranks
   /// and a supported data type; null if the algorithm is then always available.
   std::string_view (*obstacle)(const AllReduceConditions& conditions) = nullptr;
   /// Returns an upper bound of the workspace in bytes of one rank; null if there is none.
-  std::size_t (*workspace_bytes)(std::size_t elements, int ranks,
+  std::size_t (*workspace_bytes)(std::size_t elements, std::size_t ranks,
                                  core::DataType communication_type) = nullptr;
   /// Prepares the all-reduce of an array. Collective: all ranks must call this.
   std::unique_ptr<AllReduce> (*make)(AllReduceResources& resources, std::span<float> values,
@@ -82,5 +77,27 @@ std::unique_ptr<AllReduce> make_all_reduce(AllReduceResources& resources, std::s
 /// same result.
 AllReduceChoice choose_algorithm(AllReduceResources& resources, std::span<float> values,
                                  core::DataType communication_type, AllReduceAlgorithm requested);
+
+/// Creates an all-reduce with the direct algorithm (pairwise exchange). The array is divided into
+/// pieces, and each piece into one chunk per rank. Every rank sends chunk k to rank k, which adds
+/// the contributions in rank order and sends the sum to all ranks. Several pieces are in flight at
+/// the same time, so that a link carries contributions and sums in both directions.
+std::unique_ptr<AllReduce> make_direct_all_reduce(const MessageRoute& route,
+                                                  std::span<float> values,
+                                                  core::DataType communication_type);
+
+/// Returns the workspace in bytes of the direct algorithm on each of `ranks` ranks.
+std::size_t direct_workspace_bytes(std::size_t elements, std::size_t ranks,
+                                   core::DataType communication_type);
+
+/// Stages that an exchange with rank 0 consists of. `gather`: rank 0 receives the arrays of all
+/// ranks and sums them. `scatter`: rank 0 sends its array to all ranks.
+enum class RootStages { gather_and_scatter, gather, scatter };
+
+/// Creates an exchange of `values` between rank 0 and all other ranks, in float32. The array is
+/// divided into pieces; several of them are in flight at the same time, so that rank 0 receives
+/// contributions to one piece while it sends another one.
+std::unique_ptr<AllReduce> make_root_all_reduce(const MessageRoute& route, std::span<float> values,
+                                                RootStages stages);
 
 }  // namespace lockstep::comm

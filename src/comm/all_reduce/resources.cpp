@@ -5,10 +5,9 @@
 
 #include <algorithm>
 #include <array>
-#include <cstdint>
 #include <optional>
-#include <set>
 #include <string>
+#include <utility>
 
 #include "lockstep/comm/agreement.hpp"
 #include "lockstep/comm/messages.hpp"
@@ -43,33 +42,14 @@ std::optional<int> first_failure(const std::vector<std::string>& failures) {
 
 }  // namespace
 
-struct TagPool::State {
-  int block = 0;           ///< tags per block
-  int capacity = 0;        ///< number of blocks
-  int used = 0;            ///< number of leading blocks that have been taken at least once
-  std::set<int> returned;  ///< the ones of these that are free again
-};
-
-TagPool::TagPool(int largest_tag, int block) : state_(std::make_shared<State>()) {
-  state_->block = block;
-  state_->capacity = static_cast<int>((std::int64_t{largest_tag} + 1) / block);
-}
-
-int TagPool::capacity() const { return state_->capacity; }
-
 std::shared_ptr<const int> TagPool::take() {
-  int block = state_->used;
-  if (!state_->returned.empty()) {
-    block = *state_->returned.begin();
-    state_->returned.erase(state_->returned.begin());
-  } else if (state_->used < state_->capacity) {
-    ++state_->used;
-  } else {
-    return nullptr;
-  }
-  return {new int(block * state_->block), [state = state_](const int* first_tag) {
-            state->returned.insert(*first_tag / state->block);
-            delete first_tag;
+  if (static_cast<std::int64_t>(used_->size()) == capacity_) return nullptr;
+  int first_tag = 0;
+  while (used_->contains(first_tag)) first_tag += tags_per_all_reduce;
+  used_->insert(first_tag);
+  return {new int(first_tag), [used = used_](const int* tag) {
+            used->erase(*tag);
+            delete tag;
           }};
 }
 
@@ -77,7 +57,7 @@ AllReduceResources::AllReduceResources(Communicator& ranks) : ranks_(ranks) {
   if (ranks.mpi_ranks() == nullptr) return;
   const MPI_Comm all = ranks.mpi_ranks()->all;
   messages_ = duplicate(all, "lockstep-messages");
-  tags_.emplace(largest_tag(messages_.get()), tags_per_all_reduce);
+  tags_.emplace(largest_tag(messages_.get()));
   can_share_ = is_equal_on_all(all, ranks.local_size()) && ranks.local_size() > 1;
   if (can_share_ && !is_one_host()) between_ = split(all, ranks.local_rank(), ranks.rank());
 }
@@ -130,14 +110,15 @@ SharedPlace AllReduceResources::take_flags() {
 }
 
 MessageRoute AllReduceResources::route_in(MPI_Comm comm) {
-  const std::shared_ptr<const int> tags = tags_->take();
-  if (tags == nullptr) {
+  std::shared_ptr<const int> first_tag = tags_->take();
+  if (first_tag == nullptr) {
     fail_together(ranks_, core::ExitStatus::usage,
                   fmt::format("this MPI library has tags for {} all-reduces at the same time, and "
                               "each bucket of gradients is one; use larger buckets (--bucket-mib)",
                               tags_->capacity()));
   }
-  return {comm, rank_in(comm), size_of(comm), *tags, tags};
+  return {comm, static_cast<std::size_t>(rank_in(comm)), static_cast<std::size_t>(size_of(comm)),
+          std::move(first_tag)};
 }
 
 }  // namespace lockstep::comm

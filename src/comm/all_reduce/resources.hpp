@@ -4,8 +4,10 @@
 #include <mpi.h>
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <vector>
@@ -23,34 +25,33 @@ inline constexpr int most_pieces_in_flight = 16;
 /// Two tags per piece in flight.
 inline constexpr int tags_per_all_reduce = 2 * most_pieces_in_flight;
 
-/// Communicator and message tags of an all-reduce. It alone uses the tags `first_tag` to `first_tag
-/// + tags_per_all_reduce - 1`.
+/// Communicator and message tags of an all-reduce.
 struct MessageRoute {
   MPI_Comm comm;
-  int rank;
-  int ranks;
-  int first_tag;
-  std::shared_ptr<const void> tags;  ///< keeps the tags allocated (`TagPool`)
+  std::size_t rank;
+  std::size_t ranks;
+  std::shared_ptr<const int> first_tag;  ///< from `TagPool`
 };
 
-/// Allocates the message tags of one communicator in blocks, so that all-reduces that exist at the
-/// same time never use the same tag. If all ranks take and return blocks in the same order, they
-/// get the same tags.
+/// Allocates the message tags of one communicator in blocks of `tags_per_all_reduce`, so that
+/// all-reduces that exist at the same time never use the same tag. If all ranks take and return
+/// blocks in the same order, they get the same tags.
 class TagPool {
  public:
-  /// `largest_tag`: the value of MPI_TAG_UB. `block`: number of tags per block.
-  TagPool(int largest_tag, int block);
+  /// `largest_tag`: the value of MPI_TAG_UB.
+  explicit TagPool(int largest_tag)
+      : capacity_((std::int64_t{largest_tag} + 1) / tags_per_all_reduce) {}
 
   /// Returns the number of blocks that can be in use at the same time.
-  int capacity() const;
+  std::int64_t capacity() const { return capacity_; }
 
   /// Returns the first tag of the lowest free block; null if all blocks are in use. The block is
   /// returned when the last copy of the pointer is destroyed.
   std::shared_ptr<const int> take();
 
  private:
-  struct State;
-  std::shared_ptr<State> state_;
+  std::int64_t capacity_;
+  std::shared_ptr<std::set<int>> used_ = std::make_shared<std::set<int>>();  ///< their first tags
 };
 
 /// Position in shared memory: `offset` in bytes, the same in the part of each rank.

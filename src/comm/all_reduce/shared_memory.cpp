@@ -3,12 +3,12 @@
 #include <array>
 #include <atomic>
 #include <cstdint>
-#include <utility>
+#include <functional>
 #include <vector>
 
 #include "../elements.hpp"
-#include "hierarchical.hpp"
 #include "lockstep/core/error.hpp"
+#include "registry.hpp"
 
 namespace lockstep::comm {
 
@@ -20,15 +20,26 @@ struct alignas(shared_flag_bytes) Flags {
   std::uint64_t arrived = 0, done = 0;
 };
 
+/// Creates the all-reduce over the hosts of `part`, which this rank has summed over its own host.
+using MakeBetween = std::function<std::unique_ptr<AllReduce>(std::span<float> part)>;
+
+/// Sums float32 arrays in the shared memory of a host. Each array is divided into one part per
+/// rank; each rank sums its part over the arrays of all ranks and writes the sum to all of them.
+/// There are no other copies and no messages. If `make_between` is given, the part is summed over
+/// the hosts with this all-reduce before it is written to the other ranks (hierarchical algorithm).
 class SharedMemoryAllReduce final : public AllReduce {
  public:
-  SharedMemoryAllReduce(int rank, int ranks, SharedPlace array, std::size_t elements,
-                        SharedPlace flags, const MakeBetween& make_between)
-      : array_(std::move(array)), flags_(std::move(flags)), rank_(static_cast<std::size_t>(rank)) {
+  /// `values` must be in shared memory. Collective: all ranks must call this.
+  SharedMemoryAllReduce(AllReduceResources& resources, std::span<float> values,
+                        const MakeBetween& make_between = {})
+      : array_(resources.place_of(values)),
+        flags_(resources.take_flags()),
+        rank_(static_cast<std::size_t>(resources.ranks().local_rank())) {
+    const std::size_t elements = values.size();
     const auto at = [](const SharedPlace& place, int peer) {
       return place.memory->part(peer).subspan(place.offset).data();
     };
-    for (int peer = 0; peer < ranks; ++peer) {
+    for (int peer = 0; peer < resources.ranks().local_size(); ++peer) {
       arrays_.emplace_back(reinterpret_cast<float*>(at(array_, peer)), elements);
       peers_.push_back(reinterpret_cast<Flags*>(at(flags_, peer)));
     }
@@ -123,27 +134,42 @@ class SharedMemoryAllReduce final : public AllReduce {
 
 }  // namespace
 
-std::unique_ptr<AllReduce> make_shared_memory_all_reduce(AllReduceResources& resources,
-                                                         std::span<float> values,
-                                                         const MakeBetween& between) {
-  SharedPlace flags = resources.take_flags();
-  const Communicator& ranks = resources.ranks();
-  return std::make_unique<SharedMemoryAllReduce>(ranks.local_rank(), ranks.local_size(),
-                                                 resources.place_of(values), values.size(),
-                                                 std::move(flags), between);
-}
-
 AllReduceEntry shared_memory_all_reduce() {
   return {.algorithm = AllReduceAlgorithm::shared_memory,
           .help = "on one host",
           .types = CommunicationTypes::none,
-          .memory = SharedMemoryUse::yes,
+          .shares_memory = true,
           .obstacle = [](const AllReduceConditions& conditions) -> std::string_view {
             if (!conditions.is_one_host) return "it needs all ranks on one host";
             return conditions.is_shared ? "" : "the ranks of this host cannot share memory";
           },
           .make = [](AllReduceResources& resources, std::span<float> values,
-                     core::DataType) { return make_shared_memory_all_reduce(resources, values); }};
+                     core::DataType) -> std::unique_ptr<AllReduce> {
+            return std::make_unique<SharedMemoryAllReduce>(resources, values);
+          }};
+}
+
+AllReduceEntry hierarchical_all_reduce() {
+  return {
+      .algorithm = AllReduceAlgorithm::hierarchical,
+      .help = "shared-memory within hosts, direct between hosts",
+      .types = CommunicationTypes::any,
+      .shares_memory = true,
+      .obstacle = [](const AllReduceConditions& conditions) -> std::string_view {
+        if (conditions.is_one_host) return "it needs ranks on several hosts";
+        if (conditions.is_shared) return "";
+        return "it needs the same number of ranks, at least 2, on each host, and memory that they "
+               "can share";
+      },
+      .workspace_bytes = direct_workspace_bytes,
+      .make = [](AllReduceResources& resources, std::span<float> values,
+                 core::DataType communication_type) -> std::unique_ptr<AllReduce> {
+        return std::make_unique<SharedMemoryAllReduce>(
+            resources, values, [&](std::span<float> part) {
+              return make_direct_all_reduce(resources.route_between_hosts(), part,
+                                            communication_type);
+            });
+      }};
 }
 
 }  // namespace lockstep::comm

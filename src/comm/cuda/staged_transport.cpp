@@ -6,7 +6,7 @@
 #include <optional>
 #include <vector>
 
-#include "../all_reduce/gather_scatter.hpp"
+#include "../all_reduce/registry.hpp"
 #include "../elements.hpp"
 #include "../sweep_parts.hpp"
 #include "../transports.hpp"

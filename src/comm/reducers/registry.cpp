@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <array>
 
-#include "../all_reduce/gather_scatter.hpp"
+#include "../all_reduce/registry.hpp"
 #include "bucket_reducer.hpp"
 #include "lockstep/core/error.hpp"
 

@@ -46,24 +46,25 @@ class TopKSum final : public AllReduce {
         values_(values),
         residual_(residual),
         sent_(sent_elements(values.size(), density)),
-        entries_(sent_ * ranks()),
-        requests_(2 * (ranks() - 1)) {}
+        entries_(sent_ * route_.ranks),
+        requests_(2 * (route_.ranks - 1)) {}
 
   void start() override {
     core::check(pending_ == 0, "an all-reduce is started while its last sum is in progress");
     select();
-    for (std::size_t p = 0; p + 1 < ranks(); ++p) {
-      const std::size_t peer = (rank() + p + 1) % ranks();
-      const std::span<Entry> from = entries_of(peer), own = entries_of(rank());
-      check_mpi(MPI_Irecv(from.data(), static_cast<int>(from.size_bytes()), MPI_BYTE,
-                          static_cast<int>(peer), route_.first_tag, route_.comm, &requests_[2 * p]),
-                "MPI_Irecv");
+    for (std::size_t p = 0; p + 1 < route_.ranks; ++p) {
+      const std::size_t peer = (route_.rank + p + 1) % route_.ranks;
+      const std::span<Entry> from = entries_of(peer), own = entries_of(route_.rank);
+      check_mpi(
+          MPI_Irecv(from.data(), static_cast<int>(from.size_bytes()), MPI_BYTE,
+                    static_cast<int>(peer), *route_.first_tag, route_.comm, &requests_[2 * p]),
+          "MPI_Irecv");
       check_mpi(
           MPI_Isend(own.data(), static_cast<int>(own.size_bytes()), MPI_BYTE,
-                    static_cast<int>(peer), route_.first_tag, route_.comm, &requests_[2 * p + 1]),
+                    static_cast<int>(peer), *route_.first_tag, route_.comm, &requests_[2 * p + 1]),
           "MPI_Isend");
     }
-    pending_ = 2 * (ranks() - 1);
+    pending_ = 2 * (route_.ranks - 1);
   }
 
   bool progress() override {
@@ -75,14 +76,11 @@ class TopKSum final : public AllReduce {
   }
 
   Traffic traffic() const override {
-    const auto bytes = static_cast<double>(sent_ * sizeof(Entry) * (ranks() - 1));
+    const auto bytes = static_cast<double>(sent_ * sizeof(Entry) * (route_.ranks - 1));
     return {.sent_bytes = bytes, .received_bytes = bytes};
   }
 
  private:
-  std::size_t rank() const { return static_cast<std::size_t>(route_.rank); }
-  std::size_t ranks() const { return static_cast<std::size_t>(route_.ranks); }
-
   std::span<Entry> entries_of(std::size_t rank) {
     return std::span(entries_).subspan(rank * sent_, sent_);
   }
@@ -91,7 +89,7 @@ class TopKSum final : public AllReduce {
   /// overwritten.
   void select() {
     add(values_, residual_);
-    const std::span<Entry> own = entries_of(rank());
+    const std::span<Entry> own = entries_of(route_.rank);
     std::ranges::copy(residual_, values_.begin());
     const auto last = values_.begin() + static_cast<std::ptrdiff_t>(sent_) - 1;
     std::ranges::nth_element(values_, last, is_larger);
