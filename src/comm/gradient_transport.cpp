@@ -3,13 +3,10 @@
 
 #include <fmt/format.h>
 
-#include "gpu_sharing.hpp"
 #include "lockstep/comm/agreement.hpp"
+#include "lockstep/comm/messages.hpp"
+#include "lockstep/core/process/system.hpp"
 #include "transports.hpp"
-
-#ifdef LOCKSTEP_HAS_CUDA
-#include "cuda/nccl_transport.hpp"
-#endif
 
 namespace lockstep::comm {
 
@@ -27,16 +24,6 @@ TransportKind choose_kind(TransportKind wanted, const core::DeviceQueue& queue) 
                  : "transport mpi carries gradients in the hosts' memory, but this run computes on "
                    "GPUs; use nccl, or staged");
 }
-
-#ifdef LOCKSTEP_HAS_CUDA
-std::unique_ptr<GradientTransport> make_gpu_transport(Communicator& communicator,
-                                                      const core::DeviceQueue& queue,
-                                                      TransportKind kind, GpuUse allowed) {
-  const GpuUse use = find_gpu_use(communicator, queue.uuid, allowed);
-  if (kind == TransportKind::staged) return make_staged_transport(communicator, queue);
-  return make_nccl_transport(communicator, queue, use);
-}
-#endif
 
 }  // namespace
 
@@ -56,8 +43,9 @@ std::unique_ptr<GradientTransport> make_gradient_transport(Communicator& communi
   together(communicator, [&] { kind = choose_kind(options.kind, queue); });
   if (kind == TransportKind::mpi) return make_host_transport(communicator);
 #ifdef LOCKSTEP_HAS_CUDA
-  return make_gpu_transport(communicator, queue, kind,
-                            options.allow_sharing ? GpuUse::shared : GpuUse::own);
+  const bool shares_gpus = find_shared_gpus(communicator, queue.uuid, options.allow_sharing);
+  if (kind == TransportKind::staged) return make_staged_transport(communicator, queue);
+  return make_nccl_transport(communicator, queue, shares_gpus);
 #else
   fail_together(
       communicator, core::ExitStatus::usage,
@@ -78,10 +66,32 @@ std::unique_ptr<GradientReducer> GradientTransport::make_reducer(
     buckets = partition_gradients(gradients.elements, communicator_.size(), options);
   });
   if (buckets.count() == 0) return make_empty_reducer(gradients.elements);
-  return std::make_unique<BucketReducer>(
-      make_bucket_transport(gradients, options, buckets,
-                            BucketTimestamps(timeline, buckets.count())),
-      find_reducer(options.kind).start);
+  return make_bucket_reducer(gradients, options, buckets,
+                             BucketTimestamps(timeline, buckets.count()));
+}
+
+std::optional<std::pair<int, int>> first_sharers(std::span<const GpuPlace> places) {
+  for (std::size_t second = 1; second < places.size(); ++second) {
+    for (std::size_t first = 0; first < second; ++first) {
+      if (places[first] == places[second])
+        return std::pair(static_cast<int>(first), static_cast<int>(second));
+    }
+  }
+  return std::nullopt;
+}
+
+bool find_shared_gpus(Communicator& communicator, const std::string& gpu, bool is_allowed) {
+  const GpuPlace own{communicator.host(), gpu, core::host_name()};
+  const std::vector<GpuPlace> places = all_gather(communicator, own);
+  const auto sharers = first_sharers(places);
+  if (!sharers || is_allowed) return sharers.has_value();
+  const GpuPlace& place = places[static_cast<std::size_t>(sharers->first)];
+  throw AgreedError(
+      core::ExitStatus::usage,
+      fmt::format("ranks {} and {} on {} use the same GPU ({}); start at most one rank per "
+                  "GPU and let each see its own, or allow sharing for a test",
+                  sharers->first, sharers->second, place.host_name, place.gpu),
+      sharers->second, communicator.rank());
 }
 
 void check_device_type(const core::GradientArray& gradients, const ReducerOptions& options) {

@@ -23,18 +23,21 @@ AllReduceChoice choose(AllReduceResources& resources, std::span<float> values,
 
 }  // namespace
 
-BucketAllReduces::BucketAllReduces(AllReduceResources& resources, std::span<float> values,
-                                   const BucketPartition& buckets, const ReducerOptions& options)
-    : choice_(choose(resources, values, options)), call_seconds_(buckets.count()) {
+HostReducer::HostReducer(AllReduceResources& resources, std::span<float> values,
+                         const ReducerOptions& options, const BucketPartition& partition,
+                         const BucketTimestamps& timestamps)
+    : BucketReducer(partition, timestamps, options.kind),
+      choice_(choose(resources, values, options)),
+      call_seconds_(partition.count()) {
   const ReducerEntry& reducer = find_reducer(options.kind);
   if (reducer.has_state) {
     together(resources.ranks(), [&] { state_ = core::Buffer(values.size_bytes()); });
   }
-  for (std::size_t b = 0; b < buckets.count(); ++b) {
+  for (std::size_t b = 0; b < partition.count(); ++b) {
     const auto part = [&](std::span<float> all) {
-      return all.empty() ? all : all.subspan(buckets.begin(b), buckets.length(b));
+      return all.empty() ? all : all.subspan(partition.begin(b), partition.length(b));
     };
-    buckets_.push_back(
+    all_reduces_.push_back(
         {reducer.make_sum != nullptr
              ? reducer.make_sum(resources, part(values), part(state()), options)
              : make_all_reduce(resources, part(values), options.gradient_type, choice_.algorithm),
@@ -42,10 +45,10 @@ BucketAllReduces::BucketAllReduces(AllReduceResources& resources, std::span<floa
   }
   ReducerOptions communicated = options;
   communicated.gradient_type = supported_type(choice_.algorithm, options.gradient_type);
-  bucket_bytes_ = contributed_bytes(buckets, communicated);
+  bucket_bytes_ = contributed_bytes(partition, communicated);
 }
 
-void BucketAllReduces::begin_step() {
+void HostReducer::reset() {
   started_ = 0;
   reduced_ = 0;
 }
@@ -53,83 +56,53 @@ void BucketAllReduces::begin_step() {
 // The clock is read within the start and the end of a bucket, so that its time in calls is never
 // longer than the time between them.
 
-void BucketAllReduces::start(BucketTimestamps* timestamps) {
-  const std::size_t b = started_++;
-  if (timestamps != nullptr) timestamps->start(b);
+void HostReducer::start(std::size_t bucket) {
+  timestamps().start(bucket);
   const double since = core::host_seconds();
-  buckets_[b].is_reduced = false;
-  buckets_[b].all_reduce->start();
-  call_seconds_[b] = core::host_seconds() - since;
+  all_reduces_[bucket].is_reduced = false;
+  all_reduces_[bucket].all_reduce->start();
+  call_seconds_[bucket] = core::host_seconds() - since;
+  started_ = bucket + 1;
 }
 
-std::size_t BucketAllReduces::advance(BucketTimestamps* timestamps, double& since) {
+std::size_t HostReducer::advance(double& since) {
   for (std::size_t b = reduced_; b < started_; ++b) {
-    Bucket& bucket = buckets_[b];
+    Bucket& bucket = all_reduces_[b];
     if (bucket.is_reduced) continue;
     bucket.is_reduced = bucket.all_reduce->progress();
     const double now = core::host_seconds();
     call_seconds_[b] += now - since;
     since = now;
-    if (bucket.is_reduced && timestamps != nullptr) timestamps->end(b);
+    if (bucket.is_reduced) timestamps().end(b);
   }
-  while (reduced_ < started_ && buckets_[reduced_].is_reduced) ++reduced_;
+  while (reduced_ < started_ && all_reduces_[reduced_].is_reduced) ++reduced_;
   return reduced_;
 }
 
-std::size_t BucketAllReduces::progress(BucketTimestamps* timestamps) {
+std::size_t HostReducer::advance() {
   double since = core::host_seconds();
-  return advance(timestamps, since);
+  return advance(since);
 }
 
-std::size_t BucketAllReduces::wait(std::size_t count, BucketTimestamps* timestamps) {
+/// If all buckets start after the backward pass, waits for all of them: an update of a bucket would
+/// delay the others, which progress only in calls, and would be part of their times.
+std::size_t HostReducer::wait(std::size_t count) {
+  const std::size_t needed = start_time() == BucketStart::late ? buckets().count() : count;
   double since = core::host_seconds();
   while (true) {
-    const std::size_t reduced = advance(timestamps, since);
-    if (reduced >= count) return reduced;
+    const std::size_t reduced = advance(since);
+    if (reduced >= needed) return reduced;
     sched_yield();  // if ranks share a core, the rank that this one waits for must be able to run
   }
 }
 
-Traffic BucketAllReduces::traffic() const {
+Traffic HostReducer::traffic() const {
   Traffic sum;
-  for (const Bucket& bucket : buckets_) sum += bucket.all_reduce->traffic();
+  for (const Bucket& bucket : all_reduces_) sum += bucket.all_reduce->traffic();
   return sum;
 }
 
 namespace {
-
-class HostBuckets final : public BucketTransport {
- public:
-  HostBuckets(AllReduceResources& resources, std::span<float> gradients,
-              const ReducerOptions& options, const BucketPartition& partition,
-              const BucketTimestamps& times)
-      : BucketTransport(partition, times),
-        all_reduces_(resources, gradients, partition, options),
-        is_late_(find_reducer(options.kind).start == BucketStart::late) {}
-
-  void begin_step() override { all_reduces_.begin_step(); }
-
-  void start(std::size_t) override { all_reduces_.start(&timestamps()); }
-  void progress() override { all_reduces_.progress(&timestamps()); }
-  /// If all buckets start after the backward pass, waits for all of them: an update of a bucket
-  /// would delay the others, which progress only in calls, and would be part of their times.
-  std::size_t wait(std::size_t count) override {
-    return all_reduces_.wait(is_late_ ? buckets().count() : count, &timestamps());
-  }
-
-  bool is_recordable() const override { return true; }
-  const AllReduceChoice& choice() const override { return all_reduces_.choice(); }
-  std::vector<std::size_t> bucket_bytes() const override { return all_reduces_.bucket_bytes(); }
-  std::span<float> state() override { return all_reduces_.state(); }
-  Traffic traffic() const override { return all_reduces_.traffic(); }
-  std::span<const BucketTimes> times() const override {
-    return timestamps().read(all_reduces_.call_seconds());
-  }
-
- private:
-  BucketAllReduces all_reduces_;
-  bool is_late_;
-};
 
 class HostStatisticsAllReduce final : public core::StatisticsAllReduce {
  public:
@@ -151,7 +124,6 @@ class HostBroadcast final : public ParameterBroadcast {
     broadcast_->start();
     broadcast_->finish();
   }
-  void check() override {}
   Traffic traffic() const override { return broadcast_->traffic(); }
 
  private:
@@ -195,11 +167,12 @@ class HostTransport final : public GradientTransport {
                            options.kind.name()));
   }
 
-  std::unique_ptr<BucketTransport> make_bucket_transport(
-      const core::GradientArray& gradients, const ReducerOptions& options,
-      const BucketPartition& buckets, const BucketTimestamps& timestamps) override {
+  std::unique_ptr<BucketReducer> make_bucket_reducer(const core::GradientArray& gradients,
+                                                     const ReducerOptions& options,
+                                                     const BucketPartition& buckets,
+                                                     const BucketTimestamps& timestamps) override {
     const std::span values(reinterpret_cast<float*>(gradients.data), gradients.elements);
-    return std::make_unique<HostBuckets>(resources_, values, options, buckets, timestamps);
+    return std::make_unique<HostReducer>(resources_, values, options, buckets, timestamps);
   }
 
   AllReduceResources resources_;

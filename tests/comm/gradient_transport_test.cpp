@@ -6,7 +6,6 @@
 #include <gtest/gtest.h>
 
 #include "expect_error.hpp"
-#include "gpu_sharing.hpp"
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/process/system.hpp"
 #include "transports.hpp"
@@ -146,16 +145,16 @@ TEST(GpuSharing, SharersAreOfOneHost) {
 TEST_F(TransportTest, SharedGpusAreRefusedUnlessAllowed) {
   const std::string place = "0000:1B:00.0";
   if (world->size() == 1) {
-    EXPECT_EQ(find_gpu_use(*world, place, GpuUse::own), GpuUse::own);
+    EXPECT_FALSE(find_shared_gpus(*world, place, false));
     return;
   }
-  EXPECT_EQ(find_gpu_use(*world, place, GpuUse::shared), GpuUse::shared);
-  const auto error = refusal([&] { find_gpu_use(*world, place, GpuUse::own); });
+  EXPECT_TRUE(find_shared_gpus(*world, place, true));
+  const auto error = refusal([&] { find_shared_gpus(*world, place, false); });
   EXPECT_EQ(error.status(), core::ExitStatus::usage);
   EXPECT_THAT(error.what(), HasSubstr("ranks 0 and 1 on " + core::host_name() +
                                       " use the same GPU (0000:1B:00.0)"));
   const std::string own = std::to_string(world->rank());
-  EXPECT_EQ(find_gpu_use(*world, own, GpuUse::own), GpuUse::own);
+  EXPECT_FALSE(find_shared_gpus(*world, own, false));
 }
 
 TEST_F(TransportTest, FirstFailingRankReports) {

@@ -17,7 +17,7 @@
 namespace lockstep::comm {
 
 class BucketTimestamps;
-class BucketTransport;
+class BucketReducer;
 
 /// Gradient transport: the library and the memory through which gradients are communicated.
 enum class TransportKind {
@@ -40,7 +40,7 @@ class ParameterBroadcast {
   /// Blocks until the array is copied. If the stream of the device can wait for it, the stream
   /// blocks instead of the host. Collective: all ranks must call this.
   virtual void run() = 0;
-  virtual void check() = 0;             ///< see `GradientReducer`
+  virtual void check() {}               ///< see `GradientReducer`
   virtual Traffic traffic() const = 0;  ///< messages of this rank in the last `run`
 };
 
@@ -95,9 +95,8 @@ class GradientTransport {
   /// Throws `Error` (usage) if the transport cannot sum these gradients with these options.
   virtual void check_options(const core::GradientArray& gradients,
                              const ReducerOptions& options) const = 0;
-  /// Prepares the sums of the buckets, of which there is at least one. Collective: all ranks must
-  /// call this.
-  virtual std::unique_ptr<BucketTransport> make_bucket_transport(
+  /// Creates the reducer of at least one bucket. Collective: all ranks must call this.
+  virtual std::unique_ptr<BucketReducer> make_bucket_reducer(
       const core::GradientArray& gradients, const ReducerOptions& options,
       const BucketPartition& buckets, const BucketTimestamps& timestamps) = 0;
 

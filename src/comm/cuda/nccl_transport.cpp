@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "nccl_transport.hpp"
-
 #include <cuda_runtime_api.h>
 #include <fmt/format.h>
 
@@ -53,31 +51,82 @@ enum class Registration { wanted, none };
 
 /// All-reduces buckets with NCCL on a separate stream, concurrently with the compute stream. The
 /// host only enqueues work, the same in every step, so that steps can be captured in a CUDA graph.
-class NcclBuckets final : public BucketTransport {
+class NcclReducer final : public BucketReducer {
  public:
   /// All references must outlive this object. Collective: all ranks must call this.
-  NcclBuckets(Communicator& control, NcclGroup& group, const core::DeviceQueue& queue,
+  NcclReducer(Communicator& control, NcclGroup& group, const core::DeviceQueue& queue,
               const core::GradientArray& gradients, const ReducerOptions& options,
-              Registration registration, const BucketPartition& buckets,
-              const BucketTimestamps& timestamps);
+              Registration registration, const BucketPartition& partition,
+              const BucketTimestamps& times)
+      : BucketReducer(partition, times, options.kind),
+        gradients_(gradients),
+        choice_{.algorithm = options.algorithm, .timed = {}, .timed_bytes = 0},
+        bucket_bytes_(partition.bucket_bytes(core::size_of(gradients.type))),
+        placement_(find_reducer(options.kind).placement),
+        compute_(static_cast<cudaStream_t>(queue.stream)) {
+    together(control, [&] {
+      stream_ = core::make_stream(core::StreamPriority::high);
+      for (std::size_t b = 0; b < partition.count(); ++b) {
+        final_.push_back(core::make_event());
+        reduced_.push_back(core::make_event());
+      }
+    });
+    communicator_ = std::make_unique<NcclCommunicator>(control, group,
+                                                       NcclOptions{.name = "lockstep-gradients"});
+    if (registration == Registration::wanted)
+      communicator_->register_memory(
+          {gradients.data, gradients.elements * core::size_of(gradients.type)});
+    together(control, [&] { warm_up(); });
+  }
 
-  void start(std::size_t bucket) override;
-  std::size_t wait(std::size_t count) override;
   bool is_recordable() const override { return true; }
   void check() override { communicator_->check(); }
   const AllReduceChoice& choice() const override { return choice_; }
-  std::vector<std::size_t> bucket_bytes() const override {
-    return buckets().bucket_bytes(core::size_of(gradients_.type));
-  }
+  std::span<const std::size_t> bucket_bytes() const override { return bucket_bytes_; }
   Traffic traffic() const override { return unknown_traffic(); }
 
  private:
+  void start(std::size_t bucket) override {
+    core::check_cuda(cudaEventRecord(final_[bucket].get(), compute_), "a full bucket");
+    core::check_cuda(cudaStreamWaitEvent(stream_.get(), final_[bucket].get()), "a full bucket");
+    timestamps().start(bucket, stream_.get());
+    sum(bucket);
+    timestamps().end(bucket, stream_.get());
+    core::check_cuda(cudaEventRecord(reduced_[bucket].get(), stream_.get()), "a reduced bucket");
+  }
+
+  std::size_t wait(std::size_t count) override {
+    // All-reduces run in stream order: waiting for the last one is enough. Waiting for no more than
+    // `count` lets the compute stream continue as early as possible.
+    core::check_cuda(cudaStreamWaitEvent(compute_, reduced_[count - 1].get()),
+                     "waiting for a bucket");
+    return count;
+  }
+
+  /// All-reduces every bucket once: NCCL establishes connections in the first call of each
+  /// algorithm, which cannot be captured in a CUDA graph. The gradients have no meaning yet.
+  void warm_up() {
+    for (std::size_t b = 0; b < buckets().count(); ++b) sum(b);
+    communicator_->finish(stream_.get());
+  }
+
   /// Enqueues the all-reduce of `bucket` on `stream_`, or the operations that replace it.
-  void sum(std::size_t bucket);
-  void warm_up();
+  void sum(std::size_t bucket) {
+    std::byte* const data =
+        gradients_.data + buckets().begin(bucket) * core::size_of(gradients_.type);
+    const std::size_t length = buckets().length(bucket);
+    if (choice_.algorithm != AllReduceAlgorithm::gather_scatter) {
+      communicator_->sum(data, length, gradients_.type, stream_.get());
+      return;
+    }
+    communicator_->reduce(data, length, gradients_.type, stream_.get());
+    if (placement_ == SumPlacement::all_ranks)
+      communicator_->broadcast(data, length, gradients_.type, stream_.get());
+  }
 
   core::GradientArray gradients_;
   AllReduceChoice choice_;
+  std::vector<std::size_t> bucket_bytes_;
   SumPlacement placement_;
   cudaStream_t compute_;
   core::Stream stream_;                             ///< stream of the all-reduces
@@ -85,67 +134,6 @@ class NcclBuckets final : public BucketTransport {
   std::vector<core::Event> reduced_;                ///< a bucket is reduced
   std::unique_ptr<NcclCommunicator> communicator_;  ///< destroyed before the stream
 };
-
-NcclBuckets::NcclBuckets(Communicator& control, NcclGroup& group, const core::DeviceQueue& queue,
-                         const core::GradientArray& gradients, const ReducerOptions& options,
-                         Registration registration, const BucketPartition& buckets,
-                         const BucketTimestamps& timestamps)
-    : BucketTransport(buckets, timestamps),
-      gradients_(gradients),
-      choice_{.algorithm = options.algorithm, .timed = {}, .timed_bytes = 0},
-      placement_(find_reducer(options.kind).placement),
-      compute_(static_cast<cudaStream_t>(queue.stream)) {
-  together(control, [&] {
-    stream_ = core::make_stream(core::StreamPriority::high);
-    for (std::size_t b = 0; b < buckets.count(); ++b) {
-      final_.push_back(core::make_event());
-      reduced_.push_back(core::make_event());
-    }
-  });
-  communicator_ =
-      std::make_unique<NcclCommunicator>(control, group, NcclOptions{.name = "lockstep-gradients"});
-  if (registration == Registration::wanted)
-    communicator_->register_memory(
-        {gradients.data, gradients.elements * core::size_of(gradients.type)});
-  together(control, [&] { warm_up(); });
-}
-
-/// All-reduces every bucket once: NCCL establishes connections in the first call of each algorithm,
-/// which cannot be captured in a CUDA graph. The gradients have no meaning yet.
-void NcclBuckets::warm_up() {
-  for (std::size_t b = 0; b < buckets().count(); ++b) sum(b);
-  communicator_->finish(stream_.get());
-}
-
-void NcclBuckets::sum(std::size_t bucket) {
-  std::byte* const data =
-      gradients_.data + buckets().begin(bucket) * core::size_of(gradients_.type);
-  const std::size_t length = buckets().length(bucket);
-  if (choice_.algorithm != AllReduceAlgorithm::gather_scatter) {
-    communicator_->sum(data, length, gradients_.type, stream_.get());
-    return;
-  }
-  communicator_->reduce(data, length, gradients_.type, stream_.get());
-  if (placement_ == SumPlacement::all_ranks)
-    communicator_->broadcast(data, length, gradients_.type, stream_.get());
-}
-
-void NcclBuckets::start(std::size_t bucket) {
-  core::check_cuda(cudaEventRecord(final_[bucket].get(), compute_), "a full bucket");
-  core::check_cuda(cudaStreamWaitEvent(stream_.get(), final_[bucket].get()), "a full bucket");
-  timestamps().start(bucket, stream_.get());
-  sum(bucket);
-  timestamps().end(bucket, stream_.get());
-  core::check_cuda(cudaEventRecord(reduced_[bucket].get(), stream_.get()), "a reduced bucket");
-}
-
-std::size_t NcclBuckets::wait(std::size_t count) {
-  // All-reduces run in stream order: waiting for the last one is enough. Waiting for no more than
-  // `count` lets the compute stream continue as early as possible.
-  core::check_cuda(cudaStreamWaitEvent(compute_, reduced_[count - 1].get()),
-                   "waiting for a bucket");
-  return count;
-}
 
 /// Broadcasts on the compute stream. It has a separate communicator, like the statistics.
 class NcclBroadcast final : public ParameterBroadcast {
@@ -213,12 +201,12 @@ class NcclStatisticsAllReduce final : public core::StatisticsAllReduce {
 
 class NcclTransport final : public GradientTransport {
  public:
-  NcclTransport(Communicator& control, const core::DeviceQueue& queue, GpuUse use)
+  NcclTransport(Communicator& control, const core::DeviceQueue& queue, bool shares_gpus)
       : GradientTransport(control),
         queue_(queue),
-        registration_(control.size() == 1 || use == GpuUse::shared ? Registration::none
-                                                                   : Registration::wanted) {
-    if (use == GpuUse::shared) prepare_shared_gpus(control);
+        registration_(control.size() == 1 || shares_gpus ? Registration::none
+                                                         : Registration::wanted) {
+    if (shares_gpus) prepare_shared_gpus(control);
   }
 
   /// All ranks allocate their memory before NCCL connects them: otherwise a rank without memory
@@ -287,10 +275,11 @@ class NcclTransport final : public GradientTransport {
                      "--all-reduce auto, or gather-scatter for ncclReduce and ncclBroadcast");
   }
 
-  std::unique_ptr<BucketTransport> make_bucket_transport(
-      const core::GradientArray& gradients, const ReducerOptions& options,
-      const BucketPartition& buckets, const BucketTimestamps& timestamps) override {
-    return std::make_unique<NcclBuckets>(communicator(), group_, queue_, gradients, options,
+  std::unique_ptr<BucketReducer> make_bucket_reducer(const core::GradientArray& gradients,
+                                                     const ReducerOptions& options,
+                                                     const BucketPartition& buckets,
+                                                     const BucketTimestamps& timestamps) override {
+    return std::make_unique<NcclReducer>(communicator(), group_, queue_, gradients, options,
                                          registration_, buckets, timestamps);
   }
 
@@ -302,25 +291,15 @@ class NcclTransport final : public GradientTransport {
 
 }  // namespace
 
-void prepare_shared_gpus(Communicator& control) {
+void prepare_shared_gpus(const Communicator& control) {
   set_if_unset("NCCL_HOSTID", fmt::format("{}-rank{}", core::host_name(), control.rank()));
   if (control.local_size() == control.size()) set_if_unset("NCCL_SOCKET_IFNAME", "lo");
-  const char* const mine = std::getenv("NCCL_HOSTID");
-  auto ids = all_gather(control, std::string(mine == nullptr ? "" : mine));
-  std::ranges::sort(ids);
-  const auto twice = std::ranges::adjacent_find(ids);
-  if (twice == ids.end()) return;
-  throw AgreedError(
-      core::ExitStatus::usage,
-      fmt::format("ranks that share a GPU have the same NCCL_HOSTID '{}'; unset it, or give "
-                  "each rank a different one",
-                  *twice),
-      0, control.rank());
 }
 
 std::unique_ptr<GradientTransport> make_nccl_transport(Communicator& control,
-                                                       const core::DeviceQueue& queue, GpuUse use) {
-  return std::make_unique<NcclTransport>(control, queue, use);
+                                                       const core::DeviceQueue& queue,
+                                                       bool shares_gpus) {
+  return std::make_unique<NcclTransport>(control, queue, shares_gpus);
 }
 
 }  // namespace lockstep::comm

@@ -19,23 +19,35 @@ namespace {
 
 /// Copies buckets to the host on a separate stream, all-reduces them there in float32, and copies
 /// the sums back on the compute stream.
-class StagedBuckets final : public BucketTransport {
+class StagedReducer final : public BucketReducer {
  public:
   /// All references must outlive this object. Throws `AgreedError` (usage) if the algorithm
   /// is not available. Collective: all ranks must call this.
-  StagedBuckets(AllReduceResources& resources, const core::DeviceQueue& queue,
+  StagedReducer(AllReduceResources& resources, const core::DeviceQueue& queue,
                 const core::GradientArray& gradients, const ReducerOptions& options,
-                const BucketPartition& buckets, const BucketTimestamps& timestamps);
+                const BucketPartition& partition, const BucketTimestamps& times)
+      : BucketReducer(partition, times, options.kind),
+        gradients_(gradients),
+        compute_(static_cast<cudaStream_t>(queue.stream)) {
+    together(resources.ranks(), [&] {
+      pinned_ = core::pinned_buffer(gradients.elements * core::size_of(gradients.type));
+      stream_ = core::make_stream(core::StreamPriority::high);
+      for (std::size_t b = 0; b < partition.count(); ++b) {
+        final_.push_back(core::make_event());
+        copied_.push_back(core::make_event());
+      }
+    });
+    sums_ = resources.allocate(gradients.elements * sizeof(float));
+    ReducerOptions on_host = options;
+    on_host.gradient_type = core::DataType::float32;
+    host_.emplace(resources, sums_.as<float>(), on_host, partition, BucketTimestamps());
+  }
 
-  void begin_step() override;
-  void start(std::size_t bucket) override;
-  void progress() override { advance(); }
-  std::size_t wait(std::size_t count) override;
   bool is_recordable() const override { return false; }
-  const AllReduceChoice& choice() const override { return all_reduces_->choice(); }
-  std::vector<std::size_t> bucket_bytes() const override { return all_reduces_->bucket_bytes(); }
-  std::span<float> state() override { return all_reduces_->state(); }
-  Traffic traffic() const override { return all_reduces_->traffic(); }
+  const AllReduceChoice& choice() const override { return host_->choice(); }
+  std::span<const std::size_t> bucket_bytes() const override { return host_->bucket_bytes(); }
+  std::span<float> state() override { return host_->state(); }
+  Traffic traffic() const override { return host_->traffic(); }
 
  private:
   /// Memory of one bucket: gradients on the device, their copy in pinned host memory, and their
@@ -47,10 +59,74 @@ class StagedBuckets final : public BucketTransport {
     std::span<float> sums;
   };
 
-  Place place(std::size_t bucket) const;
-  bool is_on_host(std::size_t bucket) const;
-  std::size_t advance();
-  void return_up_to(std::size_t count);
+  Place place(std::size_t bucket) const {
+    const std::size_t size = core::size_of(gradients_.type);
+    const std::size_t begin = buckets().begin(bucket), length = buckets().length(bucket);
+    return {gradients_.data + begin * size, pinned_.data() + begin * size, length * size,
+            sums_.as<float>().subspan(begin, length)};
+  }
+
+  void reset() override {
+    host_->reset();
+    copying_ = 0;
+    reducing_ = 0;
+    returned_ = 0;
+  }
+
+  void start(std::size_t bucket) override {
+    const Place at = place(bucket);
+    core::check_cuda(cudaEventRecord(final_[bucket].get(), compute_), "a full bucket");
+    core::check_cuda(cudaStreamWaitEvent(stream_.get(), final_[bucket].get()), "a full bucket");
+    timestamps().start(bucket, stream_.get());
+    core::check_cuda(
+        cudaMemcpyAsync(at.host, at.device, at.bytes, cudaMemcpyDeviceToHost, stream_.get()),
+        "copying gradients to the host");
+    core::check_cuda(cudaEventRecord(copied_[bucket].get(), stream_.get()), "a copied bucket");
+    ++copying_;
+  }
+
+  bool is_on_host(std::size_t bucket) const {
+    const cudaError_t status = cudaEventQuery(copied_[bucket].get());
+    if (status == cudaErrorNotReady) return false;
+    core::check_cuda(status, "copying gradients to the host");
+    return true;
+  }
+
+  void progress() override { advance(); }
+
+  /// Starts the all-reduces of buckets that have arrived on the host, in bucket order, which is the
+  /// same on every rank, and advances those in progress. Returns the number of leading buckets that
+  /// are reduced.
+  std::size_t advance() {
+    for (; reducing_ < copying_ && is_on_host(reducing_); ++reducing_) {
+      const Place at = place(reducing_);
+      load_floats(at.host, gradients_.type, at.sums);
+      host_->start(reducing_);
+    }
+    return host_->advance();
+  }
+
+  std::size_t wait(std::size_t count) override {
+    std::size_t reduced = advance();
+    while (reduced < count) {
+      sched_yield();
+      reduced = advance();
+    }
+    return_up_to(reduced);
+    return reduced;
+  }
+
+  /// Enqueues the copies to the device of the first `count` sums.
+  void return_up_to(std::size_t count) {
+    for (; returned_ < count; ++returned_) {
+      const Place at = place(returned_);
+      store_floats(at.sums, gradients_.type, at.host);
+      core::check_cuda(
+          cudaMemcpyAsync(at.device, at.host, at.bytes, cudaMemcpyHostToDevice, compute_),
+          "copying gradients to the device");
+      timestamps().end(returned_);
+    }
+  }
 
   core::GradientArray gradients_;
   cudaStream_t compute_;
@@ -59,98 +135,11 @@ class StagedBuckets final : public BucketTransport {
   core::Stream stream_;              ///< stream of the copies to the host
   std::vector<core::Event> final_;   ///< the gradients of a bucket are final
   std::vector<core::Event> copied_;  ///< a bucket is on the host
-  std::optional<BucketAllReduces> all_reduces_;
-  std::size_t copying_ = 0;   ///< leading buckets whose copies to the host were enqueued
-  std::size_t reducing_ = 0;  ///< leading buckets whose all-reduces were started
-  std::size_t returned_ = 0;  ///< leading buckets whose copies to the device were enqueued
+  std::optional<HostReducer> host_;  ///< sums the buckets in `sums_`
+  std::size_t copying_ = 0;          ///< leading buckets whose copies to the host were enqueued
+  std::size_t reducing_ = 0;         ///< leading buckets whose all-reduces were started
+  std::size_t returned_ = 0;         ///< leading buckets whose copies to the device were enqueued
 };
-
-StagedBuckets::StagedBuckets(AllReduceResources& resources, const core::DeviceQueue& queue,
-                             const core::GradientArray& gradients, const ReducerOptions& options,
-                             const BucketPartition& buckets, const BucketTimestamps& timestamps)
-    : BucketTransport(buckets, timestamps),
-      gradients_(gradients),
-      compute_(static_cast<cudaStream_t>(queue.stream)) {
-  together(resources.ranks(), [&] {
-    pinned_ = core::pinned_buffer(gradients.elements * core::size_of(gradients.type));
-    stream_ = core::make_stream(core::StreamPriority::high);
-    for (std::size_t b = 0; b < buckets.count(); ++b) {
-      final_.push_back(core::make_event());
-      copied_.push_back(core::make_event());
-    }
-  });
-  sums_ = resources.allocate(gradients.elements * sizeof(float));
-  ReducerOptions on_host = options;
-  on_host.gradient_type = core::DataType::float32;
-  all_reduces_.emplace(resources, sums_.as<float>(), buckets, on_host);
-}
-
-void StagedBuckets::begin_step() {
-  all_reduces_->begin_step();
-  copying_ = 0;
-  reducing_ = 0;
-  returned_ = 0;
-}
-
-StagedBuckets::Place StagedBuckets::place(std::size_t bucket) const {
-  const std::size_t size = core::size_of(gradients_.type);
-  const std::size_t begin = buckets().begin(bucket), length = buckets().length(bucket);
-  return {gradients_.data + begin * size, pinned_.data() + begin * size, length * size,
-          sums_.as<float>().subspan(begin, length)};
-}
-
-void StagedBuckets::start(std::size_t bucket) {
-  const Place at = place(bucket);
-  core::check_cuda(cudaEventRecord(final_[bucket].get(), compute_), "a full bucket");
-  core::check_cuda(cudaStreamWaitEvent(stream_.get(), final_[bucket].get()), "a full bucket");
-  timestamps().start(bucket, stream_.get());
-  core::check_cuda(
-      cudaMemcpyAsync(at.host, at.device, at.bytes, cudaMemcpyDeviceToHost, stream_.get()),
-      "copying gradients to the host");
-  core::check_cuda(cudaEventRecord(copied_[bucket].get(), stream_.get()), "a copied bucket");
-  ++copying_;
-}
-
-bool StagedBuckets::is_on_host(std::size_t bucket) const {
-  const cudaError_t status = cudaEventQuery(copied_[bucket].get());
-  if (status == cudaErrorNotReady) return false;
-  core::check_cuda(status, "copying gradients to the host");
-  return true;
-}
-
-/// Starts the all-reduces of buckets that have arrived on the host, in bucket order, which is the
-/// same on every rank, and advances those in progress. Returns the number of leading buckets that
-/// are reduced.
-std::size_t StagedBuckets::advance() {
-  for (; reducing_ < copying_ && is_on_host(reducing_); ++reducing_) {
-    const Place at = place(reducing_);
-    load_floats(at.host, gradients_.type, at.sums);
-    all_reduces_->start();
-  }
-  return all_reduces_->progress();
-}
-
-std::size_t StagedBuckets::wait(std::size_t count) {
-  std::size_t reduced = advance();
-  while (reduced < count) {
-    sched_yield();
-    reduced = advance();
-  }
-  return_up_to(reduced);
-  return reduced;
-}
-
-/// Enqueues the copies to the device of the first `count` sums.
-void StagedBuckets::return_up_to(std::size_t count) {
-  for (; returned_ < count; ++returned_) {
-    const Place at = place(returned_);
-    store_floats(at.sums, gradients_.type, at.host);
-    core::check_cuda(
-        cudaMemcpyAsync(at.device, at.host, at.bytes, cudaMemcpyHostToDevice, compute_),
-        "copying gradients to the device");
-    timestamps().end(returned_);
-  }
-}
 
 /// Copies the values to the host on rank 0, broadcasts them there, and copies them to the devices
 /// of the other ranks.
@@ -171,7 +160,6 @@ class StagedBroadcast final : public ParameterBroadcast {
     broadcast_->finish();
     if (!is_root_) copy(values_.data, host_.data(), cudaMemcpyHostToDevice);
   }
-  void check() override {}
   Traffic traffic() const override { return broadcast_->traffic(); }
 
  private:
@@ -285,10 +273,11 @@ class StagedTransport final : public GradientTransport {
     check_device_type(gradients, options);
   }
 
-  std::unique_ptr<BucketTransport> make_bucket_transport(
-      const core::GradientArray& gradients, const ReducerOptions& options,
-      const BucketPartition& buckets, const BucketTimestamps& timestamps) override {
-    return std::make_unique<StagedBuckets>(resources_, queue_, gradients, options, buckets,
+  std::unique_ptr<BucketReducer> make_bucket_reducer(const core::GradientArray& gradients,
+                                                     const ReducerOptions& options,
+                                                     const BucketPartition& buckets,
+                                                     const BucketTimestamps& timestamps) override {
+    return std::make_unique<StagedReducer>(resources_, queue_, gradients, options, buckets,
                                            timestamps);
   }
 

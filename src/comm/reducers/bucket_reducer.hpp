@@ -17,6 +17,7 @@ class AllReduceResources;
 /// Records the start and end of the all-reduce of each bucket on a timeline.
 class BucketTimestamps {
  public:
+  BucketTimestamps() = default;  ///< records nothing
   BucketTimestamps(core::Timeline& timeline, std::size_t buckets);
 
   /// `stream`: as in `Timeline::record`.
@@ -28,24 +29,33 @@ class BucketTimestamps {
   std::span<const BucketTimes> read(std::span<const double> call_seconds = {}) const;
 
  private:
-  core::Timeline* timeline_;
+  core::Timeline* timeline_ = nullptr;
   core::TimestampRange timestamps_;
   mutable std::vector<BucketTimes> times_;  ///< filled by `read`
 };
 
-/// Sums the buckets of one gradient buffer over the ranks. Each gradient transport implements it;
-/// the reducers determine only when a bucket is started and awaited, so that every reducer works
-/// with every transport.
-class BucketTransport {
- public:
-  BucketTransport(const BucketPartition& buckets, const BucketTimestamps& timestamps)
-      : buckets_(buckets), timestamps_(timestamps) {}
-  virtual ~BucketTransport() = default;
-  BucketTransport(const BucketTransport&) = delete;
-  BucketTransport& operator=(const BucketTransport&) = delete;
+/// When the all-reduces of the buckets start. `overlapped`: as soon as all gradients of the bucket
+/// are final, so that they overlap with the rest of the backward pass. `late`: after the backward
+/// pass. `never`: the reducer does not communicate.
+enum class BucketStart { overlapped, late, never };
 
-  /// Resets the transport for the next step; no bucket is in progress.
-  virtual void begin_step() {}
+/// A reducer with one all-reduce per bucket. It determines when a bucket is started and awaited;
+/// each gradient transport derives a class that sums the buckets, so that every reducer works with
+/// every transport.
+class BucketReducer : public GradientReducer {
+ public:
+  /// `kind` must communicate.
+  BucketReducer(const BucketPartition& buckets, const BucketTimestamps& timestamps,
+                ReducerKind kind);
+
+  void begin_step() final;
+  void gradients_ready(std::size_t elements) final;
+  std::size_t wait_beyond(std::size_t elements) final;
+  std::span<const BucketTimes> bucket_times() const override { return timestamps_.read(); }
+
+ protected:
+  /// Resets the buckets for the next step; none is in progress.
+  virtual void reset() {}
   /// Starts the all-reduce of `bucket` and returns immediately. Its gradients are final, or will be
   /// when the work that was submitted to the device so far has completed. Every step starts the
   /// buckets in order. Collective: all ranks must call this.
@@ -57,59 +67,19 @@ class BucketTransport {
   /// stream blocks instead of the host. Collective: all ranks must call this.
   virtual std::size_t wait(std::size_t count) = 0;
 
-  virtual bool is_recordable() const = 0;  ///< see `GradientReducer`
-  virtual void check() {}                  ///< see `GradientReducer`
-  virtual const AllReduceChoice& choice() const = 0;
-  /// Returns the bytes that each rank contributes to the sum of each bucket.
-  virtual std::vector<std::size_t> bucket_bytes() const = 0;
-  virtual std::span<float> state() { return {}; }  ///< see `GradientReducer`
-  /// Returns the messages of this rank in the last step. A step that is replayed sends what it sent
-  /// when it was captured.
-  virtual Traffic traffic() const = 0;
-
   const BucketPartition& buckets() const { return buckets_; }
-  /// Returns the times of the buckets in the last step.
-  virtual std::span<const BucketTimes> times() const { return timestamps_.read(); }
-
- protected:
   BucketTimestamps& timestamps() { return timestamps_; }
   const BucketTimestamps& timestamps() const { return timestamps_; }
-
- private:
-  BucketPartition buckets_;
-  BucketTimestamps timestamps_;
-};
-
-/// When the all-reduces of the buckets start. `overlapped`: as soon as all gradients of the bucket
-/// are final, so that they overlap with the rest of the backward pass. `late`: after the backward
-/// pass. `never`: the reducer does not communicate.
-enum class BucketStart { overlapped, late, never };
-
-/// A reducer with one all-reduce per bucket.
-class BucketReducer final : public GradientReducer {
- public:
-  /// `start` must not be `never`.
-  BucketReducer(std::unique_ptr<BucketTransport> transport, BucketStart start);
-
-  void begin_step() override;
-  void gradients_ready(std::size_t elements) override;
-  std::size_t wait_beyond(std::size_t elements) override;
-  bool is_recordable() const override { return transport_->is_recordable(); }
-  void check() override { transport_->check(); }
-  const AllReduceChoice& choice() const override { return transport_->choice(); }
-  std::span<const std::size_t> bucket_bytes() const override { return bucket_bytes_; }
-  std::span<const BucketTimes> bucket_times() const override { return transport_->times(); }
-  Traffic traffic() const override { return transport_->traffic(); }
-  std::span<float> state() override { return transport_->state(); }
+  BucketStart start_time() const { return start_time_; }
 
  private:
   /// Starts the all-reduces of the buckets that are full if the first `elements` gradients are
   /// final.
   void start_up_to(std::size_t elements);
 
-  std::unique_ptr<BucketTransport> transport_;
-  bool is_overlapped_;
-  std::vector<std::size_t> bucket_bytes_;
+  BucketPartition buckets_;
+  BucketTimestamps timestamps_;
+  BucketStart start_time_;
   std::size_t started_ = 0;  ///< number of leading buckets that were started
   std::size_t reduced_ = 0;  ///< number of leading buckets that are reduced
 };
