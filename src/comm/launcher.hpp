@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
+#include <filesystem>
 #include <functional>
 #include <optional>
 #include <string>
@@ -32,5 +33,18 @@ std::string describe(const Launch& launch);
 /// Throws `Error` (usage) if the launcher started several ranks and MPI has only one: launcher and
 /// MPI library do not work together, and each process would train alone as a singleton.
 void refuse_singletons(const std::optional<Launch>& launch, int mpi_ranks);
+
+/// Which namespaces separate this process from its launcher, for example because the launcher
+/// starts each rank in a container of its own.
+struct Separation {
+  bool by_process_ids = false;  ///< PID namespace
+  bool by_users = false;        ///< user namespace
+};
+
+/// Returns the separation from the launcher, which is the first ancestor without the variable that
+/// announces the launch. `root`: directory that contains `proc`; `parent`: the parent process, 0 if
+/// it is in another namespace. Tests replace both.
+Separation separation_from(const Launch& launch, int parent,
+                           const std::filesystem::path& root = "/");
 
 }  // namespace lockstep::comm

@@ -1,46 +1,171 @@
 // SPDX-License-Identifier: BSD-3-Clause
+#include <fmt/format.h>
 #include <mpi.h>
+#include <pwd.h>
+#include <sys/uio.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <cstdint>
 #include <cstdlib>
 #include <exception>
 #include <fstream>
-#include <map>
 #include <string>
+#include <system_error>
+#include <vector>
 
 #include "launcher.hpp"
 #include "lockstep/comm/communicator.hpp"
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/process/thread.hpp"
 #include "mpi_check.hpp"
-#include "mpi_environment.hpp"
 
 namespace lockstep::comm {
 
+namespace {
+
+namespace fs = std::filesystem;
+
+/// Returns the environment with which a process was started, as NAME=VALUE; empty if it cannot be
+/// read.
+std::vector<std::string> initial_environment(const fs::path& process) {
+  std::vector<std::string> entries;
+  std::ifstream file(process / "environ", std::ios::binary);
+  for (std::string entry; std::getline(file, entry, '\0');) entries.push_back(entry);
+  return entries;
+}
+
+/// Returns the parent of a process; 0 if it is unknown or in another PID namespace.
+int parent_of(const fs::path& process) {
+  std::ifstream file(process / "status");
+  for (std::string word; file >> word;) {
+    int parent = 0;
+    if (word == "PPid:" && file >> parent) return parent;
+  }
+  return 0;
+}
+
+/// Returns whether all users of the host have their own numbers in the namespace of this process,
+/// as in the initial user namespace.
+bool has_all_users(const fs::path& root) {
+  std::ifstream file(root / "proc/self/uid_map");
+  std::uint64_t inside = 0, outside = 0, count = 0;
+  return !(file >> inside >> outside >> count) || (outside == 0 && count == UINT32_MAX);
+}
+
+fs::path user_namespace(const fs::path& process) {
+  std::error_code failed;
+  return fs::read_symlink(process / "ns/user", failed);
+}
+
+/// Returns whether the system permits this process to read the memory of a process; some containers
+/// forbid the system call.
+bool can_read_memory() {
+  char from = 1, to = 0;
+  const iovec local{&to, 1}, remote{&from, 1};
+  return ::process_vm_readv(::getpid(), &local, 1, &remote, 1, 0) == 1;
+}
+
+void set_default(const char* name, const char* value) {
+  constexpr int keep = 0;
+  ::setenv(name, value, keep);
+}
+
+/// Throws `Error` (output) if TMPDIR, TMP or TEMP names a directory in which this process cannot
+/// create files: Open MPI ends a process without launcher then.
+void require_session_directory() {
+  for (const char* const name : {"TMPDIR", "TMP", "TEMP"}) {
+    const char* const directory = std::getenv(name);
+    if (directory == nullptr || *directory == '\0') continue;
+    std::string probe = fmt::format("{}/lockstep-XXXXXX", directory);
+    std::error_code ignored;
+    if (fs::is_directory(directory, ignored) && ::mkdtemp(probe.data()) == nullptr) {
+      const int reason = errno;
+      core::fail(
+          core::ExitStatus::output,
+          fmt::format("{}={}: MPI cannot create its temporary files there ({}); name another "
+                      "directory, or unset the variable",
+                      name, directory, std::generic_category().message(reason)));
+    }
+    fs::remove(probe, ignored);
+    return;
+  }
+}
+
+/// Variables of the environment that MPI reads when it is initialised. Values that the user or the
+/// launcher has set take precedence; MPI libraries other than Open MPI ignore most of them.
+class MpiEnvironment {
+ public:
+  explicit MpiEnvironment(const std::optional<Launch>& launch) {
+    // Open MPI sends messages of more than 64 KiB over TCP only after a rendezvous handshake, for
+    // which both ranks must be in an MPI call; while one of them executes a compute kernel, the
+    // link is idle. This raises the eager limit so that the messages of the algorithm `direct` are
+    // sent immediately.
+    set_default("OMPI_MCA_btl_tcp_eager_limit", "270336");  // 256 KiB plus space for a header
+    set_default("OMPI_MCA_btl_tcp_max_send_size", "270336");
+
+    const Separation separation = launch ? separation_from(*launch, ::getppid()) : Separation{};
+    // Ranks in different user namespaces cannot read each other's memory, and Open MPI 4 then waits
+    // forever for large messages.
+    if (separation.by_users || !can_read_memory())
+      set_default("OMPI_MCA_btl_vader_single_copy_mechanism", "none");
+    // Open MPI 4 mistakes the shared memory of a rank with the same process number for its own.
+    if (separation.by_process_ids) set_default("OMPI_MCA_btl", "^vader");
+
+    // MPI_Init of Open MPI fails without a home directory, in which it looks for settings.
+    if (std::getenv("HOME") == nullptr && ::getpwuid(::getuid()) == nullptr)
+      has_set_home_ = ::setenv("HOME", "/nonexistent", 0) == 0;
+  }
+  /// Removes the variable that other parts of the program must not see.
+  ~MpiEnvironment() {
+    if (has_set_home_) ::unsetenv("HOME");
+  }
+  MpiEnvironment(const MpiEnvironment&) = delete;
+  MpiEnvironment& operator=(const MpiEnvironment&) = delete;
+
+ private:
+  bool has_set_home_ = false;
+};
+
+}  // namespace
+
+Separation separation_from(const Launch& launch, int parent, const fs::path& root) {
+  const bool has_own_users = !has_all_users(root);
+  for (int process = parent; process > 0;) {
+    const fs::path folder = root / "proc" / fmt::format("{}", process);
+    const bool is_launched = std::ranges::any_of(
+        initial_environment(folder),
+        [&](const std::string& entry) { return entry.starts_with(launch.variable + '='); });
+    if (!is_launched) {
+      const fs::path users = user_namespace(folder);
+      return {false,
+              has_own_users && (users.empty() || users != user_namespace(root / "proc/self"))};
+    }
+    process = parent_of(folder);
+  }
+  return {true, has_own_users};
+}
+
 std::optional<int> rank_before_mpi() {
-  const auto launch = announced_launch([](const char* name) { return std::getenv(name); });
+  const auto launch = announced_launch(::getenv);
   return launch ? launch->rank : std::nullopt;
 }
 
 std::optional<std::string> launcher_of_process() {
-  // MPI_Init adds variables to the environment of a process that no launcher has started; this file
-  // contains the initial environment.
-  std::map<std::string, std::string> variables;
-  std::ifstream file("/proc/self/environ", std::ios::binary);
-  for (std::string entry; std::getline(file, entry, '\0');) {
-    const auto equals = std::min(entry.find('='), entry.size());
-    variables.emplace(entry.substr(0, equals), entry.substr(std::min(equals + 1, entry.size())));
-  }
-  const auto launch = announced_launch([&](const char* name) {
-    const auto found = variables.find(name);
-    return found == variables.end() ? nullptr : found->second.c_str();
+  // MPI_Init adds variables to the environment of a process that no launcher has started.
+  const std::vector<std::string> entries = initial_environment("/proc/self");
+  const auto launch = announced_launch([&](const std::string& name) -> const char* {
+    for (const std::string& entry : entries)
+      if (entry.starts_with(name + '=')) return entry.c_str() + name.size() + 1;
+    return nullptr;
   });
   return launch ? std::optional(describe(*launch)) : std::nullopt;
 }
 
 MpiSession::MpiSession(int& argc, char**& argv) {
   // Read the variables before MPI_Init_thread, which may set some of them itself.
-  const auto launch = announced_launch([](const char* name) { return std::getenv(name); });
+  const auto launch = announced_launch(::getenv);
   int is_initialized = 0;
   MPI_Initialized(&is_initialized);
   if (is_initialized != 0) return;
@@ -48,7 +173,7 @@ MpiSession::MpiSession(int& argc, char**& argv) {
   // MPI ends the process if it cannot start its threads; without a launcher it also starts a
   // daemon.
   core::require_threads(launch ? 3 : 10);
-  if (!launch) require_session_directory([](const char* name) { return std::getenv(name); });
+  if (!launch) require_session_directory();
   const MpiEnvironment environment(launch);
   int threads = MPI_THREAD_SINGLE;
   check_mpi(MPI_Init_thread(&argc, &argv, MPI_THREAD_FUNNELED, &threads), "MPI_Init_thread");
@@ -60,9 +185,7 @@ MpiSession::MpiSession(int& argc, char**& argv) {
           "this MPI library does not allow threads (MPI_THREAD_FUNNELED is refused); use one "
           "that was built with thread support");
     }
-    int ranks = 0;
-    check_mpi(MPI_Comm_size(MPI_COMM_WORLD, &ranks), "MPI_Comm_size");
-    refuse_singletons(launch, ranks);
+    refuse_singletons(launch, size_of(MPI_COMM_WORLD));
   } catch (...) {
     MPI_Finalize();  // every rank gets here, or this is the only rank
     throw;

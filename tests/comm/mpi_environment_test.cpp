@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "mpi_environment.hpp"
+#include "launcher.hpp"
 
 #include <gtest/gtest.h>
 
