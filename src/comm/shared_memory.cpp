@@ -91,9 +91,7 @@ void SharedMemory::map(int file, std::size_t bytes) {
 }
 
 SharedMemory::Allocation SharedMemory::allocate(MPI_Comm host, std::size_t bytes) {
-  int rank = 0, ranks = 0;
-  check_mpi(MPI_Comm_rank(host, &rank), "MPI_Comm_rank");
-  check_mpi(MPI_Comm_size(host, &ranks), "MPI_Comm_size");
+  const int rank = rank_in(host);
   bytes = std::max<std::size_t>(bytes, 1);  // a mapping cannot be empty
 
   File own;
@@ -102,7 +100,7 @@ SharedMemory::Allocation SharedMemory::allocate(MPI_Comm host, std::size_t bytes
     own = create_file(bytes);
     address = address_of(own);
   });
-  std::vector<Address> addresses(static_cast<std::size_t>(ranks));
+  std::vector<Address> addresses(static_cast<std::size_t>(size_of(host)));
   check_mpi(MPI_Allgather(&address, sizeof address, MPI_BYTE, addresses.data(), sizeof address,
                           MPI_BYTE, host),
             "MPI_Allgather");

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "lockstep/comm/bucket_partition.hpp"
-
 #include <gtest/gtest.h>
 
 #include <limits>
 
+#include "lockstep/comm/gradient_reducer.hpp"
 #include "lockstep/core/error.hpp"
 
 namespace lockstep::comm {

@@ -6,7 +6,6 @@
 #include <string_view>
 #include <vector>
 
-#include "lockstep/comm/traffic.hpp"
 #include "lockstep/core/data_type.hpp"
 #include "lockstep/core/named_value.hpp"
 
@@ -72,6 +71,24 @@ std::size_t all_reduce_workspace_bytes(AllReduceAlgorithm algorithm, std::size_t
 /// Throws `Error` (usage) unless `type` is supported as communication data type: float32 or
 /// bfloat16.
 void check_communication_type(core::DataType type);
+
+/// Bytes that a rank exchanges with other ranks in messages that this program posts, counted where
+/// they are posted. Messages between ranks of one host count as well; reads and writes of shared
+/// memory do not. NaN if a library selects the messages (MPI_Iallreduce, collectives of NCCL).
+struct Traffic {
+  double sent_bytes = 0;
+  double received_bytes = 0;
+
+  Traffic& operator+=(const Traffic& other) {
+    sent_bytes += other.sent_bytes;
+    received_bytes += other.received_bytes;
+    return *this;
+  }
+  bool operator==(const Traffic&) const = default;
+};
+
+/// Returns the traffic of messages that a library selects.
+Traffic unknown_traffic();
 
 /// A persistent all-reduce: the in-place sum over the ranks of one fixed array, prepared once and
 /// run once per step. After completion every rank holds the same bits. `shared_memory`, `direct`

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <limits>
 #include <memory>
@@ -9,7 +10,6 @@
 #include <vector>
 
 #include "lockstep/comm/all_reduce.hpp"
-#include "lockstep/comm/bucket_partition.hpp"
 #include "lockstep/core/data_type.hpp"
 #include "lockstep/core/replica.hpp"
 
@@ -64,6 +64,54 @@ struct ReducerOptions {
 /// one, otherwise `options.algorithm`. Throws `Error` (usage) if the options contain another one
 /// than the reducer has.
 AllReduceAlgorithm algorithm_of(const ReducerOptions& options);
+
+/// Partition of the flat gradient buffer into buckets, from the front; all but the last have the
+/// same length. The class only computes positions; the reducers count the buckets that are started
+/// and reduced. Positions and lengths are in elements.
+class BucketPartition {
+ public:
+  /// Returns a partition without buckets: nothing is reduced.
+  static BucketPartition without_buckets(std::size_t elements);
+
+  /// Returns the length of a bucket of `bucket_bytes` bytes of float32 values. Throws `Error`
+  /// (usage) if that is less than one value.
+  static std::size_t bucket_length(std::size_t bucket_bytes);
+
+  /// `bucket_bytes`: bytes of float32 values per bucket. Throws `Error` (usage) if that is less
+  /// than one value.
+  BucketPartition(std::size_t elements, std::size_t bucket_bytes);
+
+  std::size_t count() const { return count_; }        ///< number of buckets
+  std::size_t elements() const { return elements_; }  ///< length of the buffer
+
+  std::size_t begin(std::size_t bucket) const { return bucket * length_; }
+  std::size_t end(std::size_t bucket) const { return prefix(bucket + 1); }
+  std::size_t length(std::size_t bucket) const { return end(bucket) - begin(bucket); }
+
+  /// Returns the number of leading buckets that are full if the first `filled` elements are final.
+  std::size_t full(std::size_t filled) const;
+
+  /// Returns the number of leading buckets that must be reduced so that the reduced prefix exceeds
+  /// `elements` elements or is the whole buffer.
+  std::size_t needed_beyond(std::size_t elements) const {
+    return std::min(full(elements) + 1, count_);
+  }
+
+  /// Returns the length of the reduced prefix if the first `buckets` buckets are reduced.
+  std::size_t prefix(std::size_t buckets) const {
+    return buckets >= count_ ? elements_ : buckets * length_;
+  }
+
+  /// Returns the bytes of each bucket if an element has `element_bytes` bytes in communication.
+  std::vector<std::size_t> bucket_bytes(std::size_t element_bytes) const;
+
+ private:
+  BucketPartition() = default;
+
+  std::size_t elements_ = 0;
+  std::size_t length_ = 0;  ///< elements per bucket
+  std::size_t count_ = 0;
+};
 
 /// Returns the buckets in which `elements` gradients are reduced over `ranks` ranks; there are none
 /// if there is only one rank or `options.kind` does not communicate. Throws `Error` (usage) if the
