@@ -5,25 +5,14 @@
 
 namespace lockstep::comm {
 
-namespace {
-
-struct Failure {
-  core::ExitStatus status = core::ExitStatus::internal;
-  std::string message;
-
-  static auto fields(auto& self) { return std::tie(self.status, self.message); }
-};
-
-}  // namespace
-
 void agree(Communicator& communicator, const std::optional<core::Error>& failure) {
-  std::optional<Failure> own;
-  if (failure) own = {failure->status(), failure->what()};
+  std::optional<std::pair<core::ExitStatus, std::string>> own;
+  if (failure) own.emplace(failure->status(), failure->what());
   const auto failures = all_gather(communicator, own);
   for (std::size_t rank = 0; rank < failures.size(); ++rank) {
     if (!failures[rank]) continue;
-    throw AgreedError(failures[rank]->status, failures[rank]->message, static_cast<int>(rank),
-                      communicator.rank());
+    const auto& [status, message] = *failures[rank];
+    throw AgreedError(status, message, static_cast<int>(rank), communicator.rank());
   }
 }
 

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 #include <array>
-#include <vector>
+#include <map>
 
 #include "lockstep/comm/messages.hpp"
 #include "lockstep/core/error.hpp"
@@ -13,36 +13,6 @@ namespace lockstep::comm {
 namespace {
 
 constexpr int exchanges_per_host = 32;
-
-std::span<std::byte> bytes_of(double& value) {
-  return std::as_writable_bytes(std::span(&value, 1));
-}
-
-ClockExchange exchange_with(Communicator& communicator, int rank, const ReadClock& clock) {
-  ClockExchange exchange;
-  double request = 0;
-  exchange.sent = clock();
-  communicator.send(bytes_of(request), rank);
-  communicator.receive(bytes_of(exchange.remote), rank);
-  exchange.received = clock();
-  return exchange;
-}
-
-void reply(Communicator& communicator, const ReadClock& clock) {
-  double message = 0;
-  communicator.receive(bytes_of(message), 0);
-  message = clock();
-  communicator.send(bytes_of(message), 0);
-}
-
-/// Returns the rank of each host that exchanges messages with rank 0. `hosts`: (rank), index of its
-/// host.
-std::vector<int> first_ranks(std::span<const int> hosts) {
-  std::vector<int> first(static_cast<std::size_t>(*std::ranges::max_element(hosts)) + 1, -1);
-  for (std::size_t rank = hosts.size(); rank-- > 0;)
-    first[static_cast<std::size_t>(hosts[rank])] = static_cast<int>(rank);
-  return first;
-}
 
 }  // namespace
 
@@ -57,10 +27,16 @@ ClockOffset estimate_clock_offset(std::span<const ClockExchange> exchanges) {
 ClockOffset measure_clock_offset(Communicator& communicator, int rank, const ReadClock& clock) {
   std::array<ClockExchange, exchanges_per_host> exchanges;
   for (ClockExchange& exchange : exchanges) {
+    const auto message = std::as_writable_bytes(std::span(&exchange.remote, 1));
     if (communicator.rank() == 0) {
-      exchange = exchange_with(communicator, rank, clock);
+      exchange.sent = clock();
+      communicator.send(message, rank);
+      communicator.receive(message, rank);
+      exchange.received = clock();
     } else {
-      reply(communicator, clock);
+      communicator.receive(message, 0);
+      exchange.remote = clock();
+      communicator.send(message, 0);
     }
   }
   return communicator.rank() == 0 ? estimate_clock_offset(exchanges) : ClockOffset{};
@@ -73,11 +49,13 @@ std::vector<ClockOffset> measure_clock_offsets(Communicator& communicator, const
     if (is_first_of_host) measure_clock_offset(communicator, communicator.rank(), clock);
     return {};
   }
-  std::vector<ClockOffset> of_hosts;
-  for (const int rank : first_ranks(hosts))
-    of_hosts.push_back(rank == 0 ? ClockOffset{} : measure_clock_offset(communicator, rank, clock));
+  std::map<int, ClockOffset> of_hosts{{communicator.host(), {}}};
   std::vector<ClockOffset> offsets;
-  for (const int host : hosts) offsets.push_back(of_hosts[static_cast<std::size_t>(host)]);
+  for (int rank = 0; rank < communicator.size(); ++rank) {
+    const auto [entry, is_first_of_host] = of_hosts.try_emplace(hosts[offsets.size()]);
+    if (is_first_of_host) entry->second = measure_clock_offset(communicator, rank, clock);
+    offsets.push_back(entry->second);
+  }
   return offsets;
 }
 

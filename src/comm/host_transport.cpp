@@ -11,25 +11,14 @@
 
 namespace lockstep::comm {
 
-namespace {
-
-/// Returns the algorithm that sums the buckets.
-AllReduceChoice choose(AllReduceResources& resources, std::span<float> values,
-                       const ReducerOptions& options) {
-  if (find_reducer(options.kind).make_sum != nullptr)
-    return {.algorithm = options.algorithm, .timed = {}, .timed_bytes = 0};
-  return choose_algorithm(resources, values, options.gradient_type, options.algorithm);
-}
-
-}  // namespace
-
 HostReducer::HostReducer(AllReduceResources& resources, std::span<float> values,
                          const ReducerOptions& options, const BucketPartition& partition,
                          const BucketTimestamps& timestamps)
-    : BucketReducer(partition, timestamps, options.kind),
-      choice_(choose(resources, values, options)),
-      call_seconds_(partition.count()) {
+    : BucketReducer(partition, timestamps, options.kind), call_seconds_(partition.count()) {
   const ReducerEntry& reducer = find_reducer(options.kind);
+  choice_ = reducer.make_sum != nullptr
+                ? AllReduceChoice{.algorithm = options.algorithm}
+                : choose_algorithm(resources, values, options.gradient_type, options.algorithm);
   if (reducer.has_state) {
     together(resources.ranks(), [&] { state_ = core::Buffer(values.size_bytes()); });
   }

@@ -38,28 +38,33 @@ void MpiCommTraits::close(type comm) noexcept {
   if (MPI_Comm_free(&comm) != MPI_SUCCESS) core::log_warning("MPI_Comm_free failed");
 }
 
+namespace {
+
+MpiComm with_error_codes(MPI_Comm comm) {
+  check_mpi(MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
+  return MpiComm(comm);
+}
+
+}  // namespace
+
 MpiComm duplicate(MPI_Comm comm, const char* name) {
   MPI_Comm copy = MPI_COMM_NULL;
   check_mpi(MPI_Comm_dup(comm, &copy), "MPI_Comm_dup");
-  check_mpi(MPI_Comm_set_errhandler(copy, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
   check_mpi(MPI_Comm_set_name(copy, name), "MPI_Comm_set_name");
-  return MpiComm(copy);
+  return with_error_codes(copy);
 }
 
 MpiComm split(MPI_Comm comm, int colour, int key) {
   MPI_Comm part = MPI_COMM_NULL;
   check_mpi(MPI_Comm_split(comm, colour, key, &part), "MPI_Comm_split");
-  if (part != MPI_COMM_NULL)
-    check_mpi(MPI_Comm_set_errhandler(part, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
-  return MpiComm(part);
+  return part == MPI_COMM_NULL ? MpiComm() : with_error_codes(part);
 }
 
 MpiComm split_by_host(MPI_Comm comm) {
   MPI_Comm host = MPI_COMM_NULL;
   check_mpi(MPI_Comm_split_type(comm, MPI_COMM_TYPE_SHARED, rank_in(comm), MPI_INFO_NULL, &host),
             "MPI_Comm_split_type");
-  check_mpi(MPI_Comm_set_errhandler(host, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
-  return MpiComm(host);
+  return with_error_codes(host);
 }
 
 int rank_in(MPI_Comm comm) {

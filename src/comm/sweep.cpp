@@ -28,14 +28,12 @@ std::vector<SweepRow> sweep_one_size(AllReduceResources& resources, std::span<fl
       sum->start();
       sum->finish();
     });
-    rows.push_back({std::string(algorithm.name()),
-                    values.size(),
-                    supported_type(algorithm, options.communication_type),
-                    {},
-                    0});
+    rows.push_back({.algorithm = std::string(algorithm.name()),
+                    .elements = values.size(),
+                    .type = supported_type(algorithm, options.communication_type)});
   }
   sums.emplace_back([&] { resources.ranks().sum(values); });
-  rows.push_back({"mpi-blocking", values.size(), core::DataType::float32, {}, 0});
+  rows.push_back({.algorithm = "mpi-blocking", .elements = values.size()});
   const SweptArray array{[&](std::size_t repeat) { known.fill(values, repeat); },
                          [&](std::size_t repeat, core::DataType type) {
                            return known.count_wrong(values, repeat, type);

@@ -33,7 +33,6 @@ class HostReducer final : public BucketReducer {
   /// that are reduced.
   std::size_t advance();
 
-  bool is_recordable() const override { return true; }
   const AllReduceChoice& choice() const override { return choice_; }
   std::span<const std::size_t> bucket_bytes() const override { return bucket_bytes_; }
   std::span<const BucketTimes> bucket_times() const override {

@@ -128,9 +128,9 @@ struct AlgorithmTime {
 
 /// The selected all-reduce algorithm and the measurements for the selection.
 struct AllReduceChoice {
-  AllReduceAlgorithm algorithm = {};  ///< automatic: no all-reduce, or selected by NCCL
-  std::vector<AlgorithmTime> timed;   ///< empty if no algorithm was timed
-  std::size_t timed_bytes = 0;        ///< size of the float32 array that was timed
+  AllReduceAlgorithm algorithm = {};      ///< automatic: no all-reduce, or selected by NCCL
+  std::vector<AlgorithmTime> timed = {};  ///< empty if no algorithm was timed
+  std::size_t timed_bytes = 0;            ///< size of the float32 array that was timed
 };
 
 }  // namespace lockstep::comm

@@ -165,7 +165,7 @@ class GradientReducer : public core::GradientListener {
 
   /// Returns whether the reducer enqueues the same work on the device in every step, so that the
   /// device can capture a step once (CUDA graph) and replay it.
-  virtual bool is_recordable() const = 0;
+  virtual bool is_recordable() const { return true; }
 
   /// Must be called repeatedly while the host waits for the device. Throws `Error` (internal) if
   /// communication has failed; the communication for which the device was waiting is aborted first.

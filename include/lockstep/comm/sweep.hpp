@@ -25,11 +25,12 @@ struct SweepOptions {
 
 /// Results of one array size and one algorithm or transport.
 struct SweepRow {
-  std::string algorithm;  ///< name of an `AllReduceAlgorithm`, or "mpi-blocking" (MPI_Allreduce in
-                          ///< float32); "nccl" or "staged" for arrays on GPUs
+  std::string algorithm =
+      {};  ///< name of an `AllReduceAlgorithm`, or "mpi-blocking" (MPI_Allreduce in
+           ///< float32); "nccl" or "staged" for arrays on GPUs
   std::size_t elements = 0;                       ///< length of the array
   core::DataType type = core::DataType::float32;  ///< communication data type
-  std::vector<double> seconds;                    ///< of each repeat, on the slowest rank
+  std::vector<double> seconds = {};               ///< of each repeat, on the slowest rank
   std::uint64_t wrong = 0;  ///< elements that did not hold the sum: all ranks, all repeats, warm-up
 
   /// Returns the bytes that one rank contributes to the sum.

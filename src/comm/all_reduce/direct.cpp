@@ -51,7 +51,9 @@ class DirectAllReduce final : public PipelinedAllReduce {
     std::size_t contributions = 0;  ///< contributions that have not arrived
     std::size_t messages = 0;       ///< messages of any kind that are not complete, posted or not
 
-    std::span<Sent> chunk_of(std::size_t rank) const { return chunk_at(sent, chunk, rank); }
+    std::span<Sent> chunk_of(std::size_t rank) const {
+      return chunks_at(sent, chunk, rank, rank + 1);
+    }
   };
 
   /// Returns the receive buffer for the contribution of `source` to the chunk of this rank.

@@ -181,9 +181,7 @@ class ScheduledAllReduce final : public PipelinedAllReduce {
     const std::size_t length = PieceLayout::chunk_of(slot.piece.size(), schedule_.chunks);
     std::size_t used = index * most_added_;
     for (const ChunkMessage& message : schedule_.steps[slot.step]) {
-      const std::size_t begin = std::min(message.begin * length, slot.piece.size());
-      const std::size_t end = std::min(message.end * length, slot.piece.size());
-      const std::span<float> part = slot.piece.subspan(begin, end - begin);
+      const auto part = chunks_at(slot.piece, length, message.begin, message.end);
       if (message.kind == Kind::add) {
         action(message, part, incoming_.as<float>().subspan(used, part.size()));
         used += part.size();

@@ -29,12 +29,12 @@ struct PieceLayout {
   static std::size_t chunk_of(std::size_t piece_elements, std::size_t chunks);
 };
 
-/// Returns chunk number `index` of `piece`, whose chunks have `length` elements; the last chunks
-/// may be shorter or empty.
+/// Returns the chunks `begin` to `end` - 1 of `piece`, which have `length` elements; the last
+/// chunks may be shorter or empty.
 template <class T>
-std::span<T> chunk_at(std::span<T> piece, std::size_t length, std::size_t index) {
-  const std::size_t begin = std::min(index * length, piece.size());
-  return piece.subspan(begin, std::min(length, piece.size() - begin));
+std::span<T> chunks_at(std::span<T> piece, std::size_t length, std::size_t begin, std::size_t end) {
+  const std::size_t from = std::min(begin * length, piece.size());
+  return piece.subspan(from, std::min(end * length, piece.size()) - from);
 }
 
 /// An all-reduce that divides the array into pieces and has several of them in flight, so that a

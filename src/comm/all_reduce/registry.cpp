@@ -131,10 +131,10 @@ AllReduceChoice choose_algorithm(AllReduceResources& resources, std::span<float>
   if (requested != AllReduceAlgorithm::automatic) {
     if (std::ranges::find(available, requested) == available.end())
       refuse(resources, communication_type, requested, available);
-    return {.algorithm = requested, .timed = {}, .timed_bytes = 0};
+    return {.algorithm = requested};
   }
   const std::span<float> part = values.first(std::min(values.size(), timed_bytes / sizeof(float)));
-  AllReduceChoice choice{.algorithm = {}, .timed = {}, .timed_bytes = part.size_bytes()};
+  AllReduceChoice choice{.timed_bytes = part.size_bytes()};
   for (const AllReduceAlgorithm algorithm : available) {
     if (!find_all_reduce(algorithm).is_timed) continue;
     const auto sum = make_all_reduce(resources, part, communication_type, algorithm);

@@ -11,7 +11,7 @@
 namespace lockstep::comm {
 
 std::vector<SweepRow> sweep_device(Communicator& control, const core::Buffer& memory,
-                                   const SweepOptions& options, const DeviceSumKind& kind,
+                                   const SweepOptions& options, const SweepRow& empty,
                                    const std::function<SweptSum(std::size_t elements)>& make_sum) {
   const KnownValues known(control.rank(), control.size());
   const core::DataType type = options.communication_type;
@@ -34,8 +34,8 @@ std::vector<SweepRow> sweep_device(Communicator& control, const core::Buffer& me
       return known.count_wrong(values, repeat, type);
     };
     const SweptSum sum = make_sum(values.size());
-    SweepRow& row = rows.emplace_back(std::string(kind.name), values.size(), kind.type,
-                                      std::vector<double>(), std::uint64_t{0});
+    SweepRow& row = rows.emplace_back(empty);
+    row.elements = values.size();
     sweep_sums(control, options, {fill, count_wrong}, std::span(&sum, 1), std::span(&row, 1));
   }
   return rows;

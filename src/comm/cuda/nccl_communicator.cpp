@@ -205,10 +205,14 @@ void NcclCommunicator::finish(cudaStream_t stream) {
 
 void NcclCommunicator::check() {
   require_open();
-  ncclResult_t state = ncclSuccess;
-  const ncclResult_t asked = ncclCommGetAsyncError(comm_, &state);
-  if (asked != ncclSuccess) state = asked;
+  const ncclResult_t state = query_state();
   if (state != ncclSuccess && state != ncclInProgress) fail(state, "communicate");
+}
+
+ncclResult_t NcclCommunicator::query_state() const {
+  ncclResult_t state = ncclSuccess;
+  const ncclResult_t status = ncclCommGetAsyncError(comm_, &state);
+  return status != ncclSuccess ? status : state;
 }
 
 // NCCL first tells the work on the GPU to end, and then waits until no CUDA graph contains work of
@@ -234,8 +238,7 @@ void NcclCommunicator::settle(ncclResult_t result, std::string_view what) {
   if (result == ncclSuccess) result = ncclInProgress;  // the asynchronous part may still fail
   Timeout timeout(options_.deadline);
   while (result == ncclInProgress) {
-    const ncclResult_t asked = ncclCommGetAsyncError(comm_, &result);
-    if (asked != ncclSuccess) result = asked;
+    result = query_state();
     if (result == ncclInProgress && !timeout.pause()) fail_late(what);
   }
   if (result != ncclSuccess) fail(result, what);

@@ -82,6 +82,7 @@ class NcclCommunicator {
   /// Waits until NCCL has completed the call that returned `result`; the memory to which the call
   /// writes must stay valid until then. `what`: the operation, for messages.
   void settle(ncclResult_t result, std::string_view what);
+  ncclResult_t query_state() const;
   void require_open() const;
   [[noreturn]] void fail(ncclResult_t result, std::string_view what);
   [[noreturn]] void fail_late(std::string_view what);

@@ -22,13 +22,6 @@ namespace lockstep::comm {
 
 namespace {
 
-constexpr const char* what_for = "gradients";
-
-void set_if_unset(const char* variable, const std::string& value) {
-  constexpr int keep = 0;
-  ::setenv(variable, value.c_str(), keep);
-}
-
 /// Returns zeroed memory that NCCL can register; an empty buffer if NCCL cannot allocate it.
 core::Buffer registrable_memory(std::size_t bytes) {
   void* data = nullptr;
@@ -46,9 +39,6 @@ core::Buffer registrable_memory(std::size_t bytes) {
   return {{static_cast<std::byte*>(data), bytes}, std::move(owner)};
 }
 
-/// Whether the gradients' memory is registered with NCCL; it must then be from ncclMemAlloc.
-enum class Registration { wanted, none };
-
 /// All-reduces buckets with NCCL on a separate stream, concurrently with the compute stream. The
 /// host only enqueues work, the same in every step, so that steps can be captured in a CUDA graph.
 class NcclReducer final : public BucketReducer {
@@ -56,11 +46,11 @@ class NcclReducer final : public BucketReducer {
   /// All references must outlive this object. Collective: all ranks must call this.
   NcclReducer(Communicator& control, NcclGroup& group, const core::DeviceQueue& queue,
               const core::GradientArray& gradients, const ReducerOptions& options,
-              Registration registration, const BucketPartition& partition,
+              bool registers_memory, const BucketPartition& partition,
               const BucketTimestamps& times)
       : BucketReducer(partition, times, options.kind),
         gradients_(gradients),
-        choice_{.algorithm = options.algorithm, .timed = {}, .timed_bytes = 0},
+        choice_{.algorithm = options.algorithm},
         bucket_bytes_(partition.bucket_bytes(core::size_of(gradients.type))),
         placement_(find_reducer(options.kind).placement),
         compute_(static_cast<cudaStream_t>(queue.stream)) {
@@ -73,13 +63,12 @@ class NcclReducer final : public BucketReducer {
     });
     communicator_ = std::make_unique<NcclCommunicator>(control, group,
                                                        NcclOptions{.name = "lockstep-gradients"});
-    if (registration == Registration::wanted)
+    if (registers_memory)
       communicator_->register_memory(
           {gradients.data, gradients.elements * core::size_of(gradients.type)});
     together(control, [&] { warm_up(); });
   }
 
-  bool is_recordable() const override { return true; }
   void check() override { communicator_->check(); }
   const AllReduceChoice& choice() const override { return choice_; }
   std::span<const std::size_t> bucket_bytes() const override { return bucket_bytes_; }
@@ -204,8 +193,7 @@ class NcclTransport final : public GradientTransport {
   NcclTransport(Communicator& control, const core::DeviceQueue& queue, bool shares_gpus)
       : GradientTransport(control),
         queue_(queue),
-        registration_(control.size() == 1 || shares_gpus ? Registration::none
-                                                         : Registration::wanted) {
+        registers_memory_(control.size() > 1 && !shares_gpus) {
     if (shares_gpus) prepare_shared_gpus(control);
   }
 
@@ -213,16 +201,16 @@ class NcclTransport final : public GradientTransport {
   /// would leave the others waiting in NCCL.
   core::Buffer allocate(std::size_t bytes) override {
     core::Buffer buffer;
-    if (registration_ == Registration::wanted && bytes > 0) {
+    if (registers_memory_ && bytes > 0) {
       together(communicator(), [&] { buffer = registrable_memory(bytes); });
       const auto allocated = all_gather(communicator(), buffer.bytes() == bytes);
       if (std::ranges::count(allocated, false) > 0) {
         buffer = {};
-        registration_ = Registration::none;
+        registers_memory_ = false;
       }
     }
     together(communicator(), [&] {
-      if (buffer.bytes() == 0) buffer = core::device_buffer(bytes, what_for);
+      if (buffer.bytes() == 0) buffer = core::device_buffer(bytes, "gradients");
     });
     return buffer;
   }
@@ -243,10 +231,10 @@ class NcclTransport final : public GradientTransport {
     const std::size_t most = sweep_sizes(options).back() / sizeof(float);
     const core::Buffer memory = allocate(most * core::size_of(options.communication_type));
     NcclCommunicator nccl(communicator(), group_, {.name = "lockstep-sweep"});
-    if (registration_ == Registration::wanted)
-      nccl.register_memory({memory.data(), memory.bytes()});
+    if (registers_memory_) nccl.register_memory({memory.data(), memory.bytes()});
     return sweep_device(communicator(), memory, options,
-                        {core::name(TransportKind::nccl), options.communication_type},
+                        {.algorithm = std::string(core::name(TransportKind::nccl)),
+                         .type = options.communication_type},
                         [&](std::size_t elements) -> SweptSum {
                           return [&, elements] {
                             const auto stream = static_cast<cudaStream_t>(queue_.stream);
@@ -280,20 +268,22 @@ class NcclTransport final : public GradientTransport {
                                                      const BucketPartition& buckets,
                                                      const BucketTimestamps& timestamps) override {
     return std::make_unique<NcclReducer>(communicator(), group_, queue_, gradients, options,
-                                         registration_, buckets, timestamps);
+                                         registers_memory_, buckets, timestamps);
   }
 
   core::DeviceQueue queue_;
   NcclGroup group_;
-  Registration registration_;
+  bool registers_memory_;  ///< with NCCL; it must then be from ncclMemAlloc
   std::unique_ptr<core::StatisticsAllReduce> statistics_all_reduce_;
 };
 
 }  // namespace
 
 void prepare_shared_gpus(const Communicator& control) {
-  set_if_unset("NCCL_HOSTID", fmt::format("{}-rank{}", core::host_name(), control.rank()));
-  if (control.local_size() == control.size()) set_if_unset("NCCL_SOCKET_IFNAME", "lo");
+  constexpr int keep = 0;
+  const std::string host = fmt::format("{}-rank{}", core::host_name(), control.rank());
+  ::setenv("NCCL_HOSTID", host.c_str(), keep);
+  if (control.local_size() == control.size()) ::setenv("NCCL_SOCKET_IFNAME", "lo", keep);
 }
 
 std::unique_ptr<GradientTransport> make_nccl_transport(Communicator& control,

@@ -245,7 +245,7 @@ class StagedTransport final : public GradientTransport {
     core::HostTimeline timeline;
     return sweep_device(
         communicator(), memory, options,
-        {core::name(TransportKind::staged), core::DataType::float32}, [&](std::size_t elements) {
+        {.algorithm = std::string(core::name(TransportKind::staged))}, [&](std::size_t elements) {
           return sum_of({memory.data(), elements, options.communication_type}, timeline);
         });
   }

@@ -50,7 +50,6 @@ class EmptyReducer final : public GradientReducer {
   void begin_step() override {}
   void gradients_ready(std::size_t) override {}
   std::size_t wait_beyond(std::size_t) override { return elements_; }
-  bool is_recordable() const override { return true; }
   const AllReduceChoice& choice() const override { return choice_; }
   std::span<const std::size_t> bucket_bytes() const override { return {}; }
   std::span<const BucketTimes> bucket_times() const override { return {}; }
