@@ -6,6 +6,7 @@
 #include <sched.h>
 
 #include <algorithm>
+#include <array>
 #include <climits>
 #include <cstdio>
 #include <cstdlib>
@@ -14,6 +15,8 @@
 #include <set>
 #include <utility>
 
+#include "lockstep/comm/agreement.hpp"
+#include "lockstep/comm/messages.hpp"
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/handle.hpp"
 #include "lockstep/core/process/system.hpp"
@@ -70,6 +73,15 @@ class SelfCommunicator final : public Communicator {
   std::string library_version_;
   TerminateAll terminate_;  ///< may be null
 };
+
+/// Returns the name and version of the MPI library, for example "Open MPI v4.1.4".
+std::string mpi_library_version() {
+  std::array<char, MPI_MAX_LIBRARY_VERSION_STRING> text{};
+  int length = 0;
+  check_mpi(MPI_Get_library_version(text.data(), &length), "MPI_Get_library_version");
+  const std::string version(text.data(), static_cast<std::size_t>(length));
+  return version.substr(0, version.find_first_of(",\n"));
+}
 
 /// Calls `action` for consecutive parts of `values` whose lengths fit in the int counts of MPI.
 template <class T, class Action>
@@ -301,6 +313,23 @@ std::unique_ptr<Communicator> make_communicator(const MpiSession&) {
 std::unique_ptr<Communicator> make_self_communicator(std::string library_version,
                                                      TerminateAll terminate) {
   return std::make_unique<SelfCommunicator>(std::move(library_version), terminate);
+}
+
+void agree(Communicator& communicator, const std::optional<core::Error>& failure) {
+  std::optional<std::pair<core::ExitStatus, std::string>> own;
+  if (failure) own.emplace(failure->status(), failure->what());
+  const auto failures = all_gather(communicator, own);
+  for (std::size_t rank = 0; rank < failures.size(); ++rank) {
+    if (!failures[rank]) continue;
+    const auto& [status, message] = *failures[rank];
+    throw AgreedError(status, message, static_cast<int>(rank), communicator.rank());
+  }
+}
+
+void fail_together(const Communicator& communicator, core::ExitStatus status,
+                   const std::string& message) {
+  constexpr int reporter = 0;
+  throw AgreedError(status, message, reporter, communicator.rank());
 }
 
 std::string describe_rank(const Communicator& communicator) {

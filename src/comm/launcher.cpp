@@ -17,11 +17,9 @@ constexpr std::string_view use_own_mpirun =
 constexpr std::string_view use_mpi =
     "start the ranks with mpirun or srun instead; if no launcher started this process, unset the "
     "variable";
-
 constexpr std::string_view use_pmix =
     "start with `srun --mpi=pmix` (`srun --mpi=list` shows what there is), or with mpirun inside "
-    "the "
-    "job";
+    "the job";
 
 /// The variables of a launcher. `ranks` is null if it announces only the rank.
 struct Variables {

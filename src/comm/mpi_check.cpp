@@ -21,14 +21,6 @@ void check_mpi(int status, std::string_view call) {
                          std::string_view(reason.data(), static_cast<std::size_t>(length))));
 }
 
-std::string mpi_library_version() {
-  std::array<char, MPI_MAX_LIBRARY_VERSION_STRING> text{};
-  int length = 0;
-  check_mpi(MPI_Get_library_version(text.data(), &length), "MPI_Get_library_version");
-  const std::string version(text.data(), static_cast<std::size_t>(length));
-  return version.substr(0, version.find_first_of(",\n"));
-}
-
 void MpiCommTraits::close(type comm) noexcept {
   int is_finalized = 0;
   MPI_Finalized(&is_finalized);

@@ -4,7 +4,6 @@
 #include <mpi.h>
 
 #include <cstddef>
-#include <string>
 #include <string_view>
 #include <vector>
 
@@ -15,9 +14,6 @@ namespace lockstep::comm {
 /// Throws `Error` (internal) with the name of the call and the error string of MPI if `status` is
 /// not MPI_SUCCESS.
 void check_mpi(int status, std::string_view call);
-
-/// Returns the name and version of the MPI library, for example "Open MPI v4.1.4".
-std::string mpi_library_version();
 
 struct MpiCommTraits {
   using type = MPI_Comm;

@@ -93,40 +93,24 @@ void require_session_directory() {
   }
 }
 
-/// Variables of the environment that MPI reads when it is initialised. Values that the user or the
-/// launcher has set take precedence; MPI libraries other than Open MPI ignore most of them.
-class MpiEnvironment {
- public:
-  explicit MpiEnvironment(const std::optional<Launch>& launch) {
-    // Open MPI sends messages of more than 64 KiB over TCP only after a rendezvous handshake, for
-    // which both ranks must be in an MPI call; while one of them executes a compute kernel, the
-    // link is idle. This raises the eager limit so that the messages of the algorithm `direct` are
-    // sent immediately.
-    set_default("OMPI_MCA_btl_tcp_eager_limit", "270336");  // 256 KiB plus space for a header
-    set_default("OMPI_MCA_btl_tcp_max_send_size", "270336");
+/// Sets variables of the environment that MPI reads when it is initialised. Values that the user or
+/// the launcher has set take precedence; MPI libraries other than Open MPI ignore most of them.
+void prepare_environment(const std::optional<Launch>& launch) {
+  // Open MPI sends messages of more than 64 KiB over TCP only after a rendezvous handshake, for
+  // which both ranks must be in an MPI call; while one of them executes a compute kernel, the
+  // link is idle. This raises the eager limit so that the messages of the algorithm `direct` are
+  // sent immediately.
+  set_default("OMPI_MCA_btl_tcp_eager_limit", "270336");  // 256 KiB plus space for a header
+  set_default("OMPI_MCA_btl_tcp_max_send_size", "270336");
 
-    const Separation separation = launch ? separation_from(*launch, ::getppid()) : Separation{};
-    // Ranks in different user namespaces cannot read each other's memory, and Open MPI 4 then waits
-    // forever for large messages.
-    if (separation.by_users || !can_read_memory())
-      set_default("OMPI_MCA_btl_vader_single_copy_mechanism", "none");
-    // Open MPI 4 mistakes the shared memory of a rank with the same process number for its own.
-    if (separation.by_process_ids) set_default("OMPI_MCA_btl", "^vader");
-
-    // MPI_Init of Open MPI fails without a home directory, in which it looks for settings.
-    if (std::getenv("HOME") == nullptr && ::getpwuid(::getuid()) == nullptr)
-      has_set_home_ = ::setenv("HOME", "/nonexistent", 0) == 0;
-  }
-  /// Removes the variable that other parts of the program must not see.
-  ~MpiEnvironment() {
-    if (has_set_home_) ::unsetenv("HOME");
-  }
-  MpiEnvironment(const MpiEnvironment&) = delete;
-  MpiEnvironment& operator=(const MpiEnvironment&) = delete;
-
- private:
-  bool has_set_home_ = false;
-};
+  const Separation separation = launch ? separation_from(*launch, ::getppid()) : Separation{};
+  // Ranks in different user namespaces cannot read each other's memory, and Open MPI 4 then waits
+  // forever for large messages.
+  if (separation.by_users || !can_read_memory())
+    set_default("OMPI_MCA_btl_vader_single_copy_mechanism", "none");
+  // Open MPI 4 mistakes the shared memory of a rank with the same process number for its own.
+  if (separation.by_process_ids) set_default("OMPI_MCA_btl", "^vader");
+}
 
 }  // namespace
 
@@ -174,9 +158,13 @@ MpiSession::MpiSession(int& argc, char**& argv) {
   // daemon.
   core::require_threads(launch ? 3 : 10);
   if (!launch) require_session_directory();
-  const MpiEnvironment environment(launch);
+  prepare_environment(launch);
+  // MPI_Init of Open MPI fails without a home directory, in which it looks for settings.
+  const bool lacks_home = std::getenv("HOME") == nullptr && ::getpwuid(::getuid()) == nullptr;
+  if (lacks_home) set_default("HOME", "/nonexistent");
   int threads = MPI_THREAD_SINGLE;
   check_mpi(MPI_Init_thread(&argc, &argv, MPI_THREAD_FUNNELED, &threads), "MPI_Init_thread");
+  if (lacks_home) ::unsetenv("HOME");  // other parts of the program must not see it
   owns_mpi_ = true;
   try {
     if (threads < MPI_THREAD_FUNNELED) {

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "lockstep/comm/sweep.hpp"
 
+#include <algorithm>
+#include <iterator>
 #include <memory>
 #include <span>
 
@@ -42,14 +44,6 @@ std::vector<SweepRow> sweep_one_size(AllReduceResources& resources, std::span<fl
   return rows;
 }
 
-/// Returns the seconds that `sum` takes on this rank; all ranks start it after a barrier.
-double seconds_of(Communicator& communicator, const SweptSum& sum) {
-  communicator.barrier();
-  const double begin = core::host_seconds();
-  sum();
-  return core::host_seconds() - begin;
-}
-
 }  // namespace
 
 double algorithm_bandwidth(std::size_t bytes, double seconds) {
@@ -66,7 +60,10 @@ void sweep_sums(Communicator& communicator, const SweepOptions& options, const S
     const auto shift = static_cast<std::size_t>(repeat + options.warmup);
     for (std::size_t i = 0; i < rows.size(); ++i) {
       array.fill(shift);
-      const double seconds = seconds_of(communicator, sums[i]);
+      communicator.barrier();
+      const double begin = core::host_seconds();
+      sums[i]();
+      const double seconds = core::host_seconds() - begin;
       rows[i].wrong += array.count_wrong(shift, rows[i].type);
       if (repeat >= 0) rows[i].seconds.push_back(seconds);
       core::report_progress(options.progress);
@@ -100,9 +97,7 @@ std::vector<SweepRow> sweep_all_reduce(AllReduceResources& resources, const Swee
   std::vector<SweepRow> rows;
   for (const std::size_t bytes : sizes) {
     const std::span<float> values = buffer.as<float>().first(bytes / sizeof(float));
-    for (SweepRow& row : sweep_one_size(resources, values, options)) {
-      rows.push_back(std::move(row));
-    }
+    std::ranges::move(sweep_one_size(resources, values, options), std::back_inserter(rows));
   }
   return rows;
 }

@@ -81,27 +81,23 @@ namespace {
 constexpr std::size_t timed_bytes = std::size_t{4} << 20;
 constexpr int repeats = 3;
 
-/// Returns why `requested` is not available, for an algorithm that was found to be unavailable. If
-/// it needs shared memory, the reason is the number of hosts, or else that the array is not shared.
-std::string_view reason(const AllReduceResources& resources, core::DataType communication_type,
-                        AllReduceAlgorithm requested) {
-  return obstacle_of(find_all_reduce(requested), {.is_one_host = resources.is_one_host(),
-                                                  .communication_type = communication_type});
-}
-
 [[noreturn]] void refuse(const AllReduceResources& resources, core::DataType communication_type,
                          AllReduceAlgorithm requested,
                          std::span<const AllReduceAlgorithm> available) {
+  // If the algorithm needs shared memory, the reason is the number of hosts, or else that the array
+  // is not shared.
+  const std::string_view reason = obstacle_of(
+      find_all_reduce(requested),
+      {.is_one_host = resources.is_one_host(), .communication_type = communication_type});
   std::vector<std::string_view> names;
   for (const AllReduceAlgorithm algorithm : available) names.push_back(algorithm.name());
   // A reducer may have requested the algorithm; then another one cannot be chosen.
   const bool is_type = supported_type(requested, communication_type) != communication_type;
   const std::string remedy = is_type ? "use --gradient-dtype fp32"
                                      : fmt::format("choose among auto, {}", fmt::join(names, ", "));
-  fail_together(
-      resources.ranks(), core::ExitStatus::usage,
-      fmt::format("the all-reduce algorithm {} is not available: {}; {}", requested.name(),
-                  reason(resources, communication_type, requested), remedy));
+  fail_together(resources.ranks(), core::ExitStatus::usage,
+                fmt::format("the all-reduce algorithm {} is not available: {}; {}",
+                            requested.name(), reason, remedy));
 }
 
 /// Returns the seconds of the fastest of `repeats` all-reduces; each takes as long as on its

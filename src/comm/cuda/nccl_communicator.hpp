@@ -51,17 +51,11 @@ class NcclCommunicator {
   /// Collective: all ranks must call this.
   void register_memory(std::span<std::byte> memory);
 
-  /// Enqueues the in-place sum of `elements` values at `data` over the ranks on `stream`. Throws
+  /// Enqueue an operation on `elements` values at `data` on `stream`: their sum over the ranks on
+  /// all ranks, their sum on rank 0 only, or the copy of rank 0's values to all ranks. Throw
   /// `Error` (internal) if communication has failed. Collective: all ranks must call this.
   void sum(void* data, std::size_t elements, core::DataType type, cudaStream_t stream);
-
-  /// Enqueues the sum of `elements` values at `data` over the ranks, in place on rank 0, on
-  /// `stream`; the values of the other ranks do not change. Throws `Error` (internal) if
-  /// communication has failed. Collective: all ranks must call this.
   void reduce(void* data, std::size_t elements, core::DataType type, cudaStream_t stream);
-
-  /// Enqueues the copy of `elements` values at `data` of rank 0 to all ranks on `stream`. Throws
-  /// `Error` (internal) if communication has failed. Collective: all ranks must call this.
   void broadcast(void* data, std::size_t elements, core::DataType type, cudaStream_t stream);
 
   /// Blocks until the work in `stream` is complete, at most until the deadline. Throws `Error`
