@@ -86,9 +86,9 @@ Properties file_access() {
 }
 
 void set_attribute(hid_t object, const std::string& name, hid_t type, const void* value) {
-  const htri_t exists = H5Aexists(object, name.c_str());
-  check(exists < 0 ? -1 : 0, "checking for an attribute");
-  if (exists > 0) check(H5Adelete(object, name.c_str()), "replacing an attribute");
+  if (has_attribute(object, name.c_str())) {
+    check(H5Adelete(object, name.c_str()), "replacing an attribute");
+  }
   const auto space = own<Space>(H5Screate(H5S_SCALAR), "creating the shape of an attribute");
   const auto attribute =
       own<Attribute>(H5Acreate2(object, name.c_str(), type, space.get(), H5P_DEFAULT, H5P_DEFAULT),
@@ -253,16 +253,21 @@ void read_all(const Dataset& dataset, hid_t memory, void* values) {
   check(H5Dread(dataset.get(), memory, H5S_ALL, H5S_ALL, H5P_DEFAULT, values), "reading values");
 }
 
-void read_rows(const Dataset& dataset, hid_t memory, hsize_t first, hsize_t count, void* values) {
-  std::vector<hsize_t> start(extents(dataset).size()), block = extents(dataset);
+Space select_rows(const Dataset& dataset, hsize_t first, hsize_t count) {
+  std::vector<hsize_t> block = extents(dataset), start(block.size());
   start.front() = first;
   block.front() = count;
-  const auto rows = own<Space>(H5Dget_space(dataset.get()), "reading a shape");
+  auto rows = own<Space>(H5Dget_space(dataset.get()), "reading a shape");
   check(
       H5Sselect_hyperslab(rows.get(), H5S_SELECT_SET, start.data(), nullptr, block.data(), nullptr),
       "selecting rows");
-  const auto target = own<Space>(
-      H5Screate_simple(static_cast<int>(block.size()), block.data(), nullptr), "describing rows");
+  return rows;
+}
+
+void read_rows(const Dataset& dataset, hid_t memory, hsize_t first, hsize_t count, void* values) {
+  const Space rows = select_rows(dataset, first, count);
+  const auto elements = static_cast<hsize_t>(H5Sget_select_npoints(rows.get()));
+  const auto target = own<Space>(H5Screate_simple(1, &elements, nullptr), "describing rows");
   check(H5Dread(dataset.get(), memory, target.get(), rows.get(), H5P_DEFAULT, values),
         "reading rows");
 }

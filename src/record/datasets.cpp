@@ -5,8 +5,8 @@
 #include <hdf5_hl.h>
 
 #include <algorithm>
+#include <array>
 #include <limits>
-#include <set>
 
 #include "lockstep/core/error.hpp"
 #include "schema.hpp"
@@ -30,16 +30,6 @@ hdf5::Type file_type(ElementType type, std::size_t text_bytes) {
   core::fail(core::ExitStatus::internal, "internal error: unknown element type; please report it");
 }
 
-hdf5::Type memory_type(ElementType type) {
-  switch (type) {
-    case ElementType::int64: return own<hdf5::Type>(H5Tcopy(H5T_NATIVE_INT64), "copying a type");
-    case ElementType::uint64: return own<hdf5::Type>(H5Tcopy(H5T_NATIVE_UINT64), "copying a type");
-    case ElementType::float64: return own<hdf5::Type>(H5Tcopy(H5T_NATIVE_DOUBLE), "copying a type");
-    default: core::check(false, "texts are written as they are stored");
-  }
-  return {};
-}
-
 /// Returns the number of bytes of the longest text.
 std::size_t longest(std::span<const std::string> texts) {
   std::size_t bytes = 0;
@@ -60,13 +50,6 @@ const Dimension& find(const Dimensions& dimensions, std::string_view name) {
   const auto found = std::ranges::find(dimensions, name, &Dimension::name);
   core::check(found != dimensions.end(), "a dataset has a dimension of unknown size");
   return *found;
-}
-
-/// Returns the number of elements of a dataset with these sizes of dimensions.
-std::size_t count_elements(const DatasetSchema& dataset, const Dimensions& sizes) {
-  std::size_t product = 1;
-  for (const std::string& name : dataset.dimensions) product *= find(sizes, name).size;
-  return product;
 }
 
 hsize_t product_of(const std::vector<hsize_t>& shape) {
@@ -93,8 +76,9 @@ hdf5::Dataset create(const hdf5::File& file, const DatasetSchema& schema,
   for (const std::string& name : schema.dimensions) {
     const Dimension& dimension = find(dimensions, name);
     size.push_back(dimension.size);
-    limit.push_back(dimension.grows ? H5S_UNLIMITED : dimension.size);
-    chunk.push_back(dimension.chunk);
+    const bool grows = dimension.growing_chunk > 0;
+    limit.push_back(grows ? H5S_UNLIMITED : dimension.size);
+    chunk.push_back(grows ? dimension.growing_chunk : dimension.size);
   }
   const int rank = static_cast<int>(size.size());
   const auto space = own<hdf5::Space>(H5Screate_simple(rank, size.data(), limit.data()),
@@ -144,38 +128,20 @@ void create_for(const hdf5::File& file, const DatasetSchema& schema, const Colum
   Dimensions dimensions;
   for (const std::string& name : schema.dimensions) {
     const hsize_t size = hdf5::extents(open(file, scale_path(name))).at(0);
-    dimensions.push_back({name, size, size, false});
+    dimensions.push_back({name, size});
   }
   const auto texts = std::get<std::span<const std::string>>(column.values);
   create_with_scales(file, schema, dimensions, longest(texts));
 }
 
-/// Returns a hyperslab selection of the `count` rows from row `first` on.
-hdf5::Space select_rows(const hdf5::Dataset& dataset, std::vector<hsize_t> shape, hsize_t first,
-                        hsize_t count) {
-  auto space = own<hdf5::Space>(H5Dget_space(dataset.get()), "reading a shape");
-  std::vector<hsize_t> start(shape.size(), 0);
-  start[0] = first;
-  shape[0] = count;
-  check(H5Sselect_hyperslab(space.get(), H5S_SELECT_SET, start.data(), nullptr, shape.data(),
-                            nullptr),
-        "selecting rows");
-  return space;
-}
-
-/// Writes the values to the selected elements of the dataset, whose number must be that of the
-/// values.
+/// Writes the values to the selected elements of the dataset.
 void write(const hdf5::Dataset& dataset, const hdf5::Space& space, const Column& column) {
-  const DatasetSchema& schema = run_file_schema().dataset(column.path);
-  core::check(fits(column.values, schema.type), "a column has another type than its dataset");
   const hsize_t count = column.size();
-  core::check(H5Sget_select_npoints(space.get()) == static_cast<hssize_t>(count),
-              "a column has another length than its dataset");
   if (count == 0) return;
   const auto memory =
       own<hdf5::Space>(H5Screate_simple(1, &count, nullptr), "creating the shape of values");
-  const auto write_from = [&](const hdf5::Type& type, const void* values) {
-    check(H5Dwrite(dataset.get(), type.get(), memory.get(), space.get(), H5P_DEFAULT, values),
+  const auto write_from = [&](hid_t type, const void* data) {
+    check(H5Dwrite(dataset.get(), type, memory.get(), space.get(), H5P_DEFAULT, data),
           "writing a dataset");
   };
   if (const auto* texts = std::get_if<std::span<const std::string>>(&column.values)) {
@@ -186,16 +152,19 @@ void write(const hdf5::Dataset& dataset, const hdf5::Space& space, const Column&
     for (const std::string& text : *texts) {
       padded.append(text).append(bytes - text.size(), '\0');
     }
-    return write_from(type, padded.data());
+    return write_from(type.get(), padded.data());
   }
-  std::visit([&](const auto& values) { write_from(memory_type(schema.type), values.data()); },
-             column.values);
+  const std::array native{H5T_NATIVE_INT64, H5T_NATIVE_UINT64, H5T_NATIVE_DOUBLE};
+  const hid_t type = native.at(column.values.index());
+  std::visit([&](const auto& values) { write_from(type, values.data()); }, column.values);
 }
 
-void extend(const hdf5::Dataset& dataset, hsize_t rows) {
+/// Extends the dataset by `rows` rows and writes them if there is a column.
+void append(const hdf5::Dataset& dataset, hsize_t first_row, hsize_t rows, const Column* column) {
   std::vector<hsize_t> shape = hdf5::extents(dataset);
-  shape[0] = rows;
+  shape[0] = first_row + rows;
   check(H5Dset_extent(dataset.get(), shape.data()), "extending a dataset");
+  if (column != nullptr) write(dataset, hdf5::select_rows(dataset, first_row, rows), *column);
 }
 
 void check_column(const Column& column, std::string_view dimension, const Dimensions& sizes) {
@@ -209,11 +178,9 @@ void check_column(const Column& column, std::string_view dimension, const Dimens
   fail_unless(schema.dimensions.front() == dimension,
               fmt::format("are not indexed by {}", dimension));
   fail_unless(fits(column.values, schema.type), "have another type than the dataset");
-  fail_unless(column.size() == count_elements(schema, sizes), "do not fit the dataset");
-  if (schema.type != ElementType::short_text) return;
-  for (const std::string& text : std::get<std::span<const std::string>>(column.values)) {
-    fail_unless(text.size() <= short_text_bytes, "are too long");
-  }
+  std::size_t elements = 1;
+  for (const std::string& name : schema.dimensions) elements *= find(sizes, name).size;
+  fail_unless(column.size() == elements, "do not fit the dataset");
 }
 
 /// Reads the dataset in parts of at most 16 MiB.
@@ -221,19 +188,13 @@ void read_through(const hdf5::Dataset& dataset) {
   const auto type = own<hdf5::Type>(H5Dget_type(dataset.get()), "reading a type");
   const std::vector<hsize_t> shape = hdf5::extents(dataset);
   if (product_of(shape) == 0) return;
-  const hsize_t row_elements = product_of(shape) / shape[0];
-  const hsize_t row_bytes = row_elements * H5Tget_size(type.get());
+  const hsize_t row_bytes = product_of(shape) / shape[0] * H5Tget_size(type.get());
   const hsize_t part = std::max<hsize_t>(1, (hsize_t{1} << 24) / row_bytes);
   std::vector<std::byte> buffer;
   for (hsize_t row = 0; row < shape[0]; row += part) {
     const hsize_t rows = std::min(part, shape[0] - row);
     buffer.resize(rows * row_bytes);
-    const hdf5::Space space = select_rows(dataset, shape, row, rows);
-    const hsize_t length = rows * row_elements;
-    const auto memory =
-        own<hdf5::Space>(H5Screate_simple(1, &length, nullptr), "creating the shape of rows");
-    check(H5Dread(dataset.get(), type.get(), memory.get(), space.get(), H5P_DEFAULT, buffer.data()),
-          "reading back");
+    hdf5::read_rows(dataset, type.get(), row, rows, buffer.data());
   }
 }
 
@@ -273,32 +234,29 @@ void append_rows(const hdf5::File& file, std::string_view dimension, hsize_t fir
                  hsize_t rows, const Columns& columns) {
   for (const DatasetSchema* schema : run_file_schema().along(dimension)) {
     if (!exists(file, schema->path)) continue;
-    const hdf5::Dataset dataset = open(file, schema->path);
-    extend(dataset, first_row + rows);
     const auto column = std::ranges::find(columns, schema->path, &Column::path);
-    if (column == columns.end()) continue;
-    write(dataset, select_rows(dataset, hdf5::extents(dataset), first_row, rows), *column);
+    append(open(file, schema->path), first_row, rows, column == columns.end() ? nullptr : &*column);
   }
 }
 
 void append_scale(const hdf5::File& file, std::string_view dimension, hsize_t first_row,
                   std::span<const std::int64_t> values) {
   const std::string path = scale_path(dimension);
-  const hdf5::Dataset dataset = open(file, path);
-  extend(dataset, first_row + values.size());
-  write(dataset, select_rows(dataset, hdf5::extents(dataset), first_row, values.size()),
-        {path, values});
+  const Column column{path, values};
+  append(open(file, path), first_row, values.size(), &column);
 }
 
-void read_through(const hdf5::File& file, const std::vector<std::string>& groups) {
-  std::set<std::string> paths;
-  for (const std::string& group : groups) {
-    for (const DatasetSchema* schema : run_file_schema().group(group)) {
-      paths.insert(schema->path);
-      for (const std::string& name : schema->dimensions) paths.insert(scale_path(name));
+void read_through(const hdf5::File& file) {
+  for (const hdf5::Link& link : hdf5::links(file.get())) {
+    const hdf5::Object object = hdf5::open_object(file.get(), link.name);
+    if (H5Iget_type(object.get()) == H5I_DATASET) {
+      read_through(open(file, link.name));
+      continue;
+    }
+    for (const hdf5::Link& inner : hdf5::links(object.get())) {
+      read_through(open(file, fmt::format("{}/{}", link.name, inner.name)));
     }
   }
-  for (const std::string& path : paths) read_through(open(file, path));
 }
 
 }  // namespace lockstep::record

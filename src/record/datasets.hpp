@@ -23,10 +23,9 @@ namespace lockstep::record {
 /// A dimension of datasets. The dataset /NAME is its dimension scale.
 struct Dimension {
   std::string_view name;
-  hsize_t size = 0;   ///< initial size
-  hsize_t chunk = 1;  ///< chunk size along this dimension
-  /// Whether the dimension is extensible. Rows are appended for each epoch or point of a ladder.
-  bool grows = false;
+  hsize_t size = 0;  ///< initial size
+  /// Chunk size of an extensible dimension, along which rows are appended; 0: fixed size.
+  hsize_t growing_chunk = 0;
 };
 using Dimensions = std::vector<Dimension>;
 
@@ -41,12 +40,6 @@ struct Column {
 
   std::size_t size() const {
     return std::visit([](const auto& of_type) { return of_type.size(); }, values);
-  }
-  /// Returns the bytes that the values need in the file, if texts are those of a short-text
-  /// dataset.
-  std::size_t bytes() const {
-    const bool is_text = std::holds_alternative<std::span<const std::string>>(values);
-    return size() * (is_text ? short_text_bytes : sizeof(double));
   }
 };
 using Columns = std::vector<Column>;
@@ -70,8 +63,8 @@ void create_datasets(const hdf5::File& file, const std::string& path, const Dime
 void check_rows(std::string_view dimension, const Columns& columns, const Dimensions& sizes);
 
 /// Writes all elements of datasets of fixed size. Creates those of type text, with the length of
-/// the longest text, because HDF5 protects texts of variable length by no checksum. Throws `Error`
-/// (internal) if the type or number of the values differs from the dataset.
+/// the longest text, because HDF5 protects texts of variable length by no checksum. Throws
+/// `Failure` if the number of the values differs from the dataset.
 void write_columns(const hdf5::File& file, const Columns& columns);
 
 /// A group that is written as a whole: datasets whose first dimension counts `rows`.
@@ -85,8 +78,8 @@ class Table {
       : file_(file), path_(std::move(path)), rows_(rows), extent_(extent) {
     core::check(!rows.empty(), "a table has rows");
     hdf5::new_group(file, path_);
-    Dimensions dimensions{{dimension, rows.size(), rows.size(), false}};
-    if (!second.empty()) dimensions.push_back({second, extent, extent, false});
+    Dimensions dimensions{{dimension, rows.size()}};
+    if (!second.empty()) dimensions.push_back({second, extent});
     create_datasets(file, path_, dimensions);
     for (const Dimension& each : dimensions) {
       const std::string scale = "/" + std::string(each.name);
@@ -132,16 +125,15 @@ class Table {
 };
 
 /// Extends all datasets along `dimension` that the file has to `first_row + rows` rows, and writes
-/// the last `rows` of those that have a column. Throws `Error` (internal) if the type or number of
-/// the values does not fit.
+/// the last `rows` of those that have a column.
 void append_rows(const hdf5::File& file, std::string_view dimension, hsize_t first_row,
                  hsize_t rows, const Columns& columns);
 /// Extends the scale of `dimension` in the same way and writes its last values.
 void append_scale(const hdf5::File& file, std::string_view dimension, hsize_t first_row,
                   std::span<const std::int64_t> values);
 
-/// Reads all datasets of the groups and their scales, so that HDF5 verifies their checksums. Throws
-/// `Failure` if a dataset is missing or damaged.
-void read_through(const hdf5::File& file, const std::vector<std::string>& groups);
+/// Reads all datasets of the file, so that HDF5 verifies their checksums. Throws `Failure` if one
+/// is damaged.
+void read_through(const hdf5::File& file);
 
 }  // namespace lockstep::record

@@ -6,12 +6,12 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstdlib>
 #include <ctime>
 #include <functional>
-#include <iterator>
-#include <string_view>
+#include <string>
 #include <system_error>
 
 #include "datasets.hpp"
@@ -24,7 +24,6 @@
 #include "run_file_contents.hpp"
 #include "run_file_place.hpp"
 #include "schema.hpp"
-#include "telemetry_contents.hpp"
 
 namespace lockstep::record {
 
@@ -38,27 +37,8 @@ constexpr hsize_t default_steps_per_chunk = 1024;
 constexpr std::size_t index_bytes = std::size_t{1} << 20;
 constexpr hsize_t chunk_bytes_at_most = hsize_t{256} << 20;
 
-std::string_view name_of(RunStatus status) {
-  switch (status) {
-    case RunStatus::running: return "running";
-    case RunStatus::complete: return "complete";
-    case RunStatus::preempted: return "preempted";
-    case RunStatus::failed: return "failed";
-  }
-  core::fail(core::ExitStatus::internal, "internal error: unknown run status; please report it");
-}
-
-std::tm utc_of(const std::timespec& time) {
-  std::tm utc{};
-  ::gmtime_r(&time.tv_sec, &utc);
-  return utc;
-}
-
-std::timespec time_now() {
-  std::timespec now{};
-  std::timespec_get(&now, TIME_UTC);
-  return now;
-}
+/// In the order of `RunStatus`.
+constexpr std::array status_names{"complete", "preempted", "failed"};
 
 /// Returns the number of steps per chunk: an epoch, or an equal part of it if a chunk of the widest
 /// dataset would otherwise exceed `chunk_bytes_at_most`.
@@ -81,12 +61,12 @@ struct RunFile::State {
   fs::path path, partial;
   OverwriteMode mode;
   RunHeader header;
-  RunIdentity identity;
+  std::string date_utc = fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(std::time(nullptr)));
   Descriptor lock;  ///< open and locked `partial`; empty after `finish`
   hsize_t steps = 0, epochs = 0, points = 0, samples = 0;
-  TelemetrySamples pending;         ///< samples that are not in `partial` yet
-  std::vector<std::string> tables;  ///< groups that were written as a whole
-  bool has_failed = false;          ///< whether a write has failed
+  TelemetrySamples pending;     ///< samples that are not in `partial` yet
+  bool has_only_header = true;  ///< whether nothing was added to `partial` since its creation
+  bool has_failed = false;      ///< whether a write has failed
   std::vector<std::pair<std::string, double>> results;
 
   /// Replaces `partial` by a file that `build` writes under another name, because HDF5 cannot open
@@ -111,7 +91,7 @@ struct RunFile::State {
   void create(hsize_t steps_per_chunk) {
     replace([&](const fs::path& fresh, const Descriptor&) {
       hdf5::File file = hdf5::create_file(fresh);
-      write_beginning(file, header, identity, steps_per_chunk);
+      write_beginning(file, header, date_utc, steps_per_chunk);
       hdf5::close(std::move(file));
     });
   }
@@ -126,6 +106,7 @@ struct RunFile::State {
       work(file);
       hdf5::close(std::move(file));
     });
+    has_only_header = false;
   }
 
   /// Allocates `bytes` on the disk, then calls `work`, which writes to the file.
@@ -137,20 +118,22 @@ struct RunFile::State {
     has_failed = false;
   }
 
-  /// Writes the rows of a table, the group `table`.
+  /// Writes the group of a table.
   template <class Row>
-  void write_table(const std::string& table, const std::vector<Row>& rows) {
-    add(index_bytes, [&](const hdf5::File& file) { write_rows(file, rows); });
-    tables.push_back(table);
+  void write_table(const std::vector<Row>& rows) {
+    constexpr std::size_t bytes_per_row = 1024;  // numbers and texts
+    add(rows.size() * (bytes_per_row + header.ranks.size() * sizeof(double)) + index_bytes,
+        [&](const hdf5::File& file) { write_rows(file, rows); });
   }
 
   void complete(const fs::path& copy, RunStatus status, const std::string& failure) const;
 };
 
 std::string new_run_id() {
-  const std::timespec now = time_now();
-  std::string id = fmt::format("{:%Y%m%dT%H%M%S}.{:06}Z-{}-{}", utc_of(now), now.tv_nsec / 1000,
-                               core::host_name(), ::getpid());
+  std::timespec now{};
+  std::timespec_get(&now, TIME_UTC);
+  std::string id = fmt::format("{:%Y%m%dT%H%M%S}.{:06}Z-{}-{}", fmt::gmtime(now.tv_sec),
+                               now.tv_nsec / 1000, core::host_name(), ::getpid());
   for (const auto& [variable, label] :
        {std::pair{"SLURM_JOB_ID", "job"}, std::pair{"SLURM_ARRAY_TASK_ID", "task"},
         std::pair{"SLURM_RESTART_COUNT", "restart"}}) {
@@ -167,8 +150,7 @@ RunFile::RunFile(const fs::path& path, OverwriteMode mode, const RunHeader& head
   state_->partial = partial_path(path);
   state_->mode = mode;
   state_->header = header;
-  state_->identity = {header.run_id.empty() ? new_run_id() : header.run_id,
-                      fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", utc_of(time_now()))};
+  if (header.run_id.empty()) state_->header.run_id = new_run_id();
   keep_stale(state_->partial);
   state_->lock = create_in_use(state_->partial);
   try {
@@ -193,7 +175,7 @@ void RunFile::append(const EpochRecord& epoch) {
   // Recreate the file with a chunk size that fits this epoch; it contains only the header so far.
   // Later epochs of the same length then never write to the chunks of earlier ones, so a kill
   // during an append cannot damage a complete epoch.
-  if (state_->steps == 0 && state_->points == 0 && state_->tables.empty()) {
+  if (std::exchange(state_->has_only_header, false)) {
     state_->create(steps_per_chunk(steps, state_->header));
   }
   append_samples(epoch.telemetry, state_->pending);
@@ -222,25 +204,14 @@ void RunFile::append(const LadderRow& point) {
   state_->points += 1;
 }
 
-void RunFile::write_allreduce(const std::vector<AllReduceRow>& rows) {
-  state_->write_table("/allreduce", rows);
-}
+void RunFile::write_allreduce(const std::vector<AllReduceRow>& rows) { state_->write_table(rows); }
 
-void RunFile::write_layers(const std::vector<LayerRow>& rows) {
-  state_->write_table("/layers", rows);
-}
+void RunFile::write_layers(const std::vector<LayerRow>& rows) { state_->write_table(rows); }
 
-void RunFile::write_stack(const std::vector<StackRow>& rows) {
-  state_->write_table("/stack", rows);
-}
+void RunFile::write_stack(const std::vector<StackRow>& rows) { state_->write_table(rows); }
 
 void RunFile::write_profile(const Profile& profile) {
-  constexpr std::size_t bytes_per_row = 1024;  // numbers and texts of an operation
-  const std::size_t rows = profile.operations.size();
-  const std::size_t ranks = state_->header.ranks.size();
-  state_->add(rows * (bytes_per_row + ranks * sizeof(double)) + index_bytes,
-              [&](const hdf5::File& file) { record::write_profile(file, profile); });
-  state_->tables.emplace_back("/profile");
+  state_->write_table(profile.operations);
   write_result("profile_steps", static_cast<double>(profile.steps));
   write_result("profile_step_seconds", profile.step_seconds);
   write_result("profile_step_seconds_without", profile.step_seconds_without_profile);
@@ -276,6 +247,7 @@ void RunFile::finish(RunStatus status, const std::string& failure) {
 
 void RunFile::State::complete(const fs::path& copy, RunStatus status,
                               const std::string& failure) const {
+  const std::string name = status_names.at(static_cast<std::size_t>(status));
   copy_contents(partial, copy);
   writing(copy, [&] {
     hdf5::File file = hdf5::open_file(copy, hdf5::Access::modify);
@@ -283,23 +255,18 @@ void RunFile::State::complete(const fs::path& copy, RunStatus status,
       // An open group would delay the writes of H5Fclose until it is closed, and hide their errors.
       const auto group =
           hdf5::own<hdf5::Group>(H5Gopen2(file.get(), "/results", H5P_DEFAULT), "opening a group");
-      for (const auto& [name, value] : results) hdf5::set_attribute(group.get(), name, value);
+      for (const auto& [result, value] : results) hdf5::set_attribute(group.get(), result, value);
     }
     write_telemetry(file, pending, pending.size(), samples);
-    hdf5::set_attribute(file.get(), "status", std::string(name_of(status)));
+    hdf5::set_attribute(file.get(), "status", name);
     hdf5::set_attribute(file.get(), "failure", failure);
     hdf5::close(std::move(file));
   });
   sync(copy);
   writing(copy, [&] {
     const hdf5::File file = hdf5::open_file(copy, hdf5::Access::read);
-    std::vector<std::string> groups{"/ranks", "/steps", "/epochs"};
-    if (!header.bucket_bytes.empty()) groups.push_back("/buckets");
-    std::ranges::copy(tables, std::back_inserter(groups));
-    if (points > 0) groups.push_back("/ladder");
-    if (header.telemetry_interfaces) groups.push_back("/telemetry");
-    read_through(file, groups);
-    if (hdf5::text_attribute(file.get(), "status") != name_of(status)) {
+    read_through(file);
+    if (hdf5::text_attribute(file.get(), "status") != name) {
       throw hdf5::Failure("reading back: the status is not what was written", 0);
     }
   });
@@ -322,7 +289,7 @@ void RunFile::discard() {
   state_->lock.reset();
 }
 
-const std::string& RunFile::run_id() const { return state_->identity.run_id; }
+const std::string& RunFile::run_id() const { return state_->header.run_id; }
 
 const fs::path& RunFile::path() const { return state_->path; }
 

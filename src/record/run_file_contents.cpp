@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "run_file_contents.hpp"
 
+#include <algorithm>
 #include <cstdint>
 
 #include "build.hpp"
@@ -8,7 +9,6 @@
 #include "lockstep/core/error.hpp"
 #include "lockstep/record/phase.hpp"
 #include "schema.hpp"
-#include "telemetry_contents.hpp"
 
 namespace lockstep::record {
 
@@ -31,7 +31,7 @@ void flush(const hdf5::File& file) {
 }
 
 void write_attributes(const hdf5::File& file, const RunHeader& header,
-                      const RunIdentity& identity) {
+                      const std::string& date_utc) {
   const Build& build = this_build();
   const auto set = [&](const char* name, const auto& value) {
     core::check(run_file_schema().has_attribute("/", name), "an attribute is not in the schema");
@@ -42,9 +42,9 @@ void write_attributes(const hdf5::File& file, const RunHeader& header,
   set("software_version", std::string(build.version));
   set("git_commit", std::string(build.git_commit));
   set("git_dirty", std::int64_t{build.git_dirty});
-  set("date_utc", identity.date_utc);
+  set("date_utc", date_utc);
   set("command_line", header.command_line);
-  set("run_id", identity.run_id);
+  set("run_id", header.run_id);
   set("part", header.part);
   set("first_step", header.first_step);
   set("steps_per_epoch", header.steps_per_epoch);
@@ -70,14 +70,12 @@ void write_ranks(const hdf5::File& file, const std::vector<RankInfo>& ranks) {
 /// Returns the dimensions of training datasets. `steps`, `epochs`: their sizes.
 Dimensions training_dimensions(const RunHeader& header, hsize_t steps, hsize_t epochs,
                                hsize_t steps_per_chunk) {
-  const hsize_t ranks = header.ranks.size();
-  const hsize_t buckets = header.bucket_bytes.size();
-  return {{"step", steps, steps_per_chunk, true},
-          {"epoch", epochs, 1, true},
-          {"rank", ranks, ranks, false},
-          {"phase", phase_count, phase_count, false},
-          {"clock_reading", clock_reading_names.size(), clock_reading_names.size(), false},
-          {"bucket", buckets, buckets, false}};
+  return {{"step", steps, steps_per_chunk},
+          {"epoch", epochs, 1},
+          {"rank", header.ranks.size()},
+          {"phase", phase_count},
+          {"clock_reading", clock_reading_names.size()},
+          {"bucket", header.bucket_bytes.size()}};
 }
 
 /// Adds the further measurements that have the first dimension `dimension`.
@@ -114,11 +112,63 @@ Columns columns_of_epoch(const EpochRecord& epoch) {
   return columns;
 }
 
+constexpr std::size_t quantities = telemetry_paths.size();
+
+/// Returns the elements `offset`, `offset + stride`, ... of the first `count` rows.
+std::vector<double> column(const std::vector<double>& table, std::size_t count, std::size_t stride,
+                           std::size_t offset) {
+  std::vector<double> values(count);
+  for (std::size_t i = 0; i < count; ++i) values[i] = table[i * stride + offset];
+  return values;
+}
+
+template <class T>
+void drop_front(std::vector<T>& values, std::size_t count) {
+  values.erase(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(count));
+}
+
+template <class T>
+void append_values(const std::vector<T>& from, std::vector<T>& to) {
+  to.insert(to.end(), from.begin(), from.end());
+}
+
+/// Creates the group /telemetry and writes the names of the interfaces.
+void create_telemetry(const hdf5::File& file, const RunHeader& header) {
+  const std::vector<std::string>& names = header.telemetry_interfaces.value();
+  const std::size_t ranks = header.ranks.size();
+  const std::size_t interfaces = names.size() / ranks;
+  core::check(interfaces > 0 && names.size() == interfaces * ranks,
+              "the names of the interfaces do not fit the ranks");
+  hdf5::new_group(file, "/telemetry");
+  create_datasets(file, "/telemetry",
+                  {{"sample", 0, telemetry_chunk}, {"interface", interfaces}, {"rank", ranks}});
+  const auto numbers = counted(interfaces);
+  write_columns(file, {{"/interface", numbers}, {"/telemetry/interface_name", names}});
+}
+
+void check_telemetry(const TelemetrySamples& samples, const RunHeader& header) {
+  const std::size_t count = samples.size();
+  if (count == 0) return;
+  core::check(header.telemetry_interfaces.has_value(), "samples of a run without telemetry");
+  const std::size_t interfaces = header.telemetry_interfaces->size() / header.ranks.size();
+  core::check(samples.values.size() == count * quantities &&
+                  samples.traffic_bytes.size() == count * interfaces * 2,
+              "the telemetry has arrays of another size");
+}
+
+/// Returns the number of values in each measured row; 1 if no row was measured.
+template <class Row>
+std::size_t values_per_row(const std::vector<Row>& rows, std::vector<double> Row::*seconds) {
+  std::size_t count = 1;
+  for (const Row& row : rows) count = std::max(count, (row.*seconds).size());
+  return count;
+}
+
 }  // namespace
 
-void write_beginning(const hdf5::File& file, const RunHeader& header, const RunIdentity& identity,
+void write_beginning(const hdf5::File& file, const RunHeader& header, const std::string& date_utc,
                      hsize_t steps_per_chunk) {
-  write_attributes(file, header, identity);
+  write_attributes(file, header, date_utc);
   create_group(file, "/config", header.config);
   create_group(file, "/environment", header.environment);
   create_group(file, "/results");
@@ -152,7 +202,7 @@ std::size_t bytes_of(const EpochRecord& epoch) {
   const std::vector<std::int64_t> numbers(epoch.loss.size(), epoch.epoch);
   std::size_t bytes = sizeof(std::int64_t) * (numbers.size() + 1);  // of the scales
   for (const Columns& columns : {columns_of_steps(epoch, numbers), columns_of_epoch(epoch)})
-    for (const Column& column : columns) bytes += column.bytes();
+    for (const Column& column : columns) bytes += column.size() * sizeof(double);
   return bytes;
 }
 
@@ -171,7 +221,7 @@ void write_epoch(const hdf5::File& file, const EpochRecord& epoch, hsize_t first
 
 void create_ladder(const hdf5::File& file) {
   create_group(file, "/ladder");
-  create_datasets(file, "/ladder", {{"point", 0, 1, true}});
+  create_datasets(file, "/ladder", {{"point", 0, 1}});
 }
 
 void write_point(const hdf5::File& file, const LadderRow& point, hsize_t row) {
@@ -185,11 +235,106 @@ void write_point(const hdf5::File& file, const LadderRow& point, hsize_t row) {
                         single("/ladder/peak_bytes", point.peak_bytes),
                         single("/ladder/steps", point.steps),
                         single("/ladder/is_extrapolated", is_extrapolated)};
-  check_rows("point", columns, {{"point", 1, 1, true}});
+  check_rows("point", columns, {{"point", 1}});
   append_rows(file, "point", row, 1, columns);
   flush(file);
   // Written last: if /point contains a row, all other datasets of /ladder contain it.
   append_scale(file, "point", row, counted(1, static_cast<std::int64_t>(row)));
+}
+
+void append_samples(const TelemetrySamples& from, TelemetrySamples& to) {
+  append_values(from.rank, to.rank);
+  append_values(from.values, to.values);
+  append_values(from.traffic_bytes, to.traffic_bytes);
+}
+
+void drop_samples(TelemetrySamples& samples, std::size_t count) {
+  if (count == 0) return;
+  const std::size_t traffic = samples.traffic_bytes.size() / samples.size();
+  drop_front(samples.rank, count);
+  drop_front(samples.values, count * quantities);
+  drop_front(samples.traffic_bytes, count * traffic);
+}
+
+void write_telemetry(const hdf5::File& file, const TelemetrySamples& samples, std::size_t count,
+                     hsize_t first_row) {
+  if (count == 0) return;
+  const std::size_t pairs = samples.traffic_bytes.size() / samples.size() / 2;
+  const auto received = column(samples.traffic_bytes, count * pairs, 2, 0);
+  const auto sent = column(samples.traffic_bytes, count * pairs, 2, 1);
+  Columns columns{{"/telemetry/rank", std::span<const std::int64_t>(samples.rank).first(count)},
+                  {"/telemetry/received_bytes", received},
+                  {"/telemetry/sent_bytes", sent}};
+  std::vector<std::vector<double>> values;
+  values.reserve(quantities);
+  for (std::size_t i = 0; i < quantities; ++i) {
+    values.push_back(column(samples.values, count, quantities, i));
+    columns.push_back({telemetry_paths[i], values.back()});
+  }
+  check_rows("sample", columns, {{"sample", count}, {"interface", pairs}});
+  append_rows(file, "sample", first_row, count, columns);
+  flush(file);
+  // Written last: if /sample contains a row, all other datasets of /telemetry contain it.
+  append_scale(file, "sample", first_row, counted(count, static_cast<std::int64_t>(first_row)));
+}
+
+void write_rows(const hdf5::File& file, const std::vector<AllReduceRow>& rows) {
+  const std::size_t repeats = values_per_row(rows, &AllReduceRow::seconds);
+  const Table table(file, "/allreduce", "message", rows, "repeat", repeats);
+  table.column("algorithm", &AllReduceRow::algorithm);
+  table.column("bytes", &AllReduceRow::bytes);
+  table.column("wrong", &AllReduceRow::wrong);
+  table.matrix("seconds", &AllReduceRow::seconds);
+}
+
+void write_rows(const hdf5::File& file, const std::vector<LayerRow>& rows) {
+  const std::size_t repeats = values_per_row(rows, &LayerRow::forward_seconds);
+  const Table table(file, "/layers", "layer", rows, "repeat", repeats);
+  table.column("description", &LayerRow::layer);
+  table.column("status", &LayerRow::status);
+  table.column("batch", &LayerRow::batch);
+  table.column("forward_flops", &LayerRow::forward_flops);
+  table.column("backward_flops", &LayerRow::backward_flops);
+  table.column("forward_bytes", &LayerRow::forward_bytes);
+  table.column("backward_bytes", &LayerRow::backward_bytes);
+  table.matrix("forward_seconds", &LayerRow::forward_seconds);
+  table.matrix("backward_seconds", &LayerRow::backward_seconds);
+  table.column("estimated_bytes", &LayerRow::estimated_bytes);
+  table.column("peak_bytes", &LayerRow::peak_bytes);
+  table.column("product_flops_per_second", &LayerRow::flops_per_second);
+  table.column("copy_bytes_per_second", &LayerRow::bytes_per_second);
+  table.column("power_watts", &LayerRow::power_watts);
+  table.column("energy_joules", &LayerRow::energy_joules);
+}
+
+void write_rows(const hdf5::File& file, const std::vector<StackRow>& rows) {
+  const std::size_t repeats = values_per_row(rows, &StackRow::forward_seconds);
+  const Table table(file, "/stack", "stack_row", rows, "repeat", repeats);
+  table.column("layer", &StackRow::layer);
+  table.column("status", &StackRow::status);
+  table.column("stages", &StackRow::stages);
+  table.column("depth", &StackRow::depth);
+  table.column("estimated_depth", &StackRow::estimated_depth);
+  table.column("limit_bytes", &StackRow::limit_bytes);
+  table.column("estimated_bytes", &StackRow::estimated_bytes);
+  table.column("peak_bytes", &StackRow::peak_bytes);
+  table.matrix("forward_seconds", &StackRow::forward_seconds);
+}
+
+void write_rows(const hdf5::File& file, const std::vector<ProfiledOperation>& rows) {
+  using Row = ProfiledOperation;
+  const std::size_t ranks = values_per_row(rows, &Row::seconds);
+  const Table table(file, "/profile", "operation", rows, "rank", ranks);
+  table.column("name", &Row::name);
+  table.column("kind", &Row::what);
+  table.column("phase", &Row::phase);
+  table.column("implementation", &Row::implementation);
+  table.column("ceiling", &Row::ceiling);
+  table.column("calls", &Row::calls);
+  table.column("flops", &Row::flops);
+  table.column("bytes", &Row::bytes);
+  table.column("bound_seconds", &Row::bound_seconds);
+  table.matrix("seconds", &Row::seconds);
 }
 
 }  // namespace lockstep::record

@@ -140,7 +140,9 @@ bool has_type(const Dataset& dataset, hid_t little_endian, hid_t big_endian);
 void require_plain_storage(const Dataset& dataset, const std::string& path);
 /// Reads all elements, converted to the type `memory`, to `values`. Throws `Failure`.
 void read_all(const Dataset& dataset, hid_t memory, void* values);
-/// Reads `count` rows from `first` in the same way. The dataset has at least one dimension.
+/// Returns a selection of `count` rows from `first`. The dataset has at least one dimension.
+Space select_rows(const Dataset& dataset, hsize_t first, hsize_t count);
+/// Reads `count` rows from `first` as `read_all` does.
 void read_rows(const Dataset& dataset, hid_t memory, hsize_t first, hsize_t count, void* values);
 
 /// Creates an attribute, or replaces an existing one. Texts have a fixed length and are stored in

@@ -146,7 +146,7 @@ struct LadderRow {
 /// Slurm, the job.
 std::string new_run_id();
 
-enum class RunStatus { running, complete, preempted, failed };
+enum class RunStatus { complete, preempted, failed };
 
 /// The HDF5 run file (format "lockstep-run", version 3; docs/run-file.md). One rank writes it
 /// during the run, as PATH.partial. The file is closed after each epoch and each point of a batch
