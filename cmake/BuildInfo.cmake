@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# lockstep_build_info(TARGET) generates the header `build_info.hpp` for the target. The header contains the version,
-# commit, build type, compiler and flags, which are recorded in run files. Every build runs this file with cmake -P to
-# update the header; the header is rewritten only if its content has changed.
+# lockstep_build_info(TARGET) generates the source `build_info.cpp` of the target. It contains the version, commit,
+# build type, compiler and flags, which are recorded in run files. Every build runs this file with cmake -P to update the
+# source; it is rewritten only if its content has changed.
 
 if(NOT CMAKE_SCRIPT_MODE_FILE)
   function(lockstep_build_info target)
@@ -11,12 +11,12 @@ if(NOT CMAKE_SCRIPT_MODE_FILE)
       string(APPEND flags " -fsanitize=${LOCKSTEP_SANITIZERS}")
     endif()
     set(directory "${CMAKE_CURRENT_BINARY_DIR}/generated")
-    set(header "${directory}/build_info.hpp")
+    set(generated "${directory}/build_info.cpp")
     set(generate
         ${CMAKE_COMMAND}
         "-DSOURCE=${PROJECT_SOURCE_DIR}"
-        "-DTEMPLATE=${CMAKE_CURRENT_SOURCE_DIR}/build_info.hpp.in"
-        "-DHEADER=${header}"
+        "-DTEMPLATE=${CMAKE_CURRENT_SOURCE_DIR}/build_info.cpp.in"
+        "-DGENERATED=${generated}"
         "-DVERSION=${PROJECT_VERSION}"
         "-DBUILD_TYPE=${CMAKE_BUILD_TYPE}"
         "-DCOMPILER=${CMAKE_CXX_COMPILER_ID} ${CMAKE_CXX_COMPILER_VERSION}"
@@ -26,11 +26,12 @@ if(NOT CMAKE_SCRIPT_MODE_FILE)
     add_custom_target(
       ${target}_build_info
       COMMAND ${generate}
-      BYPRODUCTS "${header}"
-      COMMENT "Updating build_info.hpp"
+      BYPRODUCTS "${generated}"
+      COMMENT "Updating build_info.cpp"
       VERBATIM)
     add_dependencies(${target} ${target}_build_info)
-    target_include_directories(${target} PRIVATE "${directory}")
+    target_sources(${target} PRIVATE "${generated}")
+    target_include_directories(${target} PRIVATE "${directory}" "${CMAKE_CURRENT_SOURCE_DIR}")
   endfunction()
   return()
 endif()
@@ -63,4 +64,4 @@ if(GIT)
   endif()
 endif()
 string(REPLACE "\"" "\\\"" FLAGS "${FLAGS}")
-configure_file("${TEMPLATE}" "${HEADER}" @ONLY)
+configure_file("${TEMPLATE}" "${GENERATED}" @ONLY)

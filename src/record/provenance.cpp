@@ -17,6 +17,8 @@
 #include "build.hpp"
 #include "digest.hpp"
 #include "hdf5_output.hpp"
+#include "lockstep/core/process/processors.hpp"
+#include "lockstep/core/process/system.hpp"
 
 namespace lockstep::record {
 
@@ -125,6 +127,20 @@ std::string program_id() {
   Digest digest;
   digest.add(std::string(std::istreambuf_iterator<char>(executable), {}));
   return fmt::format("{}, executable {}", build_id(), digest.hex());
+}
+
+RankInfo describe_process() {
+  RankInfo info;
+  info.hostname = core::host_name();
+  const std::set<int> processors = core::thread_processors();
+  std::set<int> cores;
+  for (const int processor : processors) cores.insert(core::core_of(processor));
+  info.cpu_list = core::processor_list(processors);
+  info.core_list = core::processor_list(cores);
+  info.device_name = core::cpu_model();
+  if (info.device_name.empty()) info.device_name = "CPU";
+  info.memory_bytes = core::installed_memory();
+  return info;
 }
 
 }  // namespace lockstep::record
