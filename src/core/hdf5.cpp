@@ -342,18 +342,25 @@ bool has_attribute(hid_t object, const char* name) {
   return exists > 0;
 }
 
-std::string text_attribute(hid_t object, const char* name, std::size_t bytes_at_most) {
+std::optional<std::string> find_text_attribute(hid_t object, const char* name,
+                                               std::size_t bytes_at_most) {
   const auto attribute = own<Attribute>(H5Aopen(object, name, H5P_DEFAULT), "opening an attribute");
   const auto type = own<Type>(H5Aget_type(attribute.get()), "reading the type of an attribute");
   const auto space = own<Space>(H5Aget_space(attribute.get()), "reading the shape of an attribute");
   const std::size_t bytes = H5Tget_size(type.get());
   if (H5Tget_class(type.get()) != H5T_STRING || H5Tis_variable_str(type.get()) != 0 ||
       H5Sget_simple_extent_npoints(space.get()) != 1 || bytes > bytes_at_most) {
-    throw Failure(fmt::format("the attribute {} is not a text of fixed length", name), 0);
+    return {};
   }
   std::string value(bytes, '\0');
   check(H5Aread(attribute.get(), type.get(), value.data()), "reading an attribute");
   return value.substr(0, value.find('\0'));
+}
+
+std::string text_attribute(hid_t object, const char* name, std::size_t bytes_at_most) {
+  const auto value = find_text_attribute(object, name, bytes_at_most);
+  if (!value) throw Failure(fmt::format("the attribute {} is not a text of fixed length", name), 0);
+  return *value;
 }
 
 std::optional<std::int64_t> integer_attribute(hid_t object, const char* name) {

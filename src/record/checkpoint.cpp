@@ -1,19 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "lockstep/record/checkpoint.hpp"
 
-#include <fmt/format.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <cerrno>
 #include <string_view>
-#include <system_error>
 #include <tuple>
 
 #include "build.hpp"
-#include "checkpoint_names.hpp"
-#include "checkpoint_reader.hpp"
-#include "digest.hpp"
+#include "checkpoint_file.hpp"
 #include "files.hpp"
 #include "hdf5_output.hpp"
 #include "lockstep/core/error.hpp"
@@ -80,19 +74,15 @@ void write_entry(const hdf5::Group& group, const Entry& entry) {
         "writing a tensor");
 }
 
-/// Writes the whole file; returns its digest.
-std::string write_file(const fs::path& path, const std::vector<Entry>& all,
-                       const CheckpointHeader& header) {
+void write_file(const fs::path& path, const std::vector<Entry>& all,
+                const CheckpointHeader& header) {
   hdf5::File file = hdf5::create_file(path);
   CheckpointDigest digest(header);
   hdf5::Group group;
   std::string open_group;
   for (const Entry& entry : all) {
     if (!group || entry.group != open_group) {
-      const hdf5::Properties creation = hdf5::creation_properties(H5P_GROUP_CREATE);
-      group = own<hdf5::Group>(
-          H5Gcreate2(file.get(), entry.group.c_str(), H5P_DEFAULT, creation.get(), H5P_DEFAULT),
-          "creating a group");
+      group = hdf5::new_group(file, entry.group);
       open_group = entry.group;
     }
     write_entry(group, entry);
@@ -110,53 +100,23 @@ std::string write_file(const fs::path& path, const std::vector<Entry>& all,
   hdf5::set_attribute(file.get(), "digest", digest.hex());
   group.reset();
   hdf5::close(std::move(file));
-  return digest.hex();
 }
 
 }  // namespace
-
-fs::path temporary_path(const fs::path& path) {
-  return parent_of(path) / fmt::format(".{}.{}.tmp", path.filename().string(), ::getpid());
-}
-
-bool is_temporary_checkpoint(const fs::path& path) {
-  const std::string name = path.filename().string();
-  return name.starts_with(".checkpoint-") && name.ends_with(".tmp");
-}
 
 void write_checkpoint(const fs::path& path, std::span<const Tensor> tensors,
                       const Counters& counters, const Texts& texts, OverwriteMode mode) {
   require_place(path);
   const std::vector<Entry> all = entries(tensors, counters);
-  const fs::path temporary = temporary_path(path);
-  std::error_code ignored;
-  remove_if_stale(temporary);  // process ids are reused, in particular in containers
-  const Descriptor lock = create_in_use(temporary);
-  try {
-    std::string digest;
-    writing(temporary, [&] { digest = write_file(temporary, all, {counters, texts}); });
+  write_and_rename(path, mode, [&](const fs::path& temporary, const Descriptor&) {
+    writing(temporary, [&] { write_file(temporary, all, {counters, texts}); });
     sync(temporary);
-    if (load_checkpoint(temporary, {}, Verify::required).digest != digest) {
-      fail_output("writing", temporary, "other values were read back", EIO);
+    try {
+      read_checkpoint(temporary, {}, Verify::required);
+    } catch (const core::Error& error) {
+      fail_output("reading back", temporary, error.what(), EIO);
     }
-    rename_synced(temporary, path, mode);
-  } catch (const core::Error& error) {
-    fs::remove(temporary, ignored);
-    if (error.status() == core::ExitStatus::output) throw;
-    fail_output("reading back", temporary, error.what(), EIO);
-  }
-}
-
-Counters read_checkpoint(const fs::path& path, std::span<const Tensor> tensors, Verify verify) {
-  LoadedCheckpoint loaded = load_checkpoint(path, tensors, verify);
-  for (std::size_t i = 0; i < tensors.size(); ++i) {
-    std::copy(loaded.values[i].begin(), loaded.values[i].end(), tensors[i].values.begin());
-  }
-  return std::move(loaded.header.counters);
-}
-
-CheckpointHeader read_checkpoint_header(const fs::path& path) {
-  return load_checkpoint(path, {}, Verify::required).header;
+  });
 }
 
 }  // namespace lockstep::record

@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "checkpoint_reader.hpp"
-
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -8,7 +6,7 @@
 #include <system_error>
 #include <utility>
 
-#include "checkpoint_names.hpp"
+#include "checkpoint_file.hpp"
 #include "hdf5_output.hpp"
 #include "lockstep/core/error.hpp"
 #include "schema.hpp"
@@ -118,17 +116,8 @@ Texts read_texts(const hdf5::File& file) {
   Texts texts;
   for (const std::string& name : hdf5::attribute_names(file.get())) {
     if (name == "format" || name == "software_version" || name == "digest") continue;
-    const auto attribute = own<hdf5::Attribute>(H5Aopen(file.get(), name.c_str(), H5P_DEFAULT),
-                                                "opening an attribute");
-    const auto type = own<hdf5::Type>(H5Aget_type(attribute.get()), "reading a type");
-    const auto space = own<hdf5::Space>(H5Aget_space(attribute.get()), "reading a shape");
-    // Checkpoints contain no variable-length texts, and HDF5 1.10 can crash on a damaged one.
-    if (H5Tget_class(type.get()) != H5T_STRING || H5Tis_variable_str(type.get()) != 0 ||
-        H5Sget_simple_extent_npoints(space.get()) != 1 ||
-        H5Tget_size(type.get()) > most_text_bytes) {
-      continue;
-    }
-    texts.emplace_back(name, hdf5::text_attribute(file.get(), name.c_str(), most_text_bytes));
+    if (auto text = hdf5::find_text_attribute(file.get(), name.c_str(), most_text_bytes))
+      texts.emplace_back(name, *std::move(text));
   }
   return texts;
 }
@@ -148,19 +137,20 @@ class Reader {
         file_(hdf5::open_file(path, hdf5::Access::read)),
         file_bytes_(fs::file_size(path)),
         wanted_(wanted),
+        values_(wanted.size()),
         found_(wanted.size(), false),
-        result_{.header = read_header(file_), .values = {}, .digest = {}},
-        digest_(result_.header) {
+        header_(read_header(file_)),
+        digest_(header_) {
     require_format(file_, path);
-    result_.values.resize(wanted.size());
     if (hdf5::has_attribute(file_.get(), "digest")) {
-      result_.digest = hdf5::text_attribute(file_.get(), "digest", 64);
+      stored_digest_ = hdf5::text_attribute(file_.get(), "digest", 64);
     } else if (verify == Verify::required) {
       refuse("it carries no digest, so it is no complete checkpoint of lockstep");
     }
   }
 
-  LoadedCheckpoint read() {
+  /// Copies the values to the requested tensors, if all of the file is valid. Returns the counters.
+  Counters read() {
     for (const hdf5::Link& link : hdf5::links(file_.get())) {
       const hdf5::Object object = open(file_.get(), link, "/" + link.name);
       if (!object) continue;
@@ -178,14 +168,17 @@ class Reader {
                            text(wanted_[i].shape), other_name(wanted_[i].name)));
       }
     }
-    if (has_digest() && digest_.hex() != result_.digest) {
+    if (has_digest() && digest_.hex() != stored_digest_) {
       refuse("its digest does not match: the file was damaged or changed");
     }
-    return std::move(result_);
+    for (std::size_t i = 0; i < wanted_.size(); ++i) {
+      std::ranges::copy(values_[i], wanted_[i].values.begin());
+    }
+    return header_.counters;
   }
 
  private:
-  bool has_digest() const { return !result_.digest.empty(); }
+  bool has_digest() const { return !stored_digest_.empty(); }
 
   /// Opens the object of a link. A soft or external link is an error in a file with a digest; in a
   /// file without one, the result is an empty handle.
@@ -251,7 +244,7 @@ class Reader {
       refuse(fmt::format("{} has the shape {} where {} is needed", path, text(shape),
                          text(tensor.shape)));
     }
-    std::vector<float>& values = result_.values[index];
+    std::vector<float>& values = values_[index];
     values.resize(tensor.values.size());
     read_values(dataset, values);
     digest_.add(tensor.group, tensor.name, shape, values);
@@ -300,16 +293,14 @@ class Reader {
   hdf5::File file_;
   std::uintmax_t file_bytes_;
   std::span<const Tensor> wanted_;
+  std::vector<std::vector<float>> values_;  ///< of the requested tensors
   std::vector<bool> found_;
-  LoadedCheckpoint result_;
+  CheckpointHeader header_;
   CheckpointDigest digest_;
+  std::string stored_digest_;        ///< empty if the file has no digest
   std::vector<std::string> unused_;  ///< paths of the other objects of a file without a digest
   std::vector<float> scratch_;
 };
-
-}  // namespace
-
-namespace {
 
 /// Returns the result of `read`. Throws `Error` (input) as `hdf5::reading` does.
 auto reading(const fs::path& path, const auto& read) {
@@ -321,9 +312,8 @@ auto reading(const fs::path& path, const auto& read) {
 
 }  // namespace
 
-LoadedCheckpoint load_checkpoint(const fs::path& path, std::span<const Tensor> wanted,
-                                 Verify verify) {
-  return reading(path, [&] { return Reader(path, wanted, verify).read(); });
+Counters read_checkpoint(const fs::path& path, std::span<const Tensor> tensors, Verify verify) {
+  return reading(path, [&] { return Reader(path, tensors, verify).read(); });
 }
 
 CheckpointHeader skim_checkpoint(const fs::path& path) {

@@ -61,14 +61,6 @@ bool is_same_file(const Descriptor& file, const fs::path& path) {
          own.st_ino == found.st_ino && own.st_dev == found.st_dev;
 }
 
-/// Opens the file for reading and writing, because NFS requires write access for exclusive locks.
-/// Opens it for reading only if write access is denied.
-Descriptor open_existing(const fs::path& path) {
-  Descriptor file(::open(path.c_str(), O_RDWR | O_CLOEXEC | O_NONBLOCK));
-  if (!file && errno == EACCES) file = Descriptor(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  return file;
-}
-
 bool is_unsupported(int error_number) {
   return error_number == EINVAL || error_number == ENOTSUP || error_number == EOPNOTSUPP ||
          error_number == ENOSYS;
@@ -99,6 +91,22 @@ fs::path partial_path(fs::path path) { return path += ".partial"; }
 fs::path creating_path(fs::path partial) { return partial += ".creating"; }
 
 fs::path finishing_path(fs::path partial) { return partial += ".finishing"; }
+
+void write_and_rename(const fs::path& path, OverwriteMode mode,
+                      const std::function<void(const fs::path&, const Descriptor&)>& write) {
+  const fs::path temporary =
+      parent_of(path) / fmt::format(".{}.{}.tmp", path.filename().string(), ::getpid());
+  remove_if_stale(temporary);  // process ids are reused, in particular in containers
+  const Descriptor file = create_in_use(temporary);
+  try {
+    write(temporary, file);
+    rename_synced(temporary, path, mode);
+  } catch (...) {
+    std::error_code ignored;
+    fs::remove(temporary, ignored);
+    throw;
+  }
+}
 
 fs::path parent_of(const fs::path& path) {
   return path.has_parent_path() ? path.parent_path() : fs::path(".");
@@ -143,54 +151,26 @@ Descriptor create_in_use(const fs::path& path) {
   }
 }
 
-ExistingFile lock_if_stale(const fs::path& path) {
-  while (true) {
-    ExistingFile existing;
-    struct stat status {};
-    if (::lstat(path.c_str(), &status) != 0) {
-      if (errno == ENOENT) return existing;
-      fail_output("opening", path, errno);
-    }
-    if (!S_ISREG(status.st_mode)) fail_output("opening", path, "not a regular file", EEXIST);
-    existing.lock = open_existing(path);
-    if (!existing.lock) {
-      if (errno == ENOENT) continue;  // deleted or renamed in between
-      fail_output("opening", path, errno);
-    }
-    if (::flock(existing.lock.get(), LOCK_EX | LOCK_NB) != 0) {
-      existing.use = errno == EWOULDBLOCK ? Use::in_use : Use::unknown;
-      existing.lock.reset();
-      return existing;
-    }
-    if (!is_same_file(existing.lock, path)) continue;
-    // Only the owner of the exclusive lock renames or deletes a stale file, so its name is stable
-    // now.
-    existing.use = Use::stale;
-    if (::fstat(existing.lock.get(), &status) == 0) {
-      existing.bytes = static_cast<std::size_t>(status.st_size);
-    }
-    return existing;
-  }
-}
-
-ExistingFile lock_file(const fs::path& path) {
+ExistingFile lock_if_stale(const fs::path& path, bool create) {
   while (true) {
     ExistingFile result;
     constexpr int flags = O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK;
-    result.lock = Descriptor(::open(path.c_str(), flags | O_RDWR | O_CREAT, 0666));
-    if (!result.lock && errno == EACCES)  // another user of a common directory has created it
+    // NFS requires write access for exclusive locks, which a file of another user may not permit.
+    result.lock = Descriptor(::open(path.c_str(), flags | O_RDWR | (create ? O_CREAT : 0), 0666));
+    if (!result.lock && errno == EACCES)
       result.lock = Descriptor(::open(path.c_str(), flags | O_RDONLY));
     if (!result.lock && (errno == ENOENT || errno == EROFS)) return result;
     struct stat status {};
     if (!result.lock || ::fstat(result.lock.get(), &status) != 0)
       fail_output("opening", path, errno);
     if (!S_ISREG(status.st_mode)) fail_output("opening", path, "not a regular file", EEXIST);
-    if (status.st_nlink > 1) fail_output("opening", path, "it has several names", EEXIST);
+    if (create && status.st_nlink > 1) fail_output("opening", path, "it has several names", EEXIST);
     if (::flock(result.lock.get(), LOCK_EX | LOCK_NB) != 0) {
       result.use = errno == EWOULDBLOCK ? Use::in_use : Use::unknown;
       return result;
     }
-    // The owner of the lock may have deleted the file before it released the lock.
+    // The owner of the lock may have renamed or deleted the file before it released the lock. Only
+    // the owner does so, so the name is stable now.
     if (!is_same_file(result.lock, path)) continue;
     result.use = Use::stale;
     return result;
@@ -226,16 +206,10 @@ void reserve(const Descriptor& file, std::size_t bytes, const fs::path& path) {
 
 void sync(const fs::path& path) {
   const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  if (!file) fail_output("syncing", path, errno);
-  if (::fsync(file.get()) != 0 && !is_unsupported(errno)) fail_output("syncing", path, errno);
-}
-
-void sync_directory(const fs::path& path) {
-  const Descriptor directory(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   // Files can be created in a directory without permission to read its entries.
-  if (!directory && (errno == EACCES || errno == EPERM)) return;
-  if (!directory) fail_output("syncing", path, errno);
-  if (::fsync(directory.get()) == 0 || is_unsupported(errno) || errno == EBADF) return;
+  if (!file && (errno == EACCES || errno == EPERM)) return;
+  if (!file) fail_output("syncing", path, errno);
+  if (::fsync(file.get()) == 0 || is_unsupported(errno) || errno == EBADF) return;
   fail_output("syncing", path, errno);
 }
 
@@ -262,7 +236,7 @@ fs::path rename_numbered(const fs::path& path) {
     error = rename_new(path, kept);
   }
   if (error != 0) fail_output(fmt::format("renaming {} to", path.string()), kept, error);
-  sync_directory(parent_of(kept));
+  sync(parent_of(kept));
   return kept;
 }
 
@@ -297,7 +271,7 @@ void rename_synced(const fs::path& from, const fs::path& to, OverwriteMode mode)
     error = errno;
   }
   if (error != 0) fail_output(fmt::format("renaming {} to", from.string()), to, error);
-  sync_directory(parent_of(to));
+  sync(parent_of(to));
 }
 
 }  // namespace lockstep::record

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <filesystem>
+#include <functional>
 #include <string>
 #include <string_view>
 
@@ -29,6 +30,13 @@ std::filesystem::path partial_path(std::filesystem::path path);
 /// written.
 std::filesystem::path creating_path(std::filesystem::path partial);
 std::filesystem::path finishing_path(std::filesystem::path partial);
+
+/// Calls `write` with a new file in the directory of `path`, which it must sync, then renames that
+/// file to `path`. If an error is thrown, deletes the new file and does not change `path`. Throws
+/// `Error` (output).
+void write_and_rename(
+    const std::filesystem::path& path, OverwriteMode mode,
+    const std::function<void(const std::filesystem::path&, const Descriptor&)>& write);
 
 /// Returns the directory that contains `path`; "." if `path` is only a file name.
 std::filesystem::path parent_of(const std::filesystem::path& path);
@@ -63,18 +71,13 @@ enum class Use {
 struct ExistingFile {
   Use use = Use::missing;
   Descriptor lock;
-  std::size_t bytes = 0;
 };
 
 /// Determines whether a process uses the file and, if none does, locks it exclusively. Does not
-/// block. Throws `Error` (output) if the file is not a regular file or cannot be opened.
-ExistingFile lock_if_stale(const std::filesystem::path& path);
-
-/// Creates the file if it is missing and locks it exclusively. Does not block. The result is
-/// `stale` if the lock was taken, also if the file is new, and `missing` if the directory is not
-/// writable; otherwise `lock` is the open file without a lock. Throws `Error` (output) if the file
-/// cannot be opened or is not a regular file with one name.
-ExistingFile lock_file(const std::filesystem::path& path);
+/// block. `create`: create the file if it is missing; it must then have one name, and `lock` is the
+/// open file also if it could not be locked. The result is `missing` if the directory is not
+/// writable. Throws `Error` (output) if the file is not a regular file or cannot be opened.
+ExistingFile lock_if_stale(const std::filesystem::path& path, bool create = false);
 
 /// Deletes a temporary file if no process uses it. On a file system without locks, deletes it if it
 /// has not been modified for an hour.
@@ -85,14 +88,10 @@ void remove_if_stale(const std::filesystem::path& path);
 /// allocation. Throws `Error` (output), with the file unchanged, if there is not enough space.
 void reserve(const Descriptor& file, std::size_t bytes, const std::filesystem::path& path);
 
-/// Blocks until the content of the file is on the disk (fsync). Does nothing if the file system
-/// does not support fsync (on some FUSE and CIFS mounts it fails with EINVAL). Throws `Error`
-/// (output) on other failures.
+/// Blocks until the content of the file, or the entries of the directory, are on the disk (fsync).
+/// Does nothing if the file system does not support fsync (on some FUSE and CIFS mounts it fails
+/// with EINVAL), or if a directory may not be read. Throws `Error` (output) on other failures.
 void sync(const std::filesystem::path& path);
-
-/// Blocks until the entries of the directory are on the disk, in the same way. Does nothing if the
-/// directory may not be opened for reading.
-void sync_directory(const std::filesystem::path& path);
 
 /// Renames the file without replacing an existing file; atomic if the file system supports it.
 /// Returns 0 or an errno value (EEXIST if `to` exists).
@@ -106,5 +105,14 @@ std::filesystem::path rename_numbered(const std::filesystem::path& path);
 /// failure, also if `to` exists and `mode` is refuse.
 void rename_synced(const std::filesystem::path& from, const std::filesystem::path& to,
                    OverwriteMode mode);
+
+/// Throws `Error` (output) if there can be no file at `path`, or if a file exists there and `mode`
+/// does not permit to replace it by one of this kind.
+void refuse_existing(const std::filesystem::path& path, OverwriteMode mode, OutputKind kind);
+
+/// Renames the file `partial` that a run left when it ended early, so that it is kept. Deletes it
+/// if it is empty, and the temporary files beside it. Throws `Error` (output) if a process uses the
+/// file or the file system has no locks.
+void keep_stale(const std::filesystem::path& partial);
 
 }  // namespace lockstep::record

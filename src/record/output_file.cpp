@@ -11,11 +11,11 @@
 #include <system_error>
 #include <vector>
 
-#include "checkpoint_names.hpp"
+#include "checkpoint_file.hpp"
 #include "files.hpp"
 #include "hdf5_output.hpp"
 #include "lockstep/core/error.hpp"
-#include "run_file_place.hpp"
+#include "lockstep/core/log.hpp"
 #include "schema.hpp"
 
 namespace lockstep::record {
@@ -24,14 +24,9 @@ namespace fs = std::filesystem;
 
 namespace {
 
-std::string_view name_of(OutputKind kind) {
-  switch (kind) {
-    case OutputKind::run_file: return "run file";
-    case OutputKind::trace: return "trace";
-    case OutputKind::device_description: return "device description";
-    case OutputKind::engine_log: return "engine log";
-  }
-  return {};
+std::string name_of(OutputKind kind) {
+  constexpr std::array names{"run file", "trace", "device description", "engine log"};
+  return names.at(static_cast<std::size_t>(kind));
 }
 
 /// Texts that only files of a kind contain near their beginning.
@@ -43,7 +38,7 @@ constexpr std::array<std::pair<OutputKind, std::string_view>, 3> markers{
 /// Returns what a regular file contains, as a noun phrase; "" if it is empty.
 std::string contents_of(const fs::path& path) {
   const std::string format = hdf5::text_attribute_of(path, "/", "format");
-  if (format == run_file_schema().format) return std::string(name_of(OutputKind::run_file));
+  if (format == run_file_schema().format) return name_of(OutputKind::run_file);
   if (format == checkpoint_format) return "checkpoint";
   std::string start(std::size_t{1} << 14, '\0');
   std::ifstream file(path, std::ios::binary);
@@ -52,8 +47,7 @@ std::string contents_of(const fs::path& path) {
   if (file.eof() && start.empty()) return "";
   if (start.starts_with("\x89HDF")) return "HDF5 file without the format of a run file";
   for (const auto& [kind, marker] : markers)
-    if (start.starts_with('{') && start.find(marker) != std::string::npos)
-      return std::string(name_of(kind));
+    if (start.starts_with('{') && start.find(marker) != std::string::npos) return name_of(kind);
   return "file of another kind";
 }
 
@@ -95,6 +89,42 @@ void write_beside(const fs::path& path) {
   if (written != static_cast<ssize_t>(block.size())) {
     fail_output("writing in the directory of", path, error_number);
   }
+}
+
+[[noreturn]] void refuse_in_use(const fs::path& partial, Use use) {
+  const std::string run = run_id_of(partial);
+  const std::string name =
+      partial.string() + (run.empty() ? "" : fmt::format(" of the run {}", run));
+  core::fail(core::ExitStatus::output,
+             use == Use::in_use
+                 ? name + " is being written or read by another process; choose another name"
+                 : name +
+                       " exists, and its file system has no locks, so another process may be "
+                       "writing it; if none is, rename or delete it");
+}
+
+/// Throws if another process writes the run file `path`, or may be writing it.
+void refuse_if_written(const fs::path& path) {
+  const Use use = lock_if_stale(partial_path(path)).use;
+  if (use == Use::in_use || use == Use::unknown) refuse_in_use(partial_path(path), use);
+}
+
+bool is_taken(const fs::path& path) {
+  std::error_code error;
+  return fs::exists(fs::symlink_status(path, error));
+}
+
+/// Returns NAME.partK.EXTENSION with K = `part`.
+fs::path part_path(const fs::path& output, std::int64_t part) {
+  const std::string name =
+      fmt::format("{}.part{}{}", output.stem().string(), part, output.extension().string());
+  return fs::path(output).replace_filename(name);
+}
+
+/// Returns an attribute of a group of a run file; an empty text if there is none.
+std::string attribute_of(const fs::path& path, const char* group, const char* name) {
+  if (hdf5::text_attribute_of(path, "/", "format") != run_file_schema().format) return {};
+  return hdf5::text_attribute_of(path, group, name);
 }
 
 }  // namespace
@@ -159,18 +189,58 @@ void check_writable_beside(const fs::path& path) {
 
 void write_text(const fs::path& path, std::string_view text, OverwriteMode mode, OutputKind kind) {
   refuse_existing(path, mode, kind);
-  const fs::path temporary = temporary_path(path);
-  remove_if_stale(temporary);
-  const Descriptor lock = create_in_use(temporary);
-  try {
-    write_all(lock, text, path);
+  write_and_rename(path, mode, [&](const fs::path& temporary, const Descriptor& file) {
+    write_all(file, text, path);
     sync(temporary);
-    rename_synced(temporary, path, mode);
-  } catch (...) {
-    std::error_code ignored;
-    fs::remove(temporary, ignored);
-    throw;
+  });
+}
+
+void keep_stale(const fs::path& partial) {
+  // The lock is held until the file has been renamed.
+  const ExistingFile left = lock_if_stale(partial);
+  if (left.use == Use::missing) return;
+  if (left.use != Use::stale) refuse_in_use(partial, left.use);
+  std::error_code ignored;
+  for (const fs::path& temporary : {creating_path(partial), finishing_path(partial)}) {
+    fs::remove(temporary, ignored);  // of the killed process
   }
+  // An empty file: its process was killed, or lost the race for the lock, before it wrote anything.
+  if (fs::is_empty(partial, ignored)) {
+    fs::remove(partial, ignored);
+    return;
+  }
+  const fs::path kept = rename_numbered(partial);
+  core::log_warning(fmt::format("{} is from a run that did not finish; it was renamed to {}",
+                                partial.string(), kept.string()));
+}
+
+std::string run_id_of(const fs::path& path) { return attribute_of(path, "/", "run_id"); }
+
+void keep_incomplete(const fs::path& output, const std::string& checkpoint_dir) {
+  const std::string status = attribute_of(output, "/", "status");
+  if (status != "failed" && status != "preempted") return;
+  if (attribute_of(output, "/config", "checkpoint-dir") != checkpoint_dir) return;
+  const fs::path kept = rename_numbered(output);
+  core::log_warning(
+      fmt::format("{} is from a run with status {}, which left no checkpoint; it was renamed to {}",
+                  output.string(), status, kept.string()));
+}
+
+RunPart next_part(const fs::path& output, const std::string& run_id, std::int64_t part) {
+  require_place(output);
+  const bool is_unfinished = run_id_of(partial_path(output)) == run_id;
+  if (is_unfinished && lock_if_stale(partial_path(output)).use == Use::in_use) {
+    core::fail(core::ExitStatus::output,
+               fmt::format("{} is being written or read by another process of the same run; wait "
+                           "until that ends",
+                           partial_path(output).string()));
+  }
+  if (!is_unfinished && run_id_of(output) != run_id) return {output, part};
+  std::int64_t number = std::max<std::int64_t>(part, 2);
+  while (is_taken(part_path(output, number)) || is_taken(partial_path(part_path(output, number)))) {
+    ++number;
+  }
+  return {part_path(output, number), number};
 }
 
 }  // namespace lockstep::record

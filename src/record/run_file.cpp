@@ -22,7 +22,6 @@
 #include "lockstep/core/process/system.hpp"
 #include "lockstep/record/phase.hpp"
 #include "run_file_contents.hpp"
-#include "run_file_place.hpp"
 #include "schema.hpp"
 
 namespace lockstep::record {

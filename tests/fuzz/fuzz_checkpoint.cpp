@@ -20,7 +20,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const bool is_complete = returns_or_fails(
       ExitStatus::input, [&] { read_checkpoint(path, weights.tensors(), Verify::required); });
   const bool is_verified =
-      returns_or_fails(ExitStatus::input, [&] { read_checkpoint_header(path); });
+      returns_or_fails(ExitStatus::input, [&] { read_checkpoint(path, {}, Verify::required); });
   if (is_complete && !is_verified) std::abort();
   if (newest_checkpoint(directory.path()).has_value() != is_verified) std::abort();
   return 0;

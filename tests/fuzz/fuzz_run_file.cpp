@@ -3,7 +3,7 @@
 // either that the file belongs to the run, or that it does not. Any other behaviour aborts.
 
 #include "hdf5_target.hpp"
-#include "lockstep/record/run_parts.hpp"
+#include "lockstep/record/output_file.hpp"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace lockstep::record;

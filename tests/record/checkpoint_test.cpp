@@ -111,7 +111,7 @@ TEST_F(CheckpointTest, ReadsWrittenTensors) {
 
 TEST_F(CheckpointTest, ReturnsTextsThatTheDigestCovers) {
   write_checkpoint(path_, weights_.tensors(), some_counters, {{"run_id", "run 1"}});
-  const CheckpointHeader header = read_checkpoint_header(path_);
+  const CheckpointHeader header = skim_checkpoint(path_);
   EXPECT_THAT(header.counters, UnorderedElementsAreArray(some_counters));
   EXPECT_EQ(header.texts, (Texts{{"run_id", "run 1"}}));
   {
@@ -125,7 +125,7 @@ TEST_F(CheckpointTest, ReturnsTextsThatTheDigestCovers) {
 
 TEST_F(CheckpointTest, ReadsACheckpointWithoutTexts) {
   write_checkpoint(path_, weights_.tensors(), some_counters);
-  EXPECT_TRUE(read_checkpoint_header(path_).texts.empty());
+  EXPECT_TRUE(skim_checkpoint(path_).texts.empty());
 }
 
 TEST_F(CheckpointTest, RefusesAnotherVersion) {

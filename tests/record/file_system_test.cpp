@@ -20,9 +20,7 @@
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/trust.hpp"
 #include "lockstep/record/checkpoint.hpp"
-#include "lockstep/record/checkpoint_place.hpp"
 #include "lockstep/record/run_file.hpp"
-#include "lockstep/record/run_parts.hpp"
 #include "samples.hpp"
 
 namespace {

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "lockstep/record/run_file.hpp"
-#include "lockstep/record/run_parts.hpp"
 
 #include <fcntl.h>
 #include <gmock/gmock.h>

@@ -76,8 +76,7 @@ class ResumedRun : public ::testing::Test {
     return train(config, witness);
   }
   std::int64_t counter(std::int64_t step, const std::string& name) const {
-    const auto header =
-        record::read_checkpoint_header(record::checkpoint_path(directory_.path(), step));
+    const auto header = record::skim_checkpoint(record::checkpoint_path(directory_.path(), step));
     for (const auto& [key, value] : header.counters) {
       if (key == name) return value;
     }
@@ -160,7 +159,7 @@ class StoppedAtAnyStep : public ResumedRun, public ::testing::WithParamInterface
 /// Returns the counters of the checkpoint except those of the processes that have worked on the
 /// run.
 record::Counters counters_of(const fs::path& directory, std::int64_t step) {
-  auto counters = record::read_checkpoint_header(record::checkpoint_path(directory, step)).counters;
+  auto counters = record::skim_checkpoint(record::checkpoint_path(directory, step)).counters;
   std::erase_if(counters, [](const auto& counter) {
     return counter.first == "part" || counter.first == "sequence";
   });

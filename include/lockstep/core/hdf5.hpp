@@ -164,8 +164,12 @@ Object open_object(hid_t group, const std::string& name);
 /// Returns the names of the attributes of an object, sorted.
 std::vector<std::string> attribute_names(hid_t object);
 
-/// Returns a fixed-length text attribute. Throws `Failure` if the attribute has another type or is
-/// longer than `bytes_at_most` bytes.
+/// Returns a text attribute; nothing if it is not a single text of fixed length with at most
+/// `bytes_at_most` bytes. HDF5 1.10 can crash when it reads a damaged text of variable length.
+/// Throws `Failure` if the attribute is missing.
+std::optional<std::string> find_text_attribute(hid_t object, const char* name,
+                                               std::size_t bytes_at_most);
+/// Returns the same. Throws `Failure` also if the attribute has another type or is longer.
 std::string text_attribute(hid_t object, const char* name, std::size_t bytes_at_most = 4096);
 
 /// Returns an integer attribute; nothing if it is not a single integer. Throws `Failure` if it is

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "lockstep/core/descriptor.hpp"
 #include "lockstep/record/output_file.hpp"
 
 namespace lockstep::record {
@@ -58,10 +59,6 @@ enum class Verify {
 /// or type, or if the digest does not match.
 Counters read_checkpoint(const std::filesystem::path& path, std::span<const Tensor> tensors,
                          Verify verify);
-
-/// Reads the whole file, verifies its digest and returns its header. Throws the same errors as
-/// `read_checkpoint`.
-CheckpointHeader read_checkpoint_header(const std::filesystem::path& path);
 
 /// Reads the header without verifying the digest, which needs the whole file. Throws `Error`
 /// (input) if the file cannot be read.
@@ -113,6 +110,31 @@ class CheckpointStore {
   std::size_t keep_;
   std::string run_id_, options_;
   std::vector<std::filesystem::path> valid_;  ///< files whose digest has been verified
+};
+
+/// Creates a directory of checkpoints and its missing parents. Throws `Error` (output) on failure.
+void create_checkpoint_directory(const std::filesystem::path& directory);
+
+/// Logs a warning if some other users could have replaced the checkpoints of the directory. Throws
+/// `Error` (output) if any user could (`core::directory_risk`), or if `directory` is a file.
+void require_own_checkpoints(const std::filesystem::path& directory);
+
+/// Exclusive use of a directory of checkpoints: a lock on the file DIRECTORY/.lockstep-run, which
+/// contains host, process and job. The kernel releases the lock if the process is killed. If the
+/// file system has no locks, or the directory is not writable, the directory is not locked.
+class CheckpointClaim {
+ public:
+  /// Throws `Error` (output) if another process has the lock. Logs a warning if the file system has
+  /// no locks.
+  explicit CheckpointClaim(const std::filesystem::path& directory);
+  /// Deletes the file.
+  ~CheckpointClaim();
+  CheckpointClaim(const CheckpointClaim&) = delete;
+  CheckpointClaim& operator=(const CheckpointClaim&) = delete;
+
+ private:
+  std::filesystem::path path_;
+  core::Descriptor lock_;
 };
 
 }  // namespace lockstep::record

@@ -12,7 +12,6 @@
 #include "lockstep/comm/communicator.hpp"
 #include "lockstep/graph/node_id.hpp"
 #include "lockstep/record/checkpoint.hpp"
-#include "lockstep/record/checkpoint_place.hpp"
 #include "lockstep/record/run_file.hpp"
 #include "lockstep/train/agreement.hpp"
 #include "lockstep/train/config.hpp"

@@ -1,14 +1,23 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
+#include <cstdint>
+#include <filesystem>
+#include <span>
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include "digest.hpp"
 #include "lockstep/record/checkpoint.hpp"
 
 namespace lockstep::record {
+
+inline constexpr std::string_view checkpoint_format = "lockstep-checkpoint";
+/// Version of the format that this program writes and reads.
+inline constexpr std::int64_t checkpoint_version = 2;
+
+/// Returns whether `path` has the name of a checkpoint or of its temporary file.
+bool has_checkpoint_name(const std::filesystem::path& path);
 
 /// Computes the digest of a checkpoint. It covers the counters, the texts, and then the
 /// datasets with their names, types, shapes and values. Datasets must be added in the order of
@@ -27,17 +36,5 @@ class CheckpointDigest {
  private:
   Digest digest_;
 };
-
-struct LoadedCheckpoint {
-  CheckpointHeader header;
-  /// Values of the requested tensors, in the order of the request.
-  std::vector<std::vector<float>> values;
-  std::string digest;  ///< empty if the file has no digest
-};
-
-/// Reads the values of the tensors `wanted` into the result, without changing `wanted`. Throws the
-/// same errors as `read_checkpoint`.
-LoadedCheckpoint load_checkpoint(const std::filesystem::path& path, std::span<const Tensor> wanted,
-                                 Verify verify);
 
 }  // namespace lockstep::record
