@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "lockstep/backend/backend.hpp"
-#include "lockstep/record/profile.hpp"
+#include "lockstep/record/run_file.hpp"
 #include "lockstep/train/timing/operation_clock.hpp"
 #include "operation_work.hpp"
 

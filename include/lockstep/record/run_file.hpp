@@ -15,8 +15,6 @@
 #include <vector>
 
 #include "lockstep/record/output_file.hpp"
-#include "lockstep/record/profile.hpp"
-#include "lockstep/record/telemetry.hpp"
 
 namespace lockstep::record {
 
@@ -66,6 +64,50 @@ struct RunHeader {
 /// Names of the measurements of the clocks of all ranks in an epoch: before its first and after its
 /// last step.
 inline constexpr std::array<std::string_view, 2> clock_reading_names{"begin", "end"};
+
+/// Quantities of a telemetry sample. The schema of the run file defines them.
+enum class TelemetryQuantity {
+  seconds,
+  user_cpu_seconds,
+  system_cpu_seconds,
+  resident_memory_bytes,
+  voluntary_context_switches,
+  involuntary_context_switches,
+  device_utilisation,
+  device_memory_bytes,
+  device_power_watts,
+  device_energy_joules,
+  host_energy_joules,
+  sampler_cpu_seconds,
+};
+
+/// Datasets of the quantities, in the order of `TelemetryQuantity`.
+inline constexpr std::array<std::string_view, 12> telemetry_paths{
+    "/telemetry/seconds",
+    "/telemetry/user_cpu_seconds",
+    "/telemetry/system_cpu_seconds",
+    "/telemetry/resident_memory_bytes",
+    "/telemetry/voluntary_context_switches",
+    "/telemetry/involuntary_context_switches",
+    "/telemetry/device_utilisation",
+    "/telemetry/device_memory_bytes",
+    "/telemetry/device_power_watts",
+    "/telemetry/device_energy_joules",
+    "/telemetry/host_energy_joules",
+    "/telemetry/sampler_cpu_seconds"};
+
+/// Number of samples per chunk of the run file. Only whole chunks are appended during the run, so
+/// a kill during an append cannot damage samples that were complete before.
+inline constexpr std::size_t telemetry_chunk = 64;
+
+/// Telemetry samples of several ranks. Arrays are flat, last index fastest.
+struct TelemetrySamples {
+  std::vector<std::int64_t> rank;     ///< (sample)
+  std::vector<double> values;         ///< (sample, quantity)
+  std::vector<double> traffic_bytes;  ///< (sample, interface, 2): received and sent
+
+  std::size_t size() const { return rank.size(); }
+};
 
 /// Measurements of the steps of one epoch on all ranks, and results of the epoch. Arrays are flat,
 /// last index fastest.
@@ -127,6 +169,32 @@ struct StackRow {
   std::uint64_t estimated_bytes = 0;    ///< of the device that needs most
   std::uint64_t peak_bytes = 0;         ///< of the device that needs most; 0 if it was not run
   std::vector<double> forward_seconds;  ///< (repeat); empty if not measured
+};
+
+/// One operation of the network in one phase of a training step, or another part of the step; one
+/// row of /profile. All quantities are those of one step, means over the profiled steps.
+struct ProfiledOperation {
+  std::string name;            ///< name of the operation: "layer1.0.conv1"; that of another part
+  std::string what;            ///< kind and shapes: "convolution 3x3, 64x32x32 -> 64x32x32"
+  std::string phase;           ///< "forward", "backward data", ..., "update"
+  std::string implementation;  ///< empty if there is no choice
+  std::string ceiling;         ///< "compute", "memory", "cache" or "none"; docs/run-file.md
+  double calls = 0;
+  double flops = 0;             ///< of the selected algorithm
+  double bytes = 0;             ///< each feature map and weight once per pass over it
+  double bound_seconds = 0;     ///< lower bound of the time on rank 0 (roofline model)
+  std::vector<double> seconds;  ///< (rank); NaN on ranks that do not execute the operation
+};
+
+/// Profile of some training steps.
+struct Profile {
+  std::int64_t steps = 0;   ///< number of profiled steps
+  double step_seconds = 0;  ///< of a profiled step; median over steps, maximum over ranks
+  double step_seconds_without_profile = 0;  ///< of steps without profile, in turn with the others
+  double flops_per_second = 0;              ///< ceilings of the roofline model; 0: unknown
+  double bytes_per_second = 0;
+  std::string ceiling_source;                 ///< how they are known
+  std::vector<ProfiledOperation> operations;  ///< in the order of their execution
 };
 
 /// One point of the batch ladder. Times are NaN if the point was not measured.

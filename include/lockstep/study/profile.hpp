@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "lockstep/record/profile.hpp"
+#include "lockstep/record/run_file.hpp"
 #include "lockstep/train/extra_steps.hpp"
 #include "lockstep/train/trainer.hpp"
 

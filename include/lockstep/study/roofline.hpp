@@ -6,7 +6,7 @@
 
 #include "lockstep/backend/backend.hpp"
 #include "lockstep/graph/node_id.hpp"
-#include "lockstep/record/profile.hpp"
+#include "lockstep/record/run_file.hpp"
 #include "lockstep/train/config.hpp"
 
 namespace lockstep::study {

@@ -13,7 +13,7 @@
 #include "lockstep/core/meter/energy_meter.hpp"
 #include "lockstep/core/meter/network_meter.hpp"
 #include "lockstep/core/meter/process_meter.hpp"
-#include "lockstep/record/telemetry.hpp"
+#include "lockstep/record/run_file.hpp"
 #include "telemetry_sampler.hpp"
 
 namespace lockstep::train {
