@@ -9,7 +9,6 @@
 #include "build.hpp"
 #include "checkpoint_file.hpp"
 #include "files.hpp"
-#include "hdf5_output.hpp"
 #include "lockstep/core/error.hpp"
 
 namespace lockstep::record {

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "checkpoint_file.hpp"
-#include "hdf5_output.hpp"
+#include "files.hpp"
 #include "lockstep/core/error.hpp"
 #include "schema.hpp"
 

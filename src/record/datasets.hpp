@@ -13,7 +13,7 @@
 #include <variant>
 #include <vector>
 
-#include "hdf5_output.hpp"
+#include "files.hpp"
 #include "lockstep/core/error.hpp"
 #include "schema.hpp"
 

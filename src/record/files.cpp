@@ -14,7 +14,6 @@
 #include <system_error>
 #include <vector>
 
-#include "hdf5_output.hpp"
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/log.hpp"
 

@@ -8,12 +8,14 @@
 #include <string_view>
 
 #include "lockstep/core/descriptor.hpp"
+#include "lockstep/core/hdf5.hpp"
 #include "lockstep/record/output_file.hpp"
 
 // File operations that HDF5 does not provide: syncing to disk, renaming without losing another
 // file, and finding out whether a process uses a file.
 namespace lockstep::record {
 
+namespace hdf5 = core::hdf5;
 using core::Descriptor;
 
 /// Throws `Error` (output) with the message "DOING PATH failed (REASON); ADVICE". The advice
@@ -22,6 +24,9 @@ using core::Descriptor;
                               int error_number);
 [[noreturn]] void fail_output(const std::string& doing, const std::filesystem::path& path,
                               const std::string& reason, int error_number);
+
+/// Calls `work`. If it throws `hdf5::Failure`, throws `Error` (output) with the path.
+void writing(const std::filesystem::path& path, const std::function<void()>& work);
 
 /// Returns PATH.partial, the name of a run file until it is complete.
 std::filesystem::path partial_path(std::filesystem::path path);

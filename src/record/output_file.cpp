@@ -13,7 +13,6 @@
 
 #include "checkpoint_file.hpp"
 #include "files.hpp"
-#include "hdf5_output.hpp"
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/log.hpp"
 #include "schema.hpp"

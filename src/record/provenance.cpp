@@ -16,7 +16,7 @@
 
 #include "build.hpp"
 #include "digest.hpp"
-#include "hdf5_output.hpp"
+#include "files.hpp"
 #include "lockstep/core/process/processors.hpp"
 #include "lockstep/core/process/system.hpp"
 

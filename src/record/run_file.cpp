@@ -16,7 +16,6 @@
 
 #include "datasets.hpp"
 #include "files.hpp"
-#include "hdf5_output.hpp"
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/log.hpp"
 #include "lockstep/core/process/system.hpp"

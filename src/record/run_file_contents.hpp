@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "hdf5_output.hpp"
+#include "files.hpp"
 #include "lockstep/record/run_file.hpp"
 
 // Contents of a run file and the order in which they are written.

@@ -14,7 +14,7 @@
 
 #include "data/hdf5_images.hpp"
 #include "data/record_formats.hpp"
-#include "hdf5_output.hpp"
+#include "files.hpp"
 #include "lockstep/record/run_file.hpp"
 #include "options/option_table.hpp"
 #include "record/samples.hpp"

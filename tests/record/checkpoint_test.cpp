@@ -16,7 +16,6 @@
 
 #include "expect_error.hpp"
 #include "files.hpp"
-#include "hdf5_output.hpp"
 #include "killed_writer.hpp"
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/random.hpp"

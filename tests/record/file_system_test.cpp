@@ -16,7 +16,6 @@
 
 #include "expect_error.hpp"
 #include "files.hpp"
-#include "hdf5_output.hpp"
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/trust.hpp"
 #include "lockstep/record/checkpoint.hpp"

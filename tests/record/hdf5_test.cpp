@@ -2,7 +2,7 @@
 // Tests that two threads can use the HDF5 library, which is not thread-safe: a checkpoint is
 // written in the background while the main thread writes the run file.
 
-#include "hdf5_output.hpp"
+#include "files.hpp"
 
 #include <gtest/gtest.h>
 

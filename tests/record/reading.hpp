@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "hdf5_output.hpp"
+#include "files.hpp"
 
 namespace lockstep::record {
 

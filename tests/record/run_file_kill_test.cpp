@@ -5,7 +5,7 @@
 #include <filesystem>
 #include <string>
 
-#include "hdf5_output.hpp"
+#include "files.hpp"
 #include "killed_writer.hpp"
 #include "lockstep/core/random.hpp"
 #include "lockstep/record/run_file.hpp"

@@ -12,7 +12,7 @@
 #include <string>
 #include <thread>
 
-#include "hdf5_output.hpp"
+#include "files.hpp"
 #include "lockstep/core/error.hpp"
 #include "lockstep/record/run_file.hpp"
 #include "samples.hpp"

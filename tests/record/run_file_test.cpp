@@ -16,7 +16,6 @@
 
 #include "expect_error.hpp"
 #include "files.hpp"
-#include "hdf5_output.hpp"
 #include "lockstep/core/error.hpp"
 #include "reading.hpp"
 #include "samples.hpp"
