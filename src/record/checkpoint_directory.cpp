@@ -68,13 +68,6 @@ std::vector<fs::path> files_in(const fs::path& directory) {
   return files;
 }
 
-void delete_file(const fs::path& file) {
-  std::error_code error;
-  if (!fs::remove(file, error) && error) {
-    core::log_warning(fmt::format("cannot delete {} ({})", file.string(), error.message()));
-  }
-}
-
 constexpr std::string_view sequence_name = "sequence";
 constexpr std::string_view run_id_name = "run_id";
 
@@ -118,13 +111,6 @@ std::vector<Checkpoint> checkpoints_in(const fs::path& directory) {
            std::tuple(!b.is_readable, b.sequence, b.step);
   });
   return found;
-}
-
-/// Renames the file to a name that is not that of a checkpoint, and logs a warning.
-void keep_under_another_name(const fs::path& path) {
-  const fs::path kept = rename_numbered(path);
-  core::log_warning(fmt::format("{} is not a checkpoint of this run; it is now {}", path.string(),
-                                kept.string()));
 }
 
 [[noreturn]] void refuse(const fs::path& directory, const std::string& why) {
@@ -193,10 +179,11 @@ void CheckpointStore::write(std::int64_t step, std::span<const Tensor> tensors, 
   for (const Checkpoint& other : checkpoints_in(directory_)) {
     sequence = std::max(sequence, other.sequence);
     if (other.path != path) continue;
-    if (other.is_readable && other.run_id == run_id_)
+    if (other.is_readable && other.run_id == run_id_) {
       mode = OverwriteMode::replace;
-    else
-      keep_under_another_name(path);
+    } else {
+      rename_numbered(path, "is not a checkpoint of this run");
+    }
   }
   counters.emplace_back(sequence_name, sequence + 1);
   Texts texts{{std::string(run_id_name), run_id_}};

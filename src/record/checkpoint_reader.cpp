@@ -19,17 +19,16 @@ using hdf5::Failure;
 using hdf5::own;
 
 CheckpointDigest::CheckpointDigest(CheckpointHeader header) {
-  std::sort(header.counters.begin(), header.counters.end());
-  std::sort(header.texts.begin(), header.texts.end());
   digest_.add(fmt::format("{} {}", checkpoint_format, checkpoint_version));
-  for (const auto& [name, value] : header.counters) {
-    digest_.add(name);
-    digest_.add(value);
-  }
-  for (const auto& [name, value] : header.texts) {
-    digest_.add(name);
-    digest_.add(value);
-  }
+  const auto add_sorted = [&](auto& pairs) {
+    std::ranges::sort(pairs);
+    for (const auto& [name, value] : pairs) {
+      digest_.add(name);
+      digest_.add(value);
+    }
+  };
+  add_sorted(header.counters);
+  add_sorted(header.texts);
 }
 
 void CheckpointDigest::add(std::string_view group, std::string_view name,
@@ -100,30 +99,21 @@ Shape shape_of(const hdf5::Dataset& dataset) {
   return {extents.begin(), extents.end()};
 }
 
-/// Returns the integer attributes of the root, except the format version.
-Counters read_counters(const hdf5::File& file) {
-  Counters counters;
-  for (const std::string& name : hdf5::attribute_names(file.get())) {
-    if (name == "format_version") continue;
-    if (const auto value = hdf5::integer_attribute(file.get(), name.c_str()))
-      counters.emplace_back(name, *value);
-  }
-  return counters;
-}
-
-/// Returns the text attributes of the root, except those that describe the file itself.
-Texts read_texts(const hdf5::File& file) {
-  Texts texts;
-  for (const std::string& name : hdf5::attribute_names(file.get())) {
-    if (name == "format" || name == "software_version" || name == "digest") continue;
-    if (auto text = hdf5::find_text_attribute(file.get(), name.c_str(), most_text_bytes))
-      texts.emplace_back(name, *std::move(text));
-  }
-  return texts;
-}
-
+/// Returns the integers and texts of the root, except those that describe the file itself.
 CheckpointHeader read_header(const hdf5::File& file) {
-  return {.counters = read_counters(file), .texts = read_texts(file)};
+  CheckpointHeader header;
+  for (const std::string& name : hdf5::attribute_names(file.get())) {
+    if (name == "format" || name == "format_version" || name == "software_version" ||
+        name == "digest") {
+      continue;
+    }
+    if (const auto value = hdf5::integer_attribute(file.get(), name.c_str())) {
+      header.counters.emplace_back(name, *value);
+    } else if (auto text = hdf5::find_text_attribute(file.get(), name.c_str(), most_text_bytes)) {
+      header.texts.emplace_back(name, *std::move(text));
+    }
+  }
+  return header;
 }
 
 /// Reads a checkpoint in one pass: the requested tensors and, if the file has a digest, all other
@@ -138,7 +128,6 @@ class Reader {
         file_bytes_(fs::file_size(path)),
         wanted_(wanted),
         values_(wanted.size()),
-        found_(wanted.size(), false),
         header_(read_header(file_)),
         digest_(header_) {
     require_format(file_, path);
@@ -163,7 +152,7 @@ class Reader {
       }
     }
     for (std::size_t i = 0; i < wanted_.size(); ++i) {
-      if (!found_[i]) {
+      if (!values_[i]) {
         refuse(fmt::format("it lacks the tensor /{}/{} ({}){}", wanted_[i].group, wanted_[i].name,
                            text(wanted_[i].shape), other_name(wanted_[i].name)));
       }
@@ -172,7 +161,7 @@ class Reader {
       refuse("its digest does not match: the file was damaged or changed");
     }
     for (std::size_t i = 0; i < wanted_.size(); ++i) {
-      std::ranges::copy(values_[i], wanted_[i].values.begin());
+      std::ranges::copy(*values_[i], wanted_[i].values.begin());
     }
     return header_.counters;
   }
@@ -244,11 +233,9 @@ class Reader {
       refuse(fmt::format("{} has the shape {} where {} is needed", path, text(shape),
                          text(tensor.shape)));
     }
-    std::vector<float>& values = values_[index];
-    values.resize(tensor.values.size());
+    std::vector<float>& values = values_[index].emplace(tensor.values.size());
     read_values(dataset, values);
     digest_.add(tensor.group, tensor.name, shape, values);
-    found_[index] = true;
   }
 
   /// Returns whether the tensor belongs to the last layer of the network, whose outputs are the
@@ -293,8 +280,7 @@ class Reader {
   hdf5::File file_;
   std::uintmax_t file_bytes_;
   std::span<const Tensor> wanted_;
-  std::vector<std::vector<float>> values_;  ///< of the requested tensors
-  std::vector<bool> found_;
+  std::vector<std::optional<std::vector<float>>> values_;  ///< of the requested tensors
   CheckpointHeader header_;
   CheckpointDigest digest_;
   std::string stored_digest_;        ///< empty if the file has no digest

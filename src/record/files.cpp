@@ -23,8 +23,6 @@ namespace fs = std::filesystem;
 
 namespace {
 
-std::string text(int error_number) { return std::generic_category().message(error_number); }
-
 std::string advice(int error_number) {
   switch (error_number) {
     case ENOSPC:
@@ -34,6 +32,8 @@ std::string advice(int error_number) {
     case EPERM:
     case EROFS: return "choose a place where you may write";
     case ENOENT: return "create the directory with mkdir -p";
+    case EEXIST:
+    case EISDIR: return "choose another name";
     case ENAMETOOLONG: return "choose a shorter name";
     default: return "look at the file system or choose another place";
   }
@@ -47,10 +47,10 @@ void require_short_name(const fs::path& path) {
   const long limit = ::pathconf(parent_of(path).c_str(), _PC_NAME_MAX);
   const std::size_t bytes = path.filename().string().size();
   if (limit <= 0 || bytes + longest_ending <= static_cast<std::size_t>(limit)) return;
-  core::fail(core::ExitStatus::output,
-             fmt::format("cannot write {} (its name has {} bytes; the file system allows {}, of "
-                         "which {} are for temporary names); choose a shorter name",
-                         path.string(), bytes, limit, longest_ending));
+  fail_output("writing", path, ENAMETOOLONG,
+              fmt::format("its name has {} bytes; the file system allows {}, of which {} are for "
+                          "temporary names",
+                          bytes, limit, longest_ending));
 }
 
 bool is_same_file(const Descriptor& file, const fs::path& path) {
@@ -67,12 +67,9 @@ bool is_unsupported(int error_number) {
 
 }  // namespace
 
-void fail_output(const std::string& doing, const fs::path& path, int error_number) {
-  fail_output(doing, path, text(error_number), error_number);
-}
-
-void fail_output(const std::string& doing, const fs::path& path, const std::string& reason,
-                 int error_number) {
+void fail_output(const std::string& doing, const fs::path& path, int error_number,
+                 std::string reason) {
+  if (reason.empty()) reason = std::generic_category().message(error_number);
   core::fail(core::ExitStatus::output, fmt::format("{} {} failed ({}); {}", doing, path.string(),
                                                    reason, advice(error_number)));
 }
@@ -81,7 +78,7 @@ void writing(const fs::path& path, const std::function<void()>& work) {
   try {
     work();
   } catch (const hdf5::Failure& failure) {
-    fail_output("writing", path, failure.what(), failure.error_number());
+    fail_output("writing", path, failure.error_number(), failure.what());
   }
 }
 
@@ -114,22 +111,11 @@ fs::path parent_of(const fs::path& path) {
 void require_place(const fs::path& path) {
   std::error_code error;
   const fs::path parent = parent_of(path);
-  const fs::file_status status = fs::status(parent, error);
-  if (status.type() == fs::file_type::none) fail_output("finding", parent, error.value());
-  if (!fs::exists(status)) {
-    core::fail(core::ExitStatus::output,
-               fmt::format("cannot write {} (there is no directory {}); create it with mkdir -p {}",
-                           path.string(), parent.string(), parent.string()));
-  }
-  if (!fs::is_directory(status)) {
-    core::fail(core::ExitStatus::output,
-               fmt::format("cannot write {} ({} is not a directory); choose another place",
-                           path.string(), parent.string()));
+  if (!fs::is_directory(parent, error)) {
+    fail_output("finding the directory", parent, error ? error.value() : ENOTDIR);
   }
   if (fs::is_directory(path, error) || !path.has_filename()) {
-    core::fail(
-        core::ExitStatus::output,
-        fmt::format("cannot write {} (it is a directory); give the name of a file", path.string()));
+    fail_output("writing", path, EISDIR, "it is a directory");
   }
   require_short_name(path);
 }
@@ -162,8 +148,8 @@ ExistingFile lock_if_stale(const fs::path& path, bool create) {
     struct stat status {};
     if (!result.lock || ::fstat(result.lock.get(), &status) != 0)
       fail_output("opening", path, errno);
-    if (!S_ISREG(status.st_mode)) fail_output("opening", path, "not a regular file", EEXIST);
-    if (create && status.st_nlink > 1) fail_output("opening", path, "it has several names", EEXIST);
+    if (!S_ISREG(status.st_mode)) fail_output("opening", path, EEXIST, "not a regular file");
+    if (create && status.st_nlink > 1) fail_output("opening", path, EEXIST, "it has several names");
     if (::flock(result.lock.get(), LOCK_EX | LOCK_NB) != 0) {
       result.use = errno == EWOULDBLOCK ? Use::in_use : Use::unknown;
       return result;
@@ -176,6 +162,13 @@ ExistingFile lock_if_stale(const fs::path& path, bool create) {
   }
 }
 
+void delete_file(const fs::path& path) {
+  std::error_code error;
+  if (!fs::remove(path, error) && error) {
+    core::log_warning(fmt::format("cannot delete {} ({})", path.string(), error.message()));
+  }
+}
+
 void remove_if_stale(const fs::path& path) {
   const ExistingFile existing = lock_if_stale(path);
   std::error_code error;
@@ -185,9 +178,7 @@ void remove_if_stale(const fs::path& path) {
   } else if (existing.use != Use::stale) {
     return;
   }
-  if (!fs::remove(path, error) && error) {
-    core::log_warning(fmt::format("cannot delete {} ({})", path.string(), error.message()));
-  }
+  delete_file(path);
 }
 
 void reserve(const Descriptor& file, std::size_t bytes, const fs::path& path) {
@@ -227,7 +218,7 @@ int rename_new(const fs::path& from, const fs::path& to) {
   return error;
 }
 
-fs::path rename_numbered(const fs::path& path) {
+void rename_numbered(const fs::path& path, std::string_view reason) {
   int error = EEXIST;
   fs::path kept;
   for (int number = 1; error == EEXIST; ++number) {
@@ -236,7 +227,8 @@ fs::path rename_numbered(const fs::path& path) {
   }
   if (error != 0) fail_output(fmt::format("renaming {} to", path.string()), kept, error);
   sync(parent_of(kept));
-  return kept;
+  core::log_warning(
+      fmt::format("{} {}; it was renamed to {}", path.string(), reason, kept.string()));
 }
 
 void write_all(const Descriptor& file, std::string_view text, const fs::path& path) {

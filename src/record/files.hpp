@@ -19,11 +19,9 @@ namespace hdf5 = core::hdf5;
 using core::Descriptor;
 
 /// Throws `Error` (output) with the message "DOING PATH failed (REASON); ADVICE". The advice
-/// depends on `error_number` (an errno value); in the first overload, so does the reason.
+/// depends on `error_number` (an errno value); if `reason` is empty, so does the reason.
 [[noreturn]] void fail_output(const std::string& doing, const std::filesystem::path& path,
-                              int error_number);
-[[noreturn]] void fail_output(const std::string& doing, const std::filesystem::path& path,
-                              const std::string& reason, int error_number);
+                              int error_number, std::string reason = {});
 
 /// Calls `work`. If it throws `hdf5::Failure`, throws `Error` (output) with the path.
 void writing(const std::filesystem::path& path, const std::function<void()>& work);
@@ -84,6 +82,9 @@ struct ExistingFile {
 /// writable. Throws `Error` (output) if the file is not a regular file or cannot be opened.
 ExistingFile lock_if_stale(const std::filesystem::path& path, bool create = false);
 
+/// Deletes a file. Logs a warning on failure.
+void delete_file(const std::filesystem::path& path);
+
 /// Deletes a temporary file if no process uses it. On a file system without locks, deletes it if it
 /// has not been modified for an hour.
 void remove_if_stale(const std::filesystem::path& path);
@@ -102,9 +103,9 @@ void sync(const std::filesystem::path& path);
 /// Returns 0 or an errno value (EEXIST if `to` exists).
 int rename_new(const std::filesystem::path& from, const std::filesystem::path& to);
 
-/// Renames the file to the first unused name of NAME.1, NAME.2, ... and syncs the directory.
-/// Returns the new name. Throws `Error` (output) on failure.
-std::filesystem::path rename_numbered(const std::filesystem::path& path);
+/// Renames the file to the first unused name of NAME.1, NAME.2, ... and syncs the directory. Logs a
+/// warning with `reason`, as "is from a run that ...". Throws `Error` (output) on failure.
+void rename_numbered(const std::filesystem::path& path, std::string_view reason);
 
 /// Renames the file within its directory and syncs the directory. Throws `Error` (output) on
 /// failure, also if `to` exists and `mode` is refuse.

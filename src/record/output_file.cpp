@@ -14,7 +14,6 @@
 #include "checkpoint_file.hpp"
 #include "files.hpp"
 #include "lockstep/core/error.hpp"
-#include "lockstep/core/log.hpp"
 #include "schema.hpp"
 
 namespace lockstep::record {
@@ -75,19 +74,14 @@ void refuse_if_same(const NamedFile& output, const std::vector<fs::path>& names,
   }
 }
 
-/// Writes to a new file in the directory of `path` and deletes it.
+/// Creates a file in the directory of `path`, deletes it and writes to it.
 void write_beside(const fs::path& path) {
   const fs::path probe =
       parent_of(path) / fmt::format(".{}.probe-{}", path.filename().string(), ::getpid());
   const Descriptor file = create_in_use(probe);
-  const std::string block(std::size_t{1} << 16, '\0');
-  const auto written = ::write(file.get(), block.data(), block.size());
-  const int error_number = written < 0 ? errno : ENOSPC;
   std::error_code ignored;
   fs::remove(probe, ignored);
-  if (written != static_cast<ssize_t>(block.size())) {
-    fail_output("writing in the directory of", path, error_number);
-  }
+  write_all(file, std::string(std::size_t{1} << 16, '\0'), path);
 }
 
 [[noreturn]] void refuse_in_use(const fs::path& partial, Use use) {
@@ -164,12 +158,10 @@ void refuse_existing(const fs::path& path, OverwriteMode mode, OutputKind kind) 
   // The target of a symbolic link is checked as well, because renaming would replace the link.
   const fs::file_status status = fs::status(path, error);
   if (fs::exists(status) && !fs::is_regular_file(status)) {
-    core::fail(core::ExitStatus::output,
-               fmt::format("cannot write {} (it is not a regular file); choose another name",
-                           path.string()));
+    fail_output("writing", path, EEXIST, "it is not a regular file");
   }
   if (mode == OverwriteMode::replace) return require_kind(path, kind);
-  if (fs::exists(fs::symlink_status(path, error))) {
+  if (is_taken(path)) {
     core::fail(core::ExitStatus::output,
                fmt::format("{} exists; choose another name or add --overwrite", path.string()));
   }
@@ -206,11 +198,9 @@ void keep_stale(const fs::path& partial) {
   // An empty file: its process was killed, or lost the race for the lock, before it wrote anything.
   if (fs::is_empty(partial, ignored)) {
     fs::remove(partial, ignored);
-    return;
+  } else {
+    rename_numbered(partial, "is from a run that did not finish");
   }
-  const fs::path kept = rename_numbered(partial);
-  core::log_warning(fmt::format("{} is from a run that did not finish; it was renamed to {}",
-                                partial.string(), kept.string()));
 }
 
 std::string run_id_of(const fs::path& path) { return attribute_of(path, "/", "run_id"); }
@@ -219,10 +209,8 @@ void keep_incomplete(const fs::path& output, const std::string& checkpoint_dir) 
   const std::string status = attribute_of(output, "/", "status");
   if (status != "failed" && status != "preempted") return;
   if (attribute_of(output, "/config", "checkpoint-dir") != checkpoint_dir) return;
-  const fs::path kept = rename_numbered(output);
-  core::log_warning(
-      fmt::format("{} is from a run with status {}, which left no checkpoint; it was renamed to {}",
-                  output.string(), status, kept.string()));
+  rename_numbered(output,
+                  fmt::format("is from a run with status {}, which left no checkpoint", status));
 }
 
 RunPart next_part(const fs::path& output, const std::string& run_id, std::int64_t part) {

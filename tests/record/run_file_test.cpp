@@ -314,7 +314,7 @@ TEST_F(RunFileTest, ReportsWhyAPathCannotBeWritten) {
   put(directory_ / "file", "");
   const std::pair<fs::path, std::string> cases[] = {
       {directory_ / "missing/run.h5", "mkdir -p"},
-      {directory_ / "file/run.h5", "is not a directory"},
+      {directory_ / "file/run.h5", "Not a directory"},
       {directory_.path(), "it is a directory"},
       {"/proc/run.h5", "/proc/"},
   };
