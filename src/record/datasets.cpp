@@ -18,16 +18,19 @@ using hdf5::own;
 
 namespace {
 
+/// Returns the index of the alternative of `Values` that has this type.
+std::size_t index_of(ElementType type) {
+  return std::min(static_cast<std::size_t>(type), std::variant_size_v<Values> - 1);
+}
+
 /// Returns the type in the file. `text_bytes`: length of the texts of a dataset of type text.
 hdf5::Type file_type(ElementType type, std::size_t text_bytes) {
-  switch (type) {
-    case ElementType::int64: return own<hdf5::Type>(H5Tcopy(H5T_STD_I64LE), "copying a type");
-    case ElementType::uint64: return own<hdf5::Type>(H5Tcopy(H5T_STD_U64LE), "copying a type");
-    case ElementType::float64: return own<hdf5::Type>(H5Tcopy(H5T_IEEE_F64LE), "copying a type");
-    case ElementType::text: return hdf5::fixed_text_type(std::max<std::size_t>(text_bytes, 1));
-    case ElementType::short_text: return hdf5::fixed_text_type(short_text_bytes);
+  if (type == ElementType::short_text) return hdf5::fixed_text_type(short_text_bytes);
+  if (type == ElementType::text) {
+    return hdf5::fixed_text_type(std::max<std::size_t>(text_bytes, 1));
   }
-  core::fail(core::ExitStatus::internal, "internal error: unknown element type; please report it");
+  const std::array numbers{H5T_STD_I64LE, H5T_STD_U64LE, H5T_IEEE_F64LE};
+  return own<hdf5::Type>(H5Tcopy(numbers.at(index_of(type))), "copying a type");
 }
 
 /// Returns the number of bytes of the longest text.
@@ -37,25 +40,10 @@ std::size_t longest(std::span<const std::string> texts) {
   return bytes;
 }
 
-bool fits(const Values& values, ElementType type) {
-  switch (type) {
-    case ElementType::int64: return values.index() == 0;
-    case ElementType::uint64: return values.index() == 1;
-    case ElementType::float64: return values.index() == 2;
-    default: return values.index() == 3;
-  }
-}
-
 const Dimension& find(const Dimensions& dimensions, std::string_view name) {
   const auto found = std::ranges::find(dimensions, name, &Dimension::name);
   core::check(found != dimensions.end(), "a dataset has a dimension of unknown size");
   return *found;
-}
-
-hsize_t product_of(const std::vector<hsize_t>& shape) {
-  hsize_t product = 1;
-  for (const hsize_t extent : shape) product *= extent;
-  return product;
 }
 
 std::string scale_path(std::string_view dimension) { return fmt::format("/{}", dimension); }
@@ -70,8 +58,9 @@ hdf5::Dataset open(const hdf5::File& file, const std::string& path) {
   return own<hdf5::Dataset>(H5Dopen2(file.get(), path.c_str(), H5P_DEFAULT), "opening a dataset");
 }
 
-hdf5::Dataset create(const hdf5::File& file, const DatasetSchema& schema,
-                     const Dimensions& dimensions, std::size_t text_bytes) {
+/// Creates the dataset. If it is not a scale itself, attaches its scales, which must exist.
+void create(const hdf5::File& file, const DatasetSchema& schema, const Dimensions& dimensions,
+            std::size_t text_bytes) {
   std::vector<hsize_t> size, limit, chunk;
   for (const std::string& name : schema.dimensions) {
     const Dimension& dimension = find(dimensions, name);
@@ -91,7 +80,7 @@ hdf5::Dataset create(const hdf5::File& file, const DatasetSchema& schema,
     check(H5Pset_fill_value(creation.get(), H5T_NATIVE_DOUBLE, &missing), "setting the fill value");
   }
   const hdf5::Type type = file_type(schema.type, text_bytes);
-  auto dataset =
+  const auto dataset =
       own<hdf5::Dataset>(H5Dcreate2(file.get(), schema.path.c_str(), type.get(), space.get(),
                                     H5P_DEFAULT, creation.get(), H5P_DEFAULT),
                          "creating a dataset");
@@ -102,24 +91,27 @@ hdf5::Dataset create(const hdf5::File& file, const DatasetSchema& schema,
   if (H5Tget_class(type.get()) == H5T_STRING) {  // xarray otherwise reads bytes
     hdf5::set_attribute(dataset.get(), "_Encoding", std::string("utf-8"));
   }
-  return dataset;
-}
-
-void create_scale(const hdf5::File& file, const std::string& dimension,
-                  const Dimensions& dimensions) {
-  if (exists(file, scale_path(dimension))) return;
-  const DatasetSchema& schema = run_file_schema().dataset(scale_path(dimension));
-  const hdf5::Dataset dataset = create(file, schema, dimensions, longest(schema.values));
-  check(H5DSset_scale(dataset.get(), dimension.c_str()), "creating a dimension scale");
-}
-
-/// Creates the dataset and attaches its scales, which must exist.
-void create_with_scales(const hdf5::File& file, const DatasetSchema& schema,
-                        const Dimensions& dimensions, std::size_t text_bytes = 0) {
-  const hdf5::Dataset dataset = create(file, schema, dimensions, text_bytes);
+  if (schema.is_scale()) {
+    return check(H5DSset_scale(dataset.get(), schema.dimensions.front().c_str()),
+                 "creating a dimension scale");
+  }
   for (unsigned i = 0; i < schema.dimensions.size(); ++i) {
     const hdf5::Dataset scale = open(file, scale_path(schema.dimensions[i]));
     check(H5DSattach_scale(dataset.get(), scale.get(), i), "attaching a scale");
+  }
+}
+
+/// Creates the scale of a dimension. Writes its texts, or the numbers from 0, if its size is fixed.
+void create_scale(const hdf5::File& file, const std::string& dimension,
+                  const Dimensions& dimensions) {
+  const DatasetSchema& schema = run_file_schema().dataset(scale_path(dimension));
+  create(file, schema, dimensions, longest(schema.values));
+  if (find(dimensions, dimension).growing_chunk > 0) return;
+  const auto numbers = counted(find(dimensions, dimension).size);
+  if (schema.values.empty()) {
+    write_columns(file, {{schema.path, numbers}});
+  } else {
+    write_columns(file, {{schema.path, schema.values}});
   }
 }
 
@@ -131,7 +123,7 @@ void create_for(const hdf5::File& file, const DatasetSchema& schema, const Colum
     dimensions.push_back({name, size});
   }
   const auto texts = std::get<std::span<const std::string>>(column.values);
-  create_with_scales(file, schema, dimensions, longest(texts));
+  create(file, schema, dimensions, longest(texts));
 }
 
 /// Writes the values to the selected elements of the dataset.
@@ -177,7 +169,7 @@ void check_column(const Column& column, std::string_view dimension, const Dimens
   };
   fail_unless(schema.dimensions.front() == dimension,
               fmt::format("are not indexed by {}", dimension));
-  fail_unless(fits(column.values, schema.type), "have another type than the dataset");
+  fail_unless(column.values.index() == index_of(schema.type), "have another type than the dataset");
   std::size_t elements = 1;
   for (const std::string& name : schema.dimensions) elements *= find(sizes, name).size;
   fail_unless(column.size() == elements, "do not fit the dataset");
@@ -187,8 +179,10 @@ void check_column(const Column& column, std::string_view dimension, const Dimens
 void read_through(const hdf5::Dataset& dataset) {
   const auto type = own<hdf5::Type>(H5Dget_type(dataset.get()), "reading a type");
   const std::vector<hsize_t> shape = hdf5::extents(dataset);
-  if (product_of(shape) == 0) return;
-  const hsize_t row_bytes = product_of(shape) / shape[0] * H5Tget_size(type.get());
+  const hsize_t bytes = std::accumulate(shape.begin(), shape.end(),
+                                        hsize_t{H5Tget_size(type.get())}, std::multiplies<>());
+  if (bytes == 0) return;
+  const hsize_t row_bytes = bytes / shape[0];
   const hsize_t part = std::max<hsize_t>(1, (hsize_t{1} << 24) / row_bytes);
   std::vector<std::byte> buffer;
   for (hsize_t row = 0; row < shape[0]; row += part) {
@@ -203,13 +197,20 @@ void read_through(const hdf5::Dataset& dataset) {
 void create_datasets(const hdf5::File& file, const std::string& path,
                      const Dimensions& dimensions) {
   for (const DatasetSchema* schema : run_file_schema().group(path)) {
-    for (const std::string& name : schema->dimensions) create_scale(file, name, dimensions);
-    if (schema->type != ElementType::text) create_with_scales(file, *schema, dimensions);
+    for (const std::string& name : schema->dimensions) {
+      if (!exists(file, scale_path(name))) create_scale(file, name, dimensions);
+    }
+    if (schema->type != ElementType::text) create(file, *schema, dimensions, 0);
   }
 }
 
-void check_rows(std::string_view dimension, const Columns& columns, const Dimensions& sizes) {
-  for (const Column& column : columns) check_column(column, dimension, sizes);
+std::size_t check_rows(std::string_view dimension, const Columns& columns,
+                       const Dimensions& sizes) {
+  std::size_t count = 0;
+  for (const Column& column : columns) {
+    check_column(column, dimension, sizes);
+    count += column.size();
+  }
   for (const DatasetSchema* schema : run_file_schema().along(dimension)) {
     const bool is_given = std::ranges::find(columns, schema->path, &Column::path) != columns.end();
     if (is_given || !schema->is_required) continue;
@@ -217,6 +218,7 @@ void check_rows(std::string_view dimension, const Columns& columns, const Dimens
                fmt::format("internal error: the values of {} are missing; please report it",
                            schema->path));
   }
+  return count;
 }
 
 void write_columns(const hdf5::File& file, const Columns& columns) {

@@ -29,7 +29,8 @@ struct Dimension {
 };
 using Dimensions = std::vector<Dimension>;
 
-/// Values of a dataset, last dimension fastest, in memory of the caller.
+/// Values of a dataset, last dimension fastest, in memory of the caller. The alternatives are in
+/// the order of `ElementType`.
 using Values = std::variant<std::span<const std::int64_t>, std::span<const std::uint64_t>,
                             std::span<const double>, std::span<const std::string>>;
 
@@ -52,15 +53,16 @@ inline std::vector<std::int64_t> counted(std::size_t size, std::int64_t first = 
 }
 
 /// Creates the datasets of the group `path`, which must exist, except those of type text, and the
-/// scales of their dimensions that do not exist yet. All datasets are chunked and have Fletcher-32
-/// checksums; elements of type float64 that are never written are NaN.
+/// scales of their dimensions that do not exist yet. Writes the scales of fixed size. All datasets
+/// are chunked and have Fletcher-32 checksums; elements of type float64 that are never written are
+/// NaN.
 void create_datasets(const hdf5::File& file, const std::string& path, const Dimensions& dimensions);
 
 /// Throws `Error` (internal) if the columns cannot be appended along `dimension`: if one of them is
 /// not in the schema or not indexed by `dimension`, has values of another type or number, or if a
 /// required dataset has no column. `sizes`: sizes of the dimensions; that of `dimension` is the
-/// number of rows.
-void check_rows(std::string_view dimension, const Columns& columns, const Dimensions& sizes);
+/// number of rows. Returns the number of all values.
+std::size_t check_rows(std::string_view dimension, const Columns& columns, const Dimensions& sizes);
 
 /// Writes all elements of datasets of fixed size. Creates those of type text, with the length of
 /// the longest text, because HDF5 protects texts of variable length by no checksum. Throws
@@ -71,8 +73,8 @@ void write_columns(const hdf5::File& file, const Columns& columns);
 template <class Row>
 class Table {
  public:
-  /// Creates the group `path` with its datasets, and writes the scales of the dimensions, which
-  /// count from 0. `second`: name and size of another dimension; without a name there is none.
+  /// Creates the group `path` with its datasets and scales. `second`: name and size of another
+  /// dimension; without a name there is none.
   Table(const hdf5::File& file, std::string path, std::string_view dimension,
         const std::vector<Row>& rows, std::string_view second = {}, std::size_t extent = 0)
       : file_(file), path_(std::move(path)), rows_(rows), extent_(extent) {
@@ -81,11 +83,6 @@ class Table {
     Dimensions dimensions{{dimension, rows.size()}};
     if (!second.empty()) dimensions.push_back({second, extent});
     create_datasets(file, path_, dimensions);
-    for (const Dimension& each : dimensions) {
-      const std::string scale = "/" + std::string(each.name);
-      const auto numbers = counted(each.size);
-      write_columns(file, {{scale, numbers}});
-    }
   }
 
   /// Writes the dataset `name`: `get(row)` of all rows.

@@ -69,13 +69,13 @@ struct RunFile::State {
 
   /// Replaces `partial` by a file that `build` writes under another name, because HDF5 cannot open
   /// a file whose creation or change was interrupted. Does not change `partial` on failure.
-  void replace(const std::function<void(const fs::path&, const Descriptor&)>& build) {
+  void replace(const std::function<hdf5::File(const fs::path&, const Descriptor&)>& build) {
     const fs::path fresh = creating_path(partial);
     std::error_code failed;
     fs::remove(fresh, failed);  // left by a killed run; only the owner of `partial` writes it
     Descriptor fresh_lock = create_in_use(fresh);
     try {
-      writing(fresh, [&] { build(fresh, fresh_lock); });
+      writing(fresh, [&] { hdf5::close(build(fresh, fresh_lock)); });
       fs::rename(fresh, partial, failed);
       if (failed) fail_output("writing", partial, failed.value());
     } catch (...) {
@@ -90,7 +90,7 @@ struct RunFile::State {
     replace([&](const fs::path& fresh, const Descriptor&) {
       hdf5::File file = hdf5::create_file(fresh);
       write_beginning(file, header, date_utc, steps_per_chunk);
-      hdf5::close(std::move(file));
+      return file;
     });
   }
 
@@ -102,17 +102,22 @@ struct RunFile::State {
       reserve(descriptor, bytes, fresh);
       hdf5::File file = hdf5::open_file(fresh, hdf5::Access::modify);
       work(file);
-      hdf5::close(std::move(file));
+      return file;
     });
     has_only_header = false;
   }
 
-  /// Allocates `bytes` on the disk, then calls `work`, which writes to the file.
-  void write(std::size_t bytes, const std::function<void()>& work) {
+  /// Allocates `bytes` on the disk, then calls `work`, which writes to the file. The file is closed
+  /// between appends, so any reader can open it and it needs no repair after a kill.
+  void write(std::size_t bytes, const std::function<void(const hdf5::File&)>& work) {
     core::check(bool{lock}, "a finished run file is written to");
     has_failed = true;
     reserve(lock, bytes, partial);
-    writing(partial, work);
+    writing(partial, [&] {
+      hdf5::File file = hdf5::open_file(partial, hdf5::Access::append);
+      work(file);
+      hdf5::close(std::move(file));
+    });
     has_failed = false;
   }
 
@@ -168,7 +173,7 @@ RunFile& RunFile::operator=(RunFile&&) noexcept = default;
 
 void RunFile::append(const EpochRecord& epoch) {
   core::check(bool{state_->lock}, "a finished run file is written to");
-  check_epoch(epoch, state_->header);
+  const std::size_t bytes = check_epoch(epoch, state_->header) * sizeof(double);
   const hsize_t steps = epoch.loss.size();
   // Recreate the file with a chunk size that fits this epoch; it contains only the header so far.
   // Later epochs of the same length then never write to the chunks of earlier ones, so a kill
@@ -178,13 +183,9 @@ void RunFile::append(const EpochRecord& epoch) {
   }
   append_samples(epoch.telemetry, state_->pending);
   const std::size_t whole = state_->pending.size() / telemetry_chunk * telemetry_chunk;
-  state_->write(bytes_of(epoch) + bytes_of(state_->pending) + index_bytes, [&] {
-    // The file is closed between epochs, so any reader can open it and it needs no repair after a
-    // kill.
-    hdf5::File file = hdf5::open_file(state_->partial, hdf5::Access::append);
+  state_->write(bytes + bytes_of(state_->pending) + index_bytes, [&](const hdf5::File& file) {
     write_epoch(file, epoch, state_->steps, state_->epochs);
     write_telemetry(file, state_->pending, whole, state_->samples);
-    hdf5::close(std::move(file));
   });
   drop_samples(state_->pending, whole);
   state_->samples += whole;
@@ -194,11 +195,8 @@ void RunFile::append(const EpochRecord& epoch) {
 
 void RunFile::append(const LadderRow& point) {
   if (state_->points == 0) state_->add(index_bytes, create_ladder);
-  state_->write(index_bytes, [&] {
-    hdf5::File file = hdf5::open_file(state_->partial, hdf5::Access::append);
-    write_point(file, point, state_->points);
-    hdf5::close(std::move(file));
-  });
+  state_->write(index_bytes,
+                [&](const hdf5::File& file) { write_point(file, point, state_->points); });
   state_->points += 1;
 }
 
@@ -218,7 +216,8 @@ void RunFile::write_profile(const Profile& profile) {
 }
 
 void RunFile::write_result(const std::string& name, double value) {
-  core::check(run_file_schema().has_attribute("/results", name), "a result is not in the schema");
+  core::check(run_file_schema().attributes.contains({"/results", name}),
+              "a result is not in the schema");
   state_->results.emplace_back(name, value);
 }
 

@@ -34,7 +34,8 @@ void write_attributes(const hdf5::File& file, const RunHeader& header,
                       const std::string& date_utc) {
   const Build& build = this_build();
   const auto set = [&](const char* name, const auto& value) {
-    core::check(run_file_schema().has_attribute("/", name), "an attribute is not in the schema");
+    core::check(run_file_schema().attributes.contains({"/", name}),
+                "an attribute is not in the schema");
     hdf5::set_attribute(file.get(), name, value);
   };
   set("format", run_file_schema().format);
@@ -142,8 +143,7 @@ void create_telemetry(const hdf5::File& file, const RunHeader& header) {
   hdf5::new_group(file, "/telemetry");
   create_datasets(file, "/telemetry",
                   {{"sample", 0, telemetry_chunk}, {"interface", interfaces}, {"rank", ranks}});
-  const auto numbers = counted(interfaces);
-  write_columns(file, {{"/interface", numbers}, {"/telemetry/interface_name", names}});
+  write_columns(file, {{"/telemetry/interface_name", names}});
 }
 
 void check_telemetry(const TelemetrySamples& samples, const RunHeader& header) {
@@ -179,31 +179,20 @@ void write_beginning(const hdf5::File& file, const RunHeader& header, const std:
     create_group(file, name);
     create_datasets(file, name, dimensions);
   }
-  const std::vector<std::string> phases(phase_names.begin(), phase_names.end());
-  const std::vector<std::string> readings(clock_reading_names.begin(), clock_reading_names.end());
-  write_columns(file, {{"/phase", phases}, {"/clock_reading", readings}});
   if (header.telemetry_interfaces) create_telemetry(file, header);
   if (header.bucket_bytes.empty()) return;
   create_datasets(file, "/buckets", dimensions);
-  const auto buckets = counted(header.bucket_bytes.size());
-  write_columns(file, {{"/bucket", buckets}, {"/buckets/bytes", header.bucket_bytes}});
+  write_columns(file, {{"/buckets/bytes", header.bucket_bytes}});
 }
 
-void check_epoch(const EpochRecord& epoch, const RunHeader& header) {
+std::size_t check_epoch(const EpochRecord& epoch, const RunHeader& header) {
   const std::size_t steps = epoch.loss.size();
   core::check(steps > 0, "an epoch without steps");
   const Dimensions sizes = training_dimensions(header, steps, 1, 1);
-  check_rows("step", columns_of_steps(epoch, std::vector(steps, epoch.epoch)), sizes);
-  check_rows("epoch", columns_of_epoch(epoch), sizes);
+  const std::vector<std::int64_t> numbers(steps, epoch.epoch);
   check_telemetry(epoch.telemetry, header);
-}
-
-std::size_t bytes_of(const EpochRecord& epoch) {
-  const std::vector<std::int64_t> numbers(epoch.loss.size(), epoch.epoch);
-  std::size_t bytes = sizeof(std::int64_t) * (numbers.size() + 1);  // of the scales
-  for (const Columns& columns : {columns_of_steps(epoch, numbers), columns_of_epoch(epoch)})
-    for (const Column& column : columns) bytes += column.size() * sizeof(double);
-  return bytes;
+  return check_rows("step", columns_of_steps(epoch, numbers), sizes) +
+         check_rows("epoch", columns_of_epoch(epoch), sizes) + steps + 1;
 }
 
 void write_epoch(const hdf5::File& file, const EpochRecord& epoch, hsize_t first_step,

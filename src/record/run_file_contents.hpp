@@ -15,11 +15,8 @@ void write_beginning(const hdf5::File& file, const RunHeader& header, const std:
                      hsize_t steps_per_chunk);
 
 /// Throws `Error` (internal) if the sizes of the epoch's arrays do not fit its number of steps and
-/// the header.
-void check_epoch(const EpochRecord& epoch, const RunHeader& header);
-
-/// Returns the number of bytes that `write_epoch` writes, without texts and HDF5's chunk index.
-std::size_t bytes_of(const EpochRecord& epoch);
+/// the header. Returns the number of values that `write_epoch` writes.
+std::size_t check_epoch(const EpochRecord& epoch, const RunHeader& header);
 
 /// Appends the epoch as row `row` of /epochs and its steps as the rows of /steps from `first_step`
 /// on.

@@ -36,7 +36,7 @@ Schema schema_of(const nlohmann::json& file) {
   Schema schema{
       .format = file.at("format"), .version = file.at("version"), .attributes = {}, .datasets = {}};
   for (const auto& line : file.at("attributes")) {
-    schema.attributes.push_back({line.at("path"), line.at("name")});
+    schema.attributes.emplace(line.at("path"), line.at("name"));
   }
   for (const auto& line : file.at("datasets")) schema.datasets.push_back(parse_dataset(line));
   return schema;
@@ -73,12 +73,6 @@ std::vector<const DatasetSchema*> Schema::group(std::string_view path) const {
 std::vector<const DatasetSchema*> Schema::along(std::string_view dimension) const {
   return select(*this, [&](const DatasetSchema& dataset) {
     return !dataset.is_scale() && dataset.dimensions.front() == dimension;
-  });
-}
-
-bool Schema::has_attribute(std::string_view path, std::string_view name) const {
-  return std::ranges::any_of(attributes, [&](const AttributeSchema& attribute) {
-    return attribute.path == path && attribute.name == name;
   });
 }
 

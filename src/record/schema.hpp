@@ -2,8 +2,10 @@
 #pragma once
 
 #include <cstdint>
+#include <set>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 // The schema of the run file: names, shapes, element types and units of all datasets. It is the
@@ -29,16 +31,10 @@ struct DatasetSchema {
   bool is_scale() const { return path.rfind('/') == 0; }
 };
 
-/// An attribute of a group.
-struct AttributeSchema {
-  std::string path;  ///< path of the group
-  std::string name;
-};
-
 struct Schema {
   std::string format;
   std::int64_t version = 0;
-  std::vector<AttributeSchema> attributes;
+  std::set<std::pair<std::string, std::string>> attributes;  ///< path of the group, name
   std::vector<DatasetSchema> datasets;
 
   /// Returns the dataset `path`. Throws `Error` (internal) if the schema does not have it.
@@ -47,7 +43,6 @@ struct Schema {
   std::vector<const DatasetSchema*> group(std::string_view path) const;
   /// Returns the datasets whose first dimension is `dimension`, without its scale.
   std::vector<const DatasetSchema*> along(std::string_view dimension) const;
-  bool has_attribute(std::string_view path, std::string_view name) const;
 };
 
 /// Returns the schema of the run files that this program writes.

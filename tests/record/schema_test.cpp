@@ -36,8 +36,8 @@ TEST(Schema, SelectsDatasetsByGroupAndDimension) {
                                    "/buckets/end_seconds", "/buckets/call_seconds"));
   EXPECT_THAT(paths_of(schema.along("message")), SizeIs(4));
   EXPECT_THAT(paths_of(schema.along("message")), Each(HasSubstr("/allreduce/")));
-  EXPECT_TRUE(schema.has_attribute("/", "run_id"));
-  EXPECT_FALSE(schema.has_attribute("/results", "run_id"));
+  EXPECT_TRUE(schema.attributes.contains({"/", "run_id"}));
+  EXPECT_FALSE(schema.attributes.contains({"/results", "run_id"}));
   EXPECT_THROW(schema.dataset("/steps/unknown"), core::Error);
 }
 
