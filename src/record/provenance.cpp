@@ -6,7 +6,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <cctype>
 #include <fstream>
 #include <iterator>
@@ -25,15 +24,14 @@ namespace lockstep::record {
 namespace {
 
 bool contains_any(std::string_view text, std::span<const std::string_view> parts) {
-  return std::any_of(parts.begin(), parts.end(),
-                     [&](auto part) { return text.find(part) != std::string_view::npos; });
+  return std::ranges::any_of(parts, [&](auto part) { return text.find(part) != text.npos; });
 }
 
 std::string lower_case(std::string_view text) {
   std::string lower(text);
-  std::transform(lower.begin(), lower.end(), lower.begin(), [](unsigned char character) {
-    return static_cast<char>(std::tolower(character));
-  });
+  for (char& character : lower) {
+    character = static_cast<char>(std::tolower(static_cast<unsigned char>(character)));
+  }
   return lower;
 }
 
@@ -42,30 +40,30 @@ std::string lower_case(std::string_view text) {
 /// (SLURM_JWT is an authentication token), and variables that contain other variables: those of
 /// `sbatch --export` and `mpirun -x`.
 bool is_recorded(std::string_view name) {
-  constexpr std::array<std::string_view, 5> prefixes{"SLURM_", "NCCL_", "OMPI_", "OMP_", "UCX_"};
-  constexpr std::array<std::string_view, 11> excluded{"jwt",
-                                                      "token",
-                                                      "secret",
-                                                      "passw",
-                                                      "credential",
-                                                      "key",
-                                                      "auth",
-                                                      "cookie",
-                                                      "export_env",
-                                                      "env_list",
-                                                      "precondition_transports"};
+  constexpr std::string_view prefixes[] = {"SLURM_", "NCCL_", "OMPI_", "OMP_", "UCX_"};
+  constexpr std::string_view excluded[] = {"jwt",
+                                           "token",
+                                           "secret",
+                                           "passw",
+                                           "credential",
+                                           "key",
+                                           "auth",
+                                           "cookie",
+                                           "export_env",
+                                           "env_list",
+                                           "precondition_transports"};
   const bool listed =
       name == "CUDA_VISIBLE_DEVICES" ||
-      std::any_of(prefixes.begin(), prefixes.end(), [&](auto p) { return name.starts_with(p); });
+      std::ranges::any_of(prefixes, [&](auto prefix) { return name.starts_with(prefix); });
   return listed && !contains_any(lower_case(name), excluded);
 }
 
 /// Returns whether the value may contain a secret: a URL with a user name, an assignment to a name
 /// that looks like a secret, a JSON web token or a private key.
 bool may_be_secret(std::string_view value) {
-  constexpr std::array<std::string_view, 6> assignments{
+  constexpr std::string_view assignments[] = {
       "token=", "secret=", "password=", "passwd=", "key=", "bearer "};
-  constexpr std::array<std::string_view, 2> contents{"eyJ", "-----BEGIN"};
+  constexpr std::string_view contents[] = {"eyJ", "-----BEGIN"};
   const auto url = value.find("://");
   return (url != std::string_view::npos && value.find('@', url) != std::string_view::npos) ||
          contains_any(lower_case(value), assignments) || contains_any(value, contents);
@@ -103,7 +101,7 @@ Attributes environment_variables() {
     if (may_be_secret(text.substr(equals + 1))) continue;
     found.emplace_back(text.substr(0, equals), text.substr(equals + 1));
   }
-  std::sort(found.begin(), found.end());
+  std::ranges::sort(found);
   return found;
 }
 
