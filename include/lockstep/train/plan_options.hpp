@@ -6,14 +6,6 @@
 
 namespace lockstep::train {
 
-/// Returns whether the gradients of a configuration are reduced over several ranks.
-inline backend::GradientReduction gradient_reduction(const Config& config) {
-  const bool communicates =
-      config.global_batch > config.batch_per_rank && config.reducer.kind != comm::ReducerKind::none;
-  return communicates ? backend::GradientReduction::over_replicas
-                      : backend::GradientReduction::none;
-}
-
 /// Returns the options of the data, with the seed of the run.
 inline data::DataOptions data_options(const Config& config) {
   data::DataOptions options = config.data;
@@ -28,28 +20,25 @@ inline comm::ReducerOptions reducer_options(const Config& config) {
   return options;
 }
 
-/// Returns the elements of a gradient bucket; 0 if gradients are not communicated.
-inline std::size_t bucket_elements(const Config& config) {
-  return gradient_reduction(config) == backend::GradientReduction::over_replicas
-             ? comm::BucketPartition::bucket_length(config.bucket_bytes())
-             : 0;
-}
-
 /// Returns the options of the training plan of a rank for a configuration. `normalisation`: that of
 /// the dataset. `batch_norm_sum`: null unless `--bn sync`. `rank`, `ranks`: position in the group
 /// of ranks that share the global batch; image i of rank r is image i * ranks + r of the global
 /// batch (see data::DistributedSampler).
 inline backend::PlanOptions training_options(const Config& config,
-                                             const core::Normalisation& normalisation,
-                                             core::StatisticsAllReduce* batch_norm_sum, int rank,
-                                             int ranks) {
+                                             const core::Normalisation& normalisation = {},
+                                             core::StatisticsAllReduce* batch_norm_sum = nullptr,
+                                             int rank = 0, int ranks = 1) {
   backend::PlanOptions options = config.plan;
   options.batch = config.batch_per_rank;
   options.normalisation = normalisation;
   options.batch_norm_sum = batch_norm_sum;
-  options.gradient_reduction = gradient_reduction(config);
+  const bool communicates =
+      config.global_batch > config.batch_per_rank && config.reducer.kind != comm::ReducerKind::none;
+  options.gradient_reduction =
+      communicates ? backend::GradientReduction::over_replicas : backend::GradientReduction::none;
+  if (communicates)
+    options.gradient_portion = comm::BucketPartition::bucket_length(config.bucket_bytes());
   options.gradient_type = config.reducer.gradient_type;
-  options.gradient_portion = bucket_elements(config);
   options.optimiser = config.optimiser.kind;
   options.vector_decay = config.optimiser.vector_decay;
   options.seed = config.seed;
