@@ -4,7 +4,6 @@
 #include <algorithm>
 
 #include "lockstep/data/sampler.hpp"
-#include "lockstep/train/checkpoint/rank_state.hpp"
 #include "lockstep/train/evaluation.hpp"
 #include "lockstep/train/plan_options.hpp"
 #include "lockstep/train/timing/step_log_size.hpp"
@@ -56,11 +55,11 @@ std::uint64_t record_bytes(const train::Config& config, std::size_t elements, st
       static_cast<std::size_t>(config.batch_per_rank) * static_cast<std::size_t>(ranks.all);
   const std::size_t steps = data::steps_per_epoch(images, batch, config.data.last_batch);
   const std::size_t buckets = buckets_of(config, elements, ranks).count();
-  const train::StepLogSize log{.steps = steps, .buckets = buckets, .ranks = 1};
-  const std::size_t done = config.steps > 0 ? std::min<std::size_t>(steps, config.steps) : steps;
-  const train::StepLogSize gathered{
-      .steps = done, .buckets = buckets, .ranks = static_cast<std::size_t>(ranks.all)};
-  return train::step_log_bytes(log) + train::step_gather_bytes(gathered);
+  train::StepLogSize size{
+      .steps = steps, .buckets = buckets, .ranks = static_cast<std::size_t>(ranks.all)};
+  const std::uint64_t own = train::step_log_bytes(size);
+  if (config.steps > 0) size.steps = std::min<std::size_t>(steps, config.steps);
+  return own + train::step_gather_bytes(size);
 }
 
 std::uint64_t largest_parameter(const graph::Graph& graph) {
@@ -81,9 +80,8 @@ std::uint64_t checkpoint_bytes(const train::Config& config, const graph::Graph& 
   if (config.checkpoint.directory.empty()) return transfer;
   const graph::Graph& network = pipeline == nullptr ? graph : pipeline->network;
   const std::uint64_t statistics = network.statistic_elements() * sizeof(float);
-  const std::uint64_t all = train::training_options(config, {}, nullptr, 0, 1)
-                                .parameter_bytes(network.parameter_elements()) +
-                            statistics;
+  const std::uint64_t all =
+      train::training_options(config).parameter_bytes(network.parameter_elements()) + statistics;
   const auto others = static_cast<std::uint64_t>(ranks.all - 1);
   std::uint64_t bytes = transfer + all;
   if (comm::keeps_state(config.reducer.kind) && others > 0)

@@ -195,6 +195,12 @@ int multiprocessors_of_batch_norm(const Config& config, int ranks) {
   return ranks > 1 && config.reducer.kind == comm::ReducerKind::overlap ? -1 : 0;
 }
 
+RankState rank_state(const Config& config, int ranks) {
+  if (ranks == 1) return RankState::none;
+  if (config.reducer.kind == comm::ReducerKind::none) return RankState::all;
+  return config.batch_norm == BatchNormMode::local ? RankState::statistics : RankState::none;
+}
+
 void require_enough_images(const Config& config, std::size_t training_images) {
   if (training_images >= static_cast<std::size_t>(config.global_batch)) return;
   core::fail(

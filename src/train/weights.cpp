@@ -41,11 +41,6 @@ std::vector<record::Tensor> optimiser_tensors(const graph::Graph& graph,
   return tensors;
 }
 
-std::vector<std::span<std::byte>> buffers_of(const backend::ModelState& state) {
-  return {state.parameters.as<std::byte>(), state.momentum.as<std::byte>(),
-          state.second_moment.as<std::byte>(), state.statistics.as<std::byte>()};
-}
-
 void initialise(const graph::Graph& graph, std::uint64_t seed, backend::ModelState& state) {
   graph::initialise_parameters(graph, seed, state.parameters.as<float>());
   graph::initialise_statistics(graph, state.statistics.as<float>());
@@ -61,7 +56,9 @@ void load_weights(const std::string& path, const graph::Graph& graph, backend::M
 }
 
 void broadcast_state(comm::Communicator& communicator, backend::ModelState& state) {
-  for (const auto buffer : buffers_of(state)) communicator.broadcast(buffer);
+  for (const core::Buffer* buffer :
+       {&state.parameters, &state.momentum, &state.second_moment, &state.statistics})
+    communicator.broadcast(buffer->as<std::byte>());
 }
 
 }  // namespace lockstep::train

@@ -26,7 +26,7 @@
 #include "lockstep/record/run_file.hpp"
 #include "lockstep/train/trainer.hpp"
 #include "lockstep/train/weights.hpp"
-#include "train/checkpoint/checkpoint_writer.hpp"
+#include "train/checkpoint/checkpoint_tensors.hpp"
 #include "train/timing/step_clock.hpp"
 
 namespace {

@@ -143,6 +143,15 @@ double default_bucket_mib(backend::DeviceKind device);
 /// multiprocessors to all-reduces that overlap with it.
 int multiprocessors_of_batch_norm(const Config& config, int ranks);
 
+/// Tensors of the ranks other than 0 that a checkpoint contains.
+enum class RankState : std::int64_t {
+  none = 0,        ///< none: every rank has, or will receive, the values of rank 0
+  statistics = 1,  ///< the running statistics, which differ (--bn local)
+  all = 2,         ///< all tensors: independent replicas (--reducer none)
+};
+/// Returns which of these tensors a checkpoint of a run with `ranks` ranks contains.
+RankState rank_state(const Config& config, int ranks);
+
 /// Throws `Error` (input) if the training set is smaller than the global batch.
 void require_enough_images(const Config& config, std::size_t training_images);
 

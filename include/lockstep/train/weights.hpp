@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-#include <cstddef>
-#include <span>
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -13,16 +12,13 @@
 
 namespace lockstep::train {
 
-/// Returns views of the parameters and running statistics in `state`, with their names.
+/// Returns views of the parameters in `state`, then of the running statistics, with their names.
 std::vector<record::Tensor> weight_tensors(const graph::Graph& graph, backend::ModelState& state);
 
 /// Returns views of what the optimiser keeps of each parameter in `state` (momentum, second
 /// moment), with the names of the parameters.
 std::vector<record::Tensor> optimiser_tensors(const graph::Graph& graph,
                                               backend::ModelState& state);
-
-/// Returns all buffers of a state except the gradients.
-std::vector<std::span<std::byte>> buffers_of(const backend::ModelState& state);
 
 /// Sets the parameters and running statistics to PyTorch's default initial values. `seed`: of the
 /// random numbers.
@@ -33,7 +29,8 @@ void initialise(const graph::Graph& graph, std::uint64_t seed, backend::ModelSta
 void load_weights(const std::string& path, const graph::Graph& graph, backend::ModelState& state,
                   comm::Communicator& communicator);
 
-/// Copies `buffers_of` the state of rank 0 to all ranks. Collective: all ranks must call this.
+/// Copies the state of rank 0, without the gradients, to all ranks. Collective: all ranks must call
+/// this.
 void broadcast_state(comm::Communicator& communicator, backend::ModelState& state);
 
 }  // namespace lockstep::train

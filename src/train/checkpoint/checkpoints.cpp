@@ -14,9 +14,9 @@
 #include "lockstep/comm/messages.hpp"
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/log.hpp"
+#include "lockstep/optim/update.hpp"
 #include "lockstep/train/agreement.hpp"
 #include "lockstep/train/weights.hpp"
-#include "saved_counters.hpp"
 
 namespace lockstep::train {
 
@@ -48,29 +48,11 @@ std::optional<std::string> value_in(const std::string& text, const std::string& 
   return lines.substr(value, lines.find('\n', value) - value);
 }
 
-/// Returns this rank's tensors that differ between ranks.
-std::vector<record::Tensor> own_tensors(RankState which, const std::vector<record::Tensor>& all,
-                                        const record::Tensor& loss_scale,
-                                        const backend::ModelState& state) {
-  std::vector<record::Tensor> own;
-  if (which == RankState::none) return own;
-  const std::span<float> statistics = state.statistics.as<float>();
-  for (const record::Tensor& tensor : all) {
-    const bool is_statistic = !tensor.values.empty() && !statistics.empty() &&
-                              tensor.values.data() >= statistics.data() &&
-                              tensor.values.data() < statistics.data() + statistics.size();
-    if (which == RankState::all || is_statistic) own.push_back(tensor);
-  }
-  if (which == RankState::all) own.push_back(loss_scale);
-  return own;
-}
-
 record::Tensor loss_scale_tensor(optim::Kind optimiser, std::span<float> values) {
   const std::size_t size = optimiser == optim::Kind::adamw ? 3 : 2;
   return {"optimizer", "loss_scale", {static_cast<std::int64_t>(size)}, values.first(size)};
 }
 
-/// Returns the tensor of the values that the reducer of this rank keeps.
 std::vector<record::Tensor> reducer_tensors(std::span<float> values) {
   if (values.empty()) return {};
   return {{"reducer", "state", {std::ssize(values)}, values}};
@@ -88,6 +70,41 @@ std::vector<record::Tensor> joined(std::vector<record::Tensor> tensors,
   return tensors;
 }
 
+/// Returns the tensors that differ between replicas. `own`: those of `weight_tensors` first.
+std::vector<record::Tensor> replica_tensors(RankState which, const graph::Graph& graph,
+                                            const std::vector<record::Tensor>& own,
+                                            const record::Tensor& loss_scale) {
+  if (which == RankState::none) return {};
+  if (which == RankState::all) return joined(own, {loss_scale});
+  const auto first = own.begin() + std::ssize(graph.parameters());
+  return {first, first + std::ssize(graph.statistics())};
+}
+
+std::vector<record::Tensor> named_by_rank(std::vector<record::Tensor> tensors, int rank) {
+  for (record::Tensor& tensor : tensors) {
+    tensor.name = tensor.group + "." + tensor.name;
+    tensor.group = fmt::format("rank_{}", rank);
+  }
+  return tensors;
+}
+
+std::string text_of(std::string_view name, std::int64_t value) {
+  if (name == "seed") return fmt::format("{}", static_cast<std::uint64_t>(value));
+  if (name == "optimizer") return std::string(core::name(static_cast<optim::Kind>(value)));
+  return fmt::format("{}", value);
+}
+
+/// Returns what to do so that the property `name` of a run is `saved`, as in its checkpoint.
+std::string option_that_fits(std::string_view name, std::int64_t saved, int replicas) {
+  if (name == "seed" || name == "optimizer")
+    return fmt::format("use --{} {}", name, text_of(name, saved));
+  if (name == "global_batch" && saved % replicas == 0)
+    return fmt::format("use --global-batch {} instead of --batch-per-rank", saved);
+  if (name == "global_batch")
+    return fmt::format("use --global-batch {} and a number of ranks that divides it", saved);
+  return "use the same --data, --train-samples, --test-samples and --last-batch";
+}
+
 }  // namespace
 
 Checkpoints::Checkpoints(const Config& config, const graph::Graph& graph,
@@ -102,13 +119,16 @@ Checkpoints::Checkpoints(const Config& config, const graph::Graph& graph,
       identity_(std::move(identity)),
       has_directory_(!config.checkpoint.directory.empty()),
       loss_scale_tensor_{loss_scale_tensor(config.optimiser.kind, loss_scale_)},
-      weights_(weight_tensors(graph, state)),
-      all_(joined(weights_, optimiser_tensors(graph, state))),
-      rank_state_(rank_state(config, data_parallel.size())),
-      replica_states_(own_tensors(rank_state_, all_, loss_scale_tensor_, state), data_parallel),
+      own_(joined(weight_tensors(graph, state), optimiser_tensors(graph, state))),
       reducer_state_(reducer_tensors(reducer_state)),
-      reducer_states_(reducer_state_, data_parallel),
-      stage_states_(pipeline, state) {}
+      rank_state_(rank_state(config, data_parallel.size())),
+      replica_states_(named_by_rank(replica_tensors(rank_state_, graph, own_, loss_scale_tensor_),
+                                    data_parallel.rank()),
+                      data_parallel),
+      reducer_states_(named_by_rank(reducer_state_, data_parallel.rank()), data_parallel),
+      stage_states_(
+          pipeline != nullptr && data_parallel.rank() == 0 ? own_ : std::vector<record::Tensor>{},
+          pipeline != nullptr ? *pipeline->stages : world) {}
 
 RunState Checkpoints::restore() {
   Found found;
@@ -134,20 +154,21 @@ RunState Checkpoints::restore() {
   saved_step_ = run.step;
   saved_evaluated_step_ = run.evaluated_step;
   together(communicator_, [&] {
-    if (!writes() || config_.dry_run) return stage_states_.release();
+    if (!writes() || config_.dry_run) return;
     writer_.emplace(record::CheckpointStore(options_.directory, options_.keep, run_id_,
                                             to_text(identity_.options)),
-                    joined(all_, reducer_state_));
+                    joined(own_, reducer_state_));
     gathered_ =
-        joined(stage_states_.all(), joined(replica_states_.tensors(), reducer_states_.tensors()));
+        joined(stage_states_.copies(), joined(replica_states_.copies(), reducer_states_.copies()));
   });
   return run;
 }
 
 Checkpoints::Found Checkpoints::restore_on_rank_0() {
   if (!config_.init_from.empty()) {
-    record::read_checkpoint(config_.init_from, joined(weights_, stage_states_.weights()),
-                            record::Verify::if_present);
+    std::vector<record::Tensor> weights = joined(own_, stage_states_.copies());
+    std::erase_if(weights, [](const record::Tensor& tensor) { return tensor.group != "state"; });
+    record::read_checkpoint(config_.init_from, weights, record::Verify::if_present);
   }
   Found found;
   found.has_weights = !config_.init_from.empty();
@@ -186,7 +207,14 @@ std::optional<Checkpoints::Found> Checkpoints::resume_from_newest() {
 Checkpoints::Found Checkpoints::resume_from(const fs::path& path) {
   const record::CheckpointHeader header = record::skim_checkpoint(path);
   const auto saved_counter = [&](std::string_view name) {
-    return counter(header.counters, name, path);
+    const auto found =
+        std::ranges::find(header.counters, name, &record::Counters::value_type::first);
+    if (found != header.counters.end()) return found->second;
+    core::fail(
+        core::ExitStatus::input,
+        fmt::format("{} has no counter '{}': weights alone, not a checkpoint to resume from; "
+                    "use --init-from",
+                    path.string(), name));
   };
   const std::array<std::pair<std::string_view, std::int64_t>, 5> expected{
       {{"seed", static_cast<std::int64_t>(config_.seed)},
@@ -233,14 +261,11 @@ Checkpoints::Found Checkpoints::resume_from(const fs::path& path) {
                     "ranks; they start at 0",
                     path.string(), core::name(config_.reducer.kind), data_parallel_.size()));
   }
-  std::vector<record::Tensor> tensors = joined(all_, stage_states_.all());
+  std::vector<record::Tensor> tensors = joined(own_, stage_states_.copies());
   if (found.has_reducer_state)
-    tensors = joined(tensors, joined(reducer_state_, reducer_states_.tensors()));
+    tensors = joined(tensors, joined(reducer_state_, reducer_states_.copies()));
   if (found.has_loss_scale) tensors.push_back(loss_scale_tensor_);
-  if (found.has_rank_states) {
-    const auto others = replica_states_.tensors();
-    tensors.insert(tensors.end(), others.begin(), others.end());
-  }
+  if (found.has_rank_states) tensors = joined(tensors, replica_states_.copies());
   record::read_checkpoint(path, tensors, record::Verify::required);
   for (const auto& [name, text] : header.texts) {
     if (name == "run_id") run_id_ = text;
@@ -312,7 +337,7 @@ void Checkpoints::save(const RunState& run) {
     loss_scale_ = {run.loss_scale->scale, static_cast<float>(run.loss_scale->good_steps),
                    static_cast<float>(run.loss_scale->skipped)};
   }
-  if (rank_state_ != RankState::none) replica_states_.gather();
+  replica_states_.gather();
   reducer_states_.gather();
   stage_states_.gather();
   together(communicator_, [&] {
@@ -359,11 +384,10 @@ double Checkpoints::expected_seconds() const {
   if (!writes()) return 0;
   double seconds = writer_->last_seconds();
   if (seconds == 0) {
-    std::size_t bytes = 0;
-    for (const record::Tensor& tensor : all_) bytes += tensor.values.size_bytes();
+    const double bytes = sizeof(float) * static_cast<double>(elements_of(own_));
     const int stages = communicator_.size() / data_parallel_.size();
     const int states = rank_state_ == RankState::all ? communicator_.size() : stages;
-    seconds = static_cast<double>(bytes) * states / bytes_per_second;
+    seconds = bytes * states / bytes_per_second;
   }
   return writer_->is_saving() ? 2 * seconds : seconds;
 }

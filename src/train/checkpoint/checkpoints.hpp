@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "checkpoint_writer.hpp"
+#include "checkpoint_tensors.hpp"
 #include "lockstep/backend/backend.hpp"
 #include "lockstep/comm/communicator.hpp"
 #include "lockstep/graph/node_id.hpp"
@@ -15,8 +15,7 @@
 #include "lockstep/record/run_file.hpp"
 #include "lockstep/train/agreement.hpp"
 #include "lockstep/train/config.hpp"
-#include "replica_states.hpp"
-#include "stage_states.hpp"
+#include "lockstep/train/pipeline/pipeline.hpp"
 
 namespace lockstep::train {
 
@@ -118,12 +117,15 @@ class Checkpoints {
   /// Scale, steps since it changed and, with AdamW, skipped steps, stored as a tensor.
   std::array<float, 3> loss_scale_{};
   const record::Tensor loss_scale_tensor_;
-  std::vector<record::Tensor> weights_, all_;
-  RankState rank_state_;
-  ReplicaStates replica_states_;
+  std::vector<record::Tensor> own_;            ///< weights and optimiser of this rank
   std::vector<record::Tensor> reducer_state_;  ///< of this rank; empty if the reducer keeps none
-  ReplicaStates reducer_states_;
-  StageStates stage_states_;
+  RankState rank_state_;
+  /// What the other replicas have in addition to the state of rank 0: /rank_R/GROUP.NAME in the
+  /// file, for example /rank_1/state.bn1.running_mean.
+  RankTensors replica_states_, reducer_states_;
+  /// The states of the other stages of the first replica: a checkpoint has the tensors of the whole
+  /// network, as if one rank had trained it.
+  RankTensors stage_states_;
   std::optional<record::CheckpointClaim> claim_;  ///< like `writer_`, which it outlives
   std::optional<CheckpointWriter> writer_;        ///< on rank 0, if there is a directory
   std::vector<record::Tensor> gathered_;          ///< on rank 0: tensors that other ranks sent

@@ -7,11 +7,39 @@
 #include <thread>
 #include <vector>
 
+#include "lockstep/comm/communicator.hpp"
 #include "lockstep/core/buffer.hpp"
 #include "lockstep/core/error.hpp"
 #include "lockstep/record/checkpoint.hpp"
 
+// Copies of the tensors of a checkpoint: of other ranks, and while a file is written.
 namespace lockstep::train {
+
+/// Copies tensors of the ranks other than 0 to rank 0 for a checkpoint, and back after a resume.
+class RankTensors {
+ public:
+  /// `own`: views of this rank's tensors, with their names in the file; not used on rank 0.
+  /// Collective: all ranks must call this.
+  RankTensors(std::vector<record::Tensor> own, comm::Communicator& communicator);
+
+  /// Returns views of the copies on rank 0, to be written to a file or filled from one; empty on
+  /// the other ranks. They are valid until `distribute`.
+  const std::vector<record::Tensor>& copies();
+
+  /// Copies the values of all ranks to rank 0. Collective: all ranks must call this.
+  void gather();
+
+  /// Sends each rank the values that rank 0 has for it, and frees the copies. Collective: all ranks
+  /// must call this.
+  void distribute();
+
+ private:
+  std::vector<record::Tensor> own_;
+  comm::Communicator& communicator_;
+  std::vector<record::Tensor> copies_;  ///< on rank 0; without values until needed
+  std::vector<int> ranks_;              ///< of each of `copies_`
+  core::Buffer memory_;                 ///< of all `copies_`
+};
 
 /// Saves checkpoints in a background thread, one at a time, so that the training continues while a
 /// file is written.
@@ -42,8 +70,8 @@ class CheckpointWriter {
  private:
   record::CheckpointStore store_;
   std::vector<record::Tensor> live_;
-  core::Buffer memory_;
   std::vector<record::Tensor> copies_;  ///< views of `memory_`
+  core::Buffer memory_;
   std::optional<core::Error> failure_;  ///< written by the thread before `has_failed_`
   std::atomic<bool> has_failed_ = false;
   std::atomic<bool> is_saving_ = false;
