@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // lockstep stack
 
-#include "lockstep/study/stack.hpp"
+#include "lockstep/study/layers.hpp"
 
 #include <fmt/format.h>
 
@@ -12,7 +12,6 @@
 #include "job.hpp"
 #include "lockstep/core/format.hpp"
 #include "lockstep/core/statistics.hpp"
-#include "lockstep/study/layers.hpp"
 
 namespace lockstep::app {
 

@@ -1,40 +1,90 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
+#include <functional>
 #include <optional>
 
 #include "lockstep/backend/backend.hpp"
 #include "lockstep/core/meter/peak_memory.hpp"
+#include "lockstep/core/process/system.hpp"
 #include "lockstep/graph/layer.hpp"
 #include "lockstep/train/config.hpp"
+#include "lockstep/train/plan_options.hpp"
 
-// Memory of networks that consist of equal layers, on one device.
+// Memory of networks that consist of equal layers, on one device, and the search for the deepest.
 namespace lockstep::study {
 
 /// Returns the configuration of a training plan on one device for the batch of the layer.
-train::Config layer_config(const train::Config& config, const graph::Layer& layer);
+inline train::Config layer_config(const train::Config& config, const graph::Layer& layer) {
+  train::Config result = config;
+  result.batch_per_rank = result.global_batch = layer.batch;
+  return result;
+}
 
 /// Returns the memory of a training plan and its state in bytes, from shapes.
-std::uint64_t estimate_bytes(const train::Config& config, const graph::Graph& graph,
-                             const backend::Backend& backend);
+inline std::uint64_t estimate_bytes(const train::Config& config, const graph::Graph& graph,
+                                    const backend::Backend& backend) {
+  return backend.least_memory(graph, train::training_options(config)).total();
+}
 
 /// Returns the bytes of the memory limit that are in use before the plan: those of this process if
 /// the device uses host memory, else 0, because the limit is then the free memory of the device.
-std::uint64_t base_bytes(const backend::Backend& backend);
+inline std::uint64_t base_bytes(const backend::Backend& backend) {
+  return backend.device().available_memory() ? 0 : core::resident_memory().now;
+}
 
 /// Measures the increase of the memory in use since the construction of this object: its peak in
 /// host memory, its value at the call of `bytes` in device memory.
 class MemoryIncrease {
  public:
-  explicit MemoryIncrease(const backend::Backend& backend);
-  std::uint64_t bytes() const;
+  explicit MemoryIncrease(const backend::Backend& backend)
+      : backend_(backend), free_before_(backend.device().available_memory()) {
+    peak_.begin_interval();
+  }
+
+  std::uint64_t bytes() const {
+    if (free_before_) return difference(*free_before_, *backend_.device().available_memory());
+    return difference(peak_.interval(), resident_before_);
+  }
 
  private:
+  static std::uint64_t difference(std::uint64_t large, std::uint64_t small) {
+    return large > small ? large - small : 0;
+  }
+
   const backend::Backend& backend_;
   std::optional<std::uint64_t> free_before_;
-  std::uint64_t resident_before_ = 0;
+  std::uint64_t resident_before_ = core::resident_memory().now;
   core::PeakMemory peak_;
 };
+
+/// Returns the largest n in [0, most] for which `fits(n)` is true; 0 counts as true. `fits` must be
+/// true up to some n and false above it. `guess`: where the search begins; the number of calls
+/// grows with the logarithm of the distance from it. `fits` has been called for the result, unless
+/// it is 0, and for the result plus 1, unless that exceeds `most`.
+inline std::int64_t find_deepest(std::int64_t guess, std::int64_t most,
+                                 const std::function<bool(std::int64_t)>& fits) {
+  std::int64_t low = 0, high = most + 1;  // low fits, high does not
+  bool found_low = false, found_high = false;
+  std::int64_t at = std::clamp<std::int64_t>(guess, 1, most), stride = 1;
+  while (low + 1 < high) {
+    if (fits(at)) {
+      low = at;
+      found_low = true;
+    } else {
+      high = at;
+      found_high = true;
+    }
+    if (found_low && found_high) {
+      at = low + (high - low) / 2;
+    } else {
+      at = found_low ? std::min(low + stride, most) : std::max<std::int64_t>(high - stride, 1);
+      stride *= 2;
+    }
+  }
+  return low;
+}
 
 }  // namespace lockstep::study

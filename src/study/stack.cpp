@@ -1,23 +1,111 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "lockstep/study/stack.hpp"
+#include "lockstep/study/layers.hpp"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <map>
 #include <optional>
+#include <string>
 
-#include "deepest.hpp"
-#include "divided_stack.hpp"
 #include "layer_memory.hpp"
 #include "lockstep/comm/messages.hpp"
+#include "lockstep/core/process/allocation_limit.hpp"
 #include "lockstep/core/process/system.hpp"
-#include "lockstep/study/layers.hpp"
+#include "lockstep/core/random.hpp"
 #include "lockstep/train/agreement.hpp"
+#include "lockstep/train/pipeline/pipeline.hpp"
+#include "lockstep/train/plan_options.hpp"
+#include "lockstep/train/weights.hpp"
 
 namespace lockstep::study {
 
 namespace {
+
+std::vector<graph::Graph> divide(const graph::Graph& stack, std::int64_t depth, int stages) {
+  std::vector<std::string> firsts;
+  for (int stage = 1; stage < stages; ++stage)
+    firsts.push_back(fmt::format("layer.{}", (stage * depth + stages - 1) / stages));
+  return stack.cut_before(firsts);
+}
+
+/// A stack of equal layers that is divided over the ranks of a communicator, one stage of a
+/// pipeline each, and the training plan of this rank.
+class DividedStack {
+ public:
+  /// `depth`: number of layers, at least one per rank; their numbers per rank differ by at most 1.
+  DividedStack(const train::Config& config, const graph::Layer& layer, std::int64_t depth,
+               const backend::Backend& backend, comm::Communicator& world)
+      : config_(config),
+        backend_(backend),
+        world_(world),
+        options_(train::training_options(config)),
+        stack_(graph::stack_layers(layer, depth)),
+        pipeline_{.stage = world.rank(),
+                  .network = stack_,
+                  .graphs = divide(stack_, depth, world.size()),
+                  .stages = nullptr,
+                  .replicas = nullptr} {}
+  DividedStack(const DividedStack&) = delete;
+  DividedStack& operator=(const DividedStack&) = delete;
+
+  /// Returns the memory of the plan in bytes, from shapes.
+  std::uint64_t estimate() const {
+    const backend::MemoryUse part = backend_.least_memory(pipeline_.graph(), options_);
+    return train::pipeline_memory(pipeline_, part, options_, backend_.device()).total();
+  }
+
+  /// Allocates the plan and executes its passes once without communication. If `limit` is given,
+  /// this process can allocate only that many further bytes in the meantime. Throws `AgreedError`
+  /// if a rank fails.
+  void prepare(std::optional<std::uint64_t> limit) {
+    pipeline_.stages = world_.split(0, world_.rank());
+    train::together(world_, [&] {
+      std::optional<core::AllocationLimit> allocations;
+      if (limit) allocations.emplace(*limit);
+      const graph::Graph& part = pipeline_.graph();
+      state_.emplace(backend_.make_state(part));
+      train::initialise(part, config_.seed, *state_);
+      backend_.store(*state_);
+      plan_ =
+          train::make_pipeline_plan(pipeline_, backend_, *state_, options_, train::WarmUp::always);
+      const std::int64_t image = pipeline_.is_first() ? part.image().elements() : 0;
+      images_.resize(static_cast<std::size_t>(options_.batch * image));
+      labels_.resize(static_cast<std::size_t>(options_.batch));
+      core::Random random(config_.seed, core::RandomStream::test);
+      for (auto& byte : images_) byte = static_cast<std::uint8_t>(random.below(256));
+    });
+  }
+
+  /// Executes a forward pass through all stages after `prepare` and returns its seconds on the
+  /// slowest rank, including the copy of the random images.
+  double forward() {
+    world_.barrier();
+    const double begin = core::host_seconds();
+    plan_->upload(images_, labels_);
+    plan_->forward();
+    return comm::maximum(world_, core::host_seconds() - begin);
+  }
+
+  /// Executes the backward pass that belongs to the last forward pass. Must follow the last
+  /// `forward`, because it also completes the messages.
+  void backward() {
+    core::NoGradientListener no_listener;
+    plan_->backward(no_listener);
+  }
+
+ private:
+  const train::Config& config_;
+  const backend::Backend& backend_;
+  comm::Communicator& world_;
+  backend::PlanOptions options_;
+  graph::Graph stack_;
+  train::Pipeline pipeline_;
+  std::optional<backend::ModelState> state_;
+  std::unique_ptr<backend::Plan> plan_;
+  std::vector<std::uint8_t> images_;
+  std::vector<std::int32_t> labels_;
+};
 
 /// Stacks of one layer, each divided over the devices of all ranks, which agree on every result.
 class Stacks {

@@ -5,7 +5,6 @@
 
 #include <gtest/gtest.h>
 
-#include "lockstep/study/stack.hpp"
 #include "simulated_gpu/runtime.hpp"
 
 namespace lockstep::study {

@@ -7,7 +7,7 @@
 #include <cmath>
 #include <cstdlib>
 
-#include "deepest.hpp"
+#include "layer_memory.hpp"
 #include "lockstep/core/error.hpp"
 
 namespace lockstep::study {

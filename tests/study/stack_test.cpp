@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Searches the deepest stacks of layers on one device, and on the devices of several ranks.
 
-#include "lockstep/study/stack.hpp"
+#include "lockstep/study/layers.hpp"
 
 #include <gtest/gtest.h>
 
@@ -12,7 +12,6 @@
 #include "expect_error.hpp"
 #include "layer_memory.hpp"
 #include "lockstep/core/process/system.hpp"
-#include "lockstep/study/layers.hpp"
 #include "lockstep/train/agreement.hpp"
 
 namespace lockstep::study {
