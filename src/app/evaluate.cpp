@@ -40,7 +40,7 @@ core::ExitStatus evaluate_command(const Invocation& invocation) {
 
   const double begin = core::host_seconds();
   core::begin_activity(job.monitor, core::Activity::evaluation);
-  const train::Evaluation result = evaluator->run();
+  const train::Evaluation result = *evaluator->run();
   const double seconds = core::host_seconds() - begin;
   job.console.print(fmt::format(
       "Test accuracy {:.2f} % ({} of {} images), loss {}; {}, {:.1f} img/s.\n",

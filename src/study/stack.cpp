@@ -68,7 +68,7 @@ class DividedStack {
       train::initialise(part, config_.seed, *state_);
       backend_.store(*state_);
       plan_ =
-          train::make_pipeline_plan(pipeline_, backend_, *state_, options_, train::WarmUp::always);
+          train::make_plan(&pipeline_, part, backend_, *state_, options_, train::WarmUp::always);
       const std::int64_t image = pipeline_.is_first() ? part.image().elements() : 0;
       images_.resize(static_cast<std::size_t>(options_.batch * image));
       labels_.resize(static_cast<std::size_t>(options_.batch));

@@ -1,14 +1,34 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "lockstep/train/evaluation.hpp"
 
-#include <algorithm>
-#include <array>
+#include <fmt/format.h>
 
-#include "dataset_match.hpp"
+#include <algorithm>
+
+#include "lockstep/core/error.hpp"
+#include "lockstep/graph/graph.hpp"
 #include "lockstep/train/agreement.hpp"
 #include "lockstep/train/plan_options.hpp"
 
 namespace lockstep::train {
+
+namespace {
+
+std::string describe(core::ImageShape image, std::int64_t classes) {
+  return fmt::format("images of {} x {} x {} in {} classes", image.channels, image.height,
+                     image.width, classes);
+}
+
+}  // namespace
+
+void require_match(const graph::Graph& graph, const data::DatasetInfo& dataset) {
+  if (graph.image() == dataset.image && graph.classes() >= dataset.classes) return;
+  core::fail(core::ExitStatus::usage,
+             fmt::format("the network {} takes {}, but the dataset {} has {}; use another --model "
+                         "or --data",
+                         graph.model(), describe(graph.image(), graph.classes()), dataset.name,
+                         describe(dataset.image, dataset.classes)));
+}
 
 std::int64_t evaluation_batch(std::size_t test_images, int ranks) {
   constexpr std::size_t most = 100;
@@ -16,47 +36,27 @@ std::int64_t evaluation_batch(std::size_t test_images, int ranks) {
   return static_cast<std::int64_t>(std::min(most, (test_images + count - 1) / count));
 }
 
-namespace {
-
-/// Returns `test` if it matches the network. Throws `Error` (usage) otherwise.
-const data::Dataset& matching(const graph::Graph& graph, const data::Dataset& test) {
-  require_match(graph, test.info());
-  return test;
-}
-
-std::unique_ptr<backend::Plan> make_plan(const graph::Graph& graph, backend::ModelState& state,
-                                         const backend::Backend& backend,
-                                         const backend::PlanOptions& options,
-                                         const Pipeline* pipeline) {
-  if (pipeline == nullptr) return backend.compile(graph, state, options);
-  return make_pipeline_plan(*pipeline, backend, state, options);
-}
-
-}  // namespace
-
 Evaluator::Evaluator(const Config& config, const graph::Graph& graph, const data::Dataset& test,
                      const backend::Backend& backend, backend::ModelState& state,
-                     comm::Communicator& communicator, EvaluationPipeline pipeline)
-    : test_(matching(pipeline.pipeline != nullptr ? pipeline.pipeline->network : graph, test)),
+                     comm::Communicator& communicator, const Pipeline* pipeline,
+                     comm::Communicator* world)
+    : test_(test),
       backend_(backend),
       state_(state),
       communicator_(communicator),
-      world_(pipeline.world != nullptr ? *pipeline.world : communicator),
+      world_(world != nullptr ? *world : communicator),
       has_stages_(world_.size() > communicator.size()),
       // Independent replicas have different weights, for which the statistics of rank 0 would be
       // wrong.
       batch_norm_(config.reducer.kind == comm::ReducerKind::none ? BatchNormMode::local
                                                                  : config.batch_norm),
       batch_(static_cast<std::size_t>(evaluation_batch(test.size(), communicator.size()))),
-      plan_(make_plan(
-          graph, state, backend,
-          inference_options(config, test.info().normalisation, static_cast<std::int64_t>(batch_)),
-          pipeline.pipeline)),
       images_(batch_ * test.image_bytes()),
-      labels_(batch_) {}
-
-Evaluation Evaluator::run() {
-  return *run([] { return true; });
+      labels_(batch_) {
+  require_match(pipeline != nullptr ? pipeline->network : graph, test.info());
+  plan_ = make_plan(
+      pipeline, graph, backend, state,
+      inference_options(config, test.info().normalisation, static_cast<std::int64_t>(batch_)));
 }
 
 std::optional<Evaluation> Evaluator::run(const std::function<bool()>& continues) {

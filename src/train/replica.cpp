@@ -3,7 +3,6 @@
 
 #include <utility>
 
-#include "dataset_match.hpp"
 #include "lockstep/train/agreement.hpp"
 #include "lockstep/train/plan_options.hpp"
 #include "lockstep/train/weights.hpp"
@@ -21,16 +20,15 @@ data::DistributedSampler make_sampler(const TrainingContext& context) {
           context.config.data.last_batch};
 }
 
-/// Returns the training plan. `operations`: its listener; may be null.
-std::unique_ptr<backend::Plan> make_plan(const TrainingContext& context, backend::ModelState& state,
-                                         core::StatisticsAllReduce* statistics,
-                                         OperationClock* operations) {
+std::unique_ptr<backend::Plan> make_training_plan(const TrainingContext& context,
+                                                  backend::ModelState& state,
+                                                  core::StatisticsAllReduce* statistics,
+                                                  OperationClock* operations) {
   backend::PlanOptions options =
       training_options(context.config, context.data.train->info().normalisation, statistics,
                        context.data_parallel.rank(), context.data_parallel.size());
   options.listener = operations;
-  if (context.pipeline == nullptr) return context.backend.compile(context.graph, state, options);
-  return make_pipeline_plan(*context.pipeline, context.backend, state, options);
+  return make_plan(context.pipeline, context.graph, context.backend, state, options);
 }
 
 /// Returns the options of the feed. Stages after the first one use only the labels, so their images
@@ -52,12 +50,12 @@ Replica::Replica(const TrainingContext& context, core::StatisticsAllReduce* all_
       operations(context.config.profile_steps > 0 ? std::make_unique<OperationClock>() : nullptr),
       state(context.backend.make_state(context.graph, context.config.optimiser.kind,
                                        std::move(gradients))),
-      plan(make_plan(context, state, statistics.get(), operations.get())),
+      plan(make_training_plan(context, state, statistics.get(), operations.get())),
       feed(make_batch_feed(feed_options(context), context.config.reducer.kind, *context.data.train,
                            sampler, context.data_parallel, *plan)) {
   if (context.config.evaluate_every >= 0) {
     evaluator.emplace(context.config, context.graph, *context.data.test, context.backend, state,
-                      context.data_parallel, EvaluationPipeline{context.pipeline, &context.world});
+                      context.data_parallel, context.pipeline, &context.world);
   }
   if (operations != nullptr) operations->attach(plan->timeline(), context.backend.device().queue());
   initialise(context.graph, context.config.seed, state);

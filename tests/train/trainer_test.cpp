@@ -452,8 +452,8 @@ TEST_F(TrainerTest, EvaluationSeesEachImageOnceOnAnyNumberOfRanks) {
   initialise(graph_, 5, state);
   Evaluator many(config(), graph_, *data_.test, *backend_, state, *world_);
   Evaluator one(config(), graph_, *data_.test, *backend_, state, *alone_);
-  const Evaluation actual = many.run();
-  const Evaluation expected = one.run();
+  const Evaluation actual = *many.run();
+  const Evaluation expected = *one.run();
   EXPECT_EQ(actual.images, 11);
   EXPECT_EQ(actual.correct, expected.correct);
   EXPECT_NEAR(actual.loss_sum, expected.loss_sum, 1e-5 * expected.loss_sum);
@@ -494,7 +494,7 @@ TEST_F(TrainerTest, NormalisesWithTheValuesOfTheDataset) {
   backend::ModelState state = backend_->make_state(graph_);
   initialise(graph_, 5, state);
   const auto loss_of = [&](const data::Dataset& set) {
-    return Evaluator(config(), graph_, set, *backend_, state, *world_).run().loss_sum;
+    return Evaluator(config(), graph_, set, *backend_, state, *world_).run()->loss_sum;
   };
   data::DatasetInfo info = data_.test->info();
   info.normalisation.standard_deviation.fill(0.1f);

@@ -26,34 +26,33 @@ struct Evaluation {
   double accuracy() const { return static_cast<double>(correct) / static_cast<double>(images); }
 };
 
+/// Throws `Error` (usage) if the network takes images of another shape than those of the dataset,
+/// or has fewer classes.
+void require_match(const graph::Graph& graph, const data::DatasetInfo& dataset);
+
 /// Returns the images per inference batch of each of `ranks` ranks: enough for a high throughput,
 /// few enough for little memory compared with training.
 std::int64_t evaluation_batch(std::size_t test_images, int ranks);
-
-/// The pipeline of an evaluation. `world`: all ranks, which sum the results of the last stages.
-struct EvaluationPipeline {
-  const Pipeline* pipeline = nullptr;  ///< null: every rank computes the whole network
-  comm::Communicator* world = nullptr;
-};
 
 /// Evaluates the model on the test set: rank r evaluates the images i with i mod N = r, where N is
 /// the number of ranks, so that each image is evaluated exactly once.
 class Evaluator {
  public:
   /// Compiles the inference plan for `state`. `communicator`: the ranks among which the images are
-  /// divided; with a pipeline, those of one stage. All arguments must outlive the evaluator. Throws
-  /// `Error` (usage) if the network does not match the dataset.
+  /// divided; with a pipeline, those of one stage. `world`: all ranks, which sum the results of the
+  /// last stages; null without pipeline. All arguments must outlive the evaluator. Throws `Error`
+  /// (usage) if the network does not match the dataset.
   Evaluator(const Config& config, const graph::Graph& graph, const data::Dataset& test,
             const backend::Backend& backend, backend::ModelState& state,
-            comm::Communicator& communicator, EvaluationPipeline pipeline = {});
+            comm::Communicator& communicator, const Pipeline* pipeline = nullptr,
+            comm::Communicator* world = nullptr);
 
   /// Evaluates the test set and returns the results on all ranks. With `BatchNormMode::broadcast`,
   /// first copies the running statistics of rank 0 to all ranks, unless the replicas are
   /// independent (`--reducer none`). All ranks call `continues` between batches; it is collective
   /// and returns the same on all ranks. If it returns false, the evaluation is abandoned and has no
   /// result. Throws `AgreedError`. Collective: all ranks must call this.
-  std::optional<Evaluation> run(const std::function<bool()>& continues);
-  Evaluation run();
+  std::optional<Evaluation> run(const std::function<bool()>& continues = [] { return true; });
 
  private:
   /// Evaluates the images of this rank from the `first` one on, at most a batch, and adds to `sums`

@@ -10,7 +10,7 @@
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/meter/peak_memory.hpp"
 #include "lockstep/train/agreement.hpp"
-#include "pipeline_schedule.hpp"
+#include "pipeline_plan.hpp"
 
 namespace lockstep::train {
 

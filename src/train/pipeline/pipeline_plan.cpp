@@ -8,7 +8,42 @@
 
 namespace lockstep::train {
 
+std::vector<PipelineAction> pipeline_actions(PipelineSchedule schedule, int stage, int stages,
+                                             std::int64_t micro_batches) {
+  // A stage computes `ahead` forward passes before it alternates. With 1F1B this is the number of
+  // stages after it, the time until the first gradient returns. A single stage waits for none.
+  const std::int64_t ahead = schedule == PipelineSchedule::gpipe && stages > 1
+                                 ? micro_batches
+                                 : std::min<std::int64_t>(micro_batches, stages - 1 - stage);
+  std::vector<PipelineAction> actions;
+  for (std::int64_t i = 0; i < micro_batches + ahead; ++i) {
+    if (i < micro_batches) actions.push_back({Pass::forward, i});
+    if (i >= ahead) actions.push_back({Pass::backward, i - ahead});
+  }
+  return actions;
+}
+
+std::int64_t most_in_flight(const std::vector<PipelineAction>& actions) {
+  std::int64_t now = 0, most = 0;
+  for (const PipelineAction& action : actions) {
+    now += action.pass == Pass::forward ? 1 : -1;
+    most = std::max(most, now);
+  }
+  return most;
+}
+
 namespace {
+
+/// Returns the bytes of the boundary input and of the boundary output of a stage for `images`
+/// images; 0 if it has none.
+std::pair<std::size_t, std::size_t> message_bytes(const Pipeline& pipeline, std::int64_t images) {
+  const auto bytes = [&](const graph::Node& node) {
+    return static_cast<std::size_t>(images * node.output.elements()) * sizeof(float);
+  };
+  const std::vector<graph::Node>& nodes = pipeline.graph().nodes();
+  return {pipeline.is_first() ? 0 : bytes(nodes.front()),
+          pipeline.is_last() ? 0 : bytes(nodes.back())};
+}
 
 /// Executes steps by the executor of the first micro-batch's plan, which owns the work, and returns
 /// the results of all micro-batches.
@@ -70,29 +105,24 @@ backend::MemoryUse pipeline_memory(const Pipeline& pipeline, const backend::Memo
   const bool is_training = options.mode == backend::Mode::training;
   const std::int64_t micro_batches = is_training ? pipeline.micro_batches : 1;
   const std::size_t slots = is_training ? static_cast<std::size_t>(pipeline.in_flight()) : 1;
-  const graph::Graph& graph = pipeline.graph();
-  const auto bytes = [&](const graph::Node& node) {
-    return static_cast<std::size_t>(options.batch / micro_batches * node.output.elements()) *
-           sizeof(float);
-  };
-  const std::size_t in = pipeline.is_first() ? 0 : bytes(graph.nodes().front());
-  const std::size_t out = pipeline.is_last() ? 0 : bytes(graph.nodes().back());
+  const auto [in, out] = message_bytes(pipeline, options.batch / micro_batches);
   // Received, and sent from each slot. The memory of a GPU does not contain them.
   const std::size_t in_host_memory = is_training ? (1 + slots) * (in + out) : in + out;
   const std::size_t messages = device.queue().is_host() ? in_host_memory : 0;
-  const std::size_t sums = micro_batches > 1 ? graph.parameter_elements() * sizeof(float) : 0;
+  const std::size_t sums =
+      micro_batches > 1 ? pipeline.graph().parameter_elements() * sizeof(float) : 0;
   return {.state = micro_batch.state,
           .activations = slots * micro_batch.activations,
           .weights = slots * micro_batch.weights,
           .workspace = slots * micro_batch.workspace + messages + sums};
 }
 
-std::unique_ptr<backend::Plan> make_pipeline_plan(const Pipeline& pipeline,
-                                                  const backend::Backend& backend,
-                                                  backend::ModelState& state,
-                                                  const backend::PlanOptions& options,
-                                                  WarmUp warm_up) {
-  return std::make_unique<PipelinePlan>(pipeline, backend, state, options, warm_up);
+std::unique_ptr<backend::Plan> make_plan(const Pipeline* pipeline, const graph::Graph& graph,
+                                         const backend::Backend& backend,
+                                         backend::ModelState& state,
+                                         const backend::PlanOptions& options, WarmUp warm_up) {
+  if (pipeline == nullptr) return backend.compile(graph, state, options);
+  return std::make_unique<PipelinePlan>(*pipeline, backend, state, options, warm_up);
 }
 
 PipelinePlan::PipelinePlan(const Pipeline& pipeline, const backend::Backend& backend,
@@ -111,17 +141,12 @@ PipelinePlan::PipelinePlan(const Pipeline& pipeline, const backend::Backend& bac
   options.batch /= micro_batches_;
   // The sums are those of the flat gradients.
   if (micro_batches_ > 1) options.gradient_reduction = backend::GradientReduction::over_replicas;
-  const graph::Graph& graph = pipeline.graph();
   const int stage = pipeline.stage;
-  const auto bytes = [&](const graph::Node& node) {
-    return static_cast<std::size_t>(options.batch * node.output.elements()) * sizeof(float);
-  };
-  const std::size_t in = pipeline.is_first() ? 0 : bytes(graph.nodes().front());
-  const std::size_t out = pipeline.is_last() ? 0 : bytes(graph.nodes().back());
+  const auto [in, out] = message_bytes(pipeline, options.batch);
   const bool is_training = options.mode == backend::Mode::training;
   comm::Communicator& stages = *pipeline.stages;
   for (Slot& slot : slots_) {
-    slot.plan = backend.compile(graph, state, options);
+    slot.plan = backend.compile(pipeline.graph(), state, options);
     slot.passes = slot.plan->stage_passes();
     if (out > 0) {
       slot.output = backend.host_buffer(out);

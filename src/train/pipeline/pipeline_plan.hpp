@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <span>
 #include <vector>
@@ -8,14 +9,32 @@
 #include "lockstep/backend/backend.hpp"
 #include "lockstep/core/timeline.hpp"
 #include "lockstep/train/pipeline/pipeline.hpp"
-#include "pipeline_schedule.hpp"
 
 namespace lockstep::train {
 
-/// See `make_pipeline_plan`. It divides the batch into
-/// micro-batches, exchanges their activations and gradients with the adjacent stages, and sums the
-/// gradients of the micro-batches. A step is collective over the stages of a replica: `forward`
-/// computes the passes before the first backward pass, `backward` the rest of the schedule.
+enum class Pass { forward, backward };
+
+/// A pass of one micro-batch on one stage.
+struct PipelineAction {
+  Pass pass = Pass::forward;
+  std::int64_t micro_batch = 0;
+
+  friend bool operator==(const PipelineAction&, const PipelineAction&) = default;
+};
+
+/// Returns the passes of `stage` in a training step, in their order. Both schedules compute the
+/// backward passes in the order of the micro-batches, so they sum gradients in the same order. With
+/// one stage, each backward pass follows its forward pass (gradient accumulation).
+std::vector<PipelineAction> pipeline_actions(PipelineSchedule schedule, int stage, int stages,
+                                             std::int64_t micro_batches);
+
+/// Returns the largest number of micro-batches between their forward and their backward pass.
+std::int64_t most_in_flight(const std::vector<PipelineAction>& actions);
+
+/// The plan of a stage, see `make_plan`. It divides the batch into micro-batches, exchanges their
+/// activations and gradients with the adjacent stages, and sums the gradients of the micro-batches.
+/// A step is collective over the stages of a replica: `forward` computes the passes before the
+/// first backward pass, `backward` the rest of the schedule.
 ///
 /// In inference, a batch is one micro-batch, and the stages compute successive batches at the same
 /// time.

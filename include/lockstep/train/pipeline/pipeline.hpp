@@ -46,7 +46,7 @@ using NodeTimer = std::function<std::vector<double>()>;
 std::unique_ptr<Pipeline> make_pipeline(const Config& config, const graph::Graph& network,
                                         comm::Communicator& world, const NodeTimer& node_seconds);
 
-/// Returns the memory of a plan of `make_pipeline_plan` on `device`; messages are in host memory.
+/// Returns the memory of a plan of `make_plan` on `device`; messages are in host memory.
 /// `micro_batch`: of the plan of its stage for one micro-batch. `options`: those of the whole batch
 /// of the replica.
 backend::MemoryUse pipeline_memory(const Pipeline& pipeline, const backend::MemoryUse& micro_batch,
@@ -57,15 +57,15 @@ backend::MemoryUse pipeline_memory(const Pipeline& pipeline, const backend::Memo
 /// all memory is allocated and all kernels are loaded. In host memory this changes the state.
 enum class WarmUp { on_devices, always };
 
-/// Returns the plan of the stage of this rank, for the batch of its replica. `state`: of the stage;
-/// on a GPU, the state of the device becomes that of its buffers. `options`: those of the whole
-/// batch of the replica. `pipeline`, `backend` and `state` must outlive the plan. Throws `Error`
-/// like `Backend::compile`.
-std::unique_ptr<backend::Plan> make_pipeline_plan(const Pipeline& pipeline,
-                                                  const backend::Backend& backend,
-                                                  backend::ModelState& state,
-                                                  const backend::PlanOptions& options,
-                                                  WarmUp warm_up = WarmUp::on_devices);
+/// Returns the plan of this rank for the batch of its replica: of its stage, or of `graph` if
+/// `pipeline` is null. `state`: of the stage; on a GPU, the state of the device becomes that of its
+/// buffers. `options`: those of the whole batch of the replica. All arguments must outlive the
+/// plan. Throws `Error` like `Backend::compile`.
+std::unique_ptr<backend::Plan> make_plan(const Pipeline* pipeline, const graph::Graph& graph,
+                                         const backend::Backend& backend,
+                                         backend::ModelState& state,
+                                         const backend::PlanOptions& options,
+                                         WarmUp warm_up = WarmUp::on_devices);
 
 /// Description of a stage.
 struct StageDescription {
