@@ -12,7 +12,7 @@
 #include "lockstep/core/format.hpp"
 #include "lockstep/data/sampler.hpp"
 #include "lockstep/study/memory.hpp"
-#include "lockstep/study/roofline.hpp"
+#include "lockstep/study/profile.hpp"
 #include "lockstep/train/agreement.hpp"
 #include "lockstep/train/pipeline/pipeline.hpp"
 #include "lockstep/train/plan_options.hpp"
@@ -123,7 +123,7 @@ core::ExitStatus plan_command(const Invocation& invocation) {
   std::vector<backend::OperationChoice> kernels;
   train::together(communicator, [&] {
     if (config.json || is_gpu)
-      kernels = study::planned_kernels(micro_batch, job.graph, *job.backend);
+      kernels = job.backend->choices(job.graph, train::training_options(micro_batch));
   });
   if (is_gpu) job.console.print(describe_kernels(job, kernels));
   std::optional<record::Profile> measured;

@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "lockstep/core/format.hpp"
-#include "lockstep/study/roofline.hpp"
+#include "lockstep/study/profile.hpp"
 
 namespace lockstep::app {
 

@@ -20,7 +20,6 @@
 #include "lockstep/record/provenance.hpp"
 #include "lockstep/study/memory.hpp"
 #include "lockstep/study/profile.hpp"
-#include "lockstep/study/roofline.hpp"
 #include "lockstep/train/agreement.hpp"
 #include "lockstep/train/trainer.hpp"
 #include "options/option_table.hpp"

@@ -7,7 +7,7 @@
 #include "layer_memory.hpp"
 #include "lockstep/core/statistics.hpp"
 #include "lockstep/train/agreement.hpp"
-#include "operation_work.hpp"
+#include "profile_rows.hpp"
 #include "timed_plan.hpp"
 
 namespace lockstep::study {

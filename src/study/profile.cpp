@@ -200,9 +200,9 @@ ProfileResult run_profile(const train::TrainingContext& context, train::ExtraSte
   profile.steps = context.config.profile_steps;
   profile.step_seconds = median_step(mine.with(), context.world);
   profile.step_seconds_without_profile = median_step(mine.without(), context.world);
-  const OperationWorks works(context.graph, steps.plan(), context.config);
+  const ProfileRows rows(context.graph, steps.plan(), context.config);
   for (const OperationSum& sum : mine.sums().all())
-    profile.operations.push_back(profile_row(sum, profile.steps, context.graph, works));
+    profile.operations.push_back(rows.row(sum, profile.steps));
   // All ranks of a host measure at the same time, as they compute at the same time.
   train::together(context.world, [&] { measure_ceilings(context, profile); });
   end_if_signalled(context);

@@ -9,9 +9,48 @@
 #include <tuple>
 #include <utility>
 
-#include "lockstep/study/roofline.hpp"
+#include "lockstep/study/profile.hpp"
 
 namespace lockstep::study {
+
+namespace {
+
+double element_bytes(core::Precision precision) {
+  return precision == core::Precision::bf16 || precision == core::Precision::fp16 ? 2.0 : 4.0;
+}
+
+/// Returns the work for one image, without the parameters.
+Work work_of_image(const graph::NodeCost& cost, std::string_view phase, core::Precision precision) {
+  if (phase == "forward")
+    return {cost.forward_flops, cost.forward_values * element_bytes(precision)};
+  const double bytes = cost.backward_values * element_bytes(precision);
+  if (phase == "backward data") return {cost.backward_data_flops, bytes};
+  if (phase == "backward weights") return {cost.backward_weight_flops, bytes};
+  return {cost.backward_data_flops + cost.backward_weight_flops, bytes};
+}
+
+/// Returns the size of the float32 parameters of a node in bytes.
+double parameter_bytes(const graph::Graph& graph, graph::NodeId id) {
+  std::size_t elements = 0;
+  for (const std::size_t index : graph.node(id).parameters)
+    elements += graph.parameters()[index].elements;
+  return sizeof(float) * static_cast<double>(elements);
+}
+
+}  // namespace
+
+Work work_of(const graph::Graph& graph, graph::NodeId id, std::string_view phase,
+             std::int64_t batch, core::Precision precision) {
+  const graph::NodeCost cost = graph.cost(id);
+  const auto images = static_cast<double>(batch);
+  Work work = work_of_image(cost, phase, precision);
+  work.flops *= images;
+  work.bytes = work.bytes * images + parameter_bytes(graph, id);
+  // A phase that computes both gradients makes a pass over its maps and parameters for each.
+  const bool has_both = cost.backward_data_flops > 0 && cost.backward_weight_flops > 0;
+  if (phase == "backward" && has_both) work.bytes *= 2;
+  return work;
+}
 
 void OperationSums::add(std::span<const train::OperationTime> times) {
   for (const train::OperationTime& time : times) {
@@ -23,20 +62,64 @@ void OperationSums::add(std::span<const train::OperationTime> times) {
   }
 }
 
-record::ProfiledOperation profile_row(const OperationSum& sum, std::int64_t steps,
-                                      const graph::Graph& graph, const OperationWorks& works) {
-  const auto& [node, phase] = sum.key;
+ProfileRows::ProfileRows(const graph::Graph& graph, const backend::Plan& plan,
+                         const train::Config& config)
+    : graph_(graph),
+      precision_(config.plan.precision),
+      batch_(config.batch_per_rank),
+      optimiser_(config.optimiser.kind) {
+  for (auto& choice : plan.choices()) {
+    auto key = std::pair(choice.node, choice.phase);
+    choices_.emplace(std::move(key), std::move(choice));
+  }
+}
+
+void ProfileRows::set_update(record::ProfiledOperation& row) const {
+  const double array = sizeof(float) * static_cast<double>(graph_.parameter_elements());
+  switch (optimiser_) {
+    case optim::Kind::sgd:
+      row.what = "SGD with momentum";
+      row.bytes = 5 * array;  // reads parameter, momentum and gradient; writes the first two
+      return;
+    case optim::Kind::lars:
+      row.what = "LARS";
+      row.bytes = 7 * array;  // two more for the norms
+      return;
+    case optim::Kind::adamw:
+      row.what = "AdamW";
+      row.bytes = 7 * array;  // two more for the second moment
+      return;
+  }
+}
+
+record::ProfiledOperation ProfileRows::row(const OperationSum& sum, std::int64_t steps) const {
+  const auto& [id, phase] = sum.key;
   const auto count = static_cast<double>(steps);
-  OperationWork work = works.of(sum.key);
-  return {.name = node == train::no_node ? std::string(phase) : graph.node(node).name,
-          .what = std::move(work.what),
-          .phase = std::string(phase),
-          .implementation = std::move(work.implementation),
-          .ceiling = "none",
-          .calls = static_cast<double>(sum.calls) / count,
-          .flops = work.flops,
-          .bytes = work.bytes,
-          .seconds = {sum.seconds / count}};
+  record::ProfiledOperation row{.name = std::string(phase),
+                                .what = std::string(phase),
+                                .phase = std::string(phase),
+                                .implementation = {},
+                                .ceiling = "none",
+                                .calls = static_cast<double>(sum.calls) / count,
+                                .seconds = {sum.seconds / count}};
+  if (id == train::no_node) {
+    if (phase == update) set_update(row);
+    return row;
+  }
+  row.name = graph_.node(id).name;
+  row.what = graph_.describe(id);
+  const Work work = work_of(graph_, id, phase, batch_, precision_);
+  row.flops = work.flops;
+  row.bytes = work.bytes;
+  const auto choice = choices_.find({id, row.phase});
+  if (choice == choices_.end()) return row;
+  row.implementation = choice->second.implementation;
+  row.flops *= choice->second.arithmetic;
+  if (const auto& maps = choice->second.maps)
+    row.bytes = *maps * graph_.cost(id).output_elements * static_cast<double>(batch_) *
+                    element_bytes(precision_) +
+                parameter_bytes(graph_, id);
+  return row;
 }
 
 void apply_ceilings(const backend::Ceilings& measured, record::Profile& profile) {

@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "lockstep/study/roofline.hpp"
-
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -9,8 +7,8 @@
 #include <vector>
 
 #include "lockstep/core/error.hpp"
+#include "lockstep/study/profile.hpp"
 #include "lockstep/train/plan_options.hpp"
-#include "operation_work.hpp"
 #include "profile_rows.hpp"
 #include "timed_plan.hpp"
 
@@ -18,12 +16,11 @@ namespace lockstep::study {
 
 namespace {
 
-constexpr int warm_up_steps = 1, steps = 3;
+constexpr int steps = 3;
 
-/// Executes whole steps, of which the first is not measured. Returns the mean duration of a step in
-/// seconds.
+/// Executes a step that is not measured, then `steps` steps. Returns their mean seconds.
 double run_steps(TimedPlan& timed) {
-  for (int step = 0; step < warm_up_steps; ++step) timed.step();
+  timed.step();
   timed.forget();
   double seconds = 0;
   for (int step = 0; step < steps; ++step) seconds += timed.step() / steps;
@@ -36,17 +33,10 @@ double mean(const std::vector<double>& by_step) {
 
 }  // namespace
 
-std::vector<backend::OperationChoice> planned_kernels(const train::Config& config,
-                                                      const graph::Graph& graph,
-                                                      const backend::Backend& backend) {
-  return backend.choices(graph, train::training_options(config, {}, nullptr, 0, 1));
-}
-
 std::vector<double> measure_nodes(train::Config config, const graph::Graph& network,
                                   const backend::Backend& backend, std::uint64_t limit_bytes) {
   config.batch_per_rank /= config.pipeline.micro_batches;
-  const auto bytes =
-      backend.memory(network, train::training_options(config, {}, nullptr, 0, 1)).total();
+  const auto bytes = backend.memory(network, train::training_options(config)).total();
   if (bytes > limit_bytes) {
     core::fail(
         core::ExitStatus::usage,
@@ -97,11 +87,11 @@ record::Profile measure_roofline(const train::Config& config, const graph::Graph
   record::Profile profile;
   profile.steps = steps;
   profile.step_seconds = run_steps(timed);
-  const OperationWorks works(graph, timed.plan(), config);
+  const ProfileRows rows(graph, timed.plan(), config);
   for (const auto& [key, by_step] : timed.seconds()) {
     if (key.second == upload_phase) continue;
     const OperationSum sum{.key = key, .calls = steps, .seconds = steps * mean(by_step)};
-    profile.operations.push_back(profile_row(sum, steps, graph, works));
+    profile.operations.push_back(rows.row(sum, steps));
   }
   apply_ceilings(ceilings, profile);
   return profile;

@@ -4,7 +4,7 @@
 #include "lockstep/core/random.hpp"
 #include "lockstep/train/plan_options.hpp"
 #include "lockstep/train/weights.hpp"
-#include "operation_work.hpp"
+#include "profile_rows.hpp"
 
 namespace lockstep::study {
 
@@ -23,7 +23,7 @@ class TimedWork final : public backend::StepWork {
     plan_.backward(no_listener_);
     if (part_ == StepPart::forward_backward) return;
     plan_.update(0, parameters_);
-    clock_.ended(train::no_node, OperationWorks::update);
+    clock_.ended(train::no_node, ProfileRows::update);
   }
 
  private:
@@ -43,7 +43,7 @@ TimedPlan::TimedPlan(const train::Config& config, const graph::Graph& graph,
       labels_(static_cast<std::size_t>(config.batch_per_rank), 0) {
   train::initialise(graph, config.seed, state_);
   backend.store(state_);
-  backend::PlanOptions options = train::training_options(config, {}, nullptr, 0, 1);
+  backend::PlanOptions options = train::training_options(config);
   options.listener = &clock_;
   plan_ = backend.compile(graph, state_, options);
   clock_.attach(plan_->timeline(), backend.device().queue());

@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include "lockstep/study/roofline.hpp"
+#include "lockstep/study/profile.hpp"
 
 namespace lockstep::study {
 namespace {
