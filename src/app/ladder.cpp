@@ -20,10 +20,11 @@ namespace {
 constexpr std::string_view table_head =
     "batch per rank   epoch        without data   img/s      estimated memory peak memory\n";
 
-std::string table_row(const study::LadderPoint& point) {
-  const auto& row = point.row;
+bool has_memory(const record::LadderRow& row) { return row.status != "out_of_memory"; }
+
+std::string table_row(const record::LadderRow& row) {
   const std::string planned = core::format_bytes(double(row.predicted_bytes));
-  if (!point.has_memory) {
+  if (!has_memory(row)) {
     return fmt::format("{:<16} {:<39} {:<16} -\n", row.batch_per_rank, "out of memory", planned);
   }
   const std::string mark =
@@ -36,9 +37,7 @@ std::string table_row(const study::LadderPoint& point) {
 
 std::string describe_end(const study::LadderResult& result, std::uint64_t limit) {
   std::int64_t largest = 0, failed = 0;
-  for (const auto& point : result.points) {
-    (point.has_memory ? largest : failed) = point.row.batch_per_rank;
-  }
+  for (const auto& row : result.points) (has_memory(row) ? largest : failed) = row.batch_per_rank;
   const std::string memory = core::format_bytes(double(limit));
   const std::string fits =
       largest == 0 ? ""
@@ -64,24 +63,24 @@ std::string describe_end(const study::LadderResult& result, std::uint64_t limit)
   return "";
 }
 
-nlohmann::json to_json(const study::LadderPoint& point) {
-  return {{"batch_per_rank", point.row.batch_per_rank},
-          {"status", point.row.status},
-          {"epoch_seconds", point.row.epoch_seconds},
-          {"training_seconds", point.row.training_seconds},
-          {"images_per_second", point.row.images_per_second},
-          {"steps", point.row.steps},
-          {"extrapolated", point.row.is_extrapolated},
-          {"predicted_bytes", point.row.predicted_bytes},
-          {"peak_bytes", point.row.peak_bytes}};
+nlohmann::json to_json(const record::LadderRow& row) {
+  return {{"batch_per_rank", row.batch_per_rank},
+          {"status", row.status},
+          {"epoch_seconds", row.epoch_seconds},
+          {"training_seconds", row.training_seconds},
+          {"images_per_second", row.images_per_second},
+          {"steps", row.steps},
+          {"extrapolated", row.is_extrapolated},
+          {"predicted_bytes", row.predicted_bytes},
+          {"peak_bytes", row.peak_bytes}};
 }
 
 /// Runs the ladder. Each point is printed and written to the run file when it is finished.
 study::LadderResult run(Job& job, const data::TrainingData& data, std::uint64_t limit,
                         std::optional<record::RunFile>& file) {
-  const auto report = [&](const study::LadderPoint& point) {
-    job.console.print(table_row(point));
-    if (file) file->append(point.row);
+  const auto report = [&](const record::LadderRow& row) {
+    job.console.print(table_row(row));
+    if (file) file->append(row);
   };
   study::LadderResult result;
   record_measurement(job, file, [&] {

@@ -44,15 +44,15 @@ class PointTimer final : public train::Observer {
     }
   }
 
-  /// Writes the results to `point`; the times are scaled from the counted steps to
+  /// Writes the results to `row`; the times are scaled from the counted steps to
   /// `steps_per_epoch`.
-  void write(LadderPoint& point, std::int64_t steps_per_epoch) const {
+  void write(record::LadderRow& row, std::int64_t steps_per_epoch) const {
     const double scale = static_cast<double>(steps_per_epoch) / steps_;
-    point.row.epoch_seconds = seconds_ * scale;
-    point.row.images_per_second = images_ / seconds_;
-    point.row.training_seconds = training_seconds_ * scale;
-    point.row.steps = static_cast<std::int64_t>(steps_);
-    point.row.is_extrapolated = point.row.steps != steps_per_epoch;
+    row.epoch_seconds = seconds_ * scale;
+    row.images_per_second = images_ / seconds_;
+    row.training_seconds = training_seconds_ * scale;
+    row.steps = static_cast<std::int64_t>(steps_);
+    row.is_extrapolated = row.steps != steps_per_epoch;
   }
   bool has_steps() const { return steps_ > 0; }
 
@@ -78,9 +78,9 @@ class PointTimer final : public train::Observer {
   double seconds_ = 0, training_seconds_ = 0, images_ = 0, steps_ = 0;
 };
 
-/// Trains one point and writes its results to `point`; returns false if a signal stopped it.
+/// Trains one point and writes its results to `row`; returns false if a signal stopped it.
 bool train_point(const train::TrainingContext& ladder, const train::Config& config,
-                 LadderPoint& point) {
+                 record::LadderRow& row) {
   const train::TrainingContext context{config,         ladder.graph, ladder.data,
                                        ladder.backend, ladder.world, ladder.data_parallel,
                                        ladder.monitor};
@@ -88,13 +88,13 @@ bool train_point(const train::TrainingContext& ladder, const train::Config& conf
   const auto free_before = context.backend.device().available_memory();
   train::Trainer trainer(context, timer);
   const train::RunSummary summary = trainer.run();
-  point.row.peak_bytes = summary.peak_memory_bytes;
+  row.peak_bytes = summary.peak_memory_bytes;
   if (free_before) {
     const std::uint64_t free_now = *context.backend.device().available_memory();
-    point.row.peak_bytes = *free_before > free_now ? *free_before - free_now : 0;
+    row.peak_bytes = *free_before > free_now ? *free_before - free_now : 0;
   }
   if (summary.status == record::RunStatus::preempted) return false;
-  if (timer.has_steps()) timer.write(point, trainer.description().steps_per_epoch);
+  if (timer.has_steps()) timer.write(row, trainer.description().steps_per_epoch);
   return true;
 }
 
@@ -102,7 +102,7 @@ bool train_point(const train::TrainingContext& ladder, const train::Config& conf
 
 LadderResult run_ladder(const train::TrainingContext& context, const data::DataSizes& sizes,
                         std::uint64_t process_bytes, std::uint64_t limit_bytes,
-                        const std::function<void(const LadderPoint&)>& point_done) {
+                        const std::function<void(const record::LadderRow&)>& point_done) {
   comm::Communicator& communicator = context.world;
   const int ranks = communicator.size();
   // All ranks must agree on whether a point is trained, because training is collective.
@@ -122,9 +122,10 @@ LadderResult run_ladder(const train::TrainingContext& context, const data::DataS
     }
     const train::Config config = point_config(context.config, batch, ranks);
     core::begin_activity(context.monitor, core::Activity::estimating_memory);
-    LadderPoint point;
-    point.row.batch_per_rank = batch;
-    point.row.epoch_seconds = point.row.training_seconds = point.row.images_per_second =
+    record::LadderRow row;
+    bool has_memory = true;
+    row.batch_per_rank = batch;
+    row.epoch_seconds = row.training_seconds = row.images_per_second =
         std::numeric_limits<double>::quiet_NaN();
     const auto estimate = [&](MemoryDetail detail) {
       std::uint64_t bytes = 0;
@@ -138,30 +139,28 @@ LadderResult run_ladder(const train::TrainingContext& context, const data::DataS
     const bool has_device = context.backend.device().available_memory().has_value();
     // First from the shapes: engines for a batch that cannot fit must not be timed.
     if (has_device) {
-      point.row.predicted_bytes = estimate(MemoryDetail::least);
-      point.has_memory = point.row.predicted_bytes <= limit;
+      row.predicted_bytes = estimate(MemoryDetail::least);
+      has_memory = row.predicted_bytes <= limit;
     }
-    if (point.has_memory) {
-      point.row.predicted_bytes = estimate(MemoryDetail::planned);
+    if (has_memory) {
+      row.predicted_bytes = estimate(MemoryDetail::planned);
       // A device with separate memory reports by itself whether a batch fits, and remains usable
       // if it does not: then the estimate need not be below the limit.
       const bool can_try = has_device && context.config.memory_limit == 0;
-      point.has_memory = point.row.predicted_bytes <= limit || can_try;
+      has_memory = row.predicted_bytes <= limit || can_try;
     }
     try {
       // A stopped point is not recorded; the next iteration of the loop then detects the signal.
-      if (point.has_memory && !train_point(context, config, point)) continue;
+      if (has_memory && !train_point(context, config, row)) continue;
     } catch (const train::AgreedError& error) {
       if (error.status() != core::ExitStatus::out_of_memory) throw;
-      point.has_memory = false;
+      has_memory = false;
     }
-    point.row.status = point.has_memory ? "complete" : "out_of_memory";
-    if (point.has_memory) {
-      point.row.peak_bytes = comm::maximum(communicator, point.row.peak_bytes);
-    }
-    result.points.push_back(point);
-    point_done(point);
-    if (!point.has_memory) return result;
+    row.status = has_memory ? "complete" : "out_of_memory";
+    if (has_memory) row.peak_bytes = comm::maximum(communicator, row.peak_bytes);
+    result.points.push_back(row);
+    point_done(row);
+    if (!has_memory) return result;
   }
 }
 

@@ -304,14 +304,14 @@ TEST_F(SimulatedGpu, LadderSelectsNoEnginesForABatchThatCannotFit) {
   simulated_gpu::set_engines({{.name = "plain"}, {.name = "loops"}});
   const study::LadderResult result =
       study::run_ladder({ladder, graph_, data_, *backend, *alone_, *alone_}, sizes, 0, limit,
-                        [](const study::LadderPoint&) {});
+                        [](const record::LadderRow&) {});
   const auto calls = simulated_gpu::engine_calls();
   simulated_gpu::set_engines({});
   EXPECT_EQ(result.end, study::LadderEnd::out_of_memory);
   ASSERT_EQ(result.points.size(), 2u);
-  EXPECT_TRUE(result.points[0].has_memory);
-  EXPECT_FALSE(result.points[1].has_memory);
-  EXPECT_EQ(result.points[1].row.predicted_bytes, bytes_of(16));
+  EXPECT_EQ(result.points[0].status, "complete");
+  EXPECT_EQ(result.points[1].status, "out_of_memory");
+  EXPECT_EQ(result.points[1].predicted_bytes, bytes_of(16));
   EXPECT_EQ(calls.largest_built, 4) << "an engine for the second batch";
 }
 

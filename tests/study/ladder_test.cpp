@@ -16,7 +16,7 @@ using namespace train;
 
 class Ladder : public ::testing::Test {
  protected:
-  LadderResult run(std::uint64_t limit, const std::function<void(const LadderPoint&)>& done) {
+  LadderResult run(std::uint64_t limit, const std::function<void(const record::LadderRow&)>& done) {
     Config config = testing::small_config(world_->size());
     config.command = "ladder";
     config.ladder_start = 1;
@@ -41,14 +41,14 @@ TEST_F(Ladder, StopsOnAllRanksAtTheSmallestLimitOfAnyRank) {
   // would train a point that the last rank skips, and would wait for it forever.
   const bool is_last = world_->rank() == world_->size() - 1;
   const LadderResult result =
-      run(is_last ? 1000 : std::uint64_t{1} << 40, [](const LadderPoint&) {});
+      run(is_last ? 1000 : std::uint64_t{1} << 40, [](const record::LadderRow&) {});
   EXPECT_EQ(result.end, LadderEnd::out_of_memory);
   ASSERT_EQ(result.points.size(), 1u);
-  EXPECT_FALSE(result.points[0].has_memory);
+  EXPECT_EQ(result.points[0].status, "out_of_memory");
 }
 
 TEST_F(Ladder, StopsOnASignalBetweenTwoPoints) {
-  const LadderResult result = run(std::uint64_t{1} << 40, [&](const LadderPoint&) {
+  const LadderResult result = run(std::uint64_t{1} << 40, [&](const record::LadderRow&) {
     if (world_->rank() == 0) std::raise(SIGUSR1);
   });
   EXPECT_EQ(result.end, LadderEnd::stopped);

@@ -11,12 +11,6 @@
 
 namespace lockstep::study {
 
-/// One point of the ladder: the results of one batch per rank.
-struct LadderPoint {
-  record::LadderRow row;
-  bool has_memory = true;  ///< false: the batch did not fit in memory, and nothing was measured
-};
-
 /// Reason for the end of a ladder.
 enum class LadderEnd {
   out_of_memory,  ///< expected end: the next batch does not fit in memory
@@ -25,17 +19,17 @@ enum class LadderEnd {
 };
 
 struct LadderResult {
-  std::vector<LadderPoint> points;
+  std::vector<record::LadderRow> points;  ///< one per batch
   LadderEnd end = LadderEnd::out_of_memory;
   int stop_signal = 0;  ///< number of the signal that stopped it; 0 if none did
 };
 
 /// Measures the epoch time as a function of the batch per rank: `config.ladder_start` first, then
 /// always four times the previous batch, until a batch does not fit in memory, is larger than the
-/// training set, or a signal arrives. A batch that does not fit in memory is a row of the result,
-/// not an error. Each point trains `config.epochs` epochs (2 by default) and reports the last one;
-/// or, if `config.steps` is given, it trains one step more than that, excludes the first one, and
-/// scales the time to an epoch.
+/// training set, or a signal arrives. A batch that does not fit in memory is a row of the result
+/// with the status "out_of_memory", not an error. Each point trains `config.epochs` epochs (2 by
+/// default) and reports the last one; or, if `config.steps` is given, it trains one step more than
+/// that, excludes the first one, and scales the time to an epoch.
 ///
 /// An error other than a lack of memory ends the ladder and is thrown; all previous points have
 /// been reported to `point_done` by then. `process_bytes`: as in `estimate_memory`. `limit_bytes`:
@@ -43,6 +37,6 @@ struct LadderResult {
 /// called on every rank. Collective: all ranks must call this.
 LadderResult run_ladder(const train::TrainingContext& context, const data::DataSizes& sizes,
                         std::uint64_t process_bytes, std::uint64_t limit_bytes,
-                        const std::function<void(const LadderPoint&)>& point_done);
+                        const std::function<void(const record::LadderRow&)>& point_done);
 
 }  // namespace lockstep::study
