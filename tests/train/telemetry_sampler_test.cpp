@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "timing/telemetry_sampler.hpp"
+#include "timing/telemetry.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
