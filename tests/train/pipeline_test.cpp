@@ -17,7 +17,7 @@
 #include "lockstep/train/agreement.hpp"
 #include "lockstep/train/trainer.hpp"
 #include "lockstep/train/weights.hpp"
-#include "replica_hash.hpp"
+#include "replica_policy.hpp"
 #include "train/small.hpp"
 
 namespace lockstep::train {
