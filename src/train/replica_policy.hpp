@@ -9,7 +9,7 @@
 #include "lockstep/backend/step_executor.hpp"
 #include "lockstep/comm/communicator.hpp"
 #include "lockstep/comm/gradient_reducer.hpp"
-#include "timing/step_result.hpp"
+#include "timing/step_log.hpp"
 
 namespace lockstep::train {
 

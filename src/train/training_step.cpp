@@ -14,28 +14,29 @@ using record::Phase;
 class TrainingStep::Work final : public backend::StepWork {
  public:
   Work(const TrainingContext& context, Replica& replica, StepClock& clock,
-       std::unique_ptr<comm::GradientReducer> reducer, std::unique_ptr<ParameterUpdate> update)
+       comm::GradientReducer& reducer, ParameterUpdate& update)
       : plan_(*replica.plan),
         statistics_(replica.statistics.get()),
         clock_(clock),
-        reducer_(std::move(reducer)),
-        update_(std::move(update)),
+        reducer_(reducer),
+        update_(update),
         parameters_(context.graph.parameter_elements()),
         may_capture_(context.config.cuda_graph == CudaGraph::on) {}
 
   void queue() override {
     if (statistics_ != nullptr) statistics_->set_enabled(true);
-    queue_with(*reducer_, *update_);
+    queue_with(reducer_, update_);
   }
   void queue_without_communication() override {
     if (statistics_ != nullptr) statistics_->set_enabled(false);
-    queue_with(*comm::make_empty_reducer(parameters_), *make_local_update(plan_));
+    ParameterUpdate local(plan_);
+    queue_with(*comm::make_empty_reducer(parameters_), local);
   }
 
-  bool is_capturable() const override { return may_capture_ && reducer_->is_recordable(); }
+  bool is_capturable() const override { return may_capture_ && reducer_.is_recordable(); }
   void check() override {
-    reducer_->check();
-    update_->check();
+    reducer_.check();
+    update_.check();
     if (statistics_ != nullptr) statistics_->check();
   }
 
@@ -60,8 +61,8 @@ class TrainingStep::Work final : public backend::StepWork {
   backend::Plan& plan_;
   EnabledStatisticsAllReduce* statistics_;  ///< null unless --bn sync
   StepClock& clock_;
-  std::unique_ptr<comm::GradientReducer> reducer_;
-  std::unique_ptr<ParameterUpdate> update_;
+  comm::GradientReducer& reducer_;
+  ParameterUpdate& update_;
   std::size_t parameters_;  ///< number of elements
   bool may_capture_;
 };
@@ -78,9 +79,10 @@ void TrainingStep::queue(std::int64_t step, const optim::Coefficients& coefficie
 }
 
 StepResult TrainingStep::collect(std::int64_t step, StepRequests requests) {
-  clock_.begin_waiting(step);
+  // The device may replay a CUDA graph, without calls of the host.
+  core::begin_activity(monitor_, core::Activity::exposed_communication, step);
   const backend::BatchResult result = executor_->collect();
-  clock_.begin_results(step);
+  core::begin_activity(monitor_, core::Activity::combining_results, step);
   const StepTotals totals = policy_.finish_step(result, requests, step);
   // If only one step may be in flight, the device was idle while the ranks exchanged the results:
   // this time is exposed communication.
@@ -89,12 +91,12 @@ StepResult TrainingStep::collect(std::int64_t step, StepRequests requests) {
     plan_.timeline().finish_step();
   }
   comm::Traffic traffic = feed_.traffic();
-  traffic += reducer_.traffic();
+  traffic += reducer_->traffic();
   traffic += update_.traffic();
   return {.totals = totals,
           .seconds = clock_.seconds(),
           .start_seconds = plan_.timeline().start_seconds(),
-          .buckets = reducer_.bucket_times(),
+          .buckets = reducer_->bucket_times(),
           .traffic = traffic};
 }
 
@@ -117,23 +119,17 @@ std::unique_ptr<comm::GradientReducer> make_reducer(const TrainingContext& conte
 
 TrainingStep::TrainingStep(const TrainingContext& context, Replica& replica,
                            comm::GradientTransport& transport, ReplicaPolicy& policy)
-    : TrainingStep(context, replica, policy, make_reducer(context, replica, transport),
-                   make_parameter_update(context, replica, transport)) {}
-
-TrainingStep::TrainingStep(const TrainingContext& context, Replica& replica, ReplicaPolicy& policy,
-                           std::unique_ptr<comm::GradientReducer> reducer,
-                           std::unique_ptr<ParameterUpdate> update)
     : world_(context.world),
+      monitor_(context.monitor),
       feed_(*replica.feed),
       plan_(*replica.plan),
       policy_(policy),
-      clock_(plan_.timeline(), context.monitor, reducer->bucket_bytes().size(),
-             replica.operations.get()),
-      reducer_(*reducer),
-      update_(*update) {
+      reducer_(make_reducer(context, replica, transport)),
+      update_(context, replica, transport),
+      clock_(plan_.timeline(), context.monitor, reducer_->bucket_bytes().size(),
+             replica.operations.get()) {
   core::begin_activity(context.monitor, core::Activity::preparing_first_step);
-  auto work =
-      std::make_unique<Work>(context, replica, clock_, std::move(reducer), std::move(update));
+  auto work = std::make_unique<Work>(context, replica, clock_, *reducer_, update_);
   // This program allocates memory, which may be full, only where no rank waits for another.
   together(context.world, [&] { executor_ = plan_.make_step_executor(std::move(work)); });
   if (backend::StepCaptures* const captures = executor_->captures()) captures->rehearse();

@@ -2,6 +2,7 @@
 #include "step_clock.hpp"
 
 #include <algorithm>
+#include <array>
 
 namespace lockstep::train {
 
@@ -9,19 +10,14 @@ namespace {
 
 constexpr std::size_t batch_phases = 2;  // data wait and upload
 
-/// Returns the activity of a rank during a phase.
-core::Activity activity_of(record::Phase phase) {
-  switch (phase) {
-    using enum core::Activity;
-    case record::Phase::data_wait: return data_wait;
-    case record::Phase::upload: return upload;
-    case record::Phase::forward: return forward;
-    case record::Phase::backward: return backward;
-    case record::Phase::exposed_communication: return exposed_communication;
-    case record::Phase::update: return update;
-  }
-  return core::Activity::exposed_communication;
-}
+/// Activity of a rank in each phase.
+constexpr std::array<core::Activity, record::phase_count> activities{
+    core::Activity::data_wait,
+    core::Activity::upload,
+    core::Activity::forward,
+    core::Activity::backward,
+    core::Activity::exposed_communication,
+    core::Activity::update};
 
 /// Forward, backward, the wait for the sum of each bucket and its update, the exchange of
 /// parameters and what follows it, and the wait at the end.
@@ -62,18 +58,10 @@ void StepClock::end(record::Phase phase) {
   if (operations_ != nullptr)
     operations_->ended(no_node, record::phase_names[static_cast<std::size_t>(phase)]);
   // After an update the step waits for the next bucket, or for its end.
-  const record::Phase following = phase == record::Phase::update
-                                      ? record::Phase::exposed_communication
-                                      : static_cast<record::Phase>(static_cast<int>(phase) + 1);
-  core::begin_activity(monitor_, activity_of(following), step_);
-}
-
-void StepClock::begin_waiting(std::int64_t step) {
-  core::begin_activity(monitor_, core::Activity::exposed_communication, step);
-}
-
-void StepClock::begin_results(std::int64_t step) {
-  core::begin_activity(monitor_, core::Activity::combining_results, step);
+  const core::Activity following = phase == record::Phase::update
+                                       ? core::Activity::exposed_communication
+                                       : activities[static_cast<std::size_t>(phase) + 1];
+  core::begin_activity(monitor_, following, step_);
 }
 
 record::PhaseSeconds StepClock::seconds() const {

@@ -36,12 +36,6 @@ class StepClock {
     return operations_ == nullptr ? reducer : operations_->observe(reducer);
   }
 
-  /// Reports as progress that the rank waits for the end of `step`, which the device executes
-  /// without calls of the host if it replays a CUDA graph; records no timestamp.
-  void begin_waiting(std::int64_t step);
-  /// Reports that the ranks combine the results of `step` as progress; records no timestamp.
-  void begin_results(std::int64_t step);
-
   /// Returns the phase durations of the last collected step.
   record::PhaseSeconds seconds() const;
 
