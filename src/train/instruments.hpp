@@ -8,7 +8,6 @@
 
 #include "lockstep/train/trainer.hpp"
 #include "replica.hpp"
-#include "timing/epoch_readings.hpp"
 #include "timing/instrument.hpp"
 #include "timing/step_log.hpp"
 #include "timing/telemetry.hpp"
@@ -25,8 +24,12 @@ class Instruments {
               std::size_t buckets, Instrument& saver);
 
   /// Starts the telemetry. `origin`: origin of its clock.
-  void begin(double origin);
-  void end();
+  void begin(double origin) {
+    if (telemetry_) telemetry_->begin(origin);
+  }
+  void end() {
+    if (telemetry_) telemetry_->end();
+  }
 
   /// Like the functions of `Instrument`. All ranks return from `begin_epoch` at the same time.
   void begin_epoch();
@@ -34,17 +37,20 @@ class Instruments {
   void add_to(record::EpochRecord& epoch);
 
   StepLog& log() { return log_; }
-  std::uint64_t peak_bytes() const { return readings_.peak_bytes(); }
+  /// Returns the peak resident memory of this process in bytes, over all epochs.
+  std::uint64_t peak_bytes() const;
   /// Sets the interfaces and the source of the energy of the host.
   void describe(RunDescription& description) const;
 
  private:
+  class EpochReadings;
+
   comm::Communicator& world_;
   std::optional<Telemetry> telemetry_;
-  EpochReadings readings_;
   StepLog log_;
   std::vector<std::unique_ptr<Instrument>> owned_;
-  std::vector<Instrument*> all_;  ///< in the order of `begin_epoch`; `end_epoch` reverses it
+  EpochReadings* readings_ = nullptr;  ///< in `owned_`
+  std::vector<Instrument*> all_;       ///< in the order of `begin_epoch`; `end_epoch` reverses it
 };
 
 }  // namespace lockstep::train

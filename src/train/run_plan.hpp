@@ -3,9 +3,12 @@
 
 #include <cstdint>
 
+#include "checkpoint/checkpoints.hpp"
 #include "lockstep/optim/learning_rate.hpp"
 #include "lockstep/optim/update.hpp"
-#include "lockstep/train/config.hpp"
+#include "lockstep/train/trainer.hpp"
+#include "replica.hpp"
+#include "training_step.hpp"
 
 namespace lockstep::train {
 
@@ -37,5 +40,14 @@ class RunPlan {
   std::int64_t steps_per_epoch_, total_steps_;
   optim::LearningRateSchedule schedule_;
 };
+
+/// Returns the description of a run whose checkpoint was restored, without the values that depend
+/// on the state of the run or on instruments. Collective: all ranks must call this.
+RunDescription describe_run(const TrainingContext& context, const Replica& replica,
+                            const comm::GradientTransport& transport, const TrainingStep& step,
+                            const RunPlan& plan, const Checkpoints& checkpoints);
+
+/// Returns what an observer is told of the result of step `step`, counted from 1.
+StepReport report_of(const StepResult& result, const RunPlan& plan, std::int64_t step);
 
 }  // namespace lockstep::train

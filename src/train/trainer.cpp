@@ -7,7 +7,6 @@
 #include "instruments.hpp"
 #include "replica.hpp"
 #include "replica_policy.hpp"
-#include "run_description.hpp"
 #include "run_evaluation.hpp"
 #include "run_plan.hpp"
 #include "stop_agreement.hpp"
