@@ -3,13 +3,11 @@
 
 #include <limits>
 
-#include "checkpoint_saver.hpp"
+#include "between_steps.hpp"
 #include "instruments.hpp"
 #include "replica.hpp"
 #include "replica_policy.hpp"
-#include "run_evaluation.hpp"
 #include "run_plan.hpp"
-#include "stop_agreement.hpp"
 #include "training_step.hpp"
 
 namespace lockstep::train {
