@@ -18,21 +18,15 @@ std::size_t warm_up_steps(std::size_t steps) {
   return std::min(std::max<std::size_t>(1, (steps + 9) / 10), steps - 1);
 }
 
-/// Share of an epoch for which a rank lacked a processor.
-struct Lack {
-  double share = RunSummary::unknown;
-  int rank = 0;
-};
-
-/// Returns the values of the rank that lacked a processor for longest; the share is NaN if the
-/// system provides no values.
-Lack longest_lack(const record::EpochRecord& epoch, std::size_t ranks) {
+/// Sets the values of the rank that lacked a processor for longest; the share is NaN if the system
+/// provides no values.
+void set_longest_lack(const record::EpochRecord& epoch, std::size_t ranks, RunSummary& summary) {
   const auto value = [&](const char* path, std::size_t rank) {
     const auto found = epoch.measurements.find(path);
     const bool has_value = found != epoch.measurements.end() && rank < found->second.size();
     return has_value ? found->second[rank] : RunSummary::unknown;
   };
-  Lack longest;
+  summary.lacking_share = RunSummary::unknown;
   for (std::size_t rank = 0; rank < ranks; ++rank) {
     core::ProcessorUsage usage;
     usage.wall_seconds = epoch.seconds;
@@ -40,11 +34,10 @@ Lack longest_lack(const record::EpochRecord& epoch, std::size_t ranks) {
     usage.steal_seconds = value("/epochs/processor_steal_seconds", rank);
     usage.busy_seconds = value("/epochs/processor_busy_seconds", rank);
     const double share = usage.lacking_share();
-    if (std::isfinite(share) && !(share <= longest.share)) {
-      longest = {share, static_cast<int>(rank)};
-    }
+    if (!std::isfinite(share) || share <= summary.lacking_share) continue;
+    summary.lacking_share = share;
+    summary.lacking_rank = static_cast<int>(rank);
   }
-  return longest;
 }
 
 /// Times of some steps on the clock of the rank that takes longest for all of them, in seconds.
@@ -140,12 +133,8 @@ void Summariser::time(const record::EpochRecord& epoch) {
   summary_.images_per_second = images / times.total;
   summary_.epoch_seconds = scale * times.total;
   summary_.training_seconds = scale * (times.total - times.data_wait);
-  const Lack lack = longest_lack(epoch, ranks_);
-  summary_.lacking_share = lack.share;
-  summary_.lacking_rank = lack.rank;
+  set_longest_lack(epoch, ranks_, summary_);
   summary_.exposed_share = exposed_seconds(epoch, ranks_, skipped) / times.total;
 }
-
-RunSummary Summariser::summary() const { return summary_; }
 
 }  // namespace lockstep::train

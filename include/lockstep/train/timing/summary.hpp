@@ -51,7 +51,7 @@ class Summariser {
   /// Adds an epoch; `epoch.epoch` is counted from 1.
   void add(const record::EpochRecord& epoch);
   /// Returns the summary of the epochs that were added.
-  RunSummary summary() const;
+  const RunSummary& summary() const { return summary_; }
 
  private:
   /// Rules that select the timed epoch, in ascending order of preference.
