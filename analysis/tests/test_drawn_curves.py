@@ -237,7 +237,7 @@ def test_dots_of_long_runs_are_the_longest_of_a_group(monkeypatch):
     _, axes = plt.subplots()
     telemetry_figure.draw_steps(axes, None, np.arange(10.0, 15))
     assert lines(axes) == [(None, [11, 13], [3000, 5000])]
-    assert axes.get_title() == "Step (slowest rank; the longest of each 3 steps)"
+    assert axes.get_title("left") == "Step (slowest rank; the longest of each 3 steps)"
 
 
 def test_work_is_in_classes_relative_to_the_median_rank():

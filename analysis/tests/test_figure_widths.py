@@ -209,11 +209,10 @@ def test_texts_of_every_figure(make, count, width, tmp_path, monkeypatch):
 
 
 def test_panels_fill_rows():
-    with figure_style.plt.rc_context(figure_style.rc_settings()):
-        figure, rows = figure_layout.panel_figure([6.0, 6.0, 3.0], 2.0, 3.0)
-        assert [len(row) for row in rows] == [1, 2]
-        assert figure.get_size_inches().tolist() == [11, 6.4]
-        figure.draw_without_rendering()
+    figure, rows = figure_layout.panel_figure([6.0, 6.0, 3.0], 2.0, 3.0)
+    assert [len(row) for row in rows] == [1, 2]
+    assert figure.get_size_inches().tolist() == [11, 6.4]
+    figure.draw_without_rendering()
     (first,), (second, third) = ([axes.get_position() for axes in row] for row in rows)
     assert first.width == pytest.approx(second.width, rel=0.1) and 1.7 < second.width / third.width < 2.4
     assert first.y0 > second.y1 and second.y0 == pytest.approx(third.y0)

@@ -10,6 +10,7 @@ import pytest
 from lockstep_report.figures import (
     all_figures as figures, ladder as ladder_figure, phases as phase_figure, scaling as scaling_figure,
     style as figure_style)
+from lockstep_report.figures.canvas import canvas
 from lockstep_report.figures.layout import overlaps, wrap
 from lockstep_report.measure import points
 from lockstep_report.tables import contents
@@ -49,8 +50,7 @@ def visible_texts(figure):
 
 def faults(figure):
     """Returns one message per text that is cut off and per overlapping pair; closes `figure`."""
-    with matplotlib.rc_context(figure_style.rc_settings()):
-        texts = visible_texts(figure)
+    texts = visible_texts(figure)
     assert len(texts) > 4
     found = [f"cut off: {text!r}" for text, box in texts
              if box.x0 < -TOLERANCE or box.y0 < -TOLERANCE
@@ -128,7 +128,8 @@ def test_many_phase_bars_are_divided_over_several_figures(monkeypatch):
     monkeypatch.setattr(figures, "MOST_BARS", 3)
     monkeypatch.setitem(matplotlib.rcParams, "figure.max_open_warning", 2)
     found = [point(1, 8, detail=f"lr {0.1 * i:.1f}") for i in range(1, 8)]
-    made = figures.all_figures(found, [], formats=("svg",))
+    with canvas("screen"):
+        made = figures.all_figures(found, [], formats=("svg",))
     bars = {name: [f"lr {0.1 * i:.1f}" for i in range(1, 8) if f"lr {0.1 * i:.1f}" in
                    images["svg"].decode()] for name, images in made.items()
             if name.startswith("phases")}

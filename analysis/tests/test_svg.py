@@ -6,7 +6,7 @@ from xml.etree import ElementTree
 
 import numpy as np
 import pytest
-from lockstep_report.figures.style import plt, rc_settings, render
+from lockstep_report.figures.style import plt, render
 from lockstep_report.figures.svg import SVG, VALUES, show_values
 
 pytestmark = pytest.mark.filterwarnings("ignore:Glyph")  # of control characters
@@ -16,16 +16,15 @@ SHOWN = "</text><script>\"&'\N{REPLACEMENT CHARACTER}\N{REPLACEMENT CHARACTER}"
 
 def drawn(name="figure", scale="linear", formats=("svg",), first=3.0):
     """Renders a line of three points, one of them without a value, and two bars."""
-    with plt.rc_context(rc_settings()):
-        figure, axes = plt.subplots()
-        line, = axes.plot([1, 2, 4], [first, np.nan, 5], marker="o", label=NAME)
-        show_values(line, ["a", "b", f"c{NAME}"])
-        show_values(axes.bar([1, 2], [1, 2], label="bars"), ["d", "e"])
-        axes.set_xscale(scale)
-        axes.set_yscale(scale)
-        axes.set_title(NAME)
-        axes.legend()
-        figure.set_label(f"title {NAME}")
+    figure, axes = plt.subplots()
+    line, = axes.plot([1, 2, 4], [first, np.nan, 5], marker="o", label=NAME)
+    show_values(line, ["a", "b", f"c{NAME}"])
+    show_values(axes.bar([1, 2], [1, 2], label="bars"), ["d", "e"])
+    axes.set_xscale(scale)
+    axes.set_yscale(scale)
+    axes.set_title(NAME)
+    axes.legend()
+    figure.set_label(f"title {NAME}")
     return render(figure, formats, name)
 
 

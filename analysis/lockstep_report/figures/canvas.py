@@ -5,6 +5,8 @@ one or two columns of a paper."""
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
+from lockstep_report.figures.loading import figure_module
+
 SMALLEST_TEXT = 6.0  # points; smaller text is not readable on paper
 
 
@@ -41,10 +43,12 @@ def current():
 
 @contextmanager
 def canvas(name):
-    """Draws figures for the canvas `name` inside the context."""
+    """Draws figures for the canvas `name`, in its style, inside the context."""
+    style = figure_module("style")
     _current.append(PAGE if name == PAGE.name else CANVASES[name])
     try:
-        yield
+        with style.plt.rc_context(style.rc_settings()):
+            yield
     finally:
         _current.pop()
 

@@ -9,8 +9,7 @@ from lockstep_report.figures.arrange import arrange
 from lockstep_report.figures.canvas import current, length, text_size
 from lockstep_report.figures.layout import chunks, height_beside, legend_beside, panel_figure, text_width
 from lockstep_report.figures.marks import colour_of, curve
-from lockstep_report.figures.style import (
-    DASHED, IDEAL_LINE, light_grid, name_of, plt, rc_settings, short_number, title_of)
+from lockstep_report.figures.style import DASHED, IDEAL_LINE, light_grid, name_of, plt, short_number, title_of
 from lockstep_report.figures.svg import show_values
 from lockstep_report.figures.ticks import label_decades, rank_axis, size_axis, size_text
 from lockstep_report.groups import grouped
@@ -49,16 +48,15 @@ def cause_bars(losses):
                                      unit * len(texts))) for key, texts in zip(panels, labels)]
     used = [name for name, _ in CAUSES if any(abs(loss.share(name)) > SMALLEST_DRAWN for loss in losses)]
     legend = max(text_width(LABELS[name]) for name in (*used, "transfer")) + 0.8
-    with plt.rc_context(rc_settings()):
-        figure, rows = panel_figure(widths, legend + 0.6, 3.6, "per cent of the epoch")
-        for panel, (key, group), texts in zip(figure.axes, panels.items(), labels):
-            draw_causes(panel, group, used, texts)
-            panel.set_title(f"{key[1]},\n{key[2]}")
-        legend_beside(rows[0][-1], names=["efficiency", *LABELS.values()][::-1], handlelength=1.0,
-                      handleheight=1.0)
-        points = [loss.point for loss in losses]
-        arrange(figure, "Causes of lost efficiency" + setting_text(points), [measured_on(points)])
-        return figure
+    figure, rows = panel_figure(widths, legend + 0.6, 3.6, "per cent of the epoch")
+    for panel, (key, group), texts in zip(figure.axes, panels.items(), labels):
+        draw_causes(panel, group, used, texts)
+        panel.set_title(f"{key[1]},\n{key[2]}")
+    legend_beside(rows[0][-1], names=["efficiency", *LABELS.values()][::-1], handlelength=1.0,
+                  handleheight=1.0)
+    points = [loss.point for loss in losses]
+    arrange(figure, "Causes of lost efficiency" + setting_text(points), [measured_on(points)])
+    return figure
 
 
 def setting_text(points):
@@ -97,17 +95,16 @@ def law_curves(laws):
         return None
     groups = grouped(enumerate(laws), lambda pair: pair[1].law)
     legend = max(text_width(law_text(law)) for law in laws) + 0.8
-    with plt.rc_context(rc_settings()):
-        figure, axes = plt.subplots(len(groups), 1, squeeze=False, figsize=(
-            4.6 + legend, sum(height_beside(3.4, 0.6 + 0.22 * len(group)) for group in groups.values())))
-        for panel, (kind, group) in zip(axes[:, 0], groups.items()):
-            draw_laws(panel, group)
-            panel.set_title("Amdahl: T(1)/T(N)" if kind == AMDAHL else "Gustafson: N·t(1)/t(N)")
-        points = [point for law in laws for point in law.points]
-        arrange(figure, "Scaling laws" + setting_text(points),
-                ["Dashed: beyond the measured numbers of ranks; not measured. A law that does not "
-                 "describe the times is not drawn there.", measured_on(points)])
-        return figure
+    figure, axes = plt.subplots(len(groups), 1, squeeze=False, figsize=(
+        4.6 + legend, sum(height_beside(3.4, 0.6 + 0.22 * len(group)) for group in groups.values())))
+    for panel, (kind, group) in zip(axes[:, 0], groups.items()):
+        draw_laws(panel, group)
+        panel.set_title("Amdahl: T(1)/T(N)" if kind == AMDAHL else "Gustafson: N·t(1)/t(N)")
+    points = [point for law in laws for point in law.points]
+    arrange(figure, "Scaling laws" + setting_text(points),
+            ["Dashed: beyond the measured numbers of ranks; not measured. A law that does not "
+             "describe the times is not drawn there.", measured_on(points)])
+    return figure
 
 
 def law_label(law):
@@ -153,17 +150,16 @@ def all_reduce_lines(fits):
     panels = grouped(fits, lambda found: (found.origin, found.ranks, found.hosts))
     names = list(dict.fromkeys(found.algorithm for found in fits))
     widths = [min(current().row, length(3.8))] * len(panels)
-    with plt.rc_context(rc_settings()):
-        figure, rows = panel_figure(widths, 1.0 + max(map(text_width, names)), 3.7, "all-reduce, ms")
-        for panel, ((origin, ranks, hosts), group) in zip(figure.axes, panels.items()):
-            draw_all_reduces(panel, group, names)
-            on_hosts = f" on {hosts} hosts" if hosts > 1 else ""
-            panel.set_title(f"{origin}, {ranks} ranks{on_hosts}")
-        legend_beside(rows[0][-1], figure.axes)
-        arrange(figure, "All-reduce time: alpha + beta · bytes",
-                ["Dashed: beyond the measured sizes; not measured. A line ends where it would be "
-                 "negative."])
-        return figure
+    figure, rows = panel_figure(widths, 1.0 + max(map(text_width, names)), 3.7, "all-reduce, ms")
+    for panel, ((origin, ranks, hosts), group) in zip(figure.axes, panels.items()):
+        draw_all_reduces(panel, group, names)
+        on_hosts = f" on {hosts} hosts" if hosts > 1 else ""
+        panel.set_title(f"{origin}, {ranks} ranks{on_hosts}")
+    legend_beside(rows[0][-1], figure.axes)
+    arrange(figure, "All-reduce time: alpha + beta · bytes",
+            ["Dashed: beyond the measured sizes; not measured. A line ends where it would be "
+             "negative."])
+    return figure
 
 
 def draw_all_reduces(axes, group, names):

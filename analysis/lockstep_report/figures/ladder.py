@@ -5,7 +5,7 @@ from lockstep_report.figures.arrange import arrange
 from lockstep_report.figures.canvas import length
 from lockstep_report.figures.layout import chunks, panel_figure, text_width
 from lockstep_report.figures.marks import text_above
-from lockstep_report.figures.style import SERIES, light_grid, plt, rc_settings, short_number
+from lockstep_report.figures.style import SERIES, light_grid, short_number
 
 
 def ladder(rows, title):
@@ -22,13 +22,12 @@ def ladder(rows, title):
     parts = chunks(rows, unit)
     panels = [(part, key, heading) for key, heading in keys for part in parts]
     widths = [max(unit * len(part), length(2.2)) + 0.9 for part, _, _ in panels]
-    with plt.rc_context(rc_settings()):
-        figure, _ = panel_figure(widths, 1.0, 3.5)
-        for axes, (part, key, heading) in zip(figure.axes, panels):
-            draw_ladder(axes, part, key, max(row.get(key) or 0 for row in rows))
-            axes.set_title(heading)
-        arrange(figure, title)
-        return figure
+    figure, _ = panel_figure(widths, 1.0, 3.5)
+    for axes, (part, key, heading) in zip(figure.axes, panels):
+        draw_ladder(axes, part, key, max(row.get(key) or 0 for row in rows))
+        axes.set_title(heading)
+    arrange(figure, title)
+    return figure
 
 
 def batch_text(row):

@@ -5,7 +5,7 @@ from lockstep_report.figures.arrange import arrange
 from lockstep_report.figures.canvas import current, length
 from lockstep_report.figures.layout import chunks, legend_beside, side_by_side, text_width, wrap_lines
 from lockstep_report.figures.marks import text_above
-from lockstep_report.figures.style import IDEAL_LINE, SERIES, light_grid, plt, rc_settings, short_number
+from lockstep_report.figures.style import IDEAL_LINE, SERIES, light_grid, plt, short_number
 from lockstep_report.runfile.settings import plural
 from lockstep_report.tables.layers import PASSES, layer_table, stack_table
 
@@ -22,18 +22,17 @@ def layer_figure(rows, title):
         if any(row.get(key) is not None for row in rows)]
     if not keys:
         return None
-    with plt.rc_context(rc_settings()):
-        label = max(text_width(name) for name in names)
-        figure, panels = side_by_side(len(keys), label + 3.4 * len(keys), 1.6 + 0.62 * len(names), sharey=True)
-        for axes, (key, heading) in zip(panels, keys):
-            draw_shares(axes, rows, names, key)
-            axes.set_title(heading)
-        most = current().width / 3 if current().width else label + 1
-        panels[0].set_yticks(range(len(names)), [wrap_lines(name, most) for name in names])
-        panels[0].invert_yaxis()
-        legend_beside(panels[-1], handlelength=1.0)
-        arrange(figure, title)
-        return figure
+    label = max(text_width(name) for name in names)
+    figure, panels = side_by_side(len(keys), label + 3.4 * len(keys), 1.6 + 0.62 * len(names), sharey=True)
+    for axes, (key, heading) in zip(panels, keys):
+        draw_shares(axes, rows, names, key)
+        axes.set_title(heading)
+    most = current().width / 3 if current().width else label + 1
+    panels[0].set_yticks(range(len(names)), [wrap_lines(name, most) for name in names])
+    panels[0].invert_yaxis()
+    legend_beside(panels[-1], handlelength=1.0)
+    arrange(figure, title)
+    return figure
 
 
 def draw_shares(axes, rows, names, key):
@@ -62,18 +61,17 @@ def stack_figure(rows, title):
     if not shown:
         return None
     labels = [f"{row['layer']}\n{plural(row['devices'], 'device')}" for row in shown]
-    with plt.rc_context(rc_settings()):
-        unit = max(length(1.2), *(text_width(label) + length(0.4) for label in labels))
-        parts = chunks(list(zip(shown, labels)), unit)
-        longest = max(map(len, parts))
-        figure, panels = plt.subplots(len(parts), 1, squeeze=False, figsize=(
-            1.4 + unit * longest, 3.7 * len(parts)))
-        for axes, part in zip(panels[:, 0], parts):
-            draw_stacks(axes, part, max(row["depth"] for row in shown))
-            axes.set_xlim(-0.6, longest - 0.4)
-        legend_beside(panels[0][0])
-        arrange(figure, title)
-        return figure
+    unit = max(length(1.2), *(text_width(label) + length(0.4) for label in labels))
+    parts = chunks(list(zip(shown, labels)), unit)
+    longest = max(map(len, parts))
+    figure, panels = plt.subplots(len(parts), 1, squeeze=False, figsize=(
+        1.4 + unit * longest, 3.7 * len(parts)))
+    for axes, part in zip(panels[:, 0], parts):
+        draw_stacks(axes, part, max(row["depth"] for row in shown))
+        axes.set_xlim(-0.6, longest - 0.4)
+    legend_beside(panels[0][0])
+    arrange(figure, title)
+    return figure
 
 
 def draw_stacks(axes, part, deepest):

@@ -7,7 +7,7 @@ from lockstep_report.figures.arrange import arrange
 from lockstep_report.figures.canvas import length
 from lockstep_report.figures.layout import chunks, legend_beside, panel_figure, text_width
 from lockstep_report.figures.marks import stack, text_above
-from lockstep_report.figures.style import light_grid, name_of, notes_of, plt, rc_settings, short_number, title_of
+from lockstep_report.figures.style import light_grid, name_of, notes_of, short_number, title_of
 from lockstep_report.measure import validity
 from lockstep_report.measure.points import IMBALANCE
 from lockstep_report.runfile.settings import plural
@@ -46,16 +46,15 @@ def phase_bars(points, letters=None):
     widths = [max(unit * len(panel), text_width(title) + 0.2)
               for panel, title in zip(panels, titles)]
     height = 3.3 + LINE_HEIGHT * max(label.count("\n") + 1 for label in labels)
-    with plt.rc_context(rc_settings()):
-        figure, rows = panel_figure(widths, 3.1, height, "seconds per epoch\n(mean over the ranks)")
-        for axes, panel, title in zip(figure.axes, panels, titles):
-            draw_stack(axes, panel, letters, max(
-                p.epoch_seconds for p in timed if p.batch_per_rank == panel[0].batch_per_rank))
-            axes.set_title(title)
-        add_phase_legend(figure.axes, rows[0][-1])
-        arrange(figure, "Time of an epoch by phase: " + title_of(timed),
-                notes_of(timed, letters))
-        return figure
+    figure, rows = panel_figure(widths, 3.1, height, "seconds per epoch\n(mean over the ranks)")
+    for axes, panel, title in zip(figure.axes, panels, titles):
+        draw_stack(axes, panel, letters, max(
+            p.epoch_seconds for p in timed if p.batch_per_rank == panel[0].batch_per_rank))
+        axes.set_title(title)
+    add_phase_legend(figure.axes, rows[0][-1])
+    arrange(figure, "Time of an epoch by phase: " + title_of(timed),
+            notes_of(timed, letters))
+    return figure
 
 
 def is_finite(point):

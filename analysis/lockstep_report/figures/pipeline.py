@@ -6,7 +6,7 @@ from lockstep_report.figures.canvas import current, length
 from lockstep_report.figures.layout import legend_beside, rows_of, text_width
 from lockstep_report.figures.marks import text_above
 from lockstep_report.figures.phases import COLOURS
-from lockstep_report.figures.style import light_grid, plt, rc_settings
+from lockstep_report.figures.style import light_grid, plt
 from lockstep_report.figures.svg import show_values
 from lockstep_report.groups import grouped
 from lockstep_report.measure.points import IMBALANCE
@@ -26,15 +26,14 @@ def pipeline_figure(table):
     parts = [[runs[index] for index in row]
              for row in rows_of([width * (len(rows) + 0.7) for rows in runs])]
     longest = max(sum(len(rows) + 0.7 for rows in part) for part in parts)
-    with plt.rc_context(rc_settings()):
-        figure, panels = plt.subplots(len(parts), 1, squeeze=False, figsize=(
-            1.2 + width * longest, 3.6 * len(parts)))
-        for axes, part in zip(panels[:, 0], parts):
-            draw_part(axes, part)
-            axes.set_xlim(-0.7, longest - 1)
-        legend_beside(panels[0][0])
-        arrange(figure, "Busy and idle shares of the pipeline stages")
-        return figure
+    figure, panels = plt.subplots(len(parts), 1, squeeze=False, figsize=(
+        1.2 + width * longest, 3.6 * len(parts)))
+    for axes, part in zip(panels[:, 0], parts):
+        draw_part(axes, part)
+        axes.set_xlim(-0.7, longest - 1)
+    legend_beside(panels[0][0])
+    arrange(figure, "Busy and idle shares of the pipeline stages")
+    return figure
 
 
 def draw_part(axes, runs):

@@ -5,7 +5,7 @@ and the measured steps as points."""
 from lockstep_report.figures.arrange import arrange
 from lockstep_report.figures.layout import legend_beside, text_width
 from lockstep_report.figures.marks import band, colour_of, marker_of
-from lockstep_report.figures.style import DASHED, light_grid, plt, rc_settings, short_number
+from lockstep_report.figures.style import DASHED, light_grid, plt, short_number
 from lockstep_report.figures.ticks import rank_axis
 from lockstep_report.groups import grouped
 
@@ -15,22 +15,21 @@ def prediction_figure(rows):
     labels = [f"{batch}, {reducer}" for _, batch, reducer in groups]
     ranks = sorted({row.predicted.ranks for row in rows})
     network = rows[0].predicted.network
-    with plt.rc_context(rc_settings()):
-        figure, axes = plt.subplots(figsize=(5.4 + max(map(text_width, labels)) + 1.2, 4.2))
-        for index, (group, label) in enumerate(zip(groups.values(), labels)):
-            draw(axes, sorted(group, key=lambda row: row.predicted.ranks), label, index)
-        rank_axis(axes, ranks)
-        axes.xaxis.set_major_formatter("{x:,g}")
-        axes.yaxis.set_major_formatter(lambda value, _: short_number(value))
-        axes.set_ylim(0, None)
-        axes.set_xlabel("ranks N")
-        axes.set_ylabel("step, ms")
-        light_grid(axes, "both")
-        legend_beside(axes)
-        arrange(figure, f"Predicted step time: {network.label}, network {network.name}",
-                ["Dashed line and band: predicted, with the 95 % interval. Points: measured.",
-                 *dict.fromkeys(text for row in rows for text in row.warnings)])
-        return figure
+    figure, axes = plt.subplots(figsize=(5.4 + max(map(text_width, labels)) + 1.2, 4.2))
+    for index, (group, label) in enumerate(zip(groups.values(), labels)):
+        draw(axes, sorted(group, key=lambda row: row.predicted.ranks), label, index)
+    rank_axis(axes, ranks)
+    axes.xaxis.set_major_formatter("{x:,g}")
+    axes.yaxis.set_major_formatter(lambda value, _: short_number(value))
+    axes.set_ylim(0, None)
+    axes.set_xlabel("ranks N")
+    axes.set_ylabel("step, ms")
+    light_grid(axes, "both")
+    legend_beside(axes)
+    arrange(figure, f"Predicted step time: {network.label}, network {network.name}",
+            ["Dashed line and band: predicted, with the 95 % interval. Points: measured.",
+             *dict.fromkeys(text for row in rows for text in row.warnings)])
+    return figure
 
 
 def group_of(row):

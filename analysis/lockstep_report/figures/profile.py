@@ -6,7 +6,7 @@ import numpy as np
 from lockstep_report.figures.arrange import arrange
 from lockstep_report.figures.canvas import current, text_size
 from lockstep_report.figures.layout import legend_beside, side_by_side, wrap
-from lockstep_report.figures.style import light_grid, plt, rc_settings, short_number
+from lockstep_report.figures.style import light_grid, short_number
 from lockstep_report.figures.svg import show_values
 from lockstep_report.tables.profile import ALL_REDUCE, ceilings_of, cost_of, operation_rows, profiled_runs
 
@@ -30,16 +30,15 @@ def profile_figure(run):
     ceilings = ceilings_of(run)
     points = [row for row in rows if row["flops"] and row["bytes"]]
     has_roofline = bool(all(ceilings) and points)
-    with plt.rc_context(rc_settings()):
-        figure, axes = side_by_side(1 + has_roofline, 12.5 if has_roofline else 8, 4.8)
-        draw_bars(axes[0], rows)
-        if has_roofline:
-            draw_roofline(axes[1], points, ceilings)
-        with_profile, without, steps = cost_of(run)
-        arrange(figure, f"Profile of a training step: {run.label}, rank 0",
-                [f"means over {steps:.0f} steps; a step takes {1e3 * with_profile:.1f} ms with the "
-                 f"profile and {1e3 * without:.1f} ms without"])
-        return figure
+    figure, axes = side_by_side(1 + has_roofline, 12.5 if has_roofline else 8, 4.8)
+    draw_bars(axes[0], rows)
+    if has_roofline:
+        draw_roofline(axes[1], points, ceilings)
+    with_profile, without, steps = cost_of(run)
+    arrange(figure, f"Profile of a training step: {run.label}, rank 0",
+            [f"means over {steps:.0f} steps; a step takes {1e3 * with_profile:.1f} ms with the "
+             f"profile and {1e3 * without:.1f} ms without"])
+    return figure
 
 
 def name_of(row):

@@ -6,7 +6,7 @@ from lockstep_report.figures.canvas import length
 from lockstep_report.figures.layout import chunks, share_limits, text_width
 from lockstep_report.figures.marks import text_above
 from lockstep_report.figures.phases import COLOURS, add_phase_legend, stack_phases
-from lockstep_report.figures.style import light_grid, plt, rc_settings, short_number, title_of
+from lockstep_report.figures.style import light_grid, plt, short_number, title_of
 from lockstep_report.runfile.settings import measured_on, plural
 from lockstep_report.tables.reducers import hosts_of
 
@@ -21,28 +21,27 @@ def reducer_bars(points):
     parts = chunks(points, 1.4 * unit)  # with the gaps
     heights = [3, 2][:1 + has_bytes]
     places = [bar_places(part) for part in parts]
-    with plt.rc_context(rc_settings()):
-        figure, panels = plt.subplots(
-            len(heights) * len(parts), 1, squeeze=False, height_ratios=heights * len(parts),
-            figsize=(max(unit * (max(map(max, places)) + 1.2), 3.0) + 3.1,
-                     (6.4 if has_bytes else 4.0) * len(parts)))
-        panels = panels[:, 0]
-        shown = shown_phases(points)
-        for i, (part, of_part) in enumerate(zip(parts, places)):
-            own = panels[len(heights) * i:len(heights) * (i + 1)]
-            draw_phases(own[0], of_part, part, shown)
-            if has_bytes:
-                draw_bytes(own[1], of_part, part)
-                own[0].set_xticks(of_part, [""] * len(part))
-            own[-1].set_xticks(of_part, [bar_text(p, points) for p in part])
-            for axes in own:
-                axes.set_xlim(-0.6, max(places, key=max)[-1] + 0.6)
-        for place in range(len(heights)):
-            share_limits(panels[place::len(heights)])
-        add_phase_legend(panels[::len(heights)], panels[0])
-        arrange(figure, f"Gradient reducers, batch {points[0].batch_per_rank:,} per rank: "
-                        + title_of(points), [measured_on(points)])
-        return figure
+    figure, panels = plt.subplots(
+        len(heights) * len(parts), 1, squeeze=False, height_ratios=heights * len(parts),
+        figsize=(max(unit * (max(map(max, places)) + 1.2), 3.0) + 3.1,
+                 (6.4 if has_bytes else 4.0) * len(parts)))
+    panels = panels[:, 0]
+    shown = shown_phases(points)
+    for i, (part, of_part) in enumerate(zip(parts, places)):
+        own = panels[len(heights) * i:len(heights) * (i + 1)]
+        draw_phases(own[0], of_part, part, shown)
+        if has_bytes:
+            draw_bytes(own[1], of_part, part)
+            own[0].set_xticks(of_part, [""] * len(part))
+        own[-1].set_xticks(of_part, [bar_text(p, points) for p in part])
+        for axes in own:
+            axes.set_xlim(-0.6, max(places, key=max)[-1] + 0.6)
+    for place in range(len(heights)):
+        share_limits(panels[place::len(heights)])
+    add_phase_legend(panels[::len(heights)], panels[0])
+    arrange(figure, f"Gradient reducers, batch {points[0].batch_per_rank:,} per rank: "
+                    + title_of(points), [measured_on(points)])
+    return figure
 
 
 def bar_places(points):

@@ -6,8 +6,7 @@ from typing import NamedTuple
 from lockstep_report.figures.arrange import arrange
 from lockstep_report.figures.layout import height_beside, legend_beside, side_by_side, text_width
 from lockstep_report.figures.marks import colour_of, curve
-from lockstep_report.figures.style import (
-    IDEAL_LINE, light_grid, notes_of, plt, rc_settings, short_number, title_of)
+from lockstep_report.figures.style import IDEAL_LINE, light_grid, notes_of, short_number, title_of
 from lockstep_report.figures.ticks import rank_axis
 from lockstep_report.groups import grouped
 from lockstep_report.measure import metrics, validity
@@ -71,21 +70,20 @@ def scaling(points, series, title, efficiency, letters=None):
     letters = letters or validity.letters(points)
     ranks = sorted({row.ranks for _, rows in series for row in rows})
     names = max(text_width(label) for label, _ in series)
-    with plt.rc_context(rc_settings()):
-        figure, (left, right) = side_by_side(2, 9.0 + max(names, 1.5), height_beside(4.0, 2.0 + 0.21 * len(series)))
-        left.plot([1, ranks[-1]], [1, ranks[-1]], **IDEAL_LINE)
-        right.axhline(100, label="ideal", **IDEAL_LINE)
-        for index, (label, rows) in enumerate(series):
-            draw_curve(left, right, label, rows, index)
-        if any(row.independent for _, rows in series for row in rows):
-            right.plot([], [], color="#777777", linestyle=":", marker="o", markerfacecolor="white",
-                       label="against independent\nreplicas")
-        finish_scaling(left, right, ranks, series)
-        left.set_title("Epoch speedup T(1)/T(N)")
-        right.set_title(f"{efficiency}, per cent")
-        arrange(figure, f"{title}: {title_of(points)}",
-                notes_of(points, letters, lambda note: f" {places_of(note, points)}:"))
-        return figure
+    figure, (left, right) = side_by_side(2, 9.0 + max(names, 1.5), height_beside(4.0, 2.0 + 0.21 * len(series)))
+    left.plot([1, ranks[-1]], [1, ranks[-1]], **IDEAL_LINE)
+    right.axhline(100, label="ideal", **IDEAL_LINE)
+    for index, (label, rows) in enumerate(series):
+        draw_curve(left, right, label, rows, index)
+    if any(row.independent for _, rows in series for row in rows):
+        right.plot([], [], color="#777777", linestyle=":", marker="o", markerfacecolor="white",
+                   label="against independent\nreplicas")
+    finish_scaling(left, right, ranks, series)
+    left.set_title("Epoch speedup T(1)/T(N)")
+    right.set_title(f"{efficiency}, per cent")
+    arrange(figure, f"{title}: {title_of(points)}",
+            notes_of(points, letters, lambda note: f" {places_of(note, points)}:"))
+    return figure
 
 
 def draw_curve(left, right, label, rows, index):

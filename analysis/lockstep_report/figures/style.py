@@ -29,26 +29,26 @@ STYLE = {
     "figure.constrained_layout.use": True,
     "figure.max_open_warning": 0,  # a report has one figure of each kind per setting
 }
-
-
 NO_DATE = {"pdf": {"CreationDate": None}}
+DASHED = (0, (4, 3))
+IDEAL_LINE = {"color": "#777777", "linewidth": 1, "linestyle": DASHED}
 
 
 def rc_settings():
+    """Returns the settings of Matplotlib for the current canvas."""
     return {**STYLE, "font.size": text_size(), "axes.titlesize": text_size(),
             "legend.fontsize": text_size(), "figure.dpi": current().dpi,
             "lines.linewidth": 1.5 * current().scale}
 
 
-DASHED = (0, (4, 3))
-IDEAL_LINE = {"color": "#777777", "linewidth": 1, "linestyle": DASHED}
+plt.rcParams.update(rc_settings())
 
 
 def render(figure, formats=("svg", "png"), name="figure"):
     """Renders a figure in the `formats` (svg, png, pdf) and closes it. Returns {suffix: bytes}; equal
     input gives equal bytes. The identifiers in the SVG of figures with different names differ."""
     images = {}
-    with plt.rc_context({**rc_settings(), "svg.hashsalt": name}):
+    with plt.rc_context({"svg.hashsalt": name}):
         for suffix in formats:
             if suffix == "svg":
                 images[suffix] = svg_of(figure).encode()

@@ -7,7 +7,7 @@ from lockstep_report.figures.arrange import arrange
 from lockstep_report.figures.canvas import current, length
 from lockstep_report.figures.layout import legend_beside, panel_figure, share_limits, text_width
 from lockstep_report.figures.marks import colour_of, curve
-from lockstep_report.figures.style import IDEAL_LINE, light_grid, plt, rc_settings, short_number
+from lockstep_report.figures.style import IDEAL_LINE, light_grid, short_number
 from lockstep_report.figures.ticks import label_decades, size_axis, size_text
 from lockstep_report.measure import metrics
 from lockstep_report.measure.points import link_rate_of
@@ -27,24 +27,23 @@ def sweep_figure(runs, link_gbit=None, fits=()):
     if not panels:
         return None
     names = list(dict.fromkeys(name for curves in panels.values() for name in curves))
-    with plt.rc_context(rc_settings()):
-        titles = [f"{ranks} ranks" + (f"\n{source}" if len(panels) > 1 else "")
-                  for source, ranks in panels]
-        widths = [min(current().row, max(length(4.2), text_width(title) + 0.2))
-                  for title in titles]
-        figure, rows = panel_figure(widths, 0.6 + max(map(text_width, names)), 3.6, "bus bandwidth, GB/s")
-        for panel, title, ((source, ranks), curves) in zip(figure.axes, titles, panels.items()):
-            draw_panel(panel, curves, names, links[source])
-            draw_fits(panel, [fit for fit in fits if source in fit.sources
-                               and fit.ranks == ranks], names)
-            panel.set_title(title)
-        share_limits(figure.axes)
-        for panel in figure.axes:
-            label_decades(panel)
-        legend_beside(rows[0][-1], figure.axes)
-        arrange(figure, "All-reduce: bus bandwidth 2(N−1)/N · bytes / time over message size",
-                sweep_notes([run for run in runs if run.allreduce], link_gbit, fits))
-        return figure
+    titles = [f"{ranks} ranks" + (f"\n{source}" if len(panels) > 1 else "")
+              for source, ranks in panels]
+    widths = [min(current().row, max(length(4.2), text_width(title) + 0.2))
+              for title in titles]
+    figure, rows = panel_figure(widths, 0.6 + max(map(text_width, names)), 3.6, "bus bandwidth, GB/s")
+    for panel, title, ((source, ranks), curves) in zip(figure.axes, titles, panels.items()):
+        draw_panel(panel, curves, names, links[source])
+        draw_fits(panel, [fit for fit in fits if source in fit.sources
+                           and fit.ranks == ranks], names)
+        panel.set_title(title)
+    share_limits(figure.axes)
+    for panel in figure.axes:
+        label_decades(panel)
+    legend_beside(rows[0][-1], figure.axes)
+    arrange(figure, "All-reduce: bus bandwidth 2(N−1)/N · bytes / time over message size",
+            sweep_notes([run for run in runs if run.allreduce], link_gbit, fits))
+    return figure
 
 
 def sweep_notes(runs, link_gbit, fits):

@@ -8,7 +8,7 @@ import numpy as np
 from lockstep_report.figures.arrange import arrange
 from lockstep_report.figures.canvas import text_size
 from lockstep_report.figures.marks import band, colour_of
-from lockstep_report.figures.style import light_grid, plt, rc_settings
+from lockstep_report.figures.style import light_grid, plt
 from lockstep_report.measure import telemetry
 from lockstep_report.measure.step_times import step_seconds
 
@@ -54,27 +54,26 @@ def draw(run):
           for title, unit, quantities in PANELS),
         ("Network", "MB/s", network_curves(run, samples)),
         ("Host power", "W", host_power_curves(run, samples))) if panel[2]]
-    with plt.rc_context(rc_settings()):
-        figure, axes = plt.subplots(len(panels) + 1, 1, sharex=True, squeeze=False,
-                                    figsize=(8.6, 1.0 + 1.45 * (len(panels) + 1)))
-        axes = axes[:, 0]
-        ends = step_ends(run)
-        draw_steps(axes[0], run, ends)
-        for place, (title, unit, curves) in zip(axes[1:], panels):
-            for curve in curves:
-                draw_curve(place, curve)
-            finish(place, title, unit)
-            if any(curve.label for curve in curves):
-                place.legend(loc="center left", bbox_to_anchor=(1.01, 0.5), fontsize=text_size(8))
-        axes[-1].set_xlabel("seconds since the start of the training")
-        marks, every = epoch_marks(run, ends)
-        for place in axes:
-            for second in marks:
-                place.axvline(second, color="#BBBBBB", linewidth=0.8, linestyle=(0, (3, 3)),
-                              zorder=0)
-        which = "an epoch" if every == 1 else f"every {every} epochs"
-        arrange(figure, f"Telemetry of {run.file_name}", [f"Dashed vertical lines: end of {which}"])
-        return figure
+    figure, axes = plt.subplots(len(panels) + 1, 1, sharex=True, squeeze=False,
+                                figsize=(8.6, 1.0 + 1.45 * (len(panels) + 1)))
+    axes = axes[:, 0]
+    ends = step_ends(run)
+    draw_steps(axes[0], run, ends)
+    for place, (title, unit, curves) in zip(axes[1:], panels):
+        for curve in curves:
+            draw_curve(place, curve)
+        finish(place, title, unit)
+        if any(curve.label for curve in curves):
+            place.legend(loc="center left", bbox_to_anchor=(1.01, 0.5), fontsize=text_size(8))
+    axes[-1].set_xlabel("seconds since the start of the training")
+    marks, every = epoch_marks(run, ends)
+    for place in axes:
+        for second in marks:
+            place.axvline(second, color="#BBBBBB", linewidth=0.8, linestyle=(0, (3, 3)),
+                          zorder=0)
+    which = "an epoch" if every == 1 else f"every {every} epochs"
+    arrange(figure, f"Telemetry of {run.file_name}", [f"Dashed vertical lines: end of {which}"])
+    return figure
 
 
 def finish(axes, title, unit):

@@ -6,7 +6,7 @@ import math
 from lockstep_report.figures.arrange import arrange
 from lockstep_report.figures.layout import legend_beside
 from lockstep_report.figures.marks import curve
-from lockstep_report.figures.style import IDEAL_LINE, light_grid, plt, rc_settings, short_number
+from lockstep_report.figures.style import IDEAL_LINE, light_grid, plt, short_number
 from lockstep_report.figures.ticks import rank_axis
 from lockstep_report.runfile.settings import measured_on, plural
 from lockstep_report.tables.threads import PASSES, name_of, row_of, thread_groups, title_of
@@ -22,23 +22,22 @@ def thread_figure(group):
     base = group[0]
     rows = [row_of(point, base) for point in group]
     threads = [row["threads"] for row in rows]
-    with plt.rc_context(rc_settings()):
-        figure, axes = plt.subplots(figsize=(6.6, 4.2))
-        axes.plot(threads, [n / base.threads for n in threads], label="ideal", **IDEAL_LINE)
-        for index, name in enumerate(("", *PASSES)):
-            values = [row[f"{name}_speedup" if name else "speedup"] or math.nan for row in rows]
-            curve(axes, index, threads, values, [
-                f"{name or 'epoch'}, {plural(count, 'thread')}: {short_number(value)}"
-                for count, value in zip(threads, values)], label=name or "epoch")
-        if base.processors:
-            axes.axvline(base.processors, color="#777777", linewidth=1, linestyle=":",
-                         label=f"{base.processors} processors")
-        rank_axis(axes, threads)
-        axes.set_yscale("log", base=2)
-        axes.yaxis.set_major_formatter("{x:g}")
-        axes.set_xlabel("threads per rank")
-        axes.set_ylabel("speedup")
-        light_grid(axes, "both")
-        legend_beside(axes)
-        arrange(figure, title_of(group), [measured_on(group)])
-        return figure
+    figure, axes = plt.subplots(figsize=(6.6, 4.2))
+    axes.plot(threads, [n / base.threads for n in threads], label="ideal", **IDEAL_LINE)
+    for index, name in enumerate(("", *PASSES)):
+        values = [row[f"{name}_speedup" if name else "speedup"] or math.nan for row in rows]
+        curve(axes, index, threads, values, [
+            f"{name or 'epoch'}, {plural(count, 'thread')}: {short_number(value)}"
+            for count, value in zip(threads, values)], label=name or "epoch")
+    if base.processors:
+        axes.axvline(base.processors, color="#777777", linewidth=1, linestyle=":",
+                     label=f"{base.processors} processors")
+    rank_axis(axes, threads)
+    axes.set_yscale("log", base=2)
+    axes.yaxis.set_major_formatter("{x:g}")
+    axes.set_xlabel("threads per rank")
+    axes.set_ylabel("speedup")
+    light_grid(axes, "both")
+    legend_beside(axes)
+    arrange(figure, title_of(group), [measured_on(group)])
+    return figure

@@ -8,7 +8,7 @@ from lockstep_report.figures.canvas import current, length
 from lockstep_report.figures.layout import legend_beside, panel_figure, text_width
 from lockstep_report.figures.marks import stack
 from lockstep_report.figures.phases import COLOURS, bar_label
-from lockstep_report.figures.style import light_grid, name_of, notes_of, plt, rc_settings, short_number, title_of
+from lockstep_report.figures.style import light_grid, name_of, notes_of, short_number, title_of
 from lockstep_report.measure.validity import letters as letters_of
 
 # The transfer is its upper bound (docs/analysis.md, "Waiting and transfer").
@@ -29,16 +29,15 @@ def waiting_bars(points, letters=None):
               for p, title in zip(split, titles)]
     height = 2.9 + 0.17 * max(title.count("\n") for title in titles)
     highest = max(w + t for p in split for w, t in zip(p.split.waiting, p.split.transfer))
-    with plt.rc_context(rc_settings()):
-        figure, rows = panel_figure(widths, 3.3, height, "seconds per epoch")
-        for panel, point, title in zip(figure.axes, split, titles):
-            draw(panel, point)
-            panel.set_title(title)
-            panel.set_ylim(0, 1.1 * highest or 1)
-        legend_beside(rows[0][-1], names=[label for _, label, _ in PARTS[::-1]], handlelength=1.0,
-                      handleheight=1.0)
-        arrange(figure, "All-reduce of each rank: " + title_of(split), notes_of(split, letters))
-        return figure
+    figure, rows = panel_figure(widths, 3.3, height, "seconds per epoch")
+    for panel, point, title in zip(figure.axes, split, titles):
+        draw(panel, point)
+        panel.set_title(title)
+        panel.set_ylim(0, 1.1 * highest or 1)
+    legend_beside(rows[0][-1], names=[label for _, label, _ in PARTS[::-1]], handlelength=1.0,
+                  handleheight=1.0)
+    arrange(figure, "All-reduce of each rank: " + title_of(split), notes_of(split, letters))
+    return figure
 
 
 def panel_title(point, letters):

@@ -9,7 +9,7 @@ from matplotlib.ticker import MaxNLocator
 from lockstep_report.figures.arrange import arrange
 from lockstep_report.figures.canvas import current, length
 from lockstep_report.figures.layout import legend_beside, panel_figure, wrap_lines
-from lockstep_report.figures.style import plt, rc_settings, short_number
+from lockstep_report.figures.style import plt, short_number
 from lockstep_report.measure import metrics
 from lockstep_report.measure.stragglers import COMMUNICATION
 from lockstep_report.measure.timed_run import timed_run
@@ -38,16 +38,15 @@ def work_figure(runs, stragglers):
     shown = list(chosen.values())[:MOST_PANELS]
     if not shown:
         return None
-    with plt.rc_context(rc_settings()):
-        figure, rows = panel_figure([min(current().row, length(4.4))] * len(shown), 2.2, 3.5, "rank")
-        for axes, run in zip(figure.axes, shown):
-            draw_work(axes, run, slow[run.label])
-            axes.set_title(wrap_lines(slowest_text(slow[run.label]), length(4.2)))
-        legend_beside(rows[0][-1], handlelength=1.0)
-        arrange(figure, "Work of each rank in each step",
-                ["Work: all phases without exposed communication, relative to the median of the ranks in "
-                 "the same steps. The frame marks the slowest rank."])
-        return figure
+    figure, rows = panel_figure([min(current().row, length(4.4))] * len(shown), 2.2, 3.5, "rank")
+    for axes, run in zip(figure.axes, shown):
+        draw_work(axes, run, slow[run.label])
+        axes.set_title(wrap_lines(slowest_text(slow[run.label]), length(4.2)))
+    legend_beside(rows[0][-1], handlelength=1.0)
+    arrange(figure, "Work of each rank in each step",
+            ["Work: all phases without exposed communication, relative to the median of the ranks in "
+             "the same steps. The frame marks the slowest rank."])
+    return figure
 
 
 def slowest_text(slow):
