@@ -12,11 +12,10 @@ from lockstep_report.figures import (
 from lockstep_report.figures.explanation import all_reduce_lines, law_curves
 from lockstep_report.figures.layout import text_width
 from lockstep_report.figures.prediction import prediction_figure
-from lockstep_report.figures.scaling import places_of, scaling, strong_series, weak_series
+from lockstep_report.figures.scaling import places_of, scaling, strong_series, thread_figure, weak_series
 from lockstep_report.figures.style import plt
 from lockstep_report.figures.sweep import sweep_figure, sweep_notes
-from lockstep_report.figures.ticks import labelled_ranks, size_text
-from lockstep_report.figures.threads import thread_figure
+from lockstep_report.figures.marks import labelled_ranks, size_text
 from lockstep_report.measure.accuracy import Curve
 from lockstep_report.measure.fitting import Estimate
 from lockstep_report.measure.inference import Interval

@@ -12,8 +12,7 @@ from lockstep_report.figures import (
     accuracy as accuracy_figure, canvas, explanation as explanation_figures, ladder as ladder_figure,
     layers as layer_figures, layout as figure_layout, phases as phase_figure,
     pipeline as pipeline_figure, profile as profile_figure, reducers as reducer_figure,
-    scaling as scaling_figure, style as figure_style, sweep as sweep_figure, telemetry as telemetry_figure,
-    threads as thread_figure, waiting as waiting_figure)
+    scaling as scaling_figure, style as figure_style, sweep as sweep_figure, telemetry as telemetry_figure)
 from lockstep_report.figures.prediction import prediction_figure
 from lockstep_report.measure.accuracy import Curve
 from lockstep_report.measure.choices import REDUCERS
@@ -60,12 +59,12 @@ def many_batches(count, folder):
 
 def waiting(count, folder):
     split = Split((0.5,) * count, (1.5,) * count, (1 / count,) * count, 1e-6)
-    return waiting_figure.waiting_bars([point(count, 32, 2.0, split=split)])
+    return phase_figure.waiting_bars([point(count, 32, 2.0, split=split)])
 
 
 def waiting_panels(count, folder):
     split = Split((0.5, 0.1), (1.5, 1.5), (0.5, 0.5), 1e-6)
-    return waiting_figure.waiting_bars([point(2, 8 * (n + 1), 2.0, split=split)
+    return phase_figure.waiting_bars([point(2, 8 * (n + 1), 2.0, split=split)
                                         for n in range(count)])
 
 
@@ -85,7 +84,7 @@ def ladder(count, folder):
 def threads(count, folder):
     times = dict.fromkeys(("forward", "backward", "update", "upload", "data_wait",
                            "exposed_communication"), 1.0)
-    return thread_figure.thread_figure([
+    return scaling_figure.thread_figure([
         replace(point(1, 32, 10.0 / n, threads=n, processors=16, setting=MACHINE),
                 phase_seconds={name: 1.0 / n for name in times}) for n in range(1, count + 1)])
 

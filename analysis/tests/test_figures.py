@@ -10,8 +10,9 @@ import pytest
 from lockstep_report.figures import (
     all_figures as figures, ladder as ladder_figure, phases as phase_figure, scaling as scaling_figure,
     style as figure_style)
+from lockstep_report.figures.arrange import overlaps
 from lockstep_report.figures.canvas import canvas
-from lockstep_report.figures.layout import overlaps, wrap
+from lockstep_report.figures.layout import wrap
 from lockstep_report.measure import points
 from lockstep_report.tables import contents
 from matplotlib.text import Text
@@ -178,8 +179,8 @@ def test_ladder_of_any_length(largest, last):
 
 def test_a_long_word_is_broken_and_nothing_is_lost():
     text = "one " + 60 * "x" + " two"
-    assert wrap(text, 2.0).replace("\n", "").replace(" ", "") == text.replace(" ", "")
-    assert wrap("short", 5.0) == "short"
+    assert wrap(text, 2.0, 11).replace("\n", "").replace(" ", "") == text.replace(" ", "")
+    assert wrap("short", 5.0, 11) == "short"
 
 
 def test_weak_efficiency_is_the_same_in_the_figure_and_in_the_table():

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from lockstep_report.cli import main
 from lockstep_report.figures.style import render
-from lockstep_report.figures.waiting import waiting_bars
+from lockstep_report.figures.phases import waiting_bars
 from lockstep_report.measure import metrics
 from lockstep_report.measure.comparison import merge_repeats
 from lockstep_report.measure.points import from_run

@@ -5,16 +5,14 @@ from lockstep_report.figures.accuracy import accuracy_figure
 from lockstep_report.figures.explanation import explanation_figures
 from lockstep_report.figures.ladder import ladder
 from lockstep_report.figures.layers import layer_figures
-from lockstep_report.figures.phases import phase_bars
+from lockstep_report.figures.phases import phase_bars, waiting_bars
 from lockstep_report.figures.pipeline import pipeline_figure
 from lockstep_report.figures.profile import profile_figures
 from lockstep_report.figures.reducers import reducer_bars
-from lockstep_report.figures.scaling import scaling, strong_series, weak_series
+from lockstep_report.figures.scaling import scaling, strong_series, thread_figures, weak_series
 from lockstep_report.figures.style import render
 from lockstep_report.figures.sweep import sweep_figure
 from lockstep_report.figures.telemetry import telemetry_figures
-from lockstep_report.figures.threads import thread_figures
-from lockstep_report.figures.waiting import waiting_bars
 from lockstep_report.figures.work import work_figure
 from lockstep_report.measure import validity
 from lockstep_report.models.explanation import explain

@@ -8,10 +8,9 @@ from matplotlib.ticker import NullLocator
 from lockstep_report.figures.arrange import arrange
 from lockstep_report.figures.canvas import current, length, text_size
 from lockstep_report.figures.layout import chunks, height_beside, legend_beside, panel_figure, text_width
-from lockstep_report.figures.marks import colour_of, curve
+from lockstep_report.figures.marks import colour_of, curve, label_decades, rank_axis, size_axis, size_text
 from lockstep_report.figures.style import DASHED, IDEAL_LINE, light_grid, name_of, plt, short_number, title_of
 from lockstep_report.figures.svg import show_values
-from lockstep_report.figures.ticks import label_decades, rank_axis, size_axis, size_text
 from lockstep_report.groups import grouped
 from lockstep_report.models.causes import CAUSES, LABELS, SMALLEST_DRAWN, WEAK
 from lockstep_report.models.scaling_laws import AMDAHL
@@ -136,8 +135,6 @@ def draw_laws(axes, laws):
     axes.set_yscale("log", base=2)
     axes.yaxis.set_minor_locator(NullLocator())
     axes.yaxis.set_major_formatter("{x:g}")
-    axes.set_xlabel("ranks N")
-    light_grid(axes, "both")
     legend_beside(axes)
 
 
@@ -180,4 +177,3 @@ def draw_all_reduces(axes, group, names):
     size_axis(axes, "bytes of each rank")
     label_decades(axes)
     axes.tick_params(axis="x", rotation=45)
-    light_grid(axes, "both")

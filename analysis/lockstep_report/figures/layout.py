@@ -1,22 +1,16 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Sizes of texts, rows of panels, and the space that the texts of a figure lack."""
+"""Sizes of texts, rows of panels, and legends."""
 
-import warnings
 from functools import lru_cache
 
-import numpy as np
 from matplotlib.font_manager import FontProperties
-from matplotlib.text import Text
 from matplotlib.textpath import text_to_path
-from matplotlib.ticker import FixedFormatter
 
 from lockstep_report.figures.canvas import ONE_COLUMN, current, text_size
 from lockstep_report.figures.style import plt
 from lockstep_report.tables.table import equal_parts
 
 POINTS_PER_INCH = 72
-ATTEMPTS = 12  # to enlarge a figure
-TITLE_SIZE = 11
 
 
 def text_width(text, size=None):
@@ -32,7 +26,7 @@ def line_width(line, size):
     return width / POINTS_PER_INCH
 
 
-def wrap(text, width, size=TITLE_SIZE):
+def wrap(text, width, size):
     """Returns `text` with line breaks, so that no line is wider than `width` inches."""
     lines = [""]
     for word in text.split():
@@ -52,71 +46,6 @@ def wrap(text, width, size=TITLE_SIZE):
 def wrap_lines(text, width):
     """As `wrap` for each line of `text`, in the size of most texts."""
     return "\n".join(wrap(line, width, text_size()) for line in text.split("\n"))
-
-
-def fix_layout(figure):
-    """Keeps the positions of the axes. They are rounded, because the last bits of the computed ones
-    differ between processes, and equal input gives equal files."""
-    figure.set_layout_engine("none")
-    for axes in figure.axes:
-        axes.set_position([round(float(side), 9) for side in axes.get_position().bounds])
-
-
-def draw(figure):
-    """Computes the positions of all texts."""
-    draw_names_literally(figure)
-    with warnings.catch_warnings():  # a figure that is too small is enlarged later
-        warnings.filterwarnings("ignore", message="constrained_layout not applied")
-        figure.draw_without_rendering()
-
-
-def draw_names_literally(figure):
-    """Disables mathematical notation ($...$) in all texts except the numbers at ticks, which
-    Matplotlib formats, because names may contain dollar signs."""
-    numbers = set()
-    for axes in figure.axes:
-        for axis in (axes.xaxis, axes.yaxis):
-            for formatter, ticks in ((axis.get_major_formatter(), axis.get_major_ticks()),
-                                     (axis.get_minor_formatter(), axis.get_minor_ticks())):
-                if not isinstance(formatter, FixedFormatter):
-                    numbers |= {label for tick in ticks for label in (tick.label1, tick.label2)}
-    for text in figure.findobj(Text):
-        if text not in numbers:
-            text.set_parse_math(False)
-
-
-def missing_space(figure):
-    """Returns (wider, higher): whether the figure must be wider or higher to fit its texts."""
-    boxes = np.array([box.extents for box in text_boxes(figure)]).reshape(-1, 4)
-    canvas = figure.bbox
-    wider = bool(np.any((boxes[:, 0] < canvas.x0) | (boxes[:, 2] > canvas.x1)))
-    higher = bool(np.any((boxes[:, 1] < canvas.y0) | (boxes[:, 3] > canvas.y1)))
-    width, height = overlaps(boxes)
-    common = (width > 0) & (height > 0)
-    return (wider or bool(np.any(width[common] <= height[common])),
-            higher or bool(np.any(height[common] <= width[common])))
-
-
-def overlaps(boxes):
-    """Returns the widths and the heights of the overlaps of each pair of boxes (x0, y0, x1, y1)."""
-    first, second = np.triu_indices(len(boxes), 1)
-    low = np.maximum(boxes[first, :2], boxes[second, :2])
-    high = np.minimum(boxes[first, 2:], boxes[second, 2:])
-    return (high - low)[:, 0], (high - low)[:, 1]
-
-
-def text_boxes(figure):
-    """Returns the extents in pixels of all visible texts, without tick labels outside the axes."""
-    left_out = set()
-    for axes in figure.axes:
-        for axis in (axes.xaxis, axes.yaxis):
-            low, high = sorted(axis.get_view_interval())
-            slack = 1e-9 * (high - low)
-            for tick in (*axis.get_major_ticks(), *axis.get_minor_ticks()):
-                if not low - slack <= tick.get_loc() <= high + slack:
-                    left_out |= {tick.label1, tick.label2}
-    texts = (t for t in figure.findobj(Text) if t.get_visible() and t.get_text().strip())
-    return [text.get_window_extent() for text in texts if text not in left_out]
 
 
 def side_by_side(count, width, height, **options):

@@ -4,9 +4,8 @@ and the measured steps as points."""
 
 from lockstep_report.figures.arrange import arrange
 from lockstep_report.figures.layout import legend_beside, text_width
-from lockstep_report.figures.marks import band, colour_of, marker_of
-from lockstep_report.figures.style import DASHED, light_grid, plt, short_number
-from lockstep_report.figures.ticks import rank_axis
+from lockstep_report.figures.marks import band, colour_of, marker_of, rank_axis
+from lockstep_report.figures.style import DASHED, plt, short_number
 from lockstep_report.groups import grouped
 
 
@@ -19,12 +18,9 @@ def prediction_figure(rows):
     for index, (group, label) in enumerate(zip(groups.values(), labels)):
         draw(axes, sorted(group, key=lambda row: row.predicted.ranks), label, index)
     rank_axis(axes, ranks)
-    axes.xaxis.set_major_formatter("{x:,g}")
     axes.yaxis.set_major_formatter(lambda value, _: short_number(value))
     axes.set_ylim(0, None)
-    axes.set_xlabel("ranks N")
     axes.set_ylabel("step, ms")
-    light_grid(axes, "both")
     legend_beside(axes)
     arrange(figure, f"Predicted step time: {network.label}, network {network.name}",
             ["Dashed line and band: predicted, with the 95 % interval. Points: measured.",

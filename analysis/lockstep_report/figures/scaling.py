@@ -1,18 +1,19 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Figures of weak and strong scaling: speedup and efficiency over the number of ranks."""
+"""Figures of scaling: speedup and efficiency over the number of ranks, and speedup over the threads per rank."""
 
+import math
 from typing import NamedTuple
 
 from lockstep_report.figures.arrange import arrange
 from lockstep_report.figures.layout import height_beside, legend_beside, side_by_side, text_width
-from lockstep_report.figures.marks import colour_of, curve
-from lockstep_report.figures.style import IDEAL_LINE, light_grid, notes_of, short_number, title_of
-from lockstep_report.figures.ticks import rank_axis
+from lockstep_report.figures.marks import colour_of, curve, rank_axis
+from lockstep_report.figures.style import IDEAL_LINE, notes_of, plt, short_number, title_of
 from lockstep_report.groups import grouped
 from lockstep_report.measure import metrics, validity
 from lockstep_report.measure.comparison import (
     base_of, independent_of, scaling_series, strong_base_of, weak_efficiency)
-from lockstep_report.runfile.settings import plural
+from lockstep_report.runfile.settings import measured_on, plural
+from lockstep_report.tables import threads
 
 
 class Scaled(NamedTuple):
@@ -118,11 +119,38 @@ def places_of(note, points):
 def finish_scaling(left, right, ranks, series):
     for axes in (left, right):
         rank_axis(axes, ranks)
-        axes.set_xlabel("ranks N")
-        light_grid(axes, "both")
     left.set_yscale("log", base=2)
     left.yaxis.set_major_formatter("{x:g}")
     top = 100 * max(1.0, *(value for _, rows in series for row in rows
                            for value in (row.efficiency, row.independent or 0)))
     right.set_ylim(0, 1.1 * top)
     legend_beside(right)
+
+
+def thread_figures(points):
+    """Returns {name: figure} with one figure per group of `thread_groups`."""
+    groups = threads.thread_groups(points)
+    return {threads.name_of(group, groups): thread_figure(group) for group in groups}
+
+
+def thread_figure(group):
+    base = group[0]
+    rows = [threads.row_of(point, base) for point in group]
+    counts = [row["threads"] for row in rows]
+    figure, axes = plt.subplots(figsize=(6.6, 4.2))
+    axes.plot(counts, [n / base.threads for n in counts], label="ideal", **IDEAL_LINE)
+    for index, name in enumerate(("", *threads.PASSES)):
+        values = [row[f"{name}_speedup" if name else "speedup"] or math.nan for row in rows]
+        curve(axes, index, counts, values, [
+            f"{name or 'epoch'}, {plural(count, 'thread')}: {short_number(value)}"
+            for count, value in zip(counts, values)], label=name or "epoch")
+    if base.processors:
+        axes.axvline(base.processors, color="#777777", linewidth=1, linestyle=":",
+                     label=f"{base.processors} processors")
+    rank_axis(axes, counts, "threads per rank")
+    axes.set_yscale("log", base=2)
+    axes.yaxis.set_major_formatter("{x:g}")
+    axes.set_ylabel("speedup")
+    legend_beside(axes)
+    arrange(figure, threads.title_of(group), [measured_on(group)])
+    return figure

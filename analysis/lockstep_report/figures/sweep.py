@@ -6,9 +6,8 @@ import numpy as np
 from lockstep_report.figures.arrange import arrange
 from lockstep_report.figures.canvas import current, length
 from lockstep_report.figures.layout import legend_beside, panel_figure, share_limits, text_width
-from lockstep_report.figures.marks import colour_of, curve
-from lockstep_report.figures.style import IDEAL_LINE, light_grid, short_number
-from lockstep_report.figures.ticks import label_decades, size_axis, size_text
+from lockstep_report.figures.marks import colour_of, curve, label_decades, size_axis, size_text
+from lockstep_report.figures.style import IDEAL_LINE, short_number
 from lockstep_report.measure import metrics
 from lockstep_report.measure.points import link_rate_of
 from lockstep_report.models.alpha_beta import SWEEP
@@ -80,4 +79,3 @@ def draw_panel(axes, curves, names, link_gbit):
     if link_gbit:
         axes.axhline(link_gbit / 8, label=f"link, {link_gbit:g} Gbit/s", **IDEAL_LINE)
     size_axis(axes, "message size")
-    light_grid(axes, "both")
