@@ -9,7 +9,6 @@ from lockstep_report.runfile.times_csv import read_times
 from lockstep_report.tables.json_output import json_text, table_values
 from lockstep_report.tables.published import published_tables
 from lockstep_report.tables.table import markdown
-from lockstep_report.tables.traffic import traffic_table
 
 CSV_IMAGES = 50_000  # per epoch of a CSV, unless --train-samples is given
 
@@ -45,13 +44,7 @@ def assumptions_of(options):
 
 def checks_of(options, times):
     """Returns tables that check the published columns and the network traffic of the CSVs."""
-    assumptions = assumptions_of(options)
-    made = []
-    for table in times:
-        made += published_tables(table, assumptions)
-        sent = traffic_table(table, assumptions, f"{table.path.stem}-traffic")
-        made += [sent] if sent else []
-    return made
+    return [table for of_file in times for table in published_tables(of_file, assumptions_of(options))]
 
 
 def write_all(folder, tables, checks):

@@ -10,7 +10,7 @@ from lockstep_report.measure.choices import ALGORITHMS, REDUCERS, place_of
 from lockstep_report.measure.comparison import merge_repeats
 from lockstep_report.runfile.settings import measured_on, runs_text
 from lockstep_report.tables import contents
-from lockstep_report.tables.reducers import compared_points
+from lockstep_report.tables.phases import compared_points
 from lockstep_report.tables.table import markdown
 from matplotlib.text import Text
 from planted import write_sweep, write_training

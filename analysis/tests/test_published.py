@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 from lockstep_report.models.published import check as published
 from lockstep_report.runfile.times_csv import read_times
-from lockstep_report.tables import traffic
-from lockstep_report.tables.published import column_table
+from lockstep_report.tables.published import column_table, traffic_table
 
 OWN = Path(__file__).parent / "data" / "own-times.csv"
 FOLDER = os.environ.get("LOCKSTEP_PUBLISHED_TIMINGS")
@@ -145,7 +144,7 @@ def test_table_c_uses_the_previous_batch():
 
 @needs_folder
 def test_table_d_traffic():
-    table = traffic.traffic_table(read_times(Path(FOLDER) / "cpu-vgg11-d.csv"))
+    table = traffic_table(read_times(Path(FOLDER) / "cpu-vgg11-d.csv"))
     rows = {row["ranks"]: row for row in table.rows}
     assert rows[4]["speedup"] == pytest.approx(437 / 153)
     assert rows[3]["epoch_seconds"] == 170  # the slowest of the three nodes
@@ -163,7 +162,7 @@ def test_traffic_of_typed_data(tmp_path):
                     "network_mb_per_s\n1,0,18,50,10,\n2,0,9,40,10,0.039\n2,1,10,60,10,0.039\n")
     times = read_times(path)
     assumptions = published.Assumptions(samples=12_800, models=(("as given", 1000),))
-    table = traffic.traffic_table(times, assumptions)
+    table = traffic_table(times, assumptions)
     row = table.rows[1]
     assert row["implied"] == pytest.approx(97.5)
     assert row["needed"] == pytest.approx(0.04)

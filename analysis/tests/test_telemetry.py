@@ -14,8 +14,7 @@ from lockstep_report.measure import telemetry
 from lockstep_report.runfile.joining import load_runs
 from lockstep_report.runfile.read import read_run
 from lockstep_report.runfile.validate import problems
-from lockstep_report.tables import energy
-from lockstep_report.tables.telemetry import network_table, telemetry_table
+from lockstep_report.tables.telemetry import energy_table, network_table, telemetry_table
 from synthetic import dataset, phases, write_run
 from test_figures import faults
 
@@ -169,7 +168,7 @@ def test_each_part_of_a_run_has_its_own_clock(tmp_path):
 
 
 def energy_row(tmp_path, name, **options):
-    (row,) = energy.energy_table([read_run(write(tmp_path / f"{name}.h5", **options))]).rows
+    (row,) = energy_table([read_run(write(tmp_path / f"{name}.h5", **options))]).rows
     return row
 
 
@@ -190,7 +189,7 @@ def test_energy_that_is_not_readable_is_a_text(tmp_path):
     nan = [[np.nan] * 3] * 2
     path = write(tmp_path / "a.h5", epochs={"energy_joules": nan, "host_energy_joules": nan},
                  environment={"host_energy": "not readable: energy_uj: Permission denied"})
-    table = energy.energy_table([read_run(path)])
+    table = energy_table([read_run(path)])
     (row,) = table.rows
     assert row["device_joules"] == row["host_joules"] == "not readable"
     assert row["counted"] == "nothing"

@@ -8,7 +8,7 @@ from lockstep_report.figures.marks import text_above
 from lockstep_report.figures.phases import COLOURS, add_phase_legend, stack_phases
 from lockstep_report.figures.style import light_grid, plt, short_number, title_of
 from lockstep_report.runfile.settings import measured_on, plural
-from lockstep_report.tables.reducers import hosts_of
+from lockstep_report.tables.phases import hosts_of
 
 
 def reducer_bars(points):

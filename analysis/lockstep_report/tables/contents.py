@@ -11,18 +11,16 @@ from lockstep_report.measure.significance import assumed_difference
 from lockstep_report.models.explanation import explain
 from lockstep_report.tables.accuracy import accuracy_table, learning_table, time_to_accuracy_table
 from lockstep_report.tables.assignment import assignment_tables
-from lockstep_report.tables.energy import energy_table
 from lockstep_report.tables.explanation import explanation_tables
 from lockstep_report.tables.ladder import ladder_tables
 from lockstep_report.tables.layers import layer_table, stack_table
-from lockstep_report.tables.phases import measurement_table, phase_table
+from lockstep_report.tables.phases import measurement_table, phase_table, reducer_table
 from lockstep_report.tables.pipeline import pipeline_table
 from lockstep_report.tables.point_table import EPOCH, EPOCH_ENDS, PLACE, place, point_table
 from lockstep_report.tables.profile import profile_tables
-from lockstep_report.tables.reducers import reducer_table
 from lockstep_report.tables.sweep import machine_key, peaks_of, sweep_table
 from lockstep_report.tables.table import Column, Note, bounded_columns, bounded_values, interval_columns
-from lockstep_report.tables.telemetry import network_table, telemetry_table
+from lockstep_report.tables.telemetry import energy_table, network_table, telemetry_table
 from lockstep_report.tables.threads import thread_tables
 from lockstep_report.tables.waiting import range_notes, waiting_table
 
