@@ -2,7 +2,6 @@
 """The command `lockstep-report export`."""
 
 import argparse
-import importlib
 import re
 from dataclasses import dataclass
 
@@ -14,10 +13,11 @@ from lockstep_report.measure.window import timed_window
 from lockstep_report.output import Folder
 from lockstep_report.runfile.input_files import read_files
 from lockstep_report.runfile.settings import distinct
+from lockstep_report.tables.export import extra_p, table_files, tensorboard, trace
 from lockstep_report.tables.json_output import files_values, json_text
 
-FORMATS = {"csv": "csv_files", "parquet": "parquet", "extra-p": "extra_p", "trace": "trace",
-           "tensorboard": "tensorboard"}  # format -> module
+FORMATS = {"csv": table_files.write_csv, "parquet": table_files.write_parquet, "extra-p": extra_p.write,
+           "trace": trace.write, "tensorboard": tensorboard.write}
 
 
 @dataclass(frozen=True)
@@ -92,7 +92,6 @@ def export(options):
     loaded = read_files(options, options.runs)
     selection = Selection(options.steps, options.ranks)
     folder = Folder(options.out, f"export {options.to}")
-    module = importlib.import_module(f"lockstep_report.tables.export.{FORMATS[options.to]}")
-    module.write(folder, loaded.runs, selection)
+    FORMATS[options.to](folder, loaded.runs, selection)
     folder.finish()
     print(json_text(files_values(folder)) if options.json else folder.listing())

@@ -10,8 +10,7 @@ import numpy as np
 from lockstep_report.errors import require
 from lockstep_report.measure.step_times import all_step_seconds
 
-EPOCH_TAGS = {"train_loss": "epoch/train_loss", "train_accuracy": "epoch/train_accuracy",
-              "test_loss": "epoch/test_loss", "test_accuracy": "epoch/test_accuracy"}
+OF_EPOCHS = ("train_loss", "train_accuracy", "test_loss", "test_accuracy")
 
 
 def write(folder, runs, selection):
@@ -36,24 +35,23 @@ def begin_of(run):
 
 
 def scalars(run, begin, steps):
-    """Yields (time, step, {tag: value}) of the steps, and of each epoch with its last step. The time
-    is the begin of the run plus the duration of the steps."""
+    """Yields (time, step, {tag: finite value}) of the steps; the last step of an epoch has the values of the epoch too.
+    The time is the begin of the run plus the duration of the steps."""
     seconds = all_step_seconds(run)
     phases = run.phase_seconds[steps].mean(axis=1)
     time = begin + np.cumsum(seconds)
     last = {int(np.flatnonzero(run.epoch == number)[-1]): row
             for row, number in enumerate(run.epoch_numbers) if np.any(run.epoch == number)}
     for index, of_phases in zip(steps, phases):
-        step = int(run.step[index]) + 1
-        yield time[index], step, {
+        values = {
             "step/loss": run.loss[index], "step/learning_rate": run.learning_rate[index],
             "step/seconds": seconds[index],
             "step/images_per_second": run.images[index] / seconds[index] if seconds[index] else 0,
             **{f"phase_seconds/{name}": value for name, value in zip(run.phases, of_phases)}}
         if index in last:
-            values = {tag: run.epochs[name][last[index]] for name, tag in EPOCH_TAGS.items()
-                      if name in run.epochs}
-            yield time[index], step, values
+            values |= {f"epoch/{name}": run.epochs[name][last[index]] for name in OF_EPOCHS if name in run.epochs}
+        known = {tag: float(value) for tag, value in values.items() if np.isfinite(value)}
+        yield time[index], int(run.step[index]) + 1, known
 
 
 def event_file(tensorboard, begin, values):
@@ -65,8 +63,7 @@ def event_file(tensorboard, begin, values):
         writer = tensorboard.record_writer.RecordWriter(str(path))
         writer.write(event(wall_time=begin, file_version="brain.Event:2").SerializeToString())
         for time, step, tags in values:
-            known = [summary.Value(tag=tag, simple_value=value) for tag, value in tags.items() if np.isfinite(value)]
-            if known:
-                writer.write(event(wall_time=time, step=step, summary=summary(value=known)).SerializeToString())
+            found = summary(value=[summary.Value(tag=tag, simple_value=value) for tag, value in tags.items()])
+            writer.write(event(wall_time=time, step=step, summary=found).SerializeToString())
         writer.close()
         return path.read_bytes()

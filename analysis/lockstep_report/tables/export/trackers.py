@@ -3,7 +3,6 @@
 tracker's own library, while `lockstep-report watch` follows the run. Tags and values are those of `tensorboard.scalars`. The
 environment variables of a tracker (WANDB_MODE, WANDB_PROJECT, MLFLOW_TRACKING_URI, ...) set where it stores them."""
 
-import math
 import os
 from pathlib import Path
 
@@ -103,8 +102,7 @@ class Log:
                 self.tracker.start(run.path.name.removesuffix(".partial").removesuffix(".h5"), run.run_id, options)
                 self.steps = 0
             first, self.steps = self.steps, len(run.step)
-            rows = merged(scalars(run, begin_of(run), np.arange(first, self.steps)))
-            self.tracker.log([(time, step, known_values(values)) for time, step, values in rows])
+            self.tracker.log(list(scalars(run, begin_of(run), np.arange(first, self.steps))))
         except Exception as error:  # of any library
             raise ReportError(OUTPUT, f"{self.name}: cannot log ({reason_of(error)})") from error
 
@@ -112,21 +110,3 @@ class Log:
         if self.steps is not None:
             self.steps = None
             self.tracker.finish(is_complete)
-
-
-def known_values(values):
-    return {tag: float(value) for tag, value in values.items() if math.isfinite(value)}
-
-
-def merged(rows):
-    """Yields (time, step, values) with the values of an epoch in the row of its last step."""
-    last = None
-    for time, step, values in rows:
-        if last is not None and last[1] == step:
-            last[2].update(values)
-            continue
-        if last is not None:
-            yield last
-        last = (time, step, dict(values))
-    if last is not None:
-        yield last
