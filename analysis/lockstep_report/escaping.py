@@ -2,8 +2,6 @@
 """Names from run files, CSV files and file names are data: this module makes them safe for a
 terminal, Markdown, LaTeX and CSV."""
 
-import codecs
-import json
 import re
 import unicodedata
 
@@ -72,13 +70,3 @@ def csv_cell(text):
     these characters as a formula; a leading apostrophe makes it a text."""
     text = one_line(text)
     return f"'{text}" if text.startswith(("=", "+", "-", "@")) else text
-
-
-def escape_unencodable(error):
-    """Replaces characters that an encoding lacks as JSON does (\\u00e9), so that the output of --json
-    remains valid."""
-    return json.dumps(error.object[error.start:error.end])[1:-1], error.end
-
-
-ESCAPE_UNENCODABLE = "lockstep-escape"  # the name of this error handler for streams
-codecs.register_error(ESCAPE_UNENCODABLE, escape_unencodable)

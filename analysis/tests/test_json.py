@@ -29,7 +29,7 @@ def test_types():
     assert values == {"1": 2.5, "a": [0, 1], "b": [None, None, True], "c": 3, "d": ["x"],
                       "e": None, "f": True}
     assert type(values["c"]) is int and type(values["f"]) is bool
-    assert json_text("µ\n\"") == '"µ\\n\\""'
+    assert json_text("µ\n\"") == '"\\u00b5\\n\\""'
 
 
 def test_tables_have_unrounded_numbers(path, tmp_path, capsys):

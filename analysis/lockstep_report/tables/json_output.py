@@ -29,7 +29,7 @@ def typed(value):
 
 
 def json_text(value, indent=2):
-    return json.dumps(typed(value), indent=indent, ensure_ascii=False, allow_nan=False)
+    return json.dumps(typed(value), indent=indent, allow_nan=False)
 
 
 def json_line(value):
