@@ -86,18 +86,11 @@ def setting_lines(changed):
 
 
 def shortened(texts, most=200):
-    """Returns the texts in one line of at most `most` characters each. Those that differ remain different: their
-    common beginning is left out."""
+    """Returns the texts in one line of at most `most` characters each. Longer ones begin shortly before they differ."""
     texts = list(map(one_line, texts))
-    found = [text if len(text) <= most else text[:most - 3] + "..." for text in texts]
-    for begin in set(found):
-        places = [place for place, text in enumerate(found) if text == begin]
-        equal = [texts[place] for place in places]
-        if len(set(equal)) > 1:
-            first = len(os.path.commonprefix(equal)) - most // 4
-            for place, text in zip(places, shortened([text[first:] for text in equal], most - 3)):
-                found[place] = "..." + text
-    return found
+    begin = max(0, len(os.path.commonprefix(texts)) - most // 4)
+    texts = [text if len(text) <= most else ("..." if begin else "") + text[begin:] for text in texts]
+    return [text if len(text) <= most else text[:most - 3] + "..." for text in texts]
 
 
 def comparison_lines(pairs, rest_a, rest_b, checked=(), tolerance=None):
@@ -111,7 +104,7 @@ def comparison_lines(pairs, rest_a, rest_b, checked=(), tolerance=None):
         lines += ["", *(["Changed settings of this pair:", *setting_lines(own)[1:], ""]
                         if own else []), *table_lines(pair_table(a, b, checked, tolerance))]
         for side, case in (("A", a), ("B", b)):
-            lines += [f"- {side}: {note}" for note in shortened(case.notes)]
+            lines += [f"- {side}: {note}" for note in case.notes]
     for side, rest in (("A", rest_a), ("B", rest_b)):
         lines += [f"Only in {side}: {case.title} ({', '.join(case.sources)})" for case in rest]
     return list(map(one_line, lines))
