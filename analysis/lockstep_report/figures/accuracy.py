@@ -46,15 +46,8 @@ def accuracy_figure(runs):
 
 
 def labels_of(curves):
-    """Returns one label per curve with the properties in which the curves differ."""
-    texts = [[("model", c.model), ("data", c.data), ("batch", f"batch {c.global_batch}"),
-              ("ranks", plural(c.ranks, "rank")), ("recipe", c.recipe)]
+    """Returns one label per curve with the properties in which the curves differ; the batch if they differ in none."""
+    parts = [", ".join(filter(None, (c.model, c.data, f"batch {c.global_batch}", plural(c.ranks, "rank"), c.recipe))).split(", ")
              for c in curves]
-    common = set.intersection(*(set(t) for t in texts))
-    labels = [", ".join(text for name, text in t
-                        if (name, text) not in common or name == "batch") for t in texts]
-    shared = set.intersection(*(set(label.split(", ")) for label in labels))
-    if len(labels) > 1:
-        labels = [", ".join(part for part in label.split(", ") if part not in shared) or label
-                  for label in labels]
-    return labels
+    common = set.intersection(*map(set, parts))
+    return [", ".join(part for part in own if part not in common) or f"batch {c.global_batch}" for c, own in zip(curves, parts)]
