@@ -14,7 +14,7 @@ from lockstep_report.tables.assignment import assignment_tables
 from lockstep_report.tables.explanation import explanation_tables
 from lockstep_report.tables.ladder import ladder_tables
 from lockstep_report.tables.layers import layer_table, stack_table
-from lockstep_report.tables.phases import measurement_table, phase_table, reducer_table
+from lockstep_report.tables.phases import measurement_table, phase_table, range_notes, reducer_table, waiting_table
 from lockstep_report.tables.pipeline import pipeline_table
 from lockstep_report.tables.point_table import EPOCH, EPOCH_ENDS, PLACE, place, point_table
 from lockstep_report.tables.profile import profile_tables
@@ -22,7 +22,6 @@ from lockstep_report.tables.sweep import machine_key, peaks_of, sweep_table
 from lockstep_report.tables.table import Column, Note, bounded_columns, bounded_values, interval_columns
 from lockstep_report.tables.telemetry import energy_table, network_table, telemetry_table
 from lockstep_report.tables.threads import thread_tables
-from lockstep_report.tables.waiting import range_notes, waiting_table
 
 SPEEDUP_ENDS = ("speedup_low", "speedup_high")
 SPEEDUP_NOTE = Note("interval of a speedup: T(1) from / T(N) to, and T(1) to / T(N) from, with the "
