@@ -1,14 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Imports the modules of figures so that these do not depend on the settings of the user: neither on a file
-matplotlibrc, nor on MPLBACKEND, nor on a home directory."""
+matplotlibrc nor on MPLBACKEND."""
 
-import atexit
 import importlib
 import logging
 import os
-import shutil
-import tempfile
-from pathlib import Path
 
 from lockstep_report.errors import OUTPUT, ReportError, reason_of, require
 
@@ -20,20 +16,8 @@ def figure_module(name):
     os.environ["MATPLOTLIBRC"] = os.devnull
     logging.getLogger("matplotlib").setLevel(logging.ERROR)
     try:
-        give_folder_without_home()
         require("matplotlib", "drawing figures")
         return importlib.import_module(f"lockstep_report.figures.{name}")
-    except OSError as error:
+    except (OSError, RuntimeError) as error:  # the user has no home directory
         raise ReportError(OUTPUT, f"Matplotlib needs a folder for its cache of fonts ({reason_of(error)}); "
                                   "set MPLCONFIGDIR to a folder that can be written") from error
-
-
-def give_folder_without_home():
-    """Sets MPLCONFIGDIR to a temporary folder if the user has no home directory. If there is one that cannot
-    be written, Matplotlib creates such a folder itself."""
-    try:
-        Path.home()
-    except RuntimeError:
-        if not os.environ.get("MPLCONFIGDIR"):
-            os.environ["MPLCONFIGDIR"] = tempfile.mkdtemp(prefix="lockstep-report-")
-            atexit.register(shutil.rmtree, os.environ["MPLCONFIGDIR"], ignore_errors=True)
