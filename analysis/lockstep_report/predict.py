@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from lockstep_report.arguments import finish, positive_integer, positive_number, rank_list, share
 from lockstep_report.errors import INPUT, USAGE, ReportError
-from lockstep_report.figures.loading import figure_module
+from lockstep_report.figures.canvas import figure_module
 from lockstep_report.measure.choices import library_of
 from lockstep_report.measure.points import point_of
 from lockstep_report.models.prediction.bases import best_bases

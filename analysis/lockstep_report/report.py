@@ -9,9 +9,8 @@ from urllib.parse import quote
 from lockstep_report.arguments import finish, positive_number
 from lockstep_report.errors import INPUT, USAGE, ReportError
 from lockstep_report.escaping import markdown_escape, one_line
-from lockstep_report.figures.canvas import CANVASES, canvas
+from lockstep_report.figures.canvas import CANVASES, canvas, figure_module
 from lockstep_report.figures.captions import caption
-from lockstep_report.figures.loading import figure_module
 from lockstep_report.measure import points
 from lockstep_report.measure.comparison import merge_repeats
 from lockstep_report.measure.validity import add_comparison_notes

@@ -4,7 +4,7 @@
 import json
 
 import numpy as np
-from lockstep_report.figures.svg import VALUES
+from lockstep_report.figures.style import VALUES
 from matplotlib.text import Annotation
 
 

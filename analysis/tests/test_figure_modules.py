@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from lockstep_report.errors import OUTPUT, ReportError
-from lockstep_report.figures.loading import figure_module
+from lockstep_report.figures.canvas import figure_module
 from programs import can_be_run_by_nobody, run_report
 from synthetic import phases, write_run
 

@@ -6,8 +6,7 @@ from xml.etree import ElementTree
 
 import numpy as np
 import pytest
-from lockstep_report.figures.style import plt, render
-from lockstep_report.figures.svg import SVG, VALUES, show_values
+from lockstep_report.figures.style import SVG, VALUES, plt, render, show_values
 
 pytestmark = pytest.mark.filterwarnings("ignore:Glyph")  # of control characters
 NAME = "</text><script>\"&'\x1b\u202e"

@@ -1,11 +1,14 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The width for which figures are drawn: the screen, where a figure is as wide as its content needs, or
-one or two columns of a paper."""
+one or two columns of a paper; and the import of the modules that draw them, which need Matplotlib."""
 
+import importlib
+import logging
+import os
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
-from lockstep_report.figures.loading import figure_module
+from lockstep_report.errors import OUTPUT, ReportError, reason_of, require
 
 SMALLEST_TEXT = 6.0  # points; smaller text is not readable on paper
 
@@ -61,3 +64,17 @@ def text_size(size=10):
 def length(inches):
     """Returns a length that depends on the size of the text."""
     return inches * current().scale
+
+
+def figure_module(name):
+    """Returns the module `name` of this package, without the settings of the user (matplotlibrc, MPLBACKEND). Raises
+    `ReportError` (usage) if Matplotlib is not installed, or (output) if it has no folder for its cache of fonts."""
+    os.environ["MPLBACKEND"] = "Agg"
+    os.environ["MATPLOTLIBRC"] = os.devnull
+    logging.getLogger("matplotlib").setLevel(logging.ERROR)
+    try:
+        require("matplotlib", "drawing figures")
+        return importlib.import_module(f"lockstep_report.figures.{name}")
+    except (OSError, RuntimeError) as error:  # the user has no home directory
+        raise ReportError(OUTPUT, f"Matplotlib needs a folder for its cache of fonts ({reason_of(error)}); "
+                                  "set MPLCONFIGDIR to a folder that can be written") from error

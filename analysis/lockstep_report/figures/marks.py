@@ -9,8 +9,7 @@ from matplotlib.ticker import LogLocator, NullLocator
 
 from lockstep_report.figures.canvas import current
 from lockstep_report.figures.layout import text_width
-from lockstep_report.figures.style import MARKERS, SERIES, light_grid
-from lockstep_report.figures.svg import show_values
+from lockstep_report.figures.style import MARKERS, SERIES, light_grid, show_values
 
 SUFFIXES = ((2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB"))
 

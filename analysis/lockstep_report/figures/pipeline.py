@@ -6,8 +6,7 @@ from lockstep_report.figures.canvas import current, length
 from lockstep_report.figures.layout import legend_beside, rows_of, text_width
 from lockstep_report.figures.marks import text_above
 from lockstep_report.figures.phases import COLOURS
-from lockstep_report.figures.style import light_grid, plt
-from lockstep_report.figures.svg import show_values
+from lockstep_report.figures.style import light_grid, plt, show_values
 from lockstep_report.groups import grouped
 from lockstep_report.measure.points import IMBALANCE
 

@@ -6,8 +6,7 @@ import numpy as np
 from lockstep_report.figures.arrange import arrange
 from lockstep_report.figures.canvas import current, text_size
 from lockstep_report.figures.layout import legend_beside, side_by_side, wrap
-from lockstep_report.figures.style import light_grid, short_number
-from lockstep_report.figures.svg import show_values
+from lockstep_report.figures.style import light_grid, short_number, show_values
 from lockstep_report.tables.profile import ALL_REDUCE, ceilings_of, cost_of, operation_rows, profiled_runs
 
 SHOWN = 12  # rows with bars; the others are added up

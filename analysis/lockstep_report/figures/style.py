@@ -1,17 +1,25 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Style of all figures, and their rendering as SVG, PNG and PDF. The colours are those of Okabe and Ito,
-which colour-blind readers can distinguish."""
+which colour-blind readers can distinguish. The SVG, for files and for the HTML page, is the output of Matplotlib with the
+values of bars and markers as titles, which browsers show under the pointer, and without style attributes, which the security
+policy of the page forbids."""
 
 import io
+import json
+import re
+from xml.etree import ElementTree
 
 import matplotlib
+import numpy as np
 
 matplotlib.use("Agg")
 matplotlib.rcdefaults()  # a matplotlibrc of the user must not change the figures
 import matplotlib.pyplot as plt  # noqa: E402  (after the backend is selected)
+from matplotlib.backends.backend_svg import FigureCanvasSVG  # noqa: E402
+from matplotlib.lines import Line2D  # noqa: E402
 
+from lockstep_report.escaping import one_line, printable  # noqa: E402
 from lockstep_report.figures.canvas import current, text_size  # noqa: E402
-from lockstep_report.figures.svg import svg_of  # noqa: E402
 from lockstep_report.runfile.settings import SETTING_PARTS, measured_on, plural, setting_texts  # noqa: E402
 
 SERIES = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000")
@@ -32,6 +40,11 @@ STYLE = {
 NO_DATE = {"pdf": {"CreationDate": None}}
 DASHED = (0, (4, 3))
 IDEAL_LINE = {"color": "#777777", "linewidth": 1, "linestyle": DASHED}
+SVG = "{http://www.w3.org/2000/svg}"
+VALUES = "values "  # beginning of the identifier of an artist that shows values
+FONTS = "DejaVu Sans, Verdana, sans-serif"  # the layout is that of the first; the others are not wider
+ElementTree.register_namespace("", SVG[1:-1])
+ElementTree.register_namespace("xlink", "http://www.w3.org/1999/xlink")
 
 
 def rc_settings():
@@ -88,3 +101,54 @@ def notes_of(points, letters, place_of=lambda note: ""):
         return []
     return [*(f"({letters[note]}){place_of(note)} {note}" for note in letters if any(note in p.notes for p in points)),
             measured_on(points)]
+
+
+def show_values(artists, texts):
+    """Gives each marker of a line, or each of several artists, its text."""
+    if isinstance(artists, Line2D):  # which draws no marker at a point without a value
+        is_drawn = np.isfinite(artists.get_xydata()).all(axis=1)
+        texts = [text for text, drawn in zip(texts, is_drawn, strict=True) if drawn]
+        artists.set_gid(VALUES + json.dumps(texts))
+    else:
+        for artist, text in zip(artists, texts, strict=True):
+            artist.set_gid(VALUES + json.dumps([text]))
+
+
+def svg_of(figure):
+    """Returns the figure as the element svg. Identifiers are made from the contents and from
+    `svg.hashsalt`; the text alternative is the label of the figure."""
+    stream, resolution = io.StringIO(), figure.dpi
+    FigureCanvasSVG(figure).print_svg(stream, metadata={"Date": None})  # `savefig` takes longer for the same bytes
+    figure.set_dpi(resolution)  # which `print_svg` changes
+    text = printable(stream.getvalue())  # XML permits no control characters
+    referenced = set(re.findall(r'(?:\(|href=")#(\w+)', text))
+    root = ElementTree.fromstring(text)
+    for unused in (f"{SVG}metadata", f"{SVG}defs[{SVG}style]"):
+        root.remove(root.find(unused))
+    for element in list(root.iter()):
+        finish(element, referenced)
+    root.attrib |= {"role": "img", "aria-label": one_line(figure.get_label()), "font-family": FONTS,
+                    "stroke-linejoin": "round"}
+    return ElementTree.tostring(root, encoding="unicode")
+
+
+def finish(element, referenced):
+    """Replaces the style by attributes, and the identifier by titles; keeps it if another element refers to it."""
+    identifier = element.attrib.pop("id", "")
+    for name, value in re.findall(r"([\w-]+):\s*([^;]+)", element.attrib.pop("style", "")):
+        if name == "font":
+            name, value = "font-size", re.search(r"[\d.]+(?=px)", value)[0]
+        element.set(name, value)
+    for name, value in element.items():
+        element.set(name, value.replace("\n", ""))
+    element.text, element.tail = (element.text or "").strip("\n "), None
+    if identifier in referenced:
+        element.set("id", identifier)
+    if identifier.startswith(VALUES):
+        texts = json.loads(identifier.removeprefix(VALUES))
+        places = [element] if len(texts) == 1 else list(element.iter(f"{SVG}use"))
+        if len(places) == len(texts):  # otherwise a logarithmic axis has left out a point
+            for place, text in zip(places, texts):
+                title = ElementTree.Element(f"{SVG}title")
+                title.text = one_line(text)
+                place.insert(0, title)

@@ -1,10 +1,15 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Builds HTML elements. Every text that is not `Markup` is escaped, so a text of a run file
-cannot become an element or an attribute."""
+"""Builds HTML elements, and those of a `Table` with the columns, digits and notes of its Markdown form. Every text that is
+not `Markup` is escaped, so a text of a run file cannot become an element or an attribute."""
 
 import html
 
 from lockstep_report.escaping import one_line
+from lockstep_report.tables.table import RENDERERS, cell_texts, is_text
+
+LONG, MEDIUM = 60, 30  # characters of texts that are wrapped, in a wide and in a narrower column
+MANY = 12  # columns of a table that is printed smaller
+FORMATS = {"tex": "LaTeX", "md": "Markdown", "csv": "CSV"}
 
 
 class Markup(str):
@@ -32,3 +37,55 @@ def element(tag, *children, **attributes):
         texts.append(name if value is True else f'{name}="{escaped(value)}"')
     opening = " ".join(texts)
     return Markup(f"<{opening}>" if tag == "meta" else f"<{opening}>{join(children)}</{tag}>")
+
+
+def table_element(table):
+    """Returns the table in a container that scrolls if the table is larger than it, and below it the notes
+    and the texts to copy."""
+    columns = table.without_empty_columns()
+    kinds = [None if is_text(c, table.rows) else "number" for c in columns]
+    head = element("tr", *(element("th", c.header, scope="col", class_=kind)
+                           for c, kind in zip(columns, kinds)))
+    rows = [row_element(texts, kinds)
+            for texts in zip(*(cell_texts(c, table.rows) for c in columns))]
+    name = f"table-{table.name}"
+    made = element("table", element("caption", table.title, id=f"{name}-title"),
+                   element("thead", head), element("tbody", *rows), data_table=table.name,
+                   class_=join([f"pin-{pinned(kinds)}", "many" if len(columns) > MANY else None], " "))
+    return element(
+        "div", element("div", made, class_="scroll", role="region", tabindex="0",
+                       aria_labelledby=f"{name}-title"),
+        element("p", "Copy as ", *(copy_button(table, suffix) for suffix in FORMATS), class_="copy", hidden=True),
+        notes_element(table.footnotes), class_="table", id=name)
+
+
+def pinned(kinds):
+    """Returns which columns stay visible: "text", the first one if it has texts, or the number of the
+    leading columns with numbers, at most two."""
+    if not kinds or kinds[0] is None:
+        return "text"
+    return 2 if kinds[1:2] == ["number"] else 1
+
+
+def copy_button(table, suffix):
+    text = Markup(html.escape(RENDERERS[suffix](table)))
+    return join([element("button", FORMATS[suffix], type="button"),
+                 element("textarea", text, readonly=True, hidden=True)])
+
+
+def notes_element(notes):
+    if not notes:
+        return None
+    return element("details", element("summary", f"Notes ({len(notes)})"),
+                   element("ul", *(element("li", note) for note in notes)), class_="notes")
+
+
+def row_element(texts, kinds):
+    cells = [element("td" if place else "th", text, scope=None if place else "row",
+                     class_=kind or kind_of(text))
+             for place, (text, kind) in enumerate(zip(texts, kinds))]
+    return element("tr", *cells)
+
+
+def kind_of(text):
+    return "text" if len(text) > LONG else "phrase" if len(text) > MEDIUM else None

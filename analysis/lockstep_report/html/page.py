@@ -7,13 +7,11 @@ from importlib import resources
 
 from lockstep_report import __version__
 from lockstep_report.errors import ReportError
-from lockstep_report.figures.canvas import canvas
+from lockstep_report.figures.canvas import canvas, figure_module
 from lockstep_report.figures.captions import caption, tables_of
-from lockstep_report.figures.loading import figure_module
 from lockstep_report.html import sections
 from lockstep_report.html.answer import answer
-from lockstep_report.html.markup import Markup, element, join
-from lockstep_report.html.table_element import table_element
+from lockstep_report.html.markup import Markup, element, join, table_element
 from lockstep_report.measure import validity
 from lockstep_report.runfile.settings import plural
 from lockstep_report.tables.method import method_lines
