@@ -1,21 +1,22 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Assembles the page."""
+"""Assembles the page: the order of its tables and figures, and the sections that lack data."""
 
 import base64
 import hashlib
+from dataclasses import dataclass
 from importlib import resources
 
 from lockstep_report import __version__
 from lockstep_report.errors import ReportError
 from lockstep_report.figures.canvas import canvas, figure_module
-from lockstep_report.figures.captions import caption, tables_of
-from lockstep_report.html import sections
+from lockstep_report.figures.captions import caption, kind_of, tables_of
 from lockstep_report.html.answer import answer
 from lockstep_report.html.markup import Markup, element, join, table_element
 from lockstep_report.measure import validity
 from lockstep_report.runfile.settings import plural
 from lockstep_report.tables.method import method_lines
 
+SHOWN = 3  # tables and figures that are shown at first; the others are in sections that the reader opens
 # (question, beginnings of the names of tables, beginnings of the questions of the table "questions")
 QUESTIONS = (
     ("Training time by batch, until memory is full", ("assignment-1", "batch-"), ()),
@@ -24,6 +25,40 @@ QUESTIONS = (
     ("Communication bandwidth utilisation", ("assignment-3", "table-3", "allreduce-sweep"), ()),
     ("Accuracy with a large batch, and how to improve it", ("accuracy", "learning-curves"), ("What does the large batch",)),
     ("What is communicated besides gradients", (), ("What is sent",)),
+)
+
+
+@dataclass(frozen=True)
+class Section:
+    """A section of tables. `tables`: names or beginnings of names, in their order on the page."""
+
+    name: str
+    title: str
+    tables: tuple
+
+
+ASSIGNMENT = Section("assignment", "Questions of the assignment", ("assignment",))
+TIMES = Section("times", "Time, communication and bandwidth", ("table-1", "table-2", "table-3"))
+LADDER = Section("ladder", "Batch ladder", ("batch-ladder", "batch-sizes"))
+SCALING = Section("scaling", "Weak and strong scaling", ("weak-scaling", "strong-scaling", "phases"))
+ACCURACY = Section("accuracy", "Accuracy", ("accuracy", "time-to-accuracy", "learning-curves"))
+EXPLANATION = Section(
+    "explanation", "Explanation and advice",
+    ("questions", "advice", "efficiency-causes", "scaling-laws", "alpha-beta", "stragglers"))
+FURTHER = Section("further", "Further tables", ("",))  # everything else
+SECTIONS = (ASSIGNMENT, TIMES, LADDER, SCALING, ACCURACY, EXPLANATION, FURTHER)
+FIGURES = ("scaling", "phases", "efficiency-causes", "strong-scaling", "waiting")
+
+# (beginnings of the names of tables, the runs that would add them).
+NEEDED = (
+    (TIMES.tables, "tables 1 to 3: lockstep train --output RUN.h5, with 1 rank and with several ranks"),
+    (LADDER.tables, "batch ladder: lockstep ladder --output LADDER.h5"),
+    (ACCURACY.tables, "accuracy and learning curves: lockstep train with --evaluate-every and several --epochs"),
+    ("strong-scaling", "strong scaling: runs with the same --global-batch on 1 and on several ranks"),
+    ("weak-scaling", "weak scaling: runs with the same --batch-per-rank on 1 and on several ranks"),
+    ("allreduce-sweep", "bandwidth over message size: mpirun -n N lockstep allreduce --output SWEEP.h5"),
+    ("efficiency-causes", "causes of lost efficiency: a run with 1 rank and the batch of the other runs"),
+    ("stragglers", "slow ranks: lockstep train on several ranks"),
 )
 
 
@@ -68,22 +103,22 @@ def title_of(points, runs):
 
 
 def content(material, file_notes, problems):
-    tables = sections.divided(material.tables)
+    tables = divided(material.tables)
     shown, further = figure_elements(material)
     made = [
         section("answer", "Answer", [
             element("ol", *(element("li", text) for text in answer(material.tables, material.points)))]),
-        closed_section(sections.ASSIGNMENT.name, sections.ASSIGNMENT.title, [
-            *question_list(material.tables), *map(table_element, tables[sections.ASSIGNMENT])]),
-        table_section(sections.TIMES, tables, section),
+        closed_section(ASSIGNMENT.name, ASSIGNMENT.title, [
+            *question_list(material.tables), *map(table_element, tables[ASSIGNMENT])]),
+        table_section(TIMES, tables, section),
         section("figures", "Figures", shown),
         *(table_section(part, tables, closed_section) for part in (
-            sections.SCALING, sections.EXPLANATION, sections.LADDER, sections.ACCURACY, sections.FURTHER)),
+            SCALING, EXPLANATION, LADDER, ACCURACY, FURTHER)),
         closed_section("further-figures", "Further figures", further),
         closed_section("checks", "Checks of published values", list(map(table_element, material.checks))),
         closed_section("method", "Method", [
             *listed(method_lines(material.points, material.runs, file_notes)),
-            *missing_lines(sections.missing(material.tables))]),
+            *missing_lines(material.tables)]),
         closed_section("warnings", "Assumptions and warnings", listed(warning_lines(material.points))),
         section("problems", "Files with problems", listed(problems)),
     ]
@@ -104,7 +139,7 @@ def figure_elements(material):
                                    material.explanation, ("svg",))
     found = {name: figure_element(name, images["svg"].decode(), tables_of(name, material.tables))
              for name, images in made.items()}
-    shown = sections.first_figures(found)
+    shown = first_figures(found)
     return [[element("div", *(found[name] for name in names), class_="figures")] if names else []
             for names in (shown, [name for name in found if name not in shown])]
 
@@ -135,7 +170,9 @@ def listed(lines):
     return [element("ul", *(element("li", line) for line in lines))] if lines else []
 
 
-def missing_lines(lines):
+def missing_lines(tables):
+    """Returns the sections of NEEDED that have no table, and the runs that would add it."""
+    lines = [text for names, text in NEEDED if not any(table.name.startswith(names) for table in tables)]
     return [element("p", "Sections without data, and the runs that would add them:"), *listed(lines)] if lines else []
 
 
@@ -157,3 +194,27 @@ def question_element(tables, answers, title, names, questions):
     links = [element("a", table.title, href=f"#table-{table.name}") for name in names for table in tables if table.name.startswith(name)]
     texts = [element("p", row["text"]) for row in answers if row["question"].startswith(questions)] if questions else []
     return element("li", element("strong", title), ": ", join(links, "; ") if links or texts else "no run shows it", *texts)
+
+
+def divided(tables):
+    """Returns {section: tables}: each table in the first section that names it. Without training runs, TIMES has
+    the first tables of the others."""
+    rest, found = list(tables), {}
+    for section in SECTIONS:
+        chosen = [t for start in section.tables for t in rest if t.name.startswith(start)]
+        rest = [t for t in rest if t not in chosen]
+        found[section] = chosen
+    if not found[TIMES]:
+        found[TIMES] = [table for tables in found.values() for table in tables][:SHOWN]
+        for section in (section for section in SECTIONS if section is not TIMES):
+            found[section] = [table for table in found[section] if table not in found[TIMES]]
+    return found
+
+
+def first_figures(names):
+    """Returns the names of the figures to show: the first of each kind, in the order of FIGURES and then of `names`."""
+    first = {}
+    for name in names:
+        first.setdefault(kind_of(name), name)
+    kinds = dict.fromkeys([kind for kind in FIGURES if kind in first] + list(first))
+    return [first[kind] for kind in kinds][:SHOWN]
