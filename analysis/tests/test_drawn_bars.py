@@ -153,15 +153,15 @@ def test_stages_of_pipelines_with_their_ideal():
     axes, = pipeline_figure(Table("pipeline-stages", "", [], [
         stage("a", 0, 70, 10, 20), stage("a", 1, 60, 5, 35), stage("b", 0, 50, 20, 30, 2)])).axes
     assert bars(axes) == {
-        "busy": [[-0.4, 0, 0.8, 70]], "copies": [[-0.4, 70, 0.8, 10]],
-        "idle": [[-0.4, 80, 0.8, 20], [0.6, 0, 0.8, 60], [0.6, 60, 0.8, 5], [0.6, 65, 0.8, 35],
-                 [2.3, 0, 0.8, 50], [2.3, 50, 0.8, 20], [2.3, 70, 0.8, 30]]}
+        "busy": [[-0.4, 0, 0.8, 70], [0.6, 0, 0.8, 60], [2.3, 0, 0.8, 50]],
+        "copies": [[-0.4, 70, 0.8, 10], [0.6, 60, 0.8, 5], [2.3, 50, 0.8, 20]],
+        "idle": [[-0.4, 80, 0.8, 20], [0.6, 65, 0.8, 35], [2.3, 70, 0.8, 30]]}
     ideals = [numbers(segment) for lines in axes.collections for segment in lines.get_segments()]
     assert ideals == [[-0.45, 80, 1.45, 80], [2.25, 80, 3.15, 80]]
     assert notes(axes) == [("1f1b\nM = 4", 0.5, 100), ("1f1b\nM = 4\n2 replicas", 2.7, 100)]
     assert ticks(axes.xaxis) == [(0, "0"), (1, "1"), (2.7, "0")]
     assert numbers((*axes.get_xlim(), *axes.get_ylim())) == [-0.7, 3.4, 0, 118]
-    assert values(axes)[:2] == ["stage 0, busy: 70 %", "stage 0, copies: 10 %"]
+    assert values(axes)[:2] == ["stage 0, busy: 70 %", "stage 1, busy: 60 %"]
 
 
 def test_layers_have_bars_for_both_passes():

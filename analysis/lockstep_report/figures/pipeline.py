@@ -4,9 +4,9 @@
 from lockstep_report.figures.arrange import arrange
 from lockstep_report.figures.canvas import current, length
 from lockstep_report.figures.layout import legend_beside, rows_of, text_width
-from lockstep_report.figures.marks import text_above
+from lockstep_report.figures.marks import stack, text_above
 from lockstep_report.figures.phases import COLOURS
-from lockstep_report.figures.style import light_grid, plt, show_values
+from lockstep_report.figures.style import light_grid, plt
 from lockstep_report.groups import grouped
 from lockstep_report.measure.points import IMBALANCE
 
@@ -36,19 +36,18 @@ def pipeline_figure(table):
 
 
 def draw_part(axes, runs):
-    places, names, place = [], [], 0.0
+    places, shown, place = [], [], 0.0
     for rows in runs:
-        first = place
-        for row in rows:
-            draw_bar(axes, row, place, is_first=not places)
-            places.append(place)
-            names.append(str(row["stage"]))
-            place += 1
-        middle, ideal = (first + place - 1) / 2, 100 - rows[0]["ideal_percent"]
-        axes.hlines(ideal, first - 0.45, place - 0.55, colors="black", linestyles="dashed",
+        first, place = place, place + len(rows)
+        places += [first + i for i in range(len(rows))]
+        shown += rows
+        axes.hlines(100 - rows[0]["ideal_percent"], first - 0.45, place - 0.55, colors="black", linestyles="dashed",
                     label="ideal busy share" if first == 0 else None)
-        text_above(axes, run_text(rows), middle, 100)
+        text_above(axes, run_text(rows), (first + place - 1) / 2, 100)
         place += 0.7
+    stack(axes, places, [(label, colour, [row[key] for row in shown]) for key, label, colour in PARTS],
+          lambda i, label, value: f"stage {shown[i]['stage']}, {label}: {value:.3g} %", width=0.8)
+    names = [str(row["stage"]) for row in shown]
     every = -(-len(names) // max(2, int(current().row / length(0.25))))
     axes.set_xticks(places[::every], names[::every])
     axes.set_xlabel("stage")
@@ -62,12 +61,3 @@ def run_text(rows):
     replicas = rows[0]["replicas"]
     text = f"{rows[0]['schedule']}\nM = {rows[0]['micro_batches']}"
     return text + (f"\n{replicas} replicas" if replicas > 1 else "")
-
-
-def draw_bar(axes, row, place, is_first):
-    bottom = 0.0
-    for key, label, colour in PARTS:
-        bars = axes.bar(place, row[key], bottom=bottom, color=colour, width=0.8,
-                        label=label if is_first else None)
-        show_values(bars, [f"stage {row['stage']}, {label}: {row[key]:.3g} %"])
-        bottom += row[key]
