@@ -46,7 +46,7 @@ def row_of(options, path):
         row = {
             "file": str(path), "run_id": run.run_id, "part": run.integer("part") or 1,
             "status": run.status, "date_utc": run.attributes.get("date_utc"),
-            "build": build_of(run), "command": run.option("command") or command_of(run),
+            "build": build_of(run), "command": run.option("command") or None,
             **{name.replace(" ", "_"): text or None
                for name, text in zip(SETTING_PARTS, setting_of(run))},
             "hosts": run.host_count, "ranks": run.rank_count,
@@ -55,11 +55,6 @@ def row_of(options, path):
     except ReportError as error:
         options.skipped.append(error)
         return {"file": str(path), "remark": str(error)}
-
-
-def command_of(run):
-    words = str(run.attributes.get("command_line", "")).split()
-    return words[1] if len(words) > 1 else None
 
 
 def training_values(run):
