@@ -57,17 +57,13 @@ def draw_bars(axes, rows):
     for place, value in zip(places, values):
         axes.annotate(f"{value:,.2f}", (value, place), (3, 0), textcoords="offset points",
                       va="center", fontsize=text_size(8))
-    axes.set_yticks(places, [wrap(label, longest_label(), text_size(8)) for label in labels],
+    longest = current().width / 2.8 if current().width else 20.0  # inches
+    axes.set_yticks(places, [wrap(label, longest, text_size(8)) for label in labels],
                     fontsize=text_size(8))
     axes.set_xlim(0, 1.15 * max(values) if current().width is None else 1.25 * max(values))
     axes.set_xlabel("ms per step")
     axes.set_title("Longest operations")
     light_grid(axes, "x")
-
-
-def longest_label():
-    """Returns the width in inches from which on the names of operations have several lines."""
-    return current().width / 2.8 if current().width else 20.0
 
 
 def draw_roofline(axes, points, ceilings):

@@ -57,7 +57,7 @@ def draw(run):
     figure, axes = plt.subplots(len(panels) + 1, 1, sharex=True, squeeze=False,
                                 figsize=(8.6, 1.0 + 1.45 * (len(panels) + 1)))
     axes = axes[:, 0]
-    ends = step_ends(run)
+    ends = np.zeros(0) if run.step_end is None else run.step_end.max(axis=1)  # on the last rank
     draw_steps(axes[0], run, ends)
     for place, (title, unit, curves) in zip(axes[1:], panels):
         for curve in curves:
@@ -96,14 +96,6 @@ def draw_steps(axes, run, ends):
             ends, seconds = ends[longest], seconds[longest]
         axes.plot(ends, 1e3 * seconds, ".", markersize=3, color="#333333")
     finish(axes, f"Step (slowest rank{detail})", "ms")
-
-
-def step_ends(run):
-    """Returns (step): the time at which the last rank had the results of the step; empty if the
-    file does not have it."""
-    if run.step_end is None:
-        return np.zeros(0)
-    return run.step_end.max(axis=1)
 
 
 def epoch_marks(run, ends):

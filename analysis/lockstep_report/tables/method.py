@@ -9,14 +9,17 @@ MOST_BASES = 8  # that the method lists
 
 
 def method_lines(points, runs, file_notes=()):
-    """Returns the lines that describe the method: setting, base case, clock, timed steps and number
-    of runs."""
-    lines = [*setting_lines(points), *base_lines(points)]
+    lines = [f"Setting: {describe_setting(group)}" for group in grouped(points, lambda p: p.setting).values()]
+    lines += base_lines(points)
     if points and runs:
         lines.append("Clock: each rank reads its monotonic clock once after each phase; the time of a step is that "
                      "of the rank that takes longest for all timed steps; throughput is images summed over "
                      "seconds summed")
-        lines += clock_lines(points)
+        errors = [p.split.clock_error for p in points if p.split]
+        if errors:
+            lines.append("Waiting and transfer: the clocks of the ranks are compared with offsets that were "
+                         "measured before and after each epoch; error of a difference at most "
+                         f"{1e6 * max(errors):.3g} µs")
         lines.append("Warm-up: the earliest complete epoch in which no process started is "
                      "timed; without one, the first 10 % of the steps (at least 1) are excluded")
     for rule in dict.fromkeys(p.rule for p in points):
@@ -27,20 +30,6 @@ def method_lines(points, runs, file_notes=()):
         if run.status != "complete":
             lines.append(f"{run.label}: the run did not finish (status {run.status})")
     return lines + [f"Files: {note}" for note in file_notes]
-
-
-def setting_lines(points):
-    return [f"Setting: {describe_setting(group)}" for group in grouped(points, lambda p: p.setting).values()]
-
-
-def clock_lines(points):
-    """Returns a line about the clocks that are compared to split the all-reduces, if any."""
-    errors = [p.split.clock_error for p in points if p.split]
-    if not errors:
-        return []
-    return ["Waiting and transfer: the clocks of the ranks are compared with offsets that were "
-            "measured before and after each epoch; error of a difference at most "
-            f"{1e6 * max(errors):.3g} µs"]
 
 
 def base_lines(points):

@@ -22,7 +22,12 @@ def profile_tables(runs):
     """Returns the tables of each run with a profile: kinds of operations, and operations."""
     tables = []
     for run, ending in profiled_runs(runs):
-        tables += [kind_table(run, ending), operation_table(run, ending)]
+        title, notes = f"of a training step ({run.label}, rank 0)", notes_of(run)
+        kinds = grouped_rows(run, lambda kind, phase, _: (kind.split(",")[0], phase, ""))
+        tables += [
+            Table(f"profile-kinds{ending}", f"Kinds of operations {title}", [*MEASURED, BOUND], kinds, notes),
+            Table(f"profile{ending}", f"Profile {title}", [*MEASURED, Column("ceiling", "Ceiling"), BOUND, Column(
+                "implementation", "Implementation", csv_only=True)], operation_rows(run), [*notes])]
     return tables
 
 
@@ -33,22 +38,6 @@ def profiled_runs(runs):
         return [(profiled[0], "")]
     endings = file_endings({i: run.path.stem for i, run in enumerate(profiled)})
     return list(zip(profiled, endings.values()))
-
-
-def kind_table(run, ending=""):
-    """Returns the table of the operations, summed over their shapes and implementations."""
-    return Table(
-        f"profile-kinds{ending}", f"Kinds of operations of a training step ({run.label}, rank 0)",
-        [*MEASURED, BOUND],
-        grouped_rows(run, lambda kind, phase, _: (kind.split(",")[0], phase, "")), notes_of(run))
-
-
-def operation_table(run, ending=""):
-    return Table(
-        f"profile{ending}", f"Profile of a training step ({run.label}, rank 0)",
-        [*MEASURED, Column("ceiling", "Ceiling"), BOUND,
-         Column("implementation", "Implementation", csv_only=True)],
-        operation_rows(run), notes_of(run))
 
 
 def operation_rows(run):

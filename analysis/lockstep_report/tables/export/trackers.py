@@ -15,7 +15,6 @@ from lockstep_report.measure.step_times import all_step_seconds
 
 OF_EPOCHS = ("train_loss", "train_accuracy", "test_loss", "test_accuracy")
 PROJECT = "lockstep"
-WHAT = "watch --log {0}"
 REMEDY = "pip install {0}"
 
 
@@ -79,7 +78,7 @@ class TensorBoard:
     """Writes to the folder runs/NAME."""
 
     def __init__(self):
-        self.library = require("tensorboardX", WHAT.format("tensorboard"), REMEDY)
+        self.library = require("tensorboardX", "watch --log tensorboard", REMEDY)
 
     def start(self, name, _run_id, options):
         self.writer = self.library.SummaryWriter(str(Path("runs") / name))
@@ -99,7 +98,7 @@ class WandB:
     """Logs to Weights & Biases. A run that is watched again continues under its identifier."""
 
     def __init__(self):
-        self.library = require("wandb", WHAT.format("wandb"), REMEDY)
+        self.library = require("wandb", "watch --log wandb", REMEDY)
 
     def start(self, name, run_id, options):
         self.run = self.library.init(
@@ -121,7 +120,7 @@ class MLflow:
     LONGEST = 500  # characters of a parameter
 
     def __init__(self):
-        self.library = require("mlflow", WHAT.format("mlflow"), REMEDY)
+        self.library = require("mlflow", "watch --log mlflow", REMEDY)
 
     def start(self, name, _run_id, options):
         if not {"MLFLOW_EXPERIMENT_ID", "MLFLOW_EXPERIMENT_NAME"} & set(os.environ):
