@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The tables of a report: columns, formulas and notes."""
+"""The tables of a report: columns, formulas and notes; and those of the usual course assignment on data-parallel training, which
+have numbers of ranks in rows and batches per rank in columns."""
 
+from collections import Counter
 from dataclasses import replace
 
 from lockstep_report.groups import grouped
@@ -10,7 +12,6 @@ from lockstep_report.measure.contention import spoiled_text
 from lockstep_report.measure.significance import assumed_difference
 from lockstep_report.models.explanation import explain
 from lockstep_report.tables.accuracy import accuracy_table, learning_table, time_to_accuracy_table
-from lockstep_report.tables.assignment import assignment_tables
 from lockstep_report.tables.explanation import explanation_tables
 from lockstep_report.tables.ladder import ladder_tables
 from lockstep_report.tables.layers import layer_table, stack_table
@@ -19,7 +20,7 @@ from lockstep_report.tables.pipeline import pipeline_table
 from lockstep_report.tables.point_table import EPOCH, EPOCH_ENDS, PLACE, place, point_table
 from lockstep_report.tables.profile import profile_tables
 from lockstep_report.tables.sweep import machine_key, peaks_of, sweep_table
-from lockstep_report.tables.table import Column, Note, bounded_columns, bounded_values, interval_columns
+from lockstep_report.tables.table import Column, Note, Table, bounded_columns, bounded_values, interval_columns
 from lockstep_report.tables.telemetry import energy_table, network_table, telemetry_table
 from lockstep_report.tables.threads import thread_tables
 
@@ -34,6 +35,14 @@ KARP_FLATT_NOTE = Note(
     "Karp-Flatt fraction: (1/S − 1/N) / (1 − 1/N) with S = T(1)/T(N); constant over N: serial "
     "part; growing with N: overhead; without an interval of the speedup, its digits are those for a "
     "standard deviation of 5 % between runs", ("karp_flatt",))
+ASSIGNMENT = {  # table -> name and title of that of the assignment, and (column, header)
+    "table-1-time-speedup": ("assignment-1", "training time and speedup", (
+        ("epoch_seconds", "Time (s)"), ("speedup", "Speedup"))),
+    "table-2-compute-communication": ("assignment-2", "compute and communication time", (
+        ("compute", "Compute (s)"), ("exposed", "Communication (s)"))),
+    "table-3-bandwidth": ("assignment-3", "communication bandwidth utilisation", (
+        ("measured_gb_s", "GB/s"), ("measured_percent", "Of the link (%)"))),
+}
 
 
 def speedup_interval(base, point):
@@ -94,7 +103,6 @@ def missing_bases(points):
 
 
 def weak_table(points):
-    """Returns the table of weak scaling: fixed batch per rank."""
     rows = []
     for p in (p for p in points if p.step_median is not None):
         base, alone = base_of(p, points), independent_of(p, points)
@@ -123,7 +131,6 @@ def weak_table(points):
 
 
 def strong_table(points):
-    """Returns the table of strong scaling: fixed global batch."""
     pairs = [(base, p) for p in points if (base := strong_base_of(p, points)) is not None]
     groups = grouped(pairs, lambda pair: id(pair[0])).values()
     rows = [{"global_batch": p.global_batch, **place(p, points), "exposed": p.exposed_seconds,
@@ -282,3 +289,39 @@ def all_tables(points, runs, link_gbit=None, explanation=None):
         if spoiled and table.name.startswith(TIMES_OF_RUNS):
             table.notes.append(spoiled)
     return tables + assignment_tables(tables)
+
+
+def assignment_tables(tables):
+    """Returns the tables of the assignment, with values of `tables`, if these contain several batches on 1 rank and on several ranks."""
+    made, setting, batches = [], None, ()
+    for table in (table for table in tables if table.name in ASSIGNMENT):
+        rows = [row for row in table.rows if row["batch_per_rank"] and not row["point"].is_independent]
+        setting = main_setting(rows) if setting is None else setting
+        rows = [row for row in rows if row["point"].setting == setting]
+        batches = batches or sorted({row["batch_per_rank"] for row in rows if row["ranks"] == 1})
+        rows = [row for row in rows if row["batch_per_rank"] in batches]
+        if len(batches) > 1 and any(row["ranks"] > 1 for row in rows):
+            made.append(pivoted(table, rows, batches))
+    return [table for table in made if len(table.without_empty_columns()) > 1]
+
+
+def main_setting(rows):
+    return next((setting for setting, _ in Counter(row["point"].setting for row in rows).most_common(1)), None)
+
+
+def pivoted(table, rows, batches):
+    name, title, headers = ASSIGNMENT[table.name]
+    found = {(row["ranks"], row["batch_per_rank"]): row for row in reversed(rows)}
+    columns, values = [Column("ranks", "Ranks")], [{"ranks": n} for n in sorted({row["ranks"] for row in rows})]
+    for batch in batches:
+        for key, header in headers:
+            column = next(c for c in table.columns if c.key == key)
+            columns.append(replace(column, key=f"{key}_{batch}", header=f"Batch {batch}: {header}",
+                                   interval=tuple(f"{end}_{batch}" for end in column.interval)))
+            for value in values:
+                row = found.get((value["ranks"], batch), {})
+                value |= {f"{name}_{batch}": row.get(name) for name in (key, *column.interval)}
+    return Table(name, f"Table {name[-1]} of the assignment: {title}", columns, values,
+                 [f"one epoch, at a fixed batch per rank; values of {table.title[:7].lower()}, whose notes define them",
+                  *([f"setting: {rows[0]['setting']}"] if rows[0]["setting"] else []),
+                  *([f"further modes are in {table.title[:7].lower()}"] if len(found) < len(rows) else [])])
