@@ -7,7 +7,7 @@ from lockstep_report.cli import main
 from lockstep_report.figures.accuracy import labels_of
 from lockstep_report.measure.accuracy import accuracy_curves
 from lockstep_report.runfile.read import read_run
-from lockstep_report.tables.accuracy import accuracy_table, first_epoch, time_to_accuracy_table
+from lockstep_report.tables.accuracy import accuracy_table, time_to_accuracy_table
 from synthetic import phases, write_run
 
 STEP = (5.0, 0.0, 1.0, 2.0, 0.0, 0.5)  # 3.5 s of training, 5 s of waiting for data
@@ -77,7 +77,8 @@ def test_time_to_accuracy_is_that_of_the_first_epoch_that_reaches_it(tmp_path):
     assert rows[92]["seconds"] is None and (rows[92]["reached"], rows[92]["runs"]) == (1, 2)
     worse = read_run(write(tmp_path / "w.h5", (0.3, 0.55), lr="0.01"))  # the targets are those of the best curve
     assert {row["target"] for row in time_to_accuracy_table([*runs, worse]).rows} == {90, 91, 92}
-    assert first_epoch([np.nan, 0.5, np.nan, 0.6], 0.55) == 3 and first_epoch([0.1], 0.5) is None
+    late = time_to_accuracy_table([read_run(write(tmp_path / "l.h5", (np.nan, 0.92)))])  # NaN: not evaluated
+    assert {row["epochs"] for row in late.rows} == {2}
     assert time_to_accuracy_table([read_run(write(tmp_path / "c.h5", (0.1, 0.2)))]) is None
 
 

@@ -72,20 +72,13 @@ def time_to_accuracy_table(runs):
 
 
 def target_row(curve, target):
-    found = [first_epoch(accuracy, target / 100) for accuracy in curve.accuracy]
-    reached = [(curve.epoch_numbers[epoch], seconds[epoch]) for epoch, seconds in zip(found, curve.seconds)
-               if epoch is not None]
+    found = [np.flatnonzero(accuracy >= target / 100) for accuracy in curve.accuracy]  # NaN: not evaluated
+    reached = [(curve.epoch_numbers[epochs[0]], seconds[epochs[0]]) for epochs, seconds in zip(found, curve.seconds)
+               if len(epochs)]
     count = len(found) + len(curve.diverged)
     epochs, seconds = map(float, np.median(reached, axis=0)) if len(reached) == count else (None, None)
     return {**training_values(curve), "target": target, "epochs": epochs, "seconds": seconds,
             "reached": len(reached), "runs": count}
-
-
-def first_epoch(accuracy, target):
-    """Returns the index of the first epoch whose accuracy is at least `target`; None if there is
-    none. NaN: the epoch was not evaluated."""
-    reached = np.flatnonzero(np.asarray(accuracy) >= target)
-    return int(reached[0]) if len(reached) else None
 
 
 def learning_table(runs):

@@ -108,12 +108,15 @@ def energy_table(runs):
 
 def energy_row(run):
     device = joules_of(run, "energy_joules", range(run.rank_count))
-    host = joules_of(run, "host_energy_joules", lowest_ranks(run))
+    lowest_ranks = np.unique(run.ranks["host"], return_index=True)[1]  # all ranks of a host read the same counters
+    host = joules_of(run, "host_energy_joules", lowest_ranks)
+    not_measured = "not measured"
+    host_reason = not_measured if run.environment.get("host_energy") == not_measured else NOT_READABLE
     known = {name: values for name, values in (("devices", device), ("hosts", host))
              if values is not None}
     accuracy = last_accuracy(run)
     row = {"source": run.label, "ranks": run.rank_count, "epochs": len(run.epoch_numbers),
-           "device_joules": cell(device), "host_joules": cell(host, host_reason(run)),
+           "device_joules": cell(device), "host_joules": cell(host, host_reason),
            "counted": " + ".join(known) or "nothing",
            "test_accuracy_percent": None if accuracy is None else 100 * accuracy}
     if known:
@@ -129,19 +132,8 @@ def joules_of(run, name, ranks):
     return values.sum(axis=1) if np.all(np.isfinite(values)) else None
 
 
-def lowest_ranks(run):
-    """Returns the lowest rank of each host; all ranks of a host read the same counters."""
-    hosts = run.ranks["host"]
-    return [int(np.flatnonzero(hosts == host)[0]) for host in np.unique(hosts)]
-
-
 def cell(joules, reason=NOT_READABLE):
     return reason if joules is None else float(joules.mean())
-
-
-def host_reason(run):
-    measured = str(run.environment.get("host_energy", ""))
-    return "not measured" if measured == "not measured" else NOT_READABLE
 
 
 def last_accuracy(run):
