@@ -24,10 +24,8 @@ class ReportError(Exception):
 # What to do about errors of the operating system that say nothing about the content of a file.
 REMEDIES = {
     errno.EMFILE: "permit more open files: ulimit -n 4096",
-    errno.ENFILE: "close programs that have many open files",
     errno.ESTALE: "the server of the network file system has replaced or removed it; try again",
     errno.EIO: "the disk or the network file system failed; try again, or use a copy of the file",
-    errno.ENOMEM: "free memory, or read fewer files at once",
     **dict.fromkeys((errno.EAGAIN, errno.ENOLCK), "let HDF5 read without locks: export HDF5_USE_FILE_LOCKING=FALSE"),
 }
 
