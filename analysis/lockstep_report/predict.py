@@ -66,7 +66,6 @@ def print_prediction(options):
 
 
 def predicted_rows(options, runs):
-    """Returns the predictions for the options of the command. Raises `ReportError`."""
     trained = each(options.skipped, runs, point_of)
     require(options.skipped, trained)
     bases = best_bases(trained)

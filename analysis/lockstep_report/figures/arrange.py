@@ -60,7 +60,8 @@ def arrange_on_paper(figure, title, notes):
     width, height = current().width, length(figure.get_figheight())
     entries = take_legends(figure)
     labels = [wrap(label, width - 4 * HANDLE * length(0.1), text_size()) for label in entries]
-    columns = legend_columns(labels, width)
+    widest = max(map(text_width, labels), default=0) + HANDLE * text_size() / 72
+    columns = max(1, min(len(labels), int((width - 0.1) / (widest + 0.1))))
     rows = [labels[i::max(1, -(-len(labels) // columns))] for i in range(-(-len(labels) // columns))]
     legend_height = sum(max(label.count("\n") + 1 for label in row) * 1.6 for row in rows) * (
         text_size() / 72) + (0.12 if labels else 0)
@@ -115,14 +116,6 @@ def take_legends(figure):
         entries |= {text.get_text(): symbols[text.get_text()] for text in legend.get_texts()}
         legend.remove()
     return entries
-
-
-def legend_columns(labels, width):
-    """Returns the number of columns of the legend that fit in the width."""
-    if not labels:
-        return 1
-    widest = max(text_width(label) for label in labels) + HANDLE * text_size() / 72
-    return max(1, min(len(labels), int((width - 0.1) / (widest + 0.1))))
 
 
 def place(figure, full, note_height, title_height, below, texts, legend):

@@ -58,7 +58,6 @@ def cause_bars(losses):
 
 
 def setting_text(points):
-    """Returns ": setting" if all points have the same setting."""
     return f": {title_of(points)}" if len({p.setting for p in points}) == 1 else ""
 
 

@@ -54,7 +54,6 @@ def draw_shares(axes, rows, names, key):
 
 
 def stack_figure(rows, title):
-    """Returns a figure of the deepest stack per layer and number of devices; None if there is none."""
     layers = [row["layer"] for row in rows]
     shown = sorted((row for row in rows if row["status"] == "fits"),
                    key=lambda row: (layers.index(row["layer"]), row["devices"]))

@@ -63,7 +63,6 @@ def bar_text(point, points):
 
 
 def shown_phases(points):
-    """Returns the phases that are a visible part of one of the points."""
     longest = max(p.epoch_seconds / p.steps for p in points)
     return [name for name in COLOURS if max(
         p.phase_seconds.get(name, 0.0) / p.steps for p in points) >= 0.002 * longest]

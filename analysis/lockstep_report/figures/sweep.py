@@ -46,7 +46,6 @@ def sweep_figure(runs, link_gbit=None, fits=()):
 
 
 def sweep_notes(runs, link_gbit, fits):
-    """Returns the lines below the figure: machines, links, number of repeats, and the fits."""
     notes = []
     for run in runs:
         rate = link_rate_of(run, link_gbit)

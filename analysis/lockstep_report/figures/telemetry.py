@@ -135,7 +135,6 @@ class Curve:
 
 
 def quantity_curves(samples, quantities):
-    """Returns the curves of a panel; none if no rank has a value."""
     curves = []
     for style, (name, label, is_cumulative, factor) in zip(STYLES, quantities):
         found = [(s.rank, *(rates if is_cumulative else telemetry.finite)(s.seconds, s.columns[name]))

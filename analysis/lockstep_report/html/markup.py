@@ -17,7 +17,6 @@ class Markup(str):
 
 
 def escaped(text):
-    """Returns a text as HTML that shows it literally, in elements and in quoted attributes."""
     return text if isinstance(text, Markup) else Markup(html.escape(one_line(str(text))))
 
 

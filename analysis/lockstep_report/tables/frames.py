@@ -169,5 +169,4 @@ def all_tables(runs, steps_of, ranks_of):
 
 
 def names_of(tables):
-    """Returns the names of the columns of all tables, in the order of their first table."""
     return list(dict.fromkeys(name for table in tables for name in table))

@@ -29,12 +29,8 @@ def typed(value):
 
 
 def json_text(value, indent=2):
+    """Returns the value as JSON; without line breaks if `indent` is None."""
     return json.dumps(typed(value), indent=indent, allow_nan=False)
-
-
-def json_line(value):
-    """Returns the value as JSON without line breaks."""
-    return json_text(value, indent=None)
 
 
 def table_values(table):

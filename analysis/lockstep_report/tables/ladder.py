@@ -74,7 +74,6 @@ def table_of_ladders(runs, ending, other=""):
 
 
 def table_of_points(points, ending):
-    """Returns the same table for training runs on 1 rank."""
     has_details = any(p.detail for p in points)
     rows = [
         {"mode": p.mode if has_details else None, "batch_per_rank": p.batch_per_rank, "status": "complete",

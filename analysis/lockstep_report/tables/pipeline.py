@@ -41,10 +41,6 @@ def seconds_of(run, name):
     return values[1:].sum(axis=0) if len(values) > 1 else values.sum(axis=0)
 
 
-def has_pipeline(run):
-    return "pipeline_stages" in run.environment and len(run.epochs.get("pipeline_busy_seconds", ())) > 0
-
-
 def pipeline_rows(run):
     stages = json.loads(str(run.environment["pipeline_stages"]))
     count = len(stages)
@@ -69,7 +65,8 @@ def pipeline_rows(run):
 
 def pipeline_table(runs):
     """Returns the table of all runs with a pipeline; one row per stage."""
-    found = [run for run in runs if has_pipeline(run)]
+    found = [run for run in runs if "pipeline_stages" in run.environment
+             and len(run.epochs.get("pipeline_busy_seconds", ())) > 0]
     rows = [row for run in found for row in pipeline_rows(run)]
     notes = [
         "busy: passes of micro-batches; copies: between feature maps and messages; idle: the rest "

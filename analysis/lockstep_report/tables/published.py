@@ -90,7 +90,6 @@ def implied_allreduces(row, parameters):
 
 
 def likeliest_model(rows, assumptions):
-    """Returns the model for which the implied global batch is closest to a power of two."""
     def median_distance(model):
         batches = (math.log2(assumptions.samples / implied_allreduces(row, model[1])) for row in rows)
         return sorted(abs(batch - round(batch)) for batch in batches)[len(rows) // 2]

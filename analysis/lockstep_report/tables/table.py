@@ -103,12 +103,12 @@ def bounds_text(bounds, text):
     return f"{text(bounds.low)} to {text(bounds.high)}"
 
 
-def cell_texts(column, rows, missing=MISSING):
+def cell_texts(column, rows):
     """Returns the formatted values of a column. All integers of a column have thousands separators
     if one of them has five digits or more."""
     values = [row.get(column.key) for row in rows]
     separator = "," if any(isinstance(v, Integral) and abs(v) >= 10000 for v in values) else ""
-    return [missing if v is None else cell_text(v, digits_of(column, row), separator)
+    return [MISSING if v is None else cell_text(v, digits_of(column, row), separator)
             for v, row in zip(values, rows)]
 
 
@@ -204,7 +204,6 @@ def latex(table):
 
 
 def label_of(name):
-    """Returns `name` with every character that a label of LaTeX may not contain replaced by "-"."""
     return re.sub("[^A-Za-z0-9.-]", "-", name)
 
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from lockstep_report.errors import USAGE, ReportError
 from lockstep_report.measure.waiting import epoch_clock
-from lockstep_report.tables.json_output import json_line
+from lockstep_report.tables.json_output import json_text
 
 MOST_EVENTS = 2_000_000
 DEFAULT_STEPS = 10  # timed steps, if none are chosen
@@ -29,12 +29,11 @@ def write(folder, runs, selection):
 
 
 def trace_text(run, steps, ranks):
-    """Returns the trace as JSON with one event per line."""
     clock, error, start = starts(run, steps)
     origin = start[:, ranks].min() if len(steps) else 0.0
     others = {"run": run.label, "run_id": run.run_id, "clock": clock, "clock_error_us": error}
-    events = [json_line(event) for event in trace_events(run, steps, ranks, start - origin)]
-    return ('{"displayTimeUnit": "ms", "otherData": ' + json_line(others)
+    events = [json_text(event, None) for event in trace_events(run, steps, ranks, start - origin)]
+    return ('{"displayTimeUnit": "ms", "otherData": ' + json_text(others, None)
             + ', "traceEvents": [\n' + ",\n".join(events) + "\n]}\n")
 
 
