@@ -19,8 +19,6 @@ from lockstep_report.tables.json_output import json_text
 from lockstep_report.tables.prediction import prediction_rows, prediction_table, prediction_values
 from lockstep_report.tables.table import markdown
 
-MIB = 2**20
-
 
 def add(commands):
     text = "predict the step time on other numbers of ranks"
@@ -72,7 +70,7 @@ def predicted_rows(options, runs):
     network = network_of(options, bases)
     if options.overlap is not None:
         network = replace(network, overlap=options.overlap)
-    size = options.bucket_mib and options.bucket_mib * MIB
+    size = options.bucket_mib and options.bucket_mib * 2**20
     return prediction_rows(trained, bases, network, options.ranks, options.seed, size,
                            options.global_batch)
 

@@ -175,22 +175,21 @@ def write_report(options):
     folder = Folder(options.out, TABLE, CHECK, FIGURE, PAGE, inputs=options.csv)
     write_all(folder, found.tables, found.checks)
     names = save_figures(folder, found.points, found.runs, options.link_gbit, found.explanation)
-    text = report_markdown(found.points, found.runs, found.tables, names, found.checks,
-                           options.file_notes + skipped_lines(options))
+    text = report_markdown(found, names, options.file_notes + skipped_lines(options))
     page = folder.write("report.md", text, PAGE)
     folder.finish()
     print(json_text(files_values(folder, page=str(page))) if options.json
           else one_line(f"{page} ({len(folder.written)} files in {folder.path})"))
 
 
-def report_markdown(points, runs, tables, figure_names, extra=(), file_notes=()):
+def report_markdown(material, figure_names, file_notes):
     parts = ["# Lockstep report\n"]
-    method = method_lines(points, runs, file_notes)
+    method = method_lines(material.points, material.runs, file_notes)
     if method:
         parts.append("\n".join(["> **Method**", *(f"> - {markdown_escape(line)}" for line in method)]) + "\n")
     for name in figure_names:
         parts.append(f"![{markdown_escape(name)}]({quote(name)}.svg)\n\n*{caption(name)}*\n")
-    parts += [markdown(table) for table in (*tables, *extra)]
+    parts += map(markdown, material.tables + material.checks)
     return "\n".join(parts)
 
 

@@ -154,7 +154,9 @@ class Watch:
     def print_new(self, run):
         if self.run_id is None:
             self.run_id = run.run_id
-            self.output.event("run", run_values(run), head_text(run))
+            values = run_values(run)
+            texts = [plural(run.rank_count, "rank"), *values["setting"]]
+            self.output.event("run", values, f"{values['run']}: {', '.join(texts)}")
         for kind, values, text in (ladder_rows if run.ladder else epoch_rows)(run, self.printed):
             self.longest = max(self.longest, values["seconds"] or 0.0)
             self.output.event(kind, values, text)
@@ -196,13 +198,8 @@ def identity_of(path):
 
 def run_values(run):
     return {"run": run.path.name.removesuffix(".partial"), "run_id": run.run_id, "ranks": run.rank_count,
-            "hosts": run.host_count, "setting": [text for text in setting_texts(setting_of(run))
-                                                 if text], "epochs": run.number("epochs")}
-
-
-def head_text(run):
-    texts = [plural(run.rank_count, "rank"), *filter(None, setting_texts(setting_of(run)))]
-    return f"{run.path.name.removesuffix('.partial')}: {', '.join(texts)}"
+            "hosts": run.host_count, "setting": list(filter(None, setting_texts(setting_of(run)))),
+            "epochs": run.number("epochs")}
 
 
 def epoch_rows(run, first):

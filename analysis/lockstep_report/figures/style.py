@@ -37,7 +37,6 @@ STYLE = {
     "figure.constrained_layout.use": True,
     "figure.max_open_warning": 0,  # a report has one figure of each kind per setting
 }
-NO_DATE = {"pdf": {"CreationDate": None}}
 DASHED = (0, (4, 3))
 IDEAL_LINE = {"color": "#777777", "linewidth": 1, "linestyle": DASHED}
 SVG = "{http://www.w3.org/2000/svg}"
@@ -67,7 +66,7 @@ def render(figure, formats=("svg", "png"), name="figure"):
                 images[suffix] = svg_of(figure).encode()
                 continue
             buffer = io.BytesIO()
-            figure.savefig(buffer, format=suffix, metadata=NO_DATE.get(suffix))
+            figure.savefig(buffer, format=suffix, metadata={"CreationDate": None} if suffix == "pdf" else None)
             images[suffix] = buffer.getvalue()
     plt.close(figure)
     return images

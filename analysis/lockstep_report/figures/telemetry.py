@@ -61,7 +61,10 @@ def draw(run):
     draw_steps(axes[0], run, ends)
     for place, (title, unit, curves) in zip(axes[1:], panels):
         for curve in curves:
-            draw_curve(place, curve)
+            place.plot(curve.x, curve.y, color=colour_of(curve.index), linestyle=curve.style, linewidth=1.2,
+                       label=curve.label or None)
+            if curve.range:
+                band(place, curve.index, curve.x, *curve.range, alpha=0.2)
         finish(place, title, unit)
         if any(curve.label for curve in curves):
             place.legend(loc="center left", bbox_to_anchor=(1.01, 0.5), fontsize=text_size(8))
@@ -172,10 +175,3 @@ def host_power_curves(run, samples):
     found = [(host, *rates(of_host.seconds, of_host.columns["host_energy_joules"]))
              for host, of_host in telemetry.first_ranks(run, samples)]
     return [Curve(host, x, y, place) for place, (host, x, y) in enumerate(found) if len(y)]
-
-
-def draw_curve(axes, curve):
-    axes.plot(curve.x, curve.y, color=colour_of(curve.index), linestyle=curve.style, linewidth=1.2,
-              label=curve.label or None)
-    if curve.range:
-        band(axes, curve.index, curve.x, *curve.range, alpha=0.2)

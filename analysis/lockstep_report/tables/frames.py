@@ -28,7 +28,7 @@ def run_table(runs):
         "batch_per_rank": float(batch_per_rank(run)) if run.has_steps else np.nan,
         **training_values(run),
         **{f"option_{name.replace('-', '_')}": run.option(name) for name in options}} for run in runs]
-    return columns_of(rows)
+    return {name: np.array([row[name] for row in rows]) for name in (rows[0] if rows else ())}
 
 
 def training_values(run):
@@ -39,10 +39,6 @@ def training_values(run):
         with suppress(ReportError):  # no rate follows from the times
             found["epoch_seconds"], found["images_per_second"] = epoch_rate(run, window, step_seconds(run, window.steps))
     return found
-
-
-def columns_of(rows):
-    return {name: np.array([row[name] for row in rows]) for name in (rows[0] if rows else ())}
 
 
 def step_blocks(run, steps=None, ranks=None):
