@@ -9,18 +9,14 @@ import json
 import re
 from xml.etree import ElementTree
 
-import matplotlib
+import matplotlib.pyplot as plt
 import numpy as np
+from matplotlib.backends.backend_svg import FigureCanvasSVG
+from matplotlib.lines import Line2D
 
-matplotlib.use("Agg")
-matplotlib.rcdefaults()  # a matplotlibrc of the user must not change the figures
-import matplotlib.pyplot as plt  # noqa: E402  (after the backend is selected)
-from matplotlib.backends.backend_svg import FigureCanvasSVG  # noqa: E402
-from matplotlib.lines import Line2D  # noqa: E402
-
-from lockstep_report.escaping import one_line, printable  # noqa: E402
-from lockstep_report.figures.canvas import current, text_size  # noqa: E402
-from lockstep_report.runfile.settings import SETTING_PARTS, measured_on, plural, setting_texts  # noqa: E402
+from lockstep_report.escaping import one_line, printable
+from lockstep_report.figures.canvas import current, text_size
+from lockstep_report.runfile.settings import SETTING_PARTS, measured_on, plural, setting_texts
 
 SERIES = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000")
 MARKERS = "osD^vPX"
@@ -53,6 +49,8 @@ def rc_settings():
             "lines.linewidth": 1.5 * current().scale}
 
 
+plt.switch_backend("Agg")
+plt.rcdefaults()  # a matplotlibrc of the user must not change the figures
 plt.rcParams.update(rc_settings())
 
 
