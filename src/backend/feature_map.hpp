@@ -6,7 +6,7 @@
 #include <cstdint>
 
 #include "lockstep/core/data_type.hpp"
-#include "lockstep/core/shape.hpp"
+#include "lockstep/core/image.hpp"
 
 namespace lockstep::backend {
 

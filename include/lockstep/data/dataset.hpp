@@ -8,8 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "lockstep/core/normalisation.hpp"
-#include "lockstep/core/shape.hpp"
+#include "lockstep/core/image.hpp"
 #include "lockstep/data/options.hpp"
 
 namespace lockstep::data {

@@ -6,7 +6,7 @@
 #include <span>
 #include <vector>
 
-#include "lockstep/core/crop_flip.hpp"
+#include "lockstep/core/image.hpp"
 #include "lockstep/data/dataset.hpp"
 #include "lockstep/data/sampler.hpp"
 

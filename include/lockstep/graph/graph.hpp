@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "lockstep/core/shape.hpp"
+#include "lockstep/core/image.hpp"
 #include "lockstep/graph/node_id.hpp"
 #include "lockstep/graph/operation.hpp"
 

@@ -12,7 +12,7 @@
 #include <variant>
 #include <vector>
 
-#include "lockstep/core/shape.hpp"
+#include "lockstep/core/image.hpp"
 
 // The operations of a network. An operation is a struct with its attributes and its properties:
 // everything that the program needs to know about it except how a device computes it. All tensors

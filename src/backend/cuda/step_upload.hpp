@@ -7,7 +7,7 @@
 #include "../feature_map.hpp"
 #include "context.hpp"
 #include "kernels/step_inputs.hpp"
-#include "lockstep/core/crop_flip.hpp"
+#include "lockstep/core/image.hpp"
 #include "staging.hpp"
 
 namespace lockstep::backend::cuda {

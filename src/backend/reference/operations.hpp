@@ -16,7 +16,7 @@
 
 #include "lockstep/backend/backend.hpp"
 #include "lockstep/core/replica.hpp"
-#include "lockstep/core/shape.hpp"
+#include "lockstep/core/image.hpp"
 #include "lockstep/graph/graph.hpp"
 
 namespace lockstep::backend::reference {

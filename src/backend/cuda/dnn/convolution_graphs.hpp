@@ -5,7 +5,7 @@
 #include <memory>
 
 #include "dnn_graph.hpp"
-#include "lockstep/core/shape.hpp"
+#include "lockstep/core/image.hpp"
 #include "lockstep/graph/graph.hpp"
 
 namespace lockstep::backend::cuda {

@@ -7,7 +7,7 @@
 // Reads `channels` bytes and writes `padded_channels` elements per pixel. Each kernel index
 // processes one pixel.
 
-#include "lockstep/core/crop_flip.hpp"
+#include "lockstep/core/image.hpp"
 #include "scalar.hpp"
 
 namespace lockstep::backend::cuda::kernels {
