@@ -9,7 +9,7 @@
 #include <array>
 #include <utility>
 
-#include "lockstep/core/descriptor.hpp"
+#include "lockstep/core/handle.hpp"
 
 namespace lockstep::core {
 

@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
+#include <unistd.h>
+
 #include <utility>
+
+#include "lockstep/core/log.hpp"
 
 namespace lockstep::core {
 
@@ -41,5 +45,16 @@ class Handle {
  private:
   type value_ = Traits::null();
 };
+
+struct DescriptorTraits {
+  using type = int;
+  static type null() noexcept { return -1; }
+  static void close(type descriptor) noexcept {
+    if (::close(descriptor) != 0) log_warning("closing a file failed");
+  }
+};
+
+/// Owner of a file descriptor (a file, a socket).
+using Descriptor = Handle<DescriptorTraits>;
 
 }  // namespace lockstep::core

@@ -15,6 +15,8 @@
 #include "lockstep/comm/communicator.hpp"
 #include "lockstep/core/activity.hpp"
 #include "lockstep/core/descriptor.hpp"
+#include "lockstep/core/handle.hpp"
+#include "watchdog_cause.hpp"
 
 namespace lockstep::app {
 

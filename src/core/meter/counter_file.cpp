@@ -8,10 +8,9 @@
 #include <array>
 #include <cerrno>
 #include <charconv>
+#include <system_error>
 
 namespace lockstep::core {
-
-void CounterFile::Traits::close(type descriptor) noexcept { ::close(descriptor); }
 
 CounterFile::CounterFile(const std::filesystem::path& path)
     : file_(::open(path.c_str(), O_RDONLY | O_CLOEXEC)), error_number_(file_ ? 0 : errno) {}
@@ -50,6 +49,17 @@ std::optional<std::uint64_t> parse_number(std::string_view text) {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
   if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
   return number;
+}
+
+std::vector<std::filesystem::path> entries_of(const std::filesystem::path& directory) {
+  std::vector<std::filesystem::path> paths;
+  std::error_code error;
+  for (std::filesystem::directory_iterator entry(directory, error), end; !error && entry != end;
+       entry.increment(error)) {
+    paths.push_back(entry->path());
+  }
+  std::ranges::sort(paths);
+  return paths;
 }
 
 }  // namespace lockstep::core

@@ -6,6 +6,7 @@
 #include <optional>
 #include <span>
 #include <string_view>
+#include <vector>
 
 #include "lockstep/core/handle.hpp"
 
@@ -28,12 +29,7 @@ class CounterFile {
   std::optional<std::uint64_t> number() const;
 
  private:
-  struct Traits {
-    using type = int;
-    static type null() noexcept { return -1; }
-    static void close(type descriptor) noexcept;
-  };
-  Handle<Traits> file_;
+  Descriptor file_;
   int error_number_ = 0;
 };
 
@@ -43,5 +39,8 @@ std::string_view take_field(std::string_view& text);
 
 /// Returns the number that `text` consists of; nothing if it is not an unsigned integer.
 std::optional<std::uint64_t> parse_number(std::string_view text);
+
+/// Returns the paths of the entries of a directory, sorted; none if it cannot be read.
+std::vector<std::filesystem::path> entries_of(const std::filesystem::path& directory);
 
 }  // namespace lockstep::core

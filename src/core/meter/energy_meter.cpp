@@ -3,12 +3,10 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <array>
 #include <cstring>
 #include <limits>
 #include <string_view>
-#include <system_error>
 #include <vector>
 
 #include "counter_file.hpp"
@@ -29,21 +27,6 @@ std::string text_in(const fs::path& path) {
   std::array<char, 64> buffer;
   const std::string_view text = CounterFile(path).read(buffer);
   return std::string(text.substr(0, text.find('\n')));
-}
-
-/// Returns the directories of the RAPL zones. `intel-rapl` is the name on AMD processors too. Those
-/// of `intel-rapl-mmio` are further interfaces to the same counters.
-std::vector<fs::path> rapl_zones(const fs::path& directory) {
-  std::vector<fs::path> paths;
-  std::error_code error;
-  for (fs::directory_iterator entry(directory, error), end; !error && entry != end;
-       entry.increment(error)) {
-    if (entry->path().filename().string().starts_with("intel-rapl:")) {
-      paths.push_back(entry->path());
-    }
-  }
-  std::ranges::sort(paths);
-  return paths;
 }
 
 }  // namespace
@@ -77,7 +60,10 @@ void EnergyMeter::State::open(const fs::path& path, const std::string& name) {
 
 EnergyMeter::EnergyMeter(const fs::path& zones) : state_(std::make_unique<State>()) {
   bool has_package = false;
-  for (const fs::path& path : rapl_zones(zones)) {
+  for (const fs::path& path : entries_of(zones)) {
+    // `intel-rapl` is the name on AMD processors too. The zones of `intel-rapl-mmio` are further
+    // interfaces to the same counters.
+    if (!path.filename().string().starts_with("intel-rapl:")) continue;
     const std::string name = text_in(path / "name");
     const bool is_package = name.starts_with("package");
     if (!is_package && name != "dram") continue;

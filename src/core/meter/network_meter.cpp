@@ -7,7 +7,6 @@
 #include <array>
 #include <optional>
 #include <string_view>
-#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -63,17 +62,6 @@ std::optional<std::pair<std::string_view, Counts>> take_interface(std::string_vi
 struct Port {
   CounterFile received, sent;
 };
-
-std::vector<fs::path> entries_of(const fs::path& directory) {
-  std::vector<fs::path> paths;
-  std::error_code error;
-  for (fs::directory_iterator entry(directory, error), end; !error && entry != end;
-       entry.increment(error)) {
-    paths.push_back(entry->path());
-  }
-  std::ranges::sort(paths);
-  return paths;
-}
 
 }  // namespace
 
