@@ -2,7 +2,6 @@
 #include "lockstep/core/process/limits.hpp"
 
 #include <fmt/format.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -12,6 +11,7 @@
 #include <optional>
 
 #include "control_groups.hpp"
+#include "lockstep/core/error.hpp"
 #include "lockstep/core/process/system.hpp"
 
 namespace lockstep::core {
@@ -131,5 +131,16 @@ Limit smallest_share(const std::vector<Limit>& limits,
   }
   return *std::ranges::min_element(shares, {}, &Limit::value);
 }
+
+AllocationLimit::AllocationLimit(std::uint64_t bytes) {
+  check(::getrlimit(RLIMIT_DATA, &before_) == 0, "the limit of the data segment is readable");
+  rlimit limit = before_;
+  const std::uint64_t allocated = allocated_memory().data;
+  const std::uint64_t most = std::min<std::uint64_t>(limit.rlim_cur, limit.rlim_max);
+  limit.rlim_cur = bytes < most - std::min(most, allocated) ? allocated + bytes : most;
+  check(::setrlimit(RLIMIT_DATA, &limit) == 0, "a process may lower its limits");
+}
+
+AllocationLimit::~AllocationLimit() { ::setrlimit(RLIMIT_DATA, &before_); }
 
 }  // namespace lockstep::core

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "lockstep/core/process/allocation_limit.hpp"
+#include "lockstep/core/process/limits.hpp"
 
 #include <gtest/gtest.h>
 

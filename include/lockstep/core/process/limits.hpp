@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
+#include <sys/resource.h>
+
 #include <cstdint>
 #include <filesystem>
 #include <string>
@@ -38,5 +40,22 @@ std::vector<Limit> thread_limits(const std::filesystem::path& root = "/");
 /// `limits` must not be empty.
 Limit smallest_share(const std::vector<Limit>& limits,
                      const std::vector<std::vector<std::string>>& processes);
+
+/// Limits the memory that this process can allocate while the object exists, so that an allocation
+/// beyond the limit fails (`Buffer` throws `Error` with status out_of_memory) instead of exhausting
+/// the memory of the host. Linux counts private writable memory, whether it is touched or not
+/// (RLIMIT_DATA). At most one object may exist at a time.
+class AllocationLimit {
+ public:
+  /// `bytes`: that this process may allocate in addition to what it has allocated. The destructor
+  /// restores the limit that was valid before.
+  explicit AllocationLimit(std::uint64_t bytes);
+  ~AllocationLimit();
+  AllocationLimit(const AllocationLimit&) = delete;
+  AllocationLimit& operator=(const AllocationLimit&) = delete;
+
+ private:
+  rlimit before_{};
+};
 
 }  // namespace lockstep::core
