@@ -31,13 +31,9 @@ def test_variables_of_openmp_are_the_default_number_of_threads(env, expected):
     assert expected in header_line("binding", start(*train("--dry-run", threads=None), env=env))
 
 
-@pytest.mark.parametrize("env, status, words", [
-    ({"OMP_THREAD_LIMIT": "1"}, 2, ["OMP_THREAD_LIMIT", "--threads 1"]),
-    ({"OMP_STACKSIZE": "100000G"}, 4, ["no further thread", "OMP_STACKSIZE=100000G"]),
-])
-def test_threads_that_cannot_start_are_an_error(env, status, words):
-    line = expect_failure(start(*train(threads=2), env=env), status)
-    assert all(word in line for word in words), line
+def test_threads_that_cannot_start_are_an_error():
+    line = expect_failure(start(*train(threads=2), env={"OMP_THREAD_LIMIT": "1"}), 2)
+    assert "OMP_THREAD_LIMIT" in line and "--threads 1" in line, line
 
 
 @pytest.mark.parametrize("variables, launcher", [

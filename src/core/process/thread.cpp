@@ -2,6 +2,7 @@
 #include "lockstep/core/process/thread.hpp"
 
 #include <fmt/format.h>
+#include <omp.h>
 #include <pthread.h>
 
 #include <cstdlib>
@@ -14,14 +15,7 @@
 
 namespace lockstep::core {
 
-void require_threads(int count, std::size_t stack_bytes) {
-  struct Attributes {
-    pthread_attr_t value{};
-    Attributes() { pthread_attr_init(&value); }
-    ~Attributes() { pthread_attr_destroy(&value); }
-  } attributes;
-  // A size below the minimum is refused here; the threads then have the default size.
-  if (stack_bytes > 0) pthread_attr_setstacksize(&attributes.value, stack_bytes);
+void require_threads(int count) {
   std::latch all_are_started(1);
   const auto wait = [](void* latch) -> void* {
     static_cast<std::latch*>(latch)->wait();
@@ -31,7 +25,7 @@ void require_threads(int count, std::size_t stack_bytes) {
   int failure = 0;
   while (static_cast<int>(threads.size()) < count && failure == 0) {
     pthread_t thread{};
-    failure = pthread_create(&thread, &attributes.value, wait, &all_are_started);
+    failure = pthread_create(&thread, nullptr, wait, &all_are_started);
     if (failure == 0) threads.push_back(thread);
   }
   all_are_started.count_down();
@@ -43,12 +37,39 @@ void fail_to_start_thread() {
   std::string limits = "one of the limits of threads or of memory is reached";
   for (const Limit& limit : thread_limits())
     limits += fmt::format("; {} permits {:.0f}", limit.source, limit.value);
-  if (const char* const stack = std::getenv("OMP_STACKSIZE"))
-    limits += fmt::format("; OMP_STACKSIZE={}", stack);
   fail(ExitStatus::out_of_memory,
        fmt::format("the system starts no further thread ({}); raise the limit, or use fewer ranks "
                    "per host or a smaller --threads and --loader-threads",
                    limits));
+}
+
+int openmp_requested_threads() {
+  const char* const variable = std::getenv("OMP_NUM_THREADS");
+  return variable == nullptr || *variable == '\0' ? 0 : omp_get_max_threads();
+}
+
+int openmp_thread_limit() { return omp_get_thread_limit(); }
+
+void start_openmp_threads(int threads) {
+  const int limit = openmp_thread_limit();
+  if (threads > limit) {
+    fail(
+        ExitStatus::usage,
+        fmt::format("{} threads per rank are requested, but OMP_THREAD_LIMIT permits {}; unset it, "
+                    "or use --threads {}",
+                    threads, limit, limit));
+  }
+  omp_set_dynamic(0);
+  if (omp_get_max_active_levels() < 1) omp_set_max_active_levels(1);
+  // OpenMP ends the process if a thread cannot be started.
+  require_threads(threads - 1);
+  int started = 0;
+#pragma omp parallel num_threads(threads)
+  {
+#pragma omp single
+    started = omp_get_num_threads();
+  }
+  check(started == threads, "OpenMP starts all threads that its limit permits");
 }
 
 }  // namespace lockstep::core

@@ -3,7 +3,6 @@
 
 #include <signal.h>
 
-#include <cstddef>
 #include <set>
 #include <system_error>
 #include <thread>
@@ -18,9 +17,23 @@ namespace lockstep::core {
 [[noreturn]] void fail_to_start_thread();
 
 /// Starts and ends `count` threads that exist at the same time, for a library that would
-/// end the process if it could not start its threads. `stack_bytes`: 0 for the default. Throws
-/// `Error` (out_of_memory) if the system does not permit them.
-void require_threads(int count, std::size_t stack_bytes = 0);
+/// end the process if it could not start its threads. Throws `Error` (out_of_memory) if the system
+/// does not permit them.
+void require_threads(int count);
+
+/// Returns the number of threads that OMP_NUM_THREADS requests for parallel regions ("4,2": 4), or
+/// that OpenMP uses if its value is invalid; 0 if the variable is not set or empty.
+int openmp_requested_threads();
+
+/// Returns the largest number of threads that OpenMP starts (OMP_THREAD_LIMIT).
+int openmp_thread_limit();
+
+/// Starts `threads` threads of OpenMP, which the parallel regions of the calling thread then use.
+/// Kernels of oneDNN wait for all threads that they request, so OMP_DYNAMIC and
+/// OMP_MAX_ACTIVE_LEVELS=0, with which OpenMP may start fewer, have no effect afterwards. Throws
+/// `Error` (usage) if OMP_THREAD_LIMIT does not permit this number, and `Error` (out_of_memory) if
+/// the system does not permit further threads.
+void start_openmp_threads(int threads);
 
 /// Starts a thread that assists the main thread. It receives no signals of other processes, so that
 /// these interrupt the main thread. It may use the processors of all OpenMP threads, also if OpenMP
