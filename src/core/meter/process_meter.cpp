@@ -4,9 +4,12 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
+#include <fstream>
 
 #include "counter_file.hpp"
+#include "lockstep/core/process/system.hpp"
 
 namespace lockstep::core {
 
@@ -44,5 +47,15 @@ ProcessUsage ProcessMeter::read() const {
   }
   return usage;
 }
+
+void PeakMemory::begin_interval() {
+  earlier_ = std::max(earlier_, resident_memory().peak);
+  // 5 resets only the peak (proc(5)). Without permission the peak since the start remains valid.
+  std::ofstream("/proc/self/clear_refs") << '5';
+}
+
+std::uint64_t PeakMemory::interval() const { return resident_memory().peak; }
+
+std::uint64_t PeakMemory::total() const { return std::max(earlier_, resident_memory().peak); }
 
 }  // namespace lockstep::core

@@ -8,7 +8,7 @@
 
 #include "lockstep/comm/messages.hpp"
 #include "lockstep/core/error.hpp"
-#include "lockstep/core/meter/peak_memory.hpp"
+#include "lockstep/core/meter/process_meter.hpp"
 #include "lockstep/train/agreement.hpp"
 #include "pipeline_plan.hpp"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "lockstep/core/meter/peak_memory.hpp"
+#include "lockstep/core/meter/process_meter.hpp"
 
 #include <gtest/gtest.h>
 #include <sys/mman.h>
