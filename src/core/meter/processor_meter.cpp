@@ -13,9 +13,9 @@
 #include <string>
 #include <vector>
 
-#include "../process/control_groups.hpp"
 #include "counter_file.hpp"
 #include "lockstep/core/meter/process_meter.hpp"
+#include "lockstep/core/process/limits.hpp"
 #include "lockstep/core/process/processors.hpp"
 
 namespace lockstep::core {
