@@ -9,7 +9,7 @@ namespace lockstep::core {
 /// While an object of this class exists, SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGUSR2 and SIGXCPU
 /// request a stop instead of terminating the process. A second SIGINT terminates it immediately. An
 /// ignored SIGHUP remains ignored, as `nohup` requires. Objects may be nested: the outermost one
-/// installs the signal handlers, and a request persists until this object is destroyed. the start
+/// installs the signal handlers, and a request persists until this object is destroyed. The start
 /// of the process owns the outermost one; every other object states that its owner reacts to
 /// requests.
 class StopSignal {
@@ -36,10 +36,5 @@ class StopSignal {
   static constexpr std::array signals{SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGUSR2, SIGXCPU};
   std::array<struct sigaction, signals.size()> previous_{};
 };
-
-/// Makes SIGXCPU precede the SIGKILL with which the kernel enforces the hard limit of processor
-/// time (RLIMIT_CPU): lowers the soft limit to `seconds` on all processors of the process below the
-/// hard limit, but to no less than 90 % of it. `ulimit -t` sets both limits to the same value.
-void lower_processor_time_limit(double seconds);
 
 }  // namespace lockstep::core
