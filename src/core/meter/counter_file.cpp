@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "counter_file.hpp"
+#include "lockstep/core/meter/counter_file.hpp"
 
 #include <fcntl.h>
 #include <unistd.h>

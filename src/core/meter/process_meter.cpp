@@ -8,7 +8,6 @@
 #include <array>
 #include <fstream>
 
-#include "counter_file.hpp"
 #include "lockstep/core/process/system.hpp"
 
 namespace lockstep::core {
@@ -21,15 +20,6 @@ double seconds_of(const timeval& time) {
 
 }  // namespace
 
-struct ProcessMeter::Files {
-  CounterFile statm;
-  double page_bytes = static_cast<double>(::sysconf(_SC_PAGESIZE));
-};
-
-ProcessMeter::ProcessMeter(const std::filesystem::path& root)
-    : files_(std::make_unique<Files>(Files{CounterFile(root / "proc/self/statm")})) {}
-ProcessMeter::~ProcessMeter() = default;
-
 ProcessUsage ProcessMeter::read() const {
   ProcessUsage usage;
   rusage used{};
@@ -40,10 +30,11 @@ ProcessUsage ProcessMeter::read() const {
     usage.involuntary_switches = static_cast<double>(used.ru_nivcsw);
   }
   std::array<char, 256> buffer;
-  std::string_view text = files_->statm.read(buffer);
+  std::string_view text = memory_.read(buffer);
   take_field(text);  // the size of the address space precedes the resident pages (proc(5))
   if (const auto pages = parse_number(take_field(text))) {
-    usage.resident_bytes = static_cast<double>(*pages) * files_->page_bytes;
+    usage.resident_bytes =
+        static_cast<double>(*pages) * static_cast<double>(::sysconf(_SC_PAGESIZE));
   }
   return usage;
 }

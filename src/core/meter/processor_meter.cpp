@@ -13,7 +13,6 @@
 #include <string>
 #include <vector>
 
-#include "counter_file.hpp"
 #include "lockstep/core/meter/process_meter.hpp"
 #include "lockstep/core/process/limits.hpp"
 #include "lockstep/core/process/processors.hpp"

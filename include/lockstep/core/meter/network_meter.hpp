@@ -1,11 +1,17 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
+#include <array>
+#include <cstddef>
+#include <cstdint>
 #include <filesystem>
 #include <limits>
-#include <memory>
+#include <optional>
 #include <span>
 #include <string>
+#include <vector>
+
+#include "lockstep/core/meter/counter_file.hpp"
 
 namespace lockstep::core {
 
@@ -29,18 +35,38 @@ class NetworkMeter {
   /// interfaces that have transferred the most bytes. `root`: directory that contains `proc` and
   /// `sys`; tests replace it.
   explicit NetworkMeter(const std::filesystem::path& root = "/");
-  ~NetworkMeter();
 
   /// Returns the names of the interfaces, for example "eth0" or "mlx5_0:1" (adapter and port).
-  std::span<const std::string> names() const;
+  std::span<const std::string> names() const { return names_; }
 
   /// Reads the traffic of all interfaces, in the order of `names`. `traffic` has one element per
   /// interface.
   void read(std::span<NetworkTraffic> traffic);
 
  private:
-  struct State;
-  std::unique_ptr<State> state_;
+  struct Port {
+    CounterFile received, sent;
+  };
+  /// Counter of one direction: its latest value, and the sum of its increases.
+  struct Total {
+    std::optional<std::uint64_t> last;
+    std::uint64_t sum = 0;
+
+    /// Adds the increase since the last reading, and returns the sum; NaN without a reading.
+    double add(std::optional<std::uint64_t> now);
+  };
+  struct Interface {
+    Total received, sent;
+  };
+
+  void open_ports(const std::filesystem::path& adapters);
+  void list_devices();
+
+  std::vector<std::string> names_;  ///< the ports come first
+  std::vector<Port> ports_;
+  std::vector<Interface> interfaces_;  ///< in the order of the names
+  CounterFile devices_;
+  std::array<char, std::size_t{1} << 15> buffer_;
 };
 
 }  // namespace lockstep::core

@@ -4,7 +4,8 @@
 #include <cstdint>
 #include <filesystem>
 #include <limits>
-#include <memory>
+
+#include "lockstep/core/meter/counter_file.hpp"
 
 namespace lockstep::core {
 
@@ -25,14 +26,13 @@ struct ProcessUsage {
 class ProcessMeter {
  public:
   /// `root`: directory that contains `proc`; tests replace it.
-  explicit ProcessMeter(const std::filesystem::path& root = "/");
-  ~ProcessMeter();
+  explicit ProcessMeter(const std::filesystem::path& root = "/")
+      : memory_(root / "proc/self/statm") {}
 
   ProcessUsage read() const;
 
  private:
-  struct Files;
-  std::unique_ptr<const Files> files_;
+  CounterFile memory_;
 };
 
 /// Peak resident memory of this process, in bytes, over intervals and in total. The kernel has one
