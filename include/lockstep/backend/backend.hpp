@@ -15,7 +15,6 @@
 #include "lockstep/backend/step_executor.hpp"
 #include "lockstep/core/buffer.hpp"
 #include "lockstep/core/data_type.hpp"
-#include "lockstep/core/device_queue.hpp"
 #include "lockstep/core/image.hpp"
 #include "lockstep/core/progress.hpp"
 #include "lockstep/core/replica.hpp"

@@ -9,9 +9,9 @@
 #include <string_view>
 
 #include "lockstep/backend/sensors.hpp"
-#include "lockstep/core/device_queue.hpp"
 #include "lockstep/core/named_value.hpp"
 #include "lockstep/core/progress.hpp"
+#include "lockstep/core/replica.hpp"
 
 namespace lockstep::backend {
 

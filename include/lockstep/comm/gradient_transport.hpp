@@ -10,7 +10,6 @@
 #include "lockstep/comm/gradient_reducer.hpp"
 #include "lockstep/comm/sweep.hpp"
 #include "lockstep/core/buffer.hpp"
-#include "lockstep/core/device_queue.hpp"
 #include "lockstep/core/replica.hpp"
 #include "lockstep/core/timeline.hpp"
 

@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "lockstep/backend/backend.hpp"
-#include "lockstep/core/device_queue.hpp"
 #include "lockstep/core/replica.hpp"
 #include "lockstep/core/timeline.hpp"
 
