@@ -6,7 +6,6 @@
 #include <sched.h>
 
 #include <algorithm>
-#include <array>
 #include <charconv>
 #include <cstddef>
 #include <fstream>
@@ -18,10 +17,6 @@ namespace lockstep::core {
 
 namespace {
 
-/// Mask of processors with 8192 bits, the most that Linux supports on x86; cpu_set_t has 1024.
-using Mask = std::array<cpu_set_t, 8192 / CPU_SETSIZE>;
-constexpr int most_processors = static_cast<int>(std::tuple_size_v<Mask>) * CPU_SETSIZE;
-
 int number(std::string_view text) {
   int value = 0;
   std::from_chars(text.data(), text.data() + text.size(), value);
@@ -31,11 +26,11 @@ int number(std::string_view text) {
 }  // namespace
 
 std::set<int> allowed_processors() {
-  Mask mask{};
-  if (::sched_getaffinity(0, sizeof mask, mask.data()) != 0) return {};
+  cpu_set_t mask{};
+  if (::sched_getaffinity(0, sizeof mask, &mask) != 0) return {};
   std::set<int> found;
-  for (int processor = 0; processor < most_processors; ++processor) {
-    if (CPU_ISSET_S(processor, sizeof mask, mask.data())) found.insert(processor);
+  for (int processor = 0; processor < CPU_SETSIZE; ++processor) {
+    if (CPU_ISSET(processor, &mask)) found.insert(processor);
   }
   return found;
 }
@@ -56,9 +51,9 @@ std::set<int> thread_processors() {
 }
 
 bool bind_to(const std::set<int>& processors) {
-  Mask mask{};
-  for (const int processor : processors) CPU_SET_S(processor, sizeof mask, mask.data());
-  return ::sched_setaffinity(0, sizeof mask, mask.data()) == 0;
+  cpu_set_t mask{};
+  for (const int processor : processors) CPU_SET(processor, &mask);
+  return ::sched_setaffinity(0, sizeof mask, &mask) == 0;
 }
 
 int core_of(int processor) {
