@@ -5,25 +5,13 @@
 #include <omp.h>
 #include <sched.h>
 
-#include <algorithm>
-#include <charconv>
 #include <cstddef>
 #include <fstream>
 #include <iterator>
-#include <string_view>
+#include <sstream>
 #include <vector>
 
 namespace lockstep::core {
-
-namespace {
-
-int number(std::string_view text) {
-  int value = 0;
-  std::from_chars(text.data(), text.data() + text.size(), value);
-  return value;
-}
-
-}  // namespace
 
 std::set<int> allowed_processors() {
   cpu_set_t mask{};
@@ -78,14 +66,12 @@ std::string processor_list(const std::set<int>& processors) {
 
 std::set<int> processors_in(const std::string& list) {
   std::set<int> found;
-  for (std::string_view rest = list; !rest.empty();) {
-    const std::size_t comma = std::min(rest.find(','), rest.size());
-    const std::string_view range = rest.substr(0, comma);
+  std::istringstream ranges(list);
+  for (std::string range; std::getline(ranges, range, ',');) {
     const std::size_t dash = range.find('-');
-    const int first = number(range.substr(0, dash));
-    const int last = dash == std::string_view::npos ? first : number(range.substr(dash + 1));
+    const int first = std::stoi(range);
+    const int last = dash == std::string::npos ? first : std::stoi(range.substr(dash + 1));
     for (int processor = first; processor <= last; ++processor) found.insert(processor);
-    rest.remove_prefix(std::min(comma + 1, rest.size()));
   }
   return found;
 }
