@@ -3,9 +3,12 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "lockstep/core/error.hpp"
+#include "lockstep/core/random.hpp"
 #include "lockstep/graph/operations.hpp"
 
 namespace lockstep::graph {
@@ -188,6 +191,31 @@ NodeCost Graph::total_cost() const {
 std::string Graph::describe(NodeId id) const {
   const Node& self = node(id);
   return self.operation.description(input_shapes(self), self.output);
+}
+
+void initialise_parameters(const Graph& graph, std::uint64_t seed, std::span<float> parameters) {
+  check(parameters.size() >= graph.parameter_elements(), "the parameter buffer fits the graph");
+  for (const Parameter& parameter : graph.parameters()) {
+    const auto values = parameters.subspan(parameter.offset, parameter.elements);
+    switch (parameter.initial) {
+      case Initial::ones: std::ranges::fill(values, 1.0f); break;
+      case Initial::zeros: std::ranges::fill(values, 0.0f); break;
+      case Initial::kaiming_uniform:
+      case Initial::bias_uniform: {
+        const float bound = 1.0f / std::sqrt(static_cast<float>(parameter.fan_in));
+        core::Random random(seed, core::RandomStream::weights, parameter.index);
+        std::ranges::generate(values, [&] { return bound * (2 * random.uniform() - 1); });
+      }
+    }
+  }
+}
+
+void initialise_statistics(const Graph& graph, std::span<float> statistics) {
+  check(statistics.size() >= graph.statistic_elements(), "the statistics buffer fits the graph");
+  for (const Statistic& statistic : graph.statistics()) {
+    std::ranges::fill(statistics.subspan(statistic.offset, statistic.elements),
+                      statistic.initial == Initial::ones ? 1.0f : 0.0f);
+  }
 }
 
 }  // namespace lockstep::graph

@@ -2,7 +2,6 @@
 #include "lockstep/train/weights.hpp"
 
 #include "lockstep/graph/graph.hpp"
-#include "lockstep/graph/initialise.hpp"
 #include "lockstep/train/agreement.hpp"
 
 namespace lockstep::train {

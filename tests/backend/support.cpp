@@ -7,7 +7,7 @@
 
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/random.hpp"
-#include "lockstep/graph/initialise.hpp"
+#include "lockstep/graph/graph.hpp"
 
 namespace lockstep::backend::test {
 

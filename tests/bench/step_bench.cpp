@@ -18,7 +18,7 @@
 
 #include "lockstep/backend/backend.hpp"
 #include "lockstep/core/random.hpp"
-#include "lockstep/graph/initialise.hpp"
+#include "lockstep/graph/graph.hpp"
 #include "lockstep/graph/models.hpp"
 #include "lockstep/optim/update.hpp"
 #include "lockstep/record/phase.hpp"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "lockstep/graph/initialise.hpp"
+#include "lockstep/graph/graph.hpp"
 
 #include <gmock/gmock.h>
 

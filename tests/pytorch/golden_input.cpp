@@ -11,7 +11,7 @@
 #include "golden.hpp"
 #include "lockstep/backend/backend.hpp"
 #include "lockstep/core/error.hpp"
-#include "lockstep/graph/initialise.hpp"
+#include "lockstep/graph/graph.hpp"
 #include "lockstep/graph/models.hpp"
 #include "lockstep/record/checkpoint.hpp"
 

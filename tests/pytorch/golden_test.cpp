@@ -14,7 +14,7 @@
 
 #include "golden.hpp"
 #include "lockstep/backend/backend.hpp"
-#include "lockstep/graph/initialise.hpp"
+#include "lockstep/graph/graph.hpp"
 #include "lockstep/graph/models.hpp"
 #include "lockstep/optim/update.hpp"
 

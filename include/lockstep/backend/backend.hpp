@@ -19,7 +19,7 @@
 #include "lockstep/core/progress.hpp"
 #include "lockstep/core/replica.hpp"
 #include "lockstep/core/timeline.hpp"
-#include "lockstep/graph/node_id.hpp"
+#include "lockstep/graph/graph.hpp"
 #include "lockstep/optim/update.hpp"
 
 namespace lockstep::backend {

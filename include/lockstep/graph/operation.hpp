@@ -62,7 +62,7 @@ struct Traits {
   }
 };
 
-/// Initial distribution of a parameter or statistic (see initialise.hpp).
+/// Initial distribution of a parameter or statistic (see `initialise_parameters`).
 enum class Initial { kaiming_uniform, bias_uniform, ones, zeros };
 
 /// A trainable tensor of an operation.

@@ -5,7 +5,7 @@
 
 #include "lockstep/backend/backend.hpp"
 #include "lockstep/data/dataset.hpp"
-#include "lockstep/graph/node_id.hpp"
+#include "lockstep/graph/graph.hpp"
 #include "lockstep/train/config.hpp"
 
 namespace lockstep::train {

@@ -7,7 +7,7 @@
 
 #include "lockstep/backend/backend.hpp"
 #include "lockstep/comm/communicator.hpp"
-#include "lockstep/graph/node_id.hpp"
+#include "lockstep/graph/graph.hpp"
 #include "lockstep/record/checkpoint.hpp"
 
 namespace lockstep::train {

@@ -10,7 +10,7 @@
 #include "checkpoint_tensors.hpp"
 #include "lockstep/backend/backend.hpp"
 #include "lockstep/comm/communicator.hpp"
-#include "lockstep/graph/node_id.hpp"
+#include "lockstep/graph/graph.hpp"
 #include "lockstep/record/checkpoint.hpp"
 #include "lockstep/record/run_file.hpp"
 #include "lockstep/train/agreement.hpp"

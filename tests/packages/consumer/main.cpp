@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "lockstep/backend/backend.hpp"
-#include "lockstep/graph/initialise.hpp"
+#include "lockstep/graph/graph.hpp"
 #include "lockstep/graph/models.hpp"
 
 int main() {
