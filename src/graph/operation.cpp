@@ -20,6 +20,17 @@ std::int64_t windows(std::int64_t size, std::int64_t kernel, std::int64_t stride
   return (size + 2 * padding - kernel) / stride + 1;
 }
 
+/// Returns the cost of a memory-bound operation.
+NodeCost elementwise_cost(Traits traits, Shapes inputs, ImageShape output) {
+  const double values = elements(inputs[0]) + elements(output);
+  const auto accesses = [&](int maps) { return maps > 0 ? maps * elements(output) : values; };
+  return {.forward_flops = elements(inputs[0]),
+          .backward_data_flops = elements(inputs[0]),
+          .output_elements = elements(output),
+          .forward_values = accesses(traits.forward_maps),
+          .backward_values = accesses(traits.backward_maps)};
+}
+
 }  // namespace
 
 Traits Operation::traits() const {
@@ -50,7 +61,7 @@ NodeCost Operation::cost(Shapes inputs, ImageShape output) const {
   return visit([&](const auto& operation) {
     if constexpr (requires { operation.cost(inputs, output); })
       return operation.cost(inputs, output);
-    return elementwise_cost(inputs, output);
+    return elementwise_cost(operation.traits(), inputs, output);
   });
 }
 
@@ -65,16 +76,6 @@ std::optional<std::int64_t> Operation::values_per_variance(Shapes inputs,
       return operation.values_per_variance(inputs, images);
     return std::nullopt;
   });
-}
-
-NodeCost elementwise_cost(Shapes inputs, ImageShape output, double forward_maps,
-                          double backward_maps) {
-  const double values = elements(inputs[0]) + elements(output);
-  return {.forward_flops = elements(inputs[0]),
-          .backward_data_flops = elements(inputs[0]),
-          .output_elements = elements(output),
-          .forward_values = forward_maps > 0 ? forward_maps * elements(output) : values,
-          .backward_values = backward_maps > 0 ? backward_maps * elements(output) : values};
 }
 
 NodeCost product_cost(std::int64_t terms, Shapes inputs, ImageShape output) {

@@ -33,7 +33,9 @@
 //   std::int64_t values_per_variance(Shapes inputs, std::int64_t images) const
 //                                                   number of values of which each variance is
 //                                                   computed in training [no variance is computed]
-//   NodeCost cost(Shapes inputs, core::ImageShape output) const  [`elementwise_cost`]
+//   NodeCost cost(Shapes inputs, core::ImageShape output) const
+//                                                   [one FLOP per value of the first input in each
+//                                                   pass, and the accesses of `Traits`]
 
 namespace lockstep::graph {
 
@@ -54,6 +56,9 @@ struct Traits {
   /// Backends compute an addition and a ReLU that follow in the same pass (see backend::Step).
   bool takes_add_and_relu = false;
   bool is_loss = false;  ///< the last operation of a whole network
+  /// Accesses of a memory-bound operation to maps of the size of the output, in the forward and in
+  /// the backward pass; 0: one to the input and one to the output.
+  int forward_maps = 0, backward_maps = 0;
 
   /// Returns whether a network is not cut before the operation, because backends fuse it with the
   /// operation before it, or it does little work on the value of that operation.
@@ -164,11 +169,6 @@ class Operation {
 
 // Functions for the properties of several operations.
 
-/// Returns the cost of a memory-bound operation: one FLOP per value of the first input in the
-/// forward pass and one in the backward pass, and `forward_maps` and `backward_maps` accesses to
-/// maps of the size of the output; 0: one to the input and one to the output.
-NodeCost elementwise_cost(Shapes inputs, core::ImageShape output, double forward_maps = 0,
-                          double backward_maps = 0);
 /// Returns the cost of an operation whose outputs are sums of `terms` products each.
 NodeCost product_cost(std::int64_t terms, Shapes inputs, core::ImageShape output);
 /// Returns the weights (1) and biases (0) of the channels of the first input.

@@ -8,13 +8,12 @@ namespace lockstep::graph {
 
 /// Sum of two inputs of the same shape.
 struct Add {
-  constexpr Traits traits() const { return {.inputs = 2, .form = OutputForm::same_as_input}; }
+  constexpr Traits traits() const {
+    return {.inputs = 2, .form = OutputForm::same_as_input, .forward_maps = 3, .backward_maps = 3};
+  }
   core::ImageShape output(Shapes inputs) const {
     core::check(inputs[0] == inputs[1], "the summands of an addition have the same shape");
     return inputs[0];
-  }
-  NodeCost cost(Shapes inputs, core::ImageShape output) const {
-    return elementwise_cost(inputs, output, 3, 3);
   }
   std::string description(Shapes, core::ImageShape output) const { return "add, " + text(output); }
 };

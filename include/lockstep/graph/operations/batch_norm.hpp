@@ -11,7 +11,10 @@ struct BatchNorm {
   float epsilon = 1e-5f;
   float momentum = 0.1f;
 
-  constexpr Traits traits() const { return {.takes_add_and_relu = true}; }
+  /// Two passes over the input, both forward and backward, because the statistics are needed first.
+  constexpr Traits traits() const {
+    return {.takes_add_and_relu = true, .forward_maps = 3, .backward_maps = 5};
+  }
   core::ImageShape output(Shapes inputs) const { return inputs[0]; }
   std::vector<ParameterSpec> parameters(Shapes inputs) const { return channel_parameters(inputs); }
   std::vector<StatisticSpec> statistics(Shapes inputs) const {
@@ -20,10 +23,6 @@ struct BatchNorm {
   }
   std::int64_t values_per_variance(Shapes inputs, std::int64_t images) const {
     return images * inputs[0].pixels();
-  }
-  /// Two passes over the input, both forward and backward, because the statistics are needed first.
-  NodeCost cost(Shapes inputs, core::ImageShape output) const {
-    return elementwise_cost(inputs, output, 3, 5);
   }
   std::string description(Shapes, core::ImageShape output) const {
     return "batch norm, " + text(output);

@@ -13,7 +13,10 @@ struct GroupNorm {
   std::int64_t groups = 32;
   float epsilon = 1e-5f;
 
-  constexpr Traits traits() const { return {.takes_add_and_relu = true}; }
+  /// As batch norm: two passes over the input in each direction.
+  constexpr Traits traits() const {
+    return {.takes_add_and_relu = true, .forward_maps = 3, .backward_maps = 5};
+  }
   core::ImageShape output(Shapes inputs) const {
     core::check(groups > 0 && inputs[0].channels % groups == 0,
                 "the number of channels of a group norm is a multiple of its groups");
@@ -22,10 +25,6 @@ struct GroupNorm {
   std::vector<ParameterSpec> parameters(Shapes inputs) const { return channel_parameters(inputs); }
   std::int64_t values_per_variance(Shapes inputs, std::int64_t) const {
     return inputs[0].elements() / groups;
-  }
-  /// As batch norm: two passes over the input in each direction.
-  NodeCost cost(Shapes inputs, core::ImageShape output) const {
-    return elementwise_cost(inputs, output, 3, 5);
   }
   std::string description(Shapes, core::ImageShape output) const {
     return "group norm of " + std::to_string(groups) + " groups, " + text(output);
