@@ -47,8 +47,8 @@ def test_layers_prints_json_and_reports_a_lack_of_memory_as_a_row():
 @pytest.mark.parametrize("arguments, words", [
     (["layers", "--layer", "gelu@2x8x8x8"], ["gelu", "relu@NxCxHxW"]),
     (["layers", "--layer", "relu@2x8x8x8+"], ["''"]),
-    (["layers", "--layer", "conv:3-8,q3@2x6x6"], ["'q3'", "kN, sN and pN"]),
-    (["layers", "--layer", "conv:3@2x6x6"], ["'3'", "IN-OUT"]),
+    (["layers", "--layer", "conv:3-8,q3@2x6x6"], ["'conv:3-8,q3@2x6x6'", "conv:IN-OUT,kK,sS,pP@NxHxW"]),
+    (["layers", "--layer", "conv:3@2x6x6"], ["'conv:3@2x6x6'", "IN-OUT"]),
     (["stack", "--layer", "linear:8-4@2"], ["linear:8-4@2", "cannot be stacked"]),
     (["stack", "--layer", "relu@1x1x1x1", "--memory-limit", "1G"], ["10000", "--memory-limit"]),
     (["layers", "--layer", "relu@2x8x8x8", "--precision", "fp16"], ["fp16"]),

@@ -3,7 +3,6 @@
 
 #include <cstdint>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "lockstep/graph/graph.hpp"
@@ -26,10 +25,10 @@ struct Layer {
 std::vector<std::string> layer_forms();
 
 /// Parses the text of one layer. Throws `Error` (usage), quoting the text, if it is not a layer.
-Layer parse_layer(std::string_view text);
+Layer parse_layer(const std::string& text);
 
 /// Parses the texts of several layers, separated by '+'. Throws as `parse_layer`.
-std::vector<Layer> parse_layers(std::string_view text);
+std::vector<Layer> parse_layers(const std::string& text);
 
 /// Returns a network that contains the layer `depth` times in a row, in the nodes "layer.0",
 /// "layer.1", ... Its images have one channel; a convolution with 1x1 kernels, and before a linear
