@@ -34,57 +34,43 @@ std::vector<std::size_t> cut_positions(const std::vector<Node>& nodes) {
   return positions;
 }
 
-/// Returns why the network cannot be cut before node `id`.
-std::string obstacle_of(const std::vector<Node>& nodes, std::size_t id) {
-  if (id < 2) return "the first stage would have no layer";
-  if (nodes[id].operation.traits().stays_with_previous())
-    return "it is fused with the layer before it";
-  return "more than one value would pass between the stages (a residual block)";
-}
-
 OutputForm stored_form(const Graph& graph, NodeId id) {
   const Node& node = graph.node(id);
   const OutputForm form = node.operation.traits().form;
   return form == OutputForm::same_as_input ? stored_form(graph, node.inputs[0]) : form;
 }
 
-/// Returns the sums of `work` between consecutive bounds: bounds[i] to bounds[i + 1].
-std::vector<double> work_between(const std::vector<std::size_t>& bounds,
-                                 std::span<const double> work) {
-  std::vector<double> sums(bounds.size() - 1);
-  for (std::size_t i = 0; i < sums.size(); ++i) {
-    for (std::size_t id = bounds[i]; id < bounds[i + 1]; ++id) sums[i] += work[id];
-  }
-  return sums;
-}
-
-/// Divides the segments into `groups` non-empty consecutive groups so that the largest sum is as
-/// small as possible. Returns the first segment of each group. Dynamic programming over (groups,
-/// segments).
-std::vector<std::size_t> balance(const std::vector<double>& segments, std::size_t groups) {
-  const std::size_t count = segments.size();
+/// Divides the nodes into `stages` non-empty stages between `bounds` so that the largest sum of
+/// `work` is as small as possible. Returns the first node of each stage. Dynamic programming over
+/// (stages, segments between consecutive bounds).
+std::vector<std::size_t> balance(const std::vector<std::size_t>& bounds,
+                                 std::span<const double> work, std::size_t stages) {
+  const std::size_t count = bounds.size() - 1;
   const double infinity = std::numeric_limits<double>::infinity();
-  // best[g][n]: smallest largest sum of the first n segments in g groups; from[g][n]: the first
-  // segment of the last group.
-  std::vector best(groups + 1, std::vector<double>(count + 1, infinity));
-  std::vector from(groups + 1, std::vector<std::size_t>(count + 1, 0));
+  // best[s][n]: smallest largest sum of the first n segments in s stages; from[s][n]: the first
+  // segment of the last stage.
+  std::vector best(stages + 1, std::vector<double>(count + 1, infinity));
+  std::vector from(stages + 1, std::vector<std::size_t>(count + 1, 0));
   best[0][0] = 0;
-  for (std::size_t g = 1; g <= groups; ++g) {
-    for (std::size_t n = g; n <= count; ++n) {
+  for (std::size_t s = 1; s <= stages; ++s) {
+    for (std::size_t n = s; n <= count; ++n) {
       double sum = 0;
-      for (std::size_t first = n; first-- > g - 1;) {
-        sum += segments[first];
-        const double largest = std::max(best[g - 1][first], sum);
-        if (largest < best[g][n]) {
-          best[g][n] = largest;
-          from[g][n] = first;
+      for (std::size_t first = n; first-- > s - 1;) {
+        for (std::size_t id = bounds[first]; id < bounds[first + 1]; ++id) sum += work[id];
+        const double largest = std::max(best[s - 1][first], sum);
+        if (largest < best[s][n]) {
+          best[s][n] = largest;
+          from[s][n] = first;
         }
       }
     }
   }
-  std::vector<std::size_t> firsts(groups);
+  std::vector<std::size_t> firsts(stages);
   std::size_t end = count;
-  for (std::size_t g = groups; g > 0; --g) firsts[g - 1] = end = from[g][end];
+  for (std::size_t s = stages; s > 0; --s) {
+    end = from[s][end];
+    firsts[s - 1] = bounds[end];
+  }
   return firsts;
 }
 
@@ -140,9 +126,7 @@ std::vector<Graph> Graph::cut(int stages, std::span<const double> work) const {
                            bounds.size()));
   }
   bounds.push_back(nodes_.size());
-  std::vector<std::size_t> firsts = balance(work_between(bounds, work), count);
-  for (std::size_t& first : firsts) first = bounds[first];
-  return this->stages(firsts);
+  return this->stages(balance(bounds, work, count));
 }
 
 std::vector<Graph> Graph::cut_before(std::span<const std::string> firsts) const {
@@ -162,8 +146,9 @@ std::vector<Graph> Graph::cut_before(std::span<const std::string> firsts) const 
       if (next != positions.begin()) possible.push_back(nodes_[*std::prev(next)].name);
       if (next != positions.end()) possible.push_back(nodes_[*next].name);
       core::fail(core::ExitStatus::usage,
-                 fmt::format("{} cannot be cut before {}: {}; cut before {}", model_, name,
-                             obstacle_of(nodes_, id), fmt::join(possible, " or ")));
+                 fmt::format("{} cannot be cut before {}, because it is the first layer, is fused "
+                             "with the layer before it, or is in a residual block; cut before {}",
+                             model_, name, fmt::join(possible, " or ")));
     }
     if (id <= ids.back()) {
       core::fail(core::ExitStatus::usage,

@@ -141,10 +141,9 @@ TEST(Cut, RefusesCutsThatAreNotPossible) {
     expect_error(core::ExitStatus::usage, {part}, [&] { whole.cut_before(firsts); });
   };
   expect_refused({"layer9"}, "no layer 'layer9'");
-  expect_refused({"layer2.0.conv2"},
-                 "a residual block); cut before layer2.0.shortcut.0 or layer2.1.conv1");
-  expect_refused({"layer2.0.bn1"}, "fused");
-  expect_refused({"conv1"}, "no layer;");
+  expect_refused({"layer2.0.conv2"}, "cut before layer2.0.shortcut.0 or layer2.1.conv1");
+  expect_refused({"layer2.0.bn1"}, "cannot be cut before layer2.0.bn1");
+  expect_refused({"conv1"}, "cut before layer1.0.conv1");
   expect_refused({"layer3", "layer2"}, "forward order");
 }
 
