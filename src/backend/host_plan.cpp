@@ -7,7 +7,7 @@
 
 #include "lockstep/core/error.hpp"
 #include "lockstep/graph/graph.hpp"
-#include "lockstep/optim/gradient_clipping.hpp"
+#include "lockstep/optim/update.hpp"
 #include "parameter_ranges.hpp"
 
 namespace lockstep::backend {

@@ -5,9 +5,9 @@
 #include <array>
 #include <cmath>
 #include <limits>
+#include <numeric>
 
 #include "lockstep/core/error.hpp"
-#include "squares.hpp"
 
 namespace lockstep::optim {
 
@@ -80,6 +80,35 @@ Values part(const Values& values, std::size_t first, std::size_t count) {
                                        : values.second_moment.subspan(first, count)};
 }
 
+/// Number of partial sums. It is fixed, so that the order of the additions does not depend on the
+/// number of threads.
+constexpr std::size_t parts = 64;
+/// Shorter arrays are summed by one thread, because starting threads takes longer.
+constexpr std::size_t least_parallel = 1 << 15;
+
+double part_of_sum(std::span<const float> values) {
+  double sum = 0;
+#pragma omp simd reduction(+ : sum)
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    const auto value = static_cast<double>(values[i]);
+    sum += value * value;
+  }
+  return sum;
+}
+
+/// Returns the sum of the squares of `values` in float64. The order of the additions is fixed: the
+/// result depends neither on the number of threads nor on the host.
+double sum_of_squares(std::span<const float> values) {
+  const std::size_t size = values.size();
+  std::array<double, parts> sums{};
+#pragma omp parallel for schedule(static) if (size >= least_parallel)
+  for (std::size_t part = 0; part < parts; ++part) {
+    const std::size_t begin = size * part / parts, end = size * (part + 1) / parts;
+    sums[part] = part_of_sum(values.subspan(begin, end - begin));
+  }
+  return std::accumulate(sums.begin(), sums.end(), 0.0);
+}
+
 }  // namespace
 
 std::span<const core::NamedValue<Kind>> named_values(Kind) {
@@ -131,6 +160,11 @@ float local_rate(const Coefficients& coefficients, std::span<const float> parame
   const double decay = static_cast<double>(coefficients.weight_decay);
   return static_cast<float>(static_cast<double>(coefficients.trust) * weight /
                             (gradient + decay * weight));
+}
+
+float clipping_factor(double max_norm, float gradient_scale, std::span<const float> gradients) {
+  const double norm = static_cast<double>(gradient_scale) * std::sqrt(sum_of_squares(gradients));
+  return static_cast<float>(std::min(1.0, max_norm / (norm + 1e-6)));
 }
 
 Optimiser::Optimiser(Kind kind, VectorDecay vector_decay,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "lockstep/optim/gradient_clipping.hpp"
+#include "lockstep/optim/update.hpp"
 
 #include <gtest/gtest.h>
 #include <omp.h>

@@ -68,6 +68,13 @@ void update(Kind kind, const Coefficients& coefficients, const Values& values);
 float local_rate(const Coefficients& coefficients, std::span<const float> parameters,
                  std::span<const float> gradients);
 
+/// Returns the factor of the gradients that limits their global norm to `max_norm`, as
+/// torch.nn.utils.clip_grad_norm_ computes it: min(1, max_norm / (norm + 1e-6)), where `norm` is
+/// the Euclidean norm of gradient_scale * gradients. The result depends neither on the number of
+/// threads nor on the host, so that replicas with equal gradients stay equal. Reads 4 bytes per
+/// gradient and allocates no memory.
+float clipping_factor(double max_norm, float gradient_scale, std::span<const float> gradients);
+
 /// Position of a parameter in the flat buffers: the elements [begin, end).
 struct ParameterRange {
   std::size_t begin = 0;

@@ -8,7 +8,6 @@
 #include "backend/cuda/kernels/update.hpp"
 #include "kernels.hpp"
 #include "lockstep/core/error.hpp"
-#include "lockstep/optim/gradient_clipping.hpp"
 #include "lockstep/optim/update.hpp"
 
 namespace lockstep::backend::cuda::kernels::test {

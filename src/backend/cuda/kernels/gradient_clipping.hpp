@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// Clipping of the global gradient norm, as in lockstep/optim/gradient_clipping.hpp:
+// Clipping of the global gradient norm, as in lockstep/optim/update.hpp:
 //   factor = min(1, max_norm / (norm + 1e-6)), norm = gradient_scale / loss_scale |gradients|.
 // The order of the additions is fixed, so that replicas with equal gradients stay equal. Memory
 // traffic: the gradients are read once. If a gradient is not finite, neither is the sum of squares
