@@ -10,7 +10,7 @@
 #include "header.hpp"
 #include "job.hpp"
 #include "lockstep/core/format.hpp"
-#include "lockstep/data/sampler.hpp"
+#include "lockstep/data/loader.hpp"
 #include "lockstep/study/memory.hpp"
 #include "lockstep/study/profile.hpp"
 #include "lockstep/train/agreement.hpp"

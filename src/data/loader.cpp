@@ -1,18 +1,51 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "lockstep/data/loader.hpp"
 
+#include <algorithm>
+#include <array>
 #include <condition_variable>
 #include <mutex>
+#include <numeric>
 #include <stop_token>
 #include <thread>
+#include <utility>
 
 #include "lockstep/core/buffer.hpp"
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/process/thread.hpp"
+#include "lockstep/core/random.hpp"
 
 namespace lockstep::data {
 
 namespace {
+
+constexpr std::int64_t padding = 4;
+
+void crop_flip(core::CropFlip crop, core::ImageShape shape, const std::uint8_t* from,
+               std::uint8_t* to) {
+  const std::int64_t height = shape.height;
+  const std::int64_t width = shape.width;
+  // Columns [begin, end) of the crop are inside the image; the others are padding.
+  const std::int64_t begin = std::clamp<std::int64_t>(-crop.dx, 0, width);
+  const std::int64_t end = std::clamp<std::int64_t>(width - crop.dx, begin, width);
+  for (std::int64_t row = 0; row < shape.channels * height; ++row, to += width) {
+    const std::int64_t y = row % height + crop.dy;
+    if (y < 0 || y >= height) {
+      std::fill_n(to, width, std::uint8_t{0});
+      continue;
+    }
+    const std::uint8_t* source = from + (row / height * height + y) * width + crop.dx;
+    if (crop.flip != 0) {
+      std::fill(to, to + (width - end), std::uint8_t{0});
+      std::reverse_copy(source + begin, source + end, to + (width - end));
+      std::fill(to + (width - begin), to + width, std::uint8_t{0});
+    } else {
+      std::fill(to, to + begin, std::uint8_t{0});
+      std::copy(source + begin, source + end, to + begin);
+      std::fill(to + end, to + width, std::uint8_t{0});
+    }
+  }
+}
 
 struct Slot {
   core::Buffer images;
@@ -21,6 +54,80 @@ struct Slot {
 };
 
 }  // namespace
+
+std::span<const core::NamedValue<Augmentation>> named_values(Augmentation) {
+  static constexpr std::array<core::NamedValue<Augmentation>, 2> values{
+      {{Augmentation::crop_flip, "crop-flip", "pad by 4, random crop and flip"},
+       {Augmentation::none, "none"}}};
+  return values;
+}
+
+void augment(Augmentation augmentation, core::ImageShape shape, std::span<const std::uint8_t> from,
+             std::span<std::uint8_t> to, std::uint64_t seed, std::int64_t epoch,
+             std::uint32_t sample) {
+  core::check(from.size() == to.size() && from.size() == static_cast<std::size_t>(shape.elements()),
+              "images have the shape's size");
+  if (augmentation == Augmentation::none) {
+    std::copy(from.begin(), from.end(), to.begin());
+    return;
+  }
+  crop_flip(choose_crop(augmentation, seed, epoch, sample), shape, from.data(), to.data());
+}
+
+core::CropFlip choose_crop(Augmentation augmentation, std::uint64_t seed, std::int64_t epoch,
+                           std::uint32_t sample) {
+  if (augmentation == Augmentation::none) return {};
+  core::Random random(seed, core::RandomStream::augmentation, static_cast<std::uint64_t>(epoch),
+                      sample);
+  const auto offset = [&] {
+    return static_cast<std::int8_t>(std::int64_t{random.below(2 * padding + 1)} - padding);
+  };
+  const std::int8_t dy = offset();
+  const std::int8_t dx = offset();
+  return {.dy = dy, .dx = dx, .flip = static_cast<std::uint8_t>(random.bits() & 1u)};
+}
+
+std::span<const core::NamedValue<LastBatch>> named_values(LastBatch) {
+  static constexpr std::array<core::NamedValue<LastBatch>, 2> values{
+      {{LastBatch::drop, "drop"}, {LastBatch::pad, "pad", "filled from the start of the epoch"}}};
+  return values;
+}
+
+std::size_t steps_per_epoch(std::size_t samples, std::size_t global_batch, LastBatch last_batch) {
+  const bool has_rest = samples % global_batch > 0;
+  return samples / global_batch + (last_batch == LastBatch::pad && has_rest ? 1 : 0);
+}
+
+DistributedSampler::DistributedSampler(std::size_t samples, std::size_t global_batch, int ranks,
+                                       std::uint64_t seed, LastBatch last_batch)
+    : samples_(samples), global_batch_(global_batch), ranks_(ranks), seed_(seed) {
+  core::check(ranks > 0 && global_batch > 0 && global_batch <= samples &&
+                  global_batch % static_cast<std::size_t>(ranks) == 0,
+              "the global batch can be divided among the ranks and is not larger than the dataset");
+  steps_ = data::steps_per_epoch(samples, global_batch, last_batch);
+}
+
+std::vector<std::uint32_t> DistributedSampler::epoch(std::int64_t epoch, int rank) const {
+  core::check(epoch >= 0 && rank >= 0 && rank < ranks_, "epoch and rank are in range");
+  // Every rank computes the whole permutation: this takes about a millisecond and avoids
+  // communication.
+  std::vector<std::uint32_t> order(samples_);
+  std::iota(order.begin(), order.end(), 0u);
+  core::Random random(seed_, core::RandomStream::permutation, static_cast<std::uint64_t>(epoch));
+  for (std::uint32_t i = static_cast<std::uint32_t>(samples_) - 1; i > 0; --i) {
+    std::swap(order[i], order[random.below(i + 1)]);  // Fisher-Yates
+  }
+
+  const auto stride = static_cast<std::size_t>(ranks_);
+  std::vector<std::uint32_t> mine;
+  mine.reserve(steps_ * batch_per_rank());
+  // The global batch is a multiple of the number of ranks, so the stride continues across batches.
+  for (std::size_t position = static_cast<std::size_t>(rank); position < steps_ * global_batch_;
+       position += stride) {
+    mine.push_back(order[position < samples_ ? position : position - samples_]);
+  }
+  return mine;
+}
 
 // The batch of step s is prepared in slot s mod slots.size(). Workers take the steps in order. A
 // worker waits if its slot still contains a batch that the trainer may be using. One mutex protects

@@ -8,7 +8,7 @@
 #include "lockstep/comm/communicator.hpp"
 #include "lockstep/comm/gradient_reducer.hpp"
 #include "lockstep/data/dataset.hpp"
-#include "lockstep/data/sampler.hpp"
+#include "lockstep/data/loader.hpp"
 
 namespace lockstep::train {
 

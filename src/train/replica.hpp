@@ -8,7 +8,7 @@
 #include "batch_feed.hpp"
 #include "lockstep/backend/backend.hpp"
 #include "lockstep/comm/gradient_transport.hpp"
-#include "lockstep/data/sampler.hpp"
+#include "lockstep/data/loader.hpp"
 #include "lockstep/train/evaluation.hpp"
 #include "lockstep/train/timing/operation_clock.hpp"
 #include "lockstep/train/trainer.hpp"

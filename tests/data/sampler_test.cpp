@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "lockstep/data/sampler.hpp"
+#include "lockstep/data/loader.hpp"
 
 #include <gtest/gtest.h>
 

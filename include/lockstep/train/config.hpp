@@ -11,7 +11,7 @@
 #include "lockstep/comm/gradient_transport.hpp"
 #include "lockstep/core/data_type.hpp"
 #include "lockstep/core/named_value.hpp"
-#include "lockstep/data/options.hpp"
+#include "lockstep/data/dataset.hpp"
 #include "lockstep/graph/models.hpp"
 #include "lockstep/optim/learning_rate.hpp"
 
