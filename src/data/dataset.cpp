@@ -2,13 +2,14 @@
 #include "lockstep/data/dataset.hpp"
 
 #include <fmt/format.h>
+#include <xxhash.h>
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <string_view>
 #include <utility>
 
-#include "digest.hpp"
 #include "lockstep/core/error.hpp"
 #include "source.hpp"
 
@@ -38,6 +39,15 @@ DataSizes sizes_of(const Source& source, const DataOptions& options) {
   return sizes;
 }
 
+static_assert(std::endian::native == std::endian::little, "labels are hashed as in memory");
+
+constexpr std::int64_t most_byte_classes = 256;
+
+template <class T>
+XXH64_hash_t hash(std::span<const T> values, XXH64_hash_t seed) {
+  return XXH64(values.data(), values.size_bytes(), seed);
+}
+
 }  // namespace
 
 Dataset::Dataset(DatasetInfo info, LabelledImages content)
@@ -65,6 +75,22 @@ std::vector<std::string> source_syntaxes() {
 
 DataSizes sizes(const DataOptions& options) {
   return sizes_of(*open_source(options.source, options.seed), options);
+}
+
+// Checkpoints store this value, so it must not change between versions. The hash of each part is
+// the seed of the next, so the result depends on order and lengths.
+std::string digest(const Dataset& train, const Dataset& test) {
+  XXH64_hash_t value = 0;
+  for (const Dataset* set : {&train, &test}) {
+    value = hash(set->pixels(), value);
+    if (set->info().classes <= most_byte_classes) {
+      const std::vector<std::uint8_t> bytes(set->labels().begin(), set->labels().end());
+      value = hash(std::span(bytes), value);
+    } else {
+      value = hash(set->labels(), value);
+    }
+  }
+  return fmt::format("{:016x}", value);
 }
 
 TrainingData load(const DataOptions& options) {

@@ -34,6 +34,8 @@ std::string conversion(const fs::path& path, std::string_view kind) {
   return std::string(layout);
 }
 
+constexpr std::string_view images_shape = "(N, C, H, W)";
+
 std::string text(const Extents& extents) { return fmt::format("({})", fmt::join(extents, ", ")); }
 
 /// An open file. The functions throw `Error` (input) if a dataset does not fit the layout, and
@@ -47,32 +49,34 @@ class Contents {
     core::fail(core::ExitStatus::input, fmt::format("{}: {}; {}", path_.string(), what, advice));
   }
 
-  /// Opens the dataset `name` with `dimensions` dimensions, in the group `group` if it is not
-  /// empty. `meaning`: of its extents, for messages.
-  hdf5::Dataset open(std::string_view group, std::string_view name, std::size_t dimensions,
+  /// Opens the dataset with this path, of which a group may be the first part, and with
+  /// `dimensions` dimensions. `meaning`: of its extents, for messages.
+  hdf5::Dataset open(const std::string& path, std::size_t dimensions,
                      std::string_view meaning) const {
-    const std::string path = fmt::format("{}{}{}", group, group.empty() ? "" : "/", name);
-    hdf5::Object parent;
-    if (!group.empty()) parent = find(file_.get(), std::string(group), path);
-    const hid_t place = parent ? parent.get() : file_.get();
-    const hdf5::Object object = find(place, std::string(name), path);
-    if (H5Iget_type(object.get()) != H5I_DATASET) fail(path + " is not a dataset");
-    auto dataset = hdf5::own<hdf5::Dataset>(H5Dopen2(place, std::string(name).c_str(), H5P_DEFAULT),
+    hdf5::Object object;
+    hid_t place = file_.get();
+    for (std::size_t begin = 0; begin < path.size();) {
+      const std::size_t end = std::min(path.find('/', begin), path.size());
+      object = find(place, path.substr(begin, end - begin), path);
+      place = object.get();
+      begin = end + 1;
+    }
+    if (H5Iget_type(place) != H5I_DATASET) fail(path + " is not a dataset");
+    auto dataset = hdf5::own<hdf5::Dataset>(H5Dopen2(file_.get(), path.c_str(), H5P_DEFAULT),
                                             "opening a dataset");
     hdf5::require_plain_storage(dataset, path);
     const Extents extents = hdf5::extents(dataset);
     if (extents.size() != dimensions) {
       fail(fmt::format("{} has the shape {} instead of {}", path, text(extents), meaning),
-           extents.size() == 3 && name == "images"
-               ? "add the dimension of the channels: images[:, None]"
-               : layout);
+           meaning == images_shape ? "grey images need a dimension of channels: images[:, None]"
+                                   : layout);
     }
     require_stored(dataset, path, extents);
     return dataset;
   }
 
-  std::vector<float> floats(std::string_view name, std::size_t channels) const {
-    const auto dataset = open("", name, 1, "(C,)");
+  std::vector<float> floats(const std::string& name, std::size_t channels) const {
+    const auto dataset = open(name, 1, "(C,)");
     const std::size_t found = hdf5::extents(dataset).front();
     if (found != channels) {
       fail(fmt::format("{} has {} values, but the images have {} channels", name, found, channels),
@@ -88,7 +92,13 @@ class Contents {
   }
 
   /// Returns the number of class names; their texts are not read.
-  std::int64_t count_classes() const;
+  std::int64_t count_classes() const {
+    const std::size_t count = hdf5::extents(open("class_names", 1, "(classes,)")).front();
+    if (count < 2 || count > std::size_t{most_classes}) {
+      fail(fmt::format("class_names has {} names, and there can be 2 to {}", count, most_classes));
+    }
+    return static_cast<std::int64_t>(count);
+  }
 
  private:
   hdf5::Object find(hid_t group, const std::string& name, const std::string& path) const {
@@ -117,40 +127,30 @@ class Contents {
   hdf5::File file_;
 };
 
-std::int64_t Contents::count_classes() const {
-  const std::size_t count = hdf5::extents(open("", "class_names", 1, "(classes,)")).front();
-  if (count < 2 || count > std::size_t{most_classes}) {
-    fail(fmt::format("class_names has {} names, and there can be 2 to {}", count, most_classes));
-  }
-  return static_cast<std::int64_t>(count);
-}
-
 /// Returns the name of the group of `split`.
-std::string_view group_of(Split split) { return split == Split::train ? "train" : "test"; }
+std::string group_of(Split split) { return split == Split::train ? "train" : "test"; }
 
 /// The datasets of a split.
 struct Part {
-  Part(const Contents& contents, Split split);
-
   hdf5::Dataset images, labels;
   std::size_t size = 0;
   core::ImageShape image{};
 };
 
-Part::Part(const Contents& contents, Split split)
-    : images(contents.open(group_of(split), "images", 4, "(N, C, H, W)")),
-      labels(contents.open(group_of(split), "labels", 1, "(N,)")) {
-  const std::string_view group = group_of(split);
-  if (!hdf5::has_type(images, H5T_STD_U8LE, H5T_STD_U8BE)) {
+Part open_part(const Contents& contents, Split split) {
+  const std::string group = group_of(split);
+  Part part{.images = contents.open(group + "/images", 4, images_shape),
+            .labels = contents.open(group + "/labels", 1, "(N,)")};
+  if (!hdf5::has_type(part.images, H5T_STD_U8LE, H5T_STD_U8BE)) {
     contents.fail(fmt::format("{}/images is not of the type uint8", group),
                   "write values from 0 to 255 as uint8");
   }
-  if (hdf5::type_class(labels) != H5T_INTEGER) {
+  if (hdf5::type_class(part.labels) != H5T_INTEGER) {
     contents.fail(fmt::format("{}/labels does not consist of integers", group),
                   "write the indices of the class names");
   }
-  const Extents extents = hdf5::extents(images);
-  const hsize_t label_count = hdf5::extents(labels).front();
+  const Extents extents = hdf5::extents(part.images);
+  const hsize_t label_count = hdf5::extents(part.labels).front();
   if (extents[0] != label_count) {
     contents.fail(fmt::format("{0}/images has {1} images, but {0}/labels has {2} labels", group,
                               extents[0], label_count),
@@ -170,14 +170,15 @@ Part::Part(const Contents& contents, Split split)
   const auto side = [&](std::size_t at) {
     return static_cast<std::int64_t>(std::min<hsize_t>(extents[at], most_pixels + 1));
   };
-  image = {side(1), side(2), side(3)};
-  if (!is_supported(image)) {
+  part.image = {side(1), side(2), side(3)};
+  if (!is_supported(part.image)) {
     contents.fail(
         fmt::format("{}/images has images of {} x {} pixels, and there can be 1 to {} "
                     "per side",
                     group, extents[2], extents[3], most_pixels));
   }
-  size = static_cast<std::size_t>(extents[0]);
+  part.size = static_cast<std::size_t>(extents[0]);
+  return part;
 }
 
 core::Normalisation normalisation(const Contents& contents, std::size_t channels) {
@@ -204,7 +205,8 @@ class Hdf5Source final : public Source {
   explicit Hdf5Source(const SourceRequest& request) : path_(path_of(request)) {
     reading([&] {
       const Contents contents(path_);
-      const Part train(contents, Split::train), test(contents, Split::test);
+      const Part train = open_part(contents, Split::train);
+      const Part test = open_part(contents, Split::test);
       if (train.image != test.image) {
         contents.fail("the images in train and in test have different shapes",
                       "resize them to one shape");
@@ -218,19 +220,14 @@ class Hdf5Source final : public Source {
     });
   }
 
-  const DatasetInfo& info() const override { return info_; }
-  std::size_t size(Split split) const override { return sizes_.at(std::size_t(split)); }
   LabelledImages read(Split split, std::size_t samples,
                       core::ProgressMonitor* progress) const override {
     LabelledImages content;
     reading([&] {
       const Contents contents(path_);
-      const Part part(contents, split);
-      if (part.image != info_.image || part.size < samples) {
-        contents.fail("was changed while it was read", "start the program again");
-      }
-      content.labels = read_labels(contents, part, split, samples);
-      content.images = read_images(part, samples, progress);
+      const Part part = open_part(contents, split);
+      content = {.images = read_images(part, samples, progress),
+                 .labels = read_labels(contents, part, split, samples)};
     });
     return content;
   }
@@ -241,42 +238,35 @@ class Hdf5Source final : public Source {
         path_, [&](std::string_view kind) { return conversion(path_, kind); }, read);
   }
   std::vector<std::int32_t> read_labels(const Contents& contents, const Part& part, Split split,
-                                        std::size_t samples) const;
+                                        std::size_t samples) const {
+    std::vector<std::int64_t> values(samples);
+    hdf5::read_rows(part.labels, H5T_NATIVE_INT64, 0, samples, values.data());
+    const auto wrong = std::ranges::find_if(
+        values, [&](std::int64_t label) { return label < 0 || label >= info_.classes; });
+    if (wrong != values.end()) {
+      contents.fail(fmt::format("{}/labels[{}] is {}, but the {} classes have the labels 0 to {}",
+                                group_of(split), wrong - values.begin(), *wrong, info_.classes,
+                                info_.classes - 1),
+                    "write the indices of the class names, from 0");
+    }
+    return {values.begin(), values.end()};
+  }
+
   static std::vector<std::uint8_t> read_images(const Part& part, std::size_t samples,
-                                               core::ProgressMonitor* progress);
+                                               core::ProgressMonitor* progress) {
+    const auto image_bytes = static_cast<std::size_t>(part.image.elements());
+    const std::size_t block = std::max<std::size_t>((std::size_t{64} << 20) / image_bytes, 1);
+    std::vector<std::uint8_t> pixels(samples * image_bytes);
+    for (std::size_t first = 0; first < samples; first += block) {
+      hdf5::read_rows(part.images, H5T_NATIVE_UINT8, first, std::min(block, samples - first),
+                      pixels.data() + first * image_bytes);
+      core::report_progress(progress);
+    }
+    return pixels;
+  }
 
   fs::path path_;
-  std::array<std::size_t, 2> sizes_{};
-  DatasetInfo info_;
 };
-
-std::vector<std::int32_t> Hdf5Source::read_labels(const Contents& contents, const Part& part,
-                                                  Split split, std::size_t samples) const {
-  std::vector<std::int64_t> values(samples);
-  hdf5::read_rows(part.labels, H5T_NATIVE_INT64, 0, samples, values.data());
-  const auto wrong = std::ranges::find_if(
-      values, [&](std::int64_t label) { return label < 0 || label >= info_.classes; });
-  if (wrong != values.end()) {
-    contents.fail(fmt::format("{}/labels[{}] is {}, but the {} classes have the labels 0 to {}",
-                              group_of(split), wrong - values.begin(), *wrong, info_.classes,
-                              info_.classes - 1),
-                  "write the indices of the class names, from 0");
-  }
-  return {values.begin(), values.end()};
-}
-
-std::vector<std::uint8_t> Hdf5Source::read_images(const Part& part, std::size_t samples,
-                                                  core::ProgressMonitor* progress) {
-  const auto image_bytes = static_cast<std::size_t>(part.image.elements());
-  const std::size_t block = std::max<std::size_t>((std::size_t{64} << 20) / image_bytes, 1);
-  std::vector<std::uint8_t> pixels(samples * image_bytes);
-  for (std::size_t first = 0; first < samples; first += block) {
-    hdf5::read_rows(part.images, H5T_NATIVE_UINT8, first, std::min(block, samples - first),
-                    pixels.data() + first * image_bytes);
-    core::report_progress(progress);
-  }
-  return pixels;
-}
 
 }  // namespace
 

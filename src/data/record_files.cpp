@@ -46,7 +46,7 @@ std::string fresh_copy(const RecordFormat& format) {
 [[noreturn]] void fail_input(const RecordFormat& format, const fs::path& file,
                              const std::string& what) {
   const std::string_view kind = core::file_kind(file);
-  const bool is_known = kind != core::unknown_kind && kind != "no file" && kind != "an empty file";
+  const bool is_known = kind != core::unknown_kind && kind != "no file";
   const std::string found = is_known ? fmt::format("{} (it is {})", what, kind) : what;
   if (is_published(format, file.parent_path())) fail(file, found, fresh_copy(format));
   fail(file, found,
@@ -56,87 +56,53 @@ std::string fresh_copy(const RecordFormat& format) {
                    format.image.height, format.image.width, fresh_copy(format)));
 }
 
-// Returns the first folder or archive in `folder` that `matches`; an empty path if there is none.
-template <class Matches>
-fs::path find_in(const fs::path& folder, Matches matches) {
+// Throws `Error` (input): `path` is not a folder with files of the format. Names what it is
+// instead, and how the user gets such a folder from it, from its entries or from the folder of a
+// file.
+[[noreturn]] void fail_folder(const RecordFormat& format, const fs::path& path) {
   std::error_code error;
-  for (fs::directory_iterator at(folder, error), end; !error && at != end; at.increment(error)) {
-    if (matches(at->path())) return at->path();
+  const auto first = format.train_files.front();
+  if (!fs::exists(path, error)) {
+    fail(path, fmt::format("no such folder of {} files", format.title), fresh_copy(format));
   }
-  return {};
-}
-
-// Returns the command that converts the version of the dataset for Python, and the option that
-// reads its result.
-std::string conversion(const RecordFormat& format, const fs::path& place) {
-  return fmt::format(
-      "convert it with lockstep-data cifar-python {0} -o {1}.h5, and use --data hdf5:{1}.h5",
-      place.string(), format.name);
-}
-
-// Returns whether the name is that of an archive of the version for Python, which was published for
-// each format whose archive contains a folder.
-bool is_python_archive(const RecordFormat& format, const fs::path& path) {
-  return !format.archive_folder.empty() &&
-         path.filename().string().find("python") != fs::path::string_type::npos;
-}
-
-// Throws `Error` (input): `folder` is not one with files of the format. Names what it is instead.
-[[noreturn]] void fail_folder(const RecordFormat& format, const fs::path& folder) {
-  const auto option = [&](const fs::path& place) {
-    return fmt::format("--data {}:{}", format.name, place.string());
-  };
-  std::error_code ignored;
-  if (fs::exists(folder, ignored) && !fs::is_directory(folder, ignored)) {
-    const std::string_view kind = core::file_kind(folder);
-    const std::string what = fmt::format("is {}, not a folder of {} files", kind, format.title);
-    if (core::is_archive(kind) && is_python_archive(format, folder)) {
-      fail(folder, what, conversion(format, folder));
-    }
-    if (core::is_archive(kind)) {
-      fail(folder, what,
-           fmt::format("unpack it and name the folder that contains {}: mkdir -p DIR; {} {}{}; "
-                       "{}",
-                       format.train_files.front(), kind == "a ZIP archive" ? "unzip" : "tar -xf",
-                       folder.string(), kind == "a ZIP archive" ? " -d DIR" : " -C DIR",
-                       option("DIR")));
-    }
-    if (fs::exists(folder.parent_path() / format.train_files.front(), ignored) ||
-        (folder.parent_path().empty() && fs::exists(format.train_files.front(), ignored))) {
-      fail(folder, what,
-           "use " + option(folder.parent_path().empty() ? fs::path(".") : folder.parent_path()));
-    }
-    fail(folder, what, fresh_copy(format));
-  }
-  if (!fs::exists(folder, ignored)) {
-    fail(folder, fmt::format("no such folder of {} files", format.title), fresh_copy(format));
-  }
+  const bool is_folder = fs::is_directory(path, error);
   const std::string what =
-      fmt::format("the folder contains no {} of {}", format.train_files.front(), format.title);
-  const fs::path below = find_in(folder, [&](const fs::path& path) {
-    return fs::is_directory(path, ignored) && has_records(format, path);
-  });
-  if (!below.empty()) fail(folder, what, "use " + option(below));
-  const fs::path archive = find_in(folder, [&](const fs::path& path) {
-    return path.filename().string().starts_with("cifar") && core::is_archive(core::file_kind(path));
-  });
-  if (!archive.empty() && is_python_archive(format, archive)) {
-    fail(folder, what, conversion(format, archive));
-  }
-  if (!archive.empty()) {
-    fail(folder, what,
-         fmt::format("unpack the archive in it: tar -xf {} -C {}", archive.string(),
-                     folder.string()));
-  }
-  const auto is_pickle = [](const fs::path& path) {
-    return core::file_kind(path) == "a Python pickle" || path.filename() == "batches.meta" ||
-           path.filename().string().ends_with("-python") ||
-           path.filename().string().ends_with("-py");
+      is_folder
+          ? fmt::format("the folder contains no {} of {}", first, format.title)
+          : fmt::format("is {}, not a folder of {} files", core::file_kind(path), format.title);
+  const auto parent_of = [](const fs::path& place) {
+    return place.has_parent_path() ? place.parent_path() : fs::path(".");
   };
-  if (!format.archive_folder.empty() && !find_in(folder, is_pickle).empty()) {
-    fail(folder, what + ", but files of the version for Python", conversion(format, folder));
+  std::vector<fs::path> places{path};
+  for (fs::directory_iterator at(path, error), end; !error && at != end; at.increment(error)) {
+    places.push_back(at->path());
   }
-  fail(folder, what, fresh_copy(format));
+  if (!is_folder) places.push_back(parent_of(path));
+  for (const fs::path& place : places) {
+    if (has_records(format, place)) {
+      fail(path, what, fmt::format("use --data {}:{}", format.name, place.string()));
+    }
+  }
+  for (const fs::path& place : places) {
+    const std::string name = place.filename();
+    const std::string_view kind = core::file_kind(place);
+    const bool is_pickle = kind == "a Python pickle";
+    // Each archive with a folder also has a version for Python.
+    if (!format.archive_folder.empty() &&
+        (is_pickle || name.ends_with("-py") || name.find("python") != name.npos)) {
+      fail(path, what,
+           fmt::format("convert it with lockstep-data cifar-python {0} -o {1}.h5, and use --data "
+                       "hdf5:{1}.h5",
+                       (is_pickle ? parent_of(place) : place).string(), format.name));
+    }
+    if (core::is_archive(kind) && (place == path || name.starts_with("cifar"))) {
+      const bool is_zip = kind == "a ZIP archive";
+      fail(path, what,
+           fmt::format("unpack it: {} {} {} {}", is_zip ? "unzip" : "tar -xf", place.string(),
+                       is_zip ? "-d" : "-C", parent_of(place).string()));
+    }
+  }
+  fail(path, what, fresh_copy(format));
 }
 
 // Returns the folder that contains the files: `folder` or the archive's subfolder in it.
@@ -150,20 +116,15 @@ fs::path locate(const RecordFormat& format, const fs::path& folder) {
 }
 
 // Returns the files of training images without the last ones, as far as they do not exist.
-std::span<const char* const> existing_files(const RecordFormat& format, const fs::path& folder) {
-  auto files = format.train_files;
+std::vector<const char*> existing_files(const RecordFormat& format, const fs::path& folder) {
+  std::vector<const char*> files = format.train_files;
   std::error_code ignored;
-  while (files.size() > 1 && !fs::exists(folder / files.back(), ignored)) {
-    files = files.first(files.size() - 1);
-  }
+  while (files.size() > 1 && !fs::exists(folder / files.back(), ignored)) files.pop_back();
   return files;
 }
 
 std::uintmax_t size_of(const RecordFormat& format, const fs::path& file) {
   std::error_code error;
-  if (fs::exists(file, error) && !fs::is_regular_file(file, error)) {
-    fail_input(format, file, "not a regular file");
-  }
   const std::uintmax_t bytes = fs::file_size(file, error);
   if (error) fail_input(format, file, fmt::format("cannot be read ({})", error.message()));
   return bytes;
@@ -196,13 +157,12 @@ bool has_records(const RecordFormat& format, const fs::path& folder) {
 
 std::size_t count_records(const RecordFormat& format, std::uintmax_t bytes, const fs::path& file) {
   const std::size_t record = format.record_bytes();
-  if (bytes == 0) fail_input(format, file, "the file is empty");
   if (bytes > format.most_records * record) {
     fail_input(format, file,
                fmt::format("{} bytes, more than the {} records of {} bytes a {} file holds", bytes,
                            format.most_records, record, format.title));
   }
-  if (bytes % record != 0) {
+  if (bytes == 0 || bytes % record != 0) {
     fail_input(format, file,
                fmt::format("{} bytes, not a multiple of the record's {} (truncated after {} whole "
                            "records)",
@@ -232,24 +192,22 @@ void append_records(const RecordFormat& format, std::span<const std::uint8_t> by
 RecordFiles::RecordFiles(const RecordFormat& format, const SourceRequest& request)
     : format_(format),
       folder_(locate(format, path_of(request))),
-      train_files_(existing_files(format, folder_)),
-      info_{.name = std::string(format.name),
-            .image = format.image,
-            .classes = format.classes(),
-            .normalisation = format.normalisation,
-            .warning = {}},
-      train_(count_all(train_files_)),
-      test_(count_all(format.test_files)) {
+      train_files_(existing_files(format, folder_)) {
+  sizes_ = {count_all(train_files_), count_all(format.test_files)};
+  info_ = {.name = std::string(format.name),
+           .image = format.image,
+           .classes = format.classes(),
+           .normalisation = format.normalisation};
   if (train_files_.size() < format.train_files.size() && is_published(format, folder_)) {
     info_.warning = fmt::format(
         "{} contains {} of the {} files of {}, so the run uses {} training images; for all, get a "
         "fresh copy {}",
-        folder_.string(), train_files_.size(), format.train_files.size(), format.title, train_,
-        format.advice);
+        folder_.string(), train_files_.size(), format.train_files.size(), format.title,
+        size(Split::train), format.advice);
   }
 }
 
-std::size_t RecordFiles::count_all(std::span<const char* const> files) const {
+std::size_t RecordFiles::count_all(const std::vector<const char*>& files) const {
   std::size_t records = 0;
   for (const char* name : files) {
     records += count_records(format_, size_of(format_, folder_ / name), folder_ / name);

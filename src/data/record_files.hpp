@@ -17,17 +17,17 @@ namespace lockstep::data {
 /// Description of a dataset in files of fixed-size records. A record consists of label bytes and
 /// the pixels (channels, height, width), one byte each. Files contain records and nothing else.
 struct RecordFormat {
-  std::string_view name;                       ///< as in `DatasetInfo`
-  std::string_view title;                      ///< for messages, for example "CIFAR-10"
-  std::string_view help;                       ///< meaning of NAME:DIR, for `--help`
-  std::string_view advice;                     ///< completes "get a fresh copy ..."
-  std::string_view archive_folder{};           ///< of the published archive; may be empty
-  std::span<const char* const> train_files{};  ///< in the order of the training images
-  std::span<const char* const> test_files{};
+  std::string_view name;                   ///< as in `DatasetInfo`
+  std::string_view title;                  ///< for messages, for example "CIFAR-10"
+  std::string_view help;                   ///< meaning of NAME:DIR, for `--help`
+  std::string_view advice;                 ///< completes "get a fresh copy ..."
+  std::string_view archive_folder{};       ///< of the published archive; may be empty
+  std::vector<const char*> train_files{};  ///< in the order of the training images
+  std::vector<const char*> test_files{};
   const char* published_file = nullptr;  ///< that only the published archive contains; may be null
   std::size_t most_records = 0;          ///< largest number of records in a file
   /// Number of classes of each label byte. The last byte is the label of the image.
-  std::span<const std::int32_t> label_classes{};
+  std::vector<std::int32_t> label_classes{};
   core::ImageShape image{};
   core::Normalisation normalisation{};
 
@@ -36,6 +36,9 @@ struct RecordFormat {
     return label_classes.size() + static_cast<std::size_t>(image.elements());
   }
 };
+
+/// Returns the formats of the published datasets.
+const std::vector<RecordFormat>& published_formats();
 
 /// Returns the number of records in a file of `bytes` bytes. Throws `Error` (input), naming `file`,
 /// if the file is empty, truncated or oversized.
@@ -59,19 +62,15 @@ class RecordFiles final : public Source {
   /// is missing or has a wrong size.
   RecordFiles(const RecordFormat& format, const SourceRequest& request);
 
-  const DatasetInfo& info() const override { return info_; }
-  std::size_t size(Split split) const override { return split == Split::train ? train_ : test_; }
   LabelledImages read(Split split, std::size_t samples,
                       core::ProgressMonitor* progress) const override;
 
  private:
-  std::size_t count_all(std::span<const char* const> files) const;
+  std::size_t count_all(const std::vector<const char*>& files) const;
 
   const RecordFormat& format_;
   std::filesystem::path folder_;
-  std::span<const char* const> train_files_;  ///< those that exist
-  DatasetInfo info_;
-  std::size_t train_, test_;
+  std::vector<const char*> train_files_;  ///< those that exist
 };
 
 }  // namespace lockstep::data

@@ -5,7 +5,6 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <array>
 #include <iterator>
 #include <vector>
 
@@ -15,12 +14,7 @@
 
 namespace lockstep::data {
 
-// Each is defined in the file of its dataset.
-extern const RecordFormat cifar10, cifar100, svhn;
-
 namespace {
-
-constexpr std::array record_formats{&cifar10, &cifar100, &svhn};
 
 /// Returns `text` in lower case without '-' and '_', in which "CIFAR-10" is "cifar10".
 std::string plain(std::string_view text) {
@@ -49,10 +43,10 @@ std::string intended(const std::string& value) {
   std::error_code ignored;
   if (!std::filesystem::exists(value, ignored)) return "";
   if (core::file_kind(value) == core::hdf5_kind) return "hdf5:" + value;
-  for (const RecordFormat* format : record_formats) {
-    if (has_records(*format, value)) return fmt::format("{}:{}", format->name, value);
+  for (const RecordFormat& format : published_formats()) {
+    if (has_records(format, value)) return fmt::format("{}:{}", format.name, value);
   }
-  return fmt::format("{}:{}", record_formats.front()->name, value);
+  return fmt::format("{}:{}", published_formats().front().name, value);
 }
 
 }  // namespace
@@ -60,13 +54,13 @@ std::string intended(const std::string& value) {
 const std::vector<SourceEntry>& source_entries() {
   static const std::vector<SourceEntry> entries = [] {
     std::vector<SourceEntry> all;
-    for (const RecordFormat* format : record_formats) {
-      all.push_back({.name = format->name,
-                     .syntax = fmt::format("{}:DIR", format->name),
-                     .help = format->help,
+    for (const RecordFormat& format : published_formats()) {
+      all.push_back({.name = format.name,
+                     .syntax = fmt::format("{}:DIR", format.name),
+                     .help = format.help,
                      .needs_path = true,
-                     .open = [format](const SourceRequest& request) {
-                       return std::make_unique<RecordFiles>(*format, request);
+                     .open = [&format](const SourceRequest& request) {
+                       return std::make_unique<RecordFiles>(format, request);
                      }});
     }
     all.push_back({.name = "hdf5",

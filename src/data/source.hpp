@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
@@ -28,15 +29,19 @@ class Source {
  public:
   virtual ~Source() = default;
 
-  virtual const DatasetInfo& info() const = 0;
+  const DatasetInfo& info() const { return info_; }
 
   /// Returns the number of images of `split`.
-  virtual std::size_t size(Split split) const = 0;
+  std::size_t size(Split split) const { return sizes_.at(static_cast<std::size_t>(split)); }
 
   /// Returns the first `samples` images of `split`; there must be as many. Reports progress for
   /// each file or 1,000 images. Throws `Error` (input) if a file is damaged.
   virtual LabelledImages read(Split split, std::size_t samples,
                               core::ProgressMonitor* progress) const = 0;
+
+ protected:
+  DatasetInfo info_;
+  std::array<std::size_t, 2> sizes_{};
 };
 
 /// Value of `--data`, split after the name of the dataset.
@@ -72,6 +77,10 @@ const std::vector<SourceEntry>& source_entries();
 /// name is unknown or the parameters are invalid, input if the files are missing or have wrong
 /// sizes.
 std::unique_ptr<Source> open_source(const std::string& value, std::uint64_t seed);
+
+/// Returns a hash (XXH64) of the images and labels of both datasets, 16 hexadecimal digits.
+/// Labels are hashed as bytes if there are at most 256 classes, as little-endian int32 otherwise.
+std::string digest(const Dataset& train, const Dataset& test);
 
 /// Throws `Error` (usage): the value of `--data` has none of the forms of the registry.
 [[noreturn]] void fail_source(const std::string& value);

@@ -1,11 +1,16 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "synthetic.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <charconv>
 #include <cmath>
+#include <optional>
 #include <span>
 #include <vector>
 
+#include "lockstep/core/error.hpp"
 #include "lockstep/core/random.hpp"
 
 namespace lockstep::data::synthetic {
@@ -147,3 +152,87 @@ LabelledImages generate(Split split, std::size_t samples, std::uint64_t seed,
 }
 
 }  // namespace lockstep::data::synthetic
+
+namespace lockstep::data {
+
+namespace {
+
+/// Removes `mark` and the text behind it from `text`. Returns that text, or nothing if `text` has
+/// no `mark`.
+std::optional<std::string_view> take_part(std::string_view& text, char mark) {
+  const std::size_t at = text.find(mark);
+  if (at == std::string_view::npos) return std::nullopt;
+  const std::string_view part = text.substr(at + 1);
+  text = text.substr(0, at);
+  return part;
+}
+
+/// Sets `number` if `text` is a number; otherwise returns false.
+template <class Number>
+bool parse_number(std::string_view text, Number& number) {
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  return error == std::errc{} && end == text.data() + text.size();
+}
+
+/// Sets `shape` if `text` ("3x224x224") is a supported shape; otherwise returns false.
+bool parse_shape(std::string_view text, core::ImageShape& shape) {
+  auto height = take_part(text, 'x');
+  const auto width = height ? take_part(*height, 'x') : std::nullopt;
+  return width && parse_number(text, shape.channels) && parse_number(*height, shape.height) &&
+         parse_number(*width, shape.width) && is_supported(shape);
+}
+
+/// Parses the value `synthetic:N@CxHxW/CLASSES` of --data. Each part after the name may be left
+/// out.
+synthetic::Parameters parse(const SourceRequest& request) {
+  synthetic::Parameters parameters;
+  std::string_view text = request.parameters;
+  const auto classes = take_part(text, '/');
+  const auto shape = take_part(text, '@');
+  const auto samples = take_part(text, ':');
+  if (!text.empty()) fail_source(request.value);
+  const bool is_valid = (!samples || parse_number(*samples, parameters.samples)) &&
+                        (!shape || parse_shape(*shape, parameters.image)) &&
+                        (!classes || parse_number(*classes, parameters.classes));
+  if (!is_valid || parameters.samples < 1 || parameters.samples > most_images ||
+      parameters.classes < 2 || parameters.classes > most_classes) {
+    core::fail(core::ExitStatus::usage,
+               fmt::format("--data {}: the number of images must be from 1 to {}, the image shape "
+                           "CxHxW must have numbers from 1 to {} and at most {} values, and the "
+                           "number of classes must be from 2 to {}; use for example --data "
+                           "synthetic:10000@3x224x224/100",
+                           request.value, most_images, most_pixels, most_values, most_classes));
+  }
+  return parameters;
+}
+
+class SyntheticSource final : public Source {
+ public:
+  explicit SyntheticSource(const SourceRequest& request)
+      : parameters_(parse(request)), seed_(request.seed) {
+    sizes_ = {parameters_.samples, std::max<std::size_t>(parameters_.samples / 5, 1)};
+    info_ = {.name = "synthetic",
+             .image = parameters_.image,
+             .classes = parameters_.classes,
+             // The values of CIFAR-10.
+             .normalisation = {.mean = {0.4914f, 0.4822f, 0.4465f},
+                               .standard_deviation = {0.2023f, 0.1994f, 0.2010f}}};
+  }
+
+  LabelledImages read(Split split, std::size_t samples,
+                      core::ProgressMonitor* progress) const override {
+    return synthetic::generate(split, samples, seed_, parameters_, progress);
+  }
+
+ private:
+  synthetic::Parameters parameters_;
+  std::uint64_t seed_;
+};
+
+}  // namespace
+
+std::unique_ptr<Source> open_synthetic(const SourceRequest& request) {
+  return std::make_unique<SyntheticSource>(request);
+}
+
+}  // namespace lockstep::data

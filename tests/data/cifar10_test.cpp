@@ -56,7 +56,7 @@ TEST_F(Cifar10Test, MissingFile) {
 TEST_F(Cifar10Test, FolderInPlaceOfAFile) {
   fs::remove(folder / "test_batch.bin");
   fs::create_directory(folder / "test_batch.bin");
-  expect_refused({"test_batch.bin", "not a regular file"});
+  expect_refused({"test_batch.bin", "it is a folder"});
 }
 
 // A sparse file claims 1 TiB. If memory were allocated before the check, the test would fail with

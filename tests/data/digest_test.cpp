@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "digest.hpp"
-
 #include <gtest/gtest.h>
 
 #include "data/images.hpp"
+#include "source.hpp"
 
 namespace lockstep::data {
 namespace {
