@@ -34,8 +34,6 @@ std::string conversion(const fs::path& path, std::string_view kind) {
   return std::string(layout);
 }
 
-constexpr std::string_view images_shape = "(N, C, H, W)";
-
 std::string text(const Extents& extents) { return fmt::format("({})", fmt::join(extents, ", ")); }
 
 /// An open file. The functions throw `Error` (input) if a dataset does not fit the layout, and
@@ -55,11 +53,9 @@ class Contents {
                      std::string_view meaning) const {
     hdf5::Object object;
     hid_t place = file_.get();
-    for (std::size_t begin = 0; begin < path.size();) {
-      const std::size_t end = std::min(path.find('/', begin), path.size());
-      object = find(place, path.substr(begin, end - begin), path);
+    for (const fs::path& part : fs::path(path)) {
+      object = find(place, part, path);
       place = object.get();
-      begin = end + 1;
     }
     if (H5Iget_type(place) != H5I_DATASET) fail(path + " is not a dataset");
     auto dataset = hdf5::own<hdf5::Dataset>(H5Dopen2(file_.get(), path.c_str(), H5P_DEFAULT),
@@ -67,9 +63,7 @@ class Contents {
     hdf5::require_plain_storage(dataset, path);
     const Extents extents = hdf5::extents(dataset);
     if (extents.size() != dimensions) {
-      fail(fmt::format("{} has the shape {} instead of {}", path, text(extents), meaning),
-           meaning == images_shape ? "grey images need a dimension of channels: images[:, None]"
-                                   : layout);
+      fail(fmt::format("{} has the shape {} instead of {}", path, text(extents), meaning));
     }
     require_stored(dataset, path, extents);
     return dataset;
@@ -139,7 +133,7 @@ struct Part {
 
 Part open_part(const Contents& contents, Split split) {
   const std::string group = group_of(split);
-  Part part{.images = contents.open(group + "/images", 4, images_shape),
+  Part part{.images = contents.open(group + "/images", 4, "(N, C, H, W)"),
             .labels = contents.open(group + "/labels", 1, "(N,)")};
   if (!hdf5::has_type(part.images, H5T_STD_U8LE, H5T_STD_U8BE)) {
     contents.fail(fmt::format("{}/images is not of the type uint8", group),
@@ -162,10 +156,9 @@ Part open_part(const Contents& contents, Split split) {
   }
   const auto most_channels = core::Normalisation{}.mean.size();
   if (extents[1] < 1 || extents[1] > most_channels) {
-    const bool is_last = extents[3] <= most_channels;
     contents.fail(fmt::format("{}/images has the shape {}: {} channels, and there can be 1 to {}",
                               group, text(extents), extents[1], most_channels),
-                  is_last ? "write the channels first: images.transpose(0, 3, 1, 2)" : layout);
+                  "if the channels are last, write images.transpose(0, 3, 1, 2)");
   }
   const auto side = [&](std::size_t at) {
     return static_cast<std::int64_t>(std::min<hsize_t>(extents[at], most_pixels + 1));
@@ -192,9 +185,7 @@ core::Normalisation normalisation(const Contents& contents, std::size_t channels
       contents.fail(fmt::format("mean[{}] is {}, not between 0 and 1", i, mean), advice);
     }
     if (!(deviation > 0 && deviation <= 1)) {
-      contents.fail(
-          fmt::format("std[{}] is {}, not above 0 and at most 1", i, deviation),
-          deviation > 1 ? advice : "write the standard deviation of the pixels, or 1 for none");
+      contents.fail(fmt::format("std[{}] is {}, not above 0 and at most 1", i, deviation), advice);
     }
   }
   return result;

@@ -137,7 +137,7 @@ const std::vector<Fault> faults{
        put(file, "train/images", H5T_NATIVE_FLOAT, {train_size, 2, 3, 5}, pixels.data());
      }},
     {"NoChannels",
-     {"train/images has the shape (7, 3, 5)", "images[:, None]"},
+     {"train/images has the shape (7, 3, 5) instead of (N, C, H, W)"},
      [](hid_t file) {
        put_images(file, "train/images", {train_size, 3, 5});
      }},
