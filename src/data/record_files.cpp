@@ -56,6 +56,14 @@ std::string fresh_copy(const RecordFormat& format) {
                    format.image.height, format.image.width, fresh_copy(format)));
 }
 
+// Returns whether `folder` contains a file of training images or the archive's folder.
+bool has_records(const RecordFormat& format, const fs::path& folder) {
+  std::error_code ignored;
+  return has_archive_folder(format, folder) ||
+         std::ranges::any_of(format.train_files,
+                             [&](const char* name) { return fs::exists(folder / name, ignored); });
+}
+
 // Throws `Error` (input): `path` is not a folder with files of the format. Names what it is
 // instead, and how the user gets such a folder from it, from its entries or from the folder of a
 // file.
@@ -86,16 +94,17 @@ std::string fresh_copy(const RecordFormat& format) {
   for (const fs::path& place : places) {
     const std::string name = place.filename();
     const std::string_view kind = core::file_kind(place);
-    const bool is_pickle = kind == "a Python pickle";
+    const bool is_pickle = kind == "a Python pickle", is_cifar = name.starts_with("cifar");
     // Each archive with a folder also has a version for Python.
-    if (!format.archive_folder.empty() &&
-        (is_pickle || name.ends_with("-py") || name.find("python") != name.npos)) {
+    const bool is_python =
+        is_pickle || (is_cifar && (name.ends_with("-py") || name.find("python") != name.npos));
+    if (is_python && !format.archive_folder.empty()) {
       fail(path, what,
            fmt::format("convert it with lockstep-data cifar-python {0} -o {1}.h5, and use --data "
                        "hdf5:{1}.h5",
                        (is_pickle ? parent_of(place) : place).string(), format.name));
     }
-    if (core::is_archive(kind) && (place == path || name.starts_with("cifar"))) {
+    if (core::is_archive(kind) && (place == path || is_cifar)) {
       const bool is_zip = kind == "a ZIP archive";
       fail(path, what,
            fmt::format("unpack it: {} {} {} {}", is_zip ? "unzip" : "tar -xf", place.string(),
@@ -147,13 +156,6 @@ std::vector<std::uint8_t> read_bytes(const RecordFormat& format, const fs::path&
 }
 
 }  // namespace
-
-bool has_records(const RecordFormat& format, const fs::path& folder) {
-  std::error_code ignored;
-  return has_archive_folder(format, folder) ||
-         std::ranges::any_of(format.train_files,
-                             [&](const char* name) { return fs::exists(folder / name, ignored); });
-}
 
 std::size_t count_records(const RecordFormat& format, std::uintmax_t bytes, const fs::path& file) {
   const std::size_t record = format.record_bytes();

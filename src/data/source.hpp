@@ -63,10 +63,9 @@ std::filesystem::path path_of(const SourceRequest& request);
 
 /// An entry of the registry of datasets.
 struct SourceEntry {
-  std::string_view name;    ///< first word of `--data`
-  std::string syntax;       ///< form of the whole value
-  std::string_view help;    ///< meaning of the value
-  bool needs_path = false;  ///< after a colon
+  std::string_view name;  ///< first word of `--data`
+  std::string syntax;     ///< form of the whole value
+  std::string_view help;  ///< meaning of the value
   std::function<std::unique_ptr<Source>(const SourceRequest&)> open;
 };
 

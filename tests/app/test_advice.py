@@ -35,14 +35,11 @@ def dry_run(source):
 
 # --- datasets ------------------------------------------------------------------------------------------------
 
-@pytest.mark.parametrize("source, status, pattern", [
-    ("CIFAR10:{}/images", 2, r"did you mean --data (\S+)\?"), ("cifar-10:{}/images", 2, r"did you mean --data (\S+)\?"),
-    ("{}/images", 2, r"did you mean --data (\S+)\?"), ("cifar10:{}", 3, r"use --data (\S+)"),
-    ("cifar10:{}/images/data_batch_1.bin", 3, r"use --data (\S+)")])
-def test_the_advised_source_is_read(source, status, pattern, tmp_path):
+@pytest.mark.parametrize("source", ["cifar10:{}", "cifar10:{}/images/data_batch_1.bin"])
+def test_the_advised_source_is_read(source, tmp_path):
     write_images(tmp_path / "images")
-    line = expect_failure(dry_run(source.format(tmp_path)), status)
-    assert dry_run(advised(line, pattern)).returncode == 0
+    line = expect_failure(dry_run(source.format(tmp_path)), 3)
+    assert dry_run(advised(line, r"use --data (\S+)")).returncode == 0
 
 
 @pytest.mark.parametrize("is_named", [False, True])
