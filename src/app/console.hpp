@@ -6,8 +6,8 @@
 #include <string>
 #include <string_view>
 
-#include "lockstep/core/descriptor.hpp"
 #include "lockstep/core/error.hpp"
+#include "lockstep/core/handle.hpp"
 #include "lockstep/train/config.hpp"
 #include "lockstep/train/timing/summary.hpp"
 #include "lockstep/train/trainer.hpp"

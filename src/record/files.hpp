@@ -7,9 +7,8 @@
 #include <string>
 #include <string_view>
 
-#include "lockstep/core/descriptor.hpp"
-#include "lockstep/core/hdf5.hpp"
 #include "lockstep/core/handle.hpp"
+#include "lockstep/core/hdf5.hpp"
 #include "lockstep/record/output_file.hpp"
 
 // File operations that HDF5 does not provide: syncing to disk, renaming without losing another

@@ -7,9 +7,8 @@
 #include <optional>
 
 #include "lockstep/backend/backend.hpp"
-#include "lockstep/core/meter/peak_memory.hpp"
-#include "lockstep/core/process/system.hpp"
 #include "lockstep/core/meter/process_meter.hpp"
+#include "lockstep/core/process/system.hpp"
 #include "lockstep/graph/layer.hpp"
 #include "lockstep/train/config.hpp"
 #include "lockstep/train/plan_options.hpp"

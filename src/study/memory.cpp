@@ -3,9 +3,7 @@
 
 #include <algorithm>
 
-#include "lockstep/data/sampler.hpp"
 #include "lockstep/data/loader.hpp"
-#include "lockstep/train/checkpoint/rank_state.hpp"
 #include "lockstep/train/evaluation.hpp"
 #include "lockstep/train/plan_options.hpp"
 #include "lockstep/train/timing/step_log_size.hpp"

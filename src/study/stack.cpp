@@ -10,7 +10,7 @@
 
 #include "layer_memory.hpp"
 #include "lockstep/comm/messages.hpp"
-#include "lockstep/core/process/allocation_limit.hpp"
+#include "lockstep/core/process/limits.hpp"
 #include "lockstep/core/process/system.hpp"
 #include "lockstep/core/random.hpp"
 #include "lockstep/train/agreement.hpp"

@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "lockstep/core/descriptor.hpp"
+#include "lockstep/core/handle.hpp"
 #include "lockstep/record/output_file.hpp"
 
 namespace lockstep::record {

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "lockstep/backend/backend.hpp"
-#include "lockstep/graph/node_id.hpp"
+#include "lockstep/graph/graph.hpp"
 #include "lockstep/record/run_file.hpp"
 #include "lockstep/train/config.hpp"
 #include "lockstep/train/trainer.hpp"

@@ -13,10 +13,8 @@
 #include <vector>
 
 #include "lockstep/comm/communicator.hpp"
-#include "lockstep/core/activity.hpp"
-#include "lockstep/core/descriptor.hpp"
 #include "lockstep/core/handle.hpp"
-#include "watchdog_cause.hpp"
+#include "lockstep/core/progress.hpp"
 
 namespace lockstep::app {
 

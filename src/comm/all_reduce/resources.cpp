@@ -16,9 +16,9 @@
 
 #include "lockstep/comm/agreement.hpp"
 #include "lockstep/comm/messages.hpp"
-#include "lockstep/core/descriptor.hpp"
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/format.hpp"
+#include "lockstep/core/handle.hpp"
 #include "lockstep/core/log.hpp"
 
 namespace lockstep::comm {
