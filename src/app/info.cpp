@@ -11,9 +11,7 @@
 #include "lockstep/core/process/limits.hpp"
 #include "lockstep/core/process/processors.hpp"
 #include "lockstep/core/process/thread.hpp"
-#include "lockstep/record/output_file.hpp"
 #include "lockstep/record/provenance.hpp"
-#include "lockstep/train/agreement.hpp"
 
 namespace lockstep::app {
 
@@ -82,23 +80,6 @@ record::Attributes library_variables() {
   return all;
 }
 
-void write_device_description(const Job& job) {
-  train::together(job.communicator, [&] {
-    if (!job.is_first) return;
-    const std::string description = job.backend->device().description();
-    if (description.empty()) {
-      core::fail(
-          core::ExitStatus::usage,
-          fmt::format(
-              "--write-device-description requires a GPU, but the device is '{}'; use --device "
-              "cuda on a machine with a GPU",
-              job.backend->device().name()));
-    }
-    record::write_text(job.config.device_description, description + "\n",
-                       record::OverwriteMode::replace, record::OutputKind::device_description);
-  });
-}
-
 }  // namespace
 
 core::ExitStatus info_command(const Invocation& invocation) {
@@ -124,7 +105,6 @@ core::ExitStatus info_command(const Invocation& invocation) {
   if (!variables.empty()) text += "\nEnvironment variables of rank 0\n";
   for (const auto& [name, value] : variables) text += fmt::format("  {:<24} {}\n", name, value);
   job.console.print(text);
-  if (!job.config.device_description.empty()) write_device_description(job);
   nlohmann::json json;
   json["devices"] = {{"cpu", cpu}, {"cuda", cuda}};
   json["free_memory_bytes"] = memory.bytes;

@@ -162,7 +162,6 @@ void require_outputs(const train::Config& config, int rank, const StandardOutput
   if (rank == 0) {
     add("--trace", config.trace, OutputKind::trace);
     add("--output", config.output, OutputKind::run_file);
-    add("--write-device-description", config.device_description, OutputKind::device_description);
   }
   add("--engine-log", engine_log(config, rank), OutputKind::engine_log);
   if (!config.init_from.empty()) inputs.push_back({"--init-from", config.init_from});

@@ -23,15 +23,13 @@ namespace fs = std::filesystem;
 namespace {
 
 std::string name_of(OutputKind kind) {
-  constexpr std::array names{"run file", "trace", "device description", "engine log"};
+  constexpr std::array names{"run file", "trace", "engine log"};
   return names.at(static_cast<std::size_t>(kind));
 }
 
 /// Texts that only files of a kind contain near their beginning.
-constexpr std::array<std::pair<OutputKind, std::string_view>, 3> markers{
-    {{OutputKind::trace, "\"traceEvents\""},
-     {OutputKind::device_description, "\"multiProcessorCount\""},
-     {OutputKind::engine_log, "{\"graph\":"}}};
+constexpr std::array<std::pair<OutputKind, std::string_view>, 2> markers{
+    {{OutputKind::trace, "\"traceEvents\""}, {OutputKind::engine_log, "{\"graph\":"}}};
 
 /// Returns what a regular file contains, as a noun phrase; "" if it is empty.
 std::string contents_of(const fs::path& path) {

@@ -601,7 +601,7 @@ def test_plan_for_a_target_gpu():
     assert {kernel["phase"] for kernel in found["kernels"]} >= {"forward", "backward data", "backward weights"}
     assert found["memory_bytes"]["activations"] > 0
     assert "72 multiprocessors" in expect_failure(start(*plan, "--batch-norm-sms", "73"), 2)
-    expect_failure(start("plan", "--for", "v100", "--batch-per-rank", "8"), 2)
+    assert "h200" in expect_failure(start("plan", "--for", "v100", "--batch-per-rank", "8"), 2)
 
 
 # --- stopping and resuming -----------------------------------------------------------------------------------

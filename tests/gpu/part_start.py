@@ -14,7 +14,7 @@ GPU_FIELDS = "name,driver_version,memory.total,memory.used,clocks.max.sm,power.l
 
 
 def versions(context, report):
-    """Reads the devices, the description of the first one, and all versions."""
+    """Reads the devices and all versions."""
     host = f"{platform.node()}, {os.cpu_count()} processors, {platform.platform()}"
     context.properties = [["host", host], ["Python", platform.python_version()]]
     smi = context.run("nvidia-smi", [*context.programs.nvidia_smi, f"--query-gpu={GPU_FIELDS}",
@@ -24,9 +24,7 @@ def versions(context, report):
     gpus = smi.stdout.strip().splitlines() if smi.ok else []
     context.properties += [[f"GPU ({GPU_FIELDS})", gpu] for gpu in gpus]
     context.run("nvidia-smi all", [*context.programs.nvidia_smi, "-q"], 15)
-    info = context.run("lockstep info", context.lockstep(
-        "info", "--device", "cuda", "--write-device-description", context.path("device.json"),
-        "--json"), 40)
+    info = context.run("lockstep info", context.lockstep("info", "--device", "cuda", "--json"), 40)
     if not info.ok:
         report.add_outcome(info)
         return

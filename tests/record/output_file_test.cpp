@@ -80,7 +80,6 @@ TEST_F(OutputFileTest, OnlyAFileOfTheSameKindIsReplaced) {
   EXPECT_EQ(kind(file("empty", ""), OutputKind::run_file), "");
   const std::pair<OutputKind, const char*> texts[] = {
       {OutputKind::trace, "{\"displayTimeUnit\": \"ms\",\n\"traceEvents\": []}"},
-      {OutputKind::device_description, "{\n \"multiProcessorCount\": 132}"},
       {OutputKind::engine_log, "{\"graph\":\"conv\"}"}};
   for (const auto& [own, text] : texts) {
     const fs::path path = file("text", text);

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Replaces device.cpp and device_properties.cpp of the CUDA backend: one simulated GPU of compute
-// capability 9.0 is present.
+// Replaces device.cpp of the CUDA backend: one simulated GPU of compute capability 9.0 is present.
 
 #include "backend/cuda/device/device.hpp"
 
@@ -25,9 +24,6 @@ DeviceInfo describe_device(int) {
           "0000:00:00.0"};
 }
 void check_supported(const DeviceInfo&) {}
-std::vector<std::string> described_devices() { return {}; }
-std::string device_description(std::string_view) { return "{}"; }
-std::string write_device_description(int) { return "{}"; }
 void DnnHandleTraits::close(type handle) noexcept { cudnnDestroy(handle); }
 
 namespace {

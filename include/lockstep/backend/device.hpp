@@ -3,12 +3,12 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <limits>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 
-#include "lockstep/backend/sensors.hpp"
 #include "lockstep/core/named_value.hpp"
 #include "lockstep/core/progress.hpp"
 #include "lockstep/core/replica.hpp"
@@ -41,6 +41,18 @@ struct DeviceIdentity {
   std::uint64_t memory_bytes = 0;
 };
 
+/// Readings of the sensors of a device; NaN if the device does not provide a value.
+struct SensorReading {
+  static constexpr double unknown = std::numeric_limits<double>::quiet_NaN();
+
+  double energy_joules = unknown;  ///< consumed since an unspecified time in the past
+  /// Fraction of the last sampling period (up to 1 s) in which a kernel ran, from 0 to 1.
+  double utilisation = unknown;
+  double memory_bytes = unknown;  ///< in use by all processes
+  /// Power of the device: mean over the last second, or the current value (A100 and older GPUs).
+  double power_watts = unknown;
+};
+
 /// The processor or GPU on which a rank computes: its identity, memory and sensors.
 class Device {
  public:
@@ -66,10 +78,6 @@ class Device {
   /// Reads the sensors of the device. May be called at any time, also while the device executes
   /// work.
   virtual SensorReading read_sensors() const { return {}; }
-
-  /// Returns the description of the device in the format of its library, for planning on machines
-  /// without this device; empty if the device has none.
-  virtual std::string description() const { return {}; }
 };
 
 struct DeviceOptions {

@@ -117,8 +117,7 @@ struct Config {
   bool dry_run = false;
 
   // commands other than train
-  bool measure = false;            ///< plan: measure the operations
-  std::string device_description;  ///< info: file to which the device description is written
+  bool measure = false;  ///< plan: measure the operations
   std::string layers;  ///< layers, stack: as for `graph::parse_layers`; empty: their default layers
   std::int64_t ladder_start = 32;      ///< ladder: first batch per rank
   std::uint64_t min_bytes = 1u << 10;  ///< allreduce: sizes of the arrays, and sums of each

@@ -139,12 +139,6 @@ std::vector<Option> single_command_options() {
        .help = "GPU to plan for, which need not be present: a100, h100, h200, l40s, "
                "b200 or rtx8000",
        .shown_default = ""},
-      {.name = "write-device-description",
-       .value = path(&Config::device_description),
-       .commands = cmd_info,
-       .effect = Affects::neither,
-       .help = "write the GPU's description to FILE, for `plan --for`",
-       .shown_default = ""},
       {.name = "layer",
        .value_name = "LIST",
        .value = text(&Config::layers),

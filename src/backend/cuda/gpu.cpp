@@ -3,19 +3,16 @@
 
 #include <fmt/format.h>
 
-#include "device/planning_driver.hpp"
 #include "lockstep/core/error.hpp"
 
 namespace lockstep::backend::cuda {
-
-using core::check_cuda;
 
 namespace {
 
 Target open_target(const DeviceOptions& options) {
   if (!options.target_gpu.empty()) {
     open_planning_driver();
-    return Target::description(device_description(options.target_gpu));
+    return Target::description(options.target_gpu);
   }
   const int devices = device_count();
   if (devices == 0) describe_device(0);  // throws; its message states what is missing
@@ -72,11 +69,6 @@ std::optional<DeviceIdentity> Gpu::identity() const {
 
 SensorReading Gpu::read_sensors() const {
   return sensors_ != nullptr ? sensors_->read() : SensorReading{};
-}
-
-std::string Gpu::description() const {
-  require_presence("describing");
-  return write_device_description(target_.index());
 }
 
 }  // namespace lockstep::backend::cuda

@@ -25,7 +25,6 @@ class Gpu final : public Device {
   std::optional<std::uint64_t> available_memory() const override;
   std::optional<DeviceIdentity> identity() const override;
   SensorReading read_sensors() const override;
-  std::string description() const override;
 
   const Target& target() const { return target_; }
   /// Throws `Error` (usage) if the GPU is not present. `what`: the action that needs it.

@@ -2,7 +2,6 @@
 #include "native_gradients.hpp"
 
 #include "context.hpp"
-#include "device/alignment.hpp"
 #include "kernels/segment_groups.hpp"
 #include "launch.hpp"
 

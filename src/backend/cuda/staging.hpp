@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <span>
 
-#include "device/alignment.hpp"
+#include "device/device.hpp"
 #include "lockstep/core/cuda.hpp"
 
 namespace lockstep::backend::cuda {

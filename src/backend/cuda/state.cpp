@@ -8,7 +8,6 @@
 #include "../parameter_hash.hpp"
 #include "../parameter_ranges.hpp"
 #include "context.hpp"
-#include "device/alignment.hpp"
 #include "kernels/segment_groups.hpp"
 #include "launch.hpp"
 #include "lockstep/core/error.hpp"

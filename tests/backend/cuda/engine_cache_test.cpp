@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "backend/cuda/device/planning_driver.hpp"
+#include "backend/cuda/device/device.hpp"
 #include "backend/cuda/dnn/engine_cache.hpp"
 #include "backend/cuda/dnn/engine_choice.hpp"
 #include "lockstep/core/process/system.hpp"

@@ -15,7 +15,6 @@ constexpr const char* library = LOCKSTEP_FAKE_NVML;
 
 TEST(Sensors, ReturnReadingsOfTheLibrary) {
   const Sensors sensors("0000:17:00.0", library);
-  EXPECT_EQ(sensors.refusal(), "");
   const SensorReading first = sensors.read(), second = sensors.read();
   EXPECT_EQ(second.energy_joules - first.energy_joules, 150);
   EXPECT_EQ(first.memory_bytes, 60);
@@ -25,15 +24,12 @@ TEST(Sensors, ReturnReadingsOfTheLibrary) {
 
 TEST(Sensors, UnknownGpuHasNoReadings) {
   const Sensors sensors("0000:18:00.0", library);
-  EXPECT_NE(sensors.refusal().find("0000:18:00.0: Not Found"), std::string::npos)
-      << sensors.refusal();
   EXPECT_TRUE(std::isnan(sensors.read().energy_joules));
 }
 
 TEST(Sensors, WithoutTheLibraryAreUnknown) {
   for (const char* other : {"/nowhere/libnvidia-ml.so.1", "libm.so.6"}) {
     const Sensors sensors("0000:17:00.0", other);
-    EXPECT_NE(sensors.refusal(), "");
     EXPECT_TRUE(std::isnan(sensors.read().memory_bytes));
   }
 }

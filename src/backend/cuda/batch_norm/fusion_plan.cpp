@@ -9,7 +9,6 @@
 #include <string_view>
 #include <utility>
 
-#include "../device/alignment.hpp"
 #include "../dnn/convolution_graphs.hpp"
 #include "../state.hpp"
 #include "lockstep/graph/operations/batch_norm.hpp"

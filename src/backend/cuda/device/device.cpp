@@ -4,11 +4,11 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <array>
 #include <cudnn_frontend/thirdparty/nlohmann/json.hpp>
+#include <ranges>
 
-#include "device_properties.hpp"
-#include "devices.hpp"
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/log.hpp"
 
@@ -25,24 +25,35 @@ std::string format_uuid(const cudaUUID_t& uuid) {
 }
 
 DeviceInfo read_info(std::string_view json) {
-  try {
-    const auto fields = nlohmann::json::parse(json);
-    DeviceInfo info;
-    info.name = fields.at("deviceName").get<std::string>();
-    info.compute_capability = fields.at("deviceVer").get<int>() / 10;
-    info.multiprocessors = fields.at("multiProcessorCount").get<int>();
-    info.total_memory = fields.at("totalGlobalMem").get<std::size_t>();
-    info.l2_cache = fields.at("l2CacheSize").get<std::size_t>();
-    return info;
-  } catch (const nlohmann::json::exception& error) {
-    core::fail(core::ExitStatus::usage,
-               fmt::format("the description of the GPU is not what cuDNN writes: {}; write it "
-                           "again on the GPU's machine",
-                           error.what()));
-  }
+  const auto fields = nlohmann::json::parse(json);
+  DeviceInfo info;
+  info.name = fields.at("deviceName").get<std::string>();
+  info.compute_capability = fields.at("deviceVer").get<int>() / 10;
+  info.multiprocessors = fields.at("multiProcessorCount").get<int>();
+  info.total_memory = fields.at("totalGlobalMem").get<std::size_t>();
+  info.l2_cache = fields.at("l2CacheSize").get<std::size_t>();
+  return info;
+}
+
+DnnHandle make_handle() {
+  cudnnHandle_t handle = nullptr;
+  check_cudnn(cudnnCreate(&handle), "opening cuDNN");
+  return DnnHandle(handle);
 }
 
 }  // namespace
+
+void check_cudnn(cudnnStatus_t status, std::string_view what) {
+  if (status == CUDNN_STATUS_SUCCESS) return;
+  std::array<char, 512> reason{};
+  cudnnGetLastErrorString(reason.data(), reason.size());
+  const std::string text(reason.data());
+  const bool memory_is_full = status == CUDNN_STATUS_INTERNAL_ERROR_HOST_ALLOCATION_FAILED ||
+                              status == CUDNN_STATUS_INTERNAL_ERROR_DEVICE_ALLOCATION_FAILED;
+  core::fail(memory_is_full ? core::ExitStatus::out_of_memory : core::ExitStatus::internal,
+             fmt::format("{} failed: {}{}{}", what, cudnnGetErrorString(status),
+                         text.empty() ? "" : ": ", text.substr(0, text.find('\n'))));
+}
 
 int device_count() {
   int count = 0;
@@ -77,38 +88,9 @@ void check_supported(const DeviceInfo& device) {
                   device.name, device.compute_capability / 10, device.compute_capability % 10));
 }
 
-std::vector<std::string> described_devices() {
-  std::vector<std::string> names;
-  for (const auto& device : all_described_devices()) names.emplace_back(device.name);
-  return names;
-}
-
-std::string device_description(std::string_view name) {
-  for (const auto& device : all_described_devices())
-    if (device.name == name) return std::string(device.json);
-  core::fail(core::ExitStatus::usage, fmt::format("there is no description of a GPU '{}'; the "
-                                                  "values are {}",
-                                                  name, fmt::join(described_devices(), ", ")));
-}
-
-std::string write_device_description(int index) {
-  check_supported(describe_device(index));
-  return write_properties(index);
-}
-
 void DnnHandleTraits::close(type handle) noexcept {
   if (cudnnDestroy(handle) != CUDNN_STATUS_SUCCESS) core::log_warning("closing cuDNN failed");
 }
-
-namespace {
-
-DnnHandle make_handle() {
-  cudnnHandle_t handle = nullptr;
-  check_cudnn(cudnnCreate(&handle), "opening cuDNN");
-  return DnnHandle(handle);
-}
-
-}  // namespace
 
 Target Target::device(int index) {
   Target target;
@@ -126,7 +108,7 @@ Target Target::sibling() const {
   Target target;
   target.info_ = info_;
   target.index_ = index_;
-  target.properties_ = properties_;
+  target.description_ = description_;
   if (is_present()) {
     check_cuda(cudaSetDevice(index_), fmt::format("opening GPU {}", index_));
     target.handle_ = make_handle();
@@ -134,11 +116,17 @@ Target Target::sibling() const {
   return target;
 }
 
-Target Target::description(std::string_view json) {
+Target Target::description(std::string_view name) {
+  const auto devices = described_devices();
+  const auto found = std::ranges::find(devices, name, &DescribedDevice::name);
+  if (found == devices.end())
+    core::fail(
+        core::ExitStatus::usage,
+        fmt::format("there is no description of a GPU '{}'; the values are {}", name,
+                    fmt::join(devices | std::views::transform(&DescribedDevice::name), ", ")));
   Target target;
-  target.info_ = read_info(json);
-  check_supported(target.info_);
-  target.properties_ = read_properties(json);
+  target.info_ = read_info(found->json);
+  target.description_ = found->json;
   return target;
 }
 

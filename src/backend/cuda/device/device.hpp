@@ -4,18 +4,23 @@
 #include <cudnn.h>
 
 #include <cstddef>
-#include <memory>
+#include <span>
 #include <string>
 #include <string_view>
-#include <vector>
 
-#include "check.hpp"
-
-namespace cudnn_frontend {
-class DeviceProperties;
-}
+#include "lockstep/core/cuda.hpp"
 
 namespace lockstep::backend::cuda {
+
+using core::check_cuda;
+
+/// Throws `Error` if `status` is not success: out_of_memory if cuDNN failed to allocate host or
+/// device memory, otherwise internal. `what`: the call that failed.
+void check_cudnn(cudnnStatus_t status, std::string_view what);
+
+/// Returns `bytes` rounded up to a multiple of 256. Blocks that share one device allocation begin
+/// at such multiples, which satisfies the alignment requirements of all kernels.
+constexpr std::size_t aligned(std::size_t bytes) { return (bytes + 255) / 256 * 256; }
 
 /// Properties of a GPU. The last two are empty if the GPU is known from a device description only.
 struct DeviceInfo {
@@ -43,17 +48,21 @@ DeviceInfo describe_device(int index);
 /// Throws `Error` (usage) if the compute capability is below `oldest_compute_capability`.
 void check_supported(const DeviceInfo& device);
 
-/// Returns the names of the GPUs with a built-in device description for offline planning: "a100",
-/// "h200", ...
-std::vector<std::string> described_devices();
+/// A device description from the folder descriptions/, built into the program.
+struct DescribedDevice {
+  std::string_view name;  ///< file name without extension: "h200"
+  std::string_view json;  ///< in cuDNN's format
+};
+std::span<const DescribedDevice> described_devices();
 
-/// Returns a built-in device description, as JSON in cuDNN's format. Throws `Error` (usage) if
-/// there is no GPU of that name; the message lists the known names.
-std::string device_description(std::string_view name);
-
-/// Returns the device description of GPU `index`, as JSON in cuDNN's format, for offline planning
-/// on other machines.
-std::string write_device_description(int index);
+/// Prepares offline planning (`Target::description`): loads a stub of the CUDA driver library, the
+/// only component that cuDNN lacks on a machine without a GPU; this process then sees no GPU. Must
+/// be called before any CUDA or cuDNN function. The stub is ../lib/lockstep/libcuda.so.1 relative
+/// to the program's folder, or the one in the build folder; the environment variable
+/// LOCKSTEP_PLANNING_DRIVER overrides both. Returns false if a CUDA driver was already loaded;
+/// cuDNN may then reject runtime-compiled engines. Throws `Error` (usage) if the stub cannot be
+/// loaded.
+bool open_planning_driver();
 
 struct DnnHandleTraits {
   using type = cudnnHandle_t;
@@ -70,10 +79,9 @@ class Target {
   /// and `check_supported` do.
   static Target device(int index);
 
-  /// Creates a target for offline planning. `json`: from `device_description` or
-  /// `write_device_description`. Throws `Error` (usage) if cuDNN cannot read `json` or if the GPU
-  /// is too old.
-  static Target description(std::string_view json);
+  /// Creates a target for offline planning. `name`: of one of the `described_devices`. Throws
+  /// `Error` (usage) if there is no GPU of that name; the message lists the known names.
+  static Target description(std::string_view name);
 
   /// Returns a target for the same GPU on which graphs can be planned by another thread: it has its
   /// own cuDNN handle and no stream. Makes the GPU the current device of the calling thread. Throws
@@ -86,10 +94,8 @@ class Target {
   int index() const { return index_; }                    ///< -1 if no GPU is present
   cudaStream_t stream() const { return stream_.get(); }   ///< null if no GPU is present
   cudnnHandle_t handle() const { return handle_.get(); }  ///< null if no GPU is present
-  /// Returns the device description in cuDNN's form; null if the GPU is present.
-  const std::shared_ptr<const cudnn_frontend::DeviceProperties>& properties() const {
-    return properties_;
-  }
+  /// Returns the device description in cuDNN's format; empty if the GPU is present.
+  std::string_view description() const { return description_; }
 
  private:
   Target() = default;
@@ -98,7 +104,7 @@ class Target {
   int index_ = -1;
   core::Stream stream_;
   DnnHandle handle_;
-  std::shared_ptr<const cudnn_frontend::DeviceProperties> properties_;
+  std::string_view description_;
 };
 
 }  // namespace lockstep::backend::cuda

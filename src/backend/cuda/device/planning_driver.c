@@ -5,8 +5,7 @@
 // unloading a library and getting a kernel from it succeed, and the version and the error strings
 // can be queried. All other functions return "no device", so nothing can be executed.
 //
-// Built as a shared object with SONAME libcuda.so.1; planning_driver.hpp describes how it is
-// opened.
+// Built as a shared object with SONAME libcuda.so.1; device.hpp describes how it is opened.
 
 #include <stdint.h>
 #include <string.h>

@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "planning_driver.hpp"
-
 #include <dlfcn.h>
 #include <fmt/format.h>
 #include <sys/stat.h>
@@ -12,6 +10,7 @@
 #include <system_error>
 #include <vector>
 
+#include "device.hpp"
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/trust.hpp"
 
@@ -48,20 +47,19 @@ std::string distrust_library(const std::filesystem::path& library) {
 
 }  // namespace
 
-PlanningDriver open_planning_driver() {
+bool open_planning_driver() {
   // The dynamic loader identifies loaded libraries by SONAME: later requests for libcuda.so.1
   // return the library that is already loaded. The stub stays open until the process exits, as the
   // driver does.
   if (void* loaded = dlopen(library_name, RTLD_NOW | RTLD_NOLOAD))
-    return dlsym(loaded, "lockstep_planning_driver") != nullptr ? PlanningDriver::stub
-                                                                : PlanningDriver::already_loaded;
+    return dlsym(loaded, "lockstep_planning_driver") != nullptr;
   std::string tried;
   for (const auto& path : candidates()) {
     if (const std::string reason = distrust_library(path); !reason.empty()) {
       tried += fmt::format("; {} is not used, because {}", path.string(), reason);
       continue;
     }
-    if (dlopen(path.c_str(), RTLD_NOW | RTLD_GLOBAL) != nullptr) return PlanningDriver::stub;
+    if (dlopen(path.c_str(), RTLD_NOW | RTLD_GLOBAL) != nullptr) return true;
     tried += fmt::format("; {}", dlerror());
   }
   core::fail(core::ExitStatus::usage,

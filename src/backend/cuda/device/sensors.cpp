@@ -2,7 +2,6 @@
 #include "sensors.hpp"
 
 #include <dlfcn.h>
-#include <fmt/format.h>
 
 namespace lockstep::backend::cuda {
 
@@ -35,7 +34,6 @@ struct Sensors::Library {
   Status (*utilisation)(void*, Utilisation*) = nullptr;
   Status (*memory)(void*, Memory*) = nullptr;
   Status (*power)(void*, unsigned int*) = nullptr;
-  const char* (*describe)(Status) = nullptr;
 
   template <class Function>
   bool load(const char* name, Function& function) {
@@ -47,29 +45,15 @@ struct Sensors::Library {
            load("nvmlDeviceGetHandleByPciBusId_v2", find) &&
            load("nvmlDeviceGetTotalEnergyConsumption", energy) &&
            load("nvmlDeviceGetUtilizationRates", utilisation) &&
-           load("nvmlDeviceGetMemoryInfo", memory) && load("nvmlDeviceGetPowerUsage", power) &&
-           load("nvmlErrorString", describe);
+           load("nvmlDeviceGetMemoryInfo", memory) && load("nvmlDeviceGetPowerUsage", power);
   }
 };
 
 Sensors::Sensors(const std::string& pci_bus_id, const char* library) {
   auto loaded = std::make_unique<Library>();
   loaded->handle.reset(dlopen(library, RTLD_NOW | RTLD_LOCAL));
-  if (loaded->handle == nullptr) {
-    refusal_ = fmt::format("NVML cannot be loaded: {}", dlerror());
-    return;
-  }
-  if (!loaded->load_all()) {
-    refusal_ = "NVML is too old: a function is missing";
-    return;
-  }
-  if (const Status status = loaded->init(); status != success) {
-    refusal_ = fmt::format("NVML does not start: {}", loaded->describe(status));
-    return;
-  }
-  if (const Status status = loaded->find(pci_bus_id.c_str(), &device_); status != success) {
-    refusal_ =
-        fmt::format("NVML does not know the GPU at {}: {}", pci_bus_id, loaded->describe(status));
+  if (loaded->handle == nullptr || !loaded->load_all() || loaded->init() != success) return;
+  if (loaded->find(pci_bus_id.c_str(), &device_) != success) {
     static_cast<void>(loaded->shutdown());
     return;
   }

@@ -4,7 +4,7 @@
 #include <memory>
 #include <string>
 
-#include "lockstep/backend/sensors.hpp"
+#include "lockstep/backend/device.hpp"
 
 namespace lockstep::backend::cuda {
 
@@ -20,14 +20,10 @@ class Sensors {
   /// disturb the work of the GPU.
   SensorReading read() const;
 
-  /// Returns the reason why the sensors cannot be read; empty if they can.
-  const std::string& refusal() const { return refusal_; }
-
  private:
   struct Library;
   std::unique_ptr<const Library> library_;  ///< null if the sensors cannot be read
   void* device_ = nullptr;
-  std::string refusal_;
 };
 
 }  // namespace lockstep::backend::cuda

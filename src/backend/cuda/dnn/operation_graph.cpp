@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "operation_graph.hpp"
 
+// The headers of cudnn-frontend take a minute to compile, so only this file includes them.
+#include <cudnn_frontend.h>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -8,7 +10,6 @@
 #include <limits>
 #include <utility>
 
-#include "../device/frontend.hpp"
 #include "lockstep/core/error.hpp"
 #include "refusal.hpp"
 
@@ -23,6 +24,17 @@ constexpr std::size_t most_ports = 16;
 std::optional<std::string> refusal(fe::error_t status) {
   if (status.is_good()) return std::nullopt;
   return refusal_of(status.get_message());
+}
+
+/// Returns the properties of a target GPU that is not present. Throws `Error` (internal) if this
+/// version of cuDNN cannot read its description.
+std::shared_ptr<const fe::DeviceProperties> properties_of(const Target& target) {
+  auto properties = std::make_shared<fe::DeviceProperties>();
+  const auto& json = target.description();
+  if (const auto reason = refusal(properties->deserialize({json.begin(), json.end()})))
+    core::fail(core::ExitStatus::internal,
+               "cuDNN cannot read the description of the GPU: " + *reason);
+  return properties;
 }
 
 fe::DataType_t convert(core::DataType type) {
@@ -103,7 +115,7 @@ OperationGraph::OperationGraph(const Target& target, core::DataType virtual_type
   parts_->graph.set_intermediate_data_type(convert(virtual_type))
       .set_compute_data_type(fe::DataType_t::FLOAT)
       .set_io_data_type(convert(virtual_type));
-  if (!target.is_present()) parts_->graph.set_device_properties(target.properties());
+  if (!target.is_present()) parts_->graph.set_device_properties(properties_of(target));
 }
 
 OperationGraph::~OperationGraph() = default;
