@@ -111,7 +111,7 @@ struct Memory {
   BatchNormMemory view;
 };
 
-class BatchNormCandidates : public testing::TestWithParam<Pattern> {
+class BatchNormPasses : public testing::TestWithParam<Pattern> {
  protected:
   BatchNormSetting setting() const {
     const Pattern& pattern = GetParam();
@@ -127,10 +127,9 @@ class BatchNormCandidates : public testing::TestWithParam<Pattern> {
 
   /// Runs the given implementations of the forward and the backward pass; returns the memory after
   /// both.
-  Memory run(BatchNormForward& forward, BatchNormBackward& backward) const {
+  Memory run(BatchNormPass& forward, BatchNormPass& backward) const {
     Memory memory(GetParam(), std::max(forward.workspace_bytes(), backward.workspace_bytes()));
-    for (BatchNormPass* pass :
-         {static_cast<BatchNormPass*>(&forward), static_cast<BatchNormPass*>(&backward)}) {
+    for (BatchNormPass* pass : {&forward, &backward}) {
       pass->bind(memory.view);
       pass->run();
       core::check_cuda(cudaStreamSynchronize(target_.stream()), "a pass");
@@ -179,7 +178,7 @@ class BatchNormCandidates : public testing::TestWithParam<Pattern> {
                    .planner = &planner_};
 };
 
-TEST_P(BatchNormCandidates, HaveTheSameResult) {
+TEST_P(BatchNormPasses, HaveTheSameResult) {
   const Pattern& pattern = GetParam();
   const bool is_known = !pattern.residual || pattern.relu;
   const bool has_two_masks = pattern.relu && !pattern.residual;
@@ -261,7 +260,7 @@ TEST(Planner, TakesTheEnginesOfAnEarlierRun) {
   std::filesystem::remove_all(folder);
 }
 
-INSTANTIATE_TEST_SUITE_P(Patterns, BatchNormCandidates,
+INSTANTIATE_TEST_SUITE_P(Patterns, BatchNormPasses,
                          testing::Values(Pattern{"alone"},
                                          Pattern{"two_gradients", false, false, 2},
                                          Pattern{"relu", false, true},

@@ -23,15 +23,14 @@ class BatchNorm final : public Operation {
         node_(context.graph->node(step.node)),
         fused_(context.fusion_plan->of_batch_norm(step.node)) {
     const auto& gradients = operands().input_gradients;
-    const BatchNormSetting setting = make_batch_norm_setting(
-        operation, context, step,
-        {.output_gradients = std::min<std::size_t>(operands().output_gradients.size(), 2),
-         .input = gradients[0] != nullptr,
-         .residual = has_residual() && gradients[1] != nullptr});
+    BatchNormSetting setting = make_batch_norm_setting(operation, context, step);
+    setting.output_gradients = std::min<std::size_t>(operands().output_gradients.size(), 2);
+    setting.wants_input_gradient = gradients[0] != nullptr;
+    setting.wants_residual_gradient = has_residual() && gradients[1] != nullptr;
     channels_ = setting.channels();
     const SumsFrom sums = fused_ != nullptr ? SumsFrom::convolution : SumsFrom::batch_norm;
-    forward_ = fastest_forward(setting, sums).candidate;
-    if (context.is_training()) backward_ = fastest_backward(setting, *forward_).candidate;
+    forward_ = fastest_forward(setting, sums).pass;
+    if (context.is_training()) backward_ = fastest_backward(setting, *forward_).pass;
   }
 
   std::size_t output_gradients_taken() const override { return 2; }
@@ -120,25 +119,21 @@ class BatchNorm final : public Operation {
   const graph::Node& node_;
   const FusedBatchNorm* fused_;  ///< fusion with the preceding convolution; null: none
   std::int64_t channels_ = 0;
-  std::unique_ptr<BatchNormForward> forward_;
-  std::unique_ptr<BatchNormBackward> backward_;  ///< null in inference
+  std::unique_ptr<BatchNormPass> forward_;
+  std::unique_ptr<BatchNormPass> backward_;  ///< null in inference
 };
 
 }  // namespace
 
 BatchNormSetting make_batch_norm_setting(const graph::BatchNorm& operation, const Context& context,
-                                         const Step& step,
-                                         const BatchNormRequirements& requirements) {
+                                         const Step& step) {
   return {
       .context = &context,
       .shape = {context.options.batch, step.output.channels, step.output.height, step.output.width},
       .has_residual = step.inputs.size() > 1,
       .has_relu = step.with_relu,
       .epsilon = operation.epsilon,
-      .momentum = operation.momentum,
-      .output_gradients = requirements.output_gradients,
-      .wants_input_gradient = requirements.input,
-      .wants_residual_gradient = requirements.residual};
+      .momentum = operation.momentum};
 }
 
 std::unique_ptr<Operation> make_operation(const graph::BatchNorm& operation, const Context& context,

@@ -36,14 +36,12 @@ class EngineCacheFile : public testing::Test {
 TEST_F(EngineCacheFile, KeepsWhatWasStored) {
   EngineCache cache(file()), beside(file());
   EXPECT_FALSE(cache.find("a | b"));
-  cache.store("a | b", {"eng1_k2=3", 1.5e-4, 131, {"eng1_k2=3", "eng5"}});
-  beside.store("c",
-               {"eng4", 2e-4, 0, {}});  // as a second process that read the file before the store
+  cache.store("a | b", {"eng1_k2=3", 1.5e-4, {"eng1_k2=3", "eng5"}});
+  beside.store("c", {"eng4", 2e-4});  // as a second process that read the file before the store
   const EngineCache again(file());
   ASSERT_TRUE(again.find("a | b"));
   EXPECT_EQ(again.find("a | b")->name, "eng1_k2=3");
   EXPECT_EQ(again.find("a | b")->seconds, 1.5e-4);
-  EXPECT_EQ(again.find("a | b")->workspace_bytes, 131u);
   EXPECT_EQ(again.find("a | b")->ranking, (std::vector<std::string>{"eng1_k2=3", "eng5"}));
   EXPECT_TRUE(again.find("c"));
   std::size_t files = 0;
@@ -80,7 +78,7 @@ TEST_F(EngineCacheFile, FoldersAreCreatedForThisUserOnly) {
 // Plans contain machine code, so a file that another user can write must not be loaded.
 TEST_F(EngineCacheFile, IsNotUsedIfOtherUsersCanWriteToIt) {
   const std::vector<std::uint8_t> plan{1, 2, 3};
-  EngineCache(file()).store("a", {"eng1", 1, 0});
+  EngineCache(file()).store("a", {"eng1", 1});
   EngineCache(file()).store_plan("a", "engine", plan);
   const auto plans = folder_ / "below" / "plans";
   using enum std::filesystem::perms;
@@ -133,7 +131,7 @@ TEST_F(EngineCacheFile, DamagedFileIsIgnoredAndReplaced) {
     std::ofstream(file()) << text;
     EngineCache cache(file());
     EXPECT_FALSE(cache.find("a")) << text;
-    cache.store("b", {"eng1", 1e-3, 0, {}});
+    cache.store("b", {"eng1", 1e-3});
     EXPECT_TRUE(EngineCache(file()).find("b")) << text;
   }
 }
@@ -141,7 +139,7 @@ TEST_F(EngineCacheFile, DamagedFileIsIgnoredAndReplaced) {
 TEST_F(EngineCacheFile, FileThatCannotBeWrittenIsNoError) {
   std::ofstream(folder_ / "below") << "a file, no folder";
   EngineCache cache(file());
-  cache.store("a", {"eng1", 1e-3, 0, {}});
+  cache.store("a", {"eng1", 1e-3});
   EXPECT_TRUE(cache.find("a"));
 }
 

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "backend/cuda/dnn/refusal.hpp"
-
 #include <cuda_runtime_api.h>
 #include <cudnn.h>
 #include <gtest/gtest.h>
 
+#include "backend/cuda/dnn/operation_graph.hpp"
 #include "lockstep/core/error.hpp"
 
 namespace lockstep::backend::cuda {

@@ -16,53 +16,41 @@ namespace {
 
 namespace tensor = batch_norm_tensor;
 
-std::vector<Binding> incoming_of(const BatchNormMemory& memory, ReluMask mask) {
-  std::vector<Binding> bindings{{tensor::dy, memory.dy}, {tensor::x, memory.x}};
-  if (memory.dy_more != nullptr) bindings.push_back({tensor::dy_more, memory.dy_more});
-  if (mask == ReluMask::from_output) bindings.push_back({tensor::y, memory.y});
-  return bindings;
-}
-
-class OneNodeBackward final : public BatchNormBackward {
+class OneNodeBackward final : public OneNodePass {
  public:
   OneNodeBackward(std::shared_ptr<const DnnGraph> graph, ReluMask mask, std::int64_t channels)
-      : graph_(std::move(graph)), mask_(mask), channels_(channels) {}
+      : OneNodePass(std::move(graph)), mask_(mask), channels_(channels) {}
 
   std::string kind() const override {
     return mask_ == ReluMask::recomputed ? "one node, mask recomputed" : "one node";
   }
-  std::string name() const override { return kind() + ", " + graph_->engine(); }
   bool reads_output() const override { return mask_ == ReluMask::from_output; }
-  std::size_t workspace_bytes() const override { return graph_->workspace_bytes(); }
-
-  void bind(const BatchNormMemory& memory) override {
-    workspace_ = memory.workspace;
-    const BatchNormSaved saved(memory.saved, channels_);
-    bindings_ = incoming_of(memory, mask_);
-    const std::vector<Binding> more{{tensor::scale, memory.gamma},
-                                    {tensor::mean, saved.mean},
-                                    {tensor::inverse_deviation, saved.inverse_deviation},
-                                    {tensor::dx, memory.dx},
-                                    {tensor::dscale, memory.gamma_gradient},
-                                    {tensor::dbias, memory.beta_gradient}};
-    bindings_.insert(bindings_.end(), more.begin(), more.end());
-    if (mask_ == ReluMask::recomputed) bindings_.push_back({tensor::bias, memory.beta});
-    if (memory.masked != nullptr) bindings_.push_back({tensor::masked_dy, memory.masked});
-  }
-
-  void run() override { graph_->run(bindings_, workspace_); }
 
  private:
-  std::shared_ptr<const DnnGraph> graph_;
+  std::vector<Binding> bindings(const BatchNormMemory& memory) const override {
+    const BatchNormSaved saved(memory.saved, channels_);
+    std::vector<Binding> all{{tensor::dy, memory.dy},
+                             {tensor::x, memory.x},
+                             {tensor::scale, memory.gamma},
+                             {tensor::mean, saved.mean},
+                             {tensor::inverse_deviation, saved.inverse_deviation},
+                             {tensor::dx, memory.dx},
+                             {tensor::dscale, memory.gamma_gradient},
+                             {tensor::dbias, memory.beta_gradient}};
+    if (memory.dy_more != nullptr) all.push_back({tensor::dy_more, memory.dy_more});
+    if (mask_ == ReluMask::from_output) all.push_back({tensor::y, memory.y});
+    if (mask_ == ReluMask::recomputed) all.push_back({tensor::bias, memory.beta});
+    if (memory.masked != nullptr) all.push_back({tensor::masked_dy, memory.masked});
+    return all;
+  }
+
   ReluMask mask_;
   std::int64_t channels_;
-  std::byte* workspace_ = nullptr;
-  std::vector<Binding> bindings_;
 };
 
 /// Two passes: first the sums, then dx.
 template <class T>
-class TwoPassBackward final : public BatchNormBackward {
+class TwoPassBackward final : public BatchNormPass {
  public:
   TwoPassBackward(const BatchNormSetting& setting, kernels::ReluMask mask)
       : setting_(setting),
@@ -70,7 +58,6 @@ class TwoPassBackward final : public BatchNormBackward {
         slabs_(kernels::slab_count<T>(setting.rows(), setting.channels())) {}
 
   std::string kind() const override { return "two passes"; }
-  std::string name() const override { return kind(); }
   bool reads_output() const override { return mask_ == kernels::ReluMask::output; }
 
   /// Memory layout: the partial sums, the totals (2 channels), a, b and c.
@@ -154,15 +141,7 @@ class TwoPassBackward final : public BatchNormBackward {
   kernels::GradientMaps<T> maps_{};
 };
 
-std::unique_ptr<BatchNormBackward> ours(const BatchNormSetting& setting, bool has_coefficients) {
-  kernels::ReluMask mask = kernels::ReluMask::none;
-  if (setting.has_relu)
-    mask = has_coefficients && !setting.has_residual ? kernels::ReluMask::normalised
-                                                     : kernels::ReluMask::output;
-  return make_for<TwoPassBackward, BatchNormBackward>(setting.context->element, setting, mask);
-}
-
-/// Returns the ways to find the mask of the ReLU, the one that reads least memory first. cuDNN has
+/// Returns the sources of the mask of the ReLU, the one that reads least memory first. cuDNN has
 /// no engine that recomputes the output of a residual addition.
 std::vector<ReluMask> relu_masks(const BatchNormSetting& setting) {
   if (!setting.has_relu) return {ReluMask::none};
@@ -172,11 +151,11 @@ std::vector<ReluMask> relu_masks(const BatchNormSetting& setting) {
 
 }  // namespace
 
-std::vector<std::unique_ptr<BatchNormBackward>> backward_candidates(
-    const BatchNormSetting& setting, const BatchNormForward& forward) {
+BatchNormCandidates backward_candidates(const BatchNormSetting& setting,
+                                        const BatchNormPass& forward) {
   const Context& context = *setting.context;
   const bool is_known = setting.wants_input_gradient && (!setting.has_residual || setting.has_relu);
-  std::vector<std::unique_ptr<BatchNormBackward>> candidates;
+  BatchNormCandidates candidates;
   if (may_use_cudnn(context) && is_known) {
     for (const ReluMask mask : relu_masks(setting)) {
       const BatchNormGradientFlow flow{
@@ -191,7 +170,11 @@ std::vector<std::unique_ptr<BatchNormBackward>> backward_candidates(
             std::make_unique<OneNodeBackward>(one.graph, mask, setting.channels()));
     }
   }
-  candidates.push_back(ours(setting, forward.leaves_coefficients()));
+  kernels::ReluMask mask = kernels::ReluMask::none;
+  if (setting.has_relu)
+    mask = forward.leaves_coefficients() && !setting.has_residual ? kernels::ReluMask::normalised
+                                                                  : kernels::ReluMask::output;
+  candidates.push_back(make_for<TwoPassBackward, BatchNormPass>(context.element, setting, mask));
   return candidates;
 }
 

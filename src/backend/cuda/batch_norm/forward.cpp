@@ -22,45 +22,35 @@ namespace {
 
 namespace tensor = batch_norm_tensor;
 
-class OneNodeForward final : public BatchNormForward {
+class OneNodeForward final : public OneNodePass {
  public:
   OneNodeForward(std::shared_ptr<const DnnGraph> graph, std::int64_t channels)
-      : graph_(std::move(graph)), channels_(channels) {}
-
-  std::string kind() const override { return "one node"; }
-  std::string name() const override { return kind() + ", " + graph_->engine(); }
-  bool leaves_coefficients() const override { return false; }
-  std::size_t workspace_bytes() const override { return graph_->workspace_bytes(); }
-
-  void bind(const BatchNormMemory& memory) override {
-    workspace_ = memory.workspace;
-    const BatchNormSaved saved(memory.saved, channels_);
-    bindings_ = {{tensor::x, memory.x},
-                 {tensor::scale, memory.gamma},
-                 {tensor::bias, memory.beta},
-                 {tensor::running_mean, memory.running_mean},
-                 {tensor::running_variance, memory.running_variance},
-                 {tensor::y, memory.y},
-                 {tensor::mean, saved.mean},
-                 {tensor::inverse_deviation, saved.inverse_deviation},
-                 {tensor::next_running_mean, memory.running_mean},
-                 {tensor::next_running_variance, memory.running_variance}};
-    if (memory.residual != nullptr) bindings_.push_back({tensor::residual, memory.residual});
-  }
-
-  void run() override { graph_->run(bindings_, workspace_); }
+      : OneNodePass(std::move(graph)), channels_(channels) {}
 
  private:
-  std::shared_ptr<const DnnGraph> graph_;
+  std::vector<Binding> bindings(const BatchNormMemory& memory) const override {
+    const BatchNormSaved saved(memory.saved, channels_);
+    std::vector<Binding> all{{tensor::x, memory.x},
+                             {tensor::scale, memory.gamma},
+                             {tensor::bias, memory.beta},
+                             {tensor::running_mean, memory.running_mean},
+                             {tensor::running_variance, memory.running_variance},
+                             {tensor::y, memory.y},
+                             {tensor::mean, saved.mean},
+                             {tensor::inverse_deviation, saved.inverse_deviation},
+                             {tensor::next_running_mean, memory.running_mean},
+                             {tensor::next_running_variance, memory.running_variance}};
+    if (memory.residual != nullptr) all.push_back({tensor::residual, memory.residual});
+    return all;
+  }
+
   std::int64_t channels_;
-  std::byte* workspace_ = nullptr;
-  std::vector<Binding> bindings_;
 };
 
 /// Two passes: first the statistics, then y = scale x + offset. `sums`: the operation that computes
 /// the sums for the statistics.
 template <class T>
-class TwoPassForward final : public BatchNormForward {
+class TwoPassForward final : public BatchNormPass {
  public:
   TwoPassForward(const BatchNormSetting& setting, SumsFrom sums)
       : setting_(setting),
@@ -70,7 +60,6 @@ class TwoPassForward final : public BatchNormForward {
   std::string kind() const override {
     return are_given_ ? "sums from the convolution" : "two passes";
   }
-  std::string name() const override { return kind(); }
 
   std::size_t workspace_bytes() const override {
     if (are_given_) return 0;
@@ -149,10 +138,9 @@ std::optional<BatchNormTail> tail_of(const BatchNormSetting& setting) {
 
 }  // namespace
 
-std::vector<std::unique_ptr<BatchNormForward>> forward_candidates(const BatchNormSetting& setting,
-                                                                  SumsFrom sums) {
+BatchNormCandidates forward_candidates(const BatchNormSetting& setting, SumsFrom sums) {
   const Context& context = *setting.context;
-  std::vector<std::unique_ptr<BatchNormForward>> candidates;
+  BatchNormCandidates candidates;
   const auto tail = tail_of(setting);
   if (sums == SumsFrom::batch_norm && context.is_training() && may_use_cudnn(context) && tail) {
     const PlannedGraph one =
@@ -161,7 +149,7 @@ std::vector<std::unique_ptr<BatchNormForward>> forward_candidates(const BatchNor
     if (one.graph != nullptr)
       candidates.push_back(std::make_unique<OneNodeForward>(one.graph, setting.channels()));
   }
-  candidates.push_back(make_for<TwoPassForward, BatchNormForward>(context.element, setting, sums));
+  candidates.push_back(make_for<TwoPassForward, BatchNormPass>(context.element, setting, sums));
   return candidates;
 }
 

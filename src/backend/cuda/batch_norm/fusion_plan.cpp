@@ -58,11 +58,13 @@ BatchNormSetting setting_of(const Context& context, const std::vector<Step>& ste
     return input < step.inputs.size() &&
            !at(steps, step.inputs[input]).operation.is<graph::Input>();
   };
-  return make_batch_norm_setting(*step.operation.get_if<graph::BatchNorm>(), context, step,
-                                 // A boundary output has one gradient, but no reader.
-                                 {.output_gradients = std::clamp<std::size_t>(readers, 1, 2),
-                                  .input = wants(0),
-                                  .residual = wants(1)});
+  BatchNormSetting setting =
+      make_batch_norm_setting(*step.operation.get_if<graph::BatchNorm>(), context, step);
+  // A boundary output has one gradient, but no reader.
+  setting.output_gradients = std::clamp<std::size_t>(readers, 1, 2);
+  setting.wants_input_gradient = wants(0);
+  setting.wants_residual_gradient = wants(1);
+  return setting;
 }
 
 /// Returns the execution time of two kernels in seconds; std::nullopt if one of them was not timed.
@@ -88,7 +90,7 @@ bool sums_win(const Context& context, const ConvolutionShape& shape,
                        bool is_chosen) {
     context.planner->log().write({.graph = "batch norm behind " + describe(shape),
                                   .engine = std::string(name),
-                                  .kind = CandidateKind::implementation,
+                                  .kind = "implementation",
                                   .seconds = seconds,
                                   .refusal = seconds ? "" : "a kernel of it was not timed",
                                   .is_chosen = is_chosen});

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "../../fusion.hpp"
@@ -76,37 +76,48 @@ constexpr std::int64_t batch_norm_saved_floats(std::int64_t channels) {
   return 4 * vector_stride(channels) + 2 * channels + 1;
 }
 
-/// One implementation of one pass.
+/// One implementation of the forward or of the backward pass.
 class BatchNormPass {
  public:
   virtual ~BatchNormPass() = default;
   virtual std::string kind() const = 0;  ///< name without the engines of cuDNN
-  virtual std::string name() const = 0;
+  virtual std::string name() const { return kind(); }
   virtual std::size_t workspace_bytes() const = 0;
+  /// Returns whether a forward pass saves scale and offset for the backward pass.
+  virtual bool leaves_coefficients() const { return true; }
+  /// Returns whether a backward pass reads the output of the batch norm.
+  virtual bool reads_output() const { return false; }
   virtual void bind(const BatchNormMemory& memory) = 0;
   virtual void run() = 0;
 };
+using BatchNormCandidates = std::vector<std::unique_ptr<BatchNormPass>>;
 
-class BatchNormForward : public BatchNormPass {
+/// A pass that is a single cuDNN batch-norm node.
+class OneNodePass : public BatchNormPass {
  public:
-  /// Returns whether the pass saves scale and offset for the backward pass.
-  virtual bool leaves_coefficients() const { return true; }
+  explicit OneNodePass(std::shared_ptr<const DnnGraph> graph) : graph_(std::move(graph)) {}
+
+  std::string kind() const override { return "one node"; }
+  std::string name() const override { return kind() + ", " + graph_->engine(); }
+  std::size_t workspace_bytes() const override { return graph_->workspace_bytes(); }
+  bool leaves_coefficients() const override { return false; }
+  void bind(const BatchNormMemory& memory) override {
+    bindings_ = bindings(memory);
+    workspace_ = memory.workspace;
+  }
+  void run() override { graph_->run(bindings_, workspace_); }
+
+ private:
+  virtual std::vector<Binding> bindings(const BatchNormMemory& memory) const = 0;
+
+  std::shared_ptr<const DnnGraph> graph_;
+  std::vector<Binding> bindings_;
+  std::byte* workspace_ = nullptr;
 };
 
-class BatchNormBackward : public BatchNormPass {
- public:
-  virtual bool reads_output() const = 0;
-};
-
-/// Properties of the operations adjacent to a batch norm that its passes depend on.
-struct BatchNormRequirements {
-  std::size_t output_gradients = 1;
-  bool input = true;      ///< whether its gradient is needed
-  bool residual = false;  ///< whether its gradient is needed
-};
+/// Returns the setting of a batch norm in training whose gradients are all needed.
 BatchNormSetting make_batch_norm_setting(const graph::BatchNorm& operation, const Context& context,
-                                         const Step& step,
-                                         const BatchNormRequirements& requirements);
+                                         const Step& step);
 
 /// Returns whether a pass may use cuDNN. cuDNN cannot sum over replicas, it compiles its batch norm
 /// at run time, which --engines quick excludes, and its workspace is unknown if only sizes are.
@@ -121,30 +132,16 @@ enum class SumsFrom { batch_norm, convolution };
 
 /// Returns the implementation candidates for the forward pass, the preferred one first; at least
 /// one. `sums`: whether the preceding convolution has computed the sums (`BatchNormMemory::sums`).
-std::vector<std::unique_ptr<BatchNormForward>> forward_candidates(const BatchNormSetting& setting,
-                                                                  SumsFrom sums);
+BatchNormCandidates forward_candidates(const BatchNormSetting& setting, SumsFrom sums);
 
 /// Returns the implementation candidates for the backward pass after `forward`, the preferred one
 /// first; at least one.
-std::vector<std::unique_ptr<BatchNormBackward>> backward_candidates(
-    const BatchNormSetting& setting, const BatchNormForward& forward);
-
-/// Returns the execution time of a pass on the GPU, in seconds. The time is stored
-/// in the engine cache. Returns 0 if nothing is selected by timing, if the memory does not suffice,
-/// or if the statistics are summed over replicas: the pass is then collective, but the ranks need
-/// not time the same passes.
-double seconds_of(const BatchNormSetting& setting, BatchNormPass& pass);
-
-/// Writes the outcome for each candidate to the engine log. `seconds`: of the candidates, in the
-/// same order; 0: not timed.
-void log_candidates(const BatchNormSetting& setting,
-                    const std::vector<const BatchNormPass*>& candidates,
-                    const std::vector<double>& seconds, const std::string& chosen);
+BatchNormCandidates backward_candidates(const BatchNormSetting& setting,
+                                        const BatchNormPass& forward);
 
 /// An implementation with its execution time in seconds; 0: not timed.
-template <class Pass>
-struct TimedCandidate {
-  std::unique_ptr<Pass> candidate;
+struct TimedPass {
+  std::unique_ptr<BatchNormPass> pass;
   double seconds = 0;
 };
 
@@ -152,47 +149,11 @@ struct TimedCandidate {
 /// operations needs.
 enum class SingleCandidate { not_timed, timed };
 
-/// Returns the fastest of the candidates that `make_candidates` returns for the setting, with its
-/// time; the first one and 0 if they cannot be timed. Candidates are timed with at most
-/// `most_timed_images` images.
-template <class MakeCandidates>
-auto fastest(const BatchNormSetting& setting, const MakeCandidates& make_candidates,
-             SingleCandidate single = SingleCandidate::not_timed) {
-  auto candidates = make_candidates(setting);
-  using Pass = typename decltype(candidates)::value_type::element_type;
-  if (candidates.size() == 1 && single == SingleCandidate::not_timed)
-    return TimedCandidate<Pass>{std::move(candidates.front()), 0};
-  BatchNormSetting timed = setting;
-  timed.shape.images = std::min(setting.shape.images, most_timed_images);
-  const bool is_smaller = timed.shape.images < setting.shape.images;
-  const auto samples = is_smaller ? make_candidates(timed) : decltype(candidates){};
-  std::vector<const BatchNormPass*> passes;
-  std::vector<double> seconds;
-  for (auto& candidate : candidates) {
-    // The timed candidate of the same kind; a kind may lack an engine at one of the two sizes.
-    const auto& list = is_smaller ? samples : candidates;
-    const auto sample = std::ranges::find(list, candidate->kind(), &BatchNormPass::kind);
-    passes.push_back(candidate.get());
-    seconds.push_back(sample != list.end() ? seconds_of(timed, **sample) : 0);
-  }
-  std::size_t chosen = 0;
-  for (std::size_t i = 0; i < seconds.size(); ++i)
-    if (seconds[i] > 0 && (seconds[chosen] == 0 || seconds[i] < seconds[chosen])) chosen = i;
-  log_candidates(setting, passes, seconds, candidates[chosen]->kind());
-  return TimedCandidate<Pass>{std::move(candidates[chosen]), seconds[chosen]};
-}
-
-/// Return the fastest implementation candidate of a pass.
-inline TimedCandidate<BatchNormForward> fastest_forward(
-    const BatchNormSetting& setting, SumsFrom sums,
-    SingleCandidate single = SingleCandidate::not_timed) {
-  return fastest(
-      setting, [&](const BatchNormSetting& of) { return forward_candidates(of, sums); }, single);
-}
-inline TimedCandidate<BatchNormBackward> fastest_backward(const BatchNormSetting& setting,
-                                                          const BatchNormForward& forward) {
-  return fastest(setting,
-                 [&](const BatchNormSetting& of) { return backward_candidates(of, forward); });
-}
+/// Return the fastest implementation candidate of a pass, the first one if they cannot be timed.
+/// Candidates are timed with at most `most_timed_images` images; their times are stored in the
+/// engine cache, and the outcome for each of them is written to the engine log.
+TimedPass fastest_forward(const BatchNormSetting& setting, SumsFrom sums,
+                          SingleCandidate single = SingleCandidate::not_timed);
+TimedPass fastest_backward(const BatchNormSetting& setting, const BatchNormPass& forward);
 
 }  // namespace lockstep::backend::cuda

@@ -3,6 +3,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <functional>
+
 #include "../device/kernel_stopwatch.hpp"
 #include "lockstep/core/error.hpp"
 #include "passes.hpp"
@@ -73,8 +76,9 @@ std::string describe(const BatchNormSetting& setting) {
                      shape.height, shape.width, core::name(setting.context->options.precision));
 }
 
-}  // namespace
-
+/// Returns the execution time of a pass on the GPU, in seconds; 0 if nothing is selected by timing,
+/// if the memory does not suffice, or if the statistics are summed over replicas: the pass is then
+/// collective, but the ranks need not time the same passes.
 double seconds_of(const BatchNormSetting& setting, BatchNormPass& pass) {
   const Context& context = *setting.context;
   if (!context.planner->is_timing() || context.options.batch_norm_sum != nullptr) return 0;
@@ -97,21 +101,53 @@ double seconds_of(const BatchNormSetting& setting, BatchNormPass& pass) {
       });
 }
 
-void log_candidates(const BatchNormSetting& setting,
-                    const std::vector<const BatchNormPass*>& candidates,
-                    const std::vector<double>& seconds, const std::string& chosen) {
+TimedPass fastest(
+    const BatchNormSetting& setting,
+    const std::function<BatchNormCandidates(const BatchNormSetting&)>& make_candidates,
+    SingleCandidate single) {
+  BatchNormCandidates candidates = make_candidates(setting);
+  if (candidates.size() == 1 && single == SingleCandidate::not_timed)
+    return {std::move(candidates.front()), 0};
+  BatchNormSetting timed = setting;
+  timed.shape.images = std::min(setting.shape.images, most_timed_images);
+  const bool is_smaller = timed.shape.images < setting.shape.images;
+  const BatchNormCandidates samples = is_smaller ? make_candidates(timed) : BatchNormCandidates();
+  std::vector<double> seconds;
+  for (const auto& candidate : candidates) {
+    // The timed candidate of the same kind; a kind may lack an engine at one of the two sizes.
+    const auto& list = is_smaller ? samples : candidates;
+    const auto sample = std::ranges::find(list, candidate->kind(), &BatchNormPass::kind);
+    seconds.push_back(sample != list.end() ? seconds_of(timed, **sample) : 0);
+  }
+  std::size_t chosen = 0;
+  for (std::size_t i = 0; i < seconds.size(); ++i)
+    if (seconds[i] > 0 && (seconds[chosen] == 0 || seconds[i] < seconds[chosen])) chosen = i;
   for (std::size_t i = 0; i < candidates.size(); ++i) {
     CandidateRecord record{.graph = "batch norm's " + describe(setting),
                            .engine = candidates[i]->name(),
-                           .kind = CandidateKind::implementation,
+                           .kind = "implementation",
                            .workspace_bytes = candidates[i]->workspace_bytes(),
-                           .is_chosen = candidates[i]->kind() == chosen};
+                           .is_chosen = i == chosen};
     if (seconds[i] > 0)
       record.seconds = seconds[i];
     else
       record.refusal = "not timed";
     setting.context->planner->log().write(record);
   }
+  return {std::move(candidates[chosen]), seconds[chosen]};
+}
+
+}  // namespace
+
+TimedPass fastest_forward(const BatchNormSetting& setting, SumsFrom sums, SingleCandidate single) {
+  return fastest(
+      setting, [&](const BatchNormSetting& of) { return forward_candidates(of, sums); }, single);
+}
+
+TimedPass fastest_backward(const BatchNormSetting& setting, const BatchNormPass& forward) {
+  return fastest(
+      setting, [&](const BatchNormSetting& of) { return backward_candidates(of, forward); },
+      SingleCandidate::not_timed);
 }
 
 }  // namespace lockstep::backend::cuda

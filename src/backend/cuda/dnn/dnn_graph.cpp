@@ -24,16 +24,13 @@ ChosenEngine remembered_engine(const OperationGraph& operations, const EngineCac
 
 DnnGraph::DnnGraph(std::string key, ChosenEngine chosen)
     : key_(std::move(key)),
-      operations_(std::move(chosen.graph)),
-      engine_(chosen.engine),
-      seconds_(chosen.seconds),
-      ranking_(std::move(chosen.ranking)),
-      name_(operations_->facts(engine_).name),
-      workspace_bytes_(operations_->workspace_bytes(engine_)) {}
+      chosen_(std::move(chosen)),
+      name_(chosen_.graph->facts(chosen_.engine).name),
+      workspace_bytes_(chosen_.graph->workspace_bytes(chosen_.engine)) {}
 
 void DnnGraph::run(std::span<const Binding> bindings, void* workspace) const {
-  core::check(operations_ != nullptr, "a graph of which only the sizes are known cannot run");
-  if (const auto refusal = operations_->run(engine_, bindings, workspace))
+  core::check(chosen_.graph != nullptr, "a graph of which only the sizes are known cannot run");
+  if (const auto refusal = chosen_.graph->run(chosen_.engine, bindings, workspace))
     core::fail(core::ExitStatus::internal,
                fmt::format("cuDNN's engine {} failed for {}: {}", name_, key_, *refusal));
 }
@@ -50,12 +47,7 @@ EngineRules DnnPlanner::rules_for(core::Precision precision) const {
 }
 
 const PlannedGraph& DnnPlanner::plan(const GraphRecipe& recipe, core::Precision precision,
-                                     GraphNature nature) {
-  return plan_as(recipe, precision, nature, nullptr);
-}
-
-const PlannedGraph& DnnPlanner::plan_as(const GraphRecipe& recipe, core::Precision precision,
-                                        GraphNature nature, const DnnGraph* sample) {
+                                     GraphNature nature, const DnnGraph* sample) {
   if (const auto found = planned_.find(recipe.key); found != planned_.end()) return found->second;
   return planned_.emplace(recipe.key, make(recipe, precision, nature, sample)).first->second;
 }
@@ -105,7 +97,7 @@ double DnnPlanner::remembered_seconds(const std::string& what, core::Precision p
   const std::string key = cache_key(target_.info(), rules_for(precision), what);
   if (const auto known = cache_.find(key)) return known->seconds;
   const double seconds = measure();
-  if (seconds > 0) cache_.store(key, {.name = what, .seconds = seconds, .workspace_bytes = 0});
+  if (seconds > 0) cache_.store(key, {.name = what, .seconds = seconds});
   return seconds;
 }
 

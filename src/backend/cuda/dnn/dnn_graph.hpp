@@ -27,9 +27,9 @@ class DnnGraph {
   const std::string& engine() const { return name_; }  ///< "eng67_k2=4_k13=0"
   /// Execution time of the engine in seconds, measured with at most `most_timed_images` images; 0:
   /// not timed.
-  double seconds() const { return seconds_; }
+  double seconds() const { return chosen_.seconds; }
   /// Names of the engines that were timed, the fastest first; may be empty.
-  const std::vector<std::string>& ranking() const { return ranking_; }
+  const std::vector<std::string>& ranking() const { return chosen_.ranking; }
 
   /// Enqueues the graph on the target's stream. It allocates no device memory and does not wait, so
   /// it can be captured into a CUDA graph, which must not outlive this object. `bindings`: every
@@ -40,10 +40,7 @@ class DnnGraph {
 
  private:
   std::string key_;
-  std::unique_ptr<const OperationGraph> operations_;
-  std::size_t engine_ = 0;
-  double seconds_ = 0;
-  std::vector<std::string> ranking_;
+  ChosenEngine chosen_;
   std::string name_;
   std::size_t workspace_bytes_ = 0;
 };
@@ -98,9 +95,10 @@ class DnnPlanner {
   EngineLog& log() { return *log_; }
 
   /// Returns the graph of `recipe`, and plans it at the first call. At precision fp32, products are
-  /// not rounded, whatever the rules say.
-  const PlannedGraph& plan(const GraphRecipe& recipe, core::Precision precision,
-                           GraphNature nature);
+  /// not rounded, whatever the rules say. `sample`: the same graph with fewer images, whose engines
+  /// were timed; null: none.
+  const PlannedGraph& plan(const GraphRecipe& recipe, core::Precision precision, GraphNature nature,
+                           const DnnGraph* sample = nullptr);
   /// Returns the graph for `shape`, which has a member `images`. The engines are timed with at most
   /// `most_timed_images` images; the fastest of them that can be built for `shape` is used.
   /// `make_recipe` returns the recipe of a shape.
@@ -112,7 +110,7 @@ class DnnPlanner {
     Shape timed = shape;
     timed.images = most_timed_images;
     const PlannedGraph& sample = plan(make_recipe(timed), precision, nature);
-    return plan_as(make_recipe(shape), precision, nature, sample.graph.get());
+    return plan(make_recipe(shape), precision, nature, sample.graph.get());
   }
 
   /// Returns the cached execution time of `what` in seconds, or calls `measure` and stores its
@@ -124,8 +122,6 @@ class DnnPlanner {
   const std::map<std::string, PlannedGraph>& planned() const { return planned_; }
 
  private:
-  const PlannedGraph& plan_as(const GraphRecipe& recipe, core::Precision precision,
-                              GraphNature nature, const DnnGraph* sample);
   PlannedGraph make(const GraphRecipe& recipe, core::Precision precision, GraphNature nature,
                     const DnnGraph* sample);
 

@@ -58,6 +58,11 @@ std::optional<std::string> read_file(const std::filesystem::path& file, std::uin
   return text;
 }
 
+/// Several processes may store plans of different engines for the same graph.
+std::string plan_key(const std::string& graph, const std::string& engine) {
+  return fmt::format("{} | {}", graph, engine);
+}
+
 }  // namespace
 
 EngineCache::EngineCache(std::filesystem::path file) : file_(std::move(file)) {
@@ -85,15 +90,6 @@ void EngineCache::store(const std::string& key, const CachedEngine& engine) {
   engines_[key] = engine;
   write();
 }
-
-namespace {
-
-/// Several processes may store plans of different engines for the same graph.
-std::string plan_key(const std::string& graph, const std::string& engine) {
-  return fmt::format("{} | {}", graph, engine);
-}
-
-}  // namespace
 
 std::filesystem::path EngineCache::plan_file(const std::string& key) const {
   return file_.parent_path() / "plans" / fmt::format("{:016x}", std::hash<std::string>()(key));
@@ -138,7 +134,6 @@ void EngineCache::read() {
     if (contents.at("format").get<int>() != format_version) return;
     for (const auto& [key, entry] : contents.at("engines").items())
       engines_[key] = {entry.at("engine").get<std::string>(), entry.at("seconds").get<double>(),
-                       entry.at("workspace_bytes").get<std::size_t>(),
                        entry.at("ranking").get<std::vector<std::string>>()};
   } catch (const nlohmann::json::exception&) {
     warn(fmt::format("{} is damaged and ignored: engines are timed again", file_.string()));
@@ -149,10 +144,8 @@ void EngineCache::write() {
   if (file_.empty()) return;
   auto engines = nlohmann::json::object();
   for (const auto& [key, engine] : engines_)
-    engines[key] = {{"engine", engine.name},
-                    {"seconds", engine.seconds},
-                    {"workspace_bytes", engine.workspace_bytes},
-                    {"ranking", engine.ranking}};
+    engines[key] = {
+        {"engine", engine.name}, {"seconds", engine.seconds}, {"ranking", engine.ranking}};
   const nlohmann::json contents = {{"format", format_version}, {"engines", std::move(engines)}};
   core::create_directories(file_.parent_path(), core::private_directory);
   if (!replace(file_, contents.dump(1) + "\n"))

@@ -16,7 +16,6 @@ namespace lockstep::backend::cuda {
 struct CachedEngine {
   std::string name;  ///< as in `EngineFacts`
   double seconds = 0;
-  std::size_t workspace_bytes = 0;
   std::vector<std::string> ranking = {};  ///< timed engines, the fastest first; may be empty
 };
 

@@ -8,7 +8,7 @@
 #include <limits>
 #include <utility>
 
-#include "engine_trial.hpp"
+#include "../device/kernel_stopwatch.hpp"
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/log.hpp"
 #include "parallel_build.hpp"
@@ -31,6 +31,50 @@ struct Candidate {
   std::vector<std::uint8_t> bytes = {};
   bool is_built = false;
   double seconds = failed;
+};
+
+/// Times the engines of one graph on the GPU, with random inputs. The constructor allocates the
+/// tensors and the workspace; it throws `Error` (out_of_memory) if the memory does not suffice.
+class EngineTrial {
+ public:
+  /// `workspace_bytes`: the largest workspace of the engines.
+  EngineTrial(const Target& target, const OperationGraph& graph, std::size_t workspace_bytes)
+      : target_(target),
+        stopwatch_(target),
+        workspace_(core::device_buffer(workspace_bytes, "the workspace of engines under test")) {
+    for (const auto& port : graph.ports()) {
+      tensors_.push_back(random_buffer(port.bytes, port.type));
+      bindings_.push_back({port.uid, tensors_.back().data()});
+    }
+  }
+
+  static std::size_t tensor_bytes(const OperationGraph& graph) {
+    std::size_t bytes = 0;
+    for (const auto& port : graph.ports()) bytes += port.bytes;
+    return bytes;
+  }
+
+  /// Returns the median execution time of several runs of a built engine in seconds; `failed` if
+  /// cuDNN fails.
+  double seconds(const OperationGraph& graph, std::size_t engine) const {
+    return stopwatch_.seconds(tensor_bytes(graph), [&] {
+      return !graph.run(engine, bindings_, workspace_.data()).has_value();
+    });
+  }
+
+  /// Runs engine 0 of a restored graph. Returns false if cuDNN fails to enqueue it.
+  bool runs(const OperationGraph& restored) const {
+    if (restored.run(0, bindings_, workspace_.data())) return false;
+    check_cuda(cudaStreamSynchronize(target_.stream()), "trying a restored engine");
+    return true;
+  }
+
+ private:
+  const Target& target_;
+  KernelStopwatch stopwatch_;
+  std::vector<core::Buffer> tensors_;
+  std::vector<Binding> bindings_;
+  core::Buffer workspace_;
 };
 
 class Selection {
@@ -77,11 +121,11 @@ class Selection {
         refusal_ = *std::move(reason);
     for (std::size_t i = known; i < graph_->engines(); ++i) {
       Candidate candidate{.index = i, .facts = graph_->facts(i), .record = {}};
-      candidate.record = {.graph = search_.graph,
-                          .engine = candidate.facts.name,
-                          .kind = candidate.facts.runtime_compiled ? CandidateKind::runtime_compiled
-                                                                   : CandidateKind::precompiled,
-                          .narrow_sums = candidate.facts.narrow_sums};
+      candidate.record = {
+          .graph = search_.graph,
+          .engine = candidate.facts.name,
+          .kind = candidate.facts.runtime_compiled ? "runtime_compiled" : "precompiled",
+          .narrow_sums = candidate.facts.narrow_sums};
       if (const auto broken = broken_rule(candidate.facts, rules(), search_.nature);
           !broken.empty()) {
         candidate.record.refusal = broken;
@@ -223,7 +267,8 @@ class Selection {
   bool time(const std::vector<Candidate*>& built) {
     std::size_t workspace = 0;
     for (const Candidate* one : built) workspace = std::max(workspace, one->record.workspace_bytes);
-    if (!EngineTrial::fits(search_.target, *graph_, workspace)) return warn_of_memory();
+    if (!KernelStopwatch::fits(search_.target, workspace + EngineTrial::tensor_bytes(*graph_)))
+      return warn_of_memory();
     try {
       const EngineTrial trial(search_.target, *graph_, workspace);
       for (Candidate* const one : built) time_one(*one, trial);
@@ -275,10 +320,8 @@ class Selection {
   }
 
   void store(const Candidate& chosen) {
-    cache_.store(search_.cache_key, {.name = chosen.facts.name,
-                                     .seconds = seconds_,
-                                     .workspace_bytes = chosen.record.workspace_bytes,
-                                     .ranking = ranking_});
+    cache_.store(search_.cache_key,
+                 {.name = chosen.facts.name, .seconds = seconds_, .ranking = ranking_});
   }
 
   ChosenEngine take(Candidate& chosen) {

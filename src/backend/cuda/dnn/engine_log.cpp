@@ -11,17 +11,12 @@
 namespace lockstep::backend::cuda {
 namespace {
 
-std::string_view name(CandidateKind kind) {
-  switch (kind) {
-    case CandidateKind::precompiled: return "precompiled";
-    case CandidateKind::runtime_compiled: return "runtime_compiled";
-    case CandidateKind::implementation: return "implementation";
-  }
-  return {};
-}
-
 nlohmann::ordered_json or_null(const std::optional<double>& value) {
   return value ? nlohmann::ordered_json(*value) : nlohmann::ordered_json();
+}
+
+nlohmann::ordered_json or_null(const std::string& text) {
+  return text.empty() ? nlohmann::ordered_json() : nlohmann::ordered_json(text);
 }
 
 }  // namespace
@@ -38,18 +33,16 @@ EngineLog::EngineLog(const std::filesystem::path& file) {
 
 void EngineLog::write(const CandidateRecord& record) {
   if (!stream_.is_open()) return;
-  const nlohmann::ordered_json line = {
-      {"graph", record.graph},
-      {"engine", record.engine},
-      {"kind", record.kind ? nlohmann::ordered_json(name(*record.kind)) : nlohmann::ordered_json()},
-      {"build_seconds", or_null(record.build_seconds)},
-      {"seconds", or_null(record.seconds)},
-      {"workspace_bytes", record.workspace_bytes},
-      {"refusal",
-       record.refusal.empty() ? nlohmann::ordered_json() : nlohmann::ordered_json(record.refusal)},
-      {"chosen", record.is_chosen},
-      {"cached", record.is_cached},
-      {"narrow_sums", record.narrow_sums}};
+  const nlohmann::ordered_json line = {{"graph", record.graph},
+                                       {"engine", record.engine},
+                                       {"kind", or_null(record.kind)},
+                                       {"build_seconds", or_null(record.build_seconds)},
+                                       {"seconds", or_null(record.seconds)},
+                                       {"workspace_bytes", record.workspace_bytes},
+                                       {"refusal", or_null(record.refusal)},
+                                       {"chosen", record.is_chosen},
+                                       {"cached", record.is_cached},
+                                       {"narrow_sums", record.narrow_sums}};
   // cuDNN's messages need not be valid UTF-8.
   stream_ << line.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace)
           << std::endl;

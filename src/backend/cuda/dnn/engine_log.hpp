@@ -6,23 +6,17 @@
 #include <fstream>
 #include <optional>
 #include <string>
-#include <string_view>
 
 namespace lockstep::backend::cuda {
-
-enum class CandidateKind {
-  precompiled,       ///< cuDNN engine with precompiled kernels
-  runtime_compiled,  ///< cuDNN engine that compiles its kernels when it is built
-  implementation,    ///< implementation of a batch-norm pass, or variant of a fusion
-};
 
 /// Outcome for one candidate of a selection: an engine of a graph, or an implementation of an
 /// operation.
 struct CandidateRecord {
   std::string graph = {};   ///< key of the graph or of the operation
   std::string engine = {};  ///< name of the engine or of the implementation
-  std::optional<CandidateKind> kind =
-      {};  ///< none: unknown, because it was restored from the cache
+  /// "precompiled" or "runtime_compiled" (engine of cuDNN), or "implementation" (of a batch-norm
+  /// pass, or variant of a fusion); empty: unknown, because it was restored from the cache.
+  std::string kind = {};
   std::optional<double> build_seconds = {};  ///< wall time; none: not built
   std::optional<double> seconds = {};        ///< execution time; none: not timed
   std::size_t workspace_bytes = 0;

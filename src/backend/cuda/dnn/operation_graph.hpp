@@ -52,6 +52,10 @@ struct EngineFacts {
 
 enum class Heuristics { best_first, fallback };
 
+/// Returns the reason for a cuDNN error in one line. `message`: of cudnn-frontend. Throws `Error`
+/// (out_of_memory) if cuDNN or the CUDA runtime could not allocate memory.
+std::string refusal_of(const std::string& message);
+
 /// A cuDNN operation graph under construction, and the engine configurations that can execute it
 /// (here: engines). Only `run` needs a GPU. The functions that add tensors to the graph throw
 /// `Error` (internal) if the program uses them wrongly, e.g. if it repeats a uid. The functions
