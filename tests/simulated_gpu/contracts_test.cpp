@@ -12,7 +12,7 @@
 
 #include "backend/cuda/device/device.hpp"
 #include "backend/cuda/kernels/scalar.hpp"
-#include "backend/cuda/launch_shape.hpp"
+#include "backend/cuda/launch.hpp"
 #include "lockstep/core/error.hpp"
 #include "simulated_gpu/capture.hpp"
 #include "simulated_gpu/runtime.hpp"

@@ -8,7 +8,6 @@
 
 #include "kernels/device.hpp"
 #include "launch.hpp"
-#include "launch_shape.hpp"
 #include "lockstep/core/cuda.hpp"
 #include "simulated_gpu/runtime.hpp"
 

@@ -18,29 +18,23 @@ void add(const Context& context, const FeatureMap& a, const FeatureMap& b, const
   });
 }
 
-class AddOperation : public Operation {
+class AddOperation : public KernelOperation {
  public:
-  AddOperation(const Context& context, Operands given)
-      : Operation(std::move(given)), context_(context) {}
-
-  void bind(const MemoryBinding&) override {}
+  using KernelOperation::KernelOperation;
 
   void forward() override {
-    add(context_, *operands().inputs[0], *operands().inputs[1], *operands().output);
+    add(context(), *operands().inputs[0], *operands().inputs[1], *operands().output);
   }
 
   void backward() override {
     const FeatureMap& gradient = *operands().output_gradients[0];
     for (const FeatureMap* input : operands().input_gradients) {
       if (input == nullptr) continue;
-      core::check_cuda(cudaMemcpyAsync(input->data, gradient.data, gradient.bytes(),
-                                       cudaMemcpyDeviceToDevice, context_.stream()),
-                       "copying a gradient");
+      check_cuda(cudaMemcpyAsync(input->data, gradient.data, gradient.bytes(),
+                                 cudaMemcpyDeviceToDevice, stream()),
+                 "copying a gradient");
     }
   }
-
- private:
-  const Context& context_;
 };
 
 }  // namespace

@@ -10,29 +10,23 @@ namespace lockstep::backend::cuda {
 namespace {
 
 template <class T>
-class AveragePoolOf : public Operation {
+class AveragePoolOf : public KernelOperation {
  public:
-  AveragePoolOf(const Context& context, Operands given)
-      : Operation(std::move(given)), context_(context) {}
-
-  void bind(const MemoryBinding&) override {}
+  using KernelOperation::KernelOperation;
 
   void forward() override {
     const FeatureMap& in = *operands().inputs[0];
-    launch(context_.stream(),
-           kernels::AveragePoolForward<T>{in.as<T>(), operands().output->template as<float>(),
-                                          in.images, in.shape.pixels(), in.shape.channels});
+    launch(stream(),
+           kernels::AveragePoolForward<T>{in.as<T>(), operands().output->as<float>(), in.images,
+                                          in.shape.pixels(), in.shape.channels});
   }
 
   void backward() override {
     const FeatureMap& in = *operands().input_gradients[0];
-    launch(context_.stream(), kernels::AveragePoolBackward<T>{
-                                  operands().output_gradients[0]->template as<float>(), in.as<T>(),
-                                  in.images, in.shape.pixels(), in.shape.channels});
+    launch(stream(),
+           kernels::AveragePoolBackward<T>{operands().output_gradients[0]->as<float>(), in.as<T>(),
+                                           in.images, in.shape.pixels(), in.shape.channels});
   }
-
- private:
-  const Context& context_;
 };
 
 }  // namespace

@@ -10,14 +10,11 @@
 #include <vector>
 
 #include "dnn/convolution_graphs.hpp"
-#include "gradient_sums.hpp"
 #include "lockstep/core/error.hpp"
 #include "plan.hpp"
 #include "state.hpp"
 
 namespace lockstep::backend::cuda {
-
-using core::check_cuda;
 
 namespace {
 
@@ -115,11 +112,6 @@ void CudaBackend::fetch(ModelState& state, StatePart part) const {
 
 void CudaBackend::store(const ModelState& state, StatePart part) const {
   CudaState::of(state).store(state, part);
-}
-
-std::unique_ptr<GradientSums> CudaBackend::make_gradient_sums(const ModelState& state,
-                                                              core::DataType type) const {
-  return std::make_unique<CudaGradientSums>(gradients(state, type), target().stream());
 }
 
 std::unique_ptr<Plan> CudaBackend::compile(const graph::Graph& graph, ModelState& state,

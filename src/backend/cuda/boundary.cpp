@@ -2,23 +2,14 @@
 // Copies of the values at the boundaries of a stage between feature maps and plain float32 arrays
 // (images, channels, height, width) in host memory, through the workspace of the plan.
 
-#include "kernels/flatten.hpp"
-#include "launch.hpp"
 #include "plan.hpp"
 
 namespace lockstep::backend::cuda {
-
-using core::check_cuda;
 
 namespace {
 
 std::size_t plain_bytes(const FeatureMap& map) {
   return static_cast<std::size_t>(map.images * map.shape.elements()) * sizeof(float);
-}
-
-/// Returns whether the memory of the map is a plain float32 array.
-bool is_plain(const FeatureMap& map) {
-  return map.type == core::DataType::float32 && map.shape.pixels() == 1;
 }
 
 void check_size(std::span<const float> values, const FeatureMap& map) {
@@ -36,29 +27,15 @@ void copy_and_wait(void* to, const void* from, std::size_t bytes, cudaMemcpyKind
 void write_values(std::span<const float> values, const FeatureMap& map, std::byte* plain,
                   cudaStream_t stream) {
   check_size(values, map);
-  std::byte* const to = is_plain(map) ? map.data : plain;
-  copy_and_wait(to, values.data(), values.size_bytes(), cudaMemcpyHostToDevice, stream);
-  if (is_plain(map)) return;
-  with_type(map.type, [&](auto zero) {
-    using T = decltype(zero);
-    launch(stream, kernels::FlattenBackward<T>{reinterpret_cast<const float*>(plain), map.as<T>(),
-                                               map.images, map.shape.pixels(), map.shape.channels});
-  });
+  copy_and_wait(plain, values.data(), values.size_bytes(), cudaMemcpyHostToDevice, stream);
+  unflatten(stream, reinterpret_cast<const float*>(plain), map);
 }
 
 void read_values(const FeatureMap& map, std::span<float> values, std::byte* plain,
                  cudaStream_t stream) {
   check_size(values, map);
-  if (!is_plain(map)) {
-    with_type(map.type, [&](auto zero) {
-      using T = decltype(zero);
-      launch(stream,
-             kernels::FlattenForward<T>{map.as<T>(), reinterpret_cast<float*>(plain), map.images,
-                                        map.shape.pixels(), map.shape.channels});
-    });
-  }
-  const std::byte* const from = is_plain(map) ? map.data : plain;
-  copy_and_wait(values.data(), from, values.size_bytes(), cudaMemcpyDeviceToHost, stream);
+  flatten(stream, map, reinterpret_cast<float*>(plain));
+  copy_and_wait(values.data(), plain, values.size_bytes(), cudaMemcpyDeviceToHost, stream);
 }
 
 }  // namespace

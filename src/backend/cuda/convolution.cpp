@@ -3,8 +3,6 @@
 // fastest engine found (engine_choice.hpp). Weights and their gradients have the data type of the
 // feature maps and the layout KRSC. The gradient of a bias is summed by kernels of this program.
 
-#include "convolution.hpp"
-
 #include <algorithm>
 
 #include "batch_norm/fusion_plan.hpp"

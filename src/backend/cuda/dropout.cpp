@@ -13,10 +13,10 @@ namespace lockstep::backend::cuda {
 namespace {
 
 template <class T>
-class DropoutOf : public Operation {
+class DropoutOf : public KernelOperation {
  public:
   DropoutOf(const graph::Dropout& operation, const Context& context, Operands given)
-      : Operation(std::move(given)), context_(context) {
+      : KernelOperation(context, std::move(given)) {
     const PlanOptions& options = context.options;
     const auto key = core::random_key(options.seed, core::RandomStream::operations);
     mask_ = {.key0 = key[0],
@@ -28,18 +28,15 @@ class DropoutOf : public Operation {
              .step = nullptr};
   }
 
-  void bind(const MemoryBinding&) override {}
-
   void forward() override {
     const FeatureMap& from = *operands().inputs[0];
     const FeatureMap& to = *operands().output;
-    if (context_.is_training()) {
+    if (context().is_training()) {
       apply_mask(from, to);
       return;
     }
-    core::check_cuda(cudaMemcpyAsync(to.data, from.data, to.bytes(), cudaMemcpyDeviceToDevice,
-                                     context_.stream()),
-                     "copying a feature map");
+    check_cuda(cudaMemcpyAsync(to.data, from.data, to.bytes(), cudaMemcpyDeviceToDevice, stream()),
+               "copying a feature map");
   }
 
   void backward() override {
@@ -49,12 +46,11 @@ class DropoutOf : public Operation {
 
  private:
   void apply_mask(const FeatureMap& from, const FeatureMap& to) {
-    mask_.step = context_.parameters->step_inputs;
-    launch(context_.stream(), kernels::Dropout<T>{from.as<T>(), to.as<T>(), mask_, to.images,
-                                                  to.shape.pixels(), to.shape.channels});
+    mask_.step = context().parameters->step_inputs;
+    launch(stream(), kernels::Dropout<T>{from.as<T>(), to.as<T>(), mask_, to.images,
+                                         to.shape.pixels(), to.shape.channels});
   }
 
-  const Context& context_;
   kernels::DropoutMask mask_{};
 };
 

@@ -9,41 +9,46 @@ namespace lockstep::backend::cuda {
 
 namespace {
 
-template <class T>
-class FlattenOf : public Operation {
+class FlattenOperation : public KernelOperation {
  public:
-  FlattenOf(const Context& context, Operands given)
-      : Operation(std::move(given)), context_(context) {
+  FlattenOperation(const Context& context, Operands given)
+      : KernelOperation(context, std::move(given)) {
     core::check(operands().inputs[0]->shape.elements() == operands().output->shape.elements(),
                 "a flattened map has no padded channels");
   }
 
-  void bind(const MemoryBinding&) override {}
-
   void forward() override {
-    const FeatureMap& in = *operands().inputs[0];
-    launch(context_.stream(),
-           kernels::FlattenForward<T>{in.as<T>(), operands().output->template as<float>(),
-                                      in.images, in.shape.pixels(), in.shape.channels});
+    flatten(stream(), *operands().inputs[0], operands().output->as<float>());
   }
 
   void backward() override {
     if (operands().input_gradients[0] == nullptr) return;
-    const FeatureMap& in = *operands().input_gradients[0];
-    launch(context_.stream(), kernels::FlattenBackward<T>{
-                                  operands().output_gradients[0]->template as<float>(), in.as<T>(),
-                                  in.images, in.shape.pixels(), in.shape.channels});
+    unflatten(stream(), operands().output_gradients[0]->as<float>(),
+              *operands().input_gradients[0]);
   }
-
- private:
-  const Context& context_;
 };
 
 }  // namespace
 
 std::unique_ptr<Operation> make_operation(const graph::Flatten&, const Context& context,
                                           const Step&, Operands operands) {
-  return make_for<FlattenOf>(operands.inputs[0]->type, context, std::move(operands));
+  return std::make_unique<FlattenOperation>(context, std::move(operands));
+}
+
+void flatten(cudaStream_t stream, const FeatureMap& from, float* to) {
+  with_type(from.type, [&](auto zero) {
+    using T = decltype(zero);
+    launch(stream, kernels::FlattenForward<T>{from.as<T>(), to, from.images, from.shape.pixels(),
+                                              from.shape.channels});
+  });
+}
+
+void unflatten(cudaStream_t stream, const float* from, const FeatureMap& to) {
+  with_type(to.type, [&](auto zero) {
+    using T = decltype(zero);
+    launch(stream, kernels::FlattenBackward<T>{from, to.as<T>(), to.images, to.shape.pixels(),
+                                               to.shape.channels});
+  });
 }
 
 }  // namespace lockstep::backend::cuda

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Instantiates the kernels of the network, except batch norm, for the device.
+// Instantiates all kernels except those of batch norm for the device.
 
 #include "kernels/dropout.hpp"
 #include "kernels/elementwise.hpp"
 #include "kernels/flatten.hpp"
+#include "kernels/gradient_scaling.hpp"
 #include "kernels/images.hpp"
 #include "kernels/loss.hpp"
 #include "kernels/pooling.hpp"
+#include "kernels/update.hpp"
 #include "launch.cuh"
 
 namespace lockstep::backend::cuda {
@@ -24,8 +26,20 @@ LOCKSTEP_LAUNCH_ALL_TYPES(MaxPoolBackward);
 LOCKSTEP_LAUNCH_ALL_TYPES(ReluForward);
 LOCKSTEP_LAUNCH_ALL_TYPES(ReluBackward);
 LOCKSTEP_LAUNCH_ALL_TYPES(Add);
+LOCKSTEP_LAUNCH_ALL_TYPES(FlushGradients);
+LOCKSTEP_LAUNCH_ALL_TYPES(AddGradientsToSums);
+LOCKSTEP_LAUNCH_ALL_TYPES(AddSumsToGradients);
 
 template void launch(cudaStream_t, const SoftmaxCrossEntropy&);
 template void launch(cudaStream_t, const SumResults&);
+template void launch(cudaStream_t, const GradientSquares&);
+template void launch(cudaStream_t, const ClippingFactor&);
+template void launch(cudaStream_t, const SegmentSums&);
+template void launch(cudaStream_t, const LocalRates&);
+template void launch(cudaStream_t, const SgdUpdate&);
+template void launch(cudaStream_t, const LarsUpdate&);
+template void launch(cudaStream_t, const AdamWUpdate&);
+template void launch(cudaStream_t, const RefreshWeights&);
+template void launch(cudaStream_t, const LossScaleUpdate&);
 
 }  // namespace lockstep::backend::cuda

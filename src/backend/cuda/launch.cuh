@@ -8,9 +8,7 @@
 #include <cstdint>
 #include <type_traits>
 
-#include "kernels/device.hpp"
 #include "launch.hpp"
-#include "launch_shape.hpp"
 #include "lockstep/core/cuda.hpp"
 
 namespace lockstep::backend::cuda {

@@ -4,8 +4,8 @@
 // without TF32.
 
 #include "lockstep/graph/operations/linear.hpp"
-#include "convolution.hpp"
 #include "lockstep/graph/operations/convolution.hpp"
+#include "operations.hpp"
 
 namespace lockstep::backend::cuda {
 

@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <vector>
 
-#include "kernels/local_rates.hpp"
+#include "kernels/update.hpp"
 #include "lockstep/optim/update.hpp"
 #include "state.hpp"
 

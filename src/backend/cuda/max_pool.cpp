@@ -12,10 +12,10 @@ namespace lockstep::backend::cuda {
 namespace {
 
 template <class T>
-class MaxPoolOf : public Operation {
+class MaxPoolOf : public KernelOperation {
  public:
   MaxPoolOf(const graph::MaxPool& operation, const Context& context, Operands given)
-      : Operation(std::move(given)), context_(context) {
+      : KernelOperation(context, std::move(given)) {
     const FeatureMap& in = *operands().inputs[0];
     const FeatureMap& out = *operands().output;
     shape_ = {in.images,         in.shape.height,  in.shape.width,
@@ -24,23 +24,19 @@ class MaxPoolOf : public Operation {
   }
 
   BackwardNeeds backward_needs() const override { return {.inputs = true, .output = false}; }
-  void bind(const MemoryBinding&) override {}
 
   void forward() override {
-    launch(context_.stream(),
-           kernels::MaxPoolForward<T>{operands().inputs[0]->template as<T>(),
-                                      operands().output->template as<T>(), shape_});
+    launch(stream(), kernels::MaxPoolForward<T>{operands().inputs[0]->as<T>(),
+                                                operands().output->as<T>(), shape_});
   }
 
   void backward() override {
-    launch(context_.stream(),
-           kernels::MaxPoolBackward<T>{operands().inputs[0]->template as<T>(),
-                                       operands().output_gradients[0]->template as<T>(),
-                                       operands().input_gradients[0]->template as<T>(), shape_});
+    launch(stream(), kernels::MaxPoolBackward<T>{operands().inputs[0]->as<T>(),
+                                                 operands().output_gradients[0]->as<T>(),
+                                                 operands().input_gradients[0]->as<T>(), shape_});
   }
 
  private:
-  const Context& context_;
   kernels::MaxPoolShape shape_{};
 };
 

@@ -31,7 +31,32 @@ Make<graph::Linear> make_operation;
 /// Writes the sums over the batch to `DeviceParameters::result`.
 Make<graph::SoftmaxCrossEntropy> make_operation;
 
+/// An operation whose passes only launch kernels: it needs no memory besides its operands.
+class KernelOperation : public Operation {
+ public:
+  KernelOperation(const Context& context, Operands given)
+      : Operation(std::move(given)), context_(context) {}
+  void bind(const MemoryBinding&) override {}
+
+ protected:
+  const Context& context() const { return context_; }
+  cudaStream_t stream() const { return context_.stream(); }
+
+ private:
+  const Context& context_;
+};
+
+/// Creates a convolution at a precision that can differ from that of the feature maps of the plan.
+std::unique_ptr<Operation> make_convolution(const graph::Convolution& operation,
+                                            core::Precision precision, const Context& context,
+                                            const Step& step, Operands operands);
+
 /// Computes `to += from` element-wise.
 void add_into(const Context& context, const FeatureMap& from, const FeatureMap& to);
+
+/// Copies a feature map to plain float32 values (images, channels, height, width) in device memory,
+/// and the reverse.
+void flatten(cudaStream_t stream, const FeatureMap& from, float* to);
+void unflatten(cudaStream_t stream, const float* from, const FeatureMap& to);
 
 }  // namespace lockstep::backend::cuda

@@ -10,7 +10,6 @@
 
 #include "../build_operation.hpp"
 #include "dnn/dnn_graph.hpp"
-#include "eager_executor.hpp"
 #include "launch.hpp"
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/random.hpp"
@@ -19,7 +18,6 @@
 namespace lockstep::backend::cuda {
 
 using core::check;
-using core::check_cuda;
 using core::DataType;
 using core::device_buffer;
 
@@ -36,8 +34,8 @@ constexpr int ampere = 80;
 /// launch.
 class FlushingListener final : public core::GradientListener {
  public:
-  FlushingListener(core::GradientListener& next, const NativeGradients& gradients,
-                   cudaStream_t stream, std::size_t portion, std::size_t all)
+  FlushingListener(core::GradientListener& next, const NativeCopies& gradients, cudaStream_t stream,
+                   std::size_t portion, std::size_t all)
       : next_(next), gradients_(gradients), stream_(stream), portion_(portion), all_(all) {}
 
   void gradients_ready(std::size_t elements) override {
@@ -51,7 +49,7 @@ class FlushingListener final : public core::GradientListener {
 
  private:
   core::GradientListener& next_;
-  const NativeGradients& gradients_;
+  const NativeCopies& gradients_;
   cudaStream_t stream_;
   std::size_t portion_, all_, flushed_ = 0;
 };
@@ -118,12 +116,14 @@ MemoryUse memory_of(const Blueprint& blueprint, const CudaOperations& operations
                          flat * core::size_of(context.options.gradient_type) +
                          graph.statistic_elements() * sizeof(float),
                 .activations = blueprint.arena_bytes(),
-                .weights = NativeWeights::bytes(graph, context.element),
+                .weights = NativeCopies::bytes(
+                    graph, context.element, &kernels::NativeParameter::weight, DataType::float32),
                 .workspace = workspace_bytes(blueprint, operations) +
                              operations.fusion_plan().bytes() +
                              StepUpload::device_bytes(context.options.batch, image_of(graph))};
   if (context.is_training())
-    use.weights += NativeGradients::bytes(graph, context.element, context.options.gradient_type);
+    use.weights += NativeCopies::bytes(graph, context.element, &kernels::NativeParameter::gradient,
+                                       context.options.gradient_type);
   return use;
 }
 
@@ -152,10 +152,7 @@ void CudaPlan::place_parameters() {
   DeviceParameters& parameters = operations_.parameters();
   if (context.is_training()) place_gradients();
   for (std::size_t i = 0; i < graph.parameters().size(); ++i) {
-    const kernels::NativeParameter& native = weights_->parameters()[i];
-    parameters.places.push_back({.weight = native.weight.data != nullptr
-                                               ? native.weight.data
-                                               : state_.parameters() + native.flat,
+    parameters.places.push_back({.weight = weights_->native(i).data,
                                  .gradient = gradients_ ? gradients_->native(i).data : nullptr});
   }
   parameters.statistics = state_.statistics();
@@ -168,10 +165,10 @@ void CudaPlan::place_parameters() {
 /// Allocates the native gradients and determines which gradients the update reads.
 void CudaPlan::place_gradients() {
   const PlanOptions& options = operations_.options();
-  gradients_ =
-      std::make_shared<const NativeGradients>(operations_.graph(), operations_.context().element,
-                                              state_.gradients(), options.gradient_type);
-  const std::weak_ptr<const NativeGradients> none;
+  gradients_ = std::make_shared<const NativeCopies>(
+      operations_.graph(), operations_.context().element, &kernels::NativeParameter::gradient,
+      state_.gradients(), options.gradient_type);
+  const std::weak_ptr<const NativeCopies> none;
   state_.set_gradients(options.gradient_type, reduces_gradients() ? none : gradients_);
   std::vector<kernels::NativeParameter> parameters = weights_->parameters();
   const float vector_decay = options.vector_decay == optim::VectorDecay::on ? 1 : 0;

@@ -7,10 +7,8 @@
 
 #include "../blueprint.hpp"
 #include "batch_norm/fusion_plan.hpp"
-#include "kernels/gradient_clipping.hpp"
 #include "kernels/update.hpp"
 #include "local_rates.hpp"
-#include "native_gradients.hpp"
 #include "operations.hpp"
 #include "state.hpp"
 #include "step_upload.hpp"
@@ -87,7 +85,7 @@ class CudaPlan final : public Plan, public DeviceDataset, public LossScaling, pu
   void backward(core::GradientListener& listener) override;
   void set_coefficients(const optim::Coefficients& coefficients) override;
   void update(std::size_t first, std::size_t count) override;
-  void parameters_changed() override { weights_->refresh(stream_, state_.parameters()); }
+  void parameters_changed() override { weights_->refresh(stream_); }
   core::Timeline& timeline() override { return timeline_; }
   std::unique_ptr<StepExecutor> make_step_executor(std::unique_ptr<StepWork> work) override;
   std::unique_ptr<StepExecutor> make_eager_executor(std::unique_ptr<StepWork> work) override;
@@ -110,7 +108,7 @@ class CudaPlan final : public Plan, public DeviceDataset, public LossScaling, pu
   /// Resets the loss scale to its initial value, after steps that were run only for capture and
   /// timing.
   void restart_loss_scale();
-  /// Return the place of the last upload and that of the next one, in [0, Staging::places).
+  /// Return the place of the last upload and that of the next one, in [0, StepUpload::places).
   std::size_t place() const { return upload_.place(); }
   std::size_t next_place() const { return upload_.next_place(); }
   const kernels::DeviceResult* device_result() const {
@@ -152,8 +150,8 @@ class CudaPlan final : public Plan, public DeviceDataset, public LossScaling, pu
   cudaStream_t stream_;
   CudaTimeline timeline_;
   core::Buffer arena_, workspace_, scalars_, vectors_;
-  std::shared_ptr<const NativeWeights> weights_;
-  std::shared_ptr<const NativeGradients> gradients_;  ///< null in inference
+  std::shared_ptr<const NativeCopies> weights_;
+  std::shared_ptr<const NativeCopies> gradients_;  ///< null in inference
   Segments segments_;  ///< of the parameters, with the gradients that the update reads
   StepUpload upload_;
   LocalRates local_rates_;                    ///< for LARS

@@ -10,32 +10,28 @@ namespace lockstep::backend::cuda {
 namespace {
 
 template <class T>
-class ReluOf : public Operation {
+class ReluOf : public KernelOperation {
  public:
-  ReluOf(const Context& context, Operands given) : Operation(std::move(given)), context_(context) {}
+  using KernelOperation::KernelOperation;
 
   BackwardNeeds backward_needs() const override { return {.inputs = false, .output = true}; }
   std::size_t output_gradients_taken() const override { return 2; }
-  void bind(const MemoryBinding&) override {}
 
   void forward() override {
-    launch(context_.stream(), kernels::ReluForward<T>{operands().inputs[0]->template as<T>(),
-                                                      operands().output->template as<T>(), size()});
+    launch(stream(), kernels::ReluForward<T>{operands().inputs[0]->as<T>(),
+                                             operands().output->as<T>(), size()});
   }
 
   void backward() override {
     const auto& gradients = operands().output_gradients;
-    launch(context_.stream(),
-           kernels::ReluBackward<T>{gradients[0]->template as<T>(),
-                                    gradients.size() > 1 ? gradients[1]->template as<T>() : nullptr,
-                                    operands().output->template as<T>(),
-                                    operands().input_gradients[0]->template as<T>(), size()});
+    launch(stream(),
+           kernels::ReluBackward<T>{
+               gradients[0]->as<T>(), gradients.size() > 1 ? gradients[1]->as<T>() : nullptr,
+               operands().output->as<T>(), operands().input_gradients[0]->as<T>(), size()});
   }
 
  private:
   std::int64_t size() const { return static_cast<std::int64_t>(operands().output->elements()); }
-
-  const Context& context_;
 };
 
 }  // namespace

@@ -8,14 +8,11 @@
 #include "../parameter_hash.hpp"
 #include "../parameter_ranges.hpp"
 #include "context.hpp"
-#include "kernels/segment_groups.hpp"
 #include "launch.hpp"
 #include "lockstep/core/error.hpp"
-#include "native_gradients.hpp"
 
 namespace lockstep::backend::cuda {
 
-using core::check_cuda;
 using core::device_buffer;
 
 namespace {
@@ -29,14 +26,14 @@ bool reads_images(const graph::Graph& graph, const graph::Parameter& parameter) 
   return from.operation.is<graph::Input>();
 }
 
-/// Returns whether operations read a copy of the weight instead of the flat buffer.
-bool has_copy(const kernels::NativeParameter& parameter) {
-  return parameter.weight.type != core::DataType::float32 || parameter.weight.padding != 0;
-}
-
-std::size_t copy_bytes(const kernels::NativeParameter& parameter) {
-  if (!has_copy(parameter)) return 0;
-  return aligned(native_bytes(parameter, parameter.weight));
+/// Returns the bytes of a copy of a tensor, including padding; 0 if operations access the flat
+/// buffer.
+std::size_t copy_bytes(const kernels::NativeParameter& parameter,
+                       const kernels::NativeTensor& tensor, core::DataType flat_type) {
+  if (tensor.type == flat_type && tensor.padding == 0) return 0;
+  const std::int64_t rows = parameter.elements / parameter.channels;
+  const std::int64_t elements = rows * (parameter.channels + tensor.padding);
+  return aligned(static_cast<std::size_t>(elements) * core::size_of(tensor.type));
 }
 
 }  // namespace
@@ -91,35 +88,53 @@ std::vector<kernels::NativeParameter> native_layout(const graph::Graph& graph,
   return all;
 }
 
-std::size_t native_bytes(const kernels::NativeParameter& parameter,
-                         const kernels::NativeTensor& tensor) {
-  const std::int64_t elements =
-      parameter.elements / parameter.channels * (parameter.channels + tensor.padding);
-  return static_cast<std::size_t>(elements) * core::size_of(tensor.type);
-}
-
-NativeWeights::NativeWeights(const graph::Graph& graph, core::DataType element)
+NativeCopies::NativeCopies(const graph::Graph& graph, core::DataType element, Member tensor,
+                           std::byte* flat, core::DataType flat_type)
     : parameters_(native_layout(graph, element)),
-      memory_(device_buffer(bytes(graph, element), "weights in the maps' type")) {
+      tensor_(tensor),
+      flat_(flat),
+      flat_type_(flat_type),
+      memory_(device_buffer(bytes(graph, element, tensor, flat_type), "copies of parameters")) {
   std::size_t offset = 0;
   std::vector<kernels::NativeParameter> copied;
   for (auto& parameter : parameters_) {
-    if (!has_copy(parameter)) continue;
-    parameter.weight.data = memory_.data() + offset;
-    offset += copy_bytes(parameter);
+    const std::size_t size = copy_bytes(parameter, parameter.*tensor, flat_type);
+    if (size == 0) continue;
+    (parameter.*tensor).data = memory_.data() + offset;
+    offset += size;
     copied.push_back(parameter);
   }
   segments_ = Segments(copied, {});
 }
 
-std::size_t NativeWeights::bytes(const graph::Graph& graph, core::DataType element) {
+std::size_t NativeCopies::bytes(const graph::Graph& graph, core::DataType element, Member tensor,
+                                core::DataType flat_type) {
   std::size_t bytes = 0;
-  for (const auto& parameter : native_layout(graph, element)) bytes += copy_bytes(parameter);
+  for (const auto& parameter : native_layout(graph, element))
+    bytes += copy_bytes(parameter, parameter.*tensor, flat_type);
   return bytes;
 }
 
-void NativeWeights::refresh(cudaStream_t stream, const float* flat) const {
-  launch(stream, kernels::RefreshWeights{segments_.all(), flat});
+kernels::NativeTensor NativeCopies::native(std::size_t parameter) const {
+  const kernels::NativeTensor& copy = parameters_[parameter].*tensor_;
+  return copy.data != nullptr ? copy : flat(parameter);
+}
+
+kernels::NativeTensor NativeCopies::flat(std::size_t parameter) const {
+  const auto first = static_cast<std::size_t>(parameters_[parameter].flat);
+  return {.data = flat_ + first * core::size_of(flat_type_), .type = flat_type_};
+}
+
+void NativeCopies::refresh(cudaStream_t stream) const {
+  launch(stream, kernels::RefreshWeights{segments_.all(), reinterpret_cast<const float*>(flat_)});
+}
+
+void NativeCopies::flush(cudaStream_t stream, std::size_t begin, std::size_t end) const {
+  const kernels::SegmentTable table = segments_.part(begin, end);
+  with_type(flat_type_, [&](auto zero) {
+    using W = decltype(zero);
+    launch(stream, kernels::FlushGradients<W>{table, reinterpret_cast<W*>(flat_)});
+  });
 }
 
 CudaState::CudaState(const graph::Graph& graph, optim::Kind optimiser, core::Buffer gradients,
@@ -139,11 +154,13 @@ CudaState& CudaState::of(const ModelState& state) {
   return *static_cast<CudaState*>(state.device.get());
 }
 
-std::shared_ptr<const NativeWeights> CudaState::native_weights(core::DataType element) {
-  std::weak_ptr<const NativeWeights>& known = native_[element];
+std::shared_ptr<const NativeCopies> CudaState::native_weights(core::DataType element) {
+  std::weak_ptr<const NativeCopies>& known = native_[element];
   if (auto weights = known.lock()) return weights;
-  auto weights = std::make_shared<const NativeWeights>(graph_, element);
-  weights->refresh(stream_, parameters());
+  auto weights =
+      std::make_shared<const NativeCopies>(graph_, element, &kernels::NativeParameter::weight,
+                                           parameters_.data(), core::DataType::float32);
+  weights->refresh(stream_);
   known = weights;
   return weights;
 }
@@ -233,7 +250,7 @@ void CudaState::store(const ModelState& host, StatePart part) {
   if (second_moment_.bytes() > 0) store_flat(host.second_moment, second_moment_);
   store_flat(host.parameters, parameters_);
   for (const auto& [type, known] : native_) {
-    if (const auto weights = known.lock()) weights->refresh(stream_, parameters());
+    if (const auto weights = known.lock()) weights->refresh(stream_);
   }
 }
 

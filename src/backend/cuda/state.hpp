@@ -29,7 +29,6 @@ class Segments {
   /// Returns the segments of the flat elements [begin, end). `begin` and `end` must be cuts or
   /// boundaries between parameters.
   kernels::SegmentTable part(std::size_t begin, std::size_t end) const;
-  std::size_t bytes() const { return device_.bytes(); }
   const std::vector<kernels::Segment>& host() const { return segments_; }
 
  private:
@@ -44,26 +43,41 @@ class Segments {
 std::vector<kernels::NativeParameter> native_layout(const graph::Graph& graph,
                                                     core::DataType element);
 
-/// Returns the bytes of a native tensor of a parameter, including padding.
-std::size_t native_bytes(const kernels::NativeParameter& parameter,
-                         const kernels::NativeTensor& tensor);
-
-class NativeGradients;
-
-/// Device memory for the native copies of the weights in one data type.
-class NativeWeights {
+/// Weights or gradients in the data types and layouts in which operations access them, and their
+/// conversion from or to the flat buffer. If type and layout are the same, operations access the
+/// flat buffer directly.
+class NativeCopies {
  public:
-  NativeWeights(const graph::Graph& graph, core::DataType element);
+  using Member = kernels::NativeTensor kernels::NativeParameter::*;
 
-  static std::size_t bytes(const graph::Graph& graph, core::DataType element);
+  /// `tensor`: whether the weights or the gradients are copied. `flat`: the flat buffer of them, of
+  /// type `flat_type`.
+  NativeCopies(const graph::Graph& graph, core::DataType element, Member tensor, std::byte* flat,
+               core::DataType flat_type);
+
+  static std::size_t bytes(const graph::Graph& graph, core::DataType element, Member tensor,
+                           core::DataType flat_type);
+
+  /// Returns the layout of the parameters, with the addresses of the copies.
   const std::vector<kernels::NativeParameter>& parameters() const { return parameters_; }
-  /// Converts the flat parameters to the native copies, in stream order.
-  void refresh(cudaStream_t stream, const float* flat) const;
+  /// Returns the tensor of a parameter that operations access.
+  kernels::NativeTensor native(std::size_t parameter) const;
+  /// Returns the tensor of a parameter in the flat buffer.
+  kernels::NativeTensor flat(std::size_t parameter) const;
+
+  /// Converts the flat parameters to the copies, in stream order.
+  void refresh(cudaStream_t stream) const;
+  /// Converts the copies of the gradients of the flat elements [begin, end) to the flat buffer, in
+  /// stream order. `begin` and `end` must be boundaries between parameters.
+  void flush(cudaStream_t stream, std::size_t begin, std::size_t end) const;
 
  private:
   std::vector<kernels::NativeParameter> parameters_;
+  Member tensor_;
+  std::byte* flat_;
+  core::DataType flat_type_;
   core::Buffer memory_;
-  Segments segments_;
+  Segments segments_;  ///< of the copies
 };
 
 /// State of a replica on the GPU. The flat buffers have the layout of ModelState, except that
@@ -86,14 +100,14 @@ class CudaState {
   /// Sets the data type of the flat gradients; called by the training plan. `native`: the gradients
   /// that `fetch` converts to the flat buffer before it copies that buffer, as long as the object
   /// exists; null if the plan converts them in every step.
-  void set_gradients(core::DataType type, std::weak_ptr<const NativeGradients> native) {
+  void set_gradients(core::DataType type, std::weak_ptr<const NativeCopies> native) {
     gradient_type_ = type;
     native_gradients_ = std::move(native);
   }
 
   /// Returns the native weights in data type `element`. They are shared by all plans of that type
   /// and created when the first plan requests them.
-  std::shared_ptr<const NativeWeights> native_weights(core::DataType element);
+  std::shared_ptr<const NativeCopies> native_weights(core::DataType element);
 
   /// See `Backend`. `fetch` and `store` wait for all work that is queued on the device.
   void fetch(ModelState& host, StatePart part) const;
@@ -110,8 +124,8 @@ class CudaState {
   core::Buffer parameters_, momentum_, statistics_, gradients_;
   core::Buffer second_moment_;  ///< empty unless the optimiser is AdamW
   core::DataType gradient_type_ = core::DataType::float32;
-  std::weak_ptr<const NativeGradients> native_gradients_;  ///< see `set_gradients`
-  std::map<core::DataType, std::weak_ptr<const NativeWeights>> native_;
+  std::weak_ptr<const NativeCopies> native_gradients_;  ///< see `set_gradients`
+  std::map<core::DataType, std::weak_ptr<const NativeCopies>> native_;
 };
 
 }  // namespace lockstep::backend::cuda

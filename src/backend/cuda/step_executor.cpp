@@ -1,22 +1,21 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "step_executor.hpp"
 
+#include <sched.h>
+
 #include <nvtx3/nvtx3.hpp>
 
 #include <algorithm>
 #include <utility>
 
-#include "eager_executor.hpp"
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/log.hpp"
 
 namespace lockstep::backend::cuda {
 
-using core::check_cuda;
-
 namespace {
 
-static_assert(CudaTimeline::slots == Staging::places, "each slot has its own step inputs");
+static_assert(CudaTimeline::slots == StepUpload::places, "each slot has its own step inputs");
 
 struct GraphTraits {
   using type = cudaGraph_t;
@@ -25,6 +24,18 @@ struct GraphTraits {
     if (cudaGraphDestroy(graph) != cudaSuccess) core::log_warning("cudaGraphDestroy failed");
   }
 };
+
+/// Waits until the event has completed. Calls `work.check()` meanwhile, which throws to end the
+/// wait.
+void wait_for(const core::Event& event, StepWork& work) {
+  while (true) {
+    const cudaError_t status = cudaEventQuery(event.get());
+    if (status == cudaSuccess) return;
+    if (status != cudaErrorNotReady) check_cuda(status, "waiting for a training step");
+    work.check();
+    sched_yield();
+  }
+}
 
 }  // namespace
 
@@ -151,6 +162,22 @@ BatchResult CudaStepExecutor::collect() {
   timeline_.read(slot);
   const auto& result = reinterpret_cast<const kernels::DeviceResult*>(results_.data())[slot];
   return {.loss_sum = result.loss_sum, .correct = result.correct, .images = plan_.batch()};
+}
+
+CudaEagerExecutor::CudaEagerExecutor(CudaTimeline& timeline, cudaStream_t stream,
+                                     std::unique_ptr<StepWork> work)
+    : StepExecutor(std::move(work)),
+      timeline_(timeline),
+      stream_(stream),
+      done_(core::make_event()) {
+  timeline_.create_events();
+}
+
+BatchResult CudaEagerExecutor::collect() {
+  check_cuda(cudaEventRecord(done_.get(), stream_), "recording the end of a step");
+  wait_for(done_, work());
+  timeline_.finish_step();
+  return {};
 }
 
 }  // namespace lockstep::backend::cuda

@@ -5,9 +5,7 @@
 #include <deque>
 #include <memory>
 
-#include "lockstep/backend/backend.hpp"
 #include "plan.hpp"
-#include "timeline.hpp"
 
 namespace lockstep::backend::cuda {
 
@@ -55,6 +53,22 @@ class CudaStepExecutor final : public StepExecutor, private StepCaptures {
   std::array<core::Event, CudaTimeline::slots> done_;
   std::deque<std::size_t> in_flight_;
   std::size_t slot_ = 0;
+};
+
+/// Executes work that the host drives: nothing is captured, and one step is in flight. The
+/// timestamps are CUDA events, as in captured steps.
+class CudaEagerExecutor final : public StepExecutor {
+ public:
+  CudaEagerExecutor(CudaTimeline& timeline, cudaStream_t stream, std::unique_ptr<StepWork> work);
+
+  void begin() override { timeline_.select(0); }
+  void run() override { work().queue(); }
+  BatchResult collect() override;
+
+ private:
+  CudaTimeline& timeline_;
+  cudaStream_t stream_;
+  core::Event done_;
 };
 
 }  // namespace lockstep::backend::cuda

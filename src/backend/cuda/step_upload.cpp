@@ -28,23 +28,50 @@ const kernels::StepInputs* as_inputs(const std::byte* data) {
 
 }  // namespace
 
+std::array<const std::byte*, StepUpload::parts> StepUpload::bring(
+    const std::array<std::span<const std::byte>, parts>& upload) {
+  check_cuda(cudaEventRecord(places_[place_].used.get(), context_.stream()), "ordering copies");
+  place_ = next_place();
+  const Place& place = places_[place_];
+  check_cuda(cudaEventSynchronize(place.copied.get()), "waiting for an earlier batch's copy");
+  std::array<const std::byte*, parts> addresses{};
+  std::size_t bytes = 0;
+  for (std::size_t i = 0; i < parts; ++i) {
+    core::check(bytes + upload[i].size() <= place.pinned.bytes(), "an upload fits its place");
+    std::ranges::copy(upload[i], place.pinned.data() + bytes);
+    addresses[i] = place.device.data() + bytes;
+    bytes += aligned(upload[i].size());
+  }
+  bytes = std::min(bytes, place.pinned.bytes());
+  check_cuda(cudaStreamWaitEvent(copies_.get(), place.used.get(), 0), "ordering copies");
+  check_cuda(cudaMemcpyAsync(place.device.data(), place.pinned.data(), bytes,
+                             cudaMemcpyHostToDevice, copies_.get()),
+             "copying a batch to the GPU");
+  check_cuda(cudaEventRecord(place.copied.get(), copies_.get()), "ordering copies");
+  check_cuda(cudaStreamWaitEvent(context_.stream(), place.copied.get(), 0), "ordering copies");
+  return addresses;
+}
+
 std::size_t StepUpload::device_bytes(std::int64_t batch, core::ImageShape image) {
-  return Staging::places * block_bytes(batch, image);
+  return places * block_bytes(batch, image);
 }
 
 StepUpload::StepUpload(const Context& context, core::ImageShape image)
-    : context_(context),
-      image_(image),
-      staging_(context.stream(), block_bytes(context.options.batch, image)) {}
+    : context_(context), image_(image), copies_(core::make_stream()) {
+  const std::size_t bytes = block_bytes(context.options.batch, image);
+  for (Place& place : places_) {
+    place = {core::pinned_buffer(bytes), core::device_buffer(bytes, "staging of batches"),
+             core::make_event(), core::make_event()};
+  }
+}
 
 void StepUpload::run(const kernels::StepInputs& inputs, std::span<const std::uint8_t> images,
                      std::span<const std::int32_t> labels) {
-  const auto parts =
-      staging_.bring<3>({bytes_of(inputs), std::as_bytes(labels), std::as_bytes(images)});
-  current_ = {.inputs = as_inputs(parts[0]),
-              .pixels = parts[2],
+  const auto uploaded = bring({bytes_of(inputs), std::as_bytes(labels), std::as_bytes(images)});
+  current_ = {.inputs = as_inputs(uploaded[0]),
+              .pixels = uploaded[2],
               .crops = nullptr,
-              .labels = {.labels = reinterpret_cast<const std::int32_t*>(parts[1]),
+              .labels = {.labels = reinterpret_cast<const std::int32_t*>(uploaded[1]),
                          .source = nullptr,
                          .images = std::ssize(labels)}};
 }
@@ -71,13 +98,12 @@ void StepUpload::run_samples(const kernels::StepInputs& inputs,
                              std::span<const std::int32_t> samples,
                              std::span<const core::CropFlip> crops) {
   core::check(dataset_images_.bytes() > 0, "a dataset is loaded before its samples are uploaded");
-  const auto parts =
-      staging_.bring<3>({bytes_of(inputs), std::as_bytes(samples), std::as_bytes(crops)});
-  current_ = {.inputs = as_inputs(parts[0]),
+  const auto uploaded = bring({bytes_of(inputs), std::as_bytes(samples), std::as_bytes(crops)});
+  current_ = {.inputs = as_inputs(uploaded[0]),
               .pixels = dataset_images_.data(),
-              .crops = reinterpret_cast<const core::CropFlip*>(parts[2]),
+              .crops = reinterpret_cast<const core::CropFlip*>(uploaded[2]),
               .labels = {.labels = dataset_labels_.as<std::int32_t>().data(),
-                         .source = reinterpret_cast<const std::int32_t*>(parts[1]),
+                         .source = reinterpret_cast<const std::int32_t*>(uploaded[1]),
                          .images = std::ssize(samples)}};
 }
 

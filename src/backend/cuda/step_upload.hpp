@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <span>
 
@@ -8,7 +10,7 @@
 #include "context.hpp"
 #include "kernels/step_inputs.hpp"
 #include "lockstep/core/image.hpp"
-#include "staging.hpp"
+#include "lockstep/core/cuda.hpp"
 
 namespace lockstep::backend::cuda {
 
@@ -22,10 +24,14 @@ struct UploadedStep {
 
 /// Uploads the inputs of steps to a plan: the coefficients of the update, and a batch, which is
 /// either images and labels from the host, or, if the dataset is in device memory, only the indices
-/// of the samples and their crops. All inputs of a step are copied with one transfer to one of two
-/// places in device memory, so that the kernels of a captured graph can read them there.
+/// of the samples and their crops. All inputs of a step are copied with one transfer on a separate
+/// stream, from one of two places in pinned host memory to one of two places in device memory,
+/// where the kernels of a captured graph can read them. The copy can thus overlap with the previous
+/// step; the compute stream waits only for its end.
 class StepUpload {
  public:
+  static constexpr std::size_t places = 2;
+
   StepUpload(const Context& context, core::ImageShape image);
 
   /// Copies the inputs of a step whose batch is given. `images` (n, channels, height, width),
@@ -46,8 +52,8 @@ class StepUpload {
   /// Returns the step that was uploaded last.
   const UploadedStep& current() const { return current_; }
   /// Returns the places of the step that was uploaded last and of the next one.
-  std::size_t place() const { return staging_.place(); }
-  std::size_t next_place() const { return staging_.next_place(); }
+  std::size_t place() const { return place_; }
+  std::size_t next_place() const { return (place_ + 1) % places; }
 
   /// Normalises the images of the current step into `map`, whose channels may be padded. Enqueues
   /// the work.
@@ -57,9 +63,26 @@ class StepUpload {
   static std::size_t device_bytes(std::int64_t batch, core::ImageShape image);
 
  private:
+  static constexpr std::size_t parts = 3;
+
+  /// Copies the parts of an upload to the next place in device memory, one after the other, each at
+  /// a multiple of 256 bytes, and returns their addresses. Work that is enqueued on the compute
+  /// stream after this call finds the parts there, and work that is enqueued before the call after
+  /// the next one. Waits only until the copy before the previous one is complete, because it used
+  /// the same pinned buffer.
+  std::array<const std::byte*, parts> bring(
+      const std::array<std::span<const std::byte>, parts>& upload);
+
+  struct Place {
+    core::Buffer pinned, device;
+    core::Event copied, used;
+  };
+
   const Context& context_;
   core::ImageShape image_;
-  Staging staging_;
+  core::Stream copies_;
+  std::array<Place, places> places_;
+  std::size_t place_ = 0;
   UploadedStep current_;
   core::Buffer dataset_images_, dataset_labels_;
 };

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Tests the arithmetic of the CUDA kernels that sum gradients of several backward passes.
 
-#include "backend/cuda/kernels/gradient_sums.hpp"
+#include "backend/cuda/kernels/elementwise.hpp"
 
 #include "kernels.hpp"
 

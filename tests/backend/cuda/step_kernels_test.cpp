@@ -4,7 +4,7 @@
 
 #include <array>
 
-#include "backend/cuda/kernels/gradient_clipping.hpp"
+#include "backend/cuda/kernels/gradient_scaling.hpp"
 #include "backend/cuda/kernels/update.hpp"
 #include "kernels.hpp"
 #include "lockstep/core/error.hpp"

@@ -13,8 +13,6 @@
 
 namespace lockstep::backend::cuda {
 
-using core::check_cuda;
-
 namespace {
 
 constexpr std::size_t timed_runs = 7;

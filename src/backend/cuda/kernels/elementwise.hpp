@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// ReLU and addition that are not fused into a batch norm. Each kernel index processes 16 bytes.
-//   y = max(x, 0);  dx = dy [+ dy2] where y > 0, else 0;  sum = [relu](a + b)
+// ReLU and addition that are not fused into a batch norm, where each kernel index processes 16
+// bytes, and sums of the flat gradients of several backward passes, in float32, where each index
+// processes one element, because a range of gradients may begin at any element.
 
 #include "scalar.hpp"
 
@@ -50,7 +51,7 @@ struct ReluBackward {
   }
 };
 
-/// Computes sum = [relu](a + b). a, b and `sum` are (elements); `sum` may alias a or b (in-place
+/// Computes sum = a + b. a, b and `sum` are (elements); `sum` may alias a or b (in-place
 /// addition).
 /// Memory traffic: reads a, b; writes sum.
 template <class T>
@@ -59,7 +60,6 @@ struct Add {
   const T* b;
   T* sum;
   std::int64_t elements;
-  Activation activation = Activation::none;
 
   LOCKSTEP_HOST_DEVICE std::int64_t count() const { return lane_groups<T>(elements); }
   LOCKSTEP_HOST_DEVICE void operator()(std::int64_t index) const {
@@ -67,9 +67,36 @@ struct Add {
     float left[lanes_of<T>], right[lanes_of<T>];
     load_lanes(a, first, elements, left);
     load_lanes(b, first, elements, right);
-    for (int lane = 0; lane < lanes_of<T>; ++lane)
-      left[lane] = activate(left[lane] + right[lane], activation);
+    for (int lane = 0; lane < lanes_of<T>; ++lane) left[lane] += right[lane];
     store_lanes(sum, first, elements, left);
+  }
+};
+
+/// Computes sums += gradients. Both are (elements).
+/// Memory traffic: reads sums, gradients; writes sums.
+template <class W>
+struct AddGradientsToSums {
+  const W* gradients;
+  float* sums;
+  std::int64_t elements;
+
+  LOCKSTEP_HOST_DEVICE std::int64_t count() const { return elements; }
+  LOCKSTEP_HOST_DEVICE void operator()(std::int64_t index) const {
+    sums[index] += load(gradients, index);
+  }
+};
+
+/// Computes gradients += sums, rounded once. Both are (elements).
+/// Memory traffic: reads sums, gradients; writes gradients.
+template <class W>
+struct AddSumsToGradients {
+  const float* sums;
+  W* gradients;
+  std::int64_t elements;
+
+  LOCKSTEP_HOST_DEVICE std::int64_t count() const { return elements; }
+  LOCKSTEP_HOST_DEVICE void operator()(std::int64_t index) const {
+    store(gradients, index, load(gradients, index) + sums[index]);
   }
 };
 

@@ -1,11 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Memory traffic of the kernels on the flat buffers.
 
-#include "backend/cuda/kernels/gradient_clipping.hpp"
-#include "backend/cuda/kernels/gradient_sums.hpp"
-#include "backend/cuda/kernels/local_rates.hpp"
-#include "backend/cuda/kernels/loss_scale.hpp"
-#include "backend/cuda/kernels/segment_groups.hpp"
+#include "backend/cuda/kernels/elementwise.hpp"
 #include "backend/cuda/kernels/update.hpp"
 #include "cases.hpp"
 
