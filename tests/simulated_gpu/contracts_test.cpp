@@ -287,10 +287,10 @@ struct Counted {
 TEST_F(Contracts, LaunchesAreWithinTheLimits) {
   constexpr std::int64_t most = std::numeric_limits<std::int64_t>::max();
   const auto blocks = [](const auto& kernel) {
-    const backend::cuda::LaunchShape shape = backend::cuda::launch_shape(kernel);
-    if (shape.blocks > 0)
-      require_launchable({.blocks = {shape.blocks, 1, 1}, .threads = {shape.threads, 1, 1}});
-    return shape.blocks;
+    const std::int64_t count = backend::cuda::launch_blocks(kernel);
+    constexpr int threads = backend::cuda::kernels::block_threads;
+    if (count > 0) require_launchable({.blocks = {count, 1, 1}, .threads = {threads, 1, 1}});
+    return count;
   };
   EXPECT_EQ(blocks(Counted<1>{0}), 0);
   EXPECT_EQ(blocks(Counted<1>{-1}), 0);

@@ -15,11 +15,11 @@ namespace lockstep::backend::cuda {
 
 template <class Kernel>
 void launch(cudaStream_t stream, const Kernel& kernel) {
-  const LaunchShape shape = launch_shape(kernel);
-  if (shape.blocks == 0) return;
+  const std::int64_t blocks = launch_blocks(kernel);
+  if (blocks == 0) return;
   static simulated_gpu::Module module;
   simulated_gpu::require_launchable(
-      {.blocks = {shape.blocks, 1, 1}, .threads = {shape.threads, 1, 1}});
+      {.blocks = {blocks, 1, 1}, .threads = {kernels::block_threads, 1, 1}});
   if (module.load("a kernel")) {
     simulated_gpu::Task task{.kind = simulated_gpu::WorkKind::kernel, .run = [kernel] {
                                // In descending order, because kernels must not depend on the order

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "device/kernel_stopwatch.hpp"
 #include "dnn/convolution_graphs.hpp"
 #include "lockstep/core/error.hpp"
 #include "plan.hpp"
@@ -17,6 +18,16 @@
 namespace lockstep::backend::cuda {
 
 namespace {
+
+Target open_target(const DeviceOptions& options) {
+  if (!options.target_gpu.empty()) {
+    open_planning_driver();
+    return Target::description(options.target_gpu);
+  }
+  const int devices = device_count();
+  if (devices == 0) describe_device(0);  // throws; its message states what is missing
+  return Target::device(options.local_rank % devices);
+}
 
 /// Returns the shortest of several measured execution times of `work` on the stream, in seconds.
 template <class Work>
@@ -30,9 +41,7 @@ double seconds_of(cudaStream_t stream, Work&& work) {
     work();
     check_cuda(cudaEventRecord(end.get(), stream), "timing");
     check_cuda(cudaEventSynchronize(end.get()), "timing");
-    float milliseconds = 0;
-    check_cuda(cudaEventElapsedTime(&milliseconds, begin.get(), end.get()), "timing");
-    shortest = std::min(shortest, static_cast<double>(milliseconds) * 1e-3);
+    shortest = std::min(shortest, seconds_between(begin, end));
   }
   return shortest;
 }
@@ -56,6 +65,56 @@ int batch_norm_multiprocessors(int count, const DeviceInfo& device) {
 }
 
 }  // namespace
+
+Gpu::Gpu(const DeviceOptions& options) : target_(open_target(options)) {
+  if (target_.is_present()) sensors_ = std::make_unique<Sensors>(target_.info().pci_bus_id);
+}
+
+core::DeviceQueue Gpu::queue() const {
+  return {target_.index(), target_.stream(), target_.info().uuid};
+}
+
+std::string Gpu::name() const {
+  return target_.is_present() ? target_.info().name
+                              : target_.info().name + " (target GPU, not present)";
+}
+
+std::string Gpu::library_versions() const {
+  int runtime = 0, driver = 0;
+  cudaRuntimeGetVersion(&runtime);
+  cudaDriverGetVersion(&driver);
+  const std::size_t dnn = cudnnGetVersion();
+  return fmt::format(
+      "CUDA {}.{} (driver {}.{}), cuDNN {}.{}.{}, compute capability {}.{}", runtime / 1000,
+      runtime % 1000 / 10, driver / 1000, driver % 1000 / 10, dnn / 10000, dnn % 10000 / 100,
+      dnn % 100, target_.info().compute_capability / 10, target_.info().compute_capability % 10);
+}
+
+void Gpu::require_presence(std::string_view what) const {
+  if (target_.is_present()) return;
+  core::fail(
+      core::ExitStatus::usage,
+      fmt::format("{} requires the GPU: the {} is not present; only 'lockstep plan --for' works "
+                  "with its description",
+                  what, target_.info().name));
+}
+
+std::optional<std::uint64_t> Gpu::available_memory() const {
+  if (!target_.is_present()) return target_.info().total_memory;
+  std::size_t free = 0, total = 0;
+  check_cuda(cudaMemGetInfo(&free, &total), "asking for the GPU's free memory");
+  return free;
+}
+
+std::optional<DeviceIdentity> Gpu::identity() const {
+  if (!target_.is_present()) return std::nullopt;
+  const DeviceInfo& info = target_.info();
+  return DeviceIdentity{info.name, info.uuid, info.pci_bus_id, info.total_memory};
+}
+
+SensorReading Gpu::read_sensors() const {
+  return sensors_ != nullptr ? sensors_->read() : SensorReading{};
+}
 
 CudaBackend::CudaBackend(const DeviceOptions& options)
     : gpu_(options),

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Flattening of a feature map to float32 features in the order (channel, row, column).
 
-#include "kernels/flatten.hpp"
+#include "kernels/layout.hpp"
 #include "launch.hpp"
 #include "operations.hpp"
 

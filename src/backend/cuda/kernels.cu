@@ -3,9 +3,8 @@
 
 #include "kernels/dropout.hpp"
 #include "kernels/elementwise.hpp"
-#include "kernels/flatten.hpp"
 #include "kernels/gradient_scaling.hpp"
-#include "kernels/images.hpp"
+#include "kernels/layout.hpp"
 #include "kernels/loss.hpp"
 #include "kernels/pooling.hpp"
 #include "kernels/update.hpp"

@@ -35,10 +35,10 @@ __global__ void __launch_bounds__(kernels::block_threads, resident_blocks_of<Ker
 template <class Kernel>
 void launch(cudaStream_t stream, const Kernel& kernel) {
   static_assert(std::is_trivially_copyable_v<Kernel>);
-  const LaunchShape shape = launch_shape(kernel);
-  if (shape.blocks == 0) return;
-  run_kernel<Kernel><<<static_cast<unsigned int>(shape.blocks),
-                       static_cast<unsigned int>(shape.threads), 0, stream>>>(kernel);
+  const std::int64_t blocks = launch_blocks(kernel);
+  if (blocks == 0) return;
+  run_kernel<Kernel>
+      <<<static_cast<unsigned int>(blocks), kernels::block_threads, 0, stream>>>(kernel);
   core::check_cuda(cudaGetLastError(), "launching a kernel on the GPU");
 }
 

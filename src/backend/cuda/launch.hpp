@@ -35,22 +35,16 @@ requires(Kernel::team > 0) constexpr int team_of<Kernel> = Kernel::team;
 template <class Kernel>
 constexpr std::int64_t indices_per_block = kernels::block_threads / team_of<Kernel>;
 
-/// A one-dimensional launch without dynamic shared memory.
-struct LaunchShape {
-  std::int64_t blocks;  ///< 0: nothing is launched
-  std::int64_t threads;
-};
-
-/// Returns the shape of the launch of `kernel`: one team for each of its indices. Throws `Error`
-/// (internal) if a grid cannot have that many blocks.
+/// Returns the number of blocks of the launch of `kernel`, one team for each of its indices. Throws
+/// `Error` (internal) if a grid cannot have that many blocks.
 template <class Kernel>
-LaunchShape launch_shape(const Kernel& kernel) {
+std::int64_t launch_blocks(const Kernel& kernel) {
   constexpr std::int64_t most_blocks = 0x7fffffff;
   constexpr std::int64_t per_block = indices_per_block<Kernel>;
   const std::int64_t count = std::max<std::int64_t>(kernel.count(), 0);
   const std::int64_t blocks = count / per_block + (count % per_block > 0 ? 1 : 0);
   core::check(blocks <= most_blocks, "a kernel has at most 2^31 - 1 blocks");
-  return {blocks, kernels::block_threads};
+  return blocks;
 }
 
 }  // namespace lockstep::backend::cuda

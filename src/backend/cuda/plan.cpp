@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <limits>
 #include <span>
 #include <utility>
 
@@ -333,62 +332,6 @@ std::unique_ptr<StepExecutor> CudaPlan::make_eager_executor(std::unique_ptr<Step
 
 void CudaPlan::synchronise() const {
   check_cuda(cudaStreamSynchronize(stream_), "the work of a plan");
-}
-
-void CudaPlan::set_coefficients(const optim::Coefficients& coefficients) {
-  coefficients_ = {.learning_rate = coefficients.learning_rate,
-                   .momentum = coefficients.momentum,
-                   .weight_decay = coefficients.weight_decay,
-                   .gradient_scale = coefficients.gradient_scale,
-                   .nesterov = coefficients.nesterov ? 1 : 0,
-                   .trust = coefficients.trust,
-                   .step = static_cast<std::int32_t>(coefficients.step)};
-}
-
-void CudaPlan::update(std::size_t first, std::size_t count) {
-  if (!has_loss_scale() && !has_clipping()) {
-    update_range(first, count);
-    return;
-  }
-  // Whether to skip the step, and the norm of the gradients, are known only when all gradients are
-  // available. All ranks have the same reduced gradients, so they make the same decision.
-  if (first + count < state_.elements()) return;
-  compute_clipping_factor();  // also detects an overflow
-  update_range(0, state_.elements());
-  if (has_loss_scale()) launch(stream_, kernels::LossScaleUpdate{&scalars()->loss_scale});
-}
-
-void CudaPlan::compute_clipping_factor() {
-  const double max_norm = has_clipping() ? operations_.options().max_gradient_norm
-                                         : std::numeric_limits<double>::infinity();
-  launch(stream_, kernels::GradientSquares{segments_.all(), &scalars()->clipping});
-  launch(stream_,
-         kernels::ClippingFactor{&scalars()->clipping, &upload_.current().inputs->update,
-                                 has_loss_scale() ? &scalars()->loss_scale : nullptr, max_norm});
-}
-
-kernels::UpdateArguments CudaPlan::update_arguments(std::size_t begin, std::size_t end) const {
-  return {.table = segments_.part(begin, end),
-          .parameters = state_.parameters(),
-          .velocity = state_.momentum(),
-          .coefficients = &upload_.current().inputs->update,
-          .loss_scale = has_loss_scale() ? &scalars()->loss_scale : nullptr,
-          .clip_factor = has_clipping() ? &scalars()->clipping.factor : nullptr};
-}
-
-void CudaPlan::update_range(std::size_t first, std::size_t count) {
-  switch (operations_.options().optimiser) {
-    case optim::Kind::sgd:
-      return launch(stream_, kernels::SgdUpdate{update_arguments(first, first + count)});
-    case optim::Kind::adamw:
-      return launch(stream_, kernels::AdamWUpdate{update_arguments(first, first + count),
-                                                  state_.second_moment()});
-    case optim::Kind::lars: break;
-  }
-  const LocalRates::Parameters parameters = local_rates_.complete(first, count);
-  const auto arguments = update_arguments(parameters.first, parameters.end);
-  local_rates_.compute(stream_, segments_, parameters, arguments);
-  launch(stream_, kernels::LarsUpdate{arguments, local_rates_.rates()});
 }
 
 }  // namespace lockstep::backend::cuda

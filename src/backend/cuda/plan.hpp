@@ -8,7 +8,7 @@
 #include "../blueprint.hpp"
 #include "batch_norm/fusion_plan.hpp"
 #include "kernels/update.hpp"
-#include "local_rates.hpp"
+#include "lockstep/optim/update.hpp"
 #include "operations.hpp"
 #include "state.hpp"
 #include "step_upload.hpp"
@@ -17,6 +17,37 @@
 namespace lockstep::backend::cuda {
 
 class DnnGraph;
+
+/// The local learning rates of LARS in device memory.
+class LocalRates {
+ public:
+  /// Successive parameters, and the flat elements [first, end) from the first to the last of them.
+  struct Parameters {
+    std::size_t index = 0;
+    std::size_t count = 0;
+    std::size_t first = 0;
+    std::size_t end = 0;
+  };
+
+  LocalRates() = default;
+  /// `segments`: those of the parameters of the graph.
+  LocalRates(const graph::Graph& graph, const Segments& segments);
+
+  /// Returns the parameters whose last elements are among `count` elements from index `first` on.
+  Parameters complete(std::size_t first, std::size_t count) const;
+
+  /// Computes the rates of `parameters`, whose segments are the table of `update`, in stream order.
+  void compute(cudaStream_t stream, const Segments& segments, Parameters parameters,
+               const kernels::UpdateArguments& update) const;
+
+  const float* rates() const { return rates_.as<float>().data(); }
+
+ private:
+  std::vector<optim::ParameterRange> ranges_;
+  core::Buffer table_;    ///< `kernels::ParameterSegments` by parameter
+  core::Buffer squares_;  ///< `kernels::SegmentSquares` by segment
+  core::Buffer rates_;    ///< by parameter
+};
 
 /// Returns the data type of feature maps. GPUs from Ampere on support all precisions; Turing
 /// supports all except bf16 and tf32, for which this function throws `Error` (usage).
@@ -132,7 +163,6 @@ class CudaPlan final : public Plan, public DeviceDataset, public LossScaling, pu
   kernels::StepInputs step_inputs() const;
   void take_upload();
   void update_range(std::size_t first, std::size_t count);
-  /// Returns the arguments of an update of the flat elements [begin, end).
   kernels::UpdateArguments update_arguments(std::size_t begin, std::size_t end) const;
   void compute_clipping_factor();
   Scalars* scalars() const { return reinterpret_cast<Scalars*>(scalars_.data()); }

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "kernels/images.hpp"
+#include "kernels/layout.hpp"
 #include "launch.hpp"
 
 namespace lockstep::backend::cuda {

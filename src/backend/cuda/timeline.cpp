@@ -5,18 +5,11 @@
 #include <limits>
 #include <utility>
 
+#include "device/kernel_stopwatch.hpp"
+
 namespace lockstep::backend::cuda {
 
 namespace {
-
-/// Returns the seconds between two events that have completed. CUDA returns milliseconds in
-/// float32 with a resolution of about 0.5 us (documentation of cudaEventElapsedTime).
-double seconds_between(const core::Event& begin, const core::Event& end) {
-  float milliseconds = 0;
-  core::check_cuda(cudaEventElapsedTime(&milliseconds, begin.get(), end.get()),
-                   "reading a timestamp");
-  return static_cast<double>(milliseconds) * 1e-3;
-}
 
 double resolution_of(double seconds) {
   constexpr double of_events = 0.5e-6;

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "backend/cuda/dnn/parallel_build.hpp"
+#include "backend/cuda/dnn/engine_choice.hpp"
 #include "planning.hpp"
 
 namespace lockstep::backend::cuda::test {

@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "kernel_stopwatch.hpp"
 
-#include <cuda_fp16.h>
-
 #include <algorithm>
 #include <array>
 #include <limits>
 #include <span>
 #include <vector>
 
+#include "../kernels/device.hpp"
 #include "lockstep/core/random.hpp"
 
 namespace lockstep::backend::cuda {
@@ -23,35 +22,26 @@ float pattern_value(core::Random& random) {
   return value < 0 ? 0.75f * value - 0.25f : 0.75f * value + 0.25f;
 }
 
-template <class Element, class Convert>
-std::vector<std::byte> make_pattern(Convert convert) {
-  std::vector<std::byte> bytes(pattern_elements * sizeof(Element));
+template <class T>
+std::vector<std::byte> make_pattern() {
+  std::vector<T> values(pattern_elements);
   core::Random random(0, core::RandomStream::test);
-  for (std::size_t i = 0; i < pattern_elements; ++i) {
-    const Element element = convert(pattern_value(random));
-    std::copy_n(reinterpret_cast<const std::byte*>(&element), sizeof element,
-                bytes.data() + i * sizeof element);
-  }
-  return bytes;
-}
-
-std::vector<std::byte> pattern(core::DataType type) {
-  switch (type) {
-    case core::DataType::bfloat16:
-      return make_pattern<core::BFloat16>([](float value) { return core::to_bfloat16(value); });
-    case core::DataType::float16:
-      return make_pattern<__half>([](float value) { return __float2half(value); });
-    case core::DataType::float32: break;
-  }
-  return make_pattern<float>([](float value) { return value; });
+  for (T& value : values) kernels::narrow(pattern_value(random), value);
+  const auto bytes = std::as_bytes(std::span(values));
+  return {bytes.begin(), bytes.end()};
 }
 
 }  // namespace
 
+double seconds_between(const core::Event& begin, const core::Event& end) {
+  float milliseconds = 0;
+  check_cuda(cudaEventElapsedTime(&milliseconds, begin.get(), end.get()), "reading a timestamp");
+  return static_cast<double>(milliseconds) * 1e-3;
+}
+
 core::Buffer random_buffer(std::size_t bytes, core::DataType type) {
-  static const std::array patterns{pattern(core::DataType::float32),
-                                   pattern(core::DataType::bfloat16),
-                                   pattern(core::DataType::float16)};
+  static const std::array patterns{make_pattern<float>(), make_pattern<core::BFloat16>(),
+                                   make_pattern<core::Float16>()};
   const std::span<const std::byte> from = patterns.at(static_cast<std::size_t>(type));
   core::Buffer memory = core::device_buffer(bytes, "timing kernels");
   std::size_t filled = std::min(from.size(), bytes);
@@ -107,12 +97,8 @@ double KernelStopwatch::seconds(std::size_t tensor_bytes,
   }
   check_cuda(cudaStreamSynchronize(stream), "timing a kernel");
   std::array<double, timed_runs> taken{};
-  for (std::size_t run = 0; run < timed_runs; ++run) {
-    float milliseconds = 0;
-    check_cuda(cudaEventElapsedTime(&milliseconds, begins[run].get(), ends[run].get()),
-               "timing a kernel");
-    taken[run] = static_cast<double>(milliseconds) / 1000;
-  }
+  for (std::size_t run = 0; run < timed_runs; ++run)
+    taken[run] = seconds_between(begins[run], ends[run]);
   std::nth_element(taken.begin(), taken.begin() + timed_runs / 2, taken.end());
   return taken[timed_runs / 2];
 }

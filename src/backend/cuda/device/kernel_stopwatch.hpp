@@ -10,6 +10,10 @@
 
 namespace lockstep::backend::cuda {
 
+/// Returns the seconds between two events that have completed. CUDA returns milliseconds in
+/// float32 with a resolution of about 0.5 us (documentation of cudaEventElapsedTime).
+double seconds_between(const core::Event& begin, const core::Event& end);
+
 /// Times work on the GPU under the cache conditions of a training step. If the tensors fit in the
 /// L2 cache, the kernel before has left them there, and the work is repeated; otherwise the cache
 /// is overwritten with other data before each run. Requires a GPU. The constructor allocates the

@@ -25,17 +25,13 @@ bool replace(const std::filesystem::path& file, const std::string& text) {
   std::string temporary = file.string() + ".XXXXXX";
   const int descriptor = mkstemp(temporary.data());
   if (descriptor < 0) return false;
-  std::FILE* stream = fdopen(descriptor, "w");
-  if (stream == nullptr) {
-    close(descriptor);
-    std::remove(temporary.c_str());
-    return false;
-  }
-  const bool written = std::fwrite(text.data(), 1, text.size(), stream) == text.size();
-  const bool closed = std::fclose(stream) == 0;
+  close(descriptor);
+  std::ofstream stream(temporary, std::ios::binary);
+  stream << text;
+  stream.close();
   std::error_code error;
-  if (written && closed) std::filesystem::rename(temporary, file, error);
-  if (written && closed && !error) return true;
+  if (stream) std::filesystem::rename(temporary, file, error);
+  if (stream && !error) return true;
   std::remove(temporary.c_str());
   return false;
 }

@@ -11,7 +11,6 @@
 #include "../device/kernel_stopwatch.hpp"
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/log.hpp"
-#include "parallel_build.hpp"
 
 namespace lockstep::backend::cuda {
 namespace {
@@ -191,11 +190,7 @@ class Selection {
     if (chosen == nullptr) chosen = build_first(0);
     if (chosen == nullptr) return nullptr;
     seconds_ = search_.ranking_seconds;
-    if (chosen->facts.runtime_compiled) {
-      const auto bytes = graph_->serialise(chosen->index);
-      if (!bytes.empty() && graph_->restored(bytes, chosen->facts.name) != nullptr)
-        cache_.store_plan(search_.cache_key, chosen->facts.name, bytes);
-    }
+    if (chosen->facts.runtime_compiled) remember_plan(*chosen);
     store(*chosen);
     return chosen;
   }
@@ -209,8 +204,7 @@ class Selection {
     if (built.empty()) built = {build_first(0)};
     if (built.front() == nullptr) return nullptr;
     if (built.size() == 1) {  // nothing to compare
-      if (built.front()->restored != nullptr)
-        cache_.store_plan(search_.cache_key, built.front()->facts.name, built.front()->bytes);
+      if (built.front()->restored != nullptr) remember_plan(*built.front());
       store(*built.front());
       return built.front();
     }
@@ -274,7 +268,7 @@ class Selection {
       for (Candidate* const one : built) time_one(*one, trial);
       const Candidate& best =
           **std::ranges::min_element(built, {}, [](const Candidate* one) { return one->seconds; });
-      if (best.seconds < failed) remember_plan(best, trial);
+      if (best.seconds < failed) remember_plan(best, &trial);
       return true;
     } catch (const core::Error& error) {
       if (error.status() != core::ExitStatus::out_of_memory) throw;
@@ -306,16 +300,16 @@ class Selection {
     return false;
   }
 
-  /// Stores the execution plan of an engine for later runs, if the plan restored from its
-  /// serialised form runs.
-  void remember_plan(const Candidate& candidate, const EngineTrial& trial) {
+  /// Stores the execution plan of an engine for later runs, if it can be restored from its
+  /// serialised form and, with a trial, also runs in this form.
+  void remember_plan(const Candidate& candidate, const EngineTrial* trial = nullptr) {
     if (!cache_.is_on_disk()) return;
     if (candidate.restored != nullptr)  // it was timed in this form
       return cache_.store_plan(search_.cache_key, candidate.facts.name, candidate.bytes);
     const auto bytes = graph_->serialise(candidate.index);
     if (bytes.empty()) return;
     const auto copy = graph_->restored(bytes, candidate.facts.name);
-    if (copy != nullptr && trial.runs(*copy))
+    if (copy != nullptr && (trial == nullptr || trial->runs(*copy)))
       cache_.store_plan(search_.cache_key, candidate.facts.name, bytes);
   }
 

@@ -17,7 +17,6 @@ namespace lockstep::backend::cuda {
 namespace {
 
 namespace fe = cudnn_frontend;
-using TensorPointer = std::shared_ptr<fe::graph::Tensor_attributes>;
 
 constexpr std::size_t most_ports = 16;
 
@@ -110,10 +109,6 @@ std::string refusal_of(const std::string& message) {
 struct OperationGraph::Parts {
   explicit Parts(const Target& for_target) : target(for_target) {}
 
-  Tensor keep(TensorPointer tensor) {
-    tensors.push_back(std::move(tensor));
-    return tensors.size() - 1;
-  }
   void add_port(std::int64_t uid, std::int64_t elements, core::DataType type) {
     const auto at =
         std::lower_bound(ports.begin(), ports.end(), uid,
@@ -125,7 +120,7 @@ struct OperationGraph::Parts {
 
   const Target& target;
   OpenGraph graph;
-  std::vector<TensorPointer> tensors;
+  std::vector<Tensor> outputs;
   std::vector<Port> ports;
   std::string restored_name;  ///< name of the only engine of a restored graph
 };
@@ -143,108 +138,96 @@ OperationGraph::~OperationGraph() = default;
 OperationGraph::Tensor OperationGraph::input(std::int64_t uid, const Extents& extents,
                                              core::DataType type) {
   parts_->add_port(uid, extents.elements(), type);
-  return parts_->keep(parts_->graph.tensor(fe::graph::Tensor_attributes()
-                                               .set_name(fmt::format("t{}", uid))
-                                               .set_uid(uid)
-                                               .set_dim(dimensions(extents))
-                                               .set_stride(strides(extents))
-                                               .set_data_type(convert(type))));
+  return parts_->graph.tensor(fe::graph::Tensor_attributes()
+                                  .set_name(fmt::format("t{}", uid))
+                                  .set_uid(uid)
+                                  .set_dim(dimensions(extents))
+                                  .set_stride(strides(extents))
+                                  .set_data_type(convert(type)));
 }
 
-OperationGraph::Tensor OperationGraph::constant(float value) {
-  return parts_->keep(parts_->graph.tensor(value));
-}
+OperationGraph::Tensor OperationGraph::constant(float value) { return parts_->graph.tensor(value); }
 
 OperationGraph::Tensor OperationGraph::convolution(Tensor x, Tensor weights, Window window) {
-  return parts_->keep(
-      parts_->graph.conv_fprop(parts_->tensors.at(x), parts_->tensors.at(weights),
-                               with_window<fe::graph::Conv_fprop_attributes>(window)));
+  return parts_->graph.conv_fprop(x, weights,
+                                  with_window<fe::graph::Conv_fprop_attributes>(window));
 }
 
 OperationGraph::Tensor OperationGraph::convolution_backward_data(Tensor dy, Tensor weights,
                                                                  const Extents& x, Window window) {
-  auto dx = parts_->graph.conv_dgrad(parts_->tensors.at(dy), parts_->tensors.at(weights),
-                                     with_window<fe::graph::Conv_dgrad_attributes>(window));
+  auto dx =
+      parts_->graph.conv_dgrad(dy, weights, with_window<fe::graph::Conv_dgrad_attributes>(window));
   // A stride > 1 leaves the size of dx ambiguous.
   dx->set_dim(dimensions(x)).set_stride(strides(x));
-  return parts_->keep(std::move(dx));
+  return dx;
 }
 
 OperationGraph::Tensor OperationGraph::convolution_backward_weights(Tensor dy, Tensor x,
                                                                     const Extents& weights,
                                                                     Window window) {
-  auto dw = parts_->graph.conv_wgrad(parts_->tensors.at(dy), parts_->tensors.at(x),
-                                     with_window<fe::graph::Conv_wgrad_attributes>(window));
+  auto dw = parts_->graph.conv_wgrad(dy, x, with_window<fe::graph::Conv_wgrad_attributes>(window));
   dw->set_dim(dimensions(weights)).set_stride(strides(weights));
-  return parts_->keep(std::move(dw));
+  return dw;
 }
 
 OperationGraph::Tensor OperationGraph::pointwise(Pointwise operation, Tensor a) {
-  return parts_->keep(parts_->graph.pointwise(
-      parts_->tensors.at(a), fe::graph::Pointwise_attributes().set_mode(convert(operation))));
+  return parts_->graph.pointwise(a, fe::graph::Pointwise_attributes().set_mode(convert(operation)));
 }
 
 OperationGraph::Tensor OperationGraph::pointwise(Pointwise operation, Tensor a, Tensor b) {
   auto result =
-      parts_->graph.pointwise(parts_->tensors.at(a), parts_->tensors.at(b),
-                              fe::graph::Pointwise_attributes().set_mode(convert(operation)));
+      parts_->graph.pointwise(a, b, fe::graph::Pointwise_attributes().set_mode(convert(operation)));
   if (operation == Pointwise::is_greater) result->set_data_type(fe::DataType_t::BOOLEAN);
-  return parts_->keep(std::move(result));
+  return result;
 }
 
 OperationGraph::BatchNorm OperationGraph::batch_norm(Tensor x, Tensor scale, Tensor bias,
                                                      Tensor running_mean, Tensor running_variance,
                                                      float epsilon, float momentum) {
-  auto& tensors = parts_->tensors;
   auto epsilon_tensor = parts_->graph.tensor(epsilon);
   auto momentum_tensor = parts_->graph.tensor(momentum);
   const auto [y, mean, deviation, next_mean, next_variance] = parts_->graph.batchnorm(
-      tensors.at(x), tensors.at(scale), tensors.at(bias),
+      x, scale, bias,
       fe::graph::Batchnorm_attributes()
           .set_epsilon(epsilon_tensor)
-          .set_previous_running_stats(tensors.at(running_mean), tensors.at(running_variance),
-                                      momentum_tensor));
-  return {parts_->keep(y), parts_->keep(mean), parts_->keep(deviation), parts_->keep(next_mean),
-          parts_->keep(next_variance)};
+          .set_previous_running_stats(running_mean, running_variance, momentum_tensor));
+  return {y, mean, deviation, next_mean, next_variance};
 }
 
 OperationGraph::Tensor OperationGraph::batch_norm_apply(Tensor x, Tensor mean,
                                                         Tensor inverse_deviation, Tensor scale,
                                                         Tensor bias) {
-  const auto& tensors = parts_->tensors;
-  return parts_->keep(parts_->graph.batchnorm_inference(
-      tensors.at(x), tensors.at(mean), tensors.at(inverse_deviation), tensors.at(scale),
-      tensors.at(bias), fe::graph::Batchnorm_inference_attributes()));
+  return parts_->graph.batchnorm_inference(x, mean, inverse_deviation, scale, bias,
+                                           fe::graph::Batchnorm_inference_attributes());
 }
 
 OperationGraph::ChannelSums OperationGraph::channel_sums(Tensor x) {
-  const auto [sum, squares] =
-      parts_->graph.genstats(parts_->tensors.at(x), fe::graph::Genstats_attributes());
-  return {parts_->keep(sum), parts_->keep(squares)};
+  const auto [sum, squares] = parts_->graph.genstats(x, fe::graph::Genstats_attributes());
+  return {sum, squares};
 }
 
 OperationGraph::Tensor OperationGraph::channel_sum(Tensor x, std::int64_t channels) {
   auto sum = parts_->graph.reduction(
-      parts_->tensors.at(x), fe::graph::Reduction_attributes().set_mode(fe::ReductionMode_t::ADD));
+      x, fe::graph::Reduction_attributes().set_mode(fe::ReductionMode_t::ADD));
   const Extents vector{1, channels, 1, 1};
   sum->set_dim(dimensions(vector)).set_stride(strides(vector));
-  return parts_->keep(std::move(sum));
+  return sum;
 }
 
 OperationGraph::BatchNormBackward OperationGraph::batch_norm_backward(Tensor dy, Tensor x,
                                                                       Tensor scale, Tensor mean,
                                                                       Tensor inverse_deviation) {
-  const auto& tensors = parts_->tensors;
   const auto [dx, dscale, dbias] = parts_->graph.batchnorm_backward(
-      tensors.at(dy), tensors.at(x), tensors.at(scale),
+      dy, x, scale,
       fe::graph::Batchnorm_backward_attributes().set_saved_mean_and_inv_variance(
-          tensors.at(mean), tensors.at(inverse_deviation)));
-  return {parts_->keep(dx), parts_->keep(dscale), parts_->keep(dbias)};
+          mean, inverse_deviation));
+  return {dx, dscale, dbias};
 }
 
-void OperationGraph::output(Tensor tensor, std::int64_t uid, core::DataType type) {
+void OperationGraph::output(const Tensor& tensor, std::int64_t uid, core::DataType type) {
   parts_->add_port(uid, 0, type);  // `seal` sets the size
-  parts_->tensors.at(tensor)->set_output(true).set_uid(uid).set_data_type(convert(type));
+  tensor->set_output(true).set_uid(uid).set_data_type(convert(type));
+  parts_->outputs.push_back(tensor);
 }
 
 std::vector<OperationGraph::Port> OperationGraph::ports() const { return parts_->ports; }
@@ -254,8 +237,8 @@ void OperationGraph::limit_multiprocessors(int count) { parts_->graph.set_sm_cou
 std::optional<std::string> OperationGraph::seal() {
   if (auto reason = refusal(parts_->graph.validate())) return reason;
   for (Port& port : parts_->ports)
-    for (const auto& tensor : parts_->tensors)
-      if (tensor->has_uid() && tensor->get_uid() == port.uid)
+    for (const Tensor& tensor : parts_->outputs)
+      if (tensor->get_uid() == port.uid)
         port.bytes = static_cast<std::size_t>(tensor->get_volume()) * core::size_of(port.type);
   if (parts_->target.is_present())
     return refusal(parts_->graph.build_operation_graph(parts_->target.handle()));

@@ -13,6 +13,10 @@
 #include "../device/device.hpp"
 #include "lockstep/core/data_type.hpp"
 
+namespace cudnn_frontend::graph {
+class Tensor_attributes;
+}
+
 namespace lockstep::backend::cuda {
 
 /// Binds an input or output tensor of a graph to device memory.
@@ -63,7 +67,7 @@ std::string refusal_of(const std::string& message);
 /// one line; they throw `Error` (out_of_memory) if an allocation failed.
 class OperationGraph {
  public:
-  using Tensor = std::size_t;
+  using Tensor = std::shared_ptr<cudnn_frontend::graph::Tensor_attributes>;
 
   /// `virtual_type`: data type of virtual tensors, i.e. those inside the graph. The target must
   /// outlive the graph.
@@ -103,7 +107,7 @@ class OperationGraph {
   Tensor channel_sum(Tensor x, std::int64_t channels);
 
   /// Declares the tensor an output of the graph.
-  void output(Tensor tensor, std::int64_t uid, core::DataType type);
+  void output(const Tensor& tensor, std::int64_t uid, core::DataType type);
 
   /// An input or output tensor, which must be bound in `run`.
   struct Port {

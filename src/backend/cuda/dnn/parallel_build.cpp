@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "parallel_build.hpp"
-
 #include <algorithm>
 #include <atomic>
 #include <chrono>
@@ -8,6 +6,7 @@
 #include <map>
 #include <thread>
 
+#include "engine_choice.hpp"
 #include "lockstep/core/process/thread.hpp"
 
 namespace lockstep::backend::cuda {

@@ -21,9 +21,9 @@ struct ReluForward {
   LOCKSTEP_HOST_DEVICE void operator()(std::int64_t index) const {
     const std::int64_t first = index * lanes_of<T>;
     float values[lanes_of<T>];
-    load_lanes(x, first, elements, values);
+    load_elements(x, first, elements - first, values);
     for (float& value : values) value = activate(value, Activation::relu);
-    store_lanes(y, first, elements, values);
+    store_elements(y, first, elements - first, values);
   }
 };
 
@@ -42,12 +42,12 @@ struct ReluBackward {
   LOCKSTEP_HOST_DEVICE void operator()(std::int64_t index) const {
     const std::int64_t first = index * lanes_of<T>;
     float gradients[lanes_of<T>], outputs[lanes_of<T>], more[lanes_of<T>] = {};
-    load_lanes(dy, first, elements, gradients);
-    load_lanes(y, first, elements, outputs);
-    if (dy2 != nullptr) load_lanes(dy2, first, elements, more);
+    load_elements(dy, first, elements - first, gradients);
+    load_elements(y, first, elements - first, outputs);
+    if (dy2 != nullptr) load_elements(dy2, first, elements - first, more);
     for (int lane = 0; lane < lanes_of<T>; ++lane)
       gradients[lane] = outputs[lane] > 0 ? gradients[lane] + more[lane] : 0.0f;
-    store_lanes(dx, first, elements, gradients);
+    store_elements(dx, first, elements - first, gradients);
   }
 };
 
@@ -65,10 +65,10 @@ struct Add {
   LOCKSTEP_HOST_DEVICE void operator()(std::int64_t index) const {
     const std::int64_t first = index * lanes_of<T>;
     float left[lanes_of<T>], right[lanes_of<T>];
-    load_lanes(a, first, elements, left);
-    load_lanes(b, first, elements, right);
+    load_elements(a, first, elements - first, left);
+    load_elements(b, first, elements - first, right);
     for (int lane = 0; lane < lanes_of<T>; ++lane) left[lane] += right[lane];
-    store_lanes(sum, first, elements, left);
+    store_elements(sum, first, elements - first, left);
   }
 };
 

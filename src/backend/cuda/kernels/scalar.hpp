@@ -99,29 +99,35 @@ LOCKSTEP_HOST_DEVICE std::int64_t channel_groups(std::int64_t channels) {
   return channels % lanes_of<T> == 0 ? channels / lanes_of<T> : channels;
 }
 
-/// Reads `lanes_of<T>` elements from index `first` of an array of `elements`; those beyond the end
-/// read as 0.
-template <class T>
-LOCKSTEP_HOST_DEVICE void load_lanes(const T* from, std::int64_t first, std::int64_t elements,
-                                     float (&to)[lanes_of<T>]) {
-  if (first + lanes_of<T> <= elements) {
-    const auto pack = load_pack<lanes_of<T>>(from + first);
-    for (int lane = 0; lane < lanes_of<T>; ++lane) to[lane] = pack[lane];
+/// Returns whether `width` elements from `index` on exist and can be accessed at once. `count`: the
+/// number of elements from `index` on.
+template <int width, class Count>
+LOCKSTEP_HOST_DEVICE bool is_packed(std::int64_t index, Count count) {
+  return count >= width && index % width == 0;
+}
+
+/// Reads `width` elements from `index` on; those beyond the first `count` read as 0.
+template <int width, class T, class Count>
+LOCKSTEP_HOST_DEVICE void load_elements(const T* from, std::int64_t index, Count count,
+                                        float (&to)[width]) {
+  if (is_packed<width>(index, count)) {
+    const auto pack = load_pack<width>(from + index);
+    for (int lane = 0; lane < width; ++lane) to[lane] = pack[lane];
   } else {
-    for (int lane = 0; lane < lanes_of<T>; ++lane)
-      to[lane] = first + lane < elements ? load(from, first + lane) : 0.0f;
+    for (int lane = 0; lane < width; ++lane)
+      to[lane] = lane < count ? load(from, index + lane) : 0.0f;
   }
 }
 
-/// Writes `lanes_of<T>` elements from index `first` on; nothing is written beyond the end.
-template <class T>
-LOCKSTEP_HOST_DEVICE void store_lanes(T* to, std::int64_t first, std::int64_t elements,
-                                      const float (&from)[lanes_of<T>]) {
-  if (first + lanes_of<T> <= elements) {
-    store_pack(to + first, from);
+/// Writes the first `count` of `width` elements from `index` on.
+template <int width, class T, class Count>
+LOCKSTEP_HOST_DEVICE void store_elements(T* to, std::int64_t index, Count count,
+                                         const float (&from)[width]) {
+  if (is_packed<width>(index, count)) {
+    store_pack(to + index, from);
   } else {
-    for (int lane = 0; lane < lanes_of<T> && first + lane < elements; ++lane)
-      store(to, first + lane, from[lane]);
+    for (int lane = 0; lane < width; ++lane)
+      if (lane < count) store(to, index + lane, from[lane]);
   }
 }
 

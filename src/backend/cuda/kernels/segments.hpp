@@ -129,35 +129,6 @@ inline SegmentTable part_of(SegmentTable table, std::span<const Segment> segment
   return {table.segments + (first - segments.begin()), last - first};
 }
 
-LOCKSTEP_HOST_DEVICE inline bool is_packed(std::int64_t index, std::int32_t count) {
-  return count == group_elements && index % group_elements == 0;
-}
-
-/// Reads elements [index, index + count) of an array; the rest of the group reads as 0.
-template <class T>
-LOCKSTEP_HOST_DEVICE void load_elements(const T* from, std::int64_t index, std::int32_t count,
-                                        float (&to)[group_elements]) {
-  if (is_packed(index, count)) {
-    const auto pack = load_pack<group_elements>(from + index);
-    for (int lane = 0; lane < group_elements; ++lane) to[lane] = pack[lane];
-  } else {
-    for (int lane = 0; lane < group_elements; ++lane)
-      to[lane] = lane < count ? load(from, index + lane) : 0.0f;
-  }
-}
-
-template <class T>
-LOCKSTEP_HOST_DEVICE void store_elements(T* to, std::int64_t index, std::int32_t count,
-                                         const float (&from)[group_elements]) {
-  if (is_packed(index, count)) {
-    store_pack(to + index, from);
-  } else {
-    for (int lane = 0; lane < group_elements; ++lane) {
-      if (lane < count) store(to, index + lane, from[lane]);
-    }
-  }
-}
-
 /// Returns the index in a padded tensor of element `element` of its parameter: each row before it
 /// adds its padding.
 LOCKSTEP_HOST_DEVICE inline std::int64_t padded_index(const NativeTensor& tensor,

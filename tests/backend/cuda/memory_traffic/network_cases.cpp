@@ -3,8 +3,7 @@
 
 #include "backend/cuda/kernels/dropout.hpp"
 #include "backend/cuda/kernels/elementwise.hpp"
-#include "backend/cuda/kernels/flatten.hpp"
-#include "backend/cuda/kernels/images.hpp"
+#include "backend/cuda/kernels/layout.hpp"
 #include "backend/cuda/kernels/loss.hpp"
 #include "backend/cuda/kernels/pooling.hpp"
 #include "backend/cuda/kernels/slabs.hpp"

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-// Converts uint8 images to normalised activations and applies the crop and flip of data
-// augmentation.
-//   y[i, r, c, k] = (pixel / 255 - mean[k]) / deviation[k]
-// Reads `channels` bytes and writes `padded_channels` elements per pixel. Each kernel index
-// processes one pixel.
+// Conversions between the layout of the feature maps, channels last, and others: uint8 images to
+// normalised activations, with the crop and flip of data augmentation, and feature maps (images,
+// pixels, channels) from and to float32 features (images, channels, pixels), the order of PyTorch's
+// flatten.
 
 #include "lockstep/core/image.hpp"
 #include "scalar.hpp"
@@ -13,7 +12,8 @@
 namespace lockstep::backend::cuda::kernels {
 
 /// Computes y (images, height, width, padded_channels) from `pixels` (stored images, channels,
-/// height, width). Padding channels are set to 0.
+/// height, width): y[i, r, c, k] = (pixel / 255 - mean[k]) / deviation[k]. Padding channels are set
+/// to 0. Each kernel index processes one pixel.
 /// Memory traffic: reads pixels; writes y; from caches: source, crops.
 template <class T>
 struct NormaliseImages {
@@ -26,11 +26,7 @@ struct NormaliseImages {
 
   LOCKSTEP_HOST_DEVICE std::int64_t count() const { return images * height * width; }
   LOCKSTEP_HOST_DEVICE void operator()(std::int64_t index) const {
-    if (channel_width<T>(padded_channels) > 1) {
-      normalise<lanes_of<T>>(index);
-    } else {
-      normalise<1>(index);
-    }
+    with_channel_width<T>(padded_channels, [&](auto lanes) { normalise<lanes>(index); });
   }
 
  private:
@@ -65,6 +61,41 @@ struct NormaliseImages {
       }
       store_pack<lanes>(y + index * padded_channels + first, values);
     }
+  }
+};
+
+/// Returns the index in the channels-last map of the feature `index`.
+LOCKSTEP_HOST_DEVICE inline std::int64_t map_index_of_feature(std::int64_t index,
+                                                              std::int64_t pixels,
+                                                              std::int64_t channels) {
+  const Division row = divide(index, pixels);  // row: (image, channel)
+  const Division image = divide(row.quotient, channels);
+  return (image.quotient * pixels + row.remainder) * channels + image.remainder;
+}
+
+/// Memory traffic: reads x (uncoalesced); writes y.
+template <class T>
+struct FlattenForward {
+  const T* x;
+  float* y;
+  std::int64_t images, pixels, channels;
+
+  LOCKSTEP_HOST_DEVICE std::int64_t count() const { return images * pixels * channels; }
+  LOCKSTEP_HOST_DEVICE void operator()(std::int64_t index) const {
+    y[index] = widen(x[map_index_of_feature(index, pixels, channels)]);
+  }
+};
+
+/// Memory traffic: reads dy; writes dx.
+template <class T>
+struct FlattenBackward {
+  const float* dy;
+  T* dx;
+  std::int64_t images, pixels, channels;
+
+  LOCKSTEP_HOST_DEVICE std::int64_t count() const { return images * pixels * channels; }
+  LOCKSTEP_HOST_DEVICE void operator()(std::int64_t index) const {
+    narrow(dy[index], dx[map_index_of_feature(index, pixels, channels)]);
   }
 };
 
