@@ -9,7 +9,6 @@
 #include "../operation.hpp"
 #include "device/device.hpp"
 #include "kernels/loss.hpp"
-#include "kernels/step_inputs.hpp"
 #include "lockstep/backend/backend.hpp"
 #include "lockstep/core/error.hpp"
 
@@ -17,6 +16,13 @@ namespace lockstep::backend::cuda {
 
 class BatchNormFusionPlan;
 class DnnPlanner;
+
+/// Values that change from step to step. Kernels read them from device memory, so that each replay
+/// of a captured step uses the current values.
+struct StepInputs {
+  optim::Coefficients update;
+  std::uint32_t step = 0;  ///< number of the training step, for random numbers
+};
 
 /// Device addresses of the parameters, in the data types and layouts in which a plan's operations
 /// read and write them. Filled in before the operations are bound.
@@ -32,7 +38,7 @@ struct DeviceParameters {
   const float* loss_scale = nullptr;  ///< one value
   kernels::DeviceResult* result = nullptr;
   /// Values of the uploaded step; the address changes with each upload.
-  const kernels::StepInputs* step_inputs = nullptr;
+  const StepInputs* step_inputs = nullptr;
 };
 
 /// Labels of a batch in device memory, and the number of images in the batch.

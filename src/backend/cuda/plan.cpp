@@ -252,7 +252,7 @@ void CudaPlan::upload_samples(std::span<const std::int32_t> samples,
   take_upload();
 }
 
-kernels::StepInputs CudaPlan::step_inputs() const {
+StepInputs CudaPlan::step_inputs() const {
   return {.update = coefficients_, .step = static_cast<std::uint32_t>(host_.batches_tracked)};
 }
 

@@ -114,7 +114,9 @@ class CudaPlan final : public Plan, public DeviceDataset, public LossScaling, pu
   BatchResult result() const override;
   std::span<const float> logits() const override;
   void backward(core::GradientListener& listener) override;
-  void set_coefficients(const optim::Coefficients& coefficients) override;
+  void set_coefficients(const optim::Coefficients& coefficients) override {
+    coefficients_ = coefficients;
+  }
   void update(std::size_t first, std::size_t count) override;
   void parameters_changed() override { weights_->refresh(stream_); }
   core::Timeline& timeline() override { return timeline_; }
@@ -160,7 +162,7 @@ class CudaPlan final : public Plan, public DeviceDataset, public LossScaling, pu
   bool begins_with_images() const { return operations_.graph().boundary_inputs().empty(); }
   bool ends_with_loss() const { return operations_.graph().boundary_outputs().empty(); }
   void check_labels(std::span<const std::int32_t> labels) const;
-  kernels::StepInputs step_inputs() const;
+  StepInputs step_inputs() const;
   void take_upload();
   void update_range(std::size_t first, std::size_t count);
   kernels::UpdateArguments update_arguments(std::size_t begin, std::size_t end) const;
@@ -184,9 +186,9 @@ class CudaPlan final : public Plan, public DeviceDataset, public LossScaling, pu
   std::shared_ptr<const NativeCopies> gradients_;  ///< null in inference
   Segments segments_;  ///< of the parameters, with the gradients that the update reads
   StepUpload upload_;
-  LocalRates local_rates_;                    ///< for LARS
-  kernels::UpdateCoefficients coefficients_;  ///< of the steps that are uploaded next
-  std::int64_t images_ = 0;                   ///< number of images in the last batch
+  LocalRates local_rates_;            ///< for LARS
+  optim::Coefficients coefficients_;  ///< of the steps that are uploaded next
+  std::int64_t images_ = 0;           ///< number of images in the last batch
   mutable std::vector<float> logits_;
 };
 

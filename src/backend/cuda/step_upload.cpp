@@ -13,17 +13,17 @@ namespace {
 
 /// Returns the size of one upload: inputs, labels and images. Sample indices and crops need less.
 std::size_t block_bytes(std::int64_t batch, core::ImageShape image) {
-  return aligned(sizeof(kernels::StepInputs)) +
+  return aligned(sizeof(StepInputs)) +
          aligned(static_cast<std::size_t>(batch) * sizeof(std::int32_t)) +
          aligned(static_cast<std::size_t>(batch * image.elements()));
 }
 
-std::span<const std::byte> bytes_of(const kernels::StepInputs& inputs) {
+std::span<const std::byte> bytes_of(const StepInputs& inputs) {
   return std::as_bytes(std::span(&inputs, 1));
 }
 
-const kernels::StepInputs* as_inputs(const std::byte* data) {
-  return reinterpret_cast<const kernels::StepInputs*>(data);
+const StepInputs* as_inputs(const std::byte* data) {
+  return reinterpret_cast<const StepInputs*>(data);
 }
 
 }  // namespace
@@ -65,7 +65,7 @@ StepUpload::StepUpload(const Context& context, core::ImageShape image)
   }
 }
 
-void StepUpload::run(const kernels::StepInputs& inputs, std::span<const std::uint8_t> images,
+void StepUpload::run(const StepInputs& inputs, std::span<const std::uint8_t> images,
                      std::span<const std::int32_t> labels) {
   const auto uploaded = bring({bytes_of(inputs), std::as_bytes(labels), std::as_bytes(images)});
   current_ = {.inputs = as_inputs(uploaded[0]),
@@ -94,8 +94,7 @@ void StepUpload::load_dataset(std::span<const std::int32_t> labels, const ImageR
                        "copying the dataset to the GPU");
 }
 
-void StepUpload::run_samples(const kernels::StepInputs& inputs,
-                             std::span<const std::int32_t> samples,
+void StepUpload::run_samples(const StepInputs& inputs, std::span<const std::int32_t> samples,
                              std::span<const core::CropFlip> crops) {
   core::check(dataset_images_.bytes() > 0, "a dataset is loaded before its samples are uploaded");
   const auto uploaded = bring({bytes_of(inputs), std::as_bytes(samples), std::as_bytes(crops)});

@@ -10,13 +10,14 @@
 #include "context.hpp"
 #include "kernels/step_inputs.hpp"
 #include "lockstep/core/image.hpp"
+#include "lockstep/core/crop_flip.hpp"
 #include "lockstep/core/cuda.hpp"
 
 namespace lockstep::backend::cuda {
 
 /// The inputs of one step in device memory. They stay valid until the upload after the next one.
 struct UploadedStep {
-  const kernels::StepInputs* inputs = nullptr;
+  const StepInputs* inputs = nullptr;
   const std::byte* pixels = nullptr;      ///< uint8 (stored images, channels, height, width)
   const core::CropFlip* crops = nullptr;  ///< (images); null: no crop and no flip
   DeviceLabels labels;                    ///< `source` is also the index of the stored image
@@ -36,7 +37,7 @@ class StepUpload {
 
   /// Copies the inputs of a step whose batch is given. `images` (n, channels, height, width),
   /// `labels` (n), n <= batch size. Enqueues the work; waits only for the copy of an earlier batch.
-  void run(const kernels::StepInputs& inputs, std::span<const std::uint8_t> images,
+  void run(const StepInputs& inputs, std::span<const std::uint8_t> images,
            std::span<const std::int32_t> labels);
 
   /// Copies a dataset to device memory and waits for the copy. `labels` (size); `read` returns the
@@ -46,7 +47,7 @@ class StepUpload {
   std::size_t dataset_size() const { return dataset_labels_.bytes() / sizeof(std::int32_t); }
   /// As `run`, for images of the dataset in device memory. `samples` (n): their indices; `crops`
   /// (n).
-  void run_samples(const kernels::StepInputs& inputs, std::span<const std::int32_t> samples,
+  void run_samples(const StepInputs& inputs, std::span<const std::int32_t> samples,
                    std::span<const core::CropFlip> crops);
 
   /// Returns the step that was uploaded last.

@@ -64,16 +64,6 @@ void LocalRates::compute(cudaStream_t stream, const Segments& segments, Paramete
              update.loss_scale, update.clip_factor, rates_.as<float>().data() + parameters.index});
 }
 
-void CudaPlan::set_coefficients(const optim::Coefficients& coefficients) {
-  coefficients_ = {.learning_rate = coefficients.learning_rate,
-                   .momentum = coefficients.momentum,
-                   .weight_decay = coefficients.weight_decay,
-                   .gradient_scale = coefficients.gradient_scale,
-                   .nesterov = coefficients.nesterov ? 1 : 0,
-                   .trust = coefficients.trust,
-                   .step = static_cast<std::int32_t>(coefficients.step)};
-}
-
 void CudaPlan::update(std::size_t first, std::size_t count) {
   if (!has_loss_scale() && !has_clipping()) {
     update_range(first, count);

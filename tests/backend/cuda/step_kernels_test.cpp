@@ -207,11 +207,9 @@ void expect_update(Model<T>& model, std::vector<float> plain, bool nesterov) {
   for (float& gradient : plain) gradient /= 128;
   optim::update(optim::Kind::sgd, sgd, {parameters, plain, velocity});
 
-  const UpdateCoefficients coefficients{sgd.learning_rate, sgd.momentum, sgd.weight_decay,
-                                        sgd.gradient_scale, nesterov ? 1 : 0};
   LossScale scale{.scale = 128};
-  SgdUpdate update{table_of(segments), model.parameters.data(), model.velocity.data(),
-                   &coefficients, &scale};
+  SgdUpdate update{table_of(segments), model.parameters.data(), model.velocity.data(), &sgd,
+                   &scale};
   scale.overflow = 1;
   run_on_host(update);
   EXPECT_EQ(model.parameters, before.parameters);
@@ -280,7 +278,7 @@ TYPED_TEST(CudaStep, ClippingFactorEqualsThatOfTheOtherBackends) {
     const auto segments = segments_of(gradients);
     std::vector<float> plain;
     for (const W& gradient : gradients) plain.push_back(widen(gradient) / 128);
-    const UpdateCoefficients coefficients{.gradient_scale = 0.25F};
+    const optim::Coefficients coefficients{.gradient_scale = 0.25F};
     LossScale scale{.scale = 128};
     for (const double max_norm : {0.01, 1e6}) {
       GradientClipping clipping;
@@ -314,8 +312,8 @@ TYPED_TEST(CudaStep, PaddingDoesNotCountForTheNorm) {
 TYPED_TEST(CudaStep, UpdateAppliesTheClippingFactor) {
   Model<TypeParam> clipped, scaled;
   const float half = 0.5F;
-  UpdateCoefficients coefficients{
-      .learning_rate = 0.05F, .momentum = 0.9F, .gradient_scale = 0.25F};
+  optim::Coefficients coefficients{
+      .learning_rate = 0.05F, .momentum = 0.9F, .weight_decay = 0, .gradient_scale = 0.25F};
   for (auto [model, factor] : {std::pair{&clipped, &half}, {&scaled, nullptr}}) {
     const auto gradients = use_flat_gradients<float>(model->table, Model<TypeParam>::flat_elements);
     const auto segments = make_segments(model->table);
@@ -333,7 +331,7 @@ TYPED_TEST(CudaStep, DetectsAnOverflowAtAnyPosition) {
   for (const std::int64_t n : {1, 8, 29}) {
     auto gradients = random_values<W>(n, 70);
     const auto segments = segments_of(gradients);
-    const UpdateCoefficients coefficients;
+    const optim::Coefficients coefficients;
     for (const float max_norm : {1.0F, infinity}) {
       const auto overflows = [&] {
         GradientClipping clipping;

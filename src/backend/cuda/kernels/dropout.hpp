@@ -5,7 +5,6 @@
 // being stored: Philox4x32-10, with the same numbers as core::philox4x32.
 
 #include "scalar.hpp"
-#include "step_inputs.hpp"
 
 namespace lockstep::backend::cuda::kernels {
 
@@ -36,7 +35,7 @@ struct DropoutMask {
   std::uint32_t layer;
   std::int64_t first_image, image_stride;
   float probability;
-  const StepInputs* step;  ///< in device memory
+  const std::uint32_t* step;  ///< number of the training step, in device memory
 };
 
 /// Computes to = mask(from) / (1 - probability) on channels-last maps (images, pixels, channels).
@@ -57,7 +56,7 @@ struct Dropout {
     const std::int64_t image = mask.first_image + at.quotient * mask.image_stride;
     const PhiloxBlock numbers =
         philox4x32({{static_cast<std::uint32_t>(at.remainder), static_cast<std::uint32_t>(image),
-                     mask.step->step, mask.layer}},
+                     *mask.step, mask.layer}},
                    mask.key0, mask.key1);
     const float scale = 1 / (1 - mask.probability);
     for (int i = 0; i < 4; ++i) {

@@ -16,8 +16,8 @@
 #include <cmath>
 #include <cstdint>
 
+#include "lockstep/optim/update.hpp"
 #include "segments.hpp"
-#include "step_inputs.hpp"
 
 namespace lockstep::backend::cuda::kernels {
 
@@ -105,7 +105,7 @@ struct ClippingFactor {
   static constexpr int team = 256;
 
   GradientClipping* clipping;
-  const UpdateCoefficients* coefficients;
+  const optim::Coefficients* coefficients;
   LossScale* loss_scale;  ///< null: scale 1, no check for overflow
   double max_norm;
 

@@ -17,7 +17,6 @@
 #include <cmath>
 
 #include "gradient_scaling.hpp"
-#include "lockstep/optim/update.hpp"
 
 namespace lockstep::backend::cuda::kernels {
 
@@ -35,7 +34,7 @@ struct UpdateArguments {
   SegmentTable table{};
   float* parameters = nullptr;  ///< flat buffer
   float* velocity = nullptr;    ///< flat buffer
-  const UpdateCoefficients* coefficients = nullptr;
+  const optim::Coefficients* coefficients = nullptr;
   const LossScale* loss_scale = nullptr;  ///< null: scale 1, no check for overflow
   const float* clip_factor = nullptr;     ///< one factor of all gradients; null: 1
 
@@ -52,7 +51,7 @@ LOCKSTEP_HOST_DEVICE void update_group(const UpdateArguments& update, std::int64
   if (group.count <= 0) return;
   if (update.loss_scale != nullptr && update.loss_scale->overflow != 0) return;
   const Segment& segment = *group.segment;
-  UpdateCoefficients coefficients = *update.coefficients;
+  optim::Coefficients coefficients = *update.coefficients;
   coefficients.gradient_scale =
       scaled(coefficients.gradient_scale, update.loss_scale, update.clip_factor);
   coefficients.weight_decay *= segment.decay;
@@ -76,15 +75,14 @@ LOCKSTEP_HOST_DEVICE void update_group(const UpdateArguments& update, std::int64
 struct SgdUpdate : UpdateArguments {
   LOCKSTEP_HOST_DEVICE void operator()(std::int64_t index) const {
     update_group(*this, index,
-                 [](const UpdateCoefficients& c, const Group&, const float* gradient,
+                 [](const optim::Coefficients& c, const Group&, const float* gradient,
                     float* parameter, float* v) {
                    for (int lane = 0; lane < group_elements; ++lane) {
                      const float with_decay =
                          c.gradient_scale * gradient[lane] + c.weight_decay * parameter[lane];
                      v[lane] = c.momentum * v[lane] + with_decay;
-                     parameter[lane] -=
-                         c.learning_rate *
-                         (c.nesterov != 0 ? with_decay + c.momentum * v[lane] : v[lane]);
+                     parameter[lane] -= c.learning_rate *
+                                        (c.nesterov ? with_decay + c.momentum * v[lane] : v[lane]);
                    }
                  });
   }
@@ -148,7 +146,7 @@ struct LocalRates {
   std::int64_t parameters;          ///< number
   const Segment* segments;          ///< all segments
   const SegmentSquares* squares;    ///< of all segments
-  const UpdateCoefficients* coefficients;
+  const optim::Coefficients* coefficients;
   const LossScale* loss_scale;         ///< null: scale 1
   const float* clip_factor = nullptr;  ///< null: 1
   float* local_rates = nullptr;        ///< of the parameters
@@ -181,7 +179,7 @@ struct LarsUpdate : UpdateArguments {
 
   LOCKSTEP_HOST_DEVICE void operator()(std::int64_t index) const {
     update_group(*this, index,
-                 [&](const UpdateCoefficients& c, const Group& group, const float* gradient,
+                 [&](const optim::Coefficients& c, const Group& group, const float* gradient,
                      float* parameter, float* v) {
                    const float rate = c.learning_rate * local_rates[group.segment->parameter];
                    for (int lane = 0; lane < group_elements; ++lane) {
@@ -210,19 +208,20 @@ struct AdamWUpdate : UpdateArguments {
 
   LOCKSTEP_HOST_DEVICE void operator()(std::int64_t index) const {
     update_group(*this, index,
-                 [&](const UpdateCoefficients& c, const Group& group, const float* gradient,
+                 [&](const optim::Coefficients& c, const Group& group, const float* gradient,
                      float* parameter, float* v) { step(c, group, gradient, parameter, v); });
   }
 
  private:
-  LOCKSTEP_HOST_DEVICE void step(const UpdateCoefficients& c, const Group& group,
+  LOCKSTEP_HOST_DEVICE void step(const optim::Coefficients& c, const Group& group,
                                  const float* gradient, float* parameter, float* m) const {
     constexpr auto beta1 = static_cast<float>(optim::AdamW::beta1);
     constexpr auto beta2 = static_cast<float>(optim::AdamW::beta2);
     constexpr auto rest1 = static_cast<float>(1 - optim::AdamW::beta1);
     constexpr auto rest2 = static_cast<float>(1 - optim::AdamW::beta2);
     constexpr double log_beta1 = -0.10536051565782628, log_beta2 = -0.0010005003335835344;
-    const std::int32_t update = c.step - (loss_scale != nullptr ? loss_scale->skipped : 0);
+    const std::int32_t update =
+        static_cast<std::int32_t>(c.step) - (loss_scale != nullptr ? loss_scale->skipped : 0);
     const float rate = c.learning_rate / bias_correction(log_beta1, update);
     const float correction = 1 / std::sqrt(bias_correction(log_beta2, update));
     const float decay = c.learning_rate * c.weight_decay;

@@ -120,13 +120,13 @@ template <class T>
 std::vector<Traffic> dropout() {
   constexpr std::int64_t images = 4, channels = 512;
   const Tensor<T> x(images * channels), y(images * channels);
-  const Tensor<StepInputs> inputs(1);
+  const Tensor<std::uint32_t> step(1);
   // A thread reads and writes four consecutive elements, each with a separate access.
   return {count_traffic(
       typed<T>("Dropout"),
-      Dropout<T>{x.data(), y.data(), {1, 2, 3, 0, 1, 0, inputs.data()}, images, 1, channels},
+      Dropout<T>{x.data(), y.data(), {1, 2, 3, 0, 1, 0, step.data()}, images, 1, channels},
       {strided(reads("from", x, x.bytes(), "uncoalesced"), 4), strided(writes("to", y), 4),
-       table("mask.step", inputs, images * channels / 4 * 4)})};
+       table("mask.step", step, images * channels / 4 * 4)})};
 }
 
 template <class T>

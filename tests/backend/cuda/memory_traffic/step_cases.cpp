@@ -45,7 +45,7 @@ std::vector<Traffic> native() {
   const Tensor<float> parameters(elements), velocity(elements), second_moment(elements), factor(1),
       rates(2);
   const Tensor<SegmentSquares> squares(4);
-  const Tensor<UpdateCoefficients> coefficients(1);
+  const Tensor<optim::Coefficients> coefficients(1);
   const Tensor<LossScale> loss_scale(1);
   loss_scale.data()->scale = 1;
   const bool is_documented = std::is_same_v<T, core::BFloat16>;
@@ -59,7 +59,7 @@ std::vector<Traffic> native() {
         writes("native weights", native.weights),
         table("segments", native.segments, groups * segment_bytes),
         table("coefficients", coefficients,
-              groups * static_cast<std::int64_t>(sizeof(UpdateCoefficients))),
+              groups * static_cast<std::int64_t>(sizeof(optim::Coefficients))),
         table("loss_scale", loss_scale, groups * 12),
         table("clip_factor", factor, groups * 4)};
     accesses.insert(accesses.end(), more.begin(), more.end());
@@ -128,7 +128,7 @@ Traffic local_rates() {
   const Tensor<ParameterSegments> ranges(2);
   const Tensor<Segment> segments(4);
   const Tensor<SegmentSquares> squares(4);
-  const Tensor<UpdateCoefficients> coefficients(1);
+  const Tensor<optim::Coefficients> coefficients(1);
   const Tensor<LossScale> loss_scale(1);
   const Tensor<float> factor(1), rates(2);
   ranges.data()[0] = {0, 1};
@@ -146,7 +146,7 @@ Traffic local_rates() {
 }
 
 std::vector<Traffic> single() {
-  const Tensor<UpdateCoefficients> coefficients(1);
+  const Tensor<optim::Coefficients> coefficients(1);
   const Tensor<LossScale> loss_scale(1);
   const Tensor<GradientClipping> clipping(1);
   Access squares = reads("clipping", clipping);
