@@ -84,7 +84,6 @@ class StepExecutor {
 
  protected:
   StepWork& work() { return *work_; }
-  const StepWork& work() const { return *work_; }
 
  private:
   std::unique_ptr<StepWork> work_;

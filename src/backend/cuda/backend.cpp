@@ -84,10 +84,9 @@ std::string Gpu::library_versions() const {
   cudaRuntimeGetVersion(&runtime);
   cudaDriverGetVersion(&driver);
   const std::size_t dnn = cudnnGetVersion();
-  return fmt::format(
-      "CUDA {}.{} (driver {}.{}), cuDNN {}.{}.{}, compute capability {}.{}", runtime / 1000,
-      runtime % 1000 / 10, driver / 1000, driver % 1000 / 10, dnn / 10000, dnn % 10000 / 100,
-      dnn % 100, target_.info().compute_capability / 10, target_.info().compute_capability % 10);
+  return fmt::format("CUDA {}.{} (driver {}.{}), cuDNN {}.{}.{}, compute capability {}",
+                     runtime / 1000, runtime % 1000 / 10, driver / 1000, driver % 1000 / 10,
+                     dnn / 10000, dnn % 10000 / 100, dnn % 100, target_.info().capability());
 }
 
 void Gpu::require_presence(std::string_view what) const {

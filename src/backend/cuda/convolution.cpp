@@ -26,15 +26,21 @@ class Convolution final : public Operation {
         context_(context),
         id_(step.node),
         node_(context.graph->node(step.node)),
-        precision_(precision),
-        fused_(context.fusion_plan->after_convolution(step.node)) {
-    has_bias_ = operation.has_bias;
+        fused_(context.fusion_plan->after_convolution(step.node)),
+        has_bias_(operation.has_bias) {
     const FeatureMap& x = *operands().inputs[0];
     const ConvolutionShape shape =
         make_convolution_shape(operation, x.images, x.shape, operands().output->shape.channels);
-    plan_forward(shape);
-    if (context.is_training()) plan_backward(shape);
-    if (has_bias_ && context.is_training()) {
+    DnnPlanner& planner = *context.planner;
+    forward_ = fused_ != nullptr
+                   ? convolution_with_sums(planner, shape, precision).graph
+                   : convolution_forward(planner, shape, precision,
+                                         has_bias_ ? BiasVector::added : BiasVector::none);
+    if (!context.is_training()) return;
+    if (operands().input_gradients[0] != nullptr)
+      data_ = convolution_backward_data(planner, shape, precision);
+    weights_ = convolution_backward_weights(planner, shape, precision);
+    if (has_bias_) {
       const FeatureMap& y = *operands().output;
       slabs_ = with_type(y.type, [&](auto zero) {
         return kernels::slab_count<decltype(zero)>(rows(), y.shape.channels);
@@ -103,21 +109,6 @@ class Convolution final : public Operation {
   }
 
  private:
-  void plan_forward(const ConvolutionShape& shape) {
-    DnnPlanner& planner = *context_.planner;
-    forward_ = fused_ != nullptr
-                   ? convolution_with_sums(planner, shape, precision_).graph
-                   : convolution_forward(planner, shape, precision_,
-                                         has_bias_ ? BiasVector::added : BiasVector::none);
-  }
-
-  void plan_backward(const ConvolutionShape& shape) {
-    DnnPlanner& planner = *context_.planner;
-    if (operands().input_gradients[0] != nullptr)
-      data_ = convolution_backward_data(planner, shape, precision_);
-    weights_ = convolution_backward_weights(planner, shape, precision_);
-  }
-
   std::int64_t rows() const {
     return operands().output->images * operands().output->shape.pixels();
   }
@@ -137,9 +128,8 @@ class Convolution final : public Operation {
   const Context& context_;
   graph::NodeId id_;
   const graph::Node& node_;
-  core::Precision precision_;
   const FusedBatchNorm* fused_;  ///< fusion with the following batch norm; null: none
-  bool has_bias_ = false;
+  bool has_bias_;
   std::int64_t slabs_ = 0;
   std::shared_ptr<const DnnGraph> forward_, data_, weights_;
   Bindings forward_bindings_, data_bindings_, weights_bindings_;

@@ -73,9 +73,8 @@ DataType element_type(core::Precision precision, const DeviceInfo& device) {
   if (!is_new || device.compute_capability >= ampere) return activation_type(precision);
   core::fail(core::ExitStatus::usage,
              fmt::format("--precision {} needs a GPU of compute capability 8.0 or more, and the {} "
-                         "has {}.{}; use fp16 or fp32",
-                         core::name(precision), device.name, device.compute_capability / 10,
-                         device.compute_capability % 10));
+                         "has {}; use fp16 or fp32",
+                         core::name(precision), device.name, device.capability()));
 }
 
 CudaOperations::CudaOperations(const graph::Graph& graph, const PlanOptions& options,

@@ -24,16 +24,9 @@ void CudaTimeline::resize(std::size_t count) {
 }
 
 void CudaTimeline::create_events() {
-  for (auto& marks : marks_) {
+  for (auto& marks : marks_)
     for (Mark& mark : marks)
       if (!mark.event) mark.event = core::make_event(core::EventUse::timing);
-  }
-  create_clock_events();
-}
-
-void CudaTimeline::create_clock_events() {
-  for (core::Event* event : {&origin_, &attempt_, &best_})
-    if (!*event) *event = core::make_event(core::EventUse::timing);
 }
 
 /// Forgets the timestamps of the last step in this slot, except those in its graph.
@@ -79,7 +72,6 @@ void CudaTimeline::finish_step() {
 
 core::ClockCorrection CudaTimeline::set_clock() {
   constexpr int attempts = 8;
-  create_clock_events();
   double middle = 0, half = std::numeric_limits<double>::infinity();
   for (int attempt = 0; attempt < attempts; ++attempt) {
     const double before = core::host_seconds();

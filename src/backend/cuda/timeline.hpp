@@ -31,7 +31,7 @@ class CudaTimeline final : public core::Timeline {
   core::ClockCorrection set_clock() override;
   double start_seconds() const override { return start_seconds_; }
 
-  /// Creates the events of all timestamps that are reserved, and those of the clock.
+  /// Creates the events of all timestamps that are reserved.
   void create_events();
 
   /// Selects the slot to which the following timestamps belong.
@@ -61,15 +61,16 @@ class CudaTimeline final : public core::Timeline {
 
   void resize(std::size_t count) override;
   void begin_step();
-  void create_clock_events();
 
   cudaStream_t compute_;
   std::size_t slot_ = 0;
   Recording recording_ = Recording::immediate;
   std::array<std::vector<Mark>, slots> marks_;
   std::vector<double> seconds_;
-  core::Event origin_;          ///< completed when the clock of the host was `origin_seconds_`
-  core::Event attempt_, best_;  ///< used while the clock is set
+  /// Completed when the clock of the host was `origin_seconds_`.
+  core::Event origin_ = core::make_event(core::EventUse::timing);
+  core::Event attempt_ = core::make_event(core::EventUse::timing);  ///< used while the clock is set
+  core::Event best_ = core::make_event(core::EventUse::timing);     ///< as `attempt_`
   double origin_seconds_ = std::numeric_limits<double>::quiet_NaN();
   double start_seconds_ = std::numeric_limits<double>::quiet_NaN();
 };

@@ -64,9 +64,9 @@ TEST(RecomputedMask, ExistsInAllDataTypes) {
   const Target target = described("h200");
   DnnPlanner planner = planner_for(target);
   for (const Precision precision : {Precision::fp16, Precision::bf16, Precision::tf32}) {
-    for (const auto incoming : {IncomingGradients::one, IncomingGradients::two})
+    for (const bool has_two : {false, true})
       batch_norm_backward(planner, {images, 64, 32, 32}, precision,
-                          {.incoming = incoming, .mask = ReluMask::recomputed});
+                          {.has_two_gradients = has_two, .mask = ReluMask::recomputed});
   }
   EXPECT_EQ(planner.planned().size(), 6u);
   EXPECT_EQ(refusals(planner), "");

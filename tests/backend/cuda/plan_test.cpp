@@ -143,16 +143,16 @@ TEST_P(BatchNorms, OfResNet18HaveOneKernel) {
   const BatchNormShape middle{images, 128, 16, 16};
   for (const auto tail : {BatchNormTail::none, BatchNormTail::relu, BatchNormTail::add_relu})
     batch_norm_forward(planner, middle, precision, tail, epsilon, momentum);
-  using enum GradientFork;
-  const BatchNormGradientFlow block_end{IncomingGradients::two, ReluMask::from_output, written};
+  const BatchNormGradientFlow block_end{
+      .has_two_gradients = true, .mask = ReluMask::from_output, .writes_masked = true};
   // The batch norms of a shortcut, the first of a block, of the stem, the last of a block, and the
   // last of the network.
-  for (const BatchNormGradientFlow& flow :
-       std::vector<BatchNormGradientFlow>{{IncomingGradients::one, ReluMask::none, none},
-                                          {IncomingGradients::one, ReluMask::from_output, none},
-                                          {IncomingGradients::two, ReluMask::from_output, none},
-                                          block_end,
-                                          {IncomingGradients::one, ReluMask::from_output, written}})
+  for (const BatchNormGradientFlow& flow : std::vector<BatchNormGradientFlow>{
+           {},
+           {.mask = ReluMask::from_output},
+           {.has_two_gradients = true, .mask = ReluMask::from_output},
+           block_end,
+           {.mask = ReluMask::from_output, .writes_masked = true}})
     batch_norm_backward(planner, middle, precision, flow);
   std::size_t expected = 8;
   if (precision == Precision::bf16) {

@@ -158,11 +158,9 @@ BatchNormCandidates backward_candidates(const BatchNormSetting& setting,
   BatchNormCandidates candidates;
   if (may_use_cudnn(context) && is_known) {
     for (const ReluMask mask : relu_masks(setting)) {
-      const BatchNormGradientFlow flow{
-          .incoming =
-              setting.output_gradients > 1 ? IncomingGradients::two : IncomingGradients::one,
-          .mask = mask,
-          .fork = setting.wants_residual_gradient ? GradientFork::written : GradientFork::none};
+      const BatchNormGradientFlow flow{.has_two_gradients = setting.output_gradients > 1,
+                                       .mask = mask,
+                                       .writes_masked = setting.wants_residual_gradient};
       const auto one =
           batch_norm_backward(*context.planner, setting.shape, context.options.precision, flow);
       if (one.graph != nullptr)

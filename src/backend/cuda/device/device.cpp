@@ -115,9 +115,9 @@ void check_supported(const DeviceInfo& device) {
   if (device.compute_capability >= oldest_compute_capability) return;
   core::fail(
       core::ExitStatus::usage,
-      fmt::format("{} has compute capability {}.{}, and CUDA 13 and cuDNN 9 have no machine "
-                  "code for it; use a GPU of 7.5 (Turing) or newer, or --device cpu",
-                  device.name, device.compute_capability / 10, device.compute_capability % 10));
+      fmt::format("{} has compute capability {}, and CUDA 13 and cuDNN 9 have no machine code for "
+                  "it; use a GPU of 7.5 (Turing) or newer, or --device cpu",
+                  device.name, device.capability()));
 }
 
 bool open_planning_driver() {

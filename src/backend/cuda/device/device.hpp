@@ -31,6 +31,10 @@ struct DeviceInfo {
   std::size_t l2_cache = 0;      ///< bytes
   std::string uuid;              ///< "GPU-01234567-89ab-cdef-0123-456789abcdef"
   std::string pci_bus_id;        ///< "0000:17:00.0"
+
+  std::string capability() const {  ///< "9.0"
+    return std::to_string(compute_capability / 10) + '.' + std::to_string(compute_capability % 10);
+  }
 };
 
 /// The oldest compute capability for which CUDA 13 and cuDNN 9 contain machine code (Turing). The

@@ -46,16 +46,16 @@ std::string_view name(ReluMask mask) {
 
 std::string key_of(const BatchNormShape& shape, core::Precision precision,
                    const BatchNormGradientFlow& flow) {
-  return fmt::format("{}{}batch-norm-backward{} {}",
-                     flow.incoming == IncomingGradients::two ? "add+" : "", name(flow.mask),
-                     flow.fork == GradientFork::written ? "+fork" : "", sizes_of(shape, precision));
+  return fmt::format("{}{}batch-norm-backward{} {}", flow.has_two_gradients ? "add+" : "",
+                     name(flow.mask), flow.writes_masked ? "+fork" : "",
+                     sizes_of(shape, precision));
 }
 
 /// Adds the input dy [+ dy_more], set to 0 where y <= 0 if the mask comes from the output.
 OperationGraph::Tensor incoming(OperationGraph& graph, const Extents& map, core::DataType type,
                                 const BatchNormGradientFlow& flow) {
   auto dy = graph.input(tensor::dy, map, type);
-  if (flow.incoming == IncomingGradients::two)
+  if (flow.has_two_gradients)
     dy = graph.pointwise(Pointwise::add, dy, graph.input(tensor::dy_more, map, type));
   if (flow.mask == ReluMask::from_output) {
     const auto y = graph.input(tensor::y, map, type);
@@ -99,17 +99,17 @@ PlannedGraph batch_norm_forward(DnnPlanner& planner, const BatchNormShape& shape
 
 PlannedGraph batch_norm_backward(DnnPlanner& planner, const BatchNormShape& shape,
                                  core::Precision precision, const BatchNormGradientFlow& flow) {
-  const bool forks = flow.fork == GradientFork::written;
-  core::check(!forks || flow.incoming == IncomingGradients::two || flow.mask != ReluMask::none,
+  core::check(!flow.writes_masked || flow.has_two_gradients || flow.mask != ReluMask::none,
               "a fork of an unchanged gradient is the gradient itself");
-  core::check(!forks || flow.mask != ReluMask::recomputed, "a residual's sum is in memory");
+  core::check(!flow.writes_masked || flow.mask != ReluMask::recomputed,
+              "a residual's sum is in memory");
   const core::DataType type = activation_type(precision);
   return planner.plan(shape, precision, normalisation, [=](const BatchNormShape& sizes) {
     const Extents map = map_of(sizes), vector = vector_of(sizes);
     return GraphRecipe{
         key_of(sizes, precision, flow), [=](OperationGraph& graph) {
           auto dy = incoming(graph, map, type, flow);
-          if (forks) graph.output(dy, tensor::masked_dy, type);
+          if (flow.writes_masked) graph.output(dy, tensor::masked_dy, type);
           const auto x = graph.input(tensor::x, map, type);
           const auto scale = graph.input(tensor::scale, vector, float32);
           const auto mean = graph.input(tensor::mean, vector, float32);

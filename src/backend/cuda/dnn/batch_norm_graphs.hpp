@@ -45,18 +45,15 @@ PlannedGraph batch_norm_forward(DnnPlanner& planner, const BatchNormShape& shape
                                 core::Precision precision, BatchNormTail tail, float epsilon,
                                 float momentum);
 
-enum class IncomingGradients { one, two };
 /// Mask of a ReLU that follows the batch norm: none (no ReLU); y > 0 for the stored output
 /// (`from_output`); or the sign of y recomputed from x, so that y is not read (`recomputed`).
 enum class ReluMask { none, from_output, recomputed };
-/// `written`: the masked gradient is also stored, for the residual branch.
-enum class GradientFork { none, written };
 
 /// Optional operands of the backward pass of a batch norm, besides dx, dscale and dbias.
 struct BatchNormGradientFlow {
-  IncomingGradients incoming = IncomingGradients::one;
+  bool has_two_gradients = false;  ///< dy_more is added to dy
   ReluMask mask = ReluMask::none;
-  GradientFork fork = GradientFork::none;
+  bool writes_masked = false;  ///< stores the masked gradient, for the residual branch
 };
 
 /// Plans a single fused graph for the gradients of batch norm: dy[, dy_more][, y], x, scale[,
