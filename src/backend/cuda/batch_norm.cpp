@@ -4,7 +4,6 @@
 
 #include <algorithm>
 
-#include "batch_norm/fusion_plan.hpp"
 #include "batch_norm/passes.hpp"
 #include "lockstep/graph/operations/batch_norm.hpp"
 #include "operations.hpp"

@@ -17,27 +17,6 @@ void check_size(std::span<const float> values, const FeatureMap& map) {
               "a boundary value has the size of its feature map");
 }
 
-void copy_and_wait(void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind,
-                   cudaStream_t stream) {
-  check_cuda(cudaMemcpyAsync(to, from, bytes, kind, stream), "copying a boundary value");
-  check_cuda(cudaStreamSynchronize(stream), "copying a boundary value");
-}
-
-/// `plain`: device memory for the values in plain order.
-void write_values(std::span<const float> values, const FeatureMap& map, std::byte* plain,
-                  cudaStream_t stream) {
-  check_size(values, map);
-  copy_and_wait(plain, values.data(), values.size_bytes(), cudaMemcpyHostToDevice, stream);
-  unflatten(stream, reinterpret_cast<const float*>(plain), map);
-}
-
-void read_values(const FeatureMap& map, std::span<float> values, std::byte* plain,
-                 cudaStream_t stream) {
-  check_size(values, map);
-  flatten(stream, map, reinterpret_cast<float*>(plain));
-  copy_and_wait(values.data(), plain, values.size_bytes(), cudaMemcpyDeviceToHost, stream);
-}
-
 }  // namespace
 
 std::size_t boundary_bytes(const Blueprint& blueprint, const graph::Graph& graph) {
@@ -48,20 +27,35 @@ std::size_t boundary_bytes(const Blueprint& blueprint, const graph::Graph& graph
   return bytes;
 }
 
+void CudaPlan::write_values(std::span<const float> values, const FeatureMap& map) {
+  check_size(values, map);
+  check_cuda(cudaMemcpyAsync(workspace_.data(), values.data(), values.size_bytes(),
+                             cudaMemcpyHostToDevice, stream_),
+             "copying a boundary value");
+  check_cuda(cudaStreamSynchronize(stream_), "copying a boundary value");
+  unflatten(stream_, workspace_.as<float>().data(), map);
+}
+
+void CudaPlan::read_values(const FeatureMap& map, std::span<float> values) const {
+  check_size(values, map);
+  flatten(stream_, map, workspace_.as<float>().data());
+  fetch(values.data(), workspace_.data(), values.size_bytes(), "copying a boundary value");
+}
+
 void CudaPlan::set_boundary_input(std::span<const float> values) {
-  write_values(values, blueprint_.boundary_input(), workspace_.data(), stream_);
+  write_values(values, blueprint_.boundary_input());
 }
 
 void CudaPlan::boundary_output(std::span<float> values) const {
-  read_values(blueprint_.boundary_output(), values, workspace_.data(), stream_);
+  read_values(blueprint_.boundary_output(), values);
 }
 
 void CudaPlan::set_output_gradient(std::span<const float> values) {
-  write_values(values, blueprint_.boundary_output_gradient(), workspace_.data(), stream_);
+  write_values(values, blueprint_.boundary_output_gradient());
 }
 
 void CudaPlan::input_gradient(std::span<float> values) const {
-  read_values(blueprint_.boundary_input_gradient(), values, workspace_.data(), stream_);
+  read_values(blueprint_.boundary_input_gradient(), values);
 }
 
 }  // namespace lockstep::backend::cuda

@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <utility>
 #include <vector>
 
+#include "../fusion.hpp"
 #include "../operation.hpp"
 #include "device/device.hpp"
 #include "kernels/loss.hpp"
@@ -14,8 +17,8 @@
 
 namespace lockstep::backend::cuda {
 
-class BatchNormFusionPlan;
 class DnnPlanner;
+struct Context;
 
 /// Values that change from step to step. Kernels read them from device memory, so that each replay
 /// of a captured step uses the current values.
@@ -47,6 +50,37 @@ struct DeviceLabels {
   /// Index into `labels` of each image; null: i for image i.
   const std::int32_t* source = nullptr;
   std::int64_t images = 0;
+};
+
+/// Fusion of a batch norm with the preceding convolution, which also computes the sums of its
+/// output that the batch norm needs.
+struct FusedBatchNorm {
+  graph::NodeId convolution = -1;
+  graph::NodeId batch_norm = -1;
+  std::int64_t channels = 0;
+  float* sums = nullptr;     ///< (channels), in device memory
+  float* squares = nullptr;  ///< as `sums`
+};
+
+/// All fusions of batch norms with convolutions in a plan. The constructor goes through the steps
+/// of the plan and decides which batch norms to fuse (`PlanOptions::batch_norm_fusion`).
+class BatchNormFusionPlan {
+ public:
+  BatchNormFusionPlan() = default;
+  BatchNormFusionPlan(const Context& context, const std::vector<Step>& steps);
+
+  /// Return the fusion with the given convolution or batch norm; null if there is none.
+  const FusedBatchNorm* after_convolution(graph::NodeId convolution) const;
+  const FusedBatchNorm* of_batch_norm(graph::NodeId batch_norm) const;
+
+  /// Size in bytes of the sums and squares, which must be zeroed before each forward pass.
+  std::size_t bytes() const;
+  void place(std::byte* memory);  ///< `memory`: `bytes()`, aligned to 256 bytes
+
+ private:
+  const FusedBatchNorm* find(graph::NodeId FusedBatchNorm::*end, graph::NodeId node) const;
+
+  std::deque<FusedBatchNorm> entries_;  ///< a deque keeps the addresses of its elements valid
 };
 
 /// Common arguments of all operations of a plan.

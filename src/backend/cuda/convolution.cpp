@@ -5,7 +5,6 @@
 
 #include <algorithm>
 
-#include "batch_norm/fusion_plan.hpp"
 #include "dnn/convolution_graphs.hpp"
 #include "kernels/slabs.hpp"
 #include "launch.hpp"

@@ -5,7 +5,6 @@
 #include <memory>
 #include <string_view>
 
-#include "../fusion.hpp"
 #include "context.hpp"
 
 // One function per operation of the graph (see build_operation.hpp). Each is defined in the file

@@ -199,10 +199,7 @@ bool CudaPlan::has_saved_loss_scale() const {
 
 LossScale CudaPlan::loss_scale() const {
   kernels::LossScale state;
-  check_cuda(cudaMemcpyAsync(&state, &scalars()->loss_scale, sizeof(state), cudaMemcpyDeviceToHost,
-                             stream_),
-             "copying the loss scale");
-  check_cuda(cudaStreamSynchronize(stream_), "copying the loss scale");
+  fetch(&state, &scalars()->loss_scale, sizeof state, "copying the loss scale");
   return LossScale{.scale = state.scale, .good_steps = state.good_steps, .skipped = state.skipped};
 }
 
@@ -291,23 +288,22 @@ void CudaPlan::forward() {
   blueprint_.forward();
 }
 
+void CudaPlan::fetch(void* to, const void* from, std::size_t bytes, std::string_view what) const {
+  check_cuda(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToHost, stream_), what);
+  check_cuda(cudaStreamSynchronize(stream_), what);
+}
+
 BatchResult CudaPlan::result() const {
   if (!ends_with_loss()) return {};
   kernels::DeviceResult result;
-  check_cuda(
-      cudaMemcpyAsync(&result, device_result(), sizeof(result), cudaMemcpyDeviceToHost, stream_),
-      "copying a result");
-  check_cuda(cudaStreamSynchronize(stream_), "a forward pass");
+  fetch(&result, device_result(), sizeof result, "copying a result");
   return {.loss_sum = result.loss_sum, .correct = result.correct, .images = images_};
 }
 
 std::span<const float> CudaPlan::logits() const {
   const FeatureMap& map = blueprint_.logits();
   logits_.resize(map.elements());
-  check_cuda(
-      cudaMemcpyAsync(logits_.data(), map.data, map.bytes(), cudaMemcpyDeviceToHost, stream_),
-      "copying logits");
-  check_cuda(cudaStreamSynchronize(stream_), "a forward pass");
+  fetch(logits_.data(), map.data, map.bytes(), "copying logits");
   return logits_;
 }
 

@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "../blueprint.hpp"
-#include "batch_norm/fusion_plan.hpp"
 #include "kernels/update.hpp"
 #include "lockstep/optim/update.hpp"
 #include "operations.hpp"
@@ -162,6 +161,11 @@ class CudaPlan final : public Plan, public DeviceDataset, public LossScaling, pu
   bool begins_with_images() const { return operations_.graph().boundary_inputs().empty(); }
   bool ends_with_loss() const { return operations_.graph().boundary_outputs().empty(); }
   void check_labels(std::span<const std::int32_t> labels) const;
+  /// Copies values of the plan to the host, and waits for the stream. `what`: as in `check_cuda`.
+  void fetch(void* to, const void* from, std::size_t bytes, std::string_view what) const;
+  /// Copy values at a boundary of the stage through the workspace, and wait for the stream.
+  void write_values(std::span<const float> values, const FeatureMap& map);
+  void read_values(const FeatureMap& map, std::span<float> values) const;
   StepInputs step_inputs() const;
   void take_upload();
   void update_range(std::size_t first, std::size_t count);

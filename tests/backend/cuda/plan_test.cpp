@@ -328,7 +328,9 @@ TEST(Devices, DescribedAreThoseOfTheFolder) {
 }
 
 TEST(Devices, OlderThanTuringAreRefused) {
-  const auto message = message_of([] { check_supported({.compute_capability = 70}); });
+  DeviceInfo volta;
+  volta.compute_capability = 70;
+  const auto message = message_of([&] { check_supported(volta); });
   EXPECT_NE(message.find("compute capability 7.0"), std::string::npos) << message;
 }
 

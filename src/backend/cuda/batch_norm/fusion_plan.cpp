@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "fusion_plan.hpp"
-
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -8,7 +8,6 @@
 #include <utility>
 #include <vector>
 
-#include "../../fusion.hpp"
 #include "../context.hpp"
 #include "../dnn/batch_norm_graphs.hpp"
 

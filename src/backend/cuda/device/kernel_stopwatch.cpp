@@ -31,6 +31,8 @@ std::vector<std::byte> make_pattern() {
   return {bytes.begin(), bytes.end()};
 }
 
+std::size_t flush_bytes(const Target& target) { return 2 * target.info().l2_cache; }
+
 }  // namespace
 
 double seconds_between(const core::Event& begin, const core::Event& end) {
@@ -55,12 +57,6 @@ core::Buffer random_buffer(std::size_t bytes, core::DataType type) {
   check_cuda(cudaStreamSynchronize(cudaStreamLegacy), "filling a tensor for timing");
   return memory;
 }
-
-namespace {
-
-std::size_t flush_bytes(const Target& target) { return 2 * target.info().l2_cache; }
-
-}  // namespace
 
 KernelStopwatch::KernelStopwatch(const Target& target)
     : target_(target),

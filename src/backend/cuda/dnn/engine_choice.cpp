@@ -29,7 +29,8 @@ struct Candidate {
   std::unique_ptr<OperationGraph> restored = nullptr;
   std::vector<std::uint8_t> bytes = {};
   bool is_built = false;
-  double seconds = failed;
+
+  double seconds() const { return record.seconds.value_or(failed); }
 };
 
 /// Times the engines of one graph on the GPU, with random inputs. The constructor allocates the
@@ -209,15 +210,14 @@ class Selection {
       return built.front();
     }
     if (!time(built)) return built.front();
-    const auto seconds = [](const Candidate* one) { return one->seconds; };
-    std::ranges::stable_sort(built, {}, seconds);
-    if (built.front()->seconds == failed) {
+    std::ranges::stable_sort(built, {}, &Candidate::seconds);
+    if (built.front()->seconds() == failed) {
       refusal_ = "every engine that cuDNN built fails when it runs";
       return nullptr;
     }
     for (const Candidate* one : built)
-      if (one->seconds < failed) ranking_.push_back(one->facts.name);
-    seconds_ = built.front()->seconds;
+      if (one->seconds() < failed) ranking_.push_back(one->facts.name);
+    seconds_ = built.front()->seconds();
     store(*built.front());
     return built.front();
   }
@@ -266,9 +266,8 @@ class Selection {
     try {
       const EngineTrial trial(search_.target, *graph_, workspace);
       for (Candidate* const one : built) time_one(*one, trial);
-      const Candidate& best =
-          **std::ranges::min_element(built, {}, [](const Candidate* one) { return one->seconds; });
-      if (best.seconds < failed) remember_plan(best, &trial);
+      const Candidate& best = **std::ranges::min_element(built, {}, &Candidate::seconds);
+      if (best.seconds() < failed) remember_plan(best, &trial);
       return true;
     } catch (const core::Error& error) {
       if (error.status() != core::ExitStatus::out_of_memory) throw;
@@ -279,15 +278,14 @@ class Selection {
   /// The memory for the code of an engine may not suffice; the engine is then not used.
   void time_one(Candidate& one, const EngineTrial& trial) {
     try {
-      one.seconds =
+      const double seconds =
           one.restored ? trial.seconds(*one.restored, 0) : trial.seconds(*graph_, one.index);
-      if (one.seconds < failed)
-        one.record.seconds = one.seconds;
+      if (seconds < failed)
+        one.record.seconds = seconds;
       else
         refuse(one, "fails when it runs");
     } catch (const core::Error& error) {
       if (error.status() != core::ExitStatus::out_of_memory) throw;
-      one.seconds = failed;
       refuse(one, "the memory does not suffice to load it");
     }
     core::report_progress(rules().progress);
