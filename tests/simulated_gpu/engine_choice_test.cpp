@@ -77,8 +77,7 @@ class EngineChoice : public testing::Test {
     return choose_again(rules, images);
   }
   std::shared_ptr<const DnnGraph> choose_again(EngineRules rules, std::int64_t images) {
-    EngineLog log(folder_ / "log");
-    DnnPlanner planner(target_, rules, EngineCache(cache_file_), &log);
+    DnnPlanner planner(target_, rules, EngineCache(cache_file_), EngineLog(folder_ / "log"));
     return convolution_forward(planner, shape(images), Precision::bf16);
   }
 

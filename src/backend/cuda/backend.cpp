@@ -117,15 +117,15 @@ SensorReading Gpu::read_sensors() const {
 
 CudaBackend::CudaBackend(const DeviceOptions& options)
     : gpu_(options),
-      log_(options.engine_log),
-      planner_(target(),
-               {.deterministic = options.deterministic,
-                .progress = options.progress,
-                .selection = options.engines,
-                .build_threads = options.threads,
-                .batch_norm_multiprocessors = batch_norm_multiprocessors(
-                    options.batch_norm_multiprocessors, target().info())},
-               make_engine_cache(target(), options.cache_directory), &log_) {}
+      planner_(
+          target(),
+          {.deterministic = options.deterministic,
+           .progress = options.progress,
+           .selection = options.engines,
+           .build_threads = options.threads,
+           .batch_norm_multiprocessors =
+               batch_norm_multiprocessors(options.batch_norm_multiprocessors, target().info())},
+          make_engine_cache(target(), options.cache_directory), EngineLog(options.engine_log)) {}
 
 PlanOptions CudaBackend::with_progress(PlanOptions options) const {
   options.progress = planner_.rules().progress;
@@ -226,7 +226,7 @@ MemoryUse CudaBackend::memory(const graph::Graph& graph, const PlanOptions& opti
 }
 
 MemoryUse CudaBackend::least_memory(const graph::Graph& graph, const PlanOptions& options) const {
-  DnnPlanner sizes(target(), planner_.rules(), EngineCache(), nullptr, Planning::sizes_only);
+  DnnPlanner sizes(target(), planner_.rules(), EngineCache(), {}, Planning::sizes_only);
   CudaOperations operations(graph, options, sizes);
   const Blueprint blueprint(operations);
   MemoryUse use = memory_of(blueprint, operations);

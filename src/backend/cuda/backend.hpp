@@ -75,7 +75,6 @@ class CudaBackend final : public Backend {
   const Target& target() const { return gpu_.target(); }
 
   Gpu gpu_;
-  mutable EngineLog log_;
   mutable DnnPlanner planner_;  ///< caches planned graphs
 };
 

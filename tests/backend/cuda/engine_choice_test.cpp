@@ -31,8 +31,8 @@ TEST(EngineRules, QuickSelectionFindsPrecompiledEngines) {
            {"a100", {Precision::fp32, Precision::tf32, Precision::bf16, Precision::fp16}},
            {"rtx8000", {Precision::fp32, Precision::fp16}}}) {
     const Target target = described(name);
-    EngineLog log(file);
-    DnnPlanner planner(target, {.selection = EngineSelection::quick}, EngineCache(), &log);
+    DnnPlanner planner(target, {.selection = EngineSelection::quick}, EngineCache(),
+                       EngineLog(file));
     for (const Precision precision : precisions) {
       for (const auto& shape : resnet18_convolutions(precision)) {
         convolution_forward(planner, shape, precision);

@@ -80,14 +80,14 @@ PlannedGraph DnnPlanner::make(const GraphRecipe& recipe, core::Precision precisi
   if (is_timing()) {
     chosen = remembered_engine(*search.make(target_), cache_, search.cache_key);
     if (chosen.graph != nullptr)
-      log_->write({.graph = recipe.key,
-                   .engine = chosen.graph->facts(0).name,
-                   .seconds = chosen.seconds,
-                   .workspace_bytes = chosen.graph->workspace_bytes(0),
-                   .is_chosen = true,
-                   .is_cached = true});
+      log_.write({.graph = recipe.key,
+                  .engine = chosen.graph->facts(0).name,
+                  .seconds = chosen.seconds,
+                  .workspace_bytes = chosen.graph->workspace_bytes(0),
+                  .is_chosen = true,
+                  .is_cached = true});
   }
-  if (chosen.graph == nullptr) chosen = choose_engine(search, cache_, *log_);
+  if (chosen.graph == nullptr) chosen = choose_engine(search, cache_, log_);
   if (chosen.graph == nullptr) return {nullptr, std::move(chosen.refusal)};
   return {std::make_shared<const DnnGraph>(recipe.key, std::move(chosen)), {}};
 }

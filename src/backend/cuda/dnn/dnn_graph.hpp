@@ -67,17 +67,15 @@ struct GraphRecipe {
 enum class Planning { engines, sizes_only };
 
 /// Plans graphs for one target and shares the graphs of layers with equal shapes. Each backend has
-/// one planner. The target must outlive the planner and its graphs; the log must outlive the
-/// planner.
+/// one planner. The target must outlive the planner and its graphs.
 class DnnPlanner {
  public:
-  /// `log`: null for none.
-  DnnPlanner(const Target& target, EngineRules rules, EngineCache cache, EngineLog* log = nullptr,
+  DnnPlanner(const Target& target, EngineRules rules, EngineCache cache, EngineLog log = {},
              Planning planning = Planning::engines)
       : target_(target),
         rules_(rules),
         cache_(std::move(cache)),
-        log_(log != nullptr ? log : &no_log_),
+        log_(std::move(log)),
         planning_(planning) {}
   DnnPlanner(const DnnPlanner&) = delete;
   DnnPlanner& operator=(const DnnPlanner&) = delete;
@@ -92,7 +90,7 @@ class DnnPlanner {
   bool is_timing() const {
     return planning_ == Planning::engines && selects_by_timing(target_, rules_);
   }
-  EngineLog& log() { return *log_; }
+  EngineLog& log() { return log_; }
 
   /// Returns the graph of `recipe`, and plans it at the first call. At precision fp32, products are
   /// not rounded, whatever the rules say. `sample`: the same graph with fewer images, whose engines
@@ -128,8 +126,7 @@ class DnnPlanner {
   const Target& target_;
   EngineRules rules_;
   EngineCache cache_;
-  EngineLog no_log_;
-  EngineLog* log_;
+  EngineLog log_;
   Planning planning_;
   std::map<std::string, PlannedGraph> planned_;
 };
