@@ -8,10 +8,8 @@
 
 #include "../feature_map.hpp"
 #include "context.hpp"
-#include "kernels/step_inputs.hpp"
-#include "lockstep/core/image.hpp"
-#include "lockstep/core/crop_flip.hpp"
 #include "lockstep/core/cuda.hpp"
+#include "lockstep/core/image.hpp"
 
 namespace lockstep::backend::cuda {
 

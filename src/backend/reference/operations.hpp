@@ -15,8 +15,8 @@
 #include <vector>
 
 #include "lockstep/backend/backend.hpp"
-#include "lockstep/core/replica.hpp"
 #include "lockstep/core/image.hpp"
+#include "lockstep/core/replica.hpp"
 #include "lockstep/graph/graph.hpp"
 
 namespace lockstep::backend::reference {
