@@ -112,7 +112,9 @@ void require_place(const fs::path& path) {
   std::error_code error;
   const fs::path parent = parent_of(path);
   if (!fs::is_directory(parent, error)) {
-    fail_output("finding the directory", parent, error ? error.value() : ENOTDIR);
+    const int number = error ? error.value() : ENOTDIR;
+    fail_output("writing", path, number,
+                fmt::format("{}: {}", parent.string(), std::generic_category().message(number)));
   }
   if (fs::is_directory(path, error) || !path.has_filename()) {
     fail_output("writing", path, EISDIR, "it is a directory");

@@ -3,6 +3,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <chrono>
 #include <cmath>
@@ -119,7 +120,8 @@ double run_delay(const Readings& begin, const Readings& end, const std::string& 
 double ProcessorUsage::lacking_share() const {
   const double stolen =
       steal_seconds > 0 ? steal_seconds / (steal_seconds + busy_seconds) : steal_seconds;
-  return std::fmax(run_delay_seconds / wall_seconds, stolen);  // fmax ignores NaN
+  // Above 1 if a short interval ends between the readings of the clock and of the delay.
+  return std::min(std::fmax(run_delay_seconds / wall_seconds, stolen), 1.0);  // fmax ignores NaN
 }
 
 struct ProcessorMeter::Parts {
