@@ -1,15 +1,19 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
+#include <fmt/format.h>
+
 #include <deque>
 #include <memory>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "feature_map.hpp"
 #include "fusion.hpp"
 #include "lockstep/backend/backend.hpp"
-#include "memory_planner.hpp"
+#include "lockstep/core/error.hpp"
+#include "lockstep/graph/operations.hpp"
 #include "operation.hpp"
 
 namespace lockstep::backend {
@@ -38,6 +42,33 @@ class OperationFactory {
   /// Computes to += from. Used if an operation does not sum all gradients of its output itself.
   virtual void add_into(const FeatureMap& from, const FeatureMap& to) = 0;
 };
+
+/// Creates the operation of a step; null if the step has no inputs, because the plan writes its
+/// output. Each backend has a type `Context` and, in its namespace, for each type of operation
+/// either a function
+///   std::unique_ptr<Operation> make_operation(const graph::TYPE&, const Context&, const Step&,
+///                                             Operands);
+/// or the reason why it does not support the operation,
+///   constexpr std::string_view unsupported(const graph::TYPE&, const Context&);
+/// If both are missing, this function does not compile. Throws `Error` (usage) if the operation is
+/// not supported.
+template <class Context>
+std::unique_ptr<Operation> build_operation(const Context& context, const Step& step,
+                                           Operands operands) {
+  return step.operation.visit([&]<class Kind>(const Kind& operation) -> std::unique_ptr<Operation> {
+    if constexpr (graph::is_source<Kind>) {
+      return nullptr;
+    } else if constexpr (requires { unsupported(operation, context); }) {
+      core::fail(core::ExitStatus::usage, fmt::format("{}: {}", context.graph->node(step.node).name,
+                                                      unsupported(operation, context)));
+    } else {
+      return make_operation(operation, context, step, std::move(operands));
+    }
+  });
+}
+
+/// Throws `Error` (usage) if an operation would compute the variance of a single value in training.
+void refuse_single_values(const graph::Graph& graph, const PlanOptions& options);
 
 /// An execution plan without memory: the operations of a graph, the feature maps between them, and
 /// the offsets of these maps in an arena. The memory requirements are known after construction;

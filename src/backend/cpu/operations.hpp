@@ -10,7 +10,7 @@
 #include "../fusion.hpp"
 #include "context.hpp"
 
-// One function per operation of the graph (see build_operation.hpp). Each is defined in the file
+// One function per operation of the graph (see `build_operation`). Each is defined in the file
 // named after the operation, like its counterparts in the other backends.
 
 namespace lockstep::backend::cpu {

@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 #include <omp.h>
 
-#include "../build_operation.hpp"
 #include "lockstep/core/error.hpp"
 
 namespace lockstep::backend::cpu {

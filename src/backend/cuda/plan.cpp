@@ -7,7 +7,6 @@
 #include <span>
 #include <utility>
 
-#include "../build_operation.hpp"
 #include "dnn/dnn_graph.hpp"
 #include "launch.hpp"
 #include "lockstep/core/error.hpp"

@@ -10,6 +10,7 @@
 // are over all replicas; squares are summed about the common mean, because sum x^2 - m mu^2 suffers
 // from cancellation.
 
+#include <algorithm>
 #include <cmath>
 
 #include "lockstep/core/error.hpp"
@@ -25,13 +26,11 @@ struct Moments {
   double& count;  ///< values per channel, over all replicas if statistics are synchronised
   std::span<double> mean;
   std::span<double> inverse_deviation;  ///< 1 / sqrt(biased variance + epsilon)
-  std::span<float> sums;                ///< buffer of the sums over replicas; 1 + 2 C values
 
   Moments(NodeData& node, std::size_t channels)
       : count(node.saved[0]),
         mean(std::span(node.saved).subspan(1, channels)),
-        inverse_deviation(std::span(node.saved).subspan(1 + channels, channels)),
-        sums(node.sums) {}
+        inverse_deviation(std::span(node.saved).subspan(1 + channels, channels)) {}
 };
 
 void normalise_channel(const Tensor& x, std::int64_t channel, double mean, double scale,
@@ -43,8 +42,18 @@ void normalise_channel(const Tensor& x, std::int64_t channel, double mean, doubl
   }
 }
 
-/// Computes count and means of the channels over all replicas and stores them in `moments`.
-void compute_means(const Tensor& x, core::StatisticsAllReduce* replicas, const Moments& moments) {
+/// Replaces the values by their sums over all replicas, in float32; `buffer` is at least as long.
+void sum_over(core::StatisticsAllReduce* replicas, std::span<double> values,
+              std::span<float> buffer) {
+  if (replicas == nullptr) return;
+  std::ranges::copy(values, buffer.begin());
+  replicas->sum(buffer.first(values.size()));
+  std::ranges::copy(buffer.first(values.size()), values.begin());
+}
+
+/// Computes count and means of the channels over all replicas and stores them in `node.saved`.
+void compute_means(NodeData& node, core::StatisticsAllReduce* replicas, const Moments& moments) {
+  const Tensor& x = node.x();
   moments.count = static_cast<double>(x.batch * x.shape.pixels());
   for (std::int64_t c = 0; c < x.shape.channels; ++c) {
     moments.mean[c] = 0;
@@ -52,23 +61,15 @@ void compute_means(const Tensor& x, core::StatisticsAllReduce* replicas, const M
       for (const double value : x.plane(n, c)) moments.mean[c] += value;
     }
   }
-  if (replicas != nullptr) {
-    const std::span sums = moments.sums.first(1 + moments.mean.size());
-    sums[0] = static_cast<float>(moments.count);
-    for (std::size_t c = 0; c < moments.mean.size(); ++c) {
-      sums[1 + c] = static_cast<float>(moments.mean[c]);
-    }
-    replicas->sum(sums);
-    moments.count = sums[0];
-    for (std::size_t c = 0; c < moments.mean.size(); ++c) moments.mean[c] = sums[1 + c];
-  }
+  sum_over(replicas, std::span(node.saved).first(1 + moments.mean.size()), node.sums);
   for (double& mean : moments.mean) mean /= moments.count;
 }
 
 /// Computes the sums of squares of the channels about their means over all replicas and stores them
 /// in `moments.inverse_deviation`.
-void compute_centred_squares(const Tensor& x, core::StatisticsAllReduce* replicas,
+void compute_centred_squares(NodeData& node, core::StatisticsAllReduce* replicas,
                              const Moments& moments) {
+  const Tensor& x = node.x();
   const std::span<double> squares = moments.inverse_deviation;
   for (std::int64_t c = 0; c < x.shape.channels; ++c) {
     squares[c] = 0;
@@ -78,22 +79,18 @@ void compute_centred_squares(const Tensor& x, core::StatisticsAllReduce* replica
       }
     }
   }
-  if (replicas == nullptr) return;
-  const std::span sums = moments.sums.first(squares.size());
-  for (std::size_t c = 0; c < squares.size(); ++c) sums[c] = static_cast<float>(squares[c]);
-  replicas->sum(sums);
-  for (std::size_t c = 0; c < squares.size(); ++c) squares[c] = sums[c];
+  sum_over(replicas, squares, node.sums);
 }
 
 void normalise_with_batch(const graph::BatchNorm& operation, NodeData& node,
                           core::StatisticsAllReduce* replicas) {
   const std::size_t channels = node.running.mean.size();
-  node.saved.resize(1 + 2 * channels);
+  node.saved.resize(1 + 4 * channels);
   node.sums.resize(1 + 2 * channels);
   const Moments moments(node, channels);
   const Tensor& x = node.x();
-  compute_means(x, replicas, moments);
-  compute_centred_squares(x, replicas, moments);
+  compute_means(node, replicas, moments);
+  compute_centred_squares(node, replicas, moments);
   core::check(moments.count > 1, "the variance of one value is not defined");
   const double momentum = operation.momentum;
   const RunningStatistics running = node.running;
@@ -132,10 +129,10 @@ void backward(const graph::BatchNorm&, NodeData& node, const PlanData& plan) {
   const Tensor& x = node.x();
   const Tensor& dy = node.dy;
   Tensor* const dx = node.dx();
-  core::StatisticsAllReduce* const replicas = plan.options.batch_norm_sum;
   const std::span<double> dweight = node.dweight, dbias = node.dbias;
   const std::size_t channels = moments.mean.size();
-  const std::span sums = moments.sums.first(2 * channels);
+  // Of dweight and dbias over all replicas.
+  const std::span sums = std::span(node.saved).subspan(1 + 2 * channels, 2 * channels);
   for (std::int64_t c = 0; c < x.shape.channels; ++c) {
     dweight[c] = 0;
     dbias[c] = 0;
@@ -147,15 +144,15 @@ void backward(const graph::BatchNorm&, NodeData& node, const PlanData& plan) {
         dbias[c] += out[i];
       }
     }
-    sums[c] = static_cast<float>(dweight[c]);
-    sums[channels + c] = static_cast<float>(dbias[c]);
+    sums[c] = dweight[c];
+    sums[channels + c] = dbias[c];
   }
-  if (replicas != nullptr) replicas->sum(sums);
+  sum_over(plan.options.batch_norm_sum, sums, node.sums);
   if (dx == nullptr) return;
   for (std::int64_t c = 0; c < x.shape.channels; ++c) {
     const double scale = moments.inverse_deviation[c];
-    const double product_mean = (replicas ? sums[c] : dweight[c]) / moments.count;
-    const double mean = (replicas ? sums[channels + c] : dbias[c]) / moments.count;
+    const double product_mean = sums[c] / moments.count;
+    const double mean = sums[channels + c] / moments.count;
     for (std::int64_t n = 0; n < x.batch; ++n) {
       const auto in = x.plane(n, c);
       const auto out = dy.plane(n, c);
