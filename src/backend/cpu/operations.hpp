@@ -65,9 +65,6 @@ class ImageNormaliser {
   void run(std::span<const std::uint8_t> images, const FeatureMap& map) const;
 
  private:
-  template <class T>
-  void run_as(std::span<const std::uint8_t> images, const FeatureMap& map) const;
-
   std::vector<float> table_;  ///< (channel, 256): the normalised value of each byte
   int threads_;
 };
