@@ -34,10 +34,10 @@ void add_pixel(PartialSums* statistics, const std::array<float, 32>& values) {
   }
 }
 
-/// Transforms the first `count` values of the cells of a patch.
+/// Transforms the values [part.first, part.last) of the cells of a patch.
 template <class Transform, class Patch>
-void transform_cells(const Patch& patch, std::int64_t count, BFloat16* to, std::int64_t stride) {
-  for (std::int64_t i = 0; i < count; ++i) {
+void transform_cells(const Patch& patch, Range part, BFloat16* to, std::int64_t stride) {
+  for (std::int64_t i = part.first; i < part.last; ++i) {
     Square<float, Transform::in> values;
     for (std::size_t at = 0; at < patch.size(); ++at)
       values[at / Transform::in][at % Transform::in] = core::to_float(patch[at][i]);
@@ -107,19 +107,14 @@ void Kernels::write_pixel(const float* sums, const MapRow& row, std::int64_t off
   }
 }
 
-void Kernels::transform_input(const PatchCells& patch, std::int64_t images, BFloat16* to,
+void Kernels::transform_input(const PatchCells& patch, Range values, BFloat16* to,
                               std::int64_t stride) const {
-  transform_cells<InputTransform>(patch, images * cell_channels, to, stride);
-}
-
-void Kernels::transform_interleaved(const PatchCells& patch, std::int64_t, BFloat16* to,
-                                    std::int64_t stride) const {
-  transform_cells<InputTransform>(patch, cell_size, to, stride);
+  transform_cells<InputTransform>(patch, values, to, stride);
 }
 
 void Kernels::transform_gradient(const GradientPatchCells& patch, BFloat16* to,
                                  std::int64_t stride) const {
-  transform_cells<GradientTransform>(patch, cell_size, to, stride);
+  transform_cells<GradientTransform>(patch, {0, cell_size}, to, stride);
 }
 
 void Kernels::transform_weights(const WeightMatrix& weights, std::int64_t row_block,

@@ -24,10 +24,8 @@ class Avx512Vectors : public Kernels {
   void add_images(const core::BFloat16* plain, std::int64_t images, float* sums) const override;
   void pack_weights(const WeightMatrix& weights, std::int64_t row_block, std::int64_t column_block,
                     core::BFloat16* cells, std::int64_t tap_stride) const override;
-  void transform_input(const PatchCells& patch, std::int64_t images, core::BFloat16* to,
+  void transform_input(const PatchCells& patch, Range values, core::BFloat16* to,
                        std::int64_t stride) const override;
-  void transform_interleaved(const PatchCells& patch, std::int64_t images, core::BFloat16* to,
-                             std::int64_t stride) const override;
   void transform_gradient(const GradientPatchCells& patch, core::BFloat16* to,
                           std::int64_t stride) const override;
   void transform_weights(const WeightMatrix& weights, std::int64_t row_block,

@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <algorithm>
-
 #include "avx512.hpp"
 #include "cell_vectors.hpp"
 #include "f2x2_matrices.hpp"
@@ -158,20 +156,9 @@ LOCKSTEP_AVX512 void Avx512Vectors::write_pixel(const float* sums, const MapRow&
 
 LOCKSTEP_AVX512 void Avx512Vectors::finish_streams() { _mm_sfence(); }
 
-LOCKSTEP_AVX512 void Avx512Vectors::transform_input(const PatchCells& patch, std::int64_t images,
+LOCKSTEP_AVX512 void Avx512Vectors::transform_input(const PatchCells& patch, Range values,
                                                     BFloat16* to, std::int64_t stride) const {
-  transform_cells<InputTransform>(patch, {0, images * cell_channels}, to, stride);
-}
-
-LOCKSTEP_AVX512 void Avx512Vectors::transform_interleaved(const PatchCells& patch,
-                                                          std::int64_t images, BFloat16* to,
-                                                          std::int64_t stride) const {
-  for (std::int64_t half = 0; half < cell_size; half += tile_halves) {
-    const std::int64_t last = half + ceil_div(images, 2) * 32;
-    transform_cells<InputTransform>(patch, {half, last}, to, stride);
-    for (std::int64_t f = 0; f < frequencies; ++f)
-      std::fill(to + f * stride + last, to + f * stride + half + tile_halves, BFloat16{});
-  }
+  transform_cells<InputTransform>(patch, values, to, stride);
 }
 
 LOCKSTEP_AVX512 void Avx512Vectors::transform_gradient(const GradientPatchCells& patch,

@@ -1,10 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "convolution.hpp"
 
-#include <utility>
-
 #include "directions.hpp"
-#include "geometry.hpp"
 #include "tiles.hpp"
 
 namespace lockstep::backend::cpu::cells {

@@ -3,7 +3,6 @@
 
 #include "../row_kernels.hpp"
 #include "directions.hpp"
-#include "f2x2_tiles.hpp"
 #include "tiles.hpp"
 
 namespace lockstep::backend::cpu::cells {
@@ -214,8 +213,14 @@ class WinogradWeightsDirection final : public WeightsDirection {
         interleaved[i] = patch_cell(i);
         kernels_.interleave(cells[i], at.images, patch_cell(i));
       }
-      kernels_.transform_interleaved(interleaved, at.images, cells_of(to, block),
-                                     frequency_stride());
+      BFloat16* const cells_to = cells_of(to, block);
+      for (std::int64_t half = 0; half < cell_size; half += tile_halves) {
+        const Range pairs{half, half + ceil_div(at.images, 2) * 32};  // the others are zeros
+        kernels_.transform_input(interleaved, pairs, cells_to, frequency_stride());
+        for (std::int64_t f = 0; f < frequencies; ++f)
+          std::fill(cells_to + f * frequency_stride() + pairs.last,
+                    cells_to + f * frequency_stride() + half + tile_halves, BFloat16{});
+      }
     }
   }
 

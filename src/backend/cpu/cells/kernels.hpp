@@ -188,13 +188,10 @@ class Kernels {
   // Transforms of Winograd's algorithm (f2x2_matrices.hpp). Frequency f is at `to` or `from` +
   // f * `stride`.
 
-  // Transforms of a patch of the input, as plain cells or as interleaved cells, and of the output
-  // gradient, as transposed cells. The first writes only the rows of `images` images; the others
-  // write whole cells.
-  virtual void transform_input(const PatchCells& patch, std::int64_t images, core::BFloat16* to,
+  // Transforms of a patch of the input and of the output gradient. The first transforms only the
+  // values [values.first, values.last) of each cell; both bounds are multiples of 32.
+  virtual void transform_input(const PatchCells& patch, Range values, core::BFloat16* to,
                                std::int64_t stride) const;
-  virtual void transform_interleaved(const PatchCells& patch, std::int64_t images,
-                                     core::BFloat16* to, std::int64_t stride) const;
   virtual void transform_gradient(const GradientPatchCells& patch, core::BFloat16* to,
                                   std::int64_t stride) const;
   /// Transforms weights as `pack_weights` writes them. `is_rotated`: the 3x3 kernels are rotated by

@@ -1,14 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <omp.h>
-
-#include <algorithm>
-#include <memory>
-#include <utility>
-
-#include "../fused_statistics.hpp"
 #include "directions.hpp"
-#include "f2x2_tiles.hpp"
-#include "geometry.hpp"
 
 namespace lockstep::backend::cpu::cells {
 
@@ -296,8 +287,8 @@ class WinogradMapDirection final : public MapDirection {
       PatchCells cells = patch<4>(*from_, image_block, to_.shape.height, row * tile_size - 1,
                                   column * tile_size - 1);
       for (std::int64_t block = 0; block < blocks; ++block, next_block(*from_, image_block, cells))
-        kernels_.transform_input(cells, images, to + block * images * cell_channels,
-                                 frequency_stride(images));
+        kernels_.transform_input(cells, {0, images * cell_channels},
+                                 to + block * images * cell_channels, frequency_stride(images));
       to += frequencies * frequency_stride(images);
     }
   }

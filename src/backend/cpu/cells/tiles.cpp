@@ -8,7 +8,6 @@
 #include <bit>
 #include <cfloat>
 #include <cmath>
-#include <cstring>
 
 namespace lockstep::backend::cpu::cells {
 
@@ -60,16 +59,6 @@ void HardwareTiles::configure() {
 }
 
 void HardwareTiles::release() { asm volatile("tilerelease"); }
-
-void EmulatedTiles::load(Tile& tile, const void* from, std::int64_t stride) {
-  for (std::int64_t row = 0; row < tile_rows; ++row)
-    std::memcpy(&tile[static_cast<std::size_t>(row * tile_rows)],
-                static_cast<const std::byte*>(from) + row * stride, tile_stride);
-}
-
-void EmulatedTiles::store(const Tile& tile, void* to) {
-  std::memcpy(to, tile.data(), sizeof(tile));
-}
 
 // The products at even and at odd positions are summed separately by fused multiply-adds; the two
 // sums are added to each other, and then to the previous value.

@@ -2,7 +2,9 @@
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
+#include <cstring>
 
 #include "lockstep/core/data_type.hpp"
 
@@ -65,11 +67,13 @@ class EmulatedTiles {
   }
   template <int Tile>
   void load(const void* from, std::int64_t stride = tile_stride) {
-    load(tiles_[Tile], from, stride);
+    for (std::int64_t row = 0; row < tile_rows; ++row)
+      std::memcpy(&tiles_[Tile][static_cast<std::size_t>(row * tile_rows)],
+                  static_cast<const std::byte*>(from) + row * stride, tile_stride);
   }
   template <int Tile>
   void store(void* to) const {
-    store(tiles_[Tile], to);
+    std::memcpy(to, &tiles_[Tile], sizeof(tiles_[Tile]));
   }
   template <int Sum, int A, int B>
   void multiply() {
@@ -78,8 +82,6 @@ class EmulatedTiles {
 
  private:
   using Tile = std::array<std::uint32_t, tile_floats>;
-  static void load(Tile& tile, const void* from, std::int64_t stride);
-  static void store(const Tile& tile, void* to);
   static void multiply(Tile& sum, const Tile& a, const Tile& b);
 
   std::array<Tile, 8> tiles_{};
