@@ -12,7 +12,7 @@
 #include <memory>
 #include <utility>
 
-#include "distributed_buffer.hpp"
+#include "division.hpp"
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/process/system.hpp"
 #include "onednn.hpp"
@@ -124,9 +124,8 @@ Ceilings CpuBackend::ceilings(core::Precision precision) const {
 
 std::unique_ptr<Plan> CpuBackend::compile(const graph::Graph& graph, ModelState& state,
                                           const PlanOptions& options) const {
-  return with_memory_errors([&] {
-    return std::make_unique<CpuPlan>(graph, state, with_progress(options), threads_, chooser_);
-  });
+  return with_memory_errors(
+      [&] { return make_plan(graph, state, with_progress(options), threads_, chooser_); });
 }
 
 MemoryUse CpuBackend::memory(const graph::Graph& graph, const PlanOptions& options) const {

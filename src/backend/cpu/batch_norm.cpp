@@ -29,17 +29,19 @@ class BatchNorm final : public NormOperation<T> {
       : NormOperation<T>(context, step, std::move(given)),
         id_(step.node),
         operation_(operation),
-        fused_(context.statistics != nullptr ? context.statistics->of_batch_norm(step.node)
-                                             : nullptr),
         map_(*this->operands().output),
         tiling_(tile_rows(map_)),
         sums_(map_, tiling_, context.threads),
         mean_(channels_),
         inverse_deviation_(channels_),
-        exchange_(2 * channels_ + 1) {}
+        exchange_(2 * channels_ + 1) {
+    const auto fused =
+        std::ranges::find(context.statistics, step.node, &FusedStatistics::batch_norm);
+    if (fused != context.statistics.end() && fused->is_computed) fused_ = &*fused;
+  }
 
   std::vector<OperationChoice> choices() const override {
-    if (!has_fused_statistics()) return {};
+    if (fused_ == nullptr) return {};
     return {{.node = id_,
              .phase = "forward",
              .implementation = "statistics by the convolution",
@@ -87,8 +89,6 @@ class BatchNorm final : public NormOperation<T> {
   using NormOperation<T>::gamma_gradient_;
   using NormOperation<T>::beta_gradient_;
 
-  bool has_fused_statistics() const { return fused_ != nullptr && fused_->is_computed; }
-
   /// Calls work(offset, tiling of the part, block) for each part of each plane.
   template <class Work>
   void for_each_part(Work&& work) const {
@@ -113,9 +113,9 @@ class BatchNorm final : public NormOperation<T> {
     // The first pixel of the first image is close enough to the mean to avoid cancellation in the
     // squares.
     const auto shift = [&](std::size_t c) {
-      return has_fused_statistics() ? 0.0F : this->first_value(0, c);
+      return fused_ != nullptr ? 0.0F : this->first_value(0, c);
     };
-    if (has_fused_statistics()) {
+    if (fused_ != nullptr) {
       std::ranges::copy(fused_->sum, sums_.first.begin());
       std::ranges::copy(fused_->square, sums_.second.begin());
     } else {
@@ -223,8 +223,8 @@ class BatchNorm final : public NormOperation<T> {
 
   graph::NodeId id_;
   const graph::BatchNorm& operation_;
-  FusedStatistics* fused_;  ///< of the convolution before this batch norm; null: there is none
-  const FeatureMap& map_;   ///< shape and layout of all maps
+  const FusedStatistics* fused_ = nullptr;  ///< that the preceding convolution computes; or null
+  const FeatureMap& map_;                   ///< shape and layout of all maps
   RowTiling tiling_;
   ChannelSums sums_;
   NormCoefficients coefficients_{map_, tiling_};

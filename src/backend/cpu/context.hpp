@@ -15,7 +15,7 @@
 namespace lockstep::backend::cpu {
 
 class ConvolutionChooser;
-class StatisticsFusion;
+struct FusedStatistics;
 
 /// The uploaded batch: its labels, and its result after the forward pass.
 struct BatchData {
@@ -33,7 +33,7 @@ struct Context {
   PlanOptions options;
   ConvolutionChooser* chooser = nullptr;
   BatchData* batch = nullptr;
-  StatisticsFusion* statistics = nullptr;  ///< null in inference
+  std::span<FusedStatistics> statistics;  ///< empty in inference
 
   /// Returns parameter `index` (0: weight, 1: bias) of a node in flat values or gradients.
   std::span<float> parameter(const core::Buffer& flat, const graph::Node& node,

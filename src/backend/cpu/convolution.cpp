@@ -48,9 +48,10 @@ class Convolution : public Operation {
     const FeatureMap& source = *operands().inputs[0];
     forward_ = make(Direction::forward, source, *operands().output);
     if (context.options.mode == Mode::inference) return;
-    if (FusedStatistics* const statistics = context.statistics->after_convolution(id_);
-        statistics != nullptr)
-      statistics->is_computed = forward_->compute_statistics(*statistics);
+    for (FusedStatistics& statistics : context.statistics) {
+      if (statistics.convolution == id_)
+        statistics.is_computed = forward_->compute_statistics(statistics);
+    }
     const FeatureMap& gradient = *operands().output_gradients[0];
     if (operands().input_gradients[0] != nullptr)
       backward_data_ = make(Direction::backward_data, *operands().input_gradients[0], gradient);

@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "cells/convolution.hpp"
-#include "distributed_buffer.hpp"
 #include "division.hpp"
 #include "lockstep/core/buffer.hpp"
 #include "lockstep/core/error.hpp"

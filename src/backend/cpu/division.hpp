@@ -2,10 +2,14 @@
 #pragma once
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <numeric>
 
-// Division of loops into parts and their distribution over threads.
+#include "lockstep/core/buffer.hpp"
+
+// Division of loops into parts, and distribution of these and of memory over threads.
 
 namespace lockstep::backend::cpu {
 
@@ -62,5 +66,18 @@ class BlockTasks {
  private:
   std::int64_t blocks_, row_parts_, column_parts_;
 };
+
+/// Allocates a zeroed buffer and lets each of the threads write its share of it, in order of
+/// memory. On a host with several NUMA nodes, the pages of a share are then on the node of its
+/// thread. The shares are those of `#pragma omp for schedule(static)`, so a loop over
+/// the images of a batch, or over the parameters, reads mostly local memory.
+inline core::Buffer distributed_buffer(std::size_t bytes, int threads) {
+  constexpr std::size_t chunk = 4096;
+  core::Buffer buffer = core::Buffer::untouched(bytes);
+#pragma omp parallel for num_threads(threads) schedule(static)
+  for (std::size_t begin = 0; begin < bytes; begin += chunk)
+    std::memset(buffer.data() + begin, 0, std::min(chunk, bytes - begin));
+  return buffer;
+}
 
 }  // namespace lockstep::backend::cpu

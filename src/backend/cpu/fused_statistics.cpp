@@ -5,29 +5,21 @@
 
 namespace lockstep::backend::cpu {
 
-StatisticsFusion::StatisticsFusion(const std::vector<Step>& steps) {
+std::vector<FusedStatistics> fused_statistics(const std::vector<Step>& steps) {
+  std::vector<FusedStatistics> entries;
   for (const Step& step : steps) {
     if (!step.operation.is<graph::BatchNorm>()) continue;
     const Step& from = steps[static_cast<std::size_t>(step.inputs[0])];
-    if (!from.operation.is<graph::Convolution>() || after_convolution(from.node) != nullptr)
-      continue;
+    if (!from.operation.is<graph::Convolution>()) continue;
+    // The convolution computes the statistics for one batch norm; others compute their own.
+    if (std::ranges::count(entries, from.node, &FusedStatistics::convolution) > 0) continue;
     const auto channels = static_cast<std::size_t>(step.output.channels);
-    entries_.push_back({.convolution = from.node,
-                        .batch_norm = step.node,
-                        .sum = std::vector<double>(channels),
-                        .square = std::vector<double>(channels)});
+    entries.push_back({.convolution = from.node,
+                       .batch_norm = step.node,
+                       .sum = std::vector<double>(channels),
+                       .square = std::vector<double>(channels)});
   }
-}
-
-FusedStatistics* StatisticsFusion::find(graph::NodeId FusedStatistics::*end, graph::NodeId node) {
-  const auto found = std::ranges::find(entries_, node, end);
-  return found != entries_.end() ? &*found : nullptr;
-}
-FusedStatistics* StatisticsFusion::after_convolution(graph::NodeId convolution) {
-  return find(&FusedStatistics::convolution, convolution);
-}
-FusedStatistics* StatisticsFusion::of_batch_norm(graph::NodeId batch_norm) {
-  return find(&FusedStatistics::batch_norm, batch_norm);
+  return entries;
 }
 
 StatisticsAccumulator::StatisticsAccumulator(FusedStatistics& result, std::int64_t channels,

@@ -4,7 +4,6 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <deque>
 #include <vector>
 
 #include "../fusion.hpp"
@@ -22,21 +21,9 @@ struct FusedStatistics {
   std::vector<double> sum, square;  ///< of x and of its square, per channel
 };
 
-/// All pairs of a convolution and the batch norm that follows it in a plan for training.
-class StatisticsFusion {
- public:
-  explicit StatisticsFusion(const std::vector<Step>& steps);
-
-  /// Return the statistics that the given convolution computes or the given batch norm uses; null
-  /// if there are none.
-  FusedStatistics* after_convolution(graph::NodeId convolution);
-  FusedStatistics* of_batch_norm(graph::NodeId batch_norm);
-
- private:
-  FusedStatistics* find(graph::NodeId FusedStatistics::*end, graph::NodeId node);
-
-  std::deque<FusedStatistics> entries_;  // a deque keeps the addresses of its elements valid
-};
+/// Returns one entry for each pair of a convolution and the batch norm that follows it in a plan
+/// for training.
+std::vector<FusedStatistics> fused_statistics(const std::vector<Step>& steps);
 
 /// Sums of a few values of up to 32 channels in float32. They are about a shift, the first value of
 /// each channel, to avoid cancellation in the variance.

@@ -4,6 +4,9 @@
 #include <fmt/format.h>
 #include <omp.h>
 
+#include <optional>
+
+#include "../host_plan.hpp"
 #include "lockstep/core/error.hpp"
 
 namespace lockstep::backend::cpu {
@@ -29,7 +32,7 @@ Context make_context(int threads, const graph::Graph& graph, const PlanOptions& 
                      ConvolutionChooser& chooser, BatchData& batch) {
   omp_set_num_threads(threads);  // oneDNN creates kernels for this number of threads
   const dnnl::engine engine(dnnl::engine::kind::cpu, 0);
-  return {engine, dnnl::stream(engine), threads, &graph, options, &chooser, &batch, nullptr};
+  return {engine, dnnl::stream(engine), threads, &graph, options, &chooser, &batch, {}};
 }
 
 }  // namespace
@@ -43,7 +46,9 @@ CpuOperations::CpuOperations(const graph::Graph& graph, const PlanOptions& optio
 }
 
 void CpuOperations::prepare_fusion(const std::vector<Step>& steps) {
-  if (context_.options.mode == Mode::training) context_.statistics = &statistics_.emplace(steps);
+  if (context_.options.mode != Mode::training) return;
+  statistics_ = fused_statistics(steps);
+  context_.statistics = statistics_;
 }
 
 FeatureMap CpuOperations::image_map(core::ImageShape shape) const {
@@ -75,68 +80,90 @@ MemoryUse memory_of(const Blueprint& blueprint, const CpuOperations& operations)
           .workspace = blueprint.workspace_bytes()};
 }
 
-CpuPlan::CpuPlan(const graph::Graph& graph, ModelState& state, const PlanOptions& options,
-                 int threads, ConvolutionChooser& chooser)
-    : HostPlan(graph, state, options),
-      operations_(graph, options, threads, chooser),
-      blueprint_(operations_),
-      arena_(core::Buffer::untouched(blueprint_.arena_bytes())),
-      workspace_(core::Buffer::untouched(blueprint_.workspace_bytes())) {
-  if (graph.boundary_inputs().empty())
-    normaliser_.emplace(options.normalisation, graph.image().channels, threads);
-  blueprint_.bind(arena_.data(), workspace_.data(), state);
-}
+namespace {
 
-void CpuPlan::upload(std::span<const std::uint8_t> images, std::span<const std::int32_t> labels) {
-  const FeatureMap& map = blueprint_.images();
-  const auto batch = static_cast<std::size_t>(map.images);
-  const bool is_training = operations_.options().mode == Mode::training;
-  check(labels.size() <= batch && (!is_training || labels.size() == batch),
-        "a batch fits its plan");
-  if (normaliser_) {
-    check(images.size() == labels.size() * static_cast<std::size_t>(map.shape.elements()),
-          "an image per label");
-    normaliser_->run(images, map);
+/// A blueprint and its memory. The pages of the feature maps are allocated in the first step, each
+/// on the NUMA node of the thread that computes this part of the map.
+class CpuPlan final : public HostPlan {
+ public:
+  CpuPlan(const graph::Graph& graph, ModelState& state, const PlanOptions& options, int threads,
+          ConvolutionChooser& chooser)
+      : HostPlan(graph, state, options),
+        operations_(graph, options, threads, chooser),
+        blueprint_(operations_),
+        arena_(core::Buffer::untouched(blueprint_.arena_bytes())),
+        workspace_(core::Buffer::untouched(blueprint_.workspace_bytes())) {
+    if (graph.boundary_inputs().empty())
+      normaliser_.emplace(options.normalisation, graph.image().channels, threads);
+    blueprint_.bind(arena_.data(), workspace_.data(), state);
   }
-  if (operations_.graph().boundary_outputs().empty()) {
-    const std::int64_t classes = operations_.graph().classes();
-    for (const std::int32_t label : labels)
-      check(label >= 0 && label < classes, "a label is one of the classes");
+
+  void upload(std::span<const std::uint8_t> images, std::span<const std::int32_t> labels) override {
+    const FeatureMap& map = blueprint_.images();
+    const auto batch = static_cast<std::size_t>(map.images);
+    check(labels.size() <= batch && (!is_training() || labels.size() == batch),
+          "a batch fits its plan");
+    if (normaliser_) {
+      check(images.size() == labels.size() * static_cast<std::size_t>(map.shape.elements()),
+            "an image per label");
+      normaliser_->run(images, map);
+    }
+    if (operations_.graph().boundary_outputs().empty()) {
+      const std::int64_t classes = operations_.graph().classes();
+      for (const std::int32_t label : labels)
+        check(label >= 0 && label < classes, "a label is one of the classes");
+    }
+    operations_.batch().labels.assign(labels.begin(), labels.end());
+    operations_.batch().step = state_.batches_tracked;
   }
-  operations_.batch().labels.assign(labels.begin(), labels.end());
-  operations_.batch().step = state_.batches_tracked;
-}
 
-void CpuPlan::forward() {
-  omp_set_num_threads(operations_.threads());
-  blueprint_.forward();
-  if (operations_.options().mode == Mode::training) ++state_.batches_tracked;
-}
+  void forward() override {
+    omp_set_num_threads(operations_.threads());
+    blueprint_.forward();
+    if (is_training()) ++state_.batches_tracked;
+  }
+  BatchResult result() const override { return operations_.batch().result; }
+  std::span<const float> logits() const override {
+    const FeatureMap& map = blueprint_.logits();
+    return {map.as<float>(), map.elements()};
+  }
+  void backward(core::GradientListener& listener) override {
+    omp_set_num_threads(operations_.threads());
+    blueprint_.backward(listener);
+  }
 
-std::span<const float> CpuPlan::logits() const {
-  const FeatureMap& map = blueprint_.logits();
-  return {map.as<float>(), map.elements()};
-}
+  void set_boundary_input(std::span<const float> values) override {
+    write_values(values, blueprint_.boundary_input(), operations_.threads());
+  }
+  void boundary_output(std::span<float> values) const override {
+    read_values(blueprint_.boundary_output(), values, operations_.threads());
+  }
+  void set_output_gradient(std::span<const float> values) override {
+    write_values(values, blueprint_.boundary_output_gradient(), operations_.threads());
+  }
+  void input_gradient(std::span<float> values) const override {
+    read_values(blueprint_.boundary_input_gradient(), values, operations_.threads());
+  }
 
-void CpuPlan::set_boundary_input(std::span<const float> values) {
-  write_values(values, blueprint_.boundary_input(), operations_.threads());
-}
+  MemoryUse memory() const override { return memory_of(blueprint_, operations_); }
+  std::vector<OperationChoice> choices() const override { return blueprint_.choices(); }
 
-void CpuPlan::boundary_output(std::span<float> values) const {
-  read_values(blueprint_.boundary_output(), values, operations_.threads());
-}
+ private:
+  bool is_training() const { return operations_.options().mode == Mode::training; }
 
-void CpuPlan::set_output_gradient(std::span<const float> values) {
-  write_values(values, blueprint_.boundary_output_gradient(), operations_.threads());
-}
+  CpuOperations operations_;
+  Blueprint blueprint_;
+  core::Buffer arena_;
+  core::Buffer workspace_;
+  std::optional<ImageNormaliser> normaliser_;  ///< none if the graph does not begin with the images
+};
 
-void CpuPlan::input_gradient(std::span<float> values) const {
-  read_values(blueprint_.boundary_input_gradient(), values, operations_.threads());
-}
+}  // namespace
 
-void CpuPlan::backward(core::GradientListener& listener) {
-  omp_set_num_threads(operations_.threads());
-  blueprint_.backward(listener);
+std::unique_ptr<Plan> make_plan(const graph::Graph& graph, ModelState& state,
+                                const PlanOptions& options, int threads,
+                                ConvolutionChooser& chooser) {
+  return std::make_unique<CpuPlan>(graph, state, options, threads, chooser);
 }
 
 }  // namespace lockstep::backend::cpu

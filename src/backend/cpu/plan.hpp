@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-#include <optional>
+#include <memory>
+#include <vector>
 
 #include "../blueprint.hpp"
-#include "../host_plan.hpp"
 #include "fused_statistics.hpp"
 #include "operations.hpp"
 
@@ -34,38 +34,16 @@ class CpuOperations : public OperationFactory {
   graph::Graph graph_;
   BatchData batch_;
   Context context_;
-  std::optional<StatisticsFusion> statistics_;
+  std::vector<FusedStatistics> statistics_;
   PreferredLayouts layouts_;
 };
 
 /// Returns the memory that a plan would allocate.
 MemoryUse memory_of(const Blueprint& blueprint, const CpuOperations& operations);
 
-/// An executable plan: a blueprint and its memory. The pages of the feature maps are allocated in
-/// the first step, each on the NUMA node of the thread that computes this part of the map.
-class CpuPlan : public HostPlan {
- public:
-  CpuPlan(const graph::Graph& graph, ModelState& state, const PlanOptions& options, int threads,
-          ConvolutionChooser& chooser);
-
-  void upload(std::span<const std::uint8_t> images, std::span<const std::int32_t> labels) override;
-  void forward() override;
-  BatchResult result() const override { return operations_.batch().result; }
-  std::span<const float> logits() const override;
-  void backward(core::GradientListener& listener) override;
-  void set_boundary_input(std::span<const float> values) override;
-  void boundary_output(std::span<float> values) const override;
-  void set_output_gradient(std::span<const float> values) override;
-  void input_gradient(std::span<float> values) const override;
-  MemoryUse memory() const override { return memory_of(blueprint_, operations_); }
-  std::vector<OperationChoice> choices() const override { return blueprint_.choices(); }
-
- private:
-  CpuOperations operations_;
-  Blueprint blueprint_;
-  core::Buffer arena_;
-  core::Buffer workspace_;
-  std::optional<ImageNormaliser> normaliser_;  ///< none if the graph does not begin with the images
-};
+/// Returns an executable plan.
+std::unique_ptr<Plan> make_plan(const graph::Graph& graph, ModelState& state,
+                                const PlanOptions& options, int threads,
+                                ConvolutionChooser& chooser);
 
 }  // namespace lockstep::backend::cpu

@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <cstddef>
 
-#include "backend/cpu/distributed_buffer.hpp"
+#include "backend/cpu/division.hpp"
 #include "backend/support.hpp"
 #include "lockstep/core/process/system.hpp"
 
