@@ -8,7 +8,7 @@
 #include "lockstep/core/error.hpp"
 #include "lockstep/graph/graph.hpp"
 #include "lockstep/optim/update.hpp"
-#include "parameter_ranges.hpp"
+#include "parameters.hpp"
 
 namespace lockstep::backend {
 

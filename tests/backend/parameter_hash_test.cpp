@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "parameter_hash.hpp"
+#include "parameters.hpp"
 
 #include <gtest/gtest.h>
 

@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "backend/parameter_hash.hpp"
+#include "backend/parameters.hpp"
 #include "backend/support.hpp"
 #include "simulated_gpu/runtime.hpp"
 

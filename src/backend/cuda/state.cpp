@@ -5,8 +5,7 @@
 #include <span>
 #include <utility>
 
-#include "../parameter_hash.hpp"
-#include "../parameter_ranges.hpp"
+#include "../parameters.hpp"
 #include "context.hpp"
 #include "launch.hpp"
 #include "lockstep/core/error.hpp"

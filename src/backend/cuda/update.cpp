@@ -5,7 +5,7 @@
 #include <limits>
 #include <span>
 
-#include "../parameter_ranges.hpp"
+#include "../parameters.hpp"
 #include "launch.hpp"
 #include "plan.hpp"
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "parameter_hash.hpp"
+#include "parameters.hpp"
 
+#include <algorithm>
 #include <bit>
 
 #include "lockstep/backend/backend.hpp"
@@ -21,6 +22,15 @@ std::uint64_t element_hash(std::uint64_t index, std::uint32_t bits) {
 }
 
 }  // namespace
+
+std::vector<optim::ParameterRange> parameter_ranges(const graph::Graph& graph) {
+  std::vector<optim::ParameterRange> ranges;
+  for (const graph::Parameter& parameter : graph.parameters())
+    ranges.push_back(
+        {parameter.offset, parameter.offset + parameter.elements, parameter.is_vector()});
+  std::ranges::sort(ranges, {}, &optim::ParameterRange::begin);
+  return ranges;
+}
 
 std::uint64_t parameter_hash(std::span<const float> parameters) {
   std::uint64_t sum = 0;
