@@ -31,10 +31,6 @@ ConvolutionSizes sizes_of(const graph::Convolution& operation, core::ImageShape 
           operation.stride, operation.padding, operation.has_bias};
 }
 
-memory::desc any_layout(const memory::dims& dims, DataType type) {
-  return {dims, to_onednn(type), memory::format_tag::any};
-}
-
 class Convolution : public Operation {
  public:
   Convolution(const graph::Convolution& operation, const Context& context, const Step& step,
@@ -132,9 +128,13 @@ dnnl::primitive_desc free_choice(const Context& context, const ConvolutionSizes&
                                  DataType wanted, DataType& type) {
   for (const DataType candidate : {wanted, DataType::float32}) {
     type = candidate;
-    const ConvolutionMaps maps{any_layout(source_dims(sizes), type),
-                               any_layout(destination_dims(sizes), type)};
-    if (auto found = describe(context.engine, Direction::forward, sizes, maps)) return found;
+    const memory::desc source({sizes.images, sizes.in_channels, sizes.in_height, sizes.in_width},
+                              to_onednn(type), memory::format_tag::any);
+    const memory::desc destination(
+        {sizes.images, sizes.out_channels, sizes.out_height, sizes.out_width}, to_onednn(type),
+        memory::format_tag::any);
+    if (auto found = describe(context.engine, Direction::forward, sizes, source, destination))
+      return found;
   }
   return {};
 }

@@ -72,13 +72,11 @@ class ArenaAllocator {
  public:
   explicit ArenaAllocator(std::byte* at) : at_(at) {}
   static constexpr std::size_t aligned(std::size_t bytes) { return (bytes + 63) / 64 * 64; }
-  std::byte* take(std::size_t bytes) {
+  template <class T = std::byte>
+  T* take(std::size_t bytes) {
     std::byte* const taken = at_;
     at_ += aligned(bytes);
-    return taken;
-  }
-  float* take_floats(std::size_t count) {
-    return reinterpret_cast<float*>(take(count * sizeof(float)));
+    return reinterpret_cast<T*>(taken);
   }
 
  private:

@@ -3,10 +3,12 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <cstring>
 #include <string_view>
 #include <unordered_map>
+#include <utility>
 
 #include "lockstep/core/error.hpp"
 
@@ -17,20 +19,12 @@ using tag = memory::format_tag;
 
 namespace {
 
-constexpr std::array layouts{MapLayout::planar, MapLayout::blocked8, MapLayout::blocked16,
-                             MapLayout::channels_last};
-
-tag tag_of(MapLayout layout) {
-  switch (layout) {
-    case MapLayout::planar: return tag::nchw;
-    case MapLayout::blocked8: return tag::nChw8c;
-    case MapLayout::blocked16: return tag::nChw16c;
-    case MapLayout::channels_last: return tag::nhwc;
-    case MapLayout::blocked32x32: break;  // NChw32n32c differs if the last block is incomplete
-  }
-  core::check(false, "oneDNN does not process this layout");
-  return tag::undef;
-}
+/// The layouts that oneDNN processes. Its NChw32n32c differs from `blocked32x32` if the last block
+/// is incomplete.
+constexpr std::array<std::pair<MapLayout, tag>, 4> layouts{{{MapLayout::planar, tag::nchw},
+                                                            {MapLayout::blocked8, tag::nChw8c},
+                                                            {MapLayout::blocked16, tag::nChw16c},
+                                                            {MapLayout::channels_last, tag::nhwc}}};
 
 }  // namespace
 
@@ -45,25 +39,19 @@ memory::data_type to_onednn(core::DataType type) {
 }
 
 memory::desc describe(const FeatureMap& map) {
+  const auto known = std::ranges::find(layouts, map.layout, &std::pair<MapLayout, tag>::first);
+  core::check(known != layouts.end(), "oneDNN processes the layout");
   return {{map.images, map.shape.channels, map.shape.height, map.shape.width},
           to_onednn(map.type),
-          tag_of(map.layout)};
+          known->second};
 }
 
 std::optional<MapLayout> layout_of(const memory::desc& description, std::int64_t images,
                                    core::ImageShape shape, core::DataType type) {
-  for (const MapLayout layout : layouts) {
-    if (describe({images, shape, type, layout, nullptr}) == description) return layout;
+  for (const auto& layout : layouts) {
+    if (describe({images, shape, type, layout.first, nullptr}) == description) return layout.first;
   }
   return std::nullopt;
-}
-
-memory::dims source_dims(const ConvolutionSizes& s) {
-  return {s.images, s.in_channels, s.in_height, s.in_width};
-}
-
-memory::dims destination_dims(const ConvolutionSizes& s) {
-  return {s.images, s.out_channels, s.out_height, s.out_width};
 }
 
 memory::dims weight_dims(const ConvolutionSizes& s) {
@@ -71,14 +59,15 @@ memory::dims weight_dims(const ConvolutionSizes& s) {
 }
 
 dnnl::primitive_desc describe(const dnnl::engine& engine, Direction direction,
-                              const ConvolutionSizes& sizes, const ConvolutionMaps& maps) {
+                              const ConvolutionSizes& sizes, const memory::desc& source,
+                              const memory::desc& destination) {
   constexpr bool allow_empty = true;
   constexpr auto kind = dnnl::prop_kind::forward_training;
   constexpr auto algorithm = dnnl::algorithm::convolution_direct;
 #if DNNL_VERSION_MAJOR >= 3
-  const memory::data_type type = maps.destination.get_data_type();
+  const memory::data_type type = destination.get_data_type();
 #else
-  const memory::data_type type = maps.destination.data_type();
+  const memory::data_type type = destination.data_type();
 #endif
   const memory::desc weights(weight_dims(sizes), type, tag::any);
   const memory::desc weight_gradient(weight_dims(sizes), memory::data_type::f32, tag::any);
@@ -89,28 +78,28 @@ dnnl::primitive_desc describe(const dnnl::engine& engine, Direction direction,
   attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
 
 #if DNNL_VERSION_MAJOR >= 3
-  const dnnl::convolution_forward::primitive_desc forward(
-      engine, kind, algorithm, maps.source, weights, bias, maps.destination, strides, padding,
-      padding, attributes, allow_empty);
+  const dnnl::convolution_forward::primitive_desc forward(engine, kind, algorithm, source, weights,
+                                                          bias, destination, strides, padding,
+                                                          padding, attributes, allow_empty);
   if (direction == Direction::forward || !forward) return forward;
   if (direction == Direction::backward_data)
-    return dnnl::convolution_backward_data::primitive_desc(
-        engine, algorithm, maps.source, weights, maps.destination, strides, padding, padding,
-        forward, attributes, allow_empty);
+    return dnnl::convolution_backward_data::primitive_desc(engine, algorithm, source, weights,
+                                                           destination, strides, padding, padding,
+                                                           forward, attributes, allow_empty);
   return dnnl::convolution_backward_weights::primitive_desc(
-      engine, algorithm, maps.source, weight_gradient, bias, maps.destination, strides, padding,
-      padding, forward, attributes, allow_empty);
+      engine, algorithm, source, weight_gradient, bias, destination, strides, padding, padding,
+      forward, attributes, allow_empty);
 #else
   const dnnl::convolution_forward::primitive_desc forward(
-      {kind, algorithm, maps.source, weights, bias, maps.destination, strides, padding, padding},
-      attributes, engine, allow_empty);
+      {kind, algorithm, source, weights, bias, destination, strides, padding, padding}, attributes,
+      engine, allow_empty);
   if (direction == Direction::forward || !forward) return forward;
   if (direction == Direction::backward_data)
     return dnnl::convolution_backward_data::primitive_desc(
-        {algorithm, maps.source, weights, maps.destination, strides, padding, padding}, attributes,
-        engine, forward, allow_empty);
+        {algorithm, source, weights, destination, strides, padding, padding}, attributes, engine,
+        forward, allow_empty);
   return dnnl::convolution_backward_weights::primitive_desc(
-      {algorithm, maps.source, weight_gradient, bias, maps.destination, strides, padding, padding},
+      {algorithm, source, weight_gradient, bias, destination, strides, padding, padding},
       attributes, engine, forward, allow_empty);
 #endif
 }

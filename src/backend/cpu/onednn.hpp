@@ -20,13 +20,6 @@ namespace lockstep::backend::cpu {
 
 struct Context;
 
-/// Element type and layout of the source and the destination of a convolution. The layout of the
-/// weights is always chosen by oneDNN.
-struct ConvolutionMaps {
-  dnnl::memory::desc source;
-  dnnl::memory::desc destination;
-};
-
 dnnl::memory::data_type to_onednn(core::DataType type);
 dnnl::memory::desc describe(const FeatureMap& map);
 
@@ -34,15 +27,14 @@ dnnl::memory::desc describe(const FeatureMap& map);
 std::optional<MapLayout> layout_of(const dnnl::memory::desc& description, std::int64_t images,
                                    core::ImageShape shape, core::DataType type);
 
-dnnl::memory::dims source_dims(const ConvolutionSizes& sizes);
-dnnl::memory::dims destination_dims(const ConvolutionSizes& sizes);
 dnnl::memory::dims weight_dims(const ConvolutionSizes& sizes);
 
 /// Returns an empty description (operator bool is false) if this processor or this version of
-/// oneDNN has no such kernel. The element type is that of `maps`; weight gradients and biases are
-/// float32.
+/// oneDNN has no such kernel. The element type is that of the maps; weight gradients and biases are
+/// float32. oneDNN chooses the layout of the weights.
 dnnl::primitive_desc describe(const dnnl::engine& engine, Direction direction,
-                              const ConvolutionSizes& sizes, const ConvolutionMaps& maps);
+                              const ConvolutionSizes& sizes, const dnnl::memory::desc& source,
+                              const dnnl::memory::desc& destination);
 
 /// Fails with status 4 if oneDNN ran out of memory; otherwise checks that the call succeeded.
 /// `what`: the text of `core::check`.

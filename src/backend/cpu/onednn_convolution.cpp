@@ -122,7 +122,7 @@ class OnednnDirection : public ConvolutionDirection {
     if (source_.is_copy() && reads_weights()) {
       const std::size_t elements = weight_elements(problem_.sizes);
       master_ = {flat, elements};
-      rounded_ = {arena.take_floats(elements), elements};
+      rounded_ = {arena.take<float>(elements * sizeof(float)), elements};
       flat_.set_data_handle(rounded_.data());
     }
     const bool is_forward = problem_.direction == Direction::forward;
@@ -177,9 +177,9 @@ class OnednnDirection : public ConvolutionDirection {
 std::unique_ptr<ConvolutionDirection> make_onednn_direction(const Context& context,
                                                             const ConvolutionProblem& problem) {
   for (const DataType type : {problem.source.type, DataType::float32}) {
-    const ConvolutionMaps maps{with_type(problem.source, type),
-                               with_type(problem.destination, type)};
-    if (const auto description = describe(context.engine, problem.direction, problem.sizes, maps))
+    if (const auto description =
+            describe(context.engine, problem.direction, problem.sizes,
+                     with_type(problem.source, type), with_type(problem.destination, type)))
       return std::make_unique<OnednnDirection>(context, description, problem, type);
   }
   return nullptr;

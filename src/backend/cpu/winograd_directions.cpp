@@ -66,7 +66,7 @@ class MapDirection : public ConvolutionDirection {
 
   void bind(std::byte* workspace, float* flat, float* bias) override {
     ArenaAllocator arena(workspace);
-    if (blocks_.are_shared()) input_.data = reinterpret_cast<float*>(arena.take(input_.bytes()));
+    if (blocks_.are_shared()) input_.data = arena.take<float>(input_.bytes());
     own_ = arena.take(0);
     kernels_.data = flat;
     bias_ = bias;
@@ -101,10 +101,9 @@ class MapDirection : public ConvolutionDirection {
     Memory(const MapDirection& direction, int thread)
         : input(direction.input_), weights(direction.weights_), products(direction.products_) {
       ArenaAllocator own(direction.own_ + static_cast<std::size_t>(thread) * direction.own_bytes());
-      if (!direction.blocks_.are_shared())
-        input.data = reinterpret_cast<float*>(own.take(input.bytes()));
-      weights.data = reinterpret_cast<float*>(own.take(weights.bytes()));
-      products.data = reinterpret_cast<float*>(own.take(products.bytes()));
+      if (!direction.blocks_.are_shared()) input.data = own.take<float>(input.bytes());
+      weights.data = own.take<float>(weights.bytes());
+      products.data = own.take<float>(products.bytes());
     }
     Panels input, weights, products;
   };
@@ -239,8 +238,8 @@ class WeightsDirection : public ConvolutionDirection {
           products(direction.products_),
           weights(direction.flat_) {
       ArenaAllocator own(direction.own_ + static_cast<std::size_t>(part) * direction.own_bytes());
-      bias = reinterpret_cast<float*>(own.take(direction.bias_bytes()));
-      products.data = reinterpret_cast<float*>(own.take(products.bytes()));
+      bias = own.take<float>(direction.bias_bytes());
+      products.data = own.take<float>(products.bytes());
       if (direction.blocks_.are_shared()) return;
       direction.take_block(own, input, gradient);
       if (part > 0) weights = direction.sum_of(part);
@@ -271,8 +270,8 @@ class WeightsDirection : public ConvolutionDirection {
     return blocks_.are_shared() ? always : always + block_bytes();
   }
   void take_block(ArenaAllocator& arena, Panels& input, Panels& gradient) const {
-    input.data = reinterpret_cast<float*>(arena.take(input.bytes()));
-    gradient.data = reinterpret_cast<float*>(arena.take(gradient.bytes()));
+    input.data = arena.take<float>(input.bytes());
+    gradient.data = arena.take<float>(gradient.bytes());
   }
   std::int64_t tasks() const {
     return input_.panels * ceil_div(destination_.shape.channels, products_.entries);

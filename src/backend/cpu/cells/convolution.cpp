@@ -36,12 +36,10 @@ WeightMatrix forward_weights(const ConvolutionSizes& sizes) {
 }
 /// Returns the weights whose rows are the output channels.
 WeightMatrix backward_weights(const ConvolutionSizes& sizes) {
-  const std::int64_t taps = sizes.kernel * sizes.kernel;
-  return {.row_stride = sizes.in_channels * taps,
-          .column_stride = taps,
-          .rows = sizes.out_channels,
-          .columns = sizes.in_channels,
-          .kernel = sizes.kernel};
+  WeightMatrix weights = forward_weights(sizes);
+  std::swap(weights.row_stride, weights.column_stride);
+  std::swap(weights.rows, weights.columns);
+  return weights;
 }
 
 }  // namespace

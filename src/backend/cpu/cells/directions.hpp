@@ -103,7 +103,7 @@ class WeightsDirection : public ConvolutionDirection {
 
   void bind(std::byte* workspace, float* flat, float* bias) override {
     ArenaAllocator arena(workspace);
-    bias_sums_ = reinterpret_cast<float*>(arena.take(bias_bytes()));
+    bias_sums_ = arena.take<float>(bias_bytes());
     own_ = arena.take(static_cast<std::size_t>(threads_) * own_bytes());
     bind_shared(arena);
     flat_ = flat;

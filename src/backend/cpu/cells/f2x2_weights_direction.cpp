@@ -11,13 +11,6 @@ using core::BFloat16;
 
 namespace {
 
-/// Bytes of transformed cells of a group of tiles of one list: few enough that they stay in the
-/// last-level cache, enough that the sums, which each group reads and writes, do not take most of
-/// the time.
-std::int64_t bytes_of_group(std::int64_t cached_bytes, std::int64_t sums_bytes) {
-  return std::max(2 * cached_bytes, sums_bytes / 2);
-}
-
 /// The pixels of the output that a tile covers.
 struct TilePosition {
   std::int64_t image_block, row, column;  ///< the first row and column
@@ -76,8 +69,10 @@ class WinogradWeightsDirection final : public WeightsDirection {
                        threads_ * pairs() * sums_bytes),
         lists_(divide_tiles(grid_, sizes.images, is_shared_ ? 1 : threads_)),
         most_tiles_(std::ranges::max_element(lists_, {}, &TileList::count)->count()),
+        // Few enough that their cells stay in the last-level cache, enough that the sums, which
+        // each group reads and writes, do not take most of the time.
         tiles_at_once_(std::clamp<std::int64_t>(
-            bytes_of_group(resources.cached_bytes, pairs() * sums_bytes) / tile_bytes(), 1,
+            std::max(2 * resources.cached_bytes, pairs() * sums_bytes / 2) / tile_bytes(), 1,
             most_tiles_)),
         parts_(is_shared_ ? parts_per_task(pairs(), threads_, frequencies) : 1) {}
 
@@ -104,10 +99,9 @@ class WinogradWeightsDirection final : public WeightsDirection {
   struct GroupMemory {
     GroupMemory(const WinogradWeightsDirection& direction, std::size_t list) {
       ArenaAllocator arena(direction.groups_ + list * direction.group_bytes());
-      source = reinterpret_cast<BFloat16*>(arena.take(direction.cells_bytes(*direction.source_)));
-      gradient =
-          reinterpret_cast<BFloat16*>(arena.take(direction.cells_bytes(*direction.destination_)));
-      sums = reinterpret_cast<float*>(arena.take(0));
+      source = arena.take<BFloat16>(direction.cells_bytes(*direction.source_));
+      gradient = arena.take<BFloat16>(direction.cells_bytes(*direction.destination_));
+      sums = arena.take<float>(0);
     }
     BFloat16* source;    ///< interleaved cells
     BFloat16* gradient;  ///< transposed cells

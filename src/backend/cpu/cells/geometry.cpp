@@ -72,10 +72,6 @@ Range needed(const std::vector<AxisTaps>& axis, Range rows) {
   return range.last == 0 ? Range{} : range;
 }
 
-Range Bands::range(std::int64_t band) const {
-  return {band * rows, std::min((band + 1) * rows, output_rows)};
-}
-
 namespace {
 
 std::int64_t most_input_rows(const std::vector<AxisTaps>& axis, std::int64_t rows) {
@@ -183,13 +179,12 @@ class PatchRows : public CellRows {
 }  // namespace
 
 Bands make_bands(const std::vector<AxisTaps>& axis, std::int64_t input_row_bytes,
-                 std::int64_t output_row_bytes, BandLimits limits) {
+                 std::int64_t output_row_bytes, std::int64_t cached_bytes, std::int64_t fewest) {
   const auto all = static_cast<std::int64_t>(axis.size());
   const auto fits = [&](std::int64_t rows) {
-    return most_input_rows(axis, rows) * input_row_bytes + rows * output_row_bytes <=
-           limits.cached_bytes;
+    return most_input_rows(axis, rows) * input_row_bytes + rows * output_row_bytes <= cached_bytes;
   };
-  std::int64_t bands = std::clamp<std::int64_t>(limits.fewest_bands, 1, all);
+  std::int64_t bands = std::clamp<std::int64_t>(fewest, 1, all);
   std::int64_t rows = ceil_div(all, bands);
   while (rows > 1 && !fits(rows)) rows = ceil_div(all, ++bands);
   return {rows, most_input_rows(axis, rows), all};

@@ -54,16 +54,15 @@ struct Bands {
   std::int64_t output_rows = 0;  ///< of all bands
 
   std::int64_t count() const { return ceil_div(output_rows, rows); }
-  Range range(std::int64_t band) const;  ///< output rows of a band
+  Range range(std::int64_t band) const {  ///< output rows of a band
+    return {band * rows, std::min((band + 1) * rows, output_rows)};
+  }
 };
-struct BandLimits {
-  std::int64_t cached_bytes = 0;  ///< limit for the rows of a band with several output rows
-  /// Wanted number of bands. There may be fewer, because all bands but the last are equal.
-  std::int64_t fewest_bands = 1;
-};
-/// Returns the largest bands within the limits, all of about the same size.
+/// Returns the largest bands, all of about the same size, whose rows have at most `cached_bytes`
+/// bytes, or have one output row each. There may be fewer than `fewest`, because all bands but the
+/// last are equal.
 Bands make_bands(const std::vector<AxisTaps>& axis, std::int64_t input_row_bytes,
-                 std::int64_t output_row_bytes, BandLimits limits);
+                 std::int64_t output_row_bytes, std::int64_t cached_bytes, std::int64_t fewest = 1);
 
 /// Reads the rows of a map as plain cells, for one block of 32 images at a time.
 class CellRows {

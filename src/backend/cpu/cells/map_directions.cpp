@@ -23,8 +23,8 @@ class MapDirection : public ConvolutionDirection {
 
   void bind(std::byte* workspace, float* flat, float* bias) override {
     ArenaAllocator arena(workspace);
-    weights_ = reinterpret_cast<BFloat16*>(arena.take(weight_bytes()));
-    padded_bias_ = reinterpret_cast<float*>(arena.take(bias_bytes()));
+    weights_ = arena.take<BFloat16>(weight_bytes());
+    padded_bias_ = arena.take<float>(bias_bytes());
     own_ = arena.take(0);
     matrix_.flat = flat;
     bias_ = bias;
@@ -120,10 +120,8 @@ class DirectMapDirection final : public MapDirection {
       : MapDirection("", 1, resources, std::move(from), to, weights, weights.taps()),
         rows_(std::move(rows)),
         columns_(std::move(columns)),
-        bands_(make_bands(
-            rows_, from_->bytes(), 0,
-            {.cached_bytes = resources.cached_bytes,
-             .fewest_bands = tasks_of(to, resources.threads, to.shape.height).row_parts()})) {}
+        bands_(make_bands(rows_, from_->bytes(), 0, resources.cached_bytes,
+                          tasks_of(to, resources.threads, to.shape.height).row_parts())) {}
 
  private:
   /// Bytes of the copied rows of a thread.

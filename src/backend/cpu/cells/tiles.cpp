@@ -29,15 +29,6 @@ struct alignas(64) Configuration {
 };
 static_assert(sizeof(Configuration) == 64);
 
-bool request_tiles() {
-  unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
-  constexpr unsigned bf16_and_tiles = 1U << 22 | 1U << 24;
-  if (__get_cpuid_count(7, 0, &eax, &ebx, &ecx, &edx) == 0) return false;
-  if ((edx & bf16_and_tiles) != bf16_and_tiles) return false;
-  constexpr long request_permission = 0x1023, tile_data = 18;  // arch_prctl(2), Linux 5.16
-  return syscall(SYS_arch_prctl, request_permission, tile_data) == 0;
-}
-
 /// Flushes denormals to zero, as the instructions do when they read and write values.
 float flushed(float value) {
   return std::fabs(value) < FLT_MIN ? std::copysign(0.0F, value) : value;
@@ -49,8 +40,12 @@ float high_half(std::uint32_t pair) { return flushed(std::bit_cast<float>(pair &
 }  // namespace
 
 bool has_hardware_tiles() {
-  static const bool has = request_tiles();
-  return has;
+  unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
+  constexpr unsigned bf16_and_tiles = 1U << 22 | 1U << 24;
+  if (__get_cpuid_count(7, 0, &eax, &ebx, &ecx, &edx) == 0) return false;
+  if ((edx & bf16_and_tiles) != bf16_and_tiles) return false;
+  constexpr long request_permission = 0x1023, tile_data = 18;  // arch_prctl(2), Linux 5.16
+  return syscall(SYS_arch_prctl, request_permission, tile_data) == 0;
 }
 
 void HardwareTiles::configure() {

@@ -19,7 +19,7 @@ class DirectWeightsDirection final : public WeightsDirection {
         // A thread reads the cells of all source channels and of its part of the destination
         // channels.
         bands_(make_bands(rows_, source_->bytes(), destination_->bytes() / resources.threads,
-                          {.cached_bytes = resources.cached_bytes})),
+                          resources.cached_bytes)),
         pairs_(static_cast<std::size_t>(threads_)) {
     for (auto& pairs : pairs_) pairs.reserve(static_cast<std::size_t>(bands_.rows));
   }
@@ -33,9 +33,9 @@ class DirectWeightsDirection final : public WeightsDirection {
     return source_bytes() + gradient_bytes() + sums_bytes();
   }
   void bind_shared(ArenaAllocator& arena) override {
-    source_cells_ = reinterpret_cast<BFloat16*>(arena.take(source_bytes()));
-    gradient_cells_ = reinterpret_cast<BFloat16*>(arena.take(gradient_bytes()));
-    sums_ = reinterpret_cast<float*>(arena.take(sums_bytes()));
+    source_cells_ = arena.take<BFloat16>(source_bytes());
+    gradient_cells_ = arena.take<BFloat16>(gradient_bytes());
+    sums_ = arena.take<float>(sums_bytes());
   }
 
   void compute() override {
