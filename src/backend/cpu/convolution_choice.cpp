@@ -32,12 +32,8 @@ constexpr int most_runs = 4;
 }  // namespace
 
 std::string_view name(Direction direction) {
-  switch (direction) {
-    case Direction::forward: return "forward";
-    case Direction::backward_data: return "backward data";
-    case Direction::backward_weights: return "backward weights";
-  }
-  return {};
+  constexpr std::string_view names[] = {"forward", "backward data", "backward weights"};
+  return names[static_cast<std::size_t>(direction)];
 }
 
 CellKernels make_cell_kernels() {
@@ -57,8 +53,6 @@ ConvolutionChooser::ConvolutionChooser(ChoiceRule rule, CellKernels kernels, Tim
       kernels_(std::move(kernels)),
       emulated_(cells::make_emulated_kernels()),
       timed_run_(std::move(timed_run)) {}
-
-ConvolutionChooser::~ConvolutionChooser() = default;
 
 const cells::Kernels* ConvolutionChooser::kernels_of(ConvolutionAlgorithm algorithm) const {
   switch (algorithm) {
@@ -178,12 +172,14 @@ ConvolutionChooser::Timing ConvolutionChooser::measure(const Context& context,
     directions.push_back(std::move(made));
   }
   const core::Buffer workspace = distributed_buffer(workspace_bytes, context.threads);
-  std::vector<float> weights(static_cast<std::size_t>(sizes.out_channels * sizes.in_channels *
+  const core::Buffer weights(sizeof(float) *
+                             static_cast<std::size_t>(sizes.out_channels * sizes.in_channels *
                                                       sizes.kernel * sizes.kernel));
-  std::vector<float> bias(static_cast<std::size_t>(sizes.out_channels));
+  const core::Buffer bias(sizeof(float) * static_cast<std::size_t>(sizes.out_channels));
   const bool has_bias = sizes.has_bias && problem.direction != Direction::backward_data;
   for (const auto& direction : directions)
-    direction->bind(workspace.data(), weights.data(), has_bias ? bias.data() : nullptr);
+    direction->bind(workspace.data(), weights.as<float>().data(),
+                    has_bias ? bias.as<float>().data() : nullptr);
 
   Timing answer{ConvolutionAlgorithm::direct, std::numeric_limits<double>::infinity()};
   std::vector<double> seconds(directions.size(), answer.seconds_per_image);  // shortest of each

@@ -43,7 +43,6 @@ class ConvolutionChooser {
  public:
   explicit ConvolutionChooser(ChoiceRule rule, CellKernels kernels = make_cell_kernels(),
                               TimedRun timed_run = run_and_time);
-  ~ConvolutionChooser();
 
   /// Returns null if no algorithm has a kernel for this direction. The chooser must outlive the
   /// direction.
