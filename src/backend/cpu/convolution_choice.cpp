@@ -140,7 +140,7 @@ ConvolutionChooser::Timing ConvolutionChooser::fastest(const Context& context,
   // Equal numbers of images in all layouts, so that their times can be compared.
   const std::int64_t fewest =
       source.type == core::DataType::bfloat16 && may_use_cells(context.options)
-          ? cells::images_at_once * context.threads
+          ? cells::cell_images * context.threads
           : fewest_images;
   const std::int64_t unit = std::max(source.images_per_block(), destination.images_per_block());
   const std::int64_t sufficient =

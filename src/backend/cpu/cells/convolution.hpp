@@ -14,9 +14,6 @@
 
 namespace lockstep::backend::cpu::cells {
 
-/// Number of images that a direction processes at a time.
-constexpr std::int64_t images_at_once = cell_images;
-
 /// Returns true if the direction is supported. The maps must be bfloat16. Supported are
 ///   - 1x1 and 3x3 convolutions with at least 16 channels on both sides, whose maps are
 ///     `blocked32x32`, which is processed in place;
