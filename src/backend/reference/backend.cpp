@@ -25,25 +25,6 @@ std::size_t logit_count(const graph::Graph& graph, const PlanOptions& options) {
   return static_cast<std::size_t>(options.batch * graph.classes());
 }
 
-/// Returns the memory that a plan would allocate, from shapes alone.
-MemoryUse memory_use(const graph::Graph& graph, const PlanOptions& options) {
-  const bool training = options.mode == Mode::training;
-  const auto batch = static_cast<std::size_t>(options.batch);
-  MemoryUse use;
-  use.state = options.parameter_bytes(graph.parameter_elements()) +
-              sizeof(float) * (graph.parameter_elements() + graph.statistic_elements());
-  use.weights = sizeof(double) * graph.parameter_elements() * (training ? 2 : 1);
-  use.workspace = batch * sizeof(std::int32_t) + sizeof(float) * logit_count(graph, options);
-  for (const graph::Node& node : graph.nodes()) {
-    const std::size_t elements = batch * node.output.elements();
-    const bool has_gradient = training && !node.operation.is<graph::Input>();
-    use.activations += sizeof(double) * elements * (has_gradient ? 2 : 1);
-    // The positions of the maxima. The other operations save few values.
-    if (node.operation.is<graph::MaxPool>()) use.workspace += sizeof(double) * elements;
-  }
-  return use;
-}
-
 std::vector<OperationChoice> choices_of(const graph::Graph& graph, Mode mode) {
   std::vector<OperationChoice> choices;
   for (std::size_t id = 0; id < graph.nodes().size(); ++id) {
@@ -83,10 +64,11 @@ void copy_values(std::span<const From> from, std::span<To> to) {
 /// once at the end.
 class ReferencePlan final : public HostPlan {
  public:
-  ReferencePlan(const graph::Graph& graph, ModelState& state, const PlanOptions& options)
+  ReferencePlan(const graph::Graph& graph, ModelState& state, const PlanOptions& options,
+                const MemoryUse& memory)
       : HostPlan(graph, state, options),
         graph_(graph),
-        memory_(memory_use(graph, options)),
+        memory_(memory),
         parameters_(graph.parameter_elements()),
         data_{.options = options},
         logits_(logit_count(graph, options)) {
@@ -261,10 +243,11 @@ std::unique_ptr<Plan> ReferenceBackend::compile(const graph::Graph& graph, Model
   core::check(options.batch > 0, "a plan has a batch");
   PlanOptions watched = options;
   watched.progress = progress_;
+  const MemoryUse needed = memory(graph, options);
   try {
-    return std::make_unique<ReferencePlan>(graph, state, watched);
+    return std::make_unique<ReferencePlan>(graph, state, watched, needed);
   } catch (const std::bad_alloc&) {
-    const auto bytes = static_cast<double>(memory_use(graph, options).plan());
+    const auto bytes = static_cast<double>(needed.plan());
     core::fail(core::ExitStatus::out_of_memory,
                fmt::format("no memory left for a plan of {} (batch {}); use a smaller batch",
                            core::format_bytes(bytes), options.batch));
@@ -272,7 +255,21 @@ std::unique_ptr<Plan> ReferenceBackend::compile(const graph::Graph& graph, Model
 }
 
 MemoryUse ReferenceBackend::memory(const graph::Graph& graph, const PlanOptions& options) const {
-  return memory_use(graph, options);
+  const bool training = options.mode == Mode::training;
+  const auto batch = static_cast<std::size_t>(options.batch);
+  MemoryUse use;
+  use.state = options.parameter_bytes(graph.parameter_elements()) +
+              sizeof(float) * (graph.parameter_elements() + graph.statistic_elements());
+  use.weights = sizeof(double) * graph.parameter_elements() * (training ? 2 : 1);
+  use.workspace = batch * sizeof(std::int32_t) + sizeof(float) * logit_count(graph, options);
+  for (const graph::Node& node : graph.nodes()) {
+    const std::size_t elements = batch * node.output.elements();
+    const bool has_gradient = training && !node.operation.is<graph::Input>();
+    use.activations += sizeof(double) * elements * (has_gradient ? 2 : 1);
+    // The positions of the maxima. The other operations save few values.
+    if (node.operation.is<graph::MaxPool>()) use.workspace += sizeof(double) * elements;
+  }
+  return use;
 }
 
 std::vector<OperationChoice> ReferenceBackend::choices(const graph::Graph& graph,
