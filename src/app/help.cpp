@@ -307,7 +307,7 @@ std::string options_json() {
                      {"values", values},
                      {"default", option.value.is_flag() ? "false" : option.default_text()},
                      {"commands", commands},
-                     {"across_ranks", core::name(option.ranks)},
+                     {"across_ranks", option.may_differ ? "may differ" : "equal"},
                      {"effect", core::name(option.effect.affects)},
                      {"effect_requires", option.effect.needs_several_ranks ? "several ranks" : ""},
                      {"recorded", option.is_recorded()},

@@ -43,10 +43,6 @@ enum class OptionGroup {
 /// The names are the titles of the sections.
 std::span<const core::NamedValue<OptionGroup>> named_values(OptionGroup);
 
-/// Whether the value of an option may differ between the ranks of a run.
-enum class AcrossRanks { equal, may_differ };
-std::span<const core::NamedValue<AcrossRanks>> named_values(AcrossRanks);
-
 /// What changes if an option has another value.
 enum class Affects {
   neither,
@@ -84,7 +80,7 @@ struct Option {
   OptionGroup group{};    ///< set by the table
   unsigned commands = 0;  ///< the commands that use it (`CommandSet`); 0: those of its group
   unsigned common = 0;  ///< those of them whose `--help` shows it; `--help-all` shows every option
-  AcrossRanks ranks = AcrossRanks::equal;
+  bool may_differ = false;  ///< whether the ranks of a run may have different values
   Effect effect;
   std::string_view help;          ///< a phrase for `--help` and the documentation
   std::string_view details = {};  ///< further sentences of the documentation

@@ -29,9 +29,9 @@ std::vector<Option> all_rows() {
     unsigned commands = cmd_all;  ///< of rows that name none
   };
   for (const Group& group :
-       {Group{run, run_options}, Group{network, network_options, cmd_training | cmd_evaluate},
-        Group{data, data_options}, Group{optimiser, optimiser_options, cmd_training},
-        Group{communication, communication_options}, Group{device, device_options},
+       {Group{run, run_options, cmd_run}, Group{network, network_options, cmd_training | cmd_evaluate},
+        Group{data, data_options, cmd_training}, Group{optimiser, optimiser_options, cmd_training},
+        Group{communication, communication_options, cmd_training}, Group{device, device_options},
         Group{checkpoints, checkpoint_options, cmd_run}, Group{output, output_options},
         Group{single_command, single_command_options}}) {
     for (Option& option : group.options()) {
@@ -71,12 +71,6 @@ std::span<const core::NamedValue<OptionGroup>> named_values(OptionGroup) {
        {output, "Output"},
        {single_command, "Only for this command"}}};
   return titles;
-}
-
-std::span<const core::NamedValue<AcrossRanks>> named_values(AcrossRanks) {
-  static constexpr std::array<core::NamedValue<AcrossRanks>, 2> values{
-      {{AcrossRanks::equal, "equal"}, {AcrossRanks::may_differ, "may differ"}}};
-  return values;
 }
 
 std::span<const core::NamedValue<Affects>> named_values(Affects) {
@@ -147,8 +141,7 @@ train::Entries entries(const train::Config& config) {
 }
 
 train::Entries shared_entries(const train::Config& config) {
-  return entries_of(config,
-                    [](const Option& option) { return option.ranks == AcrossRanks::equal; });
+  return entries_of(config, [](const Option& option) { return !option.may_differ; });
 }
 
 train::Entries experiment_entries(const train::Config& config) {

@@ -17,7 +17,6 @@ std::vector<Option> run_options() {
       {.name = "batch-per-rank",
        .value_name = "B",
        .value = integer(&Config::batch_per_rank, from_to(1, limits::images)),
-       .commands = cmd_run,
        .common = cmd_all,
        .effect = Affects::both,
        .help = "images per rank and step (fixed for weak scaling)",
@@ -27,7 +26,6 @@ std::vector<Option> run_options() {
       {.name = "global-batch",
        .value_name = "B",
        .value = integer(&Config::global_batch, from_to(1, limits::images)),
-       .commands = cmd_run,
        .common = cmd_all,
        .effect = Affects::both,
        .help = "images per step over all ranks (fixed for strong scaling); a multiple "
@@ -55,7 +53,6 @@ std::vector<Option> run_options() {
       {.name = "evaluate-every",
        .value_name = "E",
        .value = integer(&Config::evaluate_every, from_to(0, limits::epochs), {"never", -1}),
-       .commands = cmd_run,
        .effect = Affects::results,
        .help = "epochs between evaluations; 0: one evaluation, at the end; never: none"},
       {.name = "seed",
@@ -103,7 +100,7 @@ std::vector<Option> network_options() {
       {.name = "init-from",
        .value = path(&Config::init_from),
        .common = cmd_evaluate,
-       .ranks = AcrossRanks::may_differ,  // only rank 0 reads the file
+       .may_differ = true,  // only rank 0 reads the file
        .effect = Affects::results,
        .help = "initial weights: HDF5 file with one dataset per tensor under /state",
        .details = "[lockstep-weights](pytorch.md#weights) converts those of PyTorch",
@@ -120,7 +117,7 @@ std::vector<Option> data_options() {
        .value = data_source(in(&Config::data, &data::DataOptions::source)),
        .commands = cmd_training | cmd_evaluate,
        .common = cmd_all,
-       .ranks = AcrossRanks::may_differ,  // the digests of the images are compared instead
+       .may_differ = true,  // the digests of the images are compared instead
        .effect = Affects::both,
        .help = data_help,
        .details = "The network is built for the images and classes of the dataset. Parts "
@@ -142,24 +139,20 @@ std::vector<Option> data_options() {
        .shown_default = "all"},
       {.name = "augment",
        .value = choice(in(&Config::data, &data::DataOptions::augmentation)),
-       .commands = cmd_training,
        .effect = Affects::both,
        .help = "augmentation of training images"},
       {.name = "last-batch",
        .value = choice(in(&Config::data, &data::DataOptions::last_batch)),
-       .commands = cmd_training,
        .effect = Affects::both,
        .help = "handling of an incomplete last batch"},
       {.name = "data-residency",
        .value = choice(in(&Config::data, &data::DataOptions::residency)),
-       .commands = cmd_training,
        .effect = Affects::time,
        .help = "memory that holds the images while a GPU trains"},
       {.name = "loader-threads",
        .value = integer(in(&Config::data, &data::DataOptions::loader_threads),
                         from_to(0, limits::loader_threads)),
-       .commands = cmd_training,
-       .ranks = AcrossRanks::may_differ,
+       .may_differ = true,
        .effect = Affects::time,
        .help = "data-loading threads per rank; 0: the training thread prepares the "
                "batches"},
