@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "help.hpp"
+#include "commands.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -10,11 +10,10 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
-#include "commands.hpp"
 #include "lockstep/core/error.hpp"
 #include "lockstep/graph/layer.hpp"
 #include "lockstep/record/provenance.hpp"
-#include "options/option_table.hpp"
+#include "options/option.hpp"
 #include "options/parse.hpp"
 
 namespace lockstep::app {

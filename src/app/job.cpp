@@ -10,7 +10,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "guard/early_stop.hpp"
+#include "guard/watchdog.hpp"
 #include "lockstep/comm/messages.hpp"
 #include "lockstep/core/format.hpp"
 #include "lockstep/core/log.hpp"
@@ -26,7 +26,7 @@
 #include "lockstep/study/profile.hpp"
 #include "lockstep/train/agreement.hpp"
 #include "lockstep/train/plan_options.hpp"
-#include "options/option_table.hpp"
+#include "options/option.hpp"
 #include "shares.hpp"
 
 namespace lockstep::app {

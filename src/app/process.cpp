@@ -14,9 +14,7 @@
 #include <string>
 #include <vector>
 
-#include "guard/early_stop.hpp"
 #include "guard/watchdog.hpp"
-#include "help.hpp"
 #include "lockstep/comm/communicator.hpp"
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/log.hpp"
@@ -24,7 +22,7 @@
 #include "lockstep/core/process/system.hpp"
 #include "lockstep/record/provenance.hpp"
 #include "lockstep/train/agreement.hpp"
-#include "options/option_table.hpp"
+#include "options/option.hpp"
 #include "options/parse.hpp"
 
 namespace lockstep::app {

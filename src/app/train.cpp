@@ -10,7 +10,7 @@
 #include <optional>
 #include <utility>
 
-#include "guard/early_stop.hpp"
+#include "guard/watchdog.hpp"
 #include "header.hpp"
 #include "job.hpp"
 #include "lockstep/core/format.hpp"
@@ -22,7 +22,7 @@
 #include "lockstep/study/profile.hpp"
 #include "lockstep/train/agreement.hpp"
 #include "lockstep/train/trainer.hpp"
-#include "options/option_table.hpp"
+#include "options/option.hpp"
 #include "profile_output.hpp"
 
 namespace lockstep::app {

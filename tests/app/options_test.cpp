@@ -14,10 +14,10 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "commands.hpp"
 #include "expect_error.hpp"
-#include "help.hpp"
 #include "lockstep/core/error.hpp"
-#include "options/option_table.hpp"
+#include "options/option.hpp"
 #include "options/suggestion.hpp"
 
 namespace lockstep::app {

@@ -16,7 +16,7 @@
 #include "data/record_formats.hpp"
 #include "files.hpp"
 #include "lockstep/record/run_file.hpp"
-#include "options/option_table.hpp"
+#include "options/option.hpp"
 #include "record/samples.hpp"
 #include "record/weights.hpp"
 

@@ -9,15 +9,12 @@
 #include <array>
 #include <charconv>
 #include <cstdlib>
-#include <string_view>
 #include <utility>
 
-#include "early_stop.hpp"
-#include "lockstep/comm/agreement.hpp"
-#include "lockstep/core/error.hpp"
 #include "lockstep/core/log.hpp"
 #include "lockstep/core/process/stop_signal.hpp"
 #include "lockstep/core/process/thread.hpp"
+#include "lockstep/train/agreement.hpp"
 
 namespace lockstep::app {
 
@@ -41,11 +38,8 @@ void Watchdog::begin(core::Activity activity, std::int64_t step) {
 void Watchdog::advance() noexcept { progress_.fetch_add(1, std::memory_order_relaxed); }
 
 void Watchdog::set_limit(std::chrono::seconds limit) {
-  {
-    const std::lock_guard lock(mutex_);
-    limit_ = limit;
-  }
-  changed_.notify_all();
+  const std::lock_guard lock(mutex_);
+  limit_ = limit;
 }
 
 void Watchdog::connect(comm::Communicator& communicator) {
@@ -54,7 +48,7 @@ void Watchdog::connect(comm::Communicator& communicator) {
     auto peers = std::make_unique<WatchdogPeers>(communicator, [this] { return progress(); });
     const std::lock_guard lock(mutex_);
     peers_ = std::move(peers);
-  } catch (const comm::AgreedError& error) {
+  } catch (const train::AgreedError& error) {
     if (!error.is_reporting()) return;
     core::log_warning(fmt::format("{}: {}; a timeout will not name its cause", who_, error.what()));
   }
@@ -78,10 +72,9 @@ void Watchdog::watch(const std::stop_token& stop) {
   Clock::duration still{};      // time without progress
   Clock::duration signalled{};  // time since a signal to which no other object reacts
   while (true) {
-    const auto limit = limit_;
     const auto interval =
-        limit == 0s ? 100ms : std::min<Clock::duration>(Clock::duration(limit) / 50, 100ms);
-    changed_.wait_for(lock, stop, interval, [&] { return limit_ != limit; });
+        limit_ == 0s ? 100ms : std::min<Clock::duration>(Clock::duration(limit_) / 50, 100ms);
+    stopping_.wait_for(lock, stop, interval, [] { return false; });
     if (stop.stop_requested()) return;
     const auto now = Clock::now();
     // If the whole process was stopped (by a debugger, or as a suspended job), it could not make
@@ -225,6 +218,26 @@ ProcessEndReport::~ProcessEndReport() {
   disable();
   for (std::size_t i = 0; i < fatal_signals.size(); ++i)
     ::sigaction(fatal_signals[i].number, &previous[i], nullptr);
+}
+
+core::Error early_stop(const train::Config& config, int signal, std::string_view activity) {
+  const bool is_training = config.command == "train";
+  std::string text = fmt::format("stopped by signal {}", signal);
+  if (!activity.empty()) text += fmt::format(" during '{}'", activity);
+  if (is_training) text += activity.empty() ? " before the first step" : ", before the first step";
+  // Nothing is lost, so the same command continues where this one would have begun.
+  if (is_training && !config.checkpoint.directory.empty()) {
+    return {core::ExitStatus::interrupted, text + "; nothing is lost: run the same command again"};
+  }
+  return {core::stopped_by(signal), text};
+}
+
+void end_if_signalled(const train::Config& config, comm::Communicator& communicator) {
+  const int signal = train::agreed_signal(communicator);
+  if (signal == 0) return;
+  train::together(communicator, [&] {
+    if (communicator.rank() == 0) throw early_stop(config, signal);
+  });
 }
 
 }  // namespace lockstep::app

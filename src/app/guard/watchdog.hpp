@@ -9,9 +9,11 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <thread>
 
 #include "lockstep/comm/communicator.hpp"
+#include "lockstep/core/error.hpp"
 #include "lockstep/core/progress.hpp"
 #include "lockstep/train/config.hpp"
 #include "watchdog_peers.hpp"
@@ -80,7 +82,7 @@ class Watchdog final : public core::ProgressMonitor {
   std::atomic<double> idle_seconds_ = 0;
   const bool is_launched_;  ///< by mpirun, srun or the like
   const pid_t launcher_;    ///< parent process at the start
-  std::condition_variable_any changed_;
+  std::condition_variable_any stopping_;
   // Declared last: the thread stops before the members that it uses are destroyed.
   std::jthread thread_;
 };
@@ -101,5 +103,13 @@ class ProcessEndReport {
   /// Disables the report: the program ends the process itself, after it has reported an error.
   static void disable() noexcept;
 };
+
+/// Returns the error with which a signal ends a command that has nothing to save, such as a
+/// training before its first step. `activity`: what the program was doing; may be empty.
+core::Error early_stop(const train::Config& config, int signal, std::string_view activity = {});
+
+/// Throws this error, of rank 0, as `AgreedError` if a rank has received a signal. Collective: all
+/// ranks must call this.
+void end_if_signalled(const train::Config& config, comm::Communicator& communicator);
 
 }  // namespace lockstep::app

@@ -14,7 +14,7 @@
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/file_kind.hpp"
 #include "lockstep/core/format.hpp"
-#include "option_table.hpp"
+#include "option.hpp"
 #include "suggestion.hpp"
 
 namespace lockstep::app {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "option_table.hpp"
+#include "option.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -29,7 +29,8 @@ std::vector<Option> all_rows() {
     unsigned commands = cmd_all;  ///< of rows that name none
   };
   for (const Group& group :
-       {Group{run, run_options, cmd_run}, Group{network, network_options, cmd_training | cmd_evaluate},
+       {Group{run, run_options, cmd_run},
+        Group{network, network_options, cmd_training | cmd_evaluate},
         Group{data, data_options, cmd_training}, Group{optimiser, optimiser_options, cmd_training},
         Group{communication, communication_options, cmd_training}, Group{device, device_options},
         Group{checkpoints, checkpoint_options, cmd_run}, Group{output, output_options},
