@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "batch_feed.hpp"
+#include "replica.hpp"
 
 #include <algorithm>
 #include <vector>
 
 #include "lockstep/core/error.hpp"
-#include "lockstep/data/loader.hpp"
 
 namespace lockstep::train {
 

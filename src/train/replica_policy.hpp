@@ -2,9 +2,9 @@
 #pragma once
 
 #include <cstdint>
-#include <memory>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "lockstep/backend/step_executor.hpp"
 #include "lockstep/comm/communicator.hpp"
@@ -24,40 +24,49 @@ struct EpochEnd {
 /// communicate before the end of an epoch.
 class ReplicaPolicy {
  public:
-  virtual ~ReplicaPolicy() = default;
+  /// `reducer`: independent replicas for `none`, synchronous ones otherwise. `data_parallel`: the
+  /// data-parallel group. `world`: all ranks, which decide together; with a pipeline, the ranks of
+  /// all stages. Both must outlive the policy.
+  ReplicaPolicy(comm::ReducerKind reducer, comm::Communicator& data_parallel,
+                comm::Communicator& world);
 
   /// Returns the factor by which the gradients that the reducer returns become those of the mean
   /// loss.
-  virtual float gradient_scale() const = 0;
+  float gradient_scale() const;
 
   /// Combines the result and the requests of step `step`, counted from 1. Throws `AgreedError`
   /// (diverged) if the loss of any rank is not finite, naming the first of these ranks and `step`;
   /// if the replicas are independent, throws `Error` (diverged) on the affected rank only.
   /// Collective unless the replicas are independent.
-  virtual StepTotals finish_step(const backend::BatchResult& result, StepRequests requests,
-                                 std::int64_t step) = 0;
+  StepTotals finish_step(const backend::BatchResult& result, StepRequests requests,
+                         std::int64_t step);
 
   /// Makes the values of the steps of an epoch, which `finish_step` has returned, totals over all
   /// replicas, in place. Collective.
-  virtual void finish_steps(std::span<double> values) = 0;
+  void finish_steps(std::span<double> values);
 
   /// Throws `AgreedError` (internal) if the hashes of the parameters of the replicas after `step`
   /// steps differ and must be equal. Collective.
-  virtual void require_equal(std::uint64_t parameter_hash, std::int64_t step) = 0;
+  void require_equal(std::uint64_t parameter_hash, std::int64_t step);
 
   /// Ends an epoch after `step` steps of the run: compares the hashes of the parameters of the
   /// replicas if they must be equal, and otherwise combines the requests of the ranks. Throws
   /// `AgreedError` (internal) if hashes that must be equal differ. Collective.
-  virtual EpochEnd finish_epoch(std::uint64_t parameter_hash, StepRequests requests,
-                                std::int64_t step) = 0;
-};
+  EpochEnd finish_epoch(std::uint64_t parameter_hash, StepRequests requests, std::int64_t step);
 
-/// Creates the policy for a reducer: independent replicas for `none`, synchronous ones otherwise.
-/// `data_parallel`: the data-parallel group. `world`: all ranks, which decide together; with a
-/// pipeline, the ranks of all stages. Both must outlive the policy.
-std::unique_ptr<ReplicaPolicy> make_replica_policy(comm::ReducerKind reducer,
-                                                   comm::Communicator& data_parallel,
-                                                   comm::Communicator& world);
+ private:
+  /// Values of a step that synchronous replicas sum, so that all ranks make the same decisions:
+  /// results, requests, and one flag per rank for a loss that is not finite.
+  enum Value : std::size_t { loss, correct, images, stop, save, first_rank };
+
+  std::string combined_hash(std::uint64_t parameter_hash, std::int64_t step);
+  void require_finite(std::int64_t step) const;
+
+  bool is_independent_;
+  comm::Communicator& data_parallel_;
+  comm::Communicator& world_;
+  std::vector<double> values_;
+};
 
 /// Compares `hash`, the hash of the parameters of this rank, with those of the other replicas,
 /// which must be equal. Returns the hash of a replica as 16 hexadecimal digits: the sum of those of

@@ -40,7 +40,7 @@ struct Trainer::Parts {
   Observer& observer;
   const std::unique_ptr<comm::GradientTransport> transport;
   const std::unique_ptr<Replica> replica;
-  const std::unique_ptr<ReplicaPolicy> policy;
+  ReplicaPolicy policy;
   TrainingStep step;
   const RunPlan plan;
   Checkpoints checkpoints;
@@ -58,16 +58,15 @@ Trainer::Parts::Parts(const TrainingContext& context_, Observer& observer_)
       observer(observer_),
       transport(make_transport(context)),
       replica(make_replica(context, *transport)),
-      policy(
-          make_replica_policy(context.config.reducer.kind, context.data_parallel, context.world)),
-      step(context, *replica, *transport, *policy),
+      policy(context.config.reducer.kind, context.data_parallel, context.world),
+      step(context, *replica, *transport, policy),
       plan(context.config, static_cast<std::int64_t>(replica->sampler.steps_per_epoch())),
       checkpoints(context.config, context.graph, replica->state, context.data_parallel,
                   context.world, context.pipeline, step.reducer().state(),
                   {plan.steps_per_epoch(), context.data.digest, context.options}),
       state(restore(context, checkpoints)),
       stop(context.world, context.config.checkpoint.grace_seconds),
-      saver(context, *replica, *policy, checkpoints, state, stop),
+      saver(context, *replica, policy, checkpoints, state, stop),
       evaluation(context, observer, replica->evaluator, plan, state, saver, stop),
       description(describe_run(context, *replica, *transport, step, plan, checkpoints)),
       instruments(context, *replica, plan.steps_per_epoch(), description.bucket_bytes.size(),
@@ -123,7 +122,7 @@ record::EpochRecord Trainer::Parts::train_epoch() {
   std::int64_t queued = first;
   while (state.step < end && !stop.is_stopping()) {
     if (queued < end && !saver.is_requested()) {
-      step.queue(queued + 1, plan.coefficients_after(queued, policy->gradient_scale()));
+      step.queue(queued + 1, plan.coefficients_after(queued, policy.gradient_scale()));
       ++queued;
     }
     const bool is_deep_enough = queued - state.step >= step.depth();
@@ -136,9 +135,9 @@ record::EpochRecord Trainer::Parts::train_epoch() {
   record.seconds = core::host_seconds() - begin - saver.epoch_pause();
   report(core::Activity::gathering_times);
   instruments.end_epoch();
-  for (const std::span<double> totals : instruments.log().totals()) policy->finish_steps(totals);
-  EpochEnd end_of_epoch = policy->finish_epoch(context.backend.parameter_hash(replica->state),
-                                               requests_after(state.step), state.step);
+  for (const std::span<double> totals : instruments.log().totals()) policy.finish_steps(totals);
+  EpochEnd end_of_epoch = policy.finish_epoch(context.backend.parameter_hash(replica->state),
+                                              requests_after(state.step), state.step);
   record.parameter_hash = std::move(end_of_epoch.parameter_hash);
   saver.set_compared();
   accept(end_of_epoch.requests);
@@ -171,6 +170,40 @@ const backend::ModelState& Trainer::state() const { return parts_->replica->stat
 ExtraSteps Trainer::extra_steps() {
   const std::int64_t per_epoch = parts_->plan.steps_per_epoch(), done = parts_->state.step;
   return {*parts_->replica, parts_->step, (done + per_epoch - 1) / per_epoch, per_epoch, done};
+}
+
+ExtraSteps::ExtraSteps(Replica& replica, TrainingStep& step, std::int64_t epoch,
+                       std::int64_t steps_per_epoch, std::int64_t last_step)
+    : replica_(replica),
+      step_(step),
+      epoch_(epoch),
+      steps_per_epoch_(steps_per_epoch),
+      last_step_(last_step) {
+  replica_.feed->start_epoch(epoch_, 0);
+}
+
+ExtraStep ExtraSteps::run() {
+  if (step_of_epoch_ == steps_per_epoch_) {
+    replica_.feed->start_epoch(++epoch_, 0);
+    step_of_epoch_ = 0;
+  }
+  ++step_of_epoch_;
+  ++last_step_;
+  // Without momentum, because the velocity of LARS contains the learning rates of earlier steps.
+  step_.queue(last_step_, {.learning_rate = 0, .momentum = 0});
+  const StepResult result = step_.collect(last_step_, {.stop = core::StopSignal::requested()});
+  return {result.seconds, result.buckets, result.totals.requests.stop};
+}
+
+void ExtraSteps::swap_captured() { step_.swap_captured(); }
+void ExtraSteps::capture() { step_.capture(); }
+int ExtraSteps::depth() const { return step_.depth(); }
+const backend::Plan& ExtraSteps::plan() const { return *replica_.plan; }
+const comm::GradientReducer& ExtraSteps::reducer() const { return step_.reducer(); }
+
+OperationClock& ExtraSteps::operations() const {
+  core::check(replica_.operations != nullptr, "a step is profiled only if its plan has a listener");
+  return *replica_.operations;
 }
 
 }  // namespace lockstep::train
