@@ -157,12 +157,6 @@ std::optional<fs::path> newest_checkpoint(const fs::path& directory) {
   return {};
 }
 
-std::optional<fs::path> latest_checkpoint(const fs::path& directory) {
-  const std::vector<Checkpoint> found = checkpoints_in(directory);
-  if (found.empty()) return {};
-  return found.front().path;
-}
-
 CheckpointStore::CheckpointStore(fs::path directory, int keep, std::string run_id,
                                  std::string options)
     : directory_(std::move(directory)),

@@ -72,10 +72,6 @@ std::filesystem::path checkpoint_path(const std::filesystem::path& directory, st
 /// Logs a warning for each damaged checkpoint that it skips.
 std::optional<std::filesystem::path> newest_checkpoint(const std::filesystem::path& directory);
 
-/// Returns the checkpoint in `directory` that `newest_checkpoint` would return if none were
-/// damaged, or nullopt if there is none. Does not read the tensors.
-std::optional<std::filesystem::path> latest_checkpoint(const std::filesystem::path& directory);
-
 /// Writes the checkpoints of one run to a directory and deletes old ones. Damaged checkpoints and
 /// checkpoints of other runs are neither counted nor deleted.
 class CheckpointStore {

@@ -186,22 +186,8 @@ Checkpoints::Found Checkpoints::restore_on_rank_0() {
     return found;
   }
   if (options_.resume != "auto") return resume_from(options_.resume);
-  return resume_from_newest().value_or(found);
-}
-
-/// Returns nothing if the directory has no valid checkpoint. Reads only one file unless that file
-/// cannot be used, for example because it is damaged.
-std::optional<Checkpoints::Found> Checkpoints::resume_from_newest() {
-  const auto latest = record::latest_checkpoint(options_.directory);
-  if (!latest) return {};
-  try {
-    return resume_from(*latest);
-  } catch (const core::Error&) {
-    const auto newest = record::newest_checkpoint(options_.directory);
-    if (newest == latest) throw;
-    if (!newest) return {};
-    return resume_from(*newest);
-  }
+  const auto newest = record::newest_checkpoint(directory);
+  return newest ? resume_from(*newest) : found;
 }
 
 Checkpoints::Found Checkpoints::resume_from(const fs::path& path) {

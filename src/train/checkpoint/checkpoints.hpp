@@ -97,7 +97,6 @@ class Checkpoints {
 
   Found restore_on_rank_0();
   Found resume_from(const std::filesystem::path& path);
-  std::optional<Found> resume_from_newest();
   void warn(std::string warning);
   void warn_of_changed_options(const std::filesystem::path& path, const std::string& saved);
   void warn_of_later_checkpoints(const std::filesystem::path& resumed, std::int64_t step) const;
