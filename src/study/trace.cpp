@@ -2,6 +2,7 @@
 #include "trace.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <map>
@@ -88,10 +89,8 @@ std::string trace_of_rank(int rank, std::string_view place, std::span<const Trac
 }
 
 std::string join_traces(std::span<const std::string> ranks) {
-  std::string text = "{\"displayTimeUnit\": \"ms\",\n\"traceEvents\": [\n";
-  for (std::size_t rank = 0; rank < ranks.size(); ++rank)
-    text += (rank > 0 ? ",\n" : "") + ranks[rank];
-  return text + "\n]}\n";
+  return fmt::format("{{\"displayTimeUnit\": \"ms\",\n\"traceEvents\": [\n{}\n]}}\n",
+                     fmt::join(ranks, ",\n"));
 }
 
 }  // namespace lockstep::study
