@@ -8,6 +8,7 @@
 
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/handle.hpp"
+#include "lockstep/record/run_file.hpp"
 #include "lockstep/train/config.hpp"
 #include "lockstep/train/timing/summary.hpp"
 #include "lockstep/train/trainer.hpp"
@@ -79,5 +80,14 @@ class Console {
 std::string describe_summary(const train::RunSummary& summary, int ranks, backend::DeviceKind kind);
 /// Returns the results of a training on `ranks` ranks.
 nlohmann::json to_json(const train::RunSummary& summary, int ranks);
+
+/// Returns the highest rates and the table of the operations, with those of the same kind, shape
+/// and phase in one row.
+std::string describe_operations(const record::Profile& profile);
+
+/// Returns the operations of a profile and what the profile costs.
+std::string describe(const record::Profile& profile);
+
+nlohmann::json to_json(const record::Profile& profile);
 
 }  // namespace lockstep::app

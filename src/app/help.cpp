@@ -14,7 +14,6 @@
 #include "lockstep/graph/layer.hpp"
 #include "lockstep/record/provenance.hpp"
 #include "options/option.hpp"
-#include "options/parse.hpp"
 
 namespace lockstep::app {
 

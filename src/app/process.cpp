@@ -23,7 +23,6 @@
 #include "lockstep/record/provenance.hpp"
 #include "lockstep/train/agreement.hpp"
 #include "options/option.hpp"
-#include "options/parse.hpp"
 
 namespace lockstep::app {
 

@@ -23,7 +23,6 @@
 #include "lockstep/train/agreement.hpp"
 #include "lockstep/train/trainer.hpp"
 #include "options/option.hpp"
-#include "profile_output.hpp"
 
 namespace lockstep::app {
 

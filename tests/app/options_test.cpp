@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "options/parse.hpp"
+#include "options/option.hpp"
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
@@ -17,7 +17,6 @@
 #include "commands.hpp"
 #include "expect_error.hpp"
 #include "lockstep/core/error.hpp"
-#include "options/option.hpp"
 #include "options/suggestion.hpp"
 
 namespace lockstep::app {

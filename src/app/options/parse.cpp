@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "parse.hpp"
+#include "option.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -14,7 +14,6 @@
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/file_kind.hpp"
 #include "lockstep/core/format.hpp"
-#include "option.hpp"
 #include "suggestion.hpp"
 
 namespace lockstep::app {
@@ -147,12 +146,7 @@ std::string read_file(const std::string& path) {
 }
 
 po::parsed_options parse_file(const std::string& path, const po::options_description& described) {
-  const std::string text = read_file(path);
-  if (core::content_kind(text) == "a JSON text") {
-    fail(fmt::format("--config {}: is a JSON text; write one option per line, such as lr = 0.1",
-                     path));
-  }
-  std::istringstream stream(text);
+  std::istringstream stream(read_file(path));
   return po::parse_config_file(stream, described);
 }
 
