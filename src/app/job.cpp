@@ -108,9 +108,6 @@ void share_processors(Job& job) {
     job.config.device.threads = count.threads;
     job.threads_reason = count.reason;
   }
-  train::together(job.communicator, [&] {
-    require_bearable(job.config.device.threads, job.ranks.at(static_cast<std::size_t>(rank)));
-  });
   const std::vector<int> threads = comm::all_gather(job.communicator, job.config.device.threads);
   warn(job, oversubscription(job.ranks, threads));
   warn(job, first_text(job.communicator, exceeded_quota(quotas, domains, threads)));
@@ -143,8 +140,10 @@ backend::DeviceOptions device_options(const Job& job) {
   backend::DeviceOptions options = job.config.device;
   options.local_rank = job.communicator.local_rank();
   options.cache_directory = core::cache_directory();
-  options.batch_norm_multiprocessors =
-      train::multiprocessors_of_batch_norm(job.config, job.communicator.size());
+  // By default cuDNN's batch norm leaves multiprocessors to all-reduces that overlap with it.
+  const bool overlaps =
+      job.communicator.size() > 1 && job.config.reducer.kind == comm::ReducerKind::overlap;
+  if (options.batch_norm_multiprocessors < 0 && !overlaps) options.batch_norm_multiprocessors = 0;
   options.engine_log = engine_log(job.config, job.communicator.rank());
   options.progress = job.monitor;
   return options;

@@ -11,7 +11,6 @@
 #include <utility>
 
 #include "lockstep/comm/messages.hpp"
-#include "lockstep/core/error.hpp"
 #include "lockstep/core/format.hpp"
 #include "lockstep/core/process/processors.hpp"
 
@@ -117,16 +116,6 @@ std::set<int> share_of_processors(const std::vector<record::RankInfo>& ranks,
   std::set<int> share = core::processors_in(own.cpu_list);
   std::erase_if(share, [&](int processor) { return !part.contains(core_of(processor)); });
   return share;
-}
-
-void require_bearable(int threads, const record::RankInfo& rank) {
-  constexpr int most_per_processor = 32;
-  const auto processors = static_cast<int>(core::processors_in(rank.cpu_list).size());
-  if (processors == 0 || threads <= most_per_processor * processors) return;
-  core::fail(core::ExitStatus::usage,
-             fmt::format("--threads {}: too many for the {} processor(s) of the rank; use at most "
-                         "{}, or leave it out for one thread per physical core",
-                         threads, processors, most_per_processor * processors));
 }
 
 std::string oversubscription(const std::vector<record::RankInfo>& ranks,

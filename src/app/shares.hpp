@@ -60,10 +60,6 @@ std::set<int> share_of_processors(const std::vector<record::RankInfo>& ranks,
                                   const std::vector<int>& threads, int rank,
                                   const std::function<int(int)>& core_of);
 
-/// Throws `Error` (usage) if a rank has so many threads per processor that a step would take
-/// minutes, because each parallel loop waits for all of them.
-void require_bearable(int threads, const record::RankInfo& rank);
-
 /// Returns a warning that names the first host with more threads than processors or than physical
 /// cores; empty if there is none.
 std::string oversubscription(const std::vector<record::RankInfo>& ranks,

@@ -189,12 +189,6 @@ double default_bucket_mib(backend::DeviceKind device) {
   return device == backend::DeviceKind::cuda ? 16 : 6;
 }
 
-int multiprocessors_of_batch_norm(const Config& config, int ranks) {
-  if (config.device.batch_norm_multiprocessors >= 0)
-    return config.device.batch_norm_multiprocessors;
-  return ranks > 1 && config.reducer.kind == comm::ReducerKind::overlap ? -1 : 0;
-}
-
 RankState rank_state(const Config& config, int ranks) {
   if (ranks == 1) return RankState::none;
   if (config.reducer.kind == comm::ReducerKind::none) return RankState::all;

@@ -82,7 +82,7 @@ struct Config {
   comm::ReducerOptions reducer;
   comm::TransportOptions transport;
   /// `threads` 0: the cores divided among the ranks that share them. `batch_norm_multiprocessors`
-  /// below 0: see `multiprocessors_of_batch_norm`.
+  /// below 0: all, unless all-reduces overlap with batch norm.
   backend::DeviceOptions device{
       .kind = backend::DeviceKind::automatic, .threads = 0, .batch_norm_multiprocessors = -1};
   backend::PlanOptions plan;
@@ -137,10 +137,6 @@ Config resolve(Config config, int ranks);
 /// Returns the default of `Config::bucket_mib`. On GPUs it is larger: fewer all-reduces disturb
 /// fewer layers (not measured on a GPU).
 double default_bucket_mib(backend::DeviceKind device);
-
-/// Returns `DeviceOptions::batch_norm_multiprocessors`. By default cuDNN's batch norm leaves
-/// multiprocessors to all-reduces that overlap with it.
-int multiprocessors_of_batch_norm(const Config& config, int ranks);
 
 /// Tensors of the ranks other than 0 that a checkpoint contains.
 enum class RankState : std::int64_t {
