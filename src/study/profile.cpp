@@ -63,7 +63,7 @@ class RankProfile {
 
   const std::vector<double>& with() const { return with_; }
   const std::vector<double>& without() const { return without_; }
-  const OperationSums& sums() const { return sums_; }
+  const std::vector<OperationSum>& sums() const { return sums_; }
   const std::vector<TraceEvent>& events() const { return events_; }
   record::ProfiledOperation all_reduce() const;
 
@@ -76,7 +76,7 @@ class RankProfile {
   train::ExtraSteps& steps_;
   train::OperationClock& operations_;
   bool is_stopping_ = false;  ///< a rank has received a signal
-  OperationSums sums_;
+  std::vector<OperationSum> sums_;
   double all_reduce_seconds_ = 0;
   std::vector<double> with_, without_;  ///< seconds of each step on this rank
   std::vector<TraceEvent> events_;
@@ -116,7 +116,7 @@ void RankProfile::run() {
 /// Adds the profiled step `number`, which began at `begin` of the trace.
 void RankProfile::record_step(const train::ExtraStep& step, double begin, std::int64_t number) {
   with_.push_back(total(step.seconds));
-  sums_.add(operations_.times());
+  add(operations_.times(), sums_);
   for (const comm::BucketTimes& times : step.buckets) all_reduce_seconds_ += times.call_seconds;
   if (!context_.config.trace.empty()) trace_step(step, begin, number);
 }
@@ -201,7 +201,7 @@ ProfileResult run_profile(const train::TrainingContext& context, train::ExtraSte
   profile.step_seconds = median_step(mine.with(), context.world);
   profile.step_seconds_without_profile = median_step(mine.without(), context.world);
   const ProfileRows rows(context.graph, steps.plan(), context.config);
-  for (const OperationSum& sum : mine.sums().all())
+  for (const OperationSum& sum : mine.sums())
     profile.operations.push_back(rows.row(sum, profile.steps));
   // All ranks of a host measure at the same time, as they compute at the same time.
   train::together(context.world, [&] { measure_ceilings(context, profile); });

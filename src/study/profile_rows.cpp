@@ -52,11 +52,11 @@ Work work_of(const graph::Graph& graph, graph::NodeId id, std::string_view phase
   return work;
 }
 
-void OperationSums::add(std::span<const train::OperationTime> times) {
+void add(std::span<const train::OperationTime> times, std::vector<OperationSum>& sums) {
   for (const train::OperationTime& time : times) {
-    const auto [place, is_new] = places_.try_emplace(time.key, sums_.size());
-    if (is_new) sums_.push_back({.key = time.key});
-    OperationSum& sum = sums_[place->second];
+    const auto known = std::ranges::find(sums, time.key, &OperationSum::key);
+    OperationSum& sum =
+        known != sums.end() ? *known : sums.emplace_back(OperationSum{.key = time.key});
     sum.calls += 1;
     sum.seconds += time.end - time.begin;
   }

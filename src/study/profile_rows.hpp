@@ -33,16 +33,8 @@ struct OperationSum {
   double seconds = 0;
 };
 
-/// Adds up the times of each operation, in the order of the first execution.
-class OperationSums {
- public:
-  void add(std::span<const train::OperationTime> times);
-  const std::vector<OperationSum>& all() const { return sums_; }
-
- private:
-  std::map<train::OperationKey, std::size_t> places_;
-  std::vector<OperationSum> sums_;
-};
+/// Adds the times to the sums, which are in the order of the first execution.
+void add(std::span<const train::OperationTime> times, std::vector<OperationSum>& sums);
 
 /// The rows of the operations of a training plan.
 class ProfileRows {

@@ -30,18 +30,18 @@ record::ProfiledOperation bounded(const record::ProfiledOperation& row) {
 }
 
 TEST(OperationSums, CountCallsAndAddSecondsInTheOrderOfExecution) {
-  OperationSums sums;
+  std::vector<OperationSum> sums;
   const std::vector<OperationTime> step{{{2, "forward"}, 0, 1},
                                         {{1, "forward"}, 1, 3},
                                         {{no_node, "update"}, 3, 4},
                                         {{no_node, "update"}, 4, 6}};
-  sums.add(step);
-  sums.add(step);
-  ASSERT_EQ(sums.all().size(), 3u);
-  EXPECT_EQ(sums.all()[0].key, OperationKey(2, "forward"));
-  EXPECT_EQ(sums.all()[1].seconds, 4);
-  EXPECT_EQ(sums.all()[2].calls, 4);
-  EXPECT_EQ(sums.all()[2].seconds, 6);
+  add(step, sums);
+  add(step, sums);
+  ASSERT_EQ(sums.size(), 3u);
+  EXPECT_EQ(sums[0].key, OperationKey(2, "forward"));
+  EXPECT_EQ(sums[1].seconds, 4);
+  EXPECT_EQ(sums[2].calls, 4);
+  EXPECT_EQ(sums[2].seconds, 6);
 }
 
 TEST(ProfileCeilings, AreThoseOfTheResourceThatNeedsLonger) {
