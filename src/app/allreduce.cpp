@@ -34,11 +34,6 @@ std::string table_head(bool has_link) {
       "(GB/s)", "(GB/s)", "", "(us)", "(us)", has_link ? "      (%)" : "");
 }
 
-/// Returns the bus bandwidth as a fraction of the rate `link` of a link in bytes per second.
-double link_share(const comm::SweepRow& row, int ranks, double link) {
-  return comm::bus_bandwidth(row.bytes(), median(row.seconds), ranks) / link;
-}
-
 /// Formats a bandwidth in GB/s; "-" for one rank, because nothing is communicated.
 std::string bandwidth(double bytes_per_second, int ranks) {
   return ranks == 1 ? "-" : fmt::format("{:.3f}", bytes_per_second / 1e9);
@@ -55,17 +50,16 @@ std::string_view type_name(core::DataType type) {
 
 std::string table_row(const comm::SweepRow& row, int ranks, const train::Config& config) {
   const double seconds = median(row.seconds);
+  const double bus = comm::bus_bandwidth(row.bytes(), seconds, ranks);
   const auto [least, most] = std::ranges::minmax(row.seconds);
   std::string text = fmt::format(
       "{:>12} {:>12} {:>8} {:>6} {:>5} {:>18} {:>12.1f} {:>10} {:>10} {:>7} {:>12.1f} {:>12.1f}",
       row.bytes(), row.elements, type_name(row.type), "sum", -1, row.algorithm, seconds * 1e6,
-      bandwidth(comm::algorithm_bandwidth(row.bytes(), seconds), ranks),
-      bandwidth(comm::bus_bandwidth(row.bytes(), seconds, ranks), ranks), row.wrong, least * 1e6,
-      most * 1e6);
+      bandwidth(comm::algorithm_bandwidth(row.bytes(), seconds), ranks), bandwidth(bus, ranks),
+      row.wrong, least * 1e6, most * 1e6);
   if (config.link_gbit > 0) {
     text += ranks == 1 ? fmt::format(" {:>8}", "-")
-                       : fmt::format(" {:>8.1f}",
-                                     100 * link_share(row, ranks, config.link_gbit * 1e9 / 8));
+                       : fmt::format(" {:>8.1f}", 100 * bus / (config.link_gbit * 1e9 / 8));
   }
   return text + "\n";
 }

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <nlohmann/json.hpp>
 #include <optional>
 
@@ -16,7 +17,6 @@
 #include "lockstep/train/agreement.hpp"
 #include "lockstep/train/pipeline/pipeline.hpp"
 #include "lockstep/train/plan_options.hpp"
-#include "profile_output.hpp"
 
 namespace lockstep::app {
 
@@ -28,12 +28,6 @@ std::vector<std::size_t> bucket_bytes(const Job& job, int ranks) {
   const comm::ReducerOptions options = train::reducer_options(job.config);
   return comm::contributed_bytes(
       comm::partition_gradients(job.graph.parameter_elements(), ranks, options), options);
-}
-
-std::int64_t steps_per_epoch(const Job& job) {
-  return static_cast<std::int64_t>(
-      data::steps_per_epoch(job.sizes.train, static_cast<std::size_t>(job.config.global_batch),
-                            job.config.data.last_batch));
 }
 
 /// Returns the lower bound of a step in seconds: the sum over its operations.
@@ -55,18 +49,12 @@ std::string describe_roofline(const train::Config& config, const record::Profile
 /// Describes the kernels of a GPU, one line for all kernels of the same work. For a target GPU that
 /// is not present, the text also states what timing on the GPU may change.
 std::string describe_kernels(const Job& job, const std::vector<backend::OperationChoice>& kernels) {
-  struct Row {
-    std::string what, phase, kernel;
-    int count = 0;
-    bool is_of(const Row& other) const {
-      return what == other.what && phase == other.phase && kernel == other.kernel;
-    }
-  };
-  std::vector<Row> rows;
+  using Row = std::array<std::string, 3>;  // operation, phase, kernel
+  std::vector<std::pair<Row, int>> rows;   // with the number of their kernels
   for (const auto& kernel : kernels) {
     const Row row{job.graph.describe(kernel.node), kernel.phase, kernel.implementation};
-    const auto known = std::ranges::find_if(rows, [&](const Row& r) { return r.is_of(row); });
-    (known != rows.end() ? *known : rows.emplace_back(row)).count += 1;
+    const auto known = std::ranges::find(rows, row, &std::pair<Row, int>::first);
+    (known != rows.end() ? *known : rows.emplace_back(row, 0)).second += 1;
   }
   const bool is_here = job.config.device.target_gpu.empty();
   const bool is_quick = job.config.device.engines == backend::EngineSelection::quick;
@@ -78,8 +66,8 @@ std::string describe_kernels(const Job& job, const std::vector<backend::Operatio
                   "it. On the GPU itself\nthe fastest is found by timing: it may be another one, "
                   "with another workspace.",
       "operation", "phase", "n", "kernel");
-  for (const Row& row : rows)
-    text += fmt::format("{:<48} {:<17} {:>2}  {}\n", row.what, row.phase, row.count, row.kernel);
+  for (const auto& [row, count] : rows)
+    text += fmt::format("{:<48} {:<17} {:>2}  {}\n", row[0], row[1], count, row[2]);
   return text;
 }
 
@@ -97,7 +85,8 @@ core::ExitStatus plan_command(const Invocation& invocation) {
   const auto buckets = bucket_bytes(job, communicator.size());
   const auto wire_bytes = static_cast<double>(job.graph.parameter_elements() *
                                               core::size_of(config.reducer.gradient_type));
-  const std::int64_t steps = steps_per_epoch(job);
+  const auto steps = static_cast<std::int64_t>(data::steps_per_epoch(
+      job.sizes.train, static_cast<std::size_t>(config.global_batch), config.data.last_batch));
   const std::int64_t total = config.steps > 0 ? config.steps : config.epochs * steps;
 
   job.console.print(describe_place(job) + describe_training(job, steps, total, buckets) +
