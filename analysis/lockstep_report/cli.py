@@ -7,8 +7,7 @@ from lockstep_report.errors import INPUT, ReportError
 from lockstep_report.escaping import one_line, printable
 from lockstep_report.output import File
 from lockstep_report.runfile.file_kind import CSV
-from lockstep_report.runfile.input_files import each, paths_of, read_files, require
-from lockstep_report.runfile.paths import one_file
+from lockstep_report.runfile.input_files import each, one_file, paths_of, read_files, require
 from lockstep_report.runfile.settings import plural
 from lockstep_report.runfile.validate import notes, problems
 from lockstep_report.tables.index import index_table

@@ -6,8 +6,7 @@ import sys
 
 from lockstep_report.arguments import finish
 from lockstep_report.errors import INPUT, REGRESSION, ReportError
-from lockstep_report.measure.compare.cases import cases_of, match
-from lockstep_report.measure.compare.quantities import BY_NAME, CHECKED
+from lockstep_report.measure.compare import BY_NAME, CHECKED, cases_of, match
 from lockstep_report.runfile.input_files import read_files, require
 from lockstep_report.runfile.settings import plural
 from lockstep_report.tables.compare import comparison_lines, comparison_values, regressions

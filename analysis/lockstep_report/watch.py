@@ -15,7 +15,7 @@ import numpy as np
 from lockstep_report.arguments import finish
 from lockstep_report.errors import INPUT, ReportError, reason_of
 from lockstep_report.escaping import one_line
-from lockstep_report.measure.step_times import timed_seconds
+from lockstep_report.measure.window import timed_seconds
 from lockstep_report.runfile.read import read_run
 from lockstep_report.runfile.settings import plural, setting_of, setting_texts
 from lockstep_report.tables.export.trackers import TRACKERS, Log

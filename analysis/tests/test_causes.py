@@ -8,7 +8,7 @@ from lockstep_report.measure.points import from_run
 from lockstep_report.measure.waiting import split_of
 from lockstep_report.measure.window import timed_window
 from lockstep_report.models.causes import STRONG, WEAK, losses
-from lockstep_report.runfile.joining import load_runs
+from lockstep_report.runfile.input_files import load_runs
 from lockstep_report.runfile.read import read_run
 from planted import write_training
 from synthetic import phases, write_run

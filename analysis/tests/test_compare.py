@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 from lockstep_report.arguments import positive_integer
 from lockstep_report.cli import main
-from lockstep_report.measure.compare.cases import cases_of, changed_settings, match
-from lockstep_report.measure.compare.changes import change, is_regression, verdict
-from lockstep_report.measure.compare.quantities import BY_NAME, Estimate, estimate
+from lockstep_report.measure.compare import (
+    BY_NAME, Estimate, cases_of, change, changed_settings, estimate, is_regression, match, verdict)
 from lockstep_report.runfile.read import read_run
 from lockstep_report.tables.compare import shortened
 from synthetic import write_run

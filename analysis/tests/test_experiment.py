@@ -4,7 +4,7 @@ the difference is named otherwise."""
 
 import numpy as np
 import pytest
-from lockstep_report.measure.compare.cases import cases_of, changed_settings
+from lockstep_report.measure.compare import cases_of, changed_settings
 from lockstep_report.measure.comparison import base_of, merge_repeats, scaling_series
 from lockstep_report.measure.points import from_run
 from lockstep_report.measure.validity import add_comparison_notes
@@ -13,7 +13,7 @@ from lockstep_report.models.prediction.bases import best_bases
 from lockstep_report.models.scaling_laws import scaling_fits
 from lockstep_report.output import Folder
 from lockstep_report.runfile.experiment import OPTION_TABLE, SEED, STATED
-from lockstep_report.runfile.joining import changed_options
+from lockstep_report.runfile.input_files import changed_options
 from lockstep_report.runfile.read import read_run
 from lockstep_report.tables import contents
 from lockstep_report.tables.accuracy import accuracy_table, learning_table, time_to_accuracy_table

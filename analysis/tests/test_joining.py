@@ -10,8 +10,7 @@ import pytest
 from lockstep_report.cli import main
 from lockstep_report.measure.points import from_run
 from lockstep_report.runfile.experiment import variant_of
-from lockstep_report.runfile.joining import load_runs
-from lockstep_report.runfile.paths import run_files
+from lockstep_report.runfile.input_files import load_runs, run_files
 from lockstep_report.tables.accuracy import accuracy_table, learning_table, time_to_accuracy_table
 from synthetic import dataset, phases, write_run
 

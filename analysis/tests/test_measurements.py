@@ -9,7 +9,7 @@ import pytest
 from lockstep_report.cli import main
 from lockstep_report.measure.comparison import merge_repeats
 from lockstep_report.measure.points import from_run
-from lockstep_report.runfile.quantities import QUANTITIES
+from lockstep_report.runfile.schema import QUANTITIES
 from lockstep_report.runfile.read import read_run
 from synthetic import dataset, phases, write_run
 

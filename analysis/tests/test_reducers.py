@@ -5,7 +5,7 @@ import h5py
 import numpy as np
 from lockstep_report.cli import main
 from lockstep_report.measure.points import from_run
-from lockstep_report.runfile import joining
+from lockstep_report.runfile import input_files
 from lockstep_report.runfile.read import read_run
 from lockstep_report.tables.phases import compared_points
 from synthetic import dataset, phases, write_run
@@ -90,5 +90,5 @@ def test_joined_parts_keep_their_traffic(tmp_path):
         tmp_path / f"{part}.h5", "overlap", 8, (part * 1e6, 0),
         attributes={"part": part, "run_id": "same", "first_step": 8 * (part - 1)}))
         for part in (1, 2)]
-    joined = joining.join(runs)
+    joined = input_files.join(runs)
     assert joined.traffic["sent"].tolist() == [[1e6, 0]] * 8 + [[2e6, 0]] * 8

@@ -3,10 +3,10 @@
 is named."""
 
 import pytest
-from lockstep_report.measure.compare.cases import cases_of, changed_settings, match
+from lockstep_report.measure.compare import cases_of, changed_settings, match
 from lockstep_report.measure.comparison import merge_repeats
 from lockstep_report.measure.points import from_run
-from lockstep_report.runfile.joining import load_runs
+from lockstep_report.runfile.input_files import load_runs
 from lockstep_report.runfile.read import read_run
 from lockstep_report.tables import contents
 from lockstep_report.tables.accuracy import accuracy_table

@@ -3,7 +3,7 @@
 
 import numpy as np
 import pytest
-from lockstep_report.measure.step_times import step_seconds, timed_seconds
+from lockstep_report.measure.window import step_seconds, timed_seconds
 from lockstep_report.runfile.read import read_run
 from synthetic import phases, write_clocks, write_run
 

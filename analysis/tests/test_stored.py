@@ -9,7 +9,7 @@ import pytest
 from lockstep_report.errors import ReportError
 from lockstep_report.measure.points import from_run
 from lockstep_report.runfile import stored
-from lockstep_report.runfile.joining import join
+from lockstep_report.runfile.input_files import join
 from lockstep_report.runfile.read import read_run
 from synthetic import write_run
 

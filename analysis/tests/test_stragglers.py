@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from lockstep_report.measure.fitting import Estimate
 from lockstep_report.measure.stragglers import Straggler, excess_work, straggler_of
-from lockstep_report.measure.timed_run import timed_run
+from lockstep_report.measure.waiting import timed_run
 from lockstep_report.runfile.read import read_run
 from planted import check_coverage, write_training
 

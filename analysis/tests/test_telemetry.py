@@ -11,7 +11,7 @@ from lockstep_report.cli import main
 from lockstep_report.figures import telemetry as telemetry_figure
 from lockstep_report.figures.canvas import canvas
 from lockstep_report.measure import telemetry
-from lockstep_report.runfile.joining import load_runs
+from lockstep_report.runfile.input_files import load_runs
 from lockstep_report.runfile.read import read_run
 from lockstep_report.runfile.validate import problems
 from lockstep_report.tables.telemetry import energy_table, network_table, telemetry_table

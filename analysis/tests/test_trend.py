@@ -3,7 +3,7 @@
 
 import numpy as np
 import pytest
-from lockstep_report.measure.trend import trend_notes
+from lockstep_report.measure.validity import trend_notes
 
 
 @pytest.mark.parametrize("step, text", [

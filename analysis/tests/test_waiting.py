@@ -12,7 +12,7 @@ from lockstep_report.figures.phases import waiting_bars
 from lockstep_report.measure import metrics
 from lockstep_report.measure.comparison import merge_repeats
 from lockstep_report.measure.points import from_run
-from lockstep_report.runfile.joining import load_runs
+from lockstep_report.runfile.input_files import load_runs
 from lockstep_report.runfile.read import read_run
 from lockstep_report.runfile.validate import problems
 from lockstep_report.tables import contents

@@ -10,7 +10,7 @@ from lockstep_report.figures.canvas import text_size
 from lockstep_report.figures.marks import band, colour_of
 from lockstep_report.figures.style import light_grid, plt
 from lockstep_report.measure import telemetry
-from lockstep_report.measure.step_times import step_seconds
+from lockstep_report.measure.window import step_seconds
 
 MOST_FIGURES = 8  # files; the tables have all of them
 MOST_LINES = 4  # ranks with a line each; for more ranks, the mean and the range are drawn

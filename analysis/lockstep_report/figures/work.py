@@ -12,7 +12,7 @@ from lockstep_report.figures.layout import legend_beside, panel_figure, wrap_lin
 from lockstep_report.figures.style import plt, short_number
 from lockstep_report.measure import metrics
 from lockstep_report.measure.stragglers import COMMUNICATION
-from lockstep_report.measure.timed_run import timed_run
+from lockstep_report.measure.waiting import timed_run
 
 # (upper limit of the work relative to the median of the ranks, less 1; colour; name)
 CLASSES = ((0.02, "#EEF0F3", "up to 2 % above"), (0.05, "#FBDC8A", "2 to 5 % above"),

@@ -4,7 +4,7 @@
 from dataclasses import dataclass
 
 from lockstep_report.measure.contention import spoiled_text
-from lockstep_report.measure.significance import difference
+from lockstep_report.measure.inference import difference
 from lockstep_report.measure.validity import IMAGES_TOLERANCE, UNLIKE
 from lockstep_report.models.causes import LABELS
 from lockstep_report.runfile.settings import plural, some_of

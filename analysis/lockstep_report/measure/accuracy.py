@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from lockstep_report.groups import grouped
-from lockstep_report.measure.repeats import is_diverged, left_out_note, split_repeats
-from lockstep_report.measure.step_times import timed_seconds
+from lockstep_report.measure.comparison import is_diverged, left_out_note, split_repeats
+from lockstep_report.measure.window import timed_seconds
 from lockstep_report.runfile.experiment import distinguishing, is_of_software, results_of, text_of, variant_of
 from lockstep_report.runfile.settings import SETTING_PARTS, setting_of, uses_threads
 

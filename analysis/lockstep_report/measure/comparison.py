@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Merges repeated runs into one point and finds the base cases of a point."""
+"""Which runs of one configuration count as repeats, their merging into one point, and the base cases of a point."""
 
 from dataclasses import replace
+from operator import attrgetter
 
 import numpy as np
 
@@ -9,9 +10,39 @@ from lockstep_report.groups import grouped
 from lockstep_report.measure import metrics
 from lockstep_report.measure.choices import REDUCERS, choice_notes, place_of
 from lockstep_report.measure.inference import median_interval
-from lockstep_report.measure.repeats import grouped_repeats
 from lockstep_report.measure.waiting import median_split
 from lockstep_report.runfile.experiment import HOSTS, distinguishing, text_of, unlike
+
+
+def split_repeats(items, key, status=attrgetter("status")):
+    """Returns (counted, left out) of runs or points. An item that did not finish is left out if a
+    complete one has the same configuration `key(item)`."""
+    complete = {key(item) for item in items if status(item) == "complete"}
+    counted, left_out = [], []
+    for item in items:
+        is_counted = status(item) == "complete" or key(item) not in complete
+        (counted if is_counted else left_out).append(item)
+    return counted, left_out
+
+
+def grouped_repeats(items, key, status=attrgetter("status"), name=attrgetter("source")):
+    """Returns {configuration: (repeats, notes about the items that are left out)}."""
+    counted, left_out = split_repeats(items, key, status)
+    found = {configuration: (group, []) for configuration, group in grouped(counted, key).items()}
+    for item in left_out:
+        found[key(item)][1].append(left_out_note(name(item), status(item)))
+    return found
+
+
+def is_diverged(run):
+    """Whether a run ended because its loss was not finite."""
+    return run.status == "failed" and "loss is not finite" in str(run.attributes.get("failure", ""))
+
+
+def left_out_note(name, status):
+    return (f"{name} did not finish (status {status}) and is not counted, because a complete run has "
+            "the same configuration")
+
 
 MEDIANS = ("epoch_seconds", "training_seconds", "step_median", "slow_seconds", "allreduce_seconds", "joules_per_image")
 

@@ -10,15 +10,13 @@ from lockstep_report.measure import choices, metrics, validity
 from lockstep_report.measure.contention import COMPUTE_PHASES, known_reading, lack_of
 from lockstep_report.measure.inference import Interval, series_interval
 from lockstep_report.measure.link_bytes import link_bytes
-from lockstep_report.measure.step_times import epoch_rate, timed_seconds
+from lockstep_report.measure.window import batch_per_rank, epoch_rate, timed_seconds, timed_window
 from lockstep_report.measure.stragglers import COMPUTATION, slow_work
-from lockstep_report.measure.timed_run import MOST_STEPS
-from lockstep_report.measure.trend import trend_notes
-from lockstep_report.measure.waiting import Split, split_of
-from lockstep_report.measure.window import batch_per_rank, timed_window
+from lockstep_report.measure.waiting import MOST_STEPS, Split, split_of
+from lockstep_report.measure.validity import trend_notes
 from lockstep_report.runfile import settings
 from lockstep_report.runfile.experiment import HOSTS, LOCKSTEP, program_of, results_of, variant_of
-from lockstep_report.runfile.quantities import QUANTITIES
+from lockstep_report.runfile.schema import QUANTITIES
 
 IMBALANCE = "imbalance"  # time of the slowest rank less the means of the phases
 

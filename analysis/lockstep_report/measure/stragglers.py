@@ -7,8 +7,7 @@ import numpy as np
 
 from lockstep_report.measure import metrics
 from lockstep_report.measure.fitting import Estimate
-from lockstep_report.measure.inference import CONFIDENCE, series_interval
-from lockstep_report.measure.significance import excludes
+from lockstep_report.measure.inference import CONFIDENCE, excludes, series_interval
 
 COMMUNICATION = "exposed_communication"
 COMPUTATION = ("forward", "backward", "update")

@@ -5,7 +5,7 @@ import math
 from dataclasses import dataclass
 
 from lockstep_report.measure.comparison import base_of, strong_base_of
-from lockstep_report.measure.significance import difference
+from lockstep_report.measure.inference import difference
 
 WEAK, STRONG = "fixed batch per rank", "fixed global batch"
 # (key, text), in the order of the tables. The causes add up to T(N) - T(1)/N.

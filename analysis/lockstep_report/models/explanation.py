@@ -3,7 +3,7 @@
 
 from dataclasses import dataclass
 
-from lockstep_report.measure.timed_run import timed_run
+from lockstep_report.measure.waiting import timed_run
 from lockstep_report.models.advice import all_advice
 from lockstep_report.models.alpha_beta import alpha_beta_fits
 from lockstep_report.models.causes import losses

@@ -11,7 +11,7 @@ from lockstep_report.groups import grouped
 from lockstep_report.measure import metrics
 from lockstep_report.measure.accuracy import RECIPE, accuracy_curves, is_shown, last_accuracy
 from lockstep_report.measure.comparison import base_of, differences, nearest, strong_base_of
-from lockstep_report.measure.significance import difference
+from lockstep_report.measure.inference import difference
 from lockstep_report.models.causes import LABELS, STRONG, WEAK
 from lockstep_report.runfile.experiment import LOCKSTEP, PROGRAM, program_of, unlike
 from lockstep_report.runfile.settings import setting_names

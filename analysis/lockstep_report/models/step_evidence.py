@@ -7,7 +7,7 @@ import numpy as np
 
 from lockstep_report.measure.choices import algorithm_of
 from lockstep_report.measure.points import link_bytes_of, link_of
-from lockstep_report.measure.step_times import step_seconds
+from lockstep_report.measure.window import step_seconds
 from lockstep_report.measure.stragglers import Straggler, straggler_of
 from lockstep_report.measure.waiting import exposed_interval
 

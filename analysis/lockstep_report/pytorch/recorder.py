@@ -14,8 +14,7 @@ from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import allreduce_
 from torch.nn.parallel import DistributedDataParallel
 
 from lockstep_report.pytorch import facts
-from lockstep_report.pytorch.clocks import CudaClock, HostClock
-from lockstep_report.pytorch.steps import Step, epoch_columns, values_of
+from lockstep_report.pytorch.steps import CudaClock, HostClock, Step, epoch_columns, values_of
 from lockstep_report.runfile.schema import PHASES
 from lockstep_report.runfile.write import RunFileWriter
 

@@ -1,12 +1,50 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The measured steps of an epoch, as the columns of a run file."""
+"""The measured steps of an epoch with the timestamps of the device, which never block it, as the columns of a run file."""
 
+import time
 from dataclasses import dataclass, field
 
 import numpy as np
 import torch
 
 from lockstep_report.runfile.schema import PHASES
+
+
+class HostClock:
+    """The monotonic clock of the host, for programs on CPUs."""
+
+    error = 0.0  # bound on its difference to the monotonic clock of the host, in seconds
+
+    def begin_epoch(self):
+        pass
+
+    def stamp(self):
+        return time.monotonic()
+
+    def seconds(self, stamp):
+        return stamp
+
+
+class CudaClock:
+    """CUDA events on the current stream. They are read after the epoch, and set to the clock of the host before it."""
+
+    def begin_epoch(self):
+        torch.cuda.synchronize()
+        before = time.monotonic()
+        self.origin = self.stamp()
+        self.origin.synchronize()
+        after = time.monotonic()
+        self.host, self.error = (before + after) / 2, (after - before) / 2
+
+    def stamp(self):
+        event = torch.cuda.Event(enable_timing=True)
+        event.record()
+        return event
+
+    def seconds(self, stamp):
+        """Returns the time of an event on the clock of the host; waits for the event."""
+        stamp.synchronize()
+        return self.host + 1e-3 * self.origin.elapsed_time(stamp)
 
 
 @dataclass

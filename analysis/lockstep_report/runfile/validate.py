@@ -1,17 +1,204 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Checks a run file against the schema: missing or malformed parts, and impossible values."""
+"""Checks a run file against the schema: missing or malformed parts, impossible values, values that contradict each other, and
+what a report lacks because a dataset is not in the file. Each problem is one line."""
 
 import re
 from pathlib import Path
 
+import h5py
 import numpy as np
 
 from lockstep_report.runfile import schema
-from lockstep_report.runfile.contradictions import (
-    NO_BANDWIDTH, NO_TABLES, WRONG_ACCURACY, WRONG_READINGS, absences, contradictions, is_complete)
-from lockstep_report.runfile.hdf5_access import errors_of_hdf5, open_run, read_attributes, read_dataset, safe_objects
-from lockstep_report.runfile.read import TABLES, check_header
-from lockstep_report.runfile.structure import structure_problems
+from lockstep_report.runfile.hdf5_access import (
+    attributes_of, errors_of_hdf5, open_run, options_in, read_attributes, read_dataset, safe_objects)
+from lockstep_report.runfile.read import TABLES, check_header, structure_problems
+
+CLOCK_TOLERANCE = 1e-3  # seconds; a rank reads its clock once between two steps
+EPOCH_TOLERANCE = 0.1  # share; /epochs/seconds is measured by rank 0 only
+BYTES_PER_VALUE = {"fp32": 4, "bf16": 2, "fp16": 2}
+NO_TABLES = "tables 1 to 3 and the scaling tables lack the run"
+NO_BANDWIDTH = "tables 2 and 3 have wrong all-reduce times and bandwidths"
+WRONG_STEPS = "the timed steps and the epoch time are wrong"
+WRONG_READINGS = "the tables of accuracies, readings and pipeline stages are wrong"
+WRONG_ACCURACY = "the accuracy table and the learning curves are wrong"
+# What a report lacks if a training run on several ranks (or on any number) has no such dataset.
+ABSENT = (
+    ("/buckets/start_seconds", True, "table 2 lacks the all-reduce time, table 3 lacks the run"),
+    ("/buckets/call_seconds", True, "on CPUs, table 2 lacks the hidden communication, and table 3 has "
+                                    "only one bound of the bandwidth"),
+    ("/epochs/clock_offset_seconds", True, "the table of waiting and transfer lacks the run"),
+    ("/steps/sent_bytes", True, "the table of reducers lacks the bytes that the ranks sent"),
+    ("/epochs/test_accuracy", False, "the accuracy table and the learning curves lack the run"),
+    ("/epochs/energy_joules", False, "table 1 lacks the energy per image"),
+    ("/telemetry/seconds", False, "the table and the figure of the telemetry lack the run "
+                                  "(--telemetry)"),
+    ("/profile/seconds", False, "the tables and the figure of the profile lack the run (--profile)"))
+
+
+def contradictions(file):
+    """Returns one line per contradiction of an open run file, whose datasets have the dimensions of the schema."""
+    checks = (step_counts, images_of_epochs, phase_sums, bucket_times, calls_of_buckets, bucket_sizes, rank_numbers)
+    return [line for check in checks for line in check(file)]
+
+
+def absences(file):
+    """Returns one line per optional part that the file of a training run lacks, with what a report
+    therefore lacks."""
+    if "steps/phase_seconds" not in file or not len(values(file, "/steps/epoch")):
+        return []
+    several = file["steps/phase_seconds"].shape[1] > 1
+    return [f"{path} {'has no values' if path in file else 'is missing'}: {consequence}"
+            for path, needs_ranks, consequence in ABSENT
+            if (several or not needs_ranks) and not has_values(file, path)]
+
+
+def has_values(file, path):
+    if path not in file or not file[path].size:
+        return False
+    found = file[path][()]
+    return found.dtype.kind != "f" or bool(np.isfinite(found).any())
+
+
+def values(file, path):
+    """Returns the dataset; an empty array if the file lacks it."""
+    found = file.get(path)
+    return read_dataset(found) if isinstance(found, h5py.Dataset) else np.zeros(0)
+
+
+def is_complete(file):
+    return read_attributes(file).get("status") == "complete"
+
+
+def numbers_text(numbers, most=3):
+    shown = ", ".join(str(number) for number in numbers[:most])
+    return shown + (", ..." if len(numbers) > most else "")
+
+
+def step_counts(file):
+    """/steps against /epoch and steps_per_epoch."""
+    epochs, listed = values(file, "/steps/epoch"), values(file, "/epoch")
+    size = read_attributes(file).get("steps_per_epoch", 0)
+    if len(epochs) and np.any(np.diff(epochs) < 0):
+        yield f"/steps/epoch decreases: {WRONG_STEPS}"
+    if len(listed) and np.any(np.diff(listed) <= 0):
+        yield f"/epoch does not increase: {WRONG_ACCURACY}"
+    numbers, counts = np.unique(epochs, return_counts=True)
+    unlisted = [int(n) for n in numbers if n not in listed]
+    if unlisted and is_complete(file):
+        yield (f"/steps/epoch has steps of epoch {numbers_text(unlisted)}, which /epoch does "
+               "not list: these steps are not used")
+    empty = [int(n) for n in listed if n not in numbers] if len(epochs) else []
+    if empty:
+        yield (f"/epoch lists epoch {numbers_text(empty)}, of which /steps has no steps: the "
+               "tables have no times of it")
+    if size > 0:
+        for number, count in zip(numbers.tolist(), counts.tolist()):
+            is_inner = numbers[0] < number < numbers[-1]
+            if count > size or is_inner and count < size:
+                yield (f"/steps/epoch has {count} steps of epoch {number}, steps_per_epoch "
+                       f"is {size}: {WRONG_STEPS}")
+
+
+def images_of_epochs(file):
+    """/steps/images against images_per_epoch, in epochs with all their steps."""
+    epochs, images = values(file, "/steps/epoch"), values(file, "/steps/images")
+    attributes = read_attributes(file)
+    steps, size = (attributes.get(f"{name}_per_epoch", 0) for name in ("steps", "images"))
+    if min(steps, size) <= 0 or len(images) != len(epochs):
+        return []
+    for number in np.unique(epochs):
+        rows = epochs == number
+        if np.sum(rows) == steps and images[rows].sum() != size:
+            return [f"/steps/images has {images[rows].sum():,} images in epoch {number}, "
+                    f"images_per_epoch is {size:,}: images/s and the scaled times are wrong"]
+    return []
+
+
+def phase_sums(file):
+    """/steps/phase_seconds against the starts of the steps and the times of the epochs."""
+    phases, epochs = values(file, "/steps/phase_seconds"), values(file, "/steps/epoch")
+    if phases.ndim != 3 or len(phases) != len(epochs) or not phases.size:
+        return
+    sums = phases.sum(axis=2)
+    starts = values(file, "/steps/start_seconds")
+    if starts.shape == sums.shape:
+        inside = np.flatnonzero(np.diff(epochs) == 0)
+        for step, rank in first_above(sums[inside], np.diff(starts, axis=0)[inside]):
+            step = int(inside[step])
+            yield (f"/steps/phase_seconds: the phases of rank {rank} in step {step + 1} of "
+                   "the file are longer than the time to the next start in "
+                   "/steps/start_seconds: the phase times of table 2 are wrong")
+    listed, seconds = values(file, "/epoch"), values(file, "/epochs/seconds")
+    for number, measured in zip(listed, seconds):
+        # The epoch is timed on rank 0. The first step of another rank contains its wait for rank 0.
+        whole = sums[epochs == number, 0].sum()
+        if np.isfinite(measured) and whole > (1 + EPOCH_TOLERANCE) * measured + 0.1:
+            yield (f"/epochs/seconds has {measured:.4g} s for epoch {number}, the phases of "
+                   f"rank 0 add up to {whole:.4g} s: the epoch time of table 1 is wrong")
+            break
+
+
+def bucket_times(file):
+    """/buckets against the step times."""
+    phases, ends = values(file, "/steps/phase_seconds"), values(file, "/buckets/end_seconds")
+    if phases.ndim != 3 or ends.ndim != 3 or ends.shape[:2] != phases.shape[:2] or not ends.size:
+        return []
+    return [f"/buckets/end_seconds: an all-reduce of rank {rank} ends after step {step + 1} of the file: {NO_BANDWIDTH}"
+            for step, rank in first_above(ends.max(axis=2), phases.sum(axis=2))]
+
+
+def calls_of_buckets(file):
+    """The start of each all-reduce against its end, and /buckets/call_seconds against the time between them."""
+    calls, start, end = (values(file, f"/buckets/{name}_seconds") for name in ("call", "start", "end"))
+    if start.shape == end.shape and np.any(end < start):
+        return [f"/buckets/end_seconds is less than /buckets/start_seconds in some rows: {NO_BANDWIDTH}"]
+    if not calls.size or calls.shape != start.shape or calls.shape != end.shape:
+        return []
+    return [f"/buckets/call_seconds: rank {rank} is longer in calls of bucket {bucket} than from its start to its end "
+            f"in step {step + 1} of the file: {NO_BANDWIDTH}" for step, rank, bucket in first_above(calls, end - start)]
+
+
+def first_above(times, limits):
+    """Returns [index] of the first time above its limit and the tolerance of the clocks; [] without one."""
+    with np.errstate(invalid="ignore"):
+        return np.argwhere(times - limits > CLOCK_TOLERANCE)[:1].tolist()
+
+
+def bucket_sizes(file):
+    """/buckets/bytes against the data type and the number of the gradients."""
+    sizes = values(file, "/buckets/bytes")
+    width = BYTES_PER_VALUE.get(options_in(file).get("gradient-dtype", "fp32"))
+    if not len(sizes) or not width:
+        return []
+    if np.any(sizes % width) or np.any(sizes == 0):
+        return [f"/buckets/bytes is not a multiple of the {width} bytes of a gradient, or is 0: {NO_BANDWIDTH}"]
+    return gradient_buffer(file, [int(size) for size in sizes], width)
+
+
+def gradient_buffer(file, sizes, width):
+    """The buckets divide the buffer of the gradients, whose length the program records: all but the
+    last one have the same length. Ranks of one host may read float32 instead of `width` bytes."""
+    recorded = str(attributes_of(file, "/environment").get("gradient_elements", ""))
+    if not recorded.isdecimal():
+        return []
+    elements = int(recorded)
+    if sum(sizes) not in (width * elements, BYTES_PER_VALUE["fp32"] * elements):
+        return [f"/buckets/bytes add up to {sum(sizes):,} bytes, the {elements:,} elements of the "
+                f"gradients need {width * elements:,}: {NO_BANDWIDTH}"]
+    if len(set(sizes[:-1])) > 1 or sizes[-1] > sizes[0]:
+        return [f"/buckets/bytes: only the last bucket may differ, and only be smaller: {NO_BANDWIDTH}"]
+    return []
+
+
+def rank_numbers(file):
+    """/rank and the hosts of the ranks."""
+    ranks = values(file, "/ranks/rank")
+    if len(ranks) and not np.array_equal(ranks, np.arange(len(ranks))):
+        yield "/ranks/rank is not 0, 1, 2, ...: rows of ranks and hosts are wrong"
+    hosts, local = values(file, "/ranks/host"), values(file, "/ranks/local_rank")
+    if len(hosts) and len(hosts) == len(local) and len(set(zip(hosts, local))) < len(hosts):
+        yield "/ranks/local_rank has equal numbers on one host: the number of hosts may be wrong"
+
 
 TRAINING_GROUPS = ("/steps", "/epochs", "/buckets")
 LOSSES = ("/steps/loss", "/epochs/train_loss")  # numbers if a run ended normally

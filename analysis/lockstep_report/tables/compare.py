@@ -5,9 +5,7 @@ import os.path
 from dataclasses import asdict
 
 from lockstep_report.escaping import one_line
-from lockstep_report.measure.compare.cases import changed_settings
-from lockstep_report.measure.compare.changes import change, direction, is_regression, verdict
-from lockstep_report.measure.compare.quantities import QUANTITIES
+from lockstep_report.measure.compare import QUANTITIES, change, changed_settings, direction, is_regression, verdict
 from lockstep_report.runfile.settings import plural
 from lockstep_report.tables.summary import table_lines
 from lockstep_report.tables.table import Column, Table, cell_text, interval_columns, supported_digits

@@ -9,7 +9,7 @@ from lockstep_report.groups import grouped
 from lockstep_report.measure import metrics
 from lockstep_report.measure.comparison import base_of, independent_of, strong_base_of, weak_efficiency
 from lockstep_report.measure.contention import spoiled_text
-from lockstep_report.measure.significance import assumed_difference
+from lockstep_report.measure.inference import assumed_difference
 from lockstep_report.models.explanation import explain
 from lockstep_report.tables.accuracy import accuracy_table, learning_table, time_to_accuracy_table
 from lockstep_report.tables.explanation import explanation_tables

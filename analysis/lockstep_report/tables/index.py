@@ -5,8 +5,7 @@ from collections import Counter
 
 from lockstep_report.errors import ReportError
 from lockstep_report.measure.accuracy import last_accuracy
-from lockstep_report.measure.step_times import epoch_rate, step_seconds
-from lockstep_report.measure.window import batch_per_rank, timed_window
+from lockstep_report.measure.window import batch_per_rank, epoch_rate, step_seconds, timed_window
 from lockstep_report.runfile.experiment import build_of
 from lockstep_report.runfile.read import read_run
 from lockstep_report.runfile.settings import SETTING_PARTS, setting_of

@@ -8,7 +8,7 @@ from lockstep_report.groups import grouped
 from lockstep_report.measure.comparison import reducer_order
 from lockstep_report.measure.points import IMBALANCE
 from lockstep_report.runfile import schema
-from lockstep_report.runfile.quantities import QUANTITIES
+from lockstep_report.runfile.schema import QUANTITIES
 from lockstep_report.tables.point_table import EPOCH_ENDS, PLACE, place, point_table
 from lockstep_report.tables.table import Column, Note, bounded_columns, bounded_values
 

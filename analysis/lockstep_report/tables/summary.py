@@ -6,11 +6,10 @@ import numpy as np
 from lockstep_report.measure import metrics
 from lockstep_report.measure.contention import epoch_seconds, known_reading, lack_of
 from lockstep_report.measure.points import IMBALANCE, from_run
-from lockstep_report.measure.step_times import step_seconds
+from lockstep_report.measure.window import step_seconds, timed_window
 from lockstep_report.measure.stragglers import is_slow, slowest
-from lockstep_report.measure.timed_run import MOST_STEPS
-from lockstep_report.measure.window import timed_window
-from lockstep_report.runfile.quantities import QUANTITIES
+from lockstep_report.measure.waiting import MOST_STEPS
+from lockstep_report.runfile.schema import QUANTITIES
 from lockstep_report.runfile.settings import list_hosts, plural, setting_of, setting_texts, version_of
 from lockstep_report.tables.ladder import ladder_tables
 from lockstep_report.tables.layers import layer_table, stack_table

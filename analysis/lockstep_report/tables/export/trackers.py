@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from lockstep_report.errors import OUTPUT, USAGE, ReportError, reason_of, require
-from lockstep_report.measure.step_times import all_step_seconds
+from lockstep_report.measure.window import all_step_seconds
 
 OF_EPOCHS = ("train_loss", "train_accuracy", "test_loss", "test_accuracy")
 PROJECT = "lockstep"
