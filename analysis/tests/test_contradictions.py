@@ -22,29 +22,17 @@ def put(path, key, value):
     return lambda file: file[path].__setitem__(key, value)
 
 
-def attribute(name, value, group="/"):
-    return lambda file: file[group].attrs.__setitem__(name, value)
-
-
 CASES = [
-    (attribute("steps_per_epoch", 4), "/steps/epoch has 5 steps of epoch 2, steps_per_epoch is 4"),
+    (lambda file: file.attrs.__setitem__("steps_per_epoch", 4), "/steps/epoch has 5 steps of epoch 2, steps_per_epoch is 4"),
     (put("/steps/epoch", 5, 1), "/steps/epoch decreases"),
     (put("/steps/epoch", 5, 3), "has steps of epoch 3, which /epoch does not list"),
     (put("/steps/epoch", 0, 2), "/epoch lists epoch 1, of which /steps has no steps"),
-    (put("/epoch", slice(None), [2, 1]), "/epoch does not increase"),
     (put("/steps/images", 3, 7), "images_per_epoch is 640"),
     (put("/steps/phase_seconds", (3, 1, 2), 5.0), "the phases of rank 1 in step 4 of the file"),
     (put("/epochs/seconds", 1, 0.01), "/epochs/seconds has 0.01 s for epoch 2"),
     (put("/buckets/end_seconds", (2, 0, 2), 9.0), "an all-reduce of rank 0 ends after step 3"),
     (put("/buckets/call_seconds", (2, 0, 1), 0.9), "rank 0 is longer in calls of bucket 1 than"),
-    (put("/buckets/bytes", 0, 7), "not a multiple of the 4 bytes"),
-    (attribute("gradient_elements", "1750001", "/environment"),
-     "the 1,750,001 elements of the gradients need 7,000,004: tables 2 and 3"),
-    (lambda file: (attribute("gradient_elements", "1750000", "/environment")(file),
-                   put("/buckets/bytes", slice(None), [3000000, 1000000, 3000000])(file)),
-     "only the last bucket may differ"),
-    (put("/ranks/rank", 1, 5), "/ranks/rank is not 0, 1, 2, ..."),
-    (put("/ranks/host", slice(None), [0, 0]), "/ranks/local_rank has equal numbers"),
+    (put("/buckets/end_seconds", (2, 0, 2), 0.0), "/buckets/end_seconds is less than /buckets/start_seconds"),
     (put("/epochs/test_accuracy", 0, 1.5), "/epochs/test_accuracy has 1.5, which is not from 0 to 1"),
     (put("/epochs/train_accuracy", 1, -0.1), "the accuracy table and the learning curves"),
     (put("/epochs/test_loss", 0, np.inf), "/epochs/test_loss has inf, which is not a number from 0 on"),
@@ -59,8 +47,6 @@ CASES = [
 @pytest.mark.parametrize("damage, complaint", CASES, ids=[text[:30] for _, text in CASES])
 def test_each_contradiction_gives_a_line_with_its_consequence(run, damage, complaint):
     with h5py.File(run, "r+") as file:
-        if complaint.startswith("/ranks/local_rank"):
-            file["ranks/local_rank"][...] = 0
         damage(file)
     found = problems(run)
     assert any(complaint in line for line in found), found

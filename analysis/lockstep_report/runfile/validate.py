@@ -5,17 +5,14 @@ what a report lacks because a dataset is not in the file. Each problem is one li
 import re
 from pathlib import Path
 
-import h5py
 import numpy as np
 
 from lockstep_report.runfile import schema
-from lockstep_report.runfile.hdf5_access import (
-    attributes_of, errors_of_hdf5, open_run, options_in, read_attributes, read_dataset, safe_objects)
+from lockstep_report.runfile.hdf5_access import errors_of_hdf5, open_run, read_attributes, read_dataset, safe_objects
 from lockstep_report.runfile.read import TABLES, check_header, structure_problems
 
 CLOCK_TOLERANCE = 1e-3  # seconds; a rank reads its clock once between two steps
 EPOCH_TOLERANCE = 0.1  # share; /epochs/seconds is measured by rank 0 only
-BYTES_PER_VALUE = {"fp32": 4, "bf16": 2, "fp16": 2}
 NO_TABLES = "tables 1 to 3 and the scaling tables lack the run"
 NO_BANDWIDTH = "tables 2 and 3 have wrong all-reduce times and bandwidths"
 WRONG_STEPS = "the timed steps and the epoch time are wrong"
@@ -33,45 +30,53 @@ ABSENT = (
     ("/telemetry/seconds", False, "the table and the figure of the telemetry lack the run "
                                   "(--telemetry)"),
     ("/profile/seconds", False, "the tables and the figure of the profile lack the run (--profile)"))
+TRAINING_GROUPS = ("/steps", "/epochs", "/buckets")
+LOSSES = ("/steps/loss", "/epochs/train_loss")  # numbers if a run ended normally
+# (datasets, smallest number, largest number, may be NaN, consequence of another number). The first line for a
+# dataset applies; infinite numbers are always wrong.
+RANGES = (
+    ("/steps/phase_seconds", 0, np.inf, False, NO_TABLES),
+    ("/buckets/(start|end)_seconds", 0, np.inf, False, NO_BANDWIDTH),
+    ("/steps/images", 1, np.inf, True, "images/s are wrong"),
+    ("/epochs/(train|test)_accuracy", 0, 1, True, WRONG_ACCURACY),
+    ("/epochs/utilisation", 0, 1, True, WRONG_READINGS),
+    ("/epochs/clock_offset_seconds", -np.inf, np.inf, True, WRONG_READINGS),
+    ("/steps/(start|end)_seconds", -np.inf, np.inf, True, NO_TABLES),
+    ("|".join(LOSSES), 0, np.inf, True, WRONG_ACCURACY),
+    ("/steps/.*", 0, np.inf, True, NO_TABLES),
+    ("/epochs/.*", 0, np.inf, True, WRONG_READINGS),
+    ("/allreduce/.*", 0, np.inf, True, "the table of sweeps and the fits are wrong"),
+    ("/ladder/.*", 0, np.inf, True, "the table of the batch ladder is wrong"),
+    ("/telemetry/.*", 0, np.inf, True, "the table and the figure of the telemetry are wrong"),
+    ("/profile/.*", 0, np.inf, True, "the tables of the profile are wrong"))
 
 
 def contradictions(file):
     """Returns one line per contradiction of an open run file, whose datasets have the dimensions of the schema."""
-    checks = (step_counts, images_of_epochs, phase_sums, bucket_times, calls_of_buckets, bucket_sizes, rank_numbers)
+    checks = (step_counts, images_of_epochs, phase_sums, bucket_times)
     return [line for check in checks for line in check(file)]
 
 
-def absences(file):
-    """Returns one line per optional part that the file of a training run lacks, with what a report
-    therefore lacks."""
-    if "steps/phase_seconds" not in file or not len(values(file, "/steps/epoch")):
-        return []
-    several = file["steps/phase_seconds"].shape[1] > 1
-    return [f"{path} {'has no values' if path in file else 'is missing'}: {consequence}"
-            for path, needs_ranks, consequence in ABSENT
-            if (several or not needs_ranks) and not has_values(file, path)]
-
-
-def has_values(file, path):
-    if path not in file or not file[path].size:
-        return False
-    found = file[path][()]
-    return found.dtype.kind != "f" or bool(np.isfinite(found).any())
+def notes(path):
+    """Returns one line per optional part that the valid file `path` of a training run lacks, with what a report therefore
+    lacks."""
+    path = Path(path)
+    with errors_of_hdf5(path), open_run(path) as file:
+        if not len(values(file, "/steps/epoch")):
+            return []
+        several = file["steps/phase_seconds"].shape[1] > 1
+        return [f"{path} {'has no values' if path in file else 'is missing'}: {consequence}"
+                for path, needs_ranks, consequence in ABSENT
+                if (several or not needs_ranks) and not np.isfinite(values(file, path)).any()]
 
 
 def values(file, path):
     """Returns the dataset; an empty array if the file lacks it."""
-    found = file.get(path)
-    return read_dataset(found) if isinstance(found, h5py.Dataset) else np.zeros(0)
+    return read_dataset(file[path]) if path in file else np.zeros(0)
 
 
 def is_complete(file):
     return read_attributes(file).get("status") == "complete"
-
-
-def numbers_text(numbers, most=3):
-    shown = ", ".join(str(number) for number in numbers[:most])
-    return shown + (", ..." if len(numbers) > most else "")
 
 
 def step_counts(file):
@@ -80,17 +85,13 @@ def step_counts(file):
     size = read_attributes(file).get("steps_per_epoch", 0)
     if len(epochs) and np.any(np.diff(epochs) < 0):
         yield f"/steps/epoch decreases: {WRONG_STEPS}"
-    if len(listed) and np.any(np.diff(listed) <= 0):
-        yield f"/epoch does not increase: {WRONG_ACCURACY}"
     numbers, counts = np.unique(epochs, return_counts=True)
     unlisted = [int(n) for n in numbers if n not in listed]
     if unlisted and is_complete(file):
-        yield (f"/steps/epoch has steps of epoch {numbers_text(unlisted)}, which /epoch does "
-               "not list: these steps are not used")
+        yield f"/steps/epoch has steps of epoch {unlisted[0]}, which /epoch does not list: these steps are not used"
     empty = [int(n) for n in listed if n not in numbers] if len(epochs) else []
     if empty:
-        yield (f"/epoch lists epoch {numbers_text(empty)}, of which /steps has no steps: the "
-               "tables have no times of it")
+        yield f"/epoch lists epoch {empty[0]}, of which /steps has no steps: the tables have no times of it"
     if size > 0:
         for number, count in zip(numbers.tolist(), counts.tolist()):
             is_inner = numbers[0] < number < numbers[-1]
@@ -117,7 +118,7 @@ def images_of_epochs(file):
 def phase_sums(file):
     """/steps/phase_seconds against the starts of the steps and the times of the epochs."""
     phases, epochs = values(file, "/steps/phase_seconds"), values(file, "/steps/epoch")
-    if phases.ndim != 3 or len(phases) != len(epochs) or not phases.size:
+    if len(phases) != len(epochs) or not phases.size:
         return
     sums = phases.sum(axis=2)
     starts = values(file, "/steps/start_seconds")
@@ -139,86 +140,24 @@ def phase_sums(file):
 
 
 def bucket_times(file):
-    """/buckets against the step times."""
-    phases, ends = values(file, "/steps/phase_seconds"), values(file, "/buckets/end_seconds")
-    if phases.ndim != 3 or ends.ndim != 3 or ends.shape[:2] != phases.shape[:2] or not ends.size:
-        return []
-    return [f"/buckets/end_seconds: an all-reduce of rank {rank} ends after step {step + 1} of the file: {NO_BANDWIDTH}"
-            for step, rank in first_above(ends.max(axis=2), phases.sum(axis=2))]
-
-
-def calls_of_buckets(file):
-    """The start of each all-reduce against its end, and /buckets/call_seconds against the time between them."""
+    """The ends of the all-reduces against their starts and the step times, and the time in their calls against both."""
+    phases = values(file, "/steps/phase_seconds")
     calls, start, end = (values(file, f"/buckets/{name}_seconds") for name in ("call", "start", "end"))
-    if start.shape == end.shape and np.any(end < start):
-        return [f"/buckets/end_seconds is less than /buckets/start_seconds in some rows: {NO_BANDWIDTH}"]
-    if not calls.size or calls.shape != start.shape or calls.shape != end.shape:
-        return []
-    return [f"/buckets/call_seconds: rank {rank} is longer in calls of bucket {bucket} than from its start to its end "
-            f"in step {step + 1} of the file: {NO_BANDWIDTH}" for step, rank, bucket in first_above(calls, end - start)]
+    if not end.size or start.shape != end.shape or end.shape[:2] != phases.shape[:2]:
+        return
+    if np.any(end < start):
+        yield f"/buckets/end_seconds is less than /buckets/start_seconds in some rows: {NO_BANDWIDTH}"
+    for step, rank in first_above(end.max(axis=2), phases.sum(axis=2)):
+        yield f"/buckets/end_seconds: an all-reduce of rank {rank} ends after step {step + 1} of the file: {NO_BANDWIDTH}"
+    for step, rank, bucket in first_above(calls, end - start) if calls.shape == end.shape else ():
+        yield (f"/buckets/call_seconds: rank {rank} is longer in calls of bucket {bucket} than from its start to its end "
+               f"in step {step + 1} of the file: {NO_BANDWIDTH}")
 
 
 def first_above(times, limits):
     """Returns [index] of the first time above its limit and the tolerance of the clocks; [] without one."""
     with np.errstate(invalid="ignore"):
         return np.argwhere(times - limits > CLOCK_TOLERANCE)[:1].tolist()
-
-
-def bucket_sizes(file):
-    """/buckets/bytes against the data type and the number of the gradients."""
-    sizes = values(file, "/buckets/bytes")
-    width = BYTES_PER_VALUE.get(options_in(file).get("gradient-dtype", "fp32"))
-    if not len(sizes) or not width:
-        return []
-    if np.any(sizes % width) or np.any(sizes == 0):
-        return [f"/buckets/bytes is not a multiple of the {width} bytes of a gradient, or is 0: {NO_BANDWIDTH}"]
-    return gradient_buffer(file, [int(size) for size in sizes], width)
-
-
-def gradient_buffer(file, sizes, width):
-    """The buckets divide the buffer of the gradients, whose length the program records: all but the
-    last one have the same length. Ranks of one host may read float32 instead of `width` bytes."""
-    recorded = str(attributes_of(file, "/environment").get("gradient_elements", ""))
-    if not recorded.isdecimal():
-        return []
-    elements = int(recorded)
-    if sum(sizes) not in (width * elements, BYTES_PER_VALUE["fp32"] * elements):
-        return [f"/buckets/bytes add up to {sum(sizes):,} bytes, the {elements:,} elements of the "
-                f"gradients need {width * elements:,}: {NO_BANDWIDTH}"]
-    if len(set(sizes[:-1])) > 1 or sizes[-1] > sizes[0]:
-        return [f"/buckets/bytes: only the last bucket may differ, and only be smaller: {NO_BANDWIDTH}"]
-    return []
-
-
-def rank_numbers(file):
-    """/rank and the hosts of the ranks."""
-    ranks = values(file, "/ranks/rank")
-    if len(ranks) and not np.array_equal(ranks, np.arange(len(ranks))):
-        yield "/ranks/rank is not 0, 1, 2, ...: rows of ranks and hosts are wrong"
-    hosts, local = values(file, "/ranks/host"), values(file, "/ranks/local_rank")
-    if len(hosts) and len(hosts) == len(local) and len(set(zip(hosts, local))) < len(hosts):
-        yield "/ranks/local_rank has equal numbers on one host: the number of hosts may be wrong"
-
-
-TRAINING_GROUPS = ("/steps", "/epochs", "/buckets")
-LOSSES = ("/steps/loss", "/epochs/train_loss")  # numbers if a run ended normally
-# (datasets, smallest number, largest number, may be NaN, consequence of another number). The first line for a
-# dataset applies; infinite numbers are always wrong.
-RANGES = (
-    ("/steps/phase_seconds", 0, np.inf, False, NO_TABLES),
-    ("/buckets/(start|end)_seconds", 0, np.inf, False, NO_BANDWIDTH),
-    ("/steps/images", 1, np.inf, True, "images/s are wrong"),
-    ("/epochs/(train|test)_accuracy", 0, 1, True, WRONG_ACCURACY),
-    ("/epochs/utilisation", 0, 1, True, WRONG_READINGS),
-    ("/epochs/clock_offset_seconds", -np.inf, np.inf, True, WRONG_READINGS),
-    ("/steps/(start|end)_seconds", -np.inf, np.inf, True, NO_TABLES),
-    ("|".join(LOSSES), 0, np.inf, True, WRONG_ACCURACY),
-    ("/steps/.*", 0, np.inf, True, NO_TABLES),
-    ("/epochs/.*", 0, np.inf, True, WRONG_READINGS),
-    ("/allreduce/.*", 0, np.inf, True, "the table of sweeps and the fits are wrong"),
-    ("/ladder/.*", 0, np.inf, True, "the table of the batch ladder is wrong"),
-    ("/telemetry/.*", 0, np.inf, True, "the table and the figure of the telemetry are wrong"),
-    ("/profile/.*", 0, np.inf, True, "the tables of the profile are wrong"))
 
 
 def problems(path):
@@ -236,13 +175,6 @@ def problems(path):
         found += number_problems(file)
         # Values are compared only if the datasets have the right shapes.
         return found or contradictions(file)
-
-
-def notes(path):
-    """Returns one line per optional part that the valid file `path` lacks."""
-    path = Path(path)
-    with errors_of_hdf5(path), open_run(path) as file:
-        return absences(file)
 
 
 def attribute_problems(attributes):
