@@ -48,11 +48,6 @@ def test_busy_time_without_buckets_is_zero():
     assert metrics.busy_seconds(np.zeros((3, 2, 0)), np.zeros((3, 2, 0))).tolist() == [[0, 0]] * 3
 
 
-def test_hidden_communication():
-    assert metrics.hidden_seconds(5.0, 2.0) == 3.0
-    assert metrics.hidden_seconds(1.0, 2.0) == 0.0
-
-
 def test_steps_per_epoch_keep_the_last_batch():
     assert metrics.steps_per_epoch(50_000, 32, 1) == 1563
     assert metrics.steps_per_epoch(50_000, 32, 2) == 782

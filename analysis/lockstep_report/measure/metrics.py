@@ -7,8 +7,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-AGREEMENT = 1.2  # largest ratio of two bounds that count as one value
-
 
 @dataclass(frozen=True)
 class Bounds:
@@ -21,11 +19,6 @@ class Bounds:
 
     def times(self, factor):
         return Bounds(*(None if x is None else factor * x for x in (self.low, self.high, self.value)))
-
-
-def time_bounds(low, high):
-    """Returns the `Bounds` of a time. If they agree within 20 %, its value is `high`."""
-    return Bounds(low, high, high if low is not None and high <= AGREEMENT * low else None)
 
 
 def rank_seconds(phase_seconds, phases, without=()):
@@ -92,11 +85,6 @@ def bus_bandwidth(size, seconds, n):
     return ring_bytes(size, n) / seconds
 
 
-def bandwidth_bounds(size, seconds, n):
-    """Returns the `Bounds` of `bus_bandwidth` from those of the time, `seconds`."""
-    return Bounds(*(bus_bandwidth(size, time, n) for time in (seconds.high, seconds.low, seconds.value)))
-
-
 def utilisation(bytes_per_second, link_gbit):
     """Returns the used share of the link rate `link_gbit` (1e9 bit/s); None if one is unknown."""
     if bytes_per_second is None or link_gbit is None:
@@ -133,25 +121,6 @@ def transfer_seconds(start, end):
     was in progress that all ranks had started. `start` and `end` are on one clock."""
     last = start.max(axis=1, keepdims=True)
     return busy_seconds(np.minimum(last, end), end)
-
-
-def certain_transfer_seconds(transfer, calls, exposed_waiting):
-    """Returns (step, rank): the part of `transfer_seconds` in calls. `calls`: the time of the rank in
-    calls of its all-reduces; it waited in them for `exposed_waiting`."""
-    return np.clip(calls - exposed_waiting, 0.0, transfer)
-
-
-def hidden_seconds(certain_transfer, exposed_transfer):
-    """Returns (step, rank): the transfer during the backward pass, which would be exposed if the
-    all-reduces started after it. Computation between calls does not count."""
-    return np.maximum(0.0, certain_transfer - exposed_transfer)
-
-
-def least_transfer_seconds(certain_transfer, early_transfer, is_whole):
-    """Returns (step, rank): a lower bound of the transfer. While other ranks are in their backward
-    pass, a rank that has ended it may wait for their next call: this time, `early_transfer`, is not
-    certain to be transfer, unless the all-reduces consist of calls on this rank (`is_whole`)."""
-    return np.maximum(0.0, certain_transfer - np.where(is_whole, 0.0, early_transfer))
 
 
 def steps_per_epoch(samples, batch_per_rank, ranks):

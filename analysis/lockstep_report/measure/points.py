@@ -157,8 +157,9 @@ class Point:
         """`Bounds` of the bus bandwidth of the all-reduces in bytes/s; None if unknown."""
         if not self.transfer or not self.bytes_per_step or not self.steps:
             return None
-        found = metrics.bandwidth_bounds(self.bytes_per_step * self.steps, self.transfer, self.ranks)
-        return None if found.low is None else found
+        seconds = (self.transfer.high, self.transfer.low, self.transfer.value)
+        found = [metrics.bus_bandwidth(self.bytes_per_step * self.steps, time, self.ranks) for time in seconds]
+        return None if found[0] is None else metrics.Bounds(*found)
 
     @property
     def link_share(self):

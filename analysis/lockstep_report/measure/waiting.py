@@ -13,6 +13,7 @@ from lockstep_report.runfile.input_files import CLOCKS
 from lockstep_report.runfile.read import Run
 
 WHOLE = 1 - 1e-6  # share of the time in progress from which all-reduces consist of calls
+AGREEMENT = 1.2  # largest ratio of two bounds of a time that count as one value, the upper one
 UNCERTAIN = 0.2  # of a time: it is not divided if the error of the clocks is larger
 
 
@@ -45,7 +46,7 @@ class Split:
         most = min(self.transfer_seconds + self.uncertain_seconds, self.transfer_seconds + self.waiting_seconds)
         least = None if self.least_transfer is None else max(
             0.0, float(np.mean(self.least_transfer)) - self.uncertain_seconds)
-        return metrics.time_bounds(least, most)
+        return metrics.Bounds(least, most, most if least is not None and most <= AGREEMENT * least else None)
 
     @property
     def uncertain_seconds(self):
@@ -140,14 +141,17 @@ def parts_of(times, calls, phase_seconds, phases):
     exposed_waiting, exposed_transfer = parts_within(begin, end, times)
     early_end = np.minimum(end, begin.max(axis=1, keepdims=True))
     _, early_transfer = parts_within(begin, early_end, times)
-    certain = metrics.certain_transfer_seconds(transfer, calls, exposed_waiting)
+    certain = np.clip(calls - exposed_waiting, 0.0, transfer)  # the rank waited in its calls for `exposed_waiting`
     return {
         "waiting": np.maximum(0, busy - transfer),  # negative by rounding
         "transfer": transfer,
         "exposed_waiting": exposed_waiting,
         "exposed_transfer": exposed_transfer,
-        "least_transfer": metrics.least_transfer_seconds(certain, early_transfer, calls >= WHOLE * busy),
-        "hidden": metrics.hidden_seconds(certain, exposed_transfer),
+        # While other ranks are in their backward pass, a rank that has ended it may wait for their next call, unless its
+        # all-reduces consist of calls.
+        "least_transfer": np.maximum(0.0, certain - np.where(calls >= WHOLE * busy, 0.0, early_transfer)),
+        # It would be exposed if the all-reduces started after the backward pass. Computation between calls does not count.
+        "hidden": np.maximum(0.0, certain - exposed_transfer),
         # Each begin of the transfer of a bucket is a time of another rank.
         "uncertain": np.minimum(busy, times.clock_error * times.start.shape[2])}
 
