@@ -52,11 +52,10 @@ KINDS = {
     "an xz archive": lzma.compress(b"x"), "a tar archive": tarred(b"x"), "a Python pickle": pickle.dumps({"a": 1}),
     "a ZIP archive of PyTorch": zipped(b"x", "archive/data.pkl"), "a ZIP archive of NumPy arrays (.npz)": zipped(array(), "a.npy"),
     "a safetensors file": b'\x08' + bytes(7) + b'{"a":{}}',
-    "a NumPy array": array(), "an empty file": b"", "a file of zero bytes": bytes(5000), "an HTML page": b"\n<!DOCTYPE html><html>",
+    "an empty file": b"", "an HTML page": b"\n<!DOCTYPE html><html>",
     "a JSON text": b'\xef\xbb\xbf {"a": 1}', "a text": "Gr\u00fc\u00dfe\n".encode("latin-1"), "a CSV table": TIMES.replace(",", ";").encode("utf-16"),
-    "an output of nccl-tests": NCCL_TEXT.encode(), "a TensorBoard event file": b"\x18" + bytes(11) + b"\x09" + bytes(8) + b"\x1a\x0dbrain.Event:2",
-    "a pointer of Git LFS": b"version https://git-lfs.github.com/spec/v1\noid sha256:0\n", "a PDF document": b"%PDF-1.4",
-    "a workbook or a document of Microsoft Office": b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", "a binary file of an unknown format": b"\x00\x01\x02",
+    "an output of nccl-tests": NCCL_TEXT.encode(),
+    "a PDF document": b"%PDF-1.4", "a binary file of an unknown format": b"\x00\x01\x02",
 }
 READERS = {  # command, and the kinds that it reads or reports otherwise
     "run": (["summary", "FILE"], "not an HDF5 file", ("an output of nccl-tests",)),
