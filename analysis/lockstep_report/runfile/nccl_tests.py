@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Sweeps from outputs of `all_reduce_perf` of nccl-tests (https://github.com/NVIDIA/nccl-tests): its text in the formats
-since 2017, and the JSON file of its option --output_file."""
+"""Sweeps from outputs of `all_reduce_perf` of nccl-tests (https://github.com/NVIDIA/nccl-tests): its text, and the JSON file of
+its option --output_file."""
 
 import json
 import math
@@ -48,7 +48,7 @@ class Row:
 class Table:
     """The output of one run of the program. Facts that it does not state are ""."""
 
-    ranks: list = field(default_factory=list)  # number, host and device of each rank; empty if they are not listed
+    ranks: list = field(default_factory=list)  # number, host and device of each rank
     hosts: list = field(default_factory=list)
     devices: list = field(default_factory=list)
     rows: list = field(default_factory=list)
@@ -78,7 +78,7 @@ def read_sweeps(path):
     text = read_text(path, "an output of nccl-tests", (NCCL_TESTS,), f"give that of {EXAMPLE}")
     runs, failures = [], []
     try:
-        tables = tables_of(text)
+        tables = [json_table(text)] if text.lstrip().startswith("{") else text_tables(text)
         for i, table in enumerate(tables):
             place = f"table {i + 1}" if len(tables) > 1 else ""
             try:
@@ -135,9 +135,9 @@ def run_of(path, table, rows, ranks):
                 "gradient-dtype": DATA_TYPES.get(first.type, first.type), "redop": first.operation},
         environment={"transport": one_line(f"NCCL {library}".strip()), "warnings": ""},
         results={} if is_counted else {"out_of_bounds": int(table.out_of_bounds or 0)},
-        ranks={"rank": np.arange(ranks), "hostname": np.array(table.hosts or [""] * ranks),
+        ranks={"rank": np.arange(ranks), "hostname": np.array(table.hosts),
                "host": np.array([table.hosts.index(host) for host in table.hosts], dtype=int),
-               "device_name": np.array(table.devices or [""] * ranks)},
+               "device_name": np.array(table.devices)},
         phases=schema.PHASES, phase_seconds=np.zeros((0, ranks, len(schema.PHASES))), epochs={},
         **dict.fromkeys(("step", "starts_part", "part_of_step", "epoch", "images", "loss", "learning_rate", "step_start",
                          "epoch_numbers", "bucket_bytes", "bucket_start", "bucket_end"), none),
@@ -146,35 +146,23 @@ def run_of(path, table, rows, ranks):
 
 
 def rank_count(table):
-    """Returns the number of ranks: that of the listed devices or, if none are listed, from busbw / algbw, which is
-    2(n-1)/n for an all-reduce. Raises `ValueError` if they disagree."""
+    """Returns the number of ranks, which are the listed devices. Raises `ValueError` if busbw / algbw is not that of an
+    all-reduce between them, 2(n-1)/n."""
     if not table.rows:
         raise ValueError("it has no bandwidths out of place")
     if any(row.operation in ("", "none") or row.root >= 0 for row in table.rows):
         raise ValueError("it measures no all-reduces")
-    if len(set(table.ranks)) < len(table.ranks):
+    ranks = len(table.ranks)
+    if not ranks:
+        raise ValueError("it lists no devices, so the number of ranks is unknown")
+    if ranks < 2 or len(set(table.ranks)) < ranks:
         raise ValueError(ALONE)
     best = max(table.rows, key=lambda row: row.algbw)
-    if not best.algbw:
-        if len(table.ranks) > 1:
-            return len(table.ranks)
-        raise ValueError("it has no bandwidths out of place")
-    factor = best.busbw / best.algbw
-    if factor == 0:
-        raise ValueError(f"busbw is 0 because {ALONE}")
-    rounded = 1e-3 + 0.005 * (1 + factor) / best.algbw  # of two printed digits
-    ranks = len(table.ranks) or round(2 / max(2 - factor, 1e-6))
-    if ranks < 2 or abs(factor - 2 * (ranks - 1) / ranks) > rounded:
-        counted = f" on the {ranks} ranks that it lists" if table.ranks else ""
-        raise ValueError(f"busbw / algbw is {factor:.3f}, which is that of no all-reduce{counted}")
-    if not table.ranks and rounded * ranks**2 > 1:  # the next number of ranks has nearly the same factor
-        raise ValueError("it lists no devices, so the number of ranks is unknown")
+    factor = best.busbw / best.algbw if best.algbw else 2 * (ranks - 1) / ranks
+    rounded = 1e-3 + 0.005 * (1 + factor) / max(best.algbw, 0.005)  # of two printed digits
+    if abs(factor - 2 * (ranks - 1) / ranks) > rounded:
+        raise ValueError(f"busbw / algbw is {factor:.3f}, which is that of no all-reduce on the {ranks} ranks that it lists")
     return ranks
-
-
-def tables_of(text):
-    """Returns one `Table` per run of the program."""
-    return [json_table(text)] if text.lstrip().startswith("{") else text_tables(text)
 
 
 def text_tables(text):
@@ -212,12 +200,11 @@ def add_text_row(table, names, row):
         table.lost += 1
         return
     cells = dict(zip(reversed(names), reversed(words[:len(names)])))  # the first column of each name
-    unit = 1e-3 if "op" in names else 1e-6  # seconds; the first versions print milliseconds
     wrong = [number(word) for name, word in zip(names, words) if name == "#wrong"]
-    errors = next((name for name in ("#wrong", "error", "res") if name in names), "")
+    errors = next((name for name in ("#wrong", "error") if name in names), "")
     try:
-        table.add_row(Row(row[3], cells.get("redop", cells.get("op", "")), int(cells.get("root", -1)), int(row[1]),
-                          unit * float(cells["time"]), float(cells["algbw"]), float(cells["busbw"]),
+        table.add_row(Row(row[3], cells.get("redop", ""), int(cells.get("root", -1)), int(row[1]),
+                          1e-6 * float(cells["time"]), float(cells["algbw"]), float(cells["busbw"]),
                           sum_of_known(wrong), not math.isnan(number(cells.get(errors)))))
     except ValueError:
         table.lost += 1
