@@ -63,10 +63,7 @@ def run_files(names):
     sorted by name. Raises `ReportError` if a directory has none or cannot be listed."""
     found = []
     for path in map(Path, names):
-        if not os.path.isdir(path):
-            found.append(path)
-            continue
-        inside = run_files_in(path)
+        inside = run_files_in(path) if os.path.isdir(path) else [path]
         if not inside:
             raise ReportError(INPUT, f"{path}: is a directory without *.h5 files; give run files, "
                                      "or the directory that holds them")
@@ -122,9 +119,9 @@ def load_runs(paths, skipped=None):
             loaded.notes.append(f"{path} was given more than once and is counted once")
         else:
             files[os.path.realpath(path)] = each(skipped, [path], read_runs)
-    listed = {}
+    folders = {}
     for run in runs_of(files):
-        for path in other_parts(run, loaded.notes, listed, skipped):
+        for path in other_parts(run, loaded.notes, folders, skipped):
             if os.path.realpath(path) not in files:
                 files[os.path.realpath(path)] = each(skipped, [path], read_runs)
     for group in grouped(runs_of(files), lambda run: run.run_id or run.path).values():
@@ -146,8 +143,7 @@ def runs_of(files):
 
 
 def with_distinct_names(runs):
-    """Returns the runs with as many folders in their names as tell files of the same name apart,
-    because tables and figures identify a run by its name."""
+    """Returns the runs with as many folders in their names as tell files of the same name apart."""
     named, count = list(runs), 0
     while len(names := [run.file_name for run in named]) > len(set(names)) and count < max(
             len(run.path.parts) for run in named):
@@ -170,25 +166,21 @@ def each(skipped, items, function):
     return done
 
 
-def other_parts(run, notes, listed, skipped):
+def other_parts(run, notes, folders, skipped):
     """Returns the paths of the files in the directory of `run` that are other parts of the same run: parts with
     any number that are named after the file, and earlier parts with any name, because each process may have been
     given another one. Files that are named after `run` and cannot be read are reported in `notes`, and a directory
-    that cannot be listed in `skipped`. `listed` keeps each directory for further calls."""
-    if not run.run_id:
-        return []
+    that cannot be listed in `skipped`. `folders` keeps each directory for further calls."""
     own = PART_NAME.fullmatch(run.path.name)
-    if own is None:
+    if own is None or not run.run_id:
         return []
     found = []
-    if run.path.parent not in listed:
-        names = dict(each(skipped, [run.path.parent], names_by_run))
-        listed[run.path.parent] = Folder(run.path.parent, names.get(run.path.parent, {}))
-    folder = listed[run.path.parent]
-    for name in folder.names.get((own["stem"], own["suffix"]), ()):
-        if name == run.path.name:
+    if run.path.parent not in folders:
+        folders[run.path.parent] = Folder(run.path.parent, skipped)
+    folder = folders[run.path.parent]
+    for path in folder.names.get((own["stem"], own["suffix"]), ()):
+        if path == run.path:
             continue
-        path = run.path.with_name(name)
         try:
             if run_and_part(path)[0] == run.run_id:
                 found.append(path)
@@ -200,29 +192,24 @@ def other_parts(run, notes, listed, skipped):
     return found
 
 
-def names_by_run(folder):
-    """Returns {(stem, suffix): sorted names in the folder that are those of parts of one run}."""
-    parts = map(PART_NAME.fullmatch, sorted_names(folder, "other parts of runs are found only if it can be"))
-    return grouped(filter(None, parts), lambda part: (part["stem"], part["suffix"]), lambda part: part[0])
-
-
 class Folder:
-    """A directory with run files, whose `names` are those of `names_by_run`."""
+    """A directory with run files."""
 
-    def __init__(self, path, names):
-        self.path = path
-        self.names = names
+    def __init__(self, path, skipped):
+        listed = each(skipped, [path], lambda folder: sorted_names(folder, "other parts of runs are found only if it can be"))
+        matches = filter(None, (PART_NAME.fullmatch(name) for _, names in listed for name in names))
+        # (stem, suffix) -> the paths that are named as parts of one run
+        self.names = grouped(matches, lambda part: (part["stem"], part["suffix"]), lambda part: path / part[0])
         self.parts = {}  # suffix -> {run id: [(part, path)]}
 
     def parts_of(self, run_id, suffix):
-        """Returns [(part, path)] of the files with this suffix, also .partial, that belong to the
-        run. Files that cannot be read belong to none."""
+        """Returns [(part, path)] of the readable files with this suffix, also .partial, that belong to the run."""
         if suffix not in self.parts:
             found = self.parts[suffix] = {}
-            for name in (n for key, names in self.names.items() if key[1] == suffix for n in names):
+            for path in (path for key, paths in self.names.items() if key[1] == suffix for path in paths):
                 with suppress(ReportError):
-                    owner, part = run_and_part(self.path / name)
-                    found.setdefault(owner, []).append((part, self.path / name))
+                    owner, part = run_and_part(path)
+                    found.setdefault(owner, []).append((part, path))
         return self.parts[suffix].get(run_id, [])
 
 
@@ -262,8 +249,7 @@ def join_group(group, notes):
 
 
 def changed_options(parts):
-    """Returns texts such as "lr: 0.1, 0.001", one for each option that has an effect, and each property
-    of the software, with several values in the parts. Those that some part lacks are not compared."""
+    """Returns texts such as "lr: 0.1, 0.001" one for each option with an effect, and property of the software, that changed."""
     recorded = [options_of(part) | dict(software_of(part)) for part in parts]
     names = sorted(name for name in set.intersection(*map(set, recorded)) if affected_by(name, parts[0].rank_count))
     values = {name: list(dict.fromkeys(options[name] for options in recorded)) for name in names}
@@ -271,8 +257,7 @@ def changed_options(parts):
 
 
 def missing_steps_notes(run):
-    """Returns a note about the steps before the last one that no file of the run has: those of a
-    part that was not found, and those after the last complete epoch of a killed process."""
+    """Returns a note about the steps before the last one that no file of the run has."""
     if not run.has_steps:
         return []
     count = int(run.step[-1]) + 1 - len(run.step)
