@@ -9,7 +9,6 @@ from lockstep_report.figures.layout import legend_beside, panel_figure, share_li
 from lockstep_report.figures.marks import colour_of, curve, label_decades, size_axis, size_text
 from lockstep_report.figures.style import IDEAL_LINE, short_number
 from lockstep_report.measure import metrics
-from lockstep_report.measure.points import link_rate_of
 from lockstep_report.models.alpha_beta import SWEEP
 from lockstep_report.tables.sweep import machine_of, sweep_table, times_text, wrong_text
 
@@ -18,7 +17,7 @@ def sweep_figure(runs, link_gbit=None, fits=()):
     """Returns the figure, with one panel per file; None if no run is a sweep between ranks.
     `link_gbit`: rate of the link, drawn as a line, in Gbit/s [that of each run]. `fits`: alpha-beta
     fits of the sweeps, drawn as thin lines."""
-    panels, links = {}, {run.file_name: link_rate_of(run, link_gbit) for run in runs}
+    panels, links = {}, {run.file_name: run.link_rate(link_gbit) for run in runs}
     for row in sweep_table(runs).rows:
         if row["busbw"]:
             curves = panels.setdefault((row["source"], row["ranks"]), {})
@@ -48,7 +47,7 @@ def sweep_figure(runs, link_gbit=None, fits=()):
 def sweep_notes(runs, link_gbit, fits):
     notes = []
     for run in runs:
-        rate = link_rate_of(run, link_gbit)
+        rate = run.link_rate(link_gbit)
         link = (f"link {rate:g} Gbit/s" if rate else "one host, no link" if run.host_count == 1
                 else "rate of the link not given")
         notes.append("; ".join(filter(None, (f"{run.label}: {machine_of(run)}, {link}", times_text(run), wrong_text(run)))))

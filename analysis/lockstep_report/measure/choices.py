@@ -29,8 +29,7 @@ def library_of(run):
 
 
 def algorithm_of(run):
-    """Returns the all-reduce algorithm of a training run with its library, for example
-    "ring (MPI)", or only the library if it does not report it."""
+    """Returns the all-reduce algorithm with its library, such as "ring (MPI)"; only the library if it does not report it."""
     library = library_of(run)
     if library in CHOOSING.values():
         return library
@@ -87,8 +86,7 @@ def kernel_changes(point, base):
 
 
 def series_notes(point, points):
-    """Returns a note if the program chose another all-reduce algorithm for other numbers of ranks or
-    batches of the same setting, options and hosts."""
+    """Returns a note if the program chose another all-reduce algorithm for other points of the same series."""
     if not point.algorithm or not point.is_all_reduced:
         return []
     series = [p for p in points if p.algorithm and p.is_all_reduced and p.host_count == point.host_count

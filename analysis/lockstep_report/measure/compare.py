@@ -59,8 +59,7 @@ CHECKED = ("epoch_seconds", "training_seconds", "step_seconds")  # unless --chec
 
 @dataclass(frozen=True)
 class Estimate:
-    """The median of `count` values, which are steps of one run or repeated runs (`over`), with the
-    95 % interval of the median; None if it has none."""
+    """The median of `count` values, steps of one run or repeated runs (`over`), with its 95 % interval; None if it has none."""
 
     median: float
     low: float = None
@@ -139,8 +138,7 @@ class Change:
 
     @property
     def is_significant(self):
-        """Whether runs of A and B differ; None if it is unknown, as for the steps of single runs, which do
-        not show how much runs differ."""
+        """Whether A and B differ; None if it is unknown, as for steps of single runs, which do not show how much runs differ."""
         return self.is_apart if self.over == "runs" else None
 
 
@@ -236,8 +234,7 @@ def case_of(group, further_notes):
 
 
 def settings_of(runs, point):
-    """Returns {name: text} of what can explain a change: setting, options, build and machine. If
-    the runs differ, the text has all values."""
+    """Returns {name: text} of what can explain a change, with all values if the runs differ."""
     found = dict(zip(settings.SETTING_PARTS, point.setting))
     found |= {"ranks": str(point.ranks), "batch per rank": f"{point.batch_per_rank or ''}",
               "reducer": point.reducer, "gradient dtype": point.gradient_dtype}

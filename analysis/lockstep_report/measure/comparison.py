@@ -94,8 +94,7 @@ def scaling_series(points, lookup, batch_of):
 
 
 def differences(point, *others):
-    """Returns texts such as "bn broadcast, sync", one for each property that affects the time and
-    differs between the points that use it."""
+    """Returns texts such as "bn broadcast, sync", one for each property in which the points differ that affects the time."""
     return [f"{name} {', '.join(values)}" for name, values in unlike(*(
         (p.variant | set(zip(("reducer", "gradient-dtype"), p.communication)), p.ranks)
         for p in (point, *others)))]
@@ -140,8 +139,7 @@ def medians(values):
 
 
 def notes_of_repeats(group):
-    """Returns the notes of all repeats; a note that applies only to some names their files. Repeats
-    may differ in options that affect only the results."""
+    """Returns the notes of all repeats; a note that applies only to some names their files."""
     notes = [f"the runs differ in {name} ({', '.join(values)}), which does not affect the time"
              for name, values in unlike(*((p.others, p.ranks) for p in group))]
     for note in dict.fromkeys(note for p in group for note in p.notes):
@@ -151,8 +149,7 @@ def notes_of_repeats(group):
 
 
 def base_of(point, points):
-    """Returns the base case T(1): the 1-rank point with the same batch per rank and setting; None
-    if there is none."""
+    """Returns the base case T(1), the 1-rank point with the same batch per rank and setting; None if there is none."""
     return one_rank(point, points, point.batch_per_rank)
 
 
@@ -167,8 +164,7 @@ def one_rank(point, points, batch):
 
 
 def independent_of(point, points):
-    """Returns the baseline without communication: independent replicas with the same setting, rank
-    count and batch per rank; None if there is none."""
+    """Returns the independent replicas with the same setting, ranks and batch per rank; None if there are none."""
     return nearest(point, [p for p in points if p.is_independent and p.setting == point.setting
                            and p.ranks == point.ranks
                            and p.batch_per_rank == point.batch_per_rank])

@@ -73,8 +73,7 @@ def stolen_share(run, epoch):
 
 
 def shares_of(run, window):
-    """Returns (rank): the share of the epoch for which the rank lacked a processor. Files without
-    the run delay show it if the processor time is less than the time of the computation."""
+    """Returns (rank): the share of the epoch for which the rank lacked a processor."""
     if window.epoch not in run.epoch_numbers:
         return None
     delays = reading(run, "run_delay_seconds", window.epoch) / epoch_seconds(run, window.epoch)
@@ -85,17 +84,12 @@ def shares_of(run, window):
 def missing_shares(run, window):
     """Returns (rank): the time of the computation less the processor time of all threads, as a share; NaN if it is
     unknown. Ranks that communicate during the computation may sleep in it."""
-    if communicates_in_computation(run):
+    if run.option("bn") == "sync" or run.option("reducer") == "parameter-server" or run.stage_count > 1:
         return np.full(run.rank_count, np.nan)
     phases = run.phase_seconds[np.flatnonzero(run.epoch == window.epoch)]
     computed = phases[:, :, [run.phases.index(name) for name in COMPUTE_PHASES]].sum(axis=(0, 2))
     used = reading(run, "cpu_seconds", window.epoch)
     return np.maximum(0.0, computed - used) / epoch_seconds(run, window.epoch)
-
-
-def communicates_in_computation(run):
-    return (run.option("bn") == "sync" or run.option("reducer") == "parameter-server"
-            or run.stage_count > 1)
 
 
 def cause_of(run, epoch, rank):

@@ -24,8 +24,7 @@ class Interval:
 
 
 def student_coverage(t, dof):
-    """Returns P(|T| <= t) of Student's t with `dof` (integer) degrees of freedom: the finite sums
-    of Abramowitz and Stegun, 26.7.3 and 26.7.4."""
+    """Returns P(|T| <= t) of Student's t with `dof` degrees of freedom (Abramowitz and Stegun, 26.7.3 and 26.7.4)."""
     angle = math.atan(t / math.sqrt(dof))
     cosine, sine = math.cos(angle), math.sin(angle)
     total, term = 0.0, (cosine if dof % 2 else 1.0)
@@ -146,8 +145,7 @@ class Difference:
 
 
 def assumed_difference(*repeats):
-    """Returns half of the 95 % interval of a ratio, as a share, if runs vary by RUN_SPREAD. `repeats`: the
-    number of runs of each side."""
+    """Returns half of the 95 % interval of a ratio, as a share. `repeats`: the number of runs of each side."""
     return NORMAL_QUANTILE * RUN_SPREAD * math.sqrt(sum(1 / count for count in repeats))
 
 

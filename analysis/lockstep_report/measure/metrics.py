@@ -10,8 +10,7 @@ import numpy as np
 
 @dataclass(frozen=True)
 class Bounds:
-    """A quantity between `low` and `high`, None if a bound is unknown. `value`: the quantity, None
-    if the bounds do not agree."""
+    """A quantity between `low` and `high`, None if unknown. `value`: the quantity, None if the bounds do not agree."""
 
     low: float
     high: float
@@ -93,8 +92,7 @@ def utilisation(bytes_per_second, link_gbit):
 
 
 def busy_seconds(start, end):
-    """Returns (step, rank): the time during which at least one bucket was being reduced, that is
-    the length of the union of the intervals [start, end]."""
+    """Returns (step, rank): the time in which at least one bucket was being reduced, the union of [start, end]."""
     if start.shape[-1] == 0:
         return np.zeros(start.shape[:-1])
     if np.any(start[..., 1:] < start[..., :-1]):

@@ -167,8 +167,7 @@ class Point:
         return self.link_bytes and self.link_bytes / metrics.ring_bytes(self.bytes_per_step, self.ranks)
 
     def link_use(self, bytes_per_second, rate):
-        """Returns the share of a link of `rate` Gbit/s that the all-reduces use at a bus bandwidth;
-        None if it is unknown."""
+        """Returns the share of a link of `rate` Gbit/s that is used at a bus bandwidth; None if it is unknown."""
         if bytes_per_second is None or not self.link_share:
             return None
         return metrics.utilisation(self.link_share * bytes_per_second, rate)
@@ -206,8 +205,8 @@ def from_run(run):
         gradient_dtype=run.option("gradient-dtype"),
         training_seconds=scale * training.sum(),
         images_per_second=images_per_second,
-        images=window.size.images,
-        steps=window.size.steps,
+        images=window.epoch_images,
+        steps=window.epoch_steps,
         step_median=float(np.median(step)),
         step_interval=series_interval(step),
         phase_seconds=of_phases,
@@ -221,7 +220,7 @@ def from_run(run):
             joules.sum() / run.images[run.epoch == window.epoch].sum()),
         measurements=measurements_of(run, window.epoch),
         lacks={run.label: lack} if is_spoiled else {},
-        link_gbit=link_of(run),
+        link_gbit=run.link_gbit,
         hosts=origin.host_names,
         host_count=origin.host_count or None,
         threads=run.number("threads") if settings.uses_threads(run) else None,
@@ -250,8 +249,7 @@ def computation_of(run, steps):
 
 
 def measurements_of(run, epoch):
-    """Returns {name: maximum over the ranks} of the quantities that all ranks measured in `epoch`,
-    in the units of the run file."""
+    """Returns {name: maximum over the ranks} of the quantities that all ranks measured in `epoch`."""
     found = {}
     for quantity in QUANTITIES:
         values = known_reading(run, quantity.name, epoch)
@@ -261,8 +259,7 @@ def measurements_of(run, epoch):
 
 
 def processors_of(run, column="cpu_list"):
-    """Returns the number of processors on which the ranks of the first host may run, or of their
-    physical cores (`core_list`); None if the file does not list them."""
+    """Returns the number of processors, or physical cores (`core_list`), of the ranks of the first host; None if unknown."""
     hosts, found = run.ranks["host"], set()
     for host, text in zip(hosts, run.ranks.get(column, ())):
         if host != hosts[0]:
@@ -284,8 +281,7 @@ def traffic_of(run, steps):
 
 
 def link_bytes_of(run):
-    """Returns the bytes of the all-reduces of a step over the link that carries most of them; None if
-    they are not known."""
+    """Returns the bytes of a step over the link that carries most of them; None if they are not known."""
     if run.option("reducer") in choices.NOT_ALL_REDUCED:
         return None
     algorithm = choices.algorithm_of(run)
@@ -293,16 +289,6 @@ def link_bytes_of(run):
         algorithm = choices.labelled("gather-scatter", choices.library_of(run))
     found = [link_bytes(algorithm, run.ranks["host"], int(size)) for size in run.bucket_bytes]
     return sum(found) if found and None not in found else None
-
-
-def link_of(run):
-    """Returns the rate that the run was given with --link-gbit, in Gbit/s; None if not given."""
-    return run.number("link-gbit", float)
-
-
-def link_rate_of(run, given=None):
-    """Returns the rate of the link between the ranks, as `Point.link_rate`."""
-    return None if run.host_count == 1 else given or link_of(run)
 
 
 def from_times(row, parameters=None, train_samples=None, notes=()):

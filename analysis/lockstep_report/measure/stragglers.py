@@ -94,12 +94,6 @@ def slow_work(work):
     return float(beyond[slow].sum()) / len(mean)
 
 
-def clock_deviation(times):
-    """Returns (step, rank): the median over the buckets of the end of the all-reduce on each rank less that on rank 0.
-    A constant difference is an error of the recorded clock offsets or a property of the algorithm."""
-    return np.median(times.end - times.end[:, :1], axis=2)
-
-
 def straggler_of(timed):
     run = timed.run
     work = metrics.rank_seconds(timed.phase_seconds, timed.phases, (COMMUNICATION,))
@@ -115,7 +109,8 @@ def straggler_of(timed):
 def clock_of(times):
     if times is None:
         return {}
-    deviation = clock_deviation(times)
+    # (step, rank). A constant difference is an error of the recorded clock offsets or a property of the algorithm.
+    deviation = np.median(times.end - times.end[:, :1], axis=2)
     rank = int(np.argmax(np.abs(np.median(deviation, axis=0))))
     transfers = np.maximum(0, times.end.max(axis=1) - times.start.max(axis=1)).min(axis=1)
     return {"clock_rank": rank, "clock": median_estimate(deviation[:, rank]),

@@ -25,7 +25,7 @@ def run_notes(run, origin, window):
     """Returns the notes of one run. `origin`: the part of the run with the timed window."""
     notes = []
     if window.is_extrapolated:
-        notes.append(f"scaled from {len(window.steps)} of {window.size.steps} steps")
+        notes.append(f"scaled from {len(window.steps)} of {window.epoch_steps} steps")
     if run.status != "complete":
         notes.append(f"the run did not finish (status {run.status})")
     notes += [f"warning: {line}" for line in warnings_of(origin)]
@@ -35,16 +35,12 @@ def run_notes(run, origin, window):
 def warnings_of(run):
     """Returns the warnings that the program printed about the validity of timings."""
     lines = str(run.environment.get("warnings", "")).splitlines()
-    return [line.strip() for line in lines if line.strip()] + lack_warnings(run)
-
-
-def lack_warnings(run):
-    """Returns a warning if a rank lacked a processor during a run that is no training."""
-    share = float(run.results.get("lacking_processor_share", 0.0))
-    if not share >= LIMIT:
-        return []
-    return [f"a rank lacked a processor for {100 * share:.0f} % of the time (other processes, more "
-            f"threads than processors, a CPU quota, or a hypervisor); {REMEDY}"]
+    found = [line.strip() for line in lines if line.strip()]
+    share = float(run.results.get("lacking_processor_share", 0.0))  # of a run that is no training
+    if share >= LIMIT:
+        found.append(f"a rank lacked a processor for {100 * share:.0f} % of the time (other processes, more "
+                     f"threads than processors, a CPU quota, or a hypervisor); {REMEDY}")
+    return found
 
 
 def warning_notes(runs):
@@ -107,15 +103,13 @@ def base_notes(point, base):
 
 
 def option_notes(point, other, case):
-    """Returns one note per option, and one about the build, that affects the time and differs
-    between a point and the point `other` with the name `case`."""
+    """Returns one note per property that affects the time and differs between a point and the point `other`, named `case`."""
     return [f"{case} has {name} {values[0]}, this point {values[-1]}" for name, values in unlike(
         (other.variant, other.ranks), (point.variant, point.ranks))]
 
 
 def unlike_base_notes(point, points):
-    """Returns a note if the only 1-rank runs with the batch of a point have another setting: what
-    differs, and the remedy."""
+    """Returns a note if the only 1-rank runs with the batch of a point have another setting, with the remedy."""
     others = [p for p in points if p.ranks == 1 and len(p.setting) == len(point.setting)
               and p.batch_per_rank in (point.batch_per_rank, point.global_batch)]
     if not others or len(point.setting) != len(SETTING_PARTS):

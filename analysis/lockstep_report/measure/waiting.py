@@ -75,45 +75,34 @@ class Times:
     clock_error: float  # bound on the error of the difference of two clocks
 
 
-@dataclass(frozen=True)
-class CommonClock:
-    """The starts of the steps of an epoch on the clock of rank 0."""
-
-    steps: np.ndarray  # (step), ascending
-    origin: np.ndarray  # (step, rank), in seconds
-    error: float  # bound on the error of the difference of two clocks, in seconds
-
-
-def epoch_clock(run, epoch):
-    """Returns the clock of an epoch; None if the run lacks the starts of its steps or the offsets
-    of the clocks in this epoch."""
+def common_starts(run, epoch, steps):
+    """Returns (step, rank), the starts of `steps` of an epoch on the clock of rank 0, in seconds, and the bound on the error of
+    the difference of two clocks. Returns None twice if the run lacks the starts of the epoch or the offsets of its clocks."""
     rows = np.flatnonzero(run.epoch_numbers == epoch)
     if len(rows) == 0 or any(c not in run.epochs for c in CLOCKS):
-        return None
+        return None, None
     offsets, errors = (np.asarray(run.epochs[name][rows[0]], dtype=float) for name in CLOCKS)
     of_epoch = np.flatnonzero(run.epoch == epoch)
     origin = metrics.common_start(run.step_start[of_epoch], offsets)
     if not (np.all(np.isfinite(origin)) and np.all(np.isfinite(errors))):
-        return None
-    return CommonClock(of_epoch, origin, float(np.sort(errors.max(axis=1))[-2:].sum()))
+        return None, None
+    return origin[np.searchsorted(of_epoch, steps)], float(np.sort(errors.max(axis=1))[-2:].sum())
 
 
 def times_of(run, window):
     """Returns the times of the timed steps; None if they have no buckets or no common clock, or are not finite."""
-    clock = epoch_clock(run, window.epoch) if len(run.bucket_bytes) else None
-    if clock is None:
+    if not len(run.bucket_bytes):
         return None
+    origin, error = common_starts(run, window.epoch, window.steps)
     start, end = run.bucket_start[window.steps], run.bucket_end[window.steps]
-    if not (np.all(np.isfinite(start)) and np.all(np.isfinite(end))):
+    if origin is None or not (np.all(np.isfinite(start)) and np.all(np.isfinite(end))):
         return None
-    origin = clock.origin[np.searchsorted(clock.steps, window.steps)]
     begin = origin[:, :, None]
-    return Times(origin, begin + start, begin + end, clock.error)
+    return Times(origin, begin + start, begin + end, error)
 
 
 def split_of(run, window, scale):
-    """Returns the split of the timed steps, multiplied by `scale`; None if the times of the ranks
-    cannot be compared."""
+    """Returns the split of the timed steps, times `scale`; None if the times of the ranks cannot be compared."""
     times = times_of(run, window)
     if times is None:
         return None
@@ -157,8 +146,7 @@ def parts_of(times, calls, phase_seconds, phases):
 
 
 def exposed_interval(phase_seconds, phases, times):
-    """Returns (step, rank) twice: begin and end of the phase `exposed_communication`, which follows
-    the phases before it."""
+    """Returns (step, rank) twice: begin and end of the phase `exposed_communication`."""
     index = phases.index("exposed_communication")
     begin = times.origin + phase_seconds[:, :, :index].sum(axis=2)
     return begin, begin + phase_seconds[:, :, index]

@@ -17,29 +17,22 @@ WARM_UP_FRACTION = 0.1
 
 
 @dataclass(frozen=True)
-class EpochSize:
-    """The size of a complete epoch, over all ranks."""
-
-    steps: int
-    images: int
-
-
-@dataclass(frozen=True)
 class Window:
-    """The timed steps, and the size of the epoch to which their times are scaled."""
+    """The timed steps, and the size of the complete epoch, over all ranks, to which their times are scaled."""
 
     steps: np.ndarray  # indices into the steps of the run
     epoch: int  # epoch of the timed steps, from 1
-    size: EpochSize  # size of a complete epoch
+    epoch_steps: int
+    epoch_images: int
     rule: str  # how the steps were selected, as text
     is_extrapolated: bool  # the run has no complete epoch
 
 
 def timed_window(run):
     """Returns the timed window of a run, which must have steps."""
-    size = EpochSize(run.integer("steps_per_epoch"), run.integer("images_per_epoch"))
-    chosen, number, rule, is_complete = choose_steps(run.epoch, run.step, run.starts_part, size.steps)
-    return Window(chosen, number, size, rule, not is_complete)
+    size = run.integer("steps_per_epoch")
+    chosen, number, rule, is_complete = choose_steps(run.epoch, run.step, run.starts_part, size)
+    return Window(chosen, number, size, run.integer("images_per_epoch"), rule, not is_complete)
 
 
 def choose_steps(epoch, step, starts_part, steps_per_epoch):
@@ -85,8 +78,7 @@ def warm_up_steps(count):
 
 
 def longest_sequence(epoch, step, starts_part):
-    """Returns the indices of the longest sequence of consecutive steps of one epoch in one process;
-    the earliest one if several are equally long."""
+    """Returns the indices of the first longest sequence of consecutive steps of one epoch in one process."""
     breaks = (np.diff(epoch) != 0) | (np.diff(step) != 1) | starts_part[1:]
     return max(np.split(np.arange(len(epoch)), np.flatnonzero(breaks) + 1), key=len)
 
@@ -115,8 +107,7 @@ def step_seconds(run, steps):
 
 
 def all_step_seconds(run):
-    """Returns (step): the times of all steps, each as `step_seconds` of its epoch; those of the timed window are the
-    same as in the tables."""
+    """Returns (step): the times of all steps, each as `step_seconds` of the timed window or of its epoch."""
     found, is_timed = np.zeros(len(run.step)), np.zeros(len(run.step), dtype=int)
     if run.has_steps:
         is_timed[timed_window(run).steps] = 1
@@ -145,12 +136,11 @@ def epoch_rate(run, window, step):
     if images.min() <= 0 or not np.isfinite(step.sum()) or step.sum() <= 0:
         raise ReportError(INPUT, f"{run.path}: the timed steps have no finite, positive times and "
                                  "numbers of images; 'lockstep-report validate' lists the problems")
-    return float(window.size.images / images.sum() * step.sum()), metrics.throughput(images, step)
+    return float(window.epoch_images / images.sum() * step.sum()), metrics.throughput(images, step)
 
 
 def durations(run, steps, totals):
-    """Returns (step, rank): the time from the start of each step to that of the next. `totals`
-    (step, rank): the sums of the phases."""
+    """Returns (step, rank): the time from each step to the next. `totals` (step, rank): the sums of the phases."""
     first, second = steps[:-1], steps[1:]
     follows = (second == first + 1) & (run.epoch[first] == run.epoch[second]) & ~run.starts_part[second]
     between = np.diff(run.step_start[steps], axis=0)

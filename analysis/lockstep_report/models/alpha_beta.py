@@ -9,7 +9,6 @@ import numpy as np
 from lockstep_report.groups import grouped
 from lockstep_report.measure.choices import ALGORITHMS, ALL_REDUCES, algorithm_of, place_of, swept_algorithm
 from lockstep_report.measure.fitting import Estimate, LinearFit, fit_linear, mean_fit, sign_note
-from lockstep_report.measure.points import link_of
 from lockstep_report.runfile.experiment import PROGRAM, distinguishing, program_of, text_of, variant_of
 from lockstep_report.runfile.settings import setting_of
 
@@ -86,7 +85,7 @@ def alpha_beta_fits(runs, timed):
         conditions = frozenset(pair for pair in variant_of(run) if pair[0] not in SIZES) | {
             (name, run.option(name)) for name in ("reducer", "batch-per-rank", "global-batch")} | {(PROGRAM, program_of(run))}
         for key, size, seconds in found:
-            key = (*key, run.rank_count, run.host_count, setting_of(run), link_of(run),
+            key = (*key, run.rank_count, run.host_count, setting_of(run), run.link_gbit,
                    run.option("gradient-dtype"))
             groups.setdefault((key, conditions), []).append((run.label, size, seconds))
     alike = grouped(groups, lambda pair: pair[0][:4])

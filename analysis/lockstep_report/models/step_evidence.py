@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from lockstep_report.measure.choices import algorithm_of
-from lockstep_report.measure.points import link_bytes_of, link_of
+from lockstep_report.measure.points import link_bytes_of
 from lockstep_report.measure.window import step_seconds
 from lockstep_report.measure.stragglers import Straggler, straggler_of
 from lockstep_report.measure.waiting import exposed_interval
@@ -61,7 +61,7 @@ def step_evidence(timed):
         algorithm_of(run), float(step_seconds(run, timed.window.steps).mean()),
         {name: float(phases[:, :, i].mean()) for i, name in enumerate(run.phases)},
         int(max(run.bucket_bytes, default=0)), len(run.bucket_bytes),
-        link_gbit=link_of(run), link_bytes=link_bytes_of(run), straggler=straggler_of(timed), **found)
+        link_gbit=run.link_gbit, link_bytes=link_bytes_of(run), straggler=straggler_of(timed), **found)
 
 
 def last_bucket_seconds(phase_seconds, phases, times):

@@ -42,8 +42,7 @@ def software_of(run):
 
 
 def affected_by(name, ranks):
-    """Returns what an option affects in a run with `ranks` ranks: a set of RESULTS and TIME. An
-    option that the table does not contain counts as having every effect."""
+    """Returns what an option affects, a set of RESULTS and TIME; both if the table does not contain it."""
     return AFFECTED[OPTION_TABLE.get(name, {}).get("effect", "both")] if is_used(name, ranks) else frozenset()
 
 
@@ -53,8 +52,7 @@ def options_of(run):
 
 
 def variant_of(run):
-    """Returns the properties outside STATED that affect the time. Runs are repeats of a measured
-    time only if their settings, ranks, batches and these properties are equal."""
+    """Returns the properties outside STATED that affect the time; they are equal in repeats."""
     found = {(name, value) for name, value in options_of(run).items()
              if name not in STATED and TIME in affected_by(name, run.rank_count)}
     if run.rank_count > 1 and run.host_count:

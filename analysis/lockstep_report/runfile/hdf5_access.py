@@ -2,7 +2,6 @@
 """Access to HDF5 files that may be damaged or hostile: every failure is a `ReportError`, and every text
 is printable."""
 
-import os
 import stat
 from contextlib import contextmanager
 
@@ -33,7 +32,9 @@ def open_run(path):
             superblock = file.read(12)
         readable = h5py.is_hdf5(str(path))
     except FileNotFoundError as error:
-        raise ReportError(INPUT, f"{path}: no such file; {missing_hint(path)}") from error
+        partial = path.with_name(path.name + ".partial")
+        hint = f"the run has not finished; give {partial.name}" if partial.is_file() else "give the path of a run file"
+        raise ReportError(INPUT, f"{path}: no such file; {hint}") from error
     except OSError as error:
         raise cannot_read(path, error) from error
     # In SWMR mode, HDF5 retries for minutes to read metadata that are damaged.
@@ -74,8 +75,7 @@ def failure_to_open(path, readable, failure):
 
 
 def has_swmr_writer(superblock):
-    """Returns whether the superblock has exactly the flags of a file that is open for writing (1) in
-    SWMR mode (4): other flags are damaged, or those of another program."""
+    """Returns whether the superblock has exactly the flags of a file that is open for writing (1) in SWMR mode (4)."""
     return len(superblock) == 12 and superblock[8] >= 3 and superblock[11] == 1 | 4
 
 
@@ -114,13 +114,6 @@ def safe_object(path, place, opened, most_bytes):
     if size > most_bytes:
         raise ReportError(INPUT, f"{path}: {place} claims {size:,} bytes, more than a file of this size can contain")
     return h5py.Dataset(opened)
-
-
-def missing_hint(path):
-    partial = path.with_name(path.name + ".partial")
-    if os.path.isfile(partial):
-        return f"the run has not finished; give {partial.name}"
-    return "give the path of a run file"
 
 
 def read_dataset(dataset):

@@ -182,6 +182,16 @@ class Run:
         return value if value > 0 else None
 
     @property
+    def link_gbit(self):
+        """Rate of the link between the ranks in Gbit/s, as it was given with --link-gbit; None if not given."""
+        return self.number("link-gbit", float)
+
+    def link_rate(self, given=None):
+        """Returns the rate of the link between the ranks in Gbit/s, `given` or that of the run; None if it is unknown, or
+        if all ranks are on one host."""
+        return None if self.host_count == 1 else given or self.link_gbit
+
+    @property
     def stage_count(self):
         """Number of stages of the pipeline; 1 without a pipeline."""
         return self.number("pipeline-stages") or 1
@@ -202,7 +212,8 @@ def checked_objects(path):
     with errors_of_hdf5(path), open_run(path) as file:
         attributes = check_header(path, file)
         items = safe_objects(path, file)
-        check_structure(path, items, attributes)
+        for problem in structure_problems(items, attributes):
+            raise ReportError(INPUT, f"{path}: {problem}; 'lockstep-report validate' lists all problems")
         yield attributes, items
 
 
@@ -220,12 +231,6 @@ def check_header(path, file):
         raise ReportError(INPUT, f"{path}: run file of version {version}; this lockstep-report reads only "
                                  f"version {schema.VERSION}")
     return attributes
-
-
-def check_structure(path, items, attributes):
-    """Raises `ReportError` for the first object that has another kind, type or length than the schema states."""
-    for problem in structure_problems(items, attributes):
-        raise ReportError(INPUT, f"{path}: {problem}; 'lockstep-report validate' lists all problems")
 
 
 def read_tables(path, items, in_memory):
@@ -250,8 +255,7 @@ def read_tables(path, items, in_memory):
 
 
 def read_columns(path, items, group, is_required, in_memory):
-    """Returns {name: values} of the datasets of the schema that the group has. Larger datasets (step, rank, ...) than
-    `in_memory` bytes are not read yet. Raises `ReportError` (input) if a required dataset is missing."""
+    """Returns {name: values} of the datasets that the group has. Raises `ReportError` (input) if a required one is missing."""
     found = {}
     for spec in schema.datasets(group):
         if spec.path in items:
@@ -278,12 +282,12 @@ def cut(tables):
     epoch = tables["steps"].get("epoch", np.zeros(0))[:lengths["step"]]
     listed = np.flatnonzero(np.isin(epoch, tables["epochs"]["epoch"][:lengths["epoch"]]))
     lengths["step"] = int(listed[-1]) + 1 if len(listed) else 0
+
+    def first_rows(values, count):
+        return values.first(count) if isinstance(values, StoredRows) else values[:count]
+
     return {group: {name: first_rows(values, lengths[dimensions[group, name]]) for name, values in columns.items()}
             for group, columns in tables.items()}
-
-
-def first_rows(values, count):
-    return values.first(count) if isinstance(values, StoredRows) else values[:count]
 
 
 def run_of(path, attributes, items, tables):

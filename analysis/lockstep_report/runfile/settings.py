@@ -40,8 +40,7 @@ def describe_run(run):
 
 
 def describe_setting(points):
-    """Returns one line about points of one setting: model, device, precision, data, threads, hosts
-    and version of the program."""
+    """Returns one line about points of one setting, as `describe_run`."""
     setting = points[0].setting
     if len(setting) == len(SETTING_PARTS):
         setting = setting_texts(setting)
@@ -76,8 +75,7 @@ def runs_text(counts, what="point"):
 
 
 def setting_texts(setting):
-    """Returns the parts of a setting in display order, with the device name in parentheses and without the
-    program if it is Lockstep."""
+    """Returns the parts of a setting in display order, without the program if it is Lockstep."""
     model, device, precision, data, name, program, threads = setting
     return [model, f"{device} ({name})" if name else device, precision, data,
             "" if program == LOCKSTEP else program, threads]
@@ -106,8 +104,7 @@ def some_of(names, most=8):
 
 
 def difference_notes(runs):
-    """Yields one note per option, and one about the build and the hosts, in which runs differ that are
-    shown by their names."""
+    """Yields one note per property in which runs differ that are shown by their names."""
     items = {run.label: (variant_of(run) | results_of(run) | {(PROGRAM, program_of(run))}, run.rank_count) for run in runs}
     for name in sorted(distinguishing(list(items.values()))):
         values = grouped((label for label, (_, ranks) in items.items() if is_used(name, ranks)),
@@ -137,14 +134,12 @@ def setting_names(settings):
 
 
 def file_ending(name):
-    """Returns a suffix for file names, for example "-resnet18-cifar": lower-case letters, digits
-    and '-' only; "" for an empty name."""
+    """Returns a suffix for file names of lower-case letters, digits and '-', such as "-resnet18-cifar"; "" without a name."""
     return re.sub("[^a-z0-9]+", "-", f"-{name}".lower()).rstrip("-") if name else ""
 
 
 def file_endings(names):
-    """Returns {key: suffix for file names} of {key: name}. Names that have the same `file_ending`, such as
-    "a_b" and "a-b", get numbers."""
+    """Returns {key: suffix for file names} of {key: name}, with numbers if names have the same `file_ending`."""
     return dict(zip(names, distinct(map(file_ending, names.values()))))
 
 

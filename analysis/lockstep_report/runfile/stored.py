@@ -12,15 +12,12 @@ BLOCK_BYTES = 16 * 2**20  # of the rows that are processed together
 
 class Rows:
     """An array whose rows are read when it is indexed. It has the shape and the operations of a
-    NumPy array; operations on all rows read all rows. Subclasses define `read`."""
+    NumPy array; operations on all rows read all rows. Subclasses define `read(rows)`, which returns the array of the rows
+    with the ascending indices `rows`."""
 
     def __init__(self, shape, dtype=float):
         self.shape = tuple(shape)
         self.dtype = np.dtype(dtype)
-
-    def read(self, rows):
-        """Returns the array of the rows with the ascending indices `rows`."""
-        raise NotImplementedError
 
     @property
     def ndim(self):
@@ -97,8 +94,7 @@ class JoinedRows(Rows):
 
 
 def join_rows(arrays, kept):
-    """Returns the rows `kept[i]` of each of the `arrays`, one after another; in memory, unless one
-    of the arrays is stored."""
+    """Returns the rows `kept[i]` of each of the `arrays`, one after another; in memory, unless one is stored."""
     if any(isinstance(array, Rows) for array in arrays):
         return JoinedRows(arrays, kept)
     return np.concatenate([array[chosen] for array, chosen in zip(arrays, kept)])

@@ -58,8 +58,7 @@ def contradictions(file):
 
 
 def notes(path):
-    """Returns one line per optional part that the valid file `path` of a training run lacks, with what a report therefore
-    lacks."""
+    """Returns one line per optional part that the valid file `path` of a training lacks, with the consequence for a report."""
     path = Path(path)
     with errors_of_hdf5(path), open_run(path) as file:
         if not len(values(file, "/steps/epoch")):

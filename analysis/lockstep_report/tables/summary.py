@@ -33,7 +33,7 @@ def summary(run):
     point = from_run(run)
     window = timed_window(run)
     per_rank = point.images_per_second / point.ranks
-    scaled = f", scaled from {len(window.steps)} of {window.size.steps} steps" if window.is_extrapolated else ""
+    scaled = f", scaled from {len(window.steps)} of {window.epoch_steps} steps" if window.is_extrapolated else ""
     lines = head(run) + [
         "",
         f"An epoch takes {seconds(point.epoch_seconds)} ({point.images:,} images in {point.steps} steps){scaled}.",
@@ -76,8 +76,8 @@ def summary_values(run):
         "lacking_processor_share": lack and lack.share,
         "timed_epoch": window.epoch,
         "timed_steps": len(window.steps),
-        "steps_per_epoch": window.size.steps,
-        "images_per_epoch": window.size.images,
+        "steps_per_epoch": window.epoch_steps,
+        "images_per_epoch": window.epoch_images,
         "is_extrapolated": window.is_extrapolated,
         "notes": point.notes,
     }

@@ -5,7 +5,7 @@ one thread for the phases and one for each all-reduce that is in progress at the
 import numpy as np
 
 from lockstep_report.errors import USAGE, ReportError
-from lockstep_report.measure.waiting import epoch_clock
+from lockstep_report.measure.waiting import common_starts
 from lockstep_report.tables.json_output import json_text
 
 MOST_EVENTS = 2_000_000
@@ -43,9 +43,10 @@ def starts(run, steps):
     aligned, bound = np.full(raw.shape, np.nan), 0.0
     for epoch in np.unique(run.epoch[steps]):
         own = run.epoch[steps] == epoch
-        if clock := epoch_clock(run, epoch):
-            aligned[own] = clock.origin[np.searchsorted(clock.steps, steps[own])]
-            bound = max(bound, clock.error)
+        origin, error = common_starts(run, epoch, steps[own])
+        if origin is not None:
+            aligned[own] = origin
+            bound = max(bound, error)
     if np.all(np.isfinite(aligned)) and len(set(run.part_of_step[steps].tolist())) == 1:
         return ALIGNED, 1e6 * bound, aligned
     if np.all(np.isfinite(raw)) and run.host_count == 1 and run.option("device") != "cuda":
