@@ -68,10 +68,10 @@ class Estimate:
     over: str = "runs"  # or "steps"
 
 
-def estimates_of(runs, points, windows):
+def estimates_of(runs, points):
     """Returns {name: Estimate} of repeated runs. A single run has intervals over its timed steps;
     several runs have intervals over the runs, from the median step of each."""
-    of_steps = [step_values(run, window.steps) for run, window in zip(runs, windows)]
+    of_steps = [step_values(run, timed_window(run).steps) for run in runs]
     of_runs = [run_values(run, point) for run, point in zip(runs, points)]
     found = {}
     for name in BY_NAME:
@@ -228,9 +228,7 @@ def case_of(group, further_notes):
         "options": ", ".join(f"{name} {value}" for name, value in sorted(options)),
     }
     notes = dict.fromkeys([*(note for p in points for note in p.notes), *further_notes])
-    return Case(identity, settings_of(runs, point), estimates_of(
-        runs, points, [timed_window(run) for run in runs]),
-        tuple(run.label for run in runs), tuple(notes))
+    return Case(identity, settings_of(runs, point), estimates_of(runs, points), tuple(run.label for run in runs), tuple(notes))
 
 
 def settings_of(runs, point):

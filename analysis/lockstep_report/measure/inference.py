@@ -11,6 +11,9 @@ import numpy as np
 CONFIDENCE = 0.95
 # With fewer independent values, no pair of order statistics covers the median with 95 %.
 MINIMUM_VALUES = 6
+RUN_SPREAD = 0.05  # standard deviation of a run, as a share, that is assumed for a single run
+NORMAL_QUANTILE = 1.96
+ONE_RUN = "this compares one run with one run, which does not show how much runs differ: repeat both"
 
 
 @dataclass(frozen=True)
@@ -112,11 +115,6 @@ def series_interval(values, confidence=CONFIDENCE):
     t = student_quantile(math.floor(effective) - 1, confidence)
     lowest = max(1, math.floor((n + 1) / 2 - t / 2 * math.sqrt(n * tau)))
     return Interval(float(ordered[lowest - 1]), float(ordered[n - lowest]), confidence, n)
-
-
-RUN_SPREAD = 0.05  # standard deviation of a run, as a share, that is assumed for a single run
-NORMAL_QUANTILE = 1.96
-ONE_RUN = "this compares one run with one run, which does not show how much runs differ: repeat both"
 
 
 def excludes(interval, value):

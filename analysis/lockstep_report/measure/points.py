@@ -13,7 +13,6 @@ from lockstep_report.measure.link_bytes import link_bytes
 from lockstep_report.measure.window import batch_per_rank, epoch_rate, timed_seconds, timed_window
 from lockstep_report.measure.stragglers import COMPUTATION, slow_work
 from lockstep_report.measure.waiting import MOST_STEPS, Split, split_of
-from lockstep_report.measure.validity import trend_notes
 from lockstep_report.runfile import settings
 from lockstep_report.runfile.experiment import HOSTS, LOCKSTEP, program_of, results_of, variant_of
 from lockstep_report.runfile.schema import QUANTITIES
@@ -233,7 +232,7 @@ def from_run(run):
         status=run.status,
         rule=window.rule,
         scaled=window.is_extrapolated,
-        notes=validity.run_notes(run, origin, window) + trend_notes(step) + ((lack.note,) if is_spoiled else ()),
+        notes=validity.run_notes(run, origin, window) + validity.trend_notes(step) + ((lack.note,) if is_spoiled else ()),
     )
 
 

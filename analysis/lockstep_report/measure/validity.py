@@ -19,6 +19,12 @@ REMEDIES = {"model": "the same --model", "device": "the same --device",
             "threads": "the same --threads (without it, the ranks divide the cores among them)"}
 UNLIKE = "no speedup, because"  # begin of the note about a 1-rank run of another setting
 IMAGES_TOLERANCE = 0.01  # relative difference in images up to which two epochs count as equal
+# Of `trend_notes`.
+PARTS, LEAST_OF_PART = 4, 25  # of the window, of which the first and the last are compared, and their least length
+MIDDLE = (0.25, 0.75)  # quantiles of these parts; they do not overlap if the steps have a trend
+FIRST = 3  # steps at the begin that are compared with the others
+SMALLEST = 0.02  # effect on the epoch, or change of the steps, from which there is a note
+LARGE_SHARE = 0.9  # quantile of the other steps that each of the first ones exceeds
 
 
 def run_notes(run, origin, window):
@@ -150,13 +156,6 @@ def letters(points):
 def letter(index):
     quotient, remainder = divmod(index, 26)
     return (letter(quotient - 1) if quotient else "") + chr(ord("a") + remainder)
-
-
-PARTS, LEAST_OF_PART = 4, 25  # of the window, of which the first and the last are compared, and their least length
-MIDDLE = (0.25, 0.75)  # quantiles of these parts; they do not overlap if the steps have a trend
-FIRST = 3  # steps at the begin that are compared with the others
-SMALLEST = 0.02  # effect on the epoch, or change of the steps, from which there is a note
-LARGE_SHARE = 0.9  # quantile of the other steps that each of the first ones exceeds
 
 
 def trend_notes(step):

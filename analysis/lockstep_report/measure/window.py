@@ -68,13 +68,9 @@ def without_start_up(steps, starts_part):
     begin and of those of each process that starts among them. Returns the number of processes too."""
     starts = 1 + np.flatnonzero(starts_part[steps[1:]])
     first, *later = np.split(steps, starts)
-    kept = [first[warm_up_steps(len(first)):], *(own[math.ceil(WARM_UP_FRACTION * len(own)):] for own in later)]
+    skipped = min(max(1, math.ceil(WARM_UP_FRACTION * len(first))), len(first) - 1)  # at least one step remains
+    kept = [first[skipped:], *(own[math.ceil(WARM_UP_FRACTION * len(own)):] for own in later)]
     return np.concatenate(kept), len(kept)
-
-
-def warm_up_steps(count):
-    """Returns the number of steps to skip: ceil(10 %) of `count`, at least 1, but at least one step remains."""
-    return min(max(1, math.ceil(WARM_UP_FRACTION * count)), count - 1)
 
 
 def longest_sequence(epoch, step, starts_part):

@@ -222,17 +222,15 @@ class Recorder:
                     "peak_resident_memory_bytes": 1024.0 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss}
         found = self._gathered((values_of(steps, self._clock), measured, self._clock.error))
         if self._rank == 0:
-            self._warn_of_cut([len(of.images) for of, *_ in found])
             self._append(found)
 
-    def _warn_of_cut(self, counts):
+    def _append(self, found):
+        """Appends an epoch with the values of all ranks to the run file."""
+        counts = [len(of.images) for of, *_ in found]
         if min(counts) < max(counts):
             self._warnings.append(f"epoch {self._epoch}: the ranks trained {min(counts)} to {max(counts)} steps; the run file has the "
                                   f"first {min(counts)}")
             warnings.warn(f"Recorder: {self._warnings[-1]}", stacklevel=2)
-
-    def _append(self, found):
-        """Appends an epoch with the values of all ranks to the run file."""
         is_new = not self._writer.is_created
         if is_new:
             self._bucket_bytes = found[0][0].sizes

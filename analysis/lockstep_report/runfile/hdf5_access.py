@@ -129,11 +129,6 @@ def attributes_of(items, group):
     return read_attributes(items[group]) if group in items else {}
 
 
-def options_in(items):
-    """Returns {name: value} of the options in /config as texts, with names in the notation of the command line."""
-    return {name.replace("_", "-"): str(value) for name, value in attributes_of(items, "/config").items()}
-
-
 def read_attributes(node):
     return {name: plain(value) for name, value in node.attrs.items()}
 

@@ -24,6 +24,11 @@ from lockstep_report.runfile.schema import QUANTITIES
 from lockstep_report.runfile.settings import plural
 from lockstep_report.runfile.stored import join_rows
 
+PART_NAME = re.compile(r"(?P<stem>.+?)(\.part\d+)?(?P<suffix>\.[^.]+)(\.partial)?")
+CLOCKS = ("clock_offset_seconds", "clock_error_seconds")  # columns of /epochs
+# Columns of /epochs that are measured by one process and are valid only if it ran the complete epoch.
+MEASURED = ("seconds", *CLOCKS, *(quantity.name for quantity in QUANTITIES))
+
 
 def read_files(options, names):
     """Returns the `Loaded` runs of files and directories. Appends the errors of skipped files to
@@ -90,12 +95,6 @@ def sorted_names(folder, advice):
         return sorted(os.listdir(folder))
     except OSError as error:
         raise ReportError(INPUT, f"{folder}: the folder cannot be listed ({reason_of(error)}); {advice}") from error
-
-
-PART_NAME = re.compile(r"(?P<stem>.+?)(\.part\d+)?(?P<suffix>\.[^.]+)(\.partial)?")
-CLOCKS = ("clock_offset_seconds", "clock_error_seconds")  # columns of /epochs
-# Columns of /epochs that are measured by one process and are valid only if it ran the complete epoch.
-MEASURED = ("seconds", *CLOCKS, *(quantity.name for quantity in QUANTITIES))
 
 
 @dataclass

@@ -14,7 +14,7 @@ from lockstep_report.escaping import one_line
 from lockstep_report.runfile import schema
 from lockstep_report.runfile.file_kind import CHECKPOINT, wrong_kind
 from lockstep_report.runfile.hdf5_access import (
-    attributes_of, errors_of_hdf5, open_run, options_in, read_attributes, read_dataset, safe_objects)
+    attributes_of, errors_of_hdf5, open_run, read_attributes, read_dataset, safe_objects)
 from lockstep_report.runfile.stored import IN_MEMORY_BYTES, StoredRows
 
 OPTION_GROUPS = ("/config", "/environment", "/results")  # one attribute per option or quantity
@@ -304,7 +304,7 @@ def run_of(path, attributes, items, tables):
     return Run(
         path=path,
         attributes=attributes,
-        config=options_in(items),
+        config={name.replace("_", "-"): str(value) for name, value in attributes_of(items, "/config").items()},
         environment=attributes_of(items, "/environment"),
         results=attributes_of(items, "/results"),
         ranks=ranks,
