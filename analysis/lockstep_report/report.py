@@ -18,7 +18,7 @@ from lockstep_report.models.explanation import explain, explanation_values
 from lockstep_report.output import CHECK, FIGURE, PAGE, TABLE, File, Folder
 from lockstep_report.published import CSV_IMAGES, add_assumptions, assumptions_of, checks_of, write_all
 from lockstep_report.runfile.file_kind import HTML
-from lockstep_report.runfile.input_files import each, read_some, require, skipped_lines
+from lockstep_report.runfile.input_files import each, read_some, require
 from lockstep_report.runfile.times_csv import read_times
 from lockstep_report.tables import contents
 from lockstep_report.tables.explanation import explanation_tables
@@ -175,7 +175,7 @@ def write_report(options):
     folder = Folder(options.out, TABLE, CHECK, FIGURE, PAGE, inputs=options.csv)
     write_all(folder, found.tables, found.checks)
     names = save_figures(folder, found.points, found.runs, options.link_gbit, found.explanation)
-    text = report_markdown(found, names, options.file_notes + skipped_lines(options))
+    text = report_markdown(found, names, options.file_notes + [f"not used: {error}" for error in options.skipped])
     page = folder.write("report.md", text, PAGE)
     folder.finish()
     print(json_text(files_values(folder, page=str(page))) if options.json

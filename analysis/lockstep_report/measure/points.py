@@ -191,6 +191,8 @@ def from_run(run):
     of_phases = {name: scale * phases[:, i].mean() for i, name in enumerate(run.phases)}
     of_phases[IMBALANCE] = epoch_seconds - sum(of_phases.values())
     joules = known_reading(run, "energy_joules", window.epoch)
+    columns = [run.phases.index(name) for name in COMPUTATION]
+    computation = run.phase_seconds[window.steps[:MOST_STEPS]][:, :, columns].sum(axis=2)
     busy = metrics.busy_seconds(run.bucket_start[window.steps], run.bucket_end[window.steps]).sum(axis=0)
     return Point(
         source=run.label,
@@ -209,7 +211,7 @@ def from_run(run):
         step_median=float(np.median(step)),
         step_interval=series_interval(step),
         phase_seconds=of_phases,
-        slow_seconds=scale * len(step) * slow_work(computation_of(run, window.steps[:MOST_STEPS])),
+        slow_seconds=scale * len(step) * slow_work(computation),
         allreduce_seconds=scale * busy.mean(),
         split=split_of(run, window, scale),
         bytes_per_step=int(run.bucket_bytes.sum()) or None,
@@ -239,12 +241,6 @@ def from_run(run):
 def point_of(run):
     """Returns the point of a training run; None for other runs."""
     return from_run(run) if run.has_steps and not run.ladder else None
-
-
-def computation_of(run, steps):
-    """Returns (step, rank): the time of the computation."""
-    columns = [run.phases.index(name) for name in COMPUTATION]
-    return run.phase_seconds[steps][:, :, columns].sum(axis=2)
 
 
 def measurements_of(run, epoch):

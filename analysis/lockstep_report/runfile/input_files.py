@@ -59,10 +59,6 @@ def require(skipped, found):
         raise skipped.pop()
 
 
-def skipped_lines(options):
-    return [f"not used: {error}" for error in options.skipped]
-
-
 def run_files(names):
     """Returns the paths of the files `names`. A directory is replaced by the *.h5 files in it,
     sorted by name. Raises `ReportError` if a directory has none or cannot be listed."""

@@ -28,7 +28,7 @@ def structure_problems(items, attributes):
     `items`: {path in the file: group or dataset}; `attributes`: those of the root."""
     found = [f"the attribute {spec.name} of the root is not of type {spec.type}"
              for spec in schema.attributes("/")
-             if spec.name in attributes and not has_type(attributes[spec.name], spec.type)]
+             if spec.name in attributes and not isinstance(attributes[spec.name], str if spec.type == "string" else int)]
     for group in schema.GROUPS:
         if group.path not in items:
             continue
@@ -40,13 +40,6 @@ def structure_problems(items, attributes):
     datasets = [(spec, items[spec.path]) for spec in schema.DATASETS if spec.path in items]
     found = found or [problem for entry in datasets for problem in dataset_problems(*entry)]
     return found or list(length_problems(datasets))
-
-
-def has_type(value, required):
-    """Returns whether the value of an attribute, as `plain` returns it, has the type that the schema requires."""
-    if required == "string":
-        return isinstance(value, str)
-    return isinstance(value, int) and not isinstance(value, bool)
 
 
 def is_single(value):

@@ -169,8 +169,9 @@ def problems(path):
         if found:  # the other checks rely on it
             return found
         found = [*attribute_problems(attributes), *group_problems(file)]
-        for spec in expected(file):
-            found += dataset_problems(file, spec)
+        for group in schema.GROUPS:
+            if group.path in file and (group.path != "/buckets" or len(file[group.path])):  # empty if no gradients were reduced
+                found += [line for spec in schema.datasets(group.path) for line in dataset_problems(file, spec)]
         found += number_problems(file)
         # Values are compared only if the datasets have the right shapes.
         return found or contradictions(file)
@@ -194,13 +195,6 @@ def group_problems(file):
             yield f"group {spec.path} is missing"
     if "config" in file and not read_attributes(file["config"]):
         yield "group /config has no attributes: the options are not recorded"
-
-
-def expected(file):
-    """Returns the datasets of the groups in the file. /buckets is empty if no gradients were reduced."""
-    return [spec for group in schema.GROUPS if group.path in file
-            and (group.path != "/buckets" or len(file[group.path]))
-            for spec in schema.datasets(group.path)]
 
 
 def dataset_problems(file, spec):
