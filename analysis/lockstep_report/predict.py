@@ -8,10 +8,9 @@ from lockstep_report.errors import INPUT, USAGE, ReportError
 from lockstep_report.figures.canvas import figure_module
 from lockstep_report.measure.choices import library_of
 from lockstep_report.measure.points import point_of
-from lockstep_report.models.prediction.bases import best_bases
-from lockstep_report.models.prediction.network import read_network
+from lockstep_report.models.prediction.basis import best_bases
+from lockstep_report.models.prediction.network import network_of_sweeps, read_network
 from lockstep_report.models.prediction.predict import SEED
-from lockstep_report.models.prediction.sweep_network import network_of_sweeps
 from lockstep_report.output import PREDICTION, Folder
 from lockstep_report.runfile.file_kind import HDF5, JSON, NCCL_TESTS, kind_of_file
 from lockstep_report.runfile.input_files import each, read_files, require

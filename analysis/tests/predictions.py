@@ -2,7 +2,7 @@
 """Networks and predictions for tests."""
 
 from lockstep_report.measure.points import point_of
-from lockstep_report.models.prediction.bases import best_bases
+from lockstep_report.models.prediction.basis import best_bases
 from lockstep_report.models.prediction.network import Level, Network, Range
 from lockstep_report.tables.prediction import prediction_rows
 

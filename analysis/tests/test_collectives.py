@@ -5,8 +5,7 @@ import json
 
 import pytest
 from lockstep_report.errors import INPUT, USAGE, ReportError
-from lockstep_report.models.prediction.collectives import direct, recursive_doubling, ring, tree
-from lockstep_report.models.prediction.network import read_network
+from lockstep_report.models.prediction.network import direct, read_network, recursive_doubling, ring, tree
 
 MIB = 2**20
 

@@ -3,7 +3,7 @@
 
 import numpy as np
 import pytest
-from lockstep_report.models.prediction.schedule import schedule
+from lockstep_report.models.prediction.predict import schedule
 
 SIZES = np.array([3.0, 1.0])
 

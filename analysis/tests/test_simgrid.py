@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import simgrid_replay as simgrid
 from lockstep_report.models.prediction.network import Level, Network, Range
-from lockstep_report.models.prediction.schedule import schedule
+from lockstep_report.models.prediction.predict import schedule
 
 pytestmark = pytest.mark.requires("SIMGRID")
 ALPHA, BETA = 20e-6, 1e-9

@@ -7,8 +7,7 @@ from lockstep_report.errors import INPUT, USAGE, ReportError
 from lockstep_report.groups import grouped
 from lockstep_report.measure import validity
 from lockstep_report.measure.comparison import differences, merge_repeats, nearest
-from lockstep_report.models.prediction.bases import at_batch
-from lockstep_report.models.prediction.basis import with_bucket_bytes
+from lockstep_report.models.prediction.basis import at_batch, with_bucket_bytes
 from lockstep_report.models.prediction.predict import PAIRS_PER_RANK, REPLICATES, SEED, Predicted, predict
 from lockstep_report.runfile.experiment import distinguishing, text_of
 from lockstep_report.runfile.settings import plural, setting_names, setting_texts

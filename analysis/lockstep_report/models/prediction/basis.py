@@ -1,15 +1,20 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The measured step on which a prediction is based: the times of each step and rank at which the
-gradients of each bucket are final, the end of the backward pass, and the time of the update."""
+gradients of each bucket are final, the end of the backward pass, and the time of the update. They follow from the measured
+buckets of a run, or without all-reduces from the profile of its operations (`--profile`)."""
 
+import re
 from dataclasses import dataclass, replace
 
 import numpy as np
 
+from lockstep_report.groups import grouped
 from lockstep_report.measure.choices import ALL_REDUCES, algorithm_of, library_of
+from lockstep_report.measure.comparison import differences
 from lockstep_report.measure.points import Point
 from lockstep_report.measure.window import batch_per_rank, timed_window
 from lockstep_report.runfile.experiment import LOCKSTEP, program_of
+
 
 BEFORE = ("data_wait", "upload", "forward")  # phases before the backward pass
 
@@ -106,3 +111,113 @@ def with_bucket_bytes(basis, size):
     return replace(basis, ready=ready, sizes=np.diff(ends, prepend=0.0),
                    notes=(*basis.notes, f"buckets of {size / 2**20:g} MiB: times of the gradients "
                                         "interpolated between the measured buckets"))
+
+
+CONVOLUTION = re.compile(r"convolution (\d+)x(\d+).*, (\d+)x\d+x\d+ -> (\d+)x\d+x\d+")
+BATCH_NORM = re.compile(r"batch norm.*, (\d+)x\d+x\d+")
+LINEAR = re.compile(r"linear, (\d+)x(\d+)x(\d+)")
+UPDATE_BYTES = 20  # of memory traffic per parameter: reads 3, writes 2 values of 4 bytes
+TOLERANCE = 0.01  # relative difference of the two counts of the parameters
+MIB = 2**20
+
+
+def parameters_of(kind, phase, flops, batch):
+    """Returns the number of parameters whose gradients an operation of the backward pass
+    completes. `flops`: of a linear layer, 4 per weight and image in both directions together."""
+    convolution, norm, linear = (p.match(kind) for p in (CONVOLUTION, BATCH_NORM, LINEAR))
+    if convolution:
+        height, width, inputs, outputs = map(int, convolution.groups())
+        return height * width * inputs * outputs if phase == "backward weights" else 0
+    if norm:
+        return 2 * int(norm[1])
+    if linear and batch:
+        weights = round(flops / (4 * batch))
+        features = int(linear[1]) * int(linear[2]) * int(linear[3])
+        return weights + weights // features
+    return 0
+
+
+def gradient_times(run):
+    """Returns (parameters, share): for each operation of the backward pass in order, the number of
+    parameters whose gradients it completes, and the share of the backward pass that has passed at
+    its end. None if the profile does not account for all parameters."""
+    profile = run.profile
+    phases = np.asarray(profile["phase"], dtype=str)
+    chosen = [i for i, phase in enumerate(phases)
+              if phase.startswith("backward") and profile["kind"][i] != "backward"]
+    # Loss and seconds of an operation that another rank executes in another form are NaN there.
+    seconds = np.nan_to_num(np.asarray(profile["seconds"], dtype=float)[chosen, 0])
+    batch = batch_per_rank(run)
+    counts = np.array([parameters_of(str(profile["kind"][i]), phases[i],
+                                     float(profile["flops"][i]), batch) for i in chosen])
+    updated = float(np.sum(np.asarray(profile["bytes"])[phases == "update"])) / UPDATE_BYTES
+    if counts.sum() == 0 or seconds.sum() <= 0 or (
+            abs(counts.sum() - updated) > TOLERANCE * counts.sum()):
+        return None
+    return counts, np.cumsum(seconds) / seconds.sum()
+
+
+def profile_basis_of(run, point):
+    """Returns the basis of a run that trained with a profile; None if it has none that accounts for all
+    parameters. The buckets have the size of --bucket-mib; a bucket is final when the operation has
+    ended that completes its last gradient."""
+    times, found = step_times(run), gradient_times(run) if run.profile else None
+    if times is None or found is None:
+        return None
+    counts, share = found
+    element = 4 if run.option("gradient-dtype", "fp32") == "fp32" else 2
+    done = element * np.cumsum(counts).astype(float)
+    size = float(run.option("bucket-mib", "6")) * MIB * element / 4
+    ends = np.append(np.arange(size, done[-1], size), done[-1])
+    start, backward, _ = times
+    ready = start[:, :, None] + backward[:, :, None] * share[np.searchsorted(done, ends)]
+    return made(run, point, "overlap", times, ready, np.diff(ends, prepend=0.0),
+                [f"{run.label}: the times at which gradients are final follow from its profile"])
+
+
+def best_bases(trained):
+    """Returns one basis of the runs `trained` ([(run, point)]) per series, batch per rank and reducer:
+    the run with the most ranks, whose conditions are nearest to those of the prediction; of repeated
+    runs, the one with the median step (the shorter of both for an even number). Measured buckets are
+    preferred to times that follow from a profile."""
+    found = []
+    for make in (basis_of, profile_basis_of):
+        groups = grouped(filter(None, (make(run, point) for run, point in trained if point)),
+                         lambda basis: (basis.point.series, basis.batch, basis.reducer))
+        for basis in sorted(map(median_basis, groups.values()), key=lambda basis: -basis.ranks):
+            if not any(is_alike(basis, other) for other in found):
+                found.append(basis)
+    return sorted(found, key=lambda basis: (basis.setting, basis.batch, basis.reducer))
+
+
+def is_alike(basis, other):
+    """Whether two bases agree in all that both use."""
+    return (basis.setting, basis.batch, basis.reducer) == (
+        other.setting, other.batch, other.reducer) and not differences(basis.point, other.point)
+
+
+def median_basis(bases):
+    most = max(basis.ranks for basis in bases)
+    ordered = sorted((b for b in bases if b.ranks == most), key=lambda basis: basis.measured_step)
+    return ordered[(len(ordered) - 1) // 2]
+
+
+def at_batch(bases, batch):
+    """Returns a basis with `batch` images per rank from those of one setting and reducer: the
+    measured one, or the nearest one with its times scaled to the mean work that a line between the
+    next smaller and the next larger batch gives. None if `batch` is not between measured ones."""
+    low = max((basis for basis in bases if basis.batch <= batch), key=lambda basis: basis.batch, default=None)
+    high = min((basis for basis in bases if basis.batch > batch), key=lambda basis: basis.batch, default=None)
+    if low is not None and low.batch == batch:
+        return low
+    if low is None or high is None:
+        return None
+    share = (batch - low.batch) / (high.batch - low.batch)
+    work = (1 - share) * low.backward_end.mean() + share * high.backward_end.mean()
+    nearest = low if share < 0.5 else high
+    scale = float(work / nearest.backward_end.mean())
+    return replace(
+        nearest, batch=batch, ready=scale * nearest.ready,
+        backward_start=scale * nearest.backward_start, backward_end=scale * nearest.backward_end,
+        notes=(*nearest.notes, f"batch {batch}: work interpolated between batch {low.batch} "
+                               f"({low.source}) and batch {high.batch} ({high.source})"))

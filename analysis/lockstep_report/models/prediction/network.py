@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Network descriptions: small JSON files (docs/analysis.md, "Network description")."""
+"""Networks of predictions, from descriptions in small JSON files (docs/analysis.md, "Network description") or fitted to sweeps of
+`lockstep allreduce` or of nccl-tests; and the time of an all-reduce of b bytes by algorithm, from the latency alpha (s per message)
+and the inverse bandwidth beta (s per byte) of a link in each direction. Each formula is linear in both, and is defined by its two
+factors."""
 
 import json
 import math
@@ -9,9 +12,73 @@ from pathlib import Path
 import numpy as np
 
 from lockstep_report.errors import INPUT, USAGE, ReportError
-from lockstep_report.models.prediction.collectives import (
-    ALGORITHMS, FLAT, HIERARCHICAL, flat_seconds, hierarchical_seconds)
+from lockstep_report.measure.choices import labelled, library_of
+from lockstep_report.measure.fitting import LinearFit, fit_linear
+from lockstep_report.measure.link_bytes import LONGEST_EXCHANGE
+from lockstep_report.measure.validity import warning_notes
+from lockstep_report.models.alpha_beta import sweep_observations
+from lockstep_report.runfile.experiment import program_of
 from lockstep_report.runfile.file_kind import JSON, read_text
+
+
+def ring(ranks, size):
+    """2(n-1) messages of b/n bytes, one after the other."""
+    return 2 * (ranks - 1), 2 * (ranks - 1) / ranks * size
+
+
+def direct(ranks, size):
+    """Pairwise exchange: every rank sends b/n bytes to each other rank, twice; the messages are in
+    flight at the same time, so their latencies overlap."""
+    return 2, 2 * (ranks - 1) / ranks * size
+
+
+def recursive_doubling(ranks, size):
+    """log2 P exchanges of b bytes up to 16 KiB, otherwise halving-doubling (Rabenseifner): 2 log2 P
+    messages and 2(P-1)/P b bytes; P is the largest power of two. If n is none, n - P ranks first
+    send b bytes to another one and receive b bytes in the end."""
+    levels = ranks.bit_length() - 1
+    power = 1 << levels
+    if size <= LONGEST_EXCHANGE:
+        messages, sent = levels, levels * size
+    else:
+        messages, sent = 2 * levels, 2 * (power - 1) / power * size
+    return (messages, sent) if power == ranks else (messages + 2, sent + 2 * size)
+
+
+def tree(ranks, size):
+    """Two pipelined binary trees that each reduce and broadcast half of the array: 2 log2 n
+    latencies, and 2b bytes over the link of a rank in each direction."""
+    return 2 * math.ceil(math.log2(ranks)), 2 * size
+
+
+FLAT = {"ring": ring, "direct": direct, "recursive-doubling": recursive_doubling, "tree": tree}
+HIERARCHICAL = "hierarchical"
+# Algorithms of each library. The same name means the same formula, but the labels always contain
+# the library, because protocols and constants differ.
+ALGORITHMS = {"MPI": ("ring", "direct", "recursive-doubling", HIERARCHICAL),
+              "NCCL": ("ring", "tree", HIERARCHICAL)}
+
+
+def flat_seconds(algorithm, ranks, size, alpha, beta):
+    """Returns the time of an all-reduce over `ranks` ranks on equal links."""
+    if ranks == 1:
+        return 0.0 * alpha
+    messages, sent = FLAT[algorithm](ranks, size)
+    return messages * alpha + sent * beta
+
+
+def hierarchical_seconds(levels, size):
+    """Returns the time of a hierarchical all-reduce. `levels`: (units, alpha, beta, algorithm) from
+    the innermost, with beta for one of the ranks that share a link. In each level but the last one
+    a ring reduces 1/n of the array to each of its n units before the next level, and gathers the
+    sums after it: together the time of an all-reduce by a ring. The last level reduces the part
+    that remains with its own algorithm."""
+    total = 0.0
+    for units, alpha, beta, algorithm in levels[:-1]:
+        total = total + flat_seconds("ring", units, size, alpha, beta)
+        size = size / units
+    units, alpha, beta, algorithm = levels[-1]
+    return total + flat_seconds(algorithm, units, size, alpha, beta)
 
 
 @dataclass(frozen=True)
@@ -160,3 +227,74 @@ def range_of(content, key):
     if not 0 <= low <= high < math.inf:
         raise ValueError(f"{key} is not a range of values that are at least 0")
     return Range(low, high)
+
+
+MINIMUM_SIZES = 3
+
+
+@dataclass(frozen=True)
+class FittedNetwork(Network):
+    """A network whose alpha and beta are drawn from the joint distribution of their estimates
+    (multivariate t), because they are strongly correlated. A negative alpha counts as 0."""
+
+    fit: LinearFit = None
+
+    def draw(self, random, count):
+        covariance, dof = self.fit.spreads[0]
+        lengths = np.sqrt(np.diag(covariance))
+        lengths = np.where(lengths > 0, lengths, 1.0)  # alpha and beta differ by orders of magnitude
+        deviations = random.multivariate_normal(
+            np.zeros(2), covariance / np.outer(lengths, lengths), size=count, method="eigh")
+        deviations /= np.sqrt(random.chisquare(dof, size=count) / dof)[:, None]
+        alpha, beta = (self.fit.coefficients + deviations * lengths).T
+        low = 1e-3 * self.fit.coefficients[1]  # t with few degrees of freedom has long tails
+        return [(np.maximum(0, alpha), np.maximum(low, beta))]
+
+
+def network_of_sweeps(runs, algorithm):
+    """Returns the network of sweeps over any numbers of ranks, with the 95 % intervals of alpha and
+    beta as their ranges. `algorithm`: name in the sweep; for NCCL, which does not state its own, ring or tree. Raises
+    `ReportError` (input) if the sweeps do not determine both."""
+    names = ", ".join(run.path.name for run in runs)
+    library = library_of(runs[0])
+    if any(library_of(run) != library for run in runs):
+        raise ReportError(INPUT, f"{names}: sweeps with MPI and with NCCL; give those of one")
+    known = [name for name in ALGORITHMS.get(library, ()) if name != HIERARCHICAL]
+    if algorithm not in known:
+        raise ReportError(
+            INPUT, f"{names}: no model to fit for the algorithm {algorithm} of {library}, only for {', '.join(known)}; give "
+                   "a network description with its levels")
+    columns, seconds = [], []
+    for run in runs:
+        require_one_level(run)
+        wanted = labelled(algorithm, library)
+        for (_, label), size, value in sweep_observations(run):
+            if label in (wanted, f"{wanted} ({program_of(run)})"):
+                columns.append(FLAT[algorithm](run.rank_count, size))
+                seconds.append(value)
+    fit = fit_linear(np.transpose(columns), seconds) if columns else None
+    if fit is None or fit.dof < 1 or len({c[1] for c in columns}) < MINIMUM_SIZES:
+        raise ReportError(
+            INPUT, f"{names}: fewer than {MINIMUM_SIZES} measured sizes of the algorithm "
+                   f"{algorithm}, which do not determine alpha and beta; give a sweep with more sizes")
+    alpha, beta = fit.combination((1, 0)), fit.combination((0, 1))
+    if beta.low <= 0:
+        raise ReportError(INPUT, f"{names}: beta of {algorithm} is not distinguishable from 0; give "
+                                 "a sweep with larger messages or more repeats")
+    residual = 100 * float(np.abs(fit.residuals).max())
+    level = Level("links of the sweep", None, Range(max(0.0, alpha.low), max(0.0, alpha.high)),
+                  Range(beta.low, beta.high), True)
+    return FittedNetwork(
+        f"fit to {names}", library, algorithm, (level,),
+        notes=(*warning_notes(runs),
+               f"alpha {1e6 * alpha.value:.4g} µs per message ({1e6 * alpha.low:.4g} to "
+               f"{1e6 * alpha.high:.4g}), beta {1e9 * beta.value:.4g} ns per byte "
+               f"({1e9 * beta.low:.4g} to {1e9 * beta.high:.4g}), largest residual "
+               f"{residual:.1f} %",), fit=fit)
+
+
+def require_one_level(run):
+    """Raises `ReportError` (input) if the ranks of a sweep communicate within and between hosts."""
+    if 1 < run.host_count < run.rank_count:
+        raise ReportError(INPUT, f"{run.path}: several ranks on several hosts, so alpha and beta belong to no single "
+                                 "level; give sweeps with one rank per host, or on one host")
