@@ -3,7 +3,7 @@
 
 from lockstep_report.arguments import finish, positive_integer
 from lockstep_report.errors import INPUT, ReportError
-from lockstep_report.models.published.formulas import KNOWN_PARAMETERS, Assumptions
+from lockstep_report.models.published import KNOWN_PARAMETERS, Assumptions
 from lockstep_report.output import CHECK, Folder
 from lockstep_report.runfile.times_csv import read_times
 from lockstep_report.tables.json_output import json_text, table_values

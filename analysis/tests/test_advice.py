@@ -11,7 +11,7 @@ from lockstep_report.measure.stragglers import Straggler
 from lockstep_report.models import advice
 from lockstep_report.models.alpha_beta import SWEEP, AlphaBeta, alpha_beta
 from lockstep_report.models.causes import STRONG, WEAK, Loss
-from lockstep_report.models.step_evidence import StepEvidence
+from lockstep_report.models.explanation import StepEvidence
 
 MIB = 2**20
 SLOW = Straggler("run.h5", 2, 1, "node2", Estimate(0.010, 0.009, 0.011), 0.030, True, 0.9, 1,

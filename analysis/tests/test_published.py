@@ -8,7 +8,7 @@ from decimal import Decimal
 from pathlib import Path
 
 import pytest
-from lockstep_report.models.published import check as published
+from lockstep_report.models import published
 from lockstep_report.runfile.times_csv import read_times
 from lockstep_report.tables.published import column_table, traffic_table
 

@@ -6,8 +6,8 @@ import math
 from decimal import Decimal
 
 from lockstep_report.measure.metrics import ring_bytes, speedup
-from lockstep_report.models.published.check import AGREES, DIFFERS, EXCEPT, check_times, shorten, to_digits_of
-from lockstep_report.models.published.formulas import Assumptions, step_counts
+from lockstep_report.models.published import (
+    AGREES, DIFFERS, EXCEPT, Assumptions, check_times, shorten, step_counts, to_digits_of)
 from lockstep_report.tables.table import Column, Table
 
 

@@ -15,7 +15,12 @@ from lockstep_report.measure.points import Point
 from lockstep_report.measure.window import batch_per_rank, timed_window
 from lockstep_report.runfile.experiment import LOCKSTEP, program_of
 
-
+CONVOLUTION = re.compile(r"convolution (\d+)x(\d+).*, (\d+)x\d+x\d+ -> (\d+)x\d+x\d+")
+BATCH_NORM = re.compile(r"batch norm.*, (\d+)x\d+x\d+")
+LINEAR = re.compile(r"linear, (\d+)x(\d+)x(\d+)")
+UPDATE_BYTES = 20  # of memory traffic per parameter: reads 3, writes 2 values of 4 bytes
+TOLERANCE = 0.01  # relative difference of the two counts of the parameters
+MIB = 2**20
 BEFORE = ("data_wait", "upload", "forward")  # phases before the backward pass
 
 
@@ -111,14 +116,6 @@ def with_bucket_bytes(basis, size):
     return replace(basis, ready=ready, sizes=np.diff(ends, prepend=0.0),
                    notes=(*basis.notes, f"buckets of {size / 2**20:g} MiB: times of the gradients "
                                         "interpolated between the measured buckets"))
-
-
-CONVOLUTION = re.compile(r"convolution (\d+)x(\d+).*, (\d+)x\d+x\d+ -> (\d+)x\d+x\d+")
-BATCH_NORM = re.compile(r"batch norm.*, (\d+)x\d+x\d+")
-LINEAR = re.compile(r"linear, (\d+)x(\d+)x(\d+)")
-UPDATE_BYTES = 20  # of memory traffic per parameter: reads 3, writes 2 values of 4 bytes
-TOLERANCE = 0.01  # relative difference of the two counts of the parameters
-MIB = 2**20
 
 
 def parameters_of(kind, phase, flops, batch):

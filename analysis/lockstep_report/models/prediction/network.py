@@ -20,6 +20,8 @@ from lockstep_report.models.alpha_beta import sweep_observations
 from lockstep_report.runfile.experiment import program_of
 from lockstep_report.runfile.file_kind import JSON, read_text
 
+MINIMUM_SIZES = 3
+
 
 def ring(ranks, size):
     """2(n-1) messages of b/n bytes, one after the other."""
@@ -227,9 +229,6 @@ def range_of(content, key):
     if not 0 <= low <= high < math.inf:
         raise ValueError(f"{key} is not a range of values that are at least 0")
     return Range(low, high)
-
-
-MINIMUM_SIZES = 3
 
 
 @dataclass(frozen=True)

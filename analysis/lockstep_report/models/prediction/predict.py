@@ -8,7 +8,6 @@ import numpy as np
 
 from lockstep_report.measure.inference import autocorrelation_time, student_quantile
 
-
 REPLICATES = 200  # samples of the measured steps and of the network, for the intervals
 STEPS = 64  # simulated steps of a replicate
 MOST_PAIRS = 20_000  # measured (step, rank) pairs; of more, evenly spaced steps are used
