@@ -11,8 +11,8 @@ import pytest
 from lockstep_report.figures import (
     accuracy as accuracy_figure, canvas, explanation as explanation_figures, ladder as ladder_figure,
     layers as layer_figures, layout as figure_layout, phases as phase_figure,
-    pipeline as pipeline_figure, profile as profile_figure, reducers as reducer_figure,
-    scaling as scaling_figure, style as figure_style, sweep as sweep_figure, telemetry as telemetry_figure)
+    profile as profile_figure, scaling as scaling_figure, style as figure_style,
+    sweep as sweep_figure, telemetry as telemetry_figure)
 from lockstep_report.figures.prediction import prediction_figure
 from lockstep_report.measure.accuracy import Curve
 from lockstep_report.measure.choices import REDUCERS
@@ -69,7 +69,7 @@ def waiting_panels(count, folder):
 
 
 def reducers(count, folder):
-    return reducer_figure.reducer_bars([
+    return phase_figure.reducer_bars([
         point(2 + n // 5, 32, 1.0 + n, reducer=REDUCERS[n % len(REDUCERS)], sent_bytes=1e6 * n or None)
         for n in range(count)])
 
@@ -147,7 +147,7 @@ def pipelines(count, folder):
              "micro_batches": 4 + n, "replicas": 1 + n % 2, "ideal_percent": 20.0,
              "busy_percent": 70.0, "transfer_percent": 10.0, "idle_percent": 20.0}
             for n in range(count) for stage in range(4)]
-    return pipeline_figure.pipeline_figure(SimpleNamespace(rows=rows))
+    return phase_figure.pipeline_figure(SimpleNamespace(rows=rows))
 
 
 def profile(count, folder):

@@ -5,10 +5,8 @@ from lockstep_report.figures.accuracy import accuracy_figure
 from lockstep_report.figures.explanation import explanation_figures
 from lockstep_report.figures.ladder import ladder
 from lockstep_report.figures.layers import layer_figures
-from lockstep_report.figures.phases import phase_bars, waiting_bars
-from lockstep_report.figures.pipeline import pipeline_figure
+from lockstep_report.figures.phases import phase_bars, pipeline_figure, reducer_bars, waiting_bars
 from lockstep_report.figures.profile import profile_figures
-from lockstep_report.figures.reducers import reducer_bars
 from lockstep_report.figures.scaling import scaling, strong_series, thread_figures, weak_series
 from lockstep_report.figures.style import render
 from lockstep_report.figures.sweep import sweep_figure
