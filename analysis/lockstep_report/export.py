@@ -13,10 +13,11 @@ from lockstep_report.measure.window import timed_window
 from lockstep_report.output import Folder
 from lockstep_report.runfile.input_files import read_files
 from lockstep_report.runfile.settings import distinct
-from lockstep_report.tables.export import extra_p, table_files, trace, trackers
+from lockstep_report.tables import frames
+from lockstep_report.tables.export import extra_p, trace, trackers
 from lockstep_report.tables.json_output import files_values, json_text
 
-FORMATS = {"csv": table_files.write_csv, "parquet": table_files.write_parquet, "extra-p": extra_p.write,
+FORMATS = {"csv": frames.write_csv, "parquet": frames.write_parquet, "extra-p": extra_p.write,
            "trace": trace.write, "tensorboard": trackers.write_event_files}
 
 

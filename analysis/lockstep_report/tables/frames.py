@@ -1,18 +1,26 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The measurements of runs as tables, for CSV, Parquet and pandas. A table is a dict: name of the column -> array (row),
-with the names and units of the run file."""
+"""The measurements of runs as tables, for pandas, and their export to CSV and with pandas to Parquet, one file per table. A table
+is a dict: name of the column -> array (row), with the names and units of the run file."""
 
+import csv
+import io
 from contextlib import suppress
+from importlib.util import find_spec
 
 import numpy as np
 
 from lockstep_report.errors import ReportError
 from lockstep_report.measure.window import all_step_seconds, batch_per_rank, epoch_rate, step_seconds, timed_window
+from lockstep_report.errors import USAGE, ReportError, require
+from lockstep_report.escaping import csv_cell
+from lockstep_report.measure.step_times import all_step_seconds, epoch_rate, step_seconds
+from lockstep_report.measure.window import batch_per_rank, timed_window
 from lockstep_report.runfile import schema
 from lockstep_report.runfile.stored import blocks
 
 # Groups of the run file whose columns `Run` has by these names.
 GROUPS = ("epochs", "ladder", "allreduce", "layers", "stack", "telemetry", "profile")
+ENGINES = ("pyarrow", "fastparquet")  # of pandas
 
 
 def run_table(runs):
@@ -165,3 +173,47 @@ def all_tables(runs, steps_of, ranks_of):
 
 def names_of(tables):
     return list(dict.fromkeys(name for table in tables for name in table))
+
+
+def write_csv(folder, runs, selection):
+    for name, columns, parts in all_tables(runs, selection.steps_of, selection.ranks_of):
+        folder.write(f"{name}.csv", csv_parts(columns, parts), folder.kinds[0])
+
+
+def csv_parts(columns, parts):
+    """Yields the CSV of a table in parts, as bytes. Columns that a part lacks are empty."""
+    yield rows_text([columns])
+    for table in parts:
+        rows = len(next(iter(table.values())))
+        yield rows_text(zip(*(cells(table[name]) if name in table else [""] * rows
+                              for name in columns)))
+
+
+def rows_text(rows):
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerows(rows)
+    return text.getvalue().encode()
+
+
+def cells(values):
+    """Returns the values of a column: exact numbers, nothing for NaN, 0 and 1 for truth values, and
+    texts that spreadsheets do not evaluate."""
+    if values.dtype.kind == "f":
+        return ["" if value != value else repr(value) for value in values.tolist()]
+    if values.dtype.kind in "OSU":
+        return [csv_cell(str(value)) for value in values]
+    return (values.astype(int) if values.dtype.kind == "b" else values).tolist()
+
+
+def write_parquet(folder, runs, selection):
+    pandas = require("pandas", "export to Parquet")
+    if not any(map(find_spec, ENGINES)):
+        raise ReportError(USAGE, "export to Parquet needs pyarrow or fastparquet, which Debian 12 does "
+                                 "not have: pip install pyarrow, or export to CSV")
+    for name, columns, parts in all_tables(runs, selection.steps_of, selection.ranks_of):
+        frame = pandas.concat([pandas.DataFrame(part) for part in parts], ignore_index=True)
+        content = io.BytesIO()
+        close, content.close = content.close, lambda: None  # fastparquet closes its file
+        frame[columns].to_parquet(content, index=False)
+        folder.write(f"{name}.parquet", content.getvalue(), folder.kinds[0])
+        close()
