@@ -11,9 +11,8 @@ from lockstep_report.runfile.input_files import each, one_file, paths_of, read_f
 from lockstep_report.runfile.settings import plural
 from lockstep_report.runfile.validate import notes, problems
 from lockstep_report.tables.index import index_table
-from lockstep_report.tables.json_output import json_text, table_values
+from lockstep_report.tables.table import csv_text, json_text, table_values
 from lockstep_report.tables.summary import summary, summary_values, table_lines
-from lockstep_report.tables.table import csv_text
 
 
 def main(arguments=None):

@@ -10,7 +10,7 @@ from lockstep_report.measure.compare import BY_NAME, CHECKED, cases_of, match
 from lockstep_report.runfile.input_files import read_files, require
 from lockstep_report.runfile.settings import plural
 from lockstep_report.tables.compare import comparison_lines, comparison_values, regressions
-from lockstep_report.tables.json_output import json_text
+from lockstep_report.tables.table import json_text
 
 
 def add(commands):

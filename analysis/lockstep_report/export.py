@@ -15,7 +15,7 @@ from lockstep_report.runfile.input_files import read_files
 from lockstep_report.runfile.settings import distinct
 from lockstep_report.tables import frames
 from lockstep_report.tables.export import extra_p, trace, trackers
-from lockstep_report.tables.json_output import files_values, json_text
+from lockstep_report.tables.table import files_values, json_text
 
 FORMATS = {"csv": frames.write_csv, "parquet": frames.write_parquet, "extra-p": extra_p.write,
            "trace": trace.write, "tensorboard": trackers.write_event_files}

@@ -14,9 +14,8 @@ from lockstep_report.models.prediction.predict import SEED
 from lockstep_report.output import PREDICTION, Folder
 from lockstep_report.runfile.file_kind import HDF5, JSON, NCCL_TESTS, kind_of_file
 from lockstep_report.runfile.input_files import each, read_files, require
-from lockstep_report.tables.json_output import json_text
+from lockstep_report.tables.table import json_text, markdown
 from lockstep_report.tables.prediction import prediction_rows, prediction_table, prediction_values
-from lockstep_report.tables.table import markdown
 
 
 def add(commands):

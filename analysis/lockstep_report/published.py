@@ -6,9 +6,8 @@ from lockstep_report.errors import INPUT, ReportError
 from lockstep_report.models.published import KNOWN_PARAMETERS, Assumptions
 from lockstep_report.output import CHECK, Folder
 from lockstep_report.runfile.times_csv import read_times
-from lockstep_report.tables.json_output import json_text, table_values
+from lockstep_report.tables.table import json_text, markdown, table_values
 from lockstep_report.tables.published import published_tables
-from lockstep_report.tables.table import markdown
 
 CSV_IMAGES = 50_000  # per epoch of a CSV, unless --train-samples is given
 

@@ -22,9 +22,8 @@ from lockstep_report.runfile.input_files import each, read_some, require
 from lockstep_report.runfile.times_csv import read_times
 from lockstep_report.tables import contents
 from lockstep_report.tables.explanation import explanation_tables
-from lockstep_report.tables.json_output import files_values, json_text, table_values
+from lockstep_report.tables.table import files_values, json_text, markdown, table_values
 from lockstep_report.tables.method import method_lines
-from lockstep_report.tables.table import markdown
 
 LINE = 100  # characters of a line of the answer
 

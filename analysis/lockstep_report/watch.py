@@ -19,7 +19,7 @@ from lockstep_report.measure.window import timed_seconds
 from lockstep_report.runfile.read import read_run
 from lockstep_report.runfile.settings import plural, setting_of, setting_texts
 from lockstep_report.tables.export.trackers import TRACKERS, Log
-from lockstep_report.tables.json_output import json_text
+from lockstep_report.tables.table import json_text
 
 POLL_SECONDS = 1.0
 MOST_MISSES = 5  # successive polls in which the file cannot be read, before this is an error

@@ -6,8 +6,7 @@ from dataclasses import replace
 import pytest
 from drawn import bars, lines, notes, numbers, ticks, values
 from lockstep_report.figures.explanation import cause_bars
-from lockstep_report.figures.ladder import ladder
-from lockstep_report.figures.layers import layer_figure, stack_figure
+from lockstep_report.figures.layers import ladder, layer_figure, stack_figure
 from lockstep_report.figures.phases import phase_bars, pipeline_figure, reducer_bars, waiting_bars
 from lockstep_report.figures.profile import draw_bars
 from lockstep_report.figures.style import plt

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from lockstep_report.figures import (
-    accuracy as accuracy_figure, canvas, explanation as explanation_figures, ladder as ladder_figure,
+    accuracy as accuracy_figure, canvas, explanation as explanation_figures,
     layers as layer_figures, layout as figure_layout, phases as phase_figure,
     profile as profile_figure, scaling as scaling_figure, style as figure_style,
     sweep as sweep_figure, telemetry as telemetry_figure)
@@ -75,7 +75,7 @@ def reducers(count, folder):
 
 
 def ladder(count, folder):
-    return ladder_figure.ladder([
+    return layer_figures.ladder([
         {"batch_per_rank": 8 * (n + 1), "status": "complete" if n < 39 else "out of memory",
          "epoch_seconds": 1234.5 / (n + 1) if n < 39 else None, "images_per_second": 12345.6 * (n + 1)}
         for n in range(count)], "Batch ladder: " + ", ".join(LONG))

@@ -8,7 +8,7 @@ import matplotlib
 import numpy as np
 import pytest
 from lockstep_report.figures import (
-    all_figures as figures, ladder as ladder_figure, phases as phase_figure, scaling as scaling_figure,
+    all_figures as figures, layers as layer_figures, phases as phase_figure, scaling as scaling_figure,
     style as figure_style)
 from lockstep_report.figures.arrange import overlaps
 from lockstep_report.figures.canvas import canvas
@@ -171,10 +171,10 @@ def test_ladder_of_any_length(largest, last):
              "images_per_second": 123456.7 * (i + 1)} for i in range(largest)]
     if last != "complete":
         rows[-1] = {"batch_per_rank": rows[-1]["batch_per_rank"], "status": last}
-    assert faults(ladder_figure.ladder(rows, " ".join(LONG))) == []
+    assert faults(layer_figures.ladder(rows, " ".join(LONG))) == []
     for row in rows:
         row["source"] = "ladder-on-one-rank-of-node-17.h5"
-    assert faults(ladder_figure.ladder(rows, "Batch ladder")) == []
+    assert faults(layer_figures.ladder(rows, "Batch ladder")) == []
 
 
 def test_a_long_word_is_broken_and_nothing_is_lost():

@@ -7,7 +7,7 @@ import h5py
 import numpy as np
 import pytest
 from lockstep_report.cli import main
-from lockstep_report.tables.json_output import json_text, typed
+from lockstep_report.tables.table import json_text, typed
 from synthetic import write_run
 
 

@@ -5,7 +5,7 @@ import pytest
 
 from lockstep_report.cli import main
 from lockstep_report.runfile.read import read_run
-from lockstep_report.tables.layers import layer_table, stack_table
+from lockstep_report.tables.sweep import layer_table, stack_table
 from synthetic import write_layers, write_stack
 
 

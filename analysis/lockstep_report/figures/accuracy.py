@@ -5,8 +5,7 @@ import numpy as np
 from matplotlib.ticker import MaxNLocator
 
 from lockstep_report.figures.arrange import arrange
-from lockstep_report.figures.layout import height_beside, legend_beside, side_by_side, text_width
-from lockstep_report.figures.marks import band, curve
+from lockstep_report.figures.layout import band, curve, height_beside, legend_beside, side_by_side, text_width
 from lockstep_report.figures.style import light_grid, short_number
 from lockstep_report.measure.accuracy import accuracy_curves
 from lockstep_report.runfile.settings import plural, runs_text

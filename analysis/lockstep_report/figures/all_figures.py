@@ -3,8 +3,7 @@
 
 from lockstep_report.figures.accuracy import accuracy_figure
 from lockstep_report.figures.explanation import explanation_figures
-from lockstep_report.figures.ladder import ladder
-from lockstep_report.figures.layers import layer_figures
+from lockstep_report.figures.layers import ladder, layer_figures
 from lockstep_report.figures.phases import phase_bars, pipeline_figure, reducer_bars, waiting_bars
 from lockstep_report.figures.profile import profile_figures
 from lockstep_report.figures.scaling import scaling, strong_series, thread_figures, weak_series

@@ -7,8 +7,9 @@ from matplotlib.ticker import NullLocator
 
 from lockstep_report.figures.arrange import arrange
 from lockstep_report.figures.canvas import current, length, text_size
-from lockstep_report.figures.layout import chunks, height_beside, legend_beside, panel_figure, text_width
-from lockstep_report.figures.marks import colour_of, curve, label_decades, rank_axis, size_axis, size_text
+from lockstep_report.figures.layout import (
+    chunks, colour_of, curve, height_beside, label_decades, legend_beside, panel_figure, rank_axis,
+    size_axis, size_text, text_width)
 from lockstep_report.figures.style import DASHED, IDEAL_LINE, light_grid, name_of, plt, short_number, show_values, title_of
 from lockstep_report.groups import grouped
 from lockstep_report.models.causes import CAUSES, LABELS, SMALLEST_DRAWN, WEAK

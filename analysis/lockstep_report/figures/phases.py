@@ -7,8 +7,8 @@ from matplotlib.ticker import MaxNLocator
 
 from lockstep_report.figures.arrange import arrange
 from lockstep_report.figures.canvas import current, length
-from lockstep_report.figures.layout import chunks, legend_beside, panel_figure, rows_of, share_limits, text_width
-from lockstep_report.figures.marks import stack, text_above
+from lockstep_report.figures.layout import (
+    chunks, legend_beside, panel_figure, rows_of, share_limits, stack, text_above, text_width)
 from lockstep_report.figures.style import light_grid, name_of, notes_of, plt, short_number, title_of
 from lockstep_report.groups import grouped
 from lockstep_report.measure import validity

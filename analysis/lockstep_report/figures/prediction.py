@@ -3,8 +3,7 @@
 and the measured steps as points."""
 
 from lockstep_report.figures.arrange import arrange
-from lockstep_report.figures.layout import legend_beside, text_width
-from lockstep_report.figures.marks import band, colour_of, marker_of, rank_axis
+from lockstep_report.figures.layout import band, colour_of, legend_beside, marker_of, rank_axis, text_width
 from lockstep_report.figures.style import DASHED, plt, short_number
 from lockstep_report.groups import grouped
 

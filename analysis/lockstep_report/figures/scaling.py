@@ -5,8 +5,8 @@ import math
 from typing import NamedTuple
 
 from lockstep_report.figures.arrange import arrange
-from lockstep_report.figures.layout import height_beside, legend_beside, side_by_side, text_width
-from lockstep_report.figures.marks import colour_of, curve, rank_axis
+from lockstep_report.figures.layout import (
+    colour_of, curve, height_beside, legend_beside, rank_axis, side_by_side, text_width)
 from lockstep_report.figures.style import IDEAL_LINE, notes_of, plt, short_number, title_of
 from lockstep_report.groups import grouped
 from lockstep_report.measure import metrics, validity

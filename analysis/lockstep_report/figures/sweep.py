@@ -5,8 +5,9 @@ import numpy as np
 
 from lockstep_report.figures.arrange import arrange
 from lockstep_report.figures.canvas import current, length
-from lockstep_report.figures.layout import legend_beside, panel_figure, share_limits, text_width
-from lockstep_report.figures.marks import colour_of, curve, label_decades, size_axis, size_text
+from lockstep_report.figures.layout import (
+    colour_of, curve, label_decades, legend_beside, panel_figure, share_limits, size_axis, size_text,
+    text_width)
 from lockstep_report.figures.style import IDEAL_LINE, short_number
 from lockstep_report.measure import metrics
 from lockstep_report.models.alpha_beta import SWEEP

@@ -7,7 +7,7 @@ import numpy as np
 
 from lockstep_report.figures.arrange import arrange
 from lockstep_report.figures.canvas import text_size
-from lockstep_report.figures.marks import band, colour_of
+from lockstep_report.figures.layout import band, colour_of
 from lockstep_report.figures.style import light_grid, plt
 from lockstep_report.measure import telemetry
 from lockstep_report.measure.window import step_seconds

@@ -12,8 +12,7 @@ from lockstep_report.measure.waiting import MOST_STEPS
 from lockstep_report.runfile.schema import QUANTITIES
 from lockstep_report.runfile.settings import list_hosts, plural, setting_of, setting_texts, version_of
 from lockstep_report.tables.ladder import ladder_tables
-from lockstep_report.tables.layers import layer_table, stack_table
-from lockstep_report.tables.sweep import sweep_table
+from lockstep_report.tables.sweep import layer_table, stack_table, sweep_table
 from lockstep_report.tables.table import bounds_text, cell_texts, is_text
 
 DEVICE_READINGS = ("energy_joules", "utilisation", "memory_used_bytes")

@@ -8,7 +8,7 @@ from lockstep_report.measure.comparison import merge_repeats, nearest
 from lockstep_report.measure.points import point_of
 from lockstep_report.measure.window import timed_window
 from lockstep_report.runfile.settings import file_endings, setting_names
-from lockstep_report.tables.json_output import json_text
+from lockstep_report.tables.table import json_text
 
 RANKS, BATCH = "ranks", "batch_per_rank"  # parameters of the models
 CALL_PATHS = {"step_seconds": "step", "all_reduce_seconds": "all-reduce",
