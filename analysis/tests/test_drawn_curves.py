@@ -19,8 +19,7 @@ from lockstep_report.measure.accuracy import Curve
 from lockstep_report.measure.fitting import Estimate
 from lockstep_report.measure.inference import Interval
 from lockstep_report.measure.stragglers import Straggler
-from lockstep_report.models.alpha_beta import AlphaBeta, alpha_beta
-from lockstep_report.models.scaling_laws import scaling_fits
+from lockstep_report.models.fits import AlphaBeta, alpha_beta, scaling_fits
 from lockstep_report.runfile.read import read_run
 from matplotlib.colors import to_hex
 from planted import write_sweep, write_training

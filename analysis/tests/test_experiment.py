@@ -8,9 +8,8 @@ from lockstep_report.measure.compare import cases_of, changed_settings
 from lockstep_report.measure.comparison import base_of, merge_repeats, scaling_series
 from lockstep_report.measure.points import from_run
 from lockstep_report.measure.validity import add_comparison_notes
-from lockstep_report.models.alpha_beta import SIZES, alpha_beta_fits
+from lockstep_report.models.fits import SIZES, alpha_beta_fits, scaling_fits
 from lockstep_report.models.prediction.basis import best_bases
-from lockstep_report.models.scaling_laws import scaling_fits
 from lockstep_report.output import Folder
 from lockstep_report.runfile.experiment import OPTION_TABLE, SEED, STATED
 from lockstep_report.runfile.input_files import changed_options

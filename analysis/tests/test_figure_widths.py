@@ -17,9 +17,8 @@ from lockstep_report.figures.prediction import prediction_figure
 from lockstep_report.measure.accuracy import Curve
 from lockstep_report.measure.choices import REDUCERS
 from lockstep_report.measure.waiting import Split
-from lockstep_report.models.alpha_beta import AlphaBeta, alpha_beta
+from lockstep_report.models.fits import AlphaBeta, alpha_beta, scaling_fits
 from lockstep_report.models.causes import losses
-from lockstep_report.models.scaling_laws import scaling_fits
 from lockstep_report.runfile.read import read_run
 from matplotlib.text import Text
 from planted import write_sweep

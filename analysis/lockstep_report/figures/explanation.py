@@ -13,7 +13,7 @@ from lockstep_report.figures.layout import (
 from lockstep_report.figures.style import DASHED, IDEAL_LINE, light_grid, name_of, plt, short_number, show_values, title_of
 from lockstep_report.groups import grouped
 from lockstep_report.models.causes import CAUSES, LABELS, SMALLEST_DRAWN, WEAK
-from lockstep_report.models.scaling_laws import AMDAHL
+from lockstep_report.models.fits import AMDAHL
 from lockstep_report.runfile.settings import measured_on, plural
 
 EXTENSION = 4  # a law is drawn up to this multiple of the largest number of ranks

@@ -11,6 +11,8 @@ from lockstep_report.figures.layout import (
 from lockstep_report.figures.style import IDEAL_LINE, short_number
 from lockstep_report.measure import metrics
 from lockstep_report.models.alpha_beta import SWEEP
+from lockstep_report.measure.points import link_rate_of
+from lockstep_report.models.fits import SWEEP
 from lockstep_report.tables.sweep import machine_of, sweep_table, times_text, wrong_text
 
 

@@ -14,10 +14,9 @@ from lockstep_report.measure.stragglers import Straggler, straggler_of
 from lockstep_report.measure.timed_run import timed_run
 from lockstep_report.measure.waiting import exposed_interval
 from lockstep_report.models.advice import all_advice
-from lockstep_report.models.alpha_beta import alpha_beta_fits
+from lockstep_report.models.fits import alpha_beta_fits, scaling_fits
 from lockstep_report.models.causes import losses
 from lockstep_report.models.questions import answers
-from lockstep_report.models.scaling_laws import scaling_fits
 
 EXPOSED = "exposed_communication"
 
@@ -85,8 +84,8 @@ def last_bucket_seconds(phase_seconds, phases, times):
 @dataclass(frozen=True)
 class Explanation:
     losses: list  # [causes.Loss]
-    laws: list  # [scaling_laws.ScalingFit]
-    all_reduces: list  # [alpha_beta.AlphaBeta]
+    laws: list  # [fits.ScalingFit]
+    all_reduces: list  # [fits.AlphaBeta]
     steps: list  # [StepEvidence]
     advice: list  # [advice.Advice]
     answers: list  # [questions.Answer]

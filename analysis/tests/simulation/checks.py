@@ -17,12 +17,15 @@ from lockstep_report.measure.points import Point, point_of
 from lockstep_report.measure.stragglers import straggler_of
 from lockstep_report.measure.waiting import timed_run
 from lockstep_report.models.alpha_beta import alpha_beta
+from lockstep_report.measure.timed_run import timed_run
+from lockstep_report.models.fits import alpha_beta, amdahl, gustafson
 from lockstep_report.models.explanation import explain
 from lockstep_report.models.prediction.basis import Basis
 from lockstep_report.models.prediction.predict import predict
 from lockstep_report.models.questions import which_scaling
 from lockstep_report.models.scaling_laws import amdahl, gustafson
 from lockstep_report.runfile.input_files import load_runs
+from lockstep_report.runfile.joining import load_runs
 from lockstep_report.runfile.read import read_run
 from lockstep_report.tables.contents import all_tables
 from planted import write_training

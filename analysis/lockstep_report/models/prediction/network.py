@@ -16,7 +16,7 @@ from lockstep_report.measure.choices import labelled, library_of
 from lockstep_report.measure.fitting import LinearFit, fit_linear
 from lockstep_report.measure.link_bytes import LONGEST_EXCHANGE
 from lockstep_report.measure.validity import warning_notes
-from lockstep_report.models.alpha_beta import sweep_observations
+from lockstep_report.models.fits import sweep_observations
 from lockstep_report.runfile.experiment import program_of
 from lockstep_report.runfile.file_kind import JSON, read_text
 
