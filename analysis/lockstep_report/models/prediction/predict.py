@@ -160,24 +160,16 @@ def replicate(basis, network, ranks, random, common, deviations, comm, block, mi
     mean_end = own[:, -2]
     backward_end = np.maximum(work[:, -2], work[:, :-2].max(axis=1))
     update = np.maximum(0, own[:, -1] + quantiles(pool[:, -1:], last)[:, 0] + missing[-1])
-    made = schedule(work[:, :-2], backward_end, update, comm, basis.sizes,
-                    network.overlap, basis.has_overlap, basis.updates_by_bucket)
-    exposed = np.maximum(0, made.seconds - update - mean_end)
-    return (made.seconds.mean(), exposed.mean(), made.all_reduce.mean(),
+    seconds = schedule(work[:, :-2], backward_end, update, comm, basis.sizes,
+                       network.overlap, basis.has_overlap, basis.updates_by_bucket)
+    exposed = np.maximum(0, seconds - update - mean_end)
+    return (seconds.mean(), exposed.mean(), comm.sum(axis=1).mean(),
             (backward_end - mean_end).mean())
-
-
-@dataclass(frozen=True)
-class Schedule:
-    """Times of simulated steps (draw), in seconds from the start of the step."""
-
-    seconds: np.ndarray  # the step
-    all_reduce: np.ndarray  # sum of the all-reduces
 
 
 def schedule(ready, backward_end, update, all_reduces, sizes, overlap=1.0, has_overlap=True,
              updates_by_bucket=True):
-    """Returns the schedule of simulated steps.
+    """Returns the times (draw) of simulated steps: all-reduces of buckets one after the other, and the updates.
 
     `ready` (draw, bucket): the gradients of the bucket are final on the last rank; `backward_end`,
     `update` (draw): of the last rank; `all_reduces` (draw or 1, bucket): their times alone. During
@@ -202,4 +194,4 @@ def schedule(ready, backward_end, update, all_reduces, sizes, overlap=1.0, has_o
             now = np.maximum(now, free) + shares[i] * update
     if not updates_by_bucket:
         now = np.maximum(now, free) + update
-    return Schedule(now, np.broadcast_to(all_reduces.sum(axis=1), now.shape))
+    return now
