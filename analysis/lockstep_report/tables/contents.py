@@ -15,8 +15,8 @@ from lockstep_report.tables.accuracy import accuracy_table, learning_table, time
 from lockstep_report.tables.explanation import explanation_tables
 from lockstep_report.tables.ladder import ladder_tables
 from lockstep_report.tables.sweep import layer_table, machine_key, peaks_of, stack_table, sweep_table
-from lockstep_report.tables.phases import measurement_table, phase_table, range_notes, reducer_table, waiting_table
-from lockstep_report.tables.pipeline import pipeline_table
+from lockstep_report.tables.phases import (
+    measurement_table, phase_table, pipeline_table, range_notes, reducer_table, waiting_table)
 from lockstep_report.tables.point_table import EPOCH, EPOCH_ENDS, PLACE, place, point_table
 from lockstep_report.tables.profile import profile_tables
 from lockstep_report.tables.table import Column, Note, Table, bounded_columns, bounded_values, interval_columns

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The tables of the phases of an epoch, also of each gradient reducer with the bytes of its messages, of waiting and transfer
-in the all-reduces, and of the quantities that the run file stores per epoch and rank."""
+in the all-reduces, of the stages of pipelines, and of the quantities that the run file stores per epoch and rank."""
+
+import json
 
 import numpy as np
 
@@ -9,11 +11,23 @@ from lockstep_report.measure.comparison import reducer_order
 from lockstep_report.measure.points import IMBALANCE
 from lockstep_report.runfile import schema
 from lockstep_report.runfile.schema import QUANTITIES
+from lockstep_report.runfile.quantities import QUANTITIES
+from lockstep_report.runfile.settings import describe_run, difference_notes
 from lockstep_report.tables.point_table import EPOCH_ENDS, PLACE, place, point_table
-from lockstep_report.tables.table import Column, Note, bounded_columns, bounded_values
+from lockstep_report.tables.table import Column, Note, Table, bounded_columns, bounded_values
+
 
 PHASES = (*schema.PHASES, IMBALANCE)
 NAMES = {"data_wait": "Data wait", "exposed_communication": "Exposed communication"}
+STAGE_COLUMNS = (
+    Column("source", "File"), Column("schedule", "Schedule"), Column("replicas", "Replicas"),
+    Column("micro_batches", "Micro-batches"), Column("stage", "Stage"), Column("layers", "Layers"),
+    Column("parameters", "Parameters"), Column("planned_mib", "Planned memory (MiB)", 0),
+    Column("peak_mib", "Peak resident memory (MiB)", 0), Column("busy_percent", "Busy (%)", 1),
+    Column("transfer_percent", "Copies (%)", 1), Column("idle_percent", "Idle (%)", 1),
+    Column("bubble_percent", "Measured bubble (%)", 1),
+    Column("ideal_percent", "(N−1)/(M+N−1) (%)", 1),
+)
 
 
 def phase_name(phase):
@@ -135,3 +149,63 @@ def split_values(split):
         "clock_error_us": 1e6 * split.clock_error,
         "uncertain_seconds": split.uncertain_seconds if split.clock_error else None,
     }
+
+
+def ideal_bubble(stages, micro_batches):
+    """Returns the idle share of each of `stages` equal stages."""
+    return (stages - 1) / (micro_batches + stages - 1)
+
+
+def stage_shares(busy, transfer, wait, stages):
+    """Returns the shares of the time (stage, 3) that the stages are busy, copy, and are idle, as
+    means over the replicas. `busy`, `transfer`, `wait`: seconds of each rank. The time is that of
+    the rank with the largest sum: the first stage, which starts first and ends last."""
+    busy, transfer, wait = (np.asarray(values, dtype=float).reshape(-1, stages)
+                            for values in (busy, transfer, wait))
+    time = (busy + transfer + wait).max(axis=1, keepdims=True)
+    shares = [(part / time).mean(axis=0) for part in (busy, transfer)]
+    return np.stack([*shares, 1 - shares[0] - shares[1]], axis=1)
+
+
+def seconds_of(run, name):
+    """Returns the sum (rank) over the epochs, without the first one if there are several."""
+    values = np.asarray(run.epochs[f"pipeline_{name}_seconds"], dtype=float)
+    return values[1:].sum(axis=0) if len(values) > 1 else values.sum(axis=0)
+
+
+def pipeline_rows(run):
+    stages = json.loads(str(run.environment["pipeline_stages"]))
+    count = len(stages)
+    micro_batches = int(run.option("micro-batches"))
+    shares = stage_shares(*(seconds_of(run, name) for name in ("busy", "transfer", "wait")), count)
+    peak = run.epochs.get("peak_resident_memory_bytes")
+    peaks = None if peak is None else np.asarray(peak, dtype=float).max(axis=0).reshape(-1, count)
+    for stage, description in enumerate(stages):
+        busy, transfer, idle = (100 * float(share) for share in shares[stage])
+        yield {
+            "source": run.label, "schedule": run.option("pipeline-schedule"),
+            "replicas": run.rank_count // count, "micro_batches": micro_batches, "stage": stage,
+            "layers": f"{description['first_layer']} to {description['last_layer']}",
+            "parameters": int(description["parameters"]),
+            "planned_mib": description["memory_bytes"] / 2**20,
+            "peak_mib": None if peaks is None else float(peaks[:, stage].max()) / 2**20,
+            "busy_percent": busy, "transfer_percent": transfer, "idle_percent": idle,
+            "bubble_percent": 100 * float(shares[:, 2].mean()),
+            "ideal_percent": 100 * ideal_bubble(count, micro_batches),
+        }
+
+
+def pipeline_table(runs):
+    """Returns the table of all runs with a pipeline; one row per stage."""
+    found = [run for run in runs if "pipeline_stages" in run.environment
+             and len(run.epochs.get("pipeline_busy_seconds", ())) > 0]
+    rows = [row for run in found for row in pipeline_rows(run)]
+    notes = [
+        "busy: passes of micro-batches; copies: between feature maps and messages; idle: the rest "
+        "of the time from the first to the last pass of a step on the first stage; measured "
+        "bubble: mean of the idle shares of the stages",
+        "(N−1)/(M+N−1): idle share of N equal stages and M micro-batches without communication "
+        "time",
+        *(f"{run.label}: {describe_run(run)}" for run in found), *difference_notes(found)]
+    return Table("pipeline-stages", "Stages of the pipelines", list(STAGE_COLUMNS), rows,
+                 notes if rows else [])
