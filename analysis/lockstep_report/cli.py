@@ -16,7 +16,6 @@ from lockstep_report.tables.summary import summary, summary_values, table_lines
 
 
 def main(arguments=None):
-    """Runs one command and returns the exit status."""
     return run(parser(), arguments)
 
 

@@ -84,7 +84,6 @@ class Folder:
             raise self.failure(target, reason_of(error)) from error
 
     def subfolder(self, name):
-        """Returns the folder `name` in this folder, for files of the same kinds."""
         return Folder(self.path / name, *self.kinds)
 
     def save(self):

@@ -42,7 +42,6 @@ def assumptions_of(options):
 
 
 def checks_of(options, times):
-    """Returns tables that check the published columns and the network traffic of the CSVs."""
     return [table for of_file in times for table in published_tables(of_file, assumptions_of(options))]
 
 

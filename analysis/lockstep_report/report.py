@@ -111,8 +111,6 @@ def read_input(options):
 
 @dataclass(frozen=True)
 class Material:
-    """What a report shows."""
-
     points: list
     runs: list
     explanation: object

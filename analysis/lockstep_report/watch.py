@@ -88,8 +88,6 @@ class Terminal:
 
 
 class Lines(Terminal):
-    """Prints one JSON object per line."""
-
     def event(self, kind, values, _text):
         print(json_text({"event": kind, **values}, None), file=self.stream, flush=True)
 
@@ -118,7 +116,6 @@ class Watch:
         return self.path.with_name(self.path.name + ".partial")
 
     def follow(self):
-        """Returns the exit status when the run has ended."""
         seen, changed = None, self.clock()
         while True:
             file = self.partial if os.path.exists(self.partial) else self.path

@@ -40,7 +40,6 @@ _current = [SCREEN]
 
 
 def current():
-    """Returns the canvas for which figures are drawn."""
     return _current[-1]
 
 

@@ -87,7 +87,6 @@ def draw_causes(axes, group, used, texts):
 
 
 def law_curves(laws):
-    """Returns speedups with the laws that were fitted; None without one."""
     laws = [law for law in laws if law.fit is not None]
     if not laws:
         return None

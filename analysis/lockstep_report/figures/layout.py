@@ -141,7 +141,6 @@ def curve(axes, index, places, values, texts, **style):
 
 
 def band(axes, index, places, low, high, alpha=0.15):
-    """Fills the range of a series."""
     axes.fill_between(places, low, high, color=colour_of(index), alpha=alpha, linewidth=0)
 
 

@@ -73,7 +73,6 @@ def is_finite(point):
 
 
 def add_phase_legend(panels, axes):
-    """Adds one legend for the phases of all panels, to the right of `axes`."""
     legend_beside(axes, panels, [*NAMES.values()][::-1], handlelength=1.0, handleheight=1.0)
 
 

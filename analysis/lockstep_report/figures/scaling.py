@@ -128,7 +128,6 @@ def finish_scaling(left, right, ranks, series):
 
 
 def thread_figures(points):
-    """Returns {name: figure} with one figure per group of `thread_groups`."""
     groups = threads.thread_groups(points)
     return {threads.name_of(group, groups): thread_figure(group) for group in groups}
 

@@ -43,7 +43,6 @@ ElementTree.register_namespace("xlink", "http://www.w3.org/1999/xlink")
 
 
 def rc_settings():
-    """Returns the settings of Matplotlib for the current canvas."""
     return {**STYLE, "font.size": text_size(), "axes.titlesize": text_size(),
             "legend.fontsize": text_size(), "figure.dpi": current().dpi,
             "lines.linewidth": 1.5 * current().scale}

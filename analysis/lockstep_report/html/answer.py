@@ -188,7 +188,6 @@ class Row:
 
     @property
     def is_independent(self):
-        """Whether the row is about independent replicas, which train several networks."""
         return self["point"].is_independent
 
     def interval(self, low, high, unit=""):

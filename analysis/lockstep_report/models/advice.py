@@ -67,7 +67,6 @@ def size(count):
 
 
 def exposes_transfer(step):
-    """Whether the exposed transfer is known and reaches its threshold."""
     return step.transfer is not None and step.transfer >= EXPOSED_SHARE * step.step
 
 
@@ -195,7 +194,6 @@ def latency(step, fits):
 
 
 def matches(step, found):
-    """Whether a fit has the algorithm, ranks and hosts of the run."""
     return (found.algorithm, found.ranks, found.hosts) == (step.algorithm, step.ranks, step.hosts)
 
 
@@ -272,7 +270,6 @@ def loss_advice(rule, loss, cause, text):
 
 
 def slower_reason(loss):
-    """Returns what can slow down all ranks: other kernels, or what the ranks of a host share."""
     point = loss.point
     changed = kernel_changes(point, loss.same_batch or loss.base)
     if changed:

@@ -92,7 +92,6 @@ class Explanation:
 
 
 def explain(points, runs, link_gbit=None):
-    """Explains merged points and the runs of which they consist."""
     timed = [t for t in map(timed_run, runs) if t and t.run.stage_count == 1]
     steps = [step_evidence(t) for t in timed]
     found = losses(points)

@@ -34,7 +34,6 @@ class ScalingFit:
     serial: Estimate = None  # serial fraction s
 
     def predicted(self, ranks):
-        """Returns the times that the law gives for the numbers of ranks `ranks`."""
         values = self.fit.coefficients[0] + self.fit.coefficients[1] / np.asarray(ranks, float)
         return values if self.law == AMDAHL else 1 / values
 
@@ -58,7 +57,6 @@ class ScalingFit:
 
     @property
     def describes_times(self):
-        """Whether no residual exceeds LARGE_RESIDUAL."""
         return bool(np.abs(self.residuals).max() <= LARGE_RESIDUAL)
 
     @property
@@ -142,7 +140,6 @@ class AlphaBeta:
         return self.fit.coefficients[0] + self.fit.coefficients[1] * np.asarray(sizes, float)
 
     def time_of(self, size):
-        """Returns the estimate of the time of an all-reduce of `size` bytes."""
         return self.fit.combination((1, size))
 
 
@@ -207,7 +204,6 @@ def alpha_beta_fits(runs, timed):
 
 
 def job_note(sources, alpha):
-    """Returns a note if the interval describes one job."""
     is_one = alpha is not None and alpha.has_interval and len(set(sources)) == 1
     return "one job: the interval does not contain the difference between jobs" if is_one else ""
 

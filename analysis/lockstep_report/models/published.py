@@ -46,7 +46,6 @@ class Epochs:
         return self.seconds.get((1, row.batch_per_rank))
 
     def computation(self, row):
-        """Returns T(1)/N; None without T(1)."""
         t_1 = self.one_rank(row)
         return None if t_1 is None else t_1 / row.ranks
 
@@ -68,7 +67,6 @@ class Epochs:
 def speedup_candidates(epochs, column, _assumptions):
     """Returns the candidates for a speedup; the formula that the column name states comes first."""
     def over(time, factor=lambda row: 1):
-        """Returns the function of a row: `factor` · the time `time(row)` / T of the row."""
         return lambda row: None if time(row) is None else factor(row) * time(row) / row.seconds
 
     plain = ("T(1)/T(N)", over(epochs.one_rank))
@@ -94,7 +92,6 @@ def computation_candidates(epochs, _column, _assumptions):
 
 
 def rest(row, part):
-    """Returns T - `part`; None if it is None."""
     return None if part is None else row.seconds - part
 
 
@@ -184,7 +181,6 @@ CANDIDATES = {"speedup": speedup_candidates, "computation": computation_candidat
 
 
 def candidates_for(column, epochs, assumptions):
-    """Returns the candidates for a column, by the kind that its name contains; None if unknown."""
     return next((make(epochs, column, assumptions) for kind, make in CANDIDATES.items() if kind in column), None)
 
 
@@ -210,7 +206,6 @@ class Verdict:
 
 
 def unit_of(printed):
-    """Returns the unit of the last printed digit."""
     return Decimal(1).scaleb(printed.as_tuple().exponent)
 
 
@@ -292,7 +287,6 @@ def describe_cell(cell):
 
 
 def unexplained_mistakes(times, column, cells, assumptions):
-    """Returns remarks about a column that no formula derives from the epoch times."""
     mistakes = ["does not follow from the epoch times by any formula that was tried: it must have "
                 "been measured separately"]
     cell = cells[0]

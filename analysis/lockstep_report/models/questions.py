@@ -35,7 +35,6 @@ class Answer:
 
 
 def fastest(points, ranks):
-    """Returns the point with the shortest epoch on this number of ranks; None without one."""
     return min((p for p in points if p.ranks == ranks), key=lambda p: p.epoch_seconds, default=None)
 
 
@@ -109,7 +108,6 @@ def scaling_answer(points, base, weak, strong):
 
 
 def missing_strong(points, base, weak, values):
-    """Returns what is known about strong scaling from `base` if only `weak` was measured."""
     text = (f"Strong scaling was not measured: it needs a run on {weak.ranks} ranks with "
             f"--global-batch {base.batch_per_rank}")
     small = nearest(base, [p for p in points if p.ranks == 1 and p.setting == base.setting and not p.lacks_processors
@@ -196,7 +194,6 @@ def accuracy(curve):
 
 
 def accuracy_text(curve):
-    """Returns the accuracy with the range over the runs (seeds), if there are several."""
     spread = f" ({100 * curve.last.min():.2f} to {100 * curve.last.max():.2f})"
     return f"{accuracy(curve):.2f} %{spread if len(curve.last) > 1 else ''}"
 

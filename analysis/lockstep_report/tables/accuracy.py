@@ -106,7 +106,6 @@ def place_of(run):
 
 
 def rows_of(group, recipe):
-    """Returns the rows of runs that differ only in their seeds."""
     first = group[0]
     seconds = np.median([seconds_of(run) for run in group], axis=0)
     rows = np.searchsorted(first.epoch, first.epoch_numbers, side="right")

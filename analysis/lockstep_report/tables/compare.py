@@ -92,7 +92,6 @@ def shortened(texts, most=200):
 
 
 def comparison_lines(pairs, rest_a, rest_b, checked=(), tolerance=None):
-    """Returns the lines of a comparison: first the changed settings, then the changes."""
     lines = []
     all_changed = [changed_settings(a, b) for a, b in pairs]
     common = [c for c in all_changed[0] if all(c in others for others in all_changed)]

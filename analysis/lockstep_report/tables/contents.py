@@ -45,7 +45,6 @@ ASSIGNMENT = {  # table -> name and title of that of the assignment, and (column
 
 
 def speedup_interval(base, point):
-    """Returns the interval of the speedup T(1)/T(N), if both have intervals over runs."""
     if base is None or base is point:
         return {}
     low, high = metrics.ratio_interval(base.epoch_interval, point.epoch_interval)
@@ -94,7 +93,6 @@ def time_table(points):
 
 
 def missing_bases(points):
-    """Returns a note about the batches without a base case, if there are any."""
     lacking = sorted({p.batch_per_rank for p in points if base_of(p, points) is None})
     batches = ", ".join(str(batch or "unknown") for batch in lacking)
     note = f"batch {batches}: no 1-rank run with the same setting and batch per rank, so no speedup"

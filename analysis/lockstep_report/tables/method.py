@@ -33,7 +33,6 @@ def method_lines(points, runs, file_notes=()):
 
 
 def base_lines(points):
-    """Yields lines about the base cases of speedups and the baselines without communication."""
     bases = {id(b): b for b in (base_of(p, points) for p in points) if b}
     for base in list(bases.values())[:MOST_BASES]:
         batch = f", batch {base.batch_per_rank}" if base.batch_per_rank else ""

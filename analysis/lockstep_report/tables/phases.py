@@ -152,7 +152,6 @@ def split_values(split):
 
 
 def ideal_bubble(stages, micro_batches):
-    """Returns the idle share of each of `stages` equal stages."""
     return (stages - 1) / (micro_batches + stages - 1)
 
 
@@ -196,7 +195,6 @@ def pipeline_rows(run):
 
 
 def pipeline_table(runs):
-    """Returns the table of all runs with a pipeline; one row per stage."""
     found = [run for run in runs if "pipeline_stages" in run.environment
              and len(run.epochs.get("pipeline_busy_seconds", ())) > 0]
     rows = [row for run in found for row in pipeline_rows(run)]

@@ -45,7 +45,6 @@ class Row:
 
     @property
     def warnings(self):
-        """Returns texts about a prediction that its own measurements contradict."""
         found = []
         _, low, high = self.predicted.step
         if self.measured and not low <= self.measured <= high and abs(self.error) >= SMALLEST_ERROR:
@@ -90,7 +89,6 @@ def prediction_rows(trained, bases, network, ranks, seed=SEED, bucket_bytes=None
 
 
 def strong_bases(bases, ranks, global_batch):
-    """Returns (basis, ranks) for each number of ranks and each series and reducer."""
     found = []
     for group in grouped(bases, lambda basis: (basis.point.series, basis.reducer)).values():
         for count in ranks:

@@ -19,7 +19,6 @@ BOUND = Column("bound_percent", "Bound / time (%)", 0)
 
 
 def profile_tables(runs):
-    """Returns the tables of each run with a profile: kinds of operations, and operations."""
     tables = []
     for run, ending in profiled_runs(runs):
         title, notes = f"of a training step ({run.label}, rank 0)", notes_of(run)

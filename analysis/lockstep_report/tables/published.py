@@ -29,7 +29,6 @@ def mark_text(verdict):
 
 
 def column_table(verdict, name, assumptions=Assumptions()):
-    """Returns a table with the published, reproduced and correct value of each cell."""
     per_rank, as_global, _ = step_counts(assumptions.samples)
     bandwidth = "bandwidth" in verdict.column
     keeps_steps = bandwidth and as_global.description in verdict.found

@@ -54,7 +54,6 @@ def summary(run):
 
 
 def summary_values(run):
-    """Returns the values of `summary` for JSON. docs/analysis.md describes the keys."""
     values = {"run": run.label, "run_id": run.run_id, "status": run.status, "ranks": run.rank_count}
     if not run.has_steps:
         return values
@@ -101,7 +100,6 @@ def head(run):
 
 
 def table_lines(table):
-    """Returns a table as lines of aligned text for a terminal."""
     columns = table.without_empty_columns()
     cells = zip(*(cell_texts(c, table.rows) for c in columns))
     texts = [[c.header for c in columns], *cells]
@@ -160,7 +158,6 @@ def step_lines(run, point, window):
 
 
 def slowest_line(run, steps):
-    """Returns a line about the slowest rank, if a rank is shown to be slower than the others."""
     work = metrics.rank_seconds(run.phase_seconds[steps], run.phases, without=("exposed_communication",))
     rank, excess = slowest(work)
     if not is_slow(excess):

@@ -19,7 +19,6 @@ STACK_STATUS = {"complete": "fits", "out_of_memory": "out of memory"}
 
 
 def sweep_table(runs):
-    """Returns the table of all-reduce sweeps; one row per algorithm and message size."""
     runs = [run for run in runs if run.allreduce]
     rows = [sweep_row(run, i) for run in runs for i in range(len(run.allreduce["bytes"]))]
     return Table(
@@ -81,13 +80,11 @@ def machine_key(ranks, setting, hosts):
 
 
 def machine_of(run):
-    """Returns a text with the device, the hosts and the version of the program."""
     device = setting_texts(setting_of(run))[1]
     return ", ".join(filter(None, (device, list_hosts(run.host_names), version_of(run))))
 
 
 def machine_notes(runs):
-    """Returns the machine of each run, their differences and their warnings."""
     return [*(f"{run.label}: {machine_of(run)}" for run in runs), *difference_notes(runs), *warning_notes(runs)]
 
 
@@ -109,7 +106,6 @@ def sweep_row(run, i):
 
 
 def layer_table(runs):
-    """Returns the table of single layers; one row per layer and pass."""
     measured = [run for run in runs if run.layers]
     rows = [{"source": run.file_name if len(measured) > 1 else None, **row}
             for run in measured for i in range(len(run.layers["description"])) for row in layer_rows(run, i)]
@@ -168,7 +164,6 @@ def finite(value):
 
 
 def stack_table(runs):
-    """Returns the table of the deepest stacks; one row per depth that was tried."""
     measured = [run for run in runs if run.stack]
     rows = [{"source": run.file_name if len(measured) > 1 else None, **stack_row(run, i)}
             for run in measured for i in range(len(run.stack["layer"]))]

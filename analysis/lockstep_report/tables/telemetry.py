@@ -57,7 +57,6 @@ def rank_row(samples):
 
 
 def network_table(runs):
-    """Returns the table of the bytes that passed each network interface of each host."""
     rows = [row for run in files_of(runs) for host, samples in first_ranks(run, samples_of(run))
             for row in interface_rows(run, host, samples)]
     return Table(

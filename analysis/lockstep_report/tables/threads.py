@@ -19,7 +19,6 @@ def thread_groups(points):
 
 
 def name_of(group, groups):
-    """Returns the name of the table and of the figure of a group."""
     if len(groups) == 1:
         return "thread-scaling"
     first = group[0]

@@ -67,7 +67,6 @@ def step_times(run):
 
 
 def made(run, point, reducer, times, ready, sizes, notes):
-    """Returns the basis with the times `step_times`, and the times `ready` of buckets of these sizes."""
     start, backward, update = times
     return Basis(run.label, point, batch_per_rank(run), reducer, library_of(run), algorithm_of(run), ready, start,
                  start + backward, update, sizes, updates_by_bucket(run), point.mean_step, tuple(notes))
@@ -188,7 +187,6 @@ def best_bases(trained):
 
 
 def is_alike(basis, other):
-    """Whether two bases agree in all that both use."""
     return (basis.setting, basis.batch, basis.reducer) == (
         other.setting, other.batch, other.reducer) and not differences(basis.point, other.point)
 

@@ -62,7 +62,6 @@ ALGORITHMS = {"MPI": ("ring", "direct", "recursive-doubling", HIERARCHICAL),
 
 
 def flat_seconds(algorithm, ranks, size, alpha, beta):
-    """Returns the time of an all-reduce over `ranks` ranks on equal links."""
     if ranks == 1:
         return 0.0 * alpha
     messages, sent = FLAT[algorithm](ranks, size)
@@ -85,8 +84,6 @@ def hierarchical_seconds(levels, size):
 
 @dataclass(frozen=True)
 class Range:
-    """A quantity that is known to be between `low` and `high`."""
-
     low: float
     high: float
 
@@ -293,7 +290,6 @@ def network_of_sweeps(runs, algorithm):
 
 
 def require_one_level(run):
-    """Raises `ReportError` (input) if the ranks of a sweep communicate within and between hosts."""
     if 1 < run.host_count < run.rank_count:
         raise ReportError(INPUT, f"{run.path}: several ranks on several hosts, so alpha and beta belong to no single "
                                  "level; give sweeps with one rank per host, or on one host")

@@ -40,7 +40,6 @@ def write(folder, runs, _selection):
 
 
 def mode_of(point):
-    """Returns what distinguishes the series of the point from others of its setting."""
     if point.ranks == 1:
         return point.detail
     return " ".join(filter(None, (point.reducer, point.gradient_dtype.replace("fp32", ""), point.detail)))

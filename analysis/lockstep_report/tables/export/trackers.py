@@ -143,8 +143,6 @@ TRACKERS = {"tensorboard": TensorBoard, "wandb": WandB, "mlflow": MLflow}
 
 
 class Log:
-    """Logs what is new in a run, which is read again and again."""
-
     def __init__(self, name):
         self.name, self.tracker = name, TRACKERS[name]()
         self.steps = None  # number of logged steps; None before the start and after the end
