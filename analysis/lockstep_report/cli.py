@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Command-line interface: lockstep-report COMMAND ..."""
 
-from lockstep_report import compare, export, predict, published, report, watch
+from lockstep_report import compare, export, predict, report, watch
 from lockstep_report.arguments import commands_of, finish, run
 from lockstep_report.errors import INPUT, ReportError
 from lockstep_report.escaping import one_line, printable
@@ -10,9 +10,8 @@ from lockstep_report.runfile.file_kind import CSV
 from lockstep_report.runfile.input_files import each, one_file, paths_of, read_files, require
 from lockstep_report.runfile.settings import plural
 from lockstep_report.runfile.validate import notes, problems
-from lockstep_report.tables.index import index_table
+from lockstep_report.tables.summary import index_table, summary, summary_values, table_lines
 from lockstep_report.tables.table import csv_text, json_text, table_values
-from lockstep_report.tables.summary import summary, summary_values, table_lines
 
 
 def main(arguments=None):
@@ -34,8 +33,9 @@ def parser():
     command = commands.add_parser("validate", help="check a run file against the format")
     command.add_argument("run", metavar="RUN.h5")
     finish(command, print_problems, "print the problems as JSON")
-    for added in (published, compare, export):
-        added.add(commands)
+    report.add_published(commands)
+    compare.add(commands)
+    export.add(commands)
     command = commands.add_parser(
         "index", help="list run files, one row per file",
         description="Lists run files, one row per file; files that are copies, parts of one run, "

@@ -51,7 +51,7 @@ def print_prediction(options):
     rows = predicted_rows(options, read_files(options, options.runs).runs)
     table = prediction_table(rows)
     if options.out:
-        figure = figure_module("prediction").prediction_figure(rows)
+        figure = figure_module("scaling").prediction_figure(rows)
         folder = Folder(options.out, PREDICTION)
         folder.write_table(table, PREDICTION)
         images = figure_module("style").render(figure, ("svg", "png", "pdf"))

@@ -13,7 +13,7 @@ from lockstep_report.figures import (
     layers as layer_figures, layout as figure_layout, phases as phase_figure,
     profile as profile_figure, scaling as scaling_figure, style as figure_style,
     sweep as sweep_figure, telemetry as telemetry_figure)
-from lockstep_report.figures.prediction import prediction_figure
+from lockstep_report.figures.scaling import prediction_figure
 from lockstep_report.measure.accuracy import Curve
 from lockstep_report.measure.choices import REDUCERS
 from lockstep_report.measure.waiting import Split

@@ -8,7 +8,7 @@ import pytest
 from lockstep_report.cli import main
 from lockstep_report.errors import INPUT, USAGE
 from lockstep_report.figures.arrange import text_boxes
-from lockstep_report.figures.prediction import prediction_figure
+from lockstep_report.figures.scaling import prediction_figure
 from lockstep_report.runfile.read import read_run
 from planted import write_training
 from predictions import predicted, ring_network

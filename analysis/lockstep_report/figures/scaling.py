@@ -1,17 +1,17 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Figures of scaling: speedup and efficiency over the number of ranks, and speedup over the threads per rank."""
+"""Figures of scaling: speedup and efficiency over the number of ranks, speedup over the threads per rank, and predicted step
+times over the number of ranks, dashed with a band for the interval, with the measured steps as points."""
 
 import math
 from typing import NamedTuple
 
 from lockstep_report.figures.arrange import arrange
 from lockstep_report.figures.layout import (
-    colour_of, curve, height_beside, legend_beside, rank_axis, side_by_side, text_width)
-from lockstep_report.figures.style import IDEAL_LINE, notes_of, plt, short_number, title_of
+    band, colour_of, curve, height_beside, legend_beside, marker_of, rank_axis, side_by_side, text_width)
+from lockstep_report.figures.style import DASHED, IDEAL_LINE, notes_of, plt, short_number, title_of
 from lockstep_report.groups import grouped
 from lockstep_report.measure import metrics, validity
-from lockstep_report.measure.comparison import (
-    base_of, independent_of, scaling_series, strong_base_of, weak_efficiency)
+from lockstep_report.measure.comparison import base_of, independent_of, scaling_series, strong_base_of, weak_efficiency
 from lockstep_report.runfile.settings import measured_on, plural
 from lockstep_report.tables import threads
 
@@ -153,3 +153,40 @@ def thread_figure(group):
     legend_beside(axes)
     arrange(figure, threads.title_of(group), [measured_on(group)])
     return figure
+
+
+def prediction_figure(rows):
+    groups = grouped(rows, group_of)
+    labels = [f"{batch}, {reducer}" for _, batch, reducer in groups]
+    ranks = sorted({row.predicted.ranks for row in rows})
+    network = rows[0].predicted.network
+    figure, axes = plt.subplots(figsize=(5.4 + max(map(text_width, labels)) + 1.2, 4.2))
+    for index, (group, label) in enumerate(zip(groups.values(), labels)):
+        draw_predicted(axes, sorted(group, key=lambda row: row.predicted.ranks), label, index)
+    rank_axis(axes, ranks)
+    axes.yaxis.set_major_formatter(lambda value, _: short_number(value))
+    axes.set_ylim(0, None)
+    axes.set_ylabel("step, ms")
+    legend_beside(axes)
+    arrange(figure, f"Predicted step time: {network.label}, network {network.name}",
+            ["Dashed line and band: predicted, with the 95 % interval. Points: measured.",
+             *dict.fromkeys(text for row in rows for text in row.warnings)])
+    return figure
+
+
+def group_of(row):
+    basis = row.predicted.basis
+    batch = f"global batch {row.predicted.ranks * basis.batch:,}" if row.is_strong else f"batch {basis.batch:,}"
+    return basis.setting, batch, basis.reducer
+
+
+def draw_predicted(axes, rows, label, index):
+    counts = [row.predicted.ranks for row in rows]
+    middle, low, high = ([1e3 * row.predicted.step[i] for row in rows] for i in range(3))
+    band(axes, index, counts, low, high)
+    axes.plot(counts, middle, color=colour_of(index), linestyle=DASHED, linewidth=1.4, marker="_", markersize=8,
+              label=f"{label}, predicted")
+    measured = [(row.predicted.ranks, 1e3 * row.measured) for row in rows if row.measured]
+    if measured:
+        axes.plot(*zip(*measured), color=colour_of(index), linestyle="none", markersize=6, marker=marker_of(index),
+                  label=f"{label}, measured")

@@ -16,7 +16,6 @@ from lockstep_report.runfile.settings import describe_run, difference_notes
 from lockstep_report.tables.point_table import EPOCH_ENDS, PLACE, place, point_table
 from lockstep_report.tables.table import Column, Note, Table, bounded_columns, bounded_values
 
-
 PHASES = (*schema.PHASES, IMBALANCE)
 NAMES = {"data_wait": "Data wait", "exposed_communication": "Exposed communication"}
 STAGE_COLUMNS = (
