@@ -185,8 +185,7 @@ def is_one_of(path, others):
 
 
 def write_and_rename(target, parts):
-    """Writes the bytes `parts` to a temporary file in the same folder and renames it to `target`.
-    Returns their digest."""
+    """Writes `parts` to a temporary file in the folder of `target`, renames it, and returns the digest."""
     hashed, temporary = hashlib.sha256(), target.with_name(f".{secrets.token_hex(8)}.partial")
     try:
         with temporary.open("xb") as file:  # fails if the name exists, also as a link
@@ -205,8 +204,7 @@ def digest(path):
 
 
 def read_manifest(path):
-    """Returns {name: {"kind", "sha256"}}; empty if the manifest is missing or damaged. Names of
-    files outside the folder are omitted."""
+    """Returns {name: {"kind", "sha256"}} of files in the folder; empty if the manifest is missing or damaged."""
     try:
         files = json.loads(path.read_text(encoding="utf-8"))["files"]
         return {name: {"kind": str(entry["kind"]), "sha256": str(entry["sha256"])}

@@ -74,8 +74,7 @@ def predicted_rows(options, runs):
 
 
 def network_of(options, bases):
-    """Returns the network of --network: one JSON file, or any number of sweeps, of which those of
-    the algorithm of the bases are used; NCCL does not state its own."""
+    """Returns the network of --network: one JSON file, or sweeps, of which those of the algorithm of the bases are used."""
     kind = kind_of_file(options.network[0])
     if kind == JSON or (options.network[0].endswith(".json") and kind not in (HDF5, NCCL_TESTS)):
         if len(options.network) > 1:

@@ -182,8 +182,7 @@ class Watch:
 
 
 def identity_of(path):
-    """Returns a value that changes with the file; None if it does not exist. Raises `ReportError`
-    (input) if this is unknown."""
+    """Returns a value that changes with the file; None if it does not exist."""
     try:
         found = path.stat()
     except FileNotFoundError:

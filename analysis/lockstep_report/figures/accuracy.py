@@ -12,8 +12,7 @@ from lockstep_report.runfile.settings import plural, runs_text
 
 
 def accuracy_figure(runs):
-    """Returns the figure of all runs that were evaluated after at least two epochs; None if there
-    are none."""
+    """Returns the figure of the runs that were evaluated after at least two epochs; None without one."""
     curves = [c for c in accuracy_curves(runs) if np.isfinite(c.accuracy).any(axis=0).sum() > 1]
     if not curves:
         return None

@@ -134,8 +134,7 @@ def texts_of(figure):
 
 
 def wrap_texts(figure, texts):
-    """Breaks the titles and the labels of axes that are longer than the axes. Returns whether a text has
-    changed."""
+    """Breaks titles and labels that are longer than the axes. Returns whether a text has changed."""
     before = texts_of(figure)
     for axes, (title, across, up) in zip(figure.axes, texts):
         box = axes.get_window_extent().transformed(figure.dpi_scale_trans.inverted())

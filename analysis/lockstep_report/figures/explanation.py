@@ -31,8 +31,7 @@ def explanation_figures(explanation):
 
 
 def cause_bars(losses):
-    """Returns stacked bars: efficiency and causes as shares of the epoch, one panel per scaling,
-    setting and batch."""
+    """Returns efficiency and causes as stacked shares of the epoch, one panel per scaling, setting and batch."""
     if not losses:
         return None
     panels = grouped(losses, lambda loss: (loss.point.setting, loss.scaling, (
@@ -137,8 +136,7 @@ def draw_laws(axes, laws):
 
 
 def all_reduce_lines(fits):
-    """Returns the time of the all-reduce over its size with the fitted lines, one panel per origin,
-    number of ranks and hosts."""
+    """Returns time over size with the fitted lines, one panel per origin, number of ranks and hosts."""
     fits = [found for found in fits if found.fit is not None]
     if not fits:
         return None

@@ -11,8 +11,7 @@ from lockstep_report.tables.sweep import PASSES, layer_table, stack_table
 
 
 def ladder(rows, title):
-    """Returns a figure of epoch time and images/s for each batch, with the status of batches that
-    were not measured (out of memory); None if no row has a time."""
+    """Returns epoch time and images/s for each batch, or its status (out of memory); None if no row has a time."""
     keys = [(key, heading) for key, heading in (
         ("epoch_seconds", "Epoch time, seconds"), ("images_per_second", "Images per second"),
     ) if any(row.get(key) for row in rows)]
@@ -33,8 +32,7 @@ def ladder(rows, title):
 
 
 def batch_text(row):
-    """Returns the label of a row: the batch, the file or mode if rows of one batch differ in it,
-    and "extrapolated" if the times are scaled from part of an epoch."""
+    """Returns the batch, the file or mode if rows of one batch differ in it, and "extrapolated" if the times are."""
     texts = [f"{row['batch_per_rank']:,}", row.get("source"), row.get("mode"),
              "extrapolated" if row.get("is_extrapolated") else None]
     return "\n".join(text for text in texts if text)
@@ -59,8 +57,7 @@ def draw_ladder(axes, rows, key, highest):
 
 
 def layer_figure(rows, title):
-    """Returns a figure of the share of the measured rates that each layer reaches, forward and
-    backward; None if no layer was measured."""
+    """Returns the share of the measured rates that each layer reaches in both passes; None if no layer was measured."""
     names = list(dict.fromkeys(row["layer"] for row in rows if row.get("pass")))
     if not names:
         return None

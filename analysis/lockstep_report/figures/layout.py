@@ -63,8 +63,7 @@ def side_by_side(count, width, height, **options):
 
 
 def height_beside(height, legend):
-    """Returns the height of a panel beside a legend of the height `legend`, which is below the panel
-    on paper."""
+    """Returns the height of a panel beside a legend of this height, which is below the panel on paper."""
     return height if current().width else max(height, legend)
 
 
@@ -74,8 +73,7 @@ def chunks(items, unit):
 
 
 def rows_of(widths):
-    """Distributes panels of these widths over rows of at most `current().row`. Returns the indices of
-    the panels per row: [[index, ...], ...]."""
+    """Returns the indices of the panels in rows of at most `current().row`: [[index, ...], ...]."""
     rows, filled = [[]], 0.0
     for index, width in enumerate(widths):
         if rows[-1] and filled + width > current().row:
@@ -128,8 +126,7 @@ def colour_of(index):
 
 
 def marker_of(index):
-    """Returns the marker of a series; with more series than colours, equal colours have different
-    markers."""
+    """Returns the marker of a series; series with equal colours have different markers."""
     return MARKERS[(index + index // len(SERIES)) % len(MARKERS)]
 
 
@@ -145,8 +142,7 @@ def band(axes, index, places, low, high, alpha=0.15):
 
 
 def stack(axes, places, parts, text, **style):
-    """Draws stacked bars. `parts`: [(label, colour, one value per bar)], from below; a bar shows `text(index, label,
-    value)`."""
+    """Draws stacked bars of `parts`, [(label, colour, values)] from below; a bar shows `text(index, label, value)`."""
     bottom = np.zeros(len(places))
     for label, colour, values in parts:
         bars = axes.bar(places, values, bottom=bottom, color=colour, label=label, **style)

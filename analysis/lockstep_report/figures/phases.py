@@ -37,9 +37,7 @@ BAR_WIDTH = 0.5  # inches per rank; narrower if the ranks of a panel do not fit 
 
 
 def phase_bars(points, letters=None):
-    """Returns a figure with the phases of each rank count as stacked bars, one panel per batch per
-    rank; None if no point has phases. Panels that do not fit in one row continue in further rows.
-    `letters`: {validity note: letter}, as in the tables."""
+    """Returns the phases of each rank count as stacked bars, one panel per batch; None if no point has phases."""
     letters = letters or validity.letters(points)
     timed = [p for p in points if is_finite(p)]
     if not timed:
@@ -105,8 +103,7 @@ def bar_label(point, letters):
 
 
 def waiting_bars(points, letters=None):
-    """Returns a figure with the waiting and the transfer of each rank as stacked bars; None if no
-    point has them. `letters`: {validity note: letter}, as in the tables."""
+    """Returns waiting and transfer of each rank as stacked bars; None if no point has them. `letters`: as in the tables."""
     letters = letters or validity.letters(points)
     split = [p for p in points if p.split]
     if not split:
@@ -143,9 +140,7 @@ def draw_waiting(axes, point):
 
 
 def reducer_bars(points):
-    """Returns a figure of the points of one setting and batch per rank: above, the phases of a step
-    as stacked bars; below, the bytes that the rank with the most messages sends in a step (omitted
-    if no point has them). Points must be in the order of the bars."""
+    """Returns the phases of a step of each point, in order; below, the bytes of the rank that sends most, if known."""
     labels = [bar_text(p, points) for p in points]
     has_bytes = any(p.sent_bytes is not None for p in points)
     unit = max(length(0.75), *(text_width(label) + length(0.1) for label in labels))
@@ -223,8 +218,7 @@ def annotate(axes, places, values, texts=None):
 
 
 def pipeline_figure(table):
-    """Returns a figure with one bar per stage of each run, and the ideal busy share of equal
-    stages; None if the table has no rows."""
+    """Returns one bar per stage of each run, and the ideal busy share; None if the table has no rows."""
     runs = list(grouped(table.rows, lambda row: row["source"]).values())
     if not runs:
         return None

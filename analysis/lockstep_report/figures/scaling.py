@@ -36,8 +36,7 @@ def scaled(base, point, efficiency, independent=None):
 
 
 def weak_series(points):
-    """Returns one curve per batch per rank and series: [(label, [`Scaled`])], with the efficiencies of
-    the weak-scaling table."""
+    """Returns [(label, [`Scaled`])], one per batch per rank and series, with the efficiencies of the table."""
     curves = []
     for base, group in scaling_series(points, base_of, lambda p: p.batch_per_rank):
         alone = [independent_of(p, points) for p in group]
@@ -64,8 +63,7 @@ def labelled(curves):
 
 
 def scaling(points, series, title, efficiency, letters=None):
-    """Returns a figure of speedup and efficiency over the rank count, with the ideal line; None if
-    `series` is empty. `letters`: {validity note: letter}, as in the tables."""
+    """Returns speedup and efficiency over the rank count; None if `series` is empty. `letters`: as in the tables."""
     if not series:
         return None
     letters = letters or validity.letters(points)

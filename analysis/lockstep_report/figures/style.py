@@ -91,8 +91,7 @@ def short_number(value):
 
 
 def notes_of(points, letters, place_of=lambda note: ""):
-    """Returns the lines below a figure: the validity notes of the points with their letters and places, and where the
-    points were measured; none on a canvas without notes."""
+    """Returns the validity notes of the points and where they were measured; none on a canvas without notes."""
     if not current().has_notes:
         return []
     return [*(f"({letters[note]}){place_of(note)} {note}" for note in letters if any(note in p.notes for p in points)),

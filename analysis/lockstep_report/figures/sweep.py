@@ -17,9 +17,7 @@ from lockstep_report.tables.sweep import machine_of, sweep_table, times_text, wr
 
 
 def sweep_figure(runs, link_gbit=None, fits=()):
-    """Returns the figure, with one panel per file; None if no run is a sweep between ranks.
-    `link_gbit`: rate of the link, drawn as a line, in Gbit/s [that of each run]. `fits`: alpha-beta
-    fits of the sweeps, drawn as thin lines."""
+    """Returns one panel per file with the link [that of each run] and the `fits`; None if no run is a sweep between ranks."""
     panels, links = {}, {run.file_name: run.link_rate(link_gbit) for run in runs}
     for row in sweep_table(runs).rows:
         if row["busbw"]:

@@ -111,8 +111,7 @@ def epoch_marks(run, ends):
 
 
 def rates(seconds, counter):
-    """Returns the times and the rates of a cumulative counter, over windows of at least
-    SHORTEST_WINDOW. The time is the middle of the window."""
+    """Returns (times, rates) of a counter over windows of at least SHORTEST_WINDOW; the time is the middle of a window."""
     seconds, counter = telemetry.finite(seconds, counter)
     if len(seconds) < 2:
         return np.zeros(0), np.zeros(0)

@@ -71,8 +71,7 @@ def tie_text(row, others):
 
 
 def ladder_text(book):
-    """Returns a text about the fastest batch of the first batch ladder, which `lockstep ladder` times
-    apart from the trainings; "" without a ladder."""
+    """Returns a text about the fastest batch of the first ladder, which is timed apart from trainings; "" without one."""
     for name in (name for name in book if name.startswith("batch-ladder")):
         rows = [row for row in rows_of(book, name)
                 if row["epoch_seconds"] and row["status"] == "complete"]

@@ -39,8 +39,7 @@ def element(tag, *children, **attributes):
 
 
 def table_element(table):
-    """Returns the table in a container that scrolls if the table is larger than it, and below it the notes
-    and the texts to copy."""
+    """Returns the table in a container that scrolls, and below it the notes and the texts to copy."""
     columns = table.without_empty_columns()
     kinds = [None if is_text(c, table.rows) else "number" for c in columns]
     head = element("tr", *(element("th", c.header, scope="col", class_=kind)
@@ -59,8 +58,7 @@ def table_element(table):
 
 
 def pinned(kinds):
-    """Returns which columns stay visible: "text", the first one if it has texts, or the number of the
-    leading columns with numbers, at most two."""
+    """Returns what stays visible: "text", the first column, or the number of leading columns with numbers, at most 2."""
     if not kinds or kinds[0] is None:
         return "text"
     return 2 if kinds[1:2] == ["number"] else 1

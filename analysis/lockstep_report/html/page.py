@@ -128,8 +128,7 @@ def content(material, file_notes, problems):
 
 
 def figure_elements(material):
-    """Returns the figures that are shown at first and the others, readable on a phone, with captions and links to
-    the tables of their values; a sentence with the reason if they cannot be drawn."""
+    """Returns the figures shown at first and the others, with captions and links; a sentence if they cannot be drawn."""
     try:
         figures = figure_module("all_figures")  # which needs Matplotlib
     except ReportError as error:

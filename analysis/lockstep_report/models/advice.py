@@ -290,8 +290,7 @@ def slower_reason(loss):
 
 
 def merged(advice, points):
-    """Returns the advice with one element for the repeated runs of a point, if it is the same: the
-    same rule and case. Advice of less than half of the repeated runs is at the end."""
+    """Returns the advice with one element per rule and case of the repeated runs of a point; that of less than half is last."""
     point_of = {source: p for p in points for source in p.sources}
     groups = grouped(advice, lambda one: (
         one.rule, point_of[one.source].sources if one.source in point_of else one.source, one.case))

@@ -59,8 +59,7 @@ class Loss:
                           self.point.epoch_repeats)
 
     def is_shown(self, cause):
-        """Whether a cause may be named: it is a loss of at least NAMED_SHARE, and larger than the
-        difference between runs if it compares runs."""
+        """Whether a cause takes at least NAMED_SHARE, and more than the difference between runs if it compares runs."""
         seconds = self.causes.get(cause, 0.0)
         return self.share(cause) >= NAMED_SHARE and (
             cause not in BETWEEN_RUNS or seconds > self.difference.half)
@@ -71,8 +70,7 @@ class Loss:
 
 
 def parts_of(point):
-    """Returns {part: seconds per epoch} of a point; the parts add up to the epoch time, except for
-    medians over several runs."""
+    """Returns {part: seconds per epoch} of a point, which add up to the epoch time unless they are medians over runs."""
     phases = point.phase_seconds
     exposed = phases["exposed_communication"]
     parts = {name: phases[name] for name in ("imbalance", "data_wait", "upload")}
@@ -118,8 +116,7 @@ def causes_of(point, base, same_batch):
 
 
 def losses(points):
-    """Returns the decompositions of all points that have phases and a base case: at fixed batch
-    per rank first, then at fixed global batch."""
+    """Returns the decompositions of all points with phases and a base case: first at fixed batch per rank."""
     found = []
     usable = [p for p in points if p.phase_seconds and 0 < p.epoch_seconds < math.inf]
     for scaling, lookup in ((WEAK, base_of), (STRONG, strong_base_of)):

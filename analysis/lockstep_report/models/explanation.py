@@ -72,8 +72,7 @@ def step_evidence(timed):
 
 
 def last_bucket_seconds(phase_seconds, phases, times):
-    """Returns (step, rank): the time after the backward pass in which only the last bucket was in
-    progress."""
+    """Returns (step, rank): the time after the backward pass in which only the last bucket was in progress."""
     begin, _ = exposed_interval(phase_seconds, phases, times)
     begin = np.maximum(begin, times.start[:, :, -1])
     if times.end.shape[2] > 1:

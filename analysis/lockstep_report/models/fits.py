@@ -88,8 +88,7 @@ def scaling_fits(points):
 
 
 def step_seconds(point, epoch):
-    """Returns the mean step time; if the number of steps is unknown, a multiple of it (N times
-    fewer steps on N ranks)."""
+    """Returns the mean step time; a multiple of it if the number of steps is unknown (N times fewer on N ranks)."""
     return epoch / point.steps if point.steps else epoch * point.ranks
 
 
@@ -164,8 +163,7 @@ def alpha_beta(sizes, seconds, jobs=None):
 
 
 def fit_of_jobs(columns, observed, jobs):
-    """Returns the mean of the fits of the jobs. If a job alone does not determine one, all
-    observations are fitted together, without interval. None if they do not determine a fit."""
+    """Returns the mean of the fits of the jobs; one fit of all, without interval, if a job alone determines none; or None."""
     fits = [fit_linear([column[jobs == job] for column in columns], observed[jobs == job])
             for job in dict.fromkeys(jobs.tolist())]
     if None not in fits:

@@ -50,8 +50,7 @@ class Epochs:
         return None if t_1 is None else t_1 / row.ranks
 
     def previous_batch(self, row):
-        """Returns T at the same rank count and the next smaller batch, or at the same batch if it
-        is the smallest; None if the CSV has no such row."""
+        """Returns T at the same ranks and the next smaller batch, or the same one if it is the smallest; None without it."""
         if row.batch_per_rank not in self.batches:
             return None
         index = self.batches.index(row.batch_per_rank)
@@ -210,8 +209,7 @@ def unit_of(printed):
 
 
 def rounds_to(value, printed):
-    """Returns whether `value` rounds to `printed` at its last printed digit. A tie may round either
-    way."""
+    """Returns whether `value` rounds to `printed` at its last digit; a tie may round either way."""
     return value is not None and abs(value - printed) <= unit_of(printed) / 2
 
 

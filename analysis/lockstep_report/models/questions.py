@@ -59,8 +59,7 @@ def efficiency(base, point):
 
 
 def which_scaling(points):
-    """Which scaling a table measures, and whether the other one would look better: from the base
-    cases from which both were measured, if there are any."""
+    """Which scaling was measured, and whether the other one would look better; of base cases with both, if there are any."""
     found = list(scaled_from(points))
     both = [case for case in found if None not in case]
     return [scaling_answer(points, *case) for case in both or found]
@@ -138,8 +137,7 @@ def which_speedup(points):
 
 
 def communicates_in_passes(point):
-    """Whether ranks also communicate in the forward and backward pass or the upload, so that the
-    exposed communication is not all of it."""
+    """Whether ranks also communicate in a pass or the upload, which the exposed communication does not contain."""
     options = dict(point.variant)
     return (options.get("bn") == "sync" or point.reducer == "parameter-server"
             or options.get("pipeline-stages", "1") != "1")
@@ -240,8 +238,7 @@ def untried_text(tried, runs, batch, longer):
 
 
 def other_messages(runs):
-    """What the ranks of Lockstep send besides gradients; runs that differ only in the number of ranks have one
-    answer, for the most ranks."""
+    """What the ranks of Lockstep send besides gradients: one answer for runs that differ only in the number of ranks."""
     trained = (run for run in runs if run.has_steps and not run.ladder and run.rank_count > 1 and program_of(run) == LOCKSTEP)
     groups = grouped(trained, lambda run: (
         run.option("reducer"), run.option("bn"), run.stage_count, tuple(run.bucket_bytes)))

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The measurements of runs as tables, for pandas, and their export to CSV and with pandas to Parquet, one file per table. A table
-is a dict: name of the column -> array (row), with the names and units of the run file."""
+"""The measurements of runs as tables, for pandas, and their export to CSV and with pandas to Parquet, one file per table. A
+table is a dict: name of the column -> array (row), with the names and units of the run file."""
 
 import csv
 import io
@@ -49,8 +49,7 @@ def training_values(run):
 
 
 def step_blocks(run, steps=None, ranks=None):
-    """Yields the table of steps in parts: one row per step and rank. `steps`: indices of the steps;
-    `ranks`: ranks. Both are all by default."""
+    """Yields the table of steps in parts: one row per step and rank, for these steps (indices) [all] and ranks [all]."""
     steps = np.arange(len(run.step)) if steps is None else np.asarray(steps, dtype=int)
     ranks = np.arange(run.rank_count) if ranks is None else np.asarray(ranks, dtype=int)
     timed = np.zeros(len(run.step), dtype=bool)
@@ -196,8 +195,7 @@ def rows_text(rows):
 
 
 def cells(values):
-    """Returns the values of a column: exact numbers, nothing for NaN, 0 and 1 for truth values, and
-    texts that spreadsheets do not evaluate."""
+    """Returns exact numbers, "" for NaN, 0 and 1 for truth values, and texts that spreadsheets do not evaluate."""
     if values.dtype.kind == "f":
         return ["" if value != value else repr(value) for value in values.tolist()]
     if values.dtype.kind in "OSU":

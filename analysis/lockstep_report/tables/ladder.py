@@ -41,8 +41,7 @@ def key_of(run):
 
 
 def table_of_ladders(runs, ending, other=""):
-    """Returns the table of ladder runs with equal settings, ranks and hosts. `ending` distinguishes
-    its file name from those of other tables, `other` its title."""
+    """Returns the table of runs with equal settings. `ending` distinguishes its file name from others, `other` its title."""
     first = runs[0]
     place = plural(first.rank_count, "rank")
     if first.host_count > 1:

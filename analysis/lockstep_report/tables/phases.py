@@ -56,9 +56,7 @@ def measurement_table(points):
 
 
 def compared_points(points):
-    """Returns one list of points per setting and batch per rank that has more than one reducer on
-    several ranks: in the order of the ranks, the hosts and
-    the reducers."""
+    """Returns the points per setting and batch with several reducers, in the order of ranks, hosts and reducers."""
     groups = grouped((p for p in points if p.ranks > 1 and p.phase_seconds and p.steps),
                      lambda p: (p.setting, p.batch_per_rank))
     return [sorted(group, key=lambda p: (p.ranks, hosts_of(p), reducer_order(p)))

@@ -25,8 +25,7 @@ def place(point, points):
 
 
 def point_table(points, name, title, columns, rows, notes):
-    """Returns a table whose rows have the values `place`, with the validity notes of the points: letters in a
-    column, and the text of each letter below the table."""
+    """Returns a table with the validity notes of the points: letters in a column, and their texts below the table."""
     table = Table(name, title, columns, rows, notes)
     shown = [row["point"] for row in table.rows]
     letters = validity.letters(points)

@@ -45,8 +45,7 @@ def operation_rows(run):
 
 
 def grouped_rows(run, group):
-    """Returns one row per value of `group(kind, phase, implementation)`, which has these three
-    parts too, in descending order of time. Row values are per step."""
+    """Returns one row (per step) per value of `group(kind, phase, implementation)`, in descending order of time."""
     profile = run.profile
     seconds = np.asarray(profile["seconds"], dtype=float)
     keys = list(zip(profile["kind"], profile["phase"], profile["implementation"]))

@@ -63,8 +63,7 @@ def column_table(verdict, name, assumptions=Assumptions()):
 
 
 def resolution_notes(times):
-    """Returns a note about the uncertainty due to rounded epoch times; none if the rounding unit is
-    below 1 % of the shortest time."""
+    """Returns a note about rounded epoch times, if their unit is at least 1 % of the shortest time."""
     unit = Decimal(1).scaleb(max(row.seconds.as_tuple().exponent for row in times.rows))
     shortest = min(row.seconds for row in times.rows)
     if unit / shortest < Decimal("0.01"):
@@ -82,8 +81,7 @@ def published_tables(times, assumptions=Assumptions()):
 
 
 def implied_allreduces(row, parameters):
-    """Returns the number of ring all-reduces of float32 gradients per epoch that corresponds to the
-    measured traffic."""
+    """Returns the ring all-reduces of float32 gradients per epoch that correspond to the measured traffic."""
     sent = row.network_mb_per_s * 1e6 * float(row.seconds)
     return sent / ring_bytes(4 * parameters, row.ranks)
 

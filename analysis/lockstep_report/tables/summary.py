@@ -191,8 +191,7 @@ def slowest_line(run, steps):
 
 
 def device_lines(run, point, window):
-    """Returns a line with the sensor readings of the devices, which CPUs do not have, and one line
-    per further measurement."""
+    """Returns a line with the readings of the devices, if there are any, and one line per further measurement."""
     def reading(name):
         return known_reading(run, name, window.epoch)
 

@@ -75,8 +75,7 @@ class Table:
 
 
 def interval_columns(column, low, high, unit=""):
-    """Returns a column and those of the ends of its 95 % interval, with the keys `low` and `high`. The
-    width of the interval limits the digits of all three."""
+    """Returns a column and those of the ends of its 95 % interval, whose width limits the digits of all three."""
     ends = (low, high)
     return [replace(column, interval=ends),
             *(Column(key, f"{text}{unit}", column.digits, interval=ends)
@@ -109,8 +108,7 @@ def bounds_text(bounds, text):
 
 
 def cell_texts(column, rows):
-    """Returns the formatted values of a column. All integers of a column have thousands separators
-    if one of them has five digits or more."""
+    """Returns the formatted values of a column, with thousands separators if an integer has five digits or more."""
     values = [row.get(column.key) for row in rows]
     separator = "," if any(isinstance(v, Integral) and abs(v) >= 10000 for v in values) else ""
     return [MISSING if v is None else cell_text(v, digits_of(column, row), separator)
@@ -216,8 +214,7 @@ RENDERERS = {"md": markdown, "csv": csv_text, "tex": latex}
 
 
 def equal_parts(items, most):
-    """Divides a list into parts of at most `most` items and of about the same length; an empty list is
-    one part."""
+    """Divides a list into parts of at most `most` items and about equal length; an empty list is one part."""
     count = max(1, -(-len(items) // most))
     length = max(1, -(-len(items) // count))
     return [items[first:first + length] for first in range(0, max(1, len(items)), length)]

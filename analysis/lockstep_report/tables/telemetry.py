@@ -84,8 +84,7 @@ def interface_rows(run, host, samples):
 
 
 def energy_table(runs):
-    """Returns the table of runs whose files have columns for the energy of an epoch. A value that
-    was not measured is a text, never zero."""
+    """Returns one row per run with columns for the energy of an epoch; a value that was not measured is a text."""
     measured = [run for run in runs if "host_energy_joules" in run.epochs and len(run.epoch_numbers)]
     return Table(
         "energy", "Energy of the training",

@@ -73,8 +73,7 @@ def made(run, point, reducer, times, ready, sizes, notes):
 
 
 def basis_of(run, point):
-    """Returns the basis of a run that trained and its point; None if it has no buckets of a
-    synchronous training, or if a time is not finite."""
+    """Returns the basis of a run with buckets of a synchronous training and finite times; None for other runs."""
     times = step_times(run)
     if times is None or run.option("reducer") not in ALL_REDUCES or run.bucket_bytes.sum() <= 0:
         return None

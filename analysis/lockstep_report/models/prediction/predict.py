@@ -147,8 +147,7 @@ def missing_maximum(deviations, ranks, block, random):
 
 
 def replicate(basis, network, ranks, random, common, deviations, comm, block, missing):
-    """Returns the means over the simulated steps of one replicate: step, exposed, all-reduce,
-    excess of the last rank."""
+    """Returns the means over the steps of one replicate: step, exposed, all-reduce, excess of the last rank."""
     steps = len(common)
     drawn = drawn_blocks(random, steps, block)
     pool = pool_of(deviations, drawn)

@@ -16,8 +16,7 @@ CALL_PATHS = {"step_seconds": "step", "all_reduce_seconds": "all-reduce",
 
 
 def write(folder, runs, _selection):
-    """Writes one file per setting and series. The 1-rank runs of a setting with the fewest other
-    options belong to each series."""
+    """Writes one file per setting and series, with the 1-rank runs of the setting that have the fewest other options."""
     trained = [(run, point) for run in runs if (point := point_of(run))]
     if not trained:
         raise ReportError(INPUT, f"{runs[0].path}: holds no steps; nothing to export")
@@ -46,8 +45,7 @@ def mode_of(point):
 
 
 def experiment(trained):
-    """Returns the measurements of runs of one setting: for each call path the mean time of a timed
-    step, one value per run."""
+    """Returns the mean time of a timed step for each call path, one value per run of one setting."""
     batches = {point.batch_per_rank for _, point in trained}
     parameters = [RANKS, BATCH] if len(batches) > 1 else [RANKS]
     measured = {}

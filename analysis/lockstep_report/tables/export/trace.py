@@ -106,8 +106,7 @@ def event(name, category, rank, thread, begin, length, arguments):
 
 
 def lanes_of(begin, end):
-    """Returns (thread of each interval, number of threads), so that no intervals of one thread
-    overlap. `begin` and `end`: (step, bucket)."""
+    """Returns (thread of each interval (step, bucket), number of threads), so that intervals of a thread do not overlap."""
     lane = np.zeros(begin.shape, dtype=int)
     free = []  # time from which each thread is free
     for place in np.argsort(begin, axis=None, kind="stable"):
