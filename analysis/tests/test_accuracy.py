@@ -50,7 +50,7 @@ def test_epochs_that_were_not_evaluated_are_skipped(tmp_path):
 
 def test_runs_without_evaluation_and_independent_replicas_have_no_row(tmp_path):
     path = write_run(tmp_path / "i.h5", phases(2, STEP, STEP), 32, reducer="none")
-    assert table_of([write(tmp_path / "a.h5", (np.nan, np.nan)), path]) is None
+    assert table_of([write(tmp_path / "a.h5", (np.nan, np.nan)), path]).rows == []
 
 
 def test_labels_name_only_the_differences(tmp_path):
@@ -79,7 +79,7 @@ def test_time_to_accuracy_is_that_of_the_first_epoch_that_reaches_it(tmp_path):
     assert {row["target"] for row in time_to_accuracy_table([*runs, worse]).rows} == {90, 91, 92}
     late = time_to_accuracy_table([read_run(write(tmp_path / "l.h5", (np.nan, 0.92)))])  # NaN: not evaluated
     assert {row["epochs"] for row in late.rows} == {2}
-    assert time_to_accuracy_table([read_run(write(tmp_path / "c.h5", (0.1, 0.2)))]) is None
+    assert time_to_accuracy_table([read_run(write(tmp_path / "c.h5", (0.1, 0.2)))]).rows == []
 
 
 def test_diverged_runs_reach_no_target(tmp_path):

@@ -18,10 +18,7 @@ SECONDS_NOTE = "seconds: training time without waiting for data and without eval
 
 
 def accuracy_table(runs):
-    """Returns the table, or None if no run has been evaluated."""
     curves = accuracy_curves(runs)
-    if not curves:
-        return None
     shared = {name for name in ("model", "data") if len({getattr(c, name) for c in curves}) == 1}
     rows = [{
         **training_values(curve), **dict.fromkeys(shared), "epochs": curve.epochs, "updates": curve.steps,
@@ -52,12 +49,10 @@ def training_values(curve):
 
 
 def time_to_accuracy_table(runs):
-    """Returns one row per learning curve and target; None if no run reached a target."""
+    """Returns one row per learning curve and target that a run reached."""
     curves = accuracy_curves(runs)
     best = max((np.nanmax(curve.accuracy) for curve in curves), default=0.0)
     targets = [target for target in TARGETS if target / 100 <= best][-SHOWN:]
-    if not targets:
-        return None
     return Table(
         "time-to-accuracy", "Time to a test accuracy",
         [MODEL, DATA, *TRAINING, Column("target", "Target (%)"),
@@ -82,13 +77,10 @@ def target_row(curve, target):
 
 
 def learning_table(runs):
-    """Returns the table, or None if no run has a loss per epoch."""
     found = trainings([run for run in runs if run.has_steps and is_shown(run)])
     several = [name for name in ("data", "model") if len({place_of(group[0])[name] for _, group in found}) > 1]
     rows = [row | {name: place_of(group[0])[name] for name in several}
             for recipe, group in found[:MOST_CURVES] for row in rows_of(group, recipe)]
-    if not rows:
-        return None
     return Table(
         "learning-curves", "Learning curves: loss and accuracy after epochs",
         [Column("source", "Run"), DATA, MODEL, *TRAINING, Column("epoch", "Epoch"),

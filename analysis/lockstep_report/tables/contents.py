@@ -280,7 +280,7 @@ def all_tables(points, runs, link_gbit=None, explanation=None):
                learning_table(runs), energy_table(runs),
                telemetry_table(runs), network_table(runs), sweep_table(runs), layer_table(runs),
                stack_table(runs), *profile_tables(runs)]
-    tables = [table for table in tables if table and table.rows]
+    tables = [table for table in tables if table.rows]
     spoiled = spoiled_text(points)
     for table in tables:
         if spoiled and table.name.startswith(TIMES_OF_RUNS):

@@ -11,7 +11,7 @@ from lockstep_report.measure.validity import warning_notes
 from lockstep_report.runfile.experiment import program_of
 from lockstep_report.runfile.nccl_tests import PROGRAM as NCCL_TESTS
 from lockstep_report.runfile.settings import difference_notes, list_hosts, setting_of, setting_texts, version_of
-from lockstep_report.tables.table import Column, Table, interval_columns
+from lockstep_report.tables.table import Column, Table, interval_columns, rows_of
 
 ENDS = ("low_us", "high_us", "median_us")
 PASSES = ("forward", "backward")
@@ -163,10 +163,23 @@ def finite(value):
     return float(value) if np.isfinite(value) else None
 
 
+OF_STACK = (  # columns of {name of a dataset of a stack: its value}
+    Column("layer", "Layer", value=lambda v: str(v["layer"])),
+    Column("devices", "Devices", value=lambda v: int(v["stages"])),
+    Column("depth", "Depth", value=lambda v: int(v["depth"])),
+    Column("estimated_depth", "Estimated depth", value=lambda v: int(v["estimated_depth"])),
+    Column("status", "Status", value=lambda v: STACK_STATUS.get(str(v["status"]), str(v["status"]))),
+    Column("limit_mb", "Memory limit (MB)", 0, value=lambda v: float(v["limit_bytes"]) / 1e6),
+    Column("estimated_mb", "Estimated memory (MB)", 0, value=lambda v: float(v["estimated_bytes"]) / 1e6),
+    Column("peak_mb", "Peak memory (MB)", 0, value=lambda v: float(v["peak_bytes"]) / 1e6 or None),
+    Column("forward_ms", "Forward pass (ms)", 1, value=lambda v: finite(1e3 * np.median(v["forward_seconds"]))))
+
+
 def stack_table(runs):
     measured = [run for run in runs if run.stack]
-    rows = [{"source": run.file_name if len(measured) > 1 else None, **stack_row(run, i)}
-            for run in measured for i in range(len(run.stack["layer"]))]
+    rows = [{"source": run.file_name if len(measured) > 1 else None, **row} for run in measured
+            for row in rows_of(OF_STACK, [{name: column[i] for name, column in run.stack.items()}
+                                          for i in range(len(run.stack["layer"]))])]
     notes = ["a stack fits if a forward and a backward pass run within the memory limit; the "
              "estimated depth follows from shapes; times are medians of the forward pass"]
     if any(row["devices"] > 1 for row in rows):
@@ -175,25 +188,4 @@ def stack_table(runs):
     notes += machine_notes(measured)
     return Table(
         "stack", "Deepest stack of layers",
-        [Column("source", "File"), Column("layer", "Layer"), Column("devices", "Devices"),
-         Column("depth", "Depth"), Column("estimated_depth", "Estimated depth"),
-         Column("status", "Status"), Column("limit_mb", "Memory limit (MB)", 0),
-         Column("estimated_mb", "Estimated memory (MB)", 0),
-         Column("peak_mb", "Peak memory (MB)", 0),
-         Column("forward_ms", "Forward pass (ms)", 1)],
-        rows, notes if rows else [])
-
-
-def stack_row(run, i):
-    values = {name: column[i] for name, column in run.stack.items()}
-    seconds = np.asarray(values["forward_seconds"], dtype=float)
-    peak = float(values["peak_bytes"])
-    return {
-        "layer": str(values["layer"]), "devices": int(values["stages"]),
-        "depth": int(values["depth"]), "estimated_depth": int(values["estimated_depth"]),
-        "status": STACK_STATUS.get(str(values["status"]), str(values["status"])),
-        "limit_mb": float(values["limit_bytes"]) / 1e6,
-        "estimated_mb": float(values["estimated_bytes"]) / 1e6,
-        "peak_mb": peak / 1e6 if peak else None,
-        "forward_ms": 1e3 * float(np.median(seconds)) if np.isfinite(seconds).all() else None,
-    }
+        [Column("source", "File"), *OF_STACK], rows, notes if rows else [])

@@ -33,6 +33,7 @@ class Column:
     # Keys of the ends of the interval that limits the digits, and of the value that it is about, if
     # that is another one, to which the value is proportional.
     interval: tuple = ()
+    value: object = None  # function of the item of a row, see `rows_of`
 
 
 @dataclass(frozen=True)
@@ -72,6 +73,11 @@ class Table:
         """Title without "Table N: ", for documents that number their tables."""
         text = re.sub(r"^Table \d+: ", "", self.title)
         return text[:1].upper() + text[1:]
+
+
+def rows_of(columns, items):
+    """Returns one row per item, with the values that the columns compute from it."""
+    return [{column.key: column.value(item) for column in columns if column.value} for item in items]
 
 
 def interval_columns(column, low, high, unit=""):

@@ -5,28 +5,41 @@ test accuracy."""
 import numpy as np
 
 from lockstep_report.measure.telemetry import files_of, finite, first_ranks, mean_rate, samples_of
-from lockstep_report.tables.table import Column, Note, Table
+from lockstep_report.tables.table import Column, Note, Table, rows_of
 
 MIB = 2**20
 NOT_READABLE = "not readable"
 
 
+def scaled(value, factor):
+    return None if value is None else value * factor
+
+
+def device_watts(samples):
+    watts = samples.rate("device_energy_joules")
+    return samples.mean("device_power_watts") if watts is None else watts
+
+
+OF_RANK = (  # columns of the samples of a rank
+    Column("rank", "Rank", value=lambda s: s.rank),
+    Column("samples", "Samples", value=lambda s: len(s.seconds)),
+    Column("seconds", "Time (s)", 1, value=lambda s: float(s.seconds[-1] - s.seconds[0])),
+    Column("user_processors", "User (processors)", 3, value=lambda s: s.rate("user_cpu_seconds")),
+    Column("system_processors", "System (processors)", 3, value=lambda s: s.rate("system_cpu_seconds")),
+    Column("resident_mib", "Peak resident memory (MiB)", 0,
+           value=lambda s: scaled(s.maximum("resident_memory_bytes"), 1 / MIB)),
+    Column("voluntary_per_second", "Voluntary switches (1/s)", 0, value=lambda s: s.rate("voluntary_context_switches")),
+    Column("involuntary_per_second", "Involuntary switches (1/s)", 0, value=lambda s: s.rate("involuntary_context_switches")),
+    Column("device_percent", "GPU utilisation (%)", 1, value=lambda s: scaled(s.mean("device_utilisation"), 100)),
+    Column("device_mib", "Peak GPU memory (MiB)", 0, value=lambda s: scaled(s.maximum("device_memory_bytes"), 1 / MIB)),
+    Column("device_watts", "GPU power (W)", 1, value=device_watts),
+    Column("sampler_percent", "Sampling (% of one processor)", 3, value=lambda s: scaled(s.rate("sampler_cpu_seconds"), 100)))
+
+
 def telemetry_table(runs):
-    rows = [{"source": run.file_name, **rank_row(s)} for run in files_of(runs)
-            for s in samples_of(run)]
+    rows = [{"source": run.file_name, **row} for run in files_of(runs) for row in rows_of(OF_RANK, samples_of(run))]
     return Table(
-        "telemetry", "Telemetry: resources of each rank",
-        [Column("source", "File"), Column("rank", "Rank"), Column("samples", "Samples"),
-         Column("seconds", "Time (s)", 1), Column("user_processors", "User (processors)", 3),
-         Column("system_processors", "System (processors)", 3),
-         Column("resident_mib", "Peak resident memory (MiB)", 0),
-         Column("voluntary_per_second", "Voluntary switches (1/s)", 0),
-         Column("involuntary_per_second", "Involuntary switches (1/s)", 0),
-         Column("device_percent", "GPU utilisation (%)", 1),
-         Column("device_mib", "Peak GPU memory (MiB)", 0),
-         Column("device_watts", "GPU power (W)", 1),
-         Column("sampler_percent", "Sampling (% of one processor)", 3)],
-        rows,
+        "telemetry", "Telemetry: resources of each rank", [Column("source", "File"), *OF_RANK], rows,
         ["means over the time of the samples, which includes evaluations; processors: processor "
          "time per time, so 1 is one processor that is always busy",
          "peak memory: maximum of the samples; shorter peaks are missed",
@@ -34,26 +47,6 @@ def telemetry_table(runs):
               "power that it reports", ("device_watts",)),
          Note("sampling: processor time of the thread that takes the samples",
               ("sampler_percent",))] if rows else [])
-
-
-def rank_row(samples):
-    def scaled(value, factor):
-        return None if value is None else value * factor
-
-    watts = samples.rate("device_energy_joules")
-    return {
-        "rank": samples.rank, "samples": len(samples.seconds),
-        "seconds": float(samples.seconds[-1] - samples.seconds[0]),
-        "user_processors": samples.rate("user_cpu_seconds"),
-        "system_processors": samples.rate("system_cpu_seconds"),
-        "resident_mib": scaled(samples.maximum("resident_memory_bytes"), 1 / MIB),
-        "voluntary_per_second": samples.rate("voluntary_context_switches"),
-        "involuntary_per_second": samples.rate("involuntary_context_switches"),
-        "device_percent": scaled(samples.mean("device_utilisation"), 100),
-        "device_mib": scaled(samples.maximum("device_memory_bytes"), 1 / MIB),
-        "device_watts": samples.mean("device_power_watts") if watts is None else watts,
-        "sampler_percent": scaled(samples.rate("sampler_cpu_seconds"), 100),
-    }
 
 
 def network_table(runs):
