@@ -9,11 +9,10 @@ import pytest
 from drawn import lines, numbers, ticks, values
 from lockstep_report.figures import (
     accuracy as accuracy_figure, profile as profile_figure, telemetry as telemetry_figure, work as work_figure)
-from lockstep_report.figures.explanation import all_reduce_lines, law_curves
+from lockstep_report.figures.explanation import all_reduce_lines, law_curves, sweep_figure, sweep_notes
 from lockstep_report.figures.layout import labelled_ranks, size_text, text_width
 from lockstep_report.figures.scaling import places_of, prediction_figure, scaling, strong_series, thread_figure, weak_series
 from lockstep_report.figures.style import plt
-from lockstep_report.figures.sweep import sweep_figure, sweep_notes
 from lockstep_report.measure.accuracy import Curve
 from lockstep_report.measure.fitting import Estimate
 from lockstep_report.measure.inference import Interval

@@ -12,7 +12,7 @@ from lockstep_report.figures import (
     accuracy as accuracy_figure, canvas, explanation as explanation_figures,
     layers as layer_figures, layout as figure_layout, phases as phase_figure,
     profile as profile_figure, scaling as scaling_figure, style as figure_style,
-    sweep as sweep_figure, telemetry as telemetry_figure)
+    telemetry as telemetry_figure)
 from lockstep_report.figures.scaling import prediction_figure
 from lockstep_report.measure.accuracy import Curve
 from lockstep_report.measure.choices import REDUCERS
@@ -101,13 +101,13 @@ def learning(count, folder, monkeypatch):
 def sweep(count, folder):
     sizes = np.unique(np.geomspace(4, 2**28, count).astype(int))
     run = read_run(write_sweep(folder / "sweep.h5", np.random.default_rng(1), 4, 1e-4, 1e-9, sizes))
-    return sweep_figure.sweep_figure([run], 10.0)
+    return explanation_figures.sweep_figure([run], 10.0)
 
 
 def sweeps(count, folder):
     runs = [read_run(write_sweep(folder / f"a-sweep-on-node-{n}.h5", np.random.default_rng(1), 2 + n,
                                  1e-4, 1e-9, [1024, 2**16, 2**24])) for n in range(min(count, 7))]
-    return sweep_figure.sweep_figure(runs)
+    return explanation_figures.sweep_figure(runs)
 
 
 def alpha_beta_lines(count, folder):

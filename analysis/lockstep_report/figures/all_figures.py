@@ -2,19 +2,18 @@
 """All figures of a report, as SVG, PNG and PDF."""
 
 from lockstep_report.figures.accuracy import accuracy_figure
-from lockstep_report.figures.explanation import explanation_figures
+from lockstep_report.figures.explanation import explanation_figures, sweep_figure
 from lockstep_report.figures.layers import ladder, layer_figures
 from lockstep_report.figures.phases import phase_bars, pipeline_figure, reducer_bars, waiting_bars
 from lockstep_report.figures.profile import profile_figures
 from lockstep_report.figures.scaling import scaling, strong_series, thread_figures, weak_series
 from lockstep_report.figures.style import render
-from lockstep_report.figures.sweep import sweep_figure
 from lockstep_report.figures.telemetry import telemetry_figures
 from lockstep_report.figures.work import work_figure
 from lockstep_report.measure import validity
 from lockstep_report.models.explanation import explain
 from lockstep_report.runfile.settings import file_endings, setting_names
-from lockstep_report.tables.ladder import ladder_tables
+from lockstep_report.tables.sweep import ladder_tables
 from lockstep_report.tables.phases import compared_points, pipeline_table
 from lockstep_report.tables.table import equal_parts
 

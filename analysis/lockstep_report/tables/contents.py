@@ -13,8 +13,7 @@ from lockstep_report.measure.inference import assumed_difference
 from lockstep_report.models.explanation import explain
 from lockstep_report.tables.accuracy import accuracy_table, learning_table, time_to_accuracy_table
 from lockstep_report.tables.explanation import explanation_tables
-from lockstep_report.tables.ladder import ladder_tables
-from lockstep_report.tables.sweep import layer_table, machine_key, peaks_of, stack_table, sweep_table
+from lockstep_report.tables.sweep import ladder_tables, layer_table, machine_key, peaks_of, stack_table, sweep_table
 from lockstep_report.tables.phases import (
     measurement_table, phase_table, pipeline_table, range_notes, reducer_table, waiting_table)
 from lockstep_report.tables.point_table import EPOCH, EPOCH_ENDS, PLACE, place, point_table

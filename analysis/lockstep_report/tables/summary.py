@@ -23,8 +23,7 @@ from lockstep_report.runfile.experiment import build_of
 from lockstep_report.runfile.quantities import QUANTITIES
 from lockstep_report.runfile.read import read_run
 from lockstep_report.runfile.settings import SETTING_PARTS, list_hosts, plural, setting_of, setting_texts, version_of
-from lockstep_report.tables.ladder import ladder_tables
-from lockstep_report.tables.sweep import layer_table, stack_table, sweep_table
+from lockstep_report.tables.sweep import ladder_tables, layer_table, stack_table, sweep_table
 from lockstep_report.tables.table import Column, Table, bounds_text, cell_texts, is_text
 
 DEVICE_READINGS = ("energy_joules", "utilisation", "memory_used_bytes")
