@@ -4,12 +4,8 @@
 import numpy as np
 import pytest
 from lockstep_report.measure.waiting import Times, timed_run
-from lockstep_report.models.alpha_beta import BUCKETS, SWEEP, alpha_beta, alpha_beta_fits, bucket_seconds
-from lockstep_report.runfile.input_files import load_runs
-from lockstep_report.measure.timed_run import timed_run
-from lockstep_report.measure.waiting import Times
 from lockstep_report.models.fits import BUCKETS, SWEEP, alpha_beta, alpha_beta_fits, bucket_seconds
-from lockstep_report.runfile.joining import load_runs
+from lockstep_report.runfile.input_files import load_runs
 from planted import check_coverage, write_sweep, write_training
 
 ALPHA, BETA = 50e-6, 2e-9

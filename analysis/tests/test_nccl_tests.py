@@ -7,12 +7,9 @@ import numpy as np
 import pytest
 from lockstep_report.cli import main
 from lockstep_report.errors import INPUT, ReportError
-from lockstep_report.models.alpha_beta import alpha_beta_fits
-from lockstep_report.models.prediction.sweep_network import network_of_sweeps
-from lockstep_report.runfile.input_files import load_runs
 from lockstep_report.models.fits import alpha_beta_fits
 from lockstep_report.models.prediction.network import network_of_sweeps
-from lockstep_report.runfile.joining import load_runs
+from lockstep_report.runfile.input_files import load_runs
 from lockstep_report.tables.sweep import sweep_table
 from planted import write_sweep, write_training
 

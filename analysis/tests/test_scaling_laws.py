@@ -9,10 +9,8 @@ from lockstep_report.cli import main
 from lockstep_report.figures.explanation import law_curves
 from lockstep_report.measure.comparison import merge_repeats
 from lockstep_report.measure.points import from_run
-from lockstep_report.models.scaling_laws import AMDAHL, GUSTAFSON, amdahl, gustafson, scaling_fits
-from lockstep_report.runfile.input_files import load_runs
 from lockstep_report.models.fits import AMDAHL, GUSTAFSON, fit_law, scaling_fits
-from lockstep_report.runfile.joining import load_runs
+from lockstep_report.runfile.input_files import load_runs
 from planted import check_coverage, noise
 from synthetic import phases, write_run
 

@@ -9,10 +9,8 @@ import pytest
 from lockstep_report.cli import main
 from lockstep_report.measure.points import from_run
 from lockstep_report.measure.waiting import timed_run
-from lockstep_report.models.alpha_beta import alpha_beta_fits
-from lockstep_report.measure.timed_run import timed_run
-from lockstep_report.models.fits import alpha_beta_fits
 from lockstep_report.models.causes import losses
+from lockstep_report.models.fits import alpha_beta_fits
 from lockstep_report.runfile.read import read_run
 from lockstep_report.tables import contents
 from lockstep_report.tables.summary import summary

@@ -10,10 +10,10 @@ from lockstep_report.figures.canvas import current, length, text_size
 from lockstep_report.figures.layout import (
     chunks, colour_of, curve, height_beside, label_decades, legend_beside, panel_figure, rank_axis, share_limits,
     size_axis, size_text, text_width)
-from lockstep_report.figures.style import DASHED, IDEAL_LINE, light_grid, name_of, plt, short_number, show_values, title_of
+from lockstep_report.figures.style import (
+    DASHED, IDEAL_LINE, light_grid, name_of, plt, short_number, show_values, title_of)
 from lockstep_report.groups import grouped
 from lockstep_report.measure import metrics
-from lockstep_report.measure.points import link_rate_of
 from lockstep_report.models.causes import CAUSES, LABELS, SMALLEST_DRAWN, WEAK
 from lockstep_report.models.fits import AMDAHL, SWEEP
 from lockstep_report.runfile.settings import measured_on, plural
@@ -180,7 +180,7 @@ def draw_all_reduces(axes, group, names):
 
 def sweep_figure(runs, link_gbit=None, fits=()):
     """Returns one panel per file with the link [that of each run] and the `fits`; None if no run is a sweep between ranks."""
-    panels, links = {}, {run.file_name: link_rate_of(run, link_gbit) for run in runs}
+    panels, links = {}, {run.file_name: run.link_rate(link_gbit) for run in runs}
     for row in sweep_table(runs).rows:
         if row["busbw"]:
             curves = panels.setdefault((row["source"], row["ranks"]), {})
@@ -210,7 +210,7 @@ def sweep_figure(runs, link_gbit=None, fits=()):
 def sweep_notes(runs, link_gbit, fits):
     notes = []
     for run in runs:
-        rate = link_rate_of(run, link_gbit)
+        rate = run.link_rate(link_gbit)
         link = (f"link {rate:g} Gbit/s" if rate else "one host, no link" if run.host_count == 1
                 else "rate of the link not given")
         notes.append("; ".join(filter(None, (f"{run.label}: {machine_of(run)}, {link}", times_text(run), wrong_text(run)))))

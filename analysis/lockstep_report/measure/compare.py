@@ -15,8 +15,7 @@ from lockstep_report.measure.window import step_seconds, timed_window
 from lockstep_report.runfile import settings
 from lockstep_report.runfile.experiment import STATED, affected_by, is_of_software, options_of
 from lockstep_report.runfile.input_files import each
-from lockstep_report.runfile.schema import PHASES
-from lockstep_report.runfile.schema import QUANTITIES as MEASUREMENTS
+from lockstep_report.runfile.schema import PHASES, QUANTITIES as MEASUREMENTS
 
 
 @dataclass(frozen=True)

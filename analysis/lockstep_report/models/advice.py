@@ -10,10 +10,8 @@ from lockstep_report.measure import metrics
 from lockstep_report.measure.choices import kernel_changes
 from lockstep_report.measure.contention import LIMIT
 from lockstep_report.measure.inference import ONE_RUN
-from lockstep_report.models.alpha_beta import SWEEP
-from lockstep_report.measure.significance import ONE_RUN
-from lockstep_report.models.fits import SWEEP
 from lockstep_report.models.causes import WEAK
+from lockstep_report.models.fits import SWEEP
 from lockstep_report.runfile.experiment import LOCKSTEP
 from lockstep_report.runfile.settings import plural
 

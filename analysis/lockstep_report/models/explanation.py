@@ -4,18 +4,16 @@ figures and JSON. Times are in seconds, in `StepEvidence` per step."""
 
 from dataclasses import dataclass
 
-from lockstep_report.measure.waiting import timed_run
 import numpy as np
 
 from lockstep_report.measure.choices import algorithm_of
-from lockstep_report.measure.points import link_bytes_of, link_of
-from lockstep_report.measure.step_times import step_seconds
+from lockstep_report.measure.points import link_bytes_of
 from lockstep_report.measure.stragglers import Straggler, straggler_of
-from lockstep_report.measure.timed_run import timed_run
-from lockstep_report.measure.waiting import exposed_interval
+from lockstep_report.measure.waiting import exposed_interval, timed_run
+from lockstep_report.measure.window import step_seconds
 from lockstep_report.models.advice import all_advice
-from lockstep_report.models.fits import alpha_beta_fits, scaling_fits
 from lockstep_report.models.causes import losses
+from lockstep_report.models.fits import alpha_beta_fits, scaling_fits
 from lockstep_report.models.questions import answers
 
 EXPOSED = "exposed_communication"
@@ -68,7 +66,7 @@ def step_evidence(timed):
         algorithm_of(run), float(step_seconds(run, timed.window.steps).mean()),
         {name: float(phases[:, :, i].mean()) for i, name in enumerate(run.phases)},
         int(max(run.bucket_bytes, default=0)), len(run.bucket_bytes),
-        link_gbit=link_of(run), link_bytes=link_bytes_of(run), straggler=straggler_of(timed), **found)
+        link_gbit=run.link_gbit, link_bytes=link_bytes_of(run), straggler=straggler_of(timed), **found)
 
 
 def last_bucket_seconds(phase_seconds, phases, times):

@@ -9,12 +9,9 @@ from importlib.util import find_spec
 
 import numpy as np
 
-from lockstep_report.errors import ReportError
-from lockstep_report.measure.window import all_step_seconds, batch_per_rank, epoch_rate, step_seconds, timed_window
 from lockstep_report.errors import USAGE, ReportError, require
 from lockstep_report.escaping import csv_cell
-from lockstep_report.measure.step_times import all_step_seconds, epoch_rate, step_seconds
-from lockstep_report.measure.window import batch_per_rank, timed_window
+from lockstep_report.measure.window import all_step_seconds, batch_per_rank, epoch_rate, step_seconds, timed_window
 from lockstep_report.runfile import schema
 from lockstep_report.runfile.stored import blocks
 

@@ -11,7 +11,6 @@ from lockstep_report.measure.comparison import reducer_order
 from lockstep_report.measure.points import IMBALANCE
 from lockstep_report.runfile import schema
 from lockstep_report.runfile.schema import QUANTITIES
-from lockstep_report.runfile.quantities import QUANTITIES
 from lockstep_report.runfile.settings import describe_run, difference_notes
 from lockstep_report.tables.point_table import EPOCH_ENDS, PLACE, place, point_table
 from lockstep_report.tables.table import Column, Note, Table, bounded_columns, bounded_values

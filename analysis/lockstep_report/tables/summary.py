@@ -10,18 +10,12 @@ from lockstep_report.measure import metrics
 from lockstep_report.measure.accuracy import last_accuracy
 from lockstep_report.measure.contention import epoch_seconds, known_reading, lack_of
 from lockstep_report.measure.points import IMBALANCE, from_run
-from lockstep_report.measure.window import step_seconds, timed_window
 from lockstep_report.measure.stragglers import is_slow, slowest
 from lockstep_report.measure.waiting import MOST_STEPS
-from lockstep_report.runfile.schema import QUANTITIES
-from lockstep_report.runfile.settings import list_hosts, plural, setting_of, setting_texts, version_of
-from lockstep_report.measure.step_times import epoch_rate, step_seconds
-from lockstep_report.measure.stragglers import is_slow, slowest
-from lockstep_report.measure.timed_run import MOST_STEPS
-from lockstep_report.measure.window import batch_per_rank, timed_window
+from lockstep_report.measure.window import batch_per_rank, epoch_rate, step_seconds, timed_window
 from lockstep_report.runfile.experiment import build_of
-from lockstep_report.runfile.quantities import QUANTITIES
 from lockstep_report.runfile.read import read_run
+from lockstep_report.runfile.schema import QUANTITIES
 from lockstep_report.runfile.settings import SETTING_PARTS, list_hosts, plural, setting_of, setting_texts, version_of
 from lockstep_report.tables.sweep import ladder_tables, layer_table, stack_table, sweep_table
 from lockstep_report.tables.table import Column, Table, bounds_text, cell_texts, is_text

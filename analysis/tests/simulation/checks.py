@@ -16,16 +16,12 @@ from lockstep_report.measure.inference import median_interval, series_interval
 from lockstep_report.measure.points import Point, point_of
 from lockstep_report.measure.stragglers import straggler_of
 from lockstep_report.measure.waiting import timed_run
-from lockstep_report.models.alpha_beta import alpha_beta
-from lockstep_report.measure.timed_run import timed_run
-from lockstep_report.models.fits import alpha_beta, amdahl, gustafson
 from lockstep_report.models.explanation import explain
+from lockstep_report.models.fits import AMDAHL, GUSTAFSON, alpha_beta, fit_law
 from lockstep_report.models.prediction.basis import Basis
 from lockstep_report.models.prediction.predict import predict
 from lockstep_report.models.questions import which_scaling
-from lockstep_report.models.scaling_laws import amdahl, gustafson
 from lockstep_report.runfile.input_files import load_runs
-from lockstep_report.runfile.joining import load_runs
 from lockstep_report.runfile.read import read_run
 from lockstep_report.tables.contents import all_tables
 from planted import write_training
@@ -119,14 +115,13 @@ for error, transfer in ((1e-5, 1.4e-3), (1e-3, 1.4e-3), (1e-3, 3e-4)):
         value = bounds(random).value
         return value is not None and abs(value / transfer - 1) > 0.2
 
-LAWS = {"Amdahl": (amdahl, lambda n, s: s + (1 - s) / n), "Gustafson": (gustafson, lambda n, s: n / (n - s * (n - 1)))}
+LAWS = {AMDAHL: lambda n, s: s + (1 - s) / n, GUSTAFSON: lambda n, s: n / (n - s * (n - 1))}
 
 
 def law_interval(random, law, serial, session):
-    fit, time = LAWS[law]
     ranks = np.repeat((1, 2, 4, 8), 3)
     sessions = np.repeat(np.exp(session * random.standard_normal(4)), 3)
-    return fit(ranks, time(ranks, serial) * sessions * np.exp(0.02 * random.standard_normal(len(ranks))))[1]
+    return fit_law(law, ranks, LAWS[law](ranks, serial) * sessions * np.exp(0.02 * random.standard_normal(len(ranks))))[1]
 
 
 for law in LAWS:

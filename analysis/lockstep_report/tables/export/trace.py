@@ -6,8 +6,6 @@ import numpy as np
 
 from lockstep_report.errors import USAGE, ReportError
 from lockstep_report.measure.waiting import common_starts
-from lockstep_report.tables.json_output import json_text
-from lockstep_report.measure.waiting import epoch_clock
 from lockstep_report.tables.table import json_text
 
 MOST_EVENTS = 2_000_000
