@@ -6,7 +6,6 @@
 
 #include "../elements.hpp"
 #include "lockstep/core/buffer.hpp"
-#include "pipeline.hpp"
 #include "registry.hpp"
 
 namespace lockstep::comm {

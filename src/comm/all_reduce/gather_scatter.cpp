@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <algorithm>
 
-#include "pipeline.hpp"
 #include "registry.hpp"
 
 namespace lockstep::comm {
@@ -37,18 +36,12 @@ std::unique_ptr<AllReduce> make_root_all_reduce(const MessageRoute& route, std::
 }
 
 AllReduceEntry gather_scatter_all_reduce() {
-  constexpr RootStages stages = RootStages::gather_and_scatter;
   return {.algorithm = AllReduceAlgorithm::gather_scatter,
           .help = "rank 0 sums",
           .is_timed = false,
-          .workspace_bytes =
-              [](std::size_t elements, std::size_t ranks, core::DataType) {
-                return schedule_of(elements, 0, ranks, stages).workspace_bytes();
-              },
-          .make =
-              [](AllReduceResources& resources, std::span<float> values, core::DataType) {
-                return make_root_all_reduce(resources.route(), values, stages);
-              }};
+          .schedule = [](std::size_t elements, std::size_t rank, std::size_t ranks) {
+            return schedule_of(elements, rank, ranks, RootStages::gather_and_scatter);
+          }};
 }
 
 }  // namespace lockstep::comm

@@ -2,7 +2,6 @@
 #include <algorithm>
 #include <bit>
 
-#include "pipeline.hpp"
 #include "registry.hpp"
 
 // Recursive doubling and halving-doubling: R. Thakur, R. Rabenseifner and W. Gropp, "Optimization
@@ -83,17 +82,7 @@ Schedule schedule_of(std::size_t elements, std::size_t rank, std::size_t ranks) 
 AllReduceEntry recursive_doubling_all_reduce() {
   return {.algorithm = AllReduceAlgorithm("recursive-doubling"),
           .help = "halving-doubling for arrays of more than 16 KiB",
-          .workspace_bytes =
-              [](std::size_t elements, std::size_t ranks, core::DataType) {
-                // Rank 1 is the odd rank of a pair, if there are pairs, and receives most.
-                return schedule_of(elements, 1, ranks).workspace_bytes();
-              },
-          .make =
-              [](AllReduceResources& resources, std::span<float> values, core::DataType) {
-                const MessageRoute route = resources.route();
-                return make_scheduled_all_reduce(
-                    route, values, schedule_of(values.size(), route.rank, route.ranks));
-              }};
+          .schedule = schedule_of};
 }
 
 }  // namespace lockstep::comm

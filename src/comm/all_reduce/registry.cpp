@@ -70,7 +70,11 @@ std::unique_ptr<AllReduce> make_all_reduce(AllReduceResources& resources, std::s
                                            core::DataType communication_type,
                                            AllReduceAlgorithm algorithm) {
   check_communication_type(communication_type);
-  return find_all_reduce(algorithm).make(resources, values, communication_type);
+  const AllReduceEntry& entry = find_all_reduce(algorithm);
+  if (entry.schedule == nullptr) return entry.make(resources, values, communication_type);
+  const MessageRoute route = resources.route();
+  return make_scheduled_all_reduce(route, values,
+                                   entry.schedule(values.size(), route.rank, route.ranks));
 }
 
 namespace {
@@ -175,9 +179,14 @@ std::size_t all_reduce_workspace_bytes(AllReduceAlgorithm algorithm, std::size_t
   for (const AllReduceEntry& entry : all_reduce_registry()) {
     const bool is_possible =
         algorithm == AllReduceAlgorithm::automatic ? entry.is_timed : algorithm == entry.algorithm;
-    if (!is_possible || entry.workspace_bytes == nullptr) continue;
-    most = std::max(
-        most, entry.workspace_bytes(elements, static_cast<std::size_t>(ranks), communication_type));
+    if (!is_possible) continue;
+    const auto count = static_cast<std::size_t>(ranks);
+    if (entry.workspace_bytes != nullptr)
+      most = std::max(most, entry.workspace_bytes(elements, count, communication_type));
+    // Rank 0, or the odd rank of a pair of ranks, receives most.
+    for (std::size_t rank = 0; entry.schedule != nullptr && rank < std::min<std::size_t>(count, 2);
+         ++rank)
+      most = std::max(most, entry.schedule(elements, rank, count).workspace_bytes());
   }
   return most;
 }

@@ -7,8 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "lockstep/comm/all_reduce.hpp"
-#include "resources.hpp"
+#include "pipeline.hpp"
 
 namespace lockstep::comm {
 
@@ -38,6 +37,9 @@ struct AllReduceEntry {
   /// Returns why the algorithm is not available; empty if it is. Called only for at least 2 ranks
   /// and a supported data type; null if the algorithm is then always available.
   std::string_view (*obstacle)(const AllReduceConditions& conditions) = nullptr;
+  /// Returns the steps of a rank; null if the algorithm is no schedule. A schedule needs neither of
+  /// the functions below.
+  Schedule (*schedule)(std::size_t elements, std::size_t rank, std::size_t ranks) = nullptr;
   /// Returns an upper bound of the workspace in bytes of one rank; null if there is none.
   std::size_t (*workspace_bytes)(std::size_t elements, std::size_t ranks,
                                  core::DataType communication_type) = nullptr;

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "pipeline.hpp"
 #include "registry.hpp"
 
 namespace lockstep::comm {
@@ -28,17 +27,7 @@ Schedule schedule_of(std::size_t elements, std::size_t rank, std::size_t ranks) 
 }  // namespace
 
 AllReduceEntry ring_all_reduce() {
-  return {.algorithm = AllReduceAlgorithm::ring,
-          .workspace_bytes =
-              [](std::size_t elements, std::size_t ranks, core::DataType) {
-                return schedule_of(elements, 0, ranks).workspace_bytes();
-              },
-          .make =
-              [](AllReduceResources& resources, std::span<float> values, core::DataType) {
-                const MessageRoute route = resources.route();
-                return make_scheduled_all_reduce(
-                    route, values, schedule_of(values.size(), route.rank, route.ranks));
-              }};
+  return {.algorithm = AllReduceAlgorithm::ring, .schedule = schedule_of};
 }
 
 }  // namespace lockstep::comm
