@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "synthetic.hpp"
+#include "source.hpp"
 
 #include <fmt/format.h>
 
