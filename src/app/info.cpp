@@ -9,7 +9,6 @@
 #include "job.hpp"
 #include "lockstep/core/format.hpp"
 #include "lockstep/core/process/limits.hpp"
-#include "lockstep/core/process/processors.hpp"
 #include "lockstep/core/process/thread.hpp"
 #include "lockstep/record/provenance.hpp"
 

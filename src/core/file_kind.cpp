@@ -92,6 +92,4 @@ std::string_view file_kind(const std::filesystem::path& path) noexcept {
   return bytes < 0 ? "no file" : content_kind({head.data(), static_cast<std::size_t>(bytes)});
 }
 
-bool is_archive(std::string_view kind) noexcept { return kind.find(" archive") != kind.npos; }
-
 }  // namespace lockstep::core

@@ -298,8 +298,7 @@ std::vector<Link> links(hid_t group) {
     }
   };
   check(H5Literate(group, H5_INDEX_NAME, H5_ITER_INC, nullptr, note, &found), "listing a group");
-  std::sort(found.begin(), found.end(),
-            [](const Link& a, const Link& b) { return a.name < b.name; });
+  std::ranges::sort(found, {}, &Link::name);
   return found;
 }
 

@@ -8,10 +8,10 @@
 #include <utility>
 #include <variant>
 
-#include "build.hpp"
 #include "checkpoint_file.hpp"
 #include "files.hpp"
 #include "lockstep/core/error.hpp"
+#include "lockstep/record/provenance.hpp"
 
 namespace lockstep::record {
 

@@ -13,11 +13,10 @@
 #include <string_view>
 #include <utility>
 
-#include "build.hpp"
 #include "digest.hpp"
 #include "files.hpp"
-#include "lockstep/core/process/processors.hpp"
 #include "lockstep/core/process/system.hpp"
+#include "lockstep/core/process/thread.hpp"
 
 namespace lockstep::record {
 

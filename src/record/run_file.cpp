@@ -19,7 +19,6 @@
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/log.hpp"
 #include "lockstep/core/process/system.hpp"
-#include "lockstep/record/phase.hpp"
 #include "run_file_contents.hpp"
 #include "schema.hpp"
 

@@ -4,10 +4,9 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "build.hpp"
 #include "datasets.hpp"
 #include "lockstep/core/error.hpp"
-#include "lockstep/record/phase.hpp"
+#include "lockstep/record/provenance.hpp"
 #include "schema.hpp"
 
 namespace lockstep::record {

@@ -7,7 +7,7 @@
 #include "lockstep/comm/messages.hpp"
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/process/stop_signal.hpp"
-#include "lockstep/record/phase.hpp"
+#include "lockstep/record/run_file.hpp"
 #include "lockstep/train/agreement.hpp"
 
 namespace lockstep::study {

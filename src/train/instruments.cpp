@@ -8,7 +8,6 @@
 #include "lockstep/comm/clock_offset.hpp"
 #include "lockstep/comm/messages.hpp"
 #include "lockstep/core/meter/process_meter.hpp"
-#include "lockstep/core/meter/processor_meter.hpp"
 #include "pipeline/pipeline_plan.hpp"
 
 namespace lockstep::train {

@@ -22,7 +22,6 @@
 #include "lockstep/core/statistics.hpp"
 #include "lockstep/data/loader.hpp"
 #include "lockstep/graph/models.hpp"
-#include "lockstep/record/phase.hpp"
 #include "lockstep/record/run_file.hpp"
 #include "lockstep/train/trainer.hpp"
 #include "lockstep/train/weights.hpp"

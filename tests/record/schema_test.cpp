@@ -7,7 +7,7 @@
 #include <cmath>
 
 #include "lockstep/core/error.hpp"
-#include "lockstep/record/phase.hpp"
+#include "lockstep/record/run_file.hpp"
 #include "reading.hpp"
 #include "samples.hpp"
 

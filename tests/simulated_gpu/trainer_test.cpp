@@ -8,7 +8,7 @@
 #include <cmath>
 
 #include "lockstep/record/checkpoint.hpp"
-#include "lockstep/record/phase.hpp"
+#include "lockstep/record/run_file.hpp"
 #include "lockstep/study/ladder.hpp"
 #include "simulated_gpu/engines.hpp"
 #include "simulated_gpu/runtime.hpp"

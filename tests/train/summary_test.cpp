@@ -5,7 +5,7 @@
 
 #include <cmath>
 
-#include "lockstep/record/phase.hpp"
+#include "lockstep/record/run_file.hpp"
 
 namespace lockstep::train {
 namespace {

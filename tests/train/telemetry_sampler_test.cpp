@@ -10,8 +10,7 @@
 #include <thread>
 
 #include "count_allocations.hpp"
-#include "lockstep/core/meter/energy_meter.hpp"
-#include "lockstep/core/meter/network_meter.hpp"
+#include "lockstep/core/meter/host_meter.hpp"
 #include "lockstep/core/meter/process_meter.hpp"
 #include "lockstep/core/timeline.hpp"
 

@@ -13,7 +13,7 @@
 
 #include "expect_error.hpp"
 #include "lockstep/record/checkpoint.hpp"
-#include "lockstep/record/phase.hpp"
+#include "lockstep/record/run_file.hpp"
 #include "lockstep/train/agreement.hpp"
 #include "lockstep/train/evaluation.hpp"
 #include "lockstep/train/weights.hpp"

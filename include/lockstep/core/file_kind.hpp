@@ -15,9 +15,6 @@ std::string_view file_kind(const std::filesystem::path& path) noexcept;
 /// Returns the kind of a file that begins with `head`.
 std::string_view content_kind(std::string_view head) noexcept;
 
-/// Returns whether the kind is an archive that must be unpacked.
-bool is_archive(std::string_view kind) noexcept;
-
 inline constexpr std::string_view unknown_kind = "a binary file of an unknown format";
 inline constexpr std::string_view hdf5_kind = "an HDF5 file";
 

@@ -20,6 +20,16 @@ namespace lockstep::record {
 
 using Attributes = std::vector<std::pair<std::string, std::string>>;
 
+/// Phases of a training step, in order. On each rank, the duration of a step is the sum of its
+/// phases. Training time is the sum without `data_wait`: it includes copies, gradients and the
+/// update, but no data I/O.
+enum class Phase { data_wait, upload, forward, backward, exposed_communication, update };
+inline constexpr std::size_t phase_count = 6;
+inline constexpr std::array<std::string_view, phase_count> phase_names{
+    "data_wait", "upload", "forward", "backward", "exposed_communication", "update"};
+
+using PhaseSeconds = std::array<double, phase_count>;
+
 /// Description of one rank; one row of /ranks.
 struct RankInfo {
   int rank = 0;

@@ -16,7 +16,6 @@
 #include "lockstep/core/progress.hpp"
 #include "lockstep/data/dataset.hpp"
 #include "lockstep/graph/graph.hpp"
-#include "lockstep/record/phase.hpp"
 #include "lockstep/record/run_file.hpp"
 #include "lockstep/train/agreement.hpp"
 #include "lockstep/train/config.hpp"

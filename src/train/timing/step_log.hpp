@@ -10,7 +10,6 @@
 #include "instrument.hpp"
 #include "lockstep/comm/communicator.hpp"
 #include "lockstep/comm/gradient_reducer.hpp"
-#include "lockstep/record/phase.hpp"
 #include "lockstep/record/run_file.hpp"
 #include "lockstep/train/timing/step_log_size.hpp"
 

@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <numeric>
 
-#include "lockstep/core/meter/processor_meter.hpp"
-#include "lockstep/record/phase.hpp"
+#include "lockstep/core/meter/process_meter.hpp"
+#include "lockstep/record/run_file.hpp"
 
 namespace lockstep::train {
 

@@ -16,8 +16,7 @@
 #include "instrument.hpp"
 #include "lockstep/backend/device.hpp"
 #include "lockstep/comm/communicator.hpp"
-#include "lockstep/core/meter/energy_meter.hpp"
-#include "lockstep/core/meter/network_meter.hpp"
+#include "lockstep/core/meter/host_meter.hpp"
 #include "lockstep/core/meter/process_meter.hpp"
 #include "lockstep/record/run_file.hpp"
 

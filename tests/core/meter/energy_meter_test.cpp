@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Tests the RAPL counters on a directory that replaces /sys/class/powercap.
 
-#include "lockstep/core/meter/energy_meter.hpp"
+#include "lockstep/core/meter/host_meter.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Tests the counters of network interfaces on a directory that replaces / .
 
-#include "lockstep/core/meter/network_meter.hpp"
+#include "lockstep/core/meter/host_meter.hpp"
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "lockstep/core/meter/processor_meter.hpp"
+#include "lockstep/core/meter/process_meter.hpp"
 
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -9,7 +9,7 @@
 #include <string>
 
 #include "core/fake_root.hpp"
-#include "lockstep/core/process/processors.hpp"
+#include "lockstep/core/process/thread.hpp"
 
 namespace lockstep::core {
 namespace {

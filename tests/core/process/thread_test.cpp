@@ -5,8 +5,6 @@
 
 #include <set>
 
-#include "lockstep/core/process/processors.hpp"
-
 namespace lockstep::core {
 namespace {
 

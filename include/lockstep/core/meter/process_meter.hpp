@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <limits>
+#include <memory>
 
 #include "lockstep/core/meter/counter_file.hpp"
 
@@ -53,6 +54,51 @@ class PeakMemory {
 
  private:
   std::uint64_t earlier_ = 0;  ///< peak of all earlier intervals
+};
+
+/// How this process and others used its processors, those on which it may run, during an interval;
+/// NaN if the system does not provide a value.
+struct ProcessorUsage {
+  static constexpr double unknown = std::numeric_limits<double>::quiet_NaN();
+
+  double wall_seconds = unknown;
+  double cpu_seconds = unknown;  ///< processor time of all threads of the process
+  /// Time that a thread was ready to run but waited for a processor: the largest one of the first
+  /// thread and of the other threads that were ready to run for at least half of the interval.
+  double run_delay_seconds = unknown;
+  double busy_seconds = unknown;  ///< time that the processors ran any process, summed over them
+  /// Time that a hypervisor ran something else although the processors had work, summed over them.
+  double steal_seconds = unknown;
+  /// Periods in which a control group of the process had used up its CPU quota, summed over its
+  /// control groups.
+  double throttled_periods = unknown;
+
+  /// Returns the share of the interval for which the process lacked a processor: the run delay, or
+  /// the share of the work of its processors that a hypervisor delayed, if that is larger.
+  double lacking_share() const;
+};
+
+/// Share of an interval from which the lack of a processor spoils its times (docs/analysis.md).
+constexpr double lacking_limit = 0.05;
+
+/// Measures `ProcessorUsage` over intervals: getrusage(2), /proc/self/task/*/schedstat, /proc/stat
+/// and cpu.stat of the control groups.
+class ProcessorMeter {
+ public:
+  /// `root`: directory that contains `proc` and `sys`; tests replace it.
+  explicit ProcessorMeter(const std::filesystem::path& root = "/");
+  ~ProcessorMeter();
+  ProcessorMeter(const ProcessorMeter&) = delete;
+  ProcessorMeter& operator=(const ProcessorMeter&) = delete;
+
+  /// Begins an interval. The processors are those on which the calling thread may run now.
+  void begin_interval();
+  /// Returns the usage since the last call of `begin_interval`.
+  ProcessorUsage interval() const;
+
+ private:
+  struct Parts;
+  std::unique_ptr<Parts> parts_;
 };
 
 }  // namespace lockstep::core

@@ -4,13 +4,38 @@
 #include <signal.h>
 
 #include <set>
+#include <string>
 #include <system_error>
 #include <thread>
 #include <utility>
 
-#include "lockstep/core/process/processors.hpp"
-
+// The threads of this process, and the logical processors of this host on which they run. With
+// simultaneous multithreading, several processors (hardware threads) share a physical core.
 namespace lockstep::core {
+
+/// Returns the processors that the calling thread may use; empty if the system does not tell.
+std::set<int> allowed_processors();
+
+/// Returns whether OpenMP binds each thread to a place, which the environment requests
+/// (OMP_PROC_BIND, OMP_PLACES, GOMP_CPU_AFFINITY, KMP_AFFINITY).
+bool openmp_binds_threads();
+
+/// Returns the processors of the OpenMP threads of this process: if OpenMP binds its threads, those
+/// of all places, because the calling thread is then bound to the first place; otherwise
+/// `allowed_processors()`.
+std::set<int> thread_processors();
+
+/// Lets the calling thread, and the threads that it starts, run on these processors only. Returns
+/// false if the system does not permit it.
+bool bind_to(const std::set<int>& processors);
+
+/// Returns the physical core of a processor, named by the lowest number of its processors; the
+/// processor itself if the system does not tell.
+int core_of(int processor);
+
+/// Convert between sets of processors and texts such as "0-3,8" for 0, 1, 2, 3 and 8.
+std::string processor_list(const std::set<int>& processors);
+std::set<int> processors_in(const std::string& list);
 
 /// Throws the `Error` (out_of_memory) for a thread that the system does not permit; the message has
 /// the limits of threads.
