@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <limits>
@@ -73,15 +74,19 @@ void write_columns(const hdf5::File& file, const Columns& columns);
 template <class Row>
 class Table {
  public:
-  /// Creates the group `path` with its datasets and scales. `second`: name and size of another
-  /// dimension; without a name there is none.
+  /// Creates the group `path` with its datasets and scales. `second`: name of another dimension,
+  /// which has the size of `values` in the rows with values, or 1; without a name there is none.
   Table(const hdf5::File& file, std::string path, std::string_view dimension,
-        const std::vector<Row>& rows, std::string_view second = {}, std::size_t extent = 0)
-      : file_(file), path_(std::move(path)), rows_(rows), extent_(extent) {
+        const std::vector<Row>& rows, std::string_view second = {},
+        std::vector<double> Row::*values = nullptr)
+      : file_(file), path_(std::move(path)), rows_(rows) {
     core::check(!rows.empty(), "a table has rows");
     hdf5::new_group(file, path_);
     Dimensions dimensions{{dimension, rows.size()}};
-    if (!second.empty()) dimensions.push_back({second, extent});
+    if (!second.empty()) {
+      for (const Row& row : rows) extent_ = std::max(extent_, (row.*values).size());
+      dimensions.push_back({second, extent_});
+    }
     create_datasets(file, path_, dimensions);
   }
 
@@ -118,7 +123,7 @@ class Table {
   const hdf5::File& file_;
   std::string path_;
   const std::vector<Row>& rows_;
-  std::size_t extent_;  ///< of the second dimension
+  std::size_t extent_ = 1;  ///< of the second dimension
 };
 
 /// Extends all datasets along `dimension` that the file has to `first_row + rows` rows, and writes

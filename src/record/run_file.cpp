@@ -47,6 +47,29 @@ hsize_t steps_per_chunk(hsize_t steps, const RunHeader& header) {
   return steps / parts;
 }
 
+/// Appends the samples of `from` to `to`.
+void append_samples(const TelemetrySamples& from, TelemetrySamples& to) {
+  const auto append = [](const auto& values, auto& all) {
+    all.insert(all.end(), values.begin(), values.end());
+  };
+  append(from.rank, to.rank);
+  append(from.values, to.values);
+  append(from.traffic_bytes, to.traffic_bytes);
+}
+
+/// Removes the first `count` samples.
+void drop_samples(TelemetrySamples& samples, std::size_t count) {
+  const std::size_t size = samples.size();
+  if (size == 0) return;
+  const auto drop = [&](auto& values) {
+    const std::size_t dropped = values.size() / size * count;
+    values.erase(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(dropped));
+  };
+  drop(samples.rank);
+  drop(samples.values);
+  drop(samples.traffic_bytes);
+}
+
 std::size_t bytes_of(const TelemetrySamples& samples) {
   return sizeof(double) *
          (2 * samples.size() + samples.values.size() + samples.traffic_bytes.size());

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "run_file_contents.hpp"
 
-#include <algorithm>
 #include <cstdint>
 
 #include "datasets.hpp"
@@ -122,16 +121,6 @@ std::vector<double> column(const std::vector<double>& table, std::size_t count, 
   return values;
 }
 
-template <class T>
-void drop_front(std::vector<T>& values, std::size_t count) {
-  values.erase(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(count));
-}
-
-template <class T>
-void append_values(const std::vector<T>& from, std::vector<T>& to) {
-  to.insert(to.end(), from.begin(), from.end());
-}
-
 /// Creates the group /telemetry and writes the names of the interfaces.
 void create_telemetry(const hdf5::File& file, const RunHeader& header) {
   const std::vector<std::string>& names = header.telemetry_interfaces.value();
@@ -153,14 +142,6 @@ void check_telemetry(const TelemetrySamples& samples, const RunHeader& header) {
   core::check(samples.values.size() == count * quantities &&
                   samples.traffic_bytes.size() == count * interfaces * 2,
               "the telemetry has arrays of another size");
-}
-
-/// Returns the number of values in each measured row; 1 if no row was measured.
-template <class Row>
-std::size_t values_per_row(const std::vector<Row>& rows, std::vector<double> Row::*seconds) {
-  std::size_t count = 1;
-  for (const Row& row : rows) count = std::max(count, (row.*seconds).size());
-  return count;
 }
 
 }  // namespace
@@ -230,20 +211,6 @@ void write_point(const hdf5::File& file, const LadderRow& point, hsize_t row) {
   append_scale(file, "point", row, counted(1, static_cast<std::int64_t>(row)));
 }
 
-void append_samples(const TelemetrySamples& from, TelemetrySamples& to) {
-  append_values(from.rank, to.rank);
-  append_values(from.values, to.values);
-  append_values(from.traffic_bytes, to.traffic_bytes);
-}
-
-void drop_samples(TelemetrySamples& samples, std::size_t count) {
-  if (count == 0) return;
-  const std::size_t traffic = samples.traffic_bytes.size() / samples.size();
-  drop_front(samples.rank, count);
-  drop_front(samples.values, count * quantities);
-  drop_front(samples.traffic_bytes, count * traffic);
-}
-
 void write_telemetry(const hdf5::File& file, const TelemetrySamples& samples, std::size_t count,
                      hsize_t first_row) {
   if (count == 0) return;
@@ -267,8 +234,7 @@ void write_telemetry(const hdf5::File& file, const TelemetrySamples& samples, st
 }
 
 void write_rows(const hdf5::File& file, const std::vector<AllReduceRow>& rows) {
-  const std::size_t repeats = values_per_row(rows, &AllReduceRow::seconds);
-  const Table table(file, "/allreduce", "message", rows, "repeat", repeats);
+  const Table table(file, "/allreduce", "message", rows, "repeat", &AllReduceRow::seconds);
   table.column("algorithm", &AllReduceRow::algorithm);
   table.column("bytes", &AllReduceRow::bytes);
   table.column("wrong", &AllReduceRow::wrong);
@@ -276,8 +242,7 @@ void write_rows(const hdf5::File& file, const std::vector<AllReduceRow>& rows) {
 }
 
 void write_rows(const hdf5::File& file, const std::vector<LayerRow>& rows) {
-  const std::size_t repeats = values_per_row(rows, &LayerRow::forward_seconds);
-  const Table table(file, "/layers", "layer", rows, "repeat", repeats);
+  const Table table(file, "/layers", "layer", rows, "repeat", &LayerRow::forward_seconds);
   table.column("description", &LayerRow::layer);
   table.column("status", &LayerRow::status);
   table.column("batch", &LayerRow::batch);
@@ -296,8 +261,7 @@ void write_rows(const hdf5::File& file, const std::vector<LayerRow>& rows) {
 }
 
 void write_rows(const hdf5::File& file, const std::vector<StackRow>& rows) {
-  const std::size_t repeats = values_per_row(rows, &StackRow::forward_seconds);
-  const Table table(file, "/stack", "stack_row", rows, "repeat", repeats);
+  const Table table(file, "/stack", "stack_row", rows, "repeat", &StackRow::forward_seconds);
   table.column("layer", &StackRow::layer);
   table.column("status", &StackRow::status);
   table.column("stages", &StackRow::stages);
@@ -311,8 +275,7 @@ void write_rows(const hdf5::File& file, const std::vector<StackRow>& rows) {
 
 void write_rows(const hdf5::File& file, const std::vector<ProfiledOperation>& rows) {
   using Row = ProfiledOperation;
-  const std::size_t ranks = values_per_row(rows, &Row::seconds);
-  const Table table(file, "/profile", "operation", rows, "rank", ranks);
+  const Table table(file, "/profile", "operation", rows, "rank", &Row::seconds);
   table.column("name", &Row::name);
   table.column("kind", &Row::what);
   table.column("phase", &Row::phase);

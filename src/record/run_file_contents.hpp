@@ -22,12 +22,6 @@ std::size_t check_epoch(const EpochRecord& epoch, const RunHeader& header);
 /// on.
 void write_epoch(const hdf5::File& file, const EpochRecord& epoch, hsize_t first_step, hsize_t row);
 
-/// Copies the samples of `from` to the end of `to`.
-void append_samples(const TelemetrySamples& from, TelemetrySamples& to);
-
-/// Removes the first `count` samples.
-void drop_samples(TelemetrySamples& samples, std::size_t count);
-
 /// Appends the first `count` samples as the rows of /telemetry from `first_row` on.
 void write_telemetry(const hdf5::File& file, const TelemetrySamples& samples, std::size_t count,
                      hsize_t first_row);
