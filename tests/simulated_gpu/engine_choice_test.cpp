@@ -69,16 +69,14 @@ class EngineChoice : public testing::Test {
     std::filesystem::remove_all(folder_);
   }
 
-  static ConvolutionShape shape(std::int64_t images) { return {images, 1, 1, 1, 1, 1, 1, 0}; }
-
-  std::shared_ptr<const DnnGraph> choose(const std::vector<Engine>& engines, EngineRules rules = {},
-                                         std::int64_t images = 2) {
+  std::shared_ptr<const DnnGraph> choose(const std::vector<Engine>& engines,
+                                         EngineRules rules = {}) {
     simulated_gpu::set_engines(engines);
-    return choose_again(rules, images);
+    return choose_again(rules);
   }
-  std::shared_ptr<const DnnGraph> choose_again(EngineRules rules, std::int64_t images) {
+  std::shared_ptr<const DnnGraph> choose_again(EngineRules rules) {
     DnnPlanner planner(target_, rules, EngineCache(cache_file_), EngineLog(folder_ / "log"));
-    return convolution_forward(planner, shape(images), Precision::bf16);
+    return convolution_forward(planner, {2, 1, 1, 1, 1, 1, 1, 0}, Precision::bf16);
   }
 
   /// Returns the lines of the engine log that contain `part`.
@@ -184,8 +182,8 @@ TEST_F(EngineChoice, QuickIgnoresTheEngineCache) {
   auto engines = mixed;
   for (Engine& engine : engines) engine.run_seconds = engine.is_runtime_compiled ? fast : slow;
   EXPECT_EQ(name_of(choose(engines)), "compiled");
-  EXPECT_EQ(name_of(choose_again({}, 2)), "compiled");
-  EXPECT_EQ(name_of(choose_again({.selection = EngineSelection::quick}, 2)), "tensor");
+  EXPECT_EQ(name_of(choose_again({})), "compiled");
+  EXPECT_EQ(name_of(choose_again({.selection = EngineSelection::quick})), "tensor");
 }
 
 TEST_F(EngineChoice, QuickNamesTheOptionIfOnlyCompiledEnginesExist) {
@@ -195,35 +193,6 @@ TEST_F(EngineChoice, QuickNamesTheOptionIfOnlyCompiledEnginesExist) {
   } catch (const core::Error& error) {
     EXPECT_THAT(error.what(), HasSubstr("--engines quick"));
   }
-}
-
-TEST_F(EngineChoice, LargeBatchesAreTimedWithFewerImages) {
-  const auto engines = last_is_fastest(3, {.name = "pre"});
-  const auto graph = choose(engines, {}, 5000);
-  EXPECT_EQ(name_of(graph), "pre2");
-  EXPECT_GT(graph->seconds(), 0);
-  EXPECT_EQ(simulated_gpu::engine_calls().largest_run, most_timed_images);
-  EXPECT_EQ(simulated_gpu::engine_calls().largest_built, 5000);
-}
-
-TEST_F(EngineChoice, LargeBatchUsesTheNextEngineIfTheFastestCannotBeBuilt) {
-  auto engines = last_is_fastest(4, {.name = "pre"});
-  engines[1].run_seconds = slow / 4;
-  engines[3].refusal = "too many elements";
-  engines[3].refused_images = 4000;
-  EXPECT_EQ(name_of(choose(engines, {}, 4999)), "pre1");
-}
-
-TEST_F(EngineChoice, LaterRunUsesTheRankingOfTheCacheForLargeBatches) {
-  cache_file_ = folder_ / "engines.json";
-  auto engines = last_is_fastest(4, {.name = "pre"});
-  engines[1].run_seconds = slow / 4;
-  engines[3].refusal = "too many elements";
-  engines[3].refused_images = 4000;
-  EXPECT_EQ(name_of(choose(engines, {}, 2048)), "pre3");
-  simulated_gpu::set_engines(engines);  // clears the calls
-  EXPECT_EQ(name_of(choose_again({}, 4999)), "pre1");
-  EXPECT_THAT(simulated_gpu::engine_calls().run, IsEmpty()) << "timed again";
 }
 
 TEST_F(EngineChoice, TrialThatExceedsTheFreeMemoryIsSkippedWithoutAnAllocation) {
@@ -253,7 +222,7 @@ TEST_F(EngineChoice, LogHasOneLinePerCandidate) {
 TEST_F(EngineChoice, LogMarksAnEngineOfTheCache) {
   cache_file_ = folder_ / "engines.json";
   choose(last_is_fastest(2, {.name = "pre"}));
-  choose_again({}, 2);
+  choose_again({});
   const auto lines = log_lines();
   ASSERT_THAT(lines, SizeIs(1));
   EXPECT_THAT(lines[0], HasSubstr(R"("engine":"eng1")"));

@@ -19,9 +19,8 @@ struct Engine {
   double build_seconds = 0;  ///< time that the host sleeps
   double run_seconds = 0;    ///< the same
   std::size_t workspace_bytes = 64;
-  std::string refusal = {};          ///< reason why it cannot be built; empty: none
-  std::int64_t refused_images = -1;  ///< smallest number of images for which `refusal` applies
-  std::string run_refusal = {};      ///< reason why it cannot be run; empty: none
+  std::string refusal = {};      ///< reason why it cannot be built; empty: none
+  std::string run_refusal = {};  ///< reason why it cannot be run; empty: none
   std::vector<cudnnBackendNumericalNote_t> numerical_notes = {};  ///< besides tensor cores
 };
 
@@ -40,7 +39,6 @@ struct EngineCalls {
   std::vector<std::string> built;
   std::vector<std::string> run;
   std::int64_t largest_built = 0;  ///< largest number of images of a graph that was built
-  std::int64_t largest_run = 0;    ///< the same for graphs that were run
 };
 EngineCalls engine_calls();
 

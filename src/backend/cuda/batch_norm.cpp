@@ -28,8 +28,13 @@ class BatchNorm final : public Operation {
     setting.wants_residual_gradient = has_residual() && gradients[1] != nullptr;
     channels_ = setting.channels();
     const SumsFrom sums = fused_ != nullptr ? SumsFrom::convolution : SumsFrom::batch_norm;
-    forward_ = fastest_forward(setting, sums).pass;
-    if (context.is_training()) backward_ = fastest_backward(setting, *forward_).pass;
+    BatchNormCandidates forward = forward_candidates(setting, sums);
+    if (!context.is_training()) {
+      forward_ = std::move(forward.front());
+      return;
+    }
+    forward_ = fastest(setting, std::move(forward)).pass;
+    backward_ = fastest(setting, backward_candidates(setting, *forward_)).pass;
   }
 
   std::size_t output_gradients_taken() const override { return 2; }

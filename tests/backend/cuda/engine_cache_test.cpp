@@ -36,13 +36,12 @@ class EngineCacheFile : public testing::Test {
 TEST_F(EngineCacheFile, KeepsWhatWasStored) {
   EngineCache cache(file()), beside(file());
   EXPECT_FALSE(cache.find("a | b"));
-  cache.store("a | b", {"eng1_k2=3", 1.5e-4, {"eng1_k2=3", "eng5"}});
+  cache.store("a | b", {"eng1_k2=3", 1.5e-4});
   beside.store("c", {"eng4", 2e-4});  // as a second process that read the file before the store
   const EngineCache again(file());
   ASSERT_TRUE(again.find("a | b"));
   EXPECT_EQ(again.find("a | b")->name, "eng1_k2=3");
   EXPECT_EQ(again.find("a | b")->seconds, 1.5e-4);
-  EXPECT_EQ(again.find("a | b")->ranking, (std::vector<std::string>{"eng1_k2=3", "eng5"}));
   EXPECT_TRUE(again.find("c"));
   std::size_t files = 0;
   for ([[maybe_unused]] const auto& entry :
@@ -126,8 +125,8 @@ TEST_F(EngineCacheFile, HugeFilesAndPipesAreNotRead) {
 
 TEST_F(EngineCacheFile, DamagedFileIsIgnoredAndReplaced) {
   std::filesystem::create_directories(file().parent_path());
-  for (const char* text : {"", "{", "[]", "{\"format\": 2}", "{\"format\": 1, \"engines\": {}}",
-                           "{\"format\": 2, \"engines\": {\"a\": {\"engine\": 5}}}"}) {
+  for (const char* text : {"", "{", "[]", "{\"format\": 3}", "{\"format\": 1, \"engines\": {}}",
+                           "{\"format\": 3, \"engines\": {\"a\": {\"engine\": 5}}}"}) {
     std::ofstream(file()) << text;
     EngineCache cache(file());
     EXPECT_FALSE(cache.find("a")) << text;

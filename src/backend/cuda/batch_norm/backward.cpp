@@ -19,11 +19,11 @@ namespace tensor = batch_norm_tensor;
 class OneNodeBackward final : public OneNodePass {
  public:
   OneNodeBackward(std::shared_ptr<const DnnGraph> graph, ReluMask mask, std::int64_t channels)
-      : OneNodePass(std::move(graph)), mask_(mask), channels_(channels) {}
+      : OneNodePass(std::move(graph),
+                    mask == ReluMask::recomputed ? "one node, mask recomputed" : "one node"),
+        mask_(mask),
+        channels_(channels) {}
 
-  std::string kind() const override {
-    return mask_ == ReluMask::recomputed ? "one node, mask recomputed" : "one node";
-  }
   bool reads_output() const override { return mask_ == ReluMask::from_output; }
 
  private:
@@ -57,7 +57,7 @@ class TwoPassBackward final : public BatchNormPass {
         mask_(mask),
         slabs_(kernels::slab_count<T>(setting.rows(), setting.channels())) {}
 
-  std::string kind() const override { return "two passes"; }
+  std::string name() const override { return "two passes"; }
   bool reads_output() const override { return mask_ == kernels::ReluMask::output; }
 
   /// Memory layout: the partial sums, the totals (2 channels), a, b and c.

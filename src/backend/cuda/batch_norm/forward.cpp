@@ -57,7 +57,7 @@ class TwoPassForward final : public BatchNormPass {
         are_given_(sums == SumsFrom::convolution),
         slabs_(kernels::slab_count<T>(setting.rows(), setting.channels())) {}
 
-  std::string kind() const override {
+  std::string name() const override {
     return are_given_ ? "sums from the convolution" : "two passes";
   }
 

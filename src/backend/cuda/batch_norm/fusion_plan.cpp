@@ -77,7 +77,7 @@ bool sums_win(const Context& context, const ConvolutionShape& shape,
               const BatchNormSetting& setting, const DnnGraph& with_sums) {
   if (context.options.batch_norm_fusion != BatchNormFusion::automatic) return true;
   const auto seconds_from = [&](SumsFrom sums) {
-    return fastest_forward(setting, sums, SingleCandidate::timed).seconds;
+    return fastest(setting, forward_candidates(setting, sums)).seconds;
   };
   const auto together = total_of(with_sums.seconds(), seconds_from(SumsFrom::convolution));
   const auto apart =

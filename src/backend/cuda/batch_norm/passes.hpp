@@ -79,8 +79,7 @@ constexpr std::int64_t batch_norm_saved_floats(std::int64_t channels) {
 class BatchNormPass {
  public:
   virtual ~BatchNormPass() = default;
-  virtual std::string kind() const = 0;  ///< name without the engines of cuDNN
-  virtual std::string name() const { return kind(); }
+  virtual std::string name() const = 0;
   virtual std::size_t workspace_bytes() const = 0;
   /// Returns whether a forward pass saves scale and offset for the backward pass.
   virtual bool leaves_coefficients() const { return true; }
@@ -94,10 +93,10 @@ using BatchNormCandidates = std::vector<std::unique_ptr<BatchNormPass>>;
 /// A pass that is a single cuDNN batch-norm node.
 class OneNodePass : public BatchNormPass {
  public:
-  explicit OneNodePass(std::shared_ptr<const DnnGraph> graph) : graph_(std::move(graph)) {}
+  explicit OneNodePass(std::shared_ptr<const DnnGraph> graph, std::string kind = "one node")
+      : graph_(std::move(graph)), kind_(std::move(kind)) {}
 
-  std::string kind() const override { return "one node"; }
-  std::string name() const override { return kind() + ", " + graph_->engine(); }
+  std::string name() const override { return kind_ + ", " + graph_->engine(); }
   std::size_t workspace_bytes() const override { return graph_->workspace_bytes(); }
   bool leaves_coefficients() const override { return false; }
   void bind(const BatchNormMemory& memory) override {
@@ -110,6 +109,7 @@ class OneNodePass : public BatchNormPass {
   virtual std::vector<Binding> bindings(const BatchNormMemory& memory) const = 0;
 
   std::shared_ptr<const DnnGraph> graph_;
+  std::string kind_;
   std::vector<Binding> bindings_;
   std::byte* workspace_ = nullptr;
 };
@@ -144,15 +144,9 @@ struct TimedPass {
   double seconds = 0;
 };
 
-/// Whether an implementation without alternatives is timed, which only a comparison with other
-/// operations needs.
-enum class SingleCandidate { not_timed, timed };
-
-/// Return the fastest implementation candidate of a pass, the first one if they cannot be timed.
-/// Candidates are timed with at most `most_timed_images` images; their times are stored in the
-/// engine cache, and the outcome for each of them is written to the engine log.
-TimedPass fastest_forward(const BatchNormSetting& setting, SumsFrom sums,
-                          SingleCandidate single = SingleCandidate::not_timed);
-TimedPass fastest_backward(const BatchNormSetting& setting, const BatchNormPass& forward);
+/// Returns the fastest candidate for a pass in training, and the first one if they cannot be timed.
+/// The times are stored in the engine cache, and the outcome for each candidate is written to the
+/// engine log.
+TimedPass fastest(const BatchNormSetting& setting, BatchNormCandidates candidates);
 
 }  // namespace lockstep::backend::cuda

@@ -3,8 +3,7 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <functional>
+#include <utility>
 
 #include "../device/kernel_stopwatch.hpp"
 #include "lockstep/core/error.hpp"
@@ -101,24 +100,11 @@ double seconds_of(const BatchNormSetting& setting, BatchNormPass& pass) {
       });
 }
 
-TimedPass fastest(
-    const BatchNormSetting& setting,
-    const std::function<BatchNormCandidates(const BatchNormSetting&)>& make_candidates,
-    SingleCandidate single) {
-  BatchNormCandidates candidates = make_candidates(setting);
-  if (candidates.size() == 1 && single == SingleCandidate::not_timed)
-    return {std::move(candidates.front()), 0};
-  BatchNormSetting timed = setting;
-  timed.shape.images = std::min(setting.shape.images, most_timed_images);
-  const bool is_smaller = timed.shape.images < setting.shape.images;
-  const BatchNormCandidates samples = is_smaller ? make_candidates(timed) : BatchNormCandidates();
+}  // namespace
+
+TimedPass fastest(const BatchNormSetting& setting, BatchNormCandidates candidates) {
   std::vector<double> seconds;
-  for (const auto& candidate : candidates) {
-    // The timed candidate of the same kind; a kind may lack an engine at one of the two sizes.
-    const auto& list = is_smaller ? samples : candidates;
-    const auto sample = std::ranges::find(list, candidate->kind(), &BatchNormPass::kind);
-    seconds.push_back(sample != list.end() ? seconds_of(timed, **sample) : 0);
-  }
+  for (const auto& candidate : candidates) seconds.push_back(seconds_of(setting, *candidate));
   std::size_t chosen = 0;
   for (std::size_t i = 0; i < seconds.size(); ++i)
     if (seconds[i] > 0 && (seconds[chosen] == 0 || seconds[i] < seconds[chosen])) chosen = i;
@@ -135,19 +121,6 @@ TimedPass fastest(
     setting.context->planner->log().write(record);
   }
   return {std::move(candidates[chosen]), seconds[chosen]};
-}
-
-}  // namespace
-
-TimedPass fastest_forward(const BatchNormSetting& setting, SumsFrom sums, SingleCandidate single) {
-  return fastest(
-      setting, [&](const BatchNormSetting& of) { return forward_candidates(of, sums); }, single);
-}
-
-TimedPass fastest_backward(const BatchNormSetting& setting, const BatchNormPass& forward) {
-  return fastest(
-      setting, [&](const BatchNormSetting& of) { return backward_candidates(of, forward); },
-      SingleCandidate::not_timed);
 }
 
 }  // namespace lockstep::backend::cuda

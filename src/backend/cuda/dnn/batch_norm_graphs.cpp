@@ -44,13 +44,6 @@ std::string_view name(ReluMask mask) {
   return {};
 }
 
-std::string key_of(const BatchNormShape& shape, core::Precision precision,
-                   const BatchNormGradientFlow& flow) {
-  return fmt::format("{}{}batch-norm-backward{} {}", flow.has_two_gradients ? "add+" : "",
-                     name(flow.mask), flow.writes_masked ? "+fork" : "",
-                     sizes_of(shape, precision));
-}
-
 /// Adds the input dy [+ dy_more], set to 0 where y <= 0 if the mask comes from the output.
 OperationGraph::Tensor incoming(OperationGraph& graph, const Extents& map, core::DataType type,
                                 const BatchNormGradientFlow& flow) {
@@ -71,30 +64,28 @@ PlannedGraph batch_norm_forward(DnnPlanner& planner, const BatchNormShape& shape
                                 core::Precision precision, BatchNormTail tail, float epsilon,
                                 float momentum) {
   const core::DataType type = activation_type(precision);
-  return planner.plan(shape, precision, normalisation, [=](const BatchNormShape& sizes) {
-    const Extents map = map_of(sizes), vector = vector_of(sizes);
-    return GraphRecipe{
-        fmt::format("{} {} epsilon{} momentum{}", name(tail), sizes_of(sizes, precision), epsilon,
-                    momentum),
-        [=](OperationGraph& graph) {
-          const auto x = graph.input(tensor::x, map, type);
-          const auto scale = graph.input(tensor::scale, vector, float32);
-          const auto bias = graph.input(tensor::bias, vector, float32);
-          const auto running_mean = graph.input(tensor::running_mean, vector, float32);
-          const auto running_variance = graph.input(tensor::running_variance, vector, float32);
-          const auto norm =
-              graph.batch_norm(x, scale, bias, running_mean, running_variance, epsilon, momentum);
-          graph.output(norm.mean, tensor::mean, float32);
-          graph.output(norm.inverse_deviation, tensor::inverse_deviation, float32);
-          graph.output(norm.running_mean, tensor::next_running_mean, float32);
-          graph.output(norm.running_variance, tensor::next_running_variance, float32);
-          auto y = norm.y;
-          if (tail == BatchNormTail::add_relu)
-            y = graph.pointwise(Pointwise::add, y, graph.input(tensor::residual, map, type));
-          if (tail != BatchNormTail::none) y = graph.pointwise(Pointwise::relu, y);
-          graph.output(y, tensor::y, type);
-        }};
-  });
+  const Extents map = map_of(shape), vector = vector_of(shape);
+  const auto define = [=](OperationGraph& graph) {
+    const auto x = graph.input(tensor::x, map, type);
+    const auto scale = graph.input(tensor::scale, vector, float32);
+    const auto bias = graph.input(tensor::bias, vector, float32);
+    const auto running_mean = graph.input(tensor::running_mean, vector, float32);
+    const auto running_variance = graph.input(tensor::running_variance, vector, float32);
+    const auto norm =
+        graph.batch_norm(x, scale, bias, running_mean, running_variance, epsilon, momentum);
+    graph.output(norm.mean, tensor::mean, float32);
+    graph.output(norm.inverse_deviation, tensor::inverse_deviation, float32);
+    graph.output(norm.running_mean, tensor::next_running_mean, float32);
+    graph.output(norm.running_variance, tensor::next_running_variance, float32);
+    auto y = norm.y;
+    if (tail == BatchNormTail::add_relu)
+      y = graph.pointwise(Pointwise::add, y, graph.input(tensor::residual, map, type));
+    if (tail != BatchNormTail::none) y = graph.pointwise(Pointwise::relu, y);
+    graph.output(y, tensor::y, type);
+  };
+  const std::string key = fmt::format("{} {} epsilon{} momentum{}", name(tail),
+                                      sizes_of(shape, precision), epsilon, momentum);
+  return planner.plan({key, define}, precision, normalisation);
 }
 
 PlannedGraph batch_norm_backward(DnnPlanner& planner, const BatchNormShape& shape,
@@ -104,27 +95,28 @@ PlannedGraph batch_norm_backward(DnnPlanner& planner, const BatchNormShape& shap
   core::check(!flow.writes_masked || flow.mask != ReluMask::recomputed,
               "a residual's sum is in memory");
   const core::DataType type = activation_type(precision);
-  return planner.plan(shape, precision, normalisation, [=](const BatchNormShape& sizes) {
-    const Extents map = map_of(sizes), vector = vector_of(sizes);
-    return GraphRecipe{
-        key_of(sizes, precision, flow), [=](OperationGraph& graph) {
-          auto dy = incoming(graph, map, type, flow);
-          if (flow.writes_masked) graph.output(dy, tensor::masked_dy, type);
-          const auto x = graph.input(tensor::x, map, type);
-          const auto scale = graph.input(tensor::scale, vector, float32);
-          const auto mean = graph.input(tensor::mean, vector, float32);
-          const auto deviation = graph.input(tensor::inverse_deviation, vector, float32);
-          if (flow.mask == ReluMask::recomputed) {
-            const auto bias = graph.input(tensor::bias, vector, float32);
-            const auto y = graph.batch_norm_apply(x, mean, deviation, scale, bias);
-            dy = graph.pointwise(Pointwise::relu_backward, dy, y);
-          }
-          const auto gradients = graph.batch_norm_backward(dy, x, scale, mean, deviation);
-          graph.output(gradients.dx, tensor::dx, type);
-          graph.output(gradients.dscale, tensor::dscale, float32);
-          graph.output(gradients.dbias, tensor::dbias, float32);
-        }};
-  });
+  const Extents map = map_of(shape), vector = vector_of(shape);
+  const auto define = [=](OperationGraph& graph) {
+    auto dy = incoming(graph, map, type, flow);
+    if (flow.writes_masked) graph.output(dy, tensor::masked_dy, type);
+    const auto x = graph.input(tensor::x, map, type);
+    const auto scale = graph.input(tensor::scale, vector, float32);
+    const auto mean = graph.input(tensor::mean, vector, float32);
+    const auto deviation = graph.input(tensor::inverse_deviation, vector, float32);
+    if (flow.mask == ReluMask::recomputed) {
+      const auto bias = graph.input(tensor::bias, vector, float32);
+      const auto y = graph.batch_norm_apply(x, mean, deviation, scale, bias);
+      dy = graph.pointwise(Pointwise::relu_backward, dy, y);
+    }
+    const auto gradients = graph.batch_norm_backward(dy, x, scale, mean, deviation);
+    graph.output(gradients.dx, tensor::dx, type);
+    graph.output(gradients.dscale, tensor::dscale, float32);
+    graph.output(gradients.dbias, tensor::dbias, float32);
+  };
+  const std::string key =
+      fmt::format("{}{}batch-norm-backward{} {}", flow.has_two_gradients ? "add+" : "",
+                  name(flow.mask), flow.writes_masked ? "+fork" : "", sizes_of(shape, precision));
+  return planner.plan({key, define}, precision, normalisation);
 }
 
 }  // namespace lockstep::backend::cuda

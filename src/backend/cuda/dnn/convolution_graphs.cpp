@@ -37,14 +37,13 @@ std::string key_of(std::string_view what, const ConvolutionShape& s, core::Preci
 
 /// Returns the planned graph. Throws `Error` (usage) if cuDNN has no engine for it; the message
 /// names the convolution.
-template <class MakeRecipe>
-std::shared_ptr<const DnnGraph> demand(DnnPlanner& planner, const ConvolutionShape& shape,
-                                       core::Precision precision, const MakeRecipe& make_recipe) {
-  const PlannedGraph& planned = planner.plan(shape, precision, products, make_recipe);
+std::shared_ptr<const DnnGraph> demand(DnnPlanner& planner, core::Precision precision,
+                                       const GraphRecipe& recipe) {
+  const PlannedGraph& planned = planner.plan(recipe, precision, products);
   if (planned.graph == nullptr)
     core::fail(core::ExitStatus::usage,
                fmt::format("cuDNN has no engine on {} for {}: {}; use another --precision",
-                           planner.target().info().name, make_recipe(shape).key, planned.refusal));
+                           planner.target().info().name, recipe.key, planned.refusal));
   return planned.graph;
 }
 
@@ -58,26 +57,24 @@ PlannedGraph with_sums(DnnPlanner& planner, const ConvolutionShape& shape,
   const bool is_one_node = kind == SumsKind::one_node;
   const GraphNature nature{.has_products = true, .has_fused_sums = true};
   const core::DataType type = activation_type(precision);
-  return planner.plan(shape, precision, nature, [=](const ConvolutionShape& sizes) {
-    return GraphRecipe{
-        key_of(is_one_node ? "convolution+sums" : "convolution+reductions", sizes, precision),
-        [=](OperationGraph& graph) {
-          const auto x = graph.input(tensor::x, input_of(sizes), type);
-          const auto weights = graph.input(tensor::weights, weights_of(sizes), type);
-          const auto y = graph.convolution(x, weights, window_of(sizes));
-          graph.output(y, tensor::y, type);
-          OperationGraph::ChannelSums sums{};
-          if (is_one_node) {
-            sums = graph.channel_sums(y);
-          } else {
-            const auto squares = graph.pointwise(Pointwise::multiply, y, y);
-            sums = {graph.channel_sum(y, sizes.out_channels),
-                    graph.channel_sum(squares, sizes.out_channels)};
-          }
-          graph.output(sums.sum, tensor::sums, core::DataType::float32);
-          graph.output(sums.squares, tensor::squares, core::DataType::float32);
-        }};
-  });
+  const auto define = [=](OperationGraph& graph) {
+    const auto x = graph.input(tensor::x, input_of(shape), type);
+    const auto weights = graph.input(tensor::weights, weights_of(shape), type);
+    const auto y = graph.convolution(x, weights, window_of(shape));
+    graph.output(y, tensor::y, type);
+    OperationGraph::ChannelSums sums{};
+    if (is_one_node) {
+      sums = graph.channel_sums(y);
+    } else {
+      const auto squares = graph.pointwise(Pointwise::multiply, y, y);
+      sums = {graph.channel_sum(y, shape.out_channels),
+              graph.channel_sum(squares, shape.out_channels)};
+    }
+    graph.output(sums.sum, tensor::sums, core::DataType::float32);
+    graph.output(sums.squares, tensor::squares, core::DataType::float32);
+  };
+  const auto* const what = is_one_node ? "convolution+sums" : "convolution+reductions";
+  return planner.plan({key_of(what, shape, precision), define}, precision, nature);
 }
 
 }  // namespace
@@ -114,52 +111,46 @@ std::shared_ptr<const DnnGraph> convolution_forward(DnnPlanner& planner,
                                                     core::Precision precision, BiasVector bias) {
   const bool adds_bias = bias == BiasVector::added;
   const core::DataType type = activation_type(precision);
-  return demand(planner, shape, precision, [=](const ConvolutionShape& sizes) {
-    return GraphRecipe{key_of(adds_bias ? "convolution+bias" : "convolution", sizes, precision),
-                       [=](OperationGraph& graph) {
-                         const auto x = graph.input(tensor::x, input_of(sizes), type);
-                         const auto weights = graph.input(tensor::weights, weights_of(sizes), type);
-                         auto y = graph.convolution(x, weights, window_of(sizes));
-                         if (adds_bias) {
-                           const Extents vector{1, sizes.out_channels, 1, 1};
-                           y = graph.pointwise(Pointwise::add, y,
-                                               graph.input(tensor::bias, vector, type));
-                         }
-                         graph.output(y, tensor::y, type);
-                       }};
-  });
+  const auto define = [=](OperationGraph& graph) {
+    const auto x = graph.input(tensor::x, input_of(shape), type);
+    const auto weights = graph.input(tensor::weights, weights_of(shape), type);
+    auto y = graph.convolution(x, weights, window_of(shape));
+    if (adds_bias) {
+      const Extents vector{1, shape.out_channels, 1, 1};
+      y = graph.pointwise(Pointwise::add, y, graph.input(tensor::bias, vector, type));
+    }
+    graph.output(y, tensor::y, type);
+  };
+  const auto* const what = adds_bias ? "convolution+bias" : "convolution";
+  return demand(planner, precision, {key_of(what, shape, precision), define});
 }
 
 std::shared_ptr<const DnnGraph> convolution_backward_data(DnnPlanner& planner,
                                                           const ConvolutionShape& shape,
                                                           core::Precision precision) {
   const core::DataType type = activation_type(precision);
-  return demand(planner, shape, precision, [=](const ConvolutionShape& sizes) {
-    return GraphRecipe{
-        key_of("convolution-backward-data", sizes, precision), [=](OperationGraph& graph) {
-          const auto dy = graph.input(tensor::dy, output_of(sizes), type);
-          const auto weights = graph.input(tensor::weights, weights_of(sizes), type);
-          graph.output(
-              graph.convolution_backward_data(dy, weights, input_of(sizes), window_of(sizes)),
-              tensor::dx, type);
-        }};
-  });
+  const auto define = [=](OperationGraph& graph) {
+    const auto dy = graph.input(tensor::dy, output_of(shape), type);
+    const auto weights = graph.input(tensor::weights, weights_of(shape), type);
+    graph.output(graph.convolution_backward_data(dy, weights, input_of(shape), window_of(shape)),
+                 tensor::dx, type);
+  };
+  return demand(planner, precision,
+                {key_of("convolution-backward-data", shape, precision), define});
 }
 
 std::shared_ptr<const DnnGraph> convolution_backward_weights(DnnPlanner& planner,
                                                              const ConvolutionShape& shape,
                                                              core::Precision precision) {
   const core::DataType type = activation_type(precision);
-  return demand(planner, shape, precision, [=](const ConvolutionShape& sizes) {
-    return GraphRecipe{
-        key_of("convolution-backward-weights", sizes, precision), [=](OperationGraph& graph) {
-          const auto dy = graph.input(tensor::dy, output_of(sizes), type);
-          const auto x = graph.input(tensor::x, input_of(sizes), type);
-          graph.output(
-              graph.convolution_backward_weights(dy, x, weights_of(sizes), window_of(sizes)),
-              tensor::dweights, type);
-        }};
-  });
+  const auto define = [=](OperationGraph& graph) {
+    const auto dy = graph.input(tensor::dy, output_of(shape), type);
+    const auto x = graph.input(tensor::x, input_of(shape), type);
+    graph.output(graph.convolution_backward_weights(dy, x, weights_of(shape), window_of(shape)),
+                 tensor::dweights, type);
+  };
+  return demand(planner, precision,
+                {key_of("convolution-backward-weights", shape, precision), define});
 }
 
 }  // namespace lockstep::backend::cuda

@@ -15,9 +15,7 @@ ChosenEngine remembered_engine(const OperationGraph& operations, const EngineCac
   const auto engine = cache.find(key);
   const auto plan = engine ? cache.find_plan(key, engine->name) : std::nullopt;
   if (!plan) return {};
-  return {.graph = operations.restored(*plan, engine->name),
-          .seconds = engine->seconds,
-          .ranking = engine->ranking};
+  return {.graph = operations.restored(*plan, engine->name), .seconds = engine->seconds};
 }
 
 }  // namespace
@@ -47,35 +45,30 @@ EngineRules DnnPlanner::rules_for(core::Precision precision) const {
 }
 
 const PlannedGraph& DnnPlanner::plan(const GraphRecipe& recipe, core::Precision precision,
-                                     GraphNature nature, const DnnGraph* sample) {
+                                     GraphNature nature) {
   if (const auto found = planned_.find(recipe.key); found != planned_.end()) return found->second;
-  return planned_.emplace(recipe.key, make(recipe, precision, nature, sample)).first->second;
+  return planned_.emplace(recipe.key, make(recipe, precision, nature)).first->second;
 }
 
 PlannedGraph DnnPlanner::make(const GraphRecipe& recipe, core::Precision precision,
-                              GraphNature nature, const DnnGraph* sample) {
+                              GraphNature nature) {
   if (planning_ == Planning::sizes_only) return {std::make_shared<const DnnGraph>(recipe.key), {}};
   EngineRules rules = rules_for(precision);
   if (!nature.rounds_inside) rules.batch_norm_multiprocessors = 0;  // not a batch norm
   const core::DataType virtual_type =
       nature.rounds_inside ? activation_type(precision) : core::DataType::float32;
-  EngineSearch search{.target = target_,
-                      .rules = rules,
-                      .nature = nature,
-                      .graph = recipe.key,
-                      .cache_key = cache_key(target_.info(), rules, recipe.key),
-                      .make = [&](const Target& target) {
-                        auto graph = std::make_unique<OperationGraph>(target, virtual_type);
-                        recipe.define(*graph);
-                        if (rules.batch_norm_multiprocessors > 0)
-                          graph->limit_multiprocessors(rules.batch_norm_multiprocessors);
-                        return graph;
-                      }};
-  if (sample != nullptr) {
-    search.ranking = sample->ranking();
-    if (search.ranking.empty()) search.ranking = {sample->engine()};
-    search.ranking_seconds = sample->seconds();
-  }
+  const EngineSearch search{.target = target_,
+                            .rules = rules,
+                            .nature = nature,
+                            .graph = recipe.key,
+                            .cache_key = cache_key(target_.info(), rules, recipe.key),
+                            .make = [&](const Target& target) {
+                              auto graph = std::make_unique<OperationGraph>(target, virtual_type);
+                              recipe.define(*graph);
+                              if (rules.batch_norm_multiprocessors > 0)
+                                graph->limit_multiprocessors(rules.batch_norm_multiprocessors);
+                              return graph;
+                            }};
   ChosenEngine chosen;
   if (is_timing()) {
     chosen = remembered_engine(*search.make(target_), cache_, search.cache_key);

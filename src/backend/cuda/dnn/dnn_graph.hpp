@@ -25,11 +25,7 @@ class DnnGraph {
 
   std::size_t workspace_bytes() const { return workspace_bytes_; }
   const std::string& engine() const { return name_; }  ///< "eng67_k2=4_k13=0"
-  /// Execution time of the engine in seconds, measured with at most `most_timed_images` images; 0:
-  /// not timed.
-  double seconds() const { return chosen_.seconds; }
-  /// Names of the engines that were timed, the fastest first; may be empty.
-  const std::vector<std::string>& ranking() const { return chosen_.ranking; }
+  double seconds() const { return chosen_.seconds; }   ///< execution time; 0: not timed
 
   /// Enqueues the graph on the target's stream. It allocates no device memory and does not wait, so
   /// it can be captured into a CUDA graph, which must not outlive this object. `bindings`: every
@@ -50,10 +46,6 @@ struct PlannedGraph {
   std::shared_ptr<const DnnGraph> graph;  ///< null if not supported
   std::string refusal;                    ///< the reason, in one line
 };
-
-/// Largest number of images with which engines and implementations are timed. The order of their
-/// times hardly changes at larger batches, while memory and time of a trial grow with the batch.
-inline constexpr std::int64_t most_timed_images = 2048;
 
 /// Definition of a graph. `key` contains everything that the graph depends on. `define` adds the
 /// operations; it must support calls from several threads.
@@ -93,23 +85,9 @@ class DnnPlanner {
   EngineLog& log() { return log_; }
 
   /// Returns the graph of `recipe`, and plans it at the first call. At precision fp32, products are
-  /// not rounded, whatever the rules say. `sample`: the same graph with fewer images, whose engines
-  /// were timed; null: none.
-  const PlannedGraph& plan(const GraphRecipe& recipe, core::Precision precision, GraphNature nature,
-                           const DnnGraph* sample = nullptr);
-  /// Returns the graph for `shape`, which has a member `images`. The engines are timed with at most
-  /// `most_timed_images` images; the fastest of them that can be built for `shape` is used.
-  /// `make_recipe` returns the recipe of a shape.
-  template <class Shape, class MakeRecipe>
-  const PlannedGraph& plan(const Shape& shape, core::Precision precision, GraphNature nature,
-                           const MakeRecipe& make_recipe) {
-    if (!is_timing() || shape.images <= most_timed_images)
-      return plan(make_recipe(shape), precision, nature);
-    Shape timed = shape;
-    timed.images = most_timed_images;
-    const PlannedGraph& sample = plan(make_recipe(timed), precision, nature);
-    return plan(make_recipe(shape), precision, nature, sample.graph.get());
-  }
+  /// not rounded, whatever the rules say.
+  const PlannedGraph& plan(const GraphRecipe& recipe, core::Precision precision,
+                           GraphNature nature);
 
   /// Returns the cached execution time of `what` in seconds, or calls `measure` and stores its
   /// result in the engine cache if it is positive.
@@ -120,8 +98,7 @@ class DnnPlanner {
   const std::map<std::string, PlannedGraph>& planned() const { return planned_; }
 
  private:
-  PlannedGraph make(const GraphRecipe& recipe, core::Precision precision, GraphNature nature,
-                    const DnnGraph* sample);
+  PlannedGraph make(const GraphRecipe& recipe, core::Precision precision, GraphNature nature);
 
   const Target& target_;
   EngineRules rules_;

@@ -17,7 +17,7 @@
 namespace lockstep::backend::cuda {
 namespace {
 
-constexpr int format_version = 2;
+constexpr int format_version = 3;
 
 /// Writes `text` to a temporary file next to `file` and renames it to `file`. Returns false if
 /// either step fails.
@@ -129,8 +129,7 @@ void EngineCache::read() {
         nlohmann::json::parse(read_file(file_, most_bytes_of_engines).value_or(""));
     if (contents.at("format").get<int>() != format_version) return;
     for (const auto& [key, entry] : contents.at("engines").items())
-      engines_[key] = {entry.at("engine").get<std::string>(), entry.at("seconds").get<double>(),
-                       entry.at("ranking").get<std::vector<std::string>>()};
+      engines_[key] = {entry.at("engine").get<std::string>(), entry.at("seconds").get<double>()};
   } catch (const nlohmann::json::exception&) {
     warn(fmt::format("{} is damaged and ignored: engines are timed again", file_.string()));
   }
@@ -140,8 +139,7 @@ void EngineCache::write() {
   if (file_.empty()) return;
   auto engines = nlohmann::json::object();
   for (const auto& [key, engine] : engines_)
-    engines[key] = {
-        {"engine", engine.name}, {"seconds", engine.seconds}, {"ranking", engine.ranking}};
+    engines[key] = {{"engine", engine.name}, {"seconds", engine.seconds}};
   const nlohmann::json contents = {{"format", format_version}, {"engines", std::move(engines)}};
   core::create_directories(file_.parent_path(), core::private_directory);
   if (!replace(file_, contents.dump(1) + "\n"))

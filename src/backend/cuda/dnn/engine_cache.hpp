@@ -16,7 +16,6 @@ namespace lockstep::backend::cuda {
 struct CachedEngine {
   std::string name;  ///< as in `EngineFacts`
   double seconds = 0;
-  std::vector<std::string> ranking = {};  ///< timed engines, the fastest first; may be empty
 };
 
 /// Cache of selected engines in a JSON file, so that only the first run on a type of GPU has to

@@ -83,7 +83,7 @@ class Selection {
       : search_(search), cache_(cache), log_(log), graph_(search.make(search.target)) {}
 
   ChosenEngine run() {
-    if (auto reason = graph_->seal()) return {nullptr, 0, 0, {}, *std::move(reason)};
+    if (auto reason = graph_->seal()) return {.graph = nullptr, .refusal = *std::move(reason)};
     Candidate* const chosen = choose();
     for (Candidate& candidate : candidates_) {
       candidate.record.is_chosen = &candidate == chosen;
@@ -91,7 +91,7 @@ class Selection {
     }
     if (chosen != nullptr) return take(*chosen);
     if (refusal_.empty()) refusal_ = "cuDNN names no engine";
-    return {nullptr, 0, 0, {}, refusal_};
+    return {.graph = nullptr, .refusal = refusal_};
   }
 
  private:
@@ -103,12 +103,11 @@ class Selection {
     if (const auto known = cache_.find(search_.cache_key)) {
       if (Candidate* const candidate = build_named(known->name)) {
         seconds_ = known->seconds;
-        ranking_ = known->ranking;
         candidate->record.is_cached = true;
         return candidate;
       }
     }
-    return search_.ranking.empty() ? choose_timed() : choose_ranked();
+    return choose_timed();
   }
 
   /// Appends the engines that the heuristics return to the candidates, in the order in which to try
@@ -183,19 +182,6 @@ class Selection {
     return nullptr;
   }
 
-  /// Uses the ranking of the same graph with fewer images.
-  Candidate* choose_ranked() {
-    Candidate* chosen = nullptr;
-    for (const auto& name : search_.ranking)
-      if (chosen == nullptr) chosen = build_named(name);
-    if (chosen == nullptr) chosen = build_first(0);
-    if (chosen == nullptr) return nullptr;
-    seconds_ = search_.ranking_seconds;
-    if (chosen->facts.runtime_compiled) remember_plan(*chosen);
-    store(*chosen);
-    return chosen;
-  }
-
   Candidate* choose_timed() {
     build_precompiled();
     build_runtime_compiled();
@@ -210,16 +196,14 @@ class Selection {
       return built.front();
     }
     if (!time(built)) return built.front();
-    std::ranges::stable_sort(built, {}, &Candidate::seconds);
-    if (built.front()->seconds() == failed) {
+    Candidate* const fastest = *std::ranges::min_element(built, {}, &Candidate::seconds);
+    if (fastest->seconds() == failed) {
       refusal_ = "every engine that cuDNN built fails when it runs";
       return nullptr;
     }
-    for (const Candidate* one : built)
-      if (one->seconds() < failed) ranking_.push_back(one->facts.name);
-    seconds_ = built.front()->seconds();
-    store(*built.front());
-    return built.front();
+    seconds_ = fastest->seconds();
+    store(*fastest);
+    return fastest;
   }
 
   void build_precompiled() {
@@ -312,12 +296,11 @@ class Selection {
   }
 
   void store(const Candidate& chosen) {
-    cache_.store(search_.cache_key,
-                 {.name = chosen.facts.name, .seconds = seconds_, .ranking = ranking_});
+    cache_.store(search_.cache_key, {.name = chosen.facts.name, .seconds = seconds_});
   }
 
   ChosenEngine take(Candidate& chosen) {
-    ChosenEngine result{.graph = nullptr, .seconds = seconds_, .ranking = std::move(ranking_)};
+    ChosenEngine result{.graph = nullptr, .seconds = seconds_};
     if (chosen.restored != nullptr) {
       result.graph = std::move(chosen.restored);
     } else {
@@ -333,7 +316,6 @@ class Selection {
   EngineLog& log_;
   std::unique_ptr<OperationGraph> graph_;
   std::vector<Candidate> candidates_;
-  std::vector<std::string> ranking_;
   double seconds_ = 0;   ///< of the chosen engine
   std::string refusal_;  ///< the last one
 };

@@ -71,18 +71,13 @@ struct EngineSearch {
   std::string graph;      ///< name of the graph in the engine log
   std::string cache_key;  ///< from `cache_key`
   MakeGraph make;
-  /// Engines that were timed for the same graph with fewer images, the fastest first. If it is not
-  /// empty, nothing is timed: the first of these engines that can be built is selected.
-  std::vector<std::string> ranking = {};
-  double ranking_seconds = 0;  ///< execution time of the first engine of `ranking`
 };
 
 struct ChosenEngine {
   std::unique_ptr<const OperationGraph> graph;  ///< with the built engine; null: none was found
   std::size_t engine = 0;                       ///< all other engines of the graph are released
-  double seconds = 0;                     ///< execution time, measured now or cached; 0: not timed
-  std::vector<std::string> ranking = {};  ///< timed engines, the fastest first; this one is first
-  std::string refusal = {};               ///< one-line reason if no engine was found
+  double seconds = 0;        ///< execution time, measured now or cached; 0: not timed
+  std::string refusal = {};  ///< one-line reason if no engine was found
 };
 
 /// Selects an engine for a graph.
