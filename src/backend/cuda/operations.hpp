@@ -35,7 +35,6 @@ class KernelOperation : public Operation {
  public:
   KernelOperation(const Context& context, Operands given)
       : Operation(std::move(given)), context_(context) {}
-  void bind(const MemoryBinding&) override {}
 
  protected:
   const Context& context() const { return context_; }

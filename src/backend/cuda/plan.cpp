@@ -65,6 +65,15 @@ std::vector<std::int64_t> multiples(std::size_t portion, std::size_t below) {
   return all;
 }
 
+std::size_t plain_bytes(const FeatureMap& map) {
+  return static_cast<std::size_t>(map.images * map.shape.elements()) * sizeof(float);
+}
+
+void check_size(std::span<const float> values, const FeatureMap& map) {
+  core::check(values.size_bytes() == plain_bytes(map),
+              "a boundary value has the size of its feature map");
+}
+
 }  // namespace
 
 DataType element_type(core::Precision precision, const DeviceInfo& device) {
@@ -103,6 +112,14 @@ std::unique_ptr<Operation> CudaOperations::make(const Step& step, Operands opera
 
 void CudaOperations::add_into(const FeatureMap& from, const FeatureMap& to) {
   cuda::add_into(context_, from, to);
+}
+
+std::size_t boundary_bytes(const Blueprint& blueprint, const graph::Graph& graph) {
+  std::size_t bytes = 0;
+  if (!graph.boundary_inputs().empty()) bytes = plain_bytes(blueprint.boundary_input());
+  if (!graph.boundary_outputs().empty())
+    bytes = std::max(bytes, plain_bytes(blueprint.boundary_output()));
+  return bytes;
 }
 
 MemoryUse memory_of(const Blueprint& blueprint, const CudaOperations& operations) {
@@ -181,12 +198,7 @@ void CudaPlan::place_gradients() {
 }
 
 void CudaPlan::restart_loss_scale() {
-  if (!has_loss_scale()) return;
-  const double asked = operations_.options().loss_scale;
-  const kernels::LossScale first{.scale = asked > 0 ? static_cast<float>(asked) : first_loss_scale,
-                                 .dynamic = asked > 0 ? 0 : 1};
-  core::copy_to_device(&scalars()->loss_scale, std::as_bytes(std::span(&first, 1)),
-                       "setting the loss scale");
+  if (has_loss_scale()) set_loss_scale({.scale = first_loss_scale});
 }
 
 /// With AdamW the number of skipped steps is saved, also of a constant loss scale.
@@ -314,6 +326,37 @@ void CudaPlan::backward(core::GradientListener& listener) {
   FlushingListener flushing(listener, *gradients_, stream_, operations_.options().gradient_portion,
                             state_.elements());
   blueprint_.backward(flushing);
+}
+
+void CudaPlan::write_values(std::span<const float> values, const FeatureMap& map) {
+  check_size(values, map);
+  check_cuda(cudaMemcpyAsync(workspace_.data(), values.data(), values.size_bytes(),
+                             cudaMemcpyHostToDevice, stream_),
+             "copying a boundary value");
+  check_cuda(cudaStreamSynchronize(stream_), "copying a boundary value");
+  unflatten(stream_, workspace_.as<float>().data(), map);
+}
+
+void CudaPlan::read_values(const FeatureMap& map, std::span<float> values) const {
+  check_size(values, map);
+  flatten(stream_, map, workspace_.as<float>().data());
+  fetch(values.data(), workspace_.data(), values.size_bytes(), "copying a boundary value");
+}
+
+void CudaPlan::set_boundary_input(std::span<const float> values) {
+  write_values(values, blueprint_.boundary_input());
+}
+
+void CudaPlan::boundary_output(std::span<float> values) const {
+  read_values(blueprint_.boundary_output(), values);
+}
+
+void CudaPlan::set_output_gradient(std::span<const float> values) {
+  write_values(values, blueprint_.boundary_output_gradient());
+}
+
+void CudaPlan::input_gradient(std::span<float> values) const {
+  read_values(blueprint_.boundary_input_gradient(), values);
 }
 
 std::unique_ptr<StepExecutor> CudaPlan::make_step_executor(std::unique_ptr<StepWork> work) {

@@ -52,27 +52,17 @@ CudaStepExecutor::CudaStepExecutor(CudaPlan& plan, CudaTimeline& timeline, cudaS
       results_(core::pinned_buffer(CudaTimeline::slots * sizeof(kernels::DeviceResult))) {
   for (core::Event& event : done_) event = core::make_event();
   timeline_.create_events();
-  warm_up();
+  plan_.set_coefficients({});
+  run_once(&StepWork::queue_without_communication);  // libraries load their kernels
 }
 
-/// Executes the step without communication: libraries load their kernels.
-void CudaStepExecutor::warm_up() {
+void CudaStepExecutor::run_once(void (StepWork::*queue)()) {
   begin();
   timeline_.record(core::Timeline::start);
-  plan_.set_coefficients({});
   plan_.upload_anything();
-  work().queue_without_communication();
+  (work().*queue)();
   copy_result();
   end_step();
-  collect();
-  plan_.restart_loss_scale();
-}
-
-void CudaStepExecutor::rehearse() {
-  begin();
-  timeline_.record(core::Timeline::start);
-  plan_.upload_anything();
-  run();
   collect();
   plan_.restart_loss_scale();
 }

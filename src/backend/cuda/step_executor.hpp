@@ -34,11 +34,12 @@ class CudaStepExecutor final : public StepExecutor, private StepCaptures {
   int depth() const override { return CudaTimeline::slots; }
 
  private:
-  void rehearse() override;
+  void rehearse() override { run_once(&StepWork::queue); }
   bool capture() override;
   void swap() override;
 
-  void warm_up();
+  /// Executes a step with random images. `queue`: queues its work.
+  void run_once(void (StepWork::*queue)());
   void queue_step();
   void copy_result();
   void end_step();
