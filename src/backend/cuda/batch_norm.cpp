@@ -20,7 +20,7 @@ class BatchNorm final : public Operation {
         context_(context),
         id_(step.node),
         node_(context.graph->node(step.node)),
-        fused_(context.fusion_plan->of_batch_norm(step.node)) {
+        fused_(context.fusion_plan.of_batch_norm(step.node)) {
     const auto& gradients = operands().input_gradients;
     BatchNormSetting setting = make_batch_norm_setting(operation, context, step);
     setting.output_gradients = std::min<std::size_t>(operands().output_gradients.size(), 2);
@@ -104,7 +104,7 @@ class BatchNorm final : public Operation {
   static std::byte* data_of(const FeatureMap* map) { return map != nullptr ? map->data : nullptr; }
 
   void bind_parameters(BatchNormMemory& memory) const {
-    const DeviceParameters& parameters = *context_.parameters;
+    const DeviceParameters& parameters = context_.parameters;
     const auto& gamma = parameters.places[node_.parameters[0]];
     const auto& beta = parameters.places[node_.parameters[1]];
     memory.gamma = static_cast<float*>(gamma.weight);

@@ -14,6 +14,7 @@
 #include "kernels/loss.hpp"
 #include "lockstep/backend/backend.hpp"
 #include "lockstep/core/error.hpp"
+#include "lockstep/core/image.hpp"
 
 namespace lockstep::backend::cuda {
 
@@ -40,16 +41,17 @@ struct DeviceParameters {
   float* statistics = nullptr;        ///< running statistics, flat buffer
   const float* loss_scale = nullptr;  ///< one value
   kernels::DeviceResult* result = nullptr;
-  /// Values of the uploaded step; the address changes with each upload.
-  const StepInputs* step_inputs = nullptr;
 };
 
-/// Labels of a batch in device memory, and the number of images in the batch.
-struct DeviceLabels {
+/// The inputs of one step in device memory. They stay valid until the upload after the next one.
+struct UploadedStep {
+  const StepInputs* inputs = nullptr;
+  const std::byte* pixels = nullptr;      ///< uint8 (stored images, channels, height, width)
+  const core::CropFlip* crops = nullptr;  ///< (images); null: no crop and no flip
   const std::int32_t* labels = nullptr;
-  /// Index into `labels` of each image; null: i for image i.
+  /// (images) index of the stored image and its label; null: i for image i.
   const std::int32_t* source = nullptr;
-  std::int64_t images = 0;
+  std::int64_t images = 0;  ///< number of images in the batch
 };
 
 /// Fusion of a batch norm with the preceding convolution, which also computes the sums of its
@@ -90,9 +92,9 @@ struct Context {
   core::DataType element = core::DataType::float32;  ///< of feature maps
   const Target* target = nullptr;
   DnnPlanner* planner = nullptr;
-  const DeviceParameters* parameters = nullptr;
-  const DeviceLabels* labels = nullptr;  ///< of the uploaded batch
-  const BatchNormFusionPlan* fusion_plan = nullptr;
+  DeviceParameters parameters{};
+  BatchNormFusionPlan fusion_plan{};
+  const UploadedStep* step = nullptr;  ///< the step that was uploaded last
 
   cudaStream_t stream() const { return target->stream(); }
   bool is_training() const { return options.mode == Mode::training; }

@@ -25,7 +25,7 @@ class Convolution final : public Operation {
         context_(context),
         id_(step.node),
         node_(context.graph->node(step.node)),
-        fused_(context.fusion_plan->after_convolution(step.node)),
+        fused_(context.fusion_plan.after_convolution(step.node)),
         has_bias_(operation.has_bias) {
     const FeatureMap& x = *operands().inputs[0];
     const ConvolutionShape shape =
@@ -61,7 +61,7 @@ class Convolution final : public Operation {
   void bind(const MemoryBinding& binding) override {
     namespace tensor = convolution_tensor;
     workspace_ = binding.workspace;
-    const auto& places = context_.parameters->places;
+    const auto& places = context_.parameters.places;
     const DeviceParameters::Place& weight = places[node_.parameters[0]];
     const FeatureMap& x = *operands().inputs[0];
     forward_bindings_ = {{tensor::x, x.data},

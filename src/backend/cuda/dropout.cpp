@@ -46,7 +46,7 @@ class DropoutOf : public KernelOperation {
 
  private:
   void apply_mask(const FeatureMap& from, const FeatureMap& to) {
-    mask_.step = &context().parameters->step_inputs->step;
+    mask_.step = &context().step->inputs->step;
     launch(stream(), kernels::Dropout<T>{from.as<T>(), to.as<T>(), mask_, to.images,
                                          to.shape.pixels(), to.shape.channels});
   }

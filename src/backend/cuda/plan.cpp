@@ -92,10 +92,7 @@ CudaOperations::CudaOperations(const graph::Graph& graph, const PlanOptions& opt
                .options = options,
                .element = element_type(options.precision, planner.target().info()),
                .target = &planner.target(),
-               .planner = &planner,
-               .parameters = &parameters_,
-               .labels = &labels_,
-               .fusion_plan = &fusion_plan_} {}
+               .planner = &planner} {}
 
 FeatureMap CudaOperations::image_map(core::ImageShape shape) const {
   shape.channels = padded_image_channels(shape.channels, context_.element);
@@ -132,8 +129,7 @@ MemoryUse memory_of(const Blueprint& blueprint, const CudaOperations& operations
                 .activations = blueprint.arena_bytes(),
                 .weights = NativeCopies::bytes(
                     graph, context.element, &kernels::NativeParameter::weight, DataType::float32),
-                .workspace = workspace_bytes(blueprint, operations) +
-                             operations.fusion_plan().bytes() +
+                .workspace = workspace_bytes(blueprint, operations) + context.fusion_plan.bytes() +
                              StepUpload::device_bytes(context.options.batch, image_of(graph))};
   if (context.is_training())
     use.weights += NativeCopies::bytes(graph, context.element, &kernels::NativeParameter::gradient,
@@ -152,18 +148,19 @@ CudaPlan::CudaPlan(const graph::Graph& graph, ModelState& state, const PlanOptio
       arena_(device_buffer(blueprint_.arena_bytes(), "feature maps")),
       workspace_(device_buffer(workspace_bytes(blueprint_, operations_), "workspace")),
       scalars_(device_buffer(sizeof(Scalars), "a step's numbers")),
-      vectors_(device_buffer(operations_.fusion_plan().bytes(), "batch norm's sums")),
+      vectors_(device_buffer(operations_.context().fusion_plan.bytes(), "batch norm's sums")),
       weights_(state_.native_weights(operations_.context().element)),
       upload_(operations_.context(), image_of(graph)) {
   place_parameters();
-  operations_.fusion_plan().place(vectors_.data());
+  operations_.context().fusion_plan.place(vectors_.data());
+  operations_.context().step = &upload_.current();
   blueprint_.bind(arena_.data(), workspace_.data(), state);
 }
 
 void CudaPlan::place_parameters() {
-  const Context& context = operations_.context();
+  Context& context = operations_.context();
   const graph::Graph& graph = operations_.graph();
-  DeviceParameters& parameters = operations_.parameters();
+  DeviceParameters& parameters = context.parameters;
   if (context.is_training()) place_gradients();
   for (std::size_t i = 0; i < graph.parameters().size(); ++i) {
     parameters.places.push_back({.weight = weights_->native(i).data,
@@ -236,7 +233,6 @@ void CudaPlan::upload(std::span<const std::uint8_t> images, std::span<const std:
         "an image per label");
   check_labels(labels);
   upload_.run(step_inputs(), images, labels);
-  take_upload();
 }
 
 void CudaPlan::check_labels(std::span<const std::int32_t> labels) const {
@@ -256,19 +252,13 @@ void CudaPlan::upload_samples(std::span<const std::int32_t> samples,
   check(std::ssize(samples) == batch() && crops.size() == samples.size(),
         "a batch of samples fits its plan");
   upload_.run_samples(step_inputs(), samples, crops);
-  take_upload();
 }
 
-StepInputs CudaPlan::step_inputs() const {
-  return {.update = coefficients_, .step = static_cast<std::uint32_t>(host_.batches_tracked)};
-}
-
-void CudaPlan::take_upload() {
-  const UploadedStep& step = upload_.current();
-  images_ = step.labels.images;
-  operations_.set_labels(step.labels);
-  operations_.parameters().step_inputs = step.inputs;
+/// Returns the inputs of the next step, and counts it in training.
+StepInputs CudaPlan::step_inputs() {
+  const auto step = static_cast<std::uint32_t>(host_.batches_tracked);
   if (operations_.context().is_training()) ++host_.batches_tracked;
+  return {.update = coefficients_, .step = step};
 }
 
 void CudaPlan::upload_anything() {
@@ -294,7 +284,7 @@ void CudaPlan::upload_anything() {
 void CudaPlan::forward() {
   if (begins_with_images()) upload_.normalise(blueprint_.images());
   // Some cuDNN engines accumulate into the sums.
-  if (const std::size_t bytes = operations_.fusion_plan().bytes(); bytes > 0)
+  if (const std::size_t bytes = vectors_.bytes(); bytes > 0)
     check_cuda(cudaMemsetAsync(vectors_.data(), 0, bytes, stream_), "clearing sums");
   blueprint_.forward();
 }
@@ -308,7 +298,8 @@ BatchResult CudaPlan::result() const {
   if (!ends_with_loss()) return {};
   kernels::DeviceResult result;
   fetch(&result, device_result(), sizeof result, "copying a result");
-  return {.loss_sum = result.loss_sum, .correct = result.correct, .images = images_};
+  return {
+      .loss_sum = result.loss_sum, .correct = result.correct, .images = upload_.current().images};
 }
 
 std::span<const float> CudaPlan::logits() const {

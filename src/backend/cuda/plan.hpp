@@ -62,24 +62,18 @@ class CudaOperations final : public OperationFactory {
   const graph::Graph& graph() const override { return graph_; }
   const PlanOptions& options() const override { return context_.options; }
   void prepare_fusion(const std::vector<Step>& steps) override {
-    fusion_plan_ = BatchNormFusionPlan(context_, steps);
+    context_.fusion_plan = BatchNormFusionPlan(context_, steps);
   }
   FeatureMap image_map(core::ImageShape shape) const override;
   FeatureMap feature_map(core::ImageShape shape) const override;
   std::unique_ptr<Operation> make(const Step& step, Operands operands) override;
   void add_into(const FeatureMap& from, const FeatureMap& to) override;
 
+  Context& context() { return context_; }
   const Context& context() const { return context_; }
-  DeviceParameters& parameters() { return parameters_; }
-  BatchNormFusionPlan& fusion_plan() { return fusion_plan_; }
-  const BatchNormFusionPlan& fusion_plan() const { return fusion_plan_; }
-  void set_labels(const DeviceLabels& labels) { labels_ = labels; }
 
  private:
   graph::Graph graph_;
-  DeviceParameters parameters_;
-  BatchNormFusionPlan fusion_plan_;
-  DeviceLabels labels_;  ///< of the uploaded batch
   Context context_;
 };
 
@@ -144,7 +138,7 @@ class CudaPlan final : public Plan, public DeviceDataset, public LossScaling, pu
   std::size_t place() const { return upload_.place(); }
   std::size_t next_place() const { return upload_.next_place(); }
   const kernels::DeviceResult* device_result() const {
-    return operations_.context().parameters->result;
+    return operations_.context().parameters.result;
   }
   std::int64_t batch() const { return operations_.options().batch; }
 
@@ -166,8 +160,7 @@ class CudaPlan final : public Plan, public DeviceDataset, public LossScaling, pu
   /// Copy values at a boundary of the stage through the workspace, and wait for the stream.
   void write_values(std::span<const float> values, const FeatureMap& map);
   void read_values(const FeatureMap& map, std::span<float> values) const;
-  StepInputs step_inputs() const;
-  void take_upload();
+  StepInputs step_inputs();
   void update_range(std::size_t first, std::size_t count);
   kernels::UpdateArguments update_arguments(std::size_t begin, std::size_t end) const;
   void compute_clipping_factor();
@@ -192,7 +185,6 @@ class CudaPlan final : public Plan, public DeviceDataset, public LossScaling, pu
   StepUpload upload_;
   LocalRates local_rates_;            ///< for LARS
   optim::Coefficients coefficients_;  ///< of the steps that are uploaded next
-  std::int64_t images_ = 0;           ///< number of images in the last batch
   mutable std::vector<float> logits_;
 };
 

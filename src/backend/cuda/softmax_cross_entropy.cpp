@@ -39,14 +39,14 @@ class SoftmaxCrossEntropy : public Operation {
 
  private:
   void run(float* gradients) {
-    const DeviceLabels& labels = *context_.labels;
-    launch(context_.stream(), kernels::SoftmaxCrossEntropy{
-                                  operands().inputs[0]->as<float>(), labels.labels, labels.source,
-                                  context_.parameters->loss_scale, losses_, hits_, gradients, rows_,
-                                  labels.images, classes_, smoothing_});
+    const UploadedStep& step = *context_.step;
+    launch(context_.stream(),
+           kernels::SoftmaxCrossEntropy{operands().inputs[0]->as<float>(), step.labels, step.source,
+                                        context_.parameters.loss_scale, losses_, hits_, gradients,
+                                        rows_, step.images, classes_, smoothing_});
     if (gradients != nullptr) return;
     launch(context_.stream(),
-           kernels::SumResults{losses_, hits_, context_.parameters->result, rows_});
+           kernels::SumResults{losses_, hits_, context_.parameters.result, rows_});
   }
 
   const Context& context_;

@@ -35,6 +35,11 @@ std::size_t copy_bytes(const kernels::NativeParameter& parameter,
   return aligned(static_cast<std::size_t>(elements) * core::size_of(tensor.type));
 }
 
+void fetch_floats(const core::Buffer& from, std::span<float> to) {
+  check_cuda(cudaMemcpy(to.data(), from.data(), to.size_bytes(), cudaMemcpyDeviceToHost),
+             "copying the replica's values to the host");
+}
+
 }  // namespace
 
 std::int64_t padded_image_channels(std::int64_t channels, core::DataType element) {
@@ -192,10 +197,6 @@ std::vector<float> CudaState::reordered(std::span<const float> flat, Order order
 
 void CudaState::fetch(ModelState& host, StatePart part) const {
   check_cuda(cudaStreamSynchronize(stream_), "a training step");
-  const auto fetch_floats = [&](const core::Buffer& from, std::span<float> to) {
-    check_cuda(cudaMemcpy(to.data(), from.data(), to.size_bytes(), cudaMemcpyDeviceToHost),
-               "copying the replica's values to the host");
-  };
   const auto fetch_flat = [&](const core::Buffer& from, const core::Buffer& to) {
     std::vector<float> device(elements());
     fetch_floats(from, device);
@@ -229,9 +230,7 @@ void CudaState::fetch_gradients(const core::Buffer& to) const {
 std::uint64_t CudaState::parameter_hash() const {
   check_cuda(cudaStreamSynchronize(stream_), "a training step");
   std::vector<float> values(elements());
-  check_cuda(cudaMemcpy(values.data(), parameters(), values.size() * sizeof(float),
-                        cudaMemcpyDeviceToHost),
-             "copying the parameters to the host");
+  fetch_floats(parameters_, values);
   return backend::parameter_hash(values);
 }
 

@@ -71,9 +71,9 @@ void StepUpload::run(const StepInputs& inputs, std::span<const std::uint8_t> ima
   current_ = {.inputs = as_inputs(uploaded[0]),
               .pixels = uploaded[2],
               .crops = nullptr,
-              .labels = {.labels = reinterpret_cast<const std::int32_t*>(uploaded[1]),
-                         .source = nullptr,
-                         .images = std::ssize(labels)}};
+              .labels = reinterpret_cast<const std::int32_t*>(uploaded[1]),
+              .source = nullptr,
+              .images = std::ssize(labels)};
 }
 
 void StepUpload::load_dataset(std::span<const std::int32_t> labels, const ImageReader& read) {
@@ -101,9 +101,9 @@ void StepUpload::run_samples(const StepInputs& inputs, std::span<const std::int3
   current_ = {.inputs = as_inputs(uploaded[0]),
               .pixels = dataset_images_.data(),
               .crops = reinterpret_cast<const core::CropFlip*>(uploaded[2]),
-              .labels = {.labels = dataset_labels_.as<std::int32_t>().data(),
-                         .source = reinterpret_cast<const std::int32_t*>(uploaded[1]),
-                         .images = std::ssize(samples)}};
+              .labels = dataset_labels_.as<std::int32_t>().data(),
+              .source = reinterpret_cast<const std::int32_t*>(uploaded[1]),
+              .images = std::ssize(samples)};
 }
 
 void StepUpload::normalise(const FeatureMap& map) const {
@@ -112,10 +112,10 @@ void StepUpload::normalise(const FeatureMap& map) const {
     using T = decltype(zero);
     kernels::NormaliseImages<T> kernel{
         .pixels = reinterpret_cast<const std::uint8_t*>(current_.pixels),
-        .source = current_.labels.source,
+        .source = current_.source,
         .crops = current_.crops,
         .y = map.as<T>(),
-        .images = current_.labels.images,
+        .images = current_.images,
         .channels = image_.channels,
         .height = image_.height,
         .width = image_.width,

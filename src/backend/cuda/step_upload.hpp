@@ -9,17 +9,8 @@
 #include "../feature_map.hpp"
 #include "context.hpp"
 #include "lockstep/core/cuda.hpp"
-#include "lockstep/core/image.hpp"
 
 namespace lockstep::backend::cuda {
-
-/// The inputs of one step in device memory. They stay valid until the upload after the next one.
-struct UploadedStep {
-  const StepInputs* inputs = nullptr;
-  const std::byte* pixels = nullptr;      ///< uint8 (stored images, channels, height, width)
-  const core::CropFlip* crops = nullptr;  ///< (images); null: no crop and no flip
-  DeviceLabels labels;                    ///< `source` is also the index of the stored image
-};
 
 /// Uploads the inputs of steps to a plan: the coefficients of the update, and a batch, which is
 /// either images and labels from the host, or, if the dataset is in device memory, only the indices
