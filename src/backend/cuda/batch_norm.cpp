@@ -67,7 +67,18 @@ class BatchNorm final : public Operation {
       memory.sums = fused_->sums;
       memory.squares = fused_->squares;
     }
-    bind_parameters(memory);
+    const DeviceParameters& parameters = context_.parameters;
+    const auto& gamma = parameters.places[node_.parameters[0]];
+    const auto& beta = parameters.places[node_.parameters[1]];
+    memory.gamma = static_cast<float*>(gamma.weight);
+    memory.beta = static_cast<float*>(beta.weight);
+    memory.gamma_gradient = static_cast<float*>(gamma.gradient);
+    memory.beta_gradient = static_cast<float*>(beta.gradient);
+    const auto statistic = [&](std::size_t i) {
+      return parameters.statistics + context_.graph->statistics()[node_.statistics[i]].offset;
+    };
+    memory.running_mean = statistic(0);
+    memory.running_variance = statistic(1);
     forward_->bind(memory);
     if (backward_ != nullptr) backward_->bind(memory);
   }
@@ -102,21 +113,6 @@ class BatchNorm final : public Operation {
   }
 
   static std::byte* data_of(const FeatureMap* map) { return map != nullptr ? map->data : nullptr; }
-
-  void bind_parameters(BatchNormMemory& memory) const {
-    const DeviceParameters& parameters = context_.parameters;
-    const auto& gamma = parameters.places[node_.parameters[0]];
-    const auto& beta = parameters.places[node_.parameters[1]];
-    memory.gamma = static_cast<float*>(gamma.weight);
-    memory.beta = static_cast<float*>(beta.weight);
-    memory.gamma_gradient = static_cast<float*>(gamma.gradient);
-    memory.beta_gradient = static_cast<float*>(beta.gradient);
-    const auto statistic = [&](std::size_t i) {
-      return parameters.statistics + context_.graph->statistics()[node_.statistics[i]].offset;
-    };
-    memory.running_mean = statistic(0);
-    memory.running_variance = statistic(1);
-  }
 
   const Context& context_;
   graph::NodeId id_;

@@ -90,30 +90,6 @@ class BatchNormPass {
 };
 using BatchNormCandidates = std::vector<std::unique_ptr<BatchNormPass>>;
 
-/// A pass that is a single cuDNN batch-norm node.
-class OneNodePass : public BatchNormPass {
- public:
-  explicit OneNodePass(std::shared_ptr<const DnnGraph> graph, std::string kind = "one node")
-      : graph_(std::move(graph)), kind_(std::move(kind)) {}
-
-  std::string name() const override { return kind_ + ", " + graph_->engine(); }
-  std::size_t workspace_bytes() const override { return graph_->workspace_bytes(); }
-  bool leaves_coefficients() const override { return false; }
-  void bind(const BatchNormMemory& memory) override {
-    bindings_ = bindings(memory);
-    workspace_ = memory.workspace;
-  }
-  void run() override { graph_->run(bindings_, workspace_); }
-
- private:
-  virtual std::vector<Binding> bindings(const BatchNormMemory& memory) const = 0;
-
-  std::shared_ptr<const DnnGraph> graph_;
-  std::string kind_;
-  std::vector<Binding> bindings_;
-  std::byte* workspace_ = nullptr;
-};
-
 /// Returns the setting of a batch norm in training whose gradients are all needed.
 BatchNormSetting make_batch_norm_setting(const graph::BatchNorm& operation, const Context& context,
                                          const Step& step);
