@@ -10,7 +10,6 @@
 #include <string_view>
 
 #include "engine_choice.hpp"
-#include "engine_log.hpp"
 #include "operation_graph.hpp"
 
 namespace lockstep::backend::cuda {
