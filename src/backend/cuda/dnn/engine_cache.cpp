@@ -8,6 +8,7 @@
 #include <cudnn_frontend/thirdparty/nlohmann/json.hpp>
 #include <fstream>
 #include <functional>
+#include <iterator>
 #include <system_error>
 #include <utility>
 
@@ -36,22 +37,10 @@ bool replace(const std::filesystem::path& file, const std::string& text) {
   return false;
 }
 
-// Limits of the two kinds of files, above which they are not read. They are far above the sizes
-// that the cache writes.
-constexpr std::uintmax_t most_bytes_of_engines = 16 << 20;
-constexpr std::uintmax_t most_bytes_of_plan = 256 << 20;
-
-/// Returns the contents of a regular file of at most `most` bytes; nothing if the file does not
-/// exist, is not regular (opening a pipe would block), is larger or cannot be read.
-std::optional<std::string> read_file(const std::filesystem::path& file, std::uintmax_t most) {
-  std::error_code error;
-  if (!std::filesystem::is_regular_file(file, error)) return std::nullopt;
-  const std::uintmax_t bytes = std::filesystem::file_size(file, error);
-  if (error || bytes > most) return std::nullopt;
-  std::string text(static_cast<std::size_t>(bytes), '\0');
+/// Returns the contents of a file; empty if it cannot be read.
+std::string read_file(const std::filesystem::path& file) {
   std::ifstream stream(file, std::ios::binary);
-  if (!stream.read(text.data(), static_cast<std::streamsize>(bytes))) return std::nullopt;
-  return text;
+  return {std::istreambuf_iterator<char>(stream), std::istreambuf_iterator<char>()};
 }
 
 /// Several processes may store plans of different engines for the same graph.
@@ -97,7 +86,7 @@ std::optional<std::vector<std::uint8_t>> EngineCache::find_plan(const std::strin
   const std::string key = plan_key(graph, engine);
   const std::filesystem::path file = plan_file(key);
   if (!trusts(file.parent_path()) || !trusts(file)) return std::nullopt;
-  const std::string text = read_file(file, most_bytes_of_plan).value_or("");
+  const std::string text = read_file(file);
   // The file begins with the key. A file of another key with the same hash is ignored.
   if (text.size() <= key.size() || !text.starts_with(key) || text[key.size()] != '\0')
     return std::nullopt;
@@ -125,8 +114,7 @@ void EngineCache::read() {
   std::error_code error;
   if (!std::filesystem::exists(file_, error)) return;  // nothing is cached yet
   try {
-    const auto contents =
-        nlohmann::json::parse(read_file(file_, most_bytes_of_engines).value_or(""));
+    const auto contents = nlohmann::json::parse(read_file(file_));
     if (contents.at("format").get<int>() != format_version) return;
     for (const auto& [key, entry] : contents.at("engines").items())
       engines_[key] = {entry.at("engine").get<std::string>(), entry.at("seconds").get<double>()};
