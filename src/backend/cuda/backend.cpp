@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <array>
-#include <span>
 #include <utility>
 #include <vector>
 
@@ -190,19 +189,16 @@ Ceilings CudaBackend::ceilings(core::Precision precision) const {
   constexpr std::int64_t pixels = product.images * product.in_height * product.in_width;
   constexpr std::size_t copy_bytes = std::size_t{1} << 30;
   const auto graph = convolution_forward(planner_, product, precision);
-  const std::size_t element = core::size_of(element_type(precision, target().info()));
+  const core::DataType type = element_type(precision, target().info());
+  const std::size_t element = core::size_of(type);
   const auto map_bytes = static_cast<std::size_t>(pixels * product.in_channels) * element;
   const auto weight_bytes =
       static_cast<std::size_t>(product.in_channels * product.out_channels) * element;
-  const core::Buffer from = core::device_buffer(copy_bytes, "measuring"),
+  // No zeros, because products of zeros run faster than others.
+  const core::Buffer from = random_buffer(copy_bytes, type),
                      to = core::device_buffer(copy_bytes, "measuring"),
                      workspace = core::device_buffer(graph->workspace_bytes(), "measuring");
   core::check(map_bytes + weight_bytes <= copy_bytes, "a product fits the copies' memory");
-  // Values of small magnitude with varying bits, because products of zeros run faster than others.
-  std::vector<std::uint16_t> values(copy_bytes / sizeof(std::uint16_t));
-  for (std::size_t i = 0; i < values.size(); ++i)
-    values[i] = static_cast<std::uint16_t>(0x3c00u + i * 40503u % 1024u);
-  core::copy_to_device(from.data(), std::as_bytes(std::span(values)), "measuring");
   const std::array bindings{Binding{convolution_tensor::x, from.data()},
                             Binding{convolution_tensor::weights, from.data() + map_bytes},
                             Binding{convolution_tensor::y, to.data()}};

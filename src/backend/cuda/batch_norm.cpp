@@ -20,7 +20,7 @@ class BatchNorm final : public Operation {
         context_(context),
         id_(step.node),
         node_(context.graph->node(step.node)),
-        fused_(context.fusion_plan.of_batch_norm(step.node)) {
+        fused_(context.fusion_plan.find(step.node)) {
     const auto& gradients = operands().input_gradients;
     BatchNormSetting setting = make_batch_norm_setting(operation, context, step);
     setting.output_gradients = std::min<std::size_t>(operands().output_gradients.size(), 2);

@@ -62,6 +62,8 @@ struct FusedBatchNorm {
   std::int64_t channels = 0;
   float* sums = nullptr;     ///< (channels), in device memory
   float* squares = nullptr;  ///< as `sums`
+
+  std::size_t vector_bytes() const;  ///< of `sums` and of `squares`, with padding
 };
 
 /// All fusions of batch norms with convolutions in a plan. The constructor goes through the steps
@@ -71,17 +73,14 @@ class BatchNormFusionPlan {
   BatchNormFusionPlan() = default;
   BatchNormFusionPlan(const Context& context, const std::vector<Step>& steps);
 
-  /// Return the fusion with the given convolution or batch norm; null if there is none.
-  const FusedBatchNorm* after_convolution(graph::NodeId convolution) const;
-  const FusedBatchNorm* of_batch_norm(graph::NodeId batch_norm) const;
+  /// Returns the fusion of a node, a convolution or a batch norm; null if there is none.
+  const FusedBatchNorm* find(graph::NodeId node) const;
 
   /// Size in bytes of the sums and squares, which must be zeroed before each forward pass.
   std::size_t bytes() const;
   void place(std::byte* memory);  ///< `memory`: `bytes()`, aligned to 256 bytes
 
  private:
-  const FusedBatchNorm* find(graph::NodeId FusedBatchNorm::*end, graph::NodeId node) const;
-
   std::deque<FusedBatchNorm> entries_;  ///< a deque keeps the addresses of its elements valid
 };
 

@@ -15,8 +15,6 @@ namespace lockstep::backend::cuda {
 
 namespace {
 
-using Bindings = std::vector<Binding>;
-
 class Convolution final : public Operation {
  public:
   Convolution(const graph::Convolution& operation, core::Precision precision,
@@ -25,7 +23,7 @@ class Convolution final : public Operation {
         context_(context),
         id_(step.node),
         node_(context.graph->node(step.node)),
-        fused_(context.fusion_plan.after_convolution(step.node)),
+        fused_(context.fusion_plan.find(step.node)),
         has_bias_(operation.has_bias) {
     const FeatureMap& x = *operands().inputs[0];
     const ConvolutionShape shape =
@@ -131,7 +129,7 @@ class Convolution final : public Operation {
   bool has_bias_;
   std::int64_t slabs_ = 0;
   std::shared_ptr<const DnnGraph> forward_, data_, weights_;
-  Bindings forward_bindings_, data_bindings_, weights_bindings_;
+  std::vector<Binding> forward_bindings_, data_bindings_, weights_bindings_;
   std::byte* workspace_ = nullptr;
   float* bias_gradient_ = nullptr;
 };

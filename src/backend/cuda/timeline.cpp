@@ -29,14 +29,11 @@ void CudaTimeline::create_events() {
       if (!mark.event) mark.event = core::make_event(core::EventUse::timing);
 }
 
-/// Forgets the timestamps of the last step in this slot, except those in its graph.
-void CudaTimeline::begin_step() {
-  for (Mark& mark : marks_[slot_])
-    if (mark.recording == Recording::immediate) mark.recording = Recording::none;
-}
-
 void CudaTimeline::record(core::Timestamp timestamp, void* queue) {
-  if (timestamp == start) begin_step();
+  if (timestamp == start) {  // forget those of the last step in this slot, except in its graph
+    for (Mark& old : marks_[slot_])
+      if (old.recording == Recording::immediate) old.recording = Recording::none;
+  }
   Mark& mark = marks_[slot_][timestamp];
   if (!mark.event) mark.event = core::make_event(core::EventUse::timing);
   const unsigned flags =

@@ -60,7 +60,6 @@ class CudaTimeline final : public core::Timeline {
   };
 
   void resize(std::size_t count) override;
-  void begin_step();
 
   cudaStream_t compute_;
   std::size_t slot_ = 0;

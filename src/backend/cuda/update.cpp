@@ -11,21 +11,6 @@
 
 namespace lockstep::backend::cuda {
 
-namespace {
-
-std::vector<kernels::ParameterSegments> segments_by_parameter(
-    std::span<const kernels::Segment> segments, std::size_t parameters) {
-  std::vector<kernels::ParameterSegments> table(parameters);
-  for (std::size_t i = 0; i < segments.size(); ++i) {
-    auto& range = table.at(static_cast<std::size_t>(segments[i].parameter));
-    if (range.end == 0) range.first = static_cast<std::int32_t>(i);
-    range.end = static_cast<std::int32_t>(i) + 1;
-  }
-  return table;
-}
-
-}  // namespace
-
 LocalRates::LocalRates(const graph::Graph& graph, const Segments& segments)
     : ranges_(parameter_ranges(graph)),
       table_(core::device_buffer(ranges_.size() * sizeof(kernels::ParameterSegments),
@@ -33,7 +18,12 @@ LocalRates::LocalRates(const graph::Graph& graph, const Segments& segments)
       squares_(core::device_buffer(segments.host().size() * sizeof(kernels::SegmentSquares),
                                    "sums of squares")),
       rates_(core::device_buffer(ranges_.size() * sizeof(float), "local learning rates")) {
-  const auto table = segments_by_parameter(segments.host(), ranges_.size());
+  std::vector<kernels::ParameterSegments> table(ranges_.size());
+  for (std::size_t i = 0; i < segments.host().size(); ++i) {
+    auto& range = table.at(static_cast<std::size_t>(segments.host()[i].parameter));
+    if (range.end == 0) range.first = static_cast<std::int32_t>(i);
+    range.end = static_cast<std::int32_t>(i) + 1;
+  }
   core::copy_to_device(table_.data(), std::as_bytes(std::span(table)),
                        "copying a table of parameters");
 }

@@ -17,14 +17,6 @@ namespace lockstep::backend::cuda {
 
 namespace {
 
-/// Returns how many steps read the output of each step.
-std::vector<std::size_t> readers_of(const std::vector<Step>& steps) {
-  std::vector<std::size_t> readers(steps.size());
-  for (const Step& step : steps)
-    for (const int input : step.inputs) ++readers[static_cast<std::size_t>(input)];
-  return readers;
-}
-
 const Step& at(const std::vector<Step>& steps, int index) {
   return steps[static_cast<std::size_t>(index)];
 }
@@ -105,7 +97,9 @@ BatchNormFusionPlan::BatchNormFusionPlan(const Context& context, const std::vect
   const bool can_be = context.is_training() && context.options.batch_norm_sum == nullptr;
   const bool can_choose = fusion != BatchNormFusion::automatic || context.planner->is_timing();
   if (!can_be || !can_choose || fusion == BatchNormFusion::none) return;
-  const auto readers = readers_of(steps);
+  std::vector<std::size_t> readers(steps.size());  // steps that read the output of each step
+  for (const Step& step : steps)
+    for (const int input : step.inputs) ++readers[static_cast<std::size_t>(input)];
   for (std::size_t i = 0; i < steps.size(); ++i) {
     const Step& step = steps[i];
     if (!step.operation.is<graph::BatchNorm>()) continue;
@@ -125,38 +119,26 @@ BatchNormFusionPlan::BatchNormFusionPlan(const Context& context, const std::vect
   }
 }
 
-const FusedBatchNorm* BatchNormFusionPlan::find(graph::NodeId FusedBatchNorm::*end,
-                                                graph::NodeId node) const {
+const FusedBatchNorm* BatchNormFusionPlan::find(graph::NodeId node) const {
   for (const FusedBatchNorm& fused : entries_)
-    if (fused.*end == node) return &fused;
+    if (fused.convolution == node || fused.batch_norm == node) return &fused;
   return nullptr;
 }
 
-const FusedBatchNorm* BatchNormFusionPlan::after_convolution(graph::NodeId convolution) const {
-  return find(&FusedBatchNorm::convolution, convolution);
+std::size_t FusedBatchNorm::vector_bytes() const {
+  return aligned(static_cast<std::size_t>(channels) * sizeof(float));
 }
-const FusedBatchNorm* BatchNormFusionPlan::of_batch_norm(graph::NodeId batch_norm) const {
-  return find(&FusedBatchNorm::batch_norm, batch_norm);
-}
-
-namespace {
-
-std::size_t vector_bytes(const FusedBatchNorm& fused) {
-  return aligned(static_cast<std::size_t>(fused.channels) * sizeof(float));
-}
-
-}  // namespace
 
 std::size_t BatchNormFusionPlan::bytes() const {
   std::size_t bytes = 0;
-  for (const FusedBatchNorm& fused : entries_) bytes += 2 * vector_bytes(fused);
+  for (const FusedBatchNorm& fused : entries_) bytes += 2 * fused.vector_bytes();
   return bytes;
 }
 
 void BatchNormFusionPlan::place(std::byte* memory) {
   for (FusedBatchNorm& fused : entries_)
     for (float** const vector : {&fused.sums, &fused.squares})
-      *vector = reinterpret_cast<float*>(std::exchange(memory, memory + vector_bytes(fused)));
+      *vector = reinterpret_cast<float*>(std::exchange(memory, memory + fused.vector_bytes()));
 }
 
 }  // namespace lockstep::backend::cuda
