@@ -17,7 +17,6 @@
 #include "commands.hpp"
 #include "expect_error.hpp"
 #include "lockstep/core/error.hpp"
-#include "options/suggestion.hpp"
 
 namespace lockstep::app {
 namespace {

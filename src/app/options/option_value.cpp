@@ -13,7 +13,6 @@
 #include <utility>
 
 #include "lockstep/core/error.hpp"
-#include "suggestion.hpp"
 
 namespace lockstep::app {
 

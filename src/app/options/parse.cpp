@@ -14,7 +14,6 @@
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/file_kind.hpp"
 #include "lockstep/core/format.hpp"
-#include "suggestion.hpp"
 
 namespace lockstep::app {
 

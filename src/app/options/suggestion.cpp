@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "suggestion.hpp"
+#include "option_value.hpp"
 
 #include <fmt/format.h>
 
