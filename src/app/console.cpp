@@ -17,8 +17,8 @@
 
 #include "lockstep/core/format.hpp"
 #include "lockstep/core/log.hpp"
-#include "lockstep/study/profile.hpp"
 #include "lockstep/core/meter/process_meter.hpp"
+#include "lockstep/study/profile.hpp"
 
 namespace lockstep::app {
 
