@@ -17,7 +17,6 @@
 #include "lockstep/core/statistics.hpp"
 #include "lockstep/train/agreement.hpp"
 #include "profile_rows.hpp"
-#include "trace.hpp"
 
 namespace lockstep::study {
 

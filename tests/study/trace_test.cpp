@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "trace.hpp"
+#include "profile_rows.hpp"
 
 #include <gtest/gtest.h>
 
