@@ -93,18 +93,6 @@ std::string first_text(comm::Communicator& communicator, const std::string& own)
   return "";
 }
 
-/// Throws `Error` (usage) if a step would take minutes, because each parallel loop waits for all of
-/// the rank's threads.
-void require_bearable(int threads, const record::RankInfo& rank) {
-  const int most = 32 * static_cast<int>(core::processors_in(rank.cpu_list).size());
-  if (most == 0 || threads <= most) return;
-  core::fail(
-      core::ExitStatus::usage,
-      fmt::format("--threads {}: too many for the processors of the rank; use at most {}, or "
-                  "leave it out for one thread per physical core",
-                  threads, most));
-}
-
 /// Sets the number of threads of this rank if it is not given, warns if the ranks have too many
 /// threads, and binds ranks that compute on the same processors to parts of these, unless OpenMP
 /// binds the threads. Collective: all ranks must call this.
@@ -120,7 +108,15 @@ void share_processors(Job& job) {
     job.threads_reason = count.reason;
   }
   train::together(job.communicator, [&] {
-    require_bearable(job.config.device.threads, job.ranks.at(static_cast<std::size_t>(rank)));
+    // Each parallel loop waits for all threads: with more of them, a step takes minutes.
+    const int most =
+        32 * static_cast<int>(
+                 core::processors_in(job.ranks.at(static_cast<std::size_t>(rank)).cpu_list).size());
+    if (most == 0 || job.config.device.threads <= most) return;
+    core::fail(core::ExitStatus::usage,
+               fmt::format("--threads {}: too many for the processors of the rank; use at most "
+                           "{}, or leave it out for one thread per physical core",
+                           job.config.device.threads, most));
   });
   const std::vector<int> threads = comm::all_gather(job.communicator, job.config.device.threads);
   warn(job, oversubscription(job.ranks, threads));
