@@ -97,6 +97,7 @@ def test_outputs_give_the_times_that_they_contain(tmp_path, contents):
 
 @pytest.mark.parametrize("content, words", [
     (text(factor=7 / 8), "busbw / algbw is 0.875, which is that of no all-reduce on the 8 ranks that it lists"),
+    (text(ranks=2, hosts=2, factor=0), "each process ran alone: build nccl-tests with MPI=1"),
     (text(ranks=2).replace("#  Rank  1", "#"), "each process ran alone: build nccl-tests with MPI=1"),
     (text(time="cputime"), "CPU times (option -C)"), (json_text(name="cpu_time"), "CPU times (option -C)"),
     (text(ranks=8, hosts=2), "several ranks on several hosts"), (text(sizes=SIZES[-2:]), "fewer than 3 measured sizes"),

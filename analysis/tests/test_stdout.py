@@ -45,6 +45,18 @@ def test_a_closed_pipe_for_stdout_is_no_error(command, run):
     assert (done.returncode, done.stderr) == (0, "")
 
 
+def test_closed_stdout_is_an_output_error_and_closed_stderr_is_none(run):
+    def with_closed(stream, *words):
+        return run_report(*words, starter=["bash", "-c", f'exec "$@" {stream}>&-', "-"])
+
+    done = with_closed(1, "summary", run)
+    assert (done.returncode, done.stderr) == (
+        6, "lockstep-report: stdout: is closed; redirect it to a file, or to /dev/null\n")
+    done = with_closed(2, "summary", "none.h5", "--json")
+    assert (done.returncode, done.stdout) == (3, "")
+    assert "An epoch takes" in with_closed(0, "summary", run).stdout
+
+
 @pytest.mark.parametrize("encoding, shown", [("ascii", r"\xe9\u65e5.h5"), ("latin-1", r"é\u65e5.h5"),
                                              ("utf-8", "é日.h5")])
 def test_characters_that_stdout_lacks_are_escaped(encoding, shown, run, tmp_path):

@@ -158,6 +158,8 @@ def rank_count(table):
     if ranks < 2 or len(set(table.ranks)) < ranks:
         raise ValueError(ALONE)
     best = max(table.rows, key=lambda row: row.algbw)
+    if best.algbw and not best.busbw:
+        raise ValueError(ALONE)
     factor = best.busbw / best.algbw if best.algbw else 2 * (ranks - 1) / ranks
     rounded = 1e-3 + 0.005 * (1 + factor) / max(best.algbw, 0.005)  # of two printed digits
     if abs(factor - 2 * (ranks - 1) / ranks) > rounded:
