@@ -222,18 +222,21 @@ class MpiCommunicator final : public Communicator {
               "MPI_Gather");
   }
   void send(std::span<const std::byte> data, int destination) override {
-    MPI_Request request = MPI_REQUEST_NULL;
-    check_mpi(MPI_Isend(data.data(), count_of(data), MPI_BYTE, destination, message_tag,
-                        collectives_.get(), &request),
-              "MPI_Isend");
-    finish(request);
+    in_countable_parts(data, [&](const std::byte* part, int count) {
+      MPI_Request request = MPI_REQUEST_NULL;
+      check_mpi(
+          MPI_Isend(part, count, MPI_BYTE, destination, message_tag, collectives_.get(), &request),
+          "MPI_Isend");
+      finish(request);
+    });
   }
   void receive(std::span<std::byte> data, int source) override {
-    MPI_Request request = MPI_REQUEST_NULL;
-    check_mpi(MPI_Irecv(data.data(), count_of(data), MPI_BYTE, source, message_tag,
-                        collectives_.get(), &request),
-              "MPI_Irecv");
-    check_size(finish(request), data.size());
+    in_countable_parts(data, [&](std::byte* part, int count) {
+      MPI_Request request = MPI_REQUEST_NULL;
+      check_mpi(MPI_Irecv(part, count, MPI_BYTE, source, message_tag, collectives_.get(), &request),
+                "MPI_Irecv");
+      check_size(finish(request), static_cast<std::size_t>(count));
+    });
   }
   std::unique_ptr<RepeatedMessage> make_send(std::span<const std::byte> data,
                                              int destination) override {

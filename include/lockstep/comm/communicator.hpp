@@ -67,8 +67,7 @@ class Communicator {
   virtual std::vector<std::string> all_gather(const std::string& message) = 0;
 
   /// Sends `data` to rank `destination`. May block until that rank calls `receive`. Messages
-  /// between two ranks arrive in the order in which they were sent. Throws `Error` (internal) if
-  /// `data` has 2 GiB or more.
+  /// between two ranks arrive in the order in which they were sent.
   virtual void send(std::span<const std::byte> data, int destination) = 0;
   /// Blocks until the next message of rank `source` is in `data`. Throws `Error` (internal) if the
   /// message does not have the size of `data`.
@@ -77,7 +76,7 @@ class Communicator {
   /// Create messages to rank `destination` and from rank `source`, which must have the same size.
   /// They arrive in the order in which they are started, in the same order as those of `send`. They
   /// must be complete before they are destroyed, and be destroyed before this communicator. Throw
-  /// `Error` (internal) like `send`.
+  /// `Error` (internal) if the data has 2 GiB or more.
   virtual std::unique_ptr<RepeatedMessage> make_send(std::span<const std::byte> data,
                                                      int destination) = 0;
   virtual std::unique_ptr<RepeatedMessage> make_receive(std::span<std::byte> data, int source) = 0;
