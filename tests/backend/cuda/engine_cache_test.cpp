@@ -110,6 +110,14 @@ TEST_F(EngineCacheFile, DamagedFileIsIgnoredAndReplaced) {
   }
 }
 
+TEST_F(EngineCacheFile, FileThatCannotBeReadIsIgnored) {
+  std::filesystem::create_directories(file());  // a directory in place of the file
+  testing::internal::CaptureStderr();
+  EXPECT_FALSE(EngineCache(file()).find("a"));
+  EXPECT_NE(testing::internal::GetCapturedStderr().find("is damaged and ignored"),
+            std::string::npos);
+}
+
 TEST_F(EngineCacheFile, FileThatCannotBeWrittenIsNoError) {
   std::ofstream(folder_ / "below") << "a file, no folder";
   EngineCache cache(file());

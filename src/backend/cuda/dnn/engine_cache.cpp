@@ -8,7 +8,7 @@
 #include <cudnn_frontend/thirdparty/nlohmann/json.hpp>
 #include <fstream>
 #include <functional>
-#include <iterator>
+#include <sstream>
 #include <system_error>
 #include <utility>
 
@@ -39,8 +39,9 @@ bool replace(const std::filesystem::path& file, const std::string& text) {
 
 /// Returns the contents of a file; empty if it cannot be read.
 std::string read_file(const std::filesystem::path& file) {
-  std::ifstream stream(file, std::ios::binary);
-  return {std::istreambuf_iterator<char>(stream), std::istreambuf_iterator<char>()};
+  const std::ifstream stream(file, std::ios::binary);
+  std::ostringstream text;  // unlike an iterator, it throws nothing if reading fails
+  return text << stream.rdbuf() ? text.str() : "";
 }
 
 /// Several processes may store plans of different engines for the same graph.
