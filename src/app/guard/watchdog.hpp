@@ -71,10 +71,9 @@ class Watchdog final : public core::ProgressMonitor {
 
   std::mutex mutex_;  ///< protects the members up to `who_`
   std::chrono::seconds limit_;
-  std::unique_ptr<WatchdogPeers> peers_;  ///< null until `connect`
-  std::optional<train::Config> config_;   ///< of `limit_stop`
-  int rank_ = 0;                          ///< of `limit_stop`
-  std::optional<int> status_;             ///< of `set_status`
+  std::optional<train::Config> config_;  ///< of `limit_stop`
+  int rank_ = 0;                         ///< of `limit_stop`
+  std::optional<int> status_;            ///< of `set_status`
   const std::string who_;
   std::atomic<std::uint64_t> progress_ = 0;
   std::atomic<std::int64_t> step_ = 0;
@@ -82,8 +81,10 @@ class Watchdog final : public core::ProgressMonitor {
   std::atomic<double> idle_seconds_ = 0;
   const bool is_launched_;  ///< by mpirun, srun or the like
   const pid_t launcher_;    ///< parent process at the start
+  // Declared last: the threads of `peers_` and `thread_` stop before the members that they use are
+  // destroyed.
+  std::unique_ptr<WatchdogPeers> peers_;  ///< null until `connect`; protected by `mutex_`
   std::condition_variable_any stopping_;
-  // Declared last: the thread stops before the members that it uses are destroyed.
   std::jthread thread_;
 };
 
