@@ -6,6 +6,7 @@
 #include <pthread.h>
 #include <sched.h>
 
+#include <array>
 #include <cstddef>
 #include <cstdlib>
 #include <fstream>
@@ -20,12 +21,17 @@
 
 namespace lockstep::core {
 
+namespace {
+/// Mask of 8192 processors, the most that Linux supports on x86; `cpu_set_t` has 1024.
+using Mask = std::array<cpu_set_t, 8>;
+}  // namespace
+
 std::set<int> allowed_processors() {
-  cpu_set_t mask{};
-  if (::sched_getaffinity(0, sizeof mask, &mask) != 0) return {};
+  Mask mask{};
+  if (::sched_getaffinity(0, sizeof mask, mask.data()) != 0) return {};
   std::set<int> found;
-  for (int processor = 0; processor < CPU_SETSIZE; ++processor) {
-    if (CPU_ISSET(processor, &mask)) found.insert(processor);
+  for (int processor = 0; processor < static_cast<int>(8 * sizeof mask); ++processor) {
+    if (CPU_ISSET_S(processor, sizeof mask, mask.data())) found.insert(processor);
   }
   return found;
 }
@@ -46,9 +52,9 @@ std::set<int> thread_processors() {
 }
 
 bool bind_to(const std::set<int>& processors) {
-  cpu_set_t mask{};
-  for (const int processor : processors) CPU_SET(processor, &mask);
-  return ::sched_setaffinity(0, sizeof mask, &mask) == 0;
+  Mask mask{};
+  for (const int processor : processors) CPU_SET_S(processor, sizeof mask, mask.data());
+  return ::sched_setaffinity(0, sizeof mask, mask.data()) == 0;
 }
 
 int core_of(int processor) {

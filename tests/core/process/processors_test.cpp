@@ -3,8 +3,27 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sched.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
+#include <cerrno>
+#include <cstring>
 #include <thread>
+
+namespace {
+std::size_t possible_processors = 0;  // of a simulated kernel
+}
+
+// As the kernel, rejects a mask with fewer bits than there are possible processors.
+extern "C" int sched_getaffinity(pid_t process, std::size_t bytes, cpu_set_t* mask) {
+  if (8 * bytes < possible_processors) {
+    errno = EINVAL;
+    return -1;
+  }
+  std::memset(mask, 0, bytes);
+  return ::syscall(SYS_sched_getaffinity, process, bytes, mask) < 0 ? -1 : 0;
+}
 
 namespace lockstep::core {
 namespace {
@@ -18,6 +37,13 @@ TEST(Processors, TextsAndSetsAreEquivalent) {
   EXPECT_EQ(processor_list({0, 1, 2, 3, 8}), "0-3,8");
   EXPECT_EQ(processor_list({0, 2, 3}), "0,2-3");
   EXPECT_EQ(processor_list({}), "");
+}
+
+TEST(Processors, AreFoundOnAKernelForMoreThan1024) {
+  const std::set<int> before = allowed_processors();
+  possible_processors = 8192;
+  EXPECT_EQ(allowed_processors(), before);
+  possible_processors = 0;
 }
 
 TEST(Processors, CoreIsNamedByItsLowestProcessor) {
