@@ -95,11 +95,14 @@ std::vector<ControlGroup> control_groups(const fs::path& root, std::string_view 
     const int version = controllers.empty() ? 2 : 1;
     if (version == 1 && !contains(controllers, controller)) continue;
     const fs::path mount = root / "sys/fs/cgroup" / (version == 1 ? controller : "");
-    for (fs::path group = fs::path(line.substr(second + 1)).relative_path(); !group.empty();
-         group = group.parent_path()) {
-      std::error_code ignored;
-      if (fs::is_directory(mount / group, ignored)) groups.push_back({mount / group, version});
-    }
+    std::string path = line.substr(second + 1);
+    if (path.starts_with("/..")) path.clear();  // outside of the namespace
+    // In a container, the mount point may be a parent of the group.
+    std::error_code ignored;
+    while (!path.empty() && !fs::is_directory(mount.string() + path, ignored))
+      path.erase(0, path.find('/', 1));
+    for (auto group = fs::path(path).relative_path(); !group.empty(); group = group.parent_path())
+      groups.push_back({mount / group, version});
     groups.push_back({mount, version});
   }
   return groups;

@@ -87,12 +87,15 @@ TEST_P(Groups, AreFound) {
 
 INSTANTIATE_TEST_SUITE_P(
     Cases, Groups,
-    ::testing::Values(GroupCase{"Hybrid", "4:memory:/job\n0::/job", "sys/fs/cgroup/memory/job"},
-                      GroupCase{"FirstVersionInAContainer", "4:memory:/docker/1f",
-                                "sys/fs/cgroup/memory"},
-                      GroupCase{"GroupIsNotVisible", "0::/kubepods/pod7/1f", "sys/fs/cgroup"},
-                      GroupCase{"GroupIsOutsideOfTheNamespace", "0::/../other", "sys/fs/cgroup"},
-                      GroupCase{"NameWithABlank", "0::/a b/c", "sys/fs/cgroup/a b"}),
+    ::testing::Values(
+        GroupCase{"Hybrid", "4:memory:/job\n0::/job", "sys/fs/cgroup/memory/job"},
+        GroupCase{"FirstVersionInAContainer", "4:memory:/docker/1f", "sys/fs/cgroup/memory"},
+        GroupCase{"SubgroupInAContainer", "4:memory:/docker/1f/job/step",
+                  "sys/fs/cgroup/memory/job/step"},
+        GroupCase{"SubgroupOfTheSecondVersion", "0::/docker/1f/job", "sys/fs/cgroup/job"},
+        GroupCase{"GroupIsNotVisible", "0::/kubepods/pod7/1f", "sys/fs/cgroup"},
+        GroupCase{"GroupIsOutsideOfTheNamespace", "0::/../other", "sys/fs/cgroup"},
+        GroupCase{"NameWithABlank", "0::/a b/c", "sys/fs/cgroup/a b/c"}),
     [](const auto& instance) { return instance.param.name; });
 
 TEST(MemoryLimits, IncludeTheAddressSpace) {
