@@ -103,6 +103,8 @@ int run_process(int argc, char** argv, const ProcessParts& parts) {
     watchdog.limit_stop(config, comm::rank_before_mpi().value_or(0));
     core::ProgressMonitor& progress = parts.monitor(watchdog);
     progress.begin(core::Activity::mpi_init, 0);
+    if (config.command == "train")
+      core::lower_processor_time_limit(config.checkpoint.grace_seconds);
     const std::string command_line = fmt::format("{}", fmt::join(argv, argv + argc, " "));
     const comm::MpiSession session(argc, argv);
     stop.install_handlers();

@@ -1,9 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "lockstep/core/process/stop_signal.hpp"
 
+#include <sys/resource.h>
+
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <ctime>
+
+#include "lockstep/core/process/thread.hpp"
 
 namespace lockstep::core {
 
@@ -62,5 +67,15 @@ double StopSignal::seconds() {
 }
 
 int StopSignal::count() { return objects; }
+
+void lower_processor_time_limit(double seconds) {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_CPU, &limit) != 0 || limit.rlim_max == RLIM_INFINITY) return;
+  const auto hard = static_cast<double>(limit.rlim_max);
+  const auto processors = static_cast<double>(allowed_processors().size());
+  const double soft = std::max(hard - seconds * processors, 0.9 * hard);
+  limit.rlim_cur = std::min(limit.rlim_cur, static_cast<rlim_t>(soft));
+  ::setrlimit(RLIMIT_CPU, &limit);  // on failure, the limit is as before
+}
 
 }  // namespace lockstep::core

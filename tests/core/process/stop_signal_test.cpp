@@ -64,6 +64,24 @@ TEST(StopSignal, ReplacesHandlersOfLibraries) {
   EXPECT_EQ(stop.number(), SIGHUP);
 }
 
+TEST(ProcessorTimeLimit, PrecedesTheHardLimit) {
+  rlimit before{};
+  ASSERT_EQ(::getrlimit(RLIMIT_CPU, &before), 0);
+  if (before.rlim_max != RLIM_INFINITY) GTEST_SKIP() << "a hard limit cannot be raised";
+  lower_processor_time_limit(1e9);
+  rlimit now{};
+  ::getrlimit(RLIMIT_CPU, &now);
+  EXPECT_EQ(now.rlim_cur, before.rlim_cur) << "there is no hard limit";
+  const auto end_with_limits = [] {
+    rlimit limit{.rlim_cur = 1000, .rlim_max = 1000};
+    ::setrlimit(RLIMIT_CPU, &limit);
+    lower_processor_time_limit(1e9);
+    ::getrlimit(RLIMIT_CPU, &limit);
+    std::_Exit(limit.rlim_cur == 900 && limit.rlim_max == 1000 ? 0 : 1);
+  };
+  EXPECT_EXIT(end_with_limits(), testing::ExitedWithCode(0), "");
+}
+
 TEST(StopSignal, CountsTheObjects) {
   const StopSignal outer;
   {

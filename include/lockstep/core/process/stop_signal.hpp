@@ -37,4 +37,9 @@ class StopSignal {
   std::array<struct sigaction, signals.size()> previous_{};
 };
 
+/// Makes SIGXCPU precede the SIGKILL with which the kernel enforces the hard limit of processor
+/// time (RLIMIT_CPU): lowers the soft limit to `seconds` on all processors of the process below the
+/// hard limit, but to no less than 90 % of it. `ulimit -t` sets both limits to the same value.
+void lower_processor_time_limit(double seconds);
+
 }  // namespace lockstep::core
