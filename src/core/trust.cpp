@@ -33,6 +33,16 @@ struct stat status_of(const std::filesystem::path& path) {
   return status;
 }
 
+/// Returns whether a new directory that only its owner may use is shown as writable by all users.
+bool shows_wrong_permissions(const std::filesystem::path& directory) {
+  const auto probe = directory / fmt::format(".lockstep-permissions-{}", ::getpid());
+  if (::mkdir(probe.c_str(), private_directory) != 0) return false;
+  const struct stat status = status_of(probe);
+  ::rmdir(probe.c_str());
+  // Another user cannot have replaced it by a directory of this user or of root.
+  return (status.st_uid == ::geteuid() || status.st_uid == 0) && (status.st_mode & S_IWOTH) != 0;
+}
+
 }  // namespace
 
 DirectoryRisk directory_risk(const std::filesystem::path& directory) {
@@ -41,7 +51,7 @@ DirectoryRisk directory_risk(const std::filesystem::path& directory) {
   const struct stat own = status_of(directory), parent = status_of(directory / "..");
   const bool is_own = own.st_uid == ::geteuid() || own.st_uid == 0;
   const mode_t open = own.st_mode | (is_own ? 0 : parent.st_mode);
-  return {reason, (open & S_IWOTH) != 0};
+  return {reason, (open & S_IWOTH) != 0 && !shows_wrong_permissions(directory)};
 }
 
 std::error_code create_directories(const std::filesystem::path& path, mode_t mode) {

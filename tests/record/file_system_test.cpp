@@ -45,6 +45,11 @@ extern "C" int fsync(int descriptor) {
   return error != 0 ? fail_with(error) : static_cast<int>(::syscall(SYS_fsync, descriptor));
 }
 
+extern "C" int mkdir(const char* path, mode_t mode) {
+  const auto result = static_cast<int>(::syscall(SYS_mkdir, path, mode));
+  return result != 0 || stores_permissions ? result : ::chmod(path, 0777);
+}
+
 extern "C" int fchmod(int descriptor, mode_t mode) {
   return stores_permissions ? static_cast<int>(::syscall(SYS_fchmod, descriptor, mode))
                             : fail_with(EPERM);
@@ -111,6 +116,17 @@ TEST_F(FileSystemTest, ADirectoryOfCheckpointsIsUsedWithoutLocks) {
     EXPECT_THAT(testing::internal::GetCapturedStderr(),
                 testing::HasSubstr(fmt::format("in particular process {}", ::getpid())));
   }
+}
+
+TEST_F(FileSystemTest, PermissionsThatAreNotStoredAreALowRisk) {
+  stores_permissions = false;
+  const fs::path directory = directory_ / "data";
+  ASSERT_FALSE(core::create_directories(directory, core::readable_directory));
+  EXPECT_NE(core::directory_risk(directory).reason, "");
+  EXPECT_FALSE(core::directory_risk(directory).is_high);
+  EXPECT_TRUE(fs::is_empty(directory));
+  stores_permissions = true;
+  EXPECT_TRUE(core::directory_risk(directory).is_high);
 }
 
 TEST_F(FileSystemTest, DirectoriesThatCannotBeSyncedDoNotFailARun) {

@@ -26,7 +26,9 @@ struct DirectoryRisk {
 
 /// Returns the risk of a directory; none if it does not exist. The risk is high if all users can
 /// write to the directory, or if another user owns it and could have created it because all users
-/// can write to its parent (/tmp).
+/// can write to its parent (/tmp). It is not high if the file system reports such permissions also
+/// for a directory that this function creates, because it does not store permissions (CIFS, NTFS,
+/// 9p, some mounts of containers).
 DirectoryRisk directory_risk(const std::filesystem::path& directory);
 
 /// Creates a directory and its missing parents with the permissions `mode`, less those of the
