@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Tests that figures do not depend on the home directory and the Matplotlib settings of the user."""
 
-import importlib
 import os
 import shutil
 import tempfile
@@ -51,7 +50,7 @@ def test_settings_of_the_user_do_not_change_figures(run, expected, tmp_path):
     assert figures(run, tmp_path, {"MPLBACKEND": "nonsense", "LC_ALL": "xx_YY.FOO"}) == expected
 
 
-@pytest.mark.parametrize("home", ["/", ""])
+@pytest.mark.parametrize("home", [None, "/", ""])
 def test_home_directory_is_not_needed(run, expected, home):
     """As in containers with the numeric id of a user who has no entry in /etc/passwd."""
     if os.geteuid() != 0 or not can_be_run_by_nobody():
@@ -62,21 +61,23 @@ def test_home_directory_is_not_needed(run, expected, home):
     copied = Path(shutil.copy(run, folder))
     copied.chmod(0o644)
     before = set(os.listdir(tempfile.gettempdir()))
-    variables = ["env", "-u", "MPLCONFIGDIR", f"HOME={home}"]
+    variables = ["env", "-u", "MPLCONFIGDIR", *(("-u", "HOME") if home is None else (f"HOME={home}",))]
     assert figures(copied, folder, user=12345, group=12345, extra_groups=[], starter=variables) == expected
     left = set(os.listdir(tempfile.gettempdir())) - before
     shutil.rmtree(folder)
     assert not [name for name in left if name.startswith(("lockstep-report-", "matplotlib-"))]
 
 
-@pytest.mark.parametrize("error, text", [
-    (OSError(30, "Read-only file system"), "Read-only file system"),
-    (RuntimeError("Could not determine home directory."), "Could not determine home directory")])
-def test_missing_folder_for_the_fonts_is_an_output_error(monkeypatch, error, text):
-    def fail(_name):
-        raise error
+def test_missing_folder_for_the_fonts_is_an_output_error(monkeypatch):
+    def refuse(*_, **__):
+        raise OSError(30, "Read-only file system")
 
-    monkeypatch.setattr(importlib, "import_module", fail)
-    with pytest.raises(ReportError, match=f"{text}.*; set MPLCONFIGDIR to a folder") as caught:
+    def homeless():
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.delenv("MPLCONFIGDIR", raising=False)
+    monkeypatch.setattr(Path, "home", homeless)
+    monkeypatch.setattr(tempfile, "mkdtemp", refuse)
+    with pytest.raises(ReportError, match="Read-only file system.*; set MPLCONFIGDIR to a folder") as caught:
         figure_module("figures")
     assert caught.value.status == OUTPUT

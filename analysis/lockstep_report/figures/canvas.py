@@ -2,11 +2,15 @@
 """The width for which figures are drawn: the screen, where a figure is as wide as its content needs, or
 one or two columns of a paper; and the import of the modules that draw them, which need Matplotlib."""
 
+import atexit
 import importlib
 import logging
 import os
+import shutil
+import tempfile
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 from lockstep_report.errors import OUTPUT, ReportError, reason_of, require
 
@@ -66,14 +70,27 @@ def length(inches):
 
 
 def figure_module(name):
-    """Returns the module `name` of this package, without the settings of the user (matplotlibrc, MPLBACKEND). Raises
-    `ReportError` (usage) if Matplotlib is not installed, or (output) if it has no folder for its cache of fonts."""
+    """Returns the module `name` of this package, without the settings of the user (matplotlibrc, MPLBACKEND, home
+    directory). Raises `ReportError` (usage) if Matplotlib is not installed, or (output) if it has no folder for its
+    cache of fonts."""
     os.environ["MPLBACKEND"] = "Agg"
     os.environ["MATPLOTLIBRC"] = os.devnull
     logging.getLogger("matplotlib").setLevel(logging.ERROR)
     try:
+        give_folder_without_home()
         require("matplotlib", "drawing figures")
         return importlib.import_module(f"lockstep_report.figures.{name}")
-    except (OSError, RuntimeError) as error:  # the user has no home directory
+    except OSError as error:
         raise ReportError(OUTPUT, f"Matplotlib needs a folder for its cache of fonts ({reason_of(error)}); "
                                   "set MPLCONFIGDIR to a folder that can be written") from error
+
+
+def give_folder_without_home():
+    """Sets MPLCONFIGDIR to a temporary folder if the user has no home directory. If there is one that cannot
+    be written, Matplotlib creates such a folder itself."""
+    try:
+        Path.home()
+    except RuntimeError:
+        if not os.environ.get("MPLCONFIGDIR"):
+            os.environ["MPLCONFIGDIR"] = tempfile.mkdtemp(prefix="lockstep-report-")
+            atexit.register(shutil.rmtree, os.environ["MPLCONFIGDIR"], ignore_errors=True)
