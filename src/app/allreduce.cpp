@@ -7,7 +7,6 @@
 #include <map>
 #include <nlohmann/json.hpp>
 #include <numeric>
-#include <optional>
 
 #include "header.hpp"
 #include "job.hpp"

@@ -3,7 +3,6 @@
 
 #include <optional>
 
-#include "lockstep/core/error.hpp"
 #include "lockstep/graph/operations/flatten.hpp"
 
 namespace lockstep::backend {

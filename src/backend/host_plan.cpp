@@ -5,7 +5,6 @@
 #include <utility>
 #include <vector>
 
-#include "lockstep/core/error.hpp"
 #include "lockstep/graph/graph.hpp"
 #include "lockstep/optim/update.hpp"
 #include "parameters.hpp"

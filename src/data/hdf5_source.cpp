@@ -5,8 +5,6 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <array>
-#include <cmath>
 
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/hdf5.hpp"

@@ -8,7 +8,6 @@
 #include <cstring>
 #include <fstream>
 #include <system_error>
-#include <utility>
 
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/file_kind.hpp"

@@ -2,7 +2,6 @@
 #include "lockstep/record/checkpoint.hpp"
 
 #include <algorithm>
-#include <cerrno>
 #include <map>
 #include <string_view>
 #include <utility>

@@ -3,7 +3,6 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <system_error>
 #include <utility>
 
 #include "checkpoint_file.hpp"

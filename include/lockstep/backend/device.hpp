@@ -7,7 +7,6 @@
 #include <optional>
 #include <span>
 #include <string>
-#include <string_view>
 
 #include "lockstep/core/named_value.hpp"
 #include "lockstep/core/progress.hpp"

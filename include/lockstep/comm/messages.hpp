@@ -8,7 +8,6 @@
 #include <string_view>
 #include <tuple>
 #include <type_traits>
-#include <utility>
 #include <vector>
 
 #include "lockstep/comm/communicator.hpp"

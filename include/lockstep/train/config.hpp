@@ -5,7 +5,6 @@
 #include <cstdint>
 #include <span>
 #include <string>
-#include <vector>
 
 #include "lockstep/backend/backend.hpp"
 #include "lockstep/comm/gradient_transport.hpp"

@@ -4,8 +4,6 @@
 #include <algorithm>
 #include <cstddef>
 #include <span>
-#include <string>
-#include <utility>
 #include <vector>
 
 #include "context.hpp"

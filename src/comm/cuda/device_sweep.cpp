@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <cuda_runtime_api.h>
 
-#include <string>
-
 #include "../elements.hpp"
 #include "../sweep_parts.hpp"
 #include "lockstep/comm/agreement.hpp"

@@ -2,6 +2,7 @@
 #include "lockstep/train/timing/summary.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 
 #include "lockstep/core/meter/process_meter.hpp"

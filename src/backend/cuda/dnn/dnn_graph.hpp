@@ -7,7 +7,6 @@
 #include <memory>
 #include <span>
 #include <string>
-#include <string_view>
 
 #include "engine_choice.hpp"
 #include "operation_graph.hpp"
