@@ -15,8 +15,8 @@
 #include <nlohmann/json.hpp>
 #include <system_error>
 
+#include "lockstep/core/error.hpp"
 #include "lockstep/core/format.hpp"
-#include "lockstep/core/log.hpp"
 #include "lockstep/core/meter/process_meter.hpp"
 #include "lockstep/study/profile.hpp"
 

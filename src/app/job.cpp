@@ -12,8 +12,8 @@
 
 #include "guard/watchdog.hpp"
 #include "lockstep/comm/messages.hpp"
+#include "lockstep/core/error.hpp"
 #include "lockstep/core/format.hpp"
-#include "lockstep/core/log.hpp"
 #include "lockstep/core/meter/process_meter.hpp"
 #include "lockstep/core/process/limits.hpp"
 #include "lockstep/core/process/system.hpp"

@@ -17,7 +17,6 @@
 #include "guard/watchdog.hpp"
 #include "lockstep/comm/communicator.hpp"
 #include "lockstep/core/error.hpp"
-#include "lockstep/core/log.hpp"
 #include "lockstep/core/process/stop_signal.hpp"
 #include "lockstep/core/process/system.hpp"
 #include "lockstep/record/provenance.hpp"

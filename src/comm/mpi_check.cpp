@@ -7,7 +7,6 @@
 #include <exception>
 
 #include "lockstep/core/error.hpp"
-#include "lockstep/core/log.hpp"
 
 namespace lockstep::comm {
 

@@ -9,7 +9,6 @@
 
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/format.hpp"
-#include "lockstep/core/log.hpp"
 
 namespace lockstep::core {
 

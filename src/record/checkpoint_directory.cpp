@@ -19,7 +19,6 @@
 #include "checkpoint_file.hpp"
 #include "files.hpp"
 #include "lockstep/core/error.hpp"
-#include "lockstep/core/log.hpp"
 #include "lockstep/core/process/system.hpp"
 #include "lockstep/core/trust.hpp"
 #include "lockstep/record/checkpoint.hpp"

@@ -14,7 +14,6 @@
 #include <vector>
 
 #include "lockstep/core/error.hpp"
-#include "lockstep/core/log.hpp"
 
 namespace lockstep::record {
 

@@ -16,7 +16,6 @@
 #include "datasets.hpp"
 #include "files.hpp"
 #include "lockstep/core/error.hpp"
-#include "lockstep/core/log.hpp"
 #include "lockstep/core/process/system.hpp"
 #include "run_file_contents.hpp"
 #include "schema.hpp"

@@ -20,7 +20,6 @@
 #include <thread>
 
 #include "lockstep/core/error.hpp"
-#include "lockstep/core/log.hpp"
 #include "lockstep/core/random.hpp"
 
 namespace lockstep::campaign {

@@ -15,7 +15,6 @@
 #include "fault_injection.hpp"
 #include "lockstep/comm/communicator.hpp"
 #include "lockstep/core/error.hpp"
-#include "lockstep/core/log.hpp"
 #include "train/delegating_backend.hpp"
 
 namespace lockstep::campaign {

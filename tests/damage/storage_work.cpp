@@ -17,7 +17,6 @@
 #include <string_view>
 
 #include "lockstep/core/error.hpp"
-#include "lockstep/core/log.hpp"
 #include "record/samples.hpp"
 #include "record/weights.hpp"
 

@@ -49,4 +49,11 @@ class Error : public std::runtime_error {
 void check(bool condition, std::string_view what,
            std::source_location where = std::source_location::current());
 
+/// Writes the line "lockstep: MESSAGE" to stderr with a single write(), so that lines of different
+/// ranks are not interleaved.
+void log_line(std::string_view message) noexcept;
+
+/// Writes the line "lockstep: warning: MESSAGE" to stderr in the same way.
+void log_warning(std::string_view message) noexcept;
+
 }  // namespace lockstep::core

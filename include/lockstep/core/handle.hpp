@@ -5,7 +5,7 @@
 
 #include <utility>
 
-#include "lockstep/core/log.hpp"
+#include "lockstep/core/error.hpp"
 
 namespace lockstep::core {
 

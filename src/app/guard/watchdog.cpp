@@ -11,7 +11,7 @@
 #include <cstdlib>
 #include <utility>
 
-#include "lockstep/core/log.hpp"
+#include "lockstep/core/error.hpp"
 #include "lockstep/core/process/stop_signal.hpp"
 #include "lockstep/core/process/thread.hpp"
 #include "lockstep/train/agreement.hpp"

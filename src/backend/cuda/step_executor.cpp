@@ -9,7 +9,6 @@
 #include <utility>
 
 #include "lockstep/core/error.hpp"
-#include "lockstep/core/log.hpp"
 
 namespace lockstep::backend::cuda {
 

@@ -19,7 +19,6 @@
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/format.hpp"
 #include "lockstep/core/handle.hpp"
-#include "lockstep/core/log.hpp"
 
 namespace lockstep::comm {
 

@@ -11,7 +11,6 @@
 #include "lockstep/comm/messages.hpp"
 #include "lockstep/core/cuda.hpp"
 #include "lockstep/core/error.hpp"
-#include "lockstep/core/log.hpp"
 #include "lockstep/core/process/thread.hpp"
 
 namespace lockstep::comm {

@@ -14,7 +14,6 @@
 #include "lockstep/comm/messages.hpp"
 #include "lockstep/core/cuda.hpp"
 #include "lockstep/core/error.hpp"
-#include "lockstep/core/log.hpp"
 #include "lockstep/core/process/system.hpp"
 #include "nccl_communicator.hpp"
 

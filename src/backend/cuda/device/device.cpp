@@ -17,7 +17,6 @@
 #include <vector>
 
 #include "lockstep/core/error.hpp"
-#include "lockstep/core/log.hpp"
 #include "lockstep/core/trust.hpp"
 
 namespace lockstep::backend::cuda {

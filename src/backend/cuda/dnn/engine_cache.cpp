@@ -12,7 +12,7 @@
 #include <system_error>
 #include <utility>
 
-#include "lockstep/core/log.hpp"
+#include "lockstep/core/error.hpp"
 #include "lockstep/core/trust.hpp"
 
 namespace lockstep::backend::cuda {

@@ -11,7 +11,6 @@
 
 #include "../device/kernel_stopwatch.hpp"
 #include "lockstep/core/error.hpp"
-#include "lockstep/core/log.hpp"
 
 namespace lockstep::backend::cuda {
 namespace {
