@@ -12,7 +12,7 @@ from lockstep_report.measure.inference import Interval, series_interval
 from lockstep_report.measure.link_bytes import link_bytes
 from lockstep_report.measure.window import batch_per_rank, epoch_rate, timed_seconds, timed_window
 from lockstep_report.measure.stragglers import COMPUTATION, slow_work
-from lockstep_report.measure.waiting import MOST_STEPS, Split, split_of
+from lockstep_report.measure.waiting import MOST_STEPS, Split, split_of, times_of
 from lockstep_report.runfile import settings
 from lockstep_report.runfile.experiment import HOSTS, LOCKSTEP, program_of, results_of, variant_of
 from lockstep_report.runfile.schema import QUANTITIES
@@ -174,7 +174,7 @@ class Point:
     @property
     def hidden_seconds(self):
         """Transfer during the backward pass; None if unknown."""
-        return self.split.hidden_seconds if self.split else None
+        return self.split.mean("hidden") if self.split else None
 
 
 def from_run(run):
@@ -213,7 +213,7 @@ def from_run(run):
         phase_seconds=of_phases,
         slow_seconds=scale * len(step) * slow_work(computation),
         allreduce_seconds=scale * busy.mean(),
-        split=split_of(run, window, scale),
+        split=split_of(run, window.steps, times_of(run, window), scale),
         bytes_per_step=int(run.bucket_bytes.sum()) or None,
         link_bytes=link_bytes_of(run),
         **traffic_of(run, window.steps),

@@ -96,7 +96,7 @@ def slow_work(work):
 
 def straggler_of(timed):
     run = timed.run
-    work = metrics.rank_seconds(timed.phase_seconds, timed.phases, (COMMUNICATION,))
+    work = metrics.rank_seconds(timed.phase_seconds, timed.run.phases, (COMMUNICATION,))
     rank, found = slowest(work)
     return Straggler(
         run.label, run.rank_count, rank, str(run.ranks["hostname"][rank]),
