@@ -76,10 +76,8 @@ def with_details(points):
     """Returns the points of a setting with the properties in which they differ. The number of hosts
     is one of them if it differs between points of one row."""
     names = distinguishing([(p.variant, p.ranks) for p in points]) - {HOSTS}
-    rows = {}
-    for p in points:
-        rows.setdefault(row_of(p), set()).update(pair for pair in p.variant if pair[0] == HOSTS)
-    is_of_hosts = any(len(hosts) > 1 for hosts in rows.values())
+    rows = grouped(points, row_of, lambda p: dict(p.variant).get(HOSTS))
+    is_of_hosts = any(len({*hosts} - {None}) > 1 for hosts in rows.values())
     names |= {HOSTS} if is_of_hosts else set()
     return [replace(p, detail=text_of(p.variant, names), is_of_hosts=is_of_hosts) for p in points]
 
