@@ -5,8 +5,7 @@ import numpy as np
 import pytest
 from lockstep_report.measure.comparison import merge_repeats
 from lockstep_report.measure.points import from_run
-from lockstep_report.measure.waiting import split_of
-from lockstep_report.measure.window import timed_window
+from lockstep_report.measure.waiting import timed_run
 from lockstep_report.models.causes import STRONG, WEAK, losses
 from lockstep_report.runfile.input_files import load_runs
 from lockstep_report.runfile.read import read_run
@@ -104,7 +103,7 @@ def test_exposed_communication_is_divided_into_waiting_and_transfer(tmp_path):
                           slow_rank=1, slow=0.01, reducer="allreduce", sizes=(1e6,), alpha=4e-3,
                           beta=0.0, jitter=0)
     run = read_run(path)
-    split = split_of(run, timed_window(run), 1.0)
+    split = timed_run(run).split
     assert split.exposed_waiting == pytest.approx((40 * 0.01, 0), abs=1e-9)
     assert split.exposed_transfer == pytest.approx((40 * 0.004, 40 * 0.004), abs=1e-9)
 

@@ -59,7 +59,7 @@ def slowest_text(slow):
 def draw_work(axes, run, slow):
     timed = timed_run(run)
     steps = timed.window.steps
-    classes, edges, ranks = work_classes(metrics.rank_seconds(timed.phase_seconds, timed.phases, (COMMUNICATION,)))
+    classes, edges, ranks = work_classes(metrics.rank_seconds(timed.phase_seconds, timed.run.phases, (COMMUNICATION,)))
     numbers = np.append(run.step[steps[edges[:-1]]], run.step[steps[-1]] + 1) + 1
     starts, widths = numbers[:-1], np.diff(numbers)
     axes.add_patch(plt.Rectangle((numbers[0], -0.5), numbers[-1] - numbers[0], len(ranks), linewidth=0,

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Curves of the test accuracy of training runs."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -122,10 +122,8 @@ def accuracy_curves(runs):
     evaluated = [run for run in runs if run.has_steps and not is_independent(run) and last_accuracy(run) is not None]
     left_out = split_repeats([run for run in runs if run.has_steps or is_diverged(run)], training_of)[1]
     diverged = grouped(filter(is_diverged, left_out), training_of)
-    return sorted((replace(curve_of(recipe, repeats), diverged=tuple(
-        run.label for run in diverged.get(training_of(repeats[0]), ())))
-                   for recipe, repeats in trainings(evaluated)), key=lambda c: (
-        c.data, c.model, c.global_batch, c.ranks, c.recipe, c.epoch_numbers.tolist()))
+    curves = [curve_of(recipe, repeats, diverged.get(training_of(repeats[0]), ())) for recipe, repeats in trainings(evaluated)]
+    return sorted(curves, key=lambda c: (c.data, c.model, c.global_batch, c.ranks, c.recipe, c.epoch_numbers.tolist()))
 
 
 def data_text(run):
@@ -134,15 +132,15 @@ def data_text(run):
     return run.option("data") + (f", {used:,} images" if used else "")
 
 
-def curve_of(recipe, runs):
+def curve_of(recipe, runs, diverged):
     first = runs[0]
+    *training, properties = training_of(first)
     return Curve(
-        data_text(first), first.option("model"), batch_of(first), first.rank_count, recipe,
-        np.array(first.epoch_numbers), int(first.step[-1]) + 1,
+        *training, recipe, np.array(first.epoch_numbers), int(first.step[-1]) + 1,
         np.array([np.asarray(run.epochs["test_accuracy"], dtype=float) for run in runs]),
         np.array([seconds_of(run) for run in runs]),
         np.array([float(run.epochs["train_loss"][-1]) for run in runs]),
-        tuple(run.label for run in runs), properties_of(first))
+        tuple(run.label for run in runs), properties, tuple(run.label for run in diverged))
 
 
 def seconds_of(run):

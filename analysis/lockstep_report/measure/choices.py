@@ -30,11 +30,8 @@ def library_of(run):
 
 def algorithm_of(run):
     """Returns the all-reduce algorithm with its library, such as "ring (MPI)"; only the library if it does not report it."""
-    library = library_of(run)
-    if library in CHOOSING.values():
-        return library
     text = str(run.environment.get("all_reduce", "")) or run.option("all-reduce")
-    return labelled(text.partition(":")[0].partition(" (")[0].strip() or "unknown", library)
+    return labelled(text.partition(":")[0].partition(" (")[0].strip() or "unknown", library_of(run))
 
 
 def labelled(algorithm, library):

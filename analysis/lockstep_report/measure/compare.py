@@ -6,10 +6,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from lockstep_report.groups import grouped
 from lockstep_report.measure import metrics
 from lockstep_report.measure.accuracy import last_accuracy
-from lockstep_report.measure.comparison import grouped_repeats, reducer_order
-from lockstep_report.measure.inference import are_apart, median_interval, series_interval
+from lockstep_report.measure.choices import REDUCERS, place_of
+from lockstep_report.measure.comparison import grouped_repeats
+from lockstep_report.measure.inference import median_interval, series_interval
 from lockstep_report.measure.points import point_of
 from lockstep_report.measure.window import step_seconds, timed_window
 from lockstep_report.runfile import settings
@@ -71,15 +73,12 @@ def estimates_of(runs, points):
     """Returns {name: Estimate} of repeated runs. A single run has intervals over its timed steps;
     several runs have intervals over the runs, from the median step of each."""
     of_steps = [step_values(run, timed_window(run).steps) for run in runs]
-    of_runs = [run_values(run, point) for run, point in zip(runs, points)]
-    found = {}
-    for name in BY_NAME:
-        if len(runs) == 1 and name in of_steps[0]:
-            found[name] = estimate(of_steps[0][name], "steps")
-        elif all(name in values for values in of_steps):
-            found[name] = estimate([np.median(values[name]) for values in of_steps], "runs")
-        elif all(name in values for values in of_runs):
-            found[name] = estimate([values[name] for values in of_runs], "runs")
+    of_runs = [run_values(run, point) | {name: np.median(values) for name, values in steps.items()}
+               for run, point, steps in zip(runs, points, of_steps)]
+    found = {name: estimate([values[name] for values in of_runs], "runs") for name in BY_NAME
+             if all(name in values for values in of_runs)}
+    if len(runs) == 1:
+        found |= {name: estimate(values, "steps") for name, values in of_steps[0].items()}
     return found
 
 
@@ -147,10 +146,9 @@ def change(a, b):
     ratio = b.median / a.median if a.median > 0 else None
     if a.low is None or b.low is None or a.over != b.over:
         return Change(b.median - a.median, ratio=ratio)
-    low = high = None
-    if ratio is not None and a.low > 0:
-        low, high = b.low / a.high, b.high / a.low
-    return Change(b.median - a.median, b.low - a.high, b.high - a.low, ratio, low, high, are_apart(a, b), a.over)
+    ratios = (b.low / a.high, b.high / a.low) if ratio is not None and a.low > 0 else (None, None)
+    is_apart = a.high < b.low or b.high < a.low
+    return Change(b.median - a.median, b.low - a.high, b.high - a.low, ratio, *ratios, is_apart, a.over)
 
 
 def direction(found, quantity):
@@ -205,19 +203,18 @@ class Case:
 
 def cases_of(runs, skipped=None):
     """Returns the cases of the runs that trained, one for each configuration. `skipped`: as in `input_files.each`."""
-    trained = [(run, point) for run, point in each(skipped, runs, point_of) if point]
-    groups = grouped_repeats(trained, configuration_of, lambda pair: pair[0].status, lambda pair: pair[0].label)
-    return [case_of(group, notes) for key, (group, notes) in sorted(groups.items(), key=lambda item: (
-        item[0][:3], reducer_order(item[1][0][0][1]), item[0][3], sorted(item[0][4])))]
+    trained = {point.source: (run, point) for run, point in each(skipped, runs, point_of) if point}
+    points = sorted((point for _, point in trained.values()), key=configuration_of)
+    return [case_of([trained[point.source][0] for point in group], group, notes)
+            for group, notes in grouped_repeats(points, configuration_of).values()]
 
 
-def configuration_of(pair):
-    point = pair[1]
-    return (point.setting, point.ranks, point.batch_per_rank, point.communication, point.variant | point.others)
+def configuration_of(point):
+    return (point.setting, point.ranks, point.batch_per_rank, place_of(point.communication[0], REDUCERS),
+            point.communication, tuple(sorted(point.variant | point.others)))
 
 
-def case_of(group, further_notes):
-    runs, points = zip(*group)
+def case_of(runs, points, further_notes):
     point = points[0]
     options = {(name, value) for name, value in point.variant | point.others if not is_of_software(name)}
     identity = {
@@ -261,20 +258,15 @@ def match(a, b):
     """Returns (pairs, rest of a, rest of b). Cases are a pair if they are equal in all of IDENTITY,
     or in as much of it as possible while both are the only such case of their side."""
     rest_a, rest_b, pairs = list(a), list(b), []
-    chosen = [IDENTITY, IDENTITY[:4], IDENTITY[1:4], IDENTITY[:3], IDENTITY[1:3], IDENTITY[1:2], ()]
-    for names in chosen:
-        def key(case, names=names):
-            return tuple(case.identity[name] for name in names)
-
-        for own in list(rest_a):
-            same_a = [case for case in rest_a if key(case) == key(own)]
-            same_b = [case for case in rest_b if key(case) == key(own)]
-            if len(same_a) == 1 and len(same_b) == 1:
-                pairs.append((own, same_b[0]))
-                rest_a.remove(own)
-                rest_b.remove(same_b[0])
-    order = {id(case): place for place, case in enumerate(a)}
-    return sorted(pairs, key=lambda pair: order[id(pair[0])]), rest_a, rest_b
+    for names in (IDENTITY, IDENTITY[:4], IDENTITY[1:4], IDENTITY[:3], IDENTITY[1:3], IDENTITY[1:2], ()):
+        of_a, of_b = (grouped(rest, lambda case, names=names: tuple(map(case.identity.get, names)))
+                      for rest in (rest_a, rest_b))
+        for key, own in of_a.items():
+            if len(own) == len(of_b.get(key, ())) == 1:
+                pairs.append((own[0], of_b[key][0]))
+                rest_a.remove(own[0])
+                rest_b.remove(of_b[key][0])
+    return sorted(pairs, key=lambda pair: a.index(pair[0])), rest_a, rest_b
 
 
 def changed_settings(a, b):

@@ -2,7 +2,6 @@
 """Which runs of one configuration count as repeats, their merging into one point, and the base cases of a point."""
 
 from dataclasses import replace
-from operator import attrgetter
 
 import numpy as np
 
@@ -14,23 +13,23 @@ from lockstep_report.measure.waiting import median_split
 from lockstep_report.runfile.experiment import HOSTS, distinguishing, text_of, unlike
 
 
-def split_repeats(items, key, status=attrgetter("status")):
+def split_repeats(items, key):
     """Returns (counted, left out) of runs or points. An item that did not finish is left out if a
     complete one has the same configuration `key(item)`."""
-    complete = {key(item) for item in items if status(item) == "complete"}
+    complete = {key(item) for item in items if item.status == "complete"}
     counted, left_out = [], []
     for item in items:
-        is_counted = status(item) == "complete" or key(item) not in complete
+        is_counted = item.status == "complete" or key(item) not in complete
         (counted if is_counted else left_out).append(item)
     return counted, left_out
 
 
-def grouped_repeats(items, key, status=attrgetter("status"), name=attrgetter("source")):
-    """Returns {configuration: (repeats, notes about the items that are left out)}."""
-    counted, left_out = split_repeats(items, key, status)
+def grouped_repeats(points, key):
+    """Returns {configuration: (repeats, notes about the points that are left out)}."""
+    counted, left_out = split_repeats(points, key)
     found = {configuration: (group, []) for configuration, group in grouped(counted, key).items()}
-    for item in left_out:
-        found[key(item)][1].append(left_out_note(name(item), status(item)))
+    for point in left_out:
+        found[key(point)][1].append(left_out_note(point.source, point.status))
     return found
 
 
@@ -77,10 +76,8 @@ def with_details(points):
     """Returns the points of a setting with the properties in which they differ. The number of hosts
     is one of them if it differs between points of one row."""
     names = distinguishing([(p.variant, p.ranks) for p in points]) - {HOSTS}
-    rows = {}
-    for p in points:
-        rows.setdefault(row_of(p), set()).update(pair for pair in p.variant if pair[0] == HOSTS)
-    is_of_hosts = any(len(hosts) > 1 for hosts in rows.values())
+    rows = grouped(points, row_of, lambda p: dict(p.variant).get(HOSTS))
+    is_of_hosts = any(len({*hosts} - {None}) > 1 for hosts in rows.values())
     names |= {HOSTS} if is_of_hosts else set()
     return [replace(p, detail=text_of(p.variant, names), is_of_hosts=is_of_hosts) for p in points]
 

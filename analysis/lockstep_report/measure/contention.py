@@ -12,6 +12,7 @@ LIMIT = 0.05  # share of the epoch from which the lack of a processor spoils its
 OTHERS = 0.1  # processors that other processes used on average, from which they are named
 COMPUTE_PHASES = ("upload", "forward", "backward", "update")
 REMEDY = "repeat the run on processors that nothing else uses"
+STOLEN = "the hypervisor of this virtual machine ran something else; use a host that is not shared"
 
 
 @dataclass(frozen=True)
@@ -37,13 +38,18 @@ class Lack:
 
 def lack_of(run, window):
     """Returns the `Lack` of a training run on CPUs; None if the file does not show it."""
-    if not uses_threads(run):
+    if not uses_threads(run) or window.epoch not in run.epoch_numbers:
         return None
-    shares = shares_of(run, window)
-    if shares is None or not np.isfinite(shares).any():
+    delays = reading(run, "run_delay_seconds", window.epoch) / epoch_seconds(run, window.epoch)
+    steal, busy = (reading(run, f"processor_{name}_seconds", window.epoch) for name in ("steal", "busy"))
+    with np.errstate(invalid="ignore"):  # of the work of the processors, the share that a hypervisor delayed
+        stolen = np.where(steal > 0, steal / (steal + busy), steal)
+    shares = np.fmax(np.where(np.isnan(delays), missing_shares(run, window), delays), stolen)
+    if not np.isfinite(shares).any():
         return None
     rank = int(np.nanargmax(shares))
-    return Lack(float(shares[rank]), rank, cause_of(run, window.epoch, rank))
+    is_stolen = stolen[rank] > np.nan_to_num(delays[rank])
+    return Lack(float(shares[rank]), rank, STOLEN if is_stolen else cause_of(run, window.epoch, rank))
 
 
 def reading(run, name, epoch):
@@ -65,22 +71,6 @@ def epoch_seconds(run, epoch):
     return float(run.epochs["seconds"][np.flatnonzero(run.epoch_numbers == epoch)[0]])
 
 
-def stolen_share(run, epoch):
-    """Returns (rank): the share of the work of the rank's processors that a hypervisor delayed."""
-    steal, busy = (reading(run, f"processor_{name}_seconds", epoch) for name in ("steal", "busy"))
-    with np.errstate(invalid="ignore"):
-        return np.where(steal > 0, steal / (steal + busy), steal)
-
-
-def shares_of(run, window):
-    """Returns (rank): the share of the epoch for which the rank lacked a processor."""
-    if window.epoch not in run.epoch_numbers:
-        return None
-    delays = reading(run, "run_delay_seconds", window.epoch) / epoch_seconds(run, window.epoch)
-    delays = np.where(np.isnan(delays), missing_shares(run, window), delays)
-    return np.fmax(delays, stolen_share(run, window.epoch))
-
-
 def missing_shares(run, window):
     """Returns (rank): the time of the computation less the processor time of all threads, as a share; NaN if it is
     unknown. Ranks that communicate during the computation may sleep in it."""
@@ -94,28 +84,18 @@ def missing_shares(run, window):
 
 def cause_of(run, epoch, rank):
     """Returns what the processors of the rank did instead, with the remedy."""
-    delay = reading(run, "run_delay_seconds", epoch)[rank] / epoch_seconds(run, epoch)
-    if stolen_share(run, epoch)[rank] > np.nan_to_num(delay):
-        return "the hypervisor of this virtual machine ran something else; use a host that is not shared"
     if reading(run, "throttled_periods", epoch)[rank] > 0:
         return ("the CPU quota of its control group was used up; raise the quota (the CPU limit of "
                 "the container or job) or use fewer threads")
-    others = other_processors(run, epoch, rank)
-    if others is None:
+    busy, used = (reading(run, name, epoch) for name in ("processor_busy_seconds", "cpu_seconds"))
+    hosts, lists = run.ranks["host"], np.asarray(run.ranks["cpu_list"]).astype(str)
+    sharing = (hosts == hosts[rank]) & (lists == lists[rank])
+    others = (busy[rank] - used[sharing].sum()) / epoch_seconds(run, epoch)  # processors, on average
+    if not np.isfinite(others):
         return f"other processes or threads used it; {REMEDY}"
     if others >= OTHERS:
         return f"other processes ran on its processors; {REMEDY}"
     return "threads of this run share its processors; use fewer ranks or threads, or more processors"
-
-
-def other_processors(run, epoch, rank):
-    """Returns how many of the processors of the rank other processes used on average; None if unknown."""
-    busy, used = (reading(run, name, epoch) for name in ("processor_busy_seconds", "cpu_seconds"))
-    hosts = run.ranks["host"]
-    lists = np.asarray(run.ranks["cpu_list"]).astype(str)
-    sharing = (hosts == hosts[rank]) & (lists == lists[rank])
-    others = (busy[rank] - used[sharing].sum()) / epoch_seconds(run, epoch)
-    return float(others) if np.isfinite(others) else None
 
 
 def spoiled_text(points):

@@ -76,26 +76,20 @@ class LinearFit:
         """Returns the estimate of coefficients[index] / sum of the coefficients, with the interval
         of Fieller's theorem: the shares s for which coefficients[index] - s * sum does not differ
         from 0. The interval is missing if these shares are not bounded."""
-        total = float(self.coefficients.sum())
-        value = float(self.coefficients[index]) / total
+        total, part = float(self.coefficients.sum()), float(self.coefficients[index])
+        value, ends = part / total, []
         if not self.spreads:
             return Estimate(value, note=self.note)
-        ends = [self.share_ends(index, *spread) for spread in self.spreads]
-        if None in ends:
-            return Estimate(value, note="the observations do not bound the share")
-        return Estimate(value, min(low for low, _ in ends), max(high for _, high in ends))
-
-    def share_ends(self, index, covariance, dof):
-        """Returns the interval of `share` for one kind of errors; None if it is not bounded."""
-        total, part = float(self.coefficients.sum()), float(self.coefficients[index])
-        t = student_quantile(dof)
-        of_part = float(covariance[index, index])
-        common, of_total = float(covariance[index].sum()), float(covariance.sum())
-        a = total**2 - t**2 * of_total
-        b = total * part - t**2 * common
-        c = part**2 - t**2 * of_part
-        root = math.sqrt(max(0.0, b**2 - a * c))  # negative by rounding
-        return ((b - root) / a, (b + root) / a) if a > 0 else None
+        for covariance, dof in self.spreads:
+            t = student_quantile(dof)
+            a = total**2 - t**2 * float(covariance.sum())
+            b = total * part - t**2 * float(covariance[index].sum())
+            c = part**2 - t**2 * float(covariance[index, index])
+            if not a > 0:
+                return Estimate(value, note="the observations do not bound the share")
+            root = math.sqrt(max(0.0, b**2 - a * c))  # negative by rounding
+            ends += [(b - root) / a, (b + root) / a]
+        return Estimate(value, min(ends), max(ends))
 
 
 def fit_linear(columns, observed, groups=None):

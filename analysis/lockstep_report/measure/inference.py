@@ -59,18 +59,16 @@ def median_interval(values, confidence=CONFIDENCE):
     n = len(ordered)
     if n < MINIMUM_VALUES:
         return None
-    tail, k, below = 0, 0, 0
+    tail, k = 0, 0
     allowed = round((1 - confidence) * 10**6) * 2**n // 10**6  # integers, because 2**n may be huge
     choose = 1  # n over k, computed from its predecessor, because n may be in the thousands
     while 2 * (tail + choose) <= allowed:
         tail += choose
-        below = tail
         choose = choose * (n - k) // (k + 1)
         k += 1
     if k == 0:
         return None
-    coverage = 1 - 2 * below / 2**n
-    return Interval(float(ordered[k - 1]), float(ordered[n - k]), coverage, n)
+    return Interval(float(ordered[k - 1]), float(ordered[n - k]), 1 - 2 * tail / 2**n, n)
 
 
 def autocorrelation_time(values):
@@ -84,10 +82,10 @@ def autocorrelation_time(values):
     values = np.asarray(values, dtype=float)
     n = len(values)
     signs = np.sign(values - np.median(values)) if n else values
-    spectrum = np.fft.rfft(signs, 2 * n) if n else signs
-    products = np.rint(np.fft.irfft(spectrum * np.conj(spectrum), 2 * n)[:n]) if n else signs
-    if n < 2 or products[0] == 0:
+    if not signs.any():
         return 1.0
+    spectrum = np.fft.rfft(signs, 2 * n)
+    products = np.rint(np.fft.irfft(spectrum * np.conj(spectrum), 2 * n)[:n])
     pairs = products[0:n - 1:2] + products[1:n:2]
     ended = np.flatnonzero(pairs <= 0)
     used = int(ended[0]) if len(ended) else len(pairs)
@@ -115,18 +113,6 @@ def series_interval(values, confidence=CONFIDENCE):
     t = student_quantile(math.floor(effective) - 1, confidence)
     lowest = max(1, math.floor((n + 1) / 2 - t / 2 * math.sqrt(n * tau)))
     return Interval(float(ordered[lowest - 1]), float(ordered[n - lowest]), confidence, n)
-
-
-def excludes(interval, value):
-    """Whether an interval, which has `low` and `high` or is None, excludes a value."""
-    return interval is not None and interval.low is not None and (not interval.low <= value <= interval.high)
-
-
-def are_apart(a, b):
-    """Whether two intervals do not overlap; None if one is unknown."""
-    if None in (a, b) or None in (a.low, b.low):
-        return None
-    return a.high < b.low or b.high < a.low
 
 
 @dataclass(frozen=True)

@@ -114,13 +114,6 @@ def common_start(step_start, offsets):
     return step_start - (offsets[:, 0] + share * (offsets[:, 1] - offsets[:, 0]))
 
 
-def transfer_seconds(start, end):
-    """Returns (step, rank): the part of `busy_seconds` during which at least one bucket of the rank
-    was in progress that all ranks had started. `start` and `end` are on one clock."""
-    last = start.max(axis=1, keepdims=True)
-    return busy_seconds(np.minimum(last, end), end)
-
-
 def steps_per_epoch(samples, batch_per_rank, ranks):
     """Returns ceil(D / (b*N)): the incomplete last batch counts as a step."""
     return -(-samples // (batch_per_rank * ranks))

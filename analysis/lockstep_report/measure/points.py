@@ -12,7 +12,7 @@ from lockstep_report.measure.inference import Interval, series_interval
 from lockstep_report.measure.link_bytes import link_bytes
 from lockstep_report.measure.window import batch_per_rank, epoch_rate, timed_seconds, timed_window
 from lockstep_report.measure.stragglers import COMPUTATION, slow_work
-from lockstep_report.measure.waiting import MOST_STEPS, Split, split_of
+from lockstep_report.measure.waiting import MOST_STEPS, Split, split_of, times_of
 from lockstep_report.runfile import settings
 from lockstep_report.runfile.experiment import HOSTS, LOCKSTEP, program_of, results_of, variant_of
 from lockstep_report.runfile.schema import QUANTITIES
@@ -52,7 +52,7 @@ class Point:
     received_bytes: float = None  # the same for the bytes received
     all_sent_bytes: float = None  # in messages of a step, sum over the ranks
     joules_per_image: float = None  # summed over all devices
-    measurements: dict = field(default_factory=dict)  # name -> maximum over ranks, of one epoch
+    measurements: dict = field(default_factory=dict)  # name -> maximum over ranks, of one epoch, if all ranks measured it
     lacks: dict = field(default_factory=dict)  # run -> contention.Lack, of runs that it spoils
     link_gbit: float = None  # rate of the link that was given to the run
     hosts: tuple = ()  # host names
@@ -174,7 +174,7 @@ class Point:
     @property
     def hidden_seconds(self):
         """Transfer during the backward pass; None if unknown."""
-        return self.split.hidden_seconds if self.split else None
+        return self.split.mean("hidden") if self.split else None
 
 
 def from_run(run):
@@ -190,7 +190,8 @@ def from_run(run):
     scale = epoch_seconds / step.sum()
     of_phases = {name: scale * phases[:, i].mean() for i, name in enumerate(run.phases)}
     of_phases[IMBALANCE] = epoch_seconds - sum(of_phases.values())
-    joules = known_reading(run, "energy_joules", window.epoch)
+    readings = {quantity.name: known_reading(run, quantity.name, window.epoch) for quantity in QUANTITIES}
+    joules = readings["energy_joules"]
     columns = [run.phases.index(name) for name in COMPUTATION]
     computation = run.phase_seconds[window.steps[:MOST_STEPS]][:, :, columns].sum(axis=2)
     busy = metrics.busy_seconds(run.bucket_start[window.steps], run.bucket_end[window.steps]).sum(axis=0)
@@ -213,13 +214,13 @@ def from_run(run):
         phase_seconds=of_phases,
         slow_seconds=scale * len(step) * slow_work(computation),
         allreduce_seconds=scale * busy.mean(),
-        split=split_of(run, window, scale),
+        split=split_of(run, window.steps, times_of(run, window), scale),
         bytes_per_step=int(run.bucket_bytes.sum()) or None,
         link_bytes=link_bytes_of(run),
         **traffic_of(run, window.steps),
         joules_per_image=None if joules is None else float(
             joules.sum() / run.images[run.epoch == window.epoch].sum()),
-        measurements=measurements_of(run, window.epoch),
+        measurements={name: float(values.max()) for name, values in readings.items() if values is not None},
         lacks={run.label: lack} if is_spoiled else {},
         link_gbit=run.link_gbit,
         hosts=origin.host_names,
@@ -243,32 +244,16 @@ def point_of(run):
     return from_run(run) if run.has_steps and not run.ladder else None
 
 
-def measurements_of(run, epoch):
-    """Returns {name: maximum over the ranks} of the quantities that all ranks measured in `epoch`."""
-    found = {}
-    for quantity in QUANTITIES:
-        values = known_reading(run, quantity.name, epoch)
-        if values is not None:
-            found[quantity.name] = float(values.max())
-    return found
-
-
 def processors_of(run, column="cpu_list"):
     """Returns the number of processors, or physical cores (`core_list`), of the ranks of the first host; None if unknown."""
-    hosts, found = run.ranks["host"], set()
-    for host, text in zip(hosts, run.ranks.get(column, ())):
-        if host != hosts[0]:
-            continue
-        listed = validity.parse_processors(text)
-        if not listed:
-            return None
-        found |= listed
-    return len(found) or None
+    hosts = run.ranks["host"]
+    listed = [validity.parse_processors(text) for host, text in zip(hosts, run.ranks.get(column, ())) if host == hosts[0]]
+    return len(set().union(*listed)) if listed and all(listed) else None
 
 
 def traffic_of(run, steps):
     """Returns the bytes of messages per step, mean over `steps`; nothing if they are not known."""
-    if len(steps) == 0 or any(name not in run.traffic for name in ("sent", "received")):
+    if not {"sent", "received"} <= run.traffic.keys():
         return {}
     sent, received = (run.traffic[name][steps].mean(axis=0) for name in ("sent", "received"))
     found = {"sent_bytes": sent.max(), "received_bytes": received.max(), "all_sent_bytes": sent.sum()}

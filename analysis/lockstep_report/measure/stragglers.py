@@ -7,7 +7,7 @@ import numpy as np
 
 from lockstep_report.measure import metrics
 from lockstep_report.measure.fitting import Estimate
-from lockstep_report.measure.inference import CONFIDENCE, excludes, series_interval
+from lockstep_report.measure.inference import CONFIDENCE, series_interval
 
 COMMUNICATION = "exposed_communication"
 COMPUTATION = ("forward", "backward", "update")
@@ -25,7 +25,7 @@ class Straggler:
     excess: Estimate  # work of the rank less the median of the others, s per step
     work_seconds: float  # median work of a step on the other ranks
     is_significant: bool
-    last_share: float  # share of the all-reduces that the rank started last; None if unknown
+    last_share: float = None  # share of the all-reduces that the rank started last; None if unknown
     clock_rank: int = None
     clock: Estimate = None  # deviation of the recorded clock offset, s
     clock_error: float = None  # recorded bound, s
@@ -43,14 +43,13 @@ class Straggler:
 
 def excess_work(work):
     """Returns (step, rank): the work of each rank less the median over the other ranks, for `work` (step, rank)."""
-    order = np.argsort(work, axis=1)
-    place = np.argsort(order, axis=1)  # of each rank among the sorted ones
-    ordered = np.take_along_axis(work, order, axis=1)
+    ordered = np.sort(work, axis=1)
     others = work.shape[1] - 1
 
     def of_others(k):
         """The k-th smallest value without that of the rank."""
-        return np.where(place > k, ordered[:, k:k + 1], ordered[:, k + 1:k + 2])
+        lower, upper = ordered[:, k:k + 1], ordered[:, k + 1:k + 2]
+        return np.where(work > lower, lower, upper)
 
     return work - (of_others((others - 1) // 2) + of_others(others // 2)) / 2
 
@@ -79,7 +78,7 @@ def slowest(work):
 
 def is_slow(excess):
     """Whether the excess of a rank shows that it is slower than the others."""
-    return excess.value > 0 and excludes(excess, 0)
+    return excess.has_interval and excess.low > 0
 
 
 def slow_work(work):
@@ -96,22 +95,20 @@ def slow_work(work):
 
 def straggler_of(timed):
     run = timed.run
-    work = metrics.rank_seconds(timed.phase_seconds, timed.phases, (COMMUNICATION,))
-    rank, found = slowest(work)
+    work = metrics.rank_seconds(timed.phase_seconds, run.phases, (COMMUNICATION,))
+    rank, excess = slowest(work)
     return Straggler(
-        run.label, run.rank_count, rank, str(run.ranks["hostname"][rank]),
-        found, float(np.median(np.delete(work, rank, axis=1))),
-        is_slow(found),
-        None if timed.times is None else float(np.mean(timed.times.start.argmax(axis=1) == rank)),
-        **clock_of(timed.times))
+        run.label, run.rank_count, rank, str(run.ranks["hostname"][rank]), excess,
+        float(np.median(np.delete(work, rank, axis=1))), is_slow(excess),
+        **({} if timed.times is None else all_reduces_of(timed.times, rank)))
 
 
-def clock_of(times):
-    if times is None:
-        return {}
+def all_reduces_of(times, rank):
+    """Returns the fields of the `Straggler` that follow from the times of the all-reduces."""
     # (step, rank). A constant difference is an error of the recorded clock offsets or a property of the algorithm.
     deviation = np.median(times.end - times.end[:, :1], axis=2)
-    rank = int(np.argmax(np.abs(np.median(deviation, axis=0))))
+    clock_rank = int(np.argmax(np.abs(np.median(deviation, axis=0))))
     transfers = np.maximum(0, times.end.max(axis=1) - times.start.max(axis=1)).min(axis=1)
-    return {"clock_rank": rank, "clock": median_estimate(deviation[:, rank]),
-            "clock_error": times.clock_error, "transfer_seconds": float(np.median(transfers))}
+    return {"last_share": float(np.mean(times.start.argmax(axis=1) == rank)), "clock_rank": clock_rank,
+            "clock": median_estimate(deviation[:, clock_rank]), "clock_error": times.clock_error,
+            "transfer_seconds": float(np.median(transfers))}

@@ -73,17 +73,16 @@ def add_comparison_notes(points, link_gbit=None):
 
 def comparison_notes(point, points, link_gbit):
     notes = []
-    bases = {id(b): b for b in (base_of(point, points), strong_base_of(point, points)) if b}
-    alone = None if point.is_independent else independent_of(point, points)
     if point.ranks > 1:
-        for base in bases.values():
+        bases = [base for base in (base_of(point, points), strong_base_of(point, points)) if base]
+        for base in bases:
             notes += base_notes(point, base)
-        if alone:
+        alone = independent_of(point, points)
+        if alone and not point.is_independent:
             notes += option_notes(point, alone, f"the baseline {alone.source}")
-    if point.ranks > 1 and not bases:
-        notes += unlike_base_notes(point, points)
-    notes += series_notes(point, points)
-    notes += link_notes(point, link_gbit)
+        if not bases:
+            notes += unlike_base_notes(point, points)
+    notes += [*series_notes(point, points), *link_notes(point, link_gbit)]
     return list(dict.fromkeys(notes))
 
 

@@ -3,7 +3,6 @@
 docs/analysis.md ("Bounds of the transfer") states the method."""
 
 from dataclasses import dataclass, fields, replace
-from functools import cached_property
 
 import numpy as np
 
@@ -17,52 +16,50 @@ AGREEMENT = 1.2  # largest ratio of two bounds of a time that count as one value
 UNCERTAIN = 0.2  # of a time: it is not divided if the error of the clocks is larger
 
 
+UNKNOWN = (np.nan,)
+
+
 @dataclass(frozen=True)
 class Split:
-    """Waiting and transfer of each rank, in seconds per epoch."""
+    """Waiting and transfer of each rank (rank), in seconds per epoch."""
 
-    waiting: tuple  # (rank)
-    transfer: tuple  # (rank), upper bound
-    last_share: tuple  # (rank), share of the all-reduces that this rank started last
+    waiting: np.ndarray
+    transfer: np.ndarray  # upper bound
+    last_share: np.ndarray  # share of the all-reduces that this rank started last
     clock_error: float  # bound on the error of the difference of two clocks, in seconds
-    exposed_waiting: tuple = None  # (rank), part of the phase exposed_communication
-    exposed_transfer: tuple = None  # (rank)
-    hidden: tuple = None  # (rank), transfer during the backward pass; None if unknown
-    least_transfer: tuple = None  # (rank), lower bound of the transfer; None if unknown
-    uncertain: tuple = (0.0,)  # (rank), by which waiting and transfer can be wrong: error of the clocks
+    exposed_waiting: np.ndarray = UNKNOWN  # part of the phase exposed_communication
+    exposed_transfer: np.ndarray = UNKNOWN
+    hidden: np.ndarray = UNKNOWN  # transfer during the backward pass
+    least_transfer: np.ndarray = UNKNOWN  # lower bound of the transfer
+    uncertain: np.ndarray = (0.0,)  # by which waiting and transfer can be wrong: error of the clocks
+
+    def mean(self, name):
+        """Returns the mean of a field over the ranks; None if it is unknown."""
+        value = float(np.mean(getattr(self, name)))
+        return value if np.isfinite(value) else None
 
     @property
     def waiting_seconds(self):
-        """Mean over the ranks."""
-        return float(np.mean(self.waiting))
+        return self.mean("waiting")
 
     @property
     def transfer_seconds(self):
-        """Upper bound, mean over the ranks."""
-        return float(np.mean(self.transfer))
+        return self.mean("transfer")
 
     @property
     def transfer_bounds(self):
-        most = min(self.transfer_seconds + self.uncertain_seconds, self.transfer_seconds + self.waiting_seconds)
-        least = None if self.least_transfer is None else max(
-            0.0, float(np.mean(self.least_transfer)) - self.uncertain_seconds)
-        return metrics.Bounds(least, most, most if least is not None and most <= AGREEMENT * least else None)
-
-    @property
-    def uncertain_seconds(self):
-        """Mean over the ranks."""
-        return float(np.mean(self.uncertain))
+        uncertain, least = self.mean("uncertain"), self.mean("least_transfer")
+        most = self.transfer_seconds + min(uncertain, self.waiting_seconds)
+        if least is None:
+            return metrics.Bounds(None, most)
+        least = max(0.0, least - uncertain)
+        return metrics.Bounds(least, most, most if most <= AGREEMENT * least else None)
 
     @property
     def divides_exposed(self):
         """Whether the clocks are good enough to divide the exposed communication."""
-        return (self.exposed_waiting is not None and self.uncertain_seconds
-                <= UNCERTAIN * float(np.mean(self.exposed_waiting) + np.mean(self.exposed_transfer)))
-
-    @property
-    def hidden_seconds(self):
-        """Mean over the ranks; None if unknown."""
-        return None if self.hidden is None else float(np.mean(self.hidden))
+        exposed = self.mean("exposed_waiting"), self.mean("exposed_transfer")
+        return None not in exposed and self.mean("uncertain") <= UNCERTAIN * sum(exposed)
 
 
 @dataclass(frozen=True)
@@ -101,38 +98,21 @@ def times_of(run, window):
     return Times(origin, begin + start, begin + end, error)
 
 
-def split_of(run, window, scale):
-    """Returns the split of the timed steps, times `scale`; None if the times of the ranks cannot be compared."""
-    times = times_of(run, window)
+def split_of(run, steps, times, scale):
+    """Returns the split of `steps`, whose times are `times`, times `scale`; None without `times`. Without the time in
+    calls of the all-reduces, the lower bound of the transfer and the hidden transfer are unknown."""
     if times is None:
         return None
-    parts = parts_of(times, call_seconds(run, window.steps), run.phase_seconds[window.steps], run.phases)
-    totals = {name: scale * part.sum(axis=0) for name, part in parts.items()}
-    last = np.bincount(times.start.argmax(axis=1).ravel(), minlength=run.rank_count)
-    return Split(last_share=tuple(last / last.sum()), clock_error=times.clock_error,
-                 **{name: tuple(total) if np.all(np.isfinite(total)) else None
-                    for name, total in totals.items()})
-
-
-def call_seconds(run, steps):
-    """Returns (step, rank): the time of the rank in calls of its all-reduces; NaN if unknown."""
-    if run.bucket_calls is None:
-        return np.full((len(steps), run.rank_count), np.nan)
-    return run.bucket_calls[steps].sum(axis=2)
-
-
-def parts_of(times, calls, phase_seconds, phases):
-    """Returns {field of `Split`: (step, rank), in seconds} of the all-reduces with these times. `calls`: as
-    `call_seconds`; where they are unknown, the lower bound of the transfer and the hidden transfer are NaN."""
-    transfer = metrics.transfer_seconds(times.start, times.end)
+    phases = run.phase_seconds[steps]
+    calls = np.full(phases.shape[:2], np.nan) if run.bucket_calls is None else run.bucket_calls[steps].sum(axis=2)
+    waiting, transfer = parts_within(times)
     busy = metrics.busy_seconds(times.start, times.end)
-    begin, end = exposed_interval(phase_seconds, phases, times)
-    exposed_waiting, exposed_transfer = parts_within(begin, end, times)
-    early_end = np.minimum(end, begin.max(axis=1, keepdims=True))
-    _, early_transfer = parts_within(begin, early_end, times)
+    begin, end = exposed_interval(phases, run.phases, times)
+    exposed_waiting, exposed_transfer = parts_within(times, begin, end)
+    _, early_transfer = parts_within(times, begin, np.minimum(end, begin.max(axis=1, keepdims=True)))
     certain = np.clip(calls - exposed_waiting, 0.0, transfer)  # the rank waited in its calls for `exposed_waiting`
-    return {
-        "waiting": np.maximum(0, busy - transfer),  # negative by rounding
+    parts = {
+        "waiting": waiting,
         "transfer": transfer,
         "exposed_waiting": exposed_waiting,
         "exposed_transfer": exposed_transfer,
@@ -143,6 +123,9 @@ def parts_of(times, calls, phase_seconds, phases):
         "hidden": np.maximum(0.0, certain - exposed_transfer),
         # Each begin of the transfer of a bucket is a time of another rank.
         "uncertain": np.minimum(busy, times.clock_error * times.start.shape[2])}
+    last = np.bincount(times.start.argmax(axis=1).ravel(), minlength=run.rank_count)
+    return Split(last_share=last / last.sum(), clock_error=times.clock_error,
+                 **{name: scale * part.sum(axis=0) for name, part in parts.items()})
 
 
 def exposed_interval(phase_seconds, phases, times):
@@ -152,31 +135,26 @@ def exposed_interval(phase_seconds, phases, times):
     return begin, begin + phase_seconds[:, :, index]
 
 
-def parts_within(begin, end, times):
-    """Returns (step, rank) twice: the parts of the times from `begin` to `end`, (step, rank), in
+def parts_within(times, begin=-np.inf, end=np.inf):
+    """Returns (step, rank) twice: the parts of the times from `begin` to `end`, (step, rank) [all], in
     which the rank waited for the last rank, and in which a bucket was transferred that all ranks
     had started; the rest is in no all-reduce."""
+    limits = np.expand_dims(begin, -1), np.expand_dims(end, -1)
+
     def inside(start):
-        return metrics.busy_seconds(*(np.clip(x, begin[:, :, None], end[:, :, None]) for x in (start, times.end)))
+        return metrics.busy_seconds(*(np.clip(x, *limits) for x in (start, times.end)))
 
     last = times.start.max(axis=1, keepdims=True)
     transfer = inside(np.minimum(last, times.end))
-    return np.maximum(0, inside(times.start) - transfer), transfer
+    return np.maximum(0, inside(times.start) - transfer), transfer  # negative by rounding
 
 
 def median_split(splits):
     """Returns the medians over repeated runs for each rank; None if one of them is unknown."""
     if None in splits:
         return None
-
-    def median(name):
-        values = [getattr(split, name) for split in splits]
-        if any(value is None for value in values):
-            return None
-        return tuple(np.median(values, axis=0))
-
-    names = [field.name for field in fields(Split) if field.name != "clock_error"]
-    return Split(clock_error=max(split.clock_error for split in splits), **{name: median(name) for name in names})
+    medians = {field.name: np.median([getattr(split, field.name) for split in splits], axis=0) for field in fields(Split)}
+    return Split(**medians | {"clock_error": max(split.clock_error for split in splits)})
 
 
 MOST_STEPS = 10_000  # enough for all medians and means; bounds the time
@@ -189,20 +167,8 @@ class TimedRun:
     run: Run
     window: Window
     phase_seconds: np.ndarray  # (step, rank, phase), timed steps
-
-    @cached_property
-    def times(self):
-        """The `Times`; None if the clocks of the ranks cannot be compared."""
-        return times_of(self.run, self.window)
-
-    @cached_property
-    def split(self):
-        """The `Split`, sums over the timed steps; None if there are no `times`."""
-        return split_of(self.run, self.window, 1.0)
-
-    @property
-    def phases(self):
-        return self.run.phases
+    times: Times  # None if the clocks of the ranks cannot be compared
+    split: Split  # sums over the timed steps; None if there are no `times`
 
 
 def timed_run(run):
@@ -215,4 +181,5 @@ def timed_run(run):
     phases = run.phase_seconds[window.steps]
     if not np.all(np.isfinite(phases)) or phases.sum() <= 0:
         return None
-    return TimedRun(run, window, phases)
+    times = times_of(run, window)
+    return TimedRun(run, window, phases, times, split_of(run, window.steps, times, 1.0))

@@ -79,8 +79,8 @@ def parts_of(point):
     parts["computation"] -= parts["slow_rank"]
     split = point.split
     if split and split.divides_exposed:
-        parts["waiting"] = float(sum(split.exposed_waiting)) / len(split.exposed_waiting)
-        parts["transfer"] = float(sum(split.exposed_transfer)) / len(split.exposed_transfer)
+        parts["waiting"] = split.mean("exposed_waiting")
+        parts["transfer"] = split.mean("exposed_transfer")
         exposed -= parts["waiting"] + parts["transfer"]
     parts["communication"] = exposed
     if point.threads is not None and point.hidden_seconds:  # GPUs communicate beside the computation

@@ -59,8 +59,8 @@ def step_evidence(timed):
         found = {"last_bucket": float(last_bucket_seconds(phases, run.phases, times).mean()),
                  "all_reduce_transfer": timed.split.transfer_bounds.high / len(phases)}
         if timed.split.divides_exposed:
-            found |= {"waiting": float(np.mean(timed.split.exposed_waiting)) / len(phases),
-                      "transfer": float(np.mean(timed.split.exposed_transfer)) / len(phases)}
+            found |= {"waiting": timed.split.mean("exposed_waiting") / len(phases),
+                      "transfer": timed.split.mean("exposed_transfer") / len(phases)}
     return StepEvidence(
         run.label, run.rank_count, run.host_count, run.option("reducer"),
         algorithm_of(run), float(step_seconds(run, timed.window.steps).mean()),

@@ -54,11 +54,6 @@ def name_of(hook):
     return getattr(hook, "__name__", type(hook).__name__)
 
 
-def sent_width(hook):
-    """Returns the bytes that a communication hook sends per element; None if it does not change the type."""
-    return 2 if name_of(hook) in COMPRESSED else None
-
-
 def environment_of(model):
     library = f"PyTorch {torch.__version__}"
     if device_of(model).type == "cuda":
@@ -71,17 +66,21 @@ def environment_of(model):
 
 
 def cpu_model():
-    for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
-        if line.startswith("model name"):
-            return line.partition(":")[2].strip()
-    return platform.processor() or platform.machine()
+    return line_of("/proc/cpuinfo", "model name") or platform.processor() or platform.machine()
+
+
+def line_of(path, name):
+    """Returns the text after the colon of the first line that begins with `name`; "" if there is none."""
+    lines = (line for line in Path(path).read_text(encoding="utf-8").splitlines() if line.startswith(name))
+    return next(lines, "").partition(":")[2].strip()
 
 
 def rank_facts(model):
     """Returns the columns of /ranks about this rank."""
     device = device_of(model)
-    found = {"hostname": socket.gethostname(), "cpu_list": ranges(sorted(os.sched_getaffinity(0))), "device_name": cpu_model(),
-             "device_uuid": "", "pci_bus_id": "", "memory_bytes": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")}
+    found = {"hostname": socket.gethostname(), "cpu_list": line_of("/proc/thread-self/status", "Cpus_allowed_list"),
+             "device_name": cpu_model(), "device_uuid": "", "pci_bus_id": "",
+             "memory_bytes": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")}
     if device.type == "cuda":
         properties = torch.cuda.get_device_properties(device)
         found |= {"device_name": properties.name, "memory_bytes": properties.total_memory,
@@ -96,19 +95,9 @@ def rank_columns(ranks):
     """Returns {path: values} of /ranks."""
     hosts = [of["hostname"] for of in ranks]
     columns = {f"/ranks/{name}": [of[name] for of in ranks] for name in ranks[0]}
-    return columns | {"/rank": range(len(ranks)), "/ranks/rank": range(len(ranks)), "/ranks/host": [list(dict.fromkeys(hosts)).index(host) for host in hosts],
+    return columns | {"/rank": range(len(ranks)), "/ranks/rank": range(len(ranks)),
+                      "/ranks/host": [list(dict.fromkeys(hosts)).index(host) for host in hosts],
                       "/ranks/local_rank": [hosts[:i].count(host) for i, host in enumerate(hosts)]}
-
-
-def ranges(numbers):
-    """Returns ascending numbers as a list such as "0-3,8"."""
-    parts = []
-    for number in numbers:
-        if parts and parts[-1][1] == number - 1:
-            parts[-1][1] = number
-        else:
-            parts.append([number, number])
-    return ",".join(f"{low}-{high}" if high > low else f"{low}" for low, high in parts)
 
 
 def images_of(batch):

@@ -158,7 +158,8 @@ class Recorder:
             if self._computed is None:  # the callback runs after the last gradient, before DDP waits for the buckets
                 self._computed = self._clock.stamp()
                 Variable._execution_engine.queue_callback(self._end_computation)
-            size = bucket.buffer().numel() * (facts.sent_width(hook) or bucket.buffer().element_size())
+            width = 2 if facts.name_of(hook) in facts.COMPRESSED else bucket.buffer().element_size()  # bytes sent per element
+            size = bucket.buffer().numel() * width
             ends = []
             self._step.buckets.append((size, self._clock.stamp(), ends))
 
@@ -233,27 +234,25 @@ class Recorder:
             warnings.warn(f"Recorder: {self._warnings[-1]}", stacklevel=2)
         is_new = not self._writer.is_created
         if is_new:
-            self._bucket_bytes = found[0][0].sizes
+            self._bucket_bytes, self._written = found[0][0].sizes, 0
         columns = epoch_columns(self._epoch, found, self._ranks, len(self._bucket_bytes), isinstance(self._clock, CudaClock))
         self._diverged |= not all(map(torch.isfinite, torch.as_tensor(columns["/steps/loss"])))
         images = columns["/steps/images"]
         if is_new:
-            steps = self._steps_per_epoch or len(images)
-            whole = images.sum() if self._is_complete else images.max() * steps
             self._config |= {"batch-per-rank": str(max(max(of.images) for of, *_ in found)), "global-batch": str(images.max())}
-            self._create(steps, int(whole), set(columns))
+            self._create(images, set(columns))
         columns["/step"] += self._written
         self._written += len(images)
         self._writer.append(columns)
 
-    def _create(self, steps, images, measured):
+    def _create(self, images, measured):
+        """Creates the run file. `images`: of each step of its first epoch; `measured`: the datasets of an epoch."""
         now = datetime.now(timezone.utc)
-        host = self._ranks[0]["hostname"]
+        steps = self._steps_per_epoch or len(images)
         attributes = {
             **facts.program(), "date_utc": now.strftime("%Y-%m-%dT%H:%M:%SZ"),
-            "run_id": f"{now.strftime('%Y%m%dT%H%M%S.%fZ')}-{host}-{os.getpid()}",
-            "steps_per_epoch": steps, "images_per_epoch": images}
-        self._written = 0
+            "run_id": f"{now.strftime('%Y%m%dT%H%M%S.%fZ')}-{self._ranks[0]['hostname']}-{os.getpid()}",
+            "steps_per_epoch": steps, "images_per_epoch": int(images.sum() if self._is_complete else images.max() * steps)}
         fixed = {"/phase": PHASES, "/clock_reading": ("begin", "end"), **facts.rank_columns(self._ranks)}
         if self._bucket_bytes:
             fixed |= {"/bucket": range(len(self._bucket_bytes)), "/buckets/bytes": self._bucket_bytes}

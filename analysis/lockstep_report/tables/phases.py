@@ -143,7 +143,7 @@ def split_values(split):
         "longest_waiting": float(split.waiting[longest]), "longest_waiting_rank": longest,
         "last_rank": last, "last_percent": 100 * float(split.last_share[last]),
         "clock_error_us": 1e6 * split.clock_error,
-        "uncertain_seconds": split.uncertain_seconds if split.clock_error else None,
+        "uncertain_seconds": split.mean("uncertain") if split.clock_error else None,
     }
 
 
