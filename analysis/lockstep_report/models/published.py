@@ -6,6 +6,7 @@ its values."""
 import itertools
 from dataclasses import dataclass
 from decimal import ROUND_DOWN, ROUND_HALF_UP, Decimal
+from functools import partial
 from typing import Callable
 
 from lockstep_report.measure.metrics import bus_bandwidth, steps_per_epoch
@@ -59,9 +60,6 @@ class Epochs:
     def previous_row(self, row):
         return self.rows[max(0, self.rows.index(row) - 1)].seconds
 
-    def first_row(self, _row):
-        return self.rows[0].seconds
-
 
 def speedup_candidates(epochs, column, _assumptions):
     """Returns the candidates for a speedup; the formula that the column name states comes first."""
@@ -80,7 +78,7 @@ def speedup_candidates(epochs, column, _assumptions):
             "is relative to one rank at the same batch per rank",)),
         Candidate("T(previous row)/T", over(epochs.previous_row), (
             "is relative to the previous row of the table, not to one rank",)),
-        Candidate("T(first row)/T", over(epochs.first_row), (
+        Candidate("T(first row)/T", over(lambda row: epochs.rows[0].seconds), (
             "is relative to the first row of the table, at another batch size",))]
 
 
@@ -108,71 +106,50 @@ def communication_candidates(epochs, _column, _assumptions):
             "subtracts all of T(1), not T(1)/N",))]
 
 
-@dataclass(frozen=True)
-class Steps:
-    description: str
-    count: Callable
-    mistake: str = None
-
-
 def step_counts(samples):
+    """Returns alternatives, see below: the number of steps of the epoch of a row."""
     return (
-        Steps("ceil(D/(b·N)) steps",
-              lambda row: steps_per_epoch(samples, row.batch_per_rank, row.ranks)),
-        Steps("ceil(D/b) steps", lambda row: steps_per_epoch(samples, row.batch_per_rank, 1),
-              "counts ceil(D/b) steps on every number of ranks, as if b were the global batch; "
-              "with batch b on each of N ranks an epoch has ceil(D/(b·N)) steps, about N times "
-              "fewer"),
-        Steps("one all-reduce", lambda row: 1,
-              "divides the bytes of ONE all-reduce by the communication time of an epoch: too "
-              "small by a factor equal to the number of steps, ceil(D/(b·N))"),
+        ("ceil(D/(b·N)) steps", lambda row: steps_per_epoch(samples, row.batch_per_rank, row.ranks), None),
+        ("ceil(D/b) steps", lambda row: steps_per_epoch(samples, row.batch_per_rank, 1),
+         "counts ceil(D/b) steps on every number of ranks, as if b were the global batch; with batch b on each "
+         "of N ranks an epoch has ceil(D/(b·N)) steps, about N times fewer"),
+        ("one all-reduce", lambda row: 1,
+         "divides the bytes of ONE all-reduce by the communication time of an epoch: too small by a factor "
+         "equal to the number of steps, ceil(D/(b·N))"),
     )
 
 
-ELEMENTS = (  # (text, bytes, mistake)
-    ("· 4 bytes ", Decimal(4), None),
-    ("", Decimal(1), "counts parameters, not bytes: the value in bytes is 4 times as large (float32)"),
-)
-UNITS = (
-    ("1e9", Decimal(10**9), None),
-    ("2^30", Decimal(2**30), "is in GiB/s (2^30 bytes), 1.074 times smaller than in GB/s"),
-)
-RINGS = (
-    ("2(N−1)/N", lambda n: Decimal(2 * (n - 1)) / n, None),
-    ("(N−1)/N", lambda n: Decimal(n - 1) / n,
-     "counts half of the bytes of a ring: (N−1)/N, not 2(N−1)/N"),
-    ("1", lambda n: Decimal(1), "omits the factor 2(N−1)/N of the ring algorithm"),
-)
-ROUNDINGS = ((None, None), *((digits, f"rounds the amount sent to {digits} decimals before dividing")
-                             for digits in (2, 3, 4)))
-TIMES = ((False, None), (True, "divides by the communication time as printed, after rounding"))
+# Alternatives: (text, value, mistake).
+ELEMENTS = (("· 4 bytes ", Decimal(4), None),
+            ("", Decimal(1), "counts parameters, not bytes: the value in bytes is 4 times as large (float32)"))
+UNITS = (("1e9", Decimal(10**9), None),
+         ("2^30", Decimal(2**30), "is in GiB/s (2^30 bytes), 1.074 times smaller than in GB/s"))
+RINGS = (("2(N−1)/N", lambda n: Decimal(2 * (n - 1)) / n, None),
+         ("(N−1)/N", lambda n: Decimal(n - 1) / n, "counts half of the bytes of a ring: (N−1)/N, not 2(N−1)/N"),
+         ("1", lambda n: Decimal(1), "omits the factor 2(N−1)/N of the ring algorithm"))
+ROUNDINGS = (("", None, None), *(("", digits, f"rounds the amount sent to {digits} decimals before dividing")
+                                 for digits in (2, 3, 4)))
+TIMES = (("", False, None), ("", True, "divides by the communication time as printed, after rounding"))
 
 
 def bandwidth_candidates(epochs, _column, assumptions):
     """Returns every combination of the alternatives above, sorted by the number of mistakes."""
     candidates = []
-    for (model, count), steps, element, unit, ring, rounding, time in itertools.product(
-            assumptions.models, step_counts(assumptions.samples), ELEMENTS, UNITS, RINGS, ROUNDINGS, TIMES):
-        mistakes = (element[-1], steps.mistake, unit[-1], ring[-1], rounding[-1], time[-1])
+    for (model, count), *chosen in itertools.product(
+            assumptions.models, ELEMENTS, step_counts(assumptions.samples), UNITS, RINGS, ROUNDINGS, TIMES):
+        (element, steps, unit, ring, _, _), values, mistakes = zip(*chosen)
         candidates.append(Candidate(
-            f"{ring[0]} · {count:,} {element[0]}· {steps.description} / communication / {unit[0]} ({model})",
-            bandwidth_value(epochs, count * element[1], unit[1], steps, ring[1], rounding[0], time[0]),
-            tuple(filter(None, mistakes))))
+            f"{ring} · {count:,} {element}· {steps} / communication / {unit} ({model})",
+            partial(bandwidth, epochs, count, *values), tuple(filter(None, mistakes))))
     return sorted(candidates, key=lambda c: len(c.mistakes))
 
 
-def bandwidth_value(epochs, size, unit, steps, ring, digits, as_printed):
-    """Returns the function of a row: `ring` · `size` · `steps` / communication / `unit`."""
-    def value(row):
-        seconds = printed(row, "communication") if as_printed else rest(row, epochs.computation(row))
-        if row.ranks < 2 or not seconds or seconds <= 0 or not row.batch_per_rank:
-            return None
-        sent = ring(row.ranks) * size * steps.count(row) / unit
-        if digits is not None:
-            sent = sent.quantize(Decimal(1).scaleb(-digits), ROUND_HALF_UP)
-        return sent / seconds
-
-    return value
+def bandwidth(epochs, count, element, steps, unit, ring, digits, as_printed, row):
+    seconds = printed(row, "communication") if as_printed else rest(row, epochs.computation(row))
+    if row.ranks < 2 or not seconds or seconds <= 0 or not row.batch_per_rank:
+        return None
+    sent = ring(row.ranks) * (count * element) * steps(row) / unit
+    return (sent if digits is None else sent.quantize(Decimal(1).scaleb(-digits), ROUND_HALF_UP)) / seconds
 
 
 CANDIDATES = {"speedup": speedup_candidates, "computation": computation_candidates,
