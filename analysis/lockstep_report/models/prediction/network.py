@@ -4,6 +4,7 @@
 and the inverse bandwidth beta (s per byte) of a link in each direction. Each formula is linear in both, and is defined by its two
 factors."""
 
+import functools
 import json
 import math
 from dataclasses import dataclass
@@ -15,6 +16,7 @@ from lockstep_report.errors import INPUT, USAGE, ReportError
 from lockstep_report.measure.choices import labelled, library_of
 from lockstep_report.measure.fitting import LinearFit, fit_linear
 from lockstep_report.measure.link_bytes import LONGEST_EXCHANGE
+from lockstep_report.measure.metrics import Bounds
 from lockstep_report.measure.validity import warning_notes
 from lockstep_report.models.fits import sweep_observations
 from lockstep_report.runfile.experiment import program_of
@@ -68,26 +70,6 @@ def flat_seconds(algorithm, ranks, size, alpha, beta):
     return messages * alpha + sent * beta
 
 
-def hierarchical_seconds(levels, size):
-    """Returns the time of a hierarchical all-reduce. `levels`: (units, alpha, beta, algorithm) from
-    the innermost, with beta for one of the ranks that share a link. In each level but the last one
-    a ring reduces 1/n of the array to each of its n units before the next level, and gathers the
-    sums after it: together the time of an all-reduce by a ring. The last level reduces the part
-    that remains with its own algorithm."""
-    total = 0.0
-    for units, alpha, beta, algorithm in levels[:-1]:
-        total = total + flat_seconds("ring", units, size, alpha, beta)
-        size = size / units
-    units, alpha, beta, algorithm = levels[-1]
-    return total + flat_seconds(algorithm, units, size, alpha, beta)
-
-
-@dataclass(frozen=True)
-class Range:
-    low: float
-    high: float
-
-
 @dataclass(frozen=True)
 class Level:
     """Links between `ranks` units; the units of the first level are ranks, those of a further level
@@ -95,8 +77,8 @@ class Level:
 
     name: str
     ranks: int
-    alpha: Range
-    beta: Range
+    alpha: Bounds
+    beta: Bounds
     is_shared: bool  # the ranks of a unit share one link; otherwise each rank has its own
     algorithm: str = "ring"  # of a hierarchical all-reduce, if this is the last level
 
@@ -124,23 +106,30 @@ class Network:
         numbers or arrays. Raises `ReportError` (usage) if the ranks do not fill whole groups."""
         if ranks == 1:
             return 0.0 * values[0][0]
-        used, inner = [], 1
-        for units, level, (alpha, beta) in zip(self.units(ranks), self.levels, values):
-            used.append((units, alpha, beta * inner if level.is_shared else beta, level.algorithm))
-            inner *= units
+        units = self.units(ranks)
         if self.algorithm == HIERARCHICAL:
-            return hierarchical_seconds(used, size)
-        spanned = [i for i, (units, *_) in enumerate(used) if units > 1]
+            return self.hierarchical_seconds(units, size, values)
+        spanned = [i for i, count in enumerate(units) if count > 1]
         if self.algorithm != "ring" and len(spanned) > 1:
             raise ReportError(
                 USAGE, f"{self.name}: {ranks} ranks span several levels, for which the algorithm "
                        f"{self.algorithm} has no model; use hierarchical or ring")
         # All links of a ring send at the same time: the slowest one determines each turn. A ring
         # crosses the link of a group once, so nothing is shared.
-        alpha, beta = values[spanned[0]]
-        for i in spanned[1:]:
-            alpha, beta = np.maximum(alpha, values[i][0]), np.maximum(beta, values[i][1])
+        alpha, beta = (functools.reduce(np.maximum, quantity) for quantity in zip(*(values[i] for i in spanned)))
         return flat_seconds(self.algorithm, ranks, size, alpha, beta)
+
+    def hierarchical_seconds(self, units, size, values):
+        """In each level but the last one a ring reduces 1/n of the array to each of its n units before the next
+        level, and gathers the sums after it: together the time of an all-reduce by a ring. The last level reduces
+        the part that remains with its own algorithm."""
+        total, inner, last = 0.0, 1, len(units) - 1
+        for i, (count, level, (alpha, beta)) in enumerate(zip(units, self.levels, values)):
+            total = total + flat_seconds(level.algorithm if i == last else "ring", count, size, alpha,
+                                         beta * inner if level.is_shared else beta)
+            inner *= count
+            size = size / count
+        return total
 
     def units(self, ranks):
         """Returns the number of units in each level that `ranks` ranks span."""
@@ -225,7 +214,7 @@ def range_of(content, key):
     low, high = (float(x) for x in pair)
     if not 0 <= low <= high < math.inf:
         raise ValueError(f"{key} is not a range of values that are at least 0")
-    return Range(low, high)
+    return Bounds(low, high)
 
 
 @dataclass(frozen=True)
@@ -262,7 +251,9 @@ def network_of_sweeps(runs, algorithm):
                    "a network description with its levels")
     columns, seconds = [], []
     for run in runs:
-        require_one_level(run)
+        if 1 < run.host_count < run.rank_count:
+            raise ReportError(INPUT, f"{run.path}: several ranks on several hosts, so alpha and beta belong to no single "
+                                     "level; give sweeps with one rank per host, or on one host")
         wanted = labelled(algorithm, library)
         for (_, label), size, value in sweep_observations(run):
             if label in (wanted, f"{wanted} ({program_of(run)})"):
@@ -278,8 +269,8 @@ def network_of_sweeps(runs, algorithm):
         raise ReportError(INPUT, f"{names}: beta of {algorithm} is not distinguishable from 0; give "
                                  "a sweep with larger messages or more repeats")
     residual = 100 * float(np.abs(fit.residuals).max())
-    level = Level("links of the sweep", None, Range(max(0.0, alpha.low), max(0.0, alpha.high)),
-                  Range(beta.low, beta.high), True)
+    level = Level("links of the sweep", None, Bounds(max(0.0, alpha.low), max(0.0, alpha.high)),
+                  Bounds(beta.low, beta.high), True)
     return FittedNetwork(
         f"fit to {names}", library, algorithm, (level,),
         notes=(*warning_notes(runs),
@@ -287,9 +278,3 @@ def network_of_sweeps(runs, algorithm):
                f"{1e6 * alpha.high:.4g}), beta {1e9 * beta.value:.4g} ns per byte "
                f"({1e9 * beta.low:.4g} to {1e9 * beta.high:.4g}), largest residual "
                f"{residual:.1f} %",), fit=fit)
-
-
-def require_one_level(run):
-    if 1 < run.host_count < run.rank_count:
-        raise ReportError(INPUT, f"{run.path}: several ranks on several hosts, so alpha and beta belong to no single "
-                                 "level; give sweeps with one rank per host, or on one host")
