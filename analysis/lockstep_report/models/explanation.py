@@ -113,14 +113,6 @@ def explanation_values(explanation):
     }
 
 
-def estimate_values(estimate):
-    if estimate is None:
-        return None
-    return {"value": estimate.value,
-            "interval": [estimate.low, estimate.high] if estimate.has_interval else None,
-            "note": estimate.note or None}
-
-
 def place_values(point):
     return {"runs": point.source, "setting": point.setting, "ranks": point.ranks,
             "batch_per_rank": point.batch_per_rank or None, "mode": point.mode}
@@ -137,26 +129,21 @@ def law_values(law):
     return {**place_values(law.points[-1]), "ranks": law.ranks, "law": law.law,
             "seconds": law.seconds, "fitted_seconds": law.fit and law.predicted(law.ranks),
             "relative_residuals": law.fit and law.residuals,
-            "serial_fraction": estimate_values(law.serial),
+            "serial_fraction": law.serial,
             "degrees_of_freedom": law.fit and law.fit.dof, "notes": law.notes}
 
 
 def all_reduce_values(found):
     fit = found.fit
     return {
-        "algorithm": found.algorithm, "from": found.origin, "ranks": found.ranks,
-        "hosts": found.hosts, "runs": found.sources,
-        "alpha_seconds": estimate_values(found.alpha),
-        "beta_seconds_per_byte": estimate_values(found.beta),
-        "bytes": found.sizes, "seconds": found.seconds,
-        "fitted_seconds": None if fit is None else fit.fitted,
-        "relative_residuals": None if fit is None else fit.residuals,
-        "degrees_of_freedom": None if fit is None else fit.dof, "notes": found.notes}
+        "algorithm": found.algorithm, "from": found.origin, "ranks": found.ranks, "hosts": found.hosts,
+        "runs": found.sources, "alpha_seconds": found.alpha, "beta_seconds_per_byte": found.beta,
+        "bytes": found.sizes, "seconds": found.seconds, "fitted_seconds": fit and fit.fitted,
+        "relative_residuals": fit and fit.residuals, "degrees_of_freedom": fit and fit.dof, "notes": found.notes}
 
 
 def straggler_values(slow):
     return {"run": slow.source, "ranks": slow.ranks, "rank": slow.rank, "host": slow.host,
-            "excess_seconds": estimate_values(slow.excess),
-            "is_significant": slow.is_significant, "last_share": slow.last_share,
-            "clock_rank": slow.clock_rank, "clock_deviation_seconds": estimate_values(slow.clock),
+            "excess_seconds": slow.excess, "is_significant": slow.is_significant, "last_share": slow.last_share,
+            "clock_rank": slow.clock_rank, "clock_deviation_seconds": slow.clock,
             "clock_error_seconds": slow.clock_error, "is_clock_wrong": slow.is_clock_wrong}
