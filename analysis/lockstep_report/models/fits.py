@@ -80,28 +80,23 @@ def fit_law(law, ranks, seconds):
 def scaling_fits(points):
     """Returns the fits of all groups of points with several rank counts, one of them 1."""
     sized = [p for p in points if p.batch_per_rank]
-    return [fit for law, usable, lookup, batch_of, seconds_of in (
-        (AMDAHL, sized, strong_base_of, lambda p: p.global_batch, lambda p, epoch: epoch),
-        (GUSTAFSON, points, base_of, lambda p: p.batch_per_rank, step_seconds))
-        for base, group in scaling_series(usable, lookup, batch_of)
-        for fit in fit_group(law, [base, *group], seconds_of)]
+    series = [*((AMDAHL, *one) for one in scaling_series(sized, strong_base_of, lambda p: p.global_batch)),
+              *((GUSTAFSON, *one) for one in scaling_series(points, base_of, lambda p: p.batch_per_rank))]
+    return list(filter(None, (scaling_fit(law, [base, *group]) for law, base, group in series)))
 
 
-def step_seconds(point, epoch):
-    """Returns the mean step time; a multiple of it if the number of steps is unknown (N times fewer on N ranks)."""
-    return epoch / point.steps if point.steps else epoch * point.ranks
-
-
-def fit_group(law, group, seconds_of):
-    """Returns a list of one `ScalingFit`; an empty list if the parameter is not determined."""
+def scaling_fit(law, group):
+    """Returns the `ScalingFit` of a group of points; None if the parameter is not determined."""
     group = [p for p in group if all(0 < epoch < np.inf for epoch in p.epoch_repeats)]
     ranks = np.array([p.ranks for p in group for _ in p.epoch_repeats])
-    seconds = np.array([seconds_of(p, epoch) for p in group for epoch in p.epoch_repeats])
+    # Gustafson: without the number of steps a multiple of the step time, because N ranks make N times fewer.
+    seconds = np.array([epoch if law == AMDAHL else epoch / p.steps if p.steps else epoch * p.ranks
+                        for p in group for epoch in p.epoch_repeats])
     if len(set(ranks)) == 2:
-        return [ScalingFit(law, tuple(group), ranks, seconds, (TWO_COUNTS,))]
+        return ScalingFit(law, tuple(group), ranks, seconds, (TWO_COUNTS,))
     found = fit_law(law, ranks, seconds) if len(ranks) else None
     if found is None:
-        return []
+        return None
     fit, serial = found
     notes = [f"the points differ in {text}" for text in differences(*group)]
     if not serial.has_interval:
@@ -112,9 +107,8 @@ def fit_group(law, group, seconds_of):
         notes.append(SUPERLINEAR)
     made = ScalingFit(law, tuple(group), ranks, seconds, (), fit, serial)
     if not made.describes_times:
-        largest = 100 * float(np.abs(made.residuals).max())
-        notes.append(f"the law does not describe the times: largest residual {largest:.0f} %")
-    return [replace(made, notes=tuple(notes))]
+        notes.append(f"the law does not describe the times: largest residual {100 * np.abs(made.residuals).max():.0f} %")
+    return replace(made, notes=tuple(notes))
 
 
 @dataclass(frozen=True)
