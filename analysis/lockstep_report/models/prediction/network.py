@@ -155,8 +155,7 @@ def read_network(path):
     text = read_text(path, "a network description", (JSON,), described)
     try:
         content = json.loads(text)
-        if not isinstance(content, dict):
-            raise ValueError("it is no object")
+        check(isinstance(content, dict), "it is no object")
         return level_network(content, path.stem)
     except (KeyError, TypeError, ValueError, OverflowError, RecursionError) as error:
         what = f"{error.args[0]} is missing" if isinstance(error, KeyError) else str(error).splitlines()[0]
@@ -166,16 +165,11 @@ def read_network(path):
 def level_network(content, name):
     refuse_unknown(content, ("name", "library", "algorithm", "overlap", "levels", "source"))
     library, algorithm = str(content["library"]), str(content["algorithm"])
-    if library not in ALGORITHMS:
-        raise ValueError(f"library is {library}, not MPI or NCCL")
-    if algorithm not in ALGORITHMS[library]:
-        raise ValueError(f"algorithm {algorithm} is none of {library}: {', '.join(ALGORITHMS[library])}")
-    overlap = float(content.get("overlap", 1))
-    if not 0 <= overlap <= 1:
-        raise ValueError("overlap is not between 0 and 1")
-    given = content["levels"]
-    if not isinstance(given, list) or not given:
-        raise ValueError("levels is no list of levels")
+    check(library in ALGORITHMS, f"library is {library}, not MPI or NCCL")
+    check(algorithm in ALGORITHMS[library], f"algorithm {algorithm} is none of {library}: {', '.join(ALGORITHMS[library])}")
+    overlap, given = float(content.get("overlap", 1)), content["levels"]
+    check(0 <= overlap <= 1, "overlap is not between 0 and 1")
+    check(isinstance(given, list) and given, "levels is no list of levels")
     levels = tuple(level_of(item, i + 1, len(given), library) for i, item in enumerate(given))
     return Network(str(content.get("name", name)), library, algorithm, levels, overlap)
 
@@ -183,23 +177,22 @@ def level_network(content, name):
 def level_of(item, number, count, library):
     refuse_unknown(item, ("name", "ranks", "alpha", "beta", "shared", "algorithm"))
     place, ranks, shared = f"level {number}", item.get("ranks"), item.get("shared", True)
-    if ranks is None and number < count:
-        raise KeyError(f"ranks of {place}")
-    if ranks is not None and (not isinstance(ranks, int) or isinstance(ranks, bool) or ranks < 1):
-        raise ValueError(f"ranks of {place} is not a positive integer")
+    check(ranks is not None or number == count, f"ranks of {place} is missing")
+    check(ranks is None or (type(ranks) is int and ranks >= 1), f"ranks of {place} is not a positive integer")
     algorithm = str(item.get("algorithm", "ring"))
-    if algorithm not in FLAT or algorithm not in ALGORITHMS[library]:
-        raise ValueError(f"algorithm {algorithm} of {place} is none of {library}")
-    if not isinstance(shared, bool):
-        raise ValueError(f"shared of {place} is neither true nor false")
-    alpha, beta = range_of(item, "alpha"), range_of(item, "beta")
-    return Level(str(item.get("name", place)), ranks, alpha, beta, shared, algorithm)
+    check(algorithm in FLAT and algorithm in ALGORITHMS[library], f"algorithm {algorithm} of {place} is none of {library}")
+    check(isinstance(shared, bool), f"shared of {place} is neither true nor false")
+    return Level(str(item.get("name", place)), ranks, range_of(item, "alpha"), range_of(item, "beta"), shared, algorithm)
+
+
+def check(is_valid, problem):
+    if not is_valid:
+        raise ValueError(problem)
 
 
 def refuse_unknown(content, known):
     for key in content:
-        if key not in known:
-            raise ValueError(f"unknown key {key}")
+        check(key in known, f"unknown key {key}")
 
 
 def range_of(content, key):
@@ -209,11 +202,9 @@ def range_of(content, key):
         refuse_unknown(value, ("value", "unit", "source"))
         value = value["value"]
     pair = value if isinstance(value, list) else [value, value]
-    if len(pair) != 2 or any(isinstance(x, (str, bool)) for x in pair):
-        raise ValueError(f"{key} is no number or pair of numbers")
-    low, high = (float(x) for x in pair)
-    if not 0 <= low <= high < math.inf:
-        raise ValueError(f"{key} is not a range of values that are at least 0")
+    check(len(pair) == 2 and not any(isinstance(x, (str, bool)) for x in pair), f"{key} is no number or pair of numbers")
+    low, high = map(float, pair)
+    check(0 <= low <= high < math.inf, f"{key} is not a range of values that are at least 0")
     return Bounds(low, high)
 
 
