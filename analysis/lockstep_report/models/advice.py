@@ -164,7 +164,8 @@ def latency(step, fits):
     """Bucket size: alpha takes most of the time of each all-reduce."""
     if step.reducer != "overlap" or not exposes_transfer(step):
         return None
-    for found in (f for f in fits if matches(step, f) and f.alpha is not None and f.alpha.has_interval):
+    own = [f for f in fits if (f.algorithm, f.ranks, f.hosts) == (step.algorithm, step.ranks, step.hosts)]
+    for found in (f for f in own if f.alpha is not None and f.alpha.has_interval):
         alpha, whole = found.alpha, found.time_of(step.largest_bucket).value
         if 0 < LATENCY_SHARE * whole <= alpha.low:
             sources = ", ".join(found.sources)
@@ -176,10 +177,6 @@ def latency(step, fits):
                 {"alpha_seconds": alpha.value, "alpha_low_seconds": alpha.low, "alpha_high_seconds": alpha.high,
                  "bucket_seconds": whole, "bucket_bytes": step.largest_bucket}, LATENCY_SHARE)
     return None
-
-
-def matches(step, found):
-    return (found.algorithm, found.ranks, found.hosts) == (step.algorithm, step.ranks, step.hosts)
 
 
 def better_algorithm(step, fits):

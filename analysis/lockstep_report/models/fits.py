@@ -187,17 +187,13 @@ def alpha_beta_fits(runs, timed):
         sources, sizes, seconds = zip(*rows)
         sizes, seconds = np.array(sizes, dtype=float), np.array(seconds)
         alpha, beta, fit, notes = alpha_beta(sizes, seconds, sources)
-        detail = text_of(conditions, distinguishing([(other, ranks) for _, other in alike[key[:4]]]))
+        notes = [text_of(conditions, distinguishing([(other, ranks) for _, other in alike[key[:4]]])), *notes]
+        if alpha is not None and alpha.has_interval and len(set(sources)) == 1:
+            notes.append("one job: the interval does not contain the difference between jobs")
         made.append(AlphaBeta(algorithm, origin, ranks, hosts, tuple(dict.fromkeys(sources)), link,
-                              sizes, seconds, alpha, beta, fit, tuple(filter(None, (
-                                  detail, *notes, job_note(sources, alpha))))))
+                              sizes, seconds, alpha, beta, fit, tuple(filter(None, notes))))
     return sorted(made, key=lambda found: (found.origin != SWEEP, found.ranks,
                                            place_of(found.algorithm, ALGORITHMS), found.algorithm))
-
-
-def job_note(sources, alpha):
-    is_one = alpha is not None and alpha.has_interval and len(set(sources)) == 1
-    return "one job: the interval does not contain the difference between jobs" if is_one else ""
 
 
 def sweep_observations(run):
@@ -211,9 +207,8 @@ def sweep_observations(run):
 def bucket_observations(timed):
     """Yields ((origin, algorithm), bytes, seconds): the median over the steps of each bucket; nothing for a run whose
     all-reduces may contain computation, because the bounds of its transfer do not agree."""
-    if timed.times is None or timed.run.option("reducer") not in ALL_REDUCES:
-        return
-    if timed.split.transfer_bounds.value is None:
+    if (timed.times is None or timed.run.option("reducer") not in ALL_REDUCES
+            or timed.split.transfer_bounds.value is None):
         return
     seconds = np.median(bucket_seconds(timed.times), axis=0)
     for size, value in zip(timed.run.bucket_bytes, seconds):

@@ -125,7 +125,9 @@ def prediction_table(rows):
         *dict.fromkeys(note for b in bases for note in b.notes),
         f"interval: 95 % of {REPLICATES} replicates that draw the measured steps and the ranges of "
         "the network; it does not contain errors of the model",
-        efficiency_note(rows[0]),
+        "no efficiency: no 1-rank run has the global batch" if rows[0].base is None else
+        f"efficiency: {'t(1)/(N·t(N)), t(1) at the global batch' if rows[0].is_strong else 't(1)/t(N), t(1)'} "
+        f"{'measured' if rows[0].base_source else 'predicted from the work of a rank'}",
         Note("measured: mean step of the runs of the same setting, batch, reducer and options on as "
              "many ranks (median over repeated runs)",
              ("measured_ms",))]
@@ -156,14 +158,6 @@ def prediction_table(rows):
          Column("error_percent", "Predicted / measured − 1 (%)", 1),
          Column("warnings", "Warnings")],
         made, notes)
-
-
-def efficiency_note(row):
-    formula = "t(1)/(N·t(N)), t(1) at the global batch" if row.is_strong else "t(1)/t(N), t(1)"
-    source = "measured" if row.base_source else "predicted from the work of a rank"
-    if row.base is None:
-        return "no efficiency: no 1-rank run has the global batch"
-    return f"efficiency: {formula} {source}"
 
 
 def table_row(row, names, shown):
