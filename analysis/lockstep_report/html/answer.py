@@ -33,9 +33,9 @@ def answer(tables, points=()):
     if chosen:
         texts = [f"{scaling_sentence(chosen)} {cause}", spoiled_text(points), time_sentence(book), advice]
     else:
-        missing = ("The files do not show how the training scales: this needs a run with 1 rank and "
-                   "one with several ranks, with the same settings and the same batch per rank or "
-                   "global batch." + unlike_text(points))
+        unlike = next((f" There is {note}." for p in points for note in p.notes if note.startswith(UNLIKE)), "")
+        missing = ("The files do not show how the training scales: this needs a run with 1 rank and one with several "
+                   f"ranks, with the same settings and the same batch per rank or global batch.{unlike}")
         texts = [time_sentence(book), spoiled_text(points), f"{missing} {cause}", advice]
     return list(filter(None, texts))
 
@@ -55,8 +55,7 @@ def time_sentence(book):
                 if row["images_per_second"] and row["images"] else "")
         kind = " that was measured" if len(rows) > 1 else ""
         texts.append(f"The shortest epoch{kind} takes {row.text('epoch_seconds')} s{spread}{rate}: "
-                     f"{place_text(row)}." + tie_text(row, others)
-                     + (RESTRICTED if row["validity"] else ""))
+                     f"{place_text(row)}.{tie_text(row, others)}{RESTRICTED if row['validity'] else ''}")
     texts.append(ladder_text(book))
     return " ".join(filter(None, texts)) or ("No training run is among the files, so there is no epoch time; "
                                "lockstep train makes one.")
@@ -87,7 +86,8 @@ def scaled_rows(book):
     """Returns [(row, kind of scaling, efficiency)] on the most ranks; nothing if no run has a base case."""
     weak, strong = ([row for row in book[name] if row["ranks"] > 1 and row["speedup"] is not None
                      and not row["point"].is_independent] for name in ("table-1-time-speedup", "strong-scaling"))
-    efficiencies = {id(row["point"]): row.text("efficiency") for row in book["weak-scaling"] if row["efficiency"] is not None}
+    efficiencies = {id(row["point"]): row.text("efficiency") for row in book["weak-scaling"]
+                    if row["efficiency"] is not None}
     most = max((row["ranks"] for row in (*strong, *weak)), default=0)
     return [*((row, "batch per rank", efficiencies.get(id(row["point"]))) for row in best(weak, most)),
             *((row, "global batch", row.text("efficiency")) for row in best(strong, most))]
@@ -104,12 +104,6 @@ def scaling_sentence(chosen):
             + f" ({', '.join(filter(None, (row['setting'], batch, row['mode'])))})")
     return (f"On {chosen[0][0].text('ranks')} ranks, {'; '.join(texts)}."
             + (RESTRICTED if any(row["validity"] for row, _, _ in chosen) else ""))
-
-
-def unlike_text(points):
-    """Returns why the 1-rank runs that exist are no base cases; "" without one."""
-    found = [note for p in points for note in p.notes if note.startswith(UNLIKE)]
-    return f" There is {found[0]}." if found else ""
 
 
 def best(rows, ranks):

@@ -51,15 +51,18 @@ def table_element(table):
         "div", element("div", made, class_="scroll", role="region", tabindex="0",
                        aria_labelledby=f"{name}-title"),
         element("p", "Copy as ", *(copy_button(table, suffix) for suffix in FORMATS), class_="copy", hidden=True),
-        element("details", element("summary", f"Notes ({len(table.footnotes)})"),
-                element("ul", *(element("li", note) for note in table.footnotes)), class_="notes") if table.footnotes else None,
-        class_="table", id=name)
+        notes_element(table.footnotes), class_="table", id=name)
 
 
 def copy_button(table, suffix):
     text = Markup(html.escape(RENDERERS[suffix](table)))
     return join([element("button", FORMATS[suffix], type="button"),
                  element("textarea", text, readonly=True, hidden=True)])
+
+
+def notes_element(notes):
+    return element("details", element("summary", f"Notes ({len(notes)})"),
+                   element("ul", *(element("li", note) for note in notes)), class_="notes") if notes else None
 
 
 def row_element(texts, kinds):

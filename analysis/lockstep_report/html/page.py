@@ -99,17 +99,17 @@ def content(material, file_notes, problems):
     shown, further = figure_elements(material)
     return [
         section("answer", "Answer", listed(answer(material.tables, material.points), "ol")),
-        closed_section("assignment", SECTIONS["assignment"][0], [*question_list(material.tables), *tables["assignment"]]),
+        section("assignment", SECTIONS["assignment"][0], [*question_list(material.tables), *tables["assignment"]], True),
         section("times", SECTIONS["times"][0], tables["times"]),
         section("figures", "Figures", shown),
-        *(closed_section(name, SECTIONS[name][0], tables[name])
+        *(section(name, SECTIONS[name][0], tables[name], True)
           for name in ("scaling", "explanation", "ladder", "accuracy", "further")),
-        closed_section("further-figures", "Further figures", further),
-        closed_section("checks", "Checks of published values", list(map(table_element, material.checks))),
-        closed_section("method", "Method", [
+        section("further-figures", "Further figures", further, True),
+        section("checks", "Checks of published values", list(map(table_element, material.checks)), True),
+        section("method", "Method", [
             *listed(method_lines(material.points, material.runs, file_notes)),
-            *missing_lines(material.tables)]),
-        closed_section("warnings", "Assumptions and warnings", listed(warning_lines(material.points))),
+            *missing_lines(material.tables)], True),
+        section("warnings", "Assumptions and warnings", listed(warning_lines(material.points)), True),
         section("problems", "Files with problems", listed(problems)),
     ]
 
@@ -139,15 +139,13 @@ def link_to(table):
     return element("a", table.title, href=f"#table-{table.name}")
 
 
-def section(name, title, parts):
-    """Returns a section; None if there are no parts."""
-    return element("section", element("h2", title, id=f"{name}-title"), *parts,
-                   id=name, aria_labelledby=f"{name}-title") if parts else None
-
-
-def closed_section(name, title, parts):
-    """Returns a section that the reader opens; None if there are no parts."""
-    return element("details", element("summary", element("h2", title)), *parts, id=name) if parts else None
+def section(name, title, parts, is_closed=False):
+    """Returns a section, or one that the reader opens; None if there are no parts."""
+    if not parts:
+        return None
+    if is_closed:
+        return element("details", element("summary", element("h2", title)), *parts, id=name)
+    return element("section", element("h2", title, id=f"{name}-title"), *parts, id=name, aria_labelledby=f"{name}-title")
 
 
 def listed(lines, tag="ul"):
