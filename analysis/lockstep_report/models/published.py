@@ -196,9 +196,12 @@ def check_column(times, column, assumptions=Assumptions()):
     candidates = candidates_for(column, epochs, assumptions)
     if not candidates or not rows:
         return Verdict(column, UNEXPLAINED, "", "", ("no formula is known for such a column",), (), 0)
-    found = next((c for c in candidates if all(rounds_to(c.value(row), row.published[column]) for row in rows)), None)
+    def hits(candidate):
+        return sum(rounds_to(candidate.value(row), row.published[column]) for row in rows)
+
+    found = next((c for c in candidates if hits(c) == len(rows)), None)
     correct = correct_for(candidates, found)
-    is_mostly_correct = 2 * sum(rounds_to(correct.value(row), row.published[column]) for row in rows) >= len(rows)
+    is_mostly_correct = 2 * hits(correct) >= len(rows)
     if found is None and is_mostly_correct:
         found = correct
     cells = tuple(check_cell(row, column, correct, found) for row in rows)
