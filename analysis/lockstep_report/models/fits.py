@@ -29,7 +29,6 @@ class ScalingFit:
     points: tuple  # the merged points, in ascending order of ranks
     ranks: np.ndarray  # of each observation; repeated runs are separate observations
     seconds: np.ndarray  # observed: epoch (Amdahl) or step (Gustafson)
-    notes: tuple
     fit: LinearFit = None
     serial: Estimate = None  # serial fraction s
 
@@ -58,6 +57,22 @@ class ScalingFit:
     @property
     def describes_times(self):
         return bool(np.abs(self.residuals).max() <= LARGE_RESIDUAL)
+
+    @property
+    def notes(self):
+        if self.fit is None:
+            return [TWO_COUNTS]
+        notes = [f"the points differ in {text}" for text in differences(*self.points)]
+        if not self.serial.has_interval:
+            notes.append(f"no interval: {self.serial.note}")
+        elif self.serial.contains(0):
+            notes.append("not distinguishable from 0")
+        elif self.serial.high < 0:
+            notes.append(SUPERLINEAR)
+        if not self.describes_times:
+            notes.append("the law does not describe the times: largest residual "
+                         f"{100 * np.abs(self.residuals).max():.0f} %")
+        return notes
 
     @property
     def limit(self):
@@ -93,22 +108,9 @@ def scaling_fit(law, group):
     seconds = np.array([epoch if law == AMDAHL else epoch / p.steps if p.steps else epoch * p.ranks
                         for p in group for epoch in p.epoch_repeats])
     if len(set(ranks)) == 2:
-        return ScalingFit(law, tuple(group), ranks, seconds, (TWO_COUNTS,))
+        return ScalingFit(law, tuple(group), ranks, seconds)
     found = fit_law(law, ranks, seconds) if len(ranks) else None
-    if found is None:
-        return None
-    fit, serial = found
-    notes = [f"the points differ in {text}" for text in differences(*group)]
-    if not serial.has_interval:
-        notes.append(f"no interval: {serial.note}")
-    elif serial.contains(0):
-        notes.append("not distinguishable from 0")
-    elif serial.high < 0:
-        notes.append(SUPERLINEAR)
-    made = ScalingFit(law, tuple(group), ranks, seconds, (), fit, serial)
-    if not made.describes_times:
-        notes.append(f"the law does not describe the times: largest residual {100 * np.abs(made.residuals).max():.0f} %")
-    return replace(made, notes=tuple(notes))
+    return found and ScalingFit(law, tuple(group), ranks, seconds, *found)
 
 
 @dataclass(frozen=True)
