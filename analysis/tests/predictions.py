@@ -1,16 +1,17 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Networks and predictions for tests."""
 
+from lockstep_report.measure.metrics import Bounds
 from lockstep_report.measure.points import point_of
 from lockstep_report.models.prediction.basis import best_bases
-from lockstep_report.models.prediction.network import Level, Network, Range
+from lockstep_report.models.prediction.network import Level, Network
 from lockstep_report.tables.prediction import prediction_rows
 
 
 def ring_network(alpha=1e-5, beta=1e-9, spread=0.0):
     """A network of MPI whose values are within ± `spread` (relative)."""
     def of(value):
-        return Range(value * (1 - spread), value * (1 + spread))
+        return Bounds(value * (1 - spread), value * (1 + spread))
 
     return Network("test", "MPI", "ring", (Level("links", None, of(alpha), of(beta), True),))
 

@@ -55,23 +55,24 @@ def test_no_overlap():
 
 def test_waiting_rank():
     step = replace(STEP, waiting=0.004)
-    found = advice.waiting_rank(step)
+    found = advice.waiting(step)
+    assert found.rule == "waiting-rank"
     assert "Rank 1 (node2) works 10.0 ms longer" in found.text
     assert found.evidence["rank"] == 1
-    assert advice.waiting_rank(STEP) is None  # 1.7 % of the step
-    assert advice.waiting_rank(replace(step, waiting=None)) is None
+    assert advice.waiting(STEP) is None  # 1.7 % of the step
+    assert advice.waiting(replace(step, waiting=None)) is None
     unsure = replace(step, straggler=replace(SLOW, is_significant=False))
-    assert advice.waiting_rank(unsure) is None
+    assert advice.waiting(unsure).rule == "waiting-in-turn"
 
 
 def test_waiting_in_turn():
     """A slow rank that explains less than half of the waiting is not the reason."""
     step = replace(STEP, waiting=0.004, straggler=replace(SLOW, is_significant=False))
-    assert "no slow rank explains it" in advice.waiting_in_turn(step).text
+    assert "no slow rank explains it" in advice.waiting(step).text
     faster = replace(step, straggler=replace(SLOW, excess=Estimate(0.001, 0.0009, 0.0011)))
-    assert advice.waiting_rank(faster) is None and advice.waiting_in_turn(faster) is not None
-    assert advice.waiting_in_turn(replace(step, waiting=0.001)) is None  # 3.3 % of the step
-    assert advice.waiting_in_turn(replace(STEP, waiting=0.004)) is None  # rank 1 is slow
+    assert advice.waiting(faster).rule == "waiting-in-turn"
+    assert advice.waiting(replace(step, waiting=0.001)) is None  # 3.3 % of the step
+    assert advice.waiting(replace(STEP, waiting=0.004)).rule == "waiting-rank"  # rank 1 is slow
 
 
 def test_input_wait():

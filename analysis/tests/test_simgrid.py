@@ -5,7 +5,8 @@ message in SimGrid."""
 import numpy as np
 import pytest
 import simgrid_replay as simgrid
-from lockstep_report.models.prediction.network import Level, Network, Range
+from lockstep_report.measure.metrics import Bounds
+from lockstep_report.models.prediction.network import Level, Network
 from lockstep_report.models.prediction.predict import schedule
 
 pytestmark = pytest.mark.requires("SIMGRID")
@@ -16,7 +17,7 @@ EXACT = 2e-3
 
 def network(algorithm, *levels):
     return Network("test", "MPI", algorithm, tuple(
-        Level(str(i), ranks, Range(alpha, alpha), Range(beta, beta), True)
+        Level(str(i), ranks, Bounds(alpha, alpha), Bounds(beta, beta), True)
         for i, (ranks, alpha, beta) in enumerate(levels)))
 
 

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The answer in a few sentences, with the texts of table cells: their numbers have the digits of the tables."""
 
+from collections import defaultdict
 from dataclasses import dataclass
 
 from lockstep_report.measure.contention import spoiled_text
@@ -26,15 +27,15 @@ def answer(tables, points=()):
     """Returns the texts: speedup and efficiency at the largest number of ranks with the largest cause of lost
     efficiency; a text about runs whose ranks lacked processors; the shortest epoch and the best batch; the first
     advice. Without several rank counts, the shortest epoch is first. All numbers are cells of the tables."""
-    book = {table.name: table for table in tables}
+    book = defaultdict(list, {table.name: [Row(table, place) for place in range(len(table.rows))] for table in tables})
     chosen = scaled_rows(book)
     cause, advice = cause_sentences(book, chosen)
     if chosen:
         texts = [f"{scaling_sentence(chosen)} {cause}", spoiled_text(points), time_sentence(book), advice]
     else:
-        missing = ("The files do not show how the training scales: this needs a run with 1 rank and "
-                   "one with several ranks, with the same settings and the same batch per rank or "
-                   "global batch." + unlike_text(points))
+        unlike = next((f" There is {note}." for p in points for note in p.notes if note.startswith(UNLIKE)), "")
+        missing = ("The files do not show how the training scales: this needs a run with 1 rank and one with several "
+                   f"ranks, with the same settings and the same batch per rank or global batch.{unlike}")
         texts = [time_sentence(book), spoiled_text(points), f"{missing} {cause}", advice]
     return list(filter(None, texts))
 
@@ -42,8 +43,7 @@ def answer(tables, points=()):
 def time_sentence(book):
     """Returns a text about the shortest epoch: of the rows whose epoch has most images, because epochs
     of fewer images are shorter for another reason."""
-    rows = [row for row in rows_of(book, "table-1-time-speedup")
-            if row["epoch_seconds"] and not row.is_independent]
+    rows = [row for row in book["table-1-time-speedup"] if row["epoch_seconds"] and not row["point"].is_independent]
     texts = []
     if rows:
         most = max(row["images"] or 0 for row in rows)
@@ -55,8 +55,7 @@ def time_sentence(book):
                 if row["images_per_second"] and row["images"] else "")
         kind = " that was measured" if len(rows) > 1 else ""
         texts.append(f"The shortest epoch{kind} takes {row.text('epoch_seconds')} s{spread}{rate}: "
-                     f"{place_text(row)}." + tie_text(row, others)
-                     + (RESTRICTED if row["validity"] else ""))
+                     f"{place_text(row)}.{tie_text(row, others)}{RESTRICTED if row['validity'] else ''}")
     texts.append(ladder_text(book))
     return " ".join(filter(None, texts)) or ("No training run is among the files, so there is no epoch time; "
                                "lockstep train makes one.")
@@ -73,8 +72,7 @@ def tie_text(row, others):
 def ladder_text(book):
     """Returns a text about the fastest batch of the first ladder, which is timed apart from trainings; "" without one."""
     for name in (name for name in book if name.startswith("batch-ladder")):
-        rows = [row for row in rows_of(book, name)
-                if row["epoch_seconds"] and row["status"] == "complete"]
+        rows = [row for row in book[name] if row["epoch_seconds"] and row["status"] == "complete"]
         if len(rows) > 1:
             row = min(rows, key=lambda row: row["epoch_seconds"])
             measured = f", {row['measured']}" if row["measured"] else ""
@@ -86,25 +84,26 @@ def ladder_text(book):
 
 def scaled_rows(book):
     """Returns [(row, kind of scaling, efficiency)] on the most ranks; nothing if no run has a base case."""
-    strong = [row for row in rows_of(book, "strong-scaling")
-              if row["ranks"] > 1 and not row.is_independent]
-    weak = [row for row in rows_of(book, "table-1-time-speedup")
-            if row["ranks"] > 1 and row["speedup"] is not None and not row.is_independent]
+    weak, strong = ([row for row in book[name] if row["ranks"] > 1 and row["speedup"] is not None
+                     and not row["point"].is_independent] for name in ("table-1-time-speedup", "strong-scaling"))
+    efficiencies = {id(row["point"]): row.text("efficiency") for row in book["weak-scaling"]
+                    if row["efficiency"] is not None}
     most = max((row["ranks"] for row in (*strong, *weak)), default=0)
-    return [(row, kind, efficiency(book, row)) for kind, rows, efficiency in (
-        ("batch per rank", weak, weak_efficiency),
-        ("global batch", strong, lambda _, row: row.text("efficiency"))) for row in best(rows, most)]
+    return [*((row, "batch per rank", efficiencies.get(id(row["point"]))) for row in best(weak, most)),
+            *((row, "global batch", row.text("efficiency")) for row in best(strong, most))]
 
 
 def scaling_sentence(chosen):
-    text = f"On {chosen[0][0].text('ranks')} ranks, " + "; ".join(speedup_text(*one) for one in chosen) + "."
-    return text + (RESTRICTED if any(row["validity"] for row, _, _ in chosen) else "")
-
-
-def unlike_text(points):
-    """Returns why the 1-rank runs that exist are no base cases; "" without one."""
-    found = [note for p in points for note in p.notes if note.startswith(UNLIKE)]
-    return f" There is {found[0]}." if found else ""
+    texts = []
+    for row, kind, efficiency in chosen:
+        spread = row.interval("speedup_low", "speedup_high") or " (no interval: fewer than 6 repeated runs)"
+        batch = batch_text(row) if kind == "batch per rank" else f"global batch {row.text('global_batch')}"
+        texts.append(
+            f"an epoch takes {row.text('epoch_seconds')} s, {row.text('speedup')} times as fast as on 1 rank "
+            f"at fixed {kind}{spread}" + (f" and the efficiency is {efficiency}" if efficiency else "")
+            + f" ({', '.join(filter(None, (row['setting'], batch, row['mode'])))})")
+    return (f"On {chosen[0][0].text('ranks')} ranks, {'; '.join(texts)}."
+            + (RESTRICTED if any(row["validity"] for row, _, _ in chosen) else ""))
 
 
 def best(rows, ranks):
@@ -114,25 +113,11 @@ def best(rows, ranks):
     return [min(rows, key=lambda row: row["epoch_seconds"])] if rows else []
 
 
-def weak_efficiency(book, row):
-    """Returns the text of the weak efficiency of the point of a row; None if it is unknown."""
-    return next((other.text("efficiency") for other in rows_of(book, "weak-scaling")
-                 if other["point"] is row["point"] and other["efficiency"] is not None), None)
-
-
-def speedup_text(row, kind, share):
-    spread = row.interval("speedup_low", "speedup_high") or " (no interval: fewer than 6 repeated runs)"
-    batch = batch_text(row) if kind == "batch per rank" else f"global batch {row.text('global_batch')}"
-    return (f"an epoch takes {row.text('epoch_seconds')} s, {row.text('speedup')} times as fast as on 1 rank "
-            f"at fixed {kind}{spread}" + (f" and the efficiency is {share}" if share else "")
-            + f" ({', '.join(filter(None, (row['setting'], batch, row['mode'])))})")
-
-
 def cause_sentences(book, chosen):
     """Returns two texts: the largest causes of lost efficiency on the most ranks, and the first advice about the
     largest one; "" without advice. `chosen`: the rows of the sentence before."""
     causes, most, sources = [], 0, ()
-    rows = [row for row in rows_of(book, "efficiency-causes") if row["ranks"] > 1]
+    rows = [row for row in book["efficiency-causes"] if row["ranks"] > 1]
     if rows:
         most = max(row["ranks"] for row in rows)
         row = best(rows, most)[0]
@@ -150,15 +135,15 @@ def cause_sentences(book, chosen):
                     f"the epoch, {'are' if shares[1:] else 'is'} {names}.")
         else:
             text = f"No cause of lost efficiency is larger than the difference between runs{case}."
-    elif any(row["ranks"] > 1 for row in rows_of(book, "table-1-time-speedup")):
+    elif any(row["ranks"] > 1 for row in book["table-1-time-speedup"]):
         text = ("The causes of lost efficiency are unknown without the phases of a 1-rank run with the same "
                 "setting and batch.")
     else:
         text = "Causes of lost efficiency need a run with several ranks and one with 1 rank."
-    advice = rows_of(book, "advice")
+    advice = book["advice"]
     if not advice:
         return text, ""
-    ranks = {row["source"]: row["ranks"] for row in rows_of(book, "stragglers")}
+    ranks = {row["source"]: row["ranks"] for row in book["stragglers"]}
     chosen = min(advice, key=lambda a: (a["rule"] not in RULES.get(causes[0] if causes else None, ()),
                                         a["source"] not in (*sources, ", ".join(sources)),
                                         ranks.get(a["source"]) != most))
@@ -185,20 +170,11 @@ class Row:
         column = next(column for column in self.table.columns if column.key == key)
         return cell_texts(column, self.table.rows)[self.place]
 
-    @property
-    def is_independent(self):
-        return self["point"].is_independent
-
     def interval(self, low, high, unit=""):
         """Returns " (95 % 1.20 to 1.30)", or "" if the row has no interval."""
         if self[low] is None or self[high] is None:
             return ""
         return f" (95 % interval {self.text(low)} to {self.text(high)}{unit})"
-
-
-def rows_of(book, name):
-    """Returns the rows of a table of `book`, {name: table}; none if it does not exist."""
-    return [Row(book[name], place) for place in range(len(book[name].rows))] if name in book else []
 
 
 def batch_text(row):

@@ -28,40 +28,30 @@ def join(parts, separator=""):
 def element(tag, *children, **attributes):
     """Returns an element. `class_` is the attribute class, and `_` in other names stands for `-`.
     Attributes that are None are left out; those that are True have no value."""
-    texts = [tag]
+    opening = tag
     for name, value in attributes.items():
-        if value is None:
-            continue
-        name = name.rstrip("_").replace("_", "-")
-        texts.append(name if value is True else f'{name}="{escaped(value)}"')
-    opening = " ".join(texts)
-    return Markup(f"<{opening}>" if tag == "meta" else f"<{opening}>{join(children)}</{tag}>")
+        if value is not None:
+            opening += " " + name.rstrip("_").replace("_", "-") + ("" if value is True else f'="{escaped(value)}"')
+    return Markup(f"<{opening}>{join(children)}</{tag}>")
 
 
 def table_element(table):
     """Returns the table in a container that scrolls, and below it the notes and the texts to copy."""
     columns = table.without_empty_columns()
     kinds = [None if is_text(c, table.rows) else "number" for c in columns]
-    head = element("tr", *(element("th", c.header, scope="col", class_=kind)
-                           for c, kind in zip(columns, kinds)))
-    rows = [row_element(texts, kinds)
-            for texts in zip(*(cell_texts(c, table.rows) for c in columns))]
+    head = element("tr", *(element("th", c.header, scope="col", class_=kind) for c, kind in zip(columns, kinds)))
+    rows = [row_element(texts, kinds) for texts in zip(*(cell_texts(c, table.rows) for c in columns))]
     name = f"table-{table.name}"
+    # What stays visible: the first column if it has texts, otherwise up to two leading columns with numbers.
+    pinned = "text" if not kinds or kinds[0] is None else 2 if kinds[1:2] == ["number"] else 1
     made = element("table", element("caption", table.title, id=f"{name}-title"),
                    element("thead", head), element("tbody", *rows), data_table=table.name,
-                   class_=join([f"pin-{pinned(kinds)}", "many" if len(columns) > MANY else None], " "))
+                   class_=join([f"pin-{pinned}", "many" if len(columns) > MANY else None], " "))
     return element(
         "div", element("div", made, class_="scroll", role="region", tabindex="0",
                        aria_labelledby=f"{name}-title"),
         element("p", "Copy as ", *(copy_button(table, suffix) for suffix in FORMATS), class_="copy", hidden=True),
         notes_element(table.footnotes), class_="table", id=name)
-
-
-def pinned(kinds):
-    """Returns what stays visible: "text", the first column, or the number of leading columns with numbers, at most 2."""
-    if not kinds or kinds[0] is None:
-        return "text"
-    return 2 if kinds[1:2] == ["number"] else 1
 
 
 def copy_button(table, suffix):
@@ -71,17 +61,14 @@ def copy_button(table, suffix):
 
 
 def notes_element(notes):
-    if not notes:
-        return None
     return element("details", element("summary", f"Notes ({len(notes)})"),
-                   element("ul", *(element("li", note) for note in notes)), class_="notes")
+                   element("ul", *(element("li", note) for note in notes)), class_="notes") if notes else None
 
 
 def row_element(texts, kinds):
-    cells = [element("td" if place else "th", text, scope=None if place else "row",
-                     class_=kind or kind_of(text))
-             for place, (text, kind) in enumerate(zip(texts, kinds))]
-    return element("tr", *cells)
+    first, *others = ((text, kind or kind_of(text)) for text, kind in zip(texts, kinds))
+    return element("tr", element("th", first[0], scope="row", class_=first[1]),
+                   *(element("td", text, class_=kind) for text, kind in others))
 
 
 def kind_of(text):

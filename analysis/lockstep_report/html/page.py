@@ -3,7 +3,6 @@
 
 import base64
 import hashlib
-from dataclasses import dataclass
 from importlib import resources
 
 from lockstep_report import __version__
@@ -11,7 +10,7 @@ from lockstep_report.errors import ReportError
 from lockstep_report.figures.canvas import canvas, figure_module
 from lockstep_report.figures.captions import caption, kind_of, tables_of
 from lockstep_report.html.answer import answer
-from lockstep_report.html.markup import Markup, element, join, table_element
+from lockstep_report.html.markup import Markup, element, escaped, join, table_element
 from lockstep_report.measure import validity
 from lockstep_report.runfile.settings import plural
 from lockstep_report.tables.method import method_lines
@@ -28,32 +27,24 @@ QUESTIONS = (
 )
 
 
-@dataclass(frozen=True)
-class Section:
-    """A section of tables. `tables`: names or beginnings of names, in their order on the page."""
-
-    name: str
-    title: str
-    tables: tuple
-
-
-ASSIGNMENT = Section("assignment", "Questions of the assignment", ("assignment",))
-TIMES = Section("times", "Time, communication and bandwidth", ("table-1", "table-2", "table-3"))
-LADDER = Section("ladder", "Batch ladder", ("batch-ladder", "batch-sizes"))
-SCALING = Section("scaling", "Weak and strong scaling", ("weak-scaling", "strong-scaling", "phases"))
-ACCURACY = Section("accuracy", "Accuracy", ("accuracy", "time-to-accuracy", "learning-curves"))
-EXPLANATION = Section(
-    "explanation", "Explanation and advice",
-    ("questions", "advice", "efficiency-causes", "scaling-laws", "alpha-beta", "stragglers"))
-FURTHER = Section("further", "Further tables", ("",))  # everything else
-SECTIONS = (ASSIGNMENT, TIMES, LADDER, SCALING, ACCURACY, EXPLANATION, FURTHER)
+# {name of a section: (title, names or beginnings of names of its tables, in their order on the page)}
+SECTIONS = {
+    "assignment": ("Questions of the assignment", ("assignment",)),
+    "times": ("Time, communication and bandwidth", ("table-1", "table-2", "table-3")),
+    "ladder": ("Batch ladder", ("batch-ladder", "batch-sizes")),
+    "scaling": ("Weak and strong scaling", ("weak-scaling", "strong-scaling", "phases")),
+    "accuracy": ("Accuracy", ("accuracy", "time-to-accuracy", "learning-curves")),
+    "explanation": ("Explanation and advice", (
+        "questions", "advice", "efficiency-causes", "scaling-laws", "alpha-beta", "stragglers")),
+    "further": ("Further tables", ("",)),  # everything else
+}
 FIGURES = ("scaling", "phases", "efficiency-causes", "strong-scaling", "waiting")
 
 # (beginnings of the names of tables, the runs that would add them).
 NEEDED = (
-    (TIMES.tables, "tables 1 to 3: lockstep train --output RUN.h5, with 1 rank and with several ranks"),
-    (LADDER.tables, "batch ladder: lockstep ladder --output LADDER.h5"),
-    (ACCURACY.tables, "accuracy and learning curves: lockstep train with --evaluate-every and several --epochs"),
+    (SECTIONS["times"][1], "tables 1 to 3: lockstep train --output RUN.h5, with 1 rank and with several ranks"),
+    (SECTIONS["ladder"][1], "batch ladder: lockstep ladder --output LADDER.h5"),
+    (SECTIONS["accuracy"][1], "accuracy and learning curves: lockstep train with --evaluate-every and several --epochs"),
     ("strong-scaling", "strong scaling: runs with the same --global-batch on 1 and on several ranks"),
     ("weak-scaling", "weak scaling: runs with the same --batch-per-rank on 1 and on several ranks"),
     ("allreduce-sweep", "bandwidth over message size: mpirun -n N lockstep allreduce --output SWEEP.h5"),
@@ -65,29 +56,30 @@ NEEDED = (
 def html_page(material, file_notes=(), problems=()):
     """Returns the page as text. `material`: a `report.Material`; `problems`: one line for each
     file that could not be read."""
-    style = asset("style.css").replace("DARK_COLOURS;", asset("dark.css"))
-    script = asset("script.js")
-    body = join([*content(material, file_notes, problems), Markup(f"<script>{script}</script>")], "\n")
-    head = join([
-        element("meta", charset="utf-8"),
-        element("meta", name="viewport", content="width=device-width, initial-scale=1"),
-        element("meta", http_equiv="Content-Security-Policy", content=policy(style, script)),
-        element("meta", name="generator", content=f"lockstep-report {__version__}"),
-        element("title", title_of(material.points, material.runs)),
-        Markup(f"<style>{style}</style>")], "\n")
-    page = element("html", "\n", element("head", "\n", head, "\n"), "\n",
-                   element("body", "\n", body, "\n"), "\n", lang="en")
-    return f"<!DOCTYPE html>\n{page}\n"
-
-
-def asset(name):
-    return resources.files(__package__).joinpath(name).read_text(encoding="utf-8")
-
-
-def policy(style, script):
-    """Returns a content security policy: no network access, and no style or script but these."""
-    return ("default-src 'none'; base-uri 'none'; form-action 'none'; "
-            f"style-src '{digest(style)}'; script-src '{digest(script)}'")
+    style, dark, script = (resources.files(__package__).joinpath(name).read_text(encoding="utf-8")
+                           for name in ("style.css", "dark.css", "script.js"))
+    style = style.replace("DARK_COLOURS;", dark)
+    # No network access, and no style or script but these.
+    policy = ("default-src 'none'; base-uri 'none'; form-action 'none'; "
+              f"style-src '{digest(style)}'; script-src '{digest(script)}'")
+    title = title_of(material.points, material.runs)
+    return f"""<!DOCTYPE html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta http-equiv="Content-Security-Policy" content="{escaped(policy)}">
+<meta name="generator" content="lockstep-report {escaped(__version__)}">
+{element("title", title)}
+<style>{style}</style>
+</head>
+<body>
+{element("header", element("h1", title), element("button", "Dark or light", type="button", id="theme", hidden=True))}
+{element("main", *content(material, file_notes, problems))}
+<script>{script}</script>
+</body>
+</html>
+"""
 
 
 def digest(text):
@@ -103,28 +95,23 @@ def title_of(points, runs):
 
 
 def content(material, file_notes, problems):
-    tables = divided(material.tables)
+    tables = {name: list(map(table_element, chosen)) for name, chosen in divided(material.tables).items()}
     shown, further = figure_elements(material)
-    made = [
-        section("answer", "Answer", [
-            element("ol", *(element("li", text) for text in answer(material.tables, material.points)))]),
-        closed_section(ASSIGNMENT.name, ASSIGNMENT.title, [
-            *question_list(material.tables), *map(table_element, tables[ASSIGNMENT])]),
-        table_section(TIMES, tables, section),
+    return [
+        section("answer", "Answer", listed(answer(material.tables, material.points), "ol")),
+        section("assignment", SECTIONS["assignment"][0], [*question_list(material.tables), *tables["assignment"]], True),
+        section("times", SECTIONS["times"][0], tables["times"]),
         section("figures", "Figures", shown),
-        *(table_section(part, tables, closed_section) for part in (
-            SCALING, EXPLANATION, LADDER, ACCURACY, FURTHER)),
-        closed_section("further-figures", "Further figures", further),
-        closed_section("checks", "Checks of published values", list(map(table_element, material.checks))),
-        closed_section("method", "Method", [
+        *(section(name, SECTIONS[name][0], tables[name], True)
+          for name in ("scaling", "explanation", "ladder", "accuracy", "further")),
+        section("further-figures", "Further figures", further, True),
+        section("checks", "Checks of published values", list(map(table_element, material.checks)), True),
+        section("method", "Method", [
             *listed(method_lines(material.points, material.runs, file_notes)),
-            *missing_lines(material.tables)]),
-        closed_section("warnings", "Assumptions and warnings", listed(warning_lines(material.points))),
+            *missing_lines(material.tables)], True),
+        section("warnings", "Assumptions and warnings", listed(warning_lines(material.points)), True),
         section("problems", "Files with problems", listed(problems)),
     ]
-    yield element("header", element("h1", title_of(material.points, material.runs)),
-                  element("button", "Dark or light", type="button", id="theme", hidden=True))
-    yield element("main", *made)
 
 
 def figure_elements(material):
@@ -144,29 +131,26 @@ def figure_elements(material):
 
 
 def figure_element(name, svg, tables):
-    links = [element("a", table.title, href=f"#table-{table.name}") for table in tables]
-    values = join([" Values: ", join(links, ", "), "."]) if links else None
+    values = join([" Values: ", join(map(link_to, tables), ", "), "."]) if tables else None
     return element("figure", Markup(svg), element("figcaption", caption(name), values), id=f"figure-{name}")
 
 
-def section(name, title, parts):
-    """Returns a section; None if there are no parts."""
-    return element("section", element("h2", title, id=f"{name}-title"), *parts,
-                   id=name, aria_labelledby=f"{name}-title") if parts else None
+def link_to(table):
+    return element("a", table.title, href=f"#table-{table.name}")
 
 
-def closed_section(name, title, parts):
-    """Returns a section that the reader opens; None if there are no parts."""
-    return element("details", element("summary", element("h2", title)), *parts, id=name) if parts else None
+def section(name, title, parts, is_closed=False):
+    """Returns a section, or one that the reader opens; None if there are no parts."""
+    if not parts:
+        return None
+    if is_closed:
+        return element("details", element("summary", element("h2", title)), *parts, id=name)
+    return element("section", element("h2", title, id=f"{name}-title"), *parts, id=name, aria_labelledby=f"{name}-title")
 
 
-def table_section(part, tables, kind):
-    return kind(part.name, part.title, list(map(table_element, tables[part])))
-
-
-def listed(lines):
+def listed(lines, tag="ul"):
     """Returns a list of one element with a list of the lines; an empty list without lines."""
-    return [element("ul", *(element("li", line) for line in lines))] if lines else []
+    return [element(tag, *(element("li", line) for line in lines))] if lines else []
 
 
 def missing_lines(tables):
@@ -185,28 +169,25 @@ def question_list(tables):
     if not any(table.name.startswith("assignment") for table in tables):
         return []
     answers = [row for table in tables if table.name == "questions" for row in table.rows]
-    return [element("ol", *(question_element(tables, answers, *question) for question in QUESTIONS))]
-
-
-def question_element(tables, answers, title, names, questions):
-    links = [element("a", table.title, href=f"#table-{table.name}") for name in names for table in tables if table.name.startswith(name)]
-    texts = [element("p", row["text"]) for row in answers if row["question"].startswith(questions)] if questions else []
-    return element("li", element("strong", title), ": ", join(links, "; ") if links or texts else "no run shows it", *texts)
+    made = []
+    for title, names, questions in QUESTIONS:
+        found = join([link_to(t) for name in names for t in tables if t.name.startswith(name)], "; ")
+        texts = [element("p", row["text"]) for row in answers if questions and row["question"].startswith(questions)]
+        made.append(element("li", element("strong", title), ": ", found if found or texts else "no run shows it", *texts))
+    return [element("ol", *made)]
 
 
 def divided(tables):
-    """Returns {section: tables}: each table in the first section that names it. Without training runs, TIMES has
-    the first tables of the others."""
+    """Returns {name of a section: tables}: each table in the first section that names it. Without training runs,
+    "times" has the first tables of the others."""
     rest, found = list(tables), {}
-    for section in SECTIONS:
-        chosen = [t for start in section.tables for t in rest if t.name.startswith(start)]
-        rest = [t for t in rest if t not in chosen]
-        found[section] = chosen
-    if not found[TIMES]:
-        found[TIMES] = [table for tables in found.values() for table in tables][:SHOWN]
-        for section in (section for section in SECTIONS if section is not TIMES):
-            found[section] = [table for table in found[section] if table not in found[TIMES]]
-    return found
+    for section, (_, starts) in SECTIONS.items():
+        found[section] = [t for start in starts for t in rest if t.name.startswith(start)]
+        rest = [t for t in rest if t not in found[section]]
+    if found["times"]:
+        return found
+    first = [table for tables in found.values() for table in tables][:SHOWN]
+    return {name: [table for table in tables if table not in first] for name, tables in found.items()} | {"times": first}
 
 
 def first_figures(names):

@@ -104,41 +104,28 @@ def no_overlap(step):
          "step_seconds": step.step}, EXPOSED_SHARE)
 
 
-def waiting_text(step):
-    return (f"The ranks wait {duration(step.waiting)} per step for the last one "
+def waiting(step):
+    """Imbalance: the other ranks wait for one rank whose work takes longer, or for a rank that changes from step to step."""
+    slow = step.straggler
+    is_one = step.waiting is not None and slow is not None and (
+        slow.is_significant and slow.excess.value >= EXPLAINED_SHARE * step.waiting)
+    if step.waiting is None or step.waiting < (WAITING_SHARE if is_one else CHANGING_SHARE) * step.step:
+        return None
+    text = (f"The ranks wait {duration(step.waiting)} per step for the last one "
             f"({percent(step.waiting / step.step)}), which no faster network removes")
-
-
-def waiting_rank(step):
-    """Imbalance: the other ranks wait for one rank whose work takes longer."""
-    slow = step.straggler
-    if step.waiting is None or step.waiting < WAITING_SHARE * step.step or not has_slow_rank(step):
-        return None
-    return Advice(
-        "waiting-rank", step.source,
-        f"{waiting_text(step)}. Rank {slow.rank} ({slow.host}) works {duration(slow.excess.value)} longer than the "
-        f"others ({duration(slow.work_seconds)}) and starts {percent(slow.last_share)} of the all-reduces last: "
-        "compare its processors, device and other load with those of the others.",
-        {"waiting_seconds": step.waiting, "rank": slow.rank,
-         "excess_seconds": slow.excess.value, "excess_low_seconds": slow.excess.low,
-         "excess_high_seconds": slow.excess.high, "last_share": slow.last_share,
-         "step_seconds": step.step}, WAITING_SHARE, case=f"rank {slow.rank}")
-
-
-def has_slow_rank(step):
-    """Whether the waiting is for one rank, whose work takes longer in most steps."""
-    slow = step.straggler
-    return (slow is not None and slow.is_significant
-            and slow.excess.value >= EXPLAINED_SHARE * step.waiting)
-
-
-def waiting_in_turn(step):
-    """Imbalance: the ranks wait for a rank that changes from step to step."""
-    if step.waiting is None or step.waiting < CHANGING_SHARE * step.step or has_slow_rank(step):
-        return None
+    if is_one:
+        return Advice(
+            "waiting-rank", step.source,
+            f"{text}. Rank {slow.rank} ({slow.host}) works {duration(slow.excess.value)} longer than the "
+            f"others ({duration(slow.work_seconds)}) and starts {percent(slow.last_share)} of the all-reduces last: "
+            "compare its processors, device and other load with those of the others.",
+            {"waiting_seconds": step.waiting, "rank": slow.rank,
+             "excess_seconds": slow.excess.value, "excess_low_seconds": slow.excess.low,
+             "excess_high_seconds": slow.excess.high, "last_share": slow.last_share,
+             "step_seconds": step.step}, WAITING_SHARE, case=f"rank {slow.rank}")
     return Advice(
         "waiting-in-turn", step.source,
-        f"{waiting_text(step)}, and no slow rank explains it: the ranks are delayed at random, by other processes, "
+        f"{text}, and no slow rank explains it: the ranks are delayed at random, by other processes, "
         "interrupts, input data or changing clock rates. Leave a processor of each host to the system, and "
         "compare the hosts; with a larger batch per rank, the ranks wait less often.",
         {"waiting_seconds": step.waiting, "step_seconds": step.step}, CHANGING_SHARE)
@@ -177,7 +164,8 @@ def latency(step, fits):
     """Bucket size: alpha takes most of the time of each all-reduce."""
     if step.reducer != "overlap" or not exposes_transfer(step):
         return None
-    for found in (f for f in fits if matches(step, f) and f.alpha is not None and f.alpha.has_interval):
+    own = [f for f in fits if (f.algorithm, f.ranks, f.hosts) == (step.algorithm, step.ranks, step.hosts)]
+    for found in (f for f in own if f.alpha is not None and f.alpha.has_interval):
         alpha, whole = found.alpha, found.time_of(step.largest_bucket).value
         if 0 < LATENCY_SHARE * whole <= alpha.low:
             sources = ", ".join(found.sources)
@@ -189,10 +177,6 @@ def latency(step, fits):
                 {"alpha_seconds": alpha.value, "alpha_low_seconds": alpha.low, "alpha_high_seconds": alpha.high,
                  "bucket_seconds": whole, "bucket_bytes": step.largest_bucket}, LATENCY_SHARE)
     return None
-
-
-def matches(step, found):
-    return (found.algorithm, found.ranks, found.hosts) == (step.algorithm, step.ranks, step.hosts)
 
 
 def better_algorithm(step, fits):
@@ -292,16 +276,14 @@ def merged(advice, points):
     point_of = {source: p for p in points for source in p.sources}
     groups = grouped(advice, lambda one: (
         one.rule, point_of[one.source].sources if one.source in point_of else one.source, one.case))
-    found = [median_advice(group, point_of.get(group[0].source)) for group in groups.values()]
+    found = []
+    for group in groups.values():
+        point = point_of.get(group[0].source)
+        ordered = sorted(group, key=lambda advice: next(iter(advice.evidence.values())))
+        chosen = ordered[(len(group) - 1) // 2]
+        text = chosen.text if point is None or point.program == LOCKSTEP else OPTION.sub("", chosen.text)
+        found.append(replace(chosen, text=text, repeats=len(group), of=point.repeats if point else 1))
     return sorted(found, key=lambda advice: 2 * advice.repeats < advice.of)
-
-
-def median_advice(group, point):
-    ordered = sorted(group, key=lambda advice: next(iter(advice.evidence.values())))
-    chosen = ordered[(len(group) - 1) // 2]
-    if point and point.program != LOCKSTEP:
-        chosen = replace(chosen, text=OPTION.sub("", chosen.text))
-    return replace(chosen, repeats=len(group), of=point.repeats if point else 1)
 
 
 def lacking_processors(source, lack):
@@ -320,12 +302,8 @@ def all_advice(steps, found_losses, fits, link_gbit=None, points=(), lacks=None)
     lacks = lacks or {}
     made = [lacking_processors(source, lack) for source, lack in lacks.items()]
     for step in (step for step in steps if step.source not in lacks):
-        made += [exposed_buckets(step), no_overlap(step), waiting_rank(step), waiting_in_turn(step),
-                 input_wait(step), link_limit(step, link_gbit), latency(step, fits), better_algorithm(step, fits),
-                 wrong_clock(step)]
+        made += [exposed_buckets(step), no_overlap(step), waiting(step), input_wait(step), link_limit(step, link_gbit),
+                 latency(step, fits), better_algorithm(step, fits), wrong_clock(step)]
     for loss in found_losses:
         made += [small_batch(loss), slower_compute(loss)]
-    seen = {}
-    for advice in filter(None, made):
-        seen.setdefault((advice.source, advice.text), advice)
-    return merged(seen.values(), points)
+    return merged({(advice.source, advice.text): advice for advice in filter(None, made)}.values(), points)

@@ -101,62 +101,36 @@ def explain(points, runs, link_gbit=None):
 
 def explanation_values(explanation):
     """Returns the explanation as values for `json_text`. Times are in seconds, sizes in bytes."""
+    def place(point):
+        return {"runs": point.source, "setting": point.setting, "ranks": point.ranks,
+                "batch_per_rank": point.batch_per_rank or None, "mode": point.mode}
+
     return {
         "answers": [{"question": a.question, "runs": a.source, "text": a.text, "values": a.values}
                     for a in explanation.answers],
-        "causes": [loss_values(loss) for loss in explanation.losses],
-        "scaling_laws": [law_values(law) for law in explanation.laws],
-        "alpha_beta": [all_reduce_values(found) for found in explanation.all_reduces],
-        "stragglers": [straggler_values(step.straggler) for step in explanation.steps],
+        "causes": [{
+            **place(loss.point), "scaling": loss.scaling, "base": loss.base.source,
+            "epoch_seconds": loss.point.epoch_seconds, "base_epoch_seconds": loss.base.epoch_seconds,
+            "efficiency": loss.efficiency, "loss_seconds": loss.seconds, "causes_seconds": loss.causes,
+        } for loss in explanation.losses],
+        "scaling_laws": [{
+            **place(law.points[-1]), "ranks": law.ranks, "law": law.law, "seconds": law.seconds,
+            "fitted_seconds": law.fit and law.predicted(law.ranks), "relative_residuals": law.fit and law.residuals,
+            "serial_fraction": law.serial, "degrees_of_freedom": law.fit and law.fit.dof, "notes": law.notes,
+        } for law in explanation.laws],
+        "alpha_beta": [{
+            "algorithm": found.algorithm, "from": found.origin, "ranks": found.ranks, "hosts": found.hosts,
+            "runs": found.sources, "alpha_seconds": found.alpha, "beta_seconds_per_byte": found.beta,
+            "bytes": found.sizes, "seconds": found.seconds, "fitted_seconds": found.fit and found.fit.fitted,
+            "relative_residuals": found.fit and found.fit.residuals,
+            "degrees_of_freedom": found.fit and found.fit.dof, "notes": found.notes,
+        } for found in explanation.all_reduces],
+        "stragglers": [{
+            "run": slow.source, "ranks": slow.ranks, "rank": slow.rank, "host": slow.host,
+            "excess_seconds": slow.excess, "is_significant": slow.is_significant, "last_share": slow.last_share,
+            "clock_rank": slow.clock_rank, "clock_deviation_seconds": slow.clock,
+            "clock_error_seconds": slow.clock_error, "is_clock_wrong": slow.is_clock_wrong,
+        } for slow in (step.straggler for step in explanation.steps)],
         "advice": [{"rule": a.rule, "run": a.source, "text": a.text, "repeats": a.repeats,
                     "of": a.of, "threshold": a.threshold, "evidence": a.evidence} for a in explanation.advice],
     }
-
-
-def estimate_values(estimate):
-    if estimate is None:
-        return None
-    return {"value": estimate.value,
-            "interval": [estimate.low, estimate.high] if estimate.has_interval else None,
-            "note": estimate.note or None}
-
-
-def place_values(point):
-    return {"runs": point.source, "setting": point.setting, "ranks": point.ranks,
-            "batch_per_rank": point.batch_per_rank or None, "mode": point.mode}
-
-
-def loss_values(loss):
-    return {**place_values(loss.point), "scaling": loss.scaling, "base": loss.base.source,
-            "epoch_seconds": loss.point.epoch_seconds,
-            "base_epoch_seconds": loss.base.epoch_seconds, "efficiency": loss.efficiency,
-            "loss_seconds": loss.seconds, "causes_seconds": loss.causes}
-
-
-def law_values(law):
-    return {**place_values(law.points[-1]), "ranks": law.ranks, "law": law.law,
-            "seconds": law.seconds, "fitted_seconds": law.fit and law.predicted(law.ranks),
-            "relative_residuals": law.fit and law.residuals,
-            "serial_fraction": estimate_values(law.serial),
-            "degrees_of_freedom": law.fit and law.fit.dof, "notes": law.notes}
-
-
-def all_reduce_values(found):
-    fit = found.fit
-    return {
-        "algorithm": found.algorithm, "from": found.origin, "ranks": found.ranks,
-        "hosts": found.hosts, "runs": found.sources,
-        "alpha_seconds": estimate_values(found.alpha),
-        "beta_seconds_per_byte": estimate_values(found.beta),
-        "bytes": found.sizes, "seconds": found.seconds,
-        "fitted_seconds": None if fit is None else fit.fitted,
-        "relative_residuals": None if fit is None else fit.residuals,
-        "degrees_of_freedom": None if fit is None else fit.dof, "notes": found.notes}
-
-
-def straggler_values(slow):
-    return {"run": slow.source, "ranks": slow.ranks, "rank": slow.rank, "host": slow.host,
-            "excess_seconds": estimate_values(slow.excess),
-            "is_significant": slow.is_significant, "last_share": slow.last_share,
-            "clock_rank": slow.clock_rank, "clock_deviation_seconds": estimate_values(slow.clock),
-            "clock_error_seconds": slow.clock_error, "is_clock_wrong": slow.is_clock_wrong}

@@ -29,7 +29,6 @@ class ScalingFit:
     points: tuple  # the merged points, in ascending order of ranks
     ranks: np.ndarray  # of each observation; repeated runs are separate observations
     seconds: np.ndarray  # observed: epoch (Amdahl) or step (Gustafson)
-    notes: tuple
     fit: LinearFit = None
     serial: Estimate = None  # serial fraction s
 
@@ -60,6 +59,22 @@ class ScalingFit:
         return bool(np.abs(self.residuals).max() <= LARGE_RESIDUAL)
 
     @property
+    def notes(self):
+        if self.fit is None:
+            return [TWO_COUNTS]
+        notes = [f"the points differ in {text}" for text in differences(*self.points)]
+        if not self.serial.has_interval:
+            notes.append(f"no interval: {self.serial.note}")
+        elif self.serial.contains(0):
+            notes.append("not distinguishable from 0")
+        elif self.serial.high < 0:
+            notes.append(SUPERLINEAR)
+        if not self.describes_times:
+            notes.append("the law does not describe the times: largest residual "
+                         f"{100 * np.abs(self.residuals).max():.0f} %")
+        return notes
+
+    @property
     def limit(self):
         """The speedup 1/s that Amdahl's law does not exceed; None if s is unknown, not positive or may be 0."""
         if self.law != AMDAHL or self.serial is None or self.serial.value <= 0 or self.serial.contains(0):
@@ -80,41 +95,22 @@ def fit_law(law, ranks, seconds):
 def scaling_fits(points):
     """Returns the fits of all groups of points with several rank counts, one of them 1."""
     sized = [p for p in points if p.batch_per_rank]
-    return [fit for law, usable, lookup, batch_of, seconds_of in (
-        (AMDAHL, sized, strong_base_of, lambda p: p.global_batch, lambda p, epoch: epoch),
-        (GUSTAFSON, points, base_of, lambda p: p.batch_per_rank, step_seconds))
-        for base, group in scaling_series(usable, lookup, batch_of)
-        for fit in fit_group(law, [base, *group], seconds_of)]
+    series = [*((AMDAHL, *one) for one in scaling_series(sized, strong_base_of, lambda p: p.global_batch)),
+              *((GUSTAFSON, *one) for one in scaling_series(points, base_of, lambda p: p.batch_per_rank))]
+    return list(filter(None, (scaling_fit(law, [base, *group]) for law, base, group in series)))
 
 
-def step_seconds(point, epoch):
-    """Returns the mean step time; a multiple of it if the number of steps is unknown (N times fewer on N ranks)."""
-    return epoch / point.steps if point.steps else epoch * point.ranks
-
-
-def fit_group(law, group, seconds_of):
-    """Returns a list of one `ScalingFit`; an empty list if the parameter is not determined."""
+def scaling_fit(law, group):
+    """Returns the `ScalingFit` of a group of points; None if the parameter is not determined."""
     group = [p for p in group if all(0 < epoch < np.inf for epoch in p.epoch_repeats)]
     ranks = np.array([p.ranks for p in group for _ in p.epoch_repeats])
-    seconds = np.array([seconds_of(p, epoch) for p in group for epoch in p.epoch_repeats])
+    # Gustafson: without the number of steps a multiple of the step time, because N ranks make N times fewer.
+    seconds = np.array([epoch if law == AMDAHL else epoch / p.steps if p.steps else epoch * p.ranks
+                        for p in group for epoch in p.epoch_repeats])
     if len(set(ranks)) == 2:
-        return [ScalingFit(law, tuple(group), ranks, seconds, (TWO_COUNTS,))]
+        return ScalingFit(law, tuple(group), ranks, seconds)
     found = fit_law(law, ranks, seconds) if len(ranks) else None
-    if found is None:
-        return []
-    fit, serial = found
-    notes = [f"the points differ in {text}" for text in differences(*group)]
-    if not serial.has_interval:
-        notes.append(f"no interval: {serial.note}")
-    elif serial.contains(0):
-        notes.append("not distinguishable from 0")
-    elif serial.high < 0:
-        notes.append(SUPERLINEAR)
-    made = ScalingFit(law, tuple(group), ranks, seconds, (), fit, serial)
-    if not made.describes_times:
-        largest = 100 * float(np.abs(made.residuals).max())
-        notes.append(f"the law does not describe the times: largest residual {largest:.0f} %")
-    return [replace(made, notes=tuple(notes))]
+    return found and ScalingFit(law, tuple(group), ranks, seconds, *found)
 
 
 @dataclass(frozen=True)
@@ -193,17 +189,13 @@ def alpha_beta_fits(runs, timed):
         sources, sizes, seconds = zip(*rows)
         sizes, seconds = np.array(sizes, dtype=float), np.array(seconds)
         alpha, beta, fit, notes = alpha_beta(sizes, seconds, sources)
-        detail = text_of(conditions, distinguishing([(other, ranks) for _, other in alike[key[:4]]]))
+        notes = [text_of(conditions, distinguishing([(other, ranks) for _, other in alike[key[:4]]])), *notes]
+        if alpha is not None and alpha.has_interval and len(set(sources)) == 1:
+            notes.append("one job: the interval does not contain the difference between jobs")
         made.append(AlphaBeta(algorithm, origin, ranks, hosts, tuple(dict.fromkeys(sources)), link,
-                              sizes, seconds, alpha, beta, fit, tuple(filter(None, (
-                                  detail, *notes, job_note(sources, alpha))))))
+                              sizes, seconds, alpha, beta, fit, tuple(filter(None, notes))))
     return sorted(made, key=lambda found: (found.origin != SWEEP, found.ranks,
                                            place_of(found.algorithm, ALGORITHMS), found.algorithm))
-
-
-def job_note(sources, alpha):
-    is_one = alpha is not None and alpha.has_interval and len(set(sources)) == 1
-    return "one job: the interval does not contain the difference between jobs" if is_one else ""
 
 
 def sweep_observations(run):
@@ -217,9 +209,8 @@ def sweep_observations(run):
 def bucket_observations(timed):
     """Yields ((origin, algorithm), bytes, seconds): the median over the steps of each bucket; nothing for a run whose
     all-reduces may contain computation, because the bounds of its transfer do not agree."""
-    if timed.times is None or timed.run.option("reducer") not in ALL_REDUCES:
-        return
-    if timed.split.transfer_bounds.value is None:
+    if (timed.times is None or timed.run.option("reducer") not in ALL_REDUCES
+            or timed.split.transfer_bounds.value is None):
         return
     seconds = np.median(bucket_seconds(timed.times), axis=0)
     for size, value in zip(timed.run.bucket_bytes, seconds):

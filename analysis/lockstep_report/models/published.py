@@ -6,6 +6,7 @@ its values."""
 import itertools
 from dataclasses import dataclass
 from decimal import ROUND_DOWN, ROUND_HALF_UP, Decimal
+from functools import partial
 from typing import Callable
 
 from lockstep_report.measure.metrics import bus_bandwidth, steps_per_epoch
@@ -39,7 +40,6 @@ class Epochs:
     def __init__(self, rows):
         self.rows = rows
         self.seconds = {(row.ranks, row.batch_per_rank): row.seconds for row in rows}
-        self.batches = sorted({row.batch_per_rank for row in rows if row.batch_per_rank})
 
     def one_rank(self, row):
         """Returns T(1) at the row's batch per rank; None if the CSV has no such row."""
@@ -51,43 +51,30 @@ class Epochs:
 
     def previous_batch(self, row):
         """Returns T at the same ranks and the next smaller batch, or the same one if it is the smallest; None without it."""
-        if row.batch_per_rank not in self.batches:
+        if not row.batch_per_rank:
             return None
-        index = self.batches.index(row.batch_per_rank)
-        return self.seconds.get((row.ranks, self.batches[max(0, index - 1)]))
+        smaller = [batch for _, batch in self.seconds if batch and batch < row.batch_per_rank]
+        return self.seconds.get((row.ranks, max(smaller, default=row.batch_per_rank)))
 
     def previous_row(self, row):
         return self.rows[max(0, self.rows.index(row) - 1)].seconds
 
-    def first_row(self, _row):
-        return self.rows[0].seconds
 
-
-def speedup_candidates(epochs, column, _assumptions):
-    """Returns the candidates for a speedup; the formula that the column name states comes first."""
-    def over(time, factor=lambda row: 1):
-        return lambda row: None if time(row) is None else factor(row) * time(row) / row.seconds
-
-    plain = ("T(1)/T(N)", over(epochs.one_rank))
-    scaled = ("N·T(1)/T(N)", over(epochs.one_rank, lambda row: row.ranks))
-    correct, other = (scaled, plain) if "n_t1_over_tn" in column else (plain, scaled)
-    return [
-        Candidate(*correct),
-        Candidate(*other, (f"is {other[0]}, not {correct[0]}",)),
-        Candidate("T(previous batch, same N)/T(N)", over(epochs.previous_batch), (
-            "divides the time at the previous batch size and the SAME number of ranks by the "
-            "time of the row: this is the effect of a larger batch, not of more ranks; a speedup "
-            "is relative to one rank at the same batch per rank",)),
-        Candidate("T(previous row)/T", over(epochs.previous_row), (
-            "is relative to the previous row of the table, not to one rank",)),
-        Candidate("T(first row)/T", over(epochs.first_row), (
-            "is relative to the first row of the table, at another batch size",))]
-
-
-def computation_candidates(epochs, _column, _assumptions):
-    return [Candidate("T(1)/N", epochs.computation),
-            Candidate("T(1)", epochs.one_rank, ("is T(1), not divided by the number of ranks",)),
-            Candidate("T(N)", lambda row: row.seconds, ("is the time of the complete epoch",))]
+def candidates_for(column, epochs, assumptions):
+    """Returns the candidates for a column by what its name contains, first a correct one; None if no formula is known."""
+    if "speedup" in column:
+        return speedup_candidates(epochs, "n_t1_over_tn" in column)
+    if "computation" in column:
+        return [Candidate("T(1)/N", epochs.computation),
+                Candidate("T(1)", epochs.one_rank, ("is T(1), not divided by the number of ranks",)),
+                Candidate("T(N)", lambda row: row.seconds, ("is the time of the complete epoch",))]
+    if "communication" in column:
+        return [Candidate("T(N) − T(1)/N", lambda row: rest(row, epochs.computation(row))),
+                Candidate("T(N) − the computation as printed", lambda row: rest(row, printed(row, "computation")), (
+                    "subtracts the computation as it was printed, after rounding",)),
+                Candidate("T(N) − T(1)", lambda row: rest(row, epochs.one_rank(row)), (
+                    "subtracts all of T(1), not T(1)/N",))]
+    return bandwidth_candidates(epochs, assumptions) if "bandwidth" in column else None
 
 
 def rest(row, part):
@@ -99,88 +86,71 @@ def printed(row, kind):
     return next((value for column, value in row.published.items() if kind in column), None)
 
 
-def communication_candidates(epochs, _column, _assumptions):
+def speedup_candidates(epochs, is_scaled):
+    """`is_scaled`: N·T(1)/T(N) is correct, not T(1)/T(N)."""
+    def over(time, factor=lambda row: 1):
+        return lambda row: None if time(row) is None else factor(row) * time(row) / row.seconds
+
+    plain = ("T(1)/T(N)", over(epochs.one_rank))
+    scaled = ("N·T(1)/T(N)", over(epochs.one_rank, lambda row: row.ranks))
+    correct, other = (scaled, plain) if is_scaled else (plain, scaled)
     return [
-        Candidate("T(N) − T(1)/N", lambda row: rest(row, epochs.computation(row))),
-        Candidate("T(N) − the computation as printed", lambda row: rest(row, printed(row, "computation")), (
-            "subtracts the computation as it was printed, after rounding",)),
-        Candidate("T(N) − T(1)", lambda row: rest(row, epochs.one_rank(row)), (
-            "subtracts all of T(1), not T(1)/N",))]
-
-
-@dataclass(frozen=True)
-class Steps:
-    description: str
-    count: Callable
-    mistake: str = None
+        Candidate(*correct),
+        Candidate(*other, (f"is {other[0]}, not {correct[0]}",)),
+        Candidate("T(previous batch, same N)/T(N)", over(epochs.previous_batch), (
+            "divides the time at the previous batch size and the SAME number of ranks by the "
+            "time of the row: this is the effect of a larger batch, not of more ranks; a speedup "
+            "is relative to one rank at the same batch per rank",)),
+        Candidate("T(previous row)/T", over(epochs.previous_row), (
+            "is relative to the previous row of the table, not to one rank",)),
+        Candidate("T(first row)/T", over(lambda row: epochs.rows[0].seconds), (
+            "is relative to the first row of the table, at another batch size",))]
 
 
 def step_counts(samples):
+    """Returns alternatives, see below: the number of steps of the epoch of a row."""
     return (
-        Steps("ceil(D/(b·N)) steps",
-              lambda row: steps_per_epoch(samples, row.batch_per_rank, row.ranks)),
-        Steps("ceil(D/b) steps", lambda row: steps_per_epoch(samples, row.batch_per_rank, 1),
-              "counts ceil(D/b) steps on every number of ranks, as if b were the global batch; "
-              "with batch b on each of N ranks an epoch has ceil(D/(b·N)) steps, about N times "
-              "fewer"),
-        Steps("one all-reduce", lambda row: 1,
-              "divides the bytes of ONE all-reduce by the communication time of an epoch: too "
-              "small by a factor equal to the number of steps, ceil(D/(b·N))"),
+        ("ceil(D/(b·N)) steps", lambda row: steps_per_epoch(samples, row.batch_per_rank, row.ranks), None),
+        ("ceil(D/b) steps", lambda row: steps_per_epoch(samples, row.batch_per_rank, 1),
+         "counts ceil(D/b) steps on every number of ranks, as if b were the global batch; with batch b on each "
+         "of N ranks an epoch has ceil(D/(b·N)) steps, about N times fewer"),
+        ("one all-reduce", lambda row: 1,
+         "divides the bytes of ONE all-reduce by the communication time of an epoch: too small by a factor "
+         "equal to the number of steps, ceil(D/(b·N))"),
     )
 
 
-ELEMENTS = (  # (text, bytes, mistake)
-    ("· 4 bytes ", Decimal(4), None),
-    ("", Decimal(1), "counts parameters, not bytes: the value in bytes is 4 times as large (float32)"),
-)
-UNITS = (
-    ("1e9", Decimal(10**9), None),
-    ("2^30", Decimal(2**30), "is in GiB/s (2^30 bytes), 1.074 times smaller than in GB/s"),
-)
-RINGS = (
-    ("2(N−1)/N", lambda n: Decimal(2 * (n - 1)) / n, None),
-    ("(N−1)/N", lambda n: Decimal(n - 1) / n,
-     "counts half of the bytes of a ring: (N−1)/N, not 2(N−1)/N"),
-    ("1", lambda n: Decimal(1), "omits the factor 2(N−1)/N of the ring algorithm"),
-)
-ROUNDINGS = ((None, None), *((digits, f"rounds the amount sent to {digits} decimals before dividing")
-                             for digits in (2, 3, 4)))
-TIMES = ((False, None), (True, "divides by the communication time as printed, after rounding"))
+# Alternatives: (text, value, mistake).
+ELEMENTS = (("· 4 bytes ", Decimal(4), None),
+            ("", Decimal(1), "counts parameters, not bytes: the value in bytes is 4 times as large (float32)"))
+UNITS = (("1e9", Decimal(10**9), None),
+         ("2^30", Decimal(2**30), "is in GiB/s (2^30 bytes), 1.074 times smaller than in GB/s"))
+RINGS = (("2(N−1)/N", lambda n: Decimal(2 * (n - 1)) / n, None),
+         ("(N−1)/N", lambda n: Decimal(n - 1) / n, "counts half of the bytes of a ring: (N−1)/N, not 2(N−1)/N"),
+         ("1", lambda n: Decimal(1), "omits the factor 2(N−1)/N of the ring algorithm"))
+ROUNDINGS = (("", None, None), *(("", digits, f"rounds the amount sent to {digits} decimals before dividing")
+                                 for digits in (2, 3, 4)))
+TIMES = (("", False, None), ("", True, "divides by the communication time as printed, after rounding"))
 
 
-def bandwidth_candidates(epochs, _column, assumptions):
+def bandwidth_candidates(epochs, assumptions):
     """Returns every combination of the alternatives above, sorted by the number of mistakes."""
     candidates = []
-    for (model, count), steps, element, unit, ring, rounding, time in itertools.product(
-            assumptions.models, step_counts(assumptions.samples), ELEMENTS, UNITS, RINGS, ROUNDINGS, TIMES):
-        mistakes = (element[-1], steps.mistake, unit[-1], ring[-1], rounding[-1], time[-1])
+    for (model, count), *chosen in itertools.product(
+            assumptions.models, ELEMENTS, step_counts(assumptions.samples), UNITS, RINGS, ROUNDINGS, TIMES):
+        (element, steps, unit, ring, _, _), values, mistakes = zip(*chosen)
         candidates.append(Candidate(
-            f"{ring[0]} · {count:,} {element[0]}· {steps.description} / communication / {unit[0]} ({model})",
-            bandwidth_value(epochs, count * element[1], unit[1], steps, ring[1], rounding[0], time[0]),
-            tuple(filter(None, mistakes))))
+            f"{ring} · {count:,} {element}· {steps} / communication / {unit} ({model})",
+            partial(bandwidth, epochs, count, *values), tuple(filter(None, mistakes))))
     return sorted(candidates, key=lambda c: len(c.mistakes))
 
 
-def bandwidth_value(epochs, size, unit, steps, ring, digits, as_printed):
-    """Returns the function of a row: `ring` · `size` · `steps` / communication / `unit`."""
-    def value(row):
-        seconds = printed(row, "communication") if as_printed else rest(row, epochs.computation(row))
-        if row.ranks < 2 or not seconds or seconds <= 0 or not row.batch_per_rank:
-            return None
-        sent = ring(row.ranks) * size * steps.count(row) / unit
-        if digits is not None:
-            sent = sent.quantize(Decimal(1).scaleb(-digits), ROUND_HALF_UP)
-        return sent / seconds
-
-    return value
-
-
-CANDIDATES = {"speedup": speedup_candidates, "computation": computation_candidates,
-              "communication": communication_candidates, "bandwidth": bandwidth_candidates}
-
-
-def candidates_for(column, epochs, assumptions):
-    return next((make(epochs, column, assumptions) for kind, make in CANDIDATES.items() if kind in column), None)
+def bandwidth(epochs, count, element, steps, unit, ring, digits, as_printed, row):
+    seconds = printed(row, "communication") if as_printed else rest(row, epochs.computation(row))
+    if row.ranks < 2 or not seconds or seconds <= 0 or not row.batch_per_rank:
+        return None
+    sent = ring(row.ranks) * (count * element) * steps(row) / unit
+    return (sent if digits is None else sent.quantize(Decimal(1).scaleb(-digits), ROUND_HALF_UP)) / seconds
 
 
 @dataclass(frozen=True)
@@ -226,25 +196,24 @@ def check_column(times, column, assumptions=Assumptions()):
     candidates = candidates_for(column, epochs, assumptions)
     if not candidates or not rows:
         return Verdict(column, UNEXPLAINED, "", "", ("no formula is known for such a column",), (), 0)
-    hits = [sum(rounds_to(c.value(row), row.published[column]) for row in rows) for c in candidates]
-    found = candidates[hits.index(len(rows))] if len(rows) in hits else None
+    def hits(candidate):
+        return sum(rounds_to(candidate.value(row), row.published[column]) for row in rows)
+
+    found = next((c for c in candidates if hits(c) == len(rows)), None)
     correct = correct_for(candidates, found)
-    correct_hits = hits[candidates.index(correct)]
-    if found is None and correct_hits * 2 >= len(rows):
+    is_mostly_correct = 2 * hits(correct) >= len(rows)
+    if found is None and is_mostly_correct:
         found = correct
     cells = tuple(check_cell(row, column, correct, found) for row in rows)
     if found is None:
-        mark = UNEXPLAINED
-        mistakes = unexplained_mistakes(times, column, cells, assumptions)
+        mark, mistakes = UNEXPLAINED, unexplained_mistakes(times, column, cells, assumptions)
     elif all(cell.agrees for cell in cells):
         mark, mistakes = AGREES, ()
-    elif correct_hits * 2 >= len(rows):
-        mark = EXCEPT
-        mistakes = (*found.mistakes, *(describe_cell(c) for c in cells if not c.agrees))
+    elif is_mostly_correct:
+        mark, mistakes = EXCEPT, (*found.mistakes, *(describe_cell(c) for c in cells if not c.agrees))
     else:
         mark, mistakes = DIFFERS, found.mistakes
-    return Verdict(column, mark, correct.description, found.description if found else "", mistakes,
-                   cells, len(candidates))
+    return Verdict(column, mark, correct.description, found.description if found else "", mistakes, cells, len(candidates))
 
 
 def correct_for(candidates, found):

@@ -54,10 +54,6 @@ def scaled_from(points):
                           for group in (weak, strong))
 
 
-def efficiency(base, point):
-    return metrics.strong_efficiency(base.epoch_seconds, point.epoch_seconds, point.ranks)
-
-
 def which_scaling(points):
     """Which scaling was measured, and whether the other one would look better; of base cases with both, if there are any."""
     found = list(scaled_from(points))
@@ -78,7 +74,8 @@ def scaling_answer(points, base, weak, strong):
             (weak, "weak", WEAK, "global batch"), (strong, "strong", STRONG, "batch per rank")):
         if point is not None:
             size = point.global_batch if name == "weak" else point.batch_per_rank
-            speedup, share = metrics.speedup(base.epoch_seconds, point.epoch_seconds), efficiency(base, point)
+            speedup = metrics.speedup(base.epoch_seconds, point.epoch_seconds)
+            share = metrics.strong_efficiency(base.epoch_seconds, point.epoch_seconds, point.ranks)
             texts.append(f"{name.capitalize()} scaling ({kind} {base.batch_per_rank}): {point.epoch_seconds:.2f} s on "
                          f"{point.ranks} ranks, speedup T(1)/T(N) {speedup:.2f}, efficiency {share:.2f}, "
                          f"at {other} {size}.")
@@ -218,8 +215,11 @@ def batch_answer(curves, runs, epochs):
     longer = max((c for c in tried if c.epochs > epochs), key=accuracy, default=None)
     if longer:
         text += f" After {longer.epochs} epochs it is {accuracy_text(longer)} ({longer.recipe})."
-    if lost > 0 and program_of_curve(small) == LOCKSTEP:  # other programs do not record the options of REMEDIES
-        text += untried_text(tried, runs, batches[-1], longer)
+    chosen = [run for run in runs if any(run.label in c.labels for c in tried)]
+    untried = [f"--{name}" for name, value in REMEDIES if not any(is_shown(run.option(name), value) for run in chosen)]
+    untried += [] if longer else ["more epochs"]
+    if lost > 0 and untried and program_of_curve(small) == LOCKSTEP:  # other programs do not record these options
+        text += f" Not tried at {batches[-1]}: {', '.join(untried)}."
     if min(len(small.last), len(shown.last)) < 2:
         text += " One run per batch does not show how much of this is the seed."
     labels = dict.fromkeys(label for c in (small, shown, best, longer or best) for label in c.labels)
@@ -229,20 +229,11 @@ def batch_answer(curves, runs, epochs):
                          "best_large_percent": accuracy(best)})
 
 
-def untried_text(tried, runs, batch, longer):
-    labels = {label for curve in tried for label in curve.labels}
-    chosen = [run for run in runs if run.label in labels]
-    names = [*(f"--{name}" for name, value in REMEDIES if not any(is_shown(run.option(name), value) for run in chosen)),
-             *([] if longer else ["more epochs"])]
-    return f" Not tried at {batch}: {', '.join(names)}." if names else ""
-
-
 def other_messages(runs):
     """What the ranks of Lockstep send besides gradients: one answer for runs that differ only in the number of ranks."""
     trained = (run for run in runs if run.has_steps and not run.ladder and run.rank_count > 1 and program_of(run) == LOCKSTEP)
-    groups = grouped(trained, lambda run: (
-        run.option("reducer"), run.option("bn"), run.stage_count, tuple(run.bucket_bytes)))
-    return [messages_answer(group) for group in groups.values()]
+    return [messages_answer(group) for group in grouped(trained, lambda run: (
+        run.option("reducer"), run.option("bn"), run.stage_count, tuple(run.bucket_bytes))).values()]
 
 
 def messages_answer(runs):

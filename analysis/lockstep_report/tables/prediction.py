@@ -22,21 +22,15 @@ class Row:
 
     predicted: Predicted
     base: float  # step time on one rank: at the same batch per rank or the same global batch
-    is_base_measured: bool
-    is_strong: bool = False  # fixed global batch
+    base_source: str  # file of `base`; "" if it is predicted
     measured: float = None  # mean step time
     source: str = ""  # file of the measured step
-    base_source: str = ""  # file of `base`, if it is measured
+    is_strong: bool = False  # fixed global batch
 
     @property
     def efficiency(self):
-        """Predicted t(1)/t(N), or t(1)/(N·t(N)) at a fixed global batch: (value, low, high); None
-        if t(1) is unknown."""
-        if self.base is None:
-            return None
-        work = self.predicted.ranks if self.is_strong else 1
-        value, low, high = (self.base / (work * seconds) for seconds in self.predicted.step)
-        return value, high, low
+        """Predicted t(1)/t(N), or t(1)/(N·t(N)) at a fixed global batch; None if t(1) is unknown."""
+        return self.base and self.predicted.step.rate(self.base, self.predicted.ranks if self.is_strong else 1)
 
     @property
     def error(self):
@@ -57,13 +51,12 @@ class Row:
             found.append("an efficiency above 1 is no speedup: " + (
                 f"the step on 1 rank ({self.base_source}: {1e3 * self.base:.2f} ms) took longer than the work of a "
                 f"rank of the basis {self.predicted.basis.source}, so they were not measured under the same conditions"
-                if self.is_base_measured else
+                if self.base_source else
                 "t(1) is the mean work of the basis, which varies by more than the communication takes"))
         return found
 
 
-def prediction_rows(trained, bases, network, ranks, seed=SEED, bucket_bytes=None,
-                    global_batch=None):
+def prediction_rows(trained, bases, network, ranks, seed=SEED, bucket_bytes=None, global_batch=None):
     """Returns the predictions for all numbers of ranks and all bases: at the batch per rank of each
     basis, or at `global_batch`. `trained`: [(run, point)], with point None if it did not train;
     `bases`: those of `best_bases(trained)`. Raises `ReportError`: input if there is no basis, usage
@@ -80,11 +73,10 @@ def prediction_rows(trained, bases, network, ranks, seed=SEED, bucket_bytes=None
         used = with_bucket_bytes(basis, bucket_bytes) if bucket_bytes else basis
         found = predict(used, network, count, seed)
         alone, base_source = measured_step(measured, basis, global_batch or basis.batch, 1)
-        is_measured = alone is not None
-        if not is_measured and (not global_batch or count == 1):
+        if alone is None and (not global_batch or count == 1):
             alone = found.alone
-        seconds, source = (None, "") if bucket_bytes else measured_step(measured, basis, basis.batch, count)
-        rows.append(Row(found, alone, is_measured, global_batch is not None, seconds, source, base_source))
+        step = (None, "") if bucket_bytes else measured_step(measured, basis, basis.batch, count)
+        rows.append(Row(found, alone, base_source, *step, global_batch is not None))
     return rows
 
 
@@ -133,7 +125,9 @@ def prediction_table(rows):
         *dict.fromkeys(note for b in bases for note in b.notes),
         f"interval: 95 % of {REPLICATES} replicates that draw the measured steps and the ranges of "
         "the network; it does not contain errors of the model",
-        efficiency_note(rows[0]),
+        "no efficiency: no 1-rank run has the global batch" if rows[0].base is None else
+        f"efficiency: {'t(1)/(N·t(N)), t(1) at the global batch' if rows[0].is_strong else 't(1)/t(N), t(1)'} "
+        f"{'measured' if rows[0].base_source else 'predicted from the work of a rank'}",
         Note("measured: mean step of the runs of the same setting, batch, reducer and options on as "
              "many ranks (median over repeated runs)",
              ("measured_ms",))]
@@ -164,14 +158,6 @@ def prediction_table(rows):
          Column("error_percent", "Predicted / measured − 1 (%)", 1),
          Column("warnings", "Warnings")],
         made, notes)
-
-
-def efficiency_note(row):
-    formula = "t(1)/(N·t(N)), t(1) at the global batch" if row.is_strong else "t(1)/t(N), t(1)"
-    source = "measured" if row.is_base_measured else "predicted from the work of a rank"
-    if row.base is None:
-        return "no efficiency: no 1-rank run has the global batch"
-    return f"efficiency: {formula} {source}"
 
 
 def table_row(row, names, shown):
@@ -212,7 +198,7 @@ def value_row(row):
             ("step_seconds", found.step), ("exposed_seconds", found.exposed),
             ("all_reduce_seconds", found.all_reduce), ("last_rank_seconds", found.straggler),
             ("images_per_second", found.images_per_second), ("efficiency", row.efficiency))},
-        "is_base_measured": row.is_base_measured, "base_step_seconds": row.base,
+        "is_base_measured": bool(row.base_source), "base_step_seconds": row.base,
         "is_tail_extrapolated": found.is_tail_extrapolated,
         "measured_step_seconds": row.measured, "measured_run": row.source or None,
         "notes": basis.notes, "warnings": row.warnings}

@@ -3,22 +3,22 @@
 compared with that of gradient all-reduces."""
 
 import math
+import statistics
 from decimal import Decimal
 
 from lockstep_report.measure.metrics import ring_bytes, speedup
 from lockstep_report.models.published import (
     AGREES, DIFFERS, EXCEPT, Assumptions, check_times, shorten, step_counts, to_digits_of)
-from lockstep_report.tables.table import Column, Table
+from lockstep_report.tables.table import Column, Table, rows_of
 
 
 def verdict_table(verdicts, name, notes):
-    rows = [{"column": v.column, "verdict": mark_text(v), "correct": v.correct,
-             "found": "the correct one" if v.found == v.correct else v.found or "none of the formulas that were tried"}
-            for v in verdicts]
-    return Table(f"{name}-verdicts", f"{name}: published columns",
-                 [Column("column", "Column"), Column("verdict", "Verdict"),
-                  Column("correct", "Correct formula"),
-                  Column("found", "Formula that gives the printed digits")], rows, notes)
+    columns = [
+        Column("column", "Column", value=lambda v: v.column), Column("verdict", "Verdict", value=mark_text),
+        Column("correct", "Correct formula", value=lambda v: v.correct),
+        Column("found", "Formula that gives the printed digits", value=lambda v: "the correct one" if v.found == v.correct
+               else v.found or "none of the formulas that were tried")]
+    return Table(f"{name}-verdicts", f"{name}: published columns", columns, rows_of(columns, verdicts), notes)
 
 
 def mark_text(verdict):
@@ -29,21 +29,23 @@ def mark_text(verdict):
 
 
 def column_table(verdict, name, assumptions=Assumptions()):
-    per_rank, as_global, _ = step_counts(assumptions.samples)
-    bandwidth = "bandwidth" in verdict.column
-    keeps_steps = bandwidth and as_global.description in verdict.found
-    rows = []
-    for cell in verdict.cells:
-        steps = per_rank.count(cell.row) if bandwidth else None
-        rows.append({
-            "ranks": cell.row.ranks, "batch": cell.row.batch_per_rank, "steps": steps,
-            "published": str(cell.published),
-            "reproduced": None if cell.reproduced is None else str(cell.reproduced),
-            "correct": str(to_digits_of(cell.correct, cell.published)) if cell.agrees else shorten(cell.correct),
-            "ratio": None if cell.agrees or not cell.correct or not cell.published
-            else float(cell.correct / cell.published),
-            "same_steps": shorten(cell.correct * as_global.count(cell.row) / steps) if keeps_steps else None,
-            "mark": AGREES if cell.agrees else DIFFERS, "remark": cell.remark or None})
+    (_, steps, _), (as_global, published_steps, _), _ = step_counts(assumptions.samples)
+    is_bandwidth = "bandwidth" in verdict.column
+    keeps_steps = is_bandwidth and as_global in verdict.found
+    columns = [
+        Column("ranks", "Ranks", value=lambda cell: cell.row.ranks),
+        Column("batch", "Batch per rank", value=lambda cell: cell.row.batch_per_rank),
+        Column("steps", "Steps per epoch", value=lambda cell: steps(cell.row) if is_bandwidth else None),
+        Column("published", "Published", value=lambda cell: str(cell.published)),
+        Column("reproduced", "Reproduced", value=lambda cell: None if cell.reproduced is None else str(cell.reproduced)),
+        Column("correct", "Correct", value=lambda cell: (
+            str(to_digits_of(cell.correct, cell.published)) if cell.agrees else shorten(cell.correct))),
+        Column("ratio", "Correct / published", 3, value=lambda cell: (
+            None if cell.agrees or not cell.correct or not cell.published else float(cell.correct / cell.published))),
+        Column("same_steps", "GB/s with the published steps", value=lambda cell: (
+            shorten(cell.correct * published_steps(cell.row) / steps(cell.row)) if keeps_steps else None)),
+        Column("mark", "Verdict", value=lambda cell: AGREES if cell.agrees else DIFFERS),
+        Column("remark", "Remark", value=lambda cell: cell.remark or None)]
     notes = [f"correct: {verdict.correct}"]
     if verdict.found and verdict.found != verdict.correct:
         notes.append(f"reproduced by: {verdict.found} (the first of {verdict.tried} formulas, "
@@ -53,13 +55,7 @@ def column_table(verdict, name, assumptions=Assumptions()):
         notes.append("if b was the global batch, the column with the published number of steps "
                      "is correct")
     return Table(f"{name}-{verdict.column}", f"{name}: {verdict.column} ({mark_text(verdict)})",
-                 [Column("ranks", "Ranks"), Column("batch", "Batch per rank"),
-                  Column("steps", "Steps per epoch"), Column("published", "Published"),
-                  Column("reproduced", "Reproduced"), Column("correct", "Correct"),
-                  Column("ratio", "Correct / published", 3),
-                  Column("same_steps", "GB/s with the published steps"),
-                  Column("mark", "Verdict"), Column("remark", "Remark")],
-                 rows, notes)
+                 columns, rows_of(columns, verdict.cells), notes)
 
 
 def resolution_notes(times):
@@ -86,37 +82,44 @@ def implied_allreduces(row, parameters):
     return sent / ring_bytes(4 * parameters, row.ranks)
 
 
-def likeliest_model(rows, assumptions):
-    def median_distance(model):
-        batches = (math.log2(assumptions.samples / implied_allreduces(row, model[1])) for row in rows)
-        return sorted(abs(batch - round(batch)) for batch in batches)[len(rows) // 2]
-
-    return min(assumptions.models, key=median_distance)
-
-
 def traffic_table(times, assumptions=Assumptions()):
     """Returns a table of speedup, CPU use and network traffic; None if the CSV has no traffic."""
     measured = [row for row in times.rows if row.network_mb_per_s and row.ranks > 1]
     if not measured:
         return None
-    model, parameters = likeliest_model(measured, assumptions)
+
+    def distance(model):
+        """Returns the median distance of the implied batches from a power of two."""
+        batches = (math.log2(assumptions.samples / implied_allreduces(row, model[1])) for row in measured)
+        return statistics.median_high(abs(batch - round(batch)) for batch in batches)
+
+    model, parameters = min(assumptions.models, key=distance)
     implied = {row.ranks: implied_allreduces(row, parameters) for row in measured}
-    middle = sorted(implied.values())[(len(implied) - 1) // 2]
+    middle = statistics.median_low(implied.values())
     batch = 2 ** round(math.log2(assumptions.samples / middle))
     steps = math.ceil(assumptions.samples / batch)
     alone = {row.batch_per_rank: row.seconds for row in times.rows if row.ranks == 1}
-    rows = [traffic_row(row, alone.get(row.batch_per_rank), implied, parameters, steps)
-            for row in times.rows]
+
+    def speedup_per(ranks, row):
+        t_1 = alone.get(row.batch_per_rank)
+        return float(speedup(t_1, row.seconds) / ranks) if t_1 else None
+
+    columns = [
+        Column("ranks", "Workers", value=lambda row: row.ranks),
+        Column("epoch_seconds", "Epoch (s)", 0, value=lambda row: float(row.seconds)),
+        Column("speedup", "T(1)/T(N)", 2, value=lambda row: speedup_per(1, row)),
+        Column("efficiency", "T(1)/(N·T(N))", 3, value=lambda row: speedup_per(row.ranks, row)),
+        Column("cpu_percent", "CPU use (%)", 1, value=lambda row: row.cpu_percent),
+        Column("network", "Measured (MB/s)", 1, value=lambda row: row.network_mb_per_s),
+        Column("gigabytes", "Sent per epoch (GB)", 2, value=lambda row: (
+            row.network_mb_per_s * float(row.seconds) / 1e3 if row.network_mb_per_s else None)),
+        Column("implied", "Implied all-reduces", 1, value=lambda row: implied.get(row.ranks)),
+        Column("needed", f"Needed at global batch {batch} (MB/s)", 1, value=lambda row: (
+            steps * ring_bytes(4 * parameters, row.ranks) / float(row.seconds) / 1e6 if row.ranks > 1 else None))]
     fixed = max(implied.values()) < 1.3 * min(implied.values())
     return Table(
         f"{times.path.stem}-traffic", f"{times.path.name}: CPU use and network traffic",
-        [Column("ranks", "Workers"), Column("epoch_seconds", "Epoch (s)", 0),
-         Column("speedup", "T(1)/T(N)", 2),
-         Column("efficiency", "T(1)/(N·T(N))", 3), Column("cpu_percent", "CPU use (%)", 1),
-         Column("network", "Measured (MB/s)", 1), Column("gigabytes", "Sent per epoch (GB)", 2),
-         Column("implied", "Implied all-reduces", 1),
-         Column("needed", f"Needed at global batch {batch} (MB/s)", 1)],
-        rows,
+        columns, rows_of(columns, times.rows),
         [f"one all-reduce sends 2(N−1)/N · {parameters:,} · 4 bytes from each worker ({model}; "
          + ("given" if len(assumptions.models) == 1 else
             "inferred: the known model whose implied batch is nearest to a power of two") + ")",
@@ -128,18 +131,3 @@ def traffic_table(times, assumptions=Assumptions()):
          "the number of all-reduces changes with the number of workers: the batch per worker was "
          "fixed (weak scaling)",
          "CPU use: user + system, mean over the nodes; MB = 1e6 bytes"])
-
-
-def traffic_row(row, t_1, implied, parameters, steps):
-    several = row.ranks > 1
-    seconds = float(row.seconds)
-    return {
-        "ranks": row.ranks, "epoch_seconds": seconds,
-        "speedup": float(speedup(t_1, row.seconds)) if t_1 else None,
-        "efficiency": float(t_1 / row.seconds / row.ranks) if t_1 else None,
-        "cpu_percent": row.cpu_percent, "network": row.network_mb_per_s,
-        "gigabytes": row.network_mb_per_s * seconds / 1e3 if row.network_mb_per_s else None,
-        "implied": implied.get(row.ranks),
-        "needed": steps * ring_bytes(4 * parameters, row.ranks) / seconds / 1e6
-        if several else None,
-    }

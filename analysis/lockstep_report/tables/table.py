@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from lockstep_report.escaping import csv_cell, latex_escape, markdown_escape
+from lockstep_report.measure.fitting import Estimate
 from lockstep_report.measure.metrics import Bounds
 
 MISSING = "–"
@@ -236,6 +237,9 @@ def typed(value):
         return value if math.isfinite(value) else None
     if isinstance(value, Bounds):
         return typed(value.value)
+    if isinstance(value, Estimate):
+        value = {"value": value.value, "interval": [value.low, value.high] if value.has_interval else None,
+                 "note": value.note or None}
     if isinstance(value, dict):
         return {str(key): typed(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):

@@ -52,8 +52,8 @@ class Basis:
         return self.point.ranks
 
     @property
-    def has_overlap(self):
-        return self.reducer == "overlap"
+    def conditions(self):
+        return self.setting, self.batch, self.reducer
 
 
 def step_times(run):
@@ -112,7 +112,7 @@ def with_bucket_bytes(basis, size):
     share = (ends - known[place - 1]) / (known[place] - known[place - 1])
     ready = times[:, :, place - 1] + share * (times[:, :, place] - times[:, :, place - 1])
     return replace(basis, ready=ready, sizes=np.diff(ends, prepend=0.0),
-                   notes=(*basis.notes, f"buckets of {size / 2**20:g} MiB: times of the gradients "
+                   notes=(*basis.notes, f"buckets of {size / MIB:g} MiB: times of the gradients "
                                         "interpolated between the measured buckets"))
 
 
@@ -180,14 +180,10 @@ def best_bases(trained):
         groups = grouped(filter(None, (make(run, point) for run, point in trained if point)),
                          lambda basis: (basis.point.series, basis.batch, basis.reducer))
         for basis in sorted(map(median_basis, groups.values()), key=lambda basis: -basis.ranks):
-            if not any(is_alike(basis, other) for other in found):
+            if not any(basis.conditions == other.conditions and not differences(basis.point, other.point)
+                       for other in found):
                 found.append(basis)
-    return sorted(found, key=lambda basis: (basis.setting, basis.batch, basis.reducer))
-
-
-def is_alike(basis, other):
-    return (basis.setting, basis.batch, basis.reducer) == (
-        other.setting, other.batch, other.reducer) and not differences(basis.point, other.point)
+    return sorted(found, key=lambda basis: basis.conditions)
 
 
 def median_basis(bases):

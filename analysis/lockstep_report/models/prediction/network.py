@@ -4,6 +4,7 @@
 and the inverse bandwidth beta (s per byte) of a link in each direction. Each formula is linear in both, and is defined by its two
 factors."""
 
+import functools
 import json
 import math
 from dataclasses import dataclass
@@ -15,6 +16,7 @@ from lockstep_report.errors import INPUT, USAGE, ReportError
 from lockstep_report.measure.choices import labelled, library_of
 from lockstep_report.measure.fitting import LinearFit, fit_linear
 from lockstep_report.measure.link_bytes import LONGEST_EXCHANGE
+from lockstep_report.measure.metrics import Bounds
 from lockstep_report.measure.validity import warning_notes
 from lockstep_report.models.fits import sweep_observations
 from lockstep_report.runfile.experiment import program_of
@@ -68,26 +70,6 @@ def flat_seconds(algorithm, ranks, size, alpha, beta):
     return messages * alpha + sent * beta
 
 
-def hierarchical_seconds(levels, size):
-    """Returns the time of a hierarchical all-reduce. `levels`: (units, alpha, beta, algorithm) from
-    the innermost, with beta for one of the ranks that share a link. In each level but the last one
-    a ring reduces 1/n of the array to each of its n units before the next level, and gathers the
-    sums after it: together the time of an all-reduce by a ring. The last level reduces the part
-    that remains with its own algorithm."""
-    total = 0.0
-    for units, alpha, beta, algorithm in levels[:-1]:
-        total = total + flat_seconds("ring", units, size, alpha, beta)
-        size = size / units
-    units, alpha, beta, algorithm = levels[-1]
-    return total + flat_seconds(algorithm, units, size, alpha, beta)
-
-
-@dataclass(frozen=True)
-class Range:
-    low: float
-    high: float
-
-
 @dataclass(frozen=True)
 class Level:
     """Links between `ranks` units; the units of the first level are ranks, those of a further level
@@ -95,8 +77,8 @@ class Level:
 
     name: str
     ranks: int
-    alpha: Range
-    beta: Range
+    alpha: Bounds
+    beta: Bounds
     is_shared: bool  # the ranks of a unit share one link; otherwise each rank has its own
     algorithm: str = "ring"  # of a hierarchical all-reduce, if this is the last level
 
@@ -124,23 +106,30 @@ class Network:
         numbers or arrays. Raises `ReportError` (usage) if the ranks do not fill whole groups."""
         if ranks == 1:
             return 0.0 * values[0][0]
-        used, inner = [], 1
-        for units, level, (alpha, beta) in zip(self.units(ranks), self.levels, values):
-            used.append((units, alpha, beta * inner if level.is_shared else beta, level.algorithm))
-            inner *= units
+        units = self.units(ranks)
         if self.algorithm == HIERARCHICAL:
-            return hierarchical_seconds(used, size)
-        spanned = [i for i, (units, *_) in enumerate(used) if units > 1]
+            return self.hierarchical_seconds(units, size, values)
+        spanned = [i for i, count in enumerate(units) if count > 1]
         if self.algorithm != "ring" and len(spanned) > 1:
             raise ReportError(
                 USAGE, f"{self.name}: {ranks} ranks span several levels, for which the algorithm "
                        f"{self.algorithm} has no model; use hierarchical or ring")
         # All links of a ring send at the same time: the slowest one determines each turn. A ring
         # crosses the link of a group once, so nothing is shared.
-        alpha, beta = values[spanned[0]]
-        for i in spanned[1:]:
-            alpha, beta = np.maximum(alpha, values[i][0]), np.maximum(beta, values[i][1])
+        alpha, beta = (functools.reduce(np.maximum, quantity) for quantity in zip(*(values[i] for i in spanned)))
         return flat_seconds(self.algorithm, ranks, size, alpha, beta)
+
+    def hierarchical_seconds(self, units, size, values):
+        """In each level but the last one a ring reduces 1/n of the array to each of its n units before the next
+        level, and gathers the sums after it: together the time of an all-reduce by a ring. The last level reduces
+        the part that remains with its own algorithm."""
+        total, inner, last = 0.0, 1, len(units) - 1
+        for i, (count, level, (alpha, beta)) in enumerate(zip(units, self.levels, values)):
+            total = total + flat_seconds(level.algorithm if i == last else "ring", count, size, alpha,
+                                         beta * inner if level.is_shared else beta)
+            inner *= count
+            size = size / count
+        return total
 
     def units(self, ranks):
         """Returns the number of units in each level that `ranks` ranks span."""
@@ -166,8 +155,7 @@ def read_network(path):
     text = read_text(path, "a network description", (JSON,), described)
     try:
         content = json.loads(text)
-        if not isinstance(content, dict):
-            raise ValueError("it is no object")
+        check(isinstance(content, dict), "it is no object")
         return level_network(content, path.stem)
     except (KeyError, TypeError, ValueError, OverflowError, RecursionError) as error:
         what = f"{error.args[0]} is missing" if isinstance(error, KeyError) else str(error).splitlines()[0]
@@ -177,16 +165,11 @@ def read_network(path):
 def level_network(content, name):
     refuse_unknown(content, ("name", "library", "algorithm", "overlap", "levels", "source"))
     library, algorithm = str(content["library"]), str(content["algorithm"])
-    if library not in ALGORITHMS:
-        raise ValueError(f"library is {library}, not MPI or NCCL")
-    if algorithm not in ALGORITHMS[library]:
-        raise ValueError(f"algorithm {algorithm} is none of {library}: {', '.join(ALGORITHMS[library])}")
-    overlap = float(content.get("overlap", 1))
-    if not 0 <= overlap <= 1:
-        raise ValueError("overlap is not between 0 and 1")
-    given = content["levels"]
-    if not isinstance(given, list) or not given:
-        raise ValueError("levels is no list of levels")
+    check(library in ALGORITHMS, f"library is {library}, not MPI or NCCL")
+    check(algorithm in ALGORITHMS[library], f"algorithm {algorithm} is none of {library}: {', '.join(ALGORITHMS[library])}")
+    overlap, given = float(content.get("overlap", 1)), content["levels"]
+    check(0 <= overlap <= 1, "overlap is not between 0 and 1")
+    check(isinstance(given, list) and given, "levels is no list of levels")
     levels = tuple(level_of(item, i + 1, len(given), library) for i, item in enumerate(given))
     return Network(str(content.get("name", name)), library, algorithm, levels, overlap)
 
@@ -194,23 +177,22 @@ def level_network(content, name):
 def level_of(item, number, count, library):
     refuse_unknown(item, ("name", "ranks", "alpha", "beta", "shared", "algorithm"))
     place, ranks, shared = f"level {number}", item.get("ranks"), item.get("shared", True)
-    if ranks is None and number < count:
-        raise KeyError(f"ranks of {place}")
-    if ranks is not None and (not isinstance(ranks, int) or isinstance(ranks, bool) or ranks < 1):
-        raise ValueError(f"ranks of {place} is not a positive integer")
+    check(ranks is not None or number == count, f"ranks of {place} is missing")
+    check(ranks is None or (type(ranks) is int and ranks >= 1), f"ranks of {place} is not a positive integer")
     algorithm = str(item.get("algorithm", "ring"))
-    if algorithm not in FLAT or algorithm not in ALGORITHMS[library]:
-        raise ValueError(f"algorithm {algorithm} of {place} is none of {library}")
-    if not isinstance(shared, bool):
-        raise ValueError(f"shared of {place} is neither true nor false")
-    alpha, beta = range_of(item, "alpha"), range_of(item, "beta")
-    return Level(str(item.get("name", place)), ranks, alpha, beta, shared, algorithm)
+    check(algorithm in FLAT and algorithm in ALGORITHMS[library], f"algorithm {algorithm} of {place} is none of {library}")
+    check(isinstance(shared, bool), f"shared of {place} is neither true nor false")
+    return Level(str(item.get("name", place)), ranks, range_of(item, "alpha"), range_of(item, "beta"), shared, algorithm)
+
+
+def check(is_valid, problem):
+    if not is_valid:
+        raise ValueError(problem)
 
 
 def refuse_unknown(content, known):
     for key in content:
-        if key not in known:
-            raise ValueError(f"unknown key {key}")
+        check(key in known, f"unknown key {key}")
 
 
 def range_of(content, key):
@@ -220,12 +202,10 @@ def range_of(content, key):
         refuse_unknown(value, ("value", "unit", "source"))
         value = value["value"]
     pair = value if isinstance(value, list) else [value, value]
-    if len(pair) != 2 or any(isinstance(x, (str, bool)) for x in pair):
-        raise ValueError(f"{key} is no number or pair of numbers")
-    low, high = (float(x) for x in pair)
-    if not 0 <= low <= high < math.inf:
-        raise ValueError(f"{key} is not a range of values that are at least 0")
-    return Range(low, high)
+    check(len(pair) == 2 and not any(isinstance(x, (str, bool)) for x in pair), f"{key} is no number or pair of numbers")
+    low, high = map(float, pair)
+    check(0 <= low <= high < math.inf, f"{key} is not a range of values that are at least 0")
+    return Bounds(low, high)
 
 
 @dataclass(frozen=True)
@@ -262,7 +242,9 @@ def network_of_sweeps(runs, algorithm):
                    "a network description with its levels")
     columns, seconds = [], []
     for run in runs:
-        require_one_level(run)
+        if 1 < run.host_count < run.rank_count:
+            raise ReportError(INPUT, f"{run.path}: several ranks on several hosts, so alpha and beta belong to no single "
+                                     "level; give sweeps with one rank per host, or on one host")
         wanted = labelled(algorithm, library)
         for (_, label), size, value in sweep_observations(run):
             if label in (wanted, f"{wanted} ({program_of(run)})"):
@@ -278,8 +260,8 @@ def network_of_sweeps(runs, algorithm):
         raise ReportError(INPUT, f"{names}: beta of {algorithm} is not distinguishable from 0; give "
                                  "a sweep with larger messages or more repeats")
     residual = 100 * float(np.abs(fit.residuals).max())
-    level = Level("links of the sweep", None, Range(max(0.0, alpha.low), max(0.0, alpha.high)),
-                  Range(beta.low, beta.high), True)
+    level = Level("links of the sweep", None, Bounds(max(0.0, alpha.low), max(0.0, alpha.high)),
+                  Bounds(beta.low, beta.high), True)
     return FittedNetwork(
         f"fit to {names}", library, algorithm, (level,),
         notes=(*warning_notes(runs),
@@ -287,9 +269,3 @@ def network_of_sweeps(runs, algorithm):
                f"{1e6 * alpha.high:.4g}), beta {1e9 * beta.value:.4g} ns per byte "
                f"({1e9 * beta.low:.4g} to {1e9 * beta.high:.4g}), largest residual "
                f"{residual:.1f} %",), fit=fit)
-
-
-def require_one_level(run):
-    if 1 < run.host_count < run.rank_count:
-        raise ReportError(INPUT, f"{run.path}: several ranks on several hosts, so alpha and beta belong to no single "
-                                 "level; give sweeps with one rank per host, or on one host")

@@ -3,6 +3,7 @@
 
 import math
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -23,25 +24,35 @@ SMALLEST_DOF = 3  # of Student's t
 SMALLEST_TAIL = 10  # deviations of which it is fitted
 
 
+class Quantity(NamedTuple):
+    """The median of a quantity over the replicates, and its 95 % range."""
+
+    value: float
+    low: float
+    high: float
+
+    def rate(self, work, factor=1):
+        """Returns `work` per `factor` times the quantity."""
+        return Quantity(*(work / (factor * x) for x in (self.value, self.high, self.low)))
+
+
 @dataclass(frozen=True)
 class Predicted:
-    """The prediction for one number of ranks. Each quantity is (value, low, high): the median and
-    the 95 % range over the replicates. Seconds are means over the steps of a replicate."""
+    """The prediction for one number of ranks. Seconds are means over the steps of a replicate."""
 
     basis: object
     network: object
     ranks: int
-    step: tuple
-    exposed: tuple  # mean over the ranks
-    all_reduce: tuple  # sum of the all-reduces of a step
-    straggler: tuple  # end of the backward pass on the last rank less the mean over the ranks
+    step: Quantity
+    exposed: Quantity  # mean over the ranks
+    all_reduce: Quantity  # sum of the all-reduces of a step
+    straggler: Quantity  # end of the backward pass on the last rank less the mean over the ranks
     alone: float  # step time on one rank without communication: predicted mean work of a rank
     is_tail_extrapolated: bool  # fewer than PAIRS_PER_RANK measured pairs per rank
 
     @property
     def images_per_second(self):
-        value, low, high = (self.ranks * self.basis.batch / seconds for seconds in self.step)
-        return value, high, low
+        return self.step.rate(self.ranks * self.basis.batch)
 
 
 def predict(basis, network, ranks, seed=SEED):
@@ -58,16 +69,12 @@ def predict(basis, network, ranks, seed=SEED):
     work = work[::math.ceil(work.shape[0] * work.shape[1] / MOST_PAIRS)]
     common, deviations = spread_of(work)
     tau = float(np.mean([autocorrelation_time(series) for series in work[:, :, -2].T]))
-    tau = tau if tau > SMALLEST_TIME else 1.0
-    block = min(len(work), math.ceil(2 * tau)) if tau > 1 else 1
+    tau, block = (tau, min(len(work), math.ceil(2 * tau))) if tau > SMALLEST_TIME else (1.0, 1)
     missing = missing_maximum(deviations, ranks, block, random)
     values = network.draw(random, REPLICATES)
-    found = []
-    for k in range(REPLICATES):
-        drawn = [(alpha[k], beta[k]) for alpha, beta in values]
-        comm = np.array([[network.seconds(ranks, size, drawn) for size in basis.sizes]])
-        found.append(replicate(basis, network, ranks, random, common, deviations, comm, block,
-                               missing))
+    comm = np.stack([network.seconds(ranks, size, values) for size in basis.sizes], axis=1)  # (replicate, bucket)
+    found = [replicate(basis, network, ranks, random, common, deviations, comm[k:k + 1], block, missing)
+             for k in range(REPLICATES)]
     # About pairs / ranks independent maxima were measured, so the range is that of Student's t.
     pairs = work.shape[0] * work.shape[1] / tau
     wide = student_quantile(max(SMALLEST_DOF, int(pairs / ranks) - 1)) / student_quantile(10**4)
@@ -79,9 +86,9 @@ def predict(basis, network, ranks, seed=SEED):
 
 
 def range_of(values, factor):
-    """Returns (median, low, high) of the replicates; the range is `factor` times as wide as theirs."""
+    """Returns the `Quantity` of replicates; the range is `factor` times as wide as theirs."""
     middle = float(np.median(values))
-    return middle, *(middle + factor * (float(end) - middle) for end in np.percentile(values, PERCENTILES))
+    return Quantity(middle, *(middle + factor * (float(end) - middle) for end in np.percentile(values, PERCENTILES)))
 
 
 def spread_of(work):
@@ -160,7 +167,7 @@ def replicate(basis, network, ranks, random, common, deviations, comm, block, mi
     backward_end = np.maximum(work[:, -2], work[:, :-2].max(axis=1))
     update = np.maximum(0, own[:, -1] + quantiles(pool[:, -1:], last)[:, 0] + missing[-1])
     seconds = schedule(work[:, :-2], backward_end, update, comm, basis.sizes,
-                       network.overlap, basis.has_overlap, basis.updates_by_bucket)
+                       network.overlap, basis.reducer == "overlap", basis.updates_by_bucket)
     exposed = np.maximum(0, seconds - update - mean_end)
     return (seconds.mean(), exposed.mean(), comm.sum(axis=1).mean(),
             (backward_end - mean_end).mean())
