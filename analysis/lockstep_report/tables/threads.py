@@ -38,16 +38,6 @@ def thread_tables(points):
 
 def thread_table(group, name):
     base = group[0]
-    rows = [row_of(point, base) for point in group]
-    notes = [f"speedup: time with {plural(base.threads, 'thread')} / time; "
-             "efficiency: speedup of the epoch / (threads / threads of the first row)",
-             "forward, backward and update: seconds per epoch, mean over the ranks"]
-    if base.processors:
-        notes.append(f"the host has {base.processors} processors (hardware threads) for its ranks; "
-                     "more threads than processors share them")
-    notes.append("setting: " + ", ".join(filter(None, (
-        *setting_texts(base.setting)[:-1], list_hosts(base.hosts)))))
-    notes += dict.fromkeys(note for point in group for note in point.notes)
     return Table(
         name, title_of(group),
         [Column("threads", "Threads per rank"), Column("epoch_seconds", "Epoch (s)", 2),
@@ -56,7 +46,15 @@ def thread_table(group, name):
          *(Column(f"{p}_speedup", f"Speedup, {p}", 2) for p in PASSES),
          Column("efficiency", "Efficiency", 2),
          Column("processors", "Processors", csv_only=True),
-         Column("repeats", "Repeats")], rows, notes)
+         Column("repeats", "Repeats")],
+        [row_of(point, base) for point in group],
+        [f"speedup: time with {plural(base.threads, 'thread')} / time; "
+         "efficiency: speedup of the epoch / (threads / threads of the first row)",
+         "forward, backward and update: seconds per epoch, mean over the ranks",
+         base.processors and f"the host has {base.processors} processors (hardware threads) for its ranks; "
+                             "more threads than processors share them",
+         "setting: " + ", ".join(filter(None, (*setting_texts(base.setting)[:-1], list_hosts(base.hosts)))),
+         *dict.fromkeys(note for point in group for note in point.notes)])
 
 
 def row_of(point, base):
@@ -67,6 +65,4 @@ def row_of(point, base):
         "efficiency": total * base.threads / point.threads, "processors": point.processors,
         "repeats": point.repeats,
         **{f"{p}_seconds": phases[p] for p in PASSES},
-        **{f"{p}_speedup": base.phase_seconds[p] / phases[p] if phases[p] > 0 else None
-           for p in PASSES},
-    }
+        **{f"{p}_speedup": base.phase_seconds[p] / phases[p] if phases[p] > 0 else None for p in PASSES}}
