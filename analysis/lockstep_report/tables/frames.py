@@ -2,10 +2,10 @@
 """The measurements of runs as tables, for pandas, and their export to CSV and with pandas to Parquet, one file per table. A
 table is a dict: name of the column -> array (row), with the names and units of the run file."""
 
-import csv
 import io
 from contextlib import suppress
 from importlib.util import find_spec
+from itertools import zip_longest
 
 import numpy as np
 
@@ -14,6 +14,7 @@ from lockstep_report.escaping import csv_cell
 from lockstep_report.measure.window import all_step_seconds, batch_per_rank, epoch_rate, step_seconds, timed_window
 from lockstep_report.runfile import schema
 from lockstep_report.runfile.stored import blocks
+from lockstep_report.tables.table import csv_of
 
 # Groups of the run file whose columns `Run` has by these names.
 GROUPS = ("epochs", "ladder", "allreduce", "layers", "stack", "telemetry", "profile")
@@ -148,17 +149,10 @@ def write_csv(folder, runs, selection):
 
 def csv_parts(columns, parts):
     """Yields the CSV of a table in parts, as bytes. Columns that a part lacks are empty."""
-    yield rows_text([columns])
+    yield csv_of([columns]).encode()
     for table in parts:
-        rows = len(next(iter(table.values())))
-        yield rows_text(zip(*(cells(table[name]) if name in table else [""] * rows
-                              for name in columns)))
-
-
-def rows_text(rows):
-    text = io.StringIO()
-    csv.writer(text, lineterminator="\n").writerows(rows)
-    return text.getvalue().encode()
+        rows = zip_longest(*(cells(table[name]) if name in table else () for name in columns), fillvalue="")
+        yield csv_of(rows).encode()
 
 
 def cells(values):

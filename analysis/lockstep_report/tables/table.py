@@ -184,11 +184,13 @@ def markdown(table):
 
 def csv_text(table):
     """Returns the table as CSV with all columns; floats have up to nine significant digits."""
+    keys = [column.key for column in table.columns]
+    return csv_of([keys, *([raw(row.get(key)) for key in keys] for row in table.rows)])
+
+
+def csv_of(rows):
     text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow([c.key for c in table.columns])
-    for row in table.rows:
-        writer.writerow([raw(row.get(c.key)) for c in table.columns])
+    csv.writer(text, lineterminator="\n").writerows(rows)
     return text.getvalue()
 
 
@@ -217,16 +219,12 @@ def latex(table):
         if index > 0 and index % LATEX_PARTS == 0:
             lines.append(r"\clearpage")
         number = ([r"\addtocounter{table}{-1}", rf"\caption{{{caption} (continued)}}"] if lines else
-                  [rf"\caption{{{caption}}}", rf"\label{{tab:{label_of(table.name)}}}"])
+                  [rf"\caption{{{caption}}}", rf"\label{{tab:{re.sub('[^A-Za-z0-9.-]', '-', table.name)}}}"])
         lines += [r"\begin{table}", r"\centering", *number, fit, rf"\begin{{tabular}}{{{align}}}", r"\toprule",
                   " & ".join(latex_escape(c.header) for c in columns) + r" \\", r"\midrule", *part,
                   r"\bottomrule", r"\end{tabular}}", r"\end{table}"]
     lines[-1:] = [*(rf"\par\footnotesize {latex_escape(note)}" for note in table.footnotes), lines[-1]]
     return "\n".join(lines) + "\n"
-
-
-def label_of(name):
-    return re.sub("[^A-Za-z0-9.-]", "-", name)
 
 
 RENDERERS = {"md": markdown, "csv": csv_text, "tex": latex}
@@ -241,8 +239,6 @@ def equal_parts(items, most):
 
 def typed(value):
     """Returns the value with the types of JSON. NaN and infinite numbers are null."""
-    if isinstance(value, (str, bool)) or value is None:
-        return value
     if isinstance(value, (np.ndarray, np.generic)):
         return typed(value.tolist())
     if isinstance(value, float):

@@ -10,19 +10,15 @@ PASSES = ("forward", "backward", "update")
 
 
 def thread_groups(points):
-    """Returns groups of points that differ only in their threads per rank, in ascending order of threads."""
+    """Returns {name of the table and figure: points that differ only in their threads per rank, in ascending order of threads}."""
     groups = grouped((p for p in points if p.threads and p.phase_seconds), lambda p: (
         p.setting[:-1], p.ranks, p.batch_per_rank, p.communication, p.variant, p.hosts))
     groups = [sorted(group, key=lambda p: p.threads) for group in groups.values()]
-    return [group for group in groups if len({p.threads for p in group}) > 1]
-
-
-def name_of(group, groups):
+    groups = [group for group in groups if len({p.threads for p in group}) > 1]
     if len(groups) == 1:
-        return "thread-scaling"
-    first = group[0]
-    number = 1 + groups.index(group)
-    return f"thread-scaling-{number}{file_ending(f'{first.setting[0]} {first.batch_per_rank}')}"
+        return {"thread-scaling": groups[0]}
+    return {f"thread-scaling-{number}{file_ending(f'{group[0].setting[0]} {group[0].batch_per_rank}')}": group
+            for number, group in enumerate(groups, 1)}
 
 
 def title_of(group):
@@ -32,11 +28,10 @@ def title_of(group):
 
 
 def thread_tables(points):
-    groups = thread_groups(points)
-    return [thread_table(group, name_of(group, groups)) for group in groups]
+    return [thread_table(name, group) for name, group in thread_groups(points).items()]
 
 
-def thread_table(group, name):
+def thread_table(name, group):
     base = group[0]
     return Table(
         name, title_of(group),
