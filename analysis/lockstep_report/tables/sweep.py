@@ -201,7 +201,8 @@ def stack_table(runs):
 def ladder_tables(points, runs):
     """Returns one table of ladder runs per setting, rank count and number of hosts. If there are no
     ladder runs, returns one table per setting of the points with 1 rank and several batch sizes."""
-    ladders = grouped((run for run in runs if run.ladder), key_of)
+    ladders = grouped((run for run in runs if run.ladder), lambda run: (
+        *setting_of(run), plural(run.rank_count, "rank"), plural(run.host_count, "host")))
     if ladders:
         endings = file_endings(setting_names(ladders))
         # The title already contains the device name.
@@ -212,10 +213,6 @@ def ladder_tables(points, runs):
     settings = {key: group for key, group in settings.items() if len({p.batch_per_rank for p in group}) > 1}
     endings = file_endings(setting_names(settings))
     return [table_of_points(group, endings[key]) for key, group in settings.items()]
-
-
-def key_of(run):
-    return (*setting_of(run), plural(run.rank_count, "rank"), plural(run.host_count, "host"))
 
 
 def table_of_ladders(runs, ending, other=""):
