@@ -24,16 +24,11 @@ def point_table(points, name, title, columns, rows, notes):
                Column("validity", "Validity", csv_only=True, value=lambda p: "; ".join(p.notes) or None)]
     values = rows_of([*PLACE, *EPOCH, *columns], shown)
     rows = [value | {"setting": names[value["setting"]] or None} | row for value, row in zip(values, rows)]
-    table = Table(name, title, columns, rows, notes)
-    if any(p.is_independent for p in shown):
-        table.notes.append(INDEPENDENT_NOTE)
-    if any(p.repeats == 1 and p.phase_seconds for p in shown):
-        table.notes.append(ONE_JOB)
-    for setting in dict.fromkeys(p.setting for p in shown):
-        text = describe_setting([p for p in shown if p.setting == setting])
-        table.notes.append(f"setting: {text}")
-    if len({p.setting for p in shown}) > 1:
-        table.notes.append("rows are compared only within one setting")
-    table.notes += [f"({letters[note]}) {note}" for note in letters
-                    if any(note in p.notes for p in shown)]
-    return table
+    settings = dict.fromkeys(p.setting for p in shown)
+    return Table(name, title, columns, rows, [
+        *notes,
+        any(p.is_independent for p in shown) and INDEPENDENT_NOTE,
+        any(p.repeats == 1 and p.phase_seconds for p in shown) and ONE_JOB,
+        *(f"setting: {describe_setting([p for p in shown if p.setting == setting])}" for setting in settings),
+        len(settings) > 1 and "rows are compared only within one setting",
+        *(f"({letter}) {note}" for note, letter in letters.items() if any(note in p.notes for p in shown))])
