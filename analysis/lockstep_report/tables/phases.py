@@ -36,7 +36,7 @@ def phase_table(points):
 def measurement_table(points):
     return point_table(
         points, "measurements", "Measurements per rank",
-        [*PLACE, *(Column(q.name, q.header, q.digits, value=lambda p, q=q: scaled(p.measurements.get(q.name), 1, q.divisor))
+        [*PLACE, *(Column(q.name, q.header, q.digits, value=lambda p, q=q: scaled(p.measurements.get(q.name), divisor=q.divisor))
                    for q in QUANTITIES)],
         [{"point": p} for p in points if p.measurements],
         ["maximum over the ranks, in the timed epoch",
@@ -64,9 +64,9 @@ def reducer_table(points):
         [*PLACE, Column("hosts", "Hosts", value=hosts_of),
          *(Column(f"{phase}_ms", f"{phase_name(phase)} (ms)", 1, value=of_step(phase)) for phase in PHASES),
          Column("step_ms", "Step (ms)", 1, value=lambda p: 1e3 * p.epoch_seconds / p.steps),
-         Column("sent_mb", "Sent, most of a rank (MB)", 2, value=lambda p: scaled(p.sent_bytes, 1, 1e6)),
-         Column("received_mb", "Received, most of a rank (MB)", 2, value=lambda p: scaled(p.received_bytes, 1, 1e6)),
-         Column("all_sent_mb", "Sent by all ranks (MB)", 2, value=lambda p: scaled(p.all_sent_bytes, 1, 1e6))],
+         Column("sent_mb", "Sent, most of a rank (MB)", 2, value=lambda p: scaled(p.sent_bytes, divisor=1e6)),
+         Column("received_mb", "Received, most of a rank (MB)", 2, value=lambda p: scaled(p.received_bytes, divisor=1e6)),
+         Column("all_sent_mb", "Sent by all ranks (MB)", 2, value=lambda p: scaled(p.all_sent_bytes, divisor=1e6))],
         [{"point": p} for group in compared_points(points) for p in group],
         ["times per step: mean over the steps; each phase is the mean over the ranks, the step is "
          "that of the slowest rank; with parameter-server, `upload` includes the transfer of the "

@@ -100,7 +100,7 @@ def interval_columns(column, low, high, unit="", interval=None, scale=1):
             Column(high, f"to{unit}", column.digits, interval=ends, value=end("high"))]
 
 
-def scaled(value, factor, divisor=1):
+def scaled(value, factor=1, divisor=1):
     return None if value is None else factor * value / divisor
 
 

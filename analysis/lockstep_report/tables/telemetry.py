@@ -22,11 +22,12 @@ OF_RANK = (  # columns of the samples of a rank
     Column("seconds", "Time (s)", 1, value=lambda s: float(s.seconds[-1] - s.seconds[0])),
     Column("user_processors", "User (processors)", 3, value=lambda s: s.rate("user_cpu_seconds")),
     Column("system_processors", "System (processors)", 3, value=lambda s: s.rate("system_cpu_seconds")),
-    Column("resident_mib", "Peak resident memory (MiB)", 0, value=lambda s: scaled(s.maximum("resident_memory_bytes"), 1, MIB)),
+    Column("resident_mib", "Peak resident memory (MiB)", 0,
+           value=lambda s: scaled(s.maximum("resident_memory_bytes"), divisor=MIB)),
     Column("voluntary_per_second", "Voluntary switches (1/s)", 0, value=lambda s: s.rate("voluntary_context_switches")),
     Column("involuntary_per_second", "Involuntary switches (1/s)", 0, value=lambda s: s.rate("involuntary_context_switches")),
     Column("device_percent", "GPU utilisation (%)", 1, value=lambda s: percent(s.mean("device_utilisation"))),
-    Column("device_mib", "Peak GPU memory (MiB)", 0, value=lambda s: scaled(s.maximum("device_memory_bytes"), 1, MIB)),
+    Column("device_mib", "Peak GPU memory (MiB)", 0, value=lambda s: scaled(s.maximum("device_memory_bytes"), divisor=MIB)),
     Column("device_watts", "GPU power (W)", 1, value=device_watts),
     Column("sampler_percent", "Sampling (% of one processor)", 3, value=lambda s: percent(s.rate("sampler_cpu_seconds"))))
 
@@ -63,7 +64,7 @@ def traffic_of(samples, interface, direction):
     counter = samples.traffic(direction)[interface]
     values = finite(samples.seconds, counter)[1]
     return {f"{direction}_mb": float(values[-1] - values[0]) / 1e6 if len(values) else None,
-            f"{direction}_mb_s": scaled(mean_rate(samples.seconds, counter), 1, 1e6)}
+            f"{direction}_mb_s": scaled(mean_rate(samples.seconds, counter), divisor=1e6)}
 
 
 def energy_table(runs):
@@ -111,6 +112,6 @@ def joules_of(run, name, ranks):
 
 
 def last_accuracy(run):
-    """Returns the test accuracy after the last epoch; None if it was not evaluated: the energy of that epoch would be counted too."""
+    """Returns the test accuracy after the last epoch; None if that epoch, whose energy is counted too, was not evaluated."""
     values = np.asarray(run.epochs.get("test_accuracy", ()), dtype=float)
     return float(values[-1]) if len(values) and np.isfinite(values[-1]) else None

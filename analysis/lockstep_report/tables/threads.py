@@ -10,7 +10,7 @@ PASSES = ("forward", "backward", "update")
 
 
 def thread_groups(points):
-    """Returns {name of the table and figure: points that differ only in their threads per rank, in ascending order of threads}."""
+    """Returns {name of the table and figure: points that differ only in their threads, in ascending order of threads}."""
     groups = grouped((p for p in points if p.threads and p.phase_seconds), lambda p: (
         p.setting[:-1], p.ranks, p.batch_per_rank, p.communication, p.variant, p.hosts))
     groups = [sorted(group, key=lambda p: p.threads) for group in groups.values()]
