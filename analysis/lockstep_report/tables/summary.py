@@ -161,19 +161,13 @@ def slowest_line(run, steps):
 
 def device_lines(run, point, window):
     """Returns a line with the readings of the devices, if there are any, and one line per further measurement."""
-    def reading(name):
-        return known_reading(run, name, window.epoch)
-
-    joules, busy, memory = map(reading, DEVICE_READINGS)
-    parts = []
-    if joules is not None:
-        watts = joules / epoch_seconds(run, window.epoch)
-        parts.append(f"{point.joules_per_image:.3g} J per image, {watts.mean():,.0f} W per device")
-    if busy is not None:
-        parts.append(f"GPU utilisation {busy.mean():.0%}")
-    if memory is not None:
-        parts.append(f"{memory.max() / 1e9:.2f} GB of device memory in use")
-    lines = [f"Device: {', '.join(parts)}."] if parts else []
+    joules, busy, memory = (known_reading(run, name, window.epoch) for name in DEVICE_READINGS)
+    texts = list(filter(None, (
+        joules is not None and f"{point.joules_per_image:.3g} J per image, "
+                               f"{np.mean(joules / epoch_seconds(run, window.epoch)):,.0f} W per device",
+        busy is not None and f"GPU utilisation {busy.mean():.0%}",
+        memory is not None and f"{memory.max() / 1e9:.2f} GB of device memory in use")))
+    lines = [f"Device: {', '.join(texts)}."] if texts else []
     for quantity in QUANTITIES:
         if quantity.name in point.measurements and quantity.name not in DEVICE_READINGS:
             value = point.measurements[quantity.name] / quantity.divisor

@@ -227,21 +227,19 @@ def table_of_ladders(runs, ending, other=""):
     rows = [{"source": run.label if len(runs) > 1 else None, **ladder_row(point)}
             for run in runs for point in entries(run.ladder)]
     rows.sort(key=lambda row: (row["source"] or "", row["batch_per_rank"]))
-    notes = [
-        any(row["status"] == "out of memory" for row in rows) and
-        "out of memory: the expected end of the ladder, not an error",
-        any(row["is_extrapolated"] for row in rows) and
-        "extrapolated: the epoch was not run to its end; its time is that of the "
-        "measured steps, scaled to the epoch"]
-    for run in runs:
-        if run.status != "complete":
-            notes.append(f"{run.label}: the ladder did not finish (status {run.status}); larger batches may fit")
-        notes += warning_notes([run])
     texts = [*setting_texts(setting_of(first)),
              list_hosts(set().union(*(run.host_names for run in runs))),
              " and ".join(sorted({version_of(run) for run in runs}))]
-    return Table(f"batch-ladder{ending}", f"Batch ladder: {place}", LADDER_COLUMNS, rows,
-                 [*notes, *difference_notes(runs), "setting: " + ", ".join(filter(None, texts))])
+    return Table(
+        f"batch-ladder{ending}", f"Batch ladder: {place}", LADDER_COLUMNS, rows,
+        [any(row["status"] == "out of memory" for row in rows) and
+         "out of memory: the expected end of the ladder, not an error",
+         any(row["is_extrapolated"] for row in rows) and
+         "extrapolated: the epoch was not run to its end; its time is that of the "
+         "measured steps, scaled to the epoch",
+         *(f"{run.label}: the ladder did not finish (status {run.status}); larger batches may fit"
+           for run in runs if run.status != "complete"),
+         *warning_notes(runs), *difference_notes(runs), "setting: " + ", ".join(filter(None, texts))])
 
 
 def table_of_points(points, ending):
