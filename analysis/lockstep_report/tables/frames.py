@@ -6,11 +6,13 @@ import io
 from contextlib import suppress
 from importlib.util import find_spec
 from itertools import zip_longest
+from operator import itemgetter
 
 import numpy as np
 
 from lockstep_report.errors import USAGE, ReportError, require
 from lockstep_report.escaping import csv_cell
+from lockstep_report.groups import grouped
 from lockstep_report.measure.window import all_step_seconds, batch_per_rank, epoch_rate, step_seconds, timed_window
 from lockstep_report.runfile import schema
 from lockstep_report.runfile.stored import blocks
@@ -125,17 +127,16 @@ def all_tables(runs, steps_of, ranks_of):
             empty = [next(make(run, [])) for run in own]
             yield name, names_of(empty), (part for run in own for part in make(
                 run, steps_of(run), ranks_of(run)))
-    found = {}
-    for run in runs:
-        for name, table in group_tables(run).items():
-            found.setdefault(name, []).append(table)
-        for part in run.parts:  # joined runs have no telemetry: each part has its own clock
-            for name, table in group_tables(part, ("telemetry",)).items():
-                table["run"] = np.full(len(table["run"]), run.label)
-                table["part"] = np.full(len(table["run"]), part.integer("part"))
-                found.setdefault(name, []).append(table)
-    for name, tables in found.items():
+    found = [item for run in runs for item in (*group_tables(run).items(), *part_tables(run))]
+    for name, tables in grouped(found, itemgetter(0), itemgetter(1)).items():
         yield name, names_of(tables), iter(tables)
+
+
+def part_tables(run):
+    """Yields the tables of the telemetry of the parts of a joined run, each of which has its own clock."""
+    for part in run.parts:
+        for name, table in group_tables(part, ("telemetry",)).items():
+            yield name, table | table_of(len(table["run"]), {"run": run.label, "part": part.integer("part")})
 
 
 def names_of(tables):
