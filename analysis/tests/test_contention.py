@@ -92,7 +92,8 @@ def statements(points, runs):
     """Returns the cells of the explanation and the answer as one text."""
     tables = all_tables(points, runs)
     chosen = ("questions", "advice", "efficiency-causes")
-    cells = [f"{table.name}: {row}" for table in tables if table.name in chosen for row in table.rows]
+    cells = [f"{table.name}: { {key: value for key, value in row.items() if value is not None} }"
+             for table in tables if table.name in chosen for row in table.rows]
     return "\n".join([*cells, *answer(tables, points)])
 
 

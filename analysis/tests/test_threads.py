@@ -43,7 +43,7 @@ def test_speedups_are_relative_to_the_fewest_threads(tmp_path):
 
 def test_runs_that_differ_in_other_options_are_separate_groups(tmp_path):
     paths = [write(tmp_path, 1, ONE), write(tmp_path, 2, TWO, augment="none")]
-    assert thread_groups(found(paths)) == []
+    assert not thread_groups(found(paths))
 
 
 def test_tables_of_several_groups_are_numbered(tmp_path):
@@ -56,7 +56,7 @@ def test_tables_of_several_groups_are_numbered(tmp_path):
 
 def test_gpu_runs_have_no_thread_scaling(tmp_path):
     paths = [write(tmp_path, n, s, device="cuda") for n, s in ((1, ONE), (2, TWO))]
-    assert thread_groups(found(paths)) == []
+    assert not thread_groups(found(paths))
 
 
 def test_report_has_table_and_figure(tmp_path):

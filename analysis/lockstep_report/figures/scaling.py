@@ -126,8 +126,7 @@ def finish_scaling(left, right, ranks, series):
 
 
 def thread_figures(points):
-    groups = threads.thread_groups(points)
-    return {threads.name_of(group, groups): thread_figure(group) for group in groups}
+    return {name: thread_figure(group) for name, group in threads.thread_groups(points).items()}
 
 
 def thread_figure(group):

@@ -6,7 +6,7 @@ import numpy as np
 from lockstep_report.measure.accuracy import (
     accuracy_curves, attempt_notes, data_text, is_independent, seconds_of, trainings)
 from lockstep_report.runfile.settings import some_of
-from lockstep_report.tables.table import Column, Table
+from lockstep_report.tables.table import Column, Table, rows_of
 
 TARGETS = (50, 60, 70, 75, 80, 85, 90, 91, 92, 93, 94, 95)  # test accuracy, per cent
 SHOWN = 3  # the highest targets that a run reached
@@ -19,33 +19,24 @@ SECONDS_NOTE = "seconds: training time without waiting for data and without eval
 
 def accuracy_table(runs):
     curves = accuracy_curves(runs)
-    shared = {name for name in ("model", "data") if len({getattr(c, name) for c in curves}) == 1}
-    rows = [{
-        **training_values(curve), **dict.fromkeys(shared), "epochs": curve.epochs, "updates": curve.steps,
-        "accuracy": 100 * float(np.median(curve.last)),
-        "lowest": 100 * float(curve.last.min()) if len(curve.last) > 1 else None,
-        "highest": 100 * float(curve.last.max()) if len(curve.last) > 1 else None,
-        "train_loss": float(np.median(curve.train_loss)),
-        "seconds": float(np.median(curve.seconds[:, -1])), "runs": len(curve.last),
-        "diverged": len(curve.diverged) or None,
-    } for curve in curves]
-    notes = ["test accuracy: of the last evaluation; median over the runs (seeds), which differ by "
-             "the given lowest and highest value; training loss: mean of the last epoch",
-             "updates: steps of SGD; at a fixed number of epochs, a larger batch makes fewer",
-             SECONDS_NOTE, *attempt_notes(runs)]
-    if shared:
-        notes.append("setting: " + ", ".join(getattr(curves[0], name) for name in ("model", "data") if name in shared))
+    shared = [name for name in ("model", "data") if len({getattr(c, name) for c in curves}) == 1]
+    columns = [
+        DATA, MODEL, *TRAINING, Column("epochs", "Epochs"), Column("updates", "Updates", value=lambda c: c.steps),
+        Column("accuracy", "Test accuracy (%)", 2, value=lambda c: 100 * float(np.median(c.last))),
+        Column("lowest", "lowest (%)", 2, value=lambda c: 100 * float(c.last.min()) if len(c.last) > 1 else None),
+        Column("highest", "highest (%)", 2, value=lambda c: 100 * float(c.last.max()) if len(c.last) > 1 else None),
+        Column("train_loss", "Training loss", 4, value=lambda c: float(np.median(c.train_loss))),
+        Column("seconds", "Training (s)", 1, value=lambda c: float(np.median(c.seconds[:, -1]))),
+        Column("runs", "Runs", value=lambda c: len(c.last)),
+        Column("diverged", "Further runs that diverged", value=lambda c: len(c.diverged) or None)]
     return Table(
-        "accuracy", "Test accuracy by global batch",
-        [DATA, MODEL, *TRAINING, Column("epochs", "Epochs"),
-         Column("updates", "Updates"), Column("accuracy", "Test accuracy (%)", 2),
-         Column("lowest", "lowest (%)", 2), Column("highest", "highest (%)", 2),
-         Column("train_loss", "Training loss", 4), Column("seconds", "Training (s)", 1),
-         Column("runs", "Runs"), Column("diverged", "Further runs that diverged")], rows, notes)
-
-
-def training_values(curve):
-    return {name: getattr(curve, name) for name in ("data", "model", "global_batch", "ranks", "recipe")}
+        "accuracy", "Test accuracy by global batch", columns,
+        [row | dict.fromkeys(shared) for row in rows_of(columns, curves)],
+        ["test accuracy: of the last evaluation; median over the runs (seeds), which differ by "
+         "the given lowest and highest value; training loss: mean of the last epoch",
+         "updates: steps of SGD; at a fixed number of epochs, a larger batch makes fewer",
+         SECONDS_NOTE, *attempt_notes(runs),
+         shared and "setting: " + ", ".join(getattr(curves[0], name) for name in shared)])
 
 
 def time_to_accuracy_table(runs):
@@ -53,12 +44,13 @@ def time_to_accuracy_table(runs):
     curves = accuracy_curves(runs)
     best = max((np.nanmax(curve.accuracy) for curve in curves), default=0.0)
     targets = [target for target in TARGETS if target / 100 <= best][-SHOWN:]
+    place = [MODEL, DATA, *TRAINING]
     return Table(
         "time-to-accuracy", "Time to a test accuracy",
-        [MODEL, DATA, *TRAINING, Column("target", "Target (%)"),
+        [*place, Column("target", "Target (%)"),
          Column("epochs", "Epochs"), Column("seconds", "Training (s)", 1),
          Column("reached", "Runs that reached it"), Column("runs", "Runs")],
-        [target_row(curve, target) for curve in curves for target in targets],
+        [row | target_values(curve, target) for curve, row in zip(curves, rows_of(place, curves)) for target in targets],
         ["training seconds (without waiting for data and without evaluation) until the end of the "
          "first epoch whose test accuracy is at least the target; medians over the runs, if all of "
          "them reached it; a run that diverged did not",
@@ -66,21 +58,21 @@ def time_to_accuracy_table(runs):
          *attempt_notes(runs)])
 
 
-def target_row(curve, target):
+def target_values(curve, target):
     found = [np.flatnonzero(accuracy >= target / 100) for accuracy in curve.accuracy]  # NaN: not evaluated
     reached = [(curve.epoch_numbers[epochs[0]], seconds[epochs[0]]) for epochs, seconds in zip(found, curve.seconds)
                if len(epochs)]
     count = len(found) + len(curve.diverged)
     epochs, seconds = map(float, np.median(reached, axis=0)) if len(reached) == count else (None, None)
-    return {**training_values(curve), "target": target, "epochs": epochs, "seconds": seconds,
-            "reached": len(reached), "runs": count}
+    return {"target": target, "epochs": epochs, "seconds": seconds, "reached": len(reached), "runs": count}
 
 
 def learning_table(runs):
     found = trainings([run for run in runs if run.has_steps and is_shown(run)])
-    several = [name for name in ("data", "model") if len({place_of(group[0])[name] for _, group in found}) > 1]
-    rows = [row | {name: place_of(group[0])[name] for name in several}
-            for recipe, group in found[:MOST_CURVES] for row in rows_of(group, recipe)]
+    places = [{"data": data_text(group[0]), "model": group[0].option("model")} for _, group in found]
+    several = [name for name in ("data", "model") if len({place[name] for place in places}) > 1]
+    rows = [row | {name: place[name] for name in several}
+            for place, (recipe, group) in zip(places, found[:MOST_CURVES]) for row in curve_rows(group, recipe)]
     return Table(
         "learning-curves", "Learning curves: loss and accuracy after epochs",
         [Column("source", "Run"), DATA, MODEL, *TRAINING, Column("epoch", "Epoch"),
@@ -93,15 +85,12 @@ def learning_table(runs):
          SECONDS_NOTE, *attempt_notes(runs)])
 
 
-def place_of(run):
-    return {"data": data_text(run), "model": run.option("model")}
-
-
-def rows_of(group, recipe):
+def curve_rows(group, recipe):
+    """Returns the rows of a learning curve: at most MOST_ROWS epochs, with the first and the last."""
     first = group[0]
+    count = len(first.epoch_numbers)
     seconds = np.median([seconds_of(run) for run in group], axis=0)
-    rows = np.searchsorted(first.epoch, first.epoch_numbers, side="right")
-    steps = np.append(0, first.step + 1)[rows]
+    steps = np.append(0, first.step + 1)[np.searchsorted(first.epoch, first.epoch_numbers, side="right")]
     return [{
         "source": some_of([run.label for run in group], 1), "global_batch": int(np.max(first.images)),
         "ranks": first.rank_count, "recipe": recipe or None,
@@ -109,7 +98,7 @@ def rows_of(group, recipe):
         "seconds": float(seconds[place]), "train_loss": median_of(group, "train_loss", place, 1),
         "test_loss": median_of(group, "test_loss", place, 1),
         "test_accuracy": median_of(group, "test_accuracy", place, 100), "runs": len(group),
-    } for place in shown(len(first.epoch_numbers))]
+    } for place in np.unique(np.linspace(0, count - 1, min(count, MOST_ROWS)).round().astype(int))]
 
 
 def is_shown(run):
@@ -117,11 +106,6 @@ def is_shown(run):
     losses = np.asarray(run.epochs.get("train_loss", ()), dtype=float)
     return len(losses) == len(run.epoch_numbers) > 0 and bool(np.isfinite(losses).any()) and (
         not is_independent(run))
-
-
-def shown(count):
-    """Returns the indices of at most MOST_ROWS of `count` epochs, with the first and the last."""
-    return np.unique(np.linspace(0, count - 1, min(count, MOST_ROWS)).round().astype(int))
 
 
 def median_of(group, name, place, factor):

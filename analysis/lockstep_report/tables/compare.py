@@ -25,33 +25,27 @@ STEP_NOTE = ("A or B is one run: the interval over its steps does not contain th
              "repeat each at least 6 times")
 
 
-def changes_of(a, b):
-    """Returns [(quantity, estimate of a, estimate of b, change)] of the common quantities."""
-    return [(q, a.estimates[q.name], b.estimates[q.name],
-             change(a.estimates[q.name], b.estimates[q.name]))
-            for q in QUANTITIES if q.name in a.estimates and q.name in b.estimates]
+def changes_of(a, b, checked=(), tolerance=None):
+    """Yields (quantity, estimate of a, estimate of b, change, whether it is a regression beyond `tolerance`) of the
+    common quantities; the last one is None if the quantity is not among `checked`."""
+    for q in (q for q in QUANTITIES if q.name in a.estimates and q.name in b.estimates):
+        of_a, of_b = a.estimates[q.name], b.estimates[q.name]
+        found, is_checked = change(of_a, of_b), q.name in checked and tolerance is not None
+        yield q, of_a, of_b, found, is_regression(found, q, tolerance) if is_checked else None
 
 
-def check(found, quantity, checked, tolerance):
-    """Returns whether the change is a regression; None if the quantity is not checked."""
-    is_checked = quantity.name in checked and tolerance is not None
-    return is_regression(found, quantity, tolerance) if is_checked else None
+def regressions(a, b, checked, tolerance):
+    return [q for q, *_, is_worse in changes_of(a, b, checked, tolerance) if is_worse]
 
 
-def regressions(a, b, names, tolerance):
-    """Returns the quantities among `names` that are worse in b by more than `tolerance`."""
-    return [q for q, _, _, found in changes_of(a, b) if check(found, q, names, tolerance)]
-
-
-def pair_table(a, b, checked=(), tolerance=None):
+def pair_table(a, b, checked, tolerance):
     rows = [{"quantity": q.label, "unit": q.unit or "1", "a": value_text(of_a, q), "b": value_text(of_b, q),
-             **change_values(found),
-             "result": verdict(found, q),
-             "check": {None: None, True: "regression", False: "passed"}[check(found, q, checked, tolerance)]}
-            for q, of_a, of_b, found in changes_of(a, b)]
-    counts = f"A: {count_text(a)}; B: {count_text(b)}"
-    step_note = [STEP_NOTE] if min(len(a.sources), len(b.sources)) == 1 else []
-    return Table("compare", b.title, COLUMNS, rows, [counts, *NOTES, *step_note])
+             **change_values(found), "result": verdict(found, q),
+             "check": {None: None, True: "regression", False: "passed"}[is_worse]}
+            for q, of_a, of_b, found, is_worse in changes_of(a, b, checked, tolerance)]
+    return Table("compare", b.title, COLUMNS, rows,
+                 [f"A: {count_text(a)}; B: {count_text(b)}", *NOTES,
+                  min(len(a.sources), len(b.sources)) == 1 and STEP_NOTE])
 
 
 def value_text(of, quantity):
@@ -91,15 +85,14 @@ def shortened(texts, most=200):
     return [text if len(text) <= most else text[:most - 3] + "..." for text in texts]
 
 
-def comparison_lines(pairs, rest_a, rest_b, checked=(), tolerance=None):
-    lines = []
+def comparison_lines(pairs, rest_a, rest_b, checked, tolerance):
     all_changed = [changed_settings(a, b) for a, b in pairs]
     common = [c for c in all_changed[0] if all(c in others for others in all_changed)]
-    lines += setting_lines(common)
+    lines = setting_lines(common)
     for (a, b), changed in zip(pairs, all_changed):
         own = [c for c in changed if c not in common]
-        lines += ["", *(["Changed settings of this pair:", *setting_lines(own)[1:], ""]
-                        if own else []), *table_lines(pair_table(a, b, checked, tolerance))]
+        lines += ["", *(["Changed settings of this pair:", *setting_lines(own)[1:], ""] if own else []),
+                  *table_lines(pair_table(a, b, checked, tolerance))]
         for side, case in (("A", a), ("B", b)):
             lines += [f"- {side}: {note}" for note in case.notes]
     for side, rest in (("A", rest_a), ("B", rest_b)):
@@ -107,7 +100,7 @@ def comparison_lines(pairs, rest_a, rest_b, checked=(), tolerance=None):
     return list(map(one_line, lines))
 
 
-def comparison_values(pairs, rest_a, rest_b, checked=(), tolerance=None):
+def comparison_values(pairs, rest_a, rest_b, checked, tolerance):
     return {
         "pairs": [pair_values(a, b, checked, tolerance) for a, b in pairs],
         "only_in_a": [case_values(case) for case in rest_a],
@@ -123,10 +116,9 @@ def case_values(case):
 
 
 def pair_values(a, b, checked, tolerance):
-    values = [{"name": q.name, "a": asdict(of_a), "b": asdict(of_b), **asdict(found),
-               "is_significant": found.is_significant, "direction": direction(found, q),
-               "is_regression": check(found, q, checked, tolerance)} for q, of_a, of_b, found in changes_of(a, b)]
-    return {"a": case_values(a), "b": case_values(b),
-            "changed_settings": [{"name": name, "a": old, "b": new}
-                                 for name, old, new in changed_settings(a, b)],
-            "quantities": values}
+    return {
+        "a": case_values(a), "b": case_values(b),
+        "changed_settings": [dict(zip(("name", "a", "b"), changed)) for changed in changed_settings(a, b)],
+        "quantities": [{"name": q.name, "a": asdict(of_a), "b": asdict(of_b), **asdict(found),
+                        "is_significant": found.is_significant, "direction": direction(found, q), "is_regression": is_worse}
+                       for q, of_a, of_b, found, is_worse in changes_of(a, b, checked, tolerance)]}

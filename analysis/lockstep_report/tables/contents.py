@@ -10,22 +10,26 @@ from lockstep_report.measure import metrics
 from lockstep_report.measure.comparison import base_of, independent_of, strong_base_of, weak_efficiency
 from lockstep_report.measure.contention import spoiled_text
 from lockstep_report.measure.inference import assumed_difference
+from lockstep_report.measure.points import IMBALANCE
 from lockstep_report.models.explanation import explain
+from lockstep_report.runfile.settings import setting_names
 from lockstep_report.tables.accuracy import accuracy_table, learning_table, time_to_accuracy_table
 from lockstep_report.tables.explanation import explanation_tables
 from lockstep_report.tables.sweep import ladder_tables, layer_table, machine_key, peaks_of, stack_table, sweep_table
 from lockstep_report.tables.phases import (
     measurement_table, phase_table, pipeline_table, range_notes, reducer_table, waiting_table)
-from lockstep_report.tables.point_table import EPOCH, EPOCH_ENDS, PLACE, place, point_table
+from lockstep_report.tables.point_table import EPOCH, EPOCH_ENDS, PLACE, point_table
 from lockstep_report.tables.profile import profile_tables
-from lockstep_report.tables.table import Column, Note, Table, bounded_columns, bounded_values, interval_columns
+from lockstep_report.tables.table import Column, Note, Table, bounded_columns, interval_columns, percent
 from lockstep_report.tables.telemetry import energy_table, network_table, telemetry_table
 from lockstep_report.tables.threads import thread_tables
 
 SPEEDUP_ENDS = ("speedup_low", "speedup_high")
 SPEEDUP_NOTE = Note("interval of a speedup: T(1) from / T(N) to, and T(1) to / T(N) from, with the "
                     "rank-based intervals of the medians over runs", ("speedup_low",))
+GLOBAL_BATCH = Column("global_batch", "Global batch", value=lambda p: p.global_batch or None)
 IMAGE_RATE = Column("images_per_second", "Images/s", 1, interval=(*EPOCH_ENDS, "epoch_seconds"))
+EXPOSED = Column("exposed", "Exposed communication (s)", 2, value=lambda p: p.exposed_seconds)
 UNKNOWN_NOTE = ("hidden communication is unknown in rows whose run file lacks the time in calls "
                 "(/buckets/call_seconds) or the clocks of the ranks")
 KARP_FLATT = Column("karp_flatt", "Karp-Flatt fraction", 4, interval=("karp_flatt_low", "karp_flatt_high"))
@@ -43,11 +47,12 @@ ASSIGNMENT = {  # table -> name and title of that of the assignment, and (column
 }
 
 
-def speedup_interval(base, point):
-    if base is None or base is point:
+def speedups(base, point):
+    """Returns the values of a row that compare a point with its base case; nothing without one."""
+    if base is None:
         return {}
-    low, high = metrics.ratio_interval(base.epoch_interval, point.epoch_interval)
-    return {"speedup_low": low, "speedup_high": high}
+    low, high = (None, None) if base is point else metrics.ratio_interval(base.epoch_interval, point.epoch_interval)
+    return {"speedup": metrics.speedup(base.epoch_seconds, point.epoch_seconds), "speedup_low": low, "speedup_high": high}
 
 
 def serial_fraction(base, point):
@@ -55,68 +60,54 @@ def serial_fraction(base, point):
     is assumed for runs without an interval; nothing without a base or communication."""
     if base is None or base is point or point.is_independent:
         return {}
-    speedup = metrics.speedup(base.epoch_seconds, point.epoch_seconds)
-    ends = speedup_interval(base, point)
-    if None in ends.values():
+    speedup, low, high = speedups(base, point).values()
+    if low is None:
         share = assumed_difference(base.repeats, point.repeats)
-        ends = {"speedup_low": speedup * (1 - share), "speedup_high": speedup * (1 + share)}
-    values = (speedup, ends["speedup_high"], ends["speedup_low"])
-    return {name: metrics.karp_flatt(value, point.ranks) for name, value in zip(
-        ("karp_flatt", "karp_flatt_low", "karp_flatt_high"), values)}
+        low, high = speedup * (1 - share), speedup * (1 + share)
+    return {name: metrics.karp_flatt(value, point.ranks) for name, value in (
+        ("karp_flatt", speedup), ("karp_flatt_low", high), ("karp_flatt_high", low))}
 
 
 def time_table(points):
     rows = []
     for p in points:
         base = base_of(p, points)
-        t_1 = base.epoch_seconds if base else None
-        rows.append({
-            **place(p, points), "global_batch": p.global_batch or None,
-            "training_seconds": p.training_seconds, "images_per_second": p.images_per_second,
-            "images": p.images, "joules_per_image": p.joules_per_image, "runs": p.repeats,
-            "speedup": t_1 and metrics.speedup(t_1, p.epoch_seconds), **speedup_interval(base, p),
-            "scaled_speedup": t_1 and metrics.scaled_speedup(t_1, p.epoch_seconds, p.ranks)})
+        rows.append({"point": p, **speedups(base, p), "scaled_speedup": base and metrics.scaled_speedup(
+            base.epoch_seconds, p.epoch_seconds, p.ranks)})
+    lacking = sorted({row["point"].batch_per_rank for row in rows if "speedup" not in row})
+    batches = ", ".join(str(batch or "unknown") for batch in lacking)
     return point_table(
         points, "table-1-time-speedup", "Table 1: time and speedup per epoch at fixed batch per rank",
-        [*PLACE, Column("global_batch", "Global batch"), *EPOCH,
+        [*PLACE, GLOBAL_BATCH, *EPOCH,
          Column("training_seconds", "Training, without data wait (s)", 2, interval=EPOCH_ENDS),
          Column("images", "Images per epoch"), IMAGE_RATE,
          *interval_columns(Column("speedup", "Epoch speedup T(1)/T(N)", 2), *SPEEDUP_ENDS),
          Column("scaled_speedup", "N·T(1)/T(N)", 2, interval=(*SPEEDUP_ENDS, "speedup")),
-         Column("joules_per_image", "J per image", 4), Column("runs", "Runs")],
+         Column("joules_per_image", "J per image", 4), Column("runs", "Runs", value=lambda p: p.repeats)],
         rows,
         [Note("epoch speedup at fixed batch per rank: T(1)/T(N) compares the time of the same "
               "epoch; N·T(1)/T(N) also counts that N ranks take N times the batch in each step",
               ("speedup", "scaled_speedup")),
-         SPEEDUP_NOTE, *missing_bases(points)])
-
-
-def missing_bases(points):
-    lacking = sorted({p.batch_per_rank for p in points if base_of(p, points) is None})
-    batches = ", ".join(str(batch or "unknown") for batch in lacking)
-    note = f"batch {batches}: no 1-rank run with the same setting and batch per rank, so no speedup"
-    return [note] if lacking else []
+         SPEEDUP_NOTE,
+         lacking and f"batch {batches}: no 1-rank run with the same setting and batch per rank, so no speedup"])
 
 
 def weak_table(points):
     rows = []
     for p in (p for p in points if p.step_median is not None):
         base, alone = base_of(p, points), independent_of(p, points)
-        interval = p.step_interval
-        rows.append({
-            **place(p, points), "exposed": p.exposed_seconds, "images_per_second": p.images_per_second,
-            "steps": p.steps, "step_ms": 1e3 * p.step_median, "step_low_ms": interval and 1e3 * interval.low,
-            "step_high_ms": interval and 1e3 * interval.high, "efficiency": base and weak_efficiency(base, p),
-            "efficiency_independent": alone and weak_efficiency(alone, p), **serial_fraction(base, p)})
+        rows.append({"point": p, "efficiency": base and weak_efficiency(base, p),
+                     "efficiency_independent": alone and weak_efficiency(alone, p), **serial_fraction(base, p)})
     return point_table(
         points, "weak-scaling", "Weak scaling: fixed batch per rank",
         [*PLACE, *EPOCH,
          Column("steps", "Steps per epoch"), *interval_columns(
-             Column("step_ms", "Median step (ms)", 2), "step_low_ms", "step_high_ms", " (ms)"),
+             Column("step_ms", "Median step (ms)", 2, value=lambda p: 1e3 * p.step_median),
+             "step_low_ms", "step_high_ms", " (ms)", lambda p: p.step_interval, 1e3),
          IMAGE_RATE,
          Column("efficiency", "Weak efficiency t(1)/t(N)", 2),
          Column("efficiency_independent", "Efficiency against independent replicas", 2),
-         Column("exposed", "Exposed communication (s)", 2), KARP_FLATT],
+         EXPOSED, KARP_FLATT],
         rows,
         ["t is the mean step (seconds summed over steps) on the rank that takes longest for all timed steps",
          Note("the interval of the median step is rank-based, over the steps of one run",
@@ -129,18 +120,17 @@ def weak_table(points):
 def strong_table(points):
     pairs = [(base, p) for p in points if (base := strong_base_of(p, points)) is not None]
     groups = grouped(pairs, lambda pair: id(pair[0])).values()
-    rows = [{"global_batch": p.global_batch, **place(p, points), "exposed": p.exposed_seconds,
-             "speedup": metrics.speedup(base.epoch_seconds, p.epoch_seconds), **speedup_interval(base, p),
-             "efficiency": metrics.strong_efficiency(base.epoch_seconds, p.epoch_seconds, p.ranks),
-             **serial_fraction(base, p)}
-            for group in groups if len({p.ranks for _, p in group}) > 1 for base, p in group]
-    rows.sort(key=lambda row: (row["setting"] or "", row["global_batch"], row["ranks"]))
+    pairs = [pair for group in groups if len({p.ranks for _, p in group}) > 1 for pair in group]
+    names = setting_names(p.setting for p in points)
+    rows = [{"point": p, **speedups(base, p), **serial_fraction(base, p),
+             "efficiency": metrics.strong_efficiency(base.epoch_seconds, p.epoch_seconds, p.ranks)}
+            for base, p in sorted(pairs, key=lambda pair: (names[pair[1].setting], pair[1].global_batch, pair[1].ranks))]
     return point_table(
         points, "strong-scaling", "Strong scaling: fixed global batch",
-        [Column("global_batch", "Global batch"), *PLACE, *EPOCH,
+        [GLOBAL_BATCH, *PLACE, *EPOCH,
          *interval_columns(Column("speedup", "Speedup T(1)/T(N)", 2), *SPEEDUP_ENDS),
          Column("efficiency", "Efficiency", 2, interval=(*SPEEDUP_ENDS, "speedup")),
-         Column("exposed", "Exposed communication (s)", 2), KARP_FLATT],
+         EXPOSED, KARP_FLATT],
         rows, [SPEEDUP_NOTE, KARP_FLATT_NOTE])
 
 
@@ -152,44 +142,36 @@ def derived(point, points):
 
 
 def split_table(points):
-    rows = []
-    for p in points:
-        compute, communication = derived(p, points)
-        phases = p.phase_seconds or {}
-        rows.append({
-            **place(p, points), "compute": p.compute_seconds, "exposed": p.exposed_seconds,
-            "hidden": p.hidden_seconds, "allreduce": p.allreduce_seconds,
-            "data_wait": phases.get("data_wait"), "imbalance": phases.get("imbalance"),
-            "derived_compute": compute, "derived_communication": communication})
-    notes = [] if all(p.phase_seconds is None for p in points) else [
-             "measured: means over the ranks; compute = upload + forward + backward + update",
-             Note("hidden: transfer during the backward pass, which would be exposed if the "
-                  "all-reduces started after it; computation between the calls of an all-reduce does "
-                  "not count. On CPUs it is the time in these calls, which lengthens the backward "
-                  "pass; transfer by other ranks or the kernel in between is not measured",
-                  ("hidden",)),
-             Note("all-reduce: at least one bucket was in progress; contains waiting and, on CPUs, "
-                  "computation between the calls of an all-reduce (table 3)", ("allreduce",)),
-             *([UNKNOWN_NOTE] if any(p.allreduce_seconds and p.hidden_seconds is None for p in points) else []),
-             "compute + exposed + data wait + imbalance (the epoch less the mean of the phases) "
-             "= epoch (of a single run; medians over runs need not add up)"]
-    notes.append(Note("derived: compute = T(1)/N, communication = T(N) − T(1)/N; everything that "
-                      "does not shrink with N is counted as communication there",
-                      ("derived_compute", "derived_communication")))
-    if any((row["derived_communication"] or 0) < 0 for row in rows):
-        notes.append("a negative derived communication means that N ranks were more than N times "
-                     "as fast as one")
+    rows = [{"point": p, **dict(zip(("derived_compute", "derived_communication"), derived(p, points)))} for p in points]
+    is_measured = any(p.phase_seconds is not None for p in points)
     return point_table(
         points, "table-2-compute-communication", "Table 2: compute and communication per epoch",
         [*PLACE, EPOCH[0],
          Column("derived_communication", "Derived communication T(N) − T(1)/N (s)", 2, interval=EPOCH_ENDS),
-         Column("exposed", "Measured exposed communication (s)", 2),
-         Column("compute", "Measured compute (s)", 2),
-         Column("hidden", "Measured hidden communication (s)", 2),
-         Column("allreduce", "All-reduce in progress (s)", 2),
-         Column("data_wait", "Data wait (s)", 2), Column("imbalance", "Imbalance (s)", 2),
+         replace(EXPOSED, header="Measured exposed communication (s)"),
+         Column("compute", "Measured compute (s)", 2, value=lambda p: p.compute_seconds),
+         Column("hidden", "Measured hidden communication (s)", 2, value=lambda p: p.hidden_seconds),
+         Column("allreduce", "All-reduce in progress (s)", 2, value=lambda p: p.allreduce_seconds),
+         Column("data_wait", "Data wait (s)", 2, value=lambda p: (p.phase_seconds or {}).get("data_wait")),
+         Column("imbalance", "Imbalance (s)", 2, value=lambda p: (p.phase_seconds or {}).get(IMBALANCE)),
          Column("derived_compute", "Derived compute T(1)/N (s)", 2, interval=EPOCH_ENDS)],
-        rows, notes)
+        rows,
+        [is_measured and "measured: means over the ranks; compute = upload + forward + backward + update",
+         Note("hidden: transfer during the backward pass, which would be exposed if the "
+              "all-reduces started after it; computation between the calls of an all-reduce does "
+              "not count. On CPUs it is the time in these calls, which lengthens the backward "
+              "pass; transfer by other ranks or the kernel in between is not measured",
+              ("hidden",)),
+         Note("all-reduce: at least one bucket was in progress; contains waiting and, on CPUs, "
+              "computation between the calls of an all-reduce (table 3)", ("allreduce",)),
+         any(p.allreduce_seconds and p.hidden_seconds is None for p in points) and UNKNOWN_NOTE,
+         is_measured and "compute + exposed + data wait + imbalance (the epoch less the mean of the phases) "
+                         "= epoch (of a single run; medians over runs need not add up)",
+         Note("derived: compute = T(1)/N, communication = T(N) − T(1)/N; everything that "
+              "does not shrink with N is counted as communication there",
+              ("derived_compute", "derived_communication")),
+         any((row["derived_communication"] or 0) < 0 for row in rows) and
+         "a negative derived communication means that N ranks were more than N times as fast as one"])
 
 
 def bandwidth_table(points, link_gbit=None, runs=()):
@@ -198,42 +180,20 @@ def bandwidth_table(points, link_gbit=None, runs=()):
     for p in points:
         if p.ranks < 2 or not p.is_all_reduced or not p.bytes_per_step or not p.steps:
             continue
-        rate, volume, measured = p.link_rate(link_gbit), p.bytes_per_step * p.steps, p.bandwidth
-        derived_seconds = derived(p, points)[1]
-        bandwidth = metrics.bus_bandwidth(volume, derived_seconds, p.ranks)
+        rate, measured, seconds = p.link_rate(link_gbit), p.bandwidth, derived(p, points)[1]
+        bandwidth = metrics.bus_bandwidth(p.bytes_per_step * p.steps, seconds, p.ranks)
         peak = peaks.get(machine_key(p.ranks, p.setting, p.hosts))
         rows.append({
-            **place(p, points), "bytes": p.bytes_per_step, "steps": p.steps,
-            "sent_gb": metrics.ring_bytes(volume, p.ranks) / 1e9,
-            "link_gb": p.link_bytes and p.link_bytes * p.steps / 1e9,
+            "point": p, "link_gbit": rate, "peak_gb_s": peak,
             "allreduce_seconds": p.allreduce_seconds if measured else None,
-            "waiting_seconds": p.split and p.split.waiting_seconds,
-            **bounded_values("transfer_seconds", p.transfer if measured else None),
-            **bounded_values("measured_gb_s", measured and measured.times(1e-9)),
-            **bounded_values("measured_percent", measured and rate and p.link_share and measured.times(
-                percent(p.link_use(1, rate)))),
-            "derived_seconds": derived_seconds, "derived_gb_s": bandwidth and bandwidth / 1e9,
-            "derived_percent": percent(p.link_use(bandwidth, rate)), "link_gbit": rate, "peak_gb_s": peak,
-            **bounded_values("measured_peak_percent", measured and peak and share_of_peak(measured.times(1e-9 / peak))),
+            "transfer_seconds": p.transfer if measured else None,
+            "measured_gb_s": measured and measured.times(1e-9),
+            "measured_percent": measured and rate and p.link_share and measured.times(percent(p.link_use(1, rate))),
+            "measured_peak_percent": measured and peak and share_of_peak(measured.times(1e-9 / peak)),
+            "derived_seconds": seconds, "derived_gb_s": bandwidth and bandwidth / 1e9,
+            "derived_percent": percent(p.link_use(bandwidth, rate)),
             "derived_peak_percent": bandwidth and peak and 1e-7 * bandwidth / peak})
-    notes = ["bandwidth = 2(N−1)/N · M · steps / T, with M the bytes all-reduced per step, N the "
-             "ranks and T the seconds of communication per epoch; GB = 1e9 bytes",
-             Note("measured: T is the transfer; waiting for the last rank is imbalance of the "
-                  "ranks and is not counted", ("waiting_seconds",)),
-             *range_notes(row.get("transfer_seconds") for row in rows),
-             Note("derived: T = T(N) − T(1)/N", ("derived_seconds", "derived_gb_s")),
-             Note("peak: largest busbw of the all-reduce sweeps on the same ranks and hosts", ("peak_gb_s",))]
-    if any(max(row.get("measured_percent_low") or 0, row["derived_percent"] or 0) > 100
-           for row in rows):
-        notes.append("more than 100 % of the link: not all messages used this link (several ranks "
-                     "on one host), or the rate is wrong")
-    if any(row["link_gbit"] for row in rows):
-        notes.append("link: rate as given with --link-gbit; 1 Gbit/s = 0.125 GB/s; the share is that of the "
-                     "bytes over the link of a host, which depend on the algorithm and the placement of "
-                     "the ranks (rows from a CSV, and NCCL by its convention: those of the bandwidth)")
-    if any(row["link_gbit"] and not row["link_gb"] for row in rows):
-        notes.append("no share of the link if the messages are not known: those of mpi are selected by the "
-                     "library, and repeats may have chosen different algorithms")
+    least = [share for row in rows for share in (row["derived_percent"], getattr(row["measured_percent"], "low", None))]
     return point_table(
         points, "table-3-bandwidth", "Table 3: bandwidth utilisation of the all-reduce",
         [*PLACE, *bounded_columns("measured_gb_s", "Measured (GB/s)", 3),
@@ -241,24 +201,38 @@ def bandwidth_table(points, link_gbit=None, runs=()):
          *bounded_columns("measured_peak_percent", "of the peak (%)", 1),
          Column("derived_gb_s", "Derived (GB/s)", 3), Column("derived_percent", "of the link, derived (%)", 1),
          Column("derived_peak_percent", "of the peak, derived (%)", 1),
-         Column("bytes", "M (bytes)"), Column("steps", "Steps per epoch"),
-         Column("sent_gb", "2(N−1)/N · M per epoch (GB)", 2),
-         Column("link_gb", "Over the link of a host, per epoch (GB)", 2),
+         Column("bytes", "M (bytes)", value=lambda p: p.bytes_per_step), Column("steps", "Steps per epoch"),
+         Column("sent_gb", "2(N−1)/N · M per epoch (GB)", 2,
+                value=lambda p: metrics.ring_bytes(p.bytes_per_step * p.steps, p.ranks) / 1e9),
+         Column("link_gb", "Over the link of a host, per epoch (GB)", 2,
+                value=lambda p: p.link_bytes and p.link_bytes * p.steps / 1e9),
          Column("allreduce_seconds", "All-reduce in progress (s)", 2),
-         Column("waiting_seconds", "of which waiting for the last rank (s)", 2),
+         Column("waiting_seconds", "of which waiting for the last rank (s)", 2,
+                value=lambda p: p.split and p.split.waiting_seconds),
          *bounded_columns("transfer_seconds", "of which transfer (s)", 2),
          Column("derived_seconds", "Derived T (s)", 2), Column("link_gbit", "Link (Gbit/s)", 1),
          Column("peak_gb_s", "Peak (GB/s)", 3)],
-        rows, notes if rows else [])
+        rows,
+        ["bandwidth = 2(N−1)/N · M · steps / T, with M the bytes all-reduced per step, N the "
+         "ranks and T the seconds of communication per epoch; GB = 1e9 bytes",
+         Note("measured: T is the transfer; waiting for the last rank is imbalance of the "
+              "ranks and is not counted", ("waiting_seconds",)),
+         *range_notes(row["transfer_seconds"] for row in rows),
+         Note("derived: T = T(N) − T(1)/N", ("derived_seconds", "derived_gb_s")),
+         Note("peak: largest busbw of the all-reduce sweeps on the same ranks and hosts", ("peak_gb_s",)),
+         any((share or 0) > 100 for share in least) and
+         "more than 100 % of the link: not all messages used this link (several ranks on one host), or the rate is wrong",
+         Note("link: rate as given with --link-gbit; 1 Gbit/s = 0.125 GB/s; the share is that of the "
+              "bytes over the link of a host, which depend on the algorithm and the placement of "
+              "the ranks (rows from a CSV, and NCCL by its convention: those of the bandwidth)", ("link_gbit",)),
+         any(row["link_gbit"] and not row["point"].link_bytes for row in rows) and
+         "no share of the link if the messages are not known: those of mpi are selected by the "
+         "library, and repeats may have chosen different algorithms"])
 
 
 def share_of_peak(share):
     """Returns `Bounds` in per cent; an upper bound above the peak says nothing and is unknown."""
     return replace(share, high=None if share.value is None and (share.high or 0) > 1 else share.high).times(100)
-
-
-def percent(share):
-    return None if share is None else 100 * share
 
 
 # Beginnings of the names of tables with times or energy of runs, which have no validity notes of points.
@@ -292,7 +266,8 @@ def assignment_tables(tables):
     made, setting, batches = [], None, ()
     for table in (table for table in tables if table.name in ASSIGNMENT):
         rows = [row for row in table.rows if row["batch_per_rank"] and not row["point"].is_independent]
-        setting = main_setting(rows) if setting is None else setting
+        if setting is None:  # that of most rows
+            setting = next(iter(Counter(row["point"].setting for row in rows).most_common(1)), (None,))[0]
         rows = [row for row in rows if row["point"].setting == setting]
         batches = batches or sorted({row["batch_per_rank"] for row in rows if row["ranks"] == 1})
         rows = [row for row in rows if row["batch_per_rank"] in batches]
@@ -301,23 +276,19 @@ def assignment_tables(tables):
     return [table for table in made if len(table.without_empty_columns()) > 1]
 
 
-def main_setting(rows):
-    return next((setting for setting, _ in Counter(row["point"].setting for row in rows).most_common(1)), None)
-
-
 def pivoted(table, rows, batches):
     name, title, headers = ASSIGNMENT[table.name]
     found = {(row["ranks"], row["batch_per_rank"]): row for row in reversed(rows)}
-    columns, values = [Column("ranks", "Ranks")], [{"ranks": n} for n in sorted({row["ranks"] for row in rows})]
-    for batch in batches:
-        for key, header in headers:
-            column = next(c for c in table.columns if c.key == key)
-            columns.append(replace(column, key=f"{key}_{batch}", header=f"Batch {batch}: {header}",
-                                   interval=tuple(f"{end}_{batch}" for end in column.interval)))
-            for value in values:
-                row = found.get((value["ranks"], batch), {})
-                value |= {f"{name}_{batch}": row.get(name) for name in (key, *column.interval)}
+    of_key = {column.key: column for column in table.columns}
+    columns = [Column("ranks", "Ranks"), *(
+        replace(of_key[key], key=f"{key}_{batch}", header=f"Batch {batch}: {header}",
+                interval=tuple(f"{end}_{batch}" for end in of_key[key].interval))
+        for batch in batches for key, header in headers)]
+    values = [{"ranks": ranks, **{f"{key}_{batch}": value for batch in batches
+                                  for key, value in found.get((ranks, batch), {}).items()}}
+              for ranks in sorted({row["ranks"] for row in rows})]
+    source = table.title[:7].lower()
     return Table(name, f"Table {name[-1]} of the assignment: {title}", columns, values,
-                 [f"one epoch, at a fixed batch per rank; values of {table.title[:7].lower()}, whose notes define them",
-                  *([f"setting: {rows[0]['setting']}"] if rows[0]["setting"] else []),
-                  *([f"further modes are in {table.title[:7].lower()}"] if len(found) < len(rows) else [])])
+                 [f"one epoch, at a fixed batch per rank; values of {source}, whose notes define them",
+                  rows[0]["setting"] and f"setting: {rows[0]['setting']}",
+                  len(found) < len(rows) and f"further modes are in {source}"])

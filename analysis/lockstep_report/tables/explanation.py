@@ -5,7 +5,7 @@ import numpy as np
 
 from lockstep_report.measure import metrics
 from lockstep_report.models.causes import CAUSES
-from lockstep_report.tables.point_table import EPOCH_ENDS, PLACE, place, point_table
+from lockstep_report.tables.point_table import EPOCH_ENDS, PLACE, point_table
 from lockstep_report.tables.table import Column, Note, Table, interval_columns
 
 
@@ -41,7 +41,7 @@ def cause_table(losses, points):
     rows = []
     for loss in losses:
         rows.append({
-            **place(loss.point, points), "source": loss.point.source, "scaling": loss.scaling,
+            "point": loss.point, "source": loss.point.source, "scaling": loss.scaling,
             "loss_seconds": loss.seconds, "efficiency_percent": 100 * loss.efficiency,
             **{f"{name}_percent": 100 * loss.share(name) for name in loss.causes if abs(loss.share(name)) >= 5e-5},
             **{f"{name}_seconds": value for name, value in loss.causes.items()},
@@ -73,7 +73,7 @@ def law_table(laws, points):
     rows = []
     for law in laws:
         rows.append({
-            **place(law.points[-1], points), "ranks": ", ".join(f"{n}" for n in sorted(set(law.ranks.tolist()))),
+            "point": law.points[-1], "ranks": ", ".join(f"{n}" for n in sorted(set(law.ranks.tolist()))),
             "law": law.law, "runs": len(law.ranks), "remarks": "; ".join(law.notes) or None})
         if law.fit is not None:
             serial = law.serial.times(100)

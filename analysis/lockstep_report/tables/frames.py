@@ -2,18 +2,21 @@
 """The measurements of runs as tables, for pandas, and their export to CSV and with pandas to Parquet, one file per table. A
 table is a dict: name of the column -> array (row), with the names and units of the run file."""
 
-import csv
 import io
 from contextlib import suppress
 from importlib.util import find_spec
+from itertools import zip_longest
+from operator import itemgetter
 
 import numpy as np
 
 from lockstep_report.errors import USAGE, ReportError, require
 from lockstep_report.escaping import csv_cell
+from lockstep_report.groups import grouped
 from lockstep_report.measure.window import all_step_seconds, batch_per_rank, epoch_rate, step_seconds, timed_window
 from lockstep_report.runfile import schema
 from lockstep_report.runfile.stored import blocks
+from lockstep_report.tables.table import csv_of
 
 # Groups of the run file whose columns `Run` has by these names.
 GROUPS = ("epochs", "ladder", "allreduce", "layers", "stack", "telemetry", "profile")
@@ -25,9 +28,7 @@ def run_table(runs):
     options = sorted({name for run in runs for name in run.config})
     rows = [{
         "run": run.label, "run_id": run.run_id, "status": run.status,
-        "date_utc": str(run.attributes.get("date_utc", "")),
-        "software_version": str(run.attributes.get("software_version", "")),
-        "git_commit": str(run.attributes.get("git_commit", "")),
+        **{name: str(run.attributes.get(name, "")) for name in ("date_utc", "software_version", "git_commit")},
         "hosts": run.host_count, "ranks": run.rank_count,
         "batch_per_rank": float(batch_per_rank(run)) if run.has_steps else np.nan,
         **training_values(run),
@@ -45,66 +46,52 @@ def training_values(run):
     return found
 
 
+def table_of(shape, columns):
+    """Returns a table with one row per combination of indices of `shape`. Columns are broadcast to it."""
+    return {name: np.broadcast_to(values, shape).ravel() for name, values in columns.items()}
+
+
+def indices(chosen, count):
+    return np.arange(count) if chosen is None else np.asarray(chosen, dtype=int)
+
+
 def step_blocks(run, steps=None, ranks=None):
     """Yields the table of steps in parts: one row per step and rank, for these steps (indices) [all] and ranks [all]."""
-    steps = np.arange(len(run.step)) if steps is None else np.asarray(steps, dtype=int)
-    ranks = np.arange(run.rank_count) if ranks is None else np.asarray(ranks, dtype=int)
+    steps, ranks = indices(steps, len(run.step)), indices(ranks, run.rank_count)
     timed = np.zeros(len(run.step), dtype=bool)
     if run.has_steps:
         timed[timed_window(run).steps] = True
-    times = all_step_seconds(run)
-    for part, seconds in blocks(steps, run.phase_seconds):
-        yield step_block(run, part, seconds, ranks, timed, times)
-
-
-def step_block(run, steps, seconds, ranks, timed, times):
-    def of_step(values):
-        return np.repeat(np.asarray(values)[steps], len(ranks))
-
-    def of_rank(values):
-        return np.tile(np.asarray(values)[ranks], len(steps))
-
-    own = seconds[:, ranks]
+    times, hosts = all_step_seconds(run), np.asarray(run.ranks["hostname"], dtype=str)
     both = {"start_seconds": run.step_start} | {f"{name}_bytes": values for name, values in run.traffic.items()}
-    return {
-        "run": np.full(len(steps) * len(ranks), run.label),
-        "ranks": np.full(len(steps) * len(ranks), run.rank_count),
-        "step": of_step(run.step + 1), "epoch": of_step(run.epoch), "is_timed": of_step(timed),
-        "rank": of_rank(np.arange(run.rank_count)), "host": of_rank(np.asarray(run.ranks["hostname"], dtype=str)),
-        "images": of_step(run.images), "loss": of_step(run.loss),
-        "learning_rate": of_step(run.learning_rate),
-        **{f"{name}_seconds": own[:, :, i].ravel() for i, name in enumerate(run.phases)},
-        "rank_seconds": own.sum(axis=2).ravel(),
-        "step_seconds": of_step(times),
-        **{name: values[steps][:, ranks].ravel() for name, values in both.items()},
-    }
+    for part, phases in blocks(steps, run.phase_seconds):
+        phases = phases[:, ranks]
+        yield table_of(phases.shape[:2], {
+            "run": run.label, "ranks": run.rank_count,
+            "step": run.step[part, None] + 1, "epoch": run.epoch[part, None], "is_timed": timed[part, None],
+            "rank": ranks, "host": hosts[ranks],
+            "images": run.images[part, None], "loss": run.loss[part, None], "learning_rate": run.learning_rate[part, None],
+            **{f"{name}_seconds": phases[:, :, i] for i, name in enumerate(run.phases)},
+            "rank_seconds": phases.sum(axis=2), "step_seconds": times[part, None],
+            **{name: values[part][:, ranks] for name, values in both.items()}})
 
 
 def bucket_blocks(run, steps=None, ranks=None):
     """Yields the table of the all-reduces in parts: one row per step, rank and bucket."""
-    steps = np.arange(len(run.step)) if steps is None else np.asarray(steps, dtype=int)
-    ranks = np.arange(run.rank_count) if ranks is None else np.asarray(ranks, dtype=int)
-    buckets = len(run.bucket_bytes)
-    if buckets == 0:
-        return
-    calls = () if run.bucket_calls is None else (run.bucket_calls,)
-    for part, start, end, *in_calls in blocks(steps, run.bucket_start, run.bucket_end, *calls):
-        rows = len(part) * len(ranks)
-        yield {
-            "run": np.full(rows * buckets, run.label),
-            "step": np.repeat(run.step[part] + 1, len(ranks) * buckets),
-            "rank": np.tile(np.repeat(ranks, buckets), len(part)),
-            "bucket": np.tile(np.arange(buckets), rows),
-            "bytes": np.tile(run.bucket_bytes, rows),
-            "start_seconds": start[:, ranks].ravel(),
-            "end_seconds": end[:, ranks].ravel(),
-            **{"call_seconds": values[:, ranks].ravel() for values in in_calls},
-        }
+    steps, ranks = indices(steps, len(run.step)), indices(ranks, run.rank_count)
+    times = {"start_seconds": run.bucket_start, "end_seconds": run.bucket_end}
+    if run.bucket_calls is not None:
+        times["call_seconds"] = run.bucket_calls
+    for part, *found in blocks(steps, *times.values()):
+        yield table_of((len(part), len(ranks), len(run.bucket_bytes)), {
+            "run": run.label, "step": run.step[part, None, None] + 1, "rank": ranks[:, None],
+            "bucket": np.arange(len(run.bucket_bytes)), "bytes": run.bucket_bytes,
+            **{name: values[:, ranks] for name, values in zip(times, found)}})
 
 
 def group_tables(run, groups=GROUPS):
-    """Returns {name: table} of the other groups of the run. Each combination of dimensions is a
-    table of its own, such as `epochs` (epoch), `epochs_by_rank` (epoch, rank)."""
+    """Returns {name: table} of the other groups of the run. The datasets with the same first two dimensions are a
+    table, such as `epochs` (epoch), `epochs_by_rank` (epoch, rank), with an index column for each of them; a
+    third dimension becomes several columns."""
     found = {}
     for group in groups:
         columns = getattr(run, group)
@@ -113,33 +100,19 @@ def group_tables(run, groups=GROUPS):
             if values.size:
                 name = f"{group}_{spec.name}" if spec.dimensions[0] == "rank" else (
                     "_by_".join((group, *spec.dimensions[1:2])))
-                add_column(found.setdefault(name, {}), run, spec, values)
-    return {name: {"run": np.full(len(next(iter(table.values()))), run.label), **table}
-            for name, table in found.items()}
+                shape = values.shape[:2]
+                scales = [run.epoch_numbers if dimension == "epoch" else np.arange(size)
+                          for dimension, size in zip(spec.dimensions, shape)]
+                index = dict(zip(spec.dimensions, np.meshgrid(*scales, indexing="ij")))
+                found.setdefault(name, {}).update(table_of(shape, {"run": run.label, **index, **columns_of(spec, values)}))
+    return found
 
 
-def add_column(table, run, spec, values):
-    """Adds the dataset to the table of its first two dimensions, with an index column for each of
-    them; a third dimension becomes several columns."""
-    shape = values.shape
-    scales = [run.epoch_numbers if name == "epoch" else np.arange(size)
-              for name, size in zip(spec.dimensions, shape)]
-    if len(shape) > 1:
-        table.setdefault(spec.dimensions[0], np.repeat(scales[0], shape[1]))
-        table.setdefault(spec.dimensions[1], np.tile(scales[1], shape[0]))
-    else:
-        table.setdefault(spec.dimensions[0], scales[0])
-    if len(shape) < 3:
-        table[spec.name] = text_or_number(values.ravel())
-        return
-    labels = schema.dataset(f"/{spec.dimensions[2]}").values
-    for place in range(shape[2]):
-        label = labels[place] if place < len(labels) else place
-        table[f"{spec.name}_{label}"] = values[:, :, place].ravel()
-
-
-def text_or_number(values):
-    return values.astype(str) if values.dtype.kind in "OS" else values
+def columns_of(spec, values):
+    if values.ndim < 3:
+        return {spec.name: values.astype(str) if values.dtype.kind in "OS" else values}
+    labels = schema.dataset(f"/{spec.dimensions[2]}").values or range(values.shape[2])
+    return {f"{spec.name}_{label}": values[:, :, place] for place, label in enumerate(labels)}
 
 
 def all_tables(runs, steps_of, ranks_of):
@@ -154,17 +127,16 @@ def all_tables(runs, steps_of, ranks_of):
             empty = [next(make(run, [])) for run in own]
             yield name, names_of(empty), (part for run in own for part in make(
                 run, steps_of(run), ranks_of(run)))
-    found = {}
-    for run in runs:
-        for name, table in group_tables(run).items():
-            found.setdefault(name, []).append(table)
-        for part in run.parts:  # joined runs have no telemetry: each part has its own clock
-            for name, table in group_tables(part, ("telemetry",)).items():
-                table["run"] = np.full(len(table["run"]), run.label)
-                table["part"] = np.full(len(table["run"]), part.integer("part"))
-                found.setdefault(name, []).append(table)
-    for name, tables in found.items():
+    found = [item for run in runs for item in (*group_tables(run).items(), *part_tables(run))]
+    for name, tables in grouped(found, itemgetter(0), itemgetter(1)).items():
         yield name, names_of(tables), iter(tables)
+
+
+def part_tables(run):
+    """Yields the tables of the telemetry of the parts of a joined run, each of which has its own clock."""
+    for part in run.parts:
+        for name, table in group_tables(part, ("telemetry",)).items():
+            yield name, table | table_of(len(table["run"]), {"run": run.label, "part": part.integer("part")})
 
 
 def names_of(tables):
@@ -178,17 +150,10 @@ def write_csv(folder, runs, selection):
 
 def csv_parts(columns, parts):
     """Yields the CSV of a table in parts, as bytes. Columns that a part lacks are empty."""
-    yield rows_text([columns])
+    yield csv_of([columns]).encode()
     for table in parts:
-        rows = len(next(iter(table.values())))
-        yield rows_text(zip(*(cells(table[name]) if name in table else [""] * rows
-                              for name in columns)))
-
-
-def rows_text(rows):
-    text = io.StringIO()
-    csv.writer(text, lineterminator="\n").writerows(rows)
-    return text.getvalue().encode()
+        rows = zip_longest(*(cells(table[name]) if name in table else () for name in columns), fillvalue="")
+        yield csv_of(rows).encode()
 
 
 def cells(values):

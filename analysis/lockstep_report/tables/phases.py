@@ -12,20 +12,11 @@ from lockstep_report.measure.points import IMBALANCE
 from lockstep_report.runfile import schema
 from lockstep_report.runfile.schema import QUANTITIES
 from lockstep_report.runfile.settings import describe_run, difference_notes
-from lockstep_report.tables.point_table import EPOCH_ENDS, PLACE, place, point_table
-from lockstep_report.tables.table import Column, Note, Table, bounded_columns, bounded_values
+from lockstep_report.tables.point_table import EPOCH_ENDS, PLACE, point_table
+from lockstep_report.tables.table import Column, Note, Table, bounded_columns, scaled
 
 PHASES = (*schema.PHASES, IMBALANCE)
 NAMES = {"data_wait": "Data wait", "exposed_communication": "Exposed communication"}
-STAGE_COLUMNS = (
-    Column("source", "File"), Column("schedule", "Schedule"), Column("replicas", "Replicas"),
-    Column("micro_batches", "Micro-batches"), Column("stage", "Stage"), Column("layers", "Layers"),
-    Column("parameters", "Parameters"), Column("planned_mib", "Planned memory (MiB)", 0),
-    Column("peak_mib", "Peak resident memory (MiB)", 0), Column("busy_percent", "Busy (%)", 1),
-    Column("transfer_percent", "Copies (%)", 1), Column("idle_percent", "Idle (%)", 1),
-    Column("bubble_percent", "Measured bubble (%)", 1),
-    Column("ideal_percent", "(N−1)/(M+N−1) (%)", 1),
-)
 
 
 def phase_name(phase):
@@ -33,23 +24,21 @@ def phase_name(phase):
 
 
 def phase_table(points):
-    rows = [place(p, points) | p.phase_seconds for p in points if p.phase_seconds]
     return point_table(
         points, "phases", "Phases of an epoch",
         [*PLACE, *(Column(phase, f"{phase_name(phase)} (s)", 2) for phase in PHASES),
          Column("epoch_seconds", "Epoch (s)", 2, interval=EPOCH_ENDS)],
-        rows,
+        [{"point": p, **p.phase_seconds} for p in points if p.phase_seconds],
         ["seconds per epoch, means over the ranks; imbalance: the epoch on the slowest rank "
          "less the means; the sum is the epoch (of a single run; medians over runs need not add up)"])
 
 
 def measurement_table(points):
-    rows = [place(p, points) | {q.name: p.measurements[q.name] / q.divisor
-                                for q in QUANTITIES if q.name in p.measurements}
-            for p in points if p.measurements]
     return point_table(
         points, "measurements", "Measurements per rank",
-        [*PLACE, *(Column(q.name, q.header, q.digits) for q in QUANTITIES)], rows,
+        [*PLACE, *(Column(q.name, q.header, q.digits, value=lambda p, q=q: scaled(p.measurements.get(q.name), divisor=q.divisor))
+                   for q in QUANTITIES)],
+        [{"point": p} for p in points if p.measurements],
         ["maximum over the ranks, in the timed epoch",
          *(Note(f"{q.label}: {q.description}", (q.name,)) for q in QUANTITIES)])
 
@@ -67,16 +56,18 @@ def hosts_of(point):
 
 
 def reducer_table(points):
-    rows = [place(p, points) | reducer_row(p) for group in compared_points(points) for p in group]
+    def of_step(phase):
+        return lambda p: 1e3 * p.phase_seconds.get(phase, 0.0) / p.steps
+
     return point_table(
         points, "reducers", "Gradient reducers: phases of a step and messages",
-        [*PLACE, Column("hosts", "Hosts"),
-         *(Column(f"{phase}_ms", f"{phase_name(phase)} (ms)", 1) for phase in PHASES),
-         Column("step_ms", "Step (ms)", 1),
-         Column("sent_mb", "Sent, most of a rank (MB)", 2),
-         Column("received_mb", "Received, most of a rank (MB)", 2),
-         Column("all_sent_mb", "Sent by all ranks (MB)", 2)],
-        rows,
+        [*PLACE, Column("hosts", "Hosts", value=hosts_of),
+         *(Column(f"{phase}_ms", f"{phase_name(phase)} (ms)", 1, value=of_step(phase)) for phase in PHASES),
+         Column("step_ms", "Step (ms)", 1, value=lambda p: 1e3 * p.epoch_seconds / p.steps),
+         Column("sent_mb", "Sent, most of a rank (MB)", 2, value=lambda p: scaled(p.sent_bytes, divisor=1e6)),
+         Column("received_mb", "Received, most of a rank (MB)", 2, value=lambda p: scaled(p.received_bytes, divisor=1e6)),
+         Column("all_sent_mb", "Sent by all ranks (MB)", 2, value=lambda p: scaled(p.all_sent_bytes, divisor=1e6))],
+        [{"point": p} for group in compared_points(points) for p in group],
         ["times per step: mean over the steps; each phase is the mean over the ranks, the step is "
          "that of the slowest rank; with parameter-server, `upload` includes the transfer of the "
          "inputs and `exposed communication` that of the parameters",
@@ -85,38 +76,36 @@ def reducer_table(points):
               "library selects the messages (mpi, NCCL)", ("sent_mb",))])
 
 
-def reducer_row(point):
-    phases = {f"{name}_ms": 1e3 * point.phase_seconds.get(name, 0.0) / point.steps
-              for name in PHASES}
-    traffic = {name: value / 1e6 for name, value in (
-        ("sent_mb", point.sent_bytes), ("received_mb", point.received_bytes),
-        ("all_sent_mb", point.all_sent_bytes)) if value is not None}
-    return {"hosts": hosts_of(point), **phases,
-            "step_ms": 1e3 * point.epoch_seconds / point.steps, **traffic}
-
-
 def waiting_table(points):
-    rows = [place(point, points) | split_values(point.split) for point in points if point.split]
+    points_of_rows = [p for p in points if p.split]
     return point_table(
         points, "waiting-transfer", "Waiting and transfer in the all-reduce",
-        [*PLACE, Column("allreduce_seconds", "All-reduce (s)", 3),
-         Column("waiting_seconds", "Waiting for the last rank (s)", 3),
-         Column("waiting_percent", "of the all-reduce (%)", 1),
+        [*PLACE, Column("allreduce_seconds", "All-reduce (s)", 3, value=total_of),
+         Column("waiting_seconds", "Waiting for the last rank (s)", 3, value=lambda p: p.split.waiting_seconds),
+         Column("waiting_percent", "of the all-reduce (%)", 1,
+                value=lambda p: 100 * p.split.waiting_seconds / total_of(p) if total_of(p) else None),
          *bounded_columns("transfer_seconds", "Transfer (s)", 3),
-         Column("longest_waiting", "Longest waiting (s)", 3),
-         Column("longest_waiting_rank", "of rank"),
-         Column("last_rank", "Last rank"), Column("last_percent", "last in (%)", 1),
-         Column("clock_error_us", "Clock error (µs)", 1), Column("uncertain_seconds", "Uncertain by it (s)", 3)],
-        rows,
+         Column("longest_waiting", "Longest waiting (s)", 3, value=lambda p: float(max(p.split.waiting))),
+         Column("longest_waiting_rank", "of rank", value=lambda p: int(np.argmax(p.split.waiting))),
+         Column("last_rank", "Last rank", value=lambda p: int(np.argmax(p.split.last_share))),
+         Column("last_percent", "last in (%)", 1, value=lambda p: 100 * float(max(p.split.last_share))),
+         Column("clock_error_us", "Clock error (µs)", 1, value=lambda p: 1e6 * p.split.clock_error),
+         Column("uncertain_seconds", "Uncertain by it (s)", 3,
+                value=lambda p: p.split.mean("uncertain") if p.split.clock_error else None)],
+        [{"point": p, "transfer_seconds": p.split.transfer_bounds} for p in points_of_rows],
         ["seconds per epoch, mean over the ranks; waiting: the rank has started a bucket that "
          "another rank has not started; transfer: all ranks have started it; waiting + transfer "
          "(at most) = all-reduce",
-         *range_notes(row["transfer_seconds"] for row in rows),
+         *range_notes(p.split.transfer_bounds for p in points_of_rows),
          "longest waiting: of the rank that waited most; last rank: the rank that started the most "
          "buckets last, and the share of the buckets that it started last",
          Note("clock error: bound on the error of a difference between the clocks of two ranks; 0 "
               "on the CPUs of one host. Waiting and transfer are uncertain by this error for each "
               "bucket of each step; the bounds of the transfer contain it", ("clock_error_us",))])
+
+
+def total_of(point):
+    return point.split.waiting_seconds + point.split.transfer_seconds
 
 
 def range_notes(transfers):
@@ -131,20 +120,6 @@ def range_notes(transfers):
         yield ("without lower bound of the transfer: the run file lacks the time in calls "
                "(/buckets/call_seconds) or the clocks of the ranks; the time in which an all-reduce "
                "was in progress contains computation and, without clocks, waiting for slower ranks")
-
-
-def split_values(split):
-    total = split.waiting_seconds + split.transfer_seconds
-    longest, last = int(np.argmax(split.waiting)), int(np.argmax(split.last_share))
-    return {
-        "allreduce_seconds": total, "waiting_seconds": split.waiting_seconds,
-        "waiting_percent": 100 * split.waiting_seconds / total if total else None,
-        **bounded_values("transfer_seconds", split.transfer_bounds),
-        "longest_waiting": float(split.waiting[longest]), "longest_waiting_rank": longest,
-        "last_rank": last, "last_percent": 100 * float(split.last_share[last]),
-        "clock_error_us": 1e6 * split.clock_error,
-        "uncertain_seconds": split.mean("uncertain") if split.clock_error else None,
-    }
 
 
 def ideal_bubble(stages, micro_batches):
@@ -172,20 +147,18 @@ def pipeline_rows(run):
     stages = json.loads(str(run.environment["pipeline_stages"]))
     count = len(stages)
     micro_batches = int(run.option("micro-batches"))
-    shares = stage_shares(*(seconds_of(run, name) for name in ("busy", "transfer", "wait")), count)
+    shares = 100 * stage_shares(*(seconds_of(run, name) for name in ("busy", "transfer", "wait")), count)
     peak = run.epochs.get("peak_resident_memory_bytes")
-    peaks = None if peak is None else np.asarray(peak, dtype=float).max(axis=0).reshape(-1, count)
     for stage, description in enumerate(stages):
-        busy, transfer, idle = (100 * float(share) for share in shares[stage])
         yield {
             "source": run.label, "schedule": run.option("pipeline-schedule"),
             "replicas": run.rank_count // count, "micro_batches": micro_batches, "stage": stage,
             "layers": f"{description['first_layer']} to {description['last_layer']}",
             "parameters": int(description["parameters"]),
             "planned_mib": description["memory_bytes"] / 2**20,
-            "peak_mib": None if peaks is None else float(peaks[:, stage].max()) / 2**20,
-            "busy_percent": busy, "transfer_percent": transfer, "idle_percent": idle,
-            "bubble_percent": 100 * float(shares[:, 2].mean()),
+            "peak_mib": None if peak is None else float(np.max(np.asarray(peak)[:, stage::count])) / 2**20,
+            **dict(zip(("busy_percent", "transfer_percent", "idle_percent"), shares[stage].tolist())),
+            "bubble_percent": float(shares[:, 2].mean()),
             "ideal_percent": 100 * ideal_bubble(count, micro_batches),
         }
 
@@ -193,13 +166,17 @@ def pipeline_rows(run):
 def pipeline_table(runs):
     found = [run for run in runs if "pipeline_stages" in run.environment
              and len(run.epochs.get("pipeline_busy_seconds", ())) > 0]
-    rows = [row for run in found for row in pipeline_rows(run)]
-    notes = [
-        "busy: passes of micro-batches; copies: between feature maps and messages; idle: the rest "
-        "of the time from the first to the last pass of a step on the first stage; measured "
-        "bubble: mean of the idle shares of the stages",
-        "(N−1)/(M+N−1): idle share of N equal stages and M micro-batches without communication "
-        "time",
-        *(f"{run.label}: {describe_run(run)}" for run in found), *difference_notes(found)]
-    return Table("pipeline-stages", "Stages of the pipelines", list(STAGE_COLUMNS), rows,
-                 notes if rows else [])
+    return Table(
+        "pipeline-stages", "Stages of the pipelines",
+        [Column("source", "File"), Column("schedule", "Schedule"), Column("replicas", "Replicas"),
+         Column("micro_batches", "Micro-batches"), Column("stage", "Stage"), Column("layers", "Layers"),
+         Column("parameters", "Parameters"), Column("planned_mib", "Planned memory (MiB)", 0),
+         Column("peak_mib", "Peak resident memory (MiB)", 0), Column("busy_percent", "Busy (%)", 1),
+         Column("transfer_percent", "Copies (%)", 1), Column("idle_percent", "Idle (%)", 1),
+         Column("bubble_percent", "Measured bubble (%)", 1), Column("ideal_percent", "(N−1)/(M+N−1) (%)", 1)],
+        [row for run in found for row in pipeline_rows(run)],
+        ["busy: passes of micro-batches; copies: between feature maps and messages; idle: the rest "
+         "of the time from the first to the last pass of a step on the first stage; measured "
+         "bubble: mean of the idle shares of the stages",
+         "(N−1)/(M+N−1): idle share of N equal stages and M micro-batches without communication time",
+         *(f"{run.label}: {describe_run(run)}" for run in found), *difference_notes(found)])

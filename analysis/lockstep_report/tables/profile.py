@@ -22,11 +22,11 @@ def profile_tables(runs):
     tables = []
     for run, ending in profiled_runs(runs):
         title, notes = f"of a training step ({run.label}, rank 0)", notes_of(run)
-        kinds = grouped_rows(run, lambda kind, phase, _: (kind.split(",")[0], phase, ""))
+        kinds = operation_rows(run, lambda kind, phase, _: (kind.split(",")[0], phase, ""))
         tables += [
             Table(f"profile-kinds{ending}", f"Kinds of operations {title}", [*MEASURED, BOUND], kinds, notes),
             Table(f"profile{ending}", f"Profile {title}", [*MEASURED, Column("ceiling", "Ceiling"), BOUND, Column(
-                "implementation", "Implementation", csv_only=True)], operation_rows(run), [*notes])]
+                "implementation", "Implementation", csv_only=True)], operation_rows(run), notes)]
     return tables
 
 
@@ -39,38 +39,28 @@ def profiled_runs(runs):
     return list(zip(profiled, endings.values()))
 
 
-def operation_rows(run):
-    """Returns one row per kind, shape, phase and implementation, in descending order of time."""
-    return grouped_rows(run, lambda *key: key)
-
-
-def grouped_rows(run, group):
+def operation_rows(run, group=lambda *key: key):
     """Returns one row (per step) per value of `group(kind, phase, implementation)`, in descending order of time."""
     profile = run.profile
     seconds = np.asarray(profile["seconds"], dtype=float)
     keys = list(zip(profile["kind"], profile["phase"], profile["implementation"]))
-    groups = grouped(range(len(keys)), lambda i: group(*map(str, keys[i])))
     total = step_seconds(run)
     rows = []
-    for (kind, phase, implementation), members in groups.items():
+    for (kind, phase, implementation), members in grouped(
+            range(len(keys)), lambda i: group(*map(str, keys[i]))).items():
         time = seconds[members, 0].sum()
-        flops, size, bound = (float(np.sum(profile[name][members]))
-                              for name in ("flops", "bytes", "bound_seconds"))
-        longest = members[int(np.argmax(seconds[members, 0]))]
-        ceiling = str(profile["ceiling"][longest])
+        calls, flops, size, bound = (float(np.sum(profile[name][members]))
+                                     for name in ("calls", "flops", "bytes", "bound_seconds"))
+        ceiling = str(profile["ceiling"][members[int(np.argmax(seconds[members, 0]))]])
         rows.append({
             "kind": kind.replace("_", " "), "phase": phase if phase != kind else None,
-            "calls": float(np.sum(profile["calls"][members])), "milliseconds": 1e3 * time,
-            "share": None if phase == ALL_REDUCE else 100 * time / total,
-            "slowest_ms": 1e3 * np.nanmax(seconds[members].sum(axis=0))
-            if seconds.shape[1] > 1 else None,
+            "calls": calls, "milliseconds": 1e3 * time, "share": None if phase == ALL_REDUCE else 100 * time / total,
+            "slowest_ms": 1e3 * np.nanmax(seconds[members].sum(axis=0)) if seconds.shape[1] > 1 else None,
             "gflop_per_second": flops / time / 1e9 if flops and time else None,
             "gb_per_second": size / time / 1e9 if size and time else None,
             "ceiling": None if ceiling == "none" else ceiling,
             "bound_percent": 100 * bound / time if bound and time else None,
-            "implementation": implementation or None,
-            "flops": flops, "bytes": size,
-        })
+            "implementation": implementation or None, "flops": flops, "bytes": size})
     return sorted(rows, key=lambda row: -row["milliseconds"])
 
 
@@ -95,19 +85,17 @@ def ceilings_of(run):
 def notes_of(run):
     flops, memory = ceilings_of(run)
     with_profile, without, steps = cost_of(run)
-    notes = [
+    return [
         f"per step, means over {steps:.0f} profiled steps after the training; share: of the sum of "
         "all rows that do not overlap",
         f"cost of the profile: {1e3 * with_profile:.2f} ms per step with it, "
         f"{1e3 * without:.2f} ms without ({100 * (with_profile / without - 1):+.1f} %; medians, in "
         "turn)",
+        flops and memory and f"highest rates: {flops / 1e9:,.1f} GFLOP/s, {memory / 1e9:,.1f} GB/s",
         Note("ceiling: the resource that needs longer at its highest rate; cache: the operation "
              "took less time than its bytes need in memory; bound: the time at that rate",
              ("ceiling",)),
-        f"setting: {describe_run(run)}"]
-    if flops and memory:
-        notes.insert(2, f"highest rates: {flops / 1e9:,.1f} GFLOP/s, {memory / 1e9:,.1f} GB/s")
-    if ALL_REDUCE in set(map(str, run.profile["phase"])):
-        notes.append("all-reduce: sum over the buckets of the time in calls, on GPUs from their start "
-                     "to their end; they overlap with other rows, and have no share")
-    return notes
+        f"setting: {describe_run(run)}",
+        ALL_REDUCE in set(map(str, run.profile["phase"])) and
+        "all-reduce: sum over the buckets of the time in calls, on GPUs from their start "
+        "to their end; they overlap with other rows, and have no share"]

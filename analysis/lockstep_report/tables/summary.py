@@ -44,28 +44,20 @@ def summary(run):
                             for line in ("", *table_lines(table))]
     if not run.has_steps:
         return head(run) + ["No steps were recorded."]
-    point = from_run(run)
-    window = timed_window(run)
-    per_rank = point.images_per_second / point.ranks
+    point, window = from_run(run), timed_window(run)
+    per_rank = f", {point.images_per_second / point.ranks:,.1f} per rank" if point.ranks > 1 else ""
     scaled = f", scaled from {len(window.steps)} of {window.epoch_steps} steps" if window.is_extrapolated else ""
-    lines = head(run) + [
-        "",
+    return [
+        *head(run), "",
         f"An epoch takes {seconds(point.epoch_seconds)} ({point.images:,} images in {point.steps} steps){scaled}.",
-        f"Throughput: {point.images_per_second:,.1f} images/s"
-        + (f", {per_rank:,.1f} per rank." if point.ranks > 1 else "."),
+        f"Throughput: {point.images_per_second:,.1f} images/s{per_rank}.",
         f"Training time without waiting for data: {seconds(point.training_seconds)} per epoch.",
-        communication_line(point),
-        "",
+        *communication_lines(point), "",
         "Time of an epoch by phase (mean over the ranks):",
-    ]
-    for name, value in point.phase_seconds.items():
-        if name == IMBALANCE and point.ranks == 1:
-            continue
-        share = value / point.epoch_seconds
-        lines.append(f"  {PHASE_LABELS.get(name, name):<40}{value:>10.3f} s{share:>8.1%}")
-    lines += ["", *step_lines(run, point, window), *device_lines(run, point, window),
-              *accuracy_lines(run)]
-    return lines + [f"Note: {note}." for note in point.notes if not note.startswith("scaled from")]
+        *(f"  {PHASE_LABELS.get(name, name):<40}{value:>10.3f} s{value / point.epoch_seconds:>8.1%}"
+          for name, value in point.phase_seconds.items() if name != IMBALANCE or point.ranks > 1),
+        "", *step_lines(run, point, window), *device_lines(run, point, window), *accuracy_lines(run),
+        *(f"Note: {note}." for note in point.notes if not note.startswith("scaled from"))]
 
 
 def summary_values(run):
@@ -76,9 +68,7 @@ def summary_values(run):
     interval, lack = point.step_interval, lack_of(run, window)
     transfer = point.split.transfer_bounds if point.split else metrics.Bounds(None, None)
     return values | {
-        "images_per_second": point.images_per_second,
-        "epoch_seconds": point.epoch_seconds,
-        "training_seconds": point.training_seconds,
+        **{name: getattr(point, name) for name in ("images_per_second", "epoch_seconds", "training_seconds")},
         "step_seconds_median": point.step_median,
         "step_seconds_interval": [interval.low, interval.high] if interval else None,
         "exposed_communication_share": point.exposed_seconds / point.epoch_seconds,
@@ -87,11 +77,8 @@ def summary_values(run):
         "all_reduce_transfer_seconds_low": transfer.low,
         "all_reduce_transfer_seconds_high": transfer.high,
         "lacking_processor_share": lack and lack.share,
-        "timed_epoch": window.epoch,
-        "timed_steps": len(window.steps),
-        "steps_per_epoch": window.epoch_steps,
-        "images_per_epoch": window.epoch_images,
-        "is_extrapolated": window.is_extrapolated,
+        "timed_epoch": window.epoch, "timed_steps": len(window.steps), "steps_per_epoch": window.epoch_steps,
+        "images_per_epoch": window.epoch_images, "is_extrapolated": window.is_extrapolated,
         "notes": point.notes,
     }
 
@@ -101,17 +88,15 @@ def head(run):
     parts = [plural(run.rank_count, "rank") + (f" on {plural(run.host_count, 'host')}" if run.host_count else "")]
     if batch and batch != "0":
         stages = run.option("pipeline-stages", "1")
-        parts.append(f"batch {batch} per " +
-                     ("rank" if stages == "1" else f"replica of {stages} stages"))
+        parts.append(f"batch {batch} per " + ("rank" if stages == "1" else f"replica of {stages} stages"))
     if run.rank_count > 1 and run.has_steps:
         reducer = run.option("reducer", "unknown")
-        parts.append("independent replicas, no communication" if reducer == "none"
-                     else f"reducer {reducer}")
+        parts.append("independent replicas, no communication" if reducer == "none" else f"reducer {reducer}")
     setting = ", ".join(filter(None, setting_texts(setting_of(run))))
-    lines = [f"{run.label}: {run.status}", ", ".join(parts), setting or "unknown network",
-             ", ".join(filter(None, (list_hosts(run.host_names), version_of(run))))]
     failure = run.attributes.get("failure")
-    return lines + ([f"The run failed: {failure}"] if failure else [])
+    return [f"{run.label}: {run.status}", ", ".join(parts), setting or "unknown network",
+            ", ".join(filter(None, (list_hosts(run.host_names), version_of(run)))),
+            *([f"The run failed: {failure}"] if failure else [])]
 
 
 def table_lines(table):
@@ -130,35 +115,26 @@ def seconds(value):
     return f"{value:,.1f} s" if value >= 100 else f"{value:.2f} s"
 
 
-def communication_line(point):
-    if point.ranks == 1:
-        return "Communication: none (1 rank)."
-    if point.is_independent:
-        return "Communication: none (independent replicas)."
-    exposed = point.exposed_seconds
-    text = (f"Communication: {seconds(exposed)} exposed = {exposed / point.epoch_seconds:.1%} of "
-            f"the epoch")
-    if point.allreduce_seconds:
-        if point.hidden_seconds is not None:
-            text += f"; {seconds(point.hidden_seconds)} hidden by the backward pass"
-        if point.bandwidth:
-            rate = bounds_text(point.bandwidth, lambda rate: f"{rate / 1e9:.2f} GB/s")
-            text += (f".\nAll-reduce: {point.bytes_per_step / 1e6:.1f} MB per step, bus bandwidth "
-                     f"{rate}")
-        if point.split and point.split.waiting_seconds + point.split.transfer_seconds > 0:
-            text += f".\n{waiting_text(point.split)}"
-    return text + "."
-
-
-def waiting_text(split):
-    total = split.waiting_seconds + split.transfer_seconds
-    text = (f"All-reduces are in progress for {seconds(total)}: {seconds(split.waiting_seconds)} "
-            f"= {split.waiting_seconds / total:.0%} of waiting\nfor the last rank, "
-            f"{bounds_text(split.transfer_bounds, seconds)} of transfer")
-    if split.transfer_bounds.value is None:
-        text += ("; the rest may be computation.\nThe transfer alone is measured by --reducer "
-                 "allreduce, or by lockstep allreduce")
-    return text
+def communication_lines(point):
+    if point.ranks == 1 or point.is_independent:
+        return [f"Communication: none ({'1 rank' if point.ranks == 1 else 'independent replicas'})."]
+    exposed, split = point.exposed_seconds, point.split
+    hidden = point.hidden_seconds if point.allreduce_seconds else None
+    lines = [f"Communication: {seconds(exposed)} exposed = {exposed / point.epoch_seconds:.1%} of the epoch"
+             + ("" if hidden is None else f"; {seconds(hidden)} hidden by the backward pass")]
+    if point.allreduce_seconds and point.bandwidth:
+        rate = bounds_text(point.bandwidth, lambda rate: f"{rate / 1e9:.2f} GB/s")
+        lines.append(f"All-reduce: {point.bytes_per_step / 1e6:.1f} MB per step, bus bandwidth {rate}")
+    total = split.waiting_seconds + split.transfer_seconds if split and point.allreduce_seconds else 0
+    if total > 0:
+        is_known = split.transfer_bounds.value is not None
+        lines.append(f"All-reduces are in progress for {seconds(total)}: {seconds(split.waiting_seconds)} "
+                     f"= {split.waiting_seconds / total:.0%} of waiting\nfor the last rank, "
+                     f"{bounds_text(split.transfer_bounds, seconds)} of transfer"
+                     + ("" if is_known else "; the rest may be computation"))
+        if not is_known:
+            lines.append("The transfer alone is measured by --reducer allreduce, or by lockstep allreduce")
+    return [f"{line}." for line in lines]
 
 
 def step_lines(run, point, window):
@@ -185,19 +161,13 @@ def slowest_line(run, steps):
 
 def device_lines(run, point, window):
     """Returns a line with the readings of the devices, if there are any, and one line per further measurement."""
-    def reading(name):
-        return known_reading(run, name, window.epoch)
-
-    joules, busy, memory = map(reading, DEVICE_READINGS)
-    parts = []
-    if joules is not None:
-        watts = joules / epoch_seconds(run, window.epoch)
-        parts.append(f"{point.joules_per_image:.3g} J per image, {watts.mean():,.0f} W per device")
-    if busy is not None:
-        parts.append(f"GPU utilisation {busy.mean():.0%}")
-    if memory is not None:
-        parts.append(f"{memory.max() / 1e9:.2f} GB of device memory in use")
-    lines = [f"Device: {', '.join(parts)}."] if parts else []
+    joules, busy, memory = (known_reading(run, name, window.epoch) for name in DEVICE_READINGS)
+    texts = list(filter(None, (
+        joules is not None and f"{point.joules_per_image:.3g} J per image, "
+                               f"{np.mean(joules / epoch_seconds(run, window.epoch)):,.0f} W per device",
+        busy is not None and f"GPU utilisation {busy.mean():.0%}",
+        memory is not None and f"{memory.max() / 1e9:.2f} GB of device memory in use")))
+    lines = [f"Device: {', '.join(texts)}."] if texts else []
     for quantity in QUANTITIES:
         if quantity.name in point.measurements and quantity.name not in DEVICE_READINGS:
             value = point.measurements[quantity.name] / quantity.divisor

@@ -2,6 +2,8 @@
 """Tables of the measurements apart from trainings: all-reduce sweeps, single layers, the deepest stacks of layers, and batch
 ladders, with the epoch time over the batch size up to the memory limit."""
 
+from operator import itemgetter
+
 import numpy as np
 
 from lockstep_report.groups import grouped
@@ -18,7 +20,7 @@ from lockstep_report.tables.table import Column, Table, interval_columns, rows_o
 ENDS = ("low_us", "high_us", "median_us")
 PASSES = ("forward", "backward")
 STACK_STATUS = {"complete": "fits", "out_of_memory": "out of memory"}
-LADDER_COLUMNS = (
+LADDER_COLUMNS = [
     Column("source", "File"), Column("mode", "Mode"), Column("batch_per_rank", "Batch per rank"),
     Column("status", "Status"), Column("epoch_seconds", "Epoch (s)", 2),
     Column("training_seconds", "Training, without data wait (s)", 2),
@@ -27,12 +29,17 @@ LADDER_COLUMNS = (
     Column("peak_mib", "Peak memory (MiB)", 0),
     Column("steps", "Measured steps", csv_only=True),
     Column("is_extrapolated", "Extrapolated", csv_only=True),
-)
+]
+
+
+def entries(columns):
+    """Yields one {name: value} per row of the datasets of a group."""
+    return (dict(zip(columns, values)) for values in zip(*columns.values()))
 
 
 def sweep_table(runs):
     runs = [run for run in runs if run.allreduce]
-    rows = [sweep_row(run, i) for run in runs for i in range(len(run.allreduce["bytes"]))]
+    rows = [row for run in runs for row in sweep_rows(run)]
     return Table(
         "allreduce-sweep", "All-reduce over message sizes",
         [Column("source", "File"), Column("algorithm", "Algorithm"), Column("ranks", "Ranks"),
@@ -45,7 +52,7 @@ def sweep_table(runs):
          "the slowest rank's time; the interval is that of the median, rank-based",
          *(f"{run.label}: {wrong_text(run)}" for run in runs if wrong_text(run)),
          *(f"{run.label}: times are {times_text(run)}" for run in runs if is_of_nccl_tests(run)),
-         *average_notes(rows), *machine_notes(runs)] if rows else [])
+         *average_notes(rows), *machine_notes(runs)])
 
 
 def is_of_nccl_tests(run):
@@ -78,12 +85,9 @@ def average_notes(rows):
 
 def peaks_of(runs):
     """Returns {`machine_key`: the largest busbw in GB/s that the sweeps measured}."""
-    peaks = {}
-    for run in runs:
-        key = machine_key(run.rank_count, setting_of(run), run.host_names)
-        for i in range(len(run.allreduce.get("bytes", ()))):
-            peaks[key] = max(peaks.get(key, 0), sweep_row(run, i)["busbw"] or 0)
-    return {key: peak for key, peak in peaks.items() if key and peak > 0}
+    found = [(machine_key(run.rank_count, setting_of(run), run.host_names), row["busbw"])
+             for run in runs if run.allreduce and run.host_names for row in sweep_rows(run) if row["busbw"]]
+    return {key: max(rates) for key, rates in grouped(found, itemgetter(0), itemgetter(1)).items()}
 
 
 def machine_key(ranks, setting, hosts):
@@ -100,37 +104,24 @@ def machine_notes(runs):
     return [*(f"{run.label}: {machine_of(run)}" for run in runs), *difference_notes(runs), *warning_notes(runs)]
 
 
-def sweep_row(run, i):
-    seconds = np.asarray(run.allreduce["seconds"][i], dtype=float)
-    median = float(np.median(seconds))
-    interval = series_interval(seconds)
-    size = int(run.allreduce["bytes"][i])
-    bus = metrics.bus_bandwidth(size, median, run.rank_count)
-    return {
-        "source": run.file_name, "algorithm": swept_algorithm(run, i).removesuffix(" (MPI)"),
-        "ranks": run.rank_count, "bytes": size,
-        "median_us": 1e6 * median, "low_us": interval and 1e6 * interval.low,
-        "high_us": interval and 1e6 * interval.high,
-        "algbw": size / median / 1e9 if bus else None, "busbw": bus and bus / 1e9,
-        "wrong": None if np.isnan(run.allreduce["wrong"][i]) else int(run.allreduce["wrong"][i]),
-        "repeats": None if is_of_nccl_tests(run) else len(seconds),
-    }
+def sweep_rows(run):
+    for i, values in enumerate(entries(run.allreduce)):
+        seconds, size = np.asarray(values["seconds"], dtype=float), int(values["bytes"])
+        median, interval = float(np.median(seconds)), series_interval(seconds)
+        bus = metrics.bus_bandwidth(size, median, run.rank_count)
+        yield {
+            "source": run.file_name, "algorithm": swept_algorithm(run, i).removesuffix(" (MPI)"),
+            "ranks": run.rank_count, "bytes": size, "median_us": 1e6 * median,
+            "low_us": interval and 1e6 * interval.low, "high_us": interval and 1e6 * interval.high,
+            "algbw": size / median / 1e9 if bus else None, "busbw": bus and bus / 1e9,
+            "wrong": None if np.isnan(values["wrong"]) else int(values["wrong"]),
+            "repeats": None if is_of_nccl_tests(run) else len(seconds)}
 
 
 def layer_table(runs):
     measured = [run for run in runs if run.layers]
     rows = [{"source": run.file_name if len(measured) > 1 else None, **row}
-            for run in measured for i in range(len(run.layers["description"])) for row in layer_rows(run, i)]
-    notes = [
-        "times are medians over the repeats; MB count each feature map and parameter once per pass "
-        "over it; the shares are those of the measured rates of a memory copy and a matrix product",
-        "above 100 % of the copy rate, data stayed in a cache; above 100 % of the product, the "
-        "algorithm (Winograd's) multiplies less than a direct convolution"]
-    if any(row["status"] == "out of memory" for row in rows):
-        notes.append("out of memory: the layer does not fit in the memory limit; not an error")
-    notes += [f"{run.label}: power and energy are not readable on this device"
-              for run in measured if not np.isfinite(run.layers["power_watts"]).any()]
-    notes += machine_notes(measured)
+            for run in measured for layer in entries(run.layers) for row in layer_rows(layer)]
     return Table(
         "layers", "Single layers",
         [Column("source", "File"), Column("layer", "Layer"), Column("pass", "Pass"),
@@ -142,28 +133,34 @@ def layer_table(runs):
          Column("peak_mb", "Peak memory (MB)", 1),
          Column("power_watts", "Power (W)", 1),
          Column("energy_joules", "Energy, both passes (J)", 3)],
-        rows, notes if rows else [])
+        rows,
+        ["times are medians over the repeats; MB count each feature map and parameter once per pass "
+         "over it; the shares are those of the measured rates of a memory copy and a matrix product",
+         "above 100 % of the copy rate, data stayed in a cache; above 100 % of the product, the "
+         "algorithm (Winograd's) multiplies less than a direct convolution",
+         any(row["status"] == "out of memory" for row in rows) and
+         "out of memory: the layer does not fit in the memory limit; not an error",
+         *(f"{run.label}: power and energy are not readable on this device"
+           for run in measured if not np.isfinite(run.layers["power_watts"]).any()),
+         *machine_notes(measured)])
 
 
-def layer_rows(run, i):
-    """Returns the rows of layer `i`: one per pass, or one if it was not measured."""
-    values = {name: column[i] for name, column in run.layers.items()}
-    common = {"layer": str(values["description"]), "status": str(values["status"]).replace("_", " ")}
-    estimated = float(values["estimated_bytes"]) / 1e6
-    if values["status"] != "complete":
+def layer_rows(layer):
+    """Returns the rows of a layer: one per pass, or one if it was not measured."""
+    common = {"layer": str(layer["description"]), "status": str(layer["status"]).replace("_", " ")}
+    estimated = float(layer["estimated_bytes"]) / 1e6
+    if layer["status"] != "complete":
         return [{**common, "estimated_mb": estimated}]
     rows = []
     for name in PASSES:
-        seconds = float(np.median(values[f"{name}_seconds"]))
-        size, work = float(values[f"{name}_bytes"]), float(values[f"{name}_flops"])
+        seconds = float(np.median(layer[f"{name}_seconds"]))
+        size, work = float(layer[f"{name}_bytes"]), float(layer[f"{name}_flops"])
         rows.append({
-            **common, "pass": name, "median_ms": 1e3 * seconds, "mb": size / 1e6,
-            "gflop": work / 1e9,
-            "copy_percent": percent_of(size / seconds, values["copy_bytes_per_second"]),
-            "product_percent": percent_of(work / seconds, values["product_flops_per_second"])})
-    rows[0] |= {"estimated_mb": estimated, "peak_mb": float(values["peak_bytes"]) / 1e6,
-                "power_watts": finite(values["power_watts"]),
-                "energy_joules": finite(values["energy_joules"])}
+            **common, "pass": name, "median_ms": 1e3 * seconds, "mb": size / 1e6, "gflop": work / 1e9,
+            "copy_percent": percent_of(size / seconds, layer["copy_bytes_per_second"]),
+            "product_percent": percent_of(work / seconds, layer["product_flops_per_second"])})
+    rows[0] |= {"estimated_mb": estimated, "peak_mb": float(layer["peak_bytes"]) / 1e6,
+                "power_watts": finite(layer["power_watts"]), "energy_joules": finite(layer["energy_joules"])}
     return rows
 
 
@@ -175,7 +172,7 @@ def finite(value):
     return float(value) if np.isfinite(value) else None
 
 
-OF_STACK = (  # columns of {name of a dataset of a stack: its value}
+OF_STACK = (  # columns of the `entries` of a stack
     Column("layer", "Layer", value=lambda v: str(v["layer"])),
     Column("devices", "Devices", value=lambda v: int(v["stages"])),
     Column("depth", "Depth", value=lambda v: int(v["depth"])),
@@ -189,24 +186,23 @@ OF_STACK = (  # columns of {name of a dataset of a stack: its value}
 
 def stack_table(runs):
     measured = [run for run in runs if run.stack]
-    rows = [{"source": run.file_name if len(measured) > 1 else None, **row} for run in measured
-            for row in rows_of(OF_STACK, [{name: column[i] for name, column in run.stack.items()}
-                                          for i in range(len(run.stack["layer"]))])]
-    notes = ["a stack fits if a forward and a backward pass run within the memory limit; the "
-             "estimated depth follows from shapes; times are medians of the forward pass"]
-    if any(row["devices"] > 1 for row in rows):
-        notes.append("several devices: the layers are divided equally, up to a difference of one; memory is that of "
-                     "the device that needs most, and a forward pass goes through all of them")
-    notes += machine_notes(measured)
+    rows = [{"source": run.file_name if len(measured) > 1 else None, **row}
+            for run in measured for row in rows_of(OF_STACK, entries(run.stack))]
     return Table(
-        "stack", "Deepest stack of layers",
-        [Column("source", "File"), *OF_STACK], rows, notes if rows else [])
+        "stack", "Deepest stack of layers", [Column("source", "File"), *OF_STACK], rows,
+        ["a stack fits if a forward and a backward pass run within the memory limit; the "
+         "estimated depth follows from shapes; times are medians of the forward pass",
+         any(row["devices"] > 1 for row in rows) and
+         "several devices: the layers are divided equally, up to a difference of one; memory is that of "
+         "the device that needs most, and a forward pass goes through all of them",
+         *machine_notes(measured)])
 
 
 def ladder_tables(points, runs):
     """Returns one table of ladder runs per setting, rank count and number of hosts. If there are no
     ladder runs, returns one table per setting of the points with 1 rank and several batch sizes."""
-    ladders = grouped((run for run in runs if run.ladder), key_of)
+    ladders = grouped((run for run in runs if run.ladder), lambda run: (
+        *setting_of(run), plural(run.rank_count, "rank"), plural(run.host_count, "host")))
     if ladders:
         endings = file_endings(setting_names(ladders))
         # The title already contains the device name.
@@ -219,10 +215,6 @@ def ladder_tables(points, runs):
     return [table_of_points(group, endings[key]) for key, group in settings.items()]
 
 
-def key_of(run):
-    return (*setting_of(run), plural(run.rank_count, "rank"), plural(run.host_count, "host"))
-
-
 def table_of_ladders(runs, ending, other=""):
     """Returns the table of runs with equal settings. `ending` distinguishes its file name from others, `other` its title."""
     first = runs[0]
@@ -232,62 +224,46 @@ def table_of_ladders(runs, ending, other=""):
     if first.device_names:
         place += f" ({' + '.join(first.device_names)})"
     place = ", ".join(filter(None, (place, other)))
-    rows = [{"source": run.label if len(runs) > 1 else None, **ladder_row(run.ladder, i)}
-            for run in runs for i in range(len(run.ladder["batch_per_rank"]))]
+    rows = [{"source": run.label if len(runs) > 1 else None, **ladder_row(point)}
+            for run in runs for point in entries(run.ladder)]
     rows.sort(key=lambda row: (row["source"] or "", row["batch_per_rank"]))
-    notes = []
-    if any(row["status"] == "out of memory" for row in rows):
-        notes.append("out of memory: the expected end of the ladder, not an error")
-    if any(row["is_extrapolated"] for row in rows):
-        notes.append("extrapolated: the epoch was not run to its end; its time is that of the "
-                     "measured steps, scaled to the epoch")
-    for run in runs:
-        if run.status != "complete":
-            notes.append(f"{run.label}: the ladder did not finish (status {run.status}); larger "
-                         "batches may fit")
-        notes += warning_notes([run])
-    notes += difference_notes(runs)
     texts = [*setting_texts(setting_of(first)),
              list_hosts(set().union(*(run.host_names for run in runs))),
              " and ".join(sorted({version_of(run) for run in runs}))]
-    notes.append("setting: " + ", ".join(filter(None, texts)))
-    return Table(f"batch-ladder{ending}", f"Batch ladder: {place}", list(LADDER_COLUMNS), rows,
-                 notes)
+    return Table(
+        f"batch-ladder{ending}", f"Batch ladder: {place}", LADDER_COLUMNS, rows,
+        [any(row["status"] == "out of memory" for row in rows) and
+         "out of memory: the expected end of the ladder, not an error",
+         any(row["is_extrapolated"] for row in rows) and
+         "extrapolated: the epoch was not run to its end; its time is that of the "
+         "measured steps, scaled to the epoch",
+         *(f"{run.label}: the ladder did not finish (status {run.status}); larger batches may fit"
+           for run in runs if run.status != "complete"),
+         *warning_notes(runs), *difference_notes(runs), "setting: " + ", ".join(filter(None, texts))])
 
 
 def table_of_points(points, ending):
     has_details = any(p.detail for p in points)
-    rows = [
-        {"mode": p.mode if has_details else None, "batch_per_rank": p.batch_per_rank, "status": "complete",
-         "epoch_seconds": p.epoch_seconds, "training_seconds": p.training_seconds,
-         "images_per_second": p.images_per_second, "steps": p.steps, "is_extrapolated": int(p.scaled),
-         "measured": next((note for note in p.notes if note.startswith("scaled from")), None)}
-        for p in points]
+    rows = [row | {
+        "source": None, "mode": row["mode"] if has_details else None, "status": "complete", "is_extrapolated": int(p.scaled),
+        "measured": next((note for note in p.notes if note.startswith("scaled from")), None),
+    } for row, p in zip(rows_of(LADDER_COLUMNS, points), points)]
     rows.sort(key=lambda row: (row["batch_per_rank"], row["mode"] or ""))
-    return Table(f"batch-sizes{ending}", "Batch sizes on 1 rank (training runs)",
-                 list(LADDER_COLUMNS), rows, [f"setting: {describe_setting(points)}",
-                                       *dict.fromkeys(note for p in points for note in p.notes)])
+    return Table(f"batch-sizes{ending}", "Batch sizes on 1 rank (training runs)", LADDER_COLUMNS, rows,
+                 [f"setting: {describe_setting(points)}", *dict.fromkeys(note for p in points for note in p.notes)])
 
 
-def ladder_row(ladder, i):
-    """Returns row `i` of a ladder; a value that was not measured (NaN or 0) is None."""
-    status = str(ladder["status"][i]).replace("_", " ")
-    is_complete = status == "complete"
+def ladder_row(point):
+    """Returns the row of a point of a ladder; a value that was not measured (NaN or 0) is None."""
+    def value(name, divisor=1.0):
+        number = float(point[name])
+        return number / divisor if number > 0 else None
 
-    def value(name, scale=1.0):
-        number = float(ladder[name][i])
-        return number / scale if number > 0 else None
-
-    steps = value("steps") if is_complete else None
-    is_extrapolated = int(ladder["is_extrapolated"][i])
-    measured = None
-    if steps is not None:
-        steps = int(steps)
-        count = plural(steps, "step")
-        measured = f"{count}, extrapolated" if is_extrapolated else f"complete epoch, {count}"
+    steps, is_extrapolated = int(point["steps"]) or None, int(point["is_extrapolated"])
+    count = plural(steps, "step")
     return {
-        "batch_per_rank": int(ladder["batch_per_rank"][i]), "status": status,
-        **{name: value(name) if is_complete else None
-           for name in ("epoch_seconds", "training_seconds", "images_per_second")},
-        "steps": steps, "is_extrapolated": is_extrapolated, "measured": measured,
+        "batch_per_rank": int(point["batch_per_rank"]), "status": str(point["status"]).replace("_", " "),
+        **{name: value(name) for name in ("epoch_seconds", "training_seconds", "images_per_second")},
+        "steps": steps, "is_extrapolated": is_extrapolated,
+        "measured": steps and (f"{count}, extrapolated" if is_extrapolated else f"complete epoch, {count}"),
         "predicted_mib": value("predicted_bytes", 2**20), "peak_mib": value("peak_bytes", 2**20)}

@@ -34,7 +34,7 @@ class Column:
     # Keys of the ends of the interval that limits the digits, and of the value that it is about, if
     # that is another one, to which the value is proportional.
     interval: tuple = ()
-    value: object = None  # function of the item of a row, see `rows_of`
+    value: object = None  # function of the item of a row [its attribute of the name `key`], see `rows_of`
 
 
 @dataclass(frozen=True)
@@ -49,13 +49,20 @@ class Note:
 class Table:
     """A table. `name` is the file name without suffix. Rows are dicts by column key; None is a
     missing value, and `Bounds` are printed as one number if they have a value, otherwise as a
-    range. A note is a string or a `Note`."""
+    range. A note is a string or a `Note`; others (None, False) are omitted."""
 
     name: str
     title: str
     columns: list
     rows: list
     notes: list = field(default_factory=list)
+
+    def __post_init__(self):
+        self.notes = list(filter(None, self.notes))
+        for row in self.rows:
+            for key, value in list(row.items()):
+                if isinstance(value, Bounds):
+                    row |= {f"{key}_low": value.low, f"{key}_high": value.high}
 
     def without_empty_columns(self):
         """Returns the columns to print: those that have a value in at least one row."""
@@ -77,30 +84,36 @@ class Table:
 
 
 def rows_of(columns, items):
-    """Returns one row per item, with the values that the columns compute from it."""
-    return [{column.key: column.value(item) for column in columns if column.value} for item in items]
+    """Returns one row per item, with the values of the columns; None for an attribute that the item does not have."""
+    return [{column.key: column.value(item) if column.value else getattr(item, column.key, None) for column in columns}
+            for item in items]
 
 
-def interval_columns(column, low, high, unit=""):
-    """Returns a column and those of the ends of its 95 % interval, whose width limits the digits of all three."""
+def interval_columns(column, low, high, unit="", interval=None, scale=1):
+    """Returns a column and those of the ends of its 95 % interval, whose width limits the digits of all three.
+    `interval`: function of the item of a row that returns the interval (or None), whose ends are multiplied by `scale`."""
+    def end(name):
+        return interval and (lambda item: scaled(getattr(interval(item), name, None), scale))
+
     ends = (low, high)
     return [replace(column, interval=ends),
-            *(Column(key, f"{text}{unit}", column.digits, interval=ends)
-              for key, text in ((low, "95 % from"), (high, "to")))]
+            Column(low, f"95 % from{unit}", column.digits, interval=ends, value=end("low")),
+            Column(high, f"to{unit}", column.digits, interval=ends, value=end("high"))]
+
+
+def scaled(value, factor=1, divisor=1):
+    return None if value is None else factor * value / divisor
+
+
+def percent(share):
+    return scaled(share, 100)
 
 
 def bounded_columns(key, header, digits):
-    """Returns the column of a `Bounds`, and the columns of its two bounds in the CSV."""
+    """Returns the column of a `Bounds`, and the columns of its two bounds in the CSV, whose values `Table` adds."""
     return [Column(key, header, digits),
             *(Column(f"{key}_{end}", f"{header}, {text}", digits, csv_only=True)
               for end, text in (("low", "at least"), ("high", "at most")))]
-
-
-def bounded_values(key, bounds):
-    """Returns the values of the columns of `bounded_columns`; `bounds` may be None."""
-    if bounds is None:
-        return {key: None}
-    return {key: bounds, f"{key}_low": bounds.low, f"{key}_high": bounds.high}
 
 
 def bounds_text(bounds, text):
@@ -172,11 +185,13 @@ def markdown(table):
 
 def csv_text(table):
     """Returns the table as CSV with all columns; floats have up to nine significant digits."""
+    keys = [column.key for column in table.columns]
+    return csv_of([keys, *([raw(row.get(key)) for key in keys] for row in table.rows)])
+
+
+def csv_of(rows):
     text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow([c.key for c in table.columns])
-    for row in table.rows:
-        writer.writerow([raw(row.get(c.key)) for c in table.columns])
+    csv.writer(text, lineterminator="\n").writerows(rows)
     return text.getvalue()
 
 
@@ -205,16 +220,12 @@ def latex(table):
         if index > 0 and index % LATEX_PARTS == 0:
             lines.append(r"\clearpage")
         number = ([r"\addtocounter{table}{-1}", rf"\caption{{{caption} (continued)}}"] if lines else
-                  [rf"\caption{{{caption}}}", rf"\label{{tab:{label_of(table.name)}}}"])
+                  [rf"\caption{{{caption}}}", rf"\label{{tab:{re.sub('[^A-Za-z0-9.-]', '-', table.name)}}}"])
         lines += [r"\begin{table}", r"\centering", *number, fit, rf"\begin{{tabular}}{{{align}}}", r"\toprule",
                   " & ".join(latex_escape(c.header) for c in columns) + r" \\", r"\midrule", *part,
                   r"\bottomrule", r"\end{tabular}}", r"\end{table}"]
     lines[-1:] = [*(rf"\par\footnotesize {latex_escape(note)}" for note in table.footnotes), lines[-1]]
     return "\n".join(lines) + "\n"
-
-
-def label_of(name):
-    return re.sub("[^A-Za-z0-9.-]", "-", name)
 
 
 RENDERERS = {"md": markdown, "csv": csv_text, "tex": latex}
@@ -229,8 +240,6 @@ def equal_parts(items, most):
 
 def typed(value):
     """Returns the value with the types of JSON. NaN and infinite numbers are null."""
-    if isinstance(value, (str, bool)) or value is None:
-        return value
     if isinstance(value, (np.ndarray, np.generic)):
         return typed(value.tolist())
     if isinstance(value, float):

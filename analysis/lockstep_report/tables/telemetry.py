@@ -5,14 +5,10 @@ test accuracy."""
 import numpy as np
 
 from lockstep_report.measure.telemetry import files_of, finite, first_ranks, mean_rate, samples_of
-from lockstep_report.tables.table import Column, Note, Table, rows_of
+from lockstep_report.tables.table import Column, Note, Table, percent, rows_of, scaled
 
 MIB = 2**20
-NOT_READABLE = "not readable"
-
-
-def scaled(value, factor):
-    return None if value is None else value * factor
+NOT_READABLE, NOT_MEASURED = "not readable", "not measured"
 
 
 def device_watts(samples):
@@ -21,59 +17,54 @@ def device_watts(samples):
 
 
 OF_RANK = (  # columns of the samples of a rank
-    Column("rank", "Rank", value=lambda s: s.rank),
+    Column("rank", "Rank"),
     Column("samples", "Samples", value=lambda s: len(s.seconds)),
     Column("seconds", "Time (s)", 1, value=lambda s: float(s.seconds[-1] - s.seconds[0])),
     Column("user_processors", "User (processors)", 3, value=lambda s: s.rate("user_cpu_seconds")),
     Column("system_processors", "System (processors)", 3, value=lambda s: s.rate("system_cpu_seconds")),
     Column("resident_mib", "Peak resident memory (MiB)", 0,
-           value=lambda s: scaled(s.maximum("resident_memory_bytes"), 1 / MIB)),
+           value=lambda s: scaled(s.maximum("resident_memory_bytes"), divisor=MIB)),
     Column("voluntary_per_second", "Voluntary switches (1/s)", 0, value=lambda s: s.rate("voluntary_context_switches")),
     Column("involuntary_per_second", "Involuntary switches (1/s)", 0, value=lambda s: s.rate("involuntary_context_switches")),
-    Column("device_percent", "GPU utilisation (%)", 1, value=lambda s: scaled(s.mean("device_utilisation"), 100)),
-    Column("device_mib", "Peak GPU memory (MiB)", 0, value=lambda s: scaled(s.maximum("device_memory_bytes"), 1 / MIB)),
+    Column("device_percent", "GPU utilisation (%)", 1, value=lambda s: percent(s.mean("device_utilisation"))),
+    Column("device_mib", "Peak GPU memory (MiB)", 0, value=lambda s: scaled(s.maximum("device_memory_bytes"), divisor=MIB)),
     Column("device_watts", "GPU power (W)", 1, value=device_watts),
-    Column("sampler_percent", "Sampling (% of one processor)", 3, value=lambda s: scaled(s.rate("sampler_cpu_seconds"), 100)))
+    Column("sampler_percent", "Sampling (% of one processor)", 3, value=lambda s: percent(s.rate("sampler_cpu_seconds"))))
 
 
 def telemetry_table(runs):
-    rows = [{"source": run.file_name, **row} for run in files_of(runs) for row in rows_of(OF_RANK, samples_of(run))]
     return Table(
-        "telemetry", "Telemetry: resources of each rank", [Column("source", "File"), *OF_RANK], rows,
+        "telemetry", "Telemetry: resources of each rank", [Column("source", "File"), *OF_RANK],
+        [{"source": run.file_name, **row} for run in files_of(runs) for row in rows_of(OF_RANK, samples_of(run))],
         ["means over the time of the samples, which includes evaluations; processors: processor "
          "time per time, so 1 is one processor that is always busy",
          "peak memory: maximum of the samples; shorter peaks are missed",
          Note("GPU power: energy per time if the device counts energy, otherwise the mean of the "
               "power that it reports", ("device_watts",)),
-         Note("sampling: processor time of the thread that takes the samples",
-              ("sampler_percent",))] if rows else [])
+         Note("sampling: processor time of the thread that takes the samples", ("sampler_percent",))])
 
 
 def network_table(runs):
-    rows = [row for run in files_of(runs) for host, samples in first_ranks(run, samples_of(run))
-            for row in interface_rows(run, host, samples)]
+    rows = [{"source": run.file_name, "host": host, "interface": name,
+             **traffic_of(samples, name, "received"), **traffic_of(samples, name, "sent")}
+            for run in files_of(runs) for host, samples in first_ranks(run, samples_of(run))
+            for name in samples.traffic("received")]
     return Table(
         "telemetry-network", "Telemetry: network interfaces",
         [Column("source", "File"), Column("host", "Host"), Column("interface", "Interface"),
          Column("received_mb", "Received (MB)", 2), Column("sent_mb", "Sent (MB)", 2),
          Column("received_mb_s", "Received (MB/s)", 3), Column("sent_mb_s", "Sent (MB/s)", 3)],
-        rows,
+        [row for row in rows if row["received_mb"] or row["sent_mb"]],
         ["all processes of the host; MB = 1e6 bytes; interfaces without traffic are omitted",
          "messages in shared memory pass no interface; names such as mlx5_0:1 are InfiniBand "
-         "ports, whose RDMA traffic no other interface counts"] if rows else [])
+         "ports, whose RDMA traffic no other interface counts"])
 
 
-def interface_rows(run, host, samples):
-    received, sent = samples.traffic("received"), samples.traffic("sent")
-    for name in received:
-        row = {"source": run.file_name, "host": host, "interface": name}
-        for direction, counter in (("received", received[name]), ("sent", sent[name])):
-            values = finite(samples.seconds, counter)[1]
-            row[f"{direction}_mb"] = float(values[-1] - values[0]) / 1e6 if len(values) else None
-            rate = mean_rate(samples.seconds, counter)
-            row[f"{direction}_mb_s"] = None if rate is None else rate / 1e6
-        if row["received_mb"] or row["sent_mb"]:
-            yield row
+def traffic_of(samples, interface, direction):
+    counter = samples.traffic(direction)[interface]
+    values = finite(samples.seconds, counter)[1]
+    return {f"{direction}_mb": float(values[-1] - values[0]) / 1e6 if len(values) else None,
+            f"{direction}_mb_s": scaled(mean_rate(samples.seconds, counter), divisor=1e6)}
 
 
 def energy_table(runs):
@@ -98,20 +89,17 @@ def energy_table(runs):
 
 
 def energy_row(run):
-    device = joules_of(run, "energy_joules", range(run.rank_count))
     lowest_ranks = np.unique(run.ranks["host"], return_index=True)[1]  # all ranks of a host read the same counters
-    host = joules_of(run, "host_energy_joules", lowest_ranks)
-    not_measured = "not measured"
-    host_reason = not_measured if run.environment.get("host_energy") == not_measured else NOT_READABLE
-    known = {name: values for name, values in (("devices", device), ("hosts", host))
-             if values is not None}
+    device, host = joules_of(run, "energy_joules", range(run.rank_count)), joules_of(run, "host_energy_joules", lowest_ranks)
+    known = {name: float(values.sum()) for name, values in (("devices", device), ("hosts", host)) if values is not None}
+    is_sampled = run.environment.get("host_energy") != NOT_MEASURED
     accuracy = last_accuracy(run)
     row = {"source": run.label, "ranks": run.rank_count, "epochs": len(run.epoch_numbers),
-           "device_joules": cell(device), "host_joules": cell(host, host_reason),
-           "counted": " + ".join(known) or "nothing",
-           "test_accuracy_percent": None if accuracy is None else 100 * accuracy}
+           "device_joules": NOT_READABLE if device is None else float(device.mean()),
+           "host_joules": float(host.mean()) if host is not None else NOT_READABLE if is_sampled else NOT_MEASURED,
+           "counted": " + ".join(known) or "nothing", "test_accuracy_percent": percent(accuracy)}
     if known:
-        total = float(sum(values.sum() for values in known.values()))
+        total = sum(known.values())
         row["joules_per_image"] = total / float(run.images.sum())
         row["joules_per_point"] = total / (100 * accuracy) if accuracy else None
     return row
@@ -123,12 +111,7 @@ def joules_of(run, name, ranks):
     return values.sum(axis=1) if np.all(np.isfinite(values)) else None
 
 
-def cell(joules, reason=NOT_READABLE):
-    return reason if joules is None else float(joules.mean())
-
-
 def last_accuracy(run):
-    """Returns the test accuracy after the last epoch that was evaluated; None without one, and None
-    if later epochs were trained, whose energy would be counted too."""
+    """Returns the test accuracy after the last epoch; None if that epoch, whose energy is counted too, was not evaluated."""
     values = np.asarray(run.epochs.get("test_accuracy", ()), dtype=float)
     return float(values[-1]) if len(values) and np.isfinite(values[-1]) else None

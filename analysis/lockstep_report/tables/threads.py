@@ -10,19 +10,15 @@ PASSES = ("forward", "backward", "update")
 
 
 def thread_groups(points):
-    """Returns groups of points that differ only in their threads per rank, in ascending order of threads."""
+    """Returns {name of the table and figure: points that differ only in their threads, in ascending order of threads}."""
     groups = grouped((p for p in points if p.threads and p.phase_seconds), lambda p: (
         p.setting[:-1], p.ranks, p.batch_per_rank, p.communication, p.variant, p.hosts))
     groups = [sorted(group, key=lambda p: p.threads) for group in groups.values()]
-    return [group for group in groups if len({p.threads for p in group}) > 1]
-
-
-def name_of(group, groups):
+    groups = [group for group in groups if len({p.threads for p in group}) > 1]
     if len(groups) == 1:
-        return "thread-scaling"
-    first = group[0]
-    number = 1 + groups.index(group)
-    return f"thread-scaling-{number}{file_ending(f'{first.setting[0]} {first.batch_per_rank}')}"
+        return {"thread-scaling": groups[0]}
+    return {f"thread-scaling-{number}{file_ending(f'{group[0].setting[0]} {group[0].batch_per_rank}')}": group
+            for number, group in enumerate(groups, 1)}
 
 
 def title_of(group):
@@ -32,22 +28,11 @@ def title_of(group):
 
 
 def thread_tables(points):
-    groups = thread_groups(points)
-    return [thread_table(group, name_of(group, groups)) for group in groups]
+    return [thread_table(name, group) for name, group in thread_groups(points).items()]
 
 
-def thread_table(group, name):
+def thread_table(name, group):
     base = group[0]
-    rows = [row_of(point, base) for point in group]
-    notes = [f"speedup: time with {plural(base.threads, 'thread')} / time; "
-             "efficiency: speedup of the epoch / (threads / threads of the first row)",
-             "forward, backward and update: seconds per epoch, mean over the ranks"]
-    if base.processors:
-        notes.append(f"the host has {base.processors} processors (hardware threads) for its ranks; "
-                     "more threads than processors share them")
-    notes.append("setting: " + ", ".join(filter(None, (
-        *setting_texts(base.setting)[:-1], list_hosts(base.hosts)))))
-    notes += dict.fromkeys(note for point in group for note in point.notes)
     return Table(
         name, title_of(group),
         [Column("threads", "Threads per rank"), Column("epoch_seconds", "Epoch (s)", 2),
@@ -56,7 +41,15 @@ def thread_table(group, name):
          *(Column(f"{p}_speedup", f"Speedup, {p}", 2) for p in PASSES),
          Column("efficiency", "Efficiency", 2),
          Column("processors", "Processors", csv_only=True),
-         Column("repeats", "Repeats")], rows, notes)
+         Column("repeats", "Repeats")],
+        [row_of(point, base) for point in group],
+        [f"speedup: time with {plural(base.threads, 'thread')} / time; "
+         "efficiency: speedup of the epoch / (threads / threads of the first row)",
+         "forward, backward and update: seconds per epoch, mean over the ranks",
+         base.processors and f"the host has {base.processors} processors (hardware threads) for its ranks; "
+                             "more threads than processors share them",
+         "setting: " + ", ".join(filter(None, (*setting_texts(base.setting)[:-1], list_hosts(base.hosts)))),
+         *dict.fromkeys(note for point in group for note in point.notes)])
 
 
 def row_of(point, base):
@@ -67,6 +60,4 @@ def row_of(point, base):
         "efficiency": total * base.threads / point.threads, "processors": point.processors,
         "repeats": point.repeats,
         **{f"{p}_seconds": phases[p] for p in PASSES},
-        **{f"{p}_speedup": base.phase_seconds[p] / phases[p] if phases[p] > 0 else None
-           for p in PASSES},
-    }
+        **{f"{p}_speedup": base.phase_seconds[p] / phases[p] if phases[p] > 0 else None for p in PASSES}}

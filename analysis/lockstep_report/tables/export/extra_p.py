@@ -4,7 +4,7 @@
 from lockstep_report.errors import INPUT, ReportError
 from lockstep_report.groups import grouped
 from lockstep_report.measure.compare import step_values
-from lockstep_report.measure.comparison import merge_repeats, nearest
+from lockstep_report.measure.comparison import merge_repeats, one_rank
 from lockstep_report.measure.points import point_of
 from lockstep_report.measure.window import timed_window
 from lockstep_report.runfile.settings import file_endings, setting_names
@@ -29,12 +29,8 @@ def write(folder, runs, _selection):
     endings = file_endings({key: f"{names[group[0].setting]} {mode_of(group[0])}".strip()
                             for key, group in series.items()})
     for key, group in series.items():
-        first = group[0]
-        bases = {id(base) for p in points if p.setting == first.setting and p.ranks == 1
-                 and (base := nearest(first, [b for b in points if b.ranks == 1 and b.setting == p.setting
-                                              and b.batch_per_rank == p.batch_per_rank]))}
-        chosen = [(run, point) for run, point in trained if (p := members.get(run.label)) is not None
-                  and (p in group or id(p) in bases)]
+        bases = [one_rank(group[0], points, batch) for batch in {p.batch_per_rank for p in points}]
+        chosen = [(run, point) for run, point in trained if members.get(run.label) in [*group, *filter(None, bases)]]
         folder.write(f"extra-p{endings[key]}.json", json_text(experiment(chosen)) + "\n", folder.kinds[0])
 
 

@@ -11,10 +11,6 @@ from lockstep_report.tables.table import json_text
 MOST_EVENTS = 2_000_000
 DEFAULT_STEPS = 10  # timed steps, if none are chosen
 PHASES, FIRST_LANE = 0, 1  # threads
-ALIGNED = "clock of rank 0; offsets of the other ranks are removed"
-ONE_CLOCK = "clock of the host, which all ranks read"
-UNALIGNED = ("no common clock: the steps of all ranks are shown with a common start, one after "
-             "another")
 
 
 def write(folder, runs, selection):
@@ -48,13 +44,14 @@ def starts(run, steps):
             aligned[own] = origin
             bound = max(bound, error)
     if np.all(np.isfinite(aligned)) and len(set(run.part_of_step[steps].tolist())) == 1:
-        return ALIGNED, 1e6 * bound, aligned
+        return "clock of rank 0; offsets of the other ranks are removed", 1e6 * bound, aligned
     if np.all(np.isfinite(raw)) and run.host_count == 1 and run.option("device") != "cuda":
-        return ONE_CLOCK, 0.0, raw
+        return "clock of the host, which all ranks read", 0.0, raw
     # Times of the slowest rank, so that the steps of no rank overlap.
     seconds = run.phase_seconds[steps].sum(axis=2).max(axis=1)
     begin = np.concatenate([[0.0], np.cumsum(seconds)[:-1]]) if len(seconds) else seconds
-    return UNALIGNED, None, np.repeat(begin[:, None], run.rank_count, axis=1)
+    text = "no common clock: the steps of all ranks are shown with a common start, one after another"
+    return text, None, np.repeat(begin[:, None], run.rank_count, axis=1)
 
 
 def trace_events(run, steps, ranks, start):
@@ -63,16 +60,14 @@ def trace_events(run, steps, ranks, start):
     begin, end = run.bucket_start[steps], run.bucket_end[steps]
     hosts = run.ranks["hostname"]
     for rank in ranks:
-        yield metadata("process_name", rank, PHASES, f"rank {rank} ({hosts[rank]})")
-        yield {"name": "process_sort_index", "ph": "M", "pid": int(rank), "tid": PHASES,
-               "args": {"sort_index": int(rank)}}
-        yield metadata("thread_name", rank, PHASES, "phases")
-        shift = start[:, rank, None]
-        known = np.isfinite(begin[:, rank] + end[:, rank])
-        lane, free = lanes_of(np.where(known, begin[:, rank], 0) + shift,
-                              np.where(known, end[:, rank], 0) + shift)
+        yield metadata("process_name", rank, PHASES, name=f"rank {rank} ({hosts[rank]})")
+        yield metadata("process_sort_index", rank, PHASES, sort_index=int(rank))
+        yield metadata("thread_name", rank, PHASES, name="phases")
+        first_of, last_of = (values[:, rank] + start[:, rank, None] for values in (begin, end))
+        known = np.isfinite(first_of + last_of)
+        lane, free = lanes_of(np.where(known, first_of, start[:, rank, None]), np.where(known, last_of, start[:, rank, None]))
         for number in range(free):
-            yield metadata("thread_name", rank, FIRST_LANE + number, f"all-reduce {number + 1}")
+            yield metadata("thread_name", rank, FIRST_LANE + number, name=f"all-reduce {number + 1}")
         for row, index in enumerate(steps):
             label = {"step": int(run.step[index]) + 1, "epoch": int(run.epoch[index])}
             first = start[row, rank]
@@ -81,17 +76,14 @@ def trace_events(run, steps, ranks, start):
                     yield event(name, "phase", rank, PHASES, first, length, label)
                 first += length if np.isfinite(length) else 0.0
             for bucket, size in enumerate(run.bucket_bytes):
-                if not known[row, bucket]:
-                    continue
-                first = start[row, rank] + begin[row, rank, bucket]
-                yield event(f"bucket {bucket}", "all-reduce", rank,
-                            FIRST_LANE + int(lane[row, bucket]), first,
-                            end[row, rank, bucket] - begin[row, rank, bucket],
-                            {**label, "bytes": int(size)})
+                if known[row, bucket]:
+                    length = end[row, rank, bucket] - begin[row, rank, bucket]
+                    yield event(f"bucket {bucket}", "all-reduce", rank, FIRST_LANE + int(lane[row, bucket]),
+                                first_of[row, bucket], length, {**label, "bytes": int(size)})
 
 
-def metadata(name, rank, thread, text):
-    return {"name": name, "ph": "M", "pid": int(rank), "tid": thread, "args": {"name": text}}
+def metadata(kind, rank, thread, **arguments):
+    return {"name": kind, "ph": "M", "pid": int(rank), "tid": thread, "args": arguments}
 
 
 def event(name, category, rank, thread, begin, length, arguments):
@@ -99,8 +91,7 @@ def event(name, category, rank, thread, begin, length, arguments):
     the begin of the next one are equal numbers also if a viewer converts them to nanoseconds."""
     first, last = round(8e6 * float(begin)) / 8, round(8e6 * float(begin + length)) / 8
     return {"name": name, "cat": category, "ph": "X", "pid": int(rank), "tid": thread,
-            "ts": first, "dur": max(0.0, last - first),
-            "args": arguments}
+            "ts": first, "dur": max(0.0, last - first), "args": arguments}
 
 
 def lanes_of(begin, end):
