@@ -5,7 +5,7 @@ import numpy as np
 from matplotlib.ticker import MaxNLocator
 
 from lockstep_report.figures.arrange import arrange
-from lockstep_report.figures.layout import band, curve, height_beside, legend_beside, side_by_side, text_width
+from lockstep_report.figures.layout import band, curve, legend_beside, side_by_side
 from lockstep_report.figures.style import light_grid, short_number
 from lockstep_report.measure.accuracy import accuracy_curves
 from lockstep_report.runfile.settings import plural, runs_text
@@ -17,9 +17,7 @@ def accuracy_figure(runs):
     if not curves:
         return None
     labels = labels_of(curves)
-    names = max(text_width(label) for label in labels)
-    figure, (left, right) = side_by_side(
-        2, 8.6 + max(names, 1.5), height_beside(4.0, 1.6 + 0.21 * len(curves)), sharey=True)
+    figure, (left, right) = side_by_side(2, 9.0, 3.5, sharey=True)
     for index, (found, label) in enumerate(zip(curves, labels)):
         shown = np.isfinite(found.accuracy).all(axis=0)
         accuracy, epochs = 100 * found.accuracy[:, shown], found.epoch_numbers[shown]
@@ -37,7 +35,7 @@ def accuracy_figure(runs):
     right.set_xlabel("training time without waiting for data, seconds")
     for axes in (left, right):
         light_grid(axes, "both")
-    legend_beside(right)
+    legend_beside([right])
     arrange(figure, "Learning curves: " + ", ".join(sorted({c.model for c in curves})),
             ["Medians of " + runs_text([len(c.labels) for c in curves], "curve")])
     return figure

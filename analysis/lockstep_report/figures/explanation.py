@@ -3,15 +3,14 @@
 all-reduce sweeps over the message size. Fits are drawn as solid lines within the data and dashed beyond them."""
 
 import numpy as np
-from matplotlib.ticker import NullLocator
 
 from lockstep_report.figures.arrange import arrange
-from lockstep_report.figures.canvas import current, length, text_size
+from lockstep_report.figures.canvas import length, text_size
 from lockstep_report.figures.layout import (
-    chunks, colour_of, curve, height_beside, label_decades, legend_beside, panel_figure, rank_axis, share_limits,
-    size_axis, size_text, text_width)
+    chunks, colour_of, curve, label_decades, legend_beside, panel_figure, rank_axis, share_limits, size_axis, size_text,
+    speedup_axis, stack, text_width)
 from lockstep_report.figures.style import (
-    DASHED, IDEAL_LINE, light_grid, name_of, plt, short_number, show_values, title_of)
+    DASHED, IDEAL_LINE, light_grid, name_of, plt, short_number, title_of)
 from lockstep_report.groups import grouped
 from lockstep_report.measure import metrics
 from lockstep_report.models.causes import CAUSES, LABELS, SMALLEST_DRAWN, WEAK
@@ -44,17 +43,12 @@ def cause_bars(losses):
                               for loss in losses))
     panels = {(*key, i): part for key, group in panels.items()
               for i, part in enumerate(chunks(group, unit))}
-    labels = [[bar_text(loss) for loss in group] for group in panels.values()]
-    widths = [min(current().row, max(length(1.8), text_width(f"{key[1]},"), text_width(key[2]),
-                                     unit * len(texts))) for key, texts in zip(panels, labels)]
     used = [name for name, _ in CAUSES if any(abs(loss.share(name)) > SMALLEST_DRAWN for loss in losses)]
-    legend = max(text_width(LABELS[name]) for name in (*used, "transfer")) + 0.8
-    figure, rows = panel_figure(widths, legend + 0.6, 3.6, "per cent of the epoch")
-    for panel, (key, group), texts in zip(figure.axes, panels.items(), labels):
-        draw_causes(panel, group, used, texts)
-        panel.set_title(f"{key[1]},\n{key[2]}")
-    legend_beside(rows[0][-1], names=["efficiency", *LABELS.values()][::-1], handlelength=1.0,
-                  handleheight=1.0)
+    figure = panel_figure([unit * len(group) for group in panels.values()], 3.6,
+                          [f"{scaling},\n{batch}" for _, scaling, batch, _ in panels], "per cent of the epoch")
+    for panel, group in zip(figure.axes, panels.values()):
+        draw_causes(panel, group, used)
+    legend_beside(figure.axes, ["efficiency", *LABELS.values()][::-1], handlelength=1.0, handleheight=1.0)
     points = [loss.point for loss in losses]
     arrange(figure, "Causes of lost efficiency" + setting_text(points), [measured_on(points)])
     return figure
@@ -68,21 +62,14 @@ def bar_text(loss):
     return f"{loss.point.ranks}\n" + loss.point.mode.replace(", ", ",\n").replace(" (", "\n(")
 
 
-def draw_causes(axes, group, used, texts):
-    above, below = np.zeros(len(group)), np.zeros(len(group))
-    places = np.arange(len(group))
-    for name in ("efficiency", *used):
-        values = np.array([100 * (loss.efficiency if name == "efficiency" else loss.share(name))
-                           for loss in group])
-        bottom = np.where(values >= 0, above, below)
-        label = LABELS.get(name, name)
-        bars = axes.bar(places, values, bottom=bottom, width=0.7, color=COLOURS.get(name, EFFICIENT),
-                        label=label)
-        show_values(bars, [f"{name_of(loss.point)}, {label}: {value:.3g} %"
-                           for loss, value in zip(group, values)])
-        above, below = above + np.maximum(values, 0), below + np.minimum(values, 0)
+def draw_causes(axes, group, used):
+    places = range(len(group))
+    parts = [("efficiency", EFFICIENT, [100 * loss.efficiency for loss in group]),
+             *((LABELS[name], COLOURS[name], [100 * loss.share(name) for loss in group]) for name in used)]
+    below, above = stack(axes, places, parts, lambda i, label, value: f"{name_of(group[i].point)}, {label}: {value:.3g} %",
+                         width=0.7)
     axes.axhline(100, **IDEAL_LINE)
-    axes.set_xticks(places, texts, fontsize=text_size(9))
+    axes.set_xticks(places, map(bar_text, group), fontsize=text_size(9))
     axes.set_xlabel("ranks")
     axes.set_ylim(min(0, 1.1 * below.min()), 1.1 * max(100, above.max()))
     light_grid(axes)
@@ -93,10 +80,8 @@ def law_curves(laws):
     if not laws:
         return None
     groups = grouped(enumerate(laws), lambda pair: pair[1].law)
-    legend = max(text_width(law_text(law)) for law in laws) + 0.8
-    figure, axes = plt.subplots(len(groups), 1, squeeze=False, figsize=(
-        4.6 + legend, sum(height_beside(3.4, 0.6 + 0.22 * len(group)) for group in groups.values())))
-    for panel, (kind, group) in zip(axes[:, 0], groups.items()):
+    figure, panels = plt.subplots(len(groups), 1, squeeze=False, figsize=(4.6, 3.4 * len(groups)))
+    for panel, (kind, group) in zip(panels.flat, groups.items()):
         draw_laws(panel, group)
         panel.set_title("Amdahl: T(1)/T(N)" if kind == AMDAHL else "Gustafson: N·t(1)/t(N)")
     points = [point for law in laws for point in law.points]
@@ -132,10 +117,8 @@ def draw_laws(axes, laws):
             f"{law_label(law)}, {plural(ranks, 'rank')}: {short_number(value)}"
             for ranks, value in zip(law.ranks, speedup)], linestyle="none", label=law_text(law))
     rank_axis(axes, sorted({int(n) for _, law in laws for n in law.ranks} | {most}))
-    axes.set_yscale("log", base=2)
-    axes.yaxis.set_minor_locator(NullLocator())
-    axes.yaxis.set_major_formatter("{x:g}")
-    legend_beside(axes)
+    speedup_axis(axes)
+    legend_beside([axes])
 
 
 def all_reduce_lines(fits):
@@ -145,13 +128,11 @@ def all_reduce_lines(fits):
         return None
     panels = grouped(fits, lambda found: (found.origin, found.ranks, found.hosts))
     names = list(dict.fromkeys(found.algorithm for found in fits))
-    widths = [min(current().row, length(3.8))] * len(panels)
-    figure, rows = panel_figure(widths, 1.0 + max(map(text_width, names)), 3.7, "all-reduce, ms")
-    for panel, ((origin, ranks, hosts), group) in zip(figure.axes, panels.items()):
+    titles = [f"{origin}, {ranks} ranks" + (f" on {hosts} hosts" if hosts > 1 else "") for origin, ranks, hosts in panels]
+    figure = panel_figure([length(3.8)] * len(panels), 3.5, titles, "all-reduce, ms")
+    for panel, group in zip(figure.axes, panels.values()):
         draw_all_reduces(panel, group, names)
-        on_hosts = f" on {hosts} hosts" if hosts > 1 else ""
-        panel.set_title(f"{origin}, {ranks} ranks{on_hosts}")
-    legend_beside(rows[0][-1], figure.axes)
+    legend_beside(figure.axes)
     arrange(figure, "All-reduce time: alpha + beta · bytes",
             ["Dashed: beyond the measured sizes; not measured. A line ends where it would be "
              "negative."])
@@ -190,18 +171,15 @@ def sweep_figure(runs, link_gbit=None, fits=()):
     names = list(dict.fromkeys(name for curves in panels.values() for name in curves))
     titles = [f"{ranks} ranks" + (f"\n{source}" if len(panels) > 1 else "")
               for source, ranks in panels]
-    widths = [min(current().row, max(length(4.2), text_width(title) + 0.2))
-              for title in titles]
-    figure, rows = panel_figure(widths, 0.6 + max(map(text_width, names)), 3.6, "bus bandwidth, GB/s")
-    for panel, title, ((source, ranks), curves) in zip(figure.axes, titles, panels.items()):
+    figure = panel_figure([length(4.2)] * len(panels), 3.4, titles, "bus bandwidth, GB/s")
+    for panel, ((source, ranks), curves) in zip(figure.axes, panels.items()):
         draw_panel(panel, curves, names, links[source])
         draw_fits(panel, [fit for fit in fits if source in fit.sources
                            and fit.ranks == ranks], names)
-        panel.set_title(title)
     share_limits(figure.axes)
     for panel in figure.axes:
         label_decades(panel)
-    legend_beside(rows[0][-1], figure.axes)
+    legend_beside(figure.axes)
     arrange(figure, "All-reduce: bus bandwidth 2(N−1)/N · bytes / time over message size",
             sweep_notes([run for run in runs if run.allreduce], link_gbit, fits))
     return figure

@@ -3,6 +3,7 @@
 marks of the figures: curves, stacked bars and the texts beside points, with the values that a browser shows."""
 
 import math
+import textwrap
 from functools import lru_cache
 
 import numpy as np
@@ -10,47 +11,32 @@ from matplotlib.font_manager import FontProperties
 from matplotlib.textpath import text_to_path
 from matplotlib.ticker import LogLocator, NullLocator
 
-from lockstep_report.figures.canvas import ONE_COLUMN, current, text_size
+from lockstep_report.figures.canvas import ONE_COLUMN, current, length, text_size
 from lockstep_report.figures.style import MARKERS, SERIES, light_grid, plt, show_values
 from lockstep_report.tables.table import equal_parts
 
-POINTS_PER_INCH = 72
 SUFFIXES = ((2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB"))
 
 
 def text_width(text, size=None):
     """Returns the width in inches of the longest line of `text` [the size of most texts]."""
-    size = size or text_size()
-    return max((line_width(line, size) for line in text.split("\n") if line.strip()), default=0.0)
+    return max(line_width(line, size or text_size()) for line in text.split("\n"))
 
 
 @lru_cache(maxsize=4096)
 def line_width(line, size):
-    font = FontProperties(size=size)
-    width, _, _ = text_to_path.get_text_width_height_descent(line, font, ismath=False)
-    return width / POINTS_PER_INCH
+    width, _, _ = text_to_path.get_text_width_height_descent(line, FontProperties(size=size), ismath=False)
+    return width / 72
 
 
-def wrap(text, width, size):
-    """Returns `text` with line breaks, so that no line is wider than `width` inches."""
-    lines = [""]
-    for word in text.split():
-        longer = f"{lines[-1]} {word}".strip()
-        if text_width(longer, size) <= width:
-            lines[-1] = longer
-            continue
-        while text_width(word, size) > width and len(word) > 1:
-            fits = max((n for n in range(1, len(word)) if text_width(word[:n], size) <= width),
-                       default=1)
-            lines.append(word[:fits])
-            word = word[fits:]
-        lines.append(word)
-    return "\n".join(line for line in lines if line)
-
-
-def wrap_lines(text, width):
-    """As `wrap` for each line of `text`, in the size of most texts."""
-    return "\n".join(wrap(line, width, text_size()) for line in text.split("\n"))
+def wrap(text, width, size=None):
+    """Returns `text` with further line breaks, so that no line is wider than `width` inches [the size of most texts]."""
+    wrapped, lines = text, text.split("\n")
+    characters = int(1.2 * width * max(map(len, lines)) / (text_width(text, size) or 1))  # a few more than fit
+    while text_width(wrapped, size) > width and characters > 0:
+        wrapped = "\n".join(textwrap.fill(line, characters, break_on_hyphens=False) for line in lines)
+        characters -= 1
+    return wrapped
 
 
 def side_by_side(count, width, height, **options):
@@ -60,11 +46,6 @@ def side_by_side(count, width, height, **options):
     rows = -(-count // columns)
     figure, axes = plt.subplots(rows, columns, squeeze=False, figsize=(width, height * rows), **options)
     return figure, axes.ravel()
-
-
-def height_beside(height, legend):
-    """Returns the height of a panel beside a legend of this height, which is below the panel on paper."""
-    return height if current().width else max(height, legend)
 
 
 def chunks(items, unit):
@@ -84,41 +65,44 @@ def rows_of(widths):
     return rows
 
 
-def panel_figure(widths, beside, height, label=""):
-    """Makes a figure of panels with these widths, in as many rows of the height `height` as they need, with
-    `beside` inches to the right of the longest row; the first panel of each row has the vertical `label`. Returns
-    (figure, rows of axes); the right end of a row that is not full stays empty."""
+def panel_figure(widths, height, titles=(), label=""):
+    """Makes a figure of panels with these widths [at most a row] and `titles`, in as many rows of the height `height`
+    as they need; the first panel of each row has the vertical `label`. The right end of a row that is not full stays
+    empty."""
+    shortest = min(length(2.2), current().row / 2)
+    widths = [min(current().row, max(width, shortest)) for width in widths]
     rows = rows_of(widths)
     longest = max(sum(widths[i] for i in row) for row in rows)
-    figure = plt.figure(figsize=(longest + beside, 0.4 + height * len(rows)))
-    axes = []
+    figure = plt.figure(figsize=(longest + 0.9, height * len(rows)))
     for row, place in zip(rows, figure.add_gridspec(len(rows), 1)):
         ratios = [widths[i] for i in row]
         rest = longest - sum(ratios)
-        if rest > 0.01 * longest:
-            ratios.append(rest)
+        ratios += [rest] if rest > 0.01 * longest else []
         grid = place.subgridspec(1, len(ratios), width_ratios=ratios)
-        axes.append([figure.add_subplot(grid[0, column]) for column in range(len(row))])
-        axes[-1][0].set_ylabel(label)
-    return figure, axes
+        for column in range(len(row)):
+            figure.add_subplot(grid[column], ylabel="" if column else label)
+    for axes, title in zip(figure.axes, titles):
+        axes.set_title(title)
+    return figure
 
 
-def legend_beside(axes, panels=None, names=None, **options):
-    """Adds one legend of the panels [`axes`] to the right of `axes`. `names`: the labels in their order [as
-    drawn]; labels that were not drawn are left out."""
-    handles = {}
-    for panel in [axes] if panels is None else panels:
-        for handle, name in zip(*panel.get_legend_handles_labels()):
-            handles.setdefault(name, handle)
-    shown = [name for name in names or handles if name in handles]
-    axes.legend([handles[name] for name in shown], shown, loc="center left", bbox_to_anchor=(1.02, 0.5),
-                **options)
+def legend_entries(panels):
+    """Returns {label: symbol} of all artists with a label."""
+    return {label: handle for axes in panels for handle, label in zip(*axes.get_legend_handles_labels())}
+
+
+def legend_beside(panels, names=None, **options):
+    """Adds one legend of the panels to the right of the last one. `names`: the labels in their order [as drawn]; labels
+    that were not drawn are left out."""
+    entries = legend_entries(panels)
+    shown = [name for name in names or entries if name in entries]
+    panels[-1].legend([entries[name] for name in shown], shown, loc="center left", bbox_to_anchor=(1.02, 0.5), **options)
 
 
 def share_limits(axes):
-    limits = [panel.get_ylim() for panel in axes]
+    low, high = zip(*(panel.get_ylim() for panel in axes))
     for panel in axes:
-        panel.set_ylim(min(low for low, _ in limits), max(high for _, high in limits))
+        panel.set_ylim(min(low), max(high))
 
 
 def colour_of(index):
@@ -142,12 +126,26 @@ def band(axes, index, places, low, high, alpha=0.15):
 
 
 def stack(axes, places, parts, text, **style):
-    """Draws stacked bars of `parts`, [(label, colour, values)] from below; a bar shows `text(index, label, value)`."""
-    bottom = np.zeros(len(places))
+    """Draws stacked bars of `parts`, [(label, colour, values)]: values above 0 from 0 upwards, others downwards. A bar
+    shows `text(index, label, value)`. Returns the (lower, upper) ends of the stacks."""
+    below, above = np.zeros((2, len(places)))
     for label, colour, values in parts:
-        bars = axes.bar(places, values, bottom=bottom, color=colour, label=label, **style)
+        values = np.asarray(values)
+        bars = axes.bar(places, values, bottom=np.where(values < 0, below, above), color=colour, label=label, **style)
         show_values(bars, [text(i, label, value) for i, value in enumerate(values)])
-        bottom = bottom + values
+        below, above = below + np.minimum(values, 0), above + np.maximum(values, 0)
+    return below, above
+
+
+def bar_axes(axes, highest, labels=None, places=None):
+    """Sets the limits and the grid of an axes with a bar at each of the `places`, and the tick labels below them, if given."""
+    places = range(len(labels)) if places is None else places
+    if labels is not None:
+        axes.set_xticks(places, labels)
+    axes.set_xlim(-0.6, places[-1] + 0.6)
+    axes.set_ylim(0, 1.15 * (highest or 1))
+    axes.yaxis.set_major_formatter("{x:,g}")
+    light_grid(axes)
 
 
 def text_above(axes, text, place, value, gap=3, **options):
@@ -190,18 +188,20 @@ def label_decades(axes):
     axes.yaxis.set_major_formatter("{x:g}")
 
 
+def speedup_axis(axes):
+    """Makes the vertical axis logarithmic, with labels at powers of two."""
+    axes.set_yscale("log", base=2)
+    axes.yaxis.set_minor_locator(NullLocator())
+    axes.yaxis.set_major_formatter("{x:g}")
+
+
 def labelled_ranks(ranks):
     """Returns the rank counts whose labels do not overlap on a logarithmic axis, in ascending order. The largest
     count has the highest priority, then powers of two. `ranks`: in ascending order."""
     width = 3.4 if current().width is None else 2.2  # of a panel with curves, inches
-    inches = width / (math.log2(ranks[-1] / ranks[0]) or 1.0)
+    octave = width / (math.log2(ranks[-1] / ranks[0]) or 1.0)
     shown = []
-    for count in sorted(set(ranks), key=lambda n: (n != ranks[-1], not is_power(n), -n)):
-        at, room = inches * math.log2(count / ranks[0]), text_width(str(count)) / 2 + 0.04
-        if all(abs(at - other) > room + taken for _, other, taken in shown):
-            shown.append((count, at, room))
-    return sorted(count for count, _, _ in shown)
-
-
-def is_power(value):
-    return value == int(value) and int(value) & (int(value) - 1) == 0
+    for count in sorted(set(ranks), key=lambda n: (n != ranks[-1], math.log2(n) % 1 > 0, -n)):
+        if all(octave * abs(math.log2(count / other)) > text_width(f"{count}{other}") / 2 + 0.08 for other in shown):
+            shown.append(count)
+    return sorted(shown)

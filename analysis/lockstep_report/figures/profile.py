@@ -5,7 +5,7 @@ import numpy as np
 
 from lockstep_report.figures.arrange import arrange
 from lockstep_report.figures.canvas import current, text_size
-from lockstep_report.figures.layout import legend_beside, side_by_side, wrap
+from lockstep_report.figures.layout import label_decades, legend_beside, side_by_side, wrap
 from lockstep_report.figures.style import light_grid, short_number, show_values
 from lockstep_report.tables.profile import ALL_REDUCE, ceilings_of, cost_of, operation_rows, profiled_runs
 
@@ -53,10 +53,8 @@ def draw_bars(axes, rows):
         values.append(sum(row["milliseconds"] for row in rest))
         colours.append(OTHER)
     places = np.arange(len(values))[::-1]
-    axes.barh(places, values, color=colours, height=0.75)
-    for place, value in zip(places, values):
-        axes.annotate(f"{value:,.2f}", (value, place), (3, 0), textcoords="offset points",
-                      va="center", fontsize=text_size(8))
+    bars = axes.barh(places, values, color=colours, height=0.75)
+    axes.bar_label(bars, [f"{value:,.2f}" for value in values], padding=3, fontsize=text_size(8))
     longest = current().width / 2.8 if current().width else 20.0  # inches
     axes.set_yticks(places, [wrap(label, longest, text_size(8)) for label in labels],
                     fontsize=text_size(8))
@@ -88,8 +86,10 @@ def draw_roofline(axes, points, ceilings):
                          label=f"ceiling: {name}")
     axes.set_xscale("log")
     axes.set_yscale("log")
+    axes.xaxis.set_major_formatter("{x:g}")
+    label_decades(axes)
     axes.set_xlabel("arithmetic intensity, FLOPs per byte")
     axes.set_ylabel("GFLOP/s")
     axes.set_title("Roofline model; the area is the time")
-    legend_beside(axes, fontsize=text_size(8))
+    legend_beside([axes], fontsize=text_size(8))
     light_grid(axes, "both")

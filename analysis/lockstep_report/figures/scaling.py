@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from lockstep_report.figures.arrange import arrange
 from lockstep_report.figures.layout import (
-    band, colour_of, curve, height_beside, legend_beside, marker_of, rank_axis, side_by_side, text_width)
+    band, colour_of, curve, legend_beside, marker_of, rank_axis, side_by_side, speedup_axis)
 from lockstep_report.figures.style import DASHED, IDEAL_LINE, notes_of, plt, short_number, title_of
 from lockstep_report.groups import grouped
 from lockstep_report.measure import metrics, validity
@@ -68,8 +68,7 @@ def scaling(points, series, title, efficiency, letters=None):
         return None
     letters = letters or validity.letters(points)
     ranks = sorted({row.ranks for _, rows in series for row in rows})
-    names = max(text_width(label) for label, _ in series)
-    figure, (left, right) = side_by_side(2, 9.0 + max(names, 1.5), height_beside(4.0, 2.0 + 0.21 * len(series)))
+    figure, (left, right) = side_by_side(2, 9.4, 3.5)
     left.plot([1, ranks[-1]], [1, ranks[-1]], **IDEAL_LINE)
     right.axhline(100, label="ideal", **IDEAL_LINE)
     for index, (label, rows) in enumerate(series):
@@ -117,12 +116,11 @@ def places_of(note, points):
 def finish_scaling(left, right, ranks, series):
     for axes in (left, right):
         rank_axis(axes, ranks)
-    left.set_yscale("log", base=2)
-    left.yaxis.set_major_formatter("{x:g}")
+    speedup_axis(left)
     top = 100 * max(1.0, *(value for _, rows in series for row in rows
                            for value in (row.efficiency, row.independent or 0)))
     right.set_ylim(0, 1.1 * top)
-    legend_beside(right)
+    legend_beside([right])
 
 
 def thread_figures(points):
@@ -134,7 +132,7 @@ def thread_figure(group):
     base = group[0]
     rows = [threads.row_of(point, base) for point in group]
     counts = [row["threads"] for row in rows]
-    figure, axes = plt.subplots(figsize=(6.6, 4.2))
+    figure, axes = plt.subplots(figsize=(5.0, 3.7))
     axes.plot(counts, [n / base.threads for n in counts], label="ideal", **IDEAL_LINE)
     for index, name in enumerate(("", *threads.PASSES)):
         values = [row[f"{name}_speedup" if name else "speedup"] or math.nan for row in rows]
@@ -145,10 +143,9 @@ def thread_figure(group):
         axes.axvline(base.processors, color="#777777", linewidth=1, linestyle=":",
                      label=f"{base.processors} processors")
     rank_axis(axes, counts, "threads per rank")
-    axes.set_yscale("log", base=2)
-    axes.yaxis.set_major_formatter("{x:g}")
+    speedup_axis(axes)
     axes.set_ylabel("speedup")
-    legend_beside(axes)
+    legend_beside([axes])
     arrange(figure, threads.title_of(group), [measured_on(group)])
     return figure
 
@@ -158,14 +155,14 @@ def prediction_figure(rows):
     labels = [f"{batch}, {reducer}" for _, batch, reducer in groups]
     ranks = sorted({row.predicted.ranks for row in rows})
     network = rows[0].predicted.network
-    figure, axes = plt.subplots(figsize=(5.4 + max(map(text_width, labels)) + 1.2, 4.2))
+    figure, axes = plt.subplots(figsize=(5.4, 3.7))
     for index, (group, label) in enumerate(zip(groups.values(), labels)):
         draw_predicted(axes, sorted(group, key=lambda row: row.predicted.ranks), label, index)
     rank_axis(axes, ranks)
     axes.yaxis.set_major_formatter(lambda value, _: short_number(value))
     axes.set_ylim(0, None)
     axes.set_ylabel("step, ms")
-    legend_beside(axes)
+    legend_beside([axes])
     arrange(figure, f"Predicted step time: {network.label}, network {network.name}",
             ["Dashed line and band: predicted, with the 95 % interval. Points: measured.",
              *dict.fromkeys(text for row in rows for text in row.warnings)])

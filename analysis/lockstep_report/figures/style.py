@@ -21,6 +21,7 @@ from lockstep_report.runfile.settings import SETTING_PARTS, measured_on, plural,
 SERIES = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000")
 MARKERS = "osD^vPX"
 STYLE = {
+    "text.parse_math": False,  # names may contain dollar signs
     "axes.spines.top": False,
     "axes.spines.right": False,
     "axes.titlelocation": "left",

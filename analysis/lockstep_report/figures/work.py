@@ -7,8 +7,8 @@ from matplotlib.path import Path
 from matplotlib.ticker import MaxNLocator
 
 from lockstep_report.figures.arrange import arrange
-from lockstep_report.figures.canvas import current, length
-from lockstep_report.figures.layout import legend_beside, panel_figure, wrap_lines
+from lockstep_report.figures.canvas import length
+from lockstep_report.figures.layout import legend_beside, panel_figure
 from lockstep_report.figures.style import plt, short_number
 from lockstep_report.measure import metrics
 from lockstep_report.measure.stragglers import COMMUNICATION
@@ -38,11 +38,10 @@ def work_figure(runs, stragglers):
     shown = list(chosen.values())[:MOST_PANELS]
     if not shown:
         return None
-    figure, rows = panel_figure([min(current().row, length(4.4))] * len(shown), 2.2, 3.5, "rank")
+    figure = panel_figure([length(4.4)] * len(shown), 3.5, [slowest_text(slow[run.label]) for run in shown], "rank")
     for axes, run in zip(figure.axes, shown):
         draw_work(axes, run, slow[run.label])
-        axes.set_title(wrap_lines(slowest_text(slow[run.label]), length(4.2)))
-    legend_beside(rows[0][-1], handlelength=1.0)
+    legend_beside(figure.axes, handlelength=1.0)
     arrange(figure, "Work of each rank in each step",
             ["Work: all phases without exposed communication, relative to the median of the ranks in "
              "the same steps. The frame marks the slowest rank."])
