@@ -198,4 +198,4 @@ def test_operations_beyond_the_longest_are_added_up():
     assert notes(axes) == [(f"{height:.2f}", height, 12 - n) for n, height in enumerate(heights)]
     labels = [label for _, label in ticks(axes.yaxis)]
     assert labels[:3] == ["k0", "k1, forward", "k2, forward (2×)"] and labels[-1] == "2 other rows"
-    assert numbers(axes.get_xlim()) == [0, 23]
+    assert numbers(axes.get_xlim()) == [0, 25]

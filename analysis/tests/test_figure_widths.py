@@ -207,7 +207,7 @@ def test_texts_of_every_figure(make, count, width, tmp_path, monkeypatch):
 
 
 def test_panels_fill_rows():
-    figure = figure_layout.panel_figure([6.0, 6.0, 3.0], 3.0, "abc", "label")
+    figure = figure_layout.panel_figure([6.0, 6.0, 3.0], 3.0, "abc", "label", is_shared=True)
     assert figure.get_size_inches().tolist() == [9.9, 6]
     figure.draw_without_rendering()
     first, second, third = (axes.get_position() for axes in figure.axes)
@@ -217,8 +217,9 @@ def test_panels_fill_rows():
         ("a", "label"), ("b", "label"), ("c", "")]
     for panel, text in zip(figure.axes, "aba"):
         panel.plot([0, 1], [0, 1], label=text)
+    figure.axes[0].set_ylim(0, 7)
+    assert [axes.get_ylim() for axes in figure.axes] == [(0, 7)] * 3
     figure_layout.legend_beside(figure.axes, ["c", "b", "a"])
-    figure_layout.share_limits(figure.axes)
     assert [text.get_text() for text in figure.axes[-1].get_legend().get_texts()] == ["b", "a"]
     figure_style.plt.close(figure)
 

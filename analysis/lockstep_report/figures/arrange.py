@@ -27,11 +27,10 @@ def arrange(figure, title="", notes=()):
         figure.set_size_inches(current().width, length(figure.get_figheight()))
     legend = common_legend(figure) if is_paper else widen_for_legends(figure)
     figure.set_figheight(figure.get_figheight() + write_around(figure, title, notes, legend))
-    given = texts_of(figure)
     for _ in range(ATTEMPTS):
         write_around(figure, title, notes, legend)
         draw(figure)
-        if wrap_texts(figure, given):
+        if wrap_texts(figure):
             draw(figure)
         wider, higher = missing_space(figure)
         if not wider and not higher:
@@ -81,21 +80,17 @@ def write_around(figure, title, notes, legend):
     return sum(heights)
 
 
-def texts_of(figure):
-    """Returns [(title, label of the horizontal axis, label of the vertical axis)]."""
-    return [(axes.get_title(loc="left"), axes.get_xlabel(), axes.get_ylabel()) for axes in figure.axes]
-
-
-def wrap_texts(figure, texts):
+def wrap_texts(figure):
     """Breaks titles and labels that are longer than the axes. Returns whether a text has changed."""
-    before = texts_of(figure)
-    for axes, (title, across, up) in zip(figure.axes, texts):
+    has_changed = False
+    for axes in figure.axes:
         box = axes.get_window_extent().transformed(figure.dpi_scale_trans.inverted())
-        width, height = max(0.8, box.width), max(0.8, box.height)
-        axes.set_title(wrap(title, width))
-        axes.set_xlabel(wrap(across, width))
-        axes.set_ylabel(wrap(up, height))
-    return before != texts_of(figure)
+        title = axes.set_title(axes.get_title(loc="left"))
+        for text, room in ((title, box.width), (axes.xaxis.label, box.width), (axes.yaxis.label, box.height)):
+            wrapped = wrap(text.get_text(), max(0.8, room))
+            has_changed |= wrapped != text.get_text()
+            text.set_text(wrapped)
+    return has_changed
 
 
 def shorten_tick_labels(figure, rotation):

@@ -2,13 +2,11 @@
 """The figures of the explanation: causes of lost efficiency, scaling laws, all-reduce times; and the bus bandwidth of
 all-reduce sweeps over the message size. Fits are drawn as solid lines within the data and dashed beyond them."""
 
-import numpy as np
-
 from lockstep_report.figures.arrange import arrange
 from lockstep_report.figures.canvas import length, text_size
 from lockstep_report.figures.layout import (
-    chunks, colour_of, curve, label_decades, legend_beside, panel_figure, rank_axis, share_limits, size_axis, size_text,
-    speedup_axis, stack, text_width)
+    chunks, curve, fit_line, label_decades, legend_beside, panel_figure, rank_axis, size_axis, size_text, speedup_axis,
+    stack, text_width)
 from lockstep_report.figures.style import (
     DASHED, IDEAL_LINE, light_grid, name_of, plt, short_number, title_of)
 from lockstep_report.groups import grouped
@@ -109,9 +107,9 @@ def draw_laws(axes, laws):
     axes.plot([1, most], [1, most], label="ideal", **IDEAL_LINE)
     for index, law in laws:
         last = int(law.ranks.max())
-        for ranks, style in ((np.geomspace(1, last, 60), "-"), (np.geomspace(last, EXTENSION * last, 30), DASHED)):
-            if style == "-" or law.describes_times:
-                axes.plot(ranks, law.speedup(ranks), color=colour_of(index), linewidth=1.4, linestyle=style)
+        fit_line(axes, index, law.speedup, 1, last)
+        if law.describes_times:
+            fit_line(axes, index, law.speedup, last, EXTENSION * last, DASHED)
         speedup = law.observed_speedup()
         curve(axes, index, law.ranks, speedup, [
             f"{law_label(law)}, {plural(ranks, 'rank')}: {short_number(value)}"
@@ -144,12 +142,8 @@ def draw_all_reduces(axes, group, names):
     for found in group:
         index = names.index(found.algorithm)
         low, high = found.sizes.min(), found.sizes.max()
-        for sizes, style in ((np.geomspace(low, high, 60), "-"),
-                             (np.geomspace(high, 4 * most, 20), DASHED),
-                             (np.geomspace(low / 4, low, 20), DASHED)):
-            values = found.predicted(sizes)
-            kept = values > 0
-            axes.plot(sizes[kept], 1e3 * values[kept], color=colour_of(index), linewidth=1.2, linestyle=style)
+        for first, last, style in ((low, high, "-"), (high, 4 * most, DASHED), (low / 4, low, DASHED)):
+            fit_line(axes, index, lambda sizes: 1e3 * found.predicted(sizes), first, last, style)
         curve(axes, index, found.sizes, 1e3 * found.seconds, [
             f"{found.algorithm}, {size_text(size)}: {short_number(1e3 * seconds)} ms"
             for size, seconds in zip(found.sizes, found.seconds)],
@@ -171,14 +165,12 @@ def sweep_figure(runs, link_gbit=None, fits=()):
     names = list(dict.fromkeys(name for curves in panels.values() for name in curves))
     titles = [f"{ranks} ranks" + (f"\n{source}" if len(panels) > 1 else "")
               for source, ranks in panels]
-    figure = panel_figure([length(4.2)] * len(panels), 3.4, titles, "bus bandwidth, GB/s")
+    figure = panel_figure([length(4.2)] * len(panels), 3.4, titles, "bus bandwidth, GB/s", is_shared=True)
     for panel, ((source, ranks), curves) in zip(figure.axes, panels.items()):
         draw_panel(panel, curves, names, links[source])
         draw_fits(panel, [fit for fit in fits if source in fit.sources
                            and fit.ranks == ranks], names)
-    share_limits(figure.axes)
-    for panel in figure.axes:
-        label_decades(panel)
+    label_decades(figure.axes[0])
     legend_beside(figure.axes)
     arrange(figure, "All-reduce: bus bandwidth 2(N−1)/N · bytes / time over message size",
             sweep_notes([run for run in runs if run.allreduce], link_gbit, fits))
@@ -203,11 +195,8 @@ def draw_fits(axes, fits, names):
         name = found.algorithm.removesuffix(" (MPI)")
         if found.fit is None or found.origin != SWEEP or name not in names:
             continue
-        sizes = np.geomspace(found.sizes.min(), found.sizes.max(), 60)
-        seconds = found.predicted(sizes)
-        known = seconds > 0
-        rates = metrics.ring_bytes(sizes[known], found.ranks) / seconds[known] / 1e9
-        axes.plot(sizes[known], rates, linewidth=0.8, linestyle=":", color=colour_of(names.index(name)))
+        fit_line(axes, names.index(name), lambda sizes: 1e-9 * metrics.ring_bytes(sizes, found.ranks) / found.predicted(sizes),
+                 found.sizes.min(), found.sizes.max(), ":", 0.8)
 
 
 def draw_panel(axes, curves, names, link_gbit):

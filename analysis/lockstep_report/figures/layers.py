@@ -2,9 +2,9 @@
 """Figures of batch ladders, with epoch time and images/s for each batch, of single layers, and of the deepest stacks."""
 
 from lockstep_report.figures.arrange import arrange
-from lockstep_report.figures.canvas import current, length
+from lockstep_report.figures.canvas import length
 from lockstep_report.figures.layout import (
-    bar_axes, chunks, legend_beside, panel_figure, side_by_side, text_above, text_width, wrap)
+    bar_axes, chunks, legend_beside, panel_figure, text_above, text_width, wrap)
 from lockstep_report.figures.style import IDEAL_LINE, SERIES, light_grid, short_number
 from lockstep_report.runfile.settings import plural
 from lockstep_report.tables.sweep import PASSES, layer_table, stack_table
@@ -61,15 +61,12 @@ def layer_figure(rows, title):
         if any(row.get(key) is not None for row in rows)]
     if not keys:
         return None
-    label = max(text_width(name) for name in names)
-    figure, panels = side_by_side(len(keys), label + 3.4 * len(keys), 1.6 + 0.62 * len(names), sharey=True)
-    for axes, (key, heading) in zip(panels, keys):
+    figure = panel_figure([length(4.5)] * len(keys), 1.2 + 0.62 * len(names), [heading for _, heading in keys], is_shared=True)
+    for axes, (key, _) in zip(figure.axes, keys):
         draw_shares(axes, rows, names, key)
-        axes.set_title(heading)
-    most = current().width / 3 if current().width else label + 1
-    panels[0].set_yticks(range(len(names)), [wrap(name, most) for name in names])
-    panels[0].invert_yaxis()
-    legend_beside(panels, handlelength=1.0)
+    figure.axes[0].set_yticks(range(len(names)), [wrap(name, length(2.0)) for name in names])
+    figure.axes[0].invert_yaxis()
+    legend_beside(figure.axes, handlelength=1.0)
     arrange(figure, title)
     return figure
 

@@ -11,7 +11,7 @@ from matplotlib.font_manager import FontProperties
 from matplotlib.textpath import text_to_path
 from matplotlib.ticker import LogLocator, NullLocator
 
-from lockstep_report.figures.canvas import ONE_COLUMN, current, length, text_size
+from lockstep_report.figures.canvas import current, length, text_size
 from lockstep_report.figures.style import MARKERS, SERIES, light_grid, plt, show_values
 from lockstep_report.tables.table import equal_parts
 
@@ -39,15 +39,6 @@ def wrap(text, width, size=None):
     return wrapped
 
 
-def side_by_side(count, width, height, **options):
-    """Makes a figure of wide panels in one row, which are in several rows on a narrow canvas. `width`: of the figure;
-    `height`: of a row. Returns (figure, axes)."""
-    columns = 1 if current().width == ONE_COLUMN.width else count
-    rows = -(-count // columns)
-    figure, axes = plt.subplots(rows, columns, squeeze=False, figsize=(width, height * rows), **options)
-    return figure, axes.ravel()
-
-
 def chunks(items, unit):
     """Divides the bars of a panel, each `unit` inches wide, into parts that fit in one row."""
     return equal_parts(items, max(1, int((current().row + 1e-9) / unit)))
@@ -65,10 +56,10 @@ def rows_of(widths):
     return rows
 
 
-def panel_figure(widths, height, titles=(), label=""):
+def panel_figure(widths, height, titles=(), label="", is_shared=False):
     """Makes a figure of panels with these widths [at most a row] and `titles`, in as many rows of the height `height`
-    as they need; the first panel of each row has the vertical `label`. The right end of a row that is not full stays
-    empty."""
+    as they need; the first panel of each row has the vertical `label`. If `is_shared`, all panels have the same vertical
+    axis. The right end of a row that is not full stays empty."""
     shortest = min(length(2.2), current().row / 2)
     widths = [min(current().row, max(width, shortest)) for width in widths]
     rows = rows_of(widths)
@@ -80,7 +71,10 @@ def panel_figure(widths, height, titles=(), label=""):
         ratios += [rest] if rest > 0.01 * longest else []
         grid = place.subgridspec(1, len(ratios), width_ratios=ratios)
         for column in range(len(row)):
-            figure.add_subplot(grid[column], ylabel="" if column else label)
+            shared = figure.axes[0] if is_shared and figure.axes else None
+            axes = figure.add_subplot(grid[column], ylabel="" if column else label, sharey=shared)
+            if is_shared:
+                axes.label_outer()
     for axes, title in zip(figure.axes, titles):
         axes.set_title(title)
     return figure
@@ -99,12 +93,6 @@ def legend_beside(panels, names=None, **options):
     panels[-1].legend([entries[name] for name in shown], shown, loc="center left", bbox_to_anchor=(1.02, 0.5), **options)
 
 
-def share_limits(axes):
-    low, high = zip(*(panel.get_ylim() for panel in axes))
-    for panel in axes:
-        panel.set_ylim(min(low), max(high))
-
-
 def colour_of(index):
     return SERIES[index % len(SERIES)]
 
@@ -119,6 +107,14 @@ def curve(axes, index, places, values, texts, **style):
     line, = axes.plot(places, values, **{"color": colour_of(index), "marker": marker_of(index), "markersize": 6,
                                          "linewidth": 1.4, **style})
     show_values(line, texts)
+
+
+def fit_line(axes, index, function, low, high, linestyle="-", linewidth=1.4):
+    """Draws the positive values of a fitted function of a series from `low` to `high`."""
+    places = np.geomspace(low, high, 60)
+    values = function(places)
+    is_shown = values > 0
+    axes.plot(places[is_shown], values[is_shown], color=colour_of(index), linewidth=linewidth, linestyle=linestyle)
 
 
 def band(axes, index, places, low, high, alpha=0.15):

@@ -6,7 +6,7 @@ import numpy as np
 from matplotlib.ticker import MaxNLocator
 
 from lockstep_report.figures.arrange import arrange
-from lockstep_report.figures.canvas import current, length
+from lockstep_report.figures.canvas import length
 from lockstep_report.figures.layout import (
     bar_axes, chunks, legend_beside, panel_figure, rows_of, stack, text_above, text_width)
 from lockstep_report.figures.style import light_grid, name_of, notes_of, plt, short_number, title_of
@@ -195,8 +195,7 @@ def draw_part(axes, runs):
     stack(axes, places, [(label, colour, [row[key] for row in shown]) for key, label, colour in STAGE_PARTS],
           lambda i, label, value: f"stage {shown[i]['stage']}, {label}: {value:.3g} %", width=0.8)
     names = [str(row["stage"]) for row in shown]
-    every = -(-len(names) // max(2, int(current().row / length(0.25))))
-    axes.set_xticks(places[::every], names[::every])
+    axes.set_xticks(places, names)
     axes.set_xlabel("stage")
     axes.set_ylim(0, 118)
     axes.set_yticks(range(0, 101, 20))

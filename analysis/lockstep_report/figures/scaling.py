@@ -6,8 +6,9 @@ import math
 from typing import NamedTuple
 
 from lockstep_report.figures.arrange import arrange
+from lockstep_report.figures.canvas import length
 from lockstep_report.figures.layout import (
-    band, colour_of, curve, legend_beside, marker_of, rank_axis, side_by_side, speedup_axis)
+    band, colour_of, curve, legend_beside, marker_of, panel_figure, rank_axis, speedup_axis)
 from lockstep_report.figures.style import DASHED, IDEAL_LINE, notes_of, plt, short_number, title_of
 from lockstep_report.groups import grouped
 from lockstep_report.measure import metrics, validity
@@ -68,38 +69,40 @@ def scaling(points, series, title, efficiency, letters=None):
         return None
     letters = letters or validity.letters(points)
     ranks = sorted({row.ranks for _, rows in series for row in rows})
-    figure, (left, right) = side_by_side(2, 9.4, 3.5)
+    figure = panel_figure([length(4.5)] * 2, 3.5, ("Epoch speedup T(1)/T(N)", f"{efficiency}, per cent"))
+    left, right = figure.axes
     left.plot([1, ranks[-1]], [1, ranks[-1]], **IDEAL_LINE)
     right.axhline(100, label="ideal", **IDEAL_LINE)
     for index, (label, rows) in enumerate(series):
-        draw_curve(left, right, label, rows, index)
+        draw_speedup(left, index, label, rows)
+        draw_efficiency(right, index, label, [(row.ranks, row.efficiency) for row in rows], label=label)
+        draw_efficiency(right, index, f"{label}, against independent replicas", [
+            (row.ranks, row.independent) for row in rows if row.independent], linestyle=":", markerfacecolor="white")
     if any(row.independent for _, rows in series for row in rows):
         right.plot([], [], color="#777777", linestyle=":", marker="o", markerfacecolor="white",
                    label="against independent\nreplicas")
-    finish_scaling(left, right, ranks, series)
-    left.set_title("Epoch speedup T(1)/T(N)")
-    right.set_title(f"{efficiency}, per cent")
+    for axes in figure.axes:
+        rank_axis(axes, ranks)
+    speedup_axis(left)
+    right.set_ylim(0, 110 * max(1.0, *(max(row.efficiency, row.independent or 0) for _, rows in series for row in rows)))
+    legend_beside([right])
     arrange(figure, f"{title}: {title_of(points)}",
             notes_of(points, letters, lambda note: f" {places_of(note, points)}:"))
     return figure
 
 
-def draw_curve(left, right, label, rows, index):
-    curve(left, index, [row.ranks for row in rows], [row.speedup for row in rows], [
+def draw_speedup(axes, index, label, rows):
+    curve(axes, index, [row.ranks for row in rows], [row.speedup for row in rows], [
         f"{label}, {plural(row.ranks, 'rank')}: {short_number(row.speedup)}" for row in rows])
     for row in rows:
         if row.low:
-            left.plot([row.ranks] * 2, [row.low, row.high], color=colour_of(index), linewidth=1, marker="_")
-    draw_efficiency(right, index, label, [(row.ranks, row.efficiency) for row in rows], label=label)
-    alone = [(row.ranks, row.independent) for row in rows if row.independent]
-    if alone:
-        draw_efficiency(right, index, f"{label}, against independent replicas", alone, linestyle=":",
-                        markerfacecolor="white")
+            axes.plot([row.ranks] * 2, [row.low, row.high], color=colour_of(index), linewidth=1, marker="_")
 
 
 def draw_efficiency(axes, index, name, pairs, **style):
-    curve(axes, index, [ranks for ranks, _ in pairs], [100 * value for _, value in pairs], [
-        f"{name}, {plural(ranks, 'rank')}: {100 * value:.3g} %" for ranks, value in pairs], **style)
+    if pairs:
+        curve(axes, index, [ranks for ranks, _ in pairs], [100 * value for _, value in pairs], [
+            f"{name}, {plural(ranks, 'rank')}: {100 * value:.3g} %" for ranks, value in pairs], **style)
 
 
 def places_of(note, points):
@@ -111,16 +114,6 @@ def places_of(note, points):
         ranks = " and ".join(filter(None, (", ".join(map(str, counts[:-1])), str(counts[-1]))))
         texts.append((f"batch {batch:,} on " if batch else "") + plural(ranks, "rank"))
     return ", ".join(texts)
-
-
-def finish_scaling(left, right, ranks, series):
-    for axes in (left, right):
-        rank_axis(axes, ranks)
-    speedup_axis(left)
-    top = 100 * max(1.0, *(value for _, rows in series for row in rows
-                           for value in (row.efficiency, row.independent or 0)))
-    right.set_ylim(0, 1.1 * top)
-    legend_beside([right])
 
 
 def thread_figures(points):
