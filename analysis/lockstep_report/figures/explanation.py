@@ -155,21 +155,17 @@ def draw_all_reduces(axes, group, names):
 
 def sweep_figure(runs, link_gbit=None, fits=()):
     """Returns one panel per file with the link [that of each run] and the `fits`; None if no run is a sweep between ranks."""
-    panels, links = {}, {run.file_name: run.link_rate(link_gbit) for run in runs}
-    for row in sweep_table(runs).rows:
-        if row["busbw"]:
-            curves = panels.setdefault((row["source"], row["ranks"]), {})
-            curves.setdefault(row["algorithm"], []).append((row["bytes"], row["busbw"]))
-    if not panels:
+    rows = [row for row in sweep_table(runs).rows if row["busbw"]]
+    if not rows:
         return None
-    names = list(dict.fromkeys(name for curves in panels.values() for name in curves))
-    titles = [f"{ranks} ranks" + (f"\n{source}" if len(panels) > 1 else "")
-              for source, ranks in panels]
+    links = {run.file_name: run.link_rate(link_gbit) for run in runs}
+    panels = grouped(rows, lambda row: (row["source"], row["ranks"]))
+    names = list(dict.fromkeys(row["algorithm"] for row in rows))
+    titles = [f"{ranks} ranks" + (f"\n{source}" if len(panels) > 1 else "") for source, ranks in panels]
     figure = panel_figure([length(4.2)] * len(panels), 3.4, titles, "bus bandwidth, GB/s", is_shared=True)
-    for panel, ((source, ranks), curves) in zip(figure.axes, panels.items()):
-        draw_panel(panel, curves, names, links[source])
-        draw_fits(panel, [fit for fit in fits if source in fit.sources
-                           and fit.ranks == ranks], names)
+    for axes, ((source, ranks), group) in zip(figure.axes, panels.items()):
+        draw_sweep(axes, group, names, links[source])
+        draw_fits(axes, [fit for fit in fits if source in fit.sources and fit.ranks == ranks], names)
     label_decades(figure.axes[0])
     legend_beside(figure.axes)
     arrange(figure, "All-reduce: bus bandwidth 2(N−1)/N · bytes / time over message size",
@@ -199,11 +195,12 @@ def draw_fits(axes, fits, names):
                  found.sizes.min(), found.sizes.max(), ":", 0.8)
 
 
-def draw_panel(axes, curves, names, link_gbit):
-    for name, values in curves.items():
-        values = sorted(values)
-        curve(axes, names.index(name), *zip(*values), [
-            f"{name}, {size_text(size)}: {short_number(rate)} GB/s" for size, rate in values], label=name, markersize=4)
+def draw_sweep(axes, rows, names, link_gbit):
+    for name, own in grouped(rows, lambda row: row["algorithm"]).items():
+        sizes, rates = zip(*sorted((row["bytes"], row["busbw"]) for row in own))
+        curve(axes, names.index(name), sizes, rates, [
+            f"{name}, {size_text(size)}: {short_number(rate)} GB/s" for size, rate in zip(sizes, rates)],
+            label=name, markersize=4)
     if link_gbit:
         axes.axhline(link_gbit / 8, label=f"link, {link_gbit:g} Gbit/s", **IDEAL_LINE)
     size_axis(axes, "message size")

@@ -15,8 +15,6 @@ from lockstep_report.figures.canvas import current, length, text_size
 from lockstep_report.figures.style import MARKERS, SERIES, light_grid, plt, show_values
 from lockstep_report.tables.table import equal_parts
 
-SUFFIXES = ((2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB"))
-
 
 def text_width(text, size=None):
     """Returns the width in inches of the longest line of `text` [the size of most texts]."""
@@ -170,10 +168,8 @@ def size_axis(axes, label):
 
 def size_text(value, _=None):
     """Formats a number of bytes: "64 KiB"."""
-    for unit, name in SUFFIXES:
-        if value >= unit:
-            return f"{value / unit:g} {name}"
-    return f"{value:g} B"
+    power = min(int(math.log2(max(value, 1)) / 10), 3)
+    return f"{value / 1024**power:g} {('B', 'KiB', 'MiB', 'GiB')[power]}"
 
 
 def label_decades(axes):

@@ -8,7 +8,7 @@ from matplotlib.ticker import MaxNLocator
 from lockstep_report.figures.arrange import arrange
 from lockstep_report.figures.canvas import length
 from lockstep_report.figures.layout import (
-    bar_axes, chunks, legend_beside, panel_figure, rows_of, stack, text_above, text_width)
+    bar_axes, chunks, legend_beside, panel_figure, stack, text_above, text_width)
 from lockstep_report.figures.style import light_grid, name_of, notes_of, plt, short_number, title_of
 from lockstep_report.groups import grouped
 from lockstep_report.measure import validity
@@ -39,7 +39,7 @@ BAR_WIDTH = 0.5  # inches per rank; narrower if the ranks of a panel do not fit 
 def phase_bars(points, letters=None):
     """Returns the phases of each rank count as stacked bars, one panel per batch; None if no point has phases."""
     letters = letters or validity.letters(points)
-    timed = [p for p in points if is_finite(p)]
+    timed = [p for p in points if p.phase_seconds and np.isfinite([p.epoch_seconds, *p.phase_seconds.values()]).all()]
     if not timed:
         return None
     batches = sorted({p.batch_per_rank for p in timed})
@@ -58,11 +58,6 @@ def phase_bars(points, letters=None):
     arrange(figure, "Time of an epoch by phase: " + title_of(timed),
             notes_of(timed, letters))
     return figure
-
-
-def is_finite(point):
-    return bool(point.phase_seconds) and np.all(np.isfinite(
-        [point.epoch_seconds, *point.phase_seconds.values()]))
 
 
 def add_phase_legend(panels):
@@ -97,35 +92,30 @@ def waiting_bars(points, letters=None):
     split = [p for p in points if p.split]
     if not split:
         return None
-    titles = [panel_title(p, letters) for p in split]
+    titles = [(f"batch {p.batch_per_rank:,} per rank\n" if p.batch_per_rank else "") + bar_label(p, letters) for p in split]
     highest = max(w + t for p in split for w, t in zip(p.split.waiting, p.split.transfer))
     figure = panel_figure([length(BAR_WIDTH) * p.ranks for p in split],
-                          2.9 + LINE_HEIGHT * max(title.count("\n") for title in titles), titles, "seconds per epoch")
-    for panel, point in zip(figure.axes, split):
-        draw_waiting(panel, point, highest)
+                          3.1 + LINE_HEIGHT * max(title.count("\n") for title in titles), titles, "seconds per epoch")
+    for axes, point in zip(figure.axes, split):
+        draw_waiting(axes, point)
+        bar_axes(axes, highest, places=range(point.ranks))
+        axes.xaxis.set_major_locator(MaxNLocator(nbins=8, integer=True, min_n_ticks=1))
+        axes.set_xlabel("rank")
     legend_beside(figure.axes, [label for _, label, _ in PARTS[::-1]], handlelength=1.0, handleheight=1.0)
     arrange(figure, "All-reduce of each rank: " + title_of(split), notes_of(split, letters))
     return figure
 
 
-def panel_title(point, letters):
-    batch = f"batch {point.batch_per_rank:,} per rank\n" if point.batch_per_rank else ""
-    return batch + bar_label(point, letters)
-
-
-def draw_waiting(axes, point, highest):
+def draw_waiting(axes, point):
     stack(axes, range(point.ranks), [(label, colour, getattr(point.split, name)) for name, label, colour in PARTS],
           lambda rank, label, height: f"{name_of(point)}, rank {rank}, {label}: {short_number(height)} s", width=0.7)
-    bar_axes(axes, highest, places=range(point.ranks))
-    axes.xaxis.set_major_locator(MaxNLocator(nbins=8, integer=True, min_n_ticks=1))
-    axes.set_xlabel("rank")
 
 
 def reducer_bars(points):
     """Returns the phases of a step of each point, in order; below, the bytes of the rank that sends most, if known."""
     has_hosts = any(hosts_of(p) > 1 for p in points)
     unit = max(length(0.75), *(text_width(bar_label(p, {}, has_hosts)) + length(0.1) for p in points))
-    parts = [(part, bar_places(part)) for part in chunks(points, 1.4 * unit)]  # with the gaps
+    parts = [(part, spaced([(p.ranks, hosts_of(p)) for p in part], 0.6)) for part in chunks(points, 1.4 * unit)]
     longest = max(places[-1] for _, places in parts)
     heights = [3.8, 2.6] if any(p.sent_bytes is not None for p in points) else [4.0]
     figure, panels = plt.subplots(
@@ -155,13 +145,10 @@ def draw_bytes(axes, points, labels, most, places):
     axes.set_ylabel("MB sent per step\n(rank that sends most)")
 
 
-def bar_places(points):
-    """Returns the positions of the bars, with a gap where the ranks or the hosts change."""
-    places, gaps = [], 0.0
-    for before, point in zip([points[0], *points], points):
-        gaps += 0.6 * ((before.ranks, hosts_of(before)) != (point.ranks, hosts_of(point)))
-        places.append(len(places) + gaps)
-    return places
+def spaced(keys, gap):
+    """Returns the positions of bars, with a gap where the key changes."""
+    changes = [before != key for before, key in zip(keys, keys[1:])]
+    return [index + gap * sum(changes[:index]) for index in range(len(keys))]
 
 
 def pipeline_figure(table):
@@ -169,34 +156,29 @@ def pipeline_figure(table):
     runs = list(grouped(table.rows, lambda row: row["source"]).values())
     if not runs:
         return None
-    width = max(length(0.6), *(text_width(run_text(rows)) / len(rows) + 0.1 for rows in runs))
-    parts = [[runs[index] for index in row]
-             for row in rows_of([width * (len(rows) + 0.7) for rows in runs])]
-    longest = max(sum(len(rows) + 0.7 for rows in part) for part in parts)
-    figure = panel_figure([width * longest] * len(parts), 3.6, label="share of the time, %")
+    unit = max(length(0.6), *(text_width(run_text(rows)) / len(rows) + 0.1 for rows in runs))
+    parts = chunks(runs, unit * (max(map(len, runs)) + 0.7))
+    figure = panel_figure([unit * sum(len(rows) + 0.7 for rows in part) for part in parts], 3.6, label="share of the time, %")
     for axes, part in zip(figure.axes, parts):
-        draw_part(axes, part)
-        axes.set_xlim(-0.7, longest - 1)
+        draw_stages(axes, part)
     legend_beside(figure.axes)
     arrange(figure, "Busy and idle shares of the pipeline stages")
     return figure
 
 
-def draw_part(axes, runs):
-    places, shown, place = [], [], 0.0
-    for rows in runs:
-        first, place = place, place + len(rows)
-        places += [first + i for i in range(len(rows))]
-        shown += rows
-        axes.hlines(100 - rows[0]["ideal_percent"], first - 0.45, place - 0.55, colors="black", linestyles="dashed",
-                    label="ideal busy share" if first == 0 else None)
-        text_above(axes, run_text(rows), (first + place - 1) / 2, 100)
-        place += 0.7
-    stack(axes, places, [(label, colour, [row[key] for row in shown]) for key, label, colour in STAGE_PARTS],
-          lambda i, label, value: f"stage {shown[i]['stage']}, {label}: {value:.3g} %", width=0.8)
-    names = [str(row["stage"]) for row in shown]
-    axes.set_xticks(places, names)
+def draw_stages(axes, runs):
+    rows = [row for run in runs for row in run]
+    places = spaced([row["source"] for row in rows], 0.7)
+    for run in runs:
+        own = [place for place, row in zip(places, rows) if row in run]
+        axes.hlines(100 - run[0]["ideal_percent"], own[0] - 0.45, own[-1] + 0.45, colors="black", linestyles="dashed",
+                    label="ideal busy share")
+        text_above(axes, run_text(run), sum(own) / len(own), 100)
+    stack(axes, places, [(label, colour, [row[key] for row in rows]) for key, label, colour in STAGE_PARTS],
+          lambda i, label, value: f"stage {rows[i]['stage']}, {label}: {value:.3g} %", width=0.8)
+    axes.set_xticks(places, [str(row["stage"]) for row in rows])
     axes.set_xlabel("stage")
+    axes.set_xlim(-0.7, places[-1] + 0.7)
     axes.set_ylim(0, 118)
     axes.set_yticks(range(0, 101, 20))
     light_grid(axes)

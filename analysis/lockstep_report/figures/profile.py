@@ -47,12 +47,11 @@ def name_of(row):
 
 def draw_bars(axes, rows):
     shown, rest = rows[:SHOWN], rows[SHOWN:]
-    labels = [name_of(row) + (f" ({row['calls']:.0f}×)" if row["calls"] > 1 else "") for row in shown]
-    values, colours = [row["milliseconds"] for row in shown], [colour_of(row) for row in shown]
+    bars = [(name_of(row) + (f" ({row['calls']:.0f}×)" if row["calls"] > 1 else ""), row["milliseconds"], colour_of(row))
+            for row in shown]
     if rest:
-        labels.append(f"{len(rest)} other rows")
-        values.append(sum(row["milliseconds"] for row in rest))
-        colours.append(OTHER)
+        bars.append((f"{len(rest)} other rows", sum(row["milliseconds"] for row in rest), OTHER))
+    labels, values, colours = zip(*bars)
     places = np.arange(len(values))[::-1]
     bars = axes.barh(places, values, color=colours, height=0.75)
     axes.bar_label(bars, [f"{value:,.2f}" for value in values], padding=3, fontsize=text_size(8))

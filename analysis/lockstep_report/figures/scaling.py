@@ -31,36 +31,31 @@ class Scaled(NamedTuple):
 BASE = Scaled(1, 1.0, 1.0)
 
 
-def scaled(base, point, efficiency, independent=None):
-    return Scaled(point.ranks, metrics.speedup(base.epoch_seconds, point.epoch_seconds), efficiency,
-                  *metrics.ratio_interval(base.epoch_interval, point.epoch_interval), independent)
-
-
 def weak_series(points):
     """Returns [(label, [`Scaled`])], one per batch per rank and series, with the efficiencies of the table."""
-    curves = []
-    for base, group in scaling_series(points, base_of, lambda p: p.batch_per_rank):
-        alone = [independent_of(p, points) for p in group]
-        rows = [scaled(base, p, weak_efficiency(base, p), other and weak_efficiency(other, p))
-                for p, other in zip(group, alone)]
-        batch = group[0].batch_per_rank
-        curves.append((f"batch {batch} per rank" if batch else "as given", group[0].mode, [BASE, *rows]))
-    return labelled(curves)
+    return curves_of(scaling_series(points, base_of, lambda p: p.batch_per_rank), weak_efficiency,
+                     lambda p: f"batch {p.batch_per_rank} per rank" if p.batch_per_rank else "as given", points)
 
 
 def strong_series(points):
     """Returns curves as `weak_series` does, one per global batch and series."""
     found = scaling_series([p for p in points if p.batch_per_rank], strong_base_of, lambda p: p.global_batch)
-    return labelled((f"global batch {group[0].global_batch}", group[0].mode, [BASE, *(
-        scaled(base, p, metrics.strong_efficiency(base.epoch_seconds, p.epoch_seconds, p.ranks)) for p in group)])
-        for base, group in sorted(found, key=lambda pair: pair[1][0].global_batch))
+    return curves_of(sorted(found, key=lambda pair: pair[1][0].global_batch),
+                     lambda base, p: metrics.strong_efficiency(base.epoch_seconds, p.epoch_seconds, p.ranks),
+                     lambda p: f"global batch {p.global_batch}")
 
 
-def labelled(curves):
-    """Returns [(label, rows)]: the label has the mode if the curves have several."""
-    curves = list(curves)
-    several = len({mode for _, mode, _ in curves}) > 1
-    return [(f"{batch}, {mode}" if several else batch, rows) for batch, mode, rows in curves]
+def curves_of(series, efficiency, name, points=()):
+    """Returns [(label, [`Scaled`])] of [(base, points)]. The label has the mode if the series have several. `points`:
+    with the independent replicas."""
+    has_modes = len({group[0].mode for _, group in series}) > 1
+    return [(", ".join([name(group[0])] + [group[0].mode] * has_modes),
+             [BASE, *(scaled(base, p, efficiency, independent_of(p, points)) for p in group)]) for base, group in series]
+
+
+def scaled(base, point, efficiency, alone):
+    return Scaled(point.ranks, metrics.speedup(base.epoch_seconds, point.epoch_seconds), efficiency(base, point),
+                  *metrics.ratio_interval(base.epoch_interval, point.epoch_interval), alone and efficiency(alone, point))
 
 
 def scaling(points, series, title, efficiency, letters=None):
