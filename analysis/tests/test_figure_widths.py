@@ -219,7 +219,7 @@ def test_panels_fill_rows():
         panel.plot([0, 1], [0, 1], label=text)
     figure.axes[0].set_ylim(0, 7)
     assert [axes.get_ylim() for axes in figure.axes] == [(0, 7)] * 3
-    figure_layout.legend_beside(figure.axes, ["c", "b", "a"])
+    figure_layout.legend_beside(figure.axes, ["a", "b", "c"])
     assert [text.get_text() for text in figure.axes[-1].get_legend().get_texts()] == ["b", "a"]
     figure_style.plt.close(figure)
 

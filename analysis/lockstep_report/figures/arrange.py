@@ -22,7 +22,8 @@ def arrange(figure, title="", notes=()):
     it and overlaps no other text (at most ATTEMPTS times), and fixes the layout. The title is the label of
     the figure."""
     figure.set_label(title)
-    is_paper, rotations = current().width is not None, iter(ROTATIONS)
+    is_paper = current().width is not None
+    rotations = iter(ROTATIONS)
     if is_paper:
         figure.set_size_inches(current().width, length(figure.get_figheight()))
     legend = common_legend(figure) if is_paper else widen_for_legends(figure)

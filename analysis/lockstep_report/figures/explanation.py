@@ -5,8 +5,8 @@ all-reduce sweeps over the message size. Fits are drawn as solid lines within th
 from lockstep_report.figures.arrange import arrange
 from lockstep_report.figures.canvas import length, text_size
 from lockstep_report.figures.layout import (
-    chunks, curve, fit_line, label_decades, legend_beside, panel_figure, rank_axis, size_axis, size_text, speedup_axis,
-    stack, text_width)
+    chunks, curve, decade_axis, fit_line, legend_beside, log_axis, panel_figure, rank_axis, size_text, speedup_axis, stack,
+    text_width)
 from lockstep_report.figures.style import (
     DASHED, IDEAL_LINE, light_grid, name_of, plt, short_number, title_of)
 from lockstep_report.groups import grouped
@@ -46,7 +46,7 @@ def cause_bars(losses):
                           [f"{scaling},\n{batch}" for _, scaling, batch, _ in panels], "per cent of the epoch")
     for panel, group in zip(figure.axes, panels.values()):
         draw_causes(panel, group, used)
-    legend_beside(figure.axes, ["efficiency", *LABELS.values()][::-1], handlelength=1.0, handleheight=1.0)
+    legend_beside(figure.axes, ["efficiency", *LABELS.values()])
     points = [loss.point for loss in losses]
     arrange(figure, "Causes of lost efficiency" + setting_text(points), [measured_on(points)])
     return figure
@@ -148,8 +148,8 @@ def draw_all_reduces(axes, group, names):
             f"{found.algorithm}, {size_text(size)}: {short_number(1e3 * seconds)} ms"
             for size, seconds in zip(found.sizes, found.seconds)],
             linestyle="none", markersize=4, label=found.algorithm)
-    size_axis(axes, "bytes of each rank")
-    label_decades(axes)
+    log_axis(axes, "bytes of each rank", size_text)
+    decade_axis(axes)
     axes.tick_params(axis="x", rotation=45)
 
 
@@ -166,7 +166,7 @@ def sweep_figure(runs, link_gbit=None, fits=()):
     for axes, ((source, ranks), group) in zip(figure.axes, panels.items()):
         draw_sweep(axes, group, names, links[source])
         draw_fits(axes, [fit for fit in fits if source in fit.sources and fit.ranks == ranks], names)
-    label_decades(figure.axes[0])
+    decade_axis(figure.axes[0])
     legend_beside(figure.axes)
     arrange(figure, "All-reduce: bus bandwidth 2(N−1)/N · bytes / time over message size",
             sweep_notes([run for run in runs if run.allreduce], link_gbit, fits))
@@ -203,4 +203,4 @@ def draw_sweep(axes, rows, names, link_gbit):
             label=name, markersize=4)
     if link_gbit:
         axes.axhline(link_gbit / 8, label=f"link, {link_gbit:g} Gbit/s", **IDEAL_LINE)
-    size_axis(axes, "message size")
+    log_axis(axes, "message size", size_text)

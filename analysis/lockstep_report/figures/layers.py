@@ -53,13 +53,11 @@ def draw_ladder(axes, rows, key, highest):
 def layer_figure(rows, title):
     """Returns the share of the measured rates that each layer reaches in both passes; None if no layer was measured."""
     names = list(dict.fromkeys(row["layer"] for row in rows if row.get("pass")))
-    if not names:
-        return None
     keys = [(key, heading) for key, heading in (
         ("copy_percent", "Share of the copy rate (%)"),
         ("product_percent", "Share of the product rate (%)"))
         if any(row.get(key) is not None for row in rows)]
-    if not keys:
+    if not names or not keys:
         return None
     figure = panel_figure([length(4.5)] * len(keys), 1.2 + 0.62 * len(names), [heading for _, heading in keys], is_shared=True)
     for axes, (key, _) in zip(figure.axes, keys):

@@ -42,31 +42,22 @@ def chunks(items, unit):
     return equal_parts(items, max(1, int((current().row + 1e-9) / unit)))
 
 
-def rows_of(widths):
-    """Returns the indices of the panels in rows of at most `current().row`: [[index, ...], ...]."""
-    rows, filled = [[]], 0.0
-    for index, width in enumerate(widths):
-        if rows[-1] and filled + width > current().row:
-            rows.append([])
-            filled = 0.0
-        rows[-1].append(index)
-        filled += width
-    return rows
-
-
 def panel_figure(widths, height, titles=(), label="", is_shared=False):
     """Makes a figure of panels with these widths [at most a row] and `titles`, in as many rows of the height `height`
     as they need; the first panel of each row has the vertical `label`. If `is_shared`, all panels have the same vertical
     axis. The right end of a row that is not full stays empty."""
     shortest = min(length(2.2), current().row / 2)
-    widths = [min(current().row, max(width, shortest)) for width in widths]
-    rows = rows_of(widths)
-    longest = max(sum(widths[i] for i in row) for row in rows)
+    rows = [[]]
+    for width in widths:
+        width = min(current().row, max(width, shortest))
+        if rows[-1] and sum(rows[-1]) + width > current().row:
+            rows.append([])
+        rows[-1].append(width)
+    longest = max(map(sum, rows))
     figure = plt.figure(figsize=(longest + 0.9, height * len(rows)))
     for row, place in zip(rows, figure.add_gridspec(len(rows), 1)):
-        ratios = [widths[i] for i in row]
-        rest = longest - sum(ratios)
-        ratios += [rest] if rest > 0.01 * longest else []
+        rest = longest - sum(row)
+        ratios = [*row, rest] if rest > 0.01 * longest else row
         grid = place.subgridspec(1, len(ratios), width_ratios=ratios)
         for column in range(len(row)):
             shared = figure.axes[0] if is_shared and figure.axes else None
@@ -83,12 +74,14 @@ def legend_entries(panels):
     return {label: handle for axes in panels for handle, label in zip(*axes.get_legend_handles_labels())}
 
 
-def legend_beside(panels, names=None, **options):
-    """Adds one legend of the panels to the right of the last one. `names`: the labels in their order [as drawn]; labels
-    that were not drawn are left out."""
+def legend_beside(panels, stacked=(), **options):
+    """Adds one legend of the panels to the right of the last one. `stacked`: the labels of stacked bars from below, of
+    which some may not be drawn."""
     entries = legend_entries(panels)
-    shown = [name for name in names or entries if name in entries]
-    panels[-1].legend([entries[name] for name in shown], shown, loc="center left", bbox_to_anchor=(1.02, 0.5), **options)
+    if stacked:
+        entries = {name: entries[name] for name in reversed(stacked) if name in entries}
+        options = {"handlelength": 1.0, "handleheight": 1.0}
+    panels[-1].legend(list(entries.values()), list(entries), loc="center left", bbox_to_anchor=(1.02, 0.5), **options)
 
 
 def colour_of(index):
@@ -146,24 +139,19 @@ def text_above(axes, text, place, value, gap=3, **options):
     axes.annotate(text, (place, value), (0, gap), textcoords="offset points", ha="center", va="bottom", **options)
 
 
+def log_axis(axes, label, formatter="{x:,g}"):
+    """Makes the horizontal axis logarithmic, with labels at powers of two, and adds a grid."""
+    axes.set_xscale("log", base=2)
+    axes.xaxis.set_minor_locator(NullLocator())
+    axes.xaxis.set_major_formatter(formatter)
+    axes.set_xlabel(label)
+    light_grid(axes, "both")
+
+
 def rank_axis(axes, counts, label="ranks N"):
     """Makes the horizontal axis logarithmic, with labels at numbers of ranks or threads, and adds a grid."""
-    axes.set_xscale("log", base=2)
+    log_axis(axes, label)
     axes.set_xticks(labelled_ranks(counts))
-    axes.xaxis.set_minor_locator(NullLocator())
-    axes.xaxis.set_major_formatter("{x:,g}")
-    axes.set_xlabel(label)
-    light_grid(axes, "both")
-
-
-def size_axis(axes, label):
-    """Makes both axes logarithmic, the horizontal one of a number of bytes, and adds a grid."""
-    axes.set_xscale("log", base=2)
-    axes.set_yscale("log")
-    axes.xaxis.set_minor_locator(NullLocator())
-    axes.xaxis.set_major_formatter(size_text)
-    axes.set_xlabel(label)
-    light_grid(axes, "both")
 
 
 def size_text(value, _=None):
@@ -172,8 +160,9 @@ def size_text(value, _=None):
     return f"{value / 1024**power:g} {('B', 'KiB', 'MiB', 'GiB')[power]}"
 
 
-def label_decades(axes):
-    """Labels the powers of ten of a logarithmic vertical axis, and 2 and 5 times these if it is short."""
+def decade_axis(axes):
+    """Makes the vertical axis logarithmic, with labels at powers of ten, and at 2 and 5 times these if it is short."""
+    axes.set_yscale("log")
     low, high = axes.get_ylim()
     axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5) if high < 100 * low else (1,)))
     axes.yaxis.set_minor_locator(NullLocator())

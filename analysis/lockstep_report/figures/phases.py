@@ -54,14 +54,10 @@ def phase_bars(points, letters=None):
     for axes, (batch, _, part) in zip(figure.axes, panels):
         draw_phases(axes, part, [bar_label(p, letters) for p in part],
                     max(p.epoch_seconds for p in timed if p.batch_per_rank == batch), "s", lambda point: 1)
-    add_phase_legend(figure.axes)
+    legend_beside(figure.axes, list(NAMES.values()))
     arrange(figure, "Time of an epoch by phase: " + title_of(timed),
             notes_of(timed, letters))
     return figure
-
-
-def add_phase_legend(panels):
-    legend_beside(panels, [*NAMES.values()][::-1], handlelength=1.0, handleheight=1.0)
 
 
 def draw_phases(axes, points, labels, highest, unit, factor, places=None):
@@ -101,7 +97,7 @@ def waiting_bars(points, letters=None):
         bar_axes(axes, highest, places=range(point.ranks))
         axes.xaxis.set_major_locator(MaxNLocator(nbins=8, integer=True, min_n_ticks=1))
         axes.set_xlabel("rank")
-    legend_beside(figure.axes, [label for _, label, _ in PARTS[::-1]], handlelength=1.0, handleheight=1.0)
+    legend_beside(figure.axes, [label for _, label, _ in PARTS])
     arrange(figure, "All-reduce of each rank: " + title_of(split), notes_of(split, letters))
     return figure
 
@@ -131,7 +127,7 @@ def reducer_bars(points):
             draw_bytes(axes, part, texts, max(p.sent_bytes or 0.0 for p in points), places)
         for axes in (above, *below):
             axes.set_xlim(-0.6, longest + 0.6)
-    add_phase_legend(panels[:, 0])
+    legend_beside(panels[:, 0], list(NAMES.values()))
     arrange(figure, f"Gradient reducers, batch {points[0].batch_per_rank:,} per rank: "
                     + title_of(points), [measured_on(points)])
     return figure

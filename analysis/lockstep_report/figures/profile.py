@@ -5,7 +5,7 @@ import numpy as np
 
 from lockstep_report.figures.arrange import arrange
 from lockstep_report.figures.canvas import length, text_size
-from lockstep_report.figures.layout import label_decades, legend_beside, panel_figure, wrap
+from lockstep_report.figures.layout import decade_axis, legend_beside, panel_figure, wrap
 from lockstep_report.figures.style import light_grid, short_number, show_values
 from lockstep_report.tables.profile import ALL_REDUCE, ceilings_of, cost_of, operation_rows, profiled_runs
 
@@ -82,9 +82,8 @@ def draw_roofline(axes, points, ceilings):
             axes.scatter([], [], color="white", edgecolor="black", marker=marker,
                          label=f"ceiling: {name}")
     axes.set_xscale("log")
-    axes.set_yscale("log")
     axes.xaxis.set_major_formatter("{x:g}")
-    label_decades(axes)
+    decade_axis(axes)
     axes.set_xlabel("arithmetic intensity, FLOPs per byte")
     axes.set_ylabel("GFLOP/s")
     legend_beside([axes], fontsize=text_size(8))

@@ -20,8 +20,7 @@ CLASSES = ((0.02, "#EEF0F3", "up to 2 % above"), (0.05, "#FBDC8A", "2 to 5 % abo
            (0.5, "#93480C", "20 to 50 % above"), (np.inf, "#4A1D00", "more than 50 % above"))
 MOST_COLUMNS, MOST_ROWS = 60, 128
 MOST_PANELS = 3
-CELL = np.array([(0, -0.5), (1, -0.5), (1, 0.5), (0, 0.5), (0, -0.5)])  # corners around a row
-CELL_CODES = (Path.MOVETO, Path.LINETO, Path.LINETO, Path.LINETO, Path.CLOSEPOLY)
+CELL = np.array([(0, -0.5), (1, -0.5), (1, 0.5), (0, 0.5)])  # corners around a row
 
 
 def work_figure(runs, stragglers):
@@ -67,8 +66,8 @@ def draw_work(axes, run, slow):
         rows, columns = np.nonzero(classes == number)
         corners = CELL * np.stack([widths[columns], np.ones(len(columns))], axis=1)[:, None]
         places = corners + np.stack([starts[columns], rows], axis=1)[:, None]
-        axes.add_patch(PathPatch(Path(places.reshape(-1, 2), np.tile(CELL_CODES, len(rows))),
-                                 facecolor=colour, edgecolor=colour, linewidth=0.2, label=name))
+        axes.add_patch(PathPatch(Path.make_compound_path_from_polys(places), facecolor=colour, edgecolor=colour,
+                                 linewidth=0.2, label=name))
     row = int(np.searchsorted(ranks, slow.rank, side="right")) - 1
     axes.add_patch(plt.Rectangle((numbers[0], row - 0.5), numbers[-1] - numbers[0], 1, fill=False, linewidth=1.2,
                                  clip_on=False))
