@@ -32,7 +32,7 @@ def lines(axes):
 
 def notes(axes):
     """Returns [(text, x, y)] of the texts beside points."""
-    return [(text.get_text(), *numbers(text.xy)) for text in axes.texts if isinstance(text, Annotation)]
+    return [(text.get_text(), *numbers(text.xy)) for text in axes.texts if isinstance(text, Annotation) and text.get_text()]
 
 
 def ticks(axis):

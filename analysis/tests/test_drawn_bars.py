@@ -61,8 +61,8 @@ def test_waiting_is_on_top_of_the_transfer_of_each_rank():
     two, three = waiting_bars([point(2, 32, 5.0, split=split), point(3, 32, 4.0, split=other), point(1, 32)]).axes
     assert bars(two) == {"transfer, at most": [[-0.35, 0, 0.7, 1.5], [0.65, 0, 0.7, 2.5]],
                          "waiting for the last rank": [[-0.35, 1.5, 0.7, 0.5], [0.65, 2.5, 0.7, 0]]}
-    assert numbers((*three.get_xlim(), *three.get_ylim())) == [-0.6, 2.6, 0, 2.75]
-    assert numbers(two.get_ylim()) == [0, 2.75]
+    assert numbers((*three.get_xlim(), *three.get_ylim())) == [-0.6, 2.6, 0, 2.875]
+    assert numbers(two.get_ylim()) == [0, 2.875]
     assert two.get_title(loc="left") == "batch 32 per rank\n2 ranks\noverlap"
     assert values(two)[2] == "2 ranks, overlap, rank 0, waiting for the last rank: 0.5 s"
 
@@ -79,7 +79,7 @@ def test_reducers_have_gaps_between_numbers_of_ranks():
         "forward": [[x, 0.3, 0.66, 20] for x in places], "backward": [[x, 20.3, 0.66, 10] for x in places],
         "update": [[x, 30.3, 0.66, 5] for x in places]}
     assert bars(below) == {None: [[-0.33, 0, 0.66, 2.5], [0.67, 0, 0.66, 0], [2.27, 0, 0.66, 1]]}
-    assert notes(above) == [("50", 0, 50), ("40", 1, 40), ("30", 2.6, 30)]
+    assert notes(above) == [("50 ms", 0, 50), ("40 ms", 1, 40), ("30 ms", 2.6, 30)]
     assert notes(below) == [("2.5", 0, 2.5), ("not known", 1, 0), ("1", 2.6, 1)]
     assert numbers((*above.get_xlim(), *above.get_ylim())) == [-0.6, 3.2, 0, 57.5]
     assert numbers(below.get_ylim()) == [0, 2.875]
@@ -97,7 +97,7 @@ def test_reducers_in_several_rows_have_equal_axes():
     assert numbers(below[0].get_ylim()) == numbers(below[1].get_ylim()) == [0, 1.15]
     assert numbers(panels[0].get_xlim()) == numbers(panels[5].get_xlim()) == [-0.6, 2.6]
     assert ticks(below[0].xaxis)[0] == (0, "2 ranks\noverlap\na rather long option 0")
-    assert [bool(panel.get_legend()) for panel in panels] == [True] + [False] * 5
+    assert [bool(panel.get_legend()) for panel in panels] == [False] * 4 + [True, False]
     assert reducer_bars(found[1:2]).axes[0].get_ylim()[1] == pytest.approx(23)  # one panel without bytes
     assert len(reducer_bars(found[1:2]).axes) == 1
 
@@ -186,7 +186,7 @@ def test_stacks_show_the_depth_and_its_estimate():
                            (None, [1.64, 2.36], [100, 100])]
     assert notes(axes) == [("60", 0, 100), ("120", 1, 120), ("80", 2, 100)]
     assert ticks(axes.xaxis) == [(0, "relu\n1 device"), (1, "relu\n2 devices"), (2, "linear\n1 device")]
-    assert numbers((*axes.get_xlim(), *axes.get_ylim())) == [-0.6, 2.6, 0, 141.6]
+    assert numbers((*axes.get_xlim(), *axes.get_ylim())) == [-0.6, 2.6, 0, 138]
 
 
 def test_operations_beyond_the_longest_are_added_up():
@@ -198,4 +198,4 @@ def test_operations_beyond_the_longest_are_added_up():
     assert notes(axes) == [(f"{height:.2f}", height, 12 - n) for n, height in enumerate(heights)]
     labels = [label for _, label in ticks(axes.yaxis)]
     assert labels[:3] == ["k0", "k1, forward", "k2, forward (2×)"] and labels[-1] == "2 other rows"
-    assert numbers(axes.get_xlim()) == [0, 23]
+    assert numbers(axes.get_xlim()) == [0, 25]

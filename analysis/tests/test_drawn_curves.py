@@ -268,7 +268,7 @@ def test_work_of_a_run_is_drawn_with_its_slowest_rank(tmp_path):
     cells = {patch.get_label(): patch.get_path().vertices.reshape(-1, 5, 2) for patch in classes}
     assert [len(found) for found in cells.values()] == [0, 0, 0, 60, 0]
     slow_cells = cells["20 to 50 % above"]
-    assert numbers(slow_cells[0]) == numbers([(first, 1.5), (first + 5, 1.5), (first + 5, 2.5), (first, 2.5), (first, 1.5)])
+    assert numbers(slow_cells[0][:4]) == numbers([(first, 1.5), (first + 5, 1.5), (first + 5, 2.5), (first, 2.5)])
     assert numbers(slow_cells[1:, 0, 0]) == numbers(slow_cells[:-1, 1, 0]) and slow_cells[-1, 1, 0] == last
     assert classes[3].get_path().codes.tolist() == [1, 2, 2, 2, 79] * 60
     assert [label for _, label in ticks(axes.yaxis)] == [0, 1, 2, 3]

@@ -207,18 +207,20 @@ def test_texts_of_every_figure(make, count, width, tmp_path, monkeypatch):
 
 
 def test_panels_fill_rows():
-    figure, rows = figure_layout.panel_figure([6.0, 6.0, 3.0], 2.0, 3.0)
-    assert [len(row) for row in rows] == [1, 2]
-    assert figure.get_size_inches().tolist() == [11, 6.4]
+    figure = figure_layout.panel_figure([6.0, 6.0, 3.0], 3.0, "abc", "label", is_shared=True)
+    assert figure.get_size_inches().tolist() == [9.9, 6]
     figure.draw_without_rendering()
-    (first,), (second, third) = ([axes.get_position() for axes in row] for row in rows)
+    first, second, third = (axes.get_position() for axes in figure.axes)
     assert first.width == pytest.approx(second.width, rel=0.1) and 1.7 < second.width / third.width < 2.4
     assert first.y0 > second.y1 and second.y0 == pytest.approx(third.y0)
+    assert [(axes.get_title(loc="left"), axes.get_ylabel()) for axes in figure.axes] == [
+        ("a", "label"), ("b", "label"), ("c", "")]
     for panel, text in zip(figure.axes, "aba"):
         panel.plot([0, 1], [0, 1], label=text)
-    figure_layout.legend_beside(rows[0][0], figure.axes, ["c", "b", "a"])
-    figure_layout.share_limits(figure.axes)
-    assert [text.get_text() for text in rows[0][0].get_legend().get_texts()] == ["b", "a"]
+    figure.axes[0].set_ylim(0, 7)
+    assert [axes.get_ylim() for axes in figure.axes] == [(0, 7)] * 3
+    figure_layout.legend_beside(figure.axes, ["a", "b", "c"])
+    assert [text.get_text() for text in figure.axes[-1].get_legend().get_texts()] == ["b", "a"]
     figure_style.plt.close(figure)
 
 

@@ -5,7 +5,8 @@ import numpy as np
 from matplotlib.ticker import MaxNLocator
 
 from lockstep_report.figures.arrange import arrange
-from lockstep_report.figures.layout import band, curve, height_beside, legend_beside, side_by_side, text_width
+from lockstep_report.figures.canvas import length
+from lockstep_report.figures.layout import band, curve, legend_beside, panel_figure
 from lockstep_report.figures.style import light_grid, short_number
 from lockstep_report.measure.accuracy import accuracy_curves
 from lockstep_report.runfile.settings import plural, runs_text
@@ -17,9 +18,9 @@ def accuracy_figure(runs):
     if not curves:
         return None
     labels = labels_of(curves)
-    names = max(text_width(label) for label in labels)
-    figure, (left, right) = side_by_side(
-        2, 8.6 + max(names, 1.5), height_beside(4.0, 1.6 + 0.21 * len(curves)), sharey=True)
+    figure = panel_figure([length(4.5)] * 2, 3.5, (
+        "Test accuracy (%) after epochs", "Test accuracy (%) after seconds of training"), is_shared=True)
+    left, right = figure.axes
     for index, (found, label) in enumerate(zip(curves, labels)):
         shown = np.isfinite(found.accuracy).all(axis=0)
         accuracy, epochs = 100 * found.accuracy[:, shown], found.epoch_numbers[shown]
@@ -30,14 +31,12 @@ def accuracy_figure(runs):
             curve(axes, index, places, values, texts, label=label, markersize=5)
         if len(found.labels) > 1:
             band(left, index, epochs, accuracy.min(axis=0), accuracy.max(axis=0))
-    left.set_title("Test accuracy (%) after epochs")
-    right.set_title("Test accuracy (%) after seconds of training")
     left.set_xlabel("epochs")
     left.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
     right.set_xlabel("training time without waiting for data, seconds")
     for axes in (left, right):
         light_grid(axes, "both")
-    legend_beside(right)
+    legend_beside([right])
     arrange(figure, "Learning curves: " + ", ".join(sorted({c.model for c in curves})),
             ["Medians of " + runs_text([len(c.labels) for c in curves], "curve")])
     return figure

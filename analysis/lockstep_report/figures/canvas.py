@@ -28,11 +28,6 @@ class Canvas:
     dpi: int
     has_notes: bool = True  # below a figure, about the validity of its points
 
-    @property
-    def scale(self):
-        """Factor of lengths that depend on the size of the text, relative to the screen."""
-        return self.text / 10
-
 
 SCREEN = Canvas("screen", None, 10, 11.0, 160)
 ONE_COLUMN = Canvas("one-column", 3.35, 7, 2.7, 300)  # 85 mm
@@ -61,12 +56,12 @@ def canvas(name):
 
 def text_size(size=10):
     """Returns the size of a text that has `size` points on the screen."""
-    return max(SMALLEST_TEXT, size * current().scale)
+    return max(SMALLEST_TEXT, length(size))
 
 
 def length(inches):
-    """Returns a length that depends on the size of the text."""
-    return inches * current().scale
+    """Returns a length that depends on the size of the text; `inches`: that on the screen."""
+    return inches * current().text / SCREEN.text
 
 
 def figure_module(name):

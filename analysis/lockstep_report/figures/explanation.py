@@ -2,16 +2,13 @@
 """The figures of the explanation: causes of lost efficiency, scaling laws, all-reduce times; and the bus bandwidth of
 all-reduce sweeps over the message size. Fits are drawn as solid lines within the data and dashed beyond them."""
 
-import numpy as np
-from matplotlib.ticker import NullLocator
-
 from lockstep_report.figures.arrange import arrange
-from lockstep_report.figures.canvas import current, length, text_size
+from lockstep_report.figures.canvas import length, text_size
 from lockstep_report.figures.layout import (
-    chunks, colour_of, curve, height_beside, label_decades, legend_beside, panel_figure, rank_axis, share_limits,
-    size_axis, size_text, text_width)
+    chunks, curve, decade_axis, fit_line, legend_beside, log_axis, panel_figure, rank_axis, size_text, speedup_axis, stack,
+    text_width)
 from lockstep_report.figures.style import (
-    DASHED, IDEAL_LINE, light_grid, name_of, plt, short_number, show_values, title_of)
+    DASHED, IDEAL_LINE, light_grid, name_of, plt, short_number, title_of)
 from lockstep_report.groups import grouped
 from lockstep_report.measure import metrics
 from lockstep_report.models.causes import CAUSES, LABELS, SMALLEST_DRAWN, WEAK
@@ -44,17 +41,12 @@ def cause_bars(losses):
                               for loss in losses))
     panels = {(*key, i): part for key, group in panels.items()
               for i, part in enumerate(chunks(group, unit))}
-    labels = [[bar_text(loss) for loss in group] for group in panels.values()]
-    widths = [min(current().row, max(length(1.8), text_width(f"{key[1]},"), text_width(key[2]),
-                                     unit * len(texts))) for key, texts in zip(panels, labels)]
     used = [name for name, _ in CAUSES if any(abs(loss.share(name)) > SMALLEST_DRAWN for loss in losses)]
-    legend = max(text_width(LABELS[name]) for name in (*used, "transfer")) + 0.8
-    figure, rows = panel_figure(widths, legend + 0.6, 3.6, "per cent of the epoch")
-    for panel, (key, group), texts in zip(figure.axes, panels.items(), labels):
-        draw_causes(panel, group, used, texts)
-        panel.set_title(f"{key[1]},\n{key[2]}")
-    legend_beside(rows[0][-1], names=["efficiency", *LABELS.values()][::-1], handlelength=1.0,
-                  handleheight=1.0)
+    figure = panel_figure([unit * len(group) for group in panels.values()], 3.6,
+                          [f"{scaling},\n{batch}" for _, scaling, batch, _ in panels], "per cent of the epoch")
+    for panel, group in zip(figure.axes, panels.values()):
+        draw_causes(panel, group, used)
+    legend_beside(figure.axes, ["efficiency", *LABELS.values()])
     points = [loss.point for loss in losses]
     arrange(figure, "Causes of lost efficiency" + setting_text(points), [measured_on(points)])
     return figure
@@ -68,21 +60,14 @@ def bar_text(loss):
     return f"{loss.point.ranks}\n" + loss.point.mode.replace(", ", ",\n").replace(" (", "\n(")
 
 
-def draw_causes(axes, group, used, texts):
-    above, below = np.zeros(len(group)), np.zeros(len(group))
-    places = np.arange(len(group))
-    for name in ("efficiency", *used):
-        values = np.array([100 * (loss.efficiency if name == "efficiency" else loss.share(name))
-                           for loss in group])
-        bottom = np.where(values >= 0, above, below)
-        label = LABELS.get(name, name)
-        bars = axes.bar(places, values, bottom=bottom, width=0.7, color=COLOURS.get(name, EFFICIENT),
-                        label=label)
-        show_values(bars, [f"{name_of(loss.point)}, {label}: {value:.3g} %"
-                           for loss, value in zip(group, values)])
-        above, below = above + np.maximum(values, 0), below + np.minimum(values, 0)
+def draw_causes(axes, group, used):
+    places = range(len(group))
+    parts = [("efficiency", EFFICIENT, [100 * loss.efficiency for loss in group]),
+             *((LABELS[name], COLOURS[name], [100 * loss.share(name) for loss in group]) for name in used)]
+    below, above = stack(axes, places, parts, lambda i, label, value: f"{name_of(group[i].point)}, {label}: {value:.3g} %",
+                         width=0.7)
     axes.axhline(100, **IDEAL_LINE)
-    axes.set_xticks(places, texts, fontsize=text_size(9))
+    axes.set_xticks(places, map(bar_text, group), fontsize=text_size(9))
     axes.set_xlabel("ranks")
     axes.set_ylim(min(0, 1.1 * below.min()), 1.1 * max(100, above.max()))
     light_grid(axes)
@@ -93,10 +78,8 @@ def law_curves(laws):
     if not laws:
         return None
     groups = grouped(enumerate(laws), lambda pair: pair[1].law)
-    legend = max(text_width(law_text(law)) for law in laws) + 0.8
-    figure, axes = plt.subplots(len(groups), 1, squeeze=False, figsize=(
-        4.6 + legend, sum(height_beside(3.4, 0.6 + 0.22 * len(group)) for group in groups.values())))
-    for panel, (kind, group) in zip(axes[:, 0], groups.items()):
+    figure, panels = plt.subplots(len(groups), 1, squeeze=False, figsize=(4.6, 3.4 * len(groups)))
+    for panel, (kind, group) in zip(panels.flat, groups.items()):
         draw_laws(panel, group)
         panel.set_title("Amdahl: T(1)/T(N)" if kind == AMDAHL else "Gustafson: N·t(1)/t(N)")
     points = [point for law in laws for point in law.points]
@@ -124,18 +107,16 @@ def draw_laws(axes, laws):
     axes.plot([1, most], [1, most], label="ideal", **IDEAL_LINE)
     for index, law in laws:
         last = int(law.ranks.max())
-        for ranks, style in ((np.geomspace(1, last, 60), "-"), (np.geomspace(last, EXTENSION * last, 30), DASHED)):
-            if style == "-" or law.describes_times:
-                axes.plot(ranks, law.speedup(ranks), color=colour_of(index), linewidth=1.4, linestyle=style)
+        fit_line(axes, index, law.speedup, 1, last)
+        if law.describes_times:
+            fit_line(axes, index, law.speedup, last, EXTENSION * last, DASHED)
         speedup = law.observed_speedup()
         curve(axes, index, law.ranks, speedup, [
             f"{law_label(law)}, {plural(ranks, 'rank')}: {short_number(value)}"
             for ranks, value in zip(law.ranks, speedup)], linestyle="none", label=law_text(law))
     rank_axis(axes, sorted({int(n) for _, law in laws for n in law.ranks} | {most}))
-    axes.set_yscale("log", base=2)
-    axes.yaxis.set_minor_locator(NullLocator())
-    axes.yaxis.set_major_formatter("{x:g}")
-    legend_beside(axes)
+    speedup_axis(axes)
+    legend_beside([axes])
 
 
 def all_reduce_lines(fits):
@@ -145,13 +126,11 @@ def all_reduce_lines(fits):
         return None
     panels = grouped(fits, lambda found: (found.origin, found.ranks, found.hosts))
     names = list(dict.fromkeys(found.algorithm for found in fits))
-    widths = [min(current().row, length(3.8))] * len(panels)
-    figure, rows = panel_figure(widths, 1.0 + max(map(text_width, names)), 3.7, "all-reduce, ms")
-    for panel, ((origin, ranks, hosts), group) in zip(figure.axes, panels.items()):
+    titles = [f"{origin}, {ranks} ranks" + (f" on {hosts} hosts" if hosts > 1 else "") for origin, ranks, hosts in panels]
+    figure = panel_figure([length(3.8)] * len(panels), 3.5, titles, "all-reduce, ms")
+    for panel, group in zip(figure.axes, panels.values()):
         draw_all_reduces(panel, group, names)
-        on_hosts = f" on {hosts} hosts" if hosts > 1 else ""
-        panel.set_title(f"{origin}, {ranks} ranks{on_hosts}")
-    legend_beside(rows[0][-1], figure.axes)
+    legend_beside(figure.axes)
     arrange(figure, "All-reduce time: alpha + beta · bytes",
             ["Dashed: beyond the measured sizes; not measured. A line ends where it would be "
              "negative."])
@@ -163,45 +142,32 @@ def draw_all_reduces(axes, group, names):
     for found in group:
         index = names.index(found.algorithm)
         low, high = found.sizes.min(), found.sizes.max()
-        for sizes, style in ((np.geomspace(low, high, 60), "-"),
-                             (np.geomspace(high, 4 * most, 20), DASHED),
-                             (np.geomspace(low / 4, low, 20), DASHED)):
-            values = found.predicted(sizes)
-            kept = values > 0
-            axes.plot(sizes[kept], 1e3 * values[kept], color=colour_of(index), linewidth=1.2, linestyle=style)
+        for first, last, style in ((low, high, "-"), (high, 4 * most, DASHED), (low / 4, low, DASHED)):
+            fit_line(axes, index, lambda sizes: 1e3 * found.predicted(sizes), first, last, style)
         curve(axes, index, found.sizes, 1e3 * found.seconds, [
             f"{found.algorithm}, {size_text(size)}: {short_number(1e3 * seconds)} ms"
             for size, seconds in zip(found.sizes, found.seconds)],
             linestyle="none", markersize=4, label=found.algorithm)
-    size_axis(axes, "bytes of each rank")
-    label_decades(axes)
+    log_axis(axes, "bytes of each rank", size_text)
+    decade_axis(axes)
     axes.tick_params(axis="x", rotation=45)
 
 
 def sweep_figure(runs, link_gbit=None, fits=()):
     """Returns one panel per file with the link [that of each run] and the `fits`; None if no run is a sweep between ranks."""
-    panels, links = {}, {run.file_name: run.link_rate(link_gbit) for run in runs}
-    for row in sweep_table(runs).rows:
-        if row["busbw"]:
-            curves = panels.setdefault((row["source"], row["ranks"]), {})
-            curves.setdefault(row["algorithm"], []).append((row["bytes"], row["busbw"]))
-    if not panels:
+    rows = [row for row in sweep_table(runs).rows if row["busbw"]]
+    if not rows:
         return None
-    names = list(dict.fromkeys(name for curves in panels.values() for name in curves))
-    titles = [f"{ranks} ranks" + (f"\n{source}" if len(panels) > 1 else "")
-              for source, ranks in panels]
-    widths = [min(current().row, max(length(4.2), text_width(title) + 0.2))
-              for title in titles]
-    figure, rows = panel_figure(widths, 0.6 + max(map(text_width, names)), 3.6, "bus bandwidth, GB/s")
-    for panel, title, ((source, ranks), curves) in zip(figure.axes, titles, panels.items()):
-        draw_panel(panel, curves, names, links[source])
-        draw_fits(panel, [fit for fit in fits if source in fit.sources
-                           and fit.ranks == ranks], names)
-        panel.set_title(title)
-    share_limits(figure.axes)
-    for panel in figure.axes:
-        label_decades(panel)
-    legend_beside(rows[0][-1], figure.axes)
+    links = {run.file_name: run.link_rate(link_gbit) for run in runs}
+    panels = grouped(rows, lambda row: (row["source"], row["ranks"]))
+    names = list(dict.fromkeys(row["algorithm"] for row in rows))
+    titles = [f"{ranks} ranks" + (f"\n{source}" if len(panels) > 1 else "") for source, ranks in panels]
+    figure = panel_figure([length(4.2)] * len(panels), 3.4, titles, "bus bandwidth, GB/s", is_shared=True)
+    for axes, ((source, ranks), group) in zip(figure.axes, panels.items()):
+        draw_sweep(axes, group, names, links[source])
+        draw_fits(axes, [fit for fit in fits if source in fit.sources and fit.ranks == ranks], names)
+    decade_axis(figure.axes[0])
+    legend_beside(figure.axes)
     arrange(figure, "All-reduce: bus bandwidth 2(N−1)/N · bytes / time over message size",
             sweep_notes([run for run in runs if run.allreduce], link_gbit, fits))
     return figure
@@ -225,18 +191,16 @@ def draw_fits(axes, fits, names):
         name = found.algorithm.removesuffix(" (MPI)")
         if found.fit is None or found.origin != SWEEP or name not in names:
             continue
-        sizes = np.geomspace(found.sizes.min(), found.sizes.max(), 60)
-        seconds = found.predicted(sizes)
-        known = seconds > 0
-        rates = metrics.ring_bytes(sizes[known], found.ranks) / seconds[known] / 1e9
-        axes.plot(sizes[known], rates, linewidth=0.8, linestyle=":", color=colour_of(names.index(name)))
+        fit_line(axes, names.index(name), lambda sizes: 1e-9 * metrics.ring_bytes(sizes, found.ranks) / found.predicted(sizes),
+                 found.sizes.min(), found.sizes.max(), ":", 0.8)
 
 
-def draw_panel(axes, curves, names, link_gbit):
-    for name, values in curves.items():
-        values = sorted(values)
-        curve(axes, names.index(name), *zip(*values), [
-            f"{name}, {size_text(size)}: {short_number(rate)} GB/s" for size, rate in values], label=name, markersize=4)
+def draw_sweep(axes, rows, names, link_gbit):
+    for name, own in grouped(rows, lambda row: row["algorithm"]).items():
+        sizes, rates = zip(*sorted((row["bytes"], row["busbw"]) for row in own))
+        curve(axes, names.index(name), sizes, rates, [
+            f"{name}, {size_text(size)}: {short_number(rate)} GB/s" for size, rate in zip(sizes, rates)],
+            label=name, markersize=4)
     if link_gbit:
         axes.axhline(link_gbit / 8, label=f"link, {link_gbit:g} Gbit/s", **IDEAL_LINE)
-    size_axis(axes, "message size")
+    log_axis(axes, "message size", size_text)

@@ -2,10 +2,10 @@
 """Figures of batch ladders, with epoch time and images/s for each batch, of single layers, and of the deepest stacks."""
 
 from lockstep_report.figures.arrange import arrange
-from lockstep_report.figures.canvas import current, length
+from lockstep_report.figures.canvas import length
 from lockstep_report.figures.layout import (
-    chunks, legend_beside, panel_figure, side_by_side, text_above, text_width, wrap_lines)
-from lockstep_report.figures.style import IDEAL_LINE, SERIES, light_grid, plt, short_number
+    bar_axes, chunks, legend_beside, panel_figure, text_above, text_width, wrap)
+from lockstep_report.figures.style import IDEAL_LINE, SERIES, light_grid, short_number
 from lockstep_report.runfile.settings import plural
 from lockstep_report.tables.sweep import PASSES, layer_table, stack_table
 
@@ -22,11 +22,10 @@ def ladder(rows, title):
     unit = max(length(0.75), *(text_width(text) + length(0.15) for text in texts))
     parts = chunks(rows, unit)
     panels = [(part, key, heading) for key, heading in keys for part in parts]
-    widths = [max(unit * len(part), length(2.2)) + 0.9 for part, _, _ in panels]
-    figure, _ = panel_figure(widths, 1.0, 3.5)
-    for axes, (part, key, heading) in zip(figure.axes, panels):
+    figure = panel_figure([unit * len(part) for part, _, _ in panels], 3.1,
+                          [heading for _, _, heading in panels])
+    for axes, (part, key, _) in zip(figure.axes, panels):
         draw_ladder(axes, part, key, max(row.get(key) or 0 for row in rows))
-        axes.set_title(heading)
     arrange(figure, title)
     return figure
 
@@ -44,38 +43,28 @@ def value_text(row, key):
 
 
 def draw_ladder(axes, rows, key, highest):
-    for place, row in enumerate(rows):
-        value = row.get(key)
-        axes.bar(place, value or 0, color=SERIES[0], width=0.62)
-        text_above(axes, value_text(row, key), place, value or 0, color="black" if value else SERIES[1])
-    axes.set_xticks(range(len(rows)), [batch_text(row) for row in rows])
-    axes.set_xlim(-0.6, len(rows) - 0.4)
-    axes.set_ylim(0, 1.15 * highest)
-    axes.yaxis.set_major_formatter("{x:,g}")
+    bars = axes.bar(range(len(rows)), [row.get(key) or 0 for row in rows], color=SERIES[0], width=0.62)
+    for row, text in zip(rows, axes.bar_label(bars, [value_text(row, key) for row in rows], padding=3)):
+        text.set_color("black" if row.get(key) else SERIES[1])
+    bar_axes(axes, highest, [batch_text(row) for row in rows])
     axes.set_xlabel("batch per rank")
-    light_grid(axes)
 
 
 def layer_figure(rows, title):
     """Returns the share of the measured rates that each layer reaches in both passes; None if no layer was measured."""
     names = list(dict.fromkeys(row["layer"] for row in rows if row.get("pass")))
-    if not names:
-        return None
     keys = [(key, heading) for key, heading in (
         ("copy_percent", "Share of the copy rate (%)"),
         ("product_percent", "Share of the product rate (%)"))
         if any(row.get(key) is not None for row in rows)]
-    if not keys:
+    if not names or not keys:
         return None
-    label = max(text_width(name) for name in names)
-    figure, panels = side_by_side(len(keys), label + 3.4 * len(keys), 1.6 + 0.62 * len(names), sharey=True)
-    for axes, (key, heading) in zip(panels, keys):
+    figure = panel_figure([length(4.5)] * len(keys), 1.2 + 0.62 * len(names), [heading for _, heading in keys], is_shared=True)
+    for axes, (key, _) in zip(figure.axes, keys):
         draw_shares(axes, rows, names, key)
-        axes.set_title(heading)
-    most = current().width / 3 if current().width else label + 1
-    panels[0].set_yticks(range(len(names)), [wrap_lines(name, most) for name in names])
-    panels[0].invert_yaxis()
-    legend_beside(panels[-1], handlelength=1.0)
+    figure.axes[0].set_yticks(range(len(names)), [wrap(name, length(2.0)) for name in names])
+    figure.axes[0].invert_yaxis()
+    legend_beside(figure.axes, handlelength=1.0)
     arrange(figure, title)
     return figure
 
@@ -85,14 +74,12 @@ def draw_shares(axes, rows, names, key):
     for offset, name in zip((-0.19, 0.19), PASSES):
         values = {row["layer"]: row for row in rows if row.get("pass") == name}
         shares = [values.get(layer, {}).get(key) or 0 for layer in names]
-        places = [place + offset for place in range(len(names))]
-        axes.barh(places, shares, height=0.36, color=SERIES[PASSES.index(name)], label=name)
-        for layer, place, share in zip(names, places, shares):
-            time = values.get(layer, {}).get("median_ms")
-            if time is not None:
-                axes.annotate(f"{share:.0f} % ({short_number(time)} ms)", (share, place),
-                              va="center", xytext=(3, 0), textcoords="offset points",
-                              bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.5})
+        times = [values.get(layer, {}).get("median_ms") for layer in names]
+        bars = axes.barh([place + offset for place in range(len(names))], shares, height=0.36,
+                         color=SERIES[PASSES.index(name)], label=name)
+        axes.bar_label(bars, ["" if time is None else f"{share:.0f} % ({short_number(time)} ms)"
+                              for share, time in zip(shares, times)], padding=3,
+                       bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.5})
     axes.axvline(100, zorder=0, **IDEAL_LINE)
     axes.set_xlim(0, 1.65 * max(largest, 100))
     light_grid(axes, "x")
@@ -107,13 +94,10 @@ def stack_figure(rows, title):
     labels = [f"{row['layer']}\n{plural(row['devices'], 'device')}" for row in shown]
     unit = max(length(1.2), *(text_width(label) + length(0.4) for label in labels))
     parts = chunks(list(zip(shown, labels)), unit)
-    longest = max(map(len, parts))
-    figure, panels = plt.subplots(len(parts), 1, squeeze=False, figsize=(
-        1.4 + unit * longest, 3.7 * len(parts)))
-    for axes, part in zip(panels[:, 0], parts):
+    figure = panel_figure([unit * len(part) for part in parts], 3.3, label="layers")
+    for axes, part in zip(figure.axes, parts):
         draw_stacks(axes, part, max(row["depth"] for row in shown))
-        axes.set_xlim(-0.6, longest - 0.4)
-    legend_beside(panels[0][0])
+    legend_beside(figure.axes)
     arrange(figure, title)
     return figure
 
@@ -124,10 +108,7 @@ def draw_stacks(axes, part, deepest):
         axes.plot([place - 0.36, place + 0.36], [row["estimated_depth"]] * 2,
                   color=SERIES[1], linewidth=1.6, label="estimate" if place == 0 else None)
         text_above(axes, str(row["depth"]), place, max(row["depth"], row["estimated_depth"]))
-    axes.set_xticks(range(len(part)), [label for _, label in part])
-    axes.set_ylabel("layers")
-    axes.set_ylim(0, 1.18 * deepest)
-    light_grid(axes)
+    bar_axes(axes, deepest, [label for _, label in part])
 
 
 def layer_figures(runs):

@@ -3,6 +3,7 @@
 marks of the figures: curves, stacked bars and the texts beside points, with the values that a browser shows."""
 
 import math
+import textwrap
 from functools import lru_cache
 
 import numpy as np
@@ -10,61 +11,30 @@ from matplotlib.font_manager import FontProperties
 from matplotlib.textpath import text_to_path
 from matplotlib.ticker import LogLocator, NullLocator
 
-from lockstep_report.figures.canvas import ONE_COLUMN, current, text_size
+from lockstep_report.figures.canvas import current, length, text_size
 from lockstep_report.figures.style import MARKERS, SERIES, light_grid, plt, show_values
 from lockstep_report.tables.table import equal_parts
-
-POINTS_PER_INCH = 72
-SUFFIXES = ((2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB"))
 
 
 def text_width(text, size=None):
     """Returns the width in inches of the longest line of `text` [the size of most texts]."""
-    size = size or text_size()
-    return max((line_width(line, size) for line in text.split("\n") if line.strip()), default=0.0)
+    return max(line_width(line, size or text_size()) for line in text.split("\n"))
 
 
 @lru_cache(maxsize=4096)
 def line_width(line, size):
-    font = FontProperties(size=size)
-    width, _, _ = text_to_path.get_text_width_height_descent(line, font, ismath=False)
-    return width / POINTS_PER_INCH
+    width, _, _ = text_to_path.get_text_width_height_descent(line, FontProperties(size=size), ismath=False)
+    return width / 72
 
 
-def wrap(text, width, size):
-    """Returns `text` with line breaks, so that no line is wider than `width` inches."""
-    lines = [""]
-    for word in text.split():
-        longer = f"{lines[-1]} {word}".strip()
-        if text_width(longer, size) <= width:
-            lines[-1] = longer
-            continue
-        while text_width(word, size) > width and len(word) > 1:
-            fits = max((n for n in range(1, len(word)) if text_width(word[:n], size) <= width),
-                       default=1)
-            lines.append(word[:fits])
-            word = word[fits:]
-        lines.append(word)
-    return "\n".join(line for line in lines if line)
-
-
-def wrap_lines(text, width):
-    """As `wrap` for each line of `text`, in the size of most texts."""
-    return "\n".join(wrap(line, width, text_size()) for line in text.split("\n"))
-
-
-def side_by_side(count, width, height, **options):
-    """Makes a figure of wide panels in one row, which are in several rows on a narrow canvas. `width`: of the figure;
-    `height`: of a row. Returns (figure, axes)."""
-    columns = 1 if current().width == ONE_COLUMN.width else count
-    rows = -(-count // columns)
-    figure, axes = plt.subplots(rows, columns, squeeze=False, figsize=(width, height * rows), **options)
-    return figure, axes.ravel()
-
-
-def height_beside(height, legend):
-    """Returns the height of a panel beside a legend of this height, which is below the panel on paper."""
-    return height if current().width else max(height, legend)
+def wrap(text, width, size=None):
+    """Returns `text` with further line breaks, so that no line is wider than `width` inches [the size of most texts]."""
+    wrapped, lines = text, text.split("\n")
+    characters = int(1.2 * width * max(map(len, lines)) / (text_width(text, size) or 1))  # a few more than fit
+    while text_width(wrapped, size) > width and characters > 0:
+        wrapped = "\n".join(textwrap.fill(line, characters, break_on_hyphens=False) for line in lines)
+        characters -= 1
+    return wrapped
 
 
 def chunks(items, unit):
@@ -72,53 +42,46 @@ def chunks(items, unit):
     return equal_parts(items, max(1, int((current().row + 1e-9) / unit)))
 
 
-def rows_of(widths):
-    """Returns the indices of the panels in rows of at most `current().row`: [[index, ...], ...]."""
-    rows, filled = [[]], 0.0
-    for index, width in enumerate(widths):
-        if rows[-1] and filled + width > current().row:
+def panel_figure(widths, height, titles=(), label="", is_shared=False):
+    """Makes a figure of panels with these widths [at most a row] and `titles`, in as many rows of the height `height`
+    as they need; the first panel of each row has the vertical `label`. If `is_shared`, all panels have the same vertical
+    axis. The right end of a row that is not full stays empty."""
+    shortest = min(length(2.2), current().row / 2)
+    rows = [[]]
+    for width in widths:
+        width = min(current().row, max(width, shortest))
+        if rows[-1] and sum(rows[-1]) + width > current().row:
             rows.append([])
-            filled = 0.0
-        rows[-1].append(index)
-        filled += width
-    return rows
-
-
-def panel_figure(widths, beside, height, label=""):
-    """Makes a figure of panels with these widths, in as many rows of the height `height` as they need, with
-    `beside` inches to the right of the longest row; the first panel of each row has the vertical `label`. Returns
-    (figure, rows of axes); the right end of a row that is not full stays empty."""
-    rows = rows_of(widths)
-    longest = max(sum(widths[i] for i in row) for row in rows)
-    figure = plt.figure(figsize=(longest + beside, 0.4 + height * len(rows)))
-    axes = []
+        rows[-1].append(width)
+    longest = max(map(sum, rows))
+    figure = plt.figure(figsize=(longest + 0.9, height * len(rows)))
     for row, place in zip(rows, figure.add_gridspec(len(rows), 1)):
-        ratios = [widths[i] for i in row]
-        rest = longest - sum(ratios)
-        if rest > 0.01 * longest:
-            ratios.append(rest)
+        rest = longest - sum(row)
+        ratios = [*row, rest] if rest > 0.01 * longest else row
         grid = place.subgridspec(1, len(ratios), width_ratios=ratios)
-        axes.append([figure.add_subplot(grid[0, column]) for column in range(len(row))])
-        axes[-1][0].set_ylabel(label)
-    return figure, axes
+        for column in range(len(row)):
+            shared = figure.axes[0] if is_shared and figure.axes else None
+            axes = figure.add_subplot(grid[column], ylabel="" if column else label, sharey=shared)
+            if is_shared:
+                axes.label_outer()
+    for axes, title in zip(figure.axes, titles):
+        axes.set_title(title)
+    return figure
 
 
-def legend_beside(axes, panels=None, names=None, **options):
-    """Adds one legend of the panels [`axes`] to the right of `axes`. `names`: the labels in their order [as
-    drawn]; labels that were not drawn are left out."""
-    handles = {}
-    for panel in [axes] if panels is None else panels:
-        for handle, name in zip(*panel.get_legend_handles_labels()):
-            handles.setdefault(name, handle)
-    shown = [name for name in names or handles if name in handles]
-    axes.legend([handles[name] for name in shown], shown, loc="center left", bbox_to_anchor=(1.02, 0.5),
-                **options)
+def legend_entries(panels):
+    """Returns {label: symbol} of all artists with a label."""
+    return {label: handle for axes in panels for handle, label in zip(*axes.get_legend_handles_labels())}
 
 
-def share_limits(axes):
-    limits = [panel.get_ylim() for panel in axes]
-    for panel in axes:
-        panel.set_ylim(min(low for low, _ in limits), max(high for _, high in limits))
+def legend_beside(panels, stacked=(), **options):
+    """Adds one legend of the panels to the right of the last one. `stacked`: the labels of stacked bars from below, of
+    which some may not be drawn."""
+    entries = legend_entries(panels)
+    if stacked:
+        entries = {name: entries[name] for name in reversed(stacked) if name in entries}
+        options = {"handlelength": 1.0, "handleheight": 1.0}
+    panels[-1].legend(list(entries.values()), list(entries), loc="center left", bbox_to_anchor=(1.02, 0.5), **options)
 
 
 def colour_of(index):
@@ -137,55 +100,78 @@ def curve(axes, index, places, values, texts, **style):
     show_values(line, texts)
 
 
+def fit_line(axes, index, function, low, high, linestyle="-", linewidth=1.4):
+    """Draws the positive values of a fitted function of a series from `low` to `high`."""
+    places = np.geomspace(low, high, 60)
+    values = function(places)
+    is_shown = values > 0
+    axes.plot(places[is_shown], values[is_shown], color=colour_of(index), linewidth=linewidth, linestyle=linestyle)
+
+
 def band(axes, index, places, low, high, alpha=0.15):
     axes.fill_between(places, low, high, color=colour_of(index), alpha=alpha, linewidth=0)
 
 
 def stack(axes, places, parts, text, **style):
-    """Draws stacked bars of `parts`, [(label, colour, values)] from below; a bar shows `text(index, label, value)`."""
-    bottom = np.zeros(len(places))
+    """Draws stacked bars of `parts`, [(label, colour, values)]: values above 0 from 0 upwards, others downwards. A bar
+    shows `text(index, label, value)`. Returns the (lower, upper) ends of the stacks."""
+    below, above = np.zeros((2, len(places)))
     for label, colour, values in parts:
-        bars = axes.bar(places, values, bottom=bottom, color=colour, label=label, **style)
+        values = np.asarray(values)
+        bars = axes.bar(places, values, bottom=np.where(values < 0, below, above), color=colour, label=label, **style)
         show_values(bars, [text(i, label, value) for i, value in enumerate(values)])
-        bottom = bottom + values
+        below, above = below + np.minimum(values, 0), above + np.maximum(values, 0)
+    return below, above
+
+
+def bar_axes(axes, highest, labels=None, places=None):
+    """Sets the limits and the grid of an axes with a bar at each of the `places`, and the tick labels below them, if given."""
+    places = range(len(labels)) if places is None else places
+    if labels is not None:
+        axes.set_xticks(places, labels)
+    axes.set_xlim(-0.6, places[-1] + 0.6)
+    axes.set_ylim(0, 1.15 * (highest or 1))
+    axes.yaxis.set_major_formatter("{x:,g}")
+    light_grid(axes)
 
 
 def text_above(axes, text, place, value, gap=3, **options):
     axes.annotate(text, (place, value), (0, gap), textcoords="offset points", ha="center", va="bottom", **options)
 
 
+def log_axis(axes, label, formatter="{x:,g}"):
+    """Makes the horizontal axis logarithmic, with labels at powers of two, and adds a grid."""
+    axes.set_xscale("log", base=2)
+    axes.xaxis.set_minor_locator(NullLocator())
+    axes.xaxis.set_major_formatter(formatter)
+    axes.set_xlabel(label)
+    light_grid(axes, "both")
+
+
 def rank_axis(axes, counts, label="ranks N"):
     """Makes the horizontal axis logarithmic, with labels at numbers of ranks or threads, and adds a grid."""
-    axes.set_xscale("log", base=2)
+    log_axis(axes, label)
     axes.set_xticks(labelled_ranks(counts))
-    axes.xaxis.set_minor_locator(NullLocator())
-    axes.xaxis.set_major_formatter("{x:,g}")
-    axes.set_xlabel(label)
-    light_grid(axes, "both")
-
-
-def size_axis(axes, label):
-    """Makes both axes logarithmic, the horizontal one of a number of bytes, and adds a grid."""
-    axes.set_xscale("log", base=2)
-    axes.set_yscale("log")
-    axes.xaxis.set_minor_locator(NullLocator())
-    axes.xaxis.set_major_formatter(size_text)
-    axes.set_xlabel(label)
-    light_grid(axes, "both")
 
 
 def size_text(value, _=None):
     """Formats a number of bytes: "64 KiB"."""
-    for unit, name in SUFFIXES:
-        if value >= unit:
-            return f"{value / unit:g} {name}"
-    return f"{value:g} B"
+    power = min(int(math.log2(max(value, 1)) / 10), 3)
+    return f"{value / 1024**power:g} {('B', 'KiB', 'MiB', 'GiB')[power]}"
 
 
-def label_decades(axes):
-    """Labels the powers of ten of a logarithmic vertical axis, and 2 and 5 times these if it is short."""
+def decade_axis(axes):
+    """Makes the vertical axis logarithmic, with labels at powers of ten, and at 2 and 5 times these if it is short."""
+    axes.set_yscale("log")
     low, high = axes.get_ylim()
     axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5) if high < 100 * low else (1,)))
+    axes.yaxis.set_minor_locator(NullLocator())
+    axes.yaxis.set_major_formatter("{x:g}")
+
+
+def speedup_axis(axes):
+    """Makes the vertical axis logarithmic, with labels at powers of two."""
+    axes.set_yscale("log", base=2)
     axes.yaxis.set_minor_locator(NullLocator())
     axes.yaxis.set_major_formatter("{x:g}")
 
@@ -194,14 +180,9 @@ def labelled_ranks(ranks):
     """Returns the rank counts whose labels do not overlap on a logarithmic axis, in ascending order. The largest
     count has the highest priority, then powers of two. `ranks`: in ascending order."""
     width = 3.4 if current().width is None else 2.2  # of a panel with curves, inches
-    inches = width / (math.log2(ranks[-1] / ranks[0]) or 1.0)
+    octave = width / (math.log2(ranks[-1] / ranks[0]) or 1.0)
     shown = []
-    for count in sorted(set(ranks), key=lambda n: (n != ranks[-1], not is_power(n), -n)):
-        at, room = inches * math.log2(count / ranks[0]), text_width(str(count)) / 2 + 0.04
-        if all(abs(at - other) > room + taken for _, other, taken in shown):
-            shown.append((count, at, room))
-    return sorted(count for count, _, _ in shown)
-
-
-def is_power(value):
-    return value == int(value) and int(value) & (int(value) - 1) == 0
+    for count in sorted(set(ranks), key=lambda n: (n != ranks[-1], math.log2(n) % 1 > 0, -n)):
+        if all(octave * abs(math.log2(count / other)) > text_width(f"{count}{other}") / 2 + 0.08 for other in shown):
+            shown.append(count)
+    return sorted(shown)

@@ -4,8 +4,8 @@
 import numpy as np
 
 from lockstep_report.figures.arrange import arrange
-from lockstep_report.figures.canvas import current, text_size
-from lockstep_report.figures.layout import legend_beside, side_by_side, wrap
+from lockstep_report.figures.canvas import length, text_size
+from lockstep_report.figures.layout import decade_axis, legend_beside, panel_figure, wrap
 from lockstep_report.figures.style import light_grid, short_number, show_values
 from lockstep_report.tables.profile import ALL_REDUCE, ceilings_of, cost_of, operation_rows, profiled_runs
 
@@ -29,10 +29,11 @@ def profile_figure(run):
     ceilings = ceilings_of(run)
     points = [row for row in rows if row["flops"] and row["bytes"]]
     has_roofline = bool(all(ceilings) and points)
-    figure, axes = side_by_side(1 + has_roofline, 12.5 if has_roofline else 8, 4.8)
-    draw_bars(axes[0], rows)
+    titles = ["Longest operations", "Roofline model; the area is the time"][:1 + has_roofline]
+    figure = panel_figure([length(4.5)] * len(titles), 4.2, titles)
+    draw_bars(figure.axes[0], rows)
     if has_roofline:
-        draw_roofline(axes[1], points, ceilings)
+        draw_roofline(figure.axes[1], points, ceilings)
     with_profile, without, steps = cost_of(run)
     arrange(figure, f"Profile of a training step: {run.label}, rank 0",
             [f"means over {steps:.0f} steps; a step takes {1e3 * with_profile:.1f} ms with the "
@@ -46,23 +47,17 @@ def name_of(row):
 
 def draw_bars(axes, rows):
     shown, rest = rows[:SHOWN], rows[SHOWN:]
-    labels = [name_of(row) + (f" ({row['calls']:.0f}×)" if row["calls"] > 1 else "") for row in shown]
-    values, colours = [row["milliseconds"] for row in shown], [colour_of(row) for row in shown]
+    bars = [(name_of(row) + (f" ({row['calls']:.0f}×)" if row["calls"] > 1 else ""), row["milliseconds"], colour_of(row))
+            for row in shown]
     if rest:
-        labels.append(f"{len(rest)} other rows")
-        values.append(sum(row["milliseconds"] for row in rest))
-        colours.append(OTHER)
+        bars.append((f"{len(rest)} other rows", sum(row["milliseconds"] for row in rest), OTHER))
+    labels, values, colours = zip(*bars)
     places = np.arange(len(values))[::-1]
-    axes.barh(places, values, color=colours, height=0.75)
-    for place, value in zip(places, values):
-        axes.annotate(f"{value:,.2f}", (value, place), (3, 0), textcoords="offset points",
-                      va="center", fontsize=text_size(8))
-    longest = current().width / 2.8 if current().width else 20.0  # inches
-    axes.set_yticks(places, [wrap(label, longest, text_size(8)) for label in labels],
-                    fontsize=text_size(8))
-    axes.set_xlim(0, 1.15 * max(values) if current().width is None else 1.25 * max(values))
+    bars = axes.barh(places, values, color=colours, height=0.75)
+    axes.bar_label(bars, [f"{value:,.2f}" for value in values], padding=3, fontsize=text_size(8))
+    axes.set_yticks(places, [wrap(label, length(2.2), text_size(8)) for label in labels], fontsize=text_size(8))
+    axes.set_xlim(0, 1.25 * max(values))
     axes.set_xlabel("ms per step")
-    axes.set_title("Longest operations")
     light_grid(axes, "x")
 
 
@@ -87,9 +82,9 @@ def draw_roofline(axes, points, ceilings):
             axes.scatter([], [], color="white", edgecolor="black", marker=marker,
                          label=f"ceiling: {name}")
     axes.set_xscale("log")
-    axes.set_yscale("log")
+    axes.xaxis.set_major_formatter("{x:g}")
+    decade_axis(axes)
     axes.set_xlabel("arithmetic intensity, FLOPs per byte")
     axes.set_ylabel("GFLOP/s")
-    axes.set_title("Roofline model; the area is the time")
-    legend_beside(axes, fontsize=text_size(8))
+    legend_beside([axes], fontsize=text_size(8))
     light_grid(axes, "both")

@@ -6,8 +6,9 @@ import math
 from typing import NamedTuple
 
 from lockstep_report.figures.arrange import arrange
+from lockstep_report.figures.canvas import length
 from lockstep_report.figures.layout import (
-    band, colour_of, curve, height_beside, legend_beside, marker_of, rank_axis, side_by_side, text_width)
+    band, colour_of, curve, legend_beside, marker_of, panel_figure, rank_axis, speedup_axis)
 from lockstep_report.figures.style import DASHED, IDEAL_LINE, notes_of, plt, short_number, title_of
 from lockstep_report.groups import grouped
 from lockstep_report.measure import metrics, validity
@@ -30,36 +31,31 @@ class Scaled(NamedTuple):
 BASE = Scaled(1, 1.0, 1.0)
 
 
-def scaled(base, point, efficiency, independent=None):
-    return Scaled(point.ranks, metrics.speedup(base.epoch_seconds, point.epoch_seconds), efficiency,
-                  *metrics.ratio_interval(base.epoch_interval, point.epoch_interval), independent)
-
-
 def weak_series(points):
     """Returns [(label, [`Scaled`])], one per batch per rank and series, with the efficiencies of the table."""
-    curves = []
-    for base, group in scaling_series(points, base_of, lambda p: p.batch_per_rank):
-        alone = [independent_of(p, points) for p in group]
-        rows = [scaled(base, p, weak_efficiency(base, p), other and weak_efficiency(other, p))
-                for p, other in zip(group, alone)]
-        batch = group[0].batch_per_rank
-        curves.append((f"batch {batch} per rank" if batch else "as given", group[0].mode, [BASE, *rows]))
-    return labelled(curves)
+    return curves_of(scaling_series(points, base_of, lambda p: p.batch_per_rank), weak_efficiency,
+                     lambda p: f"batch {p.batch_per_rank} per rank" if p.batch_per_rank else "as given", points)
 
 
 def strong_series(points):
     """Returns curves as `weak_series` does, one per global batch and series."""
     found = scaling_series([p for p in points if p.batch_per_rank], strong_base_of, lambda p: p.global_batch)
-    return labelled((f"global batch {group[0].global_batch}", group[0].mode, [BASE, *(
-        scaled(base, p, metrics.strong_efficiency(base.epoch_seconds, p.epoch_seconds, p.ranks)) for p in group)])
-        for base, group in sorted(found, key=lambda pair: pair[1][0].global_batch))
+    return curves_of(sorted(found, key=lambda pair: pair[1][0].global_batch),
+                     lambda base, p: metrics.strong_efficiency(base.epoch_seconds, p.epoch_seconds, p.ranks),
+                     lambda p: f"global batch {p.global_batch}")
 
 
-def labelled(curves):
-    """Returns [(label, rows)]: the label has the mode if the curves have several."""
-    curves = list(curves)
-    several = len({mode for _, mode, _ in curves}) > 1
-    return [(f"{batch}, {mode}" if several else batch, rows) for batch, mode, rows in curves]
+def curves_of(series, efficiency, name, points=()):
+    """Returns [(label, [`Scaled`])] of [(base, points)]. The label has the mode if the series have several. `points`:
+    with the independent replicas."""
+    has_modes = len({group[0].mode for _, group in series}) > 1
+    return [(", ".join([name(group[0])] + [group[0].mode] * has_modes),
+             [BASE, *(scaled(base, p, efficiency, independent_of(p, points)) for p in group)]) for base, group in series]
+
+
+def scaled(base, point, efficiency, alone):
+    return Scaled(point.ranks, metrics.speedup(base.epoch_seconds, point.epoch_seconds), efficiency(base, point),
+                  *metrics.ratio_interval(base.epoch_interval, point.epoch_interval), alone and efficiency(alone, point))
 
 
 def scaling(points, series, title, efficiency, letters=None):
@@ -68,39 +64,40 @@ def scaling(points, series, title, efficiency, letters=None):
         return None
     letters = letters or validity.letters(points)
     ranks = sorted({row.ranks for _, rows in series for row in rows})
-    names = max(text_width(label) for label, _ in series)
-    figure, (left, right) = side_by_side(2, 9.0 + max(names, 1.5), height_beside(4.0, 2.0 + 0.21 * len(series)))
+    figure = panel_figure([length(4.5)] * 2, 3.5, ("Epoch speedup T(1)/T(N)", f"{efficiency}, per cent"))
+    left, right = figure.axes
     left.plot([1, ranks[-1]], [1, ranks[-1]], **IDEAL_LINE)
     right.axhline(100, label="ideal", **IDEAL_LINE)
     for index, (label, rows) in enumerate(series):
-        draw_curve(left, right, label, rows, index)
+        draw_speedup(left, index, label, rows)
+        draw_efficiency(right, index, label, [(row.ranks, row.efficiency) for row in rows], label=label)
+        draw_efficiency(right, index, f"{label}, against independent replicas", [
+            (row.ranks, row.independent) for row in rows if row.independent], linestyle=":", markerfacecolor="white")
     if any(row.independent for _, rows in series for row in rows):
         right.plot([], [], color="#777777", linestyle=":", marker="o", markerfacecolor="white",
                    label="against independent\nreplicas")
-    finish_scaling(left, right, ranks, series)
-    left.set_title("Epoch speedup T(1)/T(N)")
-    right.set_title(f"{efficiency}, per cent")
+    for axes in figure.axes:
+        rank_axis(axes, ranks)
+    speedup_axis(left)
+    right.set_ylim(0, 110 * max(1.0, *(max(row.efficiency, row.independent or 0) for _, rows in series for row in rows)))
+    legend_beside([right])
     arrange(figure, f"{title}: {title_of(points)}",
             notes_of(points, letters, lambda note: f" {places_of(note, points)}:"))
     return figure
 
 
-def draw_curve(left, right, label, rows, index):
-    curve(left, index, [row.ranks for row in rows], [row.speedup for row in rows], [
+def draw_speedup(axes, index, label, rows):
+    curve(axes, index, [row.ranks for row in rows], [row.speedup for row in rows], [
         f"{label}, {plural(row.ranks, 'rank')}: {short_number(row.speedup)}" for row in rows])
     for row in rows:
         if row.low:
-            left.plot([row.ranks] * 2, [row.low, row.high], color=colour_of(index), linewidth=1, marker="_")
-    draw_efficiency(right, index, label, [(row.ranks, row.efficiency) for row in rows], label=label)
-    alone = [(row.ranks, row.independent) for row in rows if row.independent]
-    if alone:
-        draw_efficiency(right, index, f"{label}, against independent replicas", alone, linestyle=":",
-                        markerfacecolor="white")
+            axes.plot([row.ranks] * 2, [row.low, row.high], color=colour_of(index), linewidth=1, marker="_")
 
 
 def draw_efficiency(axes, index, name, pairs, **style):
-    curve(axes, index, [ranks for ranks, _ in pairs], [100 * value for _, value in pairs], [
-        f"{name}, {plural(ranks, 'rank')}: {100 * value:.3g} %" for ranks, value in pairs], **style)
+    if pairs:
+        curve(axes, index, [ranks for ranks, _ in pairs], [100 * value for _, value in pairs], [
+            f"{name}, {plural(ranks, 'rank')}: {100 * value:.3g} %" for ranks, value in pairs], **style)
 
 
 def places_of(note, points):
@@ -114,17 +111,6 @@ def places_of(note, points):
     return ", ".join(texts)
 
 
-def finish_scaling(left, right, ranks, series):
-    for axes in (left, right):
-        rank_axis(axes, ranks)
-    left.set_yscale("log", base=2)
-    left.yaxis.set_major_formatter("{x:g}")
-    top = 100 * max(1.0, *(value for _, rows in series for row in rows
-                           for value in (row.efficiency, row.independent or 0)))
-    right.set_ylim(0, 1.1 * top)
-    legend_beside(right)
-
-
 def thread_figures(points):
     return {name: thread_figure(group) for name, group in threads.thread_groups(points).items()}
 
@@ -133,7 +119,7 @@ def thread_figure(group):
     base = group[0]
     rows = [threads.row_of(point, base) for point in group]
     counts = [row["threads"] for row in rows]
-    figure, axes = plt.subplots(figsize=(6.6, 4.2))
+    figure, axes = plt.subplots(figsize=(5.0, 3.7))
     axes.plot(counts, [n / base.threads for n in counts], label="ideal", **IDEAL_LINE)
     for index, name in enumerate(("", *threads.PASSES)):
         values = [row[f"{name}_speedup" if name else "speedup"] or math.nan for row in rows]
@@ -144,10 +130,9 @@ def thread_figure(group):
         axes.axvline(base.processors, color="#777777", linewidth=1, linestyle=":",
                      label=f"{base.processors} processors")
     rank_axis(axes, counts, "threads per rank")
-    axes.set_yscale("log", base=2)
-    axes.yaxis.set_major_formatter("{x:g}")
+    speedup_axis(axes)
     axes.set_ylabel("speedup")
-    legend_beside(axes)
+    legend_beside([axes])
     arrange(figure, threads.title_of(group), [measured_on(group)])
     return figure
 
@@ -157,14 +142,14 @@ def prediction_figure(rows):
     labels = [f"{batch}, {reducer}" for _, batch, reducer in groups]
     ranks = sorted({row.predicted.ranks for row in rows})
     network = rows[0].predicted.network
-    figure, axes = plt.subplots(figsize=(5.4 + max(map(text_width, labels)) + 1.2, 4.2))
+    figure, axes = plt.subplots(figsize=(5.4, 3.7))
     for index, (group, label) in enumerate(zip(groups.values(), labels)):
         draw_predicted(axes, sorted(group, key=lambda row: row.predicted.ranks), label, index)
     rank_axis(axes, ranks)
     axes.yaxis.set_major_formatter(lambda value, _: short_number(value))
     axes.set_ylim(0, None)
     axes.set_ylabel("step, ms")
-    legend_beside(axes)
+    legend_beside([axes])
     arrange(figure, f"Predicted step time: {network.label}, network {network.name}",
             ["Dashed line and band: predicted, with the 95 % interval. Points: measured.",
              *dict.fromkeys(text for row in rows for text in row.warnings)])

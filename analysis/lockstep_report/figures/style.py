@@ -15,12 +15,13 @@ from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.lines import Line2D
 
 from lockstep_report.escaping import one_line, printable
-from lockstep_report.figures.canvas import current, text_size
+from lockstep_report.figures.canvas import current, length, text_size
 from lockstep_report.runfile.settings import SETTING_PARTS, measured_on, plural, setting_texts
 
 SERIES = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000")
 MARKERS = "osD^vPX"
 STYLE = {
+    "text.parse_math": False,  # names may contain dollar signs
     "axes.spines.top": False,
     "axes.spines.right": False,
     "axes.titlelocation": "left",
@@ -45,7 +46,7 @@ ElementTree.register_namespace("xlink", "http://www.w3.org/1999/xlink")
 def rc_settings():
     return {**STYLE, "font.size": text_size(), "axes.titlesize": text_size(),
             "legend.fontsize": text_size(), "figure.dpi": current().dpi,
-            "lines.linewidth": 1.5 * current().scale}
+            "lines.linewidth": length(1.5)}
 
 
 plt.switch_backend("Agg")

@@ -20,13 +20,13 @@ MOST_STEPS = 2000  # dots; with more steps, each is the longest of a group of st
 MOST_EPOCHS = 60  # lines at the ends of epochs; with more epochs, every 2nd, 3rd, ... has one
 STYLES = ("-", (0, (4, 2)))
 
-# (title, unit, [(quantity, label, is cumulative, factor)])
+# (title, unit, [(quantity, beginning of the label, is cumulative, factor)])
 PANELS = (
-    ("Processors in use", "processors", (("user_cpu_seconds", "user", True, 1),
-                                         ("system_cpu_seconds", "system", True, 1))),
+    ("Processors in use", "processors", (("user_cpu_seconds", "user, ", True, 1),
+                                         ("system_cpu_seconds", "system, ", True, 1))),
     ("Resident memory", "MiB", (("resident_memory_bytes", "", False, 1 / 2**20),)),
-    ("Context switches", "per second", (("voluntary_context_switches", "voluntary", True, 1),
-                                        ("involuntary_context_switches", "involuntary", True, 1))),
+    ("Context switches", "per second", (("voluntary_context_switches", "voluntary, ", True, 1),
+                                        ("involuntary_context_switches", "involuntary, ", True, 1))),
     ("GPU utilisation", "per cent", (("device_utilisation", "", False, 100),)),
     ("GPU memory", "MiB", (("device_memory_bytes", "", False, 1 / 2**20),)),
     ("GPU power", "W", (("device_power_watts", "", False, 1),)),
@@ -147,13 +147,11 @@ def quantity_curves(samples, quantities):
 
 def rank_curves(of_ranks, label, style):
     if len(of_ranks) <= MOST_LINES:
-        return [Curve(", ".join(filter(None, (label, f"rank {rank}"))), x, y, place, style)
-                for place, (rank, x, y) in enumerate(of_ranks)]
+        return [Curve(f"{label}rank {rank}", x, y, place, style) for place, (rank, x, y) in enumerate(of_ranks)]
     times = of_ranks[0][1]
     table = np.array([np.interp(times, x, y) for _, x, y in of_ranks])
-    text = f"mean of {len(of_ranks)} ranks,\nband: minimum to maximum"
-    return [Curve(", ".join(filter(None, (label, text))), times, table.mean(axis=0), STYLES.index(style), style,
-                  (table.min(axis=0), table.max(axis=0)))]
+    return [Curve(f"{label}mean of {len(of_ranks)} ranks,\nband: minimum to maximum", times, table.mean(axis=0),
+                  STYLES.index(style), style, (table.min(axis=0), table.max(axis=0)))]
 
 
 def network_curves(run, samples):

@@ -7,8 +7,8 @@ from matplotlib.path import Path
 from matplotlib.ticker import MaxNLocator
 
 from lockstep_report.figures.arrange import arrange
-from lockstep_report.figures.canvas import current, length
-from lockstep_report.figures.layout import legend_beside, panel_figure, wrap_lines
+from lockstep_report.figures.canvas import length
+from lockstep_report.figures.layout import legend_beside, panel_figure
 from lockstep_report.figures.style import plt, short_number
 from lockstep_report.measure import metrics
 from lockstep_report.measure.stragglers import COMMUNICATION
@@ -20,8 +20,7 @@ CLASSES = ((0.02, "#EEF0F3", "up to 2 % above"), (0.05, "#FBDC8A", "2 to 5 % abo
            (0.5, "#93480C", "20 to 50 % above"), (np.inf, "#4A1D00", "more than 50 % above"))
 MOST_COLUMNS, MOST_ROWS = 60, 128
 MOST_PANELS = 3
-CELL = np.array([(0, -0.5), (1, -0.5), (1, 0.5), (0, 0.5), (0, -0.5)])  # corners around a row
-CELL_CODES = (Path.MOVETO, Path.LINETO, Path.LINETO, Path.LINETO, Path.CLOSEPOLY)
+CELL = np.array([(0, -0.5), (1, -0.5), (1, 0.5), (0, 0.5)])  # corners around a row
 
 
 def work_figure(runs, stragglers):
@@ -38,11 +37,10 @@ def work_figure(runs, stragglers):
     shown = list(chosen.values())[:MOST_PANELS]
     if not shown:
         return None
-    figure, rows = panel_figure([min(current().row, length(4.4))] * len(shown), 2.2, 3.5, "rank")
+    figure = panel_figure([length(4.4)] * len(shown), 3.5, [slowest_text(slow[run.label]) for run in shown], "rank")
     for axes, run in zip(figure.axes, shown):
         draw_work(axes, run, slow[run.label])
-        axes.set_title(wrap_lines(slowest_text(slow[run.label]), length(4.2)))
-    legend_beside(rows[0][-1], handlelength=1.0)
+    legend_beside(figure.axes, handlelength=1.0)
     arrange(figure, "Work of each rank in each step",
             ["Work: all phases without exposed communication, relative to the median of the ranks in "
              "the same steps. The frame marks the slowest rank."])
@@ -68,8 +66,8 @@ def draw_work(axes, run, slow):
         rows, columns = np.nonzero(classes == number)
         corners = CELL * np.stack([widths[columns], np.ones(len(columns))], axis=1)[:, None]
         places = corners + np.stack([starts[columns], rows], axis=1)[:, None]
-        axes.add_patch(PathPatch(Path(places.reshape(-1, 2), np.tile(CELL_CODES, len(rows))),
-                                 facecolor=colour, edgecolor=colour, linewidth=0.2, label=name))
+        axes.add_patch(PathPatch(Path.make_compound_path_from_polys(places), facecolor=colour, edgecolor=colour,
+                                 linewidth=0.2, label=name))
     row = int(np.searchsorted(ranks, slow.rank, side="right")) - 1
     axes.add_patch(plt.Rectangle((numbers[0], row - 0.5), numbers[-1] - numbers[0], 1, fill=False, linewidth=1.2,
                                  clip_on=False))
