@@ -132,9 +132,10 @@ def finish(element, referenced):
     """Replaces the style by attributes, and the identifier by titles; keeps it if another element refers to it."""
     identifier = element.attrib.pop("id", "")
     for name, value in re.findall(r"([\w-]+):\s*([^;]+)", element.attrib.pop("style", "")):
-        if name == "font":
+        if name in ("font", "font-size"):  # the second since Matplotlib 3.11
             name, value = "font-size", re.search(r"[\d.]+(?=px)", value)[0]
-        element.set(name, value)
+        if name != "font-family":  # that of the root
+            element.set(name, value)
     for name, value in element.items():
         element.set(name, value.replace("\n", ""))
     element.text, element.tail = (element.text or "").strip("\n "), None
