@@ -15,7 +15,7 @@ from lockstep_report.runfile import schema
 from lockstep_report.runfile.file_kind import CHECKPOINT, wrong_kind
 from lockstep_report.runfile.hdf5_access import (
     attributes_of, errors_of_hdf5, open_run, read_attributes, read_dataset, safe_objects)
-from lockstep_report.runfile.stored import IN_MEMORY_BYTES, StoredRows
+from lockstep_report.runfile.stored import IN_MEMORY_BYTES, Rows, stored_rows
 
 OPTION_GROUPS = ("/config", "/environment", "/results")  # one attribute per option or quantity
 # A file that is being written can have more rows of one dataset than of another.
@@ -228,7 +228,7 @@ def check_header(path, file):
 
 def read_tables(path, items, in_memory):
     """Returns {group: {name: values}} of the datasets of the schema, without rows that were being written. Larger
-    datasets (step, rank, ...) than `in_memory` bytes are `StoredRows`. The group `epochs` also has the numbers of the
+    datasets (step, rank, ...) than `in_memory` bytes are `Rows`. The group `epochs` also has the numbers of the
     epochs (`epoch`). Raises `ReportError` (input) if a required dataset is missing."""
     has_tables = any(f"/{name}" in items for name in TABLES)
     has_training = "/steps/phase_seconds" in items or not has_tables
@@ -254,7 +254,7 @@ def read_columns(path, items, group, is_required, in_memory):
         if spec.path in items:
             dataset = items[spec.path]
             is_stored = spec.dimensions[:2] == ("step", "rank") and dataset.nbytes > in_memory
-            found[spec.name] = (StoredRows(partial(open_run, path), spec.path, dataset.shape) if is_stored
+            found[spec.name] = (stored_rows(partial(open_run, path), spec.path, dataset.shape) if is_stored
                                 else read_dataset(dataset))
         elif spec.required and is_required:
             raise ReportError(INPUT, f"{path}: dataset {spec.path} is missing; 'lockstep-report validate' lists "
@@ -277,7 +277,7 @@ def cut(tables):
     lengths["step"] = int(listed[-1]) + 1 if len(listed) else 0
 
     def first_rows(values, count):
-        return values.first(count) if isinstance(values, StoredRows) else values[:count]
+        return values.first(count) if isinstance(values, Rows) else values[:count]
 
     return {group: {name: first_rows(values, lengths[dimensions[group, name]]) for name, values in columns.items()}
             for group, columns in tables.items()}
@@ -292,7 +292,7 @@ def run_of(path, attributes, items, tables):
 
     def numbers(values, kind=float):
         """Returns the values as numbers; None if they are not recorded."""
-        return values if values is None or isinstance(values, StoredRows) else np.asarray(values, dtype=kind)
+        return values if values is None or isinstance(values, Rows) else np.asarray(values, dtype=kind)
 
     return Run(
         path=path,
