@@ -20,7 +20,7 @@ from lockstep_report.runfile.experiment import affected_by, options_of, software
 from lockstep_report.runfile.file_kind import NCCL_TESTS, kind_of_file
 from lockstep_report.runfile.hdf5_access import errors_of_hdf5, open_run
 from lockstep_report.runfile.nccl_tests import read_sweeps
-from lockstep_report.runfile.read import check_header, read_run
+from lockstep_report.runfile.read import STEP_COLUMNS, check_header, read_run
 from lockstep_report.runfile.schema import QUANTITIES
 from lockstep_report.runfile.settings import plural
 from lockstep_report.runfile.stored import join_rows
@@ -29,8 +29,6 @@ PART_NAME = re.compile(r"(?P<stem>.+?)(\.part\d+)?(?P<suffix>\.[^.]+)(\.partial)
 CLOCKS = ("clock_offset_seconds", "clock_error_seconds")  # columns of /epochs
 # Columns of /epochs that are measured by one process and are valid only if it ran the complete epoch.
 MEASURED = ("seconds", *CLOCKS, *(quantity.name for quantity in QUANTITIES))
-JOINED = ("step", "starts_part", "epoch", "images", "loss", "learning_rate", "step_start", "phase_seconds",
-          "bucket_start", "bucket_end")  # fields of a run with one row per step
 
 
 def read_files(options, names):
@@ -212,8 +210,7 @@ def join_group(group, notes):
         return parts
     names = ", ".join(part.file_name for part in parts)
     if any(shape_of(part) != shape_of(parts[0]) for part in parts):
-        notes.append(f"{names} are parts of one run, but differ in ranks, phases or buckets: they "
-                     "are reported as separate runs")
+        notes.append(f"{names} are parts of one run, but differ in ranks or buckets: they are reported as separate runs")
         return parts
     notes.append(f"{names} are parts of one run and were joined")
     run = join(parts)
@@ -249,7 +246,7 @@ def missing_steps_notes(run):
 
 
 def shape_of(run):
-    return (run.rank_count, run.phases, tuple(run.bucket_bytes))
+    return run.rank_count, tuple(run.bucket_bytes)
 
 
 def join(parts):
@@ -264,7 +261,7 @@ def join(parts):
     has_calls = all(part.bucket_calls is not None for part in parts)
     return replace(
         parts[-1], path=parts[0].path, parts=tuple(parts), telemetry={}, step_end=None,
-        **{name: rows(name) for name in JOINED}, bucket_calls=rows("bucket_calls") if has_calls else None,
+        **{name: rows(name) for name in ("step", *STEP_COLUMNS)}, bucket_calls=rows("bucket_calls") if has_calls else None,
         traffic={name: join_rows([part.traffic[name] for part in parts], kept)
                  for name in parts[-1].traffic if all(name in part.traffic for part in parts)},
         part_of_step=np.repeat(np.arange(len(parts)), list(map(len, kept))), **join_epochs(parts, kept))

@@ -13,9 +13,8 @@ import numpy as np
 from lockstep_report.errors import INPUT, ReportError
 from lockstep_report.escaping import one_line
 from lockstep_report.groups import grouped
-from lockstep_report.runfile import schema
 from lockstep_report.runfile.file_kind import NCCL_START, NCCL_TESTS, NCCL_TEXT, read_text
-from lockstep_report.runfile.read import Run
+from lockstep_report.runfile.read import run_of
 
 PROGRAM = "nccl-tests"
 EXAMPLE = "all_reduce_perf -b 1K -e 256M -f 2"
@@ -106,7 +105,7 @@ def sweeps_of(path, table, place):
     found = []
     for (data_type, operation), rows in groups.items():
         name = ", ".join(filter(None, (place, f"{data_type} {operation}" if len(groups) > 1 else "")))
-        found.append(run_of(path.with_name(f"{path.name} ({name})") if name else path, table, rows, ranks))
+        found.append(sweep_of(path.with_name(f"{path.name} ({name})") if name else path, table, rows, ranks))
     warn(found[0], warnings_of(table))
     return found
 
@@ -121,28 +120,24 @@ def warnings_of(table):
         yield "the output ends before its last line: the program was stopped, or the text was cut"
 
 
-def run_of(path, table, rows, ranks):
+def sweep_of(path, table, rows, ranks):
     """Returns the sweep of rows of one type and operation."""
-    none, first = np.zeros(0), rows[0]
+    first = rows[0]
     is_counted = any(not math.isnan(row.wrong) for row in table.rows)
     code = int(table.library_code or 0)
     library = table.library or (f"{code // 10000}.{code // 100 % 100}.{code % 100}" if code else "")
-    return Run(
-        path=path,
-        attributes={"program": PROGRAM, "software_version": one_line(table.version),
-                    "status": "complete" if table.is_complete else "incomplete"},
-        config={"command": "allreduce", "device": "cuda", "transport": "nccl", "iterations": table.iterations,
-                "gradient-dtype": DATA_TYPES.get(first.type, first.type), "redop": first.operation},
-        environment={"transport": one_line(f"NCCL {library}".strip()), "warnings": ""},
-        results={} if is_counted else {"out_of_bounds": int(table.out_of_bounds or 0)},
-        ranks={"rank": np.arange(ranks), "hostname": np.array(table.hosts),
-               "host": np.array([table.hosts.index(host) for host in table.hosts], dtype=int),
-               "device_name": np.array(table.devices)},
-        phases=schema.PHASES, phase_seconds=np.zeros((0, ranks, len(schema.PHASES))), epochs={},
-        **dict.fromkeys(("step", "starts_part", "part_of_step", "epoch", "images", "loss", "learning_rate", "step_start",
-                         "epoch_numbers", "bucket_bytes", "bucket_start", "bucket_end"), none),
-        allreduce={"algorithm": np.array(["nccl"] * len(rows)), "bytes": np.array([row.size for row in rows], dtype=np.uint64),
-                   "seconds": np.array([[row.seconds] for row in rows]), "wrong": np.array([row.wrong for row in rows])})
+    attributes = {"program": PROGRAM, "software_version": one_line(table.version),
+                  "status": "complete" if table.is_complete else "incomplete"}
+    texts = {
+        "/config": {"command": "allreduce", "device": "cuda", "transport": "nccl", "iterations": table.iterations,
+                    "gradient-dtype": DATA_TYPES.get(first.type, first.type), "redop": first.operation},
+        "/environment": {"transport": one_line(f"NCCL {library}".strip()), "warnings": ""},
+        "/results": {} if is_counted else {"out_of_bounds": int(table.out_of_bounds or 0)}}
+    hosts = {"rank": np.arange(ranks), "hostname": np.array(table.hosts), "device_name": np.array(table.devices),
+             "host": np.array([table.hosts.index(host) for host in table.hosts], dtype=int)}
+    messages = {"algorithm": np.array(["nccl"] * len(rows)), "bytes": np.array([row.size for row in rows], dtype=np.uint64),
+                "seconds": np.array([[row.seconds] for row in rows]), "wrong": np.array([row.wrong for row in rows])}
+    return run_of(path, attributes, texts, {"ranks": hosts, "allreduce": messages})
 
 
 def rank_count(table):

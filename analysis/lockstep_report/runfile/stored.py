@@ -43,9 +43,6 @@ class Rows:
             raise AttributeError(name)
         return getattr(np.asarray(self), name)
 
-    def first(self, count):
-        return Rows(self.read, (count, *self.shape[1:]))
-
 
 def stored_rows(open_file, name, shape):
     """Returns the rows of the dataset `name` of numbers in the file that `open_file()` opens."""
