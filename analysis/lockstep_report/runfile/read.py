@@ -125,7 +125,7 @@ class Run:
     @property
     def has_tables(self):
         """Whether the run has measurements other than training steps."""
-        return bool(self.ladder or self.allreduce or self.layers or self.stack)
+        return any(getattr(self, name) for name in TABLES)
 
     @property
     def status(self):
