@@ -19,7 +19,7 @@ from lockstep_report.models.explanation import explain, explanation_values
 from lockstep_report.models.published import KNOWN_PARAMETERS, Assumptions
 from lockstep_report.output import CHECK, FIGURE, PAGE, TABLE, File, Folder
 from lockstep_report.runfile.file_kind import HTML
-from lockstep_report.runfile.input_files import each, read_some, require
+from lockstep_report.runfile.input_files import each, read_files, require
 from lockstep_report.runfile.times_csv import read_times
 from lockstep_report.tables import contents
 from lockstep_report.tables.explanation import explanation_tables
@@ -97,7 +97,7 @@ def read_input(options):
     `ReportError` if no file can be read or there is nothing to report."""
     if not options.runs and not options.csv:
         raise ReportError(USAGE, "nothing to report: give run files, or epoch times with --csv")
-    loaded = read_some(options, options.runs)
+    loaded = read_files(options, options.runs, is_required=False)
     times = [table for _, table in each(options.skipped, options.csv, read_times)]
     assumptions, notes = assumptions_of(options), list(default_notes(options))
     usable = each(options.skipped, loaded.runs, points.point_of)

@@ -31,20 +31,15 @@ CLOCKS = ("clock_offset_seconds", "clock_error_seconds")  # columns of /epochs
 MEASURED = ("seconds", *CLOCKS, *(quantity.name for quantity in QUANTITIES))
 
 
-def read_files(options, names):
+def read_files(options, names, is_required=True):
     """Returns the `Loaded` runs of files and directories. Appends the errors of skipped files to
     `options.skipped`, and prints notes about joined and dropped files to stderr. Raises
-    `ReportError` if no file can be read."""
-    loaded = read_some(options, names)
-    require(options.skipped, loaded.runs)
-    return loaded
-
-
-def read_some(options, names):
-    """As `read_files`, but returns no runs if no file can be read or `names` is empty."""
+    `ReportError` if no file can be read, unless `is_required` is false."""
     loaded = load_runs(run_files(names, options.skipped), options.skipped)
     for note in loaded.notes:
         print(f"lockstep-report: note: {one_line(note)}", file=sys.stderr)
+    if is_required:
+        require(options.skipped, loaded.runs)
     return loaded
 
 
