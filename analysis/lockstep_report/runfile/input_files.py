@@ -16,7 +16,7 @@ import numpy as np
 from lockstep_report.errors import INPUT, ReportError, reason_of
 from lockstep_report.escaping import one_line
 from lockstep_report.groups import grouped
-from lockstep_report.runfile.experiment import affected_by, options_of, software_of
+from lockstep_report.runfile.experiment import NEITHER, effect_of, options_of, software_of
 from lockstep_report.runfile.file_kind import NCCL_TESTS, kind_of_file
 from lockstep_report.runfile.hdf5_access import errors_of_hdf5, open_run
 from lockstep_report.runfile.nccl_tests import read_sweeps
@@ -221,9 +221,10 @@ def join_group(group, notes):
 def changed_options(parts):
     """Returns texts such as "lr: 0.1, 0.001" one for each option with an effect, and property of the software, that changed."""
     recorded = [options_of(part) | dict(software_of(part)) for part in parts]
-    names = sorted(name for name in set.intersection(*map(set, recorded)) if affected_by(name, parts[0].rank_count))
-    values = {name: list(dict.fromkeys(options[name] for options in recorded)) for name in names}
-    return [f"{name}: {', '.join(found)}" for name, found in values.items() if len(found) > 1]
+    names = sorted(set.intersection(*map(set, recorded)))
+    values = {name: dict.fromkeys(options[name] for options in recorded) for name in names}
+    return [f"{name}: {', '.join(found)}" for name, found in values.items()
+            if len(found) > 1 and effect_of(name, parts[0].rank_count) != NEITHER]
 
 
 def missing_steps_notes(run):
