@@ -51,8 +51,7 @@ def load(paths):
     import warnings
     from os import PathLike
 
-    from lockstep_report.runfile.input_files import load_runs
-    from lockstep_report.runfile.input_files import run_files
+    from lockstep_report.runfile.input_files import load_runs, run_files
 
     given = [paths] if isinstance(paths, (str, PathLike)) else list(paths)
     skipped = []

@@ -7,7 +7,7 @@ from lockstep_report.errors import INPUT, ReportError
 from lockstep_report.escaping import one_line, printable
 from lockstep_report.output import File
 from lockstep_report.runfile.file_kind import CSV
-from lockstep_report.runfile.input_files import each, one_file, paths_of, read_files, require
+from lockstep_report.runfile.input_files import each, one_file, read_files, require, run_files
 from lockstep_report.runfile.settings import plural
 from lockstep_report.runfile.validate import notes, problems
 from lockstep_report.tables.summary import index_table, summary, summary_values, table_lines
@@ -71,7 +71,7 @@ def print_problems(options):
 
 def write_index(options):
     file = File(options.csv, options.runs, CSV) if options.csv else None
-    table = index_table(options, paths_of(options, options.runs))
+    table = index_table(options, run_files(options.runs, options.skipped))
     require(options.skipped, table.rows)
     if file:
         file.write(csv_text(table))

@@ -14,7 +14,7 @@ import os
 import secrets
 import stat
 import sys
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from lockstep_report.errors import OUTPUT, ReportError, reason_of
@@ -25,7 +25,17 @@ from lockstep_report.tables.table import RENDERERS
 MANIFEST = ".lockstep-report.json"
 # Kinds of files.
 TABLE, CHECK, FIGURE, PAGE, PREDICTION = "table", "check", "figure", "page", "prediction"
+ANOTHER_FILE = "give another file"
 SUFFIXES = {HTML: (".html", ".htm"), CSV: (".csv",)}
+
+
+@contextmanager
+def errors_of_output(path, advice="give another folder with --out"):
+    """Raises `ReportError` (output) for the errors of the operating system, and of `check_target`, about `path`."""
+    try:
+        yield
+    except OSError as error:
+        raise ReportError(OUTPUT, f"{path}: cannot be written ({reason_of(error)}); {advice}") from error
 
 
 class Folder:
@@ -38,20 +48,13 @@ class Folder:
         self.kinds = kinds
         self.inputs = inputs
         self.written = []
-        if has_name_of_run(self.path) and not self.path.exists():
-            raise self.failure(self.path, NAME_OF_RUN)
-        try:
+        with errors_of_output(path):
+            if not self.path.exists():
+                check_name(self.path)
             self.path.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise self.failure(self.path, reason_of(error)) from error
-        if not os.access(self.path, os.W_OK | os.X_OK):
-            raise self.failure(self.path, "no permission")
+            if not os.access(self.path, os.W_OK | os.X_OK):
+                raise OSError("no permission")
         self.manifest = read_manifest(self.path / MANIFEST)
-
-    @staticmethod
-    def failure(path, reason):
-        return ReportError(OUTPUT, f"{path}: cannot be written ({reason}); give another folder with "
-                                   "--out")
 
     def write(self, name, content, kind):
         """Writes text, bytes, or an iterator of bytes to a temporary file in the folder and renames
@@ -59,36 +62,30 @@ class Folder:
         if isinstance(content, (bytes, str)):
             content = [content if isinstance(content, bytes) else content.encode("utf-8")]
         target = self.path / name
-        reason = obstacle(target, self.inputs, self.foreign) if not target.is_symlink() else None
-        if reason:
-            raise self.failure(target, reason)
-        if name not in self.manifest:  # before the file exists, so that it is listed if the program is killed
-            self.manifest[name] = {"kind": kind, "sha256": ""}
-            self.save()
-        self.manifest[name] = {"kind": kind, "sha256": self.replace(target, content)}
+        with errors_of_output(target):
+            if not target.is_symlink():
+                check_target(target, self.inputs, self.check_own)
+            if name not in self.manifest:  # before the file exists, so that it is listed if the program is killed
+                self.manifest[name] = {"kind": kind, "sha256": ""}
+                self.save()
+            self.manifest[name] = {"kind": kind, "sha256": write_and_rename(target, content)}
         self.written.append(target)
         return target
 
-    def foreign(self, target):
-        """Returns why the program may not replace its file `target`; None if it may."""
+    def check_own(self, target):
+        """Raises `OSError` if `target` is not a file of an earlier run of the program."""
         if is_one_of(target, self.written):
-            return "another output has this name; rename one of the inputs"
+            raise OSError("another output has this name; rename one of the inputs")
         if target.name not in self.manifest:
-            return f"it is not in the list {MANIFEST} of written files; delete it"
-        return None
-
-    def replace(self, target, parts):
-        try:
-            return write_and_rename(target, parts)
-        except OSError as error:
-            raise self.failure(target, reason_of(error)) from error
+            raise OSError(f"it is not in the list {MANIFEST} of written files; delete it")
 
     def subfolder(self, name):
         return Folder(self.path / name, *self.kinds)
 
     def save(self):
         text = json.dumps({"files": self.manifest}, indent=1, sort_keys=True)
-        self.replace(self.path / MANIFEST, [f"{text}\n".encode()])
+        with errors_of_output(self.path / MANIFEST):
+            write_and_rename(self.path / MANIFEST, [f"{text}\n".encode()])
 
     def write_table(self, table, kind=TABLE):
         for suffix, render in RENDERERS.items():
@@ -104,11 +101,9 @@ class Folder:
             if name in current or entry["kind"] not in self.kinds:
                 continue
             path = self.path / name
-            try:
+            with errors_of_output(path):
                 if path.is_file() and not path.is_symlink() and digest(path) == entry["sha256"]:
                     path.unlink()
-            except OSError as error:
-                raise self.failure(path, reason_of(error)) from error
             del self.manifest[name]
         self.save()
 
@@ -121,58 +116,53 @@ class File:
     def __init__(self, path, inputs, kind):
         self.path = Path(path)
         self.kind = kind
-        # Renaming would replace a symbolic link, such as /dev/stdout, and not its target.
-        reason = obstacle(self.path, inputs, self.foreign)
-        if reason:
-            raise self.failure(reason)
+        with errors_of_output(path, ANOTHER_FILE):
+            # Renaming would replace a symbolic link, such as /dev/stdout, and not its target.
+            check_target(self.path, inputs, self.check_own)
 
-    def foreign(self, path):
-        """Returns why the program may not replace its file `path`; None if it may."""
+    def check_own(self, path):
+        """Raises `OSError` if the file is of another kind."""
         found = kind_of(read_head(path))
-        suffix = path.suffix.lower()
-        is_same = found in (self.kind, EMPTY) or (found == TEXT and suffix in ("", *SUFFIXES[self.kind]))
-        return None if is_same else f"it is {found}"
-
-    def failure(self, reason):
-        return ReportError(OUTPUT, f"{self.path}: cannot be written ({reason}); give another file")
+        is_text_of_kind = found == TEXT and path.suffix.lower() in ("", *SUFFIXES[self.kind])
+        if found not in (self.kind, EMPTY) and not is_text_of_kind:
+            raise OSError(f"it is {found}")
 
     def write(self, text):
-        try:
+        with errors_of_output(self.path, ANOTHER_FILE):
             write_and_rename(self.path, [text.encode("utf-8")])
-        except OSError as error:
-            raise self.failure(reason_of(error)) from error
 
 
 def require_new(path):
     """Raises `ReportError` (output) if `path` exists, for commands that replace no file."""
-    if os.path.lexists(path):
-        raise ReportError(OUTPUT, f"{path}: cannot be written (it exists); delete it, or give another file")
+    with errors_of_output(path, f"delete it, or {ANOTHER_FILE}"):
+        if os.path.lexists(path):
+            raise OSError("it exists")
 
 
-NAME_OF_RUN = "its name is that of a run file"
-
-
-def obstacle(path, inputs, foreign):
-    """Returns why no output may be written to `path`; None if it may be. `foreign(path)` returns why an
-    existing regular file may not be replaced."""
+def check_target(path, inputs, check_own):
+    """Raises `OSError` if no output may be written to `path`. `check_own(path)` does so for an existing regular file."""
     try:
         found = path.lstat()
-        if not stat.S_ISREG(found.st_mode):
-            return "it is not a regular file"
-        if is_one_of(path, inputs):
-            return "it is an input of the command"
-        if is_one_of(path, (1, 2)):  # descriptors of stdout and stderr
-            return "it is stdout or stderr of the command"
-        reason = foreign(path) or (None if found.st_mode & 0o222 else "it is write-protected")
-    except FileNotFoundError as error:
-        reason = None if path.parent.is_dir() else reason_of(error)
-    except OSError as error:
-        reason = reason_of(error)
-    return reason or (NAME_OF_RUN if has_name_of_run(path) else None)
+    except FileNotFoundError:
+        if not path.parent.is_dir():
+            raise
+        return check_name(path)
+    if not stat.S_ISREG(found.st_mode):
+        raise OSError("it is not a regular file")
+    if is_one_of(path, inputs):
+        raise OSError("it is an input of the command")
+    if is_one_of(path, (1, 2)):  # descriptors of stdout and stderr
+        raise OSError("it is stdout or stderr of the command")
+    check_own(path)
+    if not found.st_mode & 0o222:
+        raise OSError("it is write-protected")
+    return check_name(path)
 
 
-def has_name_of_run(path):
-    return path.name.lower().endswith((".h5", ".hdf5", ".h5.partial"))
+def check_name(path):
+    """Raises `OSError` if the name is that of a run file."""
+    if path.name.lower().endswith((".h5", ".hdf5", ".h5.partial")):
+        raise OSError("its name is that of a run file")
 
 
 def is_one_of(path, others):

@@ -3,7 +3,7 @@
 checks the values in a CSV."""
 
 import sys
-from dataclasses import dataclass
+from functools import cached_property
 from textwrap import wrap
 from urllib.parse import quote
 
@@ -19,7 +19,7 @@ from lockstep_report.models.explanation import explain, explanation_values
 from lockstep_report.models.published import KNOWN_PARAMETERS, Assumptions
 from lockstep_report.output import CHECK, FIGURE, PAGE, TABLE, File, Folder
 from lockstep_report.runfile.file_kind import HTML
-from lockstep_report.runfile.input_files import each, read_some, require
+from lockstep_report.runfile.input_files import each, read_files, require
 from lockstep_report.runfile.times_csv import read_times
 from lockstep_report.tables import contents
 from lockstep_report.tables.explanation import explanation_tables
@@ -92,55 +92,56 @@ def default_notes(options):
         yield f"{count:,} parameters ({name}) is a default (--parameters)"
 
 
-def read_input(options):
-    """Reads the run files and CSVs of a command. Returns (points, runs, times). Raises
-    `ReportError` if no file can be read or there is nothing to report."""
-    if not options.runs and not options.csv:
-        raise ReportError(USAGE, "nothing to report: give run files, or epoch times with --csv")
-    loaded = read_some(options, options.runs)
-    times = [table for _, table in each(options.skipped, options.csv, read_times)]
-    assumptions, notes = assumptions_of(options), list(default_notes(options))
-    usable = each(options.skipped, loaded.runs, points.point_of)
-    runs, found = [run for run, _ in usable], [point for _, point in usable if point]
-    for table in times:
-        found += [points.from_times(row, assumptions.models[0][1], assumptions.samples, notes) for row in table.rows]
-    if not found and not any(run.has_tables for run in runs):
-        require(options.skipped, runs)
-        raise ReportError(INPUT, f"{runs[0].path}: holds no steps (status {runs[0].status}); "
-                                 "nothing to report")
-    options.file_notes = loaded.notes
-    return add_comparison_notes(merge_repeats(found), options.link_gbit), runs, times
-
-
-@dataclass(frozen=True)
 class Material:
-    points: list
-    runs: list
-    explanation: object
-    tables: list
-    checks: list  # tables that check published values
-    link_gbit: float
+    """The points and runs in the files of a command, and what follows from them. Raises `ReportError` if no file can
+    be read or there is nothing to report."""
 
+    def __init__(self, options):
+        if not options.runs and not options.csv:
+            raise ReportError(USAGE, "nothing to report: give run files, or epoch times with --csv")
+        self.options = options
+        self.link_gbit = options.link_gbit
+        loaded = read_files(options, options.runs, is_required=False)
+        self.file_notes = loaded.notes
+        self.times = [table for _, table in each(options.skipped, options.csv, read_times)]
+        usable = each(options.skipped, loaded.runs, points.point_of)
+        self.runs = [run for run, _ in usable]
+        self.assumptions, notes = assumptions_of(options), list(default_notes(options))
+        found = [point for _, point in usable if point]
+        found += [points.from_times(row, self.assumptions.models[0][1], self.assumptions.samples, notes)
+                  for table in self.times for row in table.rows]
+        if not found and not any(run.has_tables for run in self.runs):
+            require(options.skipped, self.runs)
+            raise ReportError(INPUT, f"{self.runs[0].path}: holds no steps (status {self.runs[0].status}); "
+                                     "nothing to report")
+        self.points = add_comparison_notes(merge_repeats(found), self.link_gbit)
 
-def read_material(options):
-    found, runs, times = read_input(options)
-    explanation = explain(found, runs, options.link_gbit)
-    tables = contents.all_tables(found, runs, options.link_gbit, explanation)
-    assumptions = assumptions_of(options)
-    name, count = assumptions.models[0]
-    for table in [table for table in tables if table.name in ("table-1-time-speedup", "assignment-1")] or tables[:1]:
-        table.notes.extend(options.note)
-    for table in tables:
-        if table.name == "table-3-bandwidth" and options.csv:
-            table.notes.append(f"rows from a CSV: M = 4 · {count:,} bytes ({name}), "
-                               f"{assumptions.samples:,} images per epoch, ceil(D/(b·N)) steps")
-    return Material(found, runs, explanation, tables, checks_of(options, times), options.link_gbit)
+    @cached_property
+    def explanation(self):
+        return explain(self.points, self.runs, self.link_gbit)
+
+    @cached_property
+    def tables(self):
+        tables = contents.all_tables(self.points, self.runs, self.link_gbit, self.explanation)
+        name, count = self.assumptions.models[0]
+        for table in [table for table in tables if table.name in ("table-1-time-speedup", "assignment-1")] or tables[:1]:
+            table.notes.extend(self.options.note)
+        for table in tables:
+            if table.name == "table-3-bandwidth" and self.options.csv:
+                table.notes.append(f"rows from a CSV: M = 4 · {count:,} bytes ({name}), "
+                                   f"{self.assumptions.samples:,} images per epoch, ceil(D/(b·N)) steps")
+        return tables
+
+    @cached_property
+    def checks(self):
+        """Tables that check published values."""
+        return [table for of_file in self.times for table in published_tables(of_file, self.assumptions)]
 
 
 def write_tables(options):
     if not options.out and not options.json:
         raise ReportError(USAGE, "tables needs --out DIR, or --json to print the values")
-    found, files = read_material(options), []
+    found, files = Material(options), []
     if options.out:
         folder = Folder(options.out, TABLE, CHECK, inputs=options.csv)
         write_all(folder, found.tables, found.checks)
@@ -151,19 +152,19 @@ def write_tables(options):
 
 
 def write_figures(options):
-    found, runs, _ = read_input(options)
+    found = Material(options)
     folder = Folder(options.out, FIGURE, inputs=options.csv)
     with canvas(options.width):
-        made = save_figures(folder, found, runs, options.link_gbit, formats=("svg", "png", "pdf"))
+        made = save_figures(folder, found, ("svg", "png", "pdf"))
     if not made:
         print("no figure has data: give runs with several rank counts or batches", file=sys.stderr)
     folder.finish()
     print(json_text(files_values(folder)) if options.json else folder.listing())
 
 
-def save_figures(folder, found, runs, link_gbit, explanation=None, formats=("svg", "png")):
+def save_figures(folder, found, formats):
     figures = figure_module("all_figures")  # here because importing Matplotlib is slow
-    made = figures.all_figures(found, runs, link_gbit, explanation, formats)
+    made = figures.all_figures(found.points, found.runs, found.link_gbit, found.explanation, formats)
     for name, images in made.items():
         for suffix, content in images.items():
             folder.write(f"{name}.{suffix}", content, FIGURE)
@@ -171,11 +172,11 @@ def save_figures(folder, found, runs, link_gbit, explanation=None, formats=("svg
 
 
 def write_report(options):
-    found = read_material(options)
+    found = Material(options)
     folder = Folder(options.out, TABLE, CHECK, FIGURE, PAGE, inputs=options.csv)
     write_all(folder, found.tables, found.checks)
-    names = save_figures(folder, found.points, found.runs, options.link_gbit, found.explanation)
-    text = report_markdown(found, names, options.file_notes + [f"not used: {error}" for error in options.skipped])
+    names = save_figures(folder, found, ("svg", "png"))
+    text = report_markdown(found, names, found.file_notes + [f"not used: {error}" for error in options.skipped])
     page = folder.write("report.md", text, PAGE)
     folder.finish()
     print(json_text(files_values(folder, page=str(page))) if options.json
@@ -198,8 +199,8 @@ def write_page(options):
     from lockstep_report.html.page import html_page
 
     page = File(options.output, options.runs + options.csv, HTML)
-    material = read_material(options)
-    text = html_page(material, options.file_notes, [str(error) for error in options.skipped])
+    material = Material(options)
+    text = html_page(material, material.file_notes, [str(error) for error in options.skipped])
     page.write(text)
     size, found = len(text.encode()), answer(material.tables, material.points)
     if options.json:
@@ -209,12 +210,11 @@ def write_page(options):
 
 
 def print_explanation(options):
-    found, runs, _ = read_input(options)
-    explanation = explain(found, runs, options.link_gbit)
+    found = Material(options)
     if options.json:
-        print(json_text(explanation_values(explanation)))
+        print(json_text(explanation_values(found.explanation)))
         return
-    tables = explanation_tables(explanation, found)
+    tables = explanation_tables(found.explanation, found.points)
     if not tables:
         raise ReportError(INPUT, "nothing to explain: give training runs with several rank counts "
                                  "and their base case, or sweeps of lockstep allreduce")
@@ -250,10 +250,6 @@ def assumptions_of(options):
     return Assumptions(images)
 
 
-def checks_of(options, times):
-    return [table for of_file in times for table in published_tables(of_file, assumptions_of(options))]
-
-
 def write_all(folder, tables, checks):
     for table in tables:
         folder.write_table(table)
@@ -262,8 +258,7 @@ def write_all(folder, tables, checks):
 
 
 def print_published(options):
-    times = [read_times(path) for path in options.csv]
-    tables = checks_of(options, times)
+    tables = [table for path in options.csv for table in published_tables(read_times(path), assumptions_of(options))]
     if not tables:
         raise ReportError(INPUT, f"{options.csv[0]}: no columns published_* and no network "
                                  "traffic; nothing to check")

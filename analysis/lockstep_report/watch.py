@@ -8,6 +8,8 @@ run ends. `/epoch` is written last, so an epoch that is listed is complete.
 import os
 import sys
 import time
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +18,7 @@ from lockstep_report.arguments import finish
 from lockstep_report.errors import INPUT, ReportError, reason_of
 from lockstep_report.escaping import one_line
 from lockstep_report.measure.window import timed_seconds
-from lockstep_report.runfile.read import read_run
+from lockstep_report.runfile.read import Run, read_run
 from lockstep_report.runfile.settings import plural, setting_of, setting_texts
 from lockstep_report.tables.export.trackers import TRACKERS, Log
 from lockstep_report.tables.table import json_text
@@ -25,6 +27,8 @@ POLL_SECONDS = 1.0
 MOST_MISSES = 5  # successive polls in which the file cannot be read, before this is an error
 QUIET_FACTOR = 5  # a run is reported as quiet after this many times its longest epoch, and
 QUIET_SECONDS = 60  # not before this time
+EPOCH_TEXTS = {"seconds": "{:.2f} s", "images_per_second": "{:,.1f} images/s", "train_loss": "loss {:.4f}",
+               "train_accuracy": "train {:.2%}", "test_accuracy": "test {:.2%}"}
 
 
 def add(commands):
@@ -43,35 +47,35 @@ def add(commands):
 
 
 def watch(options):
-    output = Lines(sys.stdout) if options.json else Terminal(sys.stdout)
+    output = Output(sys.stdout, options.json)
     log = Log(options.log) if options.log else None
     status = None
     try:
-        status = Watch(Path(options.run), output, options.once, log=log).follow()
+        status = Watch(Path(options.run), output, options.once, log).follow()
     except KeyboardInterrupt:
         status = 130
     finally:
-        output.finish()
+        output.clear()
         if log:
             log.finish(status == 0)
     return status
 
 
-class Terminal:
-    """Prints one line of text per event. On a terminal, a last line shows what the program waits
+class Output:
+    """Prints one line per event, as text or JSON. On a terminal, a last line shows what the program waits
     for; it is replaced, so that a log file never has it."""
 
-    def __init__(self, stream):
+    def __init__(self, stream, is_json=False):
         self.stream = stream
-        self.is_terminal = stream.isatty()
+        self.is_json = is_json
         self.shown = ""
 
-    def event(self, _kind, _values, text):
+    def event(self, kind, values, text):
         self.clear()
-        print(one_line(text), file=self.stream, flush=True)
+        print(json_text({"event": kind, **values}, None) if self.is_json else one_line(text), file=self.stream, flush=True)
 
     def waiting(self, text):
-        if self.is_terminal and text != self.shown:
+        if not self.is_json and self.stream.isatty() and text != self.shown:
             self.clear()
             columns = os.get_terminal_size(self.stream.fileno()).columns
             self.shown = one_line(text)[:max(1, columns - 1)]
@@ -79,106 +83,85 @@ class Terminal:
 
     def clear(self):
         if self.shown:
-            print("\r\x1b[K", end="", file=self.stream)
+            print("\r\x1b[K", end="", file=self.stream, flush=True)
             self.shown = ""
 
-    def finish(self):
-        self.clear()
-        self.stream.flush()
 
-
-class Lines(Terminal):
-    def event(self, kind, values, _text):
-        print(json_text({"event": kind, **values}, None), file=self.stream, flush=True)
-
-    def waiting(self, text):
-        pass
-
-
+@dataclass
 class Watch:
     """Reads the file whenever it changes and prints what is new."""
 
-    def __init__(self, path, output, once=False, sleep=time.sleep, clock=time.monotonic, log=None):
-        self.path = path.with_name(path.name.removesuffix(".partial"))
-        self.output = output
-        self.once = once
-        self.sleep = sleep
-        self.clock = clock
-        self.log = log
-        self.run_id = None
-        self.printed = 0  # epochs or points
-        self.longest = 0.0  # epoch, in seconds
-        self.misses = 0
-        self.is_reported_quiet = False
-
-    @property
-    def partial(self):
-        return self.path.with_name(self.path.name + ".partial")
+    path: Path
+    output: Output
+    once: bool = False
+    log: Log = None
+    sleep: Callable = time.sleep
+    clock: Callable = time.monotonic
+    run: Run = None
+    printed: int = 0  # epochs or points
+    longest: float = 0.0  # epoch, in seconds
+    misses: int = 0
 
     def follow(self):
-        seen, changed = None, self.clock()
+        """Returns the exit status when the run has ended."""
+        path = self.path.with_name(self.path.name.removesuffix(".partial"))
+        partial = path.with_name(path.name + ".partial")
+        seen, changed, is_reported_quiet = None, self.clock(), False
         while True:
-            file = self.partial if os.path.exists(self.partial) else self.path
+            file = partial if os.path.exists(partial) else path
             state = identity_of(file)
-            if state is not None and state != seen:
-                run = self.read(file)
-                if run is not None:
-                    seen, changed = state, self.clock()
-                    self.is_reported_quiet = False
-                    self.print_new(run)
-                    if run.status != "running":
-                        return self.end(run)
-                    if self.once:
-                        return 0
-            elif state is None and self.once:
-                raise ReportError(INPUT, f"{self.path}: no such file, nor {self.partial.name}")
-            self.wait(state, self.clock() - changed)
+            if state is None and self.once:
+                raise ReportError(INPUT, f"{path}: no such file, nor {partial.name}")
+            if state not in (None, seen) and self.read(file):
+                seen, changed, is_reported_quiet = state, self.clock(), False
+                self.print_new()
+                if self.run.status != "running":
+                    return self.end(path)
+                if self.once:
+                    return 0
+            quiet = self.clock() - changed
+            longest = f" (longest so far: {self.longest:.1f} s)" if self.longest else ""
+            self.output.waiting(f"waiting for {partial.name}" if state is None
+                                else f"waiting for {self.printed + 1}: {quiet:.0f} s{longest}")
+            if state and quiet > max(QUIET_SECONDS, QUIET_FACTOR * self.longest) and not is_reported_quiet:
+                is_reported_quiet = True
+                self.output.event("quiet", {"seconds": quiet}, f"no change for {quiet:.0f} s: the run "
+                                  "may have been killed, or its file system shows changes late")
+            self.sleep(POLL_SECONDS)
 
     def read(self, file):
-        """Returns the run; None if the file is just being renamed or created."""
+        """Reads the run, and returns whether it could be read; not if the file is just being renamed or created."""
         try:
             run = read_run(file)
         except ReportError:
             self.misses += 1
             if self.misses > MOST_MISSES or self.once:
                 raise
-            return None
+            return False
         self.misses = 0
-        if self.run_id not in (None, run.run_id):
-            raise ReportError(INPUT, f"{self.path}: another run replaced the one that was watched")
-        return run
-
-    def print_new(self, run):
-        if self.run_id is None:
-            self.run_id = run.run_id
+        if self.run is None:
             values = run_values(run)
-            texts = [plural(run.rank_count, "rank"), *values["setting"]]
-            self.output.event("run", values, f"{values['run']}: {', '.join(texts)}")
-        for kind, values, text in (ladder_rows if run.ladder else epoch_rows)(run, self.printed):
+            self.output.event("run", values, f"{values['run']}: " + ", ".join(
+                [plural(run.rank_count, "rank"), *values["setting"]]))
+        elif self.run.run_id != run.run_id:
+            raise ReportError(INPUT, f"{self.path}: another run replaced the one that was watched")
+        self.run = run
+        return True
+
+    def print_new(self):
+        rows = ladder_rows if self.run.ladder else epoch_rows
+        for kind, values, text in rows(self.run, self.printed):
             self.longest = max(self.longest, values["seconds"] or 0.0)
             self.output.event(kind, values, text)
             self.printed += 1
         if self.log:
-            self.log.update(run)
+            self.log.update(self.run)
 
-    def end(self, run):
-        failure = str(run.attributes.get("failure", ""))
-        text = f"{self.path.name}: {run.status}" + (f" ({failure})" if failure else "")
-        self.output.event("end", {"status": run.status, "failure": failure or None}, text)
-        return 0 if run.status == "complete" else INPUT
-
-    def wait(self, state, quiet):
-        if state is None:
-            self.output.waiting(f"waiting for {self.partial.name}")
-        else:
-            about = f" (longest so far: {self.longest:.1f} s)" if self.longest else ""
-            self.output.waiting(f"waiting for {self.printed + 1}: {quiet:.0f} s{about}")
-        limit = max(QUIET_SECONDS, QUIET_FACTOR * self.longest)
-        if state is not None and quiet > limit and not self.is_reported_quiet:
-            self.is_reported_quiet = True
-            self.output.event("quiet", {"seconds": quiet}, f"no change for {quiet:.0f} s: the run "
-                              "may have been killed, or its file system shows changes late")
-        self.sleep(POLL_SECONDS)
+    def end(self, path):
+        failure = str(self.run.attributes.get("failure", ""))
+        text = f"{path.name}: {self.run.status}" + (f" ({failure})" if failure else "")
+        self.output.event("end", {"status": self.run.status, "failure": failure or None}, text)
+        return 0 if self.run.status == "complete" else INPUT
 
 
 def identity_of(path):
@@ -226,17 +209,12 @@ def epoch_values(run, row):
 
 def epoch_text(values, total, ranks):
     parts = [f"epoch {values['epoch']}" + (f"/{total}" if total else "")]
-    if values["seconds"] is not None:
-        parts.append(f"{values['seconds']:.2f} s")
-    if values["images_per_second"] is not None:
-        parts.append(f"{values['images_per_second']:,.1f} images/s")
-    for name, label, form in (("train_loss", "loss", ".4f"), ("train_accuracy", "train", ".2%"),
-                              ("test_accuracy", "test", ".2%")):
+    for name, text in EPOCH_TEXTS.items():
         if values[name] is not None and np.isfinite(values[name]):
-            parts.append(f"{label} {values[name]:{form}}")
+            parts.append(text.format(values[name]))
     if ranks > 1 and values["exposed_communication_share"] is not None:
-        parts.append(f"exposed communication {values['exposed_communication_share']:.1%}")
-        parts.append(f"slowest rank {values['slowest_rank']} ({values['slowest_host']})")
+        parts.append("exposed communication {exposed_communication_share:.1%}  "
+                     "slowest rank {slowest_rank} ({slowest_host})".format(**values))
     return "  ".join(parts)
 
 

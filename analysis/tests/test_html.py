@@ -18,7 +18,7 @@ from lockstep_report.cli import main, parser
 from lockstep_report.figures.style import short_number
 from lockstep_report.html.answer import answer
 from lockstep_report.html.markup import Markup, element, escaped
-from lockstep_report.report import read_material
+from lockstep_report.report import Material
 from synthetic import phases, write_ladder, write_layers, write_run, write_stack, write_sweep
 from test_hostile_names import NAMES, run_with
 
@@ -72,7 +72,7 @@ def study(tmp_path_factory):
 def material(study):
     options = parser().parse_args(["html", str(study), "-o", "unused.html"])
     options.skipped = []
-    return read_material(options)
+    return Material(options)
 
 
 @pytest.fixture(scope="module")

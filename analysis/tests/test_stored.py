@@ -28,7 +28,7 @@ def path(tmp_path):
 def test_rows_in_the_file_index_like_an_array(path):
     rows = read_run(path, in_memory=0).phase_seconds
     array = read_run(path).phase_seconds
-    assert isinstance(rows, stored.StoredRows) and isinstance(array, np.ndarray)
+    assert isinstance(rows, stored.Rows) and isinstance(array, np.ndarray)
     assert rows.shape == array.shape and len(rows) == 40 and rows.nbytes == array.nbytes
     for key in (3, -1, slice(5, 9), slice(None, None, 7), np.array([4, 5, 6]), [9, 2, 2],
                 np.arange(40) % 3 == 0, (slice(2, 4), 1), (slice(None), 0, 2), (3, 1, 2), ...,
@@ -54,7 +54,7 @@ def test_joined_rows_stay_in_the_files(path):
         return join([first, replace(second, step=second.step + 20)])
 
     found, expected = joined(0), joined(1 << 30)
-    assert isinstance(found.phase_seconds, stored.JoinedRows)
+    assert isinstance(found.phase_seconds, stored.Rows)
     assert len(found.phase_seconds) == 60
     np.testing.assert_array_equal(found.phase_seconds[[0, 19, 20, 59]],
                                   expected.phase_seconds[[0, 19, 20, 59]])

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from lockstep_report.cli import main
 from lockstep_report.errors import ReportError
-from lockstep_report.watch import Lines, Terminal, Watch
+from lockstep_report.watch import Output, Watch
 from synthetic import phases, write_ladder, write_run
 
 RANK_0 = (0.0, 0.0, 0.010, 0.020, 0.010, 0.0)  # seconds of each phase
@@ -55,11 +55,11 @@ class Job:
         return self.now
 
 
-def follow(path, job, stream=None, output=Terminal, **options):
+def follow(path, job, stream=None, is_json=False, **options):
     stream = stream or Stream()
-    printer = output(stream)
-    status = Watch(path, printer, sleep=job.sleep, clock=job.clock, **options).follow()
-    printer.finish()
+    output = Output(stream, is_json)
+    status = Watch(path, output, sleep=job.sleep, clock=job.clock, **options).follow()
+    output.clear()
     return status, stream.getvalue()
 
 
@@ -103,7 +103,7 @@ def test_json_lines_have_typed_values(names):
     path, partial = names
     job = Job(lambda: finish(path, partial, 2, status="failed", failure="disk full"))
     write_epochs(partial, 1)
-    status, text = follow(path, job, output=Lines)
+    status, text = follow(path, job, is_json=True)
     events = [json.loads(line) for line in text.splitlines()]
     assert [event["event"] for event in events] == ["run", "epoch", "epoch", "end"]
     assert events[1]["images_per_second"] == pytest.approx(1600.0)

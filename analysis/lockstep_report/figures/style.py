@@ -16,7 +16,7 @@ from matplotlib.lines import Line2D
 
 from lockstep_report.escaping import one_line, printable
 from lockstep_report.figures.canvas import current, length, text_size
-from lockstep_report.runfile.settings import SETTING_PARTS, measured_on, plural, setting_texts
+from lockstep_report.runfile.settings import measured_on, plural, setting_texts
 
 SERIES = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000")
 MARKERS = "osD^vPX"
@@ -76,9 +76,7 @@ def light_grid(axes, axis="y"):
 
 
 def title_of(points):
-    setting = points[0].setting
-    texts = setting_texts(setting) if len(setting) == len(SETTING_PARTS) else setting
-    return ", ".join(text for text in texts if text)
+    return ", ".join(filter(None, setting_texts(points[0].setting)))
 
 
 def name_of(point):

@@ -15,7 +15,7 @@ from lockstep_report.measure.inference import median_interval, series_interval
 from lockstep_report.measure.points import point_of
 from lockstep_report.measure.window import step_seconds, timed_window
 from lockstep_report.runfile import settings
-from lockstep_report.runfile.experiment import STATED, affected_by, is_of_software, options_of
+from lockstep_report.runfile.experiment import NEITHER, STATED, effect_of, is_of_software, options_of
 from lockstep_report.runfile.input_files import each
 from lockstep_report.runfile.schema import PHASES, QUANTITIES as MEASUREMENTS
 
@@ -233,7 +233,7 @@ def settings_of(runs, point):
     found |= {"ranks": str(point.ranks), "batch per rank": f"{point.batch_per_rank or ''}",
               "reducer": point.reducer, "gradient dtype": point.gradient_dtype}
     for name in sorted({name for run in runs for name in options_of(run)}):
-        if affected_by(name, point.ranks) and name not in STATED:
+        if effect_of(name, point.ranks) != NEITHER and name not in STATED:
             found[name] = joined(run.option(name) for run in runs)
     found["hosts"] = joined(", ".join(run.host_names) for run in runs)
     found["program"] = joined(settings.version_of(run) for run in runs)

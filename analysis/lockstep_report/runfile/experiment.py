@@ -8,9 +8,7 @@ from pathlib import Path
 
 # What each option affects, and the values of a choice in their order, from the option table of the program.
 OPTION_TABLE = json.loads(Path(__file__).with_name("options.json").read_text(encoding="utf-8"))
-RESULTS, TIME = "results", "time"
-AFFECTED = {"neither": frozenset(), RESULTS: frozenset((RESULTS,)), TIME: frozenset((TIME,)),
-            "both": frozenset((RESULTS, TIME))}
+NEITHER, RESULTS, TIME, BOTH = "neither", "results", "time", "both"
 SEED, HOSTS, BUILD, PROGRAM, DATA_DIGEST = "seed", "hosts", "build", "program", "data digest"
 LOCKSTEP = "lockstep"  # program of a run file that names none
 # Options that the setting of a run, its batch, its reducer and the data type of its gradients contain.
@@ -41,9 +39,9 @@ def software_of(run):
         if is_of_software(name) and is_used(name, run.rank_count)}
 
 
-def affected_by(name, ranks):
-    """Returns what an option affects, a set of RESULTS and TIME; both if the table does not contain it."""
-    return AFFECTED[OPTION_TABLE.get(name, {}).get("effect", "both")] if is_used(name, ranks) else frozenset()
+def effect_of(name, ranks):
+    """Returns what an option affects: NEITHER, RESULTS, TIME or BOTH, also if the table does not contain it."""
+    return OPTION_TABLE.get(name, {}).get("effect", BOTH) if is_used(name, ranks) else NEITHER
 
 
 def options_of(run):
@@ -54,7 +52,7 @@ def options_of(run):
 def variant_of(run):
     """Returns the properties outside STATED that affect the time; they are equal in repeats."""
     found = {(name, value) for name, value in options_of(run).items()
-             if name not in STATED and TIME in affected_by(name, run.rank_count)}
+             if name not in STATED and effect_of(name, run.rank_count) in (TIME, BOTH)}
     if run.rank_count > 1 and run.host_count:
         found.add((HOSTS, str(run.host_count)))
     return frozenset(found | software_of(run))
@@ -64,7 +62,7 @@ def results_of(run):
     """Returns the properties outside STATED, except the seed, that affect only the results: options, and the content of
     the data. Synthetic images follow from the other properties and the seed."""
     found = {(name, value) for name, value in options_of(run).items()
-             if name not in STATED and name != SEED and affected_by(name, run.rank_count) == AFFECTED[RESULTS]}
+             if name not in STATED and name != SEED and effect_of(name, run.rank_count) == RESULTS}
     digest = str(run.environment.get("data_digest", ""))
     if digest and not run.option("data").startswith("synthetic"):
         found.add((DATA_DIGEST, digest[:8]))
@@ -94,12 +92,11 @@ def text_of(properties, names):
 def unlike(*items):
     """Returns [(name, values)] of the properties in which `items`, pairs (properties, ranks), differ,
     except the number of hosts; values in the order of the items that use the property."""
-    found = []
-    for name in sorted(distinguishing(items) - {HOSTS}):
-        values = dict.fromkeys(dict(properties).get(name, "not recorded") or "none"
-                               for properties, ranks in items if is_used(name, ranks))
-        found.append((name, list(values)))
-    return found
+    def values(name):
+        return list(dict.fromkeys(dict(properties).get(name, "not recorded") or "none"
+                                  for properties, ranks in items if is_used(name, ranks)))
+
+    return [(name, values(name)) for name in sorted(distinguishing(items) - {HOSTS})]
 
 
 def program_of(run):

@@ -28,13 +28,15 @@ UNICODE_MARKS = ((b"\xef\xbb\xbf", "utf-8-sig"), (b"\xff\xfe", "utf-16"), (b"\xf
 MARKUP = (("<!doctype html", HTML), ("<html", HTML), ("<?xml", "an XML text"))
 JSON_BEGIN = re.compile(r'\{\s*(["}]|$)|\[\s*(["\[{\]\d-]|true|false|null)')  # no section "[train]" of an INI file
 
-UNPACK = {"a gzip archive": "gzip", "a bzip2 archive": "bzip2", "an xz archive": "xz"}
 # What leads on with a file of this kind, whatever was wanted instead.
 ADVICE = {
     "a folder": "give the files in it",
     EMPTY: "its writer ended early, or the disk was full; write it again",
     "a ZIP archive": "save the sheet of a workbook (.xlsx) as CSV, or unpack it: python3 -m zipfile -e FILE .",
     "a tar archive": "unpack it: tar -xf FILE",
+    "a gzip archive": "unpack it: gzip -dc FILE >FILE.unpacked",
+    "a bzip2 archive": "unpack it: bzip2 -dc FILE >FILE.unpacked",
+    "an xz archive": "unpack it: xz -dc FILE >FILE.unpacked",
     HTML: "probably an error or login page of a download; download the file again",
     CHECKPOINT: "give the run file of the training (--output)",
     **dict.fromkeys((PYTORCH, NUMPY_ZIP, SAFETENSORS), "convert weights with lockstep-weights from-pytorch"),
@@ -92,11 +94,7 @@ def decoded(data):
 
 def wrong_kind(path, wanted, kind, advice=""):
     """Returns the error of a file of another kind. `advice`: what to do if the kind does not say it."""
-    name = shlex.quote(os.fspath(path))
-    if kind in UNPACK:
-        advice = f"unpack it: {UNPACK[kind]} -dc {name} >{name}.unpacked"
-    else:
-        advice = ADVICE.get(kind, advice).replace("FILE", name)
+    advice = ADVICE.get(kind, advice).replace("FILE", shlex.quote(os.fspath(path)))
     return ReportError(INPUT, f"{path}: not {wanted}, but {kind}; {advice}")
 
 

@@ -3,7 +3,7 @@
 is printable."""
 
 import stat
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 import h5py
 import numpy as np
@@ -28,24 +28,24 @@ def open_run(path):
     try:
         if not stat.S_ISREG(path.stat().st_mode):
             raise ReportError(INPUT, f"{path}: not a regular file; give a run file of lockstep")
-        with path.open("rb") as file:
-            superblock = file.read(12)
-        readable = h5py.is_hdf5(str(path))
+        head = read_head(path)
+        kind = HDF5 if h5py.is_hdf5(str(path)) else kind_of(head)
     except FileNotFoundError as error:
         partial = path.with_name(path.name + ".partial")
         hint = f"the run has not finished; give {partial.name}" if partial.is_file() else "give the path of a run file"
         raise ReportError(INPUT, f"{path}: no such file; {hint}") from error
     except OSError as error:
         raise cannot_read(path, error) from error
-    # In SWMR mode, HDF5 retries for minutes to read metadata that are damaged.
-    swmr = {"swmr": True, "libver": "latest"}
-    failure = None
-    for options in ({}, swmr) if has_swmr_writer(superblock) else ({},):
-        try:
-            return open_without_lock(path, options)
-        except OSError as error:
-            failure = failure or error
-    raise failure_to_open(path, readable, failure)
+    if kind != HDF5:
+        raise wrong_kind(path, "an HDF5 file", kind, "give a run file of lockstep")
+    try:
+        return open_without_lock(path, {})
+    except OSError as error:
+        # In SWMR mode, HDF5 retries for minutes to read metadata that are damaged.
+        if has_swmr_writer(head):
+            with suppress(OSError):
+                return open_without_lock(path, {"swmr": True, "libver": "latest"})
+        raise failure_to_open(path, error) from error
 
 
 def open_without_lock(path, options):
@@ -59,24 +59,18 @@ def open_without_lock(path, options):
     return h5py.File(path, "r", **options)
 
 
-def failure_to_open(path, readable, failure):
-    try:
-        kind = HDF5 if readable else kind_of(read_head(path))
-    except OSError as error:
+def failure_to_open(path, error):
+    if errno_of(error):
         return cannot_read(path, error)
-    if kind != HDF5:
-        return wrong_kind(path, "an HDF5 file", kind, "give a run file of lockstep")
-    if errno_of(failure):
-        return cannot_read(path, failure)
-    if "already open for write" in str(failure):
+    if "already open for write" in str(error):
         return ReportError(INPUT, f"{path}: another program is writing it, or was killed while it did; try "
                                   "again when it has ended, or give another file")
-    return ReportError(INPUT, f"{path}: damaged or cut-off HDF5 file ({reason_of(failure)})")
+    return ReportError(INPUT, f"{path}: damaged or cut-off HDF5 file ({reason_of(error)})")
 
 
-def has_swmr_writer(superblock):
+def has_swmr_writer(head):
     """Returns whether the superblock has exactly the flags of a file that is open for writing (1) in SWMR mode (4)."""
-    return len(superblock) == 12 and superblock[8] >= 3 and superblock[11] == 1 | 4
+    return len(head) >= 12 and head[8] >= 3 and head[11] == 1 | 4
 
 
 # No filter that run files use compresses more than deflate, by 1032 to 1.

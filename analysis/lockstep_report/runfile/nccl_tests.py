@@ -5,6 +5,7 @@ its option --output_file."""
 import json
 import math
 import re
+from collections import defaultdict
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -13,9 +14,8 @@ import numpy as np
 from lockstep_report.errors import INPUT, ReportError
 from lockstep_report.escaping import one_line
 from lockstep_report.groups import grouped
-from lockstep_report.runfile import schema
 from lockstep_report.runfile.file_kind import NCCL_START, NCCL_TESTS, NCCL_TEXT, read_text
-from lockstep_report.runfile.read import Run
+from lockstep_report.runfile.read import run_of
 
 PROGRAM = "nccl-tests"
 EXAMPLE = "all_reduce_perf -b 1K -e 256M -f 2"
@@ -23,7 +23,7 @@ ALONE = "each process ran alone: build nccl-tests with MPI=1"
 DATA_TYPES = {"float": "fp32", "half": "fp16", "bfloat16": "bf16"}  # with the names of Lockstep; others keep theirs
 DEVICE = re.compile(r"Rank\s+(\d+)\b.*\son\s+(\S+)\s+device\s+\d+\s+\[[^]]*\]\s*(.*)")
 ROW = re.compile(r"(?<![\w.])(\d+)\s+(\d+)\s+(u?int\d+|half|float|double|bfloat16|f(?:p)?8\w+)\s(.*)")
-FACTS = {  # of the text: attribute of the table -> pattern
+FACTS = {  # patterns in the text; `library`: version of NCCL
     "version": re.compile(r"nccl-tests version (\S+)"), "iterations": re.compile(r"warmup iters: \d+ iters: (\d+)"),
     "library": re.compile(r"NCCL version (\d+[\d.]+)"), "library_code": re.compile(r"nccl-library=(\d+)"),
     "out_of_bounds": re.compile(r"Out of bounds values\s*: (\d+)"), "average": re.compile(r"Avg bus bandwidth\s*: (\S+)")}
@@ -46,19 +46,14 @@ class Row:
 
 @dataclass
 class Table:
-    """The output of one run of the program. Facts that it does not state are ""."""
+    """The output of one run of the program."""
 
     ranks: list = field(default_factory=list)  # number, host and device of each rank
     hosts: list = field(default_factory=list)
     devices: list = field(default_factory=list)
     rows: list = field(default_factory=list)
     lost: int = 0  # rows that are cut off or mixed with other output
-    version: str = ""
-    iterations: str = ""
-    library: str = ""  # version of NCCL
-    library_code: str = ""
-    out_of_bounds: str = ""
-    average: str = ""
+    facts: dict = field(default_factory=lambda: defaultdict(str))  # name in FACTS -> text; "" if it is not stated
     is_complete: bool = True
 
     def add_rank(self, rank, host, device):
@@ -66,7 +61,13 @@ class Table:
         self.hosts.append(one_line(str(host)))
         self.devices.append(one_line(str(device)))
 
-    def add_row(self, row):
+    def add_row(self, data_type, operation, root, size, measured, wrong, is_checked):
+        """Adds a row, unless it has no time. `measured`: time in microseconds, algbw and busbw; `wrong`: numbers of wrong
+        elements, NaN if they are not stated. Raises `ValueError` if a value is no number."""
+        microseconds, algbw, busbw = map(float, measured)
+        known = [value for value in wrong if not math.isnan(value)]
+        row = Row(data_type, operation, int(root), int(size), 1e-6 * microseconds, algbw, busbw,
+                  sum(known) if known else math.nan, is_checked)
         if row.size > 0 and 0 < row.seconds < math.inf:
             self.rows.append(row)
 
@@ -106,7 +107,7 @@ def sweeps_of(path, table, place):
     found = []
     for (data_type, operation), rows in groups.items():
         name = ", ".join(filter(None, (place, f"{data_type} {operation}" if len(groups) > 1 else "")))
-        found.append(run_of(path.with_name(f"{path.name} ({name})") if name else path, table, rows, ranks))
+        found.append(sweep_of(path.with_name(f"{path.name} ({name})") if name else path, table, rows, ranks))
     warn(found[0], warnings_of(table))
     return found
 
@@ -121,28 +122,24 @@ def warnings_of(table):
         yield "the output ends before its last line: the program was stopped, or the text was cut"
 
 
-def run_of(path, table, rows, ranks):
+def sweep_of(path, table, rows, ranks):
     """Returns the sweep of rows of one type and operation."""
-    none, first = np.zeros(0), rows[0]
+    first, facts = rows[0], table.facts
     is_counted = any(not math.isnan(row.wrong) for row in table.rows)
-    code = int(table.library_code or 0)
-    library = table.library or (f"{code // 10000}.{code // 100 % 100}.{code % 100}" if code else "")
-    return Run(
-        path=path,
-        attributes={"program": PROGRAM, "software_version": one_line(table.version),
-                    "status": "complete" if table.is_complete else "incomplete"},
-        config={"command": "allreduce", "device": "cuda", "transport": "nccl", "iterations": table.iterations,
-                "gradient-dtype": DATA_TYPES.get(first.type, first.type), "redop": first.operation},
-        environment={"transport": one_line(f"NCCL {library}".strip()), "warnings": ""},
-        results={} if is_counted else {"out_of_bounds": int(table.out_of_bounds or 0)},
-        ranks={"rank": np.arange(ranks), "hostname": np.array(table.hosts),
-               "host": np.array([table.hosts.index(host) for host in table.hosts], dtype=int),
-               "device_name": np.array(table.devices)},
-        phases=schema.PHASES, phase_seconds=np.zeros((0, ranks, len(schema.PHASES))), epochs={},
-        **dict.fromkeys(("step", "starts_part", "part_of_step", "epoch", "images", "loss", "learning_rate", "step_start",
-                         "epoch_numbers", "bucket_bytes", "bucket_start", "bucket_end"), none),
-        allreduce={"algorithm": np.array(["nccl"] * len(rows)), "bytes": np.array([row.size for row in rows], dtype=np.uint64),
-                   "seconds": np.array([[row.seconds] for row in rows]), "wrong": np.array([row.wrong for row in rows])})
+    code = int(facts["library_code"] or 0)
+    library = facts["library"] or (f"{code // 10000}.{code // 100 % 100}.{code % 100}" if code else "")
+    attributes = {"program": PROGRAM, "software_version": one_line(facts["version"]),
+                  "status": "complete" if table.is_complete else "incomplete"}
+    texts = {
+        "/config": {"command": "allreduce", "device": "cuda", "transport": "nccl", "iterations": facts["iterations"],
+                    "gradient-dtype": DATA_TYPES.get(first.type, first.type), "redop": first.operation},
+        "/environment": {"transport": one_line(f"NCCL {library}".strip()), "warnings": ""},
+        "/results": {} if is_counted else {"out_of_bounds": int(facts["out_of_bounds"] or 0)}}
+    hosts = {"rank": np.arange(ranks), "hostname": np.array(table.hosts), "device_name": np.array(table.devices),
+             "host": np.array([table.hosts.index(host) for host in table.hosts], dtype=int)}
+    messages = {"algorithm": np.array(["nccl"] * len(rows)), "bytes": np.array([row.size for row in rows], dtype=np.uint64),
+                "seconds": np.array([[row.seconds] for row in rows]), "wrong": np.array([row.wrong for row in rows])}
+    return run_of(path, attributes, texts, {"ranks": hosts, "allreduce": messages})
 
 
 def rank_count(table):
@@ -186,12 +183,12 @@ def text_tables(text):
         for fact, pattern in FACTS.items():
             found = pattern.search(line)
             if found:
-                setattr(table, fact, found[1])
+                table.facts[fact] = found[1]
         row = ROW.search(line)
         if row and names:
             add_text_row(table, names[3:], row)
     for table in tables:
-        table.is_complete = bool(table.average)
+        table.is_complete = bool(table.facts["average"])
     return [table for table in tables if table.rows or table.ranks] or tables
 
 
@@ -205,9 +202,8 @@ def add_text_row(table, names, row):
     wrong = [number(word) for name, word in zip(names, words) if name == "#wrong"]
     errors = next((name for name in ("#wrong", "error") if name in names), "")
     try:
-        table.add_row(Row(row[3], cells.get("redop", ""), int(cells.get("root", -1)), int(row[1]),
-                          1e-6 * float(cells["time"]), float(cells["algbw"]), float(cells["busbw"]),
-                          sum_of_known(wrong), not math.isnan(number(cells.get(errors)))))
+        table.add_row(row[3], cells.get("redop", ""), cells.get("root", -1), row[1],
+                      (cells["time"], cells["algbw"], cells["busbw"]), wrong, not math.isnan(number(cells.get(errors))))
     except ValueError:
         table.lost += 1
 
@@ -220,16 +216,13 @@ def number(text):
         return math.nan
 
 
-def sum_of_known(values):
-    known = [value for value in values if not math.isnan(value)]
-    return sum(known) if known else math.nan
-
-
 def json_table(text):
     """Returns the table of the JSON file."""
     content = json.loads(text)
     config, bounds, code = content.get("config") or {}, content.get("out_of_bounds") or {}, str(content.get("nccl_version") or "")
-    table = Table(**{"library" if "." in code else "library_code": code}, iterations=str(config.get("iterations", "")), out_of_bounds=str(bounds.get("count", "")))
+    table = Table()
+    table.facts |= {"library" if "." in code else "library_code": code, "iterations": str(config.get("iterations", "")),
+                    "out_of_bounds": str(bounds.get("count", ""))}
     for device in config.get("devices", ()):
         table.add_rank(device["rank"], device["hostname"], device.get("device_info", ""))
     for row in content["results"]:
@@ -239,7 +232,6 @@ def json_table(text):
         if "cpu_time" in found:
             raise ValueError("it has CPU times (option -C)")
         wrong = [number(values.get("nwrong")) for values in (found, other)]
-        table.add_row(Row(one_line(str(row["type"])), one_line(str(row["redop"])), int(row["root"]), int(row["size"]),
-                          1e-6 * float(found["time"]), float(found["alg_bw"]), float(found["bus_bw"]),
-                          sum_of_known(wrong), not math.isnan(wrong[0])))
+        table.add_row(one_line(str(row["type"])), one_line(str(row["redop"])), row["root"], row["size"],
+                      (found["time"], found["alg_bw"], found["bus_bw"]), wrong, not math.isnan(wrong[0]))
     return table

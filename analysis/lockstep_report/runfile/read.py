@@ -15,7 +15,7 @@ from lockstep_report.runfile import schema
 from lockstep_report.runfile.file_kind import CHECKPOINT, wrong_kind
 from lockstep_report.runfile.hdf5_access import (
     attributes_of, errors_of_hdf5, open_run, read_attributes, read_dataset, safe_objects)
-from lockstep_report.runfile.stored import IN_MEMORY_BYTES, StoredRows
+from lockstep_report.runfile.stored import IN_MEMORY_BYTES, stored_rows
 
 OPTION_GROUPS = ("/config", "/environment", "/results")  # one attribute per option or quantity
 # A file that is being written can have more rows of one dataset than of another.
@@ -73,6 +73,10 @@ def length_problems(datasets):
 TABLES = ("ladder", "allreduce", "layers", "stack")  # groups of commands that do not train
 EPOCH_SIZE = ("steps_per_epoch", "images_per_epoch")  # attributes of the root
 OPTIONAL = ("telemetry", "profile")  # groups of training runs with these options
+STEP_COLUMNS = {  # fields of a run with one row per step, from datasets
+    "epoch": "/steps/epoch", "images": "/steps/images", "loss": "/steps/loss", "learning_rate": "/steps/learning_rate",
+    "step_start": "/steps/start_seconds", "phase_seconds": "/steps/phase_seconds",
+    "bucket_start": "/buckets/start_seconds", "bucket_end": "/buckets/end_seconds"}
 
 
 @dataclass(frozen=True)
@@ -87,9 +91,7 @@ class Run:
     environment: dict
     results: dict
     ranks: dict  # name -> (rank)
-    phases: tuple
     step: np.ndarray  # (step), number of earlier steps of the run
-    starts_part: np.ndarray  # (step), True for the first step of each process
     part_of_step: np.ndarray  # (step), index into `parts`
     epoch: np.ndarray  # (step), epoch of the step, from 1
     images: np.ndarray  # (step), over all ranks
@@ -113,11 +115,17 @@ class Run:
     stack: dict = field(default_factory=dict)  # name -> (row[, repeat])
     parts: tuple = ()  # the runs that were joined; empty for a single file
     named_folders: int = 0  # number of folders in `file_name`
+    phases = schema.PHASES
+
+    @property
+    def starts_part(self):
+        """(step), True for the first step of each process."""
+        return np.diff(self.part_of_step, prepend=-1) > 0
 
     @property
     def has_tables(self):
         """Whether the run has measurements other than training steps."""
-        return bool(self.ladder or self.allreduce or self.layers or self.stack)
+        return any(getattr(self, name) for name in TABLES)
 
     @property
     def status(self):
@@ -195,7 +203,8 @@ def read_run(path, in_memory=IN_MEMORY_BYTES):
     read when they are used. Raises `ReportError` (input) if it is not a valid run file."""
     path = Path(path)
     with checked_objects(path) as (attributes, items):
-        return run_of(path, attributes, items, read_tables(path, items, in_memory))
+        texts = {group: attributes_of(items, group) for group in OPTION_GROUPS}
+        return run_of(path, attributes, texts, read_tables(path, items, in_memory))
 
 
 @contextmanager
@@ -228,96 +237,91 @@ def check_header(path, file):
 
 def read_tables(path, items, in_memory):
     """Returns {group: {name: values}} of the datasets of the schema, without rows that were being written. Larger
-    datasets (step, rank, ...) than `in_memory` bytes are `StoredRows`. The group `epochs` also has the numbers of the
+    datasets (step, rank, ...) than `in_memory` bytes are `Rows`. The group `epochs` also has the numbers of the
     epochs (`epoch`). Raises `ReportError` (input) if a required dataset is missing."""
     has_tables = any(f"/{name}" in items for name in TABLES)
     has_training = "/steps/phase_seconds" in items or not has_tables
     has_buckets = "/buckets/bytes" in items and len(items["/buckets/bytes"]) > 0
     is_required = {"ranks": True, "steps": has_training, "epochs": has_training, "buckets": has_buckets,
                    **{name: f"/{name}" in items for name in (*TABLES, *OPTIONAL)}}
-    tables = {name: read_columns(path, items, f"/{name}", is_required[name], in_memory) for name in is_required}
+    sizes = complete_sizes(items)
+    tables = {group: {} for group in is_required}
+    for group, columns in tables.items():
+        for spec in schema.datasets(f"/{group}"):
+            if spec.path in items:
+                columns[spec.name] = rows_of(path, spec, items[spec.path], sizes[spec.dimensions[0]], in_memory)
+            elif spec.required and is_required[group]:
+                raise ReportError(INPUT, f"{path}: dataset {spec.path} is missing; 'lockstep-report validate' lists "
+                                         "everything that is missing")
+            elif spec.required and spec.group in items:
+                columns[spec.name] = missing_values(spec, sizes)
     if has_training and ("/phase" not in items or tuple(read_dataset(items["/phase"])) != schema.PHASES):
         raise ReportError(INPUT, f"{path}: /phase is not ({', '.join(schema.PHASES)})")
-    if not has_buckets:
-        steps = tables["steps"].get("phase_seconds", np.zeros((0, 0)))
-        none = np.zeros((len(steps), len(tables["ranks"]["rank"]), 0))
-        tables["buckets"] = {"bytes": np.zeros(0, dtype=int), "start_seconds": none, "end_seconds": none}
-    numbers = read_dataset(items["/epoch"]) if "/epoch" in items else ()
+    numbers = items["/epoch"][:sizes["epoch"]] if "/epoch" in items else ()
     tables["epochs"]["epoch"] = np.asarray(numbers, dtype=int)
-    return cut(tables)
+    return tables
 
 
-def read_columns(path, items, group, is_required, in_memory):
-    """Returns {name: values} of the datasets that the group has. Raises `ReportError` (input) if a required one is missing."""
-    found = {}
-    for spec in schema.datasets(group):
-        if spec.path in items:
-            dataset = items[spec.path]
-            is_stored = spec.dimensions[:2] == ("step", "rank") and dataset.nbytes > in_memory
-            found[spec.name] = (StoredRows(partial(open_run, path), spec.path, dataset.shape) if is_stored
-                                else read_dataset(dataset))
-        elif spec.required and is_required:
-            raise ReportError(INPUT, f"{path}: dataset {spec.path} is missing; 'lockstep-report validate' lists "
-                                     "everything that is missing")
-    return found
+def complete_sizes(items):
+    """Returns {dimension: length}: that of the shortest dataset, because a file that is being written can have more rows
+    of one dataset than of another. Steps after the last epoch of /epoch are of an epoch that was being written."""
+    sizes = {}
+    for spec in schema.DATASETS:
+        if spec.path in items and (spec.path == "/epoch" or not spec.is_scale):
+            for name, length in zip(spec.dimensions, items[spec.path].shape):
+                sizes[name] = min(length, sizes.get(name, length))
+    if "/steps/epoch" in items:
+        listed = items["/epoch"][:sizes["epoch"]] if "/epoch" in items else ()
+        is_listed = np.isin(items["/steps/epoch"][:sizes["step"]], listed)
+        sizes["step"] = 1 + max(np.flatnonzero(is_listed), default=-1)
+    return sizes
 
 
-def cut(tables):
-    """Returns the tables with all columns of a first dimension cut to the shortest one, and those of the steps to the last
-    step of an epoch that is listed in `epochs`: later rows are of an epoch that was being written."""
-    dimensions = {(group, spec.name): spec.dimensions[0] for group in tables for spec in schema.datasets(f"/{group}")}
-    dimensions["epochs", "epoch"] = "epoch"
-    lengths = {}
-    for (group, name), dimension in dimensions.items():
-        if name in tables[group]:
-            length = len(tables[group][name])
-            lengths[dimension] = min(length, lengths.get(dimension, length))
-    epoch = tables["steps"].get("epoch", np.zeros(0))[:lengths["step"]]
-    listed = np.flatnonzero(np.isin(epoch, tables["epochs"]["epoch"][:lengths["epoch"]]))
-    lengths["step"] = int(listed[-1]) + 1 if len(listed) else 0
-
-    def first_rows(values, count):
-        return values.first(count) if isinstance(values, StoredRows) else values[:count]
-
-    return {group: {name: first_rows(values, lengths[dimensions[group, name]]) for name, values in columns.items()}
-            for group, columns in tables.items()}
+def rows_of(path, spec, dataset, count, in_memory):
+    """Returns the first `count` rows of a dataset."""
+    if spec.dimensions[:2] == ("step", "rank") and dataset.nbytes > in_memory:
+        return stored_rows(partial(open_run, path), spec.path, (count, *dataset.shape[1:]))
+    values = read_dataset(dataset)[:count]
+    return values if spec.is_text else values.astype(spec.type)
 
 
-def run_of(path, attributes, items, tables):
-    """Returns the run with these `tables`. Raises `ReportError` (input) if it has steps, and no size of an epoch."""
-    ranks, steps, buckets = (tables[name] for name in ("ranks", "steps", "buckets"))
-    count, rank_count = len(steps.get("epoch", ())), len(ranks["rank"])
-    if count and min(attributes.get(name, 0) for name in EPOCH_SIZE) <= 0:
+def missing_values(spec, sizes):
+    """Returns the values of a dataset of numbers that is not in the file; `sizes`: {dimension: length}."""
+    value = np.nan if spec.type == "float64" else 0
+    return np.full([sizes.get(name, 0) for name in spec.dimensions], value, dtype=spec.type)
+
+
+def run_of(path, attributes, texts, tables):
+    """Returns the run with these attributes of the root, `texts`: {group: attributes} of OPTION_GROUPS, and
+    `tables`: {group: {name: values}}. Raises `ReportError` (input) if it has steps, and no size of an epoch."""
+    tables = dict.fromkeys(("steps", "epochs", "buckets", *TABLES, *OPTIONAL), {}) | tables
+    steps, epochs, buckets = (tables[name] for name in ("steps", "epochs", "buckets"))
+    sizes = {"step": len(steps.get("epoch", ())), "rank": len(tables["ranks"]["rank"]), "phase": len(schema.PHASES),
+             "bucket": len(buckets.get("bytes", ()))}
+    if sizes["step"] and min(attributes.get(name, 0) for name in EPOCH_SIZE) <= 0:
         raise ReportError(INPUT, f"{path}: has steps, but {' or '.join(EPOCH_SIZE)} is 0 or missing")
 
-    def numbers(values, kind=float):
-        """Returns the values as numbers; None if they are not recorded."""
-        return values if values is None or isinstance(values, StoredRows) else np.asarray(values, dtype=kind)
+    def column(place):
+        """Returns the dataset; if it is not recorded, zeros or NaN."""
+        spec = schema.dataset(place)
+        columns = tables[spec.group[1:]]
+        return columns[spec.name] if spec.name in columns else missing_values(spec, sizes)
 
     return Run(
         path=path,
         attributes=attributes,
-        config={name.replace("_", "-"): str(value) for name, value in attributes_of(items, "/config").items()},
-        environment=attributes_of(items, "/environment"),
-        results=attributes_of(items, "/results"),
-        ranks=ranks,
-        phases=schema.PHASES,
-        step=int(attributes.get("first_step", 0)) + np.arange(count),
-        starts_part=np.arange(count) == 0,
-        part_of_step=np.zeros(count, dtype=int),
-        epoch=numbers(steps.get("epoch", ()), int),
-        images=numbers(steps.get("images", ()), int),
-        loss=numbers(steps.get("loss", ())),
-        learning_rate=numbers(steps.get("learning_rate", ())),
-        step_start=numbers(steps.get("start_seconds", np.full((count, rank_count), np.nan))),
-        step_end=numbers(steps.get("end_seconds")),
-        phase_seconds=numbers(steps.get("phase_seconds", np.zeros((0, rank_count, len(schema.PHASES))))),
-        epoch_numbers=tables["epochs"]["epoch"],
-        epochs={name: values for name, values in tables["epochs"].items() if name != "epoch"},
-        bucket_bytes=buckets["bytes"],
-        bucket_start=numbers(buckets["start_seconds"]),
-        bucket_end=numbers(buckets["end_seconds"]),
-        bucket_calls=numbers(buckets.get("call_seconds")),
-        traffic={name: numbers(steps[f"{name}_bytes"]) for name in ("sent", "received") if f"{name}_bytes" in steps},
+        config={name.replace("_", "-"): str(value) for name, value in texts["/config"].items()},
+        environment=texts["/environment"],
+        results=texts["/results"],
+        ranks=tables["ranks"],
+        step=int(attributes.get("first_step", 0)) + np.arange(sizes["step"]),
+        part_of_step=np.zeros(sizes["step"], dtype=int),
+        **{name: column(place) for name, place in STEP_COLUMNS.items()},
+        step_end=steps.get("end_seconds"),
+        epoch_numbers=epochs.get("epoch", np.zeros(0, dtype=int)),
+        epochs={name: values for name, values in epochs.items() if name != "epoch"},
+        bucket_bytes=column("/buckets/bytes"),
+        bucket_calls=buckets.get("call_seconds"),
+        traffic={name: steps[f"{name}_bytes"] for name in ("sent", "received") if f"{name}_bytes" in steps},
         **{name: tables[name] for name in (*TABLES, *OPTIONAL)},
     )

@@ -44,6 +44,7 @@ SCHEMA = json.loads(Path(__file__).with_name("run_file_schema.json").read_text(e
 FORMAT = SCHEMA["format"]
 VERSION = SCHEMA["version"]
 GROUPS, ATTRIBUTES, DATASETS = (tuple(map(entry, SCHEMA[kind])) for kind in ("groups", "attributes", "datasets"))
+BY_PATH = {spec.path: spec for spec in DATASETS}
 
 
 @cache
@@ -54,10 +55,7 @@ def datasets(group):
 
 def dataset(path):
     """Returns the dataset `path`. Raises `KeyError` if the schema does not have it."""
-    for spec in DATASETS:
-        if spec.path == path:
-            return spec
-    raise KeyError(path)
+    return BY_PATH[path]
 
 
 def attributes(path):

@@ -41,26 +41,22 @@ def describe_run(run):
 
 def describe_setting(points):
     """Returns one line about points of one setting, as `describe_run`."""
-    setting = points[0].setting
-    if len(setting) == len(SETTING_PARTS):
-        setting = setting_texts(setting)
-    texts = [*setting, list_hosts(set().union(*(p.hosts for p in points))),
-             " and ".join(sorted({p.version for p in points if p.version})),
-             link_text(points, set().union(*(p.hosts for p in points)))]
-    return ", ".join(filter(None, texts))
+    hosts = set().union(*(p.hosts for p in points))
+    versions = sorted({p.version for p in points if p.version})
+    return ", ".join(filter(None, (*setting_texts(points[0].setting), list_hosts(hosts), " and ".join(versions),
+                                   link_text(points, hosts))))
 
 
 def measured_on(points):
     """Returns one line for captions: device, hosts, link and number of runs of points."""
     devices = [setting_texts(p.setting)[1] for p in points if len(p.setting) == len(SETTING_PARTS)]
     hosts = set().union(*(p.hosts for p in points))
-    machine = ", ".join(filter(None, (
-        " and ".join(dict.fromkeys(devices)), list_hosts(hosts), link_text(points, hosts))))
+    machine = ", ".join(filter(None, (" and ".join(dict.fromkeys(devices)), list_hosts(hosts), link_text(points, hosts))))
     runs = runs_text([p.repeats for p in points])
     return f"Measured on {machine}; {runs}" if machine else runs
 
 
-def link_text(points, hosts=()):
+def link_text(points, hosts):
     """Returns the rate of the link between the ranks, if any."""
     rates = list(dict.fromkeys(p.link_rate() for p in points if p.ranks > 1 and p.link_rate()))
     if rates:
@@ -75,7 +71,10 @@ def runs_text(counts, what="point"):
 
 
 def setting_texts(setting):
-    """Returns the parts of a setting in display order, without the program if it is Lockstep."""
+    """Returns the parts of a setting in display order, without the program if it is Lockstep. The setting of times from a
+    CSV has other parts."""
+    if len(setting) != len(SETTING_PARTS):
+        return list(setting)
     model, device, precision, data, name, program, threads = setting
     return [model, f"{device} ({name})" if name else device, precision, data,
             "" if program == LOCKSTEP else program, threads]
@@ -123,14 +122,9 @@ def version_of(run):
 def setting_names(settings):
     """Returns {setting: the parts that distinguish it from the others}; "" for a single setting."""
     settings = sorted(set(settings))
-    if len(settings) < 2:
-        return {setting: "" for setting in settings}
-    names = {}
-    for setting in settings:
-        others = [s for s in settings if s != setting]
-        parts = [part for i, part in enumerate(setting) if part and any(len(o) <= i or o[i] != part for o in others)]
-        names[setting] = ", ".join(parts)
-    return names
+    return {setting: ", ".join(part for i, part in enumerate(setting)
+                               if part and any(other[i:i + 1] != (part,) for other in settings))
+            for setting in settings}
 
 
 def file_ending(name):

@@ -11,40 +11,32 @@ BLOCK_BYTES = 16 * 2**20  # of the rows that are processed together
 
 
 class Rows:
-    """An array whose rows are read when it is indexed. It has the shape and the operations of a
-    NumPy array; operations on all rows read all rows. Subclasses define `read(rows)`, which returns the array of the rows
-    with the ascending indices `rows`."""
+    """An array of numbers whose rows are read when it is indexed. It has the shape and the operations of a NumPy
+    array; operations on all rows read all rows. `read(rows)` returns the array of the rows with the ascending indices
+    `rows`."""
 
-    def __init__(self, shape, dtype=float):
+    dtype = np.dtype(float)
+
+    def __init__(self, read, shape):
+        self.read = read
         self.shape = tuple(shape)
-        self.dtype = np.dtype(dtype)
-
-    @property
-    def ndim(self):
-        return len(self.shape)
-
-    @property
-    def nbytes(self):
-        return int(np.prod(self.shape)) * self.dtype.itemsize
+        self.ndim = len(self.shape)
+        self.nbytes = int(np.prod(self.shape)) * self.dtype.itemsize
 
     def __len__(self):
         return self.shape[0]
 
     def __getitem__(self, key):
-        first, rest = (key[0], key[1:]) if isinstance(key, tuple) else (key, ())
+        first, *rest = key if isinstance(key, tuple) else (key,)
         if first is Ellipsis or first is None:
             return np.asarray(self)[key]
         rows = np.arange(len(self))[first]
-        found = self.read(np.unique(rows)) if rows.size else np.zeros((0, *self.shape[1:]), self.dtype)
-        if np.ndim(rows) == 0:
-            found = found[0]
-        elif len(rows) != len(found) or np.any(np.diff(rows) < 0):
-            found = found[np.searchsorted(np.unique(rows), rows)]
-        return found[(slice(None),) * np.ndim(rows) + rest] if rest else found
+        needed, places = np.unique(rows, return_inverse=True)
+        found = self.read(needed)[places.reshape(rows.shape)]
+        return found[(slice(None),) * rows.ndim + tuple(rest)]
 
     def __array__(self, dtype=None, copy=None):
-        values = self.read(np.arange(len(self)))
-        return values if dtype is None else values.astype(dtype, copy=False)
+        return np.asarray(self.read(np.arange(len(self))), dtype=dtype)
 
     def __getattr__(self, name):
         if name.startswith("_"):
@@ -52,52 +44,33 @@ class Rows:
         return getattr(np.asarray(self), name)
 
 
-class StoredRows(Rows):
-    """The rows of a dataset of numbers in a file. `open_file()` opens the file."""
+def stored_rows(open_file, name, shape):
+    """Returns the rows of the dataset `name` of numbers in the file that `open_file()` opens."""
 
-    def __init__(self, open_file, name, shape):
-        super().__init__(shape)
-        self.open_file = open_file
-        self.name = name
-
-    def first(self, count):
-        return StoredRows(self.open_file, self.name, (count, *self.shape[1:]))
-
-    def read(self, rows):
-        if len(rows) == 0:
-            return np.zeros((0, *self.shape[1:]))
-        first, last = int(rows[0]), int(rows[-1])
-        with self.open_file() as file:
+    def read(rows):
+        first, end = (int(rows[0]), int(rows[-1]) + 1) if len(rows) else (0, 0)
+        with open_file() as file:
             with errors_of_hdf5(file.filename):
-                found = np.asarray(file[self.name][first:last + 1], dtype=self.dtype)
-            if len(found) != last - first + 1:
-                raise ReportError(INPUT, f"{file.filename}: {self.name} became shorter while the file was read")
+                found = np.asarray(file[name][first:end], dtype=Rows.dtype)
+            if len(found) != end - first:
+                raise ReportError(INPUT, f"{file.filename}: {name} became shorter while the file was read")
         return found if len(rows) == len(found) else found[rows - first]
 
-
-class JoinedRows(Rows):
-    """The rows `kept[i]` of each of the `arrays`, one after another."""
-
-    def __init__(self, arrays, kept):
-        super().__init__((sum(map(len, kept)), *arrays[0].shape[1:]))
-        self.arrays = arrays
-        self.kept = kept
-
-    def read(self, rows):
-        found, end = [], 0
-        for array, chosen in zip(self.arrays, self.kept):
-            begin, end = end, end + len(chosen)
-            own = rows[(rows >= begin) & (rows < end)] - begin
-            if len(own):
-                found.append(array[chosen[own]])
-        return np.concatenate(found) if found else np.zeros((0, *self.shape[1:]))
+    return Rows(read, shape)
 
 
 def join_rows(arrays, kept):
     """Returns the rows `kept[i]` of each of the `arrays`, one after another; in memory, unless one is stored."""
-    if any(isinstance(array, Rows) for array in arrays):
-        return JoinedRows(arrays, kept)
-    return np.concatenate([array[chosen] for array, chosen in zip(arrays, kept)])
+    if not any(isinstance(array, Rows) for array in arrays):
+        return np.concatenate([array[chosen] for array, chosen in zip(arrays, kept)])
+    ends = np.cumsum([len(chosen) for chosen in kept])
+
+    def read(rows):
+        parts = np.split(rows, np.searchsorted(rows, ends[:-1]))
+        return np.concatenate([array[chosen[part - end + len(chosen)]]
+                               for array, chosen, end, part in zip(arrays, kept, ends, parts)])
+
+    return Rows(read, (ends[-1], *arrays[0].shape[1:]))
 
 
 def blocks(rows, *arrays):

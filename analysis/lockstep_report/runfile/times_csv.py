@@ -62,19 +62,20 @@ def join(table, key, group, seconds, published):
     number, first = group[0]
     if min(times) <= 0:
         raise ReportError(INPUT, f"{table.path}:{number}: {seconds} must be above 0")
-    busy = [
-        sum(float(table.decimal(n, line, c)) for c in ("cpu_user_percent", "cpu_system_percent"))
-        for n, line in group if line.get("cpu_user_percent")
-    ]
-    network = [float(table.decimal(n, line, "network_mb_per_s")) for n, line in group if line.get("network_mb_per_s")]
+
+    def mean(*names):
+        """Returns the mean over the nodes of the sum of these columns; None if no node has a value."""
+        found = [sum(float(table.decimal(n, line, name)) for name in names) for n, line in group if line.get(names[0])]
+        return sum(found) / len(found) if found else None
+
     return Row(
         source=one_line(table.path.name),
         ranks=key[0],
         batch_per_rank=key[1],
         seconds=max(times),
         published={c: table.decimal(number, first, c) for c in published if first.get(c)},
-        cpu_percent=sum(busy) / len(busy) if busy else None,
-        network_mb_per_s=sum(network) / len(network) if network else None,
+        cpu_percent=mean("cpu_user_percent", "cpu_system_percent"),
+        network_mb_per_s=mean("network_mb_per_s"),
     )
 
 

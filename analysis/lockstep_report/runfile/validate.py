@@ -85,18 +85,13 @@ def step_counts(file):
     if len(epochs) and np.any(np.diff(epochs) < 0):
         yield f"/steps/epoch decreases: {WRONG_STEPS}"
     numbers, counts = np.unique(epochs, return_counts=True)
-    unlisted = [int(n) for n in numbers if n not in listed]
-    if unlisted and is_complete(file):
-        yield f"/steps/epoch has steps of epoch {unlisted[0]}, which /epoch does not list: these steps are not used"
-    empty = [int(n) for n in listed if n not in numbers] if len(epochs) else []
-    if empty:
-        yield f"/epoch lists epoch {empty[0]}, of which /steps has no steps: the tables have no times of it"
-    if size > 0:
-        for number, count in zip(numbers.tolist(), counts.tolist()):
-            is_inner = numbers[0] < number < numbers[-1]
-            if count > size or is_inner and count < size:
-                yield (f"/steps/epoch has {count} steps of epoch {number}, steps_per_epoch "
-                       f"is {size}: {WRONG_STEPS}")
+    for number in np.setdiff1d(epochs, listed)[:1] if is_complete(file) else ():
+        yield f"/steps/epoch has steps of epoch {number}, which /epoch does not list: these steps are not used"
+    for number in np.setdiff1d(listed, epochs)[:1] if len(epochs) else ():
+        yield f"/epoch lists epoch {number}, of which /steps has no steps: the tables have no times of it"
+    is_inner = (numbers > numbers[:1]) & (numbers < numbers[-1:])
+    for row in np.flatnonzero((counts > size) | is_inner & (counts < size)) if size > 0 else ():
+        yield f"/steps/epoch has {counts[row]} steps of epoch {numbers[row]}, steps_per_epoch is {size}: {WRONG_STEPS}"
 
 
 def images_of_epochs(file):
@@ -104,14 +99,12 @@ def images_of_epochs(file):
     epochs, images = values(file, "/steps/epoch"), values(file, "/steps/images")
     attributes = read_attributes(file)
     steps, size = (attributes.get(f"{name}_per_epoch", 0) for name in ("steps", "images"))
-    if min(steps, size) <= 0 or len(images) != len(epochs):
-        return []
-    for number in np.unique(epochs):
-        rows = epochs == number
-        if np.sum(rows) == steps and images[rows].sum() != size:
-            return [f"/steps/images has {images[rows].sum():,} images in epoch {number}, "
-                    f"images_per_epoch is {size:,}: images/s and the scaled times are wrong"]
-    return []
+    if min(steps, size) > 0 and len(images) == len(epochs):
+        numbers, rows, counts = np.unique(epochs, return_inverse=True, return_counts=True)
+        sums = np.bincount(rows, images, len(numbers))
+        for row in np.flatnonzero((counts == steps) & (sums != size))[:1]:
+            yield (f"/steps/images has {sums[row]:,.0f} images in epoch {numbers[row]}, "
+                   f"images_per_epoch is {size:,}: images/s and the scaled times are wrong")
 
 
 def phase_sums(file):
@@ -172,7 +165,6 @@ def problems(path):
         for group in schema.GROUPS:
             if group.path in file and (group.path != "/buckets" or len(file[group.path])):  # empty if no gradients were reduced
                 found += [line for spec in schema.datasets(group.path) for line in dataset_problems(file, spec)]
-        found += number_problems(file)
         # Values are compared only if the datasets have the right shapes.
         return found or contradictions(file)
 
@@ -189,26 +181,29 @@ def attribute_problems(attributes):
 def group_problems(file):
     has_tables = any(name in file for name in TABLES)
     for spec in schema.GROUPS:
-        if spec.path in file or not spec.required:
-            continue
-        if spec.path not in TRAINING_GROUPS or not has_tables:
+        if spec.required and spec.path not in file and not (has_tables and spec.path in TRAINING_GROUPS):
             yield f"group {spec.path} is missing"
     if "config" in file and not read_attributes(file["config"]):
         yield "group /config has no attributes: the options are not recorded"
+    if "phase" in file and tuple(read_dataset(file["phase"])) != schema.PHASES:
+        yield f"/phase is not ({', '.join(schema.PHASES)}): {NO_TABLES}"
 
 
 def dataset_problems(file, spec):
     path = spec.path
     if path not in file:
-        return [f"dataset {path} is missing: no command can use the file"] if spec.required else []
+        if spec.required:
+            yield f"dataset {path} is missing: no command can use the file"
+        return
     dataset = file[path]
-    found = [f"{path} has no attribute {name}" for name in ("units", "long_name") if name not in dataset.attrs]
+    yield from (f"{path} has no attribute {name}" for name in ("units", "long_name") if name not in dataset.attrs)
     if spec.values:
-        unknown = sorted(set(read_dataset(file[path])) - set(spec.values))
-        found += [f'{path} has the value "{value}", one of {", ".join(spec.values)} is needed' for value in unknown]
+        for value in sorted(set(read_dataset(dataset)) - set(spec.values)):
+            yield f'{path} has the value "{value}", one of {", ".join(spec.values)} is needed'
     for axis, scale in enumerate(spec.dimensions):
-        found += scale_problems(file, dataset, path, axis, scale)
-    return found
+        yield from scale_problems(file, dataset, path, axis, scale)
+    if not spec.is_text:
+        yield from number_problems(file, dataset, path)
 
 
 def scale_problems(file, dataset, path, axis, scale):
@@ -231,20 +226,17 @@ def refers_to(file, reference, dataset):
         return False
 
 
-def number_problems(file):
-    """Yields one line for each dataset with a number outside its range, and one if the phases are others."""
-    if "phase" in file and tuple(read_dataset(file["phase"])) != schema.PHASES:
-        yield f"/phase is not ({', '.join(schema.PHASES)}): {NO_TABLES}"
-    for spec in schema.DATASETS:
-        path = spec.path
-        rule = next((rule for rule in RANGES if re.fullmatch(rule[0], path)), None)
-        if rule is None or path not in file or file[path].dtype.kind not in "if":
-            continue
-        _, low, high, may_be_nan, consequence = rule
-        numbers = file[path][()]
-        is_wrong = np.isinf(numbers) | (numbers < low) | (numbers > high)
-        if not may_be_nan or path in LOSSES and is_complete(file):
-            is_wrong |= np.isnan(numbers)
-        if is_wrong.any():
-            limits = f"from {low} to {high}" if high < np.inf else f"a number from {low:g} on"
-            yield f"{path} has {numbers[is_wrong].flat[0]:.4g}, which is not {limits}: {consequence}"
+def number_problems(file, dataset, path):
+    """Yields a line if a number of the dataset is outside its range."""
+    for pattern, low, high, may_be_nan, consequence in RANGES:
+        if re.fullmatch(pattern, path):
+            break
+    else:
+        return
+    numbers = dataset[()]
+    is_wrong = np.isinf(numbers) | (numbers < low) | (numbers > high)
+    if not may_be_nan or path in LOSSES and is_complete(file):
+        is_wrong |= np.isnan(numbers)
+    if is_wrong.any():
+        limits = f"from {low} to {high}" if high < np.inf else f"a number from {low:g} on"
+        yield f"{path} has {numbers[is_wrong].flat[0]:.4g}, which is not {limits}: {consequence}"

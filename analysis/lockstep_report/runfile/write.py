@@ -38,18 +38,19 @@ class RunFileWriter:
             for group in schema.GROUPS:
                 if group.required:
                     set_attributes(file.create_group(group.path), groups.get(group.path, {}))
-            for path, values in columns.items():
-                create_dataset(file, schema.dataset(path), (len(values),), values)
-            sizes = {path[1:]: len(values) for path, values in columns.items() if schema.dataset(path).is_scale}
-            for spec in filter(grows, schema.DATASETS):
-                if set(spec.dimensions) <= {*sizes, *GROWING} and (spec.required or spec.path in measured):
-                    shape = [0 if name in GROWING else sizes[name] for name in spec.dimensions]
+            sizes = dict.fromkeys(GROWING, 0) | {
+                path[1:]: len(values) for path, values in columns.items() if schema.dataset(path).is_scale}
+            for spec in schema.DATASETS:  # the scales are the first of them
+                if spec.path in columns:
+                    create_dataset(file, spec, (len(columns[spec.path]),), columns[spec.path])
+                elif grows(spec) and sizes.keys() >= {*spec.dimensions} and (spec.required or spec.path in measured):
+                    shape = [sizes[name] for name in spec.dimensions]
                     first = steps_per_epoch if spec.dimensions[0] == "step" else 1
                     create_dataset(file, spec, shape, None, (first, *shape[1:]))
-            for spec in schema.DATASETS:
-                if spec.path in file and not spec.is_scale:
-                    for axis, scale in enumerate(spec.dimensions):
-                        file[spec.path].dims[axis].attach_scale(file[scale])
+                else:
+                    continue
+                for axis, scale in enumerate(() if spec.is_scale else spec.dimensions):
+                    file[spec.path].dims[axis].attach_scale(file[scale])
         self.is_created = True
 
     def append(self, columns):
