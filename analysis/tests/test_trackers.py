@@ -12,7 +12,7 @@ from lockstep_report.cli import main
 from lockstep_report.errors import OUTPUT, USAGE, ReportError
 from lockstep_report.tables.export import trackers
 from synthetic import write_ladder
-from test_watch import Job, Terminal, Stream, Watch, finish, write_epochs
+from test_watch import Job, Output, Stream, Watch, finish, write_epochs
 
 
 class Recorded:
@@ -43,7 +43,7 @@ def test_each_step_is_logged_once_with_the_values_of_its_epoch(tmp_path, recorde
     write_epochs(partial, 1)
     job = Job(lambda: write_epochs(partial, 2), lambda: None, lambda: finish(path, partial, 3, status="complete"))
     log = trackers.Log("wandb")
-    assert Watch(path, Terminal(Stream()), sleep=job.sleep, clock=job.clock, log=log).follow() == 0
+    assert Watch(path, Output(Stream(), False), sleep=job.sleep, clock=job.clock, log=log).follow() == 0
     log.finish(True)
     log.finish(True)  # has no effect
     (name, run_id, options), = recorded.started
@@ -60,12 +60,12 @@ def test_each_step_is_logged_once_with_the_values_of_its_epoch(tmp_path, recorde
 def test_a_ladder_and_a_failing_tracker_are_errors_of_one_line(tmp_path, recorded):
     write_ladder(tmp_path / "ladder.h5")
     with pytest.raises(ReportError, match="batch ladder; remove --log") as error:
-        Watch(tmp_path / "ladder.h5", Terminal(Stream()), log=trackers.Log("wandb")).follow()
+        Watch(tmp_path / "ladder.h5", Output(Stream(), False), log=trackers.Log("wandb")).follow()
     assert error.value.status == USAGE
     recorded.log = lambda rows: 1 / 0
     write_epochs(tmp_path / "run.h5", 1, status="complete")
     with pytest.raises(ReportError, match="wandb: cannot log .*division by zero") as error:
-        Watch(tmp_path / "run.h5", Terminal(Stream()), log=trackers.Log("wandb")).follow()
+        Watch(tmp_path / "run.h5", Output(Stream(), False), log=trackers.Log("wandb")).follow()
     assert error.value.status == OUTPUT
 
 
