@@ -14,6 +14,7 @@ ATTEMPTS = 12  # to enlarge a figure
 GROWTH = 1.15  # factor by which a side that is too short is enlarged
 MARGIN = 0.08  # above and below the title, the notes and the legend, inches
 ROTATIONS = (45, 90)  # of the tick labels of horizontal axes, until they do not overlap
+GAP = 0.03  # between texts beside each other, inches
 HANDLE = 4.5  # width of the symbol of a legend entry and its spaces, relative to the text
 
 
@@ -53,7 +54,7 @@ def common_legend(figure):
     labels = [wrap(name, figure.get_figwidth() - HANDLE * text_size() / 72) for name in names]
     for columns in range(min(len(names), 6), 0, -1):
         legend = figure.legend([entries[name] for name in names], labels, loc="lower center", ncol=columns, borderaxespad=0)
-        if columns == 1 or legend.get_window_extent().width <= figure.bbox.width:
+        if columns == 1 or legend.get_window_extent().width <= 0.97 * figure.bbox.width:
             return legend
         legend.remove()
     return None
@@ -124,7 +125,7 @@ def missing_space(figure):
     boxes = np.array([box.extents for box in text_boxes(figure)]).reshape(-1, 4)
     canvas = figure.bbox
     width, height = overlaps(boxes)
-    common = (width > 0) & (height > 0)
+    common = (width > -GAP * figure.dpi) & (height > 0)
     wider = np.any((boxes[:, 0] < canvas.x0) | (boxes[:, 2] > canvas.x1)) or np.any(width[common] <= height[common])
     higher = np.any((boxes[:, 1] < canvas.y0) | (boxes[:, 3] > canvas.y1)) or np.any(height[common] <= width[common])
     return wider, higher or any(axes.get_legend() and axes.get_legend().get_window_extent().height > axes.bbox.height
