@@ -39,6 +39,12 @@ def test_invalid_variable_of_openmp_is_ignored():
     assert binding[0] == binding[1]
 
 
+def test_too_many_threads_are_an_error():
+    processor = min(os.sched_getaffinity(0))
+    line = expect_failure(start("-c", processor, BIN, *train(threads=33), program="taskset"), 2)
+    assert "--threads 33: too many for the 1 processor(s) of the rank; use at most 32" in line
+
+
 def test_threads_that_cannot_start_are_an_error():
     line = expect_failure(start(*train(threads=2), env={"OMP_THREAD_LIMIT": "1"}), 2)
     assert "OMP_THREAD_LIMIT" in line and "--threads 1" in line, line
