@@ -109,14 +109,13 @@ void share_processors(Job& job) {
   }
   train::together(job.communicator, [&] {
     // Each parallel loop waits for all threads: with more of them, a step takes minutes.
-    const int most =
-        32 * static_cast<int>(
-                 core::processors_in(job.ranks.at(static_cast<std::size_t>(rank)).cpu_list).size());
-    if (most == 0 || job.config.device.threads <= most) return;
+    const record::RankInfo& own = job.ranks.at(static_cast<std::size_t>(rank));
+    const auto processors = static_cast<int>(core::processors_in(own.cpu_list).size());
+    if (processors == 0 || job.config.device.threads <= 32 * processors) return;
     core::fail(core::ExitStatus::usage,
-               fmt::format("--threads {}: too many for the processors of the rank; use at most "
-                           "{}, or leave it out for one thread per physical core",
-                           job.config.device.threads, most));
+               fmt::format("--threads {}: too many for the {} processor(s) of the rank; use at "
+                           "most {}, or leave it out for one thread per physical core",
+                           job.config.device.threads, processors, 32 * processors));
   });
   const std::vector<int> threads = comm::all_gather(job.communicator, job.config.device.threads);
   warn(job, oversubscription(job.ranks, threads));
@@ -124,8 +123,7 @@ void share_processors(Job& job) {
   if (job.config.device.kind != backend::DeviceKind::cpu) return;
   const bool is_bound = core::openmp_binds_threads();
   warn(job, common_places(job.ranks, comm::all_gather(job.communicator, is_bound)));
-  if (is_bound) return;
-  if (job.config.binding == train::Binding::none) return;
+  if (is_bound || job.config.binding == train::Binding::none) return;
   const auto share = share_of_processors(job.ranks, threads, rank, core::core_of);
   if (share.empty() || !core::bind_to(share)) return;
   const record::RankInfo bound = record::describe_process();

@@ -158,8 +158,7 @@ std::string common_places(const std::vector<record::RankInfo>& ranks,
   return fmt::format(
       "OpenMP binds the threads of ranks {} and {} to the same processors on {}, so measured times "
       "may be too long; unset OMP_PROC_BIND, OMP_PLACES, GOMP_CPU_AFFINITY and KMP_AFFINITY, or "
-      "let "
-      "the launcher bind each rank to its own processors",
+      "let the launcher bind each rank to its own processors",
       pair->first, pair->second, ranks[pair->first].hostname);
 }
 

@@ -36,7 +36,7 @@ struct ThreadCount {
 
 /// What limits the default number of threads of a rank.
 struct ThreadBounds {
-  int requested = 0;                ///< by OMP_NUM_THREADS; 0 if it is not set
+  int requested = 0;                ///< by OMP_NUM_THREADS; 0 if it is not set or invalid
   int limit = 0;                    ///< of OpenMP (OMP_THREAD_LIMIT)
   std::vector<core::Limit> quotas;  ///< CPU quotas
   Domains domains;                  ///< of the quotas of all ranks

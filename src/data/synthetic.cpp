@@ -191,19 +191,20 @@ synthetic::Parameters parse(const SourceRequest& request) {
   const auto shape = take_part(text, '@');
   const auto samples = take_part(text, ':');
   if (!text.empty()) fail_source(request.value);
-  const bool is_valid = (!samples || parse_number(*samples, parameters.samples)) &&
-                        (!shape || parse_shape(*shape, parameters.image)) &&
-                        (!classes || parse_number(*classes, parameters.classes));
-  if (!is_valid || parameters.samples < 1 || parameters.samples > most_images ||
-      parameters.classes < 2 || parameters.classes > most_classes) {
-    core::fail(core::ExitStatus::usage,
-               fmt::format("--data {}: the number of images must be from 1 to {}, the image shape "
-                           "CxHxW must have numbers from 1 to {} and at most {} values, and the "
-                           "number of classes must be from 2 to {}; use for example --data "
-                           "synthetic:10000@3x224x224/100",
-                           request.value, most_images, most_pixels, most_values, most_classes));
-  }
-  return parameters;
+  std::string rule;
+  if ((samples && !parse_number(*samples, parameters.samples)) || parameters.samples < 1 ||
+      parameters.samples > most_images)
+    rule = fmt::format("number of images must be from 1 to {}", most_images);
+  else if (shape && !parse_shape(*shape, parameters.image))
+    rule = fmt::format("image shape must be CxHxW with numbers from 1 to {} and at most {} values",
+                       most_pixels, most_values);
+  else if ((classes && !parse_number(*classes, parameters.classes)) || parameters.classes < 2 ||
+           parameters.classes > most_classes)
+    rule = fmt::format("number of classes must be from 2 to {}", most_classes);
+  if (rule.empty()) return parameters;
+  core::fail(core::ExitStatus::usage,
+             fmt::format("--data {}: the {}; use for example --data synthetic:10000@3x224x224/100",
+                         request.value, rule));
 }
 
 class SyntheticSource final : public Source {

@@ -145,10 +145,13 @@ std::vector<Graph> Graph::cut_before(std::span<const std::string> firsts) const 
       std::vector<std::string> possible;
       if (next != positions.begin()) possible.push_back(nodes_[*std::prev(next)].name);
       if (next != positions.end()) possible.push_back(nodes_[*next].name);
+      const char* reason = "more than one value would pass between the stages (a residual block)";
+      if (found->operation.traits().stays_with_previous())
+        reason = "it is fused with the layer before it";
+      if (id < 2) reason = "the first stage would have no layer";
       core::fail(core::ExitStatus::usage,
-                 fmt::format("{} cannot be cut before {}, because it is the first layer, is fused "
-                             "with the layer before it, or is in a residual block; cut before {}",
-                             model_, name, fmt::join(possible, " or ")));
+                 fmt::format("{} cannot be cut before {}: {}; cut before {}", model_, name, reason,
+                             fmt::join(possible, " or ")));
     }
     if (id <= ids.back()) {
       core::fail(core::ExitStatus::usage,

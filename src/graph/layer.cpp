@@ -8,7 +8,6 @@
 #include <array>
 #include <limits>
 #include <map>
-#include <optional>
 #include <regex>
 #include <sstream>
 
@@ -34,17 +33,18 @@ std::int64_t get(const Numbers& numbers, const char* name, std::int64_t otherwis
 /// The texts that describe a layer. Names in capitals stand for numbers; ",sS" and ",pP" may be
 /// left out.
 struct Form {
-  const char* syntax;
+  std::string_view kind;
+  const char* rest;
   Operation (*operation)(const Numbers&);
 };
 constexpr std::array forms{
-    Form{"relu@NxCxHxW", [](const Numbers&) -> Operation { return Relu{}; }},
-    Form{"maxpool:kK,sS,pP@NxCxHxW",
+    Form{"relu", "@NxCxHxW", [](const Numbers&) -> Operation { return Relu{}; }},
+    Form{"maxpool", ":kK,sS,pP@NxCxHxW",
          [](const Numbers& numbers) -> Operation {
            const std::int64_t kernel = get(numbers, "K");
            return MaxPool{kernel, get(numbers, "S", kernel), get(numbers, "P", 0)};
          }},
-    Form{"conv:IN-OUT,kK,sS,pP@NxHxW",
+    Form{"conv", ":IN-OUT,kK,sS,pP@NxHxW",
          [](const Numbers& numbers) -> Operation {
            return Convolution{.kernel = get(numbers, "K"),
                               .stride = get(numbers, "S"),
@@ -52,9 +52,9 @@ constexpr std::array forms{
                               .has_bias = true,
                               .out_channels = get(numbers, "OUT")};
          }},
-    Form{"linear:IN-OUT@N",
+    Form{"linear", ":IN-OUT@N",
          [](const Numbers& numbers) -> Operation { return Linear{get(numbers, "OUT")}; }},
-    Form{"batchnorm@NxCxHxW", [](const Numbers&) -> Operation { return BatchNorm{}; }},
+    Form{"batchnorm", "@NxCxHxW", [](const Numbers&) -> Operation { return BatchNorm{}; }},
 };
 
 /// Throws `Error` (usage) with the reason and the forms of layers.
@@ -63,35 +63,44 @@ constexpr std::array forms{
                                                   text, reason, fmt::join(layer_forms(), ", ")));
 }
 
-/// Returns the numbers in `text`; nothing if it has another form.
-std::optional<Numbers> match(const std::string& text, const std::string& form) {
-  static const std::regex name("[A-Z]+"), optional(",[sp][SP]");
-  const std::string pattern =
-      std::regex_replace(std::regex_replace(form, optional, "(?:$&)?"), name, "([0-9]{1,10})");
-  std::smatch found;
-  if (!std::regex_match(text, found, std::regex(pattern))) return std::nullopt;
+/// Returns the numbers in the text of a layer without its kind, `rest`, whose attributes may have
+/// any order; refuses another form.
+Numbers match(const std::string& text, std::string rest, std::string form) {
+  static const std::regex name("[A-Z]+"), any_part("[,@][^,@]+");
+  // In another order, the attribute that follows the colon follows a comma.
+  if (rest.starts_with(':')) rest[0] = ',';
+  std::ranges::replace(form, ':', ',');
   Numbers numbers;
-  std::size_t group = 1;
-  for (std::sregex_iterator at(form.begin(), form.end(), name), end; at != end; ++at, ++group) {
-    if (found[group].matched) numbers[at->str()] = std::stoll(found[group]);
+  for (std::sregex_iterator each(form.begin(), form.end(), any_part), end; each != end; ++each) {
+    const std::string part = each->str();
+    const std::string pattern = std::regex_replace(part, name, "([0-9]{1,18})");
+    std::smatch found;
+    if (std::regex_search(rest, found, std::regex(pattern + (part[0] == '@' ? "$" : "(?=[,@])")))) {
+      std::size_t group = 1;
+      for (std::sregex_iterator at(part.begin(), part.end(), name); at != end; ++at, ++group)
+        numbers[at->str()] = std::stoll(found[group]);
+      rest.erase(static_cast<std::size_t>(found.position()), found.str().size());
+    } else if (part != ",sS" && part != ",pP") {
+      refuse(text, fmt::format("{} is missing or has another form", part.substr(1)));
+    }
   }
+  if (!rest.empty()) refuse(text, fmt::format("'{}' is unexpected", rest));
   return numbers;
 }
 
 /// Refuses numbers out of range. Those of tensors fit in 32 bits, as libraries require.
 void require_range(const Layer& layer, const Numbers& numbers) {
+  const auto* const pool = layer.operation.get_if<MaxPool>();
   for (const auto& [name, value] : numbers) {
-    const bool is_attribute = name == "K" || name == "S" || name == "P";
     const std::int64_t least = name == "P" ? 0 : 1;
-    const std::int64_t most =
-        is_attribute ? most_attribute : std::numeric_limits<std::int32_t>::max();
+    std::int64_t most = std::numeric_limits<std::int32_t>::max();
+    if (name == "K" || name == "S" || name == "P") most = most_attribute;
+    if (name == "K" && pool != nullptr) most = most_pool_kernel;
     if (value < least || value > most)
       refuse(layer.text, fmt::format("{} is {}, not from {} to {}", name, value, least, most));
   }
-  const auto* const pool = layer.operation.get_if<MaxPool>();
-  if (pool == nullptr) return;
-  if (pool->kernel > most_pool_kernel || 2 * pool->padding > pool->kernel)
-    refuse(layer.text, fmt::format("K is above {}, or P is above half of K", most_pool_kernel));
+  if (pool != nullptr && 2 * pool->padding > pool->kernel)
+    refuse(layer.text, "its padding is above half its kernel");
 }
 
 /// Returns whether the layer is the first of a network: a convolution of images. Backends have
@@ -125,27 +134,26 @@ void require_size(const Layer& layer) {
 
 std::vector<std::string> layer_forms() {
   std::vector<std::string> all;
-  for (const Form& form : forms) all.emplace_back(form.syntax);
+  for (const Form& form : forms) all.push_back(fmt::format("{}{}", form.kind, form.rest));
   return all;
 }
 
 Layer parse_layer(const std::string& text) {
-  for (const Form& form : forms) {
-    const auto numbers = match(text, form.syntax);
-    if (!numbers) continue;
-    Layer layer{
-        .text = text,
-        .operation = form.operation(*numbers),
-        .input = {get(*numbers, "C", get(*numbers, "IN")), get(*numbers, "H"), get(*numbers, "W")},
-        .output = {},
-        .batch = get(*numbers, "N")};
-    require_range(layer, *numbers);
-    layer.output = layer.operation.output({&layer.input, 1});
-    if (layer.output.is_empty()) refuse(text, "its kernel is larger than its input");
-    require_size(layer);
-    return layer;
-  }
-  refuse(text, "it has another form");
+  const std::string kind = text.substr(0, text.find_first_of(":@"));
+  const auto* const form = std::ranges::find(forms, kind, &Form::kind);
+  if (form == forms.end()) refuse(text, fmt::format("'{}' is no kind of layer", kind));
+  const Numbers numbers = match(text, text.substr(kind.size()), form->rest);
+  Layer layer{
+      .text = text,
+      .operation = form->operation(numbers),
+      .input = {get(numbers, "C", get(numbers, "IN")), get(numbers, "H"), get(numbers, "W")},
+      .output = {},
+      .batch = get(numbers, "N")};
+  require_range(layer, numbers);
+  layer.output = layer.operation.output({&layer.input, 1});
+  if (layer.output.is_empty()) refuse(text, "its kernel is larger than its input");
+  require_size(layer);
+  return layer;
 }
 
 std::vector<Layer> parse_layers(const std::string& text) {

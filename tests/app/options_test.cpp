@@ -164,6 +164,18 @@ TEST(Options, InvalidArgumentsAreRefused) {
   EXPECT_THAT(refusal({"train", "--config", "/"}), HasSubstr("--config /: cannot be read"));
 }
 
+TEST(Options, ConfigFilesOfOtherFormatsAreRefused) {
+  for (const auto& [text, kind] : std::vector<std::pair<std::string, std::string>>{
+           {"[{\"lr\": 1}]", "is a JSON text"},
+           {"{\"lr\": 1}\n", "is a JSON text"},
+           {"<?xml version=\"1.0\"?>", "is an XML text"},
+           {"BZh9", "is a bzip2 archive"}}) {
+    const ConfigFile file(text);
+    EXPECT_THAT(refusal({"train", "--config", file.path()}),
+                AllOf(HasSubstr(file.path()), HasSubstr(kind), HasSubstr("one option per line")));
+  }
+}
+
 TEST(Options, FlagsHaveValuesInTheEnvironmentAndInFiles) {
   const auto is_on = [](const std::string& value) {
     return parse_options({"train"}, {"LOCKSTEP_NESTEROV=" + value}).optimiser.nesterov;

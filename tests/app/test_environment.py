@@ -6,7 +6,7 @@ import os
 import subprocess
 
 import pytest
-from test_cli import BIN, HANG, MPIRUN, environment, expect_failure, start, train
+from test_cli import BIN, HANG, MPIRUN, environment, expect_failure, start, start_ranks, train
 
 
 def header_line(name, result):
@@ -29,6 +29,20 @@ def test_settings_of_openmp_do_not_stop_the_training(variable):
 ])
 def test_variables_of_openmp_are_the_default_number_of_threads(env, expected):
     assert expected in header_line("binding", start(*train("--dry-run", threads=None), env=env))
+
+
+def test_invalid_variable_of_openmp_is_ignored():
+    facts = json.loads(start("info", "--json", env={"OMP_NUM_THREADS": "abc"}).stdout)["environment"]
+    assert next(fact["source"] for fact in facts if fact["name"] == "threads") != "OMP_NUM_THREADS"
+    binding = [header_line("binding", start_ranks((2, train("--dry-run", threads=None)), env=env))
+               for env in ({}, {"OMP_NUM_THREADS": "1.5"})]
+    assert binding[0] == binding[1]
+
+
+def test_too_many_threads_are_an_error():
+    processor = min(os.sched_getaffinity(0))
+    line = expect_failure(start("-c", processor, BIN, *train(threads=33), program="taskset"), 2)
+    assert "--threads 33: too many for the 1 processor(s) of the rank; use at most 32" in line
 
 
 def test_threads_that_cannot_start_are_an_error():

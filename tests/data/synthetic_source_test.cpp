@@ -58,6 +58,17 @@ TEST(SyntheticSource, DependsOnTheSeed) {
 }
 
 TEST(SyntheticSource, NamesBadSources) {
+  // An error names only the invalid part.
+  for (const auto& [source, rule] :
+       {std::pair{"synthetic:0", "the number of images must be from 1 to "},
+        std::pair{"synthetic@0x8x8", "the image shape must be CxHxW with numbers from 1 to "},
+        std::pair{"synthetic/1", "the number of classes must be from 2 to "}}) {
+    const std::string message =
+        expect_error(ExitStatus::usage, {rule}, [&] { sizes({.source = source}); });
+    std::size_t rules = 0;
+    for (std::size_t at = 0; (at = message.find(" must ", at)) != message.npos; ++at) ++rules;
+    EXPECT_EQ(rules, 1u) << message;
+  }
   for (const char* source : {"synthetic:", "synthetic:0", "synthetic:-4", "synthetic:10x",
                              "synthetic: 10", "synthetic:99999999999999999999"}) {
     expect_error(ExitStatus::usage, {source, "number of images", "synthetic:10000"},

@@ -142,7 +142,9 @@ TEST(Cut, RefusesCutsThatAreNotPossible) {
   };
   expect_refused({"layer9"}, "no layer 'layer9'");
   expect_refused({"layer2.0.conv2"}, "cut before layer2.0.shortcut.0 or layer2.1.conv1");
-  expect_refused({"layer2.0.bn1"}, "cannot be cut before layer2.0.bn1");
+  expect_refused({"layer2.0.conv2"}, "layer2.0.conv2: more than one value would pass");
+  expect_refused({"layer2.0.bn1"}, "before layer2.0.bn1: it is fused with the layer before it;");
+  expect_refused({"conv1"}, "before conv1: the first stage would have no layer;");
   expect_refused({"conv1"}, "cut before layer1.0.conv1");
   expect_refused({"layer3", "layer2"}, "forward order");
 }

@@ -29,6 +29,38 @@ TEST(Layer, ParsesEveryKind) {
   EXPECT_EQ(linear.output, (ImageShape{4096, 1, 1}));
 }
 
+TEST(Layer, AttributesMayHaveAnyOrder) {
+  const Layer expected = parse_layer("conv:3-8,k3,s2,p1@2x8x8");
+  for (const char* text : {"conv:3-8,k3,p1,s2@2x8x8", "conv:k3,3-8,s2,p1@2x8x8",
+                           "conv:p1,s2,k3,3-8@2x8x8", "conv:s2,3-8,p1,k3@2x8x8"}) {
+    const Layer layer = parse_layer(text);
+    const auto& convolution = *layer.operation.get_if<Convolution>();
+    EXPECT_EQ(layer.input, expected.input) << text;
+    EXPECT_EQ(layer.output, expected.output) << text;
+    EXPECT_EQ(convolution.kernel, 3) << text;
+    EXPECT_EQ(convolution.stride, 2) << text;
+    EXPECT_EQ(convolution.padding, 1) << text;
+  }
+  EXPECT_EQ(parse_layer("maxpool:s1,k2@4x3x8x6").output, (ImageShape{3, 7, 5}));
+}
+
+TEST(Layer, ErrorsHaveTheReason) {
+  const auto expect_reason = [](const char* text, const char* reason) {
+    SCOPED_TRACE(text);
+    expect_error(core::ExitStatus::usage, {reason}, [&] { parse_layer(text); });
+  };
+  expect_reason("avgpool:k2@4x3x8x6", "'avgpool' is no kind of layer");
+  expect_reason("maxpool:s2@4x3x8x6", "kK is missing");
+  expect_reason("conv:k3@4x8x8", "IN-OUT is missing");
+  expect_reason("conv:3-8,k3,q1@4x8x8", "',q1' is unexpected");
+  expect_reason("conv:k3,3-8,k5@4x8x8", "',k5' is unexpected");
+  expect_reason("relu@3x8x6", "NxCxHxW is missing or has another form");
+  expect_reason("maxpool:k0@4x3x8x6", "K is 0, not from 1 to 15");
+  expect_reason("conv:3-8,k1025@4x8x8", "K is 1025, not from 1 to 1024");
+  expect_reason("maxpool:p2,k3@4x3x8x6", "its padding is above half its kernel");
+  expect_reason("linear:99999999999-4@2", "IN is 99999999999, not from 1 to 2147483647");
+}
+
 TEST(Layer, ParsesLists) {
   const auto layers = parse_layers("relu@4x3x8x6+linear:8-4@2");
   ASSERT_EQ(layers.size(), 2u);
@@ -44,6 +76,11 @@ TEST(Layer, RefusesWhatIsNoLayer) {
                            "relu@0x3x8x6",
                            "relu@4x3x8x-6",
                            "relu:k3@4x3x8x6",
+                           "relu:@4x3x8x6",
+                           "conv:3-8,k3,@4x8x8",
+                           "conv:3-8:k3@4x8x8",
+                           "conv:3-8@4x8x8,k3",
+                           "conv,3-8,k3@4x8x8",
                            "gelu@4x3x8x6",
                            "conv:3-128@4x8x8",
                            "conv:k3@4x8x8",

@@ -21,7 +21,7 @@ struct Layer {
 
 /// Returns the forms of the text of a layer, for example conv:IN-OUT,kK,sS,pP@NxHxW, for messages
 /// and `--help`. N is the number of images, C, IN and OUT are channels or features, H and W pixels,
-/// K, S and P the kernel size, the stride [conv: 1, maxpool: K] and the padding [0].
+/// K, S and P the kernel size, the stride [conv: 1, maxpool: K] and the padding [0], in any order.
 std::vector<std::string> layer_forms();
 
 /// Parses the text of one layer. Throws `Error` (usage), quoting the text, if it is not a layer.

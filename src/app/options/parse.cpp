@@ -137,16 +137,9 @@ std::string read_file(const std::string& path) {
   constexpr std::string_view byte_order_mark = "\xef\xbb\xbf";
   if (text.starts_with(byte_order_mark)) text.erase(0, byte_order_mark.size());
   const std::string_view kind = core::content_kind(text);
-  if (!text.empty() && !kind.ends_with(" text")) {
-    fail(fmt::format("--config {}: is {}, not a text; give the text file with the options", path,
-                     kind));
-  }
+  if (!text.empty() && kind != "a text")
+    fail(fmt::format("--config {}: is {}; give a text with one option per line", path, kind));
   return text;
-}
-
-po::parsed_options parse_file(const std::string& path, const po::options_description& described) {
-  std::istringstream stream(read_file(path));
-  return po::parse_config_file(stream, described);
 }
 
 /// Throws `Error` (usage) for an option on the command line that `command` does not use. The
@@ -235,8 +228,10 @@ train::Config parse_options(const std::vector<std::string>& arguments,
   });
   if (const auto file = given.find("config"); file != given.end()) {
     const std::string path = parse_path("config", file->second);
-    explained(path + ": ", command,
-              [&] { store(parse_file(path, described), path + ": ", config, given); });
+    explained(path + ": ", command, [&] {
+      std::istringstream stream(read_file(path));
+      store(po::parse_config_file(stream, described), path + ": ", config, given);
+    });
   }
   return config;
 }

@@ -7,6 +7,7 @@
 #include <sched.h>
 
 #include <array>
+#include <climits>
 #include <cstddef>
 #include <cstdlib>
 #include <fstream>
@@ -118,8 +119,12 @@ void fail_to_start_thread() {
 }
 
 int openmp_requested_threads() {
+  // omp_get_max_threads() is the number of processors if the variable is not set or invalid.
   const char* const variable = std::getenv("OMP_NUM_THREADS");
-  return variable == nullptr || *variable == '\0' ? 0 : omp_get_max_threads();
+  char* end = nullptr;
+  const long number = variable == nullptr ? 0 : std::strtol(variable, &end, 10);
+  if (number < 1 || number > INT_MAX) return 0;
+  return *end == '\0' || *end == ',' || *end == ' ' ? static_cast<int>(number) : 0;
 }
 
 int openmp_thread_limit() { return omp_get_thread_limit(); }
@@ -127,11 +132,10 @@ int openmp_thread_limit() { return omp_get_thread_limit(); }
 void start_openmp_threads(int threads) {
   const int limit = openmp_thread_limit();
   if (threads > limit) {
-    fail(
-        ExitStatus::usage,
-        fmt::format("{} threads per rank are requested, but OMP_THREAD_LIMIT permits {}; unset it, "
-                    "or use --threads {}",
-                    threads, limit, limit));
+    fail(ExitStatus::usage,
+         fmt::format("{} threads per rank are requested, but OMP_THREAD_LIMIT permits {}; unset "
+                     "it, or use --threads {}",
+                     threads, limit, limit));
   }
   omp_set_dynamic(0);
   if (omp_get_max_active_levels() < 1) omp_set_max_active_levels(1);

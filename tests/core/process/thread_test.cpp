@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdlib>
 #include <set>
 
 namespace lockstep::core {
@@ -36,6 +37,20 @@ TEST(StartHelper, MayUseTheProcessorsOfAllThreads) {
   std::set<int> found;
   start_helper([&](const std::stop_token&) { found = allowed_processors(); }).join();
   EXPECT_EQ(found, thread_processors());
+}
+
+TEST(OpenMp, InvalidNumberOfThreadsIsIgnored) {
+  const auto requested = [](const char* value) {
+    ::setenv("OMP_NUM_THREADS", value, 1);
+    const int threads = openmp_requested_threads();
+    ::unsetenv("OMP_NUM_THREADS");
+    return threads;
+  };
+  for (const char* value : {"", " ", "0", "-1", "abc", "1.5", "2x", "99999999999"})
+    EXPECT_EQ(requested(value), 0) << "'" << value << "'";
+  for (const char* value : {"3", " 3", "3 ", "3,2", "3 , 2"})
+    EXPECT_EQ(requested(value), 3) << "'" << value << "'";
+  EXPECT_EQ(openmp_requested_threads(), 0) << "the variable is not set";
 }
 
 }  // namespace

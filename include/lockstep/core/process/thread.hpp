@@ -46,8 +46,8 @@ std::set<int> processors_in(const std::string& list);
 /// does not permit them.
 void require_threads(int count);
 
-/// Returns the number of threads that OMP_NUM_THREADS requests for parallel regions ("4,2": 4), or
-/// that OpenMP uses if its value is invalid; 0 if the variable is not set or empty.
+/// Returns the number of threads that OMP_NUM_THREADS requests for parallel regions ("4,2": 4); 0
+/// if the variable is not set or invalid.
 int openmp_requested_threads();
 
 /// Returns the largest number of threads that OpenMP starts (OMP_THREAD_LIMIT).
