@@ -76,6 +76,17 @@ def test_files_without_records_are_named(content, kind, tmp_path):
     assert dry_run(f"cifar10:{tmp_path}").returncode == 0
 
 
+# --- output --------------------------------------------------------------------------------------------------
+
+def test_the_advised_directory_of_the_output_is_created(tmp_path):
+    def run():
+        return start(*train("--dry-run", output="runs/day/run.h5", data=SMALL), cwd=tmp_path)
+    line = expect_failure(run(), 6)
+    assert "cannot write runs/day/run.h5 (there is no directory runs/day)" in line
+    subprocess.run(advised(line, r"create it with (mkdir -p \S+)$"), shell=True, check=True, cwd=tmp_path)
+    assert run().returncode == 0
+
+
 # --- options -------------------------------------------------------------------------------------------------
 
 @pytest.mark.parametrize("wrong", [
