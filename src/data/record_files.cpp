@@ -129,14 +129,11 @@ bool has_records(const RecordFormat& format, const fs::path& folder) {
       is_folder
           ? fmt::format("the folder contains no {} of {}", first, format.title)
           : fmt::format("is {}, not a folder of {} files", core::file_kind(path), format.title);
-  const auto parent_of = [](const fs::path& place) {
-    return place.has_parent_path() ? place.parent_path() : fs::path(".");
-  };
-  std::vector<fs::path> places{path};
+  std::vector<fs::path> places{path.has_parent_path() ? path : "." / path};
   for (fs::directory_iterator at(path, error), end; !error && at != end; at.increment(error)) {
     places.push_back(at->path());
   }
-  if (!is_folder) places.push_back(parent_of(path));
+  if (!is_folder) places.push_back(places.front().parent_path());
   for (const fs::path& place : places) {
     if (has_records(format, place)) {
       fail(path, what, fmt::format("use --data {}:{}", format.name, place.string()));
@@ -145,21 +142,24 @@ bool has_records(const RecordFormat& format, const fs::path& folder) {
   for (const fs::path& place : places) {
     const std::string name = place.filename();
     const std::string_view kind = core::file_kind(place);
-    const bool is_pickle = kind == "a Python pickle", is_cifar = name.starts_with("cifar");
-    // Each archive with a folder also has a version for Python.
+    const bool is_cifar = name.starts_with("cifar");
+    // Each archive with a folder also has a version for Python, with the same names but no ".bin".
+    const bool is_pickle = kind == "a Python pickle" &&
+                           core::file_kind(place.parent_path() / fs::path(first).stem()) == kind;
     const bool is_python =
         is_pickle || (is_cifar && (name.ends_with("-py") || name.find("python") != name.npos));
     if (is_python && !format.archive_folder.empty()) {
       fail(path, what,
            fmt::format("convert it with lockstep-data cifar-python {0} -o {1}.h5, and use --data "
                        "hdf5:{1}.h5",
-                       (is_pickle ? parent_of(place) : place).string(), format.name));
+                       (is_pickle ? place.parent_path() : place).string(), format.name));
     }
-    if (kind.find(" archive") != kind.npos && (place == path || is_cifar)) {
+    if (kind.ends_with(" archive") && (place == places.front() || is_cifar)) {
       const bool is_zip = kind == "a ZIP archive";
       fail(path, what,
-           fmt::format("unpack it: {} {} {} {}", is_zip ? "unzip" : "tar -xf", place.string(),
-                       is_zip ? "-d" : "-C", parent_of(place).string()));
+           fmt::format("unpack it: {0} {1} {2} {3}; if this creates {4}, then use --data {5}:{3}",
+                       is_zip ? "unzip" : "tar -xf", place.string(), is_zip ? "-d" : "-C",
+                       place.parent_path().string(), first, format.name));
     }
   }
   fail(path, what, fresh_copy(format));
