@@ -93,12 +93,13 @@ std::string fresh_copy(const RecordFormat& format) {
   return fmt::format("get a fresh copy {}, or use --data synthetic", format.advice);
 }
 
-// Throws `Error` (input) about a file of images.
+// Throws `Error` (input) about a file of images. Its kind, if known, replaces `reason`.
 [[noreturn]] void fail_input(const RecordFormat& format, const fs::path& file,
-                             const std::string& what) {
+                             const std::string& what, std::string reason = "") {
   const std::string_view kind = core::file_kind(file);
-  const bool is_known = kind != core::unknown_kind && kind != "no file";
-  const std::string found = is_known ? fmt::format("{} (it is {})", what, kind) : what;
+  if (kind != core::unknown_kind && kind != "no file" && kind != "an empty file")
+    reason = fmt::format("it is {}", kind);
+  const std::string found = reason.empty() ? what : fmt::format("{} ({})", what, reason);
   if (is_published(format, file.parent_path())) fail(file, found, fresh_copy(format));
   fail(file, found,
        fmt::format("write records of {} label byte(s) and {} pixel bytes ({}x{}x{}) and nothing "
@@ -186,7 +187,7 @@ std::vector<const char*> existing_files(const RecordFormat& format, const fs::pa
 std::uintmax_t size_of(const RecordFormat& format, const fs::path& file) {
   std::error_code error;
   const std::uintmax_t bytes = fs::file_size(file, error);
-  if (error) fail_input(format, file, fmt::format("cannot be read ({})", error.message()));
+  if (error) fail_input(format, file, "cannot be read", error.message());
   return bytes;
 }
 
@@ -194,9 +195,7 @@ std::uintmax_t size_of(const RecordFormat& format, const fs::path& file) {
 std::vector<std::uint8_t> read_bytes(const RecordFormat& format, const fs::path& file,
                                      std::size_t bytes) {
   std::ifstream stream(file, std::ios::binary);
-  if (!stream) {
-    fail_input(format, file, fmt::format("cannot be opened ({})", std::strerror(errno)));
-  }
+  if (!stream) fail_input(format, file, "cannot be opened", std::strerror(errno));
   std::vector<std::uint8_t> content(bytes);
   stream.read(reinterpret_cast<char*>(content.data()), static_cast<std::streamsize>(bytes));
   if (static_cast<std::size_t>(stream.gcount()) != bytes) {
@@ -210,12 +209,13 @@ std::vector<std::uint8_t> read_bytes(const RecordFormat& format, const fs::path&
 
 std::size_t count_records(const RecordFormat& format, std::uintmax_t bytes, const fs::path& file) {
   const std::size_t record = format.record_bytes();
+  if (bytes == 0) fail_input(format, file, "the file is empty");
   if (bytes > format.most_records * record) {
     fail_input(format, file,
                fmt::format("{} bytes, more than the {} records of {} bytes a {} file holds", bytes,
                            format.most_records, record, format.title));
   }
-  if (bytes == 0 || bytes % record != 0) {
+  if (bytes % record != 0) {
     fail_input(format, file,
                fmt::format("{} bytes, not a multiple of the record's {} (truncated after {} whole "
                            "records)",

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Tests that errors about inputs lead on: the test does what the message advises, and the error is gone."""
 
+import os
 import pickle
 import re
 import subprocess
@@ -83,7 +84,8 @@ def test_weights_are_not_unpacked(tmp_path):
 
 # The advice about own images is the format of their records, not a download.
 @pytest.mark.parametrize("content, kind", [
-    (b"<html>login</html>", "an HTML page"), (b"", "empty"), (bytes(3072), "not a multiple"), (b"PK\x03\x04", "a ZIP archive")])
+    (b"<html>login</html>", "an HTML page"), (b"", ".bin: the file is empty; write records"), (bytes(3072), "not a multiple"),
+    (b"PK\x03\x04", "a ZIP archive")])
 def test_files_without_records_are_named(content, kind, tmp_path):
     write_images(tmp_path)
     (tmp_path / "data_batch_1.bin").write_bytes(content)
@@ -91,6 +93,13 @@ def test_files_without_records_are_named(content, kind, tmp_path):
     assert kind in line and "1 label byte(s) and 3072 pixel bytes" in line
     write_images(tmp_path)
     assert dry_run(f"cifar10:{tmp_path}").returncode == 0
+
+
+@pytest.mark.parametrize("create, kind", [(os.mkdir, "it is a folder"), (os.mkfifo, "it is no regular file")])
+def test_places_of_files_that_cannot_be_read_are_named(create, kind, tmp_path):
+    write_images(tmp_path, ["test_batch.bin"])
+    create(tmp_path / "data_batch_1.bin")
+    assert f"data_batch_1.bin: cannot be read ({kind}); write records" in expect_failure(dry_run(f"cifar10:{tmp_path}"), 3)
 
 
 # --- output --------------------------------------------------------------------------------------------------
