@@ -61,7 +61,9 @@ class Contents {
     hdf5::require_plain_storage(dataset, path);
     const Extents extents = hdf5::extents(dataset);
     if (extents.size() != dimensions) {
-      fail(fmt::format("{} has the shape {} instead of {}", path, text(extents), meaning));
+      const bool lacks_channels = dimensions == 4 && extents.size() == 3;
+      fail(fmt::format("{} has the shape {} instead of {}", path, text(extents), meaning),
+           lacks_channels ? "add the dimension of the channels: images[:, None]" : layout);
     }
     require_stored(dataset, path, extents);
     return dataset;
@@ -134,7 +136,7 @@ Part open_part(const Contents& contents, Split split) {
   Part part{.images = contents.open(group + "/images", 4, "(N, C, H, W)"),
             .labels = contents.open(group + "/labels", 1, "(N,)")};
   if (!hdf5::has_type(part.images, H5T_STD_U8LE, H5T_STD_U8BE)) {
-    contents.fail(fmt::format("{}/images is not of the type uint8", group),
+    contents.fail(group + "/images is not of the type uint8",
                   "write values from 0 to 255 as uint8");
   }
   if (hdf5::type_class(part.labels) != H5T_INTEGER) {
@@ -156,7 +158,9 @@ Part open_part(const Contents& contents, Split split) {
   if (extents[1] < 1 || extents[1] > most_channels) {
     contents.fail(fmt::format("{}/images has the shape {}: {} channels, and there can be 1 to {}",
                               group, text(extents), extents[1], most_channels),
-                  "if the channels are last, write images.transpose(0, 3, 1, 2)");
+                  extents[3] <= most_channels
+                      ? "write the channels first: images.transpose(0, 3, 1, 2)"
+                      : layout);
   }
   const auto side = [&](std::size_t at) {
     return static_cast<std::int64_t>(std::min<hsize_t>(extents[at], most_pixels + 1));
@@ -164,8 +168,7 @@ Part open_part(const Contents& contents, Split split) {
   part.image = {side(1), side(2), side(3)};
   if (!is_supported(part.image)) {
     contents.fail(
-        fmt::format("{}/images has images of {} x {} pixels, and there can be 1 to {} "
-                    "per side",
+        fmt::format("{}/images has images of {} x {} pixels, and there can be 1 to {} per side",
                     group, extents[2], extents[3], most_pixels));
   }
   part.size = static_cast<std::size_t>(extents[0]);
@@ -176,14 +179,18 @@ core::Normalisation normalisation(const Contents& contents, std::size_t channels
   core::Normalisation result;
   std::ranges::copy(contents.floats("mean", channels), result.mean.begin());
   std::ranges::copy(contents.floats("std", channels), result.standard_deviation.begin());
-  constexpr std::string_view advice = "divide by 255: pixels are scaled to 0 to 1 first";
+  const auto advice = [](float value, std::string_view other) {
+    return value > 1 ? "divide by 255: pixels are scaled to 0 to 1 first" : other;
+  };
   for (std::size_t i = 0; i < channels; ++i) {
     const float mean = result.mean[i], deviation = result.standard_deviation[i];
     if (!(mean >= 0 && mean <= 1)) {
-      contents.fail(fmt::format("mean[{}] is {}, not between 0 and 1", i, mean), advice);
+      contents.fail(fmt::format("mean[{}] is {}, not between 0 and 1", i, mean),
+                    advice(mean, "write the mean of the pixels, or 0 for none"));
     }
     if (!(deviation > 0 && deviation <= 1)) {
-      contents.fail(fmt::format("std[{}] is {}, not above 0 and at most 1", i, deviation), advice);
+      contents.fail(fmt::format("std[{}] is {}, not above 0 and at most 1", i, deviation),
+                    advice(deviation, "write the standard deviation of the pixels, or 1 for none"));
     }
   }
   return result;

@@ -93,12 +93,13 @@ std::string fresh_copy(const RecordFormat& format) {
   return fmt::format("get a fresh copy {}, or use --data synthetic", format.advice);
 }
 
-// Throws `Error` (input) about a file of images.
+// Throws `Error` (input) about a file of images. Its kind, if known, replaces `reason`.
 [[noreturn]] void fail_input(const RecordFormat& format, const fs::path& file,
-                             const std::string& what) {
+                             const std::string& what, std::string reason = "") {
   const std::string_view kind = core::file_kind(file);
-  const bool is_known = kind != core::unknown_kind && kind != "no file";
-  const std::string found = is_known ? fmt::format("{} (it is {})", what, kind) : what;
+  if (kind != core::unknown_kind && kind != "no file" && kind != "an empty file")
+    reason = fmt::format("it is {}", kind);
+  const std::string found = reason.empty() ? what : fmt::format("{} ({})", what, reason);
   if (is_published(format, file.parent_path())) fail(file, found, fresh_copy(format));
   fail(file, found,
        fmt::format("write records of {} label byte(s) and {} pixel bytes ({}x{}x{}) and nothing "
@@ -129,14 +130,11 @@ bool has_records(const RecordFormat& format, const fs::path& folder) {
       is_folder
           ? fmt::format("the folder contains no {} of {}", first, format.title)
           : fmt::format("is {}, not a folder of {} files", core::file_kind(path), format.title);
-  const auto parent_of = [](const fs::path& place) {
-    return place.has_parent_path() ? place.parent_path() : fs::path(".");
-  };
-  std::vector<fs::path> places{path};
+  std::vector<fs::path> places{path.has_parent_path() ? path : "." / path};
   for (fs::directory_iterator at(path, error), end; !error && at != end; at.increment(error)) {
     places.push_back(at->path());
   }
-  if (!is_folder) places.push_back(parent_of(path));
+  if (!is_folder) places.push_back(places.front().parent_path());
   for (const fs::path& place : places) {
     if (has_records(format, place)) {
       fail(path, what, fmt::format("use --data {}:{}", format.name, place.string()));
@@ -145,21 +143,24 @@ bool has_records(const RecordFormat& format, const fs::path& folder) {
   for (const fs::path& place : places) {
     const std::string name = place.filename();
     const std::string_view kind = core::file_kind(place);
-    const bool is_pickle = kind == "a Python pickle", is_cifar = name.starts_with("cifar");
-    // Each archive with a folder also has a version for Python.
+    const bool is_cifar = name.starts_with("cifar");
+    // Each archive with a folder also has a version for Python, with the same names but no ".bin".
+    const bool is_pickle = kind == "a Python pickle" &&
+                           core::file_kind(place.parent_path() / fs::path(first).stem()) == kind;
     const bool is_python =
         is_pickle || (is_cifar && (name.ends_with("-py") || name.find("python") != name.npos));
     if (is_python && !format.archive_folder.empty()) {
       fail(path, what,
            fmt::format("convert it with lockstep-data cifar-python {0} -o {1}.h5, and use --data "
                        "hdf5:{1}.h5",
-                       (is_pickle ? parent_of(place) : place).string(), format.name));
+                       (is_pickle ? place.parent_path() : place).string(), format.name));
     }
-    if (kind.find(" archive") != kind.npos && (place == path || is_cifar)) {
+    if (kind.ends_with(" archive") && (place == places.front() || is_cifar)) {
       const bool is_zip = kind == "a ZIP archive";
       fail(path, what,
-           fmt::format("unpack it: {} {} {} {}", is_zip ? "unzip" : "tar -xf", place.string(),
-                       is_zip ? "-d" : "-C", parent_of(place).string()));
+           fmt::format("unpack it: {0} {1} {2} {3}; if this creates {4}, then use --data {5}:{3}",
+                       is_zip ? "unzip" : "tar -xf", place.string(), is_zip ? "-d" : "-C",
+                       place.parent_path().string(), first, format.name));
     }
   }
   fail(path, what, fresh_copy(format));
@@ -186,7 +187,7 @@ std::vector<const char*> existing_files(const RecordFormat& format, const fs::pa
 std::uintmax_t size_of(const RecordFormat& format, const fs::path& file) {
   std::error_code error;
   const std::uintmax_t bytes = fs::file_size(file, error);
-  if (error) fail_input(format, file, fmt::format("cannot be read ({})", error.message()));
+  if (error) fail_input(format, file, "cannot be read", error.message());
   return bytes;
 }
 
@@ -194,9 +195,7 @@ std::uintmax_t size_of(const RecordFormat& format, const fs::path& file) {
 std::vector<std::uint8_t> read_bytes(const RecordFormat& format, const fs::path& file,
                                      std::size_t bytes) {
   std::ifstream stream(file, std::ios::binary);
-  if (!stream) {
-    fail_input(format, file, fmt::format("cannot be opened ({})", std::strerror(errno)));
-  }
+  if (!stream) fail_input(format, file, "cannot be opened", std::strerror(errno));
   std::vector<std::uint8_t> content(bytes);
   stream.read(reinterpret_cast<char*>(content.data()), static_cast<std::streamsize>(bytes));
   if (static_cast<std::size_t>(stream.gcount()) != bytes) {
@@ -210,12 +209,13 @@ std::vector<std::uint8_t> read_bytes(const RecordFormat& format, const fs::path&
 
 std::size_t count_records(const RecordFormat& format, std::uintmax_t bytes, const fs::path& file) {
   const std::size_t record = format.record_bytes();
+  if (bytes == 0) fail_input(format, file, "the file is empty");
   if (bytes > format.most_records * record) {
     fail_input(format, file,
                fmt::format("{} bytes, more than the {} records of {} bytes a {} file holds", bytes,
                            format.most_records, record, format.title));
   }
-  if (bytes == 0 || bytes % record != 0) {
+  if (bytes % record != 0) {
     fail_input(format, file,
                fmt::format("{} bytes, not a multiple of the record's {} (truncated after {} whole "
                            "records)",

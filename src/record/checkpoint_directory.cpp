@@ -144,10 +144,10 @@ fs::path checkpoint_path(const fs::path& directory, std::int64_t step) {
   return directory / fmt::format("{}{}{}", prefix, step, ending);
 }
 
-std::optional<fs::path> newest_checkpoint(const fs::path& directory) {
+std::optional<fs::path> newest_checkpoint(const fs::path& directory, bool verify) {
   for (const Checkpoint& checkpoint : checkpoints_in(directory)) {
     try {
-      read_checkpoint(checkpoint.path, {}, Verify::required);
+      if (verify) read_checkpoint(checkpoint.path, {}, Verify::required);
       return checkpoint.path;
     } catch (const core::Error& error) {
       core::log_warning(fmt::format("passed over: {}", error.what()));
@@ -234,8 +234,7 @@ CheckpointClaim::CheckpointClaim(const fs::path& directory) : path_(directory / 
   if (file.use == Use::unknown) {
     core::log_warning(
         fmt::format("--checkpoint-dir {} cannot be locked, because its file system has no locks; "
-                    "make sure that "
-                    "no other run uses it{}",
+                    "make sure that no other run uses it{}",
                     directory.string(), user.empty() ? "" : ", in particular " + user));
   }
   lock_ = std::move(file.lock);

@@ -41,16 +41,6 @@ std::string advice(int error_number) {
 /// ".part1000.h5.partial.finishing".
 constexpr std::size_t longest_ending = 32;
 
-void require_short_name(const fs::path& path) {
-  const long limit = ::pathconf(parent_of(path).c_str(), _PC_NAME_MAX);
-  const std::size_t bytes = path.filename().string().size();
-  if (limit <= 0 || bytes + longest_ending <= static_cast<std::size_t>(limit)) return;
-  fail_output("writing", path, ENAMETOOLONG,
-              fmt::format("its name has {} bytes; the file system allows {}, of which {} are for "
-                          "temporary names",
-                          bytes, limit, longest_ending));
-}
-
 bool is_same_file(const Descriptor& file, const fs::path& path) {
   struct stat own {
   }, found{};
@@ -107,17 +97,31 @@ fs::path parent_of(const fs::path& path) {
 }
 
 void require_place(const fs::path& path) {
+  const auto refuse = [&](const std::string& why, const std::string& advice) {
+    core::fail(core::ExitStatus::output,
+               fmt::format("cannot write {} ({}); {}", path.string(), why, advice));
+  };
   std::error_code error;
   const fs::path parent = parent_of(path);
-  if (!fs::is_directory(parent, error)) {
-    const int number = error ? error.value() : ENOTDIR;
-    fail_output("writing", path, number,
-                fmt::format("{}: {}", parent.string(), std::generic_category().message(number)));
-  }
-  if (fs::is_directory(path, error) || !path.has_filename()) {
-    fail_output("writing", path, EISDIR, "it is a directory");
-  }
-  require_short_name(path);
+  const bool is_directory = fs::is_directory(parent, error);
+  if (error == std::errc::no_such_file_or_directory)
+    refuse("there is no directory " + parent.string(),
+           "create it with mkdir -p " + parent.string());
+  if (error) fail_output("finding", parent, error.value());
+  if (!is_directory) refuse(parent.string() + " is not a directory", "choose another place");
+  // The target of a symbolic link is checked as well, because renaming would replace the link.
+  const fs::file_status status = fs::status(path, error);
+  if (fs::is_directory(status) || !path.has_filename())
+    refuse("it is a directory", "give the name of a file");
+  if (fs::exists(status) && !fs::is_regular_file(status))
+    refuse("it is not a regular file", "choose another name");
+  const long limit = ::pathconf(parent.c_str(), _PC_NAME_MAX);
+  const std::size_t bytes = path.filename().string().size();
+  if (limit <= 0 || bytes + longest_ending <= static_cast<std::size_t>(limit)) return;
+  refuse(fmt::format("its name has {} bytes; the file system allows {}, of which {} are for "
+                     "temporary names",
+                     bytes, limit, longest_ending),
+         "choose a shorter name");
 }
 
 Descriptor create_in_use(const fs::path& path) {

@@ -44,8 +44,8 @@ void write_and_rename(
 /// Returns the directory that contains `path`; "." if `path` is only a file name.
 std::filesystem::path parent_of(const std::filesystem::path& path);
 
-/// Throws `Error` (output) if the directory of `path` does not exist, if `path` is a directory, or
-/// if the file name is too long for the suffixes of temporary files.
+/// Throws `Error` (output) if the directory of `path` does not exist, if `path` exists and is not a
+/// regular file, or if the file name is too long for the suffixes of temporary files.
 void require_place(const std::filesystem::path& path);
 
 /// Creates the file and holds a shared lock on it until the descriptor is closed. Throws `Error`

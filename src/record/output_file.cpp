@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cerrno>
 #include <fstream>
 #include <system_error>
 #include <vector>
@@ -152,12 +151,6 @@ void require_kind(const fs::path& path, OutputKind kind) {
 
 void refuse_existing(const fs::path& path, OverwriteMode mode, OutputKind kind) {
   require_place(path);
-  std::error_code error;
-  // The target of a symbolic link is checked as well, because renaming would replace the link.
-  const fs::file_status status = fs::status(path, error);
-  if (fs::exists(status) && !fs::is_regular_file(status)) {
-    fail_output("writing", path, EEXIST, "it is not a regular file");
-  }
   if (mode == OverwriteMode::replace) return require_kind(path, kind);
   if (is_taken(path)) {
     core::fail(core::ExitStatus::output,

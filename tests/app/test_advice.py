@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Tests that errors about inputs lead on: the test does what the message advises, and the error is gone."""
 
+import os
+import pickle
 import re
 import subprocess
 import sys
@@ -49,9 +51,8 @@ def test_the_advised_command_unpacks_an_archive(is_named, tmp_path):
     archive.parent.mkdir()
     subprocess.run(["tar", "czf", archive, "-C", tmp_path, "cifar-10-batches-bin"], check=True)
     line = expect_failure(dry_run(f"cifar10:{archive if is_named else archive.parent}"), 3)
-    command = advised(line, r"unpack it: (tar -xf \S+ -C \S+)$")
-    subprocess.run(command, shell=True, check=True)
-    assert dry_run(f"cifar10:{archive.parent}").returncode == 0
+    subprocess.run(advised(line, r"unpack it: (tar -xf \S+ -C \S+);"), shell=True, check=True)
+    assert dry_run(advised(line, r"then use --data (\S+)$")).returncode == 0
 
 
 @pytest.mark.parametrize("form", ["cifar-10-batches-py", ".", "cifar-10-python.tar.gz"])
@@ -64,9 +65,27 @@ def test_the_advised_command_converts_the_version_for_python(form, tmp_path):
     assert start(*train("--dry-run", data=advised(line, r"use --data (\S+)$")), cwd=tmp_path).returncode == 0
 
 
+def test_only_the_folder_of_the_version_for_python_is_converted(tmp_path):
+    (tmp_path / "other.pkl").write_bytes(pickle.dumps({}, 2))
+    line = expect_failure(dry_run(f"cifar10:{tmp_path}/other.pkl"), 3)
+    assert "is a Python pickle" in line and "lockstep-data" not in line and "download-cifar10" in line
+    assert "lockstep-data" not in expect_failure(dry_run(f"cifar10:{tmp_path}"), 3)
+    write_version_for_python(tmp_path / "py", np.zeros((12, 3072), np.uint8), np.arange(12) % 10)
+    line = expect_failure(dry_run(f"cifar10:{tmp_path}/py/test_batch"), 3)
+    assert f"lockstep-data cifar-python {tmp_path}/py -o" in line
+
+
+# A ZIP archive of weights contains no images.
+def test_weights_are_not_unpacked(tmp_path):
+    np.savez(tmp_path / "weights.npz", np.zeros(3))
+    line = expect_failure(dry_run(f"cifar10:{tmp_path}/weights.npz"), 3)
+    assert "NumPy" in line and "unpack it" not in line
+
+
 # The advice about own images is the format of their records, not a download.
 @pytest.mark.parametrize("content, kind", [
-    (b"<html>login</html>", "an HTML page"), (b"", "empty"), (bytes(3072), "not a multiple"), (b"PK\x03\x04", "a ZIP archive")])
+    (b"<html>login</html>", "an HTML page"), (b"", ".bin: the file is empty; write records"), (bytes(3072), "not a multiple"),
+    (b"PK\x03\x04", "a ZIP archive")])
 def test_files_without_records_are_named(content, kind, tmp_path):
     write_images(tmp_path)
     (tmp_path / "data_batch_1.bin").write_bytes(content)
@@ -74,6 +93,24 @@ def test_files_without_records_are_named(content, kind, tmp_path):
     assert kind in line and "1 label byte(s) and 3072 pixel bytes" in line
     write_images(tmp_path)
     assert dry_run(f"cifar10:{tmp_path}").returncode == 0
+
+
+@pytest.mark.parametrize("create, kind", [(os.mkdir, "it is a folder"), (os.mkfifo, "it is no regular file")])
+def test_places_of_files_that_cannot_be_read_are_named(create, kind, tmp_path):
+    write_images(tmp_path, ["test_batch.bin"])
+    create(tmp_path / "data_batch_1.bin")
+    assert f"data_batch_1.bin: cannot be read ({kind}); write records" in expect_failure(dry_run(f"cifar10:{tmp_path}"), 3)
+
+
+# --- output --------------------------------------------------------------------------------------------------
+
+def test_the_advised_directory_of_the_output_is_created(tmp_path):
+    def run():
+        return start(*train("--dry-run", output="runs/day/run.h5", data=SMALL), cwd=tmp_path)
+    line = expect_failure(run(), 6)
+    assert "cannot write runs/day/run.h5 (there is no directory runs/day)" in line
+    subprocess.run(advised(line, r"create it with (mkdir -p \S+)$"), shell=True, check=True, cwd=tmp_path)
+    assert run().returncode == 0
 
 
 # --- options -------------------------------------------------------------------------------------------------

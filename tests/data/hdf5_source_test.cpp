@@ -137,7 +137,7 @@ const std::vector<Fault> faults{
        put(file, "train/images", H5T_NATIVE_FLOAT, {train_size, 2, 3, 5}, pixels.data());
      }},
     {"NoChannels",
-     {"train/images has the shape (7, 3, 5) instead of (N, C, H, W)"},
+     {"train/images has the shape (7, 3, 5) instead of (N, C, H, W)", "images[:, None]"},
      [](hid_t file) {
        put_images(file, "train/images", {train_size, 3, 5});
      }},
@@ -147,7 +147,7 @@ const std::vector<Fault> faults{
        put_images(file, "train/images", {train_size, 4, 5, 3});
      }},
     {"FourChannels",
-     {"(7, 4, 5, 6): 4 channels, and there can be 1 to 3"},
+     {"(7, 4, 5, 6): 4 channels, and there can be 1 to 3; write the file with lockstep-data"},
      [](hid_t file) {
        put_images(file, "train/images", {train_size, 4, 5, 6});
      }},
@@ -210,14 +210,19 @@ const std::vector<Fault> faults{
        put_numbers(file, "mean", {0.5f, 127.5f});
      }},
     {"NaNMean",
-     {"mean[0] is nan"},
+     {"mean[0] is nan", "write the mean of the pixels, or 0 for none"},
      [](hid_t file) {
        put_numbers(file, "mean", {NAN, 0.5f});
      }},
     {"NoDeviation",
-     {"std[1] is 0, not above 0"},
+     {"std[1] is 0, not above 0", "write the standard deviation of the pixels, or 1 for none"},
      [](hid_t file) {
        put_numbers(file, "std", {0.5f, 0});
+     }},
+    {"DeviationOfBytes",
+     {"std[0] is 63.75, not above 0 and at most 1", "divide by 255"},
+     [](hid_t file) {
+       put_numbers(file, "std", {63.75f, 0.5f});
      }},
 };
 

@@ -313,9 +313,11 @@ TEST_F(RunFileTest, DoesNotReplaceTheFileOfAnActiveRun) {
 TEST_F(RunFileTest, ReportsWhyAPathCannotBeWritten) {
   put(directory_ / "file", "");
   const std::pair<fs::path, std::string> cases[] = {
-      {directory_ / "missing/run.h5", "mkdir -p"},
-      {directory_ / "file/run.h5", "Not a directory"},
-      {directory_.path(), "it is a directory"},
+      {directory_ / "missing/run.h5",
+       "create it with mkdir -p " + (directory_ / "missing").string()},
+      {directory_ / "file/run.h5", "file is not a directory); choose another place"},
+      {directory_ / "file/folder/run.h5", "file/folder failed (Not a directory)"},
+      {directory_.path(), "(it is a directory); give the name of a file"},
       {"/proc/run.h5", "/proc/"},
   };
   for (const auto& [path, text] : cases) {
@@ -331,8 +333,10 @@ TEST_F(RunFileTest, RejectsFilesThatAreNotRegular) {
   fs::create_symlink("/dev/null", directory_ / "device.h5");
   for (const fs::path& path : {path_, directory_ / "device.h5", fs::path("/dev/null")}) {
     for (const OverwriteMode existing : {OverwriteMode::refuse, OverwriteMode::replace}) {
-      expect_output_error([&] { RunFile(path, existing, header_); }, "not a regular file");
-      expect_output_error([&] { check_writable(path, existing); }, "not a regular file");
+      expect_output_error([&] { RunFile(path, existing, header_); },
+                          "(it is not a regular file); choose another name");
+      expect_output_error([&] { check_writable(path, existing); },
+                          "(it is not a regular file); choose another name");
     }
   }
   EXPECT_TRUE(fs::is_fifo(path_));

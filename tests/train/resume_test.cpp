@@ -7,6 +7,7 @@
 
 #include <cmath>
 #include <csignal>
+#include <fstream>
 #include <functional>
 #include <string>
 #include <thread>
@@ -385,6 +386,36 @@ TEST_F(ResumedRun, FromAnOlderCheckpointKeepsWhatItWrites) {
             record::checkpoint_path(directory_.path(), 4));
   world_->barrier();
   if (is_first()) fs::remove(older);
+}
+
+/// Returns the number of bytes that this process has read from files; 0 if the kernel does not
+/// count them.
+double bytes_read() {
+  std::ifstream file("/proc/self/io");
+  std::string name;
+  double bytes = 0;
+  file >> name >> bytes;
+  return name == "rchar:" ? bytes : 0;
+}
+
+TEST_F(ResumedRun, ReadsTheNewestCheckpointOnce) {
+  graph_ = graph::Graph("large");
+  const auto node = graph_.flatten("flatten", graph_.input({3, 32, 32}));
+  graph_.softmax_cross_entropy("loss", graph_.linear("linear", node, 500), {});
+  graph_.seal();
+  Config options = with_directory();
+  options.checkpoint.steps = 4;
+  train(options);
+  world_->barrier();
+  const double before = bytes_read();
+  Witness witness;
+  const Trainer trainer({options, graph_, data_, *backend_, *world_, *world_}, witness);
+  const double read = bytes_read() - before;
+  if (!is_first() || before == 0) return;
+  const auto bytes =
+      static_cast<double>(fs::file_size(record::checkpoint_path(directory_.path(), 8)));
+  EXPECT_GT(read, bytes);
+  EXPECT_LT(read, 1.5 * bytes);
 }
 
 /// Delays rank 0 after each epoch, like a slow disk.

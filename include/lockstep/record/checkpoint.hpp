@@ -69,8 +69,10 @@ std::filesystem::path checkpoint_path(const std::filesystem::path& directory, st
 
 /// Returns the newest valid checkpoint in `directory`, or nullopt if there is none. A checkpoint is
 /// valid if its digest matches. Checkpoints are ordered by the counter "sequence", then by step.
-/// Logs a warning for each damaged checkpoint that it skips.
-std::optional<std::filesystem::path> newest_checkpoint(const std::filesystem::path& directory);
+/// Logs a warning for each damaged checkpoint that it skips. If not `verify`, reads no tensors and
+/// returns the checkpoint that it would verify first.
+std::optional<std::filesystem::path> newest_checkpoint(const std::filesystem::path& directory,
+                                                       bool verify = true);
 
 /// Writes the checkpoints of one run to a directory and deletes old ones. Damaged checkpoints and
 /// checkpoints of other runs are neither counted nor deleted.

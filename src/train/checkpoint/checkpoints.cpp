@@ -185,8 +185,15 @@ Checkpoints::Found Checkpoints::restore_on_rank_0() {
     return found;
   }
   if (options_.resume != "auto") return resume_from(options_.resume);
-  const auto newest = record::newest_checkpoint(directory);
-  return newest ? resume_from(*newest) : found;
+  const auto latest = record::newest_checkpoint(directory, /*verify=*/false);
+  try {
+    return latest ? resume_from(*latest) : found;
+  } catch (const core::Error&) {
+    // Only now, because the search reads each file that it checks.
+    const auto newest = record::newest_checkpoint(directory);
+    if (newest == latest) throw;
+    return newest ? resume_from(*newest) : found;
+  }
 }
 
 Checkpoints::Found Checkpoints::resume_from(const fs::path& path) {
@@ -220,10 +227,17 @@ Checkpoints::Found Checkpoints::resume_from(const fs::path& path) {
   Found found;
   found.has_weights = true;
   found.has_loss_scale = saved_counter("has_loss_scale") != 0;
-  const auto saved_state = static_cast<RankState>(saved_counter("rank_state"));
   const std::int64_t saved_ranks = saved_counter("ranks");
-  found.has_rank_states = rank_state_ != RankState::none && saved_state == rank_state_ &&
-                          saved_ranks == data_parallel_.size();
+  found.has_rank_states = static_cast<RankState>(saved_counter("rank_state")) == rank_state_ &&
+                          saved_ranks == data_parallel_.size() && rank_state_ != RankState::none;
+  found.has_reducer_state = saved_counter("reducer_state") == elements_of(reducer_state_) &&
+                            saved_ranks == data_parallel_.size() && !reducer_state_.empty();
+  std::vector<record::Tensor> tensors = joined(own_, stage_states_.copies());
+  if (found.has_reducer_state)
+    tensors = joined(tensors, joined(reducer_state_, reducer_states_.copies()));
+  if (found.has_loss_scale) tensors.push_back(loss_scale_tensor_);
+  if (found.has_rank_states) tensors = joined(tensors, replica_states_.copies());
+  record::read_checkpoint(path, tensors, record::Verify::required);
   if (saved_ranks != data_parallel_.size()) {
     warn(fmt::format(
         "{} was written by a run with {} data-parallel ranks, and this one has {}: its results are "
@@ -237,21 +251,12 @@ Checkpoints::Found Checkpoints::resume_from(const fs::path& path) {
         path.string(), rank_state_ == RankState::all ? "replicas" : "batch-norm statistics",
         data_parallel_.size()));
   }
-  const std::int64_t saved_values = saved_counter("reducer_state");
-  found.has_reducer_state = !reducer_state_.empty() && saved_ranks == data_parallel_.size() &&
-                            saved_values == elements_of(reducer_state_);
   if (!reducer_state_.empty() && !found.has_reducer_state) {
-    warn(
-        fmt::format("{} does not contain the gradients that --reducer {} keeps on each of the {} "
-                    "ranks; they start at 0",
-                    path.string(), core::name(config_.reducer.kind), data_parallel_.size()));
+    warn(fmt::format(
+        "{} does not contain the gradients that --reducer {} keeps on each of the {} ranks; they "
+        "start at 0",
+        path.string(), core::name(config_.reducer.kind), data_parallel_.size()));
   }
-  std::vector<record::Tensor> tensors = joined(own_, stage_states_.copies());
-  if (found.has_reducer_state)
-    tensors = joined(tensors, joined(reducer_state_, reducer_states_.copies()));
-  if (found.has_loss_scale) tensors.push_back(loss_scale_tensor_);
-  if (found.has_rank_states) tensors = joined(tensors, replica_states_.copies());
-  record::read_checkpoint(path, tensors, record::Verify::required);
   for (const auto& [name, text] : header.texts) {
     if (name == "run_id") run_id_ = text;
     if (name == "options") warn_of_changed_options(path, text);
