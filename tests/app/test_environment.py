@@ -35,7 +35,7 @@ def test_invalid_variable_of_openmp_is_ignored():
     facts = json.loads(start("info", "--json", env={"OMP_NUM_THREADS": "abc"}).stdout)["environment"]
     assert next(fact["source"] for fact in facts if fact["name"] == "threads") != "OMP_NUM_THREADS"
     binding = [header_line("binding", start_ranks((2, train("--dry-run", threads=None)), env=env))
-               for env in ({}, {"OMP_NUM_THREADS": "1.5"})]
+               for env in ({"OMP_NUM_THREADS": ""}, {"OMP_NUM_THREADS": "1.5"})]
     assert binding[0] == binding[1]
 
 
