@@ -17,7 +17,7 @@ from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import bf16_compr
 from torch.utils.data import BatchSampler, DataLoader, RandomSampler
 
 import cifar10
-from lockstep_report.pytorch import Recorder
+from lockstep_recorder import Recorder
 from networks import ResNet18, VGG11
 
 NETWORKS = {"resnet18-cifar": ResNet18, "vgg11": VGG11}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Tests of `lockstep_report.pytorch.Recorder` with PyTorch on CPUs, in processes with Gloo."""
+"""Tests of `lockstep_recorder.Recorder` with PyTorch on CPUs, in processes with Gloo."""
 
 
 import os
@@ -20,7 +20,7 @@ HEAD = """
 import atexit, os, sys, time, torch, torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel as DDP
 from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import fp16_compress_hook
-from lockstep_report.pytorch import Recorder
+from lockstep_recorder import Recorder
 torch.set_num_threads(1)
 torch.manual_seed(1)
 rank, world = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])

@@ -12,7 +12,7 @@ import pytest
 from lockstep_report.cli import main
 from lockstep_report.runfile.read import read_run
 from lockstep_report.runfile.schema import PHASES
-from lockstep_report.runfile.write import RunFileWriter
+from lockstep_recorder.run_file import RunFileWriter
 
 RANK = {"rank": [0], "host": [0], "local_rank": [0], "hostname": ["näme"], "cpu_list": ["0-3"], "device_name": ["CPU"],
         "device_uuid": [""], "pci_bus_id": [""], "memory_bytes": [2**34]}

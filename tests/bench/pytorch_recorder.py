@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Measures the overhead of lockstep_report.pytorch.Recorder: steps of DistributedDataParallel with and without it, in turn.
+"""Measures the overhead of lockstep_recorder.Recorder: steps of DistributedDataParallel with and without it, in turn.
 
 usage: mpirun -n RANKS pytorch_recorder.py [--model M] [--batch B] [--threads T] [--steps S] [--rounds R]
 
@@ -25,7 +25,7 @@ from torch.nn.parallel import DistributedDataParallel
 from in_turn import ratio_text
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "analysis" / "examples"))
-from lockstep_report.pytorch import Recorder  # noqa: E402
+from lockstep_recorder import Recorder  # noqa: E402
 from pytorch_ddp import set_ranks  # noqa: E402
 from pytorch_training import NETWORKS  # noqa: E402
 

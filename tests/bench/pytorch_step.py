@@ -6,7 +6,7 @@ usage: pytorch_step.py [--model M] [--batch B] [--precision fp32|bf16] [--thread
 
 The network is in channels-last format, bf16 uses autocast, and SGD is fused. Prints "ready" after the warm-up; then,
 for each line on standard input, runs S steps and prints one JSON line with their images/s and the last loss. The S steps are one
-interval, as in step_bench; lockstep_report.pytorch.Recorder, which compare_hosts.py uses, would add its timestamps of every phase and
+interval, as in step_bench; lockstep_recorder.Recorder, which compare_hosts.py uses, would add its timestamps of every phase and
 a write to a run file in each round.
 """
 

@@ -13,10 +13,10 @@ from torch.autograd import Variable
 from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import allreduce_hook
 from torch.nn.parallel import DistributedDataParallel
 
-from lockstep_report.pytorch import facts
-from lockstep_report.pytorch.steps import CudaClock, HostClock, Step, epoch_columns, values_of
+from lockstep_recorder import facts
+from lockstep_recorder.run_file import RunFileWriter
+from lockstep_recorder.steps import CudaClock, HostClock, Step, epoch_columns, values_of
 from lockstep_report.runfile.schema import PHASES
-from lockstep_report.runfile.write import RunFileWriter
 
 
 class Recorder:

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Records the training of a PyTorch program in a run file, as Lockstep does (docs/pytorch.md)."""
 
-from lockstep_report.pytorch.recorder import Recorder
+from lockstep_recorder.recorder import Recorder
 
 __all__ = ["Recorder"]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Writes a run file (docs/run-file.md) that grows by one epoch at a time, for programs in Python."""
+"""Writes a run file (docs/run-file.md) that grows by one epoch at a time."""
 
 import fcntl
 import os
