@@ -21,8 +21,9 @@ class Recorded:
     def __init__(self):
         self.started, self.rows, self.ended = [], [], []
 
-    def start(self, *arguments):
+    def start(self, _library, *arguments):
         self.started.append(arguments)
+        return self
 
     def log(self, rows):
         self.rows += rows
@@ -34,7 +35,7 @@ class Recorded:
 @pytest.fixture
 def recorded(monkeypatch):
     tracker = Recorded()
-    monkeypatch.setitem(trackers.TRACKERS, "wandb", lambda: tracker)
+    monkeypatch.setitem(trackers.TRACKERS, "wandb", (tracker.start, "json"))
     return tracker
 
 

@@ -15,7 +15,6 @@ from lockstep_report.measure.window import all_step_seconds
 
 OF_EPOCHS = ("train_loss", "train_accuracy", "test_loss", "test_accuracy")
 PROJECT = "lockstep"
-REMEDY = "pip install {0}"
 
 
 def write_event_files(folder, runs, selection):
@@ -77,11 +76,8 @@ def event_file(tensorboard, begin, values):
 class TensorBoard:
     """Writes to the folder runs/NAME."""
 
-    def __init__(self):
-        self.library = require("tensorboardX", "watch --log tensorboard", REMEDY)
-
-    def start(self, name, _run_id, options):
-        self.writer = self.library.SummaryWriter(str(Path("runs") / name))
+    def __init__(self, library, name, _run_id, options):
+        self.writer = library.SummaryWriter(str(Path("runs") / name))
         self.writer.add_text("options", "\n".join(f"    {option} = {value}" for option, value in options.items()))
 
     def log(self, rows):
@@ -97,11 +93,8 @@ class TensorBoard:
 class WandB:
     """Logs to Weights & Biases. A run that is watched again continues under its identifier."""
 
-    def __init__(self):
-        self.library = require("wandb", "watch --log wandb", REMEDY)
-
-    def start(self, name, run_id, options):
-        self.run = self.library.init(
+    def __init__(self, library, name, run_id, options):
+        self.run = library.init(
             project=os.environ.get("WANDB_PROJECT", PROJECT), name=name, config=options, resume="allow",
             id="".join(letter if letter.isalnum() else "-" for letter in run_id))
 
@@ -119,14 +112,12 @@ class MLflow:
     MOST_VALUES = 1000  # of one call
     LONGEST = 500  # characters of a parameter
 
-    def __init__(self):
-        self.library = require("mlflow", "watch --log mlflow", REMEDY)
-
-    def start(self, name, _run_id, options):
+    def __init__(self, library, name, _run_id, options):
+        self.library = library
         if not {"MLFLOW_EXPERIMENT_ID", "MLFLOW_EXPERIMENT_NAME"} & set(os.environ):
-            self.library.set_experiment(PROJECT)
-        self.run_id = self.library.start_run(run_name=name).info.run_id
-        self.library.log_params({option: value[:self.LONGEST] for option, value in options.items()})
+            library.set_experiment(PROJECT)
+        self.run_id = library.start_run(run_name=name).info.run_id
+        library.log_params({option: value[:self.LONGEST] for option, value in options.items()})
 
     def log(self, rows):
         metric = self.library.entities.Metric
@@ -139,13 +130,15 @@ class MLflow:
         self.library.end_run("FINISHED" if is_complete else "FAILED")
 
 
-TRACKERS = {"tensorboard": TensorBoard, "wandb": WandB, "mlflow": MLflow}
+TRACKERS = {"tensorboard": (TensorBoard, "tensorboardX"), "wandb": (WandB, "wandb"), "mlflow": (MLflow, "mlflow")}
 
 
 class Log:
     def __init__(self, name):
-        self.name, self.tracker = name, TRACKERS[name]()
-        self.steps = None  # number of logged steps; None before the start and after the end
+        self.name = name
+        self.start, module = TRACKERS[name]
+        self.library = require(module, f"watch --log {name}", "pip install {0}")
+        self.tracker, self.steps = None, 0  # the tracker of the run while it is logged, and the number of logged steps
 
     def update(self, run):
         """Logs the steps and epochs that the run has gained. Raises `ReportError`: usage if it is no training, output if
@@ -153,16 +146,15 @@ class Log:
         if run.ladder:
             raise ReportError(USAGE, f"{run.path}: --log records trainings, and this is a batch ladder; remove --log")
         try:
-            if self.steps is None:
-                options = dict(sorted(run.config.items()))
-                self.tracker.start(run.path.name.removesuffix(".partial").removesuffix(".h5"), run.run_id, options)
-                self.steps = 0
+            if self.tracker is None:
+                name = run.path.name.removesuffix(".partial").removesuffix(".h5")
+                self.tracker = self.start(self.library, name, run.run_id, dict(sorted(run.config.items())))
             first, self.steps = self.steps, len(run.step)
             self.tracker.log(list(scalars(run, begin_of(run), np.arange(first, self.steps))))
         except Exception as error:  # of any library
             raise ReportError(OUTPUT, f"{self.name}: cannot log ({reason_of(error)})") from error
 
     def finish(self, is_complete):
-        if self.steps is not None:
-            self.steps = None
+        if self.tracker:
             self.tracker.finish(is_complete)
+            self.tracker = None
