@@ -20,7 +20,7 @@ from lockstep_report.escaping import one_line
 from lockstep_report.measure.window import timed_seconds
 from lockstep_report.runfile.read import Run, read_run
 from lockstep_report.runfile.settings import plural, setting_of, setting_texts
-from lockstep_report.tables.export.trackers import TRACKERS, Log
+from lockstep_report.tables.export.trackers import OF_EPOCHS, TRACKERS, Log
 from lockstep_report.tables.table import json_text
 
 POLL_SECONDS = 1.0
@@ -140,9 +140,10 @@ class Watch:
             return False
         self.misses = 0
         if self.run is None:
-            values = run_values(run)
-            self.output.event("run", values, f"{values['run']}: " + ", ".join(
-                [plural(run.rank_count, "rank"), *values["setting"]]))
+            name, setting = run.path.name.removesuffix(".partial"), list(filter(None, setting_texts(setting_of(run))))
+            self.output.event("run", {
+                "run": name, "run_id": run.run_id, "ranks": run.rank_count, "hosts": run.host_count, "setting": setting,
+                "epochs": run.number("epochs")}, f"{name}: " + ", ".join([plural(run.rank_count, "rank"), *setting]))
         elif self.run.run_id != run.run_id:
             raise ReportError(INPUT, f"{self.path}: another run replaced the one that was watched")
         self.run = run
@@ -175,36 +176,20 @@ def identity_of(path):
     return path, found.st_ino, found.st_size, found.st_mtime_ns
 
 
-def run_values(run):
-    return {"run": run.path.name.removesuffix(".partial"), "run_id": run.run_id, "ranks": run.rank_count,
-            "hosts": run.host_count, "setting": list(filter(None, setting_texts(setting_of(run)))),
-            "epochs": run.number("epochs")}
-
-
 def epoch_rows(run, first):
     """Yields ("epoch", values, text) of the epochs from the index `first` on."""
-    for row in range(first, len(run.epoch_numbers)):
-        values = epoch_values(run, row)
+    for row, number in enumerate(run.epoch_numbers[first:].tolist(), first):
+        steps = np.flatnonzero(run.epoch == number)
+        times, _, phases = timed_seconds(run, steps)
+        seconds, exposed = times.sum(), phases[:, run.phases.index("exposed_communication")]
+        slowest = int(np.argmax(phases.sum(axis=1) - exposed)) if run.rank_count > 1 and len(steps) else None
+        values = {
+            "epoch": number, "steps": len(steps), "seconds": float(seconds) if len(steps) else None,
+            "images_per_second": float(run.images[steps].sum() / seconds) if seconds else None,
+            **{name: float(run.epochs[name][row]) if name in run.epochs else None for name in OF_EPOCHS},
+            "exposed_communication_share": float(exposed.mean() / seconds) if seconds else None,
+            "slowest_rank": slowest, "slowest_host": None if slowest is None else str(run.ranks["hostname"][slowest])}
         yield "epoch", values, epoch_text(values, run.number("epochs"), run.rank_count)
-
-
-def epoch_values(run, row):
-    number = int(run.epoch_numbers[row])
-    steps = np.flatnonzero(run.epoch == number)
-    times, _, phases = timed_seconds(run, steps)
-    step = times.sum()
-    of_exposed = phases[:, run.phases.index("exposed_communication")]
-    work, exposed = phases.sum(axis=1) - of_exposed, of_exposed.mean()
-    slowest = int(np.argmax(work)) if run.rank_count > 1 and len(steps) else None
-    known = {name: float(run.epochs[name][row]) if name in run.epochs else None
-             for name in ("train_loss", "train_accuracy", "test_loss", "test_accuracy")}
-    return {
-        "epoch": number, "steps": len(steps), "seconds": float(step) if len(steps) else None,
-        "images_per_second": float(run.images[steps].sum() / step) if step else None, **known,
-        "exposed_communication_share": float(exposed / step) if step else None,
-        "slowest_rank": slowest,
-        "slowest_host": None if slowest is None else str(run.ranks["hostname"][slowest]),
-    }
 
 
 def epoch_text(values, total, ranks):
