@@ -7,7 +7,6 @@ of the program replaces listed files, and removes those of the kinds that it wri
 them again, so that no outdated tables remain. It never removes a file that was changed or is not listed.
 """
 
-import hashlib
 import io
 import json
 import os
@@ -15,6 +14,7 @@ import secrets
 import stat
 import sys
 from contextlib import contextmanager, suppress
+from hashlib import sha256
 from pathlib import Path
 
 from lockstep_report.errors import OUTPUT, ReportError, reason_of
@@ -87,9 +87,10 @@ class Folder:
         with errors_of_output(self.path / MANIFEST):
             write_and_rename(self.path / MANIFEST, [f"{text}\n".encode()])
 
-    def write_table(self, table, kind=TABLE):
-        for suffix, render in RENDERERS.items():
-            self.write(f"{table.name}.{suffix}", render(table), kind)
+    def write_tables(self, tables, kind=TABLE):
+        for table in tables:
+            for suffix, render in RENDERERS.items():
+                self.write(f"{table.name}.{suffix}", render(table), kind)
 
     def listing(self):
         return "\n".join(one_line(str(path)) for path in self.written)
@@ -102,7 +103,8 @@ class Folder:
                 continue
             path = self.path / name
             with errors_of_output(path):
-                if path.is_file() and not path.is_symlink() and digest(path) == entry["sha256"]:
+                if (path.is_file() and not path.is_symlink()
+                        and sha256(path.read_bytes()).hexdigest() == entry["sha256"]):
                     path.unlink()
             del self.manifest[name]
         self.save()
@@ -176,7 +178,7 @@ def is_one_of(path, others):
 
 def write_and_rename(target, parts):
     """Writes `parts` to a temporary file in the folder of `target`, renames it, and returns the digest."""
-    hashed, temporary = hashlib.sha256(), target.with_name(f".{secrets.token_hex(8)}.partial")
+    hashed, temporary = sha256(), target.with_name(f".{secrets.token_hex(8)}.partial")
     try:
         with temporary.open("xb") as file:  # fails if the name exists, also as a link
             for part in parts:
@@ -187,10 +189,6 @@ def write_and_rename(target, parts):
     finally:
         with suppress(OSError):
             temporary.unlink(missing_ok=True)  # if it was not renamed
-
-
-def digest(path):
-    return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
 def read_manifest(path):

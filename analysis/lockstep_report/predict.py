@@ -53,9 +53,8 @@ def print_prediction(options):
     if options.out:
         figure = figure_module("scaling").prediction_figure(rows)
         folder = Folder(options.out, PREDICTION)
-        folder.write_table(table, PREDICTION)
-        images = figure_module("style").render(figure, ("svg", "png", "pdf"))
-        for suffix, content in images.items():
+        folder.write_tables([table], PREDICTION)
+        for suffix, content in figure_module("style").render(figure, ("svg", "png", "pdf")).items():
             folder.write(f"{table.name}.{suffix}", content, PREDICTION)
         folder.finish()
     print(json_text(prediction_values(rows, options.seed)) if options.json else markdown(table).rstrip("\n"))

@@ -144,7 +144,8 @@ def write_tables(options):
     found, files = Material(options), []
     if options.out:
         folder = Folder(options.out, TABLE, CHECK, inputs=options.csv)
-        write_all(folder, found.tables, found.checks)
+        folder.write_tables(found.tables)
+        folder.write_tables(found.checks, CHECK)
         folder.finish()
         files = [str(path) for path in folder.written]
     values = {"tables": list(map(table_values, found.tables + found.checks)), "files": files}
@@ -174,7 +175,8 @@ def save_figures(folder, found, formats):
 def write_report(options):
     found = Material(options)
     folder = Folder(options.out, TABLE, CHECK, FIGURE, PAGE, inputs=options.csv)
-    write_all(folder, found.tables, found.checks)
+    folder.write_tables(found.tables)
+    folder.write_tables(found.checks, CHECK)
     names = save_figures(folder, found, ("svg", "png"))
     text = report_markdown(found, names, found.file_notes + [f"not used: {error}" for error in options.skipped])
     page = folder.write("report.md", text, PAGE)
@@ -250,13 +252,6 @@ def assumptions_of(options):
     return Assumptions(images)
 
 
-def write_all(folder, tables, checks):
-    for table in tables:
-        folder.write_table(table)
-    for table in checks:
-        folder.write_table(table, CHECK)
-
-
 def print_published(options):
     tables = [table for path in options.csv for table in published_tables(read_times(path), assumptions_of(options))]
     if not tables:
@@ -264,7 +259,7 @@ def print_published(options):
                                  "traffic; nothing to check")
     if options.out:
         folder = Folder(options.out, CHECK, inputs=options.csv)
-        write_all(folder, [], tables)
+        folder.write_tables(tables, CHECK)
         folder.finish()
     print(json_text({"tables": list(map(table_values, tables))}) if options.json
           else "\n".join(map(markdown, tables)))
