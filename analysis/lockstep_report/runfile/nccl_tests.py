@@ -5,7 +5,7 @@ its option --output_file."""
 import json
 import math
 import re
-from collections import defaultdict
+from collections import defaultdict, namedtuple
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -29,37 +29,22 @@ FACTS = {  # patterns in the text; `library`: version of NCCL
     "out_of_bounds": re.compile(r"Out of bounds values\s*: (\d+)"), "average": re.compile(r"Avg bus bandwidth\s*: (\S+)")}
 
 
-@dataclass(frozen=True)
-class Row:
-    """An all-reduce out of place. `wrong`: number of wrong elements, also of the one in place; NaN if it is not stated."""
-
-    type: str
-    operation: str
-    root: int
-    size: int
-    seconds: float
-    algbw: float
-    busbw: float
-    wrong: float
-    is_checked: bool
+# An all-reduce out of place. `wrong`: number of wrong elements, also of the one in place; NaN if it is not stated.
+Row = namedtuple("Row", "type operation root size seconds algbw busbw wrong is_checked")
 
 
 @dataclass
 class Table:
     """The output of one run of the program."""
 
-    ranks: list = field(default_factory=list)  # number, host and device of each rank
-    hosts: list = field(default_factory=list)
-    devices: list = field(default_factory=list)
+    ranks: list = field(default_factory=list)  # (number, host, device)
     rows: list = field(default_factory=list)
     lost: int = 0  # rows that are cut off or mixed with other output
     facts: dict = field(default_factory=lambda: defaultdict(str))  # name in FACTS -> text; "" if it is not stated
     is_complete: bool = True
 
     def add_rank(self, rank, host, device):
-        self.ranks.append(int(rank))
-        self.hosts.append(one_line(str(host)))
-        self.devices.append(one_line(str(device)))
+        self.ranks.append((int(rank), one_line(str(host)), one_line(str(device))))
 
     def add_row(self, data_type, operation, root, size, measured, wrong, is_checked):
         """Adds a row, unless it has no time. `measured`: time in microseconds, algbw and busbw; `wrong`: numbers of wrong
@@ -135,11 +120,12 @@ def sweep_of(path, table, rows, ranks):
                     "gradient-dtype": DATA_TYPES.get(first.type, first.type), "redop": first.operation},
         "/environment": {"transport": one_line(f"NCCL {library}".strip()), "warnings": ""},
         "/results": {} if is_counted else {"out_of_bounds": int(facts["out_of_bounds"] or 0)}}
-    hosts = {"rank": np.arange(ranks), "hostname": np.array(table.hosts), "device_name": np.array(table.devices),
-             "host": np.array([table.hosts.index(host) for host in table.hosts], dtype=int)}
+    _, hosts, devices = zip(*table.ranks)
+    columns = {"rank": np.arange(ranks), "hostname": np.array(hosts), "device_name": np.array(devices),
+               "host": np.array(list(map(hosts.index, hosts)))}
     messages = {"algorithm": np.array(["nccl"] * len(rows)), "bytes": np.array([row.size for row in rows], dtype=np.uint64),
                 "seconds": np.array([[row.seconds] for row in rows]), "wrong": np.array([row.wrong for row in rows])}
-    return run_of(path, attributes, texts, {"ranks": hosts, "allreduce": messages})
+    return run_of(path, attributes, texts, {"ranks": columns, "allreduce": messages})
 
 
 def rank_count(table):
@@ -152,7 +138,7 @@ def rank_count(table):
     ranks = len(table.ranks)
     if not ranks:
         raise ValueError("it lists no devices, so the number of ranks is unknown")
-    if ranks < 2 or len(set(table.ranks)) < ranks:
+    if ranks < 2 or len({number for number, *_ in table.ranks}) < ranks:
         raise ValueError(ALONE)
     best = max(table.rows, key=lambda row: row.algbw)
     if best.algbw and not best.busbw:
@@ -181,11 +167,9 @@ def text_tables(text):
             if "time" not in names:
                 raise ValueError("it has CPU times (option -C)")
         for fact, pattern in FACTS.items():
-            found = pattern.search(line)
-            if found:
+            if found := pattern.search(line):
                 table.facts[fact] = found[1]
-        row = ROW.search(line)
-        if row and names:
+        if names and (row := ROW.search(line)):
             add_text_row(table, names[3:], row)
     for table in tables:
         table.is_complete = bool(table.facts["average"])
