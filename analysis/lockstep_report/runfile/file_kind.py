@@ -17,10 +17,11 @@ PYTORCH, NUMPY_ZIP = "a ZIP archive of PyTorch", "a ZIP archive of NumPy arrays 
 PICKLE, SAFETENSORS = "a Python pickle", "a safetensors file"
 OTHER = "a binary file of an unknown format"
 
-SIGNATURES = (
-    (b"\x89HDF\r\n\x1a\n", HDF5), (b"PK\x05\x06", "a ZIP archive"),
-    (b"\x1f\x8b", "a gzip archive"), (b"BZh", "a bzip2 archive"), (b"\xfd7zXZ\x00", "an xz archive"), (b"%PDF", "a PDF document"),
-    *((bytes((0x80, protocol)), PICKLE) for protocol in range(2, 6)))
+SIGNATURES = (  # (place in the file, bytes, kind)
+    (0, b"\x89HDF\r\n\x1a\n", HDF5), (0, b"PK\x05\x06", "a ZIP archive"), (0, b"\x1f\x8b", "a gzip archive"),
+    (0, b"BZh", "a bzip2 archive"), (0, b"\xfd7zXZ\x00", "an xz archive"), (0, b"%PDF", "a PDF document"),
+    *((0, bytes((0x80, protocol)), PICKLE) for protocol in range(2, 6)), (257, b"ustar", "a tar archive"),
+    (5, b'\0\0\0{"', SAFETENSORS))  # the length of a JSON header in 8 bytes, then the header
 NCCL_TEXT = re.compile(r"#\s+size\s+count\s+type\b.*\balgbw\s+busbw")
 NCCL_START = re.compile(r"\bnccl-tests version \S|\bCollective test starting:|\bnThread \d+ nGpus \d+ minBytes \d")
 NCCL_JSON = re.compile(r'\{\s*"version"\s*:.*("results"|"nccl_version"|_perf\b)', re.DOTALL)
@@ -51,15 +52,11 @@ def kind_of(head):
     if head.startswith(b"PK\x03\x04"):
         name = head[30:230]  # of the first member
         return PYTORCH if b"data.pkl" in name else NUMPY_ZIP if b".npy" in name else "a ZIP archive"
-    for signature, kind in SIGNATURES:
-        if head.startswith(signature):
+    for place, signature, kind in SIGNATURES:
+        if head.startswith(signature, place):
             return kind
     if not head:
         return EMPTY
-    if head[257:262] == b"ustar":
-        return "a tar archive"
-    if head[5:10] == b'\0\0\0{"':  # the length of a JSON header in 8 bytes, then the header
-        return SAFETENSORS
     text = decoded(head)
     return OTHER if any(c < " " and c not in "\t\n\r\f\x1b" for c in text) else kind_of_text(text)
 
