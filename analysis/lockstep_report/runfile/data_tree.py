@@ -8,7 +8,7 @@ import numpy as np
 
 from lockstep_report.errors import require
 from lockstep_report.runfile import schema
-from lockstep_report.runfile.hdf5_access import attributes_of, read_dataset
+from lockstep_report.runfile.hdf5_access import read_attributes, read_dataset
 from lockstep_report.runfile.read import checked_objects, read_tables
 
 # Datasets of /ranks or of the same group that are coordinates along a dimension.
@@ -39,7 +39,7 @@ def open_tree(path):
 
 
 def dataset_of(xarray, items, group, tables):
-    found = xarray.Dataset(attrs=attributes_of(items, group))
+    found = xarray.Dataset(attrs=read_attributes(items[group]))
     columns = tables.get(group.strip("/"), {})
     for spec in schema.datasets(group):
         if spec.name in columns and spec.name not in spec.dimensions:  # /ranks/rank is also the coordinate

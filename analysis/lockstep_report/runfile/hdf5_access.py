@@ -41,8 +41,9 @@ def open_run(path):
     try:
         return open_without_lock(path, {})
     except OSError as error:
-        # In SWMR mode, HDF5 retries for minutes to read metadata that are damaged.
-        if has_swmr_writer(head):
+        # If the superblock has exactly the flags of a file that is open for writing (1) in SWMR mode (4). In this
+        # mode, HDF5 retries for minutes to read metadata that are damaged.
+        if len(head) >= 12 and head[8] >= 3 and head[11] == 1 | 4:
             with suppress(OSError):
                 return open_without_lock(path, {"swmr": True, "libver": "latest"})
         raise failure_to_open(path, error) from error
@@ -66,11 +67,6 @@ def failure_to_open(path, error):
         return ReportError(INPUT, f"{path}: another program is writing it, or was killed while it did; try "
                                   "again when it has ended, or give another file")
     return ReportError(INPUT, f"{path}: damaged or cut-off HDF5 file ({reason_of(error)})")
-
-
-def has_swmr_writer(head):
-    """Returns whether the superblock has exactly the flags of a file that is open for writing (1) in SWMR mode (4)."""
-    return len(head) >= 12 and head[8] >= 3 and head[11] == 1 | 4
 
 
 # No filter that run files use compresses more than deflate, by 1032 to 1.
@@ -119,10 +115,6 @@ def read_dataset(dataset):
     return dataset[()]
 
 
-def attributes_of(items, group):
-    return read_attributes(items[group]) if group in items else {}
-
-
 def read_attributes(node):
     return {name: plain(value) for name, value in node.attrs.items()}
 
@@ -133,8 +125,7 @@ def plain(value):
         return printable(value.decode("utf-8", "replace"))
     if isinstance(value, str):
         return printable(value)
-    if isinstance(value, np.ndarray):
-        return plain(value.flat[0]) if value.size == 1 else [plain(v) for v in value.flat]
-    if isinstance(value, np.generic):
-        return plain(value.item())
+    if isinstance(value, (np.ndarray, np.generic)):
+        values = list(map(plain, np.ravel(value).tolist()))
+        return values[0] if len(values) == 1 else values
     return value

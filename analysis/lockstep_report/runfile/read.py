@@ -13,8 +13,7 @@ from lockstep_report.errors import INPUT, ReportError
 from lockstep_report.escaping import one_line
 from lockstep_report.runfile import schema
 from lockstep_report.runfile.file_kind import CHECKPOINT, wrong_kind
-from lockstep_report.runfile.hdf5_access import (
-    attributes_of, errors_of_hdf5, open_run, read_attributes, read_dataset, safe_objects)
+from lockstep_report.runfile.hdf5_access import errors_of_hdf5, open_run, read_attributes, read_dataset, safe_objects
 from lockstep_report.runfile.stored import IN_MEMORY_BYTES, stored_rows
 
 OPTION_GROUPS = ("/config", "/environment", "/results")  # one attribute per option or quantity
@@ -203,7 +202,7 @@ def read_run(path, in_memory=IN_MEMORY_BYTES):
     read when they are used. Raises `ReportError` (input) if it is not a valid run file."""
     path = Path(path)
     with checked_objects(path) as (attributes, items):
-        texts = {group: attributes_of(items, group) for group in OPTION_GROUPS}
+        texts = {group: read_attributes(items[group]) if group in items else {} for group in OPTION_GROUPS}
         return run_of(path, attributes, texts, read_tables(path, items, in_memory))
 
 
