@@ -9,6 +9,7 @@ import sys
 from collections import Counter
 from dataclasses import dataclass, replace
 from functools import cache, partial
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -125,16 +126,13 @@ def load_runs(paths, skipped=None):
             files[place] = [run for _, runs in each(skipped, [path], read_runs) for run in runs]
         return is_new
 
-    def all_runs():
-        return [run for runs in files.values() for run in runs]
-
     notes = [f"{path} was given more than once and is counted once" for path in map(Path, paths) if not read(path)]
     files_of_folder, header = cache(partial(named_files, skipped)), cache(header_of)  # each is read once
-    for run in all_runs():
+    for run in [*chain.from_iterable(files.values())]:
         for path in other_parts(run, files_of_folder, header, notes):
             read(path)
     joined = []
-    for group in grouped(all_runs(), lambda run: run.run_id or run.path).values():
+    for group in grouped(chain.from_iterable(files.values()), lambda run: run.run_id or run.path).values():
         runs = join_group(group, notes)
         joined += runs
         if len(runs) == 1:  # otherwise a note says that the parts are separate
@@ -204,7 +202,7 @@ def join_group(group, notes):
     if len(parts) == 1:
         return parts
     names = ", ".join(part.file_name for part in parts)
-    if any(shape_of(part) != shape_of(parts[0]) for part in parts):
+    if len({(part.rank_count, tuple(part.bucket_bytes)) for part in parts}) > 1:
         notes.append(f"{names} are parts of one run, but differ in ranks or buckets: they are reported as separate runs")
         return parts
     notes.append(f"{names} are parts of one run and were joined")
@@ -228,21 +226,14 @@ def changed_options(parts):
 
 
 def missing_steps_notes(run):
-    """Returns a note about the steps before the last one that no file of the run has."""
+    """Yields a note about the steps before the last one that no file of the run has."""
     count = int(run.step[-1]) + 1 - len(run.step) if run.has_steps else 0
-    if count <= 0:
-        return []
-    first = int(np.flatnonzero(run.step != np.arange(len(run.step)))[0])
-    found = {part.integer("part") or 1 for part in run.parts or (run,)}
-    absent = min(set(range(1, max(found))) - found, default=None)
-    lacks = f"training seconds lack {plural(count, 'step')}, from step {first + 1} on"
-    if absent:
-        lacks = f"part {absent} of this run was not found; {lacks}"
-    return [f"{run.label}: {lacks}"]
-
-
-def shape_of(run):
-    return run.rank_count, tuple(run.bucket_bytes)
+    if count > 0:
+        first = int(np.flatnonzero(run.step != np.arange(len(run.step)))[0])
+        found = {part.integer("part") or 1 for part in run.parts or (run,)}
+        absent = next((number for number in range(1, max(found)) if number not in found), None)
+        cause = f"part {absent} of this run was not found; " if absent else ""
+        yield f"{run.label}: {cause}training seconds lack {plural(count, 'step')}, from step {first + 1} on"
 
 
 def join(parts):
