@@ -92,11 +92,9 @@ def text_of(properties, names):
 def unlike(*items):
     """Returns [(name, values)] of the properties in which `items`, pairs (properties, ranks), differ,
     except the number of hosts; values in the order of the items that use the property."""
-    def values(name):
-        return list(dict.fromkeys(dict(properties).get(name, "not recorded") or "none"
-                                  for properties, ranks in items if is_used(name, ranks)))
-
-    return [(name, values(name)) for name in sorted(distinguishing(items) - {HOSTS})]
+    return [(name, list(dict.fromkeys(dict(properties).get(name, "not recorded") or "none"
+                                      for properties, ranks in items if is_used(name, ranks))))
+            for name in sorted(distinguishing(items) - {HOSTS})]
 
 
 def program_of(run):

@@ -27,11 +27,9 @@ def name_of_data(run):
 
 def setting_of(run):
     """Returns the texts of SETTING_PARTS. Only runs with equal settings are compared."""
-    threads = ""
-    if uses_threads(run) and run.option("threads"):
-        threads = plural(run.option("threads"), "thread") + " per rank"
+    threads = run.option("threads") if uses_threads(run) else ""
     return (run.option("model"), run.option("device"), run.option("precision"), data_of(run),
-            " + ".join(run.device_names), program_of(run), threads)
+            " + ".join(run.device_names), program_of(run), threads and plural(threads, "thread") + " per rank")
 
 
 def describe_run(run):
