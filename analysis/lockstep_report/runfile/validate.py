@@ -51,12 +51,6 @@ RANGES = (
     ("/profile/.*", 0, np.inf, True, "the tables of the profile are wrong"))
 
 
-def contradictions(file):
-    """Returns one line per contradiction of an open run file, whose datasets have the dimensions of the schema."""
-    checks = (step_counts, images_of_epochs, phase_sums, bucket_times)
-    return [line for check in checks for line in check(file)]
-
-
 def notes(path):
     """Returns one line per optional part that the valid file `path` of a training lacks, with the consequence for a report."""
     path = Path(path)
@@ -166,7 +160,8 @@ def problems(path):
             if group.path in file and (group.path != "/buckets" or len(file[group.path])):  # empty if no gradients were reduced
                 found += [line for spec in schema.datasets(group.path) for line in dataset_problems(file, spec)]
         # Values are compared only if the datasets have the right shapes.
-        return found or contradictions(file)
+        comparisons = (step_counts, images_of_epochs, phase_sums, bucket_times)
+        return found or [line for compare in comparisons for line in compare(file)]
 
 
 def attribute_problems(attributes):
