@@ -102,8 +102,14 @@ class Table:
         twice = next((n for n in self.names if n and self.names.count(n) > 1), None)
         if twice:
             raise ReportError(INPUT, f"{path}: two columns are named {twice}; delete or rename one")
-        self.rows = [(number, self.row(number, cells)) for number, cells in found
-                     if cells != self.given_names]  # the header is repeated if tables were joined
+        self.rows = []
+        for number, cells in found:
+            if any(cells[len(self.names):]):
+                raise ReportError(
+                    INPUT, f"{path}:{number}: {len(cells)} cells, but the first line names "
+                           f"{len(self.names)} columns; separate columns by ; if numbers have decimal commas")
+            if cells != self.given_names:  # the header is repeated if tables were joined
+                self.rows.append((number, dict(zip(self.names, cells))))
         if not self.rows:
             raise ReportError(INPUT, f"{path}: no column has a value; write one line for each run below their names")
         self.decimal_mark = decimal_mark([cell for _, row in self.rows for name, cell in row.items()
@@ -114,13 +120,6 @@ class Table:
         reader = csv.reader(lines, delimiter=self.separator, skipinitialspace=True, strict=True)
         found = [(reader.line_num, [cell.strip() for cell in cells]) for cells in reader]
         return [(number, cells) for number, cells in found if any(cells)]
-
-    def row(self, number, cells):
-        if any(cells[len(self.names):]):
-            raise ReportError(
-                INPUT, f"{self.path}:{number}: {len(cells)} cells, but the first line names "
-                       f"{len(self.names)} columns; separate columns by ; if numbers have decimal commas")
-        return dict(zip(self.names, cells))
 
     def one_of(self, wanted):
         for name in wanted:
