@@ -184,10 +184,10 @@ def add_text_row(table, names, row):
         return
     cells = dict(zip(reversed(names), reversed(words[:len(names)])))  # the first column of each name
     wrong = [number(word) for name, word in zip(names, words) if name == "#wrong"]
-    errors = next((name for name in ("#wrong", "error") if name in names), "")
+    is_checked = not math.isnan(number(cells.get("#wrong", cells.get("error"))))
     try:
         table.add_row(row[3], cells.get("redop", ""), cells.get("root", -1), row[1],
-                      (cells["time"], cells["algbw"], cells["busbw"]), wrong, not math.isnan(number(cells.get(errors))))
+                      (cells["time"], cells["algbw"], cells["busbw"]), wrong, is_checked)
     except ValueError:
         table.lost += 1
 
