@@ -19,9 +19,8 @@ from lockstep_report.tables.prediction import prediction_rows, prediction_table,
 
 
 def add(commands):
-    text = "predict the step time on other numbers of ranks"
     command = commands.add_parser(
-        "predict", help=text,
+        "predict", help="predict the step time on other numbers of ranks",
         description="Predicts the step time from the measured steps of training runs and from a "
                     "network. Nothing of it is measured.")
     command.add_argument("runs", nargs="+", metavar="RUN.h5",
@@ -68,8 +67,7 @@ def predicted_rows(options, runs):
     if options.overlap is not None:
         network = replace(network, overlap=options.overlap)
     size = options.bucket_mib and options.bucket_mib * 2**20
-    return prediction_rows(trained, bases, network, options.ranks, options.seed, size,
-                           options.global_batch)
+    return prediction_rows(trained, bases, network, options.ranks, options.seed, size, options.global_batch)
 
 
 def network_of(options, bases):

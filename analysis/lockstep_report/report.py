@@ -48,9 +48,8 @@ def add(commands):
                                       "of at least 6 points; screen: as wide as the content needs "
                                       "[screen]")
         finish(command, function, f"print the {'values of the tables' if is_tables else 'names of the files'} as JSON")
-    text = "write one page with the answer, tables, figures, explanation and method"
     command = commands.add_parser(
-        "html", help=text,
+        "html", help="write one page with the answer, tables, figures, explanation and method",
         description="Writes one self-contained HTML page with the answer, tables, figures, "
                     "explanation and method, and prints the begin of the answer. The page loads "
                     "nothing from the network.")
@@ -164,8 +163,8 @@ def write_figures(options):
 
 
 def save_figures(folder, found, formats):
-    figures = figure_module("all_figures")  # here because importing Matplotlib is slow
-    made = figures.all_figures(found.points, found.runs, found.link_gbit, found.explanation, formats)
+    made = figure_module("all_figures").all_figures(  # loaded here because importing Matplotlib is slow
+        found.points, found.runs, found.link_gbit, found.explanation, formats)
     for name, images in made.items():
         for suffix, content in images.items():
             folder.write(f"{name}.{suffix}", content, FIGURE)

@@ -58,14 +58,13 @@ def trace_events(run, steps, ranks, start):
     """Yields the events. `start`: (step, rank) starts of the steps in seconds."""
     seconds = run.phase_seconds[steps]
     begin, end = run.bucket_start[steps], run.bucket_end[steps]
-    hosts = run.ranks["hostname"]
     for rank in ranks:
-        yield metadata("process_name", rank, PHASES, name=f"rank {rank} ({hosts[rank]})")
+        yield metadata("process_name", rank, PHASES, name=f"rank {rank} ({run.ranks['hostname'][rank]})")
         yield metadata("process_sort_index", rank, PHASES, sort_index=int(rank))
         yield metadata("thread_name", rank, PHASES, name="phases")
         first_of, last_of = (values[:, rank] + start[:, rank, None] for values in (begin, end))
         known = np.isfinite(first_of + last_of)
-        lane, free = lanes_of(np.where(known, first_of, start[:, rank, None]), np.where(known, last_of, start[:, rank, None]))
+        lane, free = lanes_of(*(np.where(known, times, start[:, rank, None]) for times in (first_of, last_of)))
         for number in range(free):
             yield metadata("thread_name", rank, FIRST_LANE + number, name=f"all-reduce {number + 1}")
         for row, index in enumerate(steps):

@@ -42,11 +42,10 @@ def scalars(run, begin, steps):
     """Yields (time, step, {tag: finite value}) of the steps; the last step of an epoch has the values of the epoch too.
     The time is the begin of the run plus the duration of the steps."""
     seconds = all_step_seconds(run)
-    phases = run.phase_seconds[steps].mean(axis=1)
     time = begin + np.cumsum(seconds)
     last = {int(np.flatnonzero(run.epoch == number)[-1]): row
             for row, number in enumerate(run.epoch_numbers) if np.any(run.epoch == number)}
-    for index, of_phases in zip(steps, phases):
+    for index, of_phases in zip(steps, run.phase_seconds[steps].mean(axis=1)):
         values = {
             "step/loss": run.loss[index], "step/learning_rate": run.learning_rate[index],
             "step/seconds": seconds[index],
@@ -54,8 +53,8 @@ def scalars(run, begin, steps):
             **{f"phase_seconds/{name}": value for name, value in zip(run.phases, of_phases)}}
         if index in last:
             values |= {f"epoch/{name}": run.epochs[name][last[index]] for name in OF_EPOCHS if name in run.epochs}
-        known = {tag: float(value) for tag, value in values.items() if np.isfinite(value)}
-        yield time[index], int(run.step[index]) + 1, known
+        yield time[index], int(run.step[index]) + 1, {
+            tag: float(value) for tag, value in values.items() if np.isfinite(value)}
 
 
 def event_file(tensorboard, begin, values):
