@@ -90,9 +90,8 @@ def add(commands):
 
 
 def export(options):
-    loaded = read_files(options, options.runs)
-    selection = Selection(options.steps, options.ranks)
+    runs = read_files(options, options.runs).runs
     folder = Folder(options.out, f"export {options.to}")
-    FORMATS[options.to](folder, loaded.runs, selection)
+    FORMATS[options.to](folder, runs, Selection(options.steps, options.ranks))
     folder.finish()
     print(json_text(files_values(folder)) if options.json else folder.listing())

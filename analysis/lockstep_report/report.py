@@ -245,10 +245,8 @@ def add_assumptions(command):
 
 
 def assumptions_of(options):
-    images = options.train_samples or CSV_IMAGES
-    if options.parameters:
-        return Assumptions(images, (("as given", options.parameters),))
-    return Assumptions(images)
+    models = (("as given", options.parameters),) if options.parameters else Assumptions.models
+    return Assumptions(options.train_samples or CSV_IMAGES, models)
 
 
 def print_published(options):

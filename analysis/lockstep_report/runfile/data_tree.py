@@ -31,10 +31,9 @@ def open_tree(path):
     path = Path(path)
     with checked_objects(path) as (attributes, items):
         tables = read_tables(path, items, in_memory=math.inf)
-        nodes = {"/": xarray.Dataset(attrs=attributes)}
-        for group in schema.GROUPS:
-            if group.path in items:
-                nodes[group.path.strip("/")] = dataset_of(xarray, items, group.path, tables)
+        nodes = {"/": xarray.Dataset(attrs=attributes)} | {
+            group.path.strip("/"): dataset_of(xarray, items, group.path, tables)
+            for group in schema.GROUPS if group.path in items}
     return xarray.DataTree.from_dict(nodes, name=path.name) if hasattr(xarray, "DataTree") else nodes
 
 

@@ -28,14 +28,12 @@ def structure_problems(items, attributes):
     found = [f"the attribute {spec.name} of the root is not of type {spec.type}"
              for spec in schema.attributes("/")
              if spec.name in attributes and not isinstance(attributes[spec.name], str if spec.type == "string" else int)]
-    for group in schema.GROUPS:
-        if group.path not in items:
-            continue
-        if not isinstance(items[group.path], h5py.Group):
-            found.append(f"{group.path} is not a group")
-        elif group.path in OPTION_GROUPS:
-            found += [f"the attribute {name} of {group.path} is not a single value"
-                      for name, value in items[group.path].attrs.items() if not is_single(value)]
+    for path in (group.path for group in schema.GROUPS if group.path in items):
+        if not isinstance(items[path], h5py.Group):
+            found.append(f"{path} is not a group")
+        elif path in OPTION_GROUPS:
+            found += [f"the attribute {name} of {path} is not a single value"
+                      for name, value in items[path].attrs.items() if not is_single(value)]
     datasets = [(spec, items[spec.path]) for spec in schema.DATASETS if spec.path in items]
     found = found or [problem for entry in datasets for problem in dataset_problems(*entry)]
     return found or list(length_problems(datasets))
@@ -307,12 +305,8 @@ def run_of(path, attributes, texts, tables):
         return columns[spec.name] if spec.name in columns else missing_values(spec, sizes)
 
     return Run(
-        path=path,
-        attributes=attributes,
+        path=path, attributes=attributes, environment=texts["/environment"], results=texts["/results"], ranks=tables["ranks"],
         config={name.replace("_", "-"): str(value) for name, value in texts["/config"].items()},
-        environment=texts["/environment"],
-        results=texts["/results"],
-        ranks=tables["ranks"],
         step=int(attributes.get("first_step", 0)) + np.arange(sizes["step"]),
         part_of_step=np.zeros(sizes["step"], dtype=int),
         **{name: column(place) for name, place in STEP_COLUMNS.items()},

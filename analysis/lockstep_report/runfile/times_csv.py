@@ -5,6 +5,7 @@ separators of thousands. Lines that start with # and empty lines are ignored."""
 
 import csv
 import re
+from contextlib import suppress
 from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 from pathlib import Path
@@ -132,15 +133,13 @@ class Table:
 
     def decimal(self, number, line, name):
         text = line.get(name) or ""
-        try:
+        with suppress(InvalidOperation):
             value = Decimal(self.plain(text))
-        except InvalidOperation:
-            value = None
-        if value is None or not value.is_finite() or abs(value) >= Decimal("1e300"):
-            remedy = ("write it with a decimal point and without other separators"
-                      if re.fullmatch(r"[\d.]+,\d+", text) else "delete the line if the run has no result")
-            raise ReportError(INPUT, f'{self.path}:{number}: {name} is "{text}", a number is needed; {remedy}')
-        return value
+            if value.is_finite() and abs(value) < Decimal("1e300"):
+                return value
+        remedy = ("write it with a decimal point and without other separators"
+                  if re.fullmatch(r"[\d.]+,\d+", text) else "delete the line if the run has no result")
+        raise ReportError(INPUT, f'{self.path}:{number}: {name} is "{text}", a number is needed; {remedy}')
 
     def plain(self, text):
         """Returns the number `text` with a decimal point and without separators of thousands."""
