@@ -97,16 +97,14 @@ class Folder:
 
     def finish(self):
         """Removes outdated files of earlier runs of the program and saves the manifest."""
-        current = {path.name for path in self.written}
         for name, entry in list(self.manifest.items()):
-            if name in current or entry["kind"] not in self.kinds:
-                continue
             path = self.path / name
-            with errors_of_output(path):
-                if (path.is_file() and not path.is_symlink()
-                        and sha256(path.read_bytes()).hexdigest() == entry["sha256"]):
-                    path.unlink()
-            del self.manifest[name]
+            if entry["kind"] in self.kinds and path not in self.written:
+                with errors_of_output(path):
+                    if (path.is_file() and not path.is_symlink()
+                            and sha256(path.read_bytes()).hexdigest() == entry["sha256"]):
+                        path.unlink()
+                del self.manifest[name]
         self.save()
 
 

@@ -67,8 +67,7 @@ def each(skipped, items, function):
 def run_files(names, skipped=None):
     """Returns the paths of the files `names`. A directory is replaced by the *.h5 files in it, sorted by name; it is
     an error if it has none or cannot be listed. `skipped`: as for `each`."""
-    found = each(skipped, map(Path, names), files_at)
-    return [path for _, paths in found for path in paths]
+    return [path for _, paths in each(skipped, map(Path, names), files_at) for path in paths]
 
 
 def files_at(path):

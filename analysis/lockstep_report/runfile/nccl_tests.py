@@ -155,9 +155,8 @@ def text_tables(text):
     table, names = Table(), []
     tables = [table]
     for line in text.splitlines():
-        device, header = DEVICE.search(line), NCCL_TEXT.search(line)
-        is_start = NCCL_START.search(line) is not None
-        if table.rows and (is_start or device or header) or table.ranks and is_start:
+        device, header, start = (pattern.search(line) for pattern in (DEVICE, NCCL_TEXT, NCCL_START))
+        if table.rows and (start or device or header) or table.ranks and start:
             table = Table()
             tables.append(table)
         if device:

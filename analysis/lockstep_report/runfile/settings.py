@@ -78,10 +78,10 @@ def setting_texts(setting):
             "" if program == LOCKSTEP else program, threads]
 
 
-def list_hosts(names, most=8):
-    """Returns "host node1" or "hosts node1, node2, ...", with at most `most` names."""
+def list_hosts(names):
+    """Returns "host node1" or "hosts node1, node2, ...", with at most eight names."""
     names = sorted(names)
-    shown = ", ".join(names[:most]) + (", ..." if len(names) > most else "")
+    shown = ", ".join(names[:8]) + (", ..." if len(names) > 8 else "")
     return f"{'host' if len(names) == 1 else 'hosts'} {shown}" if names else ""
 
 
