@@ -19,7 +19,6 @@ from lockstep_report.runfile.read import run_of
 
 PROGRAM = "nccl-tests"
 EXAMPLE = "all_reduce_perf -b 1K -e 256M -f 2"
-ALONE = "each process ran alone: build nccl-tests with MPI=1"
 DATA_TYPES = {"float": "fp32", "half": "fp16", "bfloat16": "bf16"}  # with the names of Lockstep; others keep theirs
 DEVICE = re.compile(r"Rank\s+(\d+)\b.*\son\s+(\S+)\s+device\s+\d+\s+\[[^]]*\]\s*(.*)")
 ROW = re.compile(r"(?<![\w.])(\d+)\s+(\d+)\s+(u?int\d+|half|float|double|bfloat16|f(?:p)?8\w+)\s(.*)")
@@ -87,12 +86,12 @@ def warn(run, lines):
 
 def sweeps_of(path, table, place):
     """Returns the sweeps of a table. Raises `ValueError` if it measures no all-reduces between known ranks."""
-    ranks = rank_count(table)
+    check_ranks(table)
     groups = grouped(table.rows, lambda row: (row.type, row.operation))
     found = []
     for (data_type, operation), rows in groups.items():
         name = ", ".join(filter(None, (place, f"{data_type} {operation}" if len(groups) > 1 else "")))
-        found.append(sweep_of(path.with_name(f"{path.name} ({name})") if name else path, table, rows, ranks))
+        found.append(sweep_of(path.with_name(f"{path.name} ({name})") if name else path, table, rows))
     warn(found[0], warnings_of(table))
     return found
 
@@ -107,7 +106,7 @@ def warnings_of(table):
         yield "the output ends before its last line: the program was stopped, or the text was cut"
 
 
-def sweep_of(path, table, rows, ranks):
+def sweep_of(path, table, rows):
     """Returns the sweep of rows of one type and operation."""
     first, facts = rows[0], table.facts
     is_counted = any(not math.isnan(row.wrong) for row in table.rows)
@@ -121,16 +120,16 @@ def sweep_of(path, table, rows, ranks):
         "/environment": {"transport": one_line(f"NCCL {library}".strip()), "warnings": ""},
         "/results": {} if is_counted else {"out_of_bounds": int(facts["out_of_bounds"] or 0)}}
     _, hosts, devices = zip(*table.ranks)
-    columns = {"rank": np.arange(ranks), "hostname": np.array(hosts), "device_name": np.array(devices),
+    columns = {"rank": np.arange(len(hosts)), "hostname": np.array(hosts), "device_name": np.array(devices),
                "host": np.array(list(map(hosts.index, hosts)))}
     messages = {"algorithm": np.array(["nccl"] * len(rows)), "bytes": np.array([row.size for row in rows], dtype=np.uint64),
                 "seconds": np.array([[row.seconds] for row in rows]), "wrong": np.array([row.wrong for row in rows])}
     return run_of(path, attributes, texts, {"ranks": columns, "allreduce": messages})
 
 
-def rank_count(table):
-    """Returns the number of ranks, which are the listed devices. Raises `ValueError` if busbw / algbw is not that of an
-    all-reduce between them, 2(n-1)/n."""
+def check_ranks(table):
+    """Raises `ValueError` if busbw / algbw is not that of an all-reduce between the ranks, which are the listed devices,
+    2(n-1)/n."""
     if not table.rows:
         raise ValueError("it has no bandwidths out of place")
     if any(row.operation in ("", "none") or row.root >= 0 for row in table.rows):
@@ -138,16 +137,14 @@ def rank_count(table):
     ranks = len(table.ranks)
     if not ranks:
         raise ValueError("it lists no devices, so the number of ranks is unknown")
-    if ranks < 2 or len({number for number, *_ in table.ranks}) < ranks:
-        raise ValueError(ALONE)
     best = max(table.rows, key=lambda row: row.algbw)
-    if best.algbw and not best.busbw:
-        raise ValueError(ALONE)
-    factor = best.busbw / best.algbw if best.algbw else 2 * (ranks - 1) / ranks
+    if ranks < 2 or len({number for number, *_ in table.ranks}) < ranks or best.algbw and not best.busbw:
+        raise ValueError("each process ran alone: build nccl-tests with MPI=1")
+    wanted = 2 * (ranks - 1) / ranks
+    factor = best.busbw / best.algbw if best.algbw else wanted
     rounded = 1e-3 + 0.005 * (1 + factor) / max(best.algbw, 0.005)  # of two printed digits
-    if abs(factor - 2 * (ranks - 1) / ranks) > rounded:
+    if abs(factor - wanted) > rounded:
         raise ValueError(f"busbw / algbw is {factor:.3f}, which is that of no all-reduce on the {ranks} ranks that it lists")
-    return ranks
 
 
 def text_tables(text):
@@ -165,9 +162,7 @@ def text_tables(text):
             names = line[header.start() + 1:].split()
             if "time" not in names:
                 raise ValueError("it has CPU times (option -C)")
-        for fact, pattern in FACTS.items():
-            if found := pattern.search(line):
-                table.facts[fact] = found[1]
+        table.facts |= {fact: found[1] for fact, pattern in FACTS.items() if (found := pattern.search(line))}
         if names and (row := ROW.search(line)):
             add_text_row(table, names[3:], row)
     for table in tables:
