@@ -89,16 +89,21 @@ def rows_of(columns, items):
             for item in items]
 
 
+def item_table(name, title, columns, items, notes=()):
+    """Returns a table with one row per item, all of whose values the columns compute."""
+    return Table(name, title, columns, rows_of(columns, items), notes)
+
+
 def interval_columns(column, low, high, unit="", interval=None, scale=1):
-    """Returns a column and those of the ends of its 95 % interval, whose width limits the digits of all three.
-    `interval`: function of the item of a row that returns the interval (or None), whose ends are multiplied by `scale`."""
-    def end(name):
+    """Returns a column and those of the ends of its 95 % interval, whose width limits the digits of all three. `interval`:
+    function of the item of a row that returns the interval, or the estimate with its value, or None; multiplied by `scale`."""
+    def part(name):
         return interval and (lambda item: scaled(getattr(interval(item), name, None), scale))
 
     ends = (low, high)
-    return [replace(column, interval=ends),
-            Column(low, f"95 % from{unit}", column.digits, interval=ends, value=end("low")),
-            Column(high, f"to{unit}", column.digits, interval=ends, value=end("high"))]
+    return [replace(column, interval=ends, value=column.value or part("value")),
+            Column(low, f"95 % from{unit}", column.digits, interval=ends, value=part("low")),
+            Column(high, f"to{unit}", column.digits, interval=ends, value=part("high"))]
 
 
 def scaled(value, factor=1, divisor=1):
