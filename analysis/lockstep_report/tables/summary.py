@@ -18,7 +18,7 @@ from lockstep_report.runfile.read import read_run
 from lockstep_report.runfile.schema import QUANTITIES
 from lockstep_report.runfile.settings import SETTING_PARTS, list_hosts, plural, setting_of, setting_texts, version_of
 from lockstep_report.tables.sweep import ladder_tables, layer_table, stack_table, sweep_table
-from lockstep_report.tables.table import Column, Table, bounds_text, cell_texts, is_text, rows_of
+from lockstep_report.tables.table import Column, Table, bounds_text, rows_of
 
 DEVICE_READINGS = ("energy_joules", "utilisation", "memory_used_bytes")
 PHASE_LABELS = {"data_wait": "waiting for data", "exposed_communication": "exposed communication",
@@ -106,11 +106,9 @@ def head(run):
 
 
 def table_lines(table):
-    columns = table.without_empty_columns()
-    cells = zip(*(cell_texts(c, table.rows) for c in columns))
-    texts = [[c.header for c in columns], *cells]
+    texts = table.texts()
     widths = [max(map(len, column)) for column in zip(*texts)]
-    align = [str.ljust if is_text(c, table.rows) else str.rjust for c in columns]
+    align = table.alignment(str.ljust, str.rjust)
     lines = ["  ".join(a(t, w) for a, t, w in zip(align, line, widths)).rstrip() for line in texts]
     return [f"{table.title}:", "", *lines, "", *(f"- {note}" for note in table.footnotes)]
 

@@ -69,6 +69,16 @@ class Table:
         return [c for c in self.columns if not c.csv_only
                 and any(row.get(c.key) is not None for row in self.rows)]
 
+    def texts(self):
+        """Returns the printed texts (row, column): first the headers."""
+        columns = self.without_empty_columns()
+        return [[c.header for c in columns], *zip(*(cell_texts(c, self.rows) for c in columns))]
+
+    def alignment(self, text, number):
+        """Returns one of both arguments for each printed column: whether it has texts."""
+        return [text if any(isinstance(row.get(c.key), str) for row in self.rows) else number
+                for c in self.without_empty_columns()]
+
     @property
     def footnotes(self):
         """Texts of the notes, without those about columns that are not printed."""
@@ -171,18 +181,9 @@ def cell_text(value, digits, separator):
     return text.lstrip("-") if is_zero else text
 
 
-def is_text(column, rows):
-    return any(isinstance(row.get(column.key), str) for row in rows)
-
-
 def markdown(table):
-    columns = table.without_empty_columns()
-    lines = [f"### {markdown_escape(table.title)}", ""]
-    lines.append("| " + " | ".join(markdown_escape(c.header) for c in columns) + " |")
-    align = ("---" if is_text(c, table.rows) else "---:" for c in columns)
-    lines.append("|" + "|".join(align) + "|")
-    for texts in zip(*(cell_texts(c, table.rows) for c in columns)):
-        lines.append("| " + " | ".join(map(markdown_escape, texts)) + " |")
+    header, *rows = ("| " + " | ".join(map(markdown_escape, texts)) + " |" for texts in table.texts())
+    lines = [f"### {markdown_escape(table.title)}", "", header, "|" + "|".join(table.alignment("---", "---:")) + "|", *rows]
     if table.footnotes:
         lines += ["", *(f"- {markdown_escape(note)}" for note in table.footnotes)]
     return "\n".join(lines) + "\n"
@@ -214,10 +215,8 @@ def latex(table):
     """Returns the table as LaTeX `table` environments, which need the packages booktabs and
     graphicx. A table that is wider than a line is scaled down. A table of more than LATEX_ROWS rows
     becomes several environments with the same number, because LaTeX does not divide one."""
-    columns = table.without_empty_columns()
-    align = "".join("l" if is_text(c, table.rows) else "r" for c in columns)
-    rows = [" & ".join(map(latex_escape, texts)) + r" \\"
-            for texts in zip(*(cell_texts(c, table.rows) for c in columns))]
+    align = "".join(table.alignment("l", "r"))
+    header, *rows = (" & ".join(map(latex_escape, texts)) + r" \\" for texts in table.texts())
     caption = latex_escape(table.caption)
     fit = r"\resizebox{\ifdim\width>\linewidth\linewidth\else\width\fi}{!}{%"
     lines = []
@@ -227,8 +226,7 @@ def latex(table):
         number = ([r"\addtocounter{table}{-1}", rf"\caption{{{caption} (continued)}}"] if lines else
                   [rf"\caption{{{caption}}}", rf"\label{{tab:{re.sub('[^A-Za-z0-9.-]', '-', table.name)}}}"])
         lines += [r"\begin{table}", r"\centering", *number, fit, rf"\begin{{tabular}}{{{align}}}", r"\toprule",
-                  " & ".join(latex_escape(c.header) for c in columns) + r" \\", r"\midrule", *part,
-                  r"\bottomrule", r"\end{tabular}}", r"\end{table}"]
+                  header, r"\midrule", *part, r"\bottomrule", r"\end{tabular}}", r"\end{table}"]
     lines[-1:] = [*(rf"\par\footnotesize {latex_escape(note)}" for note in table.footnotes), lines[-1]]
     return "\n".join(lines) + "\n"
 
