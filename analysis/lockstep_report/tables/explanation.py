@@ -77,7 +77,8 @@ def law_table(laws, points):
         *interval_columns(Column("serial_percent", "Serial fraction s (%)", 2), "serial_low", "serial_high", " (%)",
                           lambda law: law.serial, 100),
         Column("limit", "Limit of the speedup 1/s", 1, interval=("serial_low", "serial_high", "serial_percent")),
-        Column("residual_percent", "Largest residual (%)", 2, value=lambda law: law.fit and largest(law.residuals)), REMARKS]
+        Column("residual_percent", "Largest residual (%)", 2, value=lambda law: law.fit and largest(law.residuals)),
+        REMARKS]
     rows = [{"point": law.points[-1], "ranks": ", ".join(map(str, np.unique(law.ranks))), **row}
             for law, row in zip(laws, rows_of(of_law, laws))]
     return point_table(
@@ -102,15 +103,14 @@ def bus_bandwidth(found):
 def alpha_beta_table(fits):
     return item_table(
         "alpha-beta", "All-reduce time: alpha + beta · bytes",
-        [Column("sources", "File", value=lambda found: ", ".join(found.sources)), Column("origin", "From"),
-         Column("algorithm", "Algorithm"), Column("ranks", "Ranks"),
-         Column("hosts", "Hosts", value=lambda found: found.hosts or None),
-         Column("sizes", "Sizes", value=lambda found: len(np.unique(found.sizes))),
-         *interval_columns(Column("alpha_us", "alpha (µs)", 1), "alpha_low_us", "alpha_high_us", " (µs)",
-                           lambda found: found.alpha, 1e6),
-         *interval_columns(Column("busbw", "2(N−1)/N / beta (GB/s)", 3), "busbw_low", "busbw_high", " (GB/s)", bus_bandwidth),
-         Column("residual_percent", "Largest residual (%)", 1, value=lambda found: found.fit and largest(found.fit.residuals)),
-         REMARKS],
+        [Column("sources", "File", value=lambda f: ", ".join(f.sources)), Column("origin", "From"),
+         Column("algorithm", "Algorithm"), Column("ranks", "Ranks"), Column("hosts", "Hosts", value=lambda f: f.hosts or None),
+         Column("sizes", "Sizes", value=lambda f: len(np.unique(f.sizes))),
+         *interval_columns(
+             Column("alpha_us", "alpha (µs)", 1), "alpha_low_us", "alpha_high_us", " (µs)", lambda f: f.alpha, 1e6),
+         *interval_columns(
+             Column("busbw", "2(N−1)/N / beta (GB/s)", 3), "busbw_low", "busbw_high", " (GB/s)", bus_bandwidth),
+         Column("residual_percent", "Largest residual (%)", 1, value=lambda f: f.fit and largest(f.fit.residuals)), REMARKS],
         fits,
         ["time of the whole all-reduce on the slowest rank; sweep: median of the repeats of each "
          "size; buckets: median over the timed steps, from the start on the last rank (or the end "

@@ -84,7 +84,7 @@ def waiting_table(points):
          Column("waiting_seconds", "Waiting for the last rank (s)", 3, value=lambda p: p.split.waiting_seconds),
          Column("waiting_percent", "of the all-reduce (%)", 1,
                 value=lambda p: 100 * p.split.waiting_seconds / total_of(p) if total_of(p) else None),
-         *bounded_columns("transfer_seconds", "Transfer (s)", 3),
+         *bounded_columns("transfer_seconds", "Transfer (s)", 3, lambda p: p.split.transfer_bounds),
          Column("longest_waiting", "Longest waiting (s)", 3, value=lambda p: float(max(p.split.waiting))),
          Column("longest_waiting_rank", "of rank", value=lambda p: int(np.argmax(p.split.waiting))),
          Column("last_rank", "Last rank", value=lambda p: int(np.argmax(p.split.last_share))),
@@ -92,7 +92,7 @@ def waiting_table(points):
          Column("clock_error_us", "Clock error (µs)", 1, value=lambda p: 1e6 * p.split.clock_error),
          Column("uncertain_seconds", "Uncertain by it (s)", 3,
                 value=lambda p: p.split.mean("uncertain") if p.split.clock_error else None)],
-        [{"point": p, "transfer_seconds": p.split.transfer_bounds} for p in points_of_rows],
+        [{"point": p} for p in points_of_rows],
         ["seconds per epoch, mean over the ranks; waiting: the rank has started a bucket that "
          "another rank has not started; transfer: all ranks have started it; waiting + transfer "
          "(at most) = all-reduce",
@@ -140,7 +140,7 @@ def stage_shares(busy, transfer, wait, stages):
 def seconds_of(run, name):
     """Returns the sum (rank) over the epochs, without the first one if there are several."""
     values = np.asarray(run.epochs[f"pipeline_{name}_seconds"], dtype=float)
-    return values[1:].sum(axis=0) if len(values) > 1 else values.sum(axis=0)
+    return (values[1:] if len(values) > 1 else values).sum(axis=0)
 
 
 def pipeline_rows(run):

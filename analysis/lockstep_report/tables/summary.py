@@ -31,7 +31,8 @@ OF_RUN = (
     Column("command", "Command", csv_only=True, value=lambda run: run.option("command") or None),
     *(Column(name.replace(" ", "_"), name[:1].upper() + name[1:], csv_only=name != "model",
              value=lambda run, i=i: setting_of(run)[i] or None) for i, name in enumerate(SETTING_PARTS)),
-    Column("hosts", "Hosts", value=lambda run: run.host_count), Column("ranks", "Ranks", value=lambda run: run.rank_count))
+    Column("hosts", "Hosts", value=lambda run: run.host_count),
+    Column("ranks", "Ranks", value=lambda run: run.rank_count))
 OF_TRAINING = (
     Column("batch_per_rank", "Batch per rank", value=batch_per_rank),
     Column("reducer", "Reducer", value=lambda run: run.option("reducer") or None),

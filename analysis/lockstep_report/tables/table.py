@@ -105,8 +105,9 @@ def item_table(name, title, columns, items, notes=()):
 
 
 def interval_columns(column, low, high, unit="", interval=None, scale=1):
-    """Returns a column and those of the ends of its 95 % interval, whose width limits the digits of all three. `interval`:
-    function of the item of a row that returns the interval, or the estimate with its value, or None; multiplied by `scale`."""
+    """Returns a column and those of the ends of its 95 % interval, whose width limits the digits of all three.
+    `interval`: function of the item of a row that returns the interval, the estimate whose value that of `column` is, or
+    None; they are multiplied by `scale`."""
     def part(name):
         return interval and (lambda item: scaled(getattr(interval(item), name, None), scale))
 
@@ -124,9 +125,9 @@ def percent(share):
     return scaled(share, 100)
 
 
-def bounded_columns(key, header, digits):
+def bounded_columns(key, header, digits, value=None):
     """Returns the column of a `Bounds`, and the columns of its two bounds in the CSV, whose values `Table` adds."""
-    return [Column(key, header, digits),
+    return [Column(key, header, digits, value=value),
             *(Column(f"{key}_{end}", f"{header}, {text}", digits, csv_only=True)
               for end, text in (("low", "at least"), ("high", "at most")))]
 
@@ -183,7 +184,8 @@ def cell_text(value, digits, separator):
 
 def markdown(table):
     header, *rows = ("| " + " | ".join(map(markdown_escape, texts)) + " |" for texts in table.texts())
-    lines = [f"### {markdown_escape(table.title)}", "", header, "|" + "|".join(table.alignment("---", "---:")) + "|", *rows]
+    align = "|".join(table.alignment("---", "---:"))
+    lines = [f"### {markdown_escape(table.title)}", "", header, f"|{align}|", *rows]
     if table.footnotes:
         lines += ["", *(f"- {markdown_escape(note)}" for note in table.footnotes)]
     return "\n".join(lines) + "\n"

@@ -31,7 +31,8 @@ def thread_table(name, group):
     return item_table(
         name, f"Thread scaling: {model}, batch {base.batch_per_rank} per rank, {plural(base.ranks, 'rank')}",
         [Column("threads", "Threads per rank"), Column("epoch_seconds", "Epoch (s)", 2),
-         *(Column(f"{p}_seconds", f"{p.capitalize()} (s)", 3, value=lambda point, p=p: point.phase_seconds[p]) for p in PASSES),
+         *(Column(f"{p}_seconds", f"{p.capitalize()} (s)", 3, value=lambda point, p=p: point.phase_seconds[p])
+           for p in PASSES),
          Column("speedup", "Speedup", 2, value=lambda point: metrics.speedup(base.epoch_seconds, point.epoch_seconds)),
          *(Column(f"{p}_speedup", f"Speedup, {p}", 2, value=lambda point, p=p: (
              base.phase_seconds[p] / point.phase_seconds[p] if point.phase_seconds[p] > 0 else None)) for p in PASSES),
