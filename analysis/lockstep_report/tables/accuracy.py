@@ -110,8 +110,6 @@ def is_shown(run):
 
 def median_of(group, name, place, factor):
     """Returns the median over the runs; None if a run has no finite value."""
-    values = [np.asarray(run.epochs.get(name, ()), dtype=float) for run in group]
-    found = [column[place] for column in values if place < len(column)]
-    if len(found) < len(group) or not np.all(np.isfinite(found)):
-        return None
-    return factor * float(np.median(found))
+    values = np.concatenate([run.epochs.get(name, ())[place:place + 1] for run in group], dtype=float)
+    is_known = len(values) == len(group) and np.all(np.isfinite(values))
+    return factor * float(np.median(values)) if is_known else None

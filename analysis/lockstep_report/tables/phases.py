@@ -109,8 +109,8 @@ def total_of(point):
 
 
 def range_notes(transfers):
-    """Yields the notes about the transfers (`Bounds` or None) that have no value."""
-    found = [t for t in transfers if t is not None and t.value is None]
+    """Yields the notes about the transfers (`Bounds`) that have no value."""
+    found = [t for t in transfers if t.value is None]
     if any(t.low is not None for t in found):
         yield ("a range: a CPU advances an all-reduce only in calls, between which it computes. The "
                "transfer takes at least the time in calls, without waiting, and at most the time from "
