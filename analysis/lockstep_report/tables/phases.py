@@ -56,13 +56,11 @@ def hosts_of(point):
 
 
 def reducer_table(points):
-    def of_step(phase):
-        return lambda p: 1e3 * p.phase_seconds.get(phase, 0.0) / p.steps
-
     return point_table(
         points, "reducers", "Gradient reducers: phases of a step and messages",
         [*PLACE, Column("hosts", "Hosts", value=hosts_of),
-         *(Column(f"{phase}_ms", f"{phase_name(phase)} (ms)", 1, value=of_step(phase)) for phase in PHASES),
+         *(Column(f"{phase}_ms", f"{phase_name(phase)} (ms)", 1, value=lambda p, phase=phase: (
+             1e3 * p.phase_seconds.get(phase, 0.0) / p.steps)) for phase in PHASES),
          Column("step_ms", "Step (ms)", 1, value=lambda p: 1e3 * p.epoch_seconds / p.steps),
          Column("sent_mb", "Sent, most of a rank (MB)", 2, value=lambda p: scaled(p.sent_bytes, divisor=1e6)),
          Column("received_mb", "Received, most of a rank (MB)", 2, value=lambda p: scaled(p.received_bytes, divisor=1e6)),

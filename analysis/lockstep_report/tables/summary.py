@@ -45,8 +45,7 @@ OF_TRAINING = (
 def summary(run):
     """Returns the lines of the text, at most 100 characters each for a training run."""
     if run.has_tables:
-        tables = [*(ladder_tables([], [run]) if run.ladder else ()), sweep_table([run]),
-                  layer_table([run]), stack_table([run])]
+        tables = [*ladder_tables([], [run]), sweep_table([run]), layer_table([run]), stack_table([run])]
         return head(run)[:2] + [line for table in tables if table.rows
                             for line in ("", *table_lines(table))]
     if not run.has_steps:
@@ -195,16 +194,15 @@ def accuracy_lines(run):
 
 def index_table(options, paths):
     rows = [row_of(options, path) for path in paths]
-    seen = Counter()
+    seen = set()
     parts = Counter(row.get("run_id") for row in rows)
-    for row in rows:
-        key = (row.get("run_id"), row.get("part"), row.get("date_utc"))
-        if row.get("run_id"):
-            seen[key] += 1
-            if seen[key] > 1:
-                row["remark"] = "copy of an earlier row"
-            elif parts[row["run_id"]] > 1 and not row["remark"]:
-                row["remark"] = "one of several files of this run"
+    for row in (row for row in rows if row.get("run_id")):
+        key = (row["run_id"], row["part"], row["date_utc"])
+        if key in seen:
+            row["remark"] = "copy of an earlier row"
+        elif parts[row["run_id"]] > 1 and not row["remark"]:
+            row["remark"] = "one of several files of this run"
+        seen.add(key)
     return Table("index", f"Index of {len(rows):,} run files",
                  [Column("file", "File"), *OF_RUN, *OF_TRAINING, Column("remark", "Remark")], rows)
 

@@ -86,12 +86,6 @@ class Table:
         return [getattr(note, "text", note) for note in self.notes
                 if not isinstance(note, Note) or shown & set(note.columns)]
 
-    @property
-    def caption(self):
-        """Title without "Table N: ", for documents that number their tables."""
-        text = re.sub(r"^Table \d+: ", "", self.title)
-        return text[:1].upper() + text[1:]
-
 
 def rows_of(columns, items):
     """Returns one row per item, with the values of the columns; None for an attribute that the item does not have."""
@@ -219,7 +213,8 @@ def latex(table):
     becomes several environments with the same number, because LaTeX does not divide one."""
     align = "".join(table.alignment("l", "r"))
     header, *rows = (" & ".join(map(latex_escape, texts)) + r" \\" for texts in table.texts())
-    caption = latex_escape(table.caption)
+    title = re.sub(r"^Table \d+: ", "", table.title)  # LaTeX numbers the tables
+    caption = latex_escape(title[:1].upper() + title[1:])
     fit = r"\resizebox{\ifdim\width>\linewidth\linewidth\else\width\fi}{!}{%"
     lines = []
     for index, part in enumerate(equal_parts(rows, LATEX_ROWS)):
