@@ -95,7 +95,8 @@ def curve_rows(group, recipe):
         "source": some_of([run.label for run in group], 1), "global_batch": int(np.max(first.images)),
         "ranks": first.rank_count, "recipe": recipe or None,
         "epoch": int(first.epoch_numbers[place]), "steps": int(steps[place]),
-        "seconds": float(seconds[place]), **{name: median_of(group, name, place) for name in ("train_loss", "test_loss")},
+        "seconds": float(seconds[place]), "train_loss": median_of(group, "train_loss", place),
+        "test_loss": median_of(group, "test_loss", place),
         "test_accuracy": percent(median_of(group, "test_accuracy", place)), "runs": len(group),
     } for place in np.unique(np.linspace(0, count - 1, min(count, MOST_ROWS)).round().astype(int))]
 

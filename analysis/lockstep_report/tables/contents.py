@@ -52,7 +52,8 @@ def speedups(base, point):
     if base is None:
         return {}
     low, high = (None, None) if base is point else metrics.ratio_interval(base.epoch_interval, point.epoch_interval)
-    return {"speedup": metrics.speedup(base.epoch_seconds, point.epoch_seconds), "speedup_low": low, "speedup_high": high,
+    return {"speedup": metrics.speedup(base.epoch_seconds, point.epoch_seconds),
+            "speedup_low": low, "speedup_high": high,
             "scaled_speedup": metrics.scaled_speedup(base.epoch_seconds, point.epoch_seconds, point.ranks)}
 
 
@@ -195,7 +196,8 @@ def bandwidth_table(points, link_gbit=None, runs=()):
                 value=lambda p: metrics.ring_bytes(p.bytes_per_step * p.steps, p.ranks) / 1e9),
          Column("link_gb", "Over the link of a host, per epoch (GB)", 2,
                 value=lambda p: p.link_bytes and p.link_bytes * p.steps / 1e9),
-         Column("allreduce_seconds", "All-reduce in progress (s)", 2, value=lambda p: p.bandwidth and p.allreduce_seconds),
+         Column("allreduce_seconds", "All-reduce in progress (s)", 2,
+                value=lambda p: p.bandwidth and p.allreduce_seconds),
          Column("waiting_seconds", "of which waiting for the last rank (s)", 2,
                 value=lambda p: p.split and p.split.waiting_seconds),
          *bounded_columns("transfer_seconds", "of which transfer (s)", 2, lambda p: p.bandwidth and p.transfer),

@@ -104,13 +104,15 @@ def alpha_beta_table(fits):
     return item_table(
         "alpha-beta", "All-reduce time: alpha + beta · bytes",
         [Column("sources", "File", value=lambda f: ", ".join(f.sources)), Column("origin", "From"),
-         Column("algorithm", "Algorithm"), Column("ranks", "Ranks"), Column("hosts", "Hosts", value=lambda f: f.hosts or None),
+         Column("algorithm", "Algorithm"), Column("ranks", "Ranks"),
+         Column("hosts", "Hosts", value=lambda f: f.hosts or None),
          Column("sizes", "Sizes", value=lambda f: len(np.unique(f.sizes))),
          *interval_columns(
              Column("alpha_us", "alpha (µs)", 1), "alpha_low_us", "alpha_high_us", " (µs)", lambda f: f.alpha, 1e6),
          *interval_columns(
              Column("busbw", "2(N−1)/N / beta (GB/s)", 3), "busbw_low", "busbw_high", " (GB/s)", bus_bandwidth),
-         Column("residual_percent", "Largest residual (%)", 1, value=lambda f: f.fit and largest(f.fit.residuals)), REMARKS],
+         Column("residual_percent", "Largest residual (%)", 1, value=lambda f: f.fit and largest(f.fit.residuals)),
+         REMARKS],
         fits,
         ["time of the whole all-reduce on the slowest rank; sweep: median of the repeats of each "
          "size; buckets: median over the timed steps, from the start on the last rank (or the end "

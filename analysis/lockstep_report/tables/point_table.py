@@ -24,7 +24,8 @@ def point_table(points, name, title, columns, rows, notes):
     columns = [*columns, Column("notes", "Notes", value=lambda p: ", ".join(letters[note] for note in p.notes) or None),
                Column("validity", "Validity", csv_only=True, value=lambda p: "; ".join(p.notes) or None)]
     rows = [{"setting": names[p.setting] or None, **row} for p, row in zip(shown, rows)]
-    rows = [row | rows_of([c for c in (*PLACE, *EPOCH, *columns) if c.key not in row], [p])[0] for p, row in zip(shown, rows)]
+    rows = [row | rows_of([c for c in (*PLACE, *EPOCH, *columns) if c.key not in row], [p])[0]
+            for p, row in zip(shown, rows)]
     settings = dict.fromkeys(p.setting for p in shown)
     return Table(name, title, columns, rows, [
         *notes,

@@ -100,8 +100,8 @@ def item_table(name, title, columns, items, notes=()):
 
 def interval_columns(column, low, high, unit="", interval=None, scale=1):
     """Returns a column and those of the ends of its 95 % interval, whose width limits the digits of all three.
-    `interval`: function of the item of a row that returns the interval, the estimate whose value that of `column` is, or
-    None; they are multiplied by `scale`."""
+    `interval`: function of the item of a row that returns the interval, or the estimate with the value of `column`, or
+    None. Its numbers are multiplied by `scale`."""
     def part(name):
         return interval and (lambda item: scaled(getattr(interval(item), name, None), scale))
 
