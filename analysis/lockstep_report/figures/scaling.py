@@ -116,13 +116,12 @@ def thread_figures(points):
 
 
 def thread_figure(group):
-    base = group[0]
-    rows = [threads.row_of(point, base) for point in group]
-    counts = [row["threads"] for row in rows]
+    base, table = group[0], threads.thread_table("thread-scaling", group)
+    counts = [point.threads for point in group]
     figure, axes = plt.subplots(figsize=(5.0, 3.7))
     axes.plot(counts, [n / base.threads for n in counts], label="ideal", **IDEAL_LINE)
     for index, name in enumerate(("", *threads.PASSES)):
-        values = [row[f"{name}_speedup" if name else "speedup"] or math.nan for row in rows]
+        values = [row[f"{name}_speedup" if name else "speedup"] or math.nan for row in table.rows]
         curve(axes, index, counts, values, [
             f"{name or 'epoch'}, {plural(count, 'thread')}: {short_number(value)}"
             for count, value in zip(counts, values)], label=name or "epoch")
@@ -133,7 +132,7 @@ def thread_figure(group):
     speedup_axis(axes)
     axes.set_ylabel("speedup")
     legend_beside([axes])
-    arrange(figure, threads.title_of(group), [measured_on(group)])
+    arrange(figure, table.title, [measured_on(group)])
     return figure
 
 

@@ -5,7 +5,7 @@ not `Markup` is escaped, so a text of a run file cannot become an element or an 
 import html
 
 from lockstep_report.escaping import one_line
-from lockstep_report.tables.table import RENDERERS, cell_texts, is_text
+from lockstep_report.tables.table import RENDERERS
 
 LONG, MEDIUM = 60, 30  # characters of texts that are wrapped, in a wide and in a narrower column
 MANY = 12  # columns of a table that is printed smaller
@@ -37,16 +37,15 @@ def element(tag, *children, **attributes):
 
 def table_element(table):
     """Returns the table in a container that scrolls, and below it the notes and the texts to copy."""
-    columns = table.without_empty_columns()
-    kinds = [None if is_text(c, table.rows) else "number" for c in columns]
-    head = element("tr", *(element("th", c.header, scope="col", class_=kind) for c, kind in zip(columns, kinds)))
-    rows = [row_element(texts, kinds) for texts in zip(*(cell_texts(c, table.rows) for c in columns))]
+    kinds = table.alignment(None, "number")
+    headers, *rows = table.texts()
+    head = element("tr", *(element("th", header, scope="col", class_=kind) for header, kind in zip(headers, kinds)))
     name = f"table-{table.name}"
     # What stays visible: the first column if it has texts, otherwise up to two leading columns with numbers.
     pinned = "text" if not kinds or kinds[0] is None else 2 if kinds[1:2] == ["number"] else 1
     made = element("table", element("caption", table.title, id=f"{name}-title"),
-                   element("thead", head), element("tbody", *rows), data_table=table.name,
-                   class_=join([f"pin-{pinned}", "many" if len(columns) > MANY else None], " "))
+                   element("thead", head), element("tbody", *(row_element(texts, kinds) for texts in rows)),
+                   data_table=table.name, class_=join([f"pin-{pinned}", "many" if len(kinds) > MANY else None], " "))
     return element(
         "div", element("div", made, class_="scroll", role="region", tabindex="0",
                        aria_labelledby=f"{name}-title"),

@@ -169,8 +169,10 @@ def independent_of(point, points):
 
 def weak_efficiency(base, point):
     """Returns t(1)/t(N), the ratio of the mean step times of `base` and `point` at the same batch per rank. `base` has
-    one rank, or as many independent replicas as `point` has ranks. If the number of steps is unknown (a CSV without
-    batch sizes), an epoch on N ranks is assumed to have N times fewer steps."""
+    one rank, or as many independent replicas as `point` has ranks; None without it. If the number of steps is unknown
+    (a CSV without batch sizes), an epoch on N ranks is assumed to have N times fewer steps."""
+    if base is None:
+        return None
     if base.mean_step is None or point.mean_step is None:
         return metrics.strong_efficiency(base.epoch_seconds, point.epoch_seconds, point.ranks / base.ranks)
     return metrics.weak_efficiency(base.mean_step, point.mean_step)

@@ -6,7 +6,7 @@ import numpy as np
 from lockstep_report.measure.accuracy import (
     accuracy_curves, attempt_notes, data_text, is_independent, seconds_of, trainings)
 from lockstep_report.runfile.settings import some_of
-from lockstep_report.tables.table import Column, Table, rows_of
+from lockstep_report.tables.table import Column, Table, percent, rows_of
 
 TARGETS = (50, 60, 70, 75, 80, 85, 90, 91, 92, 93, 94, 95)  # test accuracy, per cent
 SHOWN = 3  # the highest targets that a run reached
@@ -95,9 +95,9 @@ def curve_rows(group, recipe):
         "source": some_of([run.label for run in group], 1), "global_batch": int(np.max(first.images)),
         "ranks": first.rank_count, "recipe": recipe or None,
         "epoch": int(first.epoch_numbers[place]), "steps": int(steps[place]),
-        "seconds": float(seconds[place]), "train_loss": median_of(group, "train_loss", place, 1),
-        "test_loss": median_of(group, "test_loss", place, 1),
-        "test_accuracy": median_of(group, "test_accuracy", place, 100), "runs": len(group),
+        "seconds": float(seconds[place]), "train_loss": median_of(group, "train_loss", place),
+        "test_loss": median_of(group, "test_loss", place),
+        "test_accuracy": percent(median_of(group, "test_accuracy", place)), "runs": len(group),
     } for place in np.unique(np.linspace(0, count - 1, min(count, MOST_ROWS)).round().astype(int))]
 
 
@@ -108,10 +108,8 @@ def is_shown(run):
         not is_independent(run))
 
 
-def median_of(group, name, place, factor):
+def median_of(group, name, place):
     """Returns the median over the runs; None if a run has no finite value."""
-    values = [np.asarray(run.epochs.get(name, ()), dtype=float) for run in group]
-    found = [column[place] for column in values if place < len(column)]
-    if len(found) < len(group) or not np.all(np.isfinite(found)):
-        return None
-    return factor * float(np.median(found))
+    values = np.concatenate([run.epochs.get(name, ())[place:place + 1] for run in group], dtype=float)
+    is_known = len(values) == len(group) and np.all(np.isfinite(values))
+    return float(np.median(values)) if is_known else None

@@ -52,7 +52,9 @@ def speedups(base, point):
     if base is None:
         return {}
     low, high = (None, None) if base is point else metrics.ratio_interval(base.epoch_interval, point.epoch_interval)
-    return {"speedup": metrics.speedup(base.epoch_seconds, point.epoch_seconds), "speedup_low": low, "speedup_high": high}
+    return {"speedup": metrics.speedup(base.epoch_seconds, point.epoch_seconds),
+            "speedup_low": low, "speedup_high": high,
+            "scaled_speedup": metrics.scaled_speedup(base.epoch_seconds, point.epoch_seconds, point.ranks)}
 
 
 def serial_fraction(base, point):
@@ -60,7 +62,7 @@ def serial_fraction(base, point):
     is assumed for runs without an interval; nothing without a base or communication."""
     if base is None or base is point or point.is_independent:
         return {}
-    speedup, low, high = speedups(base, point).values()
+    speedup, low, high, _ = speedups(base, point).values()
     if low is None:
         share = assumed_difference(base.repeats, point.repeats)
         low, high = speedup * (1 - share), speedup * (1 + share)
@@ -69,11 +71,7 @@ def serial_fraction(base, point):
 
 
 def time_table(points):
-    rows = []
-    for p in points:
-        base = base_of(p, points)
-        rows.append({"point": p, **speedups(base, p), "scaled_speedup": base and metrics.scaled_speedup(
-            base.epoch_seconds, p.epoch_seconds, p.ranks)})
+    rows = [{"point": p, **speedups(base_of(p, points), p)} for p in points]
     lacking = sorted({row["point"].batch_per_rank for row in rows if "speedup" not in row})
     batches = ", ".join(str(batch or "unknown") for batch in lacking)
     return point_table(
@@ -93,11 +91,6 @@ def time_table(points):
 
 
 def weak_table(points):
-    rows = []
-    for p in (p for p in points if p.step_median is not None):
-        base, alone = base_of(p, points), independent_of(p, points)
-        rows.append({"point": p, "efficiency": base and weak_efficiency(base, p),
-                     "efficiency_independent": alone and weak_efficiency(alone, p), **serial_fraction(base, p)})
     return point_table(
         points, "weak-scaling", "Weak scaling: fixed batch per rank",
         [*PLACE, *EPOCH,
@@ -105,10 +98,11 @@ def weak_table(points):
              Column("step_ms", "Median step (ms)", 2, value=lambda p: 1e3 * p.step_median),
              "step_low_ms", "step_high_ms", " (ms)", lambda p: p.step_interval, 1e3),
          IMAGE_RATE,
-         Column("efficiency", "Weak efficiency t(1)/t(N)", 2),
-         Column("efficiency_independent", "Efficiency against independent replicas", 2),
+         Column("efficiency", "Weak efficiency t(1)/t(N)", 2, value=lambda p: weak_efficiency(base_of(p, points), p)),
+         Column("efficiency_independent", "Efficiency against independent replicas", 2,
+                value=lambda p: weak_efficiency(independent_of(p, points), p)),
          EXPOSED, KARP_FLATT],
-        rows,
+        [{"point": p, **serial_fraction(base_of(p, points), p)} for p in points if p.step_median is not None],
         ["t is the mean step (seconds summed over steps) on the rank that takes longest for all timed steps",
          Note("the interval of the median step is rank-based, over the steps of one run",
               ("step_low_ms",)),
@@ -177,16 +171,12 @@ def split_table(points):
 def bandwidth_table(points, link_gbit=None, runs=()):
     """Returns table 3: bandwidth utilisation. `link_gbit`: as in `all_tables`; `runs` may contain sweeps."""
     rows, peaks = [], peaks_of(runs)
-    for p in points:
-        if p.ranks < 2 or not p.is_all_reduced or not p.bytes_per_step or not p.steps:
-            continue
+    for p in (p for p in points if p.ranks > 1 and p.is_all_reduced and p.bytes_per_step and p.steps):
         rate, measured, seconds = p.link_rate(link_gbit), p.bandwidth, derived(p, points)[1]
         bandwidth = metrics.bus_bandwidth(p.bytes_per_step * p.steps, seconds, p.ranks)
         peak = peaks.get(machine_key(p.ranks, p.setting, p.hosts))
         rows.append({
             "point": p, "link_gbit": rate, "peak_gb_s": peak,
-            "allreduce_seconds": p.allreduce_seconds if measured else None,
-            "transfer_seconds": p.transfer if measured else None,
             "measured_gb_s": measured and measured.times(1e-9),
             "measured_percent": measured and rate and p.link_share and measured.times(percent(p.link_use(1, rate))),
             "measured_peak_percent": measured and peak and share_of_peak(measured.times(1e-9 / peak)),
@@ -206,10 +196,11 @@ def bandwidth_table(points, link_gbit=None, runs=()):
                 value=lambda p: metrics.ring_bytes(p.bytes_per_step * p.steps, p.ranks) / 1e9),
          Column("link_gb", "Over the link of a host, per epoch (GB)", 2,
                 value=lambda p: p.link_bytes and p.link_bytes * p.steps / 1e9),
-         Column("allreduce_seconds", "All-reduce in progress (s)", 2),
+         Column("allreduce_seconds", "All-reduce in progress (s)", 2,
+                value=lambda p: p.bandwidth and p.allreduce_seconds),
          Column("waiting_seconds", "of which waiting for the last rank (s)", 2,
                 value=lambda p: p.split and p.split.waiting_seconds),
-         *bounded_columns("transfer_seconds", "of which transfer (s)", 2),
+         *bounded_columns("transfer_seconds", "of which transfer (s)", 2, lambda p: p.bandwidth and p.transfer),
          Column("derived_seconds", "Derived T (s)", 2), Column("link_gbit", "Link (Gbit/s)", 1),
          Column("peak_gb_s", "Peak (GB/s)", 3)],
         rows,
@@ -217,7 +208,7 @@ def bandwidth_table(points, link_gbit=None, runs=()):
          "ranks and T the seconds of communication per epoch; GB = 1e9 bytes",
          Note("measured: T is the transfer; waiting for the last rank is imbalance of the "
               "ranks and is not counted", ("waiting_seconds",)),
-         *range_notes(row["transfer_seconds"] for row in rows),
+         *range_notes(row["point"].transfer for row in rows if row["measured_gb_s"]),
          Note("derived: T = T(N) − T(1)/N", ("derived_seconds", "derived_gb_s")),
          Note("peak: largest busbw of the all-reduce sweeps on the same ranks and hosts", ("peak_gb_s",)),
          any((share or 0) > 100 for share in least) and

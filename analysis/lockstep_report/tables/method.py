@@ -26,9 +26,7 @@ def method_lines(points, runs, file_notes=()):
         sources = dict.fromkeys(name for p in points if p.rule == rule for name in p.sources)
         lines.append(f"Timed: {rule} ({some_of(list(sources))})")
     lines += dict.fromkeys(repeats_line(p) for p in points)
-    for run in runs:
-        if run.status != "complete":
-            lines.append(f"{run.label}: the run did not finish (status {run.status})")
+    lines += [f"{run.label}: the run did not finish (status {run.status})" for run in runs if run.status != "complete"]
     return lines + [f"Files: {note}" for note in file_notes]
 
 

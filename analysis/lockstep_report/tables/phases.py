@@ -56,13 +56,11 @@ def hosts_of(point):
 
 
 def reducer_table(points):
-    def of_step(phase):
-        return lambda p: 1e3 * p.phase_seconds.get(phase, 0.0) / p.steps
-
     return point_table(
         points, "reducers", "Gradient reducers: phases of a step and messages",
         [*PLACE, Column("hosts", "Hosts", value=hosts_of),
-         *(Column(f"{phase}_ms", f"{phase_name(phase)} (ms)", 1, value=of_step(phase)) for phase in PHASES),
+         *(Column(f"{phase}_ms", f"{phase_name(phase)} (ms)", 1, value=lambda p, phase=phase: (
+             1e3 * p.phase_seconds.get(phase, 0.0) / p.steps)) for phase in PHASES),
          Column("step_ms", "Step (ms)", 1, value=lambda p: 1e3 * p.epoch_seconds / p.steps),
          Column("sent_mb", "Sent, most of a rank (MB)", 2, value=lambda p: scaled(p.sent_bytes, divisor=1e6)),
          Column("received_mb", "Received, most of a rank (MB)", 2, value=lambda p: scaled(p.received_bytes, divisor=1e6)),
@@ -84,7 +82,7 @@ def waiting_table(points):
          Column("waiting_seconds", "Waiting for the last rank (s)", 3, value=lambda p: p.split.waiting_seconds),
          Column("waiting_percent", "of the all-reduce (%)", 1,
                 value=lambda p: 100 * p.split.waiting_seconds / total_of(p) if total_of(p) else None),
-         *bounded_columns("transfer_seconds", "Transfer (s)", 3),
+         *bounded_columns("transfer_seconds", "Transfer (s)", 3, lambda p: p.split.transfer_bounds),
          Column("longest_waiting", "Longest waiting (s)", 3, value=lambda p: float(max(p.split.waiting))),
          Column("longest_waiting_rank", "of rank", value=lambda p: int(np.argmax(p.split.waiting))),
          Column("last_rank", "Last rank", value=lambda p: int(np.argmax(p.split.last_share))),
@@ -92,7 +90,7 @@ def waiting_table(points):
          Column("clock_error_us", "Clock error (µs)", 1, value=lambda p: 1e6 * p.split.clock_error),
          Column("uncertain_seconds", "Uncertain by it (s)", 3,
                 value=lambda p: p.split.mean("uncertain") if p.split.clock_error else None)],
-        [{"point": p, "transfer_seconds": p.split.transfer_bounds} for p in points_of_rows],
+        [{"point": p} for p in points_of_rows],
         ["seconds per epoch, mean over the ranks; waiting: the rank has started a bucket that "
          "another rank has not started; transfer: all ranks have started it; waiting + transfer "
          "(at most) = all-reduce",
@@ -109,8 +107,8 @@ def total_of(point):
 
 
 def range_notes(transfers):
-    """Yields the notes about the transfers (`Bounds` or None) that have no value."""
-    found = [t for t in transfers if t is not None and t.value is None]
+    """Yields the notes about the transfers (`Bounds`) that have no value."""
+    found = [t for t in transfers if t.value is None]
     if any(t.low is not None for t in found):
         yield ("a range: a CPU advances an all-reduce only in calls, between which it computes. The "
                "transfer takes at least the time in calls, without waiting, and at most the time from "
@@ -140,7 +138,7 @@ def stage_shares(busy, transfer, wait, stages):
 def seconds_of(run, name):
     """Returns the sum (rank) over the epochs, without the first one if there are several."""
     values = np.asarray(run.epochs[f"pipeline_{name}_seconds"], dtype=float)
-    return values[1:].sum(axis=0) if len(values) > 1 else values.sum(axis=0)
+    return (values[1:] if len(values) > 1 else values).sum(axis=0)
 
 
 def pipeline_rows(run):

@@ -12,18 +12,20 @@ ONE_JOB = ("rows with one run: another job may differ by more than the digits sh
 PLACE = [Column("setting", "Setting"), Column("batch_per_rank", "Batch per rank", value=lambda p: p.batch_per_rank or None),
          Column("ranks", "Ranks"), Column("mode", "Mode")]
 EPOCH_ENDS = ("epoch_low", "epoch_high")
-EPOCH = interval_columns(Column("epoch_seconds", "Epoch (s)", 2), *EPOCH_ENDS, " (s)", lambda p: p.epoch_interval)
+EPOCH = interval_columns(Column("epoch_seconds", "Epoch (s)", 2, value=lambda p: p.epoch_seconds), *EPOCH_ENDS, " (s)",
+                         lambda p: p.epoch_interval)
 
 
 def point_table(points, name, title, columns, rows, notes):
-    """Returns a table of points. Rows have a `point`, and the values that the columns do not compute from it. Its validity
-    notes are letters in a column, whose texts are below the table."""
+    """Returns a table of points. Rows have a `point`, from which the columns compute the values that a row lacks. Its
+    validity notes are letters in a column, whose texts are below the table."""
     names, letters = setting_names(p.setting for p in points), validity.letters(points)
     shown = [row["point"] for row in rows]
     columns = [*columns, Column("notes", "Notes", value=lambda p: ", ".join(letters[note] for note in p.notes) or None),
                Column("validity", "Validity", csv_only=True, value=lambda p: "; ".join(p.notes) or None)]
-    values = rows_of([*PLACE, *EPOCH, *columns], shown)
-    rows = [value | {"setting": names[value["setting"]] or None} | row for value, row in zip(values, rows)]
+    rows = [{"setting": names[p.setting] or None, **row} for p, row in zip(shown, rows)]
+    rows = [row | rows_of([c for c in (*PLACE, *EPOCH, *columns) if c.key not in row], [p])[0]
+            for p, row in zip(shown, rows)]
     settings = dict.fromkeys(p.setting for p in shown)
     return Table(name, title, columns, rows, [
         *notes,

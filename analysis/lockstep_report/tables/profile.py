@@ -33,9 +33,7 @@ def profile_tables(runs):
 def profiled_runs(runs):
     """Returns [(run, ending of the names of its tables and its figure)] of the runs with a profile."""
     profiled = [run for run in runs if run.profile]
-    if len(profiled) == 1:
-        return [(profiled[0], "")]
-    endings = file_endings({i: run.path.stem for i, run in enumerate(profiled)})
+    endings = file_endings({i: run.path.stem if len(profiled) > 1 else "" for i, run in enumerate(profiled)})
     return list(zip(profiled, endings.values()))
 
 

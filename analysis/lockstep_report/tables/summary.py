@@ -18,28 +18,34 @@ from lockstep_report.runfile.read import read_run
 from lockstep_report.runfile.schema import QUANTITIES
 from lockstep_report.runfile.settings import SETTING_PARTS, list_hosts, plural, setting_of, setting_texts, version_of
 from lockstep_report.tables.sweep import ladder_tables, layer_table, stack_table, sweep_table
-from lockstep_report.tables.table import Column, Table, bounds_text, cell_texts, is_text
+from lockstep_report.tables.table import Column, Table, bounds_text, rows_of
 
 DEVICE_READINGS = ("energy_joules", "utilisation", "memory_used_bytes")
 PHASE_LABELS = {"data_wait": "waiting for data", "exposed_communication": "exposed communication",
                 IMBALANCE: "imbalance, and time between the steps"}
-INDEX_COLUMNS = [
-    Column("file", "File"), Column("run_id", "Run", csv_only=True), Column("part", "Part"),
-    Column("status", "Status"), Column("date_utc", "Date (UTC)"),
-    Column("build", "Build", csv_only=True), Column("command", "Command", csv_only=True),
-    *(Column(name.replace(" ", "_"), name[:1].upper() + name[1:], csv_only=name != "model")
-      for name in SETTING_PARTS),
-    Column("hosts", "Hosts"), Column("ranks", "Ranks"), Column("batch_per_rank", "Batch per rank"),
-    Column("reducer", "Reducer"), Column("epochs", "Epochs"), Column("steps", "Steps"),
+# Columns of the index, of any run and of a training.
+OF_RUN = (
+    Column("run_id", "Run", csv_only=True), Column("part", "Part", value=lambda run: run.integer("part") or 1),
+    Column("status", "Status"), Column("date_utc", "Date (UTC)", value=lambda run: run.attributes.get("date_utc")),
+    Column("build", "Build", csv_only=True, value=build_of),
+    Column("command", "Command", csv_only=True, value=lambda run: run.option("command") or None),
+    *(Column(name.replace(" ", "_"), name[:1].upper() + name[1:], csv_only=name != "model",
+             value=lambda run, i=i: setting_of(run)[i] or None) for i, name in enumerate(SETTING_PARTS)),
+    Column("hosts", "Hosts", value=lambda run: run.host_count),
+    Column("ranks", "Ranks", value=lambda run: run.rank_count))
+OF_TRAINING = (
+    Column("batch_per_rank", "Batch per rank", value=batch_per_rank),
+    Column("reducer", "Reducer", value=lambda run: run.option("reducer") or None),
+    Column("epochs", "Epochs", value=lambda run: len(run.epoch_numbers)),
+    Column("steps", "Steps", value=lambda run: len(run.step)),
     Column("epoch_seconds", "Epoch (s)", 2), Column("images_per_second", "Images/s", 1),
-    Column("test_accuracy", "Test accuracy", 4), Column("remark", "Remark")]
+    Column("test_accuracy", "Test accuracy", 4, value=last_accuracy))
 
 
 def summary(run):
     """Returns the lines of the text, at most 100 characters each for a training run."""
     if run.has_tables:
-        tables = [*(ladder_tables([], [run]) if run.ladder else ()), sweep_table([run]),
-                  layer_table([run]), stack_table([run])]
+        tables = [*ladder_tables([], [run]), sweep_table([run]), layer_table([run]), stack_table([run])]
         return head(run)[:2] + [line for table in tables if table.rows
                             for line in ("", *table_lines(table))]
     if not run.has_steps:
@@ -100,11 +106,9 @@ def head(run):
 
 
 def table_lines(table):
-    columns = table.without_empty_columns()
-    cells = zip(*(cell_texts(c, table.rows) for c in columns))
-    texts = [[c.header for c in columns], *cells]
+    texts = table.texts()
     widths = [max(map(len, column)) for column in zip(*texts)]
-    align = [str.ljust if is_text(c, table.rows) else str.rjust for c in columns]
+    align = table.alignment(str.ljust, str.rjust)
     lines = ["  ".join(a(t, w) for a, t, w in zip(align, line, widths)).rstrip() for line in texts]
     return [f"{table.title}:", "", *lines, "", *(f"- {note}" for note in table.footnotes)]
 
@@ -190,42 +194,29 @@ def accuracy_lines(run):
 
 def index_table(options, paths):
     rows = [row_of(options, path) for path in paths]
-    seen = Counter()
+    seen = set()
     parts = Counter(row.get("run_id") for row in rows)
-    for row in rows:
-        key = (row.get("run_id"), row.get("part"), row.get("date_utc"))
-        if row.get("run_id"):
-            seen[key] += 1
-            if seen[key] > 1:
-                row["remark"] = "copy of an earlier row"
-            elif parts[row["run_id"]] > 1 and not row["remark"]:
-                row["remark"] = "one of several files of this run"
-    return Table("index", f"Index of {len(rows):,} run files", INDEX_COLUMNS, rows)
+    for row in (row for row in rows if row.get("run_id")):
+        key = (row["run_id"], row["part"], row["date_utc"])
+        if key in seen:
+            row["remark"] = "copy of an earlier row"
+        elif parts[row["run_id"]] > 1 and not row["remark"]:
+            row["remark"] = "one of several files of this run"
+        seen.add(key)
+    return Table("index", f"Index of {len(rows):,} run files",
+                 [Column("file", "File"), *OF_RUN, *OF_TRAINING, Column("remark", "Remark")], rows)
 
 
 def row_of(options, path):
     """Returns the row of a file; with only a remark if it cannot be read."""
     try:
         run = read_run(path)
-        row = {
-            "file": str(path), "run_id": run.run_id, "part": run.integer("part") or 1,
-            "status": run.status, "date_utc": run.attributes.get("date_utc"),
-            "build": build_of(run), "command": run.option("command") or None,
-            **{name.replace(" ", "_"): text or None
-               for name, text in zip(SETTING_PARTS, setting_of(run))},
-            "hosts": run.host_count, "ranks": run.rank_count,
-            "remark": None if run.status == "complete" else f"not finished: {run.status}"}
-        return row | (training_values(run) if run.has_steps else {})
+        row, = rows_of(OF_RUN, [run])
+        if run.has_steps:
+            window = timed_window(run)
+            rates = epoch_rate(run, window, step_seconds(run, window.steps))
+            row |= rows_of(OF_TRAINING, [run])[0] | dict(zip(("epoch_seconds", "images_per_second"), rates))
+        return {"file": str(path), "remark": None if run.status == "complete" else f"not finished: {run.status}", **row}
     except ReportError as error:
         options.skipped.append(error)
         return {"file": str(path), "remark": str(error)}
-
-
-def training_values(run):
-    window = timed_window(run)
-    seconds, images_per_second = epoch_rate(run, window, step_seconds(run, window.steps))
-    return {
-        "batch_per_rank": batch_per_rank(run), "reducer": run.option("reducer") or None,
-        "epochs": len(run.epoch_numbers), "steps": len(run.step),
-        "epoch_seconds": seconds, "images_per_second": images_per_second,
-        "test_accuracy": last_accuracy(run)}

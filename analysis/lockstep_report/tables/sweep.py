@@ -218,12 +218,8 @@ def ladder_tables(points, runs):
 def table_of_ladders(runs, ending, other=""):
     """Returns the table of runs with equal settings. `ending` distinguishes its file name from others, `other` its title."""
     first = runs[0]
-    place = plural(first.rank_count, "rank")
-    if first.host_count > 1:
-        place += f" on {first.host_count} hosts"
-    if first.device_names:
-        place += f" ({' + '.join(first.device_names)})"
-    place = ", ".join(filter(None, (place, other)))
+    place = (plural(first.rank_count, "rank") + (f" on {first.host_count} hosts" if first.host_count > 1 else "")
+             + (f" ({' + '.join(first.device_names)})" if first.device_names else ""))
     rows = [{"source": run.label if len(runs) > 1 else None, **ladder_row(point)}
             for run in runs for point in entries(run.ladder)]
     rows.sort(key=lambda row: (row["source"] or "", row["batch_per_rank"]))
@@ -231,7 +227,7 @@ def table_of_ladders(runs, ending, other=""):
              list_hosts(set().union(*(run.host_names for run in runs))),
              " and ".join(sorted({version_of(run) for run in runs}))]
     return Table(
-        f"batch-ladder{ending}", f"Batch ladder: {place}", LADDER_COLUMNS, rows,
+        f"batch-ladder{ending}", "Batch ladder: " + ", ".join(filter(None, (place, other))), LADDER_COLUMNS, rows,
         [any(row["status"] == "out of memory" for row in rows) and
          "out of memory: the expected end of the ladder, not an error",
          any(row["is_extrapolated"] for row in rows) and

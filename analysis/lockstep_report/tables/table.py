@@ -69,18 +69,22 @@ class Table:
         return [c for c in self.columns if not c.csv_only
                 and any(row.get(c.key) is not None for row in self.rows)]
 
+    def texts(self):
+        """Returns the printed texts (row, column): first the headers."""
+        columns = self.without_empty_columns()
+        return [[c.header for c in columns], *zip(*(cell_texts(c, self.rows) for c in columns))]
+
+    def alignment(self, text, number):
+        """Returns one of both arguments for each printed column: whether it has texts."""
+        return [text if any(isinstance(row.get(c.key), str) for row in self.rows) else number
+                for c in self.without_empty_columns()]
+
     @property
     def footnotes(self):
         """Texts of the notes, without those about columns that are not printed."""
         shown = {column.key for column in self.without_empty_columns()}
         return [getattr(note, "text", note) for note in self.notes
                 if not isinstance(note, Note) or shown & set(note.columns)]
-
-    @property
-    def caption(self):
-        """Title without "Table N: ", for documents that number their tables."""
-        text = re.sub(r"^Table \d+: ", "", self.title)
-        return text[:1].upper() + text[1:]
 
 
 def rows_of(columns, items):
@@ -89,16 +93,22 @@ def rows_of(columns, items):
             for item in items]
 
 
+def item_table(name, title, columns, items, notes=()):
+    """Returns a table with one row per item, all of whose values the columns compute."""
+    return Table(name, title, columns, rows_of(columns, items), notes)
+
+
 def interval_columns(column, low, high, unit="", interval=None, scale=1):
     """Returns a column and those of the ends of its 95 % interval, whose width limits the digits of all three.
-    `interval`: function of the item of a row that returns the interval (or None), whose ends are multiplied by `scale`."""
-    def end(name):
+    `interval`: function of the item of a row that returns the interval, or the estimate with the value of `column`, or
+    None. Its numbers are multiplied by `scale`."""
+    def part(name):
         return interval and (lambda item: scaled(getattr(interval(item), name, None), scale))
 
     ends = (low, high)
-    return [replace(column, interval=ends),
-            Column(low, f"95 % from{unit}", column.digits, interval=ends, value=end("low")),
-            Column(high, f"to{unit}", column.digits, interval=ends, value=end("high"))]
+    return [replace(column, interval=ends, value=column.value or part("value")),
+            Column(low, f"95 % from{unit}", column.digits, interval=ends, value=part("low")),
+            Column(high, f"to{unit}", column.digits, interval=ends, value=part("high"))]
 
 
 def scaled(value, factor=1, divisor=1):
@@ -109,9 +119,9 @@ def percent(share):
     return scaled(share, 100)
 
 
-def bounded_columns(key, header, digits):
+def bounded_columns(key, header, digits, value=None):
     """Returns the column of a `Bounds`, and the columns of its two bounds in the CSV, whose values `Table` adds."""
-    return [Column(key, header, digits),
+    return [Column(key, header, digits, value=value),
             *(Column(f"{key}_{end}", f"{header}, {text}", digits, csv_only=True)
               for end, text in (("low", "at least"), ("high", "at most")))]
 
@@ -166,18 +176,10 @@ def cell_text(value, digits, separator):
     return text.lstrip("-") if is_zero else text
 
 
-def is_text(column, rows):
-    return any(isinstance(row.get(column.key), str) for row in rows)
-
-
 def markdown(table):
-    columns = table.without_empty_columns()
-    lines = [f"### {markdown_escape(table.title)}", ""]
-    lines.append("| " + " | ".join(markdown_escape(c.header) for c in columns) + " |")
-    align = ("---" if is_text(c, table.rows) else "---:" for c in columns)
-    lines.append("|" + "|".join(align) + "|")
-    for texts in zip(*(cell_texts(c, table.rows) for c in columns)):
-        lines.append("| " + " | ".join(map(markdown_escape, texts)) + " |")
+    header, *rows = ("| " + " | ".join(map(markdown_escape, texts)) + " |" for texts in table.texts())
+    align = "|".join(table.alignment("---", "---:"))
+    lines = [f"### {markdown_escape(table.title)}", "", header, f"|{align}|", *rows]
     if table.footnotes:
         lines += ["", *(f"- {markdown_escape(note)}" for note in table.footnotes)]
     return "\n".join(lines) + "\n"
@@ -209,11 +211,10 @@ def latex(table):
     """Returns the table as LaTeX `table` environments, which need the packages booktabs and
     graphicx. A table that is wider than a line is scaled down. A table of more than LATEX_ROWS rows
     becomes several environments with the same number, because LaTeX does not divide one."""
-    columns = table.without_empty_columns()
-    align = "".join("l" if is_text(c, table.rows) else "r" for c in columns)
-    rows = [" & ".join(map(latex_escape, texts)) + r" \\"
-            for texts in zip(*(cell_texts(c, table.rows) for c in columns))]
-    caption = latex_escape(table.caption)
+    align = "".join(table.alignment("l", "r"))
+    header, *rows = (" & ".join(map(latex_escape, texts)) + r" \\" for texts in table.texts())
+    title = re.sub(r"^Table \d+: ", "", table.title)  # LaTeX numbers the tables
+    caption = latex_escape(title[:1].upper() + title[1:])
     fit = r"\resizebox{\ifdim\width>\linewidth\linewidth\else\width\fi}{!}{%"
     lines = []
     for index, part in enumerate(equal_parts(rows, LATEX_ROWS)):
@@ -222,8 +223,7 @@ def latex(table):
         number = ([r"\addtocounter{table}{-1}", rf"\caption{{{caption} (continued)}}"] if lines else
                   [rf"\caption{{{caption}}}", rf"\label{{tab:{re.sub('[^A-Za-z0-9.-]', '-', table.name)}}}"])
         lines += [r"\begin{table}", r"\centering", *number, fit, rf"\begin{{tabular}}{{{align}}}", r"\toprule",
-                  " & ".join(latex_escape(c.header) for c in columns) + r" \\", r"\midrule", *part,
-                  r"\bottomrule", r"\end{tabular}}", r"\end{table}"]
+                  header, r"\midrule", *part, r"\bottomrule", r"\end{tabular}}", r"\end{table}"]
     lines[-1:] = [*(rf"\par\footnotesize {latex_escape(note)}" for note in table.footnotes), lines[-1]]
     return "\n".join(lines) + "\n"
 

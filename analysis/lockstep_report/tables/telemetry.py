@@ -92,17 +92,14 @@ def energy_row(run):
     lowest_ranks = np.unique(run.ranks["host"], return_index=True)[1]  # all ranks of a host read the same counters
     device, host = joules_of(run, "energy_joules", range(run.rank_count)), joules_of(run, "host_energy_joules", lowest_ranks)
     known = {name: float(values.sum()) for name, values in (("devices", device), ("hosts", host)) if values is not None}
-    is_sampled = run.environment.get("host_energy") != NOT_MEASURED
-    accuracy = last_accuracy(run)
-    row = {"source": run.label, "ranks": run.rank_count, "epochs": len(run.epoch_numbers),
-           "device_joules": NOT_READABLE if device is None else float(device.mean()),
-           "host_joules": float(host.mean()) if host is not None else NOT_READABLE if is_sampled else NOT_MEASURED,
-           "counted": " + ".join(known) or "nothing", "test_accuracy_percent": percent(accuracy)}
-    if known:
-        total = sum(known.values())
-        row["joules_per_image"] = total / float(run.images.sum())
-        row["joules_per_point"] = total / (100 * accuracy) if accuracy else None
-    return row
+    unknown = NOT_MEASURED if run.environment.get("host_energy") == NOT_MEASURED else NOT_READABLE
+    total, accuracy = sum(known.values()), last_accuracy(run)
+    return {"source": run.label, "ranks": run.rank_count, "epochs": len(run.epoch_numbers),
+            "device_joules": NOT_READABLE if device is None else float(device.mean()),
+            "host_joules": unknown if host is None else float(host.mean()),
+            "counted": " + ".join(known) or "nothing", "test_accuracy_percent": percent(accuracy),
+            "joules_per_image": total / float(run.images.sum()) if known else None,
+            "joules_per_point": total / (100 * accuracy) if known and accuracy else None}
 
 
 def joules_of(run, name, ranks):

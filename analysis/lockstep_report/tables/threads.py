@@ -4,7 +4,7 @@
 from lockstep_report.groups import grouped
 from lockstep_report.measure import metrics
 from lockstep_report.runfile.settings import file_ending, list_hosts, plural, setting_texts
-from lockstep_report.tables.table import Column, Table
+from lockstep_report.tables.table import Column, item_table
 
 PASSES = ("forward", "backward", "update")
 
@@ -21,43 +21,29 @@ def thread_groups(points):
             for number, group in enumerate(groups, 1)}
 
 
-def title_of(group):
-    first = group[0]
-    model = setting_texts(first.setting)[0]
-    return f"Thread scaling: {model}, batch {first.batch_per_rank} per rank, {plural(first.ranks, 'rank')}"
-
-
 def thread_tables(points):
     return [thread_table(name, group) for name, group in thread_groups(points).items()]
 
 
 def thread_table(name, group):
     base = group[0]
-    return Table(
-        name, title_of(group),
+    model, *others = setting_texts(base.setting)
+    return item_table(
+        name, f"Thread scaling: {model}, batch {base.batch_per_rank} per rank, {plural(base.ranks, 'rank')}",
         [Column("threads", "Threads per rank"), Column("epoch_seconds", "Epoch (s)", 2),
-         *(Column(f"{p}_seconds", f"{p.capitalize()} (s)", 3) for p in PASSES),
-         Column("speedup", "Speedup", 2),
-         *(Column(f"{p}_speedup", f"Speedup, {p}", 2) for p in PASSES),
-         Column("efficiency", "Efficiency", 2),
-         Column("processors", "Processors", csv_only=True),
-         Column("repeats", "Repeats")],
-        [row_of(point, base) for point in group],
+         *(Column(f"{p}_seconds", f"{p.capitalize()} (s)", 3, value=lambda point, p=p: point.phase_seconds[p])
+           for p in PASSES),
+         Column("speedup", "Speedup", 2, value=lambda point: metrics.speedup(base.epoch_seconds, point.epoch_seconds)),
+         *(Column(f"{p}_speedup", f"Speedup, {p}", 2, value=lambda point, p=p: (
+             base.phase_seconds[p] / point.phase_seconds[p] if point.phase_seconds[p] > 0 else None)) for p in PASSES),
+         Column("efficiency", "Efficiency", 2, value=lambda point: (
+             metrics.speedup(base.epoch_seconds, point.epoch_seconds) * base.threads / point.threads)),
+         Column("processors", "Processors", csv_only=True), Column("repeats", "Repeats")],
+        group,
         [f"speedup: time with {plural(base.threads, 'thread')} / time; "
          "efficiency: speedup of the epoch / (threads / threads of the first row)",
          "forward, backward and update: seconds per epoch, mean over the ranks",
          base.processors and f"the host has {base.processors} processors (hardware threads) for its ranks; "
                              "more threads than processors share them",
-         "setting: " + ", ".join(filter(None, (*setting_texts(base.setting)[:-1], list_hosts(base.hosts)))),
+         "setting: " + ", ".join(filter(None, (model, *others[:-1], list_hosts(base.hosts)))),
          *dict.fromkeys(note for point in group for note in point.notes)])
-
-
-def row_of(point, base):
-    phases = point.phase_seconds
-    total = metrics.speedup(base.epoch_seconds, point.epoch_seconds)
-    return {
-        "threads": point.threads, "epoch_seconds": point.epoch_seconds, "speedup": total,
-        "efficiency": total * base.threads / point.threads, "processors": point.processors,
-        "repeats": point.repeats,
-        **{f"{p}_seconds": phases[p] for p in PASSES},
-        **{f"{p}_speedup": base.phase_seconds[p] / phases[p] if phases[p] > 0 else None for p in PASSES}}
