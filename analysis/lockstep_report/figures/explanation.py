@@ -48,8 +48,7 @@ def cause_bars(losses):
         draw_causes(panel, group, used)
     legend_beside(figure.axes, ["efficiency", *LABELS.values()])
     points = [loss.point for loss in losses]
-    arrange(figure, "Causes of lost efficiency" + setting_text(points), [measured_on(points)])
-    return figure
+    return arrange(figure, "Causes of lost efficiency" + setting_text(points), [measured_on(points)])
 
 
 def setting_text(points):
@@ -83,10 +82,9 @@ def law_curves(laws):
         draw_laws(panel, group)
         panel.set_title("Amdahl: T(1)/T(N)" if kind == AMDAHL else "Gustafson: N·t(1)/t(N)")
     points = [point for law in laws for point in law.points]
-    arrange(figure, "Scaling laws" + setting_text(points),
-            ["Dashed: beyond the measured numbers of ranks; not measured. A law that does not "
-             "describe the times is not drawn there.", measured_on(points)])
-    return figure
+    return arrange(figure, "Scaling laws" + setting_text(points),
+                   ["Dashed: beyond the measured numbers of ranks; not measured. A law that does not "
+                    "describe the times is not drawn there.", measured_on(points)])
 
 
 def law_label(law):
@@ -131,10 +129,9 @@ def all_reduce_lines(fits):
     for panel, group in zip(figure.axes, panels.values()):
         draw_all_reduces(panel, group, names)
     legend_beside(figure.axes)
-    arrange(figure, "All-reduce time: alpha + beta · bytes",
-            ["Dashed: beyond the measured sizes; not measured. A line ends where it would be "
-             "negative."])
-    return figure
+    return arrange(figure, "All-reduce time: alpha + beta · bytes",
+                   ["Dashed: beyond the measured sizes; not measured. A line ends where it would be "
+                    "negative."])
 
 
 def draw_all_reduces(axes, group, names):
@@ -168,9 +165,8 @@ def sweep_figure(runs, link_gbit=None, fits=()):
         draw_fits(axes, [fit for fit in fits if source in fit.sources and fit.ranks == ranks], names)
     decade_axis(figure.axes[0])
     legend_beside(figure.axes)
-    arrange(figure, "All-reduce: bus bandwidth 2(N−1)/N · bytes / time over message size",
-            sweep_notes([run for run in runs if run.allreduce], link_gbit, fits))
-    return figure
+    return arrange(figure, "All-reduce: bus bandwidth 2(N−1)/N · bytes / time over message size",
+                   sweep_notes([run for run in runs if run.allreduce], link_gbit, fits))
 
 
 def sweep_notes(runs, link_gbit, fits):

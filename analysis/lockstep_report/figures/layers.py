@@ -26,8 +26,7 @@ def ladder(rows, title):
                           [heading for _, _, heading in panels])
     for axes, (part, key, _) in zip(figure.axes, panels):
         draw_ladder(axes, part, key, max(row.get(key) or 0 for row in rows))
-    arrange(figure, title)
-    return figure
+    return arrange(figure, title)
 
 
 def batch_text(row):
@@ -65,8 +64,7 @@ def layer_figure(rows, title):
     figure.axes[0].set_yticks(range(len(names)), [wrap(name, length(2.0)) for name in names])
     figure.axes[0].invert_yaxis()
     legend_beside(figure.axes, handlelength=1.0)
-    arrange(figure, title)
-    return figure
+    return arrange(figure, title)
 
 
 def draw_shares(axes, rows, names, key):
@@ -98,8 +96,7 @@ def stack_figure(rows, title):
     for axes, part in zip(figure.axes, parts):
         draw_stacks(axes, part, max(row["depth"] for row in shown))
     legend_beside(figure.axes)
-    arrange(figure, title)
-    return figure
+    return arrange(figure, title)
 
 
 def draw_stacks(axes, part, deepest):

@@ -55,9 +55,8 @@ def phase_bars(points, letters=None):
         draw_phases(axes, part, [bar_label(p, letters) for p in part],
                     max(p.epoch_seconds for p in timed if p.batch_per_rank == batch), "s", lambda point: 1)
     legend_beside(figure.axes, list(NAMES.values()))
-    arrange(figure, "Time of an epoch by phase: " + title_of(timed),
-            notes_of(timed, letters))
-    return figure
+    return arrange(figure, "Time of an epoch by phase: " + title_of(timed),
+                   notes_of(timed, letters))
 
 
 def draw_phases(axes, points, labels, highest, unit, factor, places=None):
@@ -98,8 +97,7 @@ def waiting_bars(points, letters=None):
         axes.xaxis.set_major_locator(MaxNLocator(nbins=8, integer=True, min_n_ticks=1))
         axes.set_xlabel("rank")
     legend_beside(figure.axes, [label for _, label, _ in PARTS])
-    arrange(figure, "All-reduce of each rank: " + title_of(split), notes_of(split, letters))
-    return figure
+    return arrange(figure, "All-reduce of each rank: " + title_of(split), notes_of(split, letters))
 
 
 def draw_waiting(axes, point):
@@ -128,9 +126,8 @@ def reducer_bars(points):
         for axes in (above, *below):
             axes.set_xlim(-0.6, longest + 0.6)
     legend_beside(panels[:, 0], list(NAMES.values()))
-    arrange(figure, f"Gradient reducers, batch {points[0].batch_per_rank:,} per rank: "
-                    + title_of(points), [measured_on(points)])
-    return figure
+    return arrange(figure, f"Gradient reducers, batch {points[0].batch_per_rank:,} per rank: "
+                           + title_of(points), [measured_on(points)])
 
 
 def draw_bytes(axes, points, labels, most, places):
@@ -158,8 +155,7 @@ def pipeline_figure(table):
     for axes, part in zip(figure.axes, parts):
         draw_stages(axes, part)
     legend_beside(figure.axes)
-    arrange(figure, "Busy and idle shares of the pipeline stages")
-    return figure
+    return arrange(figure, "Busy and idle shares of the pipeline stages")
 
 
 def draw_stages(axes, runs):

@@ -35,10 +35,9 @@ def profile_figure(run):
     if has_roofline:
         draw_roofline(figure.axes[1], points, ceilings)
     with_profile, without, steps = cost_of(run)
-    arrange(figure, f"Profile of a training step: {run.label}, rank 0",
-            [f"means over {steps:.0f} steps; a step takes {1e3 * with_profile:.1f} ms with the "
-             f"profile and {1e3 * without:.1f} ms without"])
-    return figure
+    return arrange(figure, f"Profile of a training step: {run.label}, rank 0",
+                   [f"means over {steps:.0f} steps; a step takes {1e3 * with_profile:.1f} ms with the "
+                    f"profile and {1e3 * without:.1f} ms without"])
 
 
 def name_of(row):

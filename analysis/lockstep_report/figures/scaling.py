@@ -81,9 +81,8 @@ def scaling(points, series, title, efficiency, letters=None):
     speedup_axis(left)
     right.set_ylim(0, 110 * max(1.0, *(max(row.efficiency, row.independent or 0) for _, rows in series for row in rows)))
     legend_beside([right])
-    arrange(figure, f"{title}: {title_of(points)}",
-            notes_of(points, letters, lambda note: f" {places_of(note, points)}:"))
-    return figure
+    return arrange(figure, f"{title}: {title_of(points)}",
+                   notes_of(points, letters, lambda note: f" {places_of(note, points)}:"))
 
 
 def draw_speedup(axes, index, label, rows):
@@ -133,8 +132,7 @@ def thread_figure(group):
     speedup_axis(axes)
     axes.set_ylabel("speedup")
     legend_beside([axes])
-    arrange(figure, threads.title_of(group), [measured_on(group)])
-    return figure
+    return arrange(figure, threads.title_of(group), [measured_on(group)])
 
 
 def prediction_figure(rows):
@@ -150,10 +148,9 @@ def prediction_figure(rows):
     axes.set_ylim(0, None)
     axes.set_ylabel("step, ms")
     legend_beside([axes])
-    arrange(figure, f"Predicted step time: {network.label}, network {network.name}",
-            ["Dashed line and band: predicted, with the 95 % interval. Points: measured.",
-             *dict.fromkeys(text for row in rows for text in row.warnings)])
-    return figure
+    return arrange(figure, f"Predicted step time: {network.label}, network {network.name}",
+                   ["Dashed line and band: predicted, with the 95 % interval. Points: measured.",
+                    *dict.fromkeys(text for row in rows for text in row.warnings)])
 
 
 def group_of(row):

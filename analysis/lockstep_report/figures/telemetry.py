@@ -75,8 +75,7 @@ def draw(run):
             place.axvline(second, color="#BBBBBB", linewidth=0.8, linestyle=(0, (3, 3)),
                           zorder=0)
     which = "an epoch" if every == 1 else f"every {every} epochs"
-    arrange(figure, f"Telemetry of {run.file_name}", [f"Dashed vertical lines: end of {which}"])
-    return figure
+    return arrange(figure, f"Telemetry of {run.file_name}", [f"Dashed vertical lines: end of {which}"])
 
 
 def finish(axes, title, unit):

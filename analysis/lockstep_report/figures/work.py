@@ -41,10 +41,9 @@ def work_figure(runs, stragglers):
     for axes, run in zip(figure.axes, shown):
         draw_work(axes, run, slow[run.label])
     legend_beside(figure.axes, handlelength=1.0)
-    arrange(figure, "Work of each rank in each step",
-            ["Work: all phases without exposed communication, relative to the median of the ranks in "
-             "the same steps. The frame marks the slowest rank."])
-    return figure
+    return arrange(figure, "Work of each rank in each step",
+                   ["Work: all phases without exposed communication, relative to the median of the ranks in "
+                    "the same steps. The frame marks the slowest rank."])
 
 
 def slowest_text(slow):
