@@ -92,17 +92,13 @@ def waiting_bars(points, letters=None):
     figure = panel_figure([length(BAR_WIDTH) * p.ranks for p in split],
                           3.1 + LINE_HEIGHT * max(title.count("\n") for title in titles), titles, "seconds per epoch")
     for axes, point in zip(figure.axes, split):
-        draw_waiting(axes, point)
+        stack(axes, range(point.ranks), [(label, colour, getattr(point.split, name)) for name, label, colour in PARTS],
+              lambda rank, label, height: f"{name_of(point)}, rank {rank}, {label}: {short_number(height)} s", width=0.7)
         bar_axes(axes, highest, places=range(point.ranks))
         axes.xaxis.set_major_locator(MaxNLocator(nbins=8, integer=True, min_n_ticks=1))
         axes.set_xlabel("rank")
     legend_beside(figure.axes, [label for _, label, _ in PARTS])
     return arrange(figure, "All-reduce of each rank: " + title_of(split), notes_of(split, letters))
-
-
-def draw_waiting(axes, point):
-    stack(axes, range(point.ranks), [(label, colour, getattr(point.split, name)) for name, label, colour in PARTS],
-          lambda rank, label, height: f"{name_of(point)}, rank {rank}, {label}: {short_number(height)} s", width=0.7)
 
 
 def reducer_bars(points):
@@ -169,10 +165,7 @@ def draw_stages(axes, runs):
     stack(axes, places, [(label, colour, [row[key] for row in rows]) for key, label, colour in STAGE_PARTS],
           lambda i, label, value: f"stage {rows[i]['stage']}, {label}: {value:.3g} %", width=0.8)
     axes.set_xticks(places, [str(row["stage"]) for row in rows])
-    axes.set_xlabel("stage")
-    axes.set_xlim(-0.7, places[-1] + 0.7)
-    axes.set_ylim(0, 118)
-    axes.set_yticks(range(0, 101, 20))
+    axes.set(xlabel="stage", xlim=(-0.7, places[-1] + 0.7), ylim=(0, 118), yticks=range(0, 101, 20))
     light_grid(axes)
 
 

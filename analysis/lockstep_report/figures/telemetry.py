@@ -79,10 +79,7 @@ def draw(run):
 
 
 def finish(axes, title, unit):
-    axes.set_title(title)
-    axes.set_ylabel(unit)
-    axes.margins(y=0.1)
-    axes.set_ylim(bottom=0)
+    axes.set(title=title, ylabel=unit, ymargin=0.1, ylim=(0, None))
     light_grid(axes)
 
 

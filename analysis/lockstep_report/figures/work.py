@@ -70,13 +70,11 @@ def draw_work(axes, run, slow):
     row = int(np.searchsorted(ranks, slow.rank, side="right")) - 1
     axes.add_patch(plt.Rectangle((numbers[0], row - 0.5), numbers[-1] - numbers[0], 1, fill=False, linewidth=1.2,
                                  clip_on=False))
-    axes.set_xlim(numbers[0], numbers[-1])
-    axes.set_ylim(len(ranks) - 0.5, -0.5)
+    axes.set(xlim=(numbers[0], numbers[-1]), ylim=(len(ranks) - 0.5, -0.5), xlabel="step")
     every = -(-len(ranks) // 16)
     axes.set_yticks(range(0, len(ranks), every), ranks[::every])
     axes.xaxis.set_major_locator(MaxNLocator(nbins=6, integer=True, min_n_ticks=1))
     axes.tick_params(length=0)
-    axes.set_xlabel("step")
 
 
 def work_classes(work, columns=MOST_COLUMNS, rows=MOST_ROWS):
