@@ -157,7 +157,8 @@ def sweep_figure(runs, link_gbit=None, fits=()):
             name = fit.algorithm.removesuffix(" (MPI)")
             is_of_panel = fit.origin == SWEEP and source in fit.sources and fit.ranks == ranks and name in names
             if is_of_panel and fit.fit is not None:  # the bandwidth that follows from alpha and beta
-                fit_line(axes, names.index(name), lambda sizes: 1e-9 * metrics.ring_bytes(sizes, ranks) / fit.predicted(sizes),
+                fit_line(axes, names.index(name),
+                         lambda sizes: 1e-9 * metrics.ring_bytes(sizes, ranks) / fit.predicted(sizes),
                          fit.sizes.min(), fit.sizes.max(), ":", 0.8)
     vertical_log_axis(figure.axes[0])
     legend_beside(figure.axes)

@@ -141,7 +141,8 @@ def prediction_figure(rows):
         counts = [row.predicted.ranks for row in group]
         middle, low, high = 1e3 * np.transpose([row.predicted.step for row in group])
         band(axes, index, counts, low, high)
-        curve(axes, index, counts, middle, linestyle=DASHED, marker="_", markersize=8, label=f"{batch}, {reducer}, predicted")
+        curve(axes, index, counts, middle, linestyle=DASHED, marker="_", markersize=8,
+              label=f"{batch}, {reducer}, predicted")
         measured = [(row.predicted.ranks, 1e3 * row.measured) for row in group if row.measured]
         if measured:
             curve(axes, index, *zip(*measured), linestyle="none", label=f"{batch}, {reducer}, measured")
