@@ -52,16 +52,15 @@ def phase_bars(points, letters=None):
         [f"batch {batch:,} per rank" + (", continued" if number else "") for batch, number, _ in panels],
         "seconds per epoch\n(mean over the ranks)")
     for axes, (batch, _, part) in zip(figure.axes, panels):
-        draw_phases(axes, part, [bar_label(p, letters) for p in part],
+        draw_phases(axes, part, range(len(part)), [bar_label(p, letters) for p in part],
                     max(p.epoch_seconds for p in timed if p.batch_per_rank == batch), "s", lambda point: 1)
     legend_beside(figure.axes, list(NAMES.values()))
     return arrange(figure, "Time of an epoch by phase: " + title_of(timed),
                    notes_of(timed, letters))
 
 
-def draw_phases(axes, points, labels, highest, unit, factor, places=None):
+def draw_phases(axes, points, places, labels, highest, unit, factor):
     """Draws the phases of points as stacked bars in `unit`, which is `factor(point)` seconds. `highest`: bar of all panels."""
-    places = range(len(points)) if places is None else places
     heights = {name: [factor(p) * p.phase_seconds.get(name, 0.0) for p in points] for name in COLOURS}
     stack(axes, places, [(NAMES[name], COLOURS[name], values) for name, values in heights.items()
                          if max(values) >= 0.002 * highest],
@@ -114,24 +113,20 @@ def reducer_bars(points):
     panels = panels.reshape(len(parts), len(heights))
     for (above, *below), (part, places) in zip(panels, parts):
         texts = [bar_label(p, {}, has_hosts) for p in part]
-        draw_phases(above, part, [""] * len(part) if below else texts,
-                    max(1e3 * p.epoch_seconds / p.steps for p in points), "ms", lambda point: 1e3 / point.steps, places)
+        draw_phases(above, part, places, [""] * len(part) if below else texts,
+                    max(1e3 * p.epoch_seconds / p.steps for p in points), "ms", lambda point: 1e3 / point.steps)
         above.set_ylabel("ms per step\n(mean over the ranks)")
         for axes in below:
-            draw_bytes(axes, part, texts, max(p.sent_bytes or 0.0 for p in points), places)
+            sent = [None if p.sent_bytes is None else 1e-6 * p.sent_bytes for p in part]
+            bars = axes.bar(places, [size or 0.0 for size in sent], color="#777777", width=0.66)
+            axes.bar_label(bars, ["not known" if size is None else short_number(size) for size in sent], padding=2)
+            bar_axes(axes, 1e-6 * max(p.sent_bytes or 0.0 for p in points), texts, places)
+            axes.set_ylabel("MB sent per step\n(rank that sends most)")
         for axes in (above, *below):
             axes.set_xlim(-0.6, longest + 0.6)
     legend_beside(panels[:, 0], list(NAMES.values()))
     return arrange(figure, f"Gradient reducers, batch {points[0].batch_per_rank:,} per rank: "
                            + title_of(points), [measured_on(points)])
-
-
-def draw_bytes(axes, points, labels, most, places):
-    bars = axes.bar(places, [1e-6 * (p.sent_bytes or 0.0) for p in points], color="#777777", width=0.66)
-    axes.bar_label(bars, ["not known" if p.sent_bytes is None else short_number(1e-6 * p.sent_bytes) for p in points],
-                   padding=2)
-    bar_axes(axes, 1e-6 * most, labels, places)
-    axes.set_ylabel("MB sent per step\n(rank that sends most)")
 
 
 def spaced(keys, gap):
