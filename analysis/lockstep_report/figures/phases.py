@@ -122,8 +122,7 @@ def reducer_bars(points):
             axes.bar_label(bars, ["not known" if size is None else short_number(size) for size in sent], padding=2)
             bar_axes(axes, 1e-6 * max(p.sent_bytes or 0.0 for p in points), texts, places)
             axes.set_ylabel("MB sent per step\n(rank that sends most)")
-        for axes in (above, *below):
-            axes.set_xlim(-0.6, longest + 0.6)
+    plt.setp(panels, xlim=(-0.6, longest + 0.6))
     legend_beside(panels[:, 0], list(NAMES.values()))
     return arrange(figure, f"Gradient reducers, batch {points[0].batch_per_rank:,} per rank: "
                            + title_of(points), [measured_on(points)])
