@@ -92,7 +92,8 @@ def waiting_bars(points, letters=None):
                           3.1 + LINE_HEIGHT * max(title.count("\n") for title in titles), titles, "seconds per epoch")
     for axes, point in zip(figure.axes, split):
         stack(axes, range(point.ranks), [(label, colour, getattr(point.split, name)) for name, label, colour in PARTS],
-              lambda rank, label, height: f"{name_of(point)}, rank {rank}, {label}: {short_number(height)} s", width=0.7)
+              lambda rank, label, height: f"{name_of(point)}, rank {rank}, {label}: {short_number(height)} s",
+              width=0.7)
         bar_axes(axes, highest, places=range(point.ranks))
         axes.xaxis.set_major_locator(MaxNLocator(nbins=8, integer=True, min_n_ticks=1))
         axes.set_xlabel("rank")
