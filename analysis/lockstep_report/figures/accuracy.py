@@ -37,9 +37,8 @@ def accuracy_figure(runs):
     for axes in (left, right):
         light_grid(axes, "both")
     legend_beside([right])
-    arrange(figure, "Learning curves: " + ", ".join(sorted({c.model for c in curves})),
-            ["Medians of " + runs_text([len(c.labels) for c in curves], "curve")])
-    return figure
+    return arrange(figure, "Learning curves: " + ", ".join(sorted({c.model for c in curves})),
+                   ["Medians of " + runs_text([len(c.labels) for c in curves], "curve")])
 
 
 def labels_of(curves):

@@ -44,9 +44,8 @@ def all_figures(points, runs, link_gbit=None, explanation=None, formats=("svg", 
     endings = file_endings({i: f"{names[group[0].setting]} {group[0].batch_per_rank}"
                             for i, group in enumerate(compared)})
     made |= {f"reducers{endings[i]}": reducer_bars(group) for i, group in enumerate(compared)}
-    for table in ladder_tables(points, runs):
-        if len(table.rows) > 1:
-            made[table.name] = ladder(table.rows, table.title)
+    made |= {table.name: ladder(table.rows, table.title)
+             for table in ladder_tables(points, runs) if len(table.rows) > 1}
     made |= thread_figures(points)
     made |= telemetry_figures(runs) | profile_figures(runs) | layer_figures(runs)
     made["pipeline-stages"] = pipeline_figure(pipeline_table(runs))

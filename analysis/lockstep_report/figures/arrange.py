@@ -21,13 +21,17 @@ HANDLE = 4.5  # width of the symbol of a legend entry and its spaces, relative t
 def arrange(figure, title="", notes=()):
     """Sets the title and the notes below the axes, enlarges the figure until every text is inside
     it and overlaps no other text (at most ATTEMPTS times), and fixes the layout. The title is the label of
-    the figure."""
+    the figure. Returns the figure."""
     figure.set_label(title)
     is_paper = current().width is not None
     rotations = iter(ROTATIONS)
+    legends = [axes.get_legend() for axes in figure.axes if axes.get_legend()]
     if is_paper:
         figure.set_size_inches(current().width, length(figure.get_figheight()))
-    legend = common_legend(figure) if is_paper else widen_for_legends(figure)
+    else:  # room for the legends beside the axes
+        widest = max((legend.get_window_extent().width for legend in legends), default=0)
+        figure.set_figwidth(figure.get_figwidth() + widest / figure.dpi)
+    legend = common_legend(figure, legends) if is_paper else None
     figure.set_figheight(figure.get_figheight() + write_around(figure, title, notes, legend))
     for _ in range(ATTEMPTS):
         write_around(figure, title, notes, legend)
@@ -41,12 +45,14 @@ def arrange(figure, title="", notes=()):
             shorten_tick_labels(figure, next(rotations, None))
         width, height = figure.get_size_inches()
         figure.set_size_inches(width * (GROWTH if wider and not is_paper else 1), height * (GROWTH if higher else 1))
-    fix_layout(figure)
+    figure.set_layout_engine("none")
+    for axes in figure.axes:  # The last bits of the positions differ between processes; equal input gives equal files.
+        axes.set_position([round(float(side), 9) for side in axes.get_position().bounds])
+    return figure
 
 
-def common_legend(figure):
+def common_legend(figure, legends):
     """Replaces the legends of the axes by one of the figure, with as many columns as fit. Returns it; None without legends."""
-    legends = [axes.get_legend() for axes in figure.axes if axes.get_legend()]
     entries = legend_entries(figure.axes)
     names = dict.fromkeys(text.get_text() for legend in legends for text in legend.get_texts())
     for legend in legends:
@@ -58,12 +64,6 @@ def common_legend(figure):
             return legend
         legend.remove()
     return None
-
-
-def widen_for_legends(figure):
-    """Makes room for the legends beside the axes."""
-    widths = [axes.get_legend().get_window_extent().width for axes in figure.axes if axes.get_legend()]
-    figure.set_figwidth(figure.get_figwidth() + max(widths, default=0) / figure.dpi)
 
 
 def write_around(figure, title, notes, legend):
@@ -103,14 +103,6 @@ def shorten_tick_labels(figure, rotation):
             axes.tick_params(axis="x", rotation=rotation)
         elif len(ticks) > 3 and len(ticks) == len(labels):
             axes.set_xticks(ticks[::2], labels[::2])
-
-
-def fix_layout(figure):
-    """Keeps the positions of the axes. They are rounded, because the last bits of the computed ones
-    differ between processes, and equal input gives equal files."""
-    figure.set_layout_engine("none")
-    for axes in figure.axes:
-        axes.set_position([round(float(side), 9) for side in axes.get_position().bounds])
 
 
 def draw(figure):

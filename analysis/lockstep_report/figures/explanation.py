@@ -5,8 +5,8 @@ all-reduce sweeps over the message size. Fits are drawn as solid lines within th
 from lockstep_report.figures.arrange import arrange
 from lockstep_report.figures.canvas import length, text_size
 from lockstep_report.figures.layout import (
-    chunks, curve, decade_axis, fit_line, legend_beside, log_axis, panel_figure, rank_axis, size_text, speedup_axis, stack,
-    text_width)
+    chunks, curve, fit_line, legend_beside, log_axis, panel_figure, rank_axis, size_text, stack, text_width,
+    vertical_log_axis)
 from lockstep_report.figures.style import (
     DASHED, IDEAL_LINE, light_grid, name_of, plt, short_number, title_of)
 from lockstep_report.groups import grouped
@@ -48,8 +48,7 @@ def cause_bars(losses):
         draw_causes(panel, group, used)
     legend_beside(figure.axes, ["efficiency", *LABELS.values()])
     points = [loss.point for loss in losses]
-    arrange(figure, "Causes of lost efficiency" + setting_text(points), [measured_on(points)])
-    return figure
+    return arrange(figure, "Causes of lost efficiency" + setting_text(points), [measured_on(points)])
 
 
 def setting_text(points):
@@ -68,8 +67,7 @@ def draw_causes(axes, group, used):
                          width=0.7)
     axes.axhline(100, **IDEAL_LINE)
     axes.set_xticks(places, map(bar_text, group), fontsize=text_size(9))
-    axes.set_xlabel("ranks")
-    axes.set_ylim(min(0, 1.1 * below.min()), 1.1 * max(100, above.max()))
+    axes.set(xlabel="ranks", ylim=(min(0, 1.1 * below.min()), 1.1 * max(100, above.max())))
     light_grid(axes)
 
 
@@ -83,39 +81,30 @@ def law_curves(laws):
         draw_laws(panel, group)
         panel.set_title("Amdahl: T(1)/T(N)" if kind == AMDAHL else "Gustafson: N·t(1)/t(N)")
     points = [point for law in laws for point in law.points]
-    arrange(figure, "Scaling laws" + setting_text(points),
-            ["Dashed: beyond the measured numbers of ranks; not measured. A law that does not "
-             "describe the times is not drawn there.", measured_on(points)])
-    return figure
-
-
-def law_label(law):
-    point = law.points[-1]
-    batch = (f"global batch {point.global_batch:,}" if law.law == AMDAHL
-             else f"batch {point.batch_per_rank:,}" if point.batch_per_rank else "as given")
-    return f"{batch}, {point.mode}"
-
-
-def law_text(law):
-    serial = law.serial.times(100)
-    interval = f" ({serial.low:.3g} to {serial.high:.3g})" if serial.has_interval else ""
-    return f"{law_label(law)}: s = {serial.value:.3g} %{interval}"
+    return arrange(figure, "Scaling laws" + setting_text(points),
+                   ["Dashed: beyond the measured numbers of ranks; not measured. A law that does not "
+                    "describe the times is not drawn there.", measured_on(points)])
 
 
 def draw_laws(axes, laws):
     most = EXTENSION * max(int(law.ranks.max()) for _, law in laws)
     axes.plot([1, most], [1, most], label="ideal", **IDEAL_LINE)
     for index, law in laws:
-        last = int(law.ranks.max())
+        point, last = law.points[-1], int(law.ranks.max())
+        batch = (f"global batch {point.global_batch:,}" if law.law == AMDAHL
+                 else f"batch {point.batch_per_rank:,}" if point.batch_per_rank else "as given")
+        serial = law.serial.times(100)
+        interval = f" ({serial.low:.3g} to {serial.high:.3g})" if serial.has_interval else ""
         fit_line(axes, index, law.speedup, 1, last)
         if law.describes_times:
             fit_line(axes, index, law.speedup, last, EXTENSION * last, DASHED)
         speedup = law.observed_speedup()
         curve(axes, index, law.ranks, speedup, [
-            f"{law_label(law)}, {plural(ranks, 'rank')}: {short_number(value)}"
-            for ranks, value in zip(law.ranks, speedup)], linestyle="none", label=law_text(law))
+            f"{batch}, {point.mode}, {plural(ranks, 'rank')}: {short_number(value)}"
+            for ranks, value in zip(law.ranks, speedup)],
+            linestyle="none", label=f"{batch}, {point.mode}: s = {serial.value:.3g} %{interval}")
     rank_axis(axes, sorted({int(n) for _, law in laws for n in law.ranks} | {most}))
-    speedup_axis(axes)
+    vertical_log_axis(axes, 2)
     legend_beside([axes])
 
 
@@ -131,10 +120,9 @@ def all_reduce_lines(fits):
     for panel, group in zip(figure.axes, panels.values()):
         draw_all_reduces(panel, group, names)
     legend_beside(figure.axes)
-    arrange(figure, "All-reduce time: alpha + beta · bytes",
-            ["Dashed: beyond the measured sizes; not measured. A line ends where it would be "
-             "negative."])
-    return figure
+    return arrange(figure, "All-reduce time: alpha + beta · bytes",
+                   ["Dashed: beyond the measured sizes; not measured. A line ends where it would be "
+                    "negative."])
 
 
 def draw_all_reduces(axes, group, names):
@@ -149,7 +137,7 @@ def draw_all_reduces(axes, group, names):
             for size, seconds in zip(found.sizes, found.seconds)],
             linestyle="none", markersize=4, label=found.algorithm)
     log_axis(axes, "bytes of each rank", size_text)
-    decade_axis(axes)
+    vertical_log_axis(axes)
     axes.tick_params(axis="x", rotation=45)
 
 
@@ -165,12 +153,17 @@ def sweep_figure(runs, link_gbit=None, fits=()):
     figure = panel_figure([length(4.2)] * len(panels), 3.4, titles, "bus bandwidth, GB/s", is_shared=True)
     for axes, ((source, ranks), group) in zip(figure.axes, panels.items()):
         draw_sweep(axes, group, names, links[source])
-        draw_fits(axes, [fit for fit in fits if source in fit.sources and fit.ranks == ranks], names)
-    decade_axis(figure.axes[0])
+        for fit in fits:
+            name = fit.algorithm.removesuffix(" (MPI)")
+            is_of_panel = fit.origin == SWEEP and source in fit.sources and fit.ranks == ranks and name in names
+            if is_of_panel and fit.fit is not None:  # the bandwidth that follows from alpha and beta
+                fit_line(axes, names.index(name),
+                         lambda sizes: 1e-9 * metrics.ring_bytes(sizes, ranks) / fit.predicted(sizes),
+                         fit.sizes.min(), fit.sizes.max(), ":", 0.8)
+    vertical_log_axis(figure.axes[0])
     legend_beside(figure.axes)
-    arrange(figure, "All-reduce: bus bandwidth 2(N−1)/N · bytes / time over message size",
-            sweep_notes([run for run in runs if run.allreduce], link_gbit, fits))
-    return figure
+    return arrange(figure, "All-reduce: bus bandwidth 2(N−1)/N · bytes / time over message size",
+                   sweep_notes([run for run in runs if run.allreduce], link_gbit, fits))
 
 
 def sweep_notes(runs, link_gbit, fits):
@@ -183,16 +176,6 @@ def sweep_notes(runs, link_gbit, fits):
     if any(fit.fit is not None and fit.origin == SWEEP for fit in fits):
         notes.append("Lines without markers: fits of the time, alpha + beta · bytes")
     return notes
-
-
-def draw_fits(axes, fits, names):
-    """Draws the bandwidth that follows from alpha and beta, within the measured sizes."""
-    for found in fits:
-        name = found.algorithm.removesuffix(" (MPI)")
-        if found.fit is None or found.origin != SWEEP or name not in names:
-            continue
-        fit_line(axes, names.index(name), lambda sizes: 1e-9 * metrics.ring_bytes(sizes, found.ranks) / found.predicted(sizes),
-                 found.sizes.min(), found.sizes.max(), ":", 0.8)
 
 
 def draw_sweep(axes, rows, names, link_gbit):

@@ -17,17 +17,18 @@ def ladder(rows, title):
     ) if any(row.get(key) for row in rows)]
     if not any(row.get("epoch_seconds") for row in rows):
         return None
-    texts = [batch_text(row) for row in rows] + [
-        text for key, _ in keys for text in (value_text(row, key) for row in rows)]
+    texts = [*map(batch_text, rows), *(value_text(row, key) for key, _ in keys for row in rows)]
     unit = max(length(0.75), *(text_width(text) + length(0.15) for text in texts))
     parts = chunks(rows, unit)
     panels = [(part, key, heading) for key, heading in keys for part in parts]
-    figure = panel_figure([unit * len(part) for part, _, _ in panels], 3.1,
-                          [heading for _, _, heading in panels])
+    figure = panel_figure([unit * len(part) for part, _, _ in panels], 3.1, [heading for _, _, heading in panels])
     for axes, (part, key, _) in zip(figure.axes, panels):
-        draw_ladder(axes, part, key, max(row.get(key) or 0 for row in rows))
-    arrange(figure, title)
-    return figure
+        bars = axes.bar(range(len(part)), [row.get(key) or 0 for row in part], color=SERIES[0], width=0.62)
+        for row, text in zip(part, axes.bar_label(bars, [value_text(row, key) for row in part], padding=3)):
+            text.set_color("black" if row.get(key) else SERIES[1])
+        bar_axes(axes, max(row.get(key) or 0 for row in rows), [batch_text(row) for row in part])
+        axes.set_xlabel("batch per rank")
+    return arrange(figure, title)
 
 
 def batch_text(row):
@@ -40,14 +41,6 @@ def batch_text(row):
 def value_text(row, key):
     value = row.get(key)
     return short_number(value) if value else "\n".join(row["status"].rsplit(" ", 1))
-
-
-def draw_ladder(axes, rows, key, highest):
-    bars = axes.bar(range(len(rows)), [row.get(key) or 0 for row in rows], color=SERIES[0], width=0.62)
-    for row, text in zip(rows, axes.bar_label(bars, [value_text(row, key) for row in rows], padding=3)):
-        text.set_color("black" if row.get(key) else SERIES[1])
-    bar_axes(axes, highest, [batch_text(row) for row in rows])
-    axes.set_xlabel("batch per rank")
 
 
 def layer_figure(rows, title):
@@ -65,8 +58,7 @@ def layer_figure(rows, title):
     figure.axes[0].set_yticks(range(len(names)), [wrap(name, length(2.0)) for name in names])
     figure.axes[0].invert_yaxis()
     legend_beside(figure.axes, handlelength=1.0)
-    arrange(figure, title)
-    return figure
+    return arrange(figure, title)
 
 
 def draw_shares(axes, rows, names, key):
@@ -96,19 +88,14 @@ def stack_figure(rows, title):
     parts = chunks(list(zip(shown, labels)), unit)
     figure = panel_figure([unit * len(part) for part in parts], 3.3, label="layers")
     for axes, part in zip(figure.axes, parts):
-        draw_stacks(axes, part, max(row["depth"] for row in shown))
+        for place, (row, _) in enumerate(part):
+            axes.bar(place, row["depth"], width=0.6, color=SERIES[0])
+            axes.plot([place - 0.36, place + 0.36], [row["estimated_depth"]] * 2,
+                      color=SERIES[1], linewidth=1.6, label="estimate" if place == 0 else None)
+            text_above(axes, str(row["depth"]), place, max(row["depth"], row["estimated_depth"]))
+        bar_axes(axes, max(row["depth"] for row in shown), [label for _, label in part])
     legend_beside(figure.axes)
-    arrange(figure, title)
-    return figure
-
-
-def draw_stacks(axes, part, deepest):
-    for place, (row, _) in enumerate(part):
-        axes.bar(place, row["depth"], width=0.6, color=SERIES[0])
-        axes.plot([place - 0.36, place + 0.36], [row["estimated_depth"]] * 2,
-                  color=SERIES[1], linewidth=1.6, label="estimate" if place == 0 else None)
-        text_above(axes, str(row["depth"]), place, max(row["depth"], row["estimated_depth"]))
-    bar_axes(axes, deepest, [label for _, label in part])
+    return arrange(figure, title)
 
 
 def layer_figures(runs):

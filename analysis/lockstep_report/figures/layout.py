@@ -88,16 +88,13 @@ def colour_of(index):
     return SERIES[index % len(SERIES)]
 
 
-def marker_of(index):
-    """Returns the marker of a series; series with equal colours have different markers."""
-    return MARKERS[(index + index // len(SERIES)) % len(MARKERS)]
-
-
-def curve(axes, index, places, values, texts, **style):
-    """Draws the curve of a series, whose points show `texts`."""
-    line, = axes.plot(places, values, **{"color": colour_of(index), "marker": marker_of(index), "markersize": 6,
-                                         "linewidth": 1.4, **style})
-    show_values(line, texts)
+def curve(axes, index, places, values, texts=None, **style):
+    """Draws the curve of a series, whose points show the `texts`. Series of the same colour have different markers."""
+    line, = axes.plot(places, values, **{
+        "color": colour_of(index), "marker": MARKERS[(index + index // len(SERIES)) % len(MARKERS)], "markersize": 6,
+        "linewidth": 1.4, **style})
+    if texts is not None:
+        show_values(line, texts)
 
 
 def fit_line(axes, index, function, low, high, linestyle="-", linewidth=1.4):
@@ -129,8 +126,7 @@ def bar_axes(axes, highest, labels=None, places=None):
     places = range(len(labels)) if places is None else places
     if labels is not None:
         axes.set_xticks(places, labels)
-    axes.set_xlim(-0.6, places[-1] + 0.6)
-    axes.set_ylim(0, 1.15 * (highest or 1))
+    axes.set(xlim=(-0.6, places[-1] + 0.6), ylim=(0, 1.15 * (highest or 1)))
     axes.yaxis.set_major_formatter("{x:,g}")
     light_grid(axes)
 
@@ -160,18 +156,12 @@ def size_text(value, _=None):
     return f"{value / 1024**power:g} {('B', 'KiB', 'MiB', 'GiB')[power]}"
 
 
-def decade_axis(axes):
-    """Makes the vertical axis logarithmic, with labels at powers of ten, and at 2 and 5 times these if it is short."""
-    axes.set_yscale("log")
+def vertical_log_axis(axes, base=10):
+    """Makes the vertical axis logarithmic, with labels at powers of `base`, and at 2 and 5 times those of ten if it is
+    short."""
+    axes.set_yscale("log", base=base)
     low, high = axes.get_ylim()
-    axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5) if high < 100 * low else (1,)))
-    axes.yaxis.set_minor_locator(NullLocator())
-    axes.yaxis.set_major_formatter("{x:g}")
-
-
-def speedup_axis(axes):
-    """Makes the vertical axis logarithmic, with labels at powers of two."""
-    axes.set_yscale("log", base=2)
+    axes.yaxis.set_major_locator(LogLocator(base, (1, 2, 5) if base == 10 and high < 100 * low else (1,)))
     axes.yaxis.set_minor_locator(NullLocator())
     axes.yaxis.set_major_formatter("{x:g}")
 

@@ -52,17 +52,15 @@ def phase_bars(points, letters=None):
         [f"batch {batch:,} per rank" + (", continued" if number else "") for batch, number, _ in panels],
         "seconds per epoch\n(mean over the ranks)")
     for axes, (batch, _, part) in zip(figure.axes, panels):
-        draw_phases(axes, part, [bar_label(p, letters) for p in part],
+        draw_phases(axes, part, range(len(part)), [bar_label(p, letters) for p in part],
                     max(p.epoch_seconds for p in timed if p.batch_per_rank == batch), "s", lambda point: 1)
     legend_beside(figure.axes, list(NAMES.values()))
-    arrange(figure, "Time of an epoch by phase: " + title_of(timed),
-            notes_of(timed, letters))
-    return figure
+    return arrange(figure, "Time of an epoch by phase: " + title_of(timed),
+                   notes_of(timed, letters))
 
 
-def draw_phases(axes, points, labels, highest, unit, factor, places=None):
+def draw_phases(axes, points, places, labels, highest, unit, factor):
     """Draws the phases of points as stacked bars in `unit`, which is `factor(point)` seconds. `highest`: bar of all panels."""
-    places = range(len(points)) if places is None else places
     heights = {name: [factor(p) * p.phase_seconds.get(name, 0.0) for p in points] for name in COLOURS}
     stack(axes, places, [(NAMES[name], COLOURS[name], values) for name, values in heights.items()
                          if max(values) >= 0.002 * highest],
@@ -93,18 +91,14 @@ def waiting_bars(points, letters=None):
     figure = panel_figure([length(BAR_WIDTH) * p.ranks for p in split],
                           3.1 + LINE_HEIGHT * max(title.count("\n") for title in titles), titles, "seconds per epoch")
     for axes, point in zip(figure.axes, split):
-        draw_waiting(axes, point)
+        stack(axes, range(point.ranks), [(label, colour, getattr(point.split, name)) for name, label, colour in PARTS],
+              lambda rank, label, height: f"{name_of(point)}, rank {rank}, {label}: {short_number(height)} s",
+              width=0.7)
         bar_axes(axes, highest, places=range(point.ranks))
         axes.xaxis.set_major_locator(MaxNLocator(nbins=8, integer=True, min_n_ticks=1))
         axes.set_xlabel("rank")
     legend_beside(figure.axes, [label for _, label, _ in PARTS])
-    arrange(figure, "All-reduce of each rank: " + title_of(split), notes_of(split, letters))
-    return figure
-
-
-def draw_waiting(axes, point):
-    stack(axes, range(point.ranks), [(label, colour, getattr(point.split, name)) for name, label, colour in PARTS],
-          lambda rank, label, height: f"{name_of(point)}, rank {rank}, {label}: {short_number(height)} s", width=0.7)
+    return arrange(figure, "All-reduce of each rank: " + title_of(split), notes_of(split, letters))
 
 
 def reducer_bars(points):
@@ -120,25 +114,19 @@ def reducer_bars(points):
     panels = panels.reshape(len(parts), len(heights))
     for (above, *below), (part, places) in zip(panels, parts):
         texts = [bar_label(p, {}, has_hosts) for p in part]
-        draw_phases(above, part, [""] * len(part) if below else texts,
-                    max(1e3 * p.epoch_seconds / p.steps for p in points), "ms", lambda point: 1e3 / point.steps, places)
+        draw_phases(above, part, places, [""] * len(part) if below else texts,
+                    max(1e3 * p.epoch_seconds / p.steps for p in points), "ms", lambda point: 1e3 / point.steps)
         above.set_ylabel("ms per step\n(mean over the ranks)")
         for axes in below:
-            draw_bytes(axes, part, texts, max(p.sent_bytes or 0.0 for p in points), places)
-        for axes in (above, *below):
-            axes.set_xlim(-0.6, longest + 0.6)
+            sent = [None if p.sent_bytes is None else 1e-6 * p.sent_bytes for p in part]
+            bars = axes.bar(places, [size or 0.0 for size in sent], color="#777777", width=0.66)
+            axes.bar_label(bars, ["not known" if size is None else short_number(size) for size in sent], padding=2)
+            bar_axes(axes, 1e-6 * max(p.sent_bytes or 0.0 for p in points), texts, places)
+            axes.set_ylabel("MB sent per step\n(rank that sends most)")
+    plt.setp(panels, xlim=(-0.6, longest + 0.6))
     legend_beside(panels[:, 0], list(NAMES.values()))
-    arrange(figure, f"Gradient reducers, batch {points[0].batch_per_rank:,} per rank: "
-                    + title_of(points), [measured_on(points)])
-    return figure
-
-
-def draw_bytes(axes, points, labels, most, places):
-    bars = axes.bar(places, [1e-6 * (p.sent_bytes or 0.0) for p in points], color="#777777", width=0.66)
-    axes.bar_label(bars, ["not known" if p.sent_bytes is None else short_number(1e-6 * p.sent_bytes) for p in points],
-                   padding=2)
-    bar_axes(axes, 1e-6 * most, labels, places)
-    axes.set_ylabel("MB sent per step\n(rank that sends most)")
+    return arrange(figure, f"Gradient reducers, batch {points[0].batch_per_rank:,} per rank: "
+                           + title_of(points), [measured_on(points)])
 
 
 def spaced(keys, gap):
@@ -158,8 +146,7 @@ def pipeline_figure(table):
     for axes, part in zip(figure.axes, parts):
         draw_stages(axes, part)
     legend_beside(figure.axes)
-    arrange(figure, "Busy and idle shares of the pipeline stages")
-    return figure
+    return arrange(figure, "Busy and idle shares of the pipeline stages")
 
 
 def draw_stages(axes, runs):
@@ -173,10 +160,7 @@ def draw_stages(axes, runs):
     stack(axes, places, [(label, colour, [row[key] for row in rows]) for key, label, colour in STAGE_PARTS],
           lambda i, label, value: f"stage {rows[i]['stage']}, {label}: {value:.3g} %", width=0.8)
     axes.set_xticks(places, [str(row["stage"]) for row in rows])
-    axes.set_xlabel("stage")
-    axes.set_xlim(-0.7, places[-1] + 0.7)
-    axes.set_ylim(0, 118)
-    axes.set_yticks(range(0, 101, 20))
+    axes.set(xlabel="stage", xlim=(-0.7, places[-1] + 0.7), ylim=(0, 118), yticks=range(0, 101, 20))
     light_grid(axes)
 
 

@@ -5,7 +5,7 @@ import numpy as np
 
 from lockstep_report.figures.arrange import arrange
 from lockstep_report.figures.canvas import length, text_size
-from lockstep_report.figures.layout import decade_axis, legend_beside, panel_figure, wrap
+from lockstep_report.figures.layout import legend_beside, panel_figure, vertical_log_axis, wrap
 from lockstep_report.figures.style import light_grid, short_number, show_values
 from lockstep_report.tables.profile import ALL_REDUCE, ceilings_of, cost_of, operation_rows, profiled_runs
 
@@ -35,10 +35,9 @@ def profile_figure(run):
     if has_roofline:
         draw_roofline(figure.axes[1], points, ceilings)
     with_profile, without, steps = cost_of(run)
-    arrange(figure, f"Profile of a training step: {run.label}, rank 0",
-            [f"means over {steps:.0f} steps; a step takes {1e3 * with_profile:.1f} ms with the "
-             f"profile and {1e3 * without:.1f} ms without"])
-    return figure
+    return arrange(figure, f"Profile of a training step: {run.label}, rank 0",
+                   [f"means over {steps:.0f} steps; a step takes {1e3 * with_profile:.1f} ms with the "
+                    f"profile and {1e3 * without:.1f} ms without"])
 
 
 def name_of(row):
@@ -56,8 +55,7 @@ def draw_bars(axes, rows):
     bars = axes.barh(places, values, color=colours, height=0.75)
     axes.bar_label(bars, [f"{value:,.2f}" for value in values], padding=3, fontsize=text_size(8))
     axes.set_yticks(places, [wrap(label, length(2.2), text_size(8)) for label in labels], fontsize=text_size(8))
-    axes.set_xlim(0, 1.25 * max(values))
-    axes.set_xlabel("ms per step")
+    axes.set(xlim=(0, 1.25 * max(values)), xlabel="ms per step")
     light_grid(axes, "x")
 
 
@@ -81,10 +79,8 @@ def draw_roofline(axes, points, ceilings):
         if any(row["ceiling"] == name for row in points):
             axes.scatter([], [], color="white", edgecolor="black", marker=marker,
                          label=f"ceiling: {name}")
-    axes.set_xscale("log")
+    axes.set(xscale="log", xlabel="arithmetic intensity, FLOPs per byte", ylabel="GFLOP/s")
     axes.xaxis.set_major_formatter("{x:g}")
-    decade_axis(axes)
-    axes.set_xlabel("arithmetic intensity, FLOPs per byte")
-    axes.set_ylabel("GFLOP/s")
+    vertical_log_axis(axes)
     legend_beside([axes], fontsize=text_size(8))
     light_grid(axes, "both")

@@ -5,30 +5,30 @@ times over the number of ranks, dashed with a band for the interval, with the me
 import math
 from typing import NamedTuple
 
+import numpy as np
+
 from lockstep_report.figures.arrange import arrange
 from lockstep_report.figures.canvas import length
 from lockstep_report.figures.layout import (
-    band, colour_of, curve, legend_beside, marker_of, panel_figure, rank_axis, speedup_axis)
+    band, curve, legend_beside, panel_figure, rank_axis, vertical_log_axis)
 from lockstep_report.figures.style import DASHED, IDEAL_LINE, notes_of, plt, short_number, title_of
 from lockstep_report.groups import grouped
 from lockstep_report.measure import metrics, validity
 from lockstep_report.measure.comparison import base_of, independent_of, scaling_series, strong_base_of, weak_efficiency
 from lockstep_report.runfile.settings import measured_on, plural
 from lockstep_report.tables import threads
+from lockstep_report.tables.contents import SPEEDUP_ENDS, speedups
 
 
 class Scaled(NamedTuple):
-    """A point of a curve. `low`, `high`: interval of the speedup over runs."""
+    """A point of a curve. `low`, `high`: interval of the speedup over runs; None for the base case."""
 
     ranks: int
     speedup: float
+    low: float
+    high: float
     efficiency: float
-    low: float = None
-    high: float = None
-    independent: float = None  # efficiency against independent replicas
-
-
-BASE = Scaled(1, 1.0, 1.0)
+    independent: float  # efficiency against independent replicas; None without them
 
 
 def weak_series(points):
@@ -50,12 +50,9 @@ def curves_of(series, efficiency, name, points=()):
     with the independent replicas."""
     has_modes = len({group[0].mode for _, group in series}) > 1
     return [(", ".join([name(group[0])] + [group[0].mode] * has_modes),
-             [BASE, *(scaled(base, p, efficiency, independent_of(p, points)) for p in group)]) for base, group in series]
-
-
-def scaled(base, point, efficiency, alone):
-    return Scaled(point.ranks, metrics.speedup(base.epoch_seconds, point.epoch_seconds), efficiency(base, point),
-                  *metrics.ratio_interval(base.epoch_interval, point.epoch_interval), alone and efficiency(alone, point))
+             [Scaled(p.ranks, *(speedups(base, p)[key] for key in ("speedup", *SPEEDUP_ENDS)), efficiency(base, p),
+                     (alone := independent_of(p, points)) and efficiency(alone, p)) for p in (base, *group)])
+            for base, group in series]
 
 
 def scaling(points, series, title, efficiency, letters=None):
@@ -78,12 +75,11 @@ def scaling(points, series, title, efficiency, letters=None):
                    label="against independent\nreplicas")
     for axes in figure.axes:
         rank_axis(axes, ranks)
-    speedup_axis(left)
+    vertical_log_axis(left, 2)
     right.set_ylim(0, 110 * max(1.0, *(max(row.efficiency, row.independent or 0) for _, rows in series for row in rows)))
     legend_beside([right])
-    arrange(figure, f"{title}: {title_of(points)}",
-            notes_of(points, letters, lambda note: f" {places_of(note, points)}:"))
-    return figure
+    return arrange(figure, f"{title}: {title_of(points)}",
+                   notes_of(points, letters, lambda note: f" {places_of(note, points)}:"))
 
 
 def draw_speedup(axes, index, label, rows):
@@ -91,7 +87,7 @@ def draw_speedup(axes, index, label, rows):
         f"{label}, {plural(row.ranks, 'rank')}: {short_number(row.speedup)}" for row in rows])
     for row in rows:
         if row.low:
-            axes.plot([row.ranks] * 2, [row.low, row.high], color=colour_of(index), linewidth=1, marker="_")
+            curve(axes, index, [row.ranks] * 2, [row.low, row.high], linewidth=1, marker="_")
 
 
 def draw_efficiency(axes, index, name, pairs, **style):
@@ -129,45 +125,36 @@ def thread_figure(group):
         axes.axvline(base.processors, color="#777777", linewidth=1, linestyle=":",
                      label=f"{base.processors} processors")
     rank_axis(axes, counts, "threads per rank")
-    speedup_axis(axes)
+    vertical_log_axis(axes, 2)
     axes.set_ylabel("speedup")
     legend_beside([axes])
-    arrange(figure, table.title, [measured_on(group)])
-    return figure
+    return arrange(figure, table.title, [measured_on(group)])
 
 
 def prediction_figure(rows):
     groups = grouped(rows, group_of)
-    labels = [f"{batch}, {reducer}" for _, batch, reducer in groups]
-    ranks = sorted({row.predicted.ranks for row in rows})
     network = rows[0].predicted.network
     figure, axes = plt.subplots(figsize=(5.4, 3.7))
-    for index, (group, label) in enumerate(zip(groups.values(), labels)):
-        draw_predicted(axes, sorted(group, key=lambda row: row.predicted.ranks), label, index)
-    rank_axis(axes, ranks)
+    for index, ((_, batch, reducer), group) in enumerate(groups.items()):
+        group = sorted(group, key=lambda row: row.predicted.ranks)
+        counts = [row.predicted.ranks for row in group]
+        middle, low, high = 1e3 * np.transpose([row.predicted.step for row in group])
+        band(axes, index, counts, low, high)
+        curve(axes, index, counts, middle, linestyle=DASHED, marker="_", markersize=8,
+              label=f"{batch}, {reducer}, predicted")
+        measured = [(row.predicted.ranks, 1e3 * row.measured) for row in group if row.measured]
+        if measured:
+            curve(axes, index, *zip(*measured), linestyle="none", label=f"{batch}, {reducer}, measured")
+    rank_axis(axes, sorted({row.predicted.ranks for row in rows}))
     axes.yaxis.set_major_formatter(lambda value, _: short_number(value))
-    axes.set_ylim(0, None)
-    axes.set_ylabel("step, ms")
+    axes.set(ylim=(0, None), ylabel="step, ms")
     legend_beside([axes])
-    arrange(figure, f"Predicted step time: {network.label}, network {network.name}",
-            ["Dashed line and band: predicted, with the 95 % interval. Points: measured.",
-             *dict.fromkeys(text for row in rows for text in row.warnings)])
-    return figure
+    return arrange(figure, f"Predicted step time: {network.label}, network {network.name}",
+                   ["Dashed line and band: predicted, with the 95 % interval. Points: measured.",
+                    *dict.fromkeys(text for row in rows for text in row.warnings)])
 
 
 def group_of(row):
     basis = row.predicted.basis
     batch = f"global batch {row.predicted.ranks * basis.batch:,}" if row.is_strong else f"batch {basis.batch:,}"
     return basis.setting, batch, basis.reducer
-
-
-def draw_predicted(axes, rows, label, index):
-    counts = [row.predicted.ranks for row in rows]
-    middle, low, high = ([1e3 * row.predicted.step[i] for row in rows] for i in range(3))
-    band(axes, index, counts, low, high)
-    axes.plot(counts, middle, color=colour_of(index), linestyle=DASHED, linewidth=1.4, marker="_", markersize=8,
-              label=f"{label}, predicted")
-    measured = [(row.predicted.ranks, 1e3 * row.measured) for row in rows if row.measured]
-    if measured:
-        axes.plot(*zip(*measured), color=colour_of(index), linestyle="none", markersize=6, marker=marker_of(index),
-                  label=f"{label}, measured")

@@ -50,40 +50,32 @@ def draw(run):
     if not samples or min(len(s.seconds) for s in samples) < 2:
         return None
     panels = [panel for panel in (
-        *((title, unit, quantity_curves(samples, quantities))
-          for title, unit, quantities in PANELS),
+        *((title, unit, quantity_curves(samples, quantities)) for title, unit, quantities in PANELS),
         ("Network", "MB/s", network_curves(run, samples)),
         ("Host power", "W", host_power_curves(run, samples))) if panel[2]]
-    figure, axes = plt.subplots(len(panels) + 1, 1, sharex=True, squeeze=False,
-                                figsize=(8.6, 1.0 + 1.45 * (len(panels) + 1)))
-    axes = axes[:, 0]
+    figure, _ = plt.subplots(len(panels) + 1, 1, sharex=True, figsize=(8.6, 1.0 + 1.45 * (len(panels) + 1)))
     ends = np.zeros(0) if run.step_end is None else run.step_end.max(axis=1)  # on the last rank
-    draw_steps(axes[0], run, ends)
-    for place, (title, unit, curves) in zip(axes[1:], panels):
+    draw_steps(figure.axes[0], run, ends)
+    for axes, (title, unit, curves) in zip(figure.axes[1:], panels):
         for curve in curves:
-            place.plot(curve.x, curve.y, color=colour_of(curve.index), linestyle=curve.style, linewidth=1.2,
-                       label=curve.label or None)
+            axes.plot(curve.x, curve.y, color=colour_of(curve.index), linestyle=curve.style, linewidth=1.2,
+                      label=curve.label or None)
             if curve.range:
-                band(place, curve.index, curve.x, *curve.range, alpha=0.2)
-        finish(place, title, unit)
+                band(axes, curve.index, curve.x, *curve.range, alpha=0.2)
+        finish(axes, title, unit)
         if any(curve.label for curve in curves):
-            place.legend(loc="center left", bbox_to_anchor=(1.01, 0.5), fontsize=text_size(8))
-    axes[-1].set_xlabel("seconds since the start of the training")
+            axes.legend(loc="center left", bbox_to_anchor=(1.01, 0.5), fontsize=text_size(8))
+    figure.axes[-1].set_xlabel("seconds since the start of the training")
     marks, every = epoch_marks(run, ends)
-    for place in axes:
+    for axes in figure.axes:
         for second in marks:
-            place.axvline(second, color="#BBBBBB", linewidth=0.8, linestyle=(0, (3, 3)),
-                          zorder=0)
+            axes.axvline(second, color="#BBBBBB", linewidth=0.8, linestyle=(0, (3, 3)), zorder=0)
     which = "an epoch" if every == 1 else f"every {every} epochs"
-    arrange(figure, f"Telemetry of {run.file_name}", [f"Dashed vertical lines: end of {which}"])
-    return figure
+    return arrange(figure, f"Telemetry of {run.file_name}", [f"Dashed vertical lines: end of {which}"])
 
 
 def finish(axes, title, unit):
-    axes.set_title(title)
-    axes.set_ylabel(unit)
-    axes.margins(y=0.1)
-    axes.set_ylim(bottom=0)
+    axes.set(title=title, ylabel=unit, ymargin=0.1, ylim=(0, None))
     light_grid(axes)
 
 

@@ -41,10 +41,9 @@ def work_figure(runs, stragglers):
     for axes, run in zip(figure.axes, shown):
         draw_work(axes, run, slow[run.label])
     legend_beside(figure.axes, handlelength=1.0)
-    arrange(figure, "Work of each rank in each step",
-            ["Work: all phases without exposed communication, relative to the median of the ranks in "
-             "the same steps. The frame marks the slowest rank."])
-    return figure
+    return arrange(figure, "Work of each rank in each step",
+                   ["Work: all phases without exposed communication, relative to the median of the ranks in "
+                    "the same steps. The frame marks the slowest rank."])
 
 
 def slowest_text(slow):
@@ -71,13 +70,11 @@ def draw_work(axes, run, slow):
     row = int(np.searchsorted(ranks, slow.rank, side="right")) - 1
     axes.add_patch(plt.Rectangle((numbers[0], row - 0.5), numbers[-1] - numbers[0], 1, fill=False, linewidth=1.2,
                                  clip_on=False))
-    axes.set_xlim(numbers[0], numbers[-1])
-    axes.set_ylim(len(ranks) - 0.5, -0.5)
+    axes.set(xlim=(numbers[0], numbers[-1]), ylim=(len(ranks) - 0.5, -0.5), xlabel="step")
     every = -(-len(ranks) // 16)
     axes.set_yticks(range(0, len(ranks), every), ranks[::every])
     axes.xaxis.set_major_locator(MaxNLocator(nbins=6, integer=True, min_n_ticks=1))
     axes.tick_params(length=0)
-    axes.set_xlabel("step")
 
 
 def work_classes(work, columns=MOST_COLUMNS, rows=MOST_ROWS):

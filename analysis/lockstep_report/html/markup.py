@@ -40,6 +40,10 @@ def table_element(table):
     kinds = table.alignment(None, "number")
     headers, *rows = table.texts()
     head = element("tr", *(element("th", header, scope="col", class_=kind) for header, kind in zip(headers, kinds)))
+    copies = [join([element("button", name, type="button"),
+                    element("textarea", Markup(html.escape(RENDERERS[suffix](table))), readonly=True, hidden=True)])
+              for suffix, name in FORMATS.items()]
+    notes = [element("li", note) for note in table.footnotes]
     name = f"table-{table.name}"
     # What stays visible: the first column if it has texts, otherwise up to two leading columns with numbers.
     pinned = "text" if not kinds or kinds[0] is None else 2 if kinds[1:2] == ["number"] else 1
@@ -49,26 +53,15 @@ def table_element(table):
     return element(
         "div", element("div", made, class_="scroll", role="region", tabindex="0",
                        aria_labelledby=f"{name}-title"),
-        element("p", "Copy as ", *(copy_button(table, suffix) for suffix in FORMATS), class_="copy", hidden=True),
-        notes_element(table.footnotes), class_="table", id=name)
-
-
-def copy_button(table, suffix):
-    text = Markup(html.escape(RENDERERS[suffix](table)))
-    return join([element("button", FORMATS[suffix], type="button"),
-                 element("textarea", text, readonly=True, hidden=True)])
-
-
-def notes_element(notes):
-    return element("details", element("summary", f"Notes ({len(notes)})"),
-                   element("ul", *(element("li", note) for note in notes)), class_="notes") if notes else None
+        element("p", "Copy as ", *copies, class_="copy", hidden=True),
+        element("details", element("summary", f"Notes ({len(notes)})"), element("ul", *notes),
+                class_="notes") if notes else None,
+        class_="table", id=name)
 
 
 def row_element(texts, kinds):
-    first, *others = ((text, kind or kind_of(text)) for text, kind in zip(texts, kinds))
-    return element("tr", element("th", first[0], scope="row", class_=first[1]),
-                   *(element("td", text, class_=kind) for text, kind in others))
-
-
-def kind_of(text):
-    return "text" if len(text) > LONG else "phrase" if len(text) > MEDIUM else None
+    """Returns a row. `kinds`: the classes of its cells; None for a text, whose class depends on its length."""
+    kinds = [kind or ("text" if len(text) > LONG else "phrase" if len(text) > MEDIUM else None)
+             for text, kind in zip(texts, kinds)]
+    return element("tr", element("th", texts[0], scope="row", class_=kinds[0]),
+                   *(element("td", text, class_=kind) for text, kind in zip(texts[1:], kinds[1:])))

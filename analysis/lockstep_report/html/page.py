@@ -9,9 +9,11 @@ from lockstep_report import __version__
 from lockstep_report.errors import ReportError
 from lockstep_report.figures.canvas import canvas, figure_module
 from lockstep_report.figures.captions import caption, kind_of, tables_of
+from lockstep_report.groups import grouped
 from lockstep_report.html.answer import answer
 from lockstep_report.html.markup import Markup, element, escaped, join, table_element
 from lockstep_report.measure import validity
+from lockstep_report.measure.choices import place_of
 from lockstep_report.runfile.settings import plural
 from lockstep_report.tables.method import method_lines
 
@@ -97,6 +99,9 @@ def title_of(points, runs):
 def content(material, file_notes, problems):
     tables = {name: list(map(table_element, chosen)) for name, chosen in divided(material.tables).items()}
     shown, further = figure_elements(material)
+    missing = [text for names, text in NEEDED if not any(t.name.startswith(names) for t in material.tables)]
+    warnings = [f"{note} ({', '.join(dict.fromkeys(p.source for p in material.points if note in p.notes))})"
+                for note in validity.letters(material.points)]
     return [
         section("answer", "Answer", listed(answer(material.tables, material.points), "ol")),
         section("assignment", SECTIONS["assignment"][0], [*question_list(material.tables), *tables["assignment"]], True),
@@ -108,24 +113,26 @@ def content(material, file_notes, problems):
         section("checks", "Checks of published values", list(map(table_element, material.checks)), True),
         section("method", "Method", [
             *listed(method_lines(material.points, material.runs, file_notes)),
-            *missing_lines(material.tables)], True),
-        section("warnings", "Assumptions and warnings", listed(warning_lines(material.points)), True),
+            element("p", "Sections without data, and the runs that would add them:") if missing else None,
+            *listed(missing)], True),
+        section("warnings", "Assumptions and warnings", listed(warnings), True),
         section("problems", "Files with problems", listed(problems)),
     ]
 
 
 def figure_elements(material):
-    """Returns the figures shown at first and the others, with captions and links; a sentence if they cannot be drawn."""
+    """Returns the figures shown at first, the first of each kind in the order of FIGURES, and the others, with captions
+    and links; a sentence if they cannot be drawn."""
     try:
         figures = figure_module("all_figures")  # which needs Matplotlib
     except ReportError as error:
         return [element("p", f"The figures are missing: {error}.")], []
     with canvas("page"):
-        made = figures.all_figures(material.points, material.runs, material.link_gbit,
-                                   material.explanation, ("svg",))
+        made = figures.all_figures(material.points, material.runs, material.link_gbit, material.explanation, ("svg",))
     found = {name: figure_element(name, images["svg"].decode(), tables_of(name, material.tables))
              for name, images in made.items()}
-    shown = first_figures(found)
+    kinds = grouped(found, kind_of)
+    shown = [kinds[kind][0] for kind in sorted(kinds, key=lambda kind: place_of(kind, FIGURES))[:SHOWN]]
     return [[element("div", *(found[name] for name in names), class_="figures")] if names else []
             for names in (shown, [name for name in found if name not in shown])]
 
@@ -153,18 +160,6 @@ def listed(lines, tag="ul"):
     return [element(tag, *(element("li", line) for line in lines))] if lines else []
 
 
-def missing_lines(tables):
-    """Returns the sections of NEEDED that have no table, and the runs that would add it."""
-    lines = [text for names, text in NEEDED if not any(table.name.startswith(names) for table in tables)]
-    return [element("p", "Sections without data, and the runs that would add them:"), *listed(lines)] if lines else []
-
-
-def warning_lines(points):
-    """Returns the validity notes of all points with the runs to which they apply."""
-    return [f"{note} ({', '.join(dict.fromkeys(p.source for p in points if note in p.notes))})"
-            for note in validity.letters(points)]
-
-
 def question_list(tables):
     if not any(table.name.startswith("assignment") for table in tables):
         return []
@@ -188,12 +183,3 @@ def divided(tables):
         return found
     first = [table for tables in found.values() for table in tables][:SHOWN]
     return {name: [table for table in tables if table not in first] for name, tables in found.items()} | {"times": first}
-
-
-def first_figures(names):
-    """Returns the names of the figures to show: the first of each kind, in the order of FIGURES and then of `names`."""
-    first = {}
-    for name in names:
-        first.setdefault(kind_of(name), name)
-    kinds = dict.fromkeys([kind for kind in FIGURES if kind in first] + list(first))
-    return [first[kind] for kind in kinds][:SHOWN]
