@@ -24,6 +24,7 @@ class Candidate:
     description: str
     value: Callable  # Row -> Decimal, or None if it cannot be computed
     mistakes: tuple = ()
+    model: str = ""  # whose parameters it uses
 
 
 @dataclass(frozen=True)
@@ -47,7 +48,7 @@ class Epochs:
 
     def computation(self, row):
         t_1 = self.one_rank(row)
-        return None if t_1 is None else t_1 / row.ranks
+        return t_1 and t_1 / row.ranks
 
     def previous_batch(self, row):
         """Returns T at the same ranks and the next smaller batch, or the same one if it is the smallest; None without it."""
@@ -141,7 +142,7 @@ def bandwidth_candidates(epochs, assumptions):
         (element, steps, unit, ring, _, _), values, mistakes = zip(*chosen)
         candidates.append(Candidate(
             f"{ring} · {count:,} {element}· {steps} / communication / {unit} ({model})",
-            partial(bandwidth, epochs, count, *values), tuple(filter(None, mistakes))))
+            partial(bandwidth, epochs, count, *values), tuple(filter(None, mistakes)), model))
     return sorted(candidates, key=lambda c: len(c.mistakes))
 
 
@@ -196,11 +197,12 @@ def check_column(times, column, assumptions=Assumptions()):
     candidates = candidates_for(column, epochs, assumptions)
     if not candidates or not rows:
         return Verdict(column, UNEXPLAINED, "", "", ("no formula is known for such a column",), (), 0)
+
     def hits(candidate):
         return sum(rounds_to(candidate.value(row), row.published[column]) for row in rows)
 
     found = next((c for c in candidates if hits(c) == len(rows)), None)
-    correct = correct_for(candidates, found)
+    correct = next(c for c in candidates if not c.mistakes and (found is None or c.model == found.model))
     is_mostly_correct = 2 * hits(correct) >= len(rows)
     if found is None and is_mostly_correct:
         found = correct
@@ -214,13 +216,6 @@ def check_column(times, column, assumptions=Assumptions()):
     else:
         mark, mistakes = DIFFERS, found.mistakes
     return Verdict(column, mark, correct.description, found.description if found else "", mistakes, cells, len(candidates))
-
-
-def correct_for(candidates, found):
-    """Returns the candidate without mistakes; if there are several, that of `found`'s model."""
-    correct = [c for c in candidates if not c.mistakes]
-    model = found and found.description.rpartition("(")[2]
-    return next((c for c in correct if c.description.rpartition("(")[2] == model), correct[0])
 
 
 def check_cell(row, column, correct, found):
@@ -248,9 +243,8 @@ def describe_row(row):
 
 
 def describe_cell(cell):
-    text = (f"{describe_row(cell.row)}: published {cell.published}, correct is "
-            f"{to_digits_of(cell.correct, cell.published)} ({shorten(cell.correct)})")
-    return f"{text}: {cell.remark}" if cell.remark else text
+    return (f"{describe_row(cell.row)}: published {cell.published}, correct is "
+            f"{to_digits_of(cell.correct, cell.published)} ({shorten(cell.correct)}){cell.remark and f': {cell.remark}'}")
 
 
 def unexplained_mistakes(times, column, cells, assumptions):

@@ -8,7 +8,7 @@ from decimal import Decimal
 
 from lockstep_report.measure.metrics import ring_bytes, speedup
 from lockstep_report.models.published import (
-    AGREES, DIFFERS, EXCEPT, Assumptions, check_times, shorten, step_counts, to_digits_of)
+    AGREES, DIFFERS, EXCEPT, Assumptions, Epochs, check_times, shorten, step_counts, to_digits_of)
 from lockstep_report.tables.table import Column, Table, rows_of
 
 
@@ -97,11 +97,10 @@ def traffic_table(times, assumptions=Assumptions()):
     implied = {row.ranks: implied_allreduces(row, parameters) for row in measured}
     middle = statistics.median_low(implied.values())
     batch = 2 ** round(math.log2(assumptions.samples / middle))
-    steps = math.ceil(assumptions.samples / batch)
-    alone = {row.batch_per_rank: row.seconds for row in times.rows if row.ranks == 1}
+    steps, epochs = math.ceil(assumptions.samples / batch), Epochs(times.rows)
 
     def speedup_per(ranks, row):
-        t_1 = alone.get(row.batch_per_rank)
+        t_1 = epochs.one_rank(row)
         return float(speedup(t_1, row.seconds) / ranks) if t_1 else None
 
     columns = [
@@ -116,7 +115,6 @@ def traffic_table(times, assumptions=Assumptions()):
         Column("implied", "Implied all-reduces", 1, value=lambda row: implied.get(row.ranks)),
         Column("needed", f"Needed at global batch {batch} (MB/s)", 1, value=lambda row: (
             steps * ring_bytes(4 * parameters, row.ranks) / float(row.seconds) / 1e6 if row.ranks > 1 else None))]
-    fixed = max(implied.values()) < 1.3 * min(implied.values())
     return Table(
         f"{times.path.stem}-traffic", f"{times.path.name}: CPU use and network traffic",
         columns, rows_of(columns, times.rows),
@@ -127,7 +125,7 @@ def traffic_table(times, assumptions=Assumptions()):
          f"{assumptions.samples:,} images this implies a global batch of "
          f"{assumptions.samples / middle:.0f}, so {batch} is assumed: {steps} steps",
          ("the number of all-reduces does not decrease with the number of workers: the global "
-          "batch was fixed (strong scaling)") if fixed else
+          "batch was fixed (strong scaling)") if max(implied.values()) < 1.3 * min(implied.values()) else
          "the number of all-reduces changes with the number of workers: the batch per worker was "
          "fixed (weak scaling)",
          "CPU use: user + system, mean over the nodes; MB = 1e6 bytes"])
