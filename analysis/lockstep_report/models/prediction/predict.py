@@ -191,11 +191,9 @@ def schedule(ready, backward_end, update, all_reduces, sizes, overlap=1.0, has_o
         start = np.maximum(ready[:, i], free)
         work = np.broadcast_to(all_reduces[:, i], start.shape)
         done = overlap * np.maximum(0.0, backward_end - start)  # work done at its end
+        free = np.maximum(start, backward_end) + work - done
         if overlap > 0:
-            free = np.where(done >= work, start + work / overlap,
-                            np.maximum(start, backward_end) + work - done)
-        else:
-            free = np.maximum(start, backward_end) + work
+            free = np.where(done >= work, start + work / overlap, free)
         if updates_by_bucket:
             now = np.maximum(now, free) + shares[i] * update
     if not updates_by_bucket:
