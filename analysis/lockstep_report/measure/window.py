@@ -93,9 +93,6 @@ def batch_per_rank(run):
     return int(round(run.images.max() / run.rank_count))
 
 
-WAIT = "data_wait"
-
-
 def step_seconds(run, steps):
     """Returns (step): the times of the steps with the ascending indices `steps`, on the rank with the largest sum.
     The last step of an epoch or of a process takes the sum of its phases, as does a step without recorded starts."""
@@ -122,7 +119,7 @@ def timed_seconds(run, steps):
     seconds = durations(run, steps, phases.sum(axis=2))
     slowest = int(np.argmax(seconds.sum(axis=0)))
     step = seconds[:, slowest]
-    return step, step - phases[:, slowest, run.phases.index(WAIT)], phases.sum(axis=0)
+    return step, step - phases[:, slowest, run.phases.index("data_wait")], phases.sum(axis=0)
 
 
 def epoch_rate(run, window, step):
