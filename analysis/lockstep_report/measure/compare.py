@@ -32,17 +32,14 @@ class Quantity:
     better: int = -1  # -1: smaller values are better; 1: larger values; 0: neither
 
 
-def phase_quantity(name):
-    label = name.replace("_", " ") + (" (mean over the ranks)" if name != "data_wait" else "")
-    return Quantity(f"{name}_seconds", f"Step: {label}", "ms", 1e3)
-
-
 QUANTITIES = (
     Quantity("epoch_seconds", "Epoch", "s", digits=2),
     Quantity("training_seconds", "Epoch without data wait", "s", digits=2),
     Quantity("images_per_second", "Throughput", "images/s", digits=1, better=1),
     Quantity("step_seconds", "Step (slowest rank)", "ms", 1e3),
-    *map(phase_quantity, PHASES),
+    Quantity("data_wait_seconds", "Step: data wait", "ms", 1e3),
+    *(Quantity(f"{name}_seconds", f"Step: {name.replace('_', ' ')} (mean over the ranks)", "ms", 1e3)
+      for name in PHASES if name != "data_wait"),
     Quantity("all_reduce_seconds", "Step: all-reduce in progress (mean over the ranks)", "ms", 1e3),
     Quantity("all_reduce_call_seconds", "Step: in calls of the all-reduce (mean over the ranks)",
              "ms", 1e3),
@@ -55,7 +52,11 @@ QUANTITIES = (
                0 if m.name in ("utilisation", "processor_busy_seconds") else -1) for m in MEASUREMENTS),
 )
 BY_NAME = {quantity.name: quantity for quantity in QUANTITIES}
+BETTER, WORSE = "better", "worse"
 CHECKED = ("epoch_seconds", "training_seconds", "step_seconds")  # unless --check names others
+# What a case is, from the most to the least specific; `match` uses them in this order.
+IDENTITY = ("setting", "ranks", "batch_per_rank", "mode", "options")
+ENVIRONMENT = ("operating_system", "cpu_model", "all_reduce", "transport", "kernels")
 
 
 @dataclass(frozen=True)
@@ -118,9 +119,6 @@ def run_values(run, point):
     return {name: float(value) for name, value in found.items() if value is not None and np.isfinite(value)}
 
 
-BETTER, WORSE = "better", "worse"
-
-
 @dataclass(frozen=True)
 class Change:
     """The change from A to B: B - A, and B/A of the medians. The intervals are None if unknown."""
@@ -178,11 +176,6 @@ def is_regression(found, quantity, tolerance):
     return abs(found.ratio - 1) > tolerance
 
 
-# What a case is, from the most to the least specific; `match` uses them in this order.
-IDENTITY = ("setting", "ranks", "batch_per_rank", "mode", "options")
-ENVIRONMENT = ("operating_system", "cpu_model", "all_reduce", "transport", "kernels")
-
-
 @dataclass(frozen=True)
 class Case:
     """`identity`: texts by the names in IDENTITY. `settings`: {name: text}, in display order."""
@@ -195,9 +188,8 @@ class Case:
 
     @property
     def title(self):
-        ranks = settings.plural(self.identity["ranks"], "rank")
         batch = self.identity["batch_per_rank"]
-        parts = [ranks, f"batch {batch} per rank" if batch else "", self.identity["mode"]]
+        parts = [settings.plural(self.identity["ranks"], "rank"), f"batch {batch} per rank" if batch else "", self.identity["mode"]]
         return ", ".join(part for part in dict.fromkeys(parts) if part)
 
 
@@ -240,14 +232,10 @@ def settings_of(runs, point):
     names = {name for run in runs for name in run.environment
              if name in ENVIRONMENT or name.startswith("OMP_") or is_of_software(name)}
     for name in sorted(names):
-        found[name] = joined(environment_of(run, name) for run in runs)
+        texts = [str(run.environment.get(name, "")) for run in runs]
+        # The attribute all_reduce also has the times by which the algorithm was selected.
+        found[name] = joined(text.partition(":")[0] if name == "all_reduce" else text for text in texts)
     return found
-
-
-def environment_of(run, name):
-    text = str(run.environment.get(name, ""))
-    # The attribute all_reduce also has the times by which the algorithm was selected.
-    return text.partition(":")[0] if name == "all_reduce" else text
 
 
 def joined(values):

@@ -50,14 +50,11 @@ def merge_repeats(points):
     """Returns one point per setting, rank count, batch and variant, with medians over repeated runs. Runs that did
     not finish count only if no run of the point is complete; otherwise a note names them. The properties without a
     table column in which the points of a setting differ are in `detail`."""
-    merged = [median_point(group, notes) for group, notes in grouped_repeats(points, configuration_of).values()]
+    repeats = grouped_repeats(points, lambda p: (row_of(p), p.variant, p.bytes_per_step))
+    merged = [median_point(group, notes) for group, notes in repeats.values()]
     merged = [point for group in grouped(merged, lambda p: p.setting).values() for point in with_details(group)]
     return sorted(merged, key=lambda p: (
         p.setting, p.batch_per_rank, p.ranks, reducer_order(p), p.communication, p.detail))
-
-
-def configuration_of(point):
-    return (row_of(point), point.variant, point.bytes_per_step)
 
 
 def reducer_order(point):
