@@ -40,8 +40,7 @@ def run_notes(run, origin, window):
 
 def warnings_of(run):
     """Returns the warnings that the program printed about the validity of timings."""
-    lines = str(run.environment.get("warnings", "")).splitlines()
-    found = [line.strip() for line in lines if line.strip()]
+    found = [line.strip() for line in str(run.environment.get("warnings", "")).splitlines() if line.strip()]
     share = float(run.results.get("lacking_processor_share", 0.0))  # of a run that is no training
     if share >= LIMIT:
         found.append(f"a rank lacked a processor for {100 * share:.0f} % of the time (other processes, more "
