@@ -107,7 +107,6 @@ class AlphaBeta:
     ranks: int
     hosts: int
     sources: tuple  # labels of the files
-    link_gbit: float
     sizes: np.ndarray  # bytes of each observation
     seconds: np.ndarray
     alpha: Estimate = None
@@ -172,15 +171,15 @@ def alpha_beta_fits(runs, timed):
     alike = grouped(groups, lambda pair: pair[0][:4])
     made = []
     for (key, conditions), rows in groups.items():
-        origin, algorithm, ranks, hosts, _, link, _ = key
+        origin, algorithm, ranks, hosts, *_ = key
         sources, sizes, seconds = zip(*rows)
         sizes, seconds = np.array(sizes, dtype=float), np.array(seconds)
         alpha, beta, fit, notes = alpha_beta(sizes, seconds, sources)
         notes = [text_of(conditions, distinguishing([(other, ranks) for _, other in alike[key[:4]]])), *notes]
         if alpha is not None and alpha.has_interval and len(set(sources)) == 1:
             notes.append("one job: the interval does not contain the difference between jobs")
-        made.append(AlphaBeta(algorithm, origin, ranks, hosts, tuple(dict.fromkeys(sources)), link,
-                              sizes, seconds, alpha, beta, fit, tuple(filter(None, notes))))
+        made.append(AlphaBeta(algorithm, origin, ranks, hosts, tuple(dict.fromkeys(sources)), sizes, seconds,
+                              alpha, beta, fit, tuple(filter(None, notes))))
     return sorted(made, key=lambda found: (found.origin != SWEEP, found.ranks,
                                            place_of(found.algorithm, ALGORITHMS), found.algorithm))
 
