@@ -7,7 +7,7 @@ import numpy as np
 
 from lockstep_report.errors import INPUT, ReportError
 from lockstep_report.measure import choices, metrics, validity
-from lockstep_report.measure.contention import COMPUTE_PHASES, known_reading, lack_of
+from lockstep_report.measure.contention import COMPUTE_PHASES, LIMIT, known_reading, lack_of
 from lockstep_report.measure.inference import Interval, series_interval
 from lockstep_report.measure.link_bytes import link_bytes
 from lockstep_report.measure.window import batch_per_rank, epoch_rate, timed_seconds, timed_window
@@ -183,7 +183,7 @@ def from_run(run):
         raise ReportError(INPUT, f"{run.path}: holds no steps (status {run.status}); nothing to report")
     window = timed_window(run)
     lack = lack_of(run, window)
-    is_spoiled = lack is not None and lack.is_spoiling
+    is_spoiled = lack is not None and lack.share >= LIMIT
     origin = run.parts[run.part_of_step[window.steps[0]]] if run.parts else run
     step, training, phases = timed_seconds(run, window.steps)
     epoch_seconds, images_per_second = epoch_rate(run, window, step)

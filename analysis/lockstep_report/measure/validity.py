@@ -147,8 +147,7 @@ def link_notes(point, given):
 
 def letters(points):
     """Returns {note: letter} in the order of the points; letters are a, b, ..., z, aa, ab, ..."""
-    notes = dict.fromkeys(note for p in points for note in p.notes)
-    return {note: letter(i) for i, note in enumerate(notes)}
+    return {note: letter(i) for i, note in enumerate(dict.fromkeys(note for p in points for note in p.notes))}
 
 
 def letter(index):

@@ -66,8 +66,7 @@ def choose_steps(epoch, step, starts_part, steps_per_epoch):
 def without_start_up(steps, starts_part):
     """Returns the indices `steps` without the first steps of each process: ceil(10 %) of those at the
     begin and of those of each process that starts among them. Returns the number of processes too."""
-    starts = 1 + np.flatnonzero(starts_part[steps[1:]])
-    first, *later = np.split(steps, starts)
+    first, *later = np.split(steps, 1 + np.flatnonzero(starts_part[steps[1:]]))
     skipped = min(max(1, math.ceil(WARM_UP_FRACTION * len(first))), len(first) - 1)  # at least one step remains
     kept = [first[skipped:], *(own[math.ceil(WARM_UP_FRACTION * len(own)):] for own in later)]
     return np.concatenate(kept), len(kept)

@@ -278,8 +278,7 @@ def merged(advice, points):
     found = []
     for group in groups.values():
         point = point_of.get(group[0].source)
-        ordered = sorted(group, key=lambda advice: next(iter(advice.evidence.values())))
-        chosen = ordered[(len(group) - 1) // 2]
+        chosen = sorted(group, key=lambda advice: next(iter(advice.evidence.values())))[(len(group) - 1) // 2]
         text = chosen.text if point is None or point.program == LOCKSTEP else OPTION.sub("", chosen.text)
         found.append(replace(chosen, text=text, repeats=len(group), of=point.repeats if point else 1))
     return sorted(found, key=lambda advice: 2 * advice.repeats < advice.of)

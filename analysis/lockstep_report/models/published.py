@@ -192,9 +192,8 @@ def to_digits_of(value, printed):
 
 
 def check_column(times, column, assumptions=Assumptions()):
-    epochs = Epochs(times.rows)
     rows = [row for row in times.rows if column in row.published]
-    candidates = candidates_for(column, epochs, assumptions)
+    candidates = candidates_for(column, Epochs(times.rows), assumptions)
     if not candidates or not rows:
         return Verdict(column, UNEXPLAINED, "", "", ("no formula is known for such a column",), (), 0)
 

@@ -70,8 +70,7 @@ def prediction_rows(trained, bases, network, ranks, seed=SEED, bucket_bytes=None
               else strong_bases(bases, ranks, global_batch))
     rows = []
     for basis, count in chosen:
-        used = with_bucket_bytes(basis, bucket_bytes) if bucket_bytes else basis
-        found = predict(used, network, count, seed)
+        found = predict(with_bucket_bytes(basis, bucket_bytes) if bucket_bytes else basis, network, count, seed)
         alone, base_source = measured_step(measured, basis, global_batch or basis.batch, 1)
         if alone is None and (not global_batch or count == 1):
             alone = found.alone

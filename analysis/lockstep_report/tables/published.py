@@ -24,8 +24,7 @@ def verdict_table(verdicts, name, notes):
 def mark_text(verdict):
     if verdict.mark != EXCEPT:
         return verdict.mark
-    wrong = sum(not cell.agrees for cell in verdict.cells)
-    return f"{EXCEPT} {wrong} of {len(verdict.cells)} cells"
+    return f"{EXCEPT} {sum(not cell.agrees for cell in verdict.cells)} of {len(verdict.cells)} cells"
 
 
 def column_table(verdict, name, assumptions=Assumptions()):
@@ -61,8 +60,7 @@ def column_table(verdict, name, assumptions=Assumptions()):
 def resolution_notes(times):
     """Returns a note about rounded epoch times, if their unit is at least 1 % of the shortest time."""
     unit = Decimal(1).scaleb(max(row.seconds.as_tuple().exponent for row in times.rows))
-    shortest = min(row.seconds for row in times.rows)
-    if unit / shortest < Decimal("0.01"):
+    if unit / min(row.seconds for row in times.rows) < Decimal("0.01"):
         return []
     return [f"the epoch times are given to {unit} s: a difference T(N) − T(1)/N is uncertain by "
             f"up to ±({unit / 2} + {unit / 2}/N) s; a bandwidth has the same relative uncertainty"]
@@ -78,8 +76,7 @@ def published_tables(times, assumptions=Assumptions()):
 
 def implied_allreduces(row, parameters):
     """Returns the ring all-reduces of float32 gradients per epoch that correspond to the measured traffic."""
-    sent = row.network_mb_per_s * 1e6 * float(row.seconds)
-    return sent / ring_bytes(4 * parameters, row.ranks)
+    return row.network_mb_per_s * 1e6 * float(row.seconds) / ring_bytes(4 * parameters, row.ranks)
 
 
 def traffic_table(times, assumptions=Assumptions()):

@@ -168,8 +168,7 @@ def replicate(basis, network, ranks, random, common, deviations, comm, block, mi
     update = np.maximum(0, own[:, -1] + quantiles(pool[:, -1:], last)[:, 0] + missing[-1])
     seconds = schedule(work[:, :-2], backward_end, update, comm, basis.sizes,
                        network.overlap, basis.reducer == "overlap", basis.updates_by_bucket)
-    exposed = np.maximum(0, seconds - update - mean_end)
-    return (seconds.mean(), exposed.mean(), comm.sum(axis=1).mean(),
+    return (seconds.mean(), np.maximum(0, seconds - update - mean_end).mean(), comm.sum(axis=1).mean(),
             (backward_end - mean_end).mean())
 
 
