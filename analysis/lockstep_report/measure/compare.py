@@ -86,8 +86,8 @@ def estimates_of(runs, points):
 def estimate(values, over):
     values = np.asarray(values, dtype=float)
     interval = (series_interval if over == "steps" else median_interval)(values)
-    low, high = (interval.low, interval.high) if interval else (None, None)
-    return Estimate(float(np.median(values)), low, high, len(values), over)
+    ends = (interval.low, interval.high) if interval else (None, None)
+    return Estimate(float(np.median(values)), *ends, len(values), over)
 
 
 def step_values(run, steps):
@@ -144,9 +144,8 @@ def change(a, b):
     ratio = b.median / a.median if a.median > 0 else None
     if a.low is None or b.low is None or a.over != b.over:
         return Change(b.median - a.median, ratio=ratio)
-    ratios = (b.low / a.high, b.high / a.low) if ratio is not None and a.low > 0 else (None, None)
     is_apart = a.high < b.low or b.high < a.low
-    return Change(b.median - a.median, b.low - a.high, b.high - a.low, ratio, *ratios, is_apart, a.over)
+    return Change(b.median - a.median, b.low - a.high, b.high - a.low, ratio, *metrics.ratio_interval(b, a), is_apart, a.over)
 
 
 def direction(found, quantity):
