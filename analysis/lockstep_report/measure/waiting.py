@@ -42,13 +42,13 @@ class Split:
         return self.mean("waiting")
 
     @property
-    def transfer_seconds(self):
-        return self.mean("transfer")
+    def all_reduce_seconds(self):
+        return self.waiting_seconds + self.mean("transfer")
 
     @property
     def transfer_bounds(self):
         uncertain, least = self.mean("uncertain"), self.mean("least_transfer")
-        most = self.transfer_seconds + min(uncertain, self.waiting_seconds)
+        most = self.mean("transfer") + min(uncertain, self.waiting_seconds)
         if least is None:
             return metrics.Bounds(None, most)
         least = max(0.0, least - uncertain)
