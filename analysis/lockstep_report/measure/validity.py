@@ -118,13 +118,10 @@ def unlike_base_notes(point, points):
               and p.batch_per_rank in (point.batch_per_rank, point.global_batch)]
     if not others or len(point.setting) != len(SETTING_PARTS):
         return []
-
-    def changed(other):
-        return [i for i, part in enumerate(point.setting) if part != other.setting[i]]
-
-    base = min(others, key=lambda other: len(changed(other)))
-    texts = [f"{base.setting[i] or 'no value'} instead of {point.setting[i] or 'no value'}" for i in changed(base)]
-    remedies = dict.fromkeys(REMEDIES[SETTING_PARTS[i]] for i in changed(base))
+    base = min(others, key=lambda other: sum(a != b for a, b in zip(point.setting, other.setting)))
+    changed = [parts for parts in zip(SETTING_PARTS, base.setting, point.setting) if parts[1] != parts[2]]
+    texts = [f"{of_base or 'no value'} instead of {own or 'no value'}" for _, of_base, own in changed]
+    remedies = dict.fromkeys(REMEDIES[name] for name, *_ in changed)
     return [f"{UNLIKE} the 1-rank run {base.source} has {', '.join(texts)}; for a "
             f"comparison, run both with {' and '.join(remedies)}"]
 
