@@ -139,9 +139,7 @@ class Point:
 
     @property
     def compute_seconds(self):
-        if not self.phase_seconds:
-            return None
-        return sum(self.phase_seconds[p] for p in COMPUTE_PHASES)
+        return sum(self.phase_seconds[p] for p in COMPUTE_PHASES) if self.phase_seconds else None
 
     @property
     def transfer(self):

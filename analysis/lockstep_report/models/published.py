@@ -57,9 +57,6 @@ class Epochs:
         smaller = [batch for _, batch in self.seconds if batch and batch < row.batch_per_rank]
         return self.seconds.get((row.ranks, max(smaller, default=row.batch_per_rank)))
 
-    def previous_row(self, row):
-        return self.rows[max(0, self.rows.index(row) - 1)].seconds
-
 
 def candidates_for(column, epochs, assumptions):
     """Returns the candidates for a column by what its name contains, first a correct one; None if no formula is known."""
@@ -102,7 +99,7 @@ def speedup_candidates(epochs, is_scaled):
             "divides the time at the previous batch size and the SAME number of ranks by the "
             "time of the row: this is the effect of a larger batch, not of more ranks; a speedup "
             "is relative to one rank at the same batch per rank",)),
-        Candidate("T(previous row)/T", over(epochs.previous_row), (
+        Candidate("T(previous row)/T", over(lambda row: epochs.rows[max(0, epochs.rows.index(row) - 1)].seconds), (
             "is relative to the previous row of the table, not to one rank",)),
         Candidate("T(first row)/T", over(lambda row: epochs.rows[0].seconds), (
             "is relative to the first row of the table, at another batch size",))]
