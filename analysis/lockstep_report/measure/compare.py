@@ -144,8 +144,8 @@ def change(a, b):
     ratio = b.median / a.median if a.median > 0 else None
     if a.low is None or b.low is None or a.over != b.over:
         return Change(b.median - a.median, ratio=ratio)
-    is_apart = a.high < b.low or b.high < a.low
-    return Change(b.median - a.median, b.low - a.high, b.high - a.low, ratio, *metrics.ratio_interval(b, a), is_apart, a.over)
+    return Change(b.median - a.median, b.low - a.high, b.high - a.low, ratio, *metrics.ratio_interval(b, a),
+                  is_apart=a.high < b.low or b.high < a.low, over=a.over)
 
 
 def direction(found, quantity):
@@ -188,7 +188,8 @@ class Case:
     @property
     def title(self):
         batch = self.identity["batch_per_rank"]
-        parts = [settings.plural(self.identity["ranks"], "rank"), f"batch {batch} per rank" if batch else "", self.identity["mode"]]
+        parts = [settings.plural(self.identity["ranks"], "rank"), batch and f"batch {batch} per rank",
+                 self.identity["mode"]]
         return ", ".join(part for part in dict.fromkeys(parts) if part)
 
 

@@ -279,7 +279,8 @@ def from_times(row, parameters=None, train_samples=None, notes=()):
         setting=(row.source.removesuffix(".csv"),),
         images_per_second=train_samples and train_samples / float(row.seconds),
         images=train_samples,
-        steps=train_samples and row.batch_per_rank and metrics.steps_per_epoch(train_samples, row.batch_per_rank, row.ranks),
+        steps=(train_samples and row.batch_per_rank
+               and metrics.steps_per_epoch(train_samples, row.batch_per_rank, row.ranks)),
         bytes_per_step=parameters and 4 * parameters,
         link_bytes=metrics.ring_bytes(4 * parameters, row.ranks) if parameters and row.ranks > 1 else None,
         rule="epoch times as given in the CSV",

@@ -88,7 +88,8 @@ def exposed_buckets(step):
 def no_overlap(step):
     """Overlap: an all-reduce after the backward pass."""
     is_known = step.transfer is not None
-    transfer = step.transfer if is_known else step.phases["exposed_communication"]  # overlap does not hide waiting for slower ranks
+    # Overlap does not hide waiting for slower ranks.
+    transfer = step.transfer if is_known else step.phases["exposed_communication"]
     if step.reducer != "allreduce" or transfer < EXPOSED_SHARE * step.step:
         return None
     backward = step.phases["backward"]

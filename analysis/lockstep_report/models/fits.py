@@ -37,7 +37,7 @@ class ScalingFit:
         return values if self.law == AMDAHL else 1 / values
 
     def speedup(self, ranks, seconds=None):
-        """Returns T(1)/T(N) (Amdahl) or N·t(1)/t(N) (Gustafson) of `seconds` [those of the law], with T(1) of the law."""
+        """Returns T(1)/T(N) (Amdahl) or N·t(1)/t(N) (Gustafson), with T(1) of the law, of `seconds` [of the law]."""
         ratio = self.predicted(1) / (self.predicted(ranks) if seconds is None else seconds)
         return ratio if self.law == AMDAHL else ranks * ratio
 

@@ -239,8 +239,9 @@ def describe_row(row):
 
 
 def describe_cell(cell):
-    return (f"{describe_row(cell.row)}: published {cell.published}, correct is "
-            f"{to_digits_of(cell.correct, cell.published)} ({shorten(cell.correct)}){cell.remark and f': {cell.remark}'}")
+    correct, remark = to_digits_of(cell.correct, cell.published), cell.remark and f": {cell.remark}"
+    return (f"{describe_row(cell.row)}: published {cell.published}, correct is {correct} "
+            f"({shorten(cell.correct)}){remark}")
 
 
 def unexplained_mistakes(times, column, cells, assumptions):

@@ -46,8 +46,8 @@ def scaled_from(points):
         weak, strong = (groups.get(id(base), []) for groups in by_base)
         common = {p.ranks for p in weak} & {p.ranks for p in strong}
         if weak or strong:
-            yield base, *(max(group, key=lambda p, common=common: (p.ranks in common, p.ranks, -p.epoch_seconds), default=None)
-                          for group in (weak, strong))
+            yield base, *(max(group, default=None, key=lambda p, common=common: (
+                p.ranks in common, p.ranks, -p.epoch_seconds)) for group in (weak, strong))
 
 
 def which_scaling(points):

@@ -106,7 +106,8 @@ def measured_step(points, basis, batch, ranks):
 
 def prediction_table(rows):
     bases = list({id(row.predicted.basis): row.predicted.basis for row in rows}.values())
-    names, shown = setting_names(b.setting for b in bases), distinguishing([(b.point.variant, b.point.ranks) for b in bases])
+    names = setting_names(b.setting for b in bases)
+    shown = distinguishing([(b.point.variant, b.point.ranks) for b in bases])
     letters = {text: validity.letter(i) for i, text in enumerate(
         dict.fromkeys(text for row in rows for text in row.warnings))}
     network = rows[0].predicted.network
@@ -119,9 +120,11 @@ def prediction_table(rows):
         Column("model", "Model", value=lambda row: f"{network.label} (predicted)"),
         *interval_columns(Column("step_ms", "Predicted step (ms)", 2, value=lambda row: 1e3 * row.predicted.step.value),
                           "low_ms", "high_ms", " (ms)", lambda row: row.predicted.step, 1e3),
-        Column("all_reduce_ms", "Predicted all-reduces (ms)", 2, value=lambda row: 1e3 * row.predicted.all_reduce.value),
-        *interval_columns(Column("exposed_ms", "Predicted exposed (ms)", 2, value=lambda row: 1e3 * row.predicted.exposed.value),
-                          "exposed_low_ms", "exposed_high_ms", " (ms)", lambda row: row.predicted.exposed, 1e3),
+        Column("all_reduce_ms", "Predicted all-reduces (ms)", 2,
+               value=lambda row: 1e3 * row.predicted.all_reduce.value),
+        *interval_columns(
+            Column("exposed_ms", "Predicted exposed (ms)", 2, value=lambda row: 1e3 * row.predicted.exposed.value),
+            "exposed_low_ms", "exposed_high_ms", " (ms)", lambda row: row.predicted.exposed, 1e3),
         Column("straggler_ms", "Predicted excess of the last rank (ms)", 2, interval=("low_ms", "high_ms"),
                value=lambda row: 1e3 * row.predicted.straggler.value),
         Column("images_per_second", "Predicted images/s", 1, interval=("low_ms", "high_ms", "step_ms"),
