@@ -95,7 +95,7 @@ def fit(algorithm, alpha, beta, ranks=2):
     sizes = np.array([MIB / 4, MIB, 4 * MIB, 16 * MIB])
     wave = 1 + 0.002 * np.array([1, -1, 1, -1])
     seconds = (alpha + beta * sizes) * wave
-    return AlphaBeta(algorithm, SWEEP, ranks, 2, ("sweep.h5",), None, sizes, seconds,
+    return AlphaBeta(algorithm, SWEEP, ranks, 2, ("sweep.h5",), sizes, seconds,
                      *alpha_beta(sizes, seconds))
 
 

@@ -123,7 +123,7 @@ def test_learning_curves_show_medians_and_the_range_of_the_seeds(monkeypatch):
 def exact_fit(algorithm, origin, ranks, sizes, alpha, beta):
     sizes = np.array(sizes, dtype=float)
     seconds = alpha + beta * sizes
-    return AlphaBeta(algorithm, origin, ranks, 1, ("s.h5",), None, sizes, seconds, *alpha_beta(sizes, seconds))
+    return AlphaBeta(algorithm, origin, ranks, 1, ("s.h5",), sizes, seconds, *alpha_beta(sizes, seconds))
 
 
 def test_sweeps_show_bandwidth_fit_and_link(tmp_path):

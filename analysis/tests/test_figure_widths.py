@@ -113,7 +113,7 @@ def sweeps(count, folder):
 def alpha_beta_lines(count, folder):
     sizes = np.repeat(np.geomspace(1024, 2**26, max(3, count)), 5)
     seconds = (1e-4 + 1e-9 * sizes) * (1 + 0.01 * np.random.default_rng(1).standard_normal(len(sizes)))
-    found = [AlphaBeta(f"{name} (Open MPI 4.1.4)", "sweep", 2 << i, 1 + i, ("a.h5",), None, sizes,
+    found = [AlphaBeta(f"{name} (Open MPI 4.1.4)", "sweep", 2 << i, 1 + i, ("a.h5",), sizes,
                        seconds, *alpha_beta(sizes, seconds))
              for i in range(min(count, 7)) for name in ("ring", "tree")]
     return explanation_figures.all_reduce_lines(found)

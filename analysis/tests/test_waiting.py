@@ -71,7 +71,7 @@ def test_split_of_a_run(tmp_path):
     assert split.transfer == pytest.approx((2 * scale, 2.5 * scale))
     assert split.last_share.tolist() == [0, 1]
     assert split.clock_error == pytest.approx(3e-5)
-    assert point.allreduce_seconds == pytest.approx(split.waiting_seconds + split.transfer_seconds)
+    assert point.allreduce_seconds == pytest.approx(split.all_reduce_seconds)
 
 
 def test_error_of_two_other_ranks_is_the_sum_of_their_bounds(tmp_path):

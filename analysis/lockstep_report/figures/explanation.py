@@ -98,7 +98,7 @@ def draw_laws(axes, laws):
         fit_line(axes, index, law.speedup, 1, last)
         if law.describes_times:
             fit_line(axes, index, law.speedup, last, EXTENSION * last, DASHED)
-        speedup = law.observed_speedup()
+        speedup = law.speedup(law.ranks, law.seconds)
         curve(axes, index, law.ranks, speedup, [
             f"{batch}, {point.mode}, {plural(ranks, 'rank')}: {short_number(value)}"
             for ranks, value in zip(law.ranks, speedup)],

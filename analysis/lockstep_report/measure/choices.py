@@ -16,8 +16,6 @@ ALGORITHMS = tuple(OPTION_TABLE["all-reduce"]["values"])
 ALL_REDUCES = ("overlap", "allreduce")
 # Nothing is communicated, or the sums are on one rank only: there is no all-reduce, and no bandwidth of one.
 NOT_ALL_REDUCED = ("none", "parameter-server")
-
-
 # Libraries that select their algorithms themselves and do not report them, as they name themselves in the run file.
 CHOOSING = {"nccl": "NCCL", "gloo": "Gloo"}
 
@@ -76,10 +74,8 @@ def choice_notes(repeats):
 def kernel_changes(point, base):
     """Returns a text about the convolution passes that use another kernel than in `base`; "" without one."""
     own, other = dict(point.kernels), dict(base.kernels)
-    changed = [name for name in own if own[name] != other.get(name, own[name])]
-    if not changed:
-        return ""
-    return f"{len(changed)} of {len(own)} convolution passes use another kernel"
+    changed = sum(own[name] != other.get(name, own[name]) for name in own)
+    return f"{changed} of {len(own)} convolution passes use another kernel" if changed else ""
 
 
 def series_notes(point, points):

@@ -32,17 +32,14 @@ class Quantity:
     better: int = -1  # -1: smaller values are better; 1: larger values; 0: neither
 
 
-def phase_quantity(name):
-    label = name.replace("_", " ") + (" (mean over the ranks)" if name != "data_wait" else "")
-    return Quantity(f"{name}_seconds", f"Step: {label}", "ms", 1e3)
-
-
 QUANTITIES = (
     Quantity("epoch_seconds", "Epoch", "s", digits=2),
     Quantity("training_seconds", "Epoch without data wait", "s", digits=2),
     Quantity("images_per_second", "Throughput", "images/s", digits=1, better=1),
     Quantity("step_seconds", "Step (slowest rank)", "ms", 1e3),
-    *map(phase_quantity, PHASES),
+    Quantity("data_wait_seconds", "Step: data wait", "ms", 1e3),
+    *(Quantity(f"{name}_seconds", f"Step: {name.replace('_', ' ')} (mean over the ranks)", "ms", 1e3)
+      for name in PHASES if name != "data_wait"),
     Quantity("all_reduce_seconds", "Step: all-reduce in progress (mean over the ranks)", "ms", 1e3),
     Quantity("all_reduce_call_seconds", "Step: in calls of the all-reduce (mean over the ranks)",
              "ms", 1e3),
@@ -55,7 +52,11 @@ QUANTITIES = (
                0 if m.name in ("utilisation", "processor_busy_seconds") else -1) for m in MEASUREMENTS),
 )
 BY_NAME = {quantity.name: quantity for quantity in QUANTITIES}
+BETTER, WORSE = "better", "worse"
 CHECKED = ("epoch_seconds", "training_seconds", "step_seconds")  # unless --check names others
+# What a case is, from the most to the least specific; `match` uses them in this order.
+IDENTITY = ("setting", "ranks", "batch_per_rank", "mode", "options")
+ENVIRONMENT = ("operating_system", "cpu_model", "all_reduce", "transport", "kernels")
 
 
 @dataclass(frozen=True)
@@ -85,8 +86,8 @@ def estimates_of(runs, points):
 def estimate(values, over):
     values = np.asarray(values, dtype=float)
     interval = (series_interval if over == "steps" else median_interval)(values)
-    low, high = (interval.low, interval.high) if interval else (None, None)
-    return Estimate(float(np.median(values)), low, high, len(values), over)
+    ends = (interval.low, interval.high) if interval else (None, None)
+    return Estimate(float(np.median(values)), *ends, len(values), over)
 
 
 def step_values(run, steps):
@@ -118,9 +119,6 @@ def run_values(run, point):
     return {name: float(value) for name, value in found.items() if value is not None and np.isfinite(value)}
 
 
-BETTER, WORSE = "better", "worse"
-
-
 @dataclass(frozen=True)
 class Change:
     """The change from A to B: B - A, and B/A of the medians. The intervals are None if unknown."""
@@ -146,9 +144,8 @@ def change(a, b):
     ratio = b.median / a.median if a.median > 0 else None
     if a.low is None or b.low is None or a.over != b.over:
         return Change(b.median - a.median, ratio=ratio)
-    ratios = (b.low / a.high, b.high / a.low) if ratio is not None and a.low > 0 else (None, None)
-    is_apart = a.high < b.low or b.high < a.low
-    return Change(b.median - a.median, b.low - a.high, b.high - a.low, ratio, *ratios, is_apart, a.over)
+    return Change(b.median - a.median, b.low - a.high, b.high - a.low, ratio, *metrics.ratio_interval(b, a),
+                  is_apart=a.high < b.low or b.high < a.low, over=a.over)
 
 
 def direction(found, quantity):
@@ -178,11 +175,6 @@ def is_regression(found, quantity, tolerance):
     return abs(found.ratio - 1) > tolerance
 
 
-# What a case is, from the most to the least specific; `match` uses them in this order.
-IDENTITY = ("setting", "ranks", "batch_per_rank", "mode", "options")
-ENVIRONMENT = ("operating_system", "cpu_model", "all_reduce", "transport", "kernels")
-
-
 @dataclass(frozen=True)
 class Case:
     """`identity`: texts by the names in IDENTITY. `settings`: {name: text}, in display order."""
@@ -195,9 +187,9 @@ class Case:
 
     @property
     def title(self):
-        ranks = settings.plural(self.identity["ranks"], "rank")
         batch = self.identity["batch_per_rank"]
-        parts = [ranks, f"batch {batch} per rank" if batch else "", self.identity["mode"]]
+        parts = [settings.plural(self.identity["ranks"], "rank"), batch and f"batch {batch} per rank",
+                 self.identity["mode"]]
         return ", ".join(part for part in dict.fromkeys(parts) if part)
 
 
@@ -240,14 +232,10 @@ def settings_of(runs, point):
     names = {name for run in runs for name in run.environment
              if name in ENVIRONMENT or name.startswith("OMP_") or is_of_software(name)}
     for name in sorted(names):
-        found[name] = joined(environment_of(run, name) for run in runs)
+        texts = [str(run.environment.get(name, "")) for run in runs]
+        # The attribute all_reduce also has the times by which the algorithm was selected.
+        found[name] = joined(text.partition(":")[0] if name == "all_reduce" else text for text in texts)
     return found
-
-
-def environment_of(run, name):
-    text = str(run.environment.get(name, ""))
-    # The attribute all_reduce also has the times by which the algorithm was selected.
-    return text.partition(":")[0] if name == "all_reduce" else text
 
 
 def joined(values):

@@ -50,17 +50,11 @@ def merge_repeats(points):
     """Returns one point per setting, rank count, batch and variant, with medians over repeated runs. Runs that did
     not finish count only if no run of the point is complete; otherwise a note names them. The properties without a
     table column in which the points of a setting differ are in `detail`."""
-    merged = []
-    for group, notes in grouped_repeats(points, configuration_of).values():
-        point = median_point(group)
-        merged.append(replace(point, notes=(*point.notes, *notes)))
+    repeats = grouped_repeats(points, lambda p: (row_of(p), p.variant, p.bytes_per_step))
+    merged = [median_point(group, notes) for group, notes in repeats.values()]
     merged = [point for group in grouped(merged, lambda p: p.setting).values() for point in with_details(group)]
     return sorted(merged, key=lambda p: (
         p.setting, p.batch_per_rank, p.ranks, reducer_order(p), p.communication, p.detail))
-
-
-def configuration_of(point):
-    return (row_of(point), point.variant, point.bytes_per_step)
 
 
 def reducer_order(point):
@@ -97,11 +91,11 @@ def differences(point, *others):
         for p in (point, *others)))]
 
 
-def median_point(group):
-    """Returns a point with the medians over repeated runs of the same point."""
+def median_point(group, further_notes):
+    """Returns a point with the medians over repeated runs of the same point, and `further_notes`."""
+    first, notes = group[0], (*notes_of_repeats(group), *further_notes)
     if len(group) == 1:
-        return group[0]
-    first = group[0]
+        return replace(first, notes=notes)
     found = {name: median_of([getattr(p, name) for p in group]) for name in MEDIANS}
     return replace(
         first,
@@ -122,7 +116,7 @@ def median_point(group):
         hosts=tuple(sorted(set().union(*(p.hosts for p in group)))),
         rule="; ".join(dict.fromkeys(p.rule for p in group)),
         scaled=any(p.scaled for p in group),
-        notes=notes_of_repeats(group),
+        notes=notes,
     )
 
 
@@ -142,7 +136,7 @@ def notes_of_repeats(group):
     for note in dict.fromkeys(note for p in group for note in p.notes):
         sources = [p.source for p in group if note in p.notes]
         notes.append(note if len(sources) == len(group) else f"{note} ({', '.join(sources)})")
-    return tuple((*notes, *choice_notes(group)))
+    return [*notes, *choice_notes(group)]
 
 
 def base_of(point, points):

@@ -24,10 +24,6 @@ class Lack:
     cause: str  # with its remedy, as the rest of a sentence
 
     @property
-    def is_spoiling(self):
-        return self.share >= LIMIT
-
-    @property
     def note(self):
         """The validity note: the share is rounded down, so that repeats have equal notes."""
         percent = 100 * self.share + 1e-9
@@ -78,8 +74,7 @@ def missing_shares(run, window):
         return np.full(run.rank_count, np.nan)
     phases = run.phase_seconds[np.flatnonzero(run.epoch == window.epoch)]
     computed = phases[:, :, [run.phases.index(name) for name in COMPUTE_PHASES]].sum(axis=(0, 2))
-    used = reading(run, "cpu_seconds", window.epoch)
-    return np.maximum(0.0, computed - used) / epoch_seconds(run, window.epoch)
+    return np.maximum(0.0, computed - reading(run, "cpu_seconds", window.epoch)) / epoch_seconds(run, window.epoch)
 
 
 def cause_of(run, epoch, rank):

@@ -39,12 +39,13 @@ class Estimate:
         return self.has_interval and self.low <= value <= self.high
 
 
-def sign_note(estimate, subject=""):
-    """Returns a note if a parameter that cannot be negative is not above 0; "" otherwise."""
+def sign_note(estimate, subject="", below="below 0: the model does not describe the times"):
+    """Returns a note if a parameter that cannot be negative has no interval or none above 0; "" otherwise."""
+    if not estimate.has_interval:
+        return f"no interval: {estimate.note}"
     if estimate.contains(0):
         return f"{subject}not distinguishable from 0"
-    is_below = estimate.has_interval and estimate.high < 0
-    return f"{subject}below 0: the model does not describe the times" if is_below else ""
+    return f"{subject}{below}" if estimate.high < 0 else ""
 
 
 @dataclass(frozen=True)

@@ -11,9 +11,7 @@ LONGEST_EXCHANGE = 16 << 10  # bytes up to which `recursive-doubling` exchanges 
 
 def ring(ranks, size):
     """Every rank sends 2(N-1)/N of the array to the next one."""
-    sent = np.zeros((ranks, ranks))
-    sent[np.arange(ranks), (np.arange(ranks) + 1) % ranks] = ring_bytes(size, ranks)
-    return sent
+    return ring_bytes(size, ranks) * np.roll(np.eye(ranks), 1, axis=1)
 
 
 def direct(ranks, size):
@@ -66,8 +64,7 @@ def link_bytes(algorithm, hosts, size):
     if name == "gather-scatter":  # the array is scattered after it was gathered
         return 2 * crossing(gather(len(hosts), size), host)
     if name == "hierarchical":  # the ranks of a host divide the array, and each sums its part directly
-        is_equal = len(set(ranks_of)) == 1
-        return ring_bytes(size, len(names)) if is_equal else None
+        return ring_bytes(size, len(names)) if len(set(ranks_of)) == 1 else None
     return crossing(MESSAGES[name](len(hosts), size), host) if name in MESSAGES else None
 
 

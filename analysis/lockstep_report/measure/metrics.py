@@ -22,8 +22,7 @@ class Bounds:
 
 def rank_seconds(phase_seconds, phases, without=()):
     """Returns (step, rank): the sum over all phases except those in `without`."""
-    weights = np.array([float(name not in without) for name in phases])
-    return phase_seconds @ weights
+    return phase_seconds @ np.array([float(name not in without) for name in phases])
 
 
 def throughput(images, seconds):

@@ -7,7 +7,7 @@ import numpy as np
 
 from lockstep_report.errors import INPUT, ReportError
 from lockstep_report.measure import choices, metrics, validity
-from lockstep_report.measure.contention import COMPUTE_PHASES, known_reading, lack_of
+from lockstep_report.measure.contention import COMPUTE_PHASES, LIMIT, known_reading, lack_of
 from lockstep_report.measure.inference import Interval, series_interval
 from lockstep_report.measure.link_bytes import link_bytes
 from lockstep_report.measure.window import batch_per_rank, epoch_rate, timed_seconds, timed_window
@@ -139,9 +139,7 @@ class Point:
 
     @property
     def compute_seconds(self):
-        if not self.phase_seconds:
-            return None
-        return sum(self.phase_seconds[p] for p in COMPUTE_PHASES)
+        return sum(self.phase_seconds[p] for p in COMPUTE_PHASES) if self.phase_seconds else None
 
     @property
     def transfer(self):
@@ -183,7 +181,7 @@ def from_run(run):
         raise ReportError(INPUT, f"{run.path}: holds no steps (status {run.status}); nothing to report")
     window = timed_window(run)
     lack = lack_of(run, window)
-    is_spoiled = lack is not None and lack.is_spoiling
+    is_spoiled = lack is not None and lack.share >= LIMIT
     origin = run.parts[run.part_of_step[window.steps[0]]] if run.parts else run
     step, training, phases = timed_seconds(run, window.steps)
     epoch_seconds, images_per_second = epoch_rate(run, window, step)
@@ -273,19 +271,17 @@ def link_bytes_of(run):
 
 def from_times(row, parameters=None, train_samples=None, notes=()):
     """Returns the point of one row of a CSV of epoch times. `parameters`: number of parameters of 4 bytes each."""
-    steps = None
-    if train_samples and row.batch_per_rank:
-        steps = metrics.steps_per_epoch(train_samples, row.batch_per_rank, row.ranks)
     return Point(
         source=row.source,
         ranks=row.ranks,
         batch_per_rank=row.batch_per_rank or 0,
         epoch_seconds=float(row.seconds),
         setting=(row.source.removesuffix(".csv"),),
-        images_per_second=train_samples / float(row.seconds) if train_samples else None,
+        images_per_second=train_samples and train_samples / float(row.seconds),
         images=train_samples,
-        steps=steps,
-        bytes_per_step=4 * parameters if parameters else None,
+        steps=(train_samples and row.batch_per_rank
+               and metrics.steps_per_epoch(train_samples, row.batch_per_rank, row.ranks)),
+        bytes_per_step=parameters and 4 * parameters,
         link_bytes=metrics.ring_bytes(4 * parameters, row.ranks) if parameters and row.ranks > 1 else None,
         rule="epoch times as given in the CSV",
         notes=tuple(notes),

@@ -37,8 +37,7 @@ class Samples:
 
     def traffic(self, direction):
         """Returns {interface: cumulative bytes (sample)} of "received" or "sent"."""
-        table = self.columns[f"{direction}_bytes"]
-        return {name: table[:, i] for i, name in enumerate(self.interfaces) if name}
+        return {name: self.columns[f"{direction}_bytes"][:, i] for i, name in enumerate(self.interfaces) if name}
 
 
 def finite(seconds, values):
@@ -59,11 +58,10 @@ def samples_of(run):
     if not run.telemetry:
         return []
     columns = {name: values for name, values in run.telemetry.items() if name not in ("rank", "interface_name")}
-    names = run.telemetry["interface_name"]
     found = []
     for rank in np.unique(run.telemetry["rank"]):
         chosen = run.telemetry["rank"] == rank
-        found.append(Samples(int(rank), tuple(map(str, names[rank])),
+        found.append(Samples(int(rank), tuple(map(str, run.telemetry["interface_name"][rank])),
                              {name: values[chosen] for name, values in columns.items()}))
     return found
 
@@ -75,9 +73,7 @@ def files_of(runs):
 
 def first_ranks(run, samples):
     """Returns the samples of the lowest rank of each host: (host, samples)."""
-    hosts = run.ranks["host"]
-    names = run.ranks["hostname"]
     found = {}
     for of_rank in sorted(samples, key=lambda s: s.rank):
-        found.setdefault(hosts[of_rank.rank], of_rank)
-    return [(str(names[s.rank]), s) for s in found.values()]
+        found.setdefault(run.ranks["host"][of_rank.rank], of_rank)
+    return [(str(run.ranks["hostname"][s.rank]), s) for s in found.values()]

@@ -40,8 +40,7 @@ def run_notes(run, origin, window):
 
 def warnings_of(run):
     """Returns the warnings that the program printed about the validity of timings."""
-    lines = str(run.environment.get("warnings", "")).splitlines()
-    found = [line.strip() for line in lines if line.strip()]
+    found = [line.strip() for line in str(run.environment.get("warnings", "")).splitlines() if line.strip()]
     share = float(run.results.get("lacking_processor_share", 0.0))  # of a run that is no training
     if share >= LIMIT:
         found.append(f"a rank lacked a processor for {100 * share:.0f} % of the time (other processes, more "
@@ -119,13 +118,10 @@ def unlike_base_notes(point, points):
               and p.batch_per_rank in (point.batch_per_rank, point.global_batch)]
     if not others or len(point.setting) != len(SETTING_PARTS):
         return []
-
-    def changed(other):
-        return [i for i, part in enumerate(point.setting) if part != other.setting[i]]
-
-    base = min(others, key=lambda other: len(changed(other)))
-    texts = [f"{base.setting[i] or 'no value'} instead of {point.setting[i] or 'no value'}" for i in changed(base)]
-    remedies = dict.fromkeys(REMEDIES[SETTING_PARTS[i]] for i in changed(base))
+    base = min(others, key=lambda other: sum(a != b for a, b in zip(point.setting, other.setting)))
+    changed = [parts for parts in zip(SETTING_PARTS, base.setting, point.setting) if parts[1] != parts[2]]
+    texts = [f"{of_base or 'no value'} instead of {own or 'no value'}" for _, of_base, own in changed]
+    remedies = dict.fromkeys(REMEDIES[name] for name, *_ in changed)
     return [f"{UNLIKE} the 1-rank run {base.source} has {', '.join(texts)}; for a "
             f"comparison, run both with {' and '.join(remedies)}"]
 
@@ -148,8 +144,7 @@ def link_notes(point, given):
 
 def letters(points):
     """Returns {note: letter} in the order of the points; letters are a, b, ..., z, aa, ab, ..."""
-    notes = dict.fromkeys(note for p in points for note in p.notes)
-    return {note: letter(i) for i, note in enumerate(notes)}
+    return {note: letter(i) for i, note in enumerate(dict.fromkeys(note for p in points for note in p.notes))}
 
 
 def letter(index):

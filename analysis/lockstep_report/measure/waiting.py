@@ -14,8 +14,7 @@ from lockstep_report.runfile.read import Run
 WHOLE = 1 - 1e-6  # share of the time in progress from which all-reduces consist of calls
 AGREEMENT = 1.2  # largest ratio of two bounds of a time that count as one value, the upper one
 UNCERTAIN = 0.2  # of a time: it is not divided if the error of the clocks is larger
-
-
+MOST_STEPS = 10_000  # enough for all medians and means; bounds the time
 UNKNOWN = (np.nan,)
 
 
@@ -43,13 +42,13 @@ class Split:
         return self.mean("waiting")
 
     @property
-    def transfer_seconds(self):
-        return self.mean("transfer")
+    def all_reduce_seconds(self):
+        return self.waiting_seconds + self.mean("transfer")
 
     @property
     def transfer_bounds(self):
         uncertain, least = self.mean("uncertain"), self.mean("least_transfer")
-        most = self.transfer_seconds + min(uncertain, self.waiting_seconds)
+        most = self.mean("transfer") + min(uncertain, self.waiting_seconds)
         if least is None:
             return metrics.Bounds(None, most)
         least = max(0.0, least - uncertain)
@@ -155,9 +154,6 @@ def median_split(splits):
         return None
     medians = {field.name: np.median([getattr(split, field.name) for split in splits], axis=0) for field in fields(Split)}
     return Split(**medians | {"clock_error": max(split.clock_error for split in splits)})
-
-
-MOST_STEPS = 10_000  # enough for all medians and means; bounds the time
 
 
 @dataclass(frozen=True)

@@ -66,8 +66,7 @@ def choose_steps(epoch, step, starts_part, steps_per_epoch):
 def without_start_up(steps, starts_part):
     """Returns the indices `steps` without the first steps of each process: ceil(10 %) of those at the
     begin and of those of each process that starts among them. Returns the number of processes too."""
-    starts = 1 + np.flatnonzero(starts_part[steps[1:]])
-    first, *later = np.split(steps, starts)
+    first, *later = np.split(steps, 1 + np.flatnonzero(starts_part[steps[1:]]))
     skipped = min(max(1, math.ceil(WARM_UP_FRACTION * len(first))), len(first) - 1)  # at least one step remains
     kept = [first[skipped:], *(own[math.ceil(WARM_UP_FRACTION * len(own)):] for own in later)]
     return np.concatenate(kept), len(kept)
@@ -91,9 +90,6 @@ def batch_per_rank(run):
     if whole:
         return whole // run.rank_count
     return int(round(run.images.max() / run.rank_count))
-
-
-WAIT = "data_wait"
 
 
 def step_seconds(run, steps):
@@ -122,7 +118,7 @@ def timed_seconds(run, steps):
     seconds = durations(run, steps, phases.sum(axis=2))
     slowest = int(np.argmax(seconds.sum(axis=0)))
     step = seconds[:, slowest]
-    return step, step - phases[:, slowest, run.phases.index(WAIT)], phases.sum(axis=0)
+    return step, step - phases[:, slowest, run.phases.index("data_wait")], phases.sum(axis=0)
 
 
 def epoch_rate(run, window, step):

@@ -88,7 +88,8 @@ def exposed_buckets(step):
 def no_overlap(step):
     """Overlap: an all-reduce after the backward pass."""
     is_known = step.transfer is not None
-    transfer = step.transfer if is_known else step.exposed  # overlap does not hide waiting for slower ranks
+    # Overlap does not hide waiting for slower ranks.
+    transfer = step.transfer if is_known else step.phases["exposed_communication"]
     if step.reducer != "allreduce" or transfer < EXPOSED_SHARE * step.step:
         return None
     backward = step.phases["backward"]
@@ -274,13 +275,11 @@ def slower_reason(loss):
 def merged(advice, points):
     """Returns the advice with one element per rule and case of the repeated runs of a point; that of less than half is last."""
     point_of = {source: p for p in points for source in p.sources}
-    groups = grouped(advice, lambda one: (
-        one.rule, point_of[one.source].sources if one.source in point_of else one.source, one.case))
+    groups = grouped(advice, lambda one: (one.rule, getattr(point_of.get(one.source), "sources", one.source), one.case))
     found = []
     for group in groups.values():
         point = point_of.get(group[0].source)
-        ordered = sorted(group, key=lambda advice: next(iter(advice.evidence.values())))
-        chosen = ordered[(len(group) - 1) // 2]
+        chosen = sorted(group, key=lambda advice: next(iter(advice.evidence.values())))[(len(group) - 1) // 2]
         text = chosen.text if point is None or point.program == LOCKSTEP else OPTION.sub("", chosen.text)
         found.append(replace(chosen, text=text, repeats=len(group), of=point.repeats if point else 1))
     return sorted(found, key=lambda advice: 2 * advice.repeats < advice.of)

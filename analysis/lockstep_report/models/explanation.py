@@ -16,8 +16,6 @@ from lockstep_report.models.causes import losses
 from lockstep_report.models.fits import alpha_beta_fits, scaling_fits
 from lockstep_report.models.questions import answers
 
-EXPOSED = "exposed_communication"
-
 
 @dataclass(frozen=True)
 class StepEvidence:
@@ -39,10 +37,6 @@ class StepEvidence:
     link_gbit: float = None
     link_bytes: float = None  # of a step over the link of a host; None if unknown
     straggler: Straggler = None
-
-    @property
-    def exposed(self):
-        return self.phases[EXPOSED]
 
     @property
     def link_rate(self):
@@ -72,10 +66,8 @@ def step_evidence(timed):
 def last_bucket_seconds(phase_seconds, phases, times):
     """Returns (step, rank): the time after the backward pass in which only the last bucket was in progress."""
     begin, _ = exposed_interval(phase_seconds, phases, times)
-    begin = np.maximum(begin, times.start[:, :, -1])
-    if times.end.shape[2] > 1:
-        begin = np.maximum(begin, times.end[:, :, :-1].max(axis=2))
-    return np.maximum(0.0, times.end[:, :, -1] - begin)
+    before = times.end[:, :, :-1].max(axis=2, initial=-np.inf)
+    return np.maximum(0.0, times.end[:, :, -1] - np.maximum(begin, np.maximum(before, times.start[:, :, -1])))
 
 
 @dataclass(frozen=True)

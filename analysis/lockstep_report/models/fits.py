@@ -36,18 +36,10 @@ class ScalingFit:
         values = self.fit.coefficients[0] + self.fit.coefficients[1] / np.asarray(ranks, float)
         return values if self.law == AMDAHL else 1 / values
 
-    def speedup(self, ranks):
-        """Returns T(1)/T(N) (Amdahl) or N·t(1)/t(N) (Gustafson) that the law gives."""
-        ranks = np.asarray(ranks, float)
-        serial = self.serial.value
-        if self.law == AMDAHL:
-            return 1 / (serial + (1 - serial) / ranks)
-        return ranks - serial * (ranks - 1)
-
-    def observed_speedup(self):
-        """Returns the speedups of the observations, relative to the fitted time of one rank."""
-        ratio = self.predicted([1])[0] / self.seconds
-        return ratio if self.law == AMDAHL else self.ranks * ratio
+    def speedup(self, ranks, seconds=None):
+        """Returns T(1)/T(N) (Amdahl) or N·t(1)/t(N) (Gustafson), with T(1) of the law, of `seconds` [of the law]."""
+        ratio = self.predicted(1) / (self.predicted(ranks) if seconds is None else seconds)
+        return ratio if self.law == AMDAHL else ranks * ratio
 
     @property
     def residuals(self):
@@ -62,17 +54,9 @@ class ScalingFit:
     def notes(self):
         if self.fit is None:
             return [TWO_COUNTS]
-        notes = [f"the points differ in {text}" for text in differences(*self.points)]
-        if not self.serial.has_interval:
-            notes.append(f"no interval: {self.serial.note}")
-        elif self.serial.contains(0):
-            notes.append("not distinguishable from 0")
-        elif self.serial.high < 0:
-            notes.append(SUPERLINEAR)
-        if not self.describes_times:
-            notes.append("the law does not describe the times: largest residual "
-                         f"{100 * np.abs(self.residuals).max():.0f} %")
-        return notes
+        return list(filter(None, [*(f"the points differ in {text}" for text in differences(*self.points)),
+                                  sign_note(self.serial, below=SUPERLINEAR),
+                                  residual_note("the law does not describe the times", self.residuals)]))
 
     @property
     def limit(self):
@@ -123,7 +107,6 @@ class AlphaBeta:
     ranks: int
     hosts: int
     sources: tuple  # labels of the files
-    link_gbit: float
     sizes: np.ndarray  # bytes of each observation
     seconds: np.ndarray
     alpha: Estimate = None
@@ -150,12 +133,15 @@ def alpha_beta(sizes, seconds, jobs=None):
     if fit is None:
         return None, None, None, ("the sizes do not determine alpha and beta",)
     alpha, beta = fit.combination((1, 0)), fit.combination((0, 1))
-    notes = [sign_note(alpha, "alpha is "), sign_note(beta, "beta is "),
-             "" if alpha.has_interval else f"no interval: {alpha.note}"]
-    if np.abs(fit.residuals).max() > LARGE_RESIDUAL:
-        notes.append("one line does not describe all sizes: largest residual "
-                     f"{100 * np.abs(fit.residuals).max():.0f} %")
+    notes = dict.fromkeys([sign_note(alpha, "alpha is "), sign_note(beta, "beta is "),
+                           residual_note("one line does not describe all sizes", fit.residuals)])
     return alpha, beta, fit, tuple(filter(None, notes))
+
+
+def residual_note(text, residuals):
+    """Returns a note with `text` if a residual is large; "" otherwise."""
+    largest = np.abs(residuals).max()
+    return f"{text}: largest residual {100 * largest:.0f} %" if largest > LARGE_RESIDUAL else ""
 
 
 def fit_of_jobs(columns, observed, jobs):
@@ -185,15 +171,15 @@ def alpha_beta_fits(runs, timed):
     alike = grouped(groups, lambda pair: pair[0][:4])
     made = []
     for (key, conditions), rows in groups.items():
-        origin, algorithm, ranks, hosts, _, link, _ = key
+        origin, algorithm, ranks, hosts, *_ = key
         sources, sizes, seconds = zip(*rows)
         sizes, seconds = np.array(sizes, dtype=float), np.array(seconds)
         alpha, beta, fit, notes = alpha_beta(sizes, seconds, sources)
         notes = [text_of(conditions, distinguishing([(other, ranks) for _, other in alike[key[:4]]])), *notes]
         if alpha is not None and alpha.has_interval and len(set(sources)) == 1:
             notes.append("one job: the interval does not contain the difference between jobs")
-        made.append(AlphaBeta(algorithm, origin, ranks, hosts, tuple(dict.fromkeys(sources)), link,
-                              sizes, seconds, alpha, beta, fit, tuple(filter(None, notes))))
+        made.append(AlphaBeta(algorithm, origin, ranks, hosts, tuple(dict.fromkeys(sources)), sizes, seconds,
+                              alpha, beta, fit, tuple(filter(None, notes))))
     return sorted(made, key=lambda found: (found.origin != SWEEP, found.ranks,
                                            place_of(found.algorithm, ALGORITHMS), found.algorithm))
 

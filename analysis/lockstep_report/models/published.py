@@ -24,6 +24,7 @@ class Candidate:
     description: str
     value: Callable  # Row -> Decimal, or None if it cannot be computed
     mistakes: tuple = ()
+    model: str = ""  # whose parameters it uses
 
 
 @dataclass(frozen=True)
@@ -47,7 +48,7 @@ class Epochs:
 
     def computation(self, row):
         t_1 = self.one_rank(row)
-        return None if t_1 is None else t_1 / row.ranks
+        return t_1 and t_1 / row.ranks
 
     def previous_batch(self, row):
         """Returns T at the same ranks and the next smaller batch, or the same one if it is the smallest; None without it."""
@@ -55,9 +56,6 @@ class Epochs:
             return None
         smaller = [batch for _, batch in self.seconds if batch and batch < row.batch_per_rank]
         return self.seconds.get((row.ranks, max(smaller, default=row.batch_per_rank)))
-
-    def previous_row(self, row):
-        return self.rows[max(0, self.rows.index(row) - 1)].seconds
 
 
 def candidates_for(column, epochs, assumptions):
@@ -101,7 +99,7 @@ def speedup_candidates(epochs, is_scaled):
             "divides the time at the previous batch size and the SAME number of ranks by the "
             "time of the row: this is the effect of a larger batch, not of more ranks; a speedup "
             "is relative to one rank at the same batch per rank",)),
-        Candidate("T(previous row)/T", over(epochs.previous_row), (
+        Candidate("T(previous row)/T", over(lambda row: epochs.rows[max(0, epochs.rows.index(row) - 1)].seconds), (
             "is relative to the previous row of the table, not to one rank",)),
         Candidate("T(first row)/T", over(lambda row: epochs.rows[0].seconds), (
             "is relative to the first row of the table, at another batch size",))]
@@ -141,7 +139,7 @@ def bandwidth_candidates(epochs, assumptions):
         (element, steps, unit, ring, _, _), values, mistakes = zip(*chosen)
         candidates.append(Candidate(
             f"{ring} · {count:,} {element}· {steps} / communication / {unit} ({model})",
-            partial(bandwidth, epochs, count, *values), tuple(filter(None, mistakes))))
+            partial(bandwidth, epochs, count, *values), tuple(filter(None, mistakes)), model))
     return sorted(candidates, key=lambda c: len(c.mistakes))
 
 
@@ -191,16 +189,16 @@ def to_digits_of(value, printed):
 
 
 def check_column(times, column, assumptions=Assumptions()):
-    epochs = Epochs(times.rows)
     rows = [row for row in times.rows if column in row.published]
-    candidates = candidates_for(column, epochs, assumptions)
+    candidates = candidates_for(column, Epochs(times.rows), assumptions)
     if not candidates or not rows:
         return Verdict(column, UNEXPLAINED, "", "", ("no formula is known for such a column",), (), 0)
+
     def hits(candidate):
         return sum(rounds_to(candidate.value(row), row.published[column]) for row in rows)
 
     found = next((c for c in candidates if hits(c) == len(rows)), None)
-    correct = correct_for(candidates, found)
+    correct = next(c for c in candidates if not c.mistakes and (found is None or c.model == found.model))
     is_mostly_correct = 2 * hits(correct) >= len(rows)
     if found is None and is_mostly_correct:
         found = correct
@@ -214,13 +212,6 @@ def check_column(times, column, assumptions=Assumptions()):
     else:
         mark, mistakes = DIFFERS, found.mistakes
     return Verdict(column, mark, correct.description, found.description if found else "", mistakes, cells, len(candidates))
-
-
-def correct_for(candidates, found):
-    """Returns the candidate without mistakes; if there are several, that of `found`'s model."""
-    correct = [c for c in candidates if not c.mistakes]
-    model = found and found.description.rpartition("(")[2]
-    return next((c for c in correct if c.description.rpartition("(")[2] == model), correct[0])
 
 
 def check_cell(row, column, correct, found):
@@ -248,9 +239,9 @@ def describe_row(row):
 
 
 def describe_cell(cell):
-    text = (f"{describe_row(cell.row)}: published {cell.published}, correct is "
-            f"{to_digits_of(cell.correct, cell.published)} ({shorten(cell.correct)})")
-    return f"{text}: {cell.remark}" if cell.remark else text
+    correct, remark = to_digits_of(cell.correct, cell.published), cell.remark and f": {cell.remark}"
+    return (f"{describe_row(cell.row)}: published {cell.published}, correct is {correct} "
+            f"({shorten(cell.correct)}){remark}")
 
 
 def unexplained_mistakes(times, column, cells, assumptions):

@@ -10,7 +10,7 @@ import numpy as np
 from lockstep_report.groups import grouped
 from lockstep_report.measure import metrics
 from lockstep_report.measure.accuracy import RECIPE, accuracy_curves, is_shown, last_accuracy
-from lockstep_report.measure.comparison import base_of, differences, nearest, strong_base_of
+from lockstep_report.measure.comparison import base_of, differences, one_rank, strong_base_of
 from lockstep_report.measure.inference import difference
 from lockstep_report.models.causes import LABELS, STRONG, WEAK
 from lockstep_report.runfile.experiment import LOCKSTEP, PROGRAM, program_of, unlike
@@ -34,10 +34,6 @@ class Answer:
     values: dict = field(default_factory=dict)
 
 
-def fastest(points, ranks):
-    return min((p for p in points if p.ranks == ranks), key=lambda p: p.epoch_seconds, default=None)
-
-
 def scaled_from(points):
     """Yields (base, weak, strong) for each 1-rank point from which a scaling was measured: the
     fastest points at fixed batch per rank and at fixed global batch, or None; on the largest number
@@ -50,8 +46,8 @@ def scaled_from(points):
         weak, strong = (groups.get(id(base), []) for groups in by_base)
         common = {p.ranks for p in weak} & {p.ranks for p in strong}
         if weak or strong:
-            yield base, *(fastest(group, max(common or {p.ranks for p in group}, default=0))
-                          for group in (weak, strong))
+            yield base, *(max(group, default=None, key=lambda p, common=common: (
+                p.ranks in common, p.ranks, -p.epoch_seconds)) for group in (weak, strong))
 
 
 def which_scaling(points):
@@ -106,8 +102,7 @@ def scaling_answer(points, base, weak, strong):
 def missing_strong(points, base, weak, values):
     text = (f"Strong scaling was not measured: it needs a run on {weak.ranks} ranks with "
             f"--global-batch {base.batch_per_rank}")
-    small = nearest(base, [p for p in points if p.ranks == 1 and p.setting == base.setting and not p.lacks_processors
-                           and p.batch_per_rank * weak.ranks == base.batch_per_rank])
+    small = one_rank(base, [p for p in points if not p.lacks_processors], base.batch_per_rank / weak.ranks)
     if small is None:
         return text + "."
     most = base.epoch_seconds / small.epoch_seconds

@@ -78,10 +78,10 @@ def waiting_table(points):
     points_of_rows = [p for p in points if p.split]
     return point_table(
         points, "waiting-transfer", "Waiting and transfer in the all-reduce",
-        [*PLACE, Column("allreduce_seconds", "All-reduce (s)", 3, value=total_of),
+        [*PLACE, Column("allreduce_seconds", "All-reduce (s)", 3, value=lambda p: p.split.all_reduce_seconds),
          Column("waiting_seconds", "Waiting for the last rank (s)", 3, value=lambda p: p.split.waiting_seconds),
-         Column("waiting_percent", "of the all-reduce (%)", 1,
-                value=lambda p: 100 * p.split.waiting_seconds / total_of(p) if total_of(p) else None),
+         Column("waiting_percent", "of the all-reduce (%)", 1, value=lambda p: (
+             100 * p.split.waiting_seconds / p.split.all_reduce_seconds if p.split.all_reduce_seconds else None)),
          *bounded_columns("transfer_seconds", "Transfer (s)", 3, lambda p: p.split.transfer_bounds),
          Column("longest_waiting", "Longest waiting (s)", 3, value=lambda p: float(max(p.split.waiting))),
          Column("longest_waiting_rank", "of rank", value=lambda p: int(np.argmax(p.split.waiting))),
@@ -100,10 +100,6 @@ def waiting_table(points):
          Note("clock error: bound on the error of a difference between the clocks of two ranks; 0 "
               "on the CPUs of one host. Waiting and transfer are uncertain by this error for each "
               "bucket of each step; the bounds of the transfer contain it", ("clock_error_us",))])
-
-
-def total_of(point):
-    return point.split.waiting_seconds + point.split.transfer_seconds
 
 
 def range_notes(transfers):

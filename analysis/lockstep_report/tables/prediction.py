@@ -11,7 +11,7 @@ from lockstep_report.models.prediction.basis import at_batch, with_bucket_bytes
 from lockstep_report.models.prediction.predict import PAIRS_PER_RANK, REPLICATES, SEED, Predicted, predict
 from lockstep_report.runfile.experiment import distinguishing, text_of
 from lockstep_report.runfile.settings import plural, setting_names, setting_texts
-from lockstep_report.tables.table import Column, Note, Table, interval_columns
+from lockstep_report.tables.table import Column, Note, Table, interval_columns, percent, rows_of, scaled
 
 SMALLEST_ERROR = 0.01  # of a measured step outside of the interval, from which a warning states it
 
@@ -35,19 +35,19 @@ class Row:
     @property
     def error(self):
         """(predicted - measured) / measured; None if nothing was measured."""
-        return self.predicted.step[0] / self.measured - 1 if self.measured else None
+        return self.predicted.step.value / self.measured - 1 if self.measured else None
 
     @property
     def warnings(self):
         found = []
-        _, low, high = self.predicted.step
-        if self.measured and not low <= self.measured <= high and abs(self.error) >= SMALLEST_ERROR:
+        step = self.predicted.step
+        if self.measured and not step.low <= self.measured <= step.high and abs(self.error) >= SMALLEST_ERROR:
             found.append(
                 f"the measured step ({self.source}: {1e3 * self.measured:.2f} ms) is outside of the "
                 f"predicted interval, which is {abs(self.error):.0%} too "
                 f"{'long' if self.error > 0 else 'short'}: the model or the network does not "
                 "describe these runs, and predictions for other numbers of ranks may be as wrong")
-        if self.efficiency and self.efficiency[0] > 1:
+        if self.efficiency and self.efficiency.value > 1:
             found.append("an efficiency above 1 is no speedup: " + (
                 f"the step on 1 rank ({self.base_source}: {1e3 * self.base:.2f} ms) took longer than the work of a "
                 f"rank of the basis {self.predicted.basis.source}, so they were not measured under the same conditions"
@@ -70,8 +70,7 @@ def prediction_rows(trained, bases, network, ranks, seed=SEED, bucket_bytes=None
               else strong_bases(bases, ranks, global_batch))
     rows = []
     for basis, count in chosen:
-        used = with_bucket_bytes(basis, bucket_bytes) if bucket_bytes else basis
-        found = predict(used, network, count, seed)
+        found = predict(with_bucket_bytes(basis, bucket_bytes) if bucket_bytes else basis, network, count, seed)
         alone, base_source = measured_step(measured, basis, global_batch or basis.batch, 1)
         if alone is None and (not global_batch or count == 1):
             alone = found.alone
@@ -106,75 +105,68 @@ def measured_step(points, basis, batch, ranks):
 
 
 def prediction_table(rows):
-    names = setting_names(row.predicted.basis.setting for row in rows)
     bases = list({id(row.predicted.basis): row.predicted.basis for row in rows}.values())
+    names = setting_names(b.setting for b in bases)
     shown = distinguishing([(b.point.variant, b.point.ranks) for b in bases])
     letters = {text: validity.letter(i) for i, text in enumerate(
         dict.fromkeys(text for row in rows for text in row.warnings))}
-    made = [{**table_row(row, names, shown), "warnings": ", ".join(
-        letters[text] for text in row.warnings) or None} for row in rows]
     network = rows[0].predicted.network
-    notes = [
-        f"predicted, not measured; model of the all-reduce: {network.label}, network "
-        f"{network.name}",
-        *network.notes,
-        *dict.fromkeys(
-            f"measured step of the basis: {b.source}, {plural(b.ranks, 'rank')}"
-            f"{f', {b.algorithm}' if b.ranks > 1 else ''}, {plural(len(b.sizes), 'bucket')}; "
-            f"{', '.join(filter(None, setting_texts(b.setting)))}" for b in bases),
-        *dict.fromkeys(note for b in bases for note in b.notes),
-        f"interval: 95 % of {REPLICATES} replicates that draw the measured steps and the ranges of "
-        "the network; it does not contain errors of the model",
-        "no efficiency: no 1-rank run has the global batch" if rows[0].base is None else
-        f"efficiency: {'t(1)/(N·t(N)), t(1) at the global batch' if rows[0].is_strong else 't(1)/t(N), t(1)'} "
-        f"{'measured' if rows[0].base_source else 'predicted from the work of a rank'}",
-        Note("measured: mean step of the runs of the same setting, batch, reducer and options on as "
-             "many ranks (median over repeated runs)",
-             ("measured_ms",))]
-    other = {b.library for b in bases if b.ranks > 1} - {network.library}
-    if other:
-        notes.append(f"the step was measured with {other.pop()}, the all-reduce is modelled for "
-                     f"{network.library}")
-    if any(row.predicted.is_tail_extrapolated for row in rows):
-        notes.append(f"*: fewer than {PAIRS_PER_RANK} independent measured (step, rank) pairs per rank, "
-                     "so the delay of the slowest rank is little known and the interval may be too "
-                     "narrow; measure more steps or more ranks")
-    if any(row.predicted.basis.ranks == 1 < row.predicted.ranks for row in rows):
-        notes.append("one measured rank: its whole spread counts as difference between ranks, so the "
-                     "predictions are too long if the ranks of a step are slow together")
-    notes += [f"({letter}) {text}" for text, letter in letters.items()]
+    columns = [
+        Column("setting", "Setting", value=lambda row: names[row.predicted.basis.setting] or None),
+        Column("batch_per_rank", "Batch per rank", value=lambda row: row.predicted.basis.batch),
+        Column("ranks", "Ranks", value=lambda row: (
+            f"{row.predicted.ranks}{' *' if row.predicted.is_tail_extrapolated else ''}")),
+        Column("reducer", "Reducer", value=lambda row: reducer_text(row.predicted.basis, shown)),
+        Column("model", "Model", value=lambda row: f"{network.label} (predicted)"),
+        *interval_columns(Column("step_ms", "Predicted step (ms)", 2, value=lambda row: 1e3 * row.predicted.step.value),
+                          "low_ms", "high_ms", " (ms)", lambda row: row.predicted.step, 1e3),
+        Column("all_reduce_ms", "Predicted all-reduces (ms)", 2,
+               value=lambda row: 1e3 * row.predicted.all_reduce.value),
+        *interval_columns(
+            Column("exposed_ms", "Predicted exposed (ms)", 2, value=lambda row: 1e3 * row.predicted.exposed.value),
+            "exposed_low_ms", "exposed_high_ms", " (ms)", lambda row: row.predicted.exposed, 1e3),
+        Column("straggler_ms", "Predicted excess of the last rank (ms)", 2, interval=("low_ms", "high_ms"),
+               value=lambda row: 1e3 * row.predicted.straggler.value),
+        Column("images_per_second", "Predicted images/s", 1, interval=("low_ms", "high_ms", "step_ms"),
+               value=lambda row: row.predicted.images_per_second.value),
+        Column("efficiency", "Predicted efficiency", 3, interval=("low_ms", "high_ms", "step_ms"),
+               value=lambda row: row.efficiency and row.efficiency.value),
+        Column("measured_ms", "Measured step (ms)", 2, value=lambda row: scaled(row.measured, 1e3)),
+        Column("error_percent", "Predicted / measured − 1 (%)", 1, value=lambda row: percent(row.error)),
+        Column("warnings", "Warnings", value=lambda row: ", ".join(letters[text] for text in row.warnings) or None)]
     return Table(
-        "predicted-step", "Predicted step time at fixed "
-        + ("global batch" if rows[0].is_strong else "batch per rank"),
-        [Column("setting", "Setting"), Column("batch_per_rank", "Batch per rank"),
-         Column("ranks", "Ranks"), Column("reducer", "Reducer"), Column("model", "Model"),
-         *interval_columns(Column("step_ms", "Predicted step (ms)", 2), "low_ms", "high_ms", " (ms)"),
-         Column("all_reduce_ms", "Predicted all-reduces (ms)", 2),
-         *interval_columns(Column("exposed_ms", "Predicted exposed (ms)", 2), "exposed_low_ms", "exposed_high_ms", " (ms)"),
-         Column("straggler_ms", "Predicted excess of the last rank (ms)", 2, interval=("low_ms", "high_ms")),
-         Column("images_per_second", "Predicted images/s", 1, interval=("low_ms", "high_ms", "step_ms")),
-         Column("efficiency", "Predicted efficiency", 3, interval=("low_ms", "high_ms", "step_ms")),
-         Column("measured_ms", "Measured step (ms)", 2),
-         Column("error_percent", "Predicted / measured − 1 (%)", 1),
-         Column("warnings", "Warnings")],
-        made, notes)
+        "predicted-step", "Predicted step time at fixed " + ("global batch" if rows[0].is_strong else "batch per rank"),
+        columns, rows_of(columns, rows), [
+            f"predicted, not measured; model of the all-reduce: {network.label}, network "
+            f"{network.name}",
+            *network.notes,
+            *dict.fromkeys(
+                f"measured step of the basis: {b.source}, {plural(b.ranks, 'rank')}"
+                f"{f', {b.algorithm}' if b.ranks > 1 else ''}, {plural(len(b.sizes), 'bucket')}; "
+                f"{', '.join(filter(None, setting_texts(b.setting)))}" for b in bases),
+            *dict.fromkeys(note for b in bases for note in b.notes),
+            f"interval: 95 % of {REPLICATES} replicates that draw the measured steps and the ranges of "
+            "the network; it does not contain errors of the model",
+            "no efficiency: no 1-rank run has the global batch" if rows[0].base is None else
+            f"efficiency: {'t(1)/(N·t(N)), t(1) at the global batch' if rows[0].is_strong else 't(1)/t(N), t(1)'} "
+            f"{'measured' if rows[0].base_source else 'predicted from the work of a rank'}",
+            Note("measured: mean step of the runs of the same setting, batch, reducer and options on as "
+                 "many ranks (median over repeated runs)", ("measured_ms",)),
+            *(f"the step was measured with {library}, the all-reduce is modelled for {network.library}"
+              for library in sorted({b.library for b in bases if b.ranks > 1} - {network.library})),
+            any(row.predicted.is_tail_extrapolated for row in rows) and
+            f"*: fewer than {PAIRS_PER_RANK} independent measured (step, rank) pairs per rank, "
+            "so the delay of the slowest rank is little known and the interval may be too "
+            "narrow; measure more steps or more ranks",
+            any(row.predicted.basis.ranks == 1 < row.predicted.ranks for row in rows) and
+            "one measured rank: its whole spread counts as difference between ranks, so the "
+            "predictions are too long if the ranks of a step are slow together",
+            *(f"({letter}) {text}" for text, letter in letters.items())])
 
 
-def table_row(row, names, shown):
-    found = row.predicted
-    detail = text_of(found.basis.point.variant, shown)
-    return {
-        "setting": names[found.basis.setting] or None, "batch_per_rank": found.basis.batch,
-        "ranks": f"{found.ranks} *" if found.is_tail_extrapolated else str(found.ranks),
-        "reducer": found.basis.reducer + (f" ({detail})" if detail else ""), "model": f"{found.network.label} (predicted)",
-        "step_ms": 1e3 * found.step[0], "low_ms": 1e3 * found.step[1],
-        "high_ms": 1e3 * found.step[2], "all_reduce_ms": 1e3 * found.all_reduce[0],
-        "exposed_ms": 1e3 * found.exposed[0], "exposed_low_ms": 1e3 * found.exposed[1],
-        "exposed_high_ms": 1e3 * found.exposed[2], "straggler_ms": 1e3 * found.straggler[0],
-        "images_per_second": found.images_per_second[0],
-        "efficiency": row.efficiency and row.efficiency[0],
-        "measured_ms": row.measured and 1e3 * row.measured,
-        "error_percent": None if row.error is None else 100 * row.error}
+def reducer_text(basis, shown):
+    detail = text_of(basis.point.variant, shown)
+    return f"{basis.reducer} ({detail})" if detail else basis.reducer
 
 
 def prediction_values(rows, seed=SEED):
@@ -194,7 +186,7 @@ def value_row(row):
         "setting": basis.setting, "batch_per_rank": basis.batch, "reducer": basis.reducer,
         "bucket_bytes": basis.sizes, "ranks": found.ranks, "model": found.network.label,
         "scaling": "fixed global batch" if row.is_strong else "fixed batch per rank",
-        **{f"predicted_{name}": estimate(values) for name, values in (
+        **{f"predicted_{name}": of and {"value": of.value, "interval": [of.low, of.high]} for name, of in (
             ("step_seconds", found.step), ("exposed_seconds", found.exposed),
             ("all_reduce_seconds", found.all_reduce), ("last_rank_seconds", found.straggler),
             ("images_per_second", found.images_per_second), ("efficiency", row.efficiency))},
@@ -202,7 +194,3 @@ def value_row(row):
         "is_tail_extrapolated": found.is_tail_extrapolated,
         "measured_step_seconds": row.measured, "measured_run": row.source or None,
         "notes": basis.notes, "warnings": row.warnings}
-
-
-def estimate(values):
-    return values and {"value": values[0], "interval": [values[1], values[2]]}

@@ -8,7 +8,7 @@ from decimal import Decimal
 
 from lockstep_report.measure.metrics import ring_bytes, speedup
 from lockstep_report.models.published import (
-    AGREES, DIFFERS, EXCEPT, Assumptions, check_times, shorten, step_counts, to_digits_of)
+    AGREES, DIFFERS, EXCEPT, Assumptions, Epochs, check_times, shorten, step_counts, to_digits_of)
 from lockstep_report.tables.table import Column, Table, rows_of
 
 
@@ -24,8 +24,7 @@ def verdict_table(verdicts, name, notes):
 def mark_text(verdict):
     if verdict.mark != EXCEPT:
         return verdict.mark
-    wrong = sum(not cell.agrees for cell in verdict.cells)
-    return f"{EXCEPT} {wrong} of {len(verdict.cells)} cells"
+    return f"{EXCEPT} {sum(not cell.agrees for cell in verdict.cells)} of {len(verdict.cells)} cells"
 
 
 def column_table(verdict, name, assumptions=Assumptions()):
@@ -61,8 +60,7 @@ def column_table(verdict, name, assumptions=Assumptions()):
 def resolution_notes(times):
     """Returns a note about rounded epoch times, if their unit is at least 1 % of the shortest time."""
     unit = Decimal(1).scaleb(max(row.seconds.as_tuple().exponent for row in times.rows))
-    shortest = min(row.seconds for row in times.rows)
-    if unit / shortest < Decimal("0.01"):
+    if unit / min(row.seconds for row in times.rows) < Decimal("0.01"):
         return []
     return [f"the epoch times are given to {unit} s: a difference T(N) − T(1)/N is uncertain by "
             f"up to ±({unit / 2} + {unit / 2}/N) s; a bandwidth has the same relative uncertainty"]
@@ -78,8 +76,7 @@ def published_tables(times, assumptions=Assumptions()):
 
 def implied_allreduces(row, parameters):
     """Returns the ring all-reduces of float32 gradients per epoch that correspond to the measured traffic."""
-    sent = row.network_mb_per_s * 1e6 * float(row.seconds)
-    return sent / ring_bytes(4 * parameters, row.ranks)
+    return row.network_mb_per_s * 1e6 * float(row.seconds) / ring_bytes(4 * parameters, row.ranks)
 
 
 def traffic_table(times, assumptions=Assumptions()):
@@ -97,11 +94,10 @@ def traffic_table(times, assumptions=Assumptions()):
     implied = {row.ranks: implied_allreduces(row, parameters) for row in measured}
     middle = statistics.median_low(implied.values())
     batch = 2 ** round(math.log2(assumptions.samples / middle))
-    steps = math.ceil(assumptions.samples / batch)
-    alone = {row.batch_per_rank: row.seconds for row in times.rows if row.ranks == 1}
+    steps, epochs = math.ceil(assumptions.samples / batch), Epochs(times.rows)
 
     def speedup_per(ranks, row):
-        t_1 = alone.get(row.batch_per_rank)
+        t_1 = epochs.one_rank(row)
         return float(speedup(t_1, row.seconds) / ranks) if t_1 else None
 
     columns = [
@@ -116,7 +112,6 @@ def traffic_table(times, assumptions=Assumptions()):
         Column("implied", "Implied all-reduces", 1, value=lambda row: implied.get(row.ranks)),
         Column("needed", f"Needed at global batch {batch} (MB/s)", 1, value=lambda row: (
             steps * ring_bytes(4 * parameters, row.ranks) / float(row.seconds) / 1e6 if row.ranks > 1 else None))]
-    fixed = max(implied.values()) < 1.3 * min(implied.values())
     return Table(
         f"{times.path.stem}-traffic", f"{times.path.name}: CPU use and network traffic",
         columns, rows_of(columns, times.rows),
@@ -127,7 +122,7 @@ def traffic_table(times, assumptions=Assumptions()):
          f"{assumptions.samples:,} images this implies a global batch of "
          f"{assumptions.samples / middle:.0f}, so {batch} is assumed: {steps} steps",
          ("the number of all-reduces does not decrease with the number of workers: the global "
-          "batch was fixed (strong scaling)") if fixed else
+          "batch was fixed (strong scaling)") if max(implied.values()) < 1.3 * min(implied.values()) else
          "the number of all-reduces changes with the number of workers: the batch per worker was "
          "fixed (weak scaling)",
          "CPU use: user + system, mean over the nodes; MB = 1e6 bytes"])

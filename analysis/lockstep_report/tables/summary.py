@@ -129,7 +129,7 @@ def communication_lines(point):
     if point.allreduce_seconds and point.bandwidth:
         rate = bounds_text(point.bandwidth, lambda rate: f"{rate / 1e9:.2f} GB/s")
         lines.append(f"All-reduce: {point.bytes_per_step / 1e6:.1f} MB per step, bus bandwidth {rate}")
-    total = split.waiting_seconds + split.transfer_seconds if split and point.allreduce_seconds else 0
+    total = split.all_reduce_seconds if split and point.allreduce_seconds else 0
     if total > 0:
         is_known = split.transfer_bounds.value is not None
         lines.append(f"All-reduces are in progress for {seconds(total)}: {seconds(split.waiting_seconds)} "

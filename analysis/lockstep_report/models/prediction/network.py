@@ -259,7 +259,6 @@ def network_of_sweeps(runs, algorithm):
     if beta.low <= 0:
         raise ReportError(INPUT, f"{names}: beta of {algorithm} is not distinguishable from 0; give "
                                  "a sweep with larger messages or more repeats")
-    residual = 100 * float(np.abs(fit.residuals).max())
     level = Level("links of the sweep", None, Bounds(max(0.0, alpha.low), max(0.0, alpha.high)),
                   Bounds(beta.low, beta.high), True)
     return FittedNetwork(
@@ -268,4 +267,4 @@ def network_of_sweeps(runs, algorithm):
                f"alpha {1e6 * alpha.value:.4g} µs per message ({1e6 * alpha.low:.4g} to "
                f"{1e6 * alpha.high:.4g}), beta {1e9 * beta.value:.4g} ns per byte "
                f"({1e9 * beta.low:.4g} to {1e9 * beta.high:.4g}), largest residual "
-               f"{residual:.1f} %",), fit=fit)
+               f"{100 * np.abs(fit.residuals).max():.1f} %",), fit=fit)

@@ -168,8 +168,7 @@ def replicate(basis, network, ranks, random, common, deviations, comm, block, mi
     update = np.maximum(0, own[:, -1] + quantiles(pool[:, -1:], last)[:, 0] + missing[-1])
     seconds = schedule(work[:, :-2], backward_end, update, comm, basis.sizes,
                        network.overlap, basis.reducer == "overlap", basis.updates_by_bucket)
-    exposed = np.maximum(0, seconds - update - mean_end)
-    return (seconds.mean(), exposed.mean(), comm.sum(axis=1).mean(),
+    return (seconds.mean(), np.maximum(0, seconds - update - mean_end).mean(), comm.sum(axis=1).mean(),
             (backward_end - mean_end).mean())
 
 
@@ -191,11 +190,9 @@ def schedule(ready, backward_end, update, all_reduces, sizes, overlap=1.0, has_o
         start = np.maximum(ready[:, i], free)
         work = np.broadcast_to(all_reduces[:, i], start.shape)
         done = overlap * np.maximum(0.0, backward_end - start)  # work done at its end
+        free = np.maximum(start, backward_end) + work - done
         if overlap > 0:
-            free = np.where(done >= work, start + work / overlap,
-                            np.maximum(start, backward_end) + work - done)
-        else:
-            free = np.maximum(start, backward_end) + work
+            free = np.where(done >= work, start + work / overlap, free)
         if updates_by_bucket:
             now = np.maximum(now, free) + shares[i] * update
     if not updates_by_bucket:
