@@ -21,12 +21,11 @@ def open(path):  # of a run file, as in xarray; the module uses no other `open`
 def steps(runs, ranks=None):
     """Returns a pandas `DataFrame` with one row per run, step and rank, sorted in this order.
 
-    `runs`: the path of a run file or of a folder with run files, or a list of such paths; the parts
-    of a run are joined. `ranks`: the ranks to read [all]. Columns: `run`, `ranks`, `step` (from 1),
-    `epoch`, `is_timed` (whether the reports use the step), `rank`, `host`, `images`, `loss`,
-    `learning_rate`, the seconds of each phase (`forward_seconds`, ...), `rank_seconds` (their sum),
-    `step_seconds` (the time of the step as in the reports), and, if recorded, `start_seconds`,
-    `sent_bytes`, `received_bytes`. Values of a step are equal in the rows of its ranks.
+    `runs`: the path of a run file or of a folder with run files, or a list of such paths; the parts of a run are
+    joined. `ranks`: the ranks to read [all]. Columns: `run`, `ranks`, `step` (from 1), `epoch`, `is_timed` (whether the
+    reports use the step), `rank`, `host`, `images`, `loss`, `learning_rate`, the seconds of each phase
+    (`forward_seconds`, ...), `rank_seconds` (their sum), `step_seconds` (the time of the step as in the reports), and,
+    if recorded, `start_seconds`, `sent_bytes`, `received_bytes`. Values of a step are equal in the rows of its ranks.
     """
     from lockstep_report.tables import frames
 

@@ -27,8 +27,7 @@ def parser():
     predict.add(commands)
     command = commands.add_parser("summary", help="print a summary of each run")
     command.add_argument("runs", nargs="+", metavar="RUN.h5",
-                         help="run files; other parts of a run in the same directory are "
-                              "read as well")
+                         help="run files; other parts of a run in the same directory are read as well")
     finish(command, print_summary)
     command = commands.add_parser("validate", help="check a run file against the format")
     command.add_argument("run", metavar="RUN.h5")
@@ -40,8 +39,7 @@ def parser():
         "index", help="list run files, one row per file",
         description="Lists run files, one row per file; files that are copies, parts of one run, "
                     "not complete or not readable have a remark.")
-    command.add_argument("runs", nargs="+", metavar="RUNS",
-                         help="run files, or directories with run files (*.h5)")
+    command.add_argument("runs", nargs="+", metavar="RUNS", help="run files, or directories with run files (*.h5)")
     command.add_argument("--csv", metavar="FILE", help="write the table with all columns as CSV")
     finish(command, write_index, "print the rows as JSON")
     watch.add(commands)

@@ -71,8 +71,7 @@ def status(options, pairs, rest_a):
     (input) if a case of A has no counterpart or no checked quantity, which was not checked then."""
     if options.tolerance is None:
         return 0
-    worse = [f"{q.label} ({b.title})" for a, b in pairs
-             for q in regressions(a, b, options.check, options.tolerance)]
+    worse = [f"{q.label} ({b.title})" for a, b in pairs for q in regressions(a, b, options.check, options.tolerance)]
     if worse:
         print(f"lockstep-report: {plural(len(worse), 'regression')} beyond "
               f"{100 * options.tolerance:g} %: {'; '.join(worse)}", file=sys.stderr)

@@ -13,8 +13,7 @@ REGRESSION = 7  # of `compare`; 1 is the status of a Python program that crashed
 
 
 class ReportError(Exception):
-    """An error that ends the program with `status`. `message` is one line: what failed, why, and
-    what to do."""
+    """An error that ends the program with `status`. `message` is one line: what failed, why, and what to do."""
 
     def __init__(self, status, message):
         super().__init__(message)

@@ -75,15 +75,12 @@ def add(commands):
     command = commands.add_parser(
         "export", help="write CSV, Parquet, Extra-P JSON, traces or TensorBoard scalars",
         description="Writes the measurements of runs in the format of another program.")
-    command.add_argument("runs", nargs="+", metavar="RUNS",
-                         help="run files, or directories with run files (*.h5)")
+    command.add_argument("runs", nargs="+", metavar="RUNS", help="run files, or directories with run files (*.h5)")
     command.add_argument("--to", required=True, choices=FORMATS, metavar="FORMAT",
-                         help="csv, parquet: tables of runs, steps, buckets, epochs, ...; extra-p: "
-                              "times of a step for Extra-P; trace: timeline for Perfetto or "
-                              "chrome://tracing; tensorboard: scalars")
+                         help="csv, parquet: tables of runs, steps, buckets, epochs, ...; extra-p: times of a step for "
+                              "Extra-P; trace: timeline for Perfetto or chrome://tracing; tensorboard: scalars")
     command.add_argument("--steps", type=ranges, metavar="LIST",
-                         help="steps to export, such as 1-10,20 [all; trace: the first 10 timed "
-                              "steps]")
+                         help="steps to export, such as 1-10,20 [all; trace: the first 10 timed steps]")
     command.add_argument("--ranks", type=ranges, metavar="LIST", help="ranks to export [all]")
     command.add_argument("--out", required=True, metavar="DIR", help="output directory")
     finish(command, export, "print the names of the files as JSON")

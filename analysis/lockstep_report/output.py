@@ -57,8 +57,7 @@ class Folder:
         self.manifest = read_manifest(self.path / MANIFEST)
 
     def write(self, name, content, kind):
-        """Writes text, bytes, or an iterator of bytes to a temporary file in the folder and renames
-        it to `name`."""
+        """Writes text, bytes, or an iterator of bytes to a temporary file in the folder and renames it to `name`."""
         if isinstance(content, (bytes, str)):
             content = [content if isinstance(content, bytes) else content.encode("utf-8")]
         target = self.path / name
@@ -109,9 +108,8 @@ class Folder:
 
 
 class File:
-    """The single output file of a command, of the kind `kind`. Raises `ReportError` (output) if it cannot
-    be written, or if it exists and is not a regular file, is of another kind, or is one of the files
-    `inputs`."""
+    """The single output file of a command, of the kind `kind`. Raises `ReportError` (output) if it cannot be written,
+    or if it exists and is not a regular file, is of another kind, or is one of the files `inputs`."""
 
     def __init__(self, path, inputs, kind):
         self.path = Path(path)

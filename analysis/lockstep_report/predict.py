@@ -28,9 +28,8 @@ def add(commands):
     command.add_argument("--ranks", type=rank_list, required=True, metavar="LIST",
                          help="numbers of ranks, for example 8,64,512")
     command.add_argument("--network", nargs="+", required=True, metavar="FILE",
-                         help="network description (JSON); or run files of `lockstep allreduce`, or "
-                              "outputs of all_reduce_perf of nccl-tests (text or JSON), to which it "
-                              "is fitted")
+                         help="network description (JSON); or run files of `lockstep allreduce`, or outputs of "
+                              "all_reduce_perf of nccl-tests (text or JSON), to which it is fitted")
     command.add_argument("--algorithm", metavar="NAME",
                          help="algorithm of the sweeps [that of the training run; NCCL: ring]")
     command.add_argument("--overlap", type=share, metavar="SHARE",

@@ -44,19 +44,16 @@ def add(commands):
                              help="output directory" + ("; not needed with --json" if is_tables else ""))
         if name == "figures":
             command.add_argument("--width", choices=CANVASES, default="screen",
-                                 help="one-column, two-column: 85 or 178 mm for a paper, with texts "
-                                      "of at least 6 points; screen: as wide as the content needs "
-                                      "[screen]")
+                                 help="one-column, two-column: 85 or 178 mm for a paper, with texts of at least 6 "
+                                      "points; screen: as wide as the content needs [screen]")
         finish(command, function, f"print the {'values of the tables' if is_tables else 'names of the files'} as JSON")
     command = commands.add_parser(
         "html", help="write one page with the answer, tables, figures, explanation and method",
-        description="Writes one self-contained HTML page with the answer, tables, figures, "
-                    "explanation and method, and prints the begin of the answer. The page loads "
-                    "nothing from the network.")
+        description="Writes one self-contained HTML page with the answer, tables, figures, explanation and method, and "
+                    "prints the begin of the answer. The page loads nothing from the network.")
     add_inputs(command)
     command.add_argument("-o", "--output", required=True, metavar="PAGE.html",
-                         help="file to write; a page that exists is replaced, but no file of "
-                              "another kind")
+                         help="file to write; a page that exists is replaced, but no file of another kind")
     finish(command, write_page, "print the name of the page as JSON")
     text = "print advice, causes of lost efficiency, fits and stragglers"
     command = commands.add_parser("explain", help=text, description=text)
@@ -75,8 +72,7 @@ def add_inputs(command):
                          help="epoch times with the columns ranks (gpus, workers), batch_per_rank "
                               "(batch_per_gpu) and epoch_seconds; can be repeated")
     command.add_argument("--link-gbit", type=positive_number, metavar="G",
-                         help="rate of the link between the ranks in Gbit/s [--link-gbit of each "
-                              "run]")
+                         help="rate of the link between the ranks in Gbit/s [--link-gbit of each run]")
     command.add_argument("--note", action="append", default=[], metavar="TEXT",
                          help="note below table 1 (without it, below the first table), for example about runs that failed; can be repeated")
     add_assumptions(command)
@@ -228,8 +224,7 @@ def add_published(commands):
         description="Compares each column published_* of a CSV of epoch times with the value that "
                     "follows from the times, and names the formula that gives the printed digits.")
     command.add_argument("csv", nargs="+", metavar="TIMES.csv")
-    command.add_argument("--out", metavar="DIR",
-                         help="output directory; without it, the tables are only printed")
+    command.add_argument("--out", metavar="DIR", help="output directory; without it, the tables are only printed")
     add_assumptions(command)
     finish(command, print_published, "print the tables as JSON")
 
@@ -237,9 +232,8 @@ def add_published(commands):
 def add_assumptions(command):
     known = ", ".join(f"{name} {count:,}" for name, count in KNOWN_PARAMETERS.items())
     command.add_argument("--parameters", type=positive_integer, metavar="P",
-                         help="number of trainable parameters (4 bytes each) of the model in a "
-                              f"CSV. Known models: {known} [tables: the first of them; published: "
-                              "all are tried]")
+                         help="number of trainable parameters (4 bytes each) of the model in a CSV. Known models: "
+                              f"{known} [tables: the first of them; published: all are tried]")
     command.add_argument("--train-samples", type=positive_integer, metavar="D",
                          help=f"images per epoch of a CSV [{CSV_IMAGES:,}]")
 
@@ -252,11 +246,9 @@ def assumptions_of(options):
 def print_published(options):
     tables = [table for path in options.csv for table in published_tables(read_times(path), assumptions_of(options))]
     if not tables:
-        raise ReportError(INPUT, f"{options.csv[0]}: no columns published_* and no network "
-                                 "traffic; nothing to check")
+        raise ReportError(INPUT, f"{options.csv[0]}: no columns published_* and no network traffic; nothing to check")
     if options.out:
         folder = Folder(options.out, CHECK, inputs=options.csv)
         folder.write_tables(tables, CHECK)
         folder.finish()
-    print(json_text({"tables": list(map(table_values, tables))}) if options.json
-          else "\n".join(map(markdown, tables)))
+    print(json_text({"tables": list(map(table_values, tables))}) if options.json else "\n".join(map(markdown, tables)))

@@ -11,19 +11,16 @@ CAPTIONS = {
                       "The dashed line is the ideal.",
     "efficiency-causes": "Efficiency T(1)/(N·T(N)) and the causes of the rest, in per cent of the "
                          "epoch. Bars below 0 are gains.",
-    "scaling-laws": "Speedups and the fitted laws of Amdahl (fixed global batch) and Gustafson "
-                    "(fixed batch per rank) with the serial fraction s and its 95 % interval; "
-                    "dashed beyond the data.",
-    "alpha-beta": "Time of the all-reduce over its size and the fits alpha + beta · bytes; dashed "
-                  "beyond the data.",
+    "scaling-laws": "Speedups and the fitted laws of Amdahl (fixed global batch) and Gustafson (fixed batch per rank) "
+                    "with the serial fraction s and its 95 % interval; dashed beyond the data.",
+    "alpha-beta": "Time of the all-reduce over its size and the fits alpha + beta · bytes; dashed beyond the data.",
     "thread-scaling": "Speedup of an epoch and of the passes of a step over the threads per rank. "
                       "The dashed line is the ideal; the dotted line is the number of processors.",
     "learning-curves": "Test accuracy over epochs and over training time; the band spans the runs "
                        "with different seeds.",
     "allreduce-sweep": "Bus bandwidth of the all-reduce over the message size, for each algorithm.",
-    "waiting": "The time of each rank in the all-reduces of an epoch: waiting until the last rank "
-               "has started the same bucket, and the transfer after that, which on CPUs may contain "
-               "computation. A slow rank waits least.",
+    "waiting": "The time of each rank in the all-reduces of an epoch: waiting until the last rank has started the same "
+               "bucket, and the transfer after that, which on CPUs may contain computation. A slow rank waits least.",
     "work": "Work of each rank in each step, of the runs with a significantly slow rank, or of the "
             "run with the most ranks if there are none.",
     "telemetry": "Use of processors, memory, network and devices over time, below the durations of "
@@ -32,9 +29,8 @@ CAPTIONS = {
                "reaches the highest rate that its arithmetic intensity permits.",
     "reducers": "Gradient reducers: the phases of a step, mean over the ranks, and the bytes that "
                 "the rank with the most messages sends in a step.",
-    "pipeline-stages": "Share of the time that each pipeline stage computes, copies messages and is "
-                       "idle. The dashed line is the busy share of equal stages without "
-                       "communication time, M / (M + N - 1).",
+    "pipeline-stages": "Share of the time that each pipeline stage computes, copies messages and is idle. The dashed "
+                       "line is the busy share of equal stages without communication time, M / (M + N - 1).",
     "layers": "Share of the measured rates of a memory copy and of a matrix product that single "
               "layers reach; in parentheses the median time of a pass.",
     "stack": "Largest number of equal layers whose training fits in the memory limit. The line is "

@@ -7,8 +7,7 @@ from lockstep_report.figures.canvas import length, text_size
 from lockstep_report.figures.layout import (
     chunks, curve, fit_line, legend_beside, log_axis, panel_figure, rank_axis, size_text, stack, text_width,
     vertical_log_axis)
-from lockstep_report.figures.style import (
-    DASHED, IDEAL_LINE, light_grid, name_of, plt, short_number, title_of)
+from lockstep_report.figures.style import DASHED, IDEAL_LINE, light_grid, name_of, plt, short_number, title_of
 from lockstep_report.groups import grouped
 from lockstep_report.measure import metrics
 from lockstep_report.models.causes import CAUSES, LABELS, SMALLEST_DRAWN, WEAK
@@ -37,10 +36,8 @@ def cause_bars(losses):
     panels = grouped(losses, lambda loss: (loss.point.setting, loss.scaling, (
         f"batch {loss.point.batch_per_rank:,} per rank" if loss.scaling == WEAK
         else f"global batch {loss.point.global_batch:,}")))
-    unit = max(length(0.5), *(text_width(bar_text(loss), text_size(9)) + length(0.15)
-                              for loss in losses))
-    panels = {(*key, i): part for key, group in panels.items()
-              for i, part in enumerate(chunks(group, unit))}
+    unit = max(length(0.5), *(text_width(bar_text(loss), text_size(9)) + length(0.15) for loss in losses))
+    panels = {(*key, i): part for key, group in panels.items() for i, part in enumerate(chunks(group, unit))}
     used = [name for name, _ in CAUSES if any(abs(loss.share(name)) > SMALLEST_DRAWN for loss in losses)]
     figure = panel_figure([unit * len(group) for group in panels.values()], 3.6,
                           [f"{scaling},\n{batch}" for _, scaling, batch, _ in panels], "per cent of the epoch")
@@ -121,8 +118,7 @@ def all_reduce_lines(fits):
         draw_all_reduces(panel, group, names)
     legend_beside(figure.axes)
     return arrange(figure, "All-reduce time: alpha + beta · bytes",
-                   ["Dashed: beyond the measured sizes; not measured. A line ends where it would be "
-                    "negative."])
+                   ["Dashed: beyond the measured sizes; not measured. A line ends where it would be negative."])
 
 
 def draw_all_reduces(axes, group, names):

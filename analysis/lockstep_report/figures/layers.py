@@ -3,8 +3,7 @@
 
 from lockstep_report.figures.arrange import arrange
 from lockstep_report.figures.canvas import length
-from lockstep_report.figures.layout import (
-    bar_axes, chunks, legend_beside, panel_figure, text_above, text_width, wrap)
+from lockstep_report.figures.layout import bar_axes, chunks, legend_beside, panel_figure, text_above, text_width, wrap
 from lockstep_report.figures.style import IDEAL_LINE, SERIES, light_grid, short_number
 from lockstep_report.runfile.settings import plural
 from lockstep_report.tables.sweep import PASSES, layer_table, stack_table

@@ -7,8 +7,7 @@ from matplotlib.ticker import MaxNLocator
 
 from lockstep_report.figures.arrange import arrange
 from lockstep_report.figures.canvas import length
-from lockstep_report.figures.layout import (
-    bar_axes, chunks, legend_beside, panel_figure, stack, text_above, text_width)
+from lockstep_report.figures.layout import bar_axes, chunks, legend_beside, panel_figure, stack, text_above, text_width
 from lockstep_report.figures.style import light_grid, name_of, notes_of, plt, short_number, title_of
 from lockstep_report.groups import grouped
 from lockstep_report.measure import validity
@@ -55,8 +54,7 @@ def phase_bars(points, letters=None):
         draw_phases(axes, part, range(len(part)), [bar_label(p, letters) for p in part],
                     max(p.epoch_seconds for p in timed if p.batch_per_rank == batch), "s", lambda point: 1)
     legend_beside(figure.axes, list(NAMES.values()))
-    return arrange(figure, "Time of an epoch by phase: " + title_of(timed),
-                   notes_of(timed, letters))
+    return arrange(figure, "Time of an epoch by phase: " + title_of(timed), notes_of(timed, letters))
 
 
 def draw_phases(axes, points, places, labels, highest, unit, factor):

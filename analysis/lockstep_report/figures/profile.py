@@ -63,8 +63,7 @@ def draw_roofline(axes, points, ceilings):
     """Draws FLOP/s over FLOPs per byte. The area of a marker is the time of its row."""
     flops, memory = ceilings
     intensity = np.array([row["flops"] / row["bytes"] for row in points])
-    span = np.geomspace(min(intensity.min(), flops / memory) / 2,
-                        max(intensity.max(), flops / memory) * 2, 100)
+    span = np.geomspace(min(intensity.min(), flops / memory) / 2, max(intensity.max(), flops / memory) * 2, 100)
     axes.plot(span, np.minimum(flops, span * memory) / 1e9, color="black", linewidth=1.2)
     longest = max(row["milliseconds"] for row in points)
     for row, x in zip(points, intensity):
@@ -77,8 +76,7 @@ def draw_roofline(axes, points, ceilings):
         axes.scatter([], [], color=COLOURS.get(phase, OTHER), marker="o", label=phase)
     for name, marker in CEILING_MARKERS.items():
         if any(row["ceiling"] == name for row in points):
-            axes.scatter([], [], color="white", edgecolor="black", marker=marker,
-                         label=f"ceiling: {name}")
+            axes.scatter([], [], color="white", edgecolor="black", marker=marker, label=f"ceiling: {name}")
     axes.set(xscale="log", xlabel="arithmetic intensity, FLOPs per byte", ylabel="GFLOP/s")
     axes.xaxis.set_major_formatter("{x:g}")
     vertical_log_axis(axes)

@@ -9,8 +9,7 @@ import numpy as np
 
 from lockstep_report.figures.arrange import arrange
 from lockstep_report.figures.canvas import length
-from lockstep_report.figures.layout import (
-    band, curve, legend_beside, panel_figure, rank_axis, vertical_log_axis)
+from lockstep_report.figures.layout import band, curve, legend_beside, panel_figure, rank_axis, vertical_log_axis
 from lockstep_report.figures.style import DASHED, IDEAL_LINE, notes_of, plt, short_number, title_of
 from lockstep_report.groups import grouped
 from lockstep_report.measure import metrics, validity

@@ -86,8 +86,7 @@ def draw_steps(axes, run, ends):
         group = -(-len(ends) // MOST_STEPS)  # steps per dot
         if group > 1:
             detail = f"; the longest of each {group} steps"
-            longest = [first + int(np.argmax(seconds[first:first + group]))
-                       for first in range(0, len(ends), group)]
+            longest = [first + int(np.argmax(seconds[first:first + group])) for first in range(0, len(ends), group)]
             ends, seconds = ends[longest], seconds[longest]
         axes.plot(ends, 1e3 * seconds, ".", markersize=3, color="#333333")
     finish(axes, f"Step (slowest rank{detail})", "ms")
@@ -131,8 +130,7 @@ class Curve:
 def quantity_curves(samples, quantities):
     curves = []
     for style, (name, label, is_cumulative, factor) in zip(STYLES, quantities):
-        found = [(s.rank, *(rates if is_cumulative else telemetry.finite)(s.seconds, s.columns[name]))
-                 for s in samples]
+        found = [(s.rank, *(rates if is_cumulative else telemetry.finite)(s.seconds, s.columns[name])) for s in samples]
         curves += rank_curves([(rank, x, factor * y) for rank, x, y in found if len(y)], label, style)
     return curves
 

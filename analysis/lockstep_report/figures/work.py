@@ -24,9 +24,8 @@ CELL = np.array([(0, -0.5), (1, -0.5), (1, 0.5), (0, 0.5)])  # corners around a 
 
 
 def work_figure(runs, stragglers):
-    """Returns the figure of the runs with a slow rank, or of the run with the most ranks if there are
-    none; None if no run has several ranks. Runs with the same ranks and batch would look the same:
-    only the first one is drawn."""
+    """Returns the figure of the runs with a slow rank, or of the run with the most ranks if there are none; None if no
+    run has several ranks. Runs with the same ranks and batch would look the same: only the first one is drawn."""
     slow = {found.source: found for found in stragglers}
     usable = sorted((run for run in runs if run.label in slow), key=lambda run: (
         not slow[run.label].is_significant, -run.rank_count))

@@ -51,8 +51,7 @@ def table_element(table):
                    element("thead", head), element("tbody", *(row_element(texts, kinds) for texts in rows)),
                    data_table=table.name, class_=join([f"pin-{pinned}", "many" if len(kinds) > MANY else None], " "))
     return element(
-        "div", element("div", made, class_="scroll", role="region", tabindex="0",
-                       aria_labelledby=f"{name}-title"),
+        "div", element("div", made, class_="scroll", role="region", tabindex="0", aria_labelledby=f"{name}-title"),
         element("p", "Copy as ", *copies, class_="copy", hidden=True),
         element("details", element("summary", f"Notes ({len(notes)})"), element("ul", *notes),
                 class_="notes") if notes else None,

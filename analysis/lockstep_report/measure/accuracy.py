@@ -67,8 +67,7 @@ def recipe_of(run, names):
 
 def properties_of(run):
     """Returns the properties of a run that affect results or time, except those that `training_of` has besides, and the seed."""
-    stated = dict(zip(SETTING_PARTS, setting_of(run))) | {
-        "threads": run.option("threads") if uses_threads(run) else ""}
+    stated = dict(zip(SETTING_PARTS, setting_of(run))) | {"threads": run.option("threads") if uses_threads(run) else ""}
     if run.rank_count > 1:
         stated |= {name: run.option(name) for name in ("reducer", "gradient-dtype")}
     return variant_of(run) | results_of(run) | {

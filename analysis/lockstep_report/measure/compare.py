@@ -41,8 +41,7 @@ QUANTITIES = (
     *(Quantity(f"{name}_seconds", f"Step: {name.replace('_', ' ')} (mean over the ranks)", "ms", 1e3)
       for name in PHASES if name != "data_wait"),
     Quantity("all_reduce_seconds", "Step: all-reduce in progress (mean over the ranks)", "ms", 1e3),
-    Quantity("all_reduce_call_seconds", "Step: in calls of the all-reduce (mean over the ranks)",
-             "ms", 1e3),
+    Quantity("all_reduce_call_seconds", "Step: in calls of the all-reduce (mean over the ranks)", "ms", 1e3),
     Quantity("all_reduce_waiting_seconds", "Epoch: waiting in the all-reduce", "s"),
     Quantity("all_reduce_transfer_seconds", "Epoch: transfer in the all-reduce", "s"),
     Quantity("test_accuracy", "Test accuracy, last", "%", 100, 2, better=1),

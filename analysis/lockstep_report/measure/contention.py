@@ -101,6 +101,5 @@ def spoiled_text(points):
     worst = max((lack for p in spoiled for lack in p.lacks.values()), key=lambda lack: lack.share)
     names = list(dict.fromkeys(name for p in spoiled for name in p.lacks))
     return (f"In {plural(len(names), 'run')} ({some_of(names, 4)}), ranks lacked a processor for up to "
-            f"{100 * worst.share:.0f} % of the epoch, because {worst.cause}. Their times, speedups "
-            "and efficiencies do not describe the program, and their causes of lost efficiency "
-            "cannot be told apart.")
+            f"{100 * worst.share:.0f} % of the epoch, because {worst.cause}. Their times, speedups and efficiencies do "
+            "not describe the program, and their causes of lost efficiency cannot be told apart.")

@@ -110,8 +110,7 @@ def fit_linear(columns, observed, groups=None):
     scaled = matrix / lengths
     if np.linalg.matrix_rank(scaled / observed[:, None], tol=1e-9) < parameters:
         return None
-    _, first, group = np.unique(np.arange(count) if groups is None else groups,
-                                return_index=True, return_inverse=True)
+    _, first, group = np.unique(np.arange(count) if groups is None else groups, return_index=True, return_inverse=True)
     sizes = np.bincount(group)
     means, places = np.bincount(group, observed) / sizes, scaled[first]
     scale = means

@@ -27,9 +27,8 @@ def gather(ranks, size):
 
 
 def recursive_doubling(ranks, size):
-    """Exchanges between ranks whose indices differ in one bit: of the whole array, or of 1/2, 1/4, ...
-    in both phases of halving-doubling. Without a power of two, the first ranks form pairs, of which
-    only the odd one takes part."""
+    """Exchanges between ranks whose indices differ in one bit: of the whole array, or of 1/2, 1/4, ... in both phases
+    of halving-doubling. Without a power of two, the first ranks form pairs, of which only the odd one takes part."""
     power = 1 << (ranks.bit_length() - 1)
     pairs = ranks - power
     place = [2 * i + 1 if i < pairs else i + pairs for i in range(power)]
@@ -49,9 +48,8 @@ MESSAGES = {"ring": ring, "direct": direct, "recursive-doubling": recursive_doub
 
 
 def link_bytes(algorithm, hosts, size):
-    """Returns the bytes of an all-reduce of `size` bytes over the link that carries most of them;
-    None if the algorithm does not tell its messages. `algorithm`: with its library, as
-    `choices.algorithm_of`; `hosts`: host of each rank."""
+    """Returns the bytes of an all-reduce of `size` bytes over the link that carries most of them; None if the algorithm
+    does not tell its messages. `algorithm`: with its library, as `choices.algorithm_of`; `hosts`: host of each rank."""
     hosts = np.asarray(hosts)
     names, host, ranks_of = np.unique(hosts, return_inverse=True, return_counts=True)
     name, _, library = algorithm.partition(" ")

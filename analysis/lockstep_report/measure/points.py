@@ -216,8 +216,7 @@ def from_run(run):
         bytes_per_step=int(run.bucket_bytes.sum()) or None,
         link_bytes=link_bytes_of(run),
         **traffic_of(run, window.steps),
-        joules_per_image=None if joules is None else float(
-            joules.sum() / run.images[run.epoch == window.epoch].sum()),
+        joules_per_image=None if joules is None else float(joules.sum() / run.images[run.epoch == window.epoch].sum()),
         measurements={name: float(values.max()) for name, values in readings.items() if values is not None},
         lacks={run.label: lack} if is_spoiled else {},
         link_gbit=run.link_gbit,

@@ -89,8 +89,7 @@ def base_notes(point, base):
     """Yields notes about differences between a point and its base case besides the rank count."""
     case = f"the base case {base.source}"
     if base.hosts and not set(base.hosts) <= set(point.hosts):
-        yield (f"{case} ran on another host ({', '.join(base.hosts)}) than this point "
-               f"({', '.join(point.hosts)})")
+        yield f"{case} ran on another host ({', '.join(base.hosts)}) than this point ({', '.join(point.hosts)})"
     if base.lacks_processors:
         yield f"ranks lacked processors in {case}, so the speedup is too large or too small"
     yield from option_notes(point, base, case)

@@ -79,9 +79,8 @@ def longest_sequence(epoch, step, starts_part):
 
 
 def batch_per_rank(run):
-    """Returns the batch per rank from the options; if they lack it, from the step with the most
-    images. The stages of a pipeline share the batch of their replica, so the batch per rank times
-    the number of ranks is the global batch."""
+    """Returns the batch per rank from the options; if they lack it, from the step with the most images. The stages of a
+    pipeline share the batch of their replica, so the batch per rank times the number of ranks is the global batch."""
     given = run.number("batch-per-rank")
     if given:
         stages = run.stage_count

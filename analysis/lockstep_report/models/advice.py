@@ -96,11 +96,10 @@ def no_overlap(step):
     most = min(backward, transfer)
     return Advice(
         "no-overlap", step.source,
-        f"The all-reduce starts after the backward pass and leaves {duration(transfer)} per step exposed"
-        f"{', without waiting for slower ranks' if is_known else ''} ({percent(transfer / step.step)}). "
-        f"--reducer overlap can hide at most {duration(most)} of it behind the backward pass "
-        f"({duration(backward)}); measure both, because on CPUs the communication then uses the cores of the "
-        "backward pass.",
+        f"The all-reduce starts after the backward pass and leaves {duration(transfer)} per step "
+        f"exposed{', without waiting for slower ranks' if is_known else ''} ({percent(transfer / step.step)}). "
+        f"--reducer overlap can hide at most {duration(most)} of it behind the backward pass ({duration(backward)}); "
+        "measure both, because on CPUs the communication then uses the cores of the backward pass.",
         {"exposed_seconds": transfer, "backward_seconds": backward, "most_hidden_seconds": most,
          "step_seconds": step.step}, EXPOSED_SHARE)
 
@@ -139,9 +138,8 @@ def input_wait(step):
         return None
     return Advice(
         "input-wait", step.source,
-        f"Each step waits {duration(wait)} for its batch ({percent(wait / step.step)}). More "
-        "loader threads (--loader-threads) or, on a GPU, images in device memory "
-        "(--data-residency device) shorten it.",
+        f"Each step waits {duration(wait)} for its batch ({percent(wait / step.step)}). More loader threads "
+        "(--loader-threads) or, on a GPU, images in device memory (--data-residency device) shorten it.",
         {"data_wait_seconds": wait, "step_seconds": step.step}, INPUT_SHARE)
 
 
@@ -154,9 +152,8 @@ def link_limit(step, link_gbit=None):
     return Advice(
         "link-limit", step.source,
         f"The transfer uses at least {percent(used)} of the link of {rate:g} Gbit/s and leaves "
-        f"{duration(step.transfer)} per step exposed ({percent(step.transfer / step.step)}): no "
-        "other algorithm is much faster. Fewer bytes (--gradient-dtype bf16), a larger batch per "
-        "rank or a faster link are.",
+        f"{duration(step.transfer)} per step exposed ({percent(step.transfer / step.step)}): no other algorithm is "
+        "much faster. Fewer bytes (--gradient-dtype bf16), a larger batch per rank or a faster link are.",
         {"link_share": used, "link_gbit": rate, "exposed_transfer_seconds": step.transfer,
          "step_seconds": step.step}, LINK_SHARE)
 
@@ -256,8 +253,7 @@ def slower_reason(loss):
     point = loss.point
     changed = kernel_changes(point, loss.same_batch or loss.base)
     if changed:
-        return (f"{changed} than on one rank: select the same one with --conv-algorithm, and compare "
-                "again.")
+        return f"{changed} than on one rank: select the same one with --conv-algorithm, and compare again."
     per_host = -(-point.ranks // max(1, point.host_count or len(point.hosts)))
     if per_host == 1:
         return ("Each host has one rank, so ranks share no processors: compare the clock rates and "
@@ -295,9 +291,8 @@ def lacking_processors(source, lack):
 
 
 def all_advice(steps, found_losses, fits, link_gbit=None, points=(), lacks=None):
-    """Applies all rules. Returns the advice in the order of runs and rules, without repetitions and
-    once for the repeated runs of each of `points`. `lacks`: run -> `Lack` of the runs whose ranks
-    lacked processors."""
+    """Applies all rules. Returns the advice in the order of runs and rules, without repetitions and once for the
+    repeated runs of each of `points`. `lacks`: run -> `Lack` of the runs whose ranks lacked processors."""
     lacks = lacks or {}
     made = [lacking_processors(source, lack) for source, lack in lacks.items()]
     for step in (step for step in steps if step.source not in lacks):

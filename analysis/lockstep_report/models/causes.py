@@ -55,14 +55,12 @@ class Loss:
     @property
     def difference(self):
         """The `Difference` of T(N) and T(1)/N over the runs."""
-        return difference([seconds / self.point.ranks for seconds in self.base.epoch_repeats],
-                          self.point.epoch_repeats)
+        return difference([seconds / self.point.ranks for seconds in self.base.epoch_repeats], self.point.epoch_repeats)
 
     def is_shown(self, cause):
         """Whether a cause takes at least NAMED_SHARE, and more than the difference between runs if it compares runs."""
         seconds = self.causes.get(cause, 0.0)
-        return self.share(cause) >= NAMED_SHARE and (
-            cause not in BETWEEN_RUNS or seconds > self.difference.half)
+        return self.share(cause) >= NAMED_SHARE and (cause not in BETWEEN_RUNS or seconds > self.difference.half)
 
     def share(self, cause):
         """The share of T(N) that the cause takes; efficiency + sum of all shares = 1."""
@@ -90,18 +88,16 @@ def parts_of(point):
 
 
 def causes_of(point, base, same_batch):
-    """Returns {cause: seconds per epoch}: each part of the point less 1/N of that of the base, for
-    the same number of images. `same_batch`: the 1-rank point with the batch per rank of `point`,
-    which divides the computation; None if there is none. If ranks of one of them lacked processors,
-    the loss is not divided."""
+    """Returns {cause: seconds per epoch}: each part of the point less 1/N of that of the base, for the same number of
+    images. `same_batch`: the 1-rank point with the batch per rank of `point`, which divides the computation; None if
+    there is none. If ranks of one of them lacked processors, the loss is not divided."""
     total = point.epoch_seconds - base.epoch_seconds / point.ranks
     if any(p.lacks_processors for p in (point, base, same_batch) if p):
         return {"lacking": total}  # it lengthens computation, waiting and transfer alike
     work = point.images / base.images if point.images and base.images else 1.0
     share = work / point.ranks
     parts, alone = parts_of(point), parts_of(base)
-    causes = {name: parts.get(name, 0.0) - share * alone.get(name, 0.0)
-              for name in dict.fromkeys((*parts, *alone))}
+    causes = {name: parts.get(name, 0.0) - share * alone.get(name, 0.0) for name in dict.fromkeys((*parts, *alone))}
     computation = causes.pop("computation")
     if same_batch is None:
         causes["computation"] = computation

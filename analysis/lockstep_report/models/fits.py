@@ -165,8 +165,7 @@ def alpha_beta_fits(runs, timed):
         conditions = frozenset(pair for pair in variant_of(run) if pair[0] not in SIZES) | {
             (name, run.option(name)) for name in ("reducer", "batch-per-rank", "global-batch")} | {(PROGRAM, program_of(run))}
         for key, size, seconds in found:
-            key = (*key, run.rank_count, run.host_count, setting_of(run), run.link_gbit,
-                   run.option("gradient-dtype"))
+            key = (*key, run.rank_count, run.host_count, setting_of(run), run.link_gbit, run.option("gradient-dtype"))
             groups.setdefault((key, conditions), []).append((run.label, size, seconds))
     alike = grouped(groups, lambda pair: pair[0][:4])
     made = []

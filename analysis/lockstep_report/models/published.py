@@ -253,10 +253,9 @@ def unexplained_mistakes(times, column, cells, assumptions):
         steps = steps_per_epoch(assumptions.samples, cell.row.batch_per_rank, cell.row.ranks)
         rate = bus_bandwidth(4 * count * steps, float(cell.published), cell.row.ranks)
         mistakes.append(
-            f"{describe_row(cell.row)}: {shorten(cell.published, 3)} s for {steps} all-reduces of "
-            f"{4 * count:,} bytes (if the model is {name}) would be {rate / 1e9:.0f} GB/s of bus "
-            "bandwidth; compare this with the rate of the link: a timer that does not wait for the "
-            "device measures the call, not the transfer")
+            f"{describe_row(cell.row)}: {shorten(cell.published, 3)} s for {steps} all-reduces of {4 * count:,} bytes "
+            f"(if the model is {name}) would be {rate / 1e9:.0f} GB/s of bus bandwidth; compare this with the rate of "
+            "the link: a timer that does not wait for the device measures the call, not the transfer")
     if "computation" in column:
         both = [(row.seconds - row.published[column] - printed(row, "communication"), row)
                 for row in times.rows if column in row.published and printed(row, "communication")]

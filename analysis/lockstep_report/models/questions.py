@@ -38,8 +38,7 @@ def scaled_from(points):
     """Yields (base, weak, strong) for each 1-rank point from which a scaling was measured: the
     fastest points at fixed batch per rank and at fixed global batch, or None; on the largest number
     of ranks that both have, otherwise on the largest number of each."""
-    usable = [p for p in points if p.batch_per_rank and not p.is_independent
-              and 0 < p.epoch_seconds < math.inf]
+    usable = [p for p in points if p.batch_per_rank and not p.is_independent and 0 < p.epoch_seconds < math.inf]
     several = [p for p in usable if p.ranks > 1]
     by_base = [grouped(several, lambda p, lookup=lookup: id(lookup(p, usable))) for lookup in (base_of, strong_base_of)]
     for base in (p for p in usable if p.ranks == 1):
@@ -79,8 +78,7 @@ def scaling_answer(points, base, weak, strong):
     if None not in (weak, strong):
         texts += [f"The runs differ in {text}." for text in differences(weak, strong)]
     if any(p.lacks_processors for p in (base, weak, strong) if p is not None):
-        texts.append("Ranks lacked processors in these runs, so they do not show how the program "
-                     "scales.")
+        texts.append("Ranks lacked processors in these runs, so they do not show how the program scales.")
     elif strong is None:
         texts.append(missing_strong(points, base, weak, values))
     elif weak is None:
@@ -122,9 +120,8 @@ def which_speedup(points):
     return [Answer(
         "Which speedup: T(1)/T(N) or N·T(1)/T(N)?", point.source,
         f"{named(base, points)}T(N) is the time of the same images on any number of ranks, so T(1)/T(N) = {ratio:.2f} "
-        f"is the speedup (ideal: {n}). N·T(1)/T(N) = {scaled:.2f} counts the ranks twice "
-        f"(ideal: N² = {n * n}): it is a speedup only if T is the time of the same number "
-        "of steps, in which N ranks process N times the images.",
+        f"is the speedup (ideal: {n}). N·T(1)/T(N) = {scaled:.2f} counts the ranks twice (ideal: N² = {n * n}): it is "
+        "a speedup only if T is the time of the same number of steps, in which N ranks process N times the images.",
         {"speedup": ratio, "scaled_speedup": scaled, "ranks": n})]
 
 
@@ -162,8 +159,7 @@ def derived_answer(loss, start):
     if hidden is not None and is_beside and hidden > HIDDEN_SHARE * exposed:
         text += f". It cannot show the {hidden:.2f} s of communication behind the backward pass"
     return Answer("How wrong is the derived communication T(N) − T(1)/N?", loss.point.source,
-                  text + ".", {"derived_seconds": loss.seconds, "exposed_seconds": exposed,
-                               "hidden_seconds": hidden})
+                  text + ".", {"derived_seconds": loss.seconds, "exposed_seconds": exposed, "hidden_seconds": hidden})
 
 
 def large_batches(runs):
@@ -245,26 +241,21 @@ def messages_answer(runs):
          f"Per step, each of the {ranks} ranks contributes {gradients / 1e6:.2f} MB of gradients."),
         (has_stages, "Pipeline stages send activations and their gradients; the replicas of a stage "
                      "reduce their gradients."),
-        (step, f"The ranks also sum {step} bytes of other numbers per step (loss, correct "
-               "predictions, images, requests to stop or save, a flag per rank for a loss that is "
-               "not finite)."),
-        (run.option("reducer") == "parameter-server",
-         "Rank 0 also sends the inputs and the parameters in each step."),
+        (step, f"The ranks also sum {step} bytes of other numbers per step (loss, correct predictions, images, "
+               "requests to stop or save, a flag per rank for a loss that is not finite)."),
+        (run.option("reducer") == "parameter-server", "Rank 0 also sends the inputs and the parameters in each step."),
         (run.option("bn") == "sync" and not is_independent,
          "If the network has batch norm, the ranks sum its statistics in the forward pass, and two "
          "sums per channel in the backward pass."),
         (last_accuracy(run) is not None, "An evaluation sums three numbers over the ranks"
                        + (", after rank 0 has sent its statistics of batch norm, if there are any."
                           if run.option("bn") == "broadcast" and not is_independent else ".")),
-        (not is_independent, "Per epoch, the ranks compare hashes of their parameters, and their "
-                             "clocks."),
-        (True, f"Per epoch, each rank sends {record} bytes per step for this file, outside of the "
-               "timed steps."))
+        (not is_independent, "Per epoch, the ranks compare hashes of their parameters, and their clocks."),
+        (True, f"Per epoch, each rank sends {record} bytes per step for this file, outside of the timed steps."))
     source = ", ".join(other.label for other in runs if other.rank_count == ranks)
     return Answer("What is sent besides gradients?", source,
                   " ".join(text for applies, text in texts if applies),
-                  {"ranks": ranks, "gradient_bytes_per_step": gradients,
-                   "other_bytes_per_step": step})
+                  {"ranks": ranks, "gradient_bytes_per_step": gradients, "other_bytes_per_step": step})
 
 
 def answers(points, runs, losses):

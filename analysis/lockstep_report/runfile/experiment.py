@@ -70,10 +70,9 @@ def results_of(run):
 
 
 def distinguishing(items):
-    """Returns the names of the properties that have several values in `items`, pairs (properties,
-    ranks), counting only items that use the property; a property that is not recorded counts as a
-    value, unless the items are of another program. The software is compared for equal programs, the number of
-    hosts for equal numbers of ranks."""
+    """Returns the names of the properties that have several values in `items`, pairs (properties, ranks), counting only
+    items that use the property; a property that is not recorded counts as a value, unless the items are of another
+    program. The software is compared for equal programs, the number of hosts for equal numbers of ranks."""
     values = {}
     recorded = {(dict(properties).get(PROGRAM), name) for properties, _ in items for name, _ in properties}
     for properties, ranks in items:

@@ -74,9 +74,8 @@ MOST_COMPRESSION = 1100
 
 
 def safe_objects(path, file):
-    """Returns {path in the file: group or dataset}. Raises `ReportError` for objects that lockstep
-    does not write and that would read other files (links, external and virtual storage), or need
-    far more memory than the file has."""
+    """Returns {path in the file: group or dataset}. Raises `ReportError` for objects that lockstep does not write and
+    that would read other files (links, external and virtual storage), or need far more memory than the file has."""
     with errors_of_hdf5(path):
         most_bytes = MOST_COMPRESSION * path.stat().st_size
         links = []

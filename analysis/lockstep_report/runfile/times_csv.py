@@ -127,9 +127,8 @@ class Table:
             if name in self.names:
                 return name
         found = ", ".join(filter(None, self.given_names)) or "none"
-        raise ReportError(INPUT, f"{self.path}: no column {' or '.join(wanted)} (found: {found}); name the "
-                                 f"columns {WANTED} in the first line, separated by commas, semicolons or "
-                                 "tabs")
+        raise ReportError(INPUT, f"{self.path}: no column {' or '.join(wanted)} (found: {found}); name the columns "
+                                 f"{WANTED} in the first line, separated by commas, semicolons or tabs")
 
     def decimal(self, number, line, name):
         text = line.get(name) or ""

@@ -27,8 +27,7 @@ ABSENT = (
     ("/steps/sent_bytes", True, "the table of reducers lacks the bytes that the ranks sent"),
     ("/epochs/test_accuracy", False, "the accuracy table and the learning curves lack the run"),
     ("/epochs/energy_joules", False, "table 1 lacks the energy per image"),
-    ("/telemetry/seconds", False, "the table and the figure of the telemetry lack the run "
-                                  "(--telemetry)"),
+    ("/telemetry/seconds", False, "the table and the figure of the telemetry lack the run (--telemetry)"),
     ("/profile/seconds", False, "the tables and the figure of the profile lack the run (--profile)"))
 TRAINING_GROUPS = ("/steps", "/epochs", "/buckets")
 LOSSES = ("/steps/loss", "/epochs/train_loss")  # numbers if a run ended normally
@@ -112,9 +111,8 @@ def phase_sums(file):
         inside = np.flatnonzero(np.diff(epochs) == 0)
         for step, rank in first_above(sums[inside], np.diff(starts, axis=0)[inside]):
             step = int(inside[step])
-            yield (f"/steps/phase_seconds: the phases of rank {rank} in step {step + 1} of "
-                   "the file are longer than the time to the next start in "
-                   "/steps/start_seconds: the phase times of table 2 are wrong")
+            yield (f"/steps/phase_seconds: the phases of rank {rank} in step {step + 1} of the file are longer than "
+                   "the time to the next start in /steps/start_seconds: the phase times of table 2 are wrong")
     listed, seconds = values(file, "/epoch"), values(file, "/epochs/seconds")
     for number, measured in zip(listed, seconds):
         # The epoch is timed on rank 0. The first step of another rank contains its wait for rank 0.

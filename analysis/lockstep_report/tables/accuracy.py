@@ -104,8 +104,7 @@ def curve_rows(group, recipe):
 def is_shown(run):
     """Whether all ranks of a run train one network, and it has a loss."""
     losses = np.asarray(run.epochs.get("train_loss", ()), dtype=float)
-    return len(losses) == len(run.epoch_numbers) > 0 and bool(np.isfinite(losses).any()) and (
-        not is_independent(run))
+    return len(losses) == len(run.epoch_numbers) > 0 and bool(np.isfinite(losses).any()) and not is_independent(run)
 
 
 def median_of(group, name, place):

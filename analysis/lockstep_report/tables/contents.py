@@ -104,8 +104,7 @@ def weak_table(points):
          EXPOSED, KARP_FLATT],
         [{"point": p, **serial_fraction(base_of(p, points), p)} for p in points if p.step_median is not None],
         ["t is the mean step (seconds summed over steps) on the rank that takes longest for all timed steps",
-         Note("the interval of the median step is rank-based, over the steps of one run",
-              ("step_low_ms",)),
+         Note("the interval of the median step is rank-based, over the steps of one run", ("step_low_ms",)),
          Note("the efficiency against the same number of independent replicas at the same batch "
               "per rank excludes the slowdown of ranks that share a host without communicating "
               "(memory bandwidth, clock rate)", ("efficiency_independent",)), KARP_FLATT_NOTE])
@@ -151,10 +150,9 @@ def split_table(points):
          Column("derived_compute", "Derived compute T(1)/N (s)", 2, interval=EPOCH_ENDS)],
         rows,
         [is_measured and "measured: means over the ranks; compute = upload + forward + backward + update",
-         Note("hidden: transfer during the backward pass, which would be exposed if the "
-              "all-reduces started after it; computation between the calls of an all-reduce does "
-              "not count. On CPUs it is the time in these calls, which lengthens the backward "
-              "pass; transfer by other ranks or the kernel in between is not measured",
+         Note("hidden: transfer during the backward pass, which would be exposed if the all-reduces started after it; "
+              "computation between the calls of an all-reduce does not count. On CPUs it is the time in these calls, "
+              "which lengthens the backward pass; transfer by other ranks or the kernel in between is not measured",
               ("hidden",)),
          Note("all-reduce: at least one bucket was in progress; contains waiting and, on CPUs, "
               "computation between the calls of an all-reduce (table 3)", ("allreduce",)),

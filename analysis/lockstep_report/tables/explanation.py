@@ -65,8 +65,7 @@ def cause_table(losses, points):
               ("smaller_batch_percent", "slower_compute_percent")),
          Note("slow rank: computation beyond that of the median rank, of ranks whose excess is "
               "significant; the other ranks wait for it", ("slow_rank_percent",)),
-         Note("computation, not divided: no 1-rank run has the batch of the point",
-              ("computation_percent",)),
+         Note("computation, not divided: no 1-rank run has the batch of the point", ("computation_percent",)),
          Note(f"waiting and transfer: clock error at most {1e6 * max(clock, default=0):.3g} µs per "
               "bucket", ("waiting_percent", "transfer_percent"))])
 
@@ -85,10 +84,9 @@ def law_table(laws, points):
         points, "scaling-laws", "Fits of scaling laws", [*PLACE, *of_law], rows,
         ["Amdahl (fixed global batch): T(N) = T(1)·(s + (1−s)/N); Gustafson (fixed batch per "
          "rank): N·t(1)/t(N) = N − s·(N−1)",
-         "weighted least squares over the means of each rank count; the interval is that of Fieller "
-         "for a ratio, from the deviation of the means from the law (rank counts − 2 degrees of "
-         "freedom) or from the repeats, whichever is wider; s contains every loss that grows with N, "
-         "not only serial code"])
+         "weighted least squares over the means of each rank count; the interval is that of Fieller for a ratio, from "
+         "the deviation of the means from the law (rank counts − 2 degrees of freedom) or from the repeats, whichever "
+         "is wider; s contains every loss that grows with N, not only serial code"])
 
 
 def bus_bandwidth(found):
@@ -137,9 +135,7 @@ def straggler_table(steps):
                            lambda slow: slow.clock, 1e6),
          Column("clock_error_us", "Recorded clock error (µs)", 1, value=lambda slow: scaled(slow.clock_error, 1e6))],
         [step.straggler for step in steps],
-        ["excess: work of the rank (all phases without exposed communication) less the median of "
-         "the other ranks, median over the timed steps with its rank-based interval; significant: "
-         "also at the level 5 % / ranks",
-         Note("clock: end of the all-reduces on the rank that deviates most less that on rank 0, "
-              "on the common clock; an error of the recorded offset, or ranks that leave the "
-              "all-reduce at different times", ("clock_us",))])
+        ["excess: work of the rank (all phases without exposed communication) less the median of the other ranks, "
+         "median over the timed steps with its rank-based interval; significant: also at the level 5 % / ranks",
+         Note("clock: end of the all-reduces on the rank that deviates most less that on rank 0, on the common clock; "
+              "an error of the recorded offset, or ranks that leave the all-reduce at different times", ("clock_us",))])

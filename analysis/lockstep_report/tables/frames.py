@@ -125,8 +125,7 @@ def all_tables(runs, steps_of, ranks_of):
         own = [run for run in runs if run.has_steps and (name == "steps" or len(run.bucket_bytes))]
         if own:
             empty = [next(make(run, [])) for run in own]
-            yield name, names_of(empty), (part for run in own for part in make(
-                run, steps_of(run), ranks_of(run)))
+            yield name, names_of(empty), (part for run in own for part in make(run, steps_of(run), ranks_of(run)))
     found = [item for run in runs for item in (*group_tables(run).items(), *part_tables(run))]
     for name, tables in grouped(found, itemgetter(0), itemgetter(1)).items():
         yield name, names_of(tables), iter(tables)

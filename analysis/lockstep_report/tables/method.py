@@ -12,14 +12,12 @@ def method_lines(points, runs, file_notes=()):
     lines = [f"Setting: {describe_setting(group)}" for group in grouped(points, lambda p: p.setting).values()]
     lines += base_lines(points)
     if points and runs:
-        lines.append("Clock: each rank reads its monotonic clock once after each phase; the time of a step is that "
-                     "of the rank that takes longest for all timed steps; throughput is images summed over "
-                     "seconds summed")
+        lines.append("Clock: each rank reads its monotonic clock once after each phase; the time of a step is that of "
+                     "the rank that takes longest for all timed steps; throughput is images summed over seconds summed")
         errors = [p.split.clock_error for p in points if p.split]
         if errors:
-            lines.append("Waiting and transfer: the clocks of the ranks are compared with offsets that were "
-                         "measured before and after each epoch; error of a difference at most "
-                         f"{1e6 * max(errors):.3g} µs")
+            lines.append("Waiting and transfer: the clocks of the ranks are compared with offsets that were measured "
+                         f"before and after each epoch; error of a difference at most {1e6 * max(errors):.3g} µs")
         lines.append("Warm-up: the earliest complete epoch in which no process started is "
                      "timed; without one, the first 10 % of the steps (at least 1) are excluded")
     for rule in dict.fromkeys(p.rule for p in points):

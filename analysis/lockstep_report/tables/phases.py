@@ -91,9 +91,8 @@ def waiting_table(points):
          Column("uncertain_seconds", "Uncertain by it (s)", 3,
                 value=lambda p: p.split.mean("uncertain") if p.split.clock_error else None)],
         [{"point": p} for p in points_of_rows],
-        ["seconds per epoch, mean over the ranks; waiting: the rank has started a bucket that "
-         "another rank has not started; transfer: all ranks have started it; waiting + transfer "
-         "(at most) = all-reduce",
+        ["seconds per epoch, mean over the ranks; waiting: the rank has started a bucket that another rank has not "
+         "started; transfer: all ranks have started it; waiting + transfer (at most) = all-reduce",
          *range_notes(p.split.transfer_bounds for p in points_of_rows),
          "longest waiting: of the rank that waited most; last rank: the rank that started the most "
          "buckets last, and the share of the buckets that it started last",
@@ -106,10 +105,9 @@ def range_notes(transfers):
     """Yields the notes about the transfers (`Bounds`) that have no value."""
     found = [t for t in transfers if t.value is None]
     if any(t.low is not None for t in found):
-        yield ("a range: a CPU advances an all-reduce only in calls, between which it computes. The "
-               "transfer takes at least the time in calls, without waiting, and at most the time from "
-               "the start on the last rank to the end; --reducer allreduce, or the sweep of lockstep "
-               "allreduce, measures it without computation")
+        yield ("a range: a CPU advances an all-reduce only in calls, between which it computes. The transfer takes at "
+               "least the time in calls, without waiting, and at most the time from the start on the last rank to the "
+               "end; --reducer allreduce, or the sweep of lockstep allreduce, measures it without computation")
     if any(t.low is None for t in found):
         yield ("without lower bound of the transfer: the run file lacks the time in calls "
                "(/buckets/call_seconds) or the clocks of the ranks; the time in which an all-reduce "
@@ -124,8 +122,7 @@ def stage_shares(busy, transfer, wait, stages):
     """Returns the shares of the time (stage, 3) that the stages are busy, copy, and are idle, as
     means over the replicas. `busy`, `transfer`, `wait`: seconds of each rank. The time is that of
     the rank with the largest sum: the first stage, which starts first and ends last."""
-    busy, transfer, wait = (np.asarray(values, dtype=float).reshape(-1, stages)
-                            for values in (busy, transfer, wait))
+    busy, transfer, wait = (np.asarray(values, dtype=float).reshape(-1, stages) for values in (busy, transfer, wait))
     time = (busy + transfer + wait).max(axis=1, keepdims=True)
     shares = [(part / time).mean(axis=0) for part in (busy, transfer)]
     return np.stack([*shares, 1 - shares[0] - shares[1]], axis=1)

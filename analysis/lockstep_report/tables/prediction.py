@@ -43,10 +43,9 @@ class Row:
         step = self.predicted.step
         if self.measured and not step.low <= self.measured <= step.high and abs(self.error) >= SMALLEST_ERROR:
             found.append(
-                f"the measured step ({self.source}: {1e3 * self.measured:.2f} ms) is outside of the "
-                f"predicted interval, which is {abs(self.error):.0%} too "
-                f"{'long' if self.error > 0 else 'short'}: the model or the network does not "
-                "describe these runs, and predictions for other numbers of ranks may be as wrong")
+                f"the measured step ({self.source}: {1e3 * self.measured:.2f} ms) is outside of the predicted "
+                f"interval, which is {abs(self.error):.0%} too {'long' if self.error > 0 else 'short'}: the model or "
+                "the network does not describe these runs, and predictions for other numbers of ranks may be as wrong")
         if self.efficiency and self.efficiency.value > 1:
             found.append("an efficiency above 1 is no speedup: " + (
                 f"the step on 1 rank ({self.base_source}: {1e3 * self.base:.2f} ms) took longer than the work of a "
@@ -137,8 +136,7 @@ def prediction_table(rows):
     return Table(
         "predicted-step", "Predicted step time at fixed " + ("global batch" if rows[0].is_strong else "batch per rank"),
         columns, rows_of(columns, rows), [
-            f"predicted, not measured; model of the all-reduce: {network.label}, network "
-            f"{network.name}",
+            f"predicted, not measured; model of the all-reduce: {network.label}, network {network.name}",
             *network.notes,
             *dict.fromkeys(
                 f"measured step of the basis: {b.source}, {plural(b.ranks, 'rank')}"
@@ -155,9 +153,8 @@ def prediction_table(rows):
             *(f"the step was measured with {library}, the all-reduce is modelled for {network.library}"
               for library in sorted({b.library for b in bases if b.ranks > 1} - {network.library})),
             any(row.predicted.is_tail_extrapolated for row in rows) and
-            f"*: fewer than {PAIRS_PER_RANK} independent measured (step, rank) pairs per rank, "
-            "so the delay of the slowest rank is little known and the interval may be too "
-            "narrow; measure more steps or more ranks",
+            f"*: fewer than {PAIRS_PER_RANK} independent measured (step, rank) pairs per rank, so the delay of the "
+            "slowest rank is little known and the interval may be too narrow; measure more steps or more ranks",
             any(row.predicted.basis.ranks == 1 < row.predicted.ranks for row in rows) and
             "one measured rank: its whole spread counts as difference between ranks, so the "
             "predictions are too long if the ranks of a step are slow together",

@@ -76,8 +76,7 @@ def cost_of(run):
 
 def ceilings_of(run):
     """Returns the highest rates (FLOP/s, bytes/s); 0 if unknown."""
-    return tuple(float(run.results.get(f"profile_{name}_per_second", 0))
-                 for name in ("flops", "bytes"))
+    return tuple(float(run.results.get(f"profile_{name}_per_second", 0)) for name in ("flops", "bytes"))
 
 
 def notes_of(run):
@@ -86,9 +85,8 @@ def notes_of(run):
     return [
         f"per step, means over {steps:.0f} profiled steps after the training; share: of the sum of "
         "all rows that do not overlap",
-        f"cost of the profile: {1e3 * with_profile:.2f} ms per step with it, "
-        f"{1e3 * without:.2f} ms without ({100 * (with_profile / without - 1):+.1f} %; medians, in "
-        "turn)",
+        f"cost of the profile: {1e3 * with_profile:.2f} ms per step with it, {1e3 * without:.2f} ms without "
+        f"({100 * (with_profile / without - 1):+.1f} %; medians, in turn)",
         flops and memory and f"highest rates: {flops / 1e9:,.1f} GFLOP/s, {memory / 1e9:,.1f} GB/s",
         Note("ceiling: the resource that needs longer at its highest rate; cache: the operation "
              "took less time than its bytes need in memory; bound: the time at that rate",

@@ -51,8 +51,7 @@ def column_table(verdict, name, assumptions=Assumptions()):
                      "sorted by the number of mistakes, that gives every printed digit)")
     notes += verdict.mistakes
     if keeps_steps:
-        notes.append("if b was the global batch, the column with the published number of steps "
-                     "is correct")
+        notes.append("if b was the global batch, the column with the published number of steps is correct")
     return Table(f"{name}-{verdict.column}", f"{name}: {verdict.column} ({mark_text(verdict)})",
                  columns, rows_of(columns, verdict.cells), notes)
 
@@ -118,11 +117,9 @@ def traffic_table(times, assumptions=Assumptions()):
         [f"one all-reduce sends 2(N−1)/N · {parameters:,} · 4 bytes from each worker ({model}; "
          + ("given" if len(assumptions.models) == 1 else
             "inferred: the known model whose implied batch is nearest to a power of two") + ")",
-         f"the traffic corresponds to about {middle:.0f} all-reduces per epoch; with "
-         f"{assumptions.samples:,} images this implies a global batch of "
-         f"{assumptions.samples / middle:.0f}, so {batch} is assumed: {steps} steps",
+         f"the traffic corresponds to about {middle:.0f} all-reduces per epoch; with {assumptions.samples:,} images "
+         f"this implies a global batch of {assumptions.samples / middle:.0f}, so {batch} is assumed: {steps} steps",
          ("the number of all-reduces does not decrease with the number of workers: the global "
           "batch was fixed (strong scaling)") if max(implied.values()) < 1.3 * min(implied.values()) else
-         "the number of all-reduces changes with the number of workers: the batch per worker was "
-         "fixed (weak scaling)",
+         "the number of all-reduces changes with the number of workers: the batch per worker was fixed (weak scaling)",
          "CPU use: user + system, mean over the nodes; MB = 1e6 bytes"])

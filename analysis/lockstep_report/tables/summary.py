@@ -46,8 +46,7 @@ def summary(run):
     """Returns the lines of the text, at most 100 characters each for a training run."""
     if run.has_tables:
         tables = [*ladder_tables([], [run]), sweep_table([run]), layer_table([run]), stack_table([run])]
-        return head(run)[:2] + [line for table in tables if table.rows
-                            for line in ("", *table_lines(table))]
+        return head(run)[:2] + [line for table in tables if table.rows for line in ("", *table_lines(table))]
     if not run.has_steps:
         return head(run) + ["No steps were recorded."]
     point, window = from_run(run), timed_window(run)
@@ -159,8 +158,7 @@ def slowest_line(run, steps):
         return "Slowest rank: none is significantly slower than the others, without communication."
     host = run.ranks["hostname"][rank] if "hostname" in run.ranks else "unknown host"
     share = excess.value / np.median(np.delete(work, rank, axis=1))
-    return (f"Slowest rank: {rank} on {host}, {share:.1%} more time than the others, without "
-            "communication.")
+    return f"Slowest rank: {rank} on {host}, {share:.1%} more time than the others, without communication."
 
 
 def device_lines(run, point, window):

@@ -207,8 +207,7 @@ def ladder_tables(points, runs):
         endings = file_endings(setting_names(ladders))
         # The title already contains the device name.
         others = setting_names((*setting[:4], *setting[5:7]) for setting in ladders)
-        return [table_of_ladders(group, endings[key], others[(*key[:4], *key[5:7])])
-                for key, group in ladders.items()]
+        return [table_of_ladders(group, endings[key], others[(*key[:4], *key[5:7])]) for key, group in ladders.items()]
     settings = grouped((p for p in points if p.ranks == 1 and p.batch_per_rank), lambda p: p.setting)
     settings = {key: group for key, group in settings.items() if len({p.batch_per_rank for p in group}) > 1}
     endings = file_endings(setting_names(settings))
@@ -231,8 +230,7 @@ def table_of_ladders(runs, ending, other=""):
         [any(row["status"] == "out of memory" for row in rows) and
          "out of memory: the expected end of the ladder, not an error",
          any(row["is_extrapolated"] for row in rows) and
-         "extrapolated: the epoch was not run to its end; its time is that of the "
-         "measured steps, scaled to the epoch",
+         "extrapolated: the epoch was not run to its end; its time is that of the measured steps, scaled to the epoch",
          *(f"{run.label}: the ladder did not finish (status {run.status}); larger batches may fit"
            for run in runs if run.status != "complete"),
          *warning_notes(runs), *difference_notes(runs), "setting: " + ", ".join(filter(None, texts))])

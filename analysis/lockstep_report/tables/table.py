@@ -66,8 +66,7 @@ class Table:
 
     def without_empty_columns(self):
         """Returns the columns to print: those that have a value in at least one row."""
-        return [c for c in self.columns if not c.csv_only
-                and any(row.get(c.key) is not None for row in self.rows)]
+        return [c for c in self.columns if not c.csv_only and any(row.get(c.key) is not None for row in self.rows)]
 
     def texts(self):
         """Returns the printed texts (row, column): first the headers."""
@@ -141,8 +140,7 @@ def cell_texts(column, rows):
     """Returns the formatted values of a column, with thousands separators if an integer has five digits or more."""
     values = [row.get(column.key) for row in rows]
     separator = "," if any(isinstance(v, Integral) and abs(v) >= 10000 for v in values) else ""
-    return [MISSING if v is None else cell_text(v, digits_of(column, row), separator)
-            for v, row in zip(values, rows)]
+    return [MISSING if v is None else cell_text(v, digits_of(column, row), separator) for v, row in zip(values, rows)]
 
 
 def digits_of(column, row):
@@ -266,8 +264,7 @@ def table_values(table):
     return {
         "name": table.name, "title": table.title,
         "columns": [{"key": column.key, "header": column.header} for column in table.columns],
-        "rows": [{column.key: row.get(column.key) for column in table.columns}
-                 for row in table.rows],
+        "rows": [{column.key: row.get(column.key) for column in table.columns} for row in table.rows],
         "notes": table.footnotes,
     }
 

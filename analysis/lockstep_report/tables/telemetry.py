@@ -81,8 +81,7 @@ def energy_table(runs):
         list(map(energy_row, measured)),
         ["mean over the epochs; devices: sum of the GPUs (NVML); hosts: sum of the processors and "
          "memory of all hosts (RAPL), which includes other processes; evaluations are not included",
-         Note("J per image: of what is counted, over the images of the epochs",
-              ("joules_per_image",)),
+         Note("J per image: of what is counted, over the images of the epochs", ("joules_per_image",)),
          Note("J per accuracy point: energy of all epochs / test accuracy in per cent after the "
               "last of them", ("joules_per_point",)),
          *(f"{run.label}: host energy: {run.environment.get('host_energy', NOT_READABLE)}" for run in measured)])

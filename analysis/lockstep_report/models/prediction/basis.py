@@ -101,9 +101,8 @@ def updates_by_bucket(run):
 
 
 def with_bucket_bytes(basis, size):
-    """Returns the basis with buckets of `size` bytes instead of the measured ones. The time at
-    which gradients are final is interpolated linearly over the bytes of the backward pass between
-    the ends of the measured buckets."""
+    """Returns the basis with buckets of `size` bytes instead of the measured ones. The time at which gradients are
+    final is interpolated linearly over the bytes of the backward pass between the ends of the measured buckets."""
     total = basis.sizes.sum()
     ends = np.append(np.arange(size, total, size), total)
     known = np.concatenate([[0.0], np.cumsum(basis.sizes)])
@@ -138,16 +137,14 @@ def gradient_times(run):
     its end. None if the profile does not account for all parameters."""
     profile = run.profile
     phases = np.asarray(profile["phase"], dtype=str)
-    chosen = [i for i, phase in enumerate(phases)
-              if phase.startswith("backward") and profile["kind"][i] != "backward"]
+    chosen = [i for i, phase in enumerate(phases) if phase.startswith("backward") and profile["kind"][i] != "backward"]
     # Loss and seconds of an operation that another rank executes in another form are NaN there.
     seconds = np.nan_to_num(np.asarray(profile["seconds"], dtype=float)[chosen, 0])
     batch = batch_per_rank(run)
     counts = np.array([parameters_of(str(profile["kind"][i]), phases[i],
                                      float(profile["flops"][i]), batch) for i in chosen])
     updated = float(np.sum(np.asarray(profile["bytes"])[phases == "update"])) / UPDATE_BYTES
-    if counts.sum() == 0 or seconds.sum() <= 0 or (
-            abs(counts.sum() - updated) > TOLERANCE * counts.sum()):
+    if counts.sum() == 0 or seconds.sum() <= 0 or abs(counts.sum() - updated) > TOLERANCE * counts.sum():
         return None
     return counts, np.cumsum(seconds) / seconds.sum()
 
@@ -171,10 +168,9 @@ def profile_basis_of(run, point):
 
 
 def best_bases(trained):
-    """Returns one basis of the runs `trained` ([(run, point)]) per series, batch per rank and reducer:
-    the run with the most ranks, whose conditions are nearest to those of the prediction; of repeated
-    runs, the one with the median step (the shorter of both for an even number). Measured buckets are
-    preferred to times that follow from a profile."""
+    """Returns one basis of the runs `trained` ([(run, point)]) per series, batch per rank and reducer: the run with the
+    most ranks, whose conditions are nearest to those of the prediction; of repeated runs, the one with the median step
+    (the shorter of both for an even number). Measured buckets are preferred to times that follow from a profile."""
     found = []
     for make in (basis_of, profile_basis_of):
         groups = grouped(filter(None, (make(run, point) for run, point in trained if point)),

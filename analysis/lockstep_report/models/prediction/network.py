@@ -59,8 +59,7 @@ FLAT = {"ring": ring, "direct": direct, "recursive-doubling": recursive_doubling
 HIERARCHICAL = "hierarchical"
 # Algorithms of each library. The same name means the same formula, but the labels always contain
 # the library, because protocols and constants differ.
-ALGORITHMS = {"MPI": ("ring", "direct", "recursive-doubling", HIERARCHICAL),
-              "NCCL": ("ring", "tree", HIERARCHICAL)}
+ALGORITHMS = {"MPI": ("ring", "direct", "recursive-doubling", HIERARCHICAL), "NCCL": ("ring", "tree", HIERARCHICAL)}
 
 
 def flat_seconds(algorithm, ranks, size, alpha, beta):
@@ -144,8 +143,7 @@ class Network:
             rest //= units
             if rest == 1:
                 return found
-        raise ReportError(
-            USAGE, f"--ranks {ranks}: the network {self.name} has at most {ranks // rest} ranks")
+        raise ReportError(USAGE, f"--ranks {ranks}: the network {self.name} has at most {ranks // rest} ranks")
 
 
 def read_network(path):
@@ -264,7 +262,6 @@ def network_of_sweeps(runs, algorithm):
     return FittedNetwork(
         f"fit to {names}", library, algorithm, (level,),
         notes=(*warning_notes(runs),
-               f"alpha {1e6 * alpha.value:.4g} µs per message ({1e6 * alpha.low:.4g} to "
-               f"{1e6 * alpha.high:.4g}), beta {1e9 * beta.value:.4g} ns per byte "
-               f"({1e9 * beta.low:.4g} to {1e9 * beta.high:.4g}), largest residual "
+               f"alpha {1e6 * alpha.value:.4g} µs per message ({1e6 * alpha.low:.4g} to {1e6 * alpha.high:.4g}), beta "
+               f"{1e9 * beta.value:.4g} ns per byte ({1e9 * beta.low:.4g} to {1e9 * beta.high:.4g}), largest residual "
                f"{100 * np.abs(fit.residuals).max():.1f} %",), fit=fit)

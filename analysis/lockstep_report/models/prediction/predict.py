@@ -64,8 +64,7 @@ def predict(basis, network, ranks, seed=SEED):
     from the distribution of the measured deviations, whose upper tail is fitted.
     """
     random = np.random.default_rng([seed, ranks])
-    work = np.concatenate([basis.ready, basis.backward_end[:, :, None],
-                           basis.update[:, :, None]], axis=2)
+    work = np.concatenate([basis.ready, basis.backward_end[:, :, None], basis.update[:, :, None]], axis=2)
     work = work[::math.ceil(work.shape[0] * work.shape[1] / MOST_PAIRS)]
     common, deviations = spread_of(work)
     tau = float(np.mean([autocorrelation_time(series) for series in work[:, :, -2].T]))
@@ -172,14 +171,12 @@ def replicate(basis, network, ranks, random, common, deviations, comm, block, mi
             (backward_end - mean_end).mean())
 
 
-def schedule(ready, backward_end, update, all_reduces, sizes, overlap=1.0, has_overlap=True,
-             updates_by_bucket=True):
+def schedule(ready, backward_end, update, all_reduces, sizes, overlap=1.0, has_overlap=True, updates_by_bucket=True):
     """Returns the times (draw) of simulated steps: all-reduces of buckets one after the other, and the updates.
 
-    `ready` (draw, bucket): the gradients of the bucket are final on the last rank; `backward_end`,
-    `update` (draw): of the last rank; `all_reduces` (draw or 1, bucket): their times alone. During
-    the backward pass an all-reduce progresses at the rate `overlap`. Without `has_overlap` the
-    all-reduces start at the end of the backward pass.
+    `ready` (draw, bucket): the gradients of the bucket are final on the last rank; `backward_end`, `update` (draw): of
+    the last rank; `all_reduces` (draw or 1, bucket): their times alone. During the backward pass an all-reduce
+    progresses at the rate `overlap`. Without `has_overlap` the all-reduces start at the end of the backward pass.
     """
     if not has_overlap:
         ready = np.broadcast_to(backward_end[:, None], ready.shape)

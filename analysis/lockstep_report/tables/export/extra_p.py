@@ -57,6 +57,5 @@ def experiment(trained):
         if len(places) < len(measured["step"]):
             del measured[path]
     return {"parameters": parameters, "measurements": {
-        path: {"time": [{"point": list(place), "values": values}
-                        for place, values in sorted(places.items())]}
+        path: {"time": [{"point": list(place), "values": values} for place, values in sorted(places.items())]}
         for path, places in measured.items()}}
