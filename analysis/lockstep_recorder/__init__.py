@@ -1,6 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Records the training of a PyTorch program in a run file, as Lockstep does (docs/pytorch.md)."""
+"""Records the training of a PyTorch program in a run file, as Lockstep does (docs/pytorch.md). Only `Recorder` needs PyTorch."""
 
-from lockstep_recorder.recorder import Recorder
 
-__all__ = ["Recorder"]
+def __getattr__(name):
+    if name != "Recorder":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from lockstep_recorder.recorder import Recorder
+
+    return Recorder

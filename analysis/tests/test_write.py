@@ -81,3 +81,8 @@ def test_existing_file_and_active_run_are_not_overwritten(tmp_path):
     assert read_run(tmp_path / "a.h5").status == "complete"
     second.close(status="failed", failure="the loss is not finite")
     assert read_run(tmp_path / "a.h5").status == "failed"
+
+
+def test_writer_needs_no_pytorch():
+    code = "import sys; sys.modules['torch'] = None; sys.path.insert(0, sys.argv[1]); import lockstep_recorder.run_file"
+    subprocess.run([sys.executable, "-c", code, Path(__file__).parents[1]], check=True)
