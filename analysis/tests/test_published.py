@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from lockstep_report.models import published
 from lockstep_report.runfile.times_csv import read_times
-from lockstep_report.tables.published import column_table, traffic_table
+from lockstep_report.tables.published import column_table, published_tables, traffic_table
 
 OWN = Path(__file__).parent / "data" / "own-times.csv"
 FOLDER = os.environ.get("LOCKSTEP_PUBLISHED_TIMINGS")
@@ -83,6 +83,18 @@ def test_a_value_without_formula_is_not_derivable(tmp_path):
     path = changed(tmp_path, "0.00894", "0.5")
     verdict = verdicts_of(path)["published_bandwidth_gb_per_s"]
     assert verdict.mark == published.UNEXPLAINED and verdict.found == ""
+
+
+def test_bandwidth_without_batch_needs_the_batch(tmp_path):
+    path = tmp_path / "times.csv"
+    path.write_text("ranks,epoch_seconds,published_communication_s,published_bandwidth_gb_s\n1,10,0,0\n2,6,1,0.5\n")
+    verdict = verdicts_of(path)["published_bandwidth_gb_s"]
+    assert verdict.mark == published.UNEXPLAINED and "add the column batch_per_rank" in verdict.mistakes[0]
+    tables = {table.name: table for table in published_tables(read_times(path))}
+    assert list(tables) == ["times-verdicts", "times-published_communication_s"]
+    row = tables["times-verdicts"].rows[1]
+    assert (row["correct"], row["found"]) == (None, None)
+    assert f"published_bandwidth_gb_s: {verdict.mistakes[0]}" in tables["times-verdicts"].footnotes
 
 
 def test_printed_digits_decide():

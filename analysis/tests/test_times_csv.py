@@ -52,6 +52,7 @@ def test_names_of_published_columns_may_have_capital_letters(tmp_path):
     ("ranks\tepoch_seconds\n1\t1,234\n", 'is "1,234", a number is needed; write it with a decimal point and without other', ("1,234", "1.234")),
     ("ranks;epoch_seconds\n1;10,5\n2;5.6\n", 'is "10,5", a number is needed; write it with a decimal point', ("10,5", "10.5")),
     ("ranks,epoch_seconds\n1,1e400\n", 'is "1e400", a number is needed', ("1e400", "1e4")),
+    ("ranks,epoch_seconds\n1,1e9999999\n", 'is "1e9999999", a number is needed', ("1e9999999", "1e4")),
     ("ranks,Ranks,epoch_seconds\n1,2,3\n", "two columns are named ranks; delete or rename one", ("Ranks", "nodes")),
     ("ranks,epoch_seconds\n", "no column has a value; write one line for each run below", ("\n", "\n1,2\n")),
     ('ranks,epoch_seconds\n"1,2\n', "not a CSV table (unexpected end of data)", ('"', "")),

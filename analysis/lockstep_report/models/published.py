@@ -190,9 +190,12 @@ def to_digits_of(value, printed):
 
 def check_column(times, column, assumptions=Assumptions()):
     rows = [row for row in times.rows if column in row.published]
-    candidates = candidates_for(column, Epochs(times.rows), assumptions)
+    has_steps = "bandwidth" not in column or all(row.batch_per_rank for row in rows)
+    candidates = candidates_for(column, Epochs(times.rows), assumptions) if has_steps else None
     if not candidates or not rows:
-        return Verdict(column, UNEXPLAINED, "", "", ("no formula is known for such a column",), (), 0)
+        reason = ("no formula is known for such a column" if has_steps else
+                  "the number of steps is unknown; add the column batch_per_rank")
+        return Verdict(column, UNEXPLAINED, "", "", (reason,), (), 0)
 
     def hits(candidate):
         return sum(rounds_to(candidate.value(row), row.published[column]) for row in rows)

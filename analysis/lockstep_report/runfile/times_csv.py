@@ -7,7 +7,7 @@ import csv
 import re
 from contextlib import suppress
 from dataclasses import dataclass
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
 from pathlib import Path
 
 from lockstep_report.errors import INPUT, ReportError
@@ -132,7 +132,7 @@ class Table:
 
     def decimal(self, number, line, name):
         text = line.get(name) or ""
-        with suppress(InvalidOperation):
+        with suppress(ArithmeticError):  # of `decimal`
             value = Decimal(self.plain(text))
             if value.is_finite() and abs(value) < Decimal("1e300"):
                 return value

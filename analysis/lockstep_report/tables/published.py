@@ -15,10 +15,11 @@ from lockstep_report.tables.table import Column, Table, rows_of
 def verdict_table(verdicts, name, notes):
     columns = [
         Column("column", "Column", value=lambda v: v.column), Column("verdict", "Verdict", value=mark_text),
-        Column("correct", "Correct formula", value=lambda v: v.correct),
-        Column("found", "Formula that gives the printed digits", value=lambda v: "the correct one" if v.found == v.correct
-               else v.found or "none of the formulas that were tried")]
-    return Table(f"{name}-verdicts", f"{name}: published columns", columns, rows_of(columns, verdicts), notes)
+        Column("correct", "Correct formula", value=lambda v: v.correct or None),
+        Column("found", "Formula that gives the printed digits", value=lambda v: None if not v.cells
+               else "the correct one" if v.found == v.correct else v.found or "none of the formulas that were tried")]
+    return Table(f"{name}-verdicts", f"{name}: published columns", columns, rows_of(columns, verdicts),
+                 [*notes, *(f"{v.column}: {reason}" for v in verdicts if not v.cells for reason in v.mistakes)])
 
 
 def mark_text(verdict):
@@ -69,7 +70,7 @@ def published_tables(times, assumptions=Assumptions()):
     """Returns all tables that check a CSV; empty if it has neither published columns nor network traffic."""
     verdicts, name = check_times(times, assumptions), times.path.stem
     found = verdicts and [verdict_table(verdicts, name, resolution_notes(times)),
-                          *(column_table(v, name, assumptions) for v in verdicts)]
+                          *(column_table(v, name, assumptions) for v in verdicts if v.cells)]
     return [*found, *filter(None, [traffic_table(times, assumptions)])]
 
 
