@@ -29,8 +29,10 @@ def steps(runs, ranks=None):
     """
     from lockstep_report.tables import frames
 
-    return data_frame(block for run in load(runs) if run.has_steps for block in frames.step_blocks(
-        run, ranks=None if ranks is None else [rank for rank in ranks if rank < run.rank_count]))
+    def blocks(run):
+        return frames.step_blocks(run, ranks=None if ranks is None else [r for r in ranks if r < run.rank_count])
+
+    return data_frame(block for run in load(runs) if run.has_steps for block in blocks(run))
 
 
 def runs(runs):

@@ -140,10 +140,11 @@ class Watch:
             return False
         self.misses = 0
         if self.run is None:
-            name, setting = run.path.name.removesuffix(".partial"), list(filter(None, setting_texts(setting_of(run))))
-            self.output.event("run", {
-                "run": name, "run_id": run.run_id, "ranks": run.rank_count, "hosts": run.host_count, "setting": setting,
-                "epochs": run.number("epochs")}, f"{name}: " + ", ".join([plural(run.rank_count, "rank"), *setting]))
+            name = run.path.name.removesuffix(".partial")
+            setting = list(filter(None, setting_texts(setting_of(run))))
+            values = {"run": name, "run_id": run.run_id, "ranks": run.rank_count, "hosts": run.host_count,
+                      "setting": setting, "epochs": run.number("epochs")}
+            self.output.event("run", values, f"{name}: " + ", ".join([plural(run.rank_count, "rank"), *setting]))
         elif self.run.run_id != run.run_id:
             raise ReportError(INPUT, f"{self.path}: another run replaced the one that was watched")
         self.run = run

@@ -45,6 +45,8 @@ def test_change_of_medians_by_hand():
     assert steps.is_significant is None and verdict(steps, STEP) == "within these runs: worse"
     assert verdict(change(Estimate(2.0, 1, 3, 9, "steps"), Estimate(2.1, 1, 3, 9, "steps")), STEP) == (
         "none within these runs")
+    unknown = change(Estimate(np.nan, 1, 3, 9), Estimate(np.nan, 1, 3, 9))
+    assert (unknown.ratio, unknown.ratio_low, unknown.ratio_high) == (None, None, None)
 
 
 def test_no_interval_if_one_side_has_none_or_other_values():

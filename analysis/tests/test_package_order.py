@@ -90,4 +90,5 @@ def test_later_package_is_a_violation():
 def test_recorder_imports_only_the_schema():
     """A training program does not load the report, whose libraries need not be installed where it runs."""
     sources = (ROOT.parent / "lockstep_recorder").glob("*.py")
-    assert {name for path in sources for _, name in imports(path.read_text(encoding="utf-8"))} == {"runfile.schema", "runfile.schema.PHASES"}
+    found = {name for path in sources for _, name in imports(path.read_text(encoding="utf-8"))}
+    assert found and all(name.startswith("runfile.schema") for name in found)

@@ -49,9 +49,13 @@ def curves_of(series, efficiency, name, points=()):
     with the independent replicas."""
     has_modes = len({group[0].mode for _, group in series}) > 1
     return [(", ".join([name(group[0])] + [group[0].mode] * has_modes),
-             [Scaled(p.ranks, *(speedups(base, p)[key] for key in ("speedup", *SPEEDUP_ENDS)), efficiency(base, p),
-                     (alone := independent_of(p, points)) and efficiency(alone, p)) for p in (base, *group)])
-            for base, group in series]
+             [scaled(base, p, efficiency, independent_of(p, points)) for p in (base, *group)]) for base, group in series]
+
+
+def scaled(base, point, efficiency, alone):
+    found = speedups(base, point)
+    return Scaled(point.ranks, *(found[key] for key in ("speedup", *SPEEDUP_ENDS)), efficiency(base, point),
+                  alone and efficiency(alone, point))
 
 
 def scaling(points, series, title, efficiency, letters=None):

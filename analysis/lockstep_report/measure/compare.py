@@ -143,7 +143,8 @@ def change(a, b):
     ratio = b.median / a.median if a.median > 0 else None
     if a.low is None or b.low is None or a.over != b.over:
         return Change(b.median - a.median, ratio=ratio)
-    return Change(b.median - a.median, b.low - a.high, b.high - a.low, ratio, *metrics.ratio_interval(b, a),
+    ratios = metrics.ratio_interval(b, a) if ratio is not None else (None, None)
+    return Change(b.median - a.median, b.low - a.high, b.high - a.low, ratio, *ratios,
                   is_apart=a.high < b.low or b.high < a.low, over=a.over)
 
 

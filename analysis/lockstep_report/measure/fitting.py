@@ -40,7 +40,7 @@ class Estimate:
 
 
 def sign_note(estimate, subject="", below="below 0: the model does not describe the times"):
-    """Returns a note if a parameter that cannot be negative has no interval or none above 0; "" otherwise."""
+    """Returns why a parameter that cannot be negative is not known to be above 0; "" if it is."""
     if not estimate.has_interval:
         return f"no interval: {estimate.note}"
     if estimate.contains(0):

@@ -276,11 +276,11 @@ def from_times(row, parameters=None, train_samples=None, notes=()):
         batch_per_rank=row.batch_per_rank or 0,
         epoch_seconds=float(row.seconds),
         setting=(row.source.removesuffix(".csv"),),
-        images_per_second=train_samples and train_samples / float(row.seconds),
+        images_per_second=train_samples / float(row.seconds) if train_samples else None,
         images=train_samples,
-        steps=(train_samples and row.batch_per_rank
-               and metrics.steps_per_epoch(train_samples, row.batch_per_rank, row.ranks)),
-        bytes_per_step=parameters and 4 * parameters,
+        steps=(metrics.steps_per_epoch(train_samples, row.batch_per_rank, row.ranks)
+               if train_samples and row.batch_per_rank else None),
+        bytes_per_step=4 * parameters if parameters else None,
         link_bytes=metrics.ring_bytes(4 * parameters, row.ranks) if parameters and row.ranks > 1 else None,
         rule="epoch times as given in the CSV",
         notes=tuple(notes),

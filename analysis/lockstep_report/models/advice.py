@@ -271,7 +271,8 @@ def slower_reason(loss):
 def merged(advice, points):
     """Returns the advice with one element per rule and case of the repeated runs of a point; that of less than half is last."""
     point_of = {source: p for p in points for source in p.sources}
-    groups = grouped(advice, lambda one: (one.rule, getattr(point_of.get(one.source), "sources", one.source), one.case))
+    groups = grouped(advice, lambda one: (
+        one.rule, point_of[one.source].sources if one.source in point_of else one.source, one.case))
     found = []
     for group in groups.values():
         point = point_of.get(group[0].source)

@@ -37,7 +37,8 @@ class ScalingFit:
         return values if self.law == AMDAHL else 1 / values
 
     def speedup(self, ranks, seconds=None):
-        """Returns T(1)/T(N) (Amdahl) or N·t(1)/t(N) (Gustafson), with T(1) of the law, of `seconds` [of the law]."""
+        """Returns T(1)/T(N) (Amdahl) or N·t(1)/t(N) (Gustafson). T(1) is that of the law, T(N) is `seconds` [that of the
+        law]."""
         ratio = self.predicted(1) / (self.predicted(ranks) if seconds is None else seconds)
         return ratio if self.law == AMDAHL else ranks * ratio
 
@@ -133,6 +134,7 @@ def alpha_beta(sizes, seconds, jobs=None):
     if fit is None:
         return None, None, None, ("the sizes do not determine alpha and beta",)
     alpha, beta = fit.combination((1, 0)), fit.combination((0, 1))
+    # Without intervals, both have the same note.
     notes = dict.fromkeys([sign_note(alpha, "alpha is "), sign_note(beta, "beta is "),
                            residual_note("one line does not describe all sizes", fit.residuals)])
     return alpha, beta, fit, tuple(filter(None, notes))

@@ -12,7 +12,7 @@ from lockstep_report.tables.table import Column, Note, interval_columns, item_ta
 REMARKS = Column("remarks", "Remarks", value=lambda found: "; ".join(found.notes) or None)
 
 
-def largest(residuals):
+def largest_residual(residuals):
     """Returns the largest relative residual of a fit in per cent."""
     return 100 * float(np.abs(residuals).max())
 
@@ -76,7 +76,7 @@ def law_table(laws, points):
         *interval_columns(Column("serial_percent", "Serial fraction s (%)", 2), "serial_low", "serial_high", " (%)",
                           lambda law: law.serial, 100),
         Column("limit", "Limit of the speedup 1/s", 1, interval=("serial_low", "serial_high", "serial_percent")),
-        Column("residual_percent", "Largest residual (%)", 2, value=lambda law: law.fit and largest(law.residuals)),
+        Column("residual_percent", "Largest residual (%)", 2, value=lambda law: law.fit and largest_residual(law.residuals)),
         REMARKS]
     rows = [{"point": law.points[-1], "ranks": ", ".join(map(str, np.unique(law.ranks))), **row}
             for law, row in zip(laws, rows_of(of_law, laws))]
@@ -90,7 +90,8 @@ def law_table(laws, points):
 
 
 def bus_bandwidth(found):
-    """Returns the `Estimate` of the bus bandwidth, GB/s, that follows from beta; None if it is not above 0."""
+    """Returns the `Estimate` of the bus bandwidth, GB/s, that follows from beta; None if beta is unknown or not above 0. It
+    has an interval if that of beta is above 0."""
     beta = found.beta
     if beta is None or beta.value <= 0:
         return None
@@ -109,7 +110,7 @@ def alpha_beta_table(fits):
              Column("alpha_us", "alpha (µs)", 1), "alpha_low_us", "alpha_high_us", " (µs)", lambda f: f.alpha, 1e6),
          *interval_columns(
              Column("busbw", "2(N−1)/N / beta (GB/s)", 3), "busbw_low", "busbw_high", " (GB/s)", bus_bandwidth),
-         Column("residual_percent", "Largest residual (%)", 1, value=lambda f: f.fit and largest(f.fit.residuals)),
+         Column("residual_percent", "Largest residual (%)", 1, value=lambda f: f.fit and largest_residual(f.fit.residuals)),
          REMARKS],
         fits,
         ["time of the whole all-reduce on the slowest rank; sweep: median of the repeats of each "

@@ -38,7 +38,7 @@ OF_TRAINING = (
     Column("reducer", "Reducer", value=lambda run: run.option("reducer") or None),
     Column("epochs", "Epochs", value=lambda run: len(run.epoch_numbers)),
     Column("steps", "Steps", value=lambda run: len(run.step)),
-    Column("epoch_seconds", "Epoch (s)", 2), Column("images_per_second", "Images/s", 1),
+    Column("epoch_seconds", "Epoch (s)", 2), Column("images_per_second", "Images/s", 1),  # set in `row_of`
     Column("test_accuracy", "Test accuracy", 4, value=last_accuracy))
 
 

@@ -100,6 +100,8 @@ def lanes_of(begin, end):
     for place in np.argsort(begin, axis=None, kind="stable"):
         row, bucket = np.unravel_index(place, begin.shape)
         chosen = next((i for i, time in enumerate(free) if time <= begin[row, bucket]), len(free))
-        free[chosen:chosen + 1] = [end[row, bucket]]  # appends the time if no thread is free
+        if chosen == len(free):
+            free.append(None)
+        free[chosen] = end[row, bucket]
         lane[row, bucket] = chosen
     return lane, len(free)

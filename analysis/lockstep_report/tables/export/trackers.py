@@ -154,6 +154,6 @@ class Log:
             raise ReportError(OUTPUT, f"{self.name}: cannot log ({reason_of(error)})") from error
 
     def finish(self, is_complete):
-        if self.tracker:
-            self.tracker.finish(is_complete)
-            self.tracker = None
+        tracker, self.tracker = self.tracker, None
+        if tracker:
+            tracker.finish(is_complete)
