@@ -11,7 +11,7 @@ from lockstep_report.models.prediction.basis import at_batch, with_bucket_bytes
 from lockstep_report.models.prediction.predict import PAIRS_PER_RANK, REPLICATES, SEED, Predicted, predict
 from lockstep_report.runfile.experiment import distinguishing, text_of
 from lockstep_report.runfile.settings import plural, setting_names, setting_texts
-from lockstep_report.tables.table import Column, Note, Table, interval_columns, percent, rows_of, scaled
+from lockstep_report.tables.table import Column, Note, interval_columns, item_table, percent, scaled
 
 SMALLEST_ERROR = 0.01  # of a measured step outside of the interval, from which a warning states it
 
@@ -117,13 +117,12 @@ def prediction_table(rows):
             f"{row.predicted.ranks}{' *' if row.predicted.is_tail_extrapolated else ''}")),
         Column("reducer", "Reducer", value=lambda row: reducer_text(row.predicted.basis, shown)),
         Column("model", "Model", value=lambda row: f"{network.label} (predicted)"),
-        *interval_columns(Column("step_ms", "Predicted step (ms)", 2, value=lambda row: 1e3 * row.predicted.step.value),
-                          "low_ms", "high_ms", " (ms)", lambda row: row.predicted.step, 1e3),
+        *interval_columns(Column("step_ms", "Predicted step (ms)", 2), "low_ms", "high_ms", " (ms)",
+                          lambda row: row.predicted.step, 1e3),
         Column("all_reduce_ms", "Predicted all-reduces (ms)", 2,
                value=lambda row: 1e3 * row.predicted.all_reduce.value),
-        *interval_columns(
-            Column("exposed_ms", "Predicted exposed (ms)", 2, value=lambda row: 1e3 * row.predicted.exposed.value),
-            "exposed_low_ms", "exposed_high_ms", " (ms)", lambda row: row.predicted.exposed, 1e3),
+        *interval_columns(Column("exposed_ms", "Predicted exposed (ms)", 2), "exposed_low_ms", "exposed_high_ms",
+                          " (ms)", lambda row: row.predicted.exposed, 1e3),
         Column("straggler_ms", "Predicted excess of the last rank (ms)", 2, interval=("low_ms", "high_ms"),
                value=lambda row: 1e3 * row.predicted.straggler.value),
         Column("images_per_second", "Predicted images/s", 1, interval=("low_ms", "high_ms", "step_ms"),
@@ -133,9 +132,9 @@ def prediction_table(rows):
         Column("measured_ms", "Measured step (ms)", 2, value=lambda row: scaled(row.measured, 1e3)),
         Column("error_percent", "Predicted / measured − 1 (%)", 1, value=lambda row: percent(row.error)),
         Column("warnings", "Warnings", value=lambda row: ", ".join(letters[text] for text in row.warnings) or None)]
-    return Table(
+    return item_table(
         "predicted-step", "Predicted step time at fixed " + ("global batch" if rows[0].is_strong else "batch per rank"),
-        columns, rows_of(columns, rows), [
+        columns, rows, [
             f"predicted, not measured; model of the all-reduce: {network.label}, network {network.name}",
             *network.notes,
             *dict.fromkeys(

@@ -9,7 +9,7 @@ from decimal import Decimal
 from lockstep_report.measure.metrics import ring_bytes, speedup
 from lockstep_report.models.published import (
     AGREES, DIFFERS, EXCEPT, Assumptions, Epochs, check_times, shorten, step_counts, to_digits_of)
-from lockstep_report.tables.table import Column, Table, rows_of
+from lockstep_report.tables.table import Column, item_table
 
 
 def verdict_table(verdicts, name, notes):
@@ -18,8 +18,8 @@ def verdict_table(verdicts, name, notes):
         Column("correct", "Correct formula", value=lambda v: v.correct or None),
         Column("found", "Formula that gives the printed digits", value=lambda v: None if not v.cells
                else "the correct one" if v.found == v.correct else v.found or "none of the formulas that were tried")]
-    return Table(f"{name}-verdicts", f"{name}: published columns", columns, rows_of(columns, verdicts),
-                 [*notes, *(f"{v.column}: {reason}" for v in verdicts if not v.cells for reason in v.mistakes)])
+    return item_table(f"{name}-verdicts", f"{name}: published columns", columns, verdicts,
+                      [*notes, *(f"{v.column}: {reason}" for v in verdicts if not v.cells for reason in v.mistakes)])
 
 
 def mark_text(verdict):
@@ -53,8 +53,8 @@ def column_table(verdict, name, assumptions=Assumptions()):
     notes += verdict.mistakes
     if keeps_steps:
         notes.append("if b was the global batch, the column with the published number of steps is correct")
-    return Table(f"{name}-{verdict.column}", f"{name}: {verdict.column} ({mark_text(verdict)})",
-                 columns, rows_of(columns, verdict.cells), notes)
+    return item_table(f"{name}-{verdict.column}", f"{name}: {verdict.column} ({mark_text(verdict)})",
+                      columns, verdict.cells, notes)
 
 
 def resolution_notes(times):
@@ -112,9 +112,9 @@ def traffic_table(times, assumptions=Assumptions()):
         Column("implied", "Implied all-reduces", 1, value=lambda row: implied.get(row.ranks)),
         Column("needed", f"Needed at global batch {batch} (MB/s)", 1, value=lambda row: (
             steps * ring_bytes(4 * parameters, row.ranks) / float(row.seconds) / 1e6 if row.ranks > 1 else None))]
-    return Table(
+    return item_table(
         f"{times.path.stem}-traffic", f"{times.path.name}: CPU use and network traffic",
-        columns, rows_of(columns, times.rows),
+        columns, times.rows,
         [f"one all-reduce sends 2(N−1)/N · {parameters:,} · 4 bytes from each worker ({model}; "
          + ("given" if len(assumptions.models) == 1 else
             "inferred: the known model whose implied batch is nearest to a power of two") + ")",
