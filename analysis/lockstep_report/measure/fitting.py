@@ -39,6 +39,11 @@ class Estimate:
         return self.has_interval and self.low <= value <= self.high
 
 
+def largest_residual(residuals):
+    """Returns the largest relative residual, as a share."""
+    return float(np.abs(residuals).max())
+
+
 def sign_note(estimate, subject="", below="below 0: the model does not describe the times"):
     """Returns why a parameter that cannot be negative is not known to be above 0; "" if it is."""
     if not estimate.has_interval:

@@ -9,7 +9,7 @@ import numpy as np
 from lockstep_report.groups import grouped
 from lockstep_report.measure.choices import ALGORITHMS, ALL_REDUCES, algorithm_of, place_of, swept_algorithm
 from lockstep_report.measure.comparison import base_of, differences, scaling_series, strong_base_of
-from lockstep_report.measure.fitting import Estimate, LinearFit, fit_linear, mean_fit, sign_note
+from lockstep_report.measure.fitting import Estimate, LinearFit, fit_linear, largest_residual, mean_fit, sign_note
 from lockstep_report.runfile.experiment import PROGRAM, distinguishing, program_of, text_of, variant_of
 from lockstep_report.runfile.settings import setting_of
 
@@ -49,7 +49,7 @@ class ScalingFit:
 
     @property
     def describes_times(self):
-        return bool(np.abs(self.residuals).max() <= LARGE_RESIDUAL)
+        return largest_residual(self.residuals) <= LARGE_RESIDUAL
 
     @property
     def notes(self):
@@ -142,7 +142,7 @@ def alpha_beta(sizes, seconds, jobs=None):
 
 def residual_note(text, residuals):
     """Returns a note with `text` if a residual is large; "" otherwise."""
-    largest = np.abs(residuals).max()
+    largest = largest_residual(residuals)
     return f"{text}: largest residual {100 * largest:.0f} %" if largest > LARGE_RESIDUAL else ""
 
 

@@ -4,17 +4,12 @@
 import numpy as np
 
 from lockstep_report.measure import metrics
-from lockstep_report.measure.fitting import Estimate
+from lockstep_report.measure.fitting import Estimate, largest_residual
 from lockstep_report.models.causes import CAUSES
 from lockstep_report.tables.point_table import EPOCH_ENDS, PLACE, point_table
 from lockstep_report.tables.table import Column, Note, interval_columns, item_table, percent, rows_of, scaled
 
 REMARKS = Column("remarks", "Remarks", value=lambda found: "; ".join(found.notes) or None)
-
-
-def largest_residual(residuals):
-    """Returns the largest relative residual of a fit in per cent."""
-    return 100 * float(np.abs(residuals).max())
 
 
 def explanation_tables(explanation, points):
@@ -76,7 +71,8 @@ def law_table(laws, points):
         *interval_columns(Column("serial_percent", "Serial fraction s (%)", 2), "serial_low", "serial_high", " (%)",
                           lambda law: law.serial, 100),
         Column("limit", "Limit of the speedup 1/s", 1, interval=("serial_low", "serial_high", "serial_percent")),
-        Column("residual_percent", "Largest residual (%)", 2, value=lambda law: law.fit and largest_residual(law.residuals)),
+        Column("residual_percent", "Largest residual (%)", 2,
+               value=lambda law: law.fit and percent(largest_residual(law.residuals))),
         REMARKS]
     rows = [{"point": law.points[-1], "ranks": ", ".join(map(str, np.unique(law.ranks))), **row}
             for law, row in zip(laws, rows_of(of_law, laws))]
@@ -110,7 +106,8 @@ def alpha_beta_table(fits):
              Column("alpha_us", "alpha (µs)", 1), "alpha_low_us", "alpha_high_us", " (µs)", lambda f: f.alpha, 1e6),
          *interval_columns(
              Column("busbw", "2(N−1)/N / beta (GB/s)", 3), "busbw_low", "busbw_high", " (GB/s)", bus_bandwidth),
-         Column("residual_percent", "Largest residual (%)", 1, value=lambda f: f.fit and largest_residual(f.fit.residuals)),
+         Column("residual_percent", "Largest residual (%)", 1,
+                value=lambda f: f.fit and percent(largest_residual(f.fit.residuals))),
          REMARKS],
         fits,
         ["time of the whole all-reduce on the slowest rank; sweep: median of the repeats of each "

@@ -14,7 +14,7 @@ import numpy as np
 
 from lockstep_report.errors import INPUT, USAGE, ReportError
 from lockstep_report.measure.choices import labelled, library_of
-from lockstep_report.measure.fitting import LinearFit, fit_linear
+from lockstep_report.measure.fitting import LinearFit, fit_linear, largest_residual
 from lockstep_report.measure.link_bytes import LONGEST_EXCHANGE
 from lockstep_report.measure.metrics import Bounds
 from lockstep_report.measure.validity import warning_notes
@@ -264,4 +264,4 @@ def network_of_sweeps(runs, algorithm):
         notes=(*warning_notes(runs),
                f"alpha {1e6 * alpha.value:.4g} µs per message ({1e6 * alpha.low:.4g} to {1e6 * alpha.high:.4g}), beta "
                f"{1e9 * beta.value:.4g} ns per byte ({1e9 * beta.low:.4g} to {1e9 * beta.high:.4g}), largest residual "
-               f"{100 * np.abs(fit.residuals).max():.1f} %",), fit=fit)
+               f"{100 * largest_residual(fit.residuals):.1f} %",), fit=fit)
