@@ -91,6 +91,10 @@ def time_table(points):
 
 
 def weak_table(points):
+    rows = []
+    for p in (p for p in points if p.step_median is not None):
+        base = base_of(p, points)
+        rows.append({"point": p, "efficiency": weak_efficiency(base, p), **serial_fraction(base, p)})
     return point_table(
         points, "weak-scaling", "Weak scaling: fixed batch per rank",
         [*PLACE, *EPOCH,
@@ -98,11 +102,11 @@ def weak_table(points):
              Column("step_ms", "Median step (ms)", 2, value=lambda p: 1e3 * p.step_median),
              "step_low_ms", "step_high_ms", " (ms)", lambda p: p.step_interval, 1e3),
          IMAGE_RATE,
-         Column("efficiency", "Weak efficiency t(1)/t(N)", 2, value=lambda p: weak_efficiency(base_of(p, points), p)),
+         Column("efficiency", "Weak efficiency t(1)/t(N)", 2),
          Column("efficiency_independent", "Efficiency against independent replicas", 2,
                 value=lambda p: weak_efficiency(independent_of(p, points), p)),
          EXPOSED, KARP_FLATT],
-        [{"point": p, **serial_fraction(base_of(p, points), p)} for p in points if p.step_median is not None],
+        rows,
         ["t is the mean step (seconds summed over steps) on the rank that takes longest for all timed steps",
          Note("the interval of the median step is rank-based, over the steps of one run", ("step_low_ms",)),
          Note("the efficiency against the same number of independent replicas at the same batch "
