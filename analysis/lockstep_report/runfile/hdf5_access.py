@@ -41,8 +41,8 @@ def open_run(path):
     try:
         return open_without_lock(path, {})
     except OSError as error:
-        # If the superblock has exactly the flags of a file that is open for writing (1) in SWMR mode (4). In this
-        # mode, HDF5 retries for minutes to read metadata that are damaged.
+        # The flags of the superblock must be exactly those of a file that is open for writing (1) in SWMR mode (4),
+        # because in this mode HDF5 retries for minutes to read metadata that are damaged.
         if len(head) >= 12 and head[8] >= 3 and head[11] == 1 | 4:
             with suppress(OSError):
                 return open_without_lock(path, {"swmr": True, "libver": "latest"})

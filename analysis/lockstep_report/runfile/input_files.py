@@ -127,7 +127,7 @@ def load_runs(paths, skipped=None):
 
     notes = [f"{path} was given more than once and is counted once" for path in map(Path, paths) if not read(path)]
     files_of_folder, header = cache(partial(named_files, skipped)), cache(header_of)  # each is read once
-    for run in [*chain.from_iterable(files.values())]:
+    for run in list(chain.from_iterable(files.values())):  # `read` adds files
         for path in other_parts(run, files_of_folder, header, notes):
             read(path)
     joined = []

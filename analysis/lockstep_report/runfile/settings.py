@@ -7,6 +7,7 @@ from lockstep_report.groups import grouped
 from lockstep_report.runfile.experiment import (
     LOCKSTEP, PROGRAM, build_of, distinguishing, is_used, program_of, results_of, variant_of)
 
+MOST_NAMES = 8  # in a list of hosts or files
 SETTING_PARTS = ("model", "device", "precision", "data", "device name", "program", "threads")
 
 
@@ -79,9 +80,9 @@ def setting_texts(setting):
 
 
 def list_hosts(names):
-    """Returns "host node1" or "hosts node1, node2, ...", with at most eight names."""
+    """Returns "host node1" or "hosts node1, node2, ...", with at most MOST_NAMES names."""
     names = sorted(names)
-    shown = ", ".join(names[:8]) + (", ..." if len(names) > 8 else "")
+    shown = ", ".join(names[:MOST_NAMES]) + (", ..." if len(names) > MOST_NAMES else "")
     return f"{'host' if len(names) == 1 else 'hosts'} {shown}" if names else ""
 
 
@@ -94,7 +95,7 @@ def plural(count, noun):
     return f"{count} {noun}{'' if str(count) == '1' else 's'}"
 
 
-def some_of(names, most=8):
+def some_of(names, most=MOST_NAMES):
     """Returns the names as a list, for example "a.h5, b.h5 and 5 more", with at most `most` names."""
     shown = ", ".join(names[:most])
     return f"{shown} and {len(names) - most} more" if len(names) > most else shown
