@@ -7,6 +7,13 @@
 
 namespace lockstep::backend {
 
+namespace {
+
+/// Alignment of a workspace that begins behind another one, in bytes: that of GPU kernels.
+constexpr std::size_t workspace_alignment = 256;
+
+}  // namespace
+
 void refuse_single_values(const graph::Graph& graph, const PlanOptions& options) {
   const int replicas = options.batch_norm_sum != nullptr ? options.batch_norm_sum->replicas() : 1;
   for (graph::NodeId id = 0; id < static_cast<graph::NodeId>(graph.nodes().size()); ++id) {
@@ -29,6 +36,7 @@ Blueprint::Blueprint(OperationFactory& factory) : factory_(factory), steps_(fuse
   make_maps();
   make_operations();
   place_slots();
+  if (training()) find_completions();
   find_filled();
 }
 
@@ -104,20 +112,18 @@ void Blueprint::place_slots() {
     const Operation* operation = operations_[at].get();
     if (operation == nullptr) continue;
     workspace_bytes_ = std::max(workspace_bytes_, operation->workspace_bytes());
+    delayed_workspace_bytes_ =
+        std::max(delayed_workspace_bytes_, operation->delayed_workspace_bytes());
     const int end = training() ? backward_time(i) : forward_time(i);
     if (operation->saved_bytes() > 0) {
       slots_.push_back({{}, operation->saved_bytes(), forward_time(i), end, 0});
       saved_[at] = &slots_.back();
     }
-    if (!training()) continue;
-    const BackwardNeeds needs = operation->backward_needs();
-    if (needs.output) outputs_[at]->last = end;
-    if (!needs.inputs) continue;
-    for (const int input : steps_[at].inputs) {
-      Slot& slot = *outputs_[static_cast<std::size_t>(input)];
-      slot.last = std::max(slot.last, end);
-    }
+    if (training()) extend_lifetimes(at);
   }
+  if (delayed_workspace_bytes_ > 0)
+    workspace_bytes_ =
+        (workspace_bytes_ + workspace_alignment - 1) / workspace_alignment * workspace_alignment;
   // The logits, or the boundary output, are read after the last step, so their lifetime extends to
   // the end of the plan. The images are written before the first step, at which their lifetime
   // begins.
@@ -133,6 +139,31 @@ void Blueprint::place_slots() {
   arena_bytes_ = layout.bytes;
 }
 
+/// Extends the lifetimes of the maps that the backward pass of a step reads to its end.
+void Blueprint::extend_lifetimes(std::size_t step) {
+  const Operation& operation = *operations_[step];
+  const BackwardNeeds needs = operation.backward_needs();
+  const int delay = operation.backward_delay();
+  const int end = backward_time(static_cast<int>(step)) + delay;
+  if (needs.output) outputs_[step]->last = end;
+  if (delay > 0)
+    for (Slot* const gradient : gradients_[step]) gradient->last = end;
+  if (!needs.inputs) return;
+  for (const int input : steps_[step].inputs) {
+    Slot& slot = *outputs_[static_cast<std::size_t>(input)];
+    slot.last = std::max(slot.last, end);
+  }
+}
+
+void Blueprint::find_completions() {
+  completed_after_.resize(steps_.size());
+  for (std::size_t i = 0; i < steps_.size(); ++i) {
+    if (operations_[i] == nullptr || operations_[i]->backward_delay() == 0) continue;
+    const auto delay = static_cast<std::size_t>(operations_[i]->backward_delay());
+    completed_after_[i - std::min(i, delay)].push_back(i);
+  }
+}
+
 void Blueprint::find_filled() {
   const graph::Graph& graph = factory_.graph();
   std::size_t filled = 0;
@@ -146,7 +177,21 @@ void Blueprint::find_filled() {
     }
     filled_after_[i] = filled;
   }
+  hold_back_delayed();
   filled_after_[0] = graph.parameter_elements();
+}
+
+/// The gradients of a step whose backward pass is delayed, and those that follow them in the flat
+/// layout, are final when it is complete.
+void Blueprint::hold_back_delayed() {
+  const std::vector<std::size_t> computed = filled_after_;
+  for (std::size_t complete = 0; complete < completed_after_.size(); ++complete) {
+    for (const std::size_t delayed : completed_after_[complete]) {
+      const std::size_t before = delayed + 1 < steps_.size() ? computed[delayed + 1] : 0;
+      for (std::size_t i = complete + 1; i <= delayed; ++i)
+        filled_after_[i] = std::min(filled_after_[i], before);
+    }
+  }
 }
 
 std::vector<OperationChoice> Blueprint::choices() const {
@@ -190,9 +235,14 @@ const FeatureMap& Blueprint::logits() const {
 
 void Blueprint::bind(std::byte* arena, std::byte* workspace, ModelState& state) {
   for (auto& slot : slots_) slot.map.data = arena + slot.offset;
+  std::byte* const delayed_workspace =
+      delayed_workspace_bytes_ > 0 ? workspace + workspace_bytes_ : workspace;
   for (std::size_t i = 0; i < steps_.size(); ++i) {
     if (operations_[i] == nullptr) continue;
-    operations_[i]->bind({&state, workspace, saved_[i] != nullptr ? saved_[i]->map.data : nullptr});
+    operations_[i]->bind({.state = &state,
+                          .workspace = workspace,
+                          .delayed_workspace = delayed_workspace,
+                          .saved = saved_[i] != nullptr ? saved_[i]->map.data : nullptr});
   }
 }
 
@@ -213,19 +263,24 @@ void Blueprint::forward() {
 void Blueprint::backward(core::GradientListener& listener) {
   core::check(training(), "backward belongs to training");
   for (std::size_t i = steps_.size(); i-- > 0;) {
-    if (Operation* operation = operations_[i].get()) {
-      const auto& gradients = operation->output_gradients();
-      const std::size_t taken = operation->output_gradients_taken();
-      for (std::size_t extra = taken; extra < gradients.size(); ++extra)
-        factory_.add_into(*gradients[extra], *gradients[taken - 1]);
-      operation->backward();
-      tell_ended(i, operation->last_backward_phase());
-    } else if (begins_at_boundary()) {
-      const std::vector<Slot*>& gradients = gradients_[i];
-      for (std::size_t extra = 1; extra < gradients.size(); ++extra)
-        factory_.add_into(gradients[extra]->map, gradients[0]->map);
-    }
+    run_backward(i);
+    for (const std::size_t delayed : completed_after_[i]) operations_[delayed]->finish_backward();
     listener.gradients_ready(filled_after_[i]);
+  }
+}
+
+void Blueprint::run_backward(std::size_t step) {
+  if (Operation* const operation = operations_[step].get()) {
+    const auto& gradients = operation->output_gradients();
+    const std::size_t taken = operation->output_gradients_taken();
+    for (std::size_t extra = taken; extra < gradients.size(); ++extra)
+      factory_.add_into(*gradients[extra], *gradients[taken - 1]);
+    operation->backward();
+    tell_ended(step, operation->last_backward_phase());
+  } else if (begins_at_boundary()) {
+    const std::vector<Slot*>& gradients = gradients_[step];
+    for (std::size_t extra = 1; extra < gradients.size(); ++extra)
+      factory_.add_into(gradients[extra]->map, gradients[0]->map);
   }
 }
 

@@ -82,7 +82,8 @@ class Blueprint {
   Blueprint& operator=(const Blueprint&) = delete;
 
   std::size_t arena_bytes() const { return arena_bytes_; }
-  std::size_t workspace_bytes() const { return workspace_bytes_; }
+  /// Returns the bytes of both workspaces (`MemoryBinding`).
+  std::size_t workspace_bytes() const { return workspace_bytes_ + delayed_workspace_bytes_; }
   std::vector<OperationChoice> choices() const;
 
   const FeatureMap& images() const { return outputs_.front()->map; }
@@ -95,8 +96,8 @@ class Blueprint {
   const FeatureMap& boundary_output() const;
   const FeatureMap& boundary_output_gradient() const;
 
-  /// Assigns memory of `arena_bytes` and `workspace_bytes` bytes, aligned to 64 bytes, which must
-  /// outlive the blueprint.
+  /// Assigns memory of `arena_bytes` and `workspace_bytes` bytes, aligned as the device requires (64
+  /// bytes on CPUs, 256 on GPUs), which must outlive the blueprint.
   void bind(std::byte* arena, std::byte* workspace, ModelState& state);
 
   void forward();
@@ -125,7 +126,11 @@ class Blueprint {
   void make_maps();
   void make_operations();
   void place_slots();
+  void extend_lifetimes(std::size_t step);
+  void find_completions();
   void find_filled();
+  void hold_back_delayed();
+  void run_backward(std::size_t step);
   void tell_ended(std::size_t step, std::string_view phase) const;
 
   OperationFactory& factory_;
@@ -136,9 +141,12 @@ class Blueprint {
   std::vector<std::vector<Slot*>> gradients_;        ///< by step: of its output, one per consumer
   std::vector<std::vector<Slot*>> input_gradients_;  ///< by step and input; null if not needed
   std::vector<std::unique_ptr<Operation>> operations_;  ///< by step; null for the input
+  /// By step: the steps whose delayed backward pass is complete after the backward pass of it.
+  std::vector<std::vector<std::size_t>> completed_after_;
   std::vector<std::size_t> filled_after_;  ///< by step: elements final after its backward
   std::size_t arena_bytes_ = 0;
   std::size_t workspace_bytes_ = 0;
+  std::size_t delayed_workspace_bytes_ = 0;
 };
 
 }  // namespace lockstep::backend

@@ -56,6 +56,13 @@ std::span<const core::NamedValue<BatchNormFusion>> named_values(BatchNormFusion)
   return values;
 }
 
+std::span<const core::NamedValue<WeightStream>> named_values(WeightStream) {
+  static constexpr std::array<core::NamedValue<WeightStream>, 2> values{
+      {{WeightStream::on, "on", "beside the operations that follow in the backward pass"},
+       {WeightStream::off, "off", "one after the other"}}};
+  return values;
+}
+
 #ifdef LOCKSTEP_HAS_CUDA
 
 namespace {

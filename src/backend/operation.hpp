@@ -30,6 +30,9 @@ struct MemoryBinding {
   ModelState* state = nullptr;
   /// Workspace, shared by all operations; its contents are not preserved between operations.
   std::byte* workspace = nullptr;
+  /// As `workspace`, for the delayed parts of backward passes, which may run beside the operations
+  /// that use `workspace`, but not beside each other.
+  std::byte* delayed_workspace = nullptr;
   /// Memory of this operation for data saved for backward: preserved from its forward to its
   /// backward pass.
   std::byte* saved = nullptr;
@@ -57,6 +60,16 @@ class Operation {
   virtual void bind(const MemoryBinding&) {}
   virtual void forward() = 0;
   virtual void backward() = 0;
+  /// Returns the number of steps of the backward pass after which the operation completes what
+  /// `backward` began; 0: it is complete when `backward` returns. Until then it reads its inputs
+  /// and output gradients and writes the gradients of its parameters. The gradients of its inputs
+  /// are complete when `backward` returns.
+  virtual int backward_delay() const { return 0; }
+  /// Returns the bytes of workspace that the delayed part of `backward` needs.
+  virtual std::size_t delayed_workspace_bytes() const { return 0; }
+  /// Completes the delayed part: work that is queued after this call sees its results. Called once
+  /// per backward pass if `backward_delay` is not 0.
+  virtual void finish_backward() {}
   /// Returns the phase that `backward` completes last, as in `OperationChoice`, or "backward" if it
   /// is not split into phases.
   virtual std::string_view last_backward_phase() const { return "backward"; }

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <memory>
 #include <string>
 
@@ -62,9 +63,10 @@ void EventTraits::close(type event) noexcept { warn(cudaEventDestroy(event), "cu
 Stream make_stream(StreamPriority priority) {
   int least = 0, greatest = 0;
   check_cuda(cudaDeviceGetStreamPriorityRange(&least, &greatest), "priorities of streams");
+  const std::array priorities{least, (least + greatest) / 2, greatest};
   cudaStream_t stream = nullptr;
   check_cuda(cudaStreamCreateWithPriority(&stream, cudaStreamNonBlocking,
-                                          priority == StreamPriority::high ? greatest : least),
+                                          priorities[static_cast<std::size_t>(priority)]),
              "a stream");
   return Stream(stream);
 }

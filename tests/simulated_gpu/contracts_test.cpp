@@ -129,6 +129,23 @@ TEST_F(Contracts, ForkThatIsNotJoinedIsFound) {
               ElementsAre(HasSubstr("fork that is not joined")));
 }
 
+TEST_F(Contracts, RaceBetweenStreamsOfACaptureIsFound) {
+  const core::Buffer other = core::device_buffer(64, "a test");
+  const auto beside = [&](const core::Buffer& memory) {
+    return in_capture([&] {
+      cudaEventRecord(fork_.get(), stream_.get());
+      cudaStreamWaitEvent(side_.get(), fork_.get(), 0);
+      clear(device_, side_);
+      clear(memory, stream_);
+      cudaEventRecord(join_.get(), side_.get());
+      cudaStreamWaitEvent(stream_.get(), join_.get(), 0);
+      clear(device_, stream_);  // behind the join
+    });
+  };
+  EXPECT_THAT(beside(device_), ElementsAre(HasSubstr("race between streams")));
+  EXPECT_THAT(beside(other), IsEmpty());
+}
+
 TEST_F(Contracts, GraphThatIgnoresPrioritiesIsFound) {
   const core::Stream high = core::make_stream(core::StreamPriority::high);
   EXPECT_THAT(record_violations([&] { CapturedGraph graph(high, [&] { clear(device_, high); }); }),

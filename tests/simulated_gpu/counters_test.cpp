@@ -6,6 +6,7 @@
 #include <array>
 
 #include "lockstep/core/cuda.hpp"
+#include "simulated_gpu/capture.hpp"
 #include "simulated_gpu/runtime.hpp"
 
 namespace lockstep::simulated_gpu {
@@ -86,33 +87,60 @@ TEST_F(SimulatedCounters, PollingUntilSuccessIsOneWait) {
   EXPECT_EQ(counters().allocations, 1);
 }
 
-// The nodes of a forked stream are executed only when the capturing stream waits for them.
-TEST_F(SimulatedCounters, NodesOfAGraphRunAsLateAsTheirDependenciesAllow) {
+// The nodes of a forked stream are executed only when the capturing stream waits for them, or as
+// early as possible if a test asks for it.
+TEST_F(SimulatedCounters, NodesOfAForkRunLateOrEarly) {
   const core::Stream side = core::make_stream();
   const core::Event fork = core::make_event(), join = core::make_event();
   std::string order;
   const auto step = [&](const core::Stream& stream, char name) {
     enqueue(stream.get(), {WorkKind::kernel, [&order, name] { order += name; }});
   };
-  cudaGraph_t graph = nullptr;
-  cudaGraphExec_t exec = nullptr;
-  check_cuda(cudaStreamBeginCapture(stream_.get(), cudaStreamCaptureModeThreadLocal), "capture");
-  step(stream_, 'a');
-  check_cuda(cudaEventRecord(fork.get(), stream_.get()), "fork");
-  check_cuda(cudaStreamWaitEvent(side.get(), fork.get(), 0), "fork");
-  step(side, 's');
-  check_cuda(cudaEventRecord(join.get(), side.get()), "join");
-  step(stream_, 'b');
-  check_cuda(cudaStreamWaitEvent(stream_.get(), join.get(), 0), "join");
-  step(stream_, 'c');
-  check_cuda(cudaStreamEndCapture(stream_.get(), &graph), "capture");
-  check_cuda(cudaGraphInstantiate(&exec, graph, 0), "capture");
-  check_cuda(cudaGraphLaunch(exec, stream_.get()), "launch");
-  EXPECT_EQ(order, "");
-  check_cuda(cudaStreamSynchronize(stream_.get()), "launch");
-  EXPECT_EQ(order, "absc");
-  check_cuda(cudaGraphExecDestroy(exec), "capture");
-  check_cuda(cudaGraphDestroy(graph), "capture");
+  const CapturedGraph graph(stream_, [&] {
+    step(stream_, 'a');
+    check_cuda(cudaEventRecord(fork.get(), stream_.get()), "fork");
+    step(stream_, 'b');
+    check_cuda(cudaStreamWaitEvent(side.get(), fork.get(), 0), "fork");
+    step(side, 's');
+    check_cuda(cudaEventRecord(join.get(), side.get()), "join");
+    step(stream_, 'c');
+    check_cuda(cudaStreamWaitEvent(stream_.get(), join.get(), 0), "join");
+    step(stream_, 'd');
+  });
+  const auto executed = [&](ForkOrder fork_order) {
+    set_fork_order(fork_order);
+    order.clear();
+    graph.launch(stream_);
+    EXPECT_EQ(order, "");
+    check_cuda(cudaStreamSynchronize(stream_.get()), "launch");
+    return order;
+  };
+  EXPECT_EQ(executed(ForkOrder::early), "asbcd");
+  EXPECT_EQ(executed(ForkOrder::late), "abcsd");
+}
+
+TEST_F(SimulatedCounters, IgnoredWaitHasNoEffect) {
+  const core::Stream side = core::make_stream();
+  const core::Event done = core::make_event();
+  std::string order;
+  const auto step = [&](const core::Stream& stream, char name) {
+    enqueue(stream.get(), {WorkKind::kernel, [&order, name] { order += name; }});
+  };
+  for (const int ignored : {0, 2}) {
+    ignore_wait(ignored);
+    for (const char name : {'1', '2'}) {
+      step(side, name);
+      check_cuda(cudaEventRecord(done.get(), side.get()), "an event");
+      check_cuda(cudaStreamWaitEvent(stream_.get(), done.get(), 0), "a wait");
+      step(stream_, 'm');
+    }
+    EXPECT_EQ(waits(), 2);
+    check_cuda(cudaStreamSynchronize(stream_.get()), "a stream");
+    check_cuda(cudaStreamSynchronize(side.get()), "a stream");
+    order += ' ';
+  }
+  ignore_wait(0);
+  EXPECT_EQ(order, "1m2m 1mm2 ");
 }
 
 }  // namespace

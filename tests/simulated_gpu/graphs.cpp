@@ -23,17 +23,43 @@ void visit_node(const std::vector<Node>& nodes, std::size_t index, std::vector<b
   visit(nodes[index]);
 }
 
-/// Executes each node as late as possible: those of other streams only when a node of the capturing
-/// stream depends on them.
-void run_graph(const CUgraph_st& graph, std::uint64_t launch) {
-  current_launch() = launch;
-  std::vector<bool> done(graph.nodes.size());
-  for (const std::size_t end : graph.ends)
-    visit_node(graph.nodes, end, done, [](const Node& node) {
-      if (!is_stopped()) run_task(node.task);
-    });
-  current_launch() = 0;
-}
+ForkOrder fork_order = ForkOrder::late;
+
+/// One execution of a graph.
+class GraphRun {
+ public:
+  explicit GraphRun(const CUgraph_st& graph)
+      : graph_(graph), executed_(graph.nodes.size()), visited_(graph.nodes.size()) {}
+
+  /// Executes the nodes of the capturing stream as late as possible, and the others in the order
+  /// that `set_fork_order` selects.
+  void execute() {
+    for (const std::size_t end : graph_.ends)
+      visit_node(graph_.nodes, end, visited_, [&](const Node& node) {
+        if (fork_order == ForkOrder::early) execute_ready_forks();
+        execute_once(static_cast<std::size_t>(&node - graph_.nodes.data()));
+      });
+  }
+
+ private:
+  void execute_once(std::size_t index) {
+    if (executed_[index]) return;
+    executed_[index] = true;
+    if (!is_stopped()) run_task(graph_.nodes[index].task);
+  }
+
+  /// Dependencies have smaller indices than their dependants, so one pass finds all ready nodes.
+  void execute_ready_forks() {
+    for (std::size_t i = 0; i < graph_.nodes.size(); ++i) {
+      const Node& node = graph_.nodes[i];
+      const auto is_executed = [&](std::size_t before) { return executed_[before]; };
+      if (node.is_forked && std::ranges::all_of(node.dependencies, is_executed)) execute_once(i);
+    }
+  }
+
+  const CUgraph_st& graph_;
+  std::vector<bool> executed_, visited_;
+};
 
 void require_joined(const Capture& capture, const std::vector<std::size_t>& ends) {
   std::vector<bool> reached(capture.nodes.size());
@@ -56,6 +82,8 @@ std::set<std::uint64_t> used_allocations(const std::vector<Node>& nodes) {
 }
 
 }  // namespace
+
+void set_fork_order(ForkOrder order) { fork_order = order; }
 
 std::uint64_t& current_launch() {
   static std::uint64_t number = 0;
@@ -90,7 +118,10 @@ cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* graph) {
     return cudaErrorStreamCaptureUnmatched;
   }
   // A capture that ends because of an error is dropped.
-  if (std::current_exception() == nullptr) require_joined(*capture, stream->captured);
+  if (std::current_exception() == nullptr) {
+    require_joined(*capture, stream->captured);
+    require_no_race(*capture);
+  }
   *graph = new CUgraph_st{capture->nodes, stream->captured, used_allocations(capture->nodes),
                           device_allocations()};
   ++mutable_objects().graphs;
@@ -132,7 +163,12 @@ cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t stream) {
     count(node.task, mutable_counters().in_graphs);
     if (node.task.event != nullptr) ++node.task.event->pending;
   }
-  enqueue(stream, {.run = [graph = exec->graph, launch = ++launches] { run_graph(*graph, launch); },
+  enqueue(stream, {.run =
+                       [graph = exec->graph, launch = ++launches] {
+                         current_launch() = launch;
+                         GraphRun(*graph).execute();
+                         current_launch() = 0;
+                       },
                    .graph = exec->graph});
   return cudaSuccess;
 }

@@ -38,10 +38,6 @@ void forget_freed(Address begin, Address end) {
                 [&](const auto& range) { return range.first < end && begin < range.second; });
 }
 
-bool overlap(const Access& a, const Access& b) {
-  return address(a.data) < address(b.data) + b.bytes && address(b.data) < address(a.data) + a.bytes;
-}
-
 /// Returns whether the task, or the graph that it executes, reads memory of `access`.
 bool reads(const Task& task, const Access& access) {
   for (const Access& read : task.reads)
@@ -160,6 +156,10 @@ std::set<std::uint64_t> device_allocations() {
 void require_memory(const Task& task, TaskState state) {
   for (const auto* accesses : {&task.reads, &task.writes})
     for (const Access& access : *accesses) require_memory(access, state == TaskState::captured);
+}
+
+bool overlap(const Access& a, const Access& b) {
+  return address(a.data) < address(b.data) + b.bytes && address(b.data) < address(a.data) + a.bytes;
 }
 
 void add_pointers(std::span<const std::byte> arguments, Task& task) {

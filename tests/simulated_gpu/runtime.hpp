@@ -21,8 +21,8 @@
 // Work in a stream is executed as late as possible: when the host waits for the device, for the
 // stream or for a later event in it, when it queries the stream or the event, when the execution of
 // another stream has to wait for such an event, or when memory or the stream is freed. The nodes of
-// a captured graph are executed as late as the captured dependencies allow. A missing
-// synchronisation therefore leads to wrong results. All bytes of allocated memory are 0xff, which
+// a captured graph are executed as late as the captured dependencies allow, or early if a test asks
+// for it. A missing synchronisation therefore leads to wrong results. All bytes of allocated memory are 0xff, which
 // is NaN in every floating-point type.
 
 namespace lockstep::simulated_gpu {
@@ -138,6 +138,18 @@ bool allocation_fails();
 /// Lets a collective of NCCL that follows in a launched graph fail: the GPU stops in it until the
 /// communicator is aborted, and NCCL reports an error. `number`: of the collective, from 1.
 void fail_collective_of_graph(std::int64_t number);
+
+/// Lets one of the following calls of cudaStreamWaitEvent do nothing, as if the program lacked it,
+/// and resets their number. `number`: of the call, from 1; 0 lets all take effect.
+void ignore_wait(std::int64_t number);
+/// Returns the number of calls of cudaStreamWaitEvent since the last `ignore_wait`.
+std::int64_t waits();
+
+/// When the nodes of a graph that were captured on another stream than the first are executed:
+/// `late`, the initial value, when a node of the first stream depends on them, or `early`, as soon
+/// as their dependencies allow.
+enum class ForkOrder { late, early };
+void set_fork_order(ForkOrder order);
 
 /// Objects of the simulated GPU that exist.
 struct Objects {

@@ -19,6 +19,7 @@ struct Node {
   Task task;
   std::vector<std::size_t> dependencies = {};
   int priority = 0;  ///< of the captured stream
+  bool is_forked = false;  ///< captured on another stream than the first
 };
 
 /// The stream capture that creates a graph.
@@ -98,6 +99,14 @@ enum class TaskState { queued, captured };
 /// Reports a violation if memory that the task uses is not allocated, or is pageable host memory in
 /// a capture.
 void require_memory(const Task& task, TaskState state);
+
+/// Returns whether two accesses have a byte in common.
+bool overlap(const Access& a, const Access& b);
+
+/// Reports a violation if two nodes of a capture use the same memory, at least one of them writes
+/// to it, and no dependency determines which of them is executed first. Kernels read the first byte
+/// of each of their arguments; what else they access is not known.
+void require_no_race(const Capture& capture);
 
 /// Fills the host memory to which `task` copies, so that the program cannot mistake an earlier
 /// value for the result: with 0xff, which is NaN in every floating-point type. Does not fill memory

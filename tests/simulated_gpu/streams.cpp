@@ -74,7 +74,10 @@ void enqueue(cudaStream_t stream, Task task) {
   if (!is_default(stream) && stream->capture != nullptr) {
     require_memory(task, TaskState::captured);
     std::vector<Node>& nodes = stream->capture->nodes;
-    nodes.push_back({std::move(task), std::move(stream->captured), stream->priority});
+    nodes.push_back({.task = std::move(task),
+                     .dependencies = std::move(stream->captured),
+                     .priority = stream->priority,
+                     .is_forked = stream != stream->capture->origin});
     stream->captured = {nodes.size() - 1};
     return;
   }
@@ -99,7 +102,7 @@ extern "C" {
 
 cudaError_t cudaDeviceGetStreamPriorityRange(int* least, int* greatest) {
   *least = 0;
-  *greatest = -1;
+  *greatest = -5;
   return cudaSuccess;
 }
 cudaError_t cudaStreamCreateWithPriority(cudaStream_t* stream, unsigned int, int priority) {

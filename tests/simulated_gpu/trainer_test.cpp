@@ -110,6 +110,20 @@ TEST_F(SimulatedGpu, DestroysCapturedGraphsBeforeTheWorkThatTheyContain) {
   EXPECT_EQ(graphs, 0u);
 }
 
+// Weight gradients on a second stream change the order of execution, but no value: with one rank,
+// and with ranks whose gradients are reduced during the backward pass.
+TEST_F(SimulatedGpu, WeightStreamLeavesTheBits) {
+  Config config = small_config(world_->size());
+  config.transport.allow_sharing = true;
+  config.reducer.algorithm = comm::AllReduceAlgorithm::automatic;
+  config.plan.weight_stream = backend::WeightStream::on;
+  const Outcome on = train(backend::DeviceKind::cuda, config, *world_);
+  config.plan.weight_stream = backend::WeightStream::off;
+  const Outcome off = train(backend::DeviceKind::cuda, config, *world_);
+  EXPECT_EQ(on.parameters, off.parameters);
+  EXPECT_EQ(on.statistics, off.statistics);
+}
+
 // All steps replay the same graph, and the host enqueues the same work outside it.
 TEST_F(SimulatedGpu, EveryStepLaunchesOneGraphAndTheSameWork) {
   Config steps = config();

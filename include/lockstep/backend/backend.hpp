@@ -41,6 +41,11 @@ std::span<const core::NamedValue<ConvolutionAlgorithm>> named_values(Convolution
 enum class BatchNormFusion { automatic, none, sums };
 std::span<const core::NamedValue<BatchNormFusion>> named_values(BatchNormFusion);
 
+/// Whether a GPU computes the weight gradients of convolutions on a second stream, beside the
+/// operations that follow in the backward pass. The results are the same bits.
+enum class WeightStream { on, off };
+std::span<const core::NamedValue<WeightStream>> named_values(WeightStream);
+
 using core::Normalisation;
 
 /// Function that writes the images `first`, `first + 1`, ... of a dataset to `images` (n, channels,
@@ -55,6 +60,9 @@ class OperationListener {
   /// first node of the operation. `phase`: as in `OperationChoice`, or "backward" if the backward
   /// pass of the operation is not split into phases.
   virtual void ended(graph::NodeId node, std::string_view phase) = 0;
+  /// Returns whether the operations that are queued now are observed. They then run one after the
+  /// other: a GPU uses no second stream (`WeightStream`).
+  virtual bool is_observing() const { return true; }
 };
 
 /// Whether the flat gradients are reduced over the replicas between `Plan::backward` and
@@ -69,6 +77,7 @@ struct PlanOptions {
   Mode mode = Mode::training;
   ConvolutionAlgorithm convolution_algorithm = ConvolutionAlgorithm::automatic;
   BatchNormFusion batch_norm_fusion = BatchNormFusion::automatic;
+  WeightStream weight_stream = WeightStream::on;
   Normalisation normalisation{};  ///< of the images that are uploaded
   /// All-reduce of the batch-norm statistics over all replicas; null: statistics of this replica's
   /// batch only.

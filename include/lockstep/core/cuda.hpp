@@ -35,7 +35,9 @@ struct EventTraits {
 };
 using Event = Handle<EventTraits>;
 
-enum class StreamPriority { normal, high };
+/// `normal`: the lowest of the device, `high`: its highest, `middle`: between them; a device with
+/// only two priorities has no middle, and uses the lowest.
+enum class StreamPriority { normal, middle, high };
 
 /// Returns a non-blocking stream of the current device: it does not synchronise with the default
 /// stream. Throws as `check_cuda`.

@@ -19,6 +19,7 @@
 namespace lockstep::backend::cuda {
 
 class DnnPlanner;
+class SideStream;
 struct Context;
 
 /// Values that change from step to step. Kernels read them from device memory, so that each replay
@@ -94,9 +95,14 @@ struct Context {
   DeviceParameters parameters{};
   BatchNormFusionPlan fusion_plan{};
   const UploadedStep* step = nullptr;  ///< the step that was uploaded last
+  /// Set before the operations are bound if `uses_side_stream`.
+  const SideStream* side_stream = nullptr;
 
   cudaStream_t stream() const { return target->stream(); }
   bool is_training() const { return options.mode == Mode::training; }
+  bool uses_side_stream() const {
+    return is_training() && options.weight_stream == WeightStream::on;
+  }
 };
 
 /// Calls `work` with a value of the C++ type that corresponds to `type`, for templates over the

@@ -2,6 +2,12 @@
 // Convolution: forward, backward data and backward weights as cuDNN graphs, each executed by the
 // fastest engine found (engine_choice.hpp). Weights and their gradients have the data type of the
 // feature maps and the layout KRSC. The gradient of a bias is summed by kernels of this program.
+//
+// Only the update reads the gradients of the weights, but the preceding operation waits for that of
+// the input. With a side stream, the weight gradients are therefore computed beside the gradient of
+// the input and the next step of the backward pass, which is memory-bound in most networks (batch
+// norm). They are complete before the step after it, so that the maps that they read are kept only
+// one step longer.
 
 #include <algorithm>
 
@@ -10,6 +16,7 @@
 #include "launch.hpp"
 #include "lockstep/graph/operations/convolution.hpp"
 #include "operations.hpp"
+#include "side_stream.hpp"
 
 namespace lockstep::backend::cuda {
 
@@ -51,14 +58,27 @@ class Convolution final : public Operation {
     std::size_t bytes =
         static_cast<std::size_t>(slabs_ * operands().output->shape.channels) * sizeof(float);
     for (const auto& graph : {forward_, data_, weights_}) {
-      if (graph != nullptr) bytes = std::max(bytes, graph->workspace_bytes());
+      const bool is_delayed = graph == weights_ && delays_weights();
+      if (graph != nullptr && !is_delayed) bytes = std::max(bytes, graph->workspace_bytes());
     }
     return bytes;
+  }
+
+  int backward_delay() const override { return delays_weights() ? 1 : 0; }
+
+  std::size_t delayed_workspace_bytes() const override {
+    return delays_weights() ? weights_->workspace_bytes() : 0;
   }
 
   void bind(const MemoryBinding& binding) override {
     namespace tensor = convolution_tensor;
     workspace_ = binding.workspace;
+    if (delays_weights()) {
+      weights_workspace_ = binding.delayed_workspace;
+      weights_done_ = core::make_event();
+    } else {
+      weights_workspace_ = binding.workspace;
+    }
     const auto& places = context_.parameters.places;
     const DeviceParameters::Place& weight = places[node_.parameters[0]];
     const FeatureMap& x = *operands().inputs[0];
@@ -89,13 +109,21 @@ class Convolution final : public Operation {
   std::string_view last_backward_phase() const override { return "backward weights"; }
 
   void backward() override {
+    OperationListener* const listener = context_.options.listener;
+    const bool is_observed = listener != nullptr && listener->is_observing();
+    is_beside_ = delays_weights() && !is_observed;
+    if (is_beside_)
+      context_.side_stream->run([this] { compute_weight_gradients(); }, weights_done_);
     if (data_ != nullptr) {
       data_->run(data_bindings_, workspace_);
-      if (OperationListener* const listener = context_.options.listener)
-        listener->ended(id_, "backward data");
+      if (listener != nullptr) listener->ended(id_, "backward data");
     }
-    weights_->run(weights_bindings_, workspace_);
+    if (!is_beside_) compute_weight_gradients();
     if (has_bias_) sum_bias_gradient();
+  }
+
+  void finish_backward() override {
+    if (is_beside_) context_.side_stream->join(weights_done_);
   }
 
   std::vector<OperationChoice> choices() const override {
@@ -106,6 +134,11 @@ class Convolution final : public Operation {
   }
 
  private:
+  /// Without a gradient of the input, no work is left to do beside that of the weights.
+  bool delays_weights() const { return context_.uses_side_stream() && data_ != nullptr; }
+
+  void compute_weight_gradients() const { weights_->run(weights_bindings_, weights_workspace_); }
+
   std::int64_t rows() const {
     return operands().output->images * operands().output->shape.pixels();
   }
@@ -131,6 +164,9 @@ class Convolution final : public Operation {
   std::shared_ptr<const DnnGraph> forward_, data_, weights_;
   std::vector<Binding> forward_bindings_, data_bindings_, weights_bindings_;
   std::byte* workspace_ = nullptr;
+  std::byte* weights_workspace_ = nullptr;
+  core::Event weights_done_;  ///< on the side stream
+  bool is_beside_ = false;    ///< whether the last backward pass used the side stream
   float* bias_gradient_ = nullptr;
 };
 

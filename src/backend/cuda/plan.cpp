@@ -152,8 +152,13 @@ CudaPlan::CudaPlan(const graph::Graph& graph, ModelState& state, const PlanOptio
       weights_(state_.native_weights(operations_.context().element)),
       upload_(operations_.context(), image_of(graph)) {
   place_parameters();
-  operations_.context().fusion_plan.place(vectors_.data());
-  operations_.context().step = &upload_.current();
+  Context& context = operations_.context();
+  context.fusion_plan.place(vectors_.data());
+  context.step = &upload_.current();
+  if (context.uses_side_stream()) {
+    side_stream_ = std::make_unique<const SideStream>(planner.target());
+    context.side_stream = side_stream_.get();
+  }
   blueprint_.bind(arena_.data(), workspace_.data(), state);
 }
 

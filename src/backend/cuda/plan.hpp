@@ -9,6 +9,7 @@
 #include "kernels/update.hpp"
 #include "lockstep/optim/update.hpp"
 #include "operations.hpp"
+#include "side_stream.hpp"
 #include "state.hpp"
 #include "step_upload.hpp"
 #include "timeline.hpp"
@@ -177,6 +178,7 @@ class CudaPlan final : public Plan, public DeviceDataset, public LossScaling, pu
   ModelState& host_;
   CudaState& state_;
   cudaStream_t stream_;
+  std::unique_ptr<const SideStream> side_stream_;  ///< null: not used
   CudaTimeline timeline_;
   core::Buffer arena_, workspace_, scalars_, vectors_;
   std::shared_ptr<const NativeCopies> weights_;

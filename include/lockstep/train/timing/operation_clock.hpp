@@ -44,6 +44,7 @@ class OperationClock final : public backend::OperationListener {
 
   /// Records the end of an operation. `phase` must have static storage duration.
   void ended(graph::NodeId node, std::string_view phase) override;
+  bool is_observing() const override { return is_enabled_; }
 
   /// Returns the listener of a backward pass: `reducer`, or if the clock is enabled and the
   /// computing threads also advance the all-reduces, one that records the end of each call of

@@ -151,7 +151,8 @@ Target Target::device(int index) {
   check_supported(target.info_);
   target.index_ = index;
   check_cuda(cudaSetDevice(index), fmt::format("opening GPU {}", index));
-  target.stream_ = core::make_stream();
+  // Between the all-reduces, which use few multiprocessors, and the work of side streams.
+  target.stream_ = core::make_stream(core::StreamPriority::middle);
   target.handle_ = make_handle();
   check_cudnn(cudnnSetStream(target.handle(), target.stream()), "giving cuDNN its stream");
   return target;
