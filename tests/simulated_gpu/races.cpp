@@ -31,7 +31,15 @@ bool any_overlap(const std::vector<Access>& some, const std::vector<Access>& oth
   });
 }
 
+/// A kernel may use a part of a buffer that does not begin at its argument, while a copy or a
+/// collective uses the beginning. cuDNN's tensors are whole buffers.
+bool is_comparable(const Task& a, const Task& b) {
+  if (a.kind == WorkKind::kernel) return b.kind == WorkKind::dnn;
+  return b.kind != WorkKind::kernel || a.kind == WorkKind::dnn;
+}
+
 bool conflict(const Task& a, const Task& b) {
+  if (!is_comparable(a, b)) return false;
   return any_overlap(a.writes, b.writes) || any_overlap(a.writes, b.reads) ||
          any_overlap(a.reads, b.writes);
 }

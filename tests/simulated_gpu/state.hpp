@@ -104,8 +104,8 @@ void require_memory(const Task& task, TaskState state);
 bool overlap(const Access& a, const Access& b);
 
 /// Reports a violation if two nodes of a capture use the same memory, at least one of them writes
-/// to it, and no dependency determines which of them is executed first. Kernels read the first byte
-/// of each of their arguments; what else they access is not known.
+/// to it, and no dependency determines which of them is executed first. Of kernels only the first
+/// bytes of their arguments are known, so they are compared with the tensors of cuDNN only.
 void require_no_race(const Capture& capture);
 
 /// Fills the host memory to which `task` copies, so that the program cannot mistake an earlier
