@@ -44,16 +44,17 @@ constexpr std::int64_t batch_norm_partial_size(std::int64_t slabs, std::int64_t 
 
 /// Computes `partial` (slabs, 2, channels) from x (rows, channels): for each slab, the sums of x -
 /// first pixel and of its square.
-/// Memory traffic: reads x (its first row once per slab); writes partial.
+/// Memory traffic: reads x (its first row once per thread of a channel); writes partial.
 template <class T>
 struct BatchNormSums {
+  static constexpr int team = block_threads;
   static constexpr int resident_blocks = slab_blocks;
 
   const T* x;
   float* partial;
   std::int64_t rows, channels, slabs;
 
-  LOCKSTEP_HOST_DEVICE std::int64_t count() const { return slabs * channel_groups<T>(channels); }
+  LOCKSTEP_HOST_DEVICE std::int64_t count() const { return slab_block_count<T>(slabs, channels); }
   LOCKSTEP_HOST_DEVICE void operator()(std::int64_t index) const {
     with_channel_width<T>(channels, [&](auto width) { sum<width>(index); });
   }
@@ -61,23 +62,33 @@ struct BatchNormSums {
  private:
   template <int width>
   LOCKSTEP_HOST_DEVICE void sum(std::int64_t index) const {
-    const auto [slab, group] = divide(index, channels / width);
-    const T* const from = x + group * width;
+    const SlabBlock<width> block(index, slabs, rows, channels);
+    const auto add = [&](int thread, float(&sums)[2 * width]) {
+      if (block.has_rows(thread)) add_rows<width>(block, thread, sums);
+    };
+    float* const to = partial + 2 * block.slab * channels + block.first_channel();
+    const std::int64_t left = channels - block.first_channel();
+    column_sums<2, width>(block.threads.columns, add, [&](int kind, int channel, float sum) {
+      if (channel < left) to[kind * channels + channel] = sum;
+    });
+  }
+
+  /// Adds the rows of a thread to `sums`: first the differences, then their squares.
+  template <int width>
+  LOCKSTEP_HOST_DEVICE void add_rows(const SlabBlock<width>& block, int thread,
+                                     float (&sums)[2 * width]) const {
+    const T* const from = x + block.channel(thread);
     const auto shift = load_pack<width>(from);
-    float sums[width] = {}, squares[width] = {};
     stream_rows<4>(
-        slab_rows(slab, slabs, rows),
+        block.first_row(thread), block.rows.end, block.threads.rows_at_once,
         [&](std::int64_t row) { return load_pack<width>(from + row * channels); },
         [&](std::int64_t, const Pack<T, width>& values) {
           for (int lane = 0; lane < width; ++lane) {
             const float difference = values[lane] - shift[lane];
             sums[lane] += difference;
-            squares[lane] += difference * difference;
+            sums[width + lane] += difference * difference;
           }
         });
-    float* const to = partial + 2 * slab * channels + group * width;
-    store_pack<width>(to, sums);
-    store_pack<width>(to + channels, squares);
   }
 };
 

@@ -91,6 +91,7 @@ struct GradientMaps {
 /// inverse_deviation.
 template <class T>
 struct BatchNormGradientSums {
+  static constexpr int team = block_threads;
   static constexpr int resident_blocks = slab_blocks;
 
   GradientMaps<T> maps;
@@ -100,7 +101,7 @@ struct BatchNormGradientSums {
   float* partial;
   std::int64_t rows, channels, slabs;
 
-  LOCKSTEP_HOST_DEVICE std::int64_t count() const { return slabs * channel_groups<T>(channels); }
+  LOCKSTEP_HOST_DEVICE std::int64_t count() const { return slab_block_count<T>(slabs, channels); }
   LOCKSTEP_HOST_DEVICE void operator()(std::int64_t index) const {
     with_channel_width<T>(channels, [&](auto width) { sum<width>(index); });
   }
@@ -108,30 +109,40 @@ struct BatchNormGradientSums {
  private:
   template <int width>
   LOCKSTEP_HOST_DEVICE void sum(std::int64_t index) const {
-    const auto [slab, group] = divide(index, channels / width);
-    const std::int64_t channel = group * width;
+    const SlabBlock<width> block(index, slabs, rows, channels);
+    const auto add = [&](int thread, float(&sums)[2 * width]) {
+      if (block.has_rows(thread)) add_rows<width>(block, thread, sums);
+    };
+    float* const to = partial + 2 * block.slab * channels + block.first_channel();
+    const std::int64_t left = channels - block.first_channel();
+    column_sums<2, width>(block.threads.columns, add, [&](int kind, int channel, float sum) {
+      if (channel < left) to[kind * channels + channel] = sum;
+    });
+  }
+
+  /// Adds the rows of a thread to `sums`: first g, then g xhat.
+  template <int width>
+  LOCKSTEP_HOST_DEVICE void add_rows(const SlabBlock<width>& block, int thread,
+                                     float (&sums)[2 * width]) const {
+    const std::int64_t channel = block.channel(thread);
     float scales[width], offsets[width], means[width];
     maps.read_tables(channel, scales, offsets);
     load_table(mean + channel, means);
-    float sums[width] = {}, products[width] = {};
     stream_rows<2>(
-        slab_rows(slab, slabs, rows),
+        block.first_row(thread), block.rows.end, block.threads.rows_at_once,
         [&](std::int64_t row) {
           return maps.template read<width>(row * channels + channel, scales, offsets);
         },
         [&](std::int64_t row, const GradientPiece<width>& piece) {
           for (int lane = 0; lane < width; ++lane) {
             sums[lane] += piece.g[lane];
-            products[lane] += piece.g[lane] * (piece.x[lane] - means[lane]);
+            sums[width + lane] += piece.g[lane] * (piece.x[lane] - means[lane]);
           }
           if (masked != nullptr) store_pack(masked + row * channels + channel, piece.g);
         });
     float inverses[width];
     load_table(inverse_deviation + channel, inverses);
-    for (int lane = 0; lane < width; ++lane) products[lane] *= inverses[lane];
-    float* const to = partial + 2 * slab * channels + channel;
-    store_pack(to, sums);
-    store_pack(to + channels, products);
+    for (int lane = 0; lane < width; ++lane) sums[width + lane] *= inverses[lane];
   }
 };
 

@@ -157,4 +157,34 @@ LOCKSTEP_HOST_DEVICE Value team_sum(std::int64_t n, Read read) {
   return team_reduce<team>(n, Value{}, read, [](Value a, Value b) { return a + b; });
 }
 
+/// Sums the values of the threads of a block by column: thread t belongs to column t % columns.
+/// `compute(t, values)` adds the values of thread t, `kinds` times `width` of them, to `values`,
+/// which are 0 at first. `store(kind, i, sum)` gets the sum of element i % width of column i /
+/// width; threads of a warp get consecutive i. The order of the operations is fixed. All threads of
+/// the block must call this function, with the same `columns`, in [1, block_threads].
+template <int kinds, int width, class Compute, class Store>
+LOCKSTEP_HOST_DEVICE void column_sums(int columns, Compute compute, Store store) {
+  constexpr int values = kinds * width;
+  const int row_length = columns * width;
+#ifdef __CUDA_ARCH__
+  __shared__ float all[block_threads][values + 1];  // + 1: no conflicts of banks
+  const int thread = static_cast<int>(threadIdx.x);
+  float own[values] = {};
+  compute(thread, own);
+  for (int i = 0; i < values; ++i) all[thread][i] = own[i];
+  __syncthreads();
+  for (int i = thread; i < kinds * row_length; i += block_threads) {
+#else
+  float all[block_threads][values] = {};
+  for (int thread = 0; thread < block_threads; ++thread) compute(thread, all[thread]);
+  for (int i = 0; i < kinds * row_length; ++i) {
+#endif
+    const int kind = i / row_length, element = i % row_length;
+    float sum = 0;
+    for (int row = element / width; row < block_threads; row += columns)
+      sum += all[row][kind * width + element % width];
+    store(kind, element, sum);
+  }
+}
+
 }  // namespace lockstep::backend::cuda::kernels

@@ -19,9 +19,13 @@ class Limit:
 
 TOTALS = 2 * 8 * 8  # two sums of one float64 per warp of a block
 
-# The kernels that sum slabs of rows. Each thread has several 16-byte reads in flight and sums for up to 8 channels. The
-# grid has 512 threads per multiprocessor of an H100 (slab_blocks in slabs.hpp), so a higher occupancy is useless.
-SLABS = Limit(128, occupancy=0.25)
+
+def slabs(kinds):
+    """Limit of a kernel that sums slabs of rows. Each thread has several 16-byte reads in flight and sums for up to 8
+    channels. The grid has 512 threads per multiprocessor of an H100 (slab_blocks in slabs.hpp), so a higher occupancy is
+    useless. The shared memory has the sums of each thread, `kinds` per channel, for 8 channels or 1, and 4 bytes more."""
+    return Limit(128, 256 * 4 * ((8 * kinds + 1) + (kinds + 1)), occupancy=0.25)
+
 
 LIMITS = {
     "Add": Limit(32),
@@ -31,17 +35,17 @@ LIMITS = {
     "AveragePoolForward": Limit(32),
     "BatchNormApply": Limit(40),
     "BatchNormGradientCoefficients": Limit(40),
-    "BatchNormGradientSums": SLABS,
+    "BatchNormGradientSums": slabs(2),
     "BatchNormGradientTotals": Limit(40, TOTALS),
     "BatchNormGradientTotalsAndCoefficients": Limit(40, TOTALS),
     "BatchNormInferenceCoefficients": Limit(32),
     "BatchNormInputGradient": Limit(64),
     "BatchNormStatistics": Limit(40),
     "BatchNormStatisticsOfSums": Limit(40),
-    "BatchNormSums": SLABS,
+    "BatchNormSums": slabs(2),
     "BatchNormTotals": Limit(40, TOTALS),
     "BatchNormTotalsAndStatistics": Limit(40, TOTALS),
-    "ChannelSlabSums": SLABS,
+    "ChannelSlabSums": slabs(1),
     "ChannelTotals": Limit(32, TOTALS),
     "AdamWUpdate": Limit(48),
     "ClippingFactor": Limit(40, TOTALS),

@@ -7,7 +7,7 @@
 namespace lockstep::backend::cuda::kernels::test {
 namespace {
 
-constexpr std::int64_t rows = 256, channels = 64, slabs = 16;
+constexpr std::int64_t rows = 256, channels = 64;
 
 /// The tensors of (channels) that the kernels of the forward pass read and write.
 struct Values {
@@ -46,6 +46,7 @@ std::vector<Access> by_single_threads(std::vector<Access> accesses) {
 template <class T>
 std::vector<Traffic> forward() {
   constexpr auto size = static_cast<std::int64_t>(sizeof(T));
+  const std::int64_t slabs = slabs_with_one_row_per_thread<T>(rows, channels);
   const Values values;
   const Tensor<T> x(rows * channels), residual(rows * channels), y(rows * channels);
   const Tensor<float> partial(batch_norm_partial_size(slabs, channels));
@@ -53,8 +54,6 @@ std::vector<Traffic> forward() {
   const BatchNormTotals<T> totals{partial.data(), shift,    values.totals.data(),
                                   rows,           channels, slabs};
   const BatchNormStatistics<T> statistics{values.totals.data(), shift, values.outcome(), channels};
-  // A thread has the sums of 16 bytes of channels: with 16-bit types, it writes 32 bytes by halves.
-  const double ratio = size == 2 ? 2 : 1;
   std::vector<Access> of_totals =
       values.outcome_accesses({reads("totals", values.totals, channels * 3 * 4, {})});
   of_totals[7].read *= 2;  // the running mean is also the shift
@@ -68,8 +67,8 @@ std::vector<Traffic> forward() {
   return {
       count_traffic(typed<T>("BatchNormSums"),
                     BatchNormSums<T>{x.data(), partial.data(), rows, channels, slabs},
-                    {reads("x", x, (rows + slabs) * channels * size, "its first row once per slab"),
-                     strided(writes("partial", partial), ratio)}),
+                    {reads("x", x, 2 * rows * channels * size, "its first row once per thread of a channel"),
+                     writes("partial", partial)}),
       count_traffic(
           typed<T>("BatchNormTotals"), totals,
           by_single_threads({reads("partial", partial, partial.bytes(), "uncoalesced"),

@@ -7,10 +7,11 @@
 namespace lockstep::backend::cuda::kernels::test {
 namespace {
 
-constexpr std::int64_t rows = 256, channels = 64, slabs = 16;
+constexpr std::int64_t rows = 256, channels = 64;
 
 template <class T>
 std::vector<Traffic> maps() {
+  const std::int64_t slabs = slabs_with_one_row_per_thread<T>(rows, channels);
   const Tensor<T> x(rows * channels), dy(rows * channels), dy2(rows * channels), y(rows * channels),
       masked(rows * channels), dx(rows * channels);
   const Tensor<float> scale(channels), offset(channels), mean(channels), deviation(channels);
@@ -20,23 +21,22 @@ std::vector<Traffic> maps() {
                              ReluMask::output, scale.data(), offset.data()};
   const GradientMaps<T> normalised{
       x.data(), dy.data(), nullptr, nullptr, ReluMask::normalised, scale.data(), offset.data()};
-  const double ratio = sizeof(T) == 2 ? 2 : 1;  // as in BatchNormSums
-  const std::int64_t per_slab = slabs * channels * 4, per_row = rows * channels * 4;
+  const std::int64_t per_row = rows * channels * 4;
   return {
       count_traffic(
           typed<T>("BatchNormGradientSums"),
           BatchNormGradientSums<T>{full, masked.data(), mean.data(), deviation.data(),
                                    partial.data(), rows, channels, slabs},
           {reads("x", x), reads("dy", dy), reads("dy2", dy2), reads("y", y),
-           writes("masked", masked), strided(writes("partial", partial), ratio),
-           table("mean", mean, per_slab), table("inverse_deviation", deviation, per_slab)}),
+           writes("masked", masked), writes("partial", partial),
+           table("mean", mean, per_row), table("inverse_deviation", deviation, per_row)}),
       count_traffic(
           typed<T>("BatchNormGradientSums"),
           BatchNormGradientSums<T>{normalised, nullptr, mean.data(), deviation.data(),
                                    partial.data(), rows, channels, slabs},
-          {reads("x", x), reads("dy", dy), strided(writes("partial", partial), ratio),
-           table("scale", scale, per_slab), table("offset", offset, per_slab),
-           table("mean", mean, per_slab), table("inverse_deviation", deviation, per_slab)},
+          {reads("x", x), reads("dy", dy), writes("partial", partial),
+           table("scale", scale, per_row), table("offset", offset, per_row),
+           table("mean", mean, per_row), table("inverse_deviation", deviation, per_row)},
           "ReluMask::normalised"),
       count_traffic(
           typed<T>("BatchNormInputGradient"),
@@ -59,6 +59,7 @@ std::vector<Traffic> batch_norm_gradient_cases() {
   std::vector<Traffic> all;
   append(all, maps<float>(), maps<core::BFloat16>(), maps<Float16>());
 
+  constexpr std::int64_t slabs = 16;
   const Tensor<float> partial(batch_norm_partial_size(slabs, channels));
   const Tensor<float> totals(2 * channels);
   const Tensor<float> beta_gradient(channels), gamma_gradient(channels);

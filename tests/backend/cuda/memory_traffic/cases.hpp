@@ -7,7 +7,7 @@
 #include <type_traits>
 #include <vector>
 
-#include "backend/cuda/kernels/scalar.hpp"
+#include "backend/cuda/kernels/slabs.hpp"
 #include "traffic.hpp"
 
 namespace lockstep::backend::cuda::kernels::test {
@@ -19,6 +19,13 @@ std::string typed(const char* kernel) {
                            : std::is_same_v<T, core::BFloat16> ? "core::BFloat16"
                                                                : "Float16";
   return std::string(kernel) + "<" + type + ">";
+}
+
+/// Returns the number of slabs with which each thread of a kernel that sums slabs has one row, so
+/// that the order of the accesses on the host is that of the threads.
+template <class T>
+std::int64_t slabs_with_one_row_per_thread(std::int64_t rows, std::int64_t channels) {
+  return rows / SlabThreads(channel_groups<T>(channels)).rows_at_once;
 }
 
 /// Appends the elements of all `more` to `all`.
