@@ -96,8 +96,8 @@ class Blueprint {
   const FeatureMap& boundary_output() const;
   const FeatureMap& boundary_output_gradient() const;
 
-  /// Assigns memory of `arena_bytes` and `workspace_bytes` bytes, aligned as the device requires (64
-  /// bytes on CPUs, 256 on GPUs), which must outlive the blueprint.
+  /// Assigns memory of `arena_bytes` and `workspace_bytes` bytes, aligned as the device requires
+  /// (64 bytes on CPUs, 256 on GPUs), which must outlive the blueprint.
   void bind(std::byte* arena, std::byte* workspace, ModelState& state);
 
   void forward();

@@ -144,8 +144,8 @@ class DelayedBackward : public testing::Test {
 TEST_F(DelayedBackward, WithoutDelayGradientsAreFinalAtOnce) {
   run(0);
   EXPECT_THAT(journal_.events, ElementsAre("loss", "pool", "bn2", "conv2", "bn1", "conv1"));
-  EXPECT_THAT(listener_.elements(), ElementsAre(0, 0, end_of("bn2"), end_of("conv2"),
-                                                 end_of("bn1"), end_of("conv1"), all_));
+  EXPECT_THAT(listener_.elements(), ElementsAre(0, 0, end_of("bn2"), end_of("conv2"), end_of("bn1"),
+                                                end_of("conv1"), all_));
 }
 
 TEST_F(DelayedBackward, IsCompleteAfterTheNextStep) {
@@ -153,16 +153,16 @@ TEST_F(DelayedBackward, IsCompleteAfterTheNextStep) {
   EXPECT_THAT(journal_.events, ElementsAre("loss", "pool", "bn2", "conv2", "bn1", "end of conv2",
                                            "conv1", "end of conv1"));
   // The gradients of bn1 are complete before those of conv2, which precede them.
-  EXPECT_THAT(listener_.elements(), ElementsAre(0, 0, end_of("bn2"), end_of("bn2"),
-                                                 end_of("bn1"), end_of("bn1"), all_));
+  EXPECT_THAT(listener_.elements(),
+              ElementsAre(0, 0, end_of("bn2"), end_of("bn2"), end_of("bn1"), end_of("bn1"), all_));
 }
 
 TEST_F(DelayedBackward, IsCompleteAtTheEndOfThePass) {
   run(99);
   EXPECT_THAT(journal_.events, ElementsAre("loss", "pool", "bn2", "conv2", "bn1", "conv1",
                                            "end of conv1", "end of conv2"));
-  EXPECT_THAT(listener_.elements(), ElementsAre(0, 0, end_of("bn2"), end_of("bn2"),
-                                                 end_of("bn2"), end_of("bn2"), all_));
+  EXPECT_THAT(listener_.elements(),
+              ElementsAre(0, 0, end_of("bn2"), end_of("bn2"), end_of("bn2"), end_of("bn2"), all_));
 }
 
 TEST_F(DelayedBackward, HasAWorkspaceOfItsOwn) {

@@ -22,8 +22,8 @@
 // stream or for a later event in it, when it queries the stream or the event, when the execution of
 // another stream has to wait for such an event, or when memory or the stream is freed. The nodes of
 // a captured graph are executed as late as the captured dependencies allow, or early if a test asks
-// for it. A missing synchronisation therefore leads to wrong results. All bytes of allocated memory are 0xff, which
-// is NaN in every floating-point type.
+// for it. A missing synchronisation therefore leads to wrong results. All bytes of allocated memory
+// are 0xff, which is NaN in every floating-point type.
 
 namespace lockstep::simulated_gpu {
 

@@ -28,8 +28,8 @@ constexpr std::int64_t waits_of_upload = 2;  ///< before the captured work
 graph::Graph network() {
   graph::Graph graph("residual");
   const auto convolution = [&](const std::string& name, graph::NodeId from) {
-    return graph.batch_norm(
-        "bn" + name, graph.convolution("conv" + name, from, 8, {.kernel = 3, .padding = 1}));
+    return graph.batch_norm("bn" + name,
+                            graph.convolution("conv" + name, from, 8, {.kernel = 3, .padding = 1}));
   };
   const auto first = graph.relu("relu0", convolution("0", graph.input({3, 6, 7})));
   const auto inner = graph.relu("relu1", convolution("1", first));
@@ -147,8 +147,8 @@ TEST(WeightStream, NeedsEachOfItsWaits) {
   const std::vector<float> expected = trained_without_it();
   for (std::int64_t ignored = 1; ignored <= waits_of_side_stream; ++ignored) {
     CapturedTraining training(WeightStream::on);
-    const auto violations = simulated_gpu::record_violations(
-        [&] { training.capture(waits_of_upload + ignored); });
+    const auto violations =
+        simulated_gpu::record_violations([&] { training.capture(waits_of_upload + ignored); });
     if (!violations.empty()) continue;
     const bool is_right = same_bits(training.train(ForkOrder::late), expected) &&
                           same_bits(training.train(ForkOrder::early), expected);

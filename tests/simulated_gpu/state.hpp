@@ -18,7 +18,7 @@ namespace lockstep::simulated_gpu {
 struct Node {
   Task task;
   std::vector<std::size_t> dependencies = {};
-  int priority = 0;  ///< of the captured stream
+  int priority = 0;        ///< of the captured stream
   bool is_forked = false;  ///< captured on another stream than the first
 };
 

@@ -65,10 +65,11 @@ std::vector<Traffic> forward() {
   both[9].read *= 3;  // the running mean is also the shift, for the totals and for the mean
   both[9].note = "three times";
   return {
-      count_traffic(typed<T>("BatchNormSums"),
-                    BatchNormSums<T>{x.data(), partial.data(), rows, channels, slabs},
-                    {reads("x", x, 2 * rows * channels * size, "its first row once per thread of a channel"),
-                     writes("partial", partial)}),
+      count_traffic(
+          typed<T>("BatchNormSums"),
+          BatchNormSums<T>{x.data(), partial.data(), rows, channels, slabs},
+          {reads("x", x, 2 * rows * channels * size, "its first row once per thread of a channel"),
+           writes("partial", partial)}),
       count_traffic(
           typed<T>("BatchNormTotals"), totals,
           by_single_threads({reads("partial", partial, partial.bytes(), "uncoalesced"),

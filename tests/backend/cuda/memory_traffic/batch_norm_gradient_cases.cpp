@@ -23,21 +23,19 @@ std::vector<Traffic> maps() {
       x.data(), dy.data(), nullptr, nullptr, ReluMask::normalised, scale.data(), offset.data()};
   const std::int64_t per_row = rows * channels * 4;
   return {
-      count_traffic(
-          typed<T>("BatchNormGradientSums"),
-          BatchNormGradientSums<T>{full, masked.data(), mean.data(), deviation.data(),
-                                   partial.data(), rows, channels, slabs},
-          {reads("x", x), reads("dy", dy), reads("dy2", dy2), reads("y", y),
-           writes("masked", masked), writes("partial", partial),
-           table("mean", mean, per_row), table("inverse_deviation", deviation, per_row)}),
-      count_traffic(
-          typed<T>("BatchNormGradientSums"),
-          BatchNormGradientSums<T>{normalised, nullptr, mean.data(), deviation.data(),
-                                   partial.data(), rows, channels, slabs},
-          {reads("x", x), reads("dy", dy), writes("partial", partial),
-           table("scale", scale, per_row), table("offset", offset, per_row),
-           table("mean", mean, per_row), table("inverse_deviation", deviation, per_row)},
-          "ReluMask::normalised"),
+      count_traffic(typed<T>("BatchNormGradientSums"),
+                    BatchNormGradientSums<T>{full, masked.data(), mean.data(), deviation.data(),
+                                             partial.data(), rows, channels, slabs},
+                    {reads("x", x), reads("dy", dy), reads("dy2", dy2), reads("y", y),
+                     writes("masked", masked), writes("partial", partial),
+                     table("mean", mean, per_row), table("inverse_deviation", deviation, per_row)}),
+      count_traffic(typed<T>("BatchNormGradientSums"),
+                    BatchNormGradientSums<T>{normalised, nullptr, mean.data(), deviation.data(),
+                                             partial.data(), rows, channels, slabs},
+                    {reads("x", x), reads("dy", dy), writes("partial", partial),
+                     table("scale", scale, per_row), table("offset", offset, per_row),
+                     table("mean", mean, per_row), table("inverse_deviation", deviation, per_row)},
+                    "ReluMask::normalised"),
       count_traffic(
           typed<T>("BatchNormInputGradient"),
           BatchNormInputGradient<T>{full, a.data(), b.data(), c.data(), dx.data(), rows, channels},

@@ -153,10 +153,9 @@ std::vector<Traffic> channel_sums() {
   const std::int64_t slabs = slabs_with_one_row_per_thread<T>(rows, channels);
   const Tensor<T> x(rows * channels);
   const Tensor<float> partial(slabs * channels);
-  return {
-      count_traffic(typed<T>("ChannelSlabSums"),
-                    ChannelSlabSums<T>{x.data(), partial.data(), rows, channels, slabs},
-                    {reads("x", x), writes("partial", partial)})};
+  return {count_traffic(typed<T>("ChannelSlabSums"),
+                        ChannelSlabSums<T>{x.data(), partial.data(), rows, channels, slabs},
+                        {reads("x", x), writes("partial", partial)})};
 }
 
 std::vector<Traffic> without_type() {
