@@ -11,6 +11,7 @@ read_site() {
   [[ $site =~ ^[A-Za-z0-9_-]+$ && -r $file ]] ||
     die "unknown site '$site'; the sites are: $(basename -s .sh -a "$root"/jobs/slurm/sites/*.sh | paste -sd ' ')"
   [[ $gpu =~ ^[A-Za-z0-9_-]*$ ]] || die "--gpu must be a type of GPU such as a100, not '$gpu'"
+  refuse_old_gpu
   mistake=$(bash -n "$file" 2>&1 | head -n 1) || true
   [ -z "$mistake" ] || die "the file of the site is invalid: $mistake"
   needs_account="" ranks_per_node="" cores_per_rank="" memory_per_core="" site_sbatch=() gpu_sbatch=()
@@ -23,6 +24,14 @@ read_site() {
   [[ $memory_per_core =~ ^[1-9][0-9]*[KMGT]?$ ]] || bad_setting memory_per_core "$memory_per_core" "an amount such as 4G"
   [ "$(type -t site_environment)" = function ] || bad_setting site_environment "" "a function"
   [ "$(type -t gpu_request)" = function ] || [ -z "$gpu" ] || bad_setting gpu_request "" "a function"
+}
+
+# Exits with one line if the program would refuse the GPU in every task (`check_supported` of src/backend/cuda/device).
+refuse_old_gpu() {
+  case ${gpu,,} in
+    *k80* | *m40* | *m60* | *p40* | *p100* | *v100*)
+      die "--gpu $gpu: CUDA 13 and cuDNN 9 have no code for it; use a GPU of compute capability 7.5 (Turing) or newer" ;;
+  esac
 }
 
 # Prints the number by which the names of the jobs of a study contain the folder of its results, $1.

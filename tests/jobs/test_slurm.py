@@ -6,6 +6,7 @@ that these tests cannot check.
 
 import os
 import pathlib
+import re
 import shlex
 import shutil
 import subprocess
@@ -247,6 +248,31 @@ def test_unknown_gpu_is_one_error(table, site, gpu):
     result = submit("--site", site, "--gpu", gpu, "--account", "a", table)
     assert result.returncode != 0 and result.stdout == "" and gpu in result.stderr
     assert len(result.stderr.splitlines()) == 1
+
+
+@pytest.mark.parametrize("site", ["greene", "generic"])
+@pytest.mark.parametrize("gpu", ["v100", "V100-32GB", "p100"])
+def test_gpu_that_the_program_refuses_is_one_error(table, site, gpu):
+    result = submit("--site", site, "--gpu", gpu, table)
+    assert result.returncode != 0 and result.stdout == ""
+    assert f"--gpu {gpu}: " in result.stderr and "compute capability 7.5" in result.stderr and len(result.stderr.splitlines()) == 1
+
+
+def test_sites_have_gpus_that_the_program_supports():
+    header = (ROOT / "src/backend/cuda/device/device.hpp").read_text(encoding="utf-8")
+    oldest = int(re.search(r"oldest_compute_capability = (\d+);", header)[1])
+    assert f"compute capability {oldest / 10}" in (ROOT / "jobs/slurm/site.sh").read_text(encoding="utf-8")
+    capability = {"rtx8000": 75, "a100": 80, "l40s": 89, "h100": 90, "h200": 90}
+    help_text = re.sub(r"\s+", " ", submit("--help").stdout)
+    for site in ("greene", "torch"):
+        text = (ROOT / f"jobs/slurm/sites/{site}.sh").read_text(encoding="utf-8")
+        words = " ".join(re.findall(r"^  ([\w'| ]+)\) ", text, re.MULTILINE)).replace("|", " ").split()
+        types = {word for word in words if word != "''"}
+        assert types and [gpu for gpu in types if capability[gpu] < oldest] == []
+        refusal = re.search(r"; use ([\w, ]+)\"", text)[1]
+        offered = re.search(rf"\b{site}: ([\w, ]+);", help_text)[1]
+        for listed in (refusal, offered):
+            assert set(re.findall(r"\w+", listed.replace(" or ", " "))) == types
 
 
 @pytest.fixture

@@ -3,7 +3,8 @@
 # Settings for a cluster like Greene of NYU. They follow its documentation and have not been tested on it:
 # - software is in Lmod modules (LOCKSTEP_MODULES replaces the list), or in a Singularity image (LOCKSTEP_IMAGE);
 # - Slurm selects the partition, and the account is optional;
-# - GPUs are requested with --gres=gpu:TYPE:N. The types rtx8000, v100, a100 and h100 are in the documentation of the cluster.
+# - GPUs are requested with --gres=gpu:TYPE:N. The types rtx8000, a100 and h100 are in the documentation of the cluster.
+#   Its V100 are too old for the program (refuse_old_gpu in jobs/slurm/site.sh).
 # Not verified: four GPUs per node for every type, the versions of the modules, and whether srun has PMIx.
 
 needs_account=no
@@ -14,8 +15,8 @@ site_sbatch=()
 
 case $gpu in
   '') ;;
-  rtx8000 | v100 | a100 | h100) ranks_per_node=4 ;;
-  *) die "the site greene has no GPU '$gpu'; use rtx8000, v100, a100 or h100" ;;
+  rtx8000 | a100 | h100) ranks_per_node=4 ;;
+  *) die "the site greene has no GPU '$gpu'; use rtx8000, a100 or h100" ;;
 esac
 gpu_request() { gpu_sbatch=(--gres="gpu:$gpu:$1"); }
 
