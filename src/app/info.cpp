@@ -59,13 +59,30 @@ std::vector<Fact> environment_facts(const Job& job, const MemoryLimit& share) {
   return facts;
 }
 
-/// Returns name and library versions of the device, or the reason why it is not available.
-std::string availability(backend::DeviceKind kind) {
+struct DeviceReport {
+  std::string availability;    ///< name and library versions, or why the device is not available
+  nlohmann::json description;  ///< null if the device has none
+};
+
+/// Returns the description of the device; null, with a warning, if its library does not return it.
+nlohmann::json description_of(const backend::Device& device) {
   try {
-    const auto device = backend::make_backend(kind, 1);
-    return fmt::format("{}, {}", device->device().name(), device->device().library_versions());
+    const std::string text = device.description();
+    return text.empty() ? nlohmann::json() : nlohmann::json::parse(text);
+  } catch (const std::exception& error) {
+    core::log_warning(error.what());
+    return {};
+  }
+}
+
+DeviceReport report_device(backend::DeviceKind kind) {
+  try {
+    const auto backend = backend::make_backend(kind, 1);
+    const backend::Device& device = backend->device();
+    return {.availability = fmt::format("{}, {}", device.name(), device.library_versions()),
+            .description = description_of(device)};
   } catch (const core::Error& error) {
-    return fmt::format("not available: {}", error.what());
+    return {.availability = fmt::format("not available: {}", error.what()), .description = {}};
   }
 }
 
@@ -83,8 +100,8 @@ record::Attributes library_variables() {
 
 core::ExitStatus info_command(const Invocation& invocation) {
   Job job(invocation);
-  const std::string cpu = availability(backend::DeviceKind::cpu);
-  const std::string cuda = availability(backend::DeviceKind::cuda);
+  const std::string cpu = report_device(backend::DeviceKind::cpu).availability;
+  const auto [cuda, cuda_description] = report_device(backend::DeviceKind::cuda);
   const MemoryLimit memory = memory_limit(job);
   const std::vector<Fact> facts = environment_facts(job, memory);
   const record::Attributes versions = record::versions(), variables = library_variables();
@@ -106,6 +123,7 @@ core::ExitStatus info_command(const Invocation& invocation) {
   job.console.print(text);
   nlohmann::json json;
   json["devices"] = {{"cpu", cpu}, {"cuda", cuda}};
+  if (!cuda_description.is_null()) json["device_descriptions"]["cuda"] = cuda_description;
   json["free_memory_bytes"] = memory.bytes;
   for (const Fact& fact : facts)
     json["environment"].push_back(

@@ -589,6 +589,15 @@ def test_info_reports_whether_cuda_is_available():
         assert "use --device cpu" in expect_failure(start("plan", "--device", "cuda", "--batch-per-rank", "8"), 2)
 
 
+def test_info_has_the_description_of_a_gpu_that_is_available():
+    found = json.loads(start("info", "--json").stdout)
+    if "not available" in found["devices"]["cuda"]:
+        assert "device_descriptions" not in found
+        return
+    description = found["device_descriptions"]["cuda"]  # in the format of src/backend/cuda/device/descriptions
+    assert description["deviceName"] and description["multiProcessorCount"] > 0
+
+
 def test_plan_for_a_target_gpu():
     plan = ["plan", "--for", "rtx8000", "--precision", "fp16", "--batch-per-rank", "8"]
     result = start(*plan, "--json")

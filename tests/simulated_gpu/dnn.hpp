@@ -122,8 +122,11 @@ bool is_complete(const Descriptor& descriptor);
 /// Checks the values of all attributes.
 bool is_valid(const Descriptor& descriptor);
 
-/// Completes descriptors of heuristics, engines, their configurations and execution plans.
+/// Completes descriptors of heuristics, engines, their configurations, execution plans and device
+/// properties.
 cudnnStatus_t complete(Descriptor& descriptor);
+/// Adds the description of the simulated GPU, with some fields of a real one, to device properties.
+void describe_device(Descriptor& properties);
 /// Adds the serialised form, which takes time, to an execution plan.
 void serialise(Descriptor& plan);
 /// The engine of an execution plan.

@@ -7,8 +7,10 @@
 
 #include <cudnn.h>
 
+#include <cudnn_frontend/thirdparty/nlohmann/json.hpp>
 #include <map>
 
+#include "lockstep/backend/backend.hpp"
 #include "lockstep/core/cuda.hpp"
 #include "simulated_gpu/runtime.hpp"
 
@@ -341,6 +343,15 @@ TEST(DnnDescriptors, TensorWithoutMemoryIsFound) {
               }),
               ElementsAre(HasSubstr("variant pack of cuDNN: tensor 3 has no memory"),
                           HasSubstr("variant pack of cuDNN: tensor 4 is not in the graph")));
+}
+
+TEST(DnnDescriptors, DevicePropertiesAreReadAsJson) {
+  const auto backend = backend::make_backend(backend::DeviceKind::cuda, 1);
+  const backend::Device& device = backend->device();
+  const auto fields = nlohmann::json::parse(device.description());
+  EXPECT_EQ(fields.at("deviceName"), device.name());
+  EXPECT_EQ(fields.at("deviceVer"), 900);
+  EXPECT_EQ(fields.at("totalGlobalMem"), device.identity()->memory_bytes);
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include <mutex>
 #include <thread>
 
+#include "backend/cuda/device/device.hpp"
 #include "dnn.hpp"
 
 namespace lockstep::simulated_gpu {
@@ -167,7 +168,21 @@ void serialise(Descriptor& plan) {
            std::vector<char>(text.begin(), text.end()));
 }
 
+void describe_device(Descriptor& properties) {
+  const auto index = properties.value<std::int32_t>(CUDNN_ATTR_DEVICEPROP_DEVICE_ID);
+  const auto device = backend::cuda::describe_device(index);
+  const Json fields{{"deviceName", device.name},
+                    {"deviceVer", 10 * device.compute_capability},
+                    {"multiProcessorCount", device.multiprocessors},
+                    {"totalGlobalMem", device.total_memory},
+                    {"l2CacheSize", device.l2_cache}};
+  const std::string text = fields.dump();
+  properties.set(CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION, CUDNN_TYPE_CHAR,
+                 std::vector<char>(text.begin(), text.end()));
+}
+
 cudnnStatus_t complete(Descriptor& descriptor) {
+  if (descriptor.type == CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR) describe_device(descriptor);
   if (descriptor.type == CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR) return query(descriptor);
   if (descriptor.type != CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR) return CUDNN_STATUS_SUCCESS;
   const bool is_new = descriptor.find(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG) != nullptr;

@@ -74,6 +74,11 @@ class Device {
   /// Returns the identity of the device; nothing for the host processor and for a target GPU.
   virtual std::optional<DeviceIdentity> identity() const { return std::nullopt; }
 
+  /// Returns the properties of the device as JSON, in the format from which its library plans for a
+  /// device that is not present (`DeviceOptions::target_gpu`); empty for the host processor. Throws
+  /// `Error` if the library does not return them.
+  virtual std::string description() const { return {}; }
+
   /// Reads the sensors of the device. May be called at any time, also while the device executes
   /// work.
   virtual SensorReading read_sensors() const { return {}; }

@@ -110,6 +110,11 @@ std::optional<DeviceIdentity> Gpu::identity() const {
   return DeviceIdentity{info.name, info.uuid, info.pci_bus_id, info.total_memory};
 }
 
+std::string Gpu::description() const {
+  if (target_.is_present()) return read_description(target_.index());
+  return std::string(target_.description());
+}
+
 SensorReading Gpu::read_sensors() const {
   return sensors_ != nullptr ? sensors_->read() : SensorReading{};
 }

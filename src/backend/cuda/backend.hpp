@@ -25,6 +25,7 @@ class Gpu final : public Device {
   core::DeviceQueue queue() const override;
   std::optional<std::uint64_t> available_memory() const override;
   std::optional<DeviceIdentity> identity() const override;
+  std::string description() const override;
   SensorReading read_sensors() const override;
 
   const Target& target() const { return target_; }
