@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <cstdint>
+#include <cstdio>
 #include <cudnn_frontend/thirdparty/nlohmann/json.hpp>
 #include <map>
 #include <string>
@@ -78,6 +79,7 @@ TEST(DeviceDescriptions, HaveTheFieldsThatCudnnRequires) {
 
 TEST(DeviceDescriptions, AreRefusedByThisCudnnWithoutARequiredField) {
   EXPECT_TRUE(open_planning_driver());
+  std::printf("planned with cuDNN %zu\n", cudnnGetVersion());
   for (const DescribedDevice& device : described_devices()) {
     const auto fields = nlohmann::json::parse(device.json);
     EXPECT_TRUE(is_accepted(fields)) << device.name;
