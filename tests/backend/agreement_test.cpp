@@ -47,17 +47,24 @@ Tolerance tolerance(const Device& device, const Network& network) {
   return {3e-2, network.smooth ? 3e-2 : 0.2};
 }
 
+/// Returns the batch sizes, each with the numbers of threads. With several threads each operation
+/// needs a barrier, which is slow on a busy machine. Therefore only the largest batch is also
+/// tested with one thread. One batch has fewer images than threads.
+std::vector<std::pair<std::int64_t, std::vector<int>>> batches() {
+  if (const std::int64_t only = test_settings().batch; only > 0) return {{only, {1}}};
+  return {{1, {2}}, {2, {3}}, {5, {1, 2}}};
+}
+
 class Agreement : public testing::TestWithParam<std::tuple<Network, Device>> {};
 
 TEST_P(Agreement, ForwardAndBackwardEqualTheReference) {
   const auto& [network, device] = GetParam();
+  test_settings();  // throws if a value is invalid, also without a GPU
   REQUIRE_DEVICE(device.kind);
   if (const std::string reason = why_unsupported(device.kind, network.graph); !reason.empty())
     GTEST_SKIP() << reason;
   const Tolerance allowed = tolerance(device, network);
-  // With several threads each operation needs a barrier, which is slow on a busy machine. Therefore
-  // only the largest batch is also tested with one thread. One batch has fewer images than threads.
-  for (const auto& [batch, all_threads] : {std::pair{1, std::vector{2}}, {2, {3}}, {5, {1, 2}}}) {
+  for (const auto& [batch, all_threads] : batches()) {
     const Batch images = random_batch(network.graph, batch, 7);
     Replica reference(DeviceKind::reference, 1, network.graph,
                       {.batch = batch, .normalisation = cifar10_normalisation});
@@ -79,6 +86,7 @@ TEST_P(Agreement, ForwardAndBackwardEqualTheReference) {
 
 TEST_P(Agreement, InferenceOfFullAndPartialBatchesEqualsTheReference) {
   const auto& [network, device] = GetParam();
+  test_settings();  // throws if a value is invalid, also without a GPU
   REQUIRE_DEVICE(device.kind);
   if (const std::string reason = why_unsupported(device.kind, network.graph); !reason.empty())
     GTEST_SKIP() << reason;

@@ -2,7 +2,11 @@
 #include "backend/support.hpp"
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
+#include <cstdlib>
+#include <stdexcept>
+#include <system_error>
 #include <variant>
 
 #include "lockstep/core/error.hpp"
@@ -32,12 +36,35 @@ Batch part(const Graph& graph, const Batch& batch, std::int64_t first, std::int6
   return {{images, images + count * pixels}, {labels, labels + count}};
 }
 
+TestSettings test_settings() {
+  TestSettings settings;
+  const auto read = [](const char* name, const auto& use) {
+    const char* const text = std::getenv(name);
+    if (text != nullptr && !use(std::string(text)))
+      throw std::invalid_argument(std::string(name) + "=" + text + " is invalid");
+  };
+  read("LOCKSTEP_TEST_ENGINES", [&](const std::string& text) {
+    settings.engines = text == "quick" ? EngineSelection::quick : EngineSelection::timed;
+    return text == "quick" || text == "timed";
+  });
+  read("LOCKSTEP_TEST_BATCH", [&](const std::string& text) {
+    constexpr std::int64_t most = 4096;
+    const auto [end, error] =
+        std::from_chars(text.data(), text.data() + text.size(), settings.batch);
+    return error == std::errc() && end == text.data() + text.size() && settings.batch >= 1 &&
+           settings.batch <= most;
+  });
+  return settings;
+}
+
 Replica::Replica(DeviceKind device, int threads, const Graph& graph, const PlanOptions& options,
                  std::uint64_t seed)
     // On CPUs, `deterministic` prevents the choice of algorithms by timing, so that two replicas of
     // a network use the same algorithms.
-    : backend(make_backend(
-          {.kind = device, .threads = threads, .deterministic = device == DeviceKind::cpu})),
+    : backend(make_backend({.kind = device,
+                            .threads = threads,
+                            .deterministic = device == DeviceKind::cpu,
+                            .engines = test_settings().engines})),
       state(backend->make_state(graph, options.optimiser)) {
   graph::initialise_parameters(graph, seed, parameters());
   core::Random random(seed, core::RandomStream::test, 2);

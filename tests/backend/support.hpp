@@ -34,6 +34,15 @@ Batch part(const graph::Graph& graph, const Batch& batch, std::int64_t first, st
 inline constexpr core::Normalisation cifar10_normalisation{
     .mean = {0.4914f, 0.4822f, 0.4465f}, .standard_deviation = {0.2023f, 0.1994f, 0.2010f}};
 
+/// Settings of the tests of GPUs by environment variables, which shorten them.
+struct TestSettings {
+  EngineSelection engines = EngineSelection::timed;  ///< LOCKSTEP_TEST_ENGINES (quick, timed)
+  std::int64_t batch = 0;  ///< LOCKSTEP_TEST_BATCH: the only batch size; 0: all
+};
+
+/// Returns the settings of the environment. Throws `std::invalid_argument` if a value is invalid.
+TestSettings test_settings();
+
 /// A network on a device, with a plan. Parameters and running statistics are random, including
 /// those of batch norm, whose usual initial values are 1 and 0. They depend only on the graph and
 /// the seed, so they are the same on every device.
