@@ -60,9 +60,11 @@ if(NOT LOCKSTEP_CUDA STREQUAL "off")
   else()
     list(APPEND _missing "the CUDA toolkit (12.0 or newer)")
   endif()
-  # The oldest versions that have every function that is used.
-  _lockstep_require_version(CUDNN 9.10 "cuDNN" "${CUDNN_INCLUDE_DIR}/cudnn_version.h")
-  _lockstep_require_version(NCCL 2.27 "NCCL" "${NCCL_INCLUDE_DIR}/nccl.h")
+  # The oldest versions that have every function that is used. At run time, the program refuses older libraries.
+  set(_oldest_CUDNN 9.10)
+  set(_oldest_NCCL 2.27)
+  _lockstep_require_version(CUDNN ${_oldest_CUDNN} "cuDNN" "${CUDNN_INCLUDE_DIR}/cudnn_version.h")
+  _lockstep_require_version(NCCL ${_oldest_NCCL} "NCCL" "${NCCL_INCLUDE_DIR}/nccl.h")
   _lockstep_require_version(CUDNN_FRONTEND 1.27 "cudnn-frontend"
                             "${CUDNN_FRONTEND_INCLUDE_DIR}/cudnn_frontend_version.h")
   string(REPLACE ";" ", " _missing "${_missing}")
@@ -89,9 +91,12 @@ if(LOCKSTEP_HAS_CUDA)
   enable_language(CUDA)
   foreach(_library CUDNN NCCL)
     add_library(${_library}::${_library} UNKNOWN IMPORTED)
+    string(REGEX MATCH "([0-9]+)\\.([0-9]+)" _oldest ${_oldest_${_library}})
+    math(EXPR _oldest "100 * ${CMAKE_MATCH_1} + ${CMAKE_MATCH_2}")
     set_target_properties(
-      ${_library}::${_library} PROPERTIES IMPORTED_LOCATION "${${_library}_LIBRARY}" INTERFACE_INCLUDE_DIRECTORIES
-                                                                                     "${${_library}_INCLUDE_DIR}")
+      ${_library}::${_library}
+      PROPERTIES IMPORTED_LOCATION "${${_library}_LIBRARY}" INTERFACE_INCLUDE_DIRECTORIES "${${_library}_INCLUDE_DIR}"
+                 INTERFACE_COMPILE_DEFINITIONS "LOCKSTEP_OLDEST_${_library}=${_oldest}")
   endforeach()
   add_library(cudnn_frontend INTERFACE IMPORTED)
   set_target_properties(cudnn_frontend PROPERTIES INTERFACE_INCLUDE_DIRECTORIES "${CUDNN_FRONTEND_INCLUDE_DIR}")

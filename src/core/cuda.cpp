@@ -41,6 +41,18 @@ void warn(cudaError_t error, const char* what) noexcept {
 
 }  // namespace
 
+void require_library(std::string_view library, std::size_t number, std::size_t oldest) {
+  constexpr std::size_t first_of_this_form = 10000;
+  if (number / 100 >= oldest) return;
+  const std::string found = number < first_of_this_form
+                                ? fmt::format("version number {}", number)
+                                : fmt::format("{}.{}", number / 10000, number / 100 % 100);
+  fail(ExitStatus::usage,
+       fmt::format("{} {} is loaded, and Lockstep needs {}.{} or newer (docs/install.md); install "
+                   "a newer one, or put its folder first in LD_LIBRARY_PATH",
+                   library, found, oldest / 100, oldest % 100));
+}
+
 void check_cuda(cudaError_t status, std::string_view what) {
   if (status == cudaSuccess) return;
   static_cast<void>(cudaGetLastError());  // clears the error unless it is sticky

@@ -17,6 +17,7 @@ namespace lockstep::simulated_gpu {
 namespace {
 
 constexpr int polls_per_call = 2;
+int nccl_version = NCCL_VERSION_CODE;
 
 ncclComm_t make_comm(MPI_Comm mpi) {
   static std::int64_t communicators = 0;
@@ -102,6 +103,8 @@ NcclRegistration* add_registration(ncclComm_t comm, void* data, std::size_t byte
 
 }  // namespace
 
+void set_nccl_version(int version) { nccl_version = version == 0 ? NCCL_VERSION_CODE : version; }
+
 ncclResult_t begin_call(ncclComm_t comm, const char* call, ncclResult_t result,
                         std::function<void()> enqueue_work) {
   if (comm->polls > 0) violation("use of a communicator before its last call is complete", call);
@@ -127,7 +130,7 @@ const char* ncclGetErrorString(ncclResult_t result) {
   }
 }
 ncclResult_t ncclGetVersion(int* version) {
-  *version = NCCL_VERSION_CODE;
+  *version = nccl_version;
   return ncclSuccess;
 }
 ncclResult_t ncclGetUniqueId(ncclUniqueId* id) {

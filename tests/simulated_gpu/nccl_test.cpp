@@ -7,6 +7,7 @@
 
 #include "comm/cuda/nccl_communicator.hpp"
 #include "comm/world.hpp"
+#include "expect_error.hpp"
 #include "simulated_gpu/capture.hpp"
 #include "simulated_gpu/runtime.hpp"
 
@@ -74,6 +75,14 @@ TEST_F(SimulatedNccl, SumsOverTheRanks) {
   sum(*communicator);
   EXPECT_THAT(values(4), Each(total()));
   EXPECT_EQ(memory_.as<float>()[4], static_cast<float>(world_->rank() + 1));
+}
+
+TEST_F(SimulatedNccl, OldLibraryIsRefused) {
+  simulated_gpu::set_nccl_version(22609);
+  expect_error(core::ExitStatus::usage, {"NCCL 2.26 is loaded", "2.27 or newer"}, [&] { make(); });
+  simulated_gpu::set_nccl_version(22700);
+  EXPECT_NO_THROW(make());
+  simulated_gpu::set_nccl_version(0);
 }
 
 TEST_F(SimulatedNccl, SumsInEveryLaunchOfAGraph) {

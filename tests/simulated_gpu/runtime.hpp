@@ -175,6 +175,9 @@ std::vector<std::string> record_violations(const std::function<void()>& work);
 /// share a GPU.
 void set_gpu(int number);
 
+/// Sets the version of NCCL, as ncclGetVersion returns it; 0: that of its header, the default.
+void set_nccl_version(int version);
+
 /// Sets the free memory of the GPU in bytes. A larger allocation fails. The initial value is 8 GiB;
 /// memory that is allocated does not reduce it.
 void set_free_memory(std::size_t bytes);

@@ -15,6 +15,11 @@
 
 namespace lockstep::core {
 
+/// Throws `Error` (usage) if a library is older than the program supports. `number`: its version as
+/// cuDNN and NCCL return it, 10000 major + 100 minor + patch (versions below 10000 are too old).
+/// `oldest`: 100 major + minor of the oldest supported version.
+void require_library(std::string_view library, std::size_t number, std::size_t oldest);
+
 /// Throws `Error` if `status` is not cudaSuccess: out_of_memory if an allocation failed (the CUDA
 /// runtime remains usable), usage if the user can correct the cause (no GPU, no driver or one that
 /// is too old, an invalid or busy device, no machine code for the GPU), internal otherwise. `what`:

@@ -5,7 +5,9 @@
 #include <sched.h>
 
 #include <exception>
+#include <memory>
 #include <thread>
+#include <utility>
 
 #include "lockstep/comm/agreement.hpp"
 #include "lockstep/comm/messages.hpp"
@@ -55,6 +57,12 @@ void check_nccl(ncclResult_t status, std::string_view call) {
                          ncclGetErrorString(status)));
 }
 
+int version_number() {
+  int version = 0;
+  check_nccl(ncclGetVersion(&version), "ncclGetVersion");
+  return version;
+}
+
 /// Returns the data type of NCCL that corresponds to `type`.
 ncclDataType_t nccl_type(core::DataType type) {
   switch (type) {
@@ -68,9 +76,24 @@ ncclDataType_t nccl_type(core::DataType type) {
 
 }  // namespace
 
+core::Buffer registrable_memory(std::size_t bytes) {
+  void* data = nullptr;
+  if (ncclMemAlloc(&data, bytes) != ncclSuccess || data == nullptr) {
+    static_cast<void>(cudaGetLastError());  // clears the error for later calls
+    return {};
+  }
+  std::shared_ptr<const void> owner(data, [](const void* held) {
+    if (ncclMemFree(const_cast<void*>(held)) != ncclSuccess)
+      core::log_warning("ncclMemFree failed");
+  });
+  core::check_cuda(cudaMemset(data, 0, bytes), "cudaMemset");
+  // The other streams of this program do not wait for the legacy stream, which executes cudaMemset.
+  core::check_cuda(cudaStreamSynchronize(cudaStreamLegacy), "cudaMemset");
+  return {{static_cast<std::byte*>(data), bytes}, std::move(owner)};
+}
+
 std::string nccl_library_version() {
-  int version = 0;
-  check_nccl(ncclGetVersion(&version), "ncclGetVersion");
+  const int version = version_number();
   return fmt::format("NCCL {}.{}.{}", version / 10000, version / 100 % 100, version % 100);
 }
 
@@ -104,6 +127,8 @@ void NcclCommunicator::open() {
   try {
     ncclUniqueId id{};
     together(control_, [&] {
+      core::require_library("NCCL", static_cast<std::size_t>(version_number()),
+                            LOCKSTEP_OLDEST_NCCL);
       if (control_.rank() == 0) check_nccl(ncclGetUniqueId(&id), "ncclGetUniqueId");
     });
     comm::broadcast(control_, id);
@@ -155,6 +180,11 @@ void NcclCommunicator::try_register(std::span<std::byte> memory) {
     if (window_ != nullptr) return;
   }
   settle(ncclCommRegister(comm_, memory.data(), memory.size(), &registration_), what);
+}
+
+std::string_view NcclCommunicator::registration() const {
+  if (window_ != nullptr) return "window";
+  return registration_ != nullptr ? "buffer" : "none";
 }
 
 void NcclCommunicator::deregister() {

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "lockstep/comm/communicator.hpp"
+#include "lockstep/core/buffer.hpp"
 #include "lockstep/core/data_type.hpp"
 #include "lockstep/core/error.hpp"
 
@@ -50,6 +51,8 @@ class NcclCommunicator {
   /// slower. Must be called at most once, and before any work is captured in a CUDA graph.
   /// Collective: all ranks must call this.
   void register_memory(std::span<std::byte> memory);
+  /// Returns how the memory is registered: "window", "buffer" (without symmetric memory) or "none".
+  std::string_view registration() const;
 
   /// Enqueue an operation on `elements` values at `data` on `stream`: their sum over the ranks on
   /// all ranks, their sum on rank 0 only, or the copy of rank 0's values to all ranks. Throw
@@ -93,6 +96,9 @@ class NcclCommunicator {
   std::string failure_;            ///< reason for the abort
   std::jthread abort_;  ///< runs ncclCommAbort; joined by the next abort and the destructor
 };
+
+/// Returns zeroed memory that NCCL can register; an empty buffer if NCCL cannot allocate it.
+core::Buffer registrable_memory(std::size_t bytes);
 
 /// Returns the version of the NCCL library in use, for example "NCCL 2.28.9".
 std::string nccl_library_version();

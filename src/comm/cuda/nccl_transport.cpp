@@ -21,23 +21,6 @@ namespace lockstep::comm {
 
 namespace {
 
-/// Returns zeroed memory that NCCL can register; an empty buffer if NCCL cannot allocate it.
-core::Buffer registrable_memory(std::size_t bytes) {
-  void* data = nullptr;
-  if (ncclMemAlloc(&data, bytes) != ncclSuccess || data == nullptr) {
-    static_cast<void>(cudaGetLastError());  // clears the error for later calls
-    return {};
-  }
-  std::shared_ptr<const void> owner(data, [](const void* held) {
-    if (ncclMemFree(const_cast<void*>(held)) != ncclSuccess)
-      core::log_warning("ncclMemFree failed");
-  });
-  core::check_cuda(cudaMemset(data, 0, bytes), "cudaMemset");
-  // The other streams of this program do not wait for the legacy stream, which executes cudaMemset.
-  core::check_cuda(cudaStreamSynchronize(cudaStreamLegacy), "cudaMemset");
-  return {{static_cast<std::byte*>(data), bytes}, std::move(owner)};
-}
-
 /// All-reduces buckets with NCCL on a separate stream, concurrently with the compute stream. The
 /// host only enqueues work, the same in every step, so that steps can be captured in a CUDA graph.
 class NcclReducer final : public BucketReducer {
