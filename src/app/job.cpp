@@ -100,6 +100,7 @@ void share_processors(Job& job) {
   const int rank = job.communicator.rank();
   const std::vector<core::Limit> quotas = core::processor_quotas();
   const Domains domains = gather_domains(job.communicator, quotas);
+  job.config.device.build_threads = compiler_threads(job.ranks, rank, quotas, domains);
   if (job.config.device.threads == 0) {
     const ThreadCount count = default_threads(
         job.ranks, rank,

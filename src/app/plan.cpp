@@ -115,6 +115,10 @@ core::ExitStatus plan_command(const Invocation& invocation) {
       kernels = job.backend->choices(job.graph, train::training_options(micro_batch));
   });
   if (is_gpu) job.console.print(describe_kernels(job, kernels));
+  const std::size_t cut_off = job.backend->cut_off_selections();
+  if (cut_off > 0)
+    job.console.print(fmt::format("\n{} of the selections {} cut off by --engine-seconds.\n",
+                                  cut_off, cut_off == 1 ? "was" : "were"));
   std::optional<record::Profile> measured;
   if (config.measure) {
     train::together(communicator, [&] {
@@ -141,6 +145,7 @@ core::ExitStatus plan_command(const Invocation& invocation) {
                                {"phase", kernel.phase},
                                {"kernel", kernel.implementation}});
   }
+  if (is_gpu) json["kernel_selections_cut_off"] = cut_off;
   if (measured) {
     json["floor"] = to_json(*measured);
     json["floor"]["seconds"] = measured->step_seconds;

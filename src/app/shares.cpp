@@ -63,6 +63,16 @@ int fair_threads(const std::vector<record::RankInfo>& ranks, int rank) {
   return std::max(1, static_cast<int>(cores / sharers_of(ranks, rank).size()));
 }
 
+int compiler_threads(const std::vector<record::RankInfo>& ranks, int rank,
+                     const std::vector<core::Limit>& quotas, const Domains& domains) {
+  const record::RankInfo& own = ranks.at(static_cast<std::size_t>(rank));
+  const auto processors = core::processors_in(own.cpu_list).size();
+  int threads = static_cast<int>(processors / sharers_of(ranks, rank).size());
+  if (!quotas.empty())
+    threads = std::min(threads, static_cast<int>(core::smallest_share(quotas, domains).value));
+  return std::max(1, threads);
+}
+
 ThreadCount default_threads(const std::vector<record::RankInfo>& ranks, int rank,
                             const ThreadBounds& bounds) {
   ThreadCount count{fair_threads(ranks, rank), std::string(cores_per_rank)};

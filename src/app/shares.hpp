@@ -25,6 +25,12 @@ Domains gather_domains(comm::Communicator& communicator, const std::vector<core:
 /// number of ranks on its host with the same processors; at least 1.
 int fair_threads(const std::vector<record::RankInfo>& ranks, int rank);
 
+/// Returns the number of threads of `rank` that compile kernels: the number of its processors
+/// (hardware threads), or its share in the CPU quotas if that is less, divided by the number of
+/// ranks on its host with the same processors; at least 1.
+int compiler_threads(const std::vector<record::RankInfo>& ranks, int rank,
+                     const std::vector<core::Limit>& quotas, const Domains& domains);
+
 /// The reason of a number of threads that nothing limits.
 inline constexpr std::string_view cores_per_rank = "physical cores / ranks";
 

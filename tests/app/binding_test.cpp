@@ -46,6 +46,7 @@ TEST(Binding, RanksWithCommonPlacesOfOneHostAreNamed) {
 TEST(Binding, HardwareThreadsOfACoreCountOnce) {
   const std::vector ranks{rank_on(0, "0-7", "0-3"), rank_on(0, "0-7", "0-3")};
   EXPECT_EQ(fair_threads(ranks, 0), 2);
+  EXPECT_EQ(compiler_threads(ranks, 0, {}, {}), 4) << "compilers use them all";
   EXPECT_EQ(oversubscription(ranks, {2, 2}), "");
   EXPECT_THAT(oversubscription(ranks, {2, 3}), HasSubstr("5 threads share 4 physical cores"));
   EXPECT_THAT(oversubscription(ranks, {8, 1}), HasSubstr("9 threads share 8 processors"));

@@ -40,6 +40,13 @@ TEST(DefaultThreads, AreTheCoresUnlessAnotherBoundIsLower) {
   EXPECT_EQ(threads_with({6, 3, {}, {}}).reason, "OMP_THREAD_LIMIT");
 }
 
+TEST(CompilerThreads, AreTheProcessorsUnlessAQuotaIsLower) {
+  EXPECT_EQ(compiler_threads(two_ranks(), 0, {}, {}), 4);
+  const std::vector<core::Limit> quota{{5.5, "cpu.max", "1:7"}};
+  EXPECT_EQ(compiler_threads(two_ranks(), 1, quota, {{"1:7"}, {"1:7"}}), 2);
+  EXPECT_EQ(compiler_threads(two_ranks(), 1, {{0.2, "cpu.max", "1:7"}}, {{"1:7"}}), 1);
+}
+
 TEST(ExceededQuota, NamesAQuotaOfFewerProcessorsThanThreads) {
   const std::vector<core::Limit> quotas{{4, "job/cpu.max", "1:2"}, {2, "step/cpu.max", "1:7"}};
   const Domains domains{{"1:2", "1:7"}, {"1:2"}, {}};

@@ -56,6 +56,8 @@ Target Target::sibling() const {
   return target;
 }
 
+void Target::make_current() const {}
+
 Target Target::description(std::string_view) {
   core::fail(core::ExitStatus::usage, "the simulated GPU is here");
 }

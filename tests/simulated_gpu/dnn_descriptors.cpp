@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <atomic>
 
 #include "dnn.hpp"
 
@@ -65,12 +66,24 @@ const Descriptor& Descriptor::child(AttributeName name) const { return *shared_c
 
 }  // namespace lockstep::simulated_gpu::dnn
 
+namespace {
+
+std::atomic<int> handles = 0;  // several threads create them
+std::size_t dnn_version = CUDNN_VERSION;
+
+}  // namespace
+
+int lockstep::simulated_gpu::handles_created() { return handles; }
+void lockstep::simulated_gpu::set_dnn_version(std::size_t version) {
+  dnn_version = version == 0 ? CUDNN_VERSION : version;
+}
+
 using namespace lockstep::simulated_gpu;
 using namespace lockstep::simulated_gpu::dnn;
 
 extern "C" {
 
-std::size_t cudnnGetVersion() { return CUDNN_VERSION; }
+std::size_t cudnnGetVersion() { return dnn_version; }
 const char* cudnnGetErrorString(cudnnStatus_t status) {
   switch (status) {
     case CUDNN_STATUS_SUCCESS: return "CUDNN_STATUS_SUCCESS";
@@ -94,6 +107,7 @@ void cudnnGetLastErrorString(char* message, std::size_t size) {
 cudnnStatus_t cudnnCreate(cudnnHandle_t* handle) {
   require_no_capture("cudnnCreate");
   if (allocation_fails()) return CUDNN_STATUS_INTERNAL_ERROR_HOST_ALLOCATION_FAILED;
+  ++handles;
   *handle = new cudnnContext;
   return CUDNN_STATUS_SUCCESS;
 }

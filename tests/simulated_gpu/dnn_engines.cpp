@@ -160,7 +160,10 @@ Engine engine_of(const Descriptor& plan) {
   return engines_of(*graph_of(plan)).at(static_cast<std::size_t>(index));
 }
 
-void count_run(const Descriptor& plan) { calls.run.push_back(engine_of(plan).name); }
+void count_run(const Descriptor& plan) {
+  if (calls.run.empty()) calls.built_before_first_run = calls.built.size();
+  calls.run.push_back(engine_of(plan).name);
+}
 
 void serialise(Descriptor& plan) {
   const std::string text = write(plan.child(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG)).dump();

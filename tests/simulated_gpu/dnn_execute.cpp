@@ -65,6 +65,19 @@ std::vector<Bound> bind(const Descriptor& graph, const Descriptor& pack) {
   return result;
 }
 
+/// Writes an output as the engine does.
+void write(const Bound& output, std::vector<float> values, const Engine& engine) {
+  if (engine.writes == Writes::nothing) return;
+  const bool is_sum = output.tensor.sizes.front() == 1;
+  const bool adds =
+      engine.writes == Writes::additions || (engine.writes == Writes::added_sums && is_sum);
+  const std::vector<float> before = load(output.tensor, output.data);
+  for (std::size_t i = 0; i < values.size(); ++i)
+    values[i] = engine.factor * values[i] + (adds ? before[i] : 0);
+  if (engine.writes == Writes::all_but_last) values.back() = before.back();
+  store(output.tensor, values, output.data);
+}
+
 }  // namespace
 
 std::int64_t Tensor::elements() const {
@@ -152,11 +165,11 @@ extern "C" cudnnStatus_t cudnnBackendExecute(cudnnHandle_t handle,
   task.writes.push_back({workspace, workspace_bytes});
   // The bound memory and the plan, which has the machine code, must still exist when the stream
   // executes this work.
-  task.run = [graph, bound, scalars, workspace, workspace_bytes, seconds = engine.run_seconds,
+  task.run = [graph, bound, scalars, workspace, workspace_bytes, engine,
               code = std::weak_ptr(plan)] {
     if (code.expired())
       violation("execution plan of cuDNN", "it was destroyed before its work was executed");
-    std::this_thread::sleep_for(std::chrono::duration<double>(seconds));
+    std::this_thread::sleep_for(std::chrono::duration<double>(engine.run_seconds));
     std::memset(workspace, 0xff, workspace_bytes);  // no engine may rely on earlier contents
     Values values = scalars;
     for (const Bound& one : bound)
@@ -164,7 +177,7 @@ extern "C" cudnnStatus_t cudnnBackendExecute(cudnnHandle_t handle,
         values[one.tensor.uid] = load(one.tensor, one.data);
     for (const auto& operation : operations_of(*graph)) execute(*operation, values);
     for (const Bound& one : bound)
-      if (one.is_output) store(one.tensor, values.at(one.tensor.uid), one.data);
+      if (one.is_output) write(one, values.at(one.tensor.uid), engine);
   };
   cudaStream_t stream = nullptr;
   cudnnGetStream(handle, &stream);

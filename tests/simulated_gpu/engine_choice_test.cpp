@@ -17,7 +17,7 @@
 #include "backend/cuda/dnn/convolution_graphs.hpp"
 #include "backend/cuda/dnn/dnn_graph.hpp"
 #include "lockstep/core/error.hpp"
-#include "simulated_gpu/engines.hpp"
+#include "simulated_gpu/engine_choice.hpp"
 #include "simulated_gpu/runtime.hpp"
 
 namespace lockstep::backend::cuda {
@@ -25,73 +25,12 @@ namespace {
 
 using core::Precision;
 using simulated_gpu::Engine;
-using testing::Contains;
 using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::SizeIs;
 using testing::UnorderedElementsAreArray;
 
-constexpr double slow = 2e-3, fast = 0;  // seconds of an execution
-
-std::vector<std::string> names_of(const std::vector<Engine>& engines) {
-  std::vector<std::string> names;
-  for (const Engine& engine : engines) names.push_back(engine.name);
-  return names;
-}
-
-std::string name_of(const std::shared_ptr<const DnnGraph>& graph) {
-  return simulated_gpu::engine_name(graph->engine());
-}
-
-/// Returns `count` engines with an index in their name, of which only the last is fast.
-std::vector<Engine> last_is_fastest(std::size_t count, const Engine& pattern) {
-  std::vector<Engine> engines;
-  for (std::size_t i = 0; i < count; ++i) {
-    Engine engine = pattern;
-    engine.name += std::to_string(i);
-    engine.run_seconds = i + 1 < count ? slow : fast;
-    engines.push_back(engine);
-  }
-  return engines;
-}
-
-class EngineChoice : public testing::Test {
- protected:
-  void SetUp() override {
-    std::string name =
-        (std::filesystem::temp_directory_path() / "lockstep-engines-XXXXXX").string();
-    ASSERT_NE(mkdtemp(name.data()), nullptr);
-    folder_ = name;
-  }
-  void TearDown() override {
-    simulated_gpu::set_engines({});
-    simulated_gpu::set_free_memory(std::size_t{1} << 33);
-    std::filesystem::remove_all(folder_);
-  }
-
-  std::shared_ptr<const DnnGraph> choose(const std::vector<Engine>& engines,
-                                         EngineRules rules = {}) {
-    simulated_gpu::set_engines(engines);
-    return choose_again(rules);
-  }
-  std::shared_ptr<const DnnGraph> choose_again(EngineRules rules) {
-    DnnPlanner planner(target_, rules, EngineCache(cache_file_), EngineLog(folder_ / "log"));
-    return convolution_forward(planner, {2, 1, 1, 1, 1, 1, 1, 0}, Precision::bf16);
-  }
-
-  /// Returns the lines of the engine log that contain `part`.
-  std::vector<std::string> log_lines(const std::string& part = "") const {
-    std::ifstream stream(folder_ / "log");
-    std::vector<std::string> lines;
-    for (std::string line; std::getline(stream, line);)
-      if (line.find(part) != std::string::npos) lines.push_back(line);
-    return lines;
-  }
-
-  const Target target_ = Target::device(0);
-  std::filesystem::path folder_;
-  std::filesystem::path cache_file_;  // empty: in memory
-};
+using EngineChoice = EngineChoiceTest;
 
 TEST_F(EngineChoice, BuildsAndTimesEveryPrecompiledEngine) {
   const auto engines = last_is_fastest(40, {.name = "pre"});

@@ -12,6 +12,15 @@
 
 namespace lockstep::simulated_gpu {
 
+/// How an engine writes its outputs.
+enum class Writes {
+  all,
+  nothing,
+  all_but_last,  ///< not the last element
+  additions,     ///< adds to what the outputs had before
+  added_sums     ///< adds to sums over images, and overwrites other outputs
+};
+
 struct Engine {
   std::string name;
   bool is_runtime_compiled = false;
@@ -22,6 +31,8 @@ struct Engine {
   std::string refusal = {};      ///< reason why it cannot be built; empty: none
   std::string run_refusal = {};  ///< reason why it cannot be run; empty: none
   std::vector<cudnnBackendNumericalNote_t> numerical_notes = {};  ///< besides tensor cores
+  Writes writes = Writes::all;
+  float factor = 1;  ///< of the right outputs
 };
 
 /// Sets the engines that the heuristics return for every graph; none: the default, one or two
@@ -31,6 +42,12 @@ void set_engines(std::vector<Engine> engines);
 /// Returns the name of the engine to which cudnn-frontend refers as `tag` ("eng3": the fourth).
 std::string engine_name(const std::string& tag);
 
+/// Returns the number of cuDNN handles that this process has created so far.
+int handles_created();
+
+/// Sets the version of cuDNN, as cudnnGetVersion returns it; 0: that of its headers, the default.
+void set_dnn_version(std::size_t version);
+
 /// Sets whether further cuDNN handles can be created. The initial value is true.
 void set_further_handles(bool are_available);
 
@@ -39,6 +56,7 @@ struct EngineCalls {
   std::vector<std::string> built;
   std::vector<std::string> run;
   std::int64_t largest_built = 0;  ///< largest number of images of a graph that was built
+  std::size_t built_before_first_run = 0;
 };
 EngineCalls engine_calls();
 

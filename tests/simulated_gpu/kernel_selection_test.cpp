@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "backend/support.hpp"
+#include "expect_error.hpp"
 #include "simulated_gpu/engines.hpp"
 #include "simulated_gpu/runtime.hpp"
 
@@ -101,6 +102,17 @@ TEST_F(KernelSelection, LeastMemoryIsALowerBoundAndSelectsNoEngine) {
       EXPECT_GE(least.activations, planned.activations / 2) << "a useful bound";
     }
   }
+}
+
+TEST_F(KernelSelection, OldLibraryIsRefused) {
+  const auto open = [] { make_backend(DeviceKind::cuda, 1); };
+  for (const std::size_t version : {90905, 8907}) {
+    simulated_gpu::set_dnn_version(version);
+    expect_error(core::ExitStatus::usage, {"cuDNN", "is loaded", "9.10 or newer"}, open);
+  }
+  simulated_gpu::set_dnn_version(91000);
+  EXPECT_NO_THROW(open());
+  simulated_gpu::set_dnn_version(0);
 }
 
 TEST_F(KernelSelection, EngineLogIsForGpusOnly) {

@@ -382,6 +382,9 @@ class Backend {
   /// plan.
   virtual std::vector<OperationChoice> choices(const graph::Graph& graph,
                                                const PlanOptions& options) const = 0;
+
+  /// Returns the number of kernel selections so far that `DeviceOptions::engine_seconds` cut off.
+  virtual std::size_t cut_off_selections() const { return 0; }
 };
 
 /// Creates a backend. Throws `Error` (usage) if this build or this machine does not have the

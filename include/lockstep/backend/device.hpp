@@ -96,6 +96,10 @@ struct DeviceOptions {
   /// they are not stored.
   std::filesystem::path cache_directory{};
   EngineSelection engines = EngineSelection::timed;
+  /// Limit on the total time to build and time the engines of a GPU, in seconds; 0: none. When it
+  /// is reached, the best engines found so far are used, and not stored.
+  double engine_seconds = 0;
+  int build_threads = 0;  ///< host threads that build engines; 0: all processors of this process
   int batch_norm_multiprocessors = 0;  ///< of a GPU, for cuDNN's batch norm; 0: all, -1: all but 16
   /// File to which a GPU backend writes the candidates for each operation, as JSON lines
   /// (docs/performance.md); empty: none. `make_backend` throws `Error`: output if the file cannot

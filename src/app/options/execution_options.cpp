@@ -158,6 +158,16 @@ std::vector<Option> device_options() {
        .commands = cmd_training | cmd_evaluate | cmd_layer,
        .effect = Affects::both,
        .help = "selection of kernels on GPUs"},
+      {.name = "engine-seconds",
+       .value_name = "SECONDS",
+       .value = real(in(&Config::device, &backend::DeviceOptions::engine_seconds),
+                     from_to(0, limits::seconds), {"none", 0}),
+       .commands = cmd_training | cmd_evaluate | cmd_layer,
+       .effect = Affects::both,
+       .help = "limit on the total time to build and time kernels on GPUs",
+       .details = "Then the best kernels found so far are used, and the next run selects them "
+                  "again. With none, each graph has 3 s for the kernels that are compiled at run "
+                  "time"},
       {.name = "cuda-graph",
        .value = choice(&Config::cuda_graph),
        .commands = cmd_training,

@@ -11,6 +11,7 @@
 #include "device/kernel_stopwatch.hpp"
 #include "dnn/convolution_graphs.hpp"
 #include "lockstep/core/error.hpp"
+#include "lockstep/core/process/thread.hpp"
 #include "plan.hpp"
 #include "state.hpp"
 
@@ -18,13 +19,17 @@ namespace lockstep::backend::cuda {
 
 namespace {
 
+void require_dnn() { core::require_library("cuDNN", cudnnGetVersion(), LOCKSTEP_OLDEST_CUDNN); }
+
 Target open_target(const DeviceOptions& options) {
   if (!options.target_gpu.empty()) {
     open_planning_driver();
+    require_dnn();
     return Target::description(options.target_gpu);
   }
   const int devices = device_count();
   if (devices == 0) describe_device(0);  // throws; its message states what is missing
+  require_dnn();
   return Target::device(options.local_rank % devices);
 }
 
@@ -49,6 +54,14 @@ double seconds_of(cudaStream_t stream, Work&& work) {
 EngineCache make_engine_cache(const Target& target, const std::filesystem::path& directory) {
   if (!target.is_present() || directory.empty()) return EngineCache();
   return EngineCache(directory / "engines.json");
+}
+
+/// Returns the number of threads that build engines. `count`: 0 for all processors.
+int build_threads(int count) {
+  // Each thread has a cuDNN handle and a compiler; a plan has about 50 graphs with such engines.
+  constexpr int most = 64;
+  if (count == 0) count = static_cast<int>(core::thread_processors().size());
+  return std::clamp(count, 1, most);
 }
 
 /// Returns the number of multiprocessors for batch norm; 0: all. Throws `Error` (usage) if the GPU
@@ -126,7 +139,8 @@ CudaBackend::CudaBackend(const DeviceOptions& options)
           {.deterministic = options.deterministic,
            .progress = options.progress,
            .selection = options.engines,
-           .build_threads = options.threads,
+           .build_threads = build_threads(options.build_threads),
+           .total_seconds = options.engine_seconds,
            .batch_norm_multiprocessors =
                batch_norm_multiprocessors(options.batch_norm_multiprocessors, target().info())},
           make_engine_cache(target(), options.cache_directory), EngineLog(options.engine_log)) {}
@@ -179,7 +193,28 @@ void CudaBackend::store(const ModelState& state, StatePart part) const {
 std::unique_ptr<Plan> CudaBackend::compile(const graph::Graph& graph, ModelState& state,
                                            const PlanOptions& options) const {
   gpu_.require_presence("training");
-  return std::make_unique<CudaPlan>(graph, state, with_progress(options), planner_);
+  build_engines(graph, options);
+  auto plan = std::make_unique<CudaPlan>(graph, state, with_progress(options), planner_);
+  end_selection();
+  return plan;
+}
+
+/// Builds the engines of all graphs that the plan may need together.
+void CudaBackend::build_engines(const graph::Graph& graph, const PlanOptions& options) const {
+  if (!planner_.is_timing()) return;
+  DnnPlanner requests(target(), planner_.rules(), EngineCache(), {}, Planning::requests);
+  CudaOperations operations(graph, with_progress(options), requests);
+  const Blueprint blueprint(operations);
+  planner_.build_engines(requests.requests());
+}
+
+void CudaBackend::end_selection() const {
+  planner_.release_engines();
+  if (cut_off_selections() == std::exchange(reported_cut_off_, cut_off_selections())) return;
+  core::log_warning(
+      fmt::format("--engine-seconds was reached before {} kernel selections were complete: they "
+                  "use the best kernel found so far, and the next run selects them again",
+                  cut_off_selections()));
 }
 
 Ceilings CudaBackend::ceilings(core::Precision precision) const {
@@ -222,8 +257,11 @@ Ceilings CudaBackend::ceilings(core::Precision precision) const {
 }
 
 MemoryUse CudaBackend::memory(const graph::Graph& graph, const PlanOptions& options) const {
+  build_engines(graph, options);
   CudaOperations operations(graph, with_progress(options), planner_);
-  return memory_of(Blueprint(operations), operations);
+  const MemoryUse use = memory_of(Blueprint(operations), operations);
+  end_selection();
+  return use;
 }
 
 MemoryUse CudaBackend::least_memory(const graph::Graph& graph, const PlanOptions& options) const {
@@ -237,8 +275,11 @@ MemoryUse CudaBackend::least_memory(const graph::Graph& graph, const PlanOptions
 
 std::vector<OperationChoice> CudaBackend::choices(const graph::Graph& graph,
                                                   const PlanOptions& options) const {
+  build_engines(graph, options);
   CudaOperations operations(graph, with_progress(options), planner_);
-  return Blueprint(operations).choices();
+  std::vector<OperationChoice> choices = Blueprint(operations).choices();
+  end_selection();
+  return choices;
 }
 
 }  // namespace lockstep::backend::cuda

@@ -69,14 +69,18 @@ class CudaBackend final : public Backend {
   MemoryUse least_memory(const graph::Graph& graph, const PlanOptions& options) const override;
   std::vector<OperationChoice> choices(const graph::Graph& graph,
                                        const PlanOptions& options) const override;
+  std::size_t cut_off_selections() const override { return planner_.cut_off().size(); }
 
  private:
   PlanOptions with_progress(PlanOptions options) const;
+  void build_engines(const graph::Graph& graph, const PlanOptions& options) const;
+  void end_selection() const;
 
   const Target& target() const { return gpu_.target(); }
 
   Gpu gpu_;
   mutable DnnPlanner planner_;  ///< caches planned graphs
+  mutable std::size_t reported_cut_off_ = 0;
 };
 
 }  // namespace lockstep::backend::cuda

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Instantiates all kernels except those of batch norm for the device.
 
+#include "kernels/difference.hpp"
 #include "kernels/dropout.hpp"
 #include "kernels/elementwise.hpp"
 #include "kernels/gradient_scaling.hpp"
@@ -28,6 +29,7 @@ LOCKSTEP_LAUNCH_ALL_TYPES(Add);
 LOCKSTEP_LAUNCH_ALL_TYPES(FlushGradients);
 LOCKSTEP_LAUNCH_ALL_TYPES(AddGradientsToSums);
 LOCKSTEP_LAUNCH_ALL_TYPES(AddSumsToGradients);
+LOCKSTEP_LAUNCH_ALL_TYPES(SquaredDistance);
 
 template void launch(cudaStream_t, const SoftmaxCrossEntropy&);
 template void launch(cudaStream_t, const SumResults&);

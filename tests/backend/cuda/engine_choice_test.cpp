@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <fstream>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -54,45 +55,45 @@ TEST(EngineRules, QuickSelectionFindsPrecompiledEngines) {
   std::filesystem::remove(file);
 }
 
-/// Several threads build engines of one batch norm at the same time, each with its own graph.
+/// Several threads build engines of batch norms at the same time, each with its own graphs.
 TEST(Engines, AreBuiltByParallelThreads) {
   const Target target = described("h200");
-  const EngineRules rules{.build_threads = 2, .build_seconds = 60};
-  const GraphNature nature{.rounds_inside = true};
-  const EngineSearch search{
-      .target = target,
-      .rules = rules,
-      .nature = nature,
-      .graph = {},
-      .cache_key = {},
-      .make = [](const Target& of) {
-        auto graph = std::make_unique<OperationGraph>(of, core::DataType::bfloat16);
-        const Extents map{32, 64, 8, 8}, vector{1, 64, 1, 1};
-        const auto bf16 = core::DataType::bfloat16, fp32 = core::DataType::float32;
-        const auto norm =
-            graph->batch_norm(graph->input(1, map, bf16), graph->input(2, vector, fp32),
-                              graph->input(3, vector, fp32), graph->input(4, vector, fp32),
-                              graph->input(5, vector, fp32), epsilon, momentum);
-        graph->output(norm.mean, 6, fp32);
-        graph->output(norm.inverse_deviation, 7, fp32);
-        graph->output(norm.running_mean, 8, fp32);
-        graph->output(norm.running_variance, 9, fp32);
-        graph->output(norm.y, 10, bf16);
-        return graph;
-      }};
-  const auto graph = search.make(target);
+  const auto make = [](const Target& of) {
+    auto graph = std::make_unique<OperationGraph>(of, core::DataType::bfloat16);
+    const Extents map{32, 64, 8, 8}, vector{1, 64, 1, 1};
+    const auto bf16 = core::DataType::bfloat16, fp32 = core::DataType::float32;
+    const auto norm = graph->batch_norm(
+        graph->input(1, map, bf16), graph->input(2, vector, fp32), graph->input(3, vector, fp32),
+        graph->input(4, vector, fp32), graph->input(5, vector, fp32), epsilon, momentum);
+    graph->output(norm.mean, 6, fp32);
+    graph->output(norm.inverse_deviation, 7, fp32);
+    graph->output(norm.running_mean, 8, fp32);
+    graph->output(norm.running_variance, 9, fp32);
+    graph->output(norm.y, 10, bf16);
+    return graph;
+  };
+  const auto graph = make(target);
   ASSERT_EQ(graph->seal(), std::nullopt);
   ASSERT_EQ(graph->find_engines(Heuristics::best_first), std::nullopt);
-  std::vector<std::string> names;
+  std::set<std::string> names;
   for (std::size_t i = 0; i < std::min<std::size_t>(graph->engines(), 4); ++i) {
     EXPECT_TRUE(graph->facts(i).runtime_compiled);
-    names.push_back(graph->facts(i).name);
+    names.insert(graph->facts(i).name);
   }
   ASSERT_GE(names.size(), 2u);
-  for (const BuiltEngine& built : build_in_parallel(search, names)) {
-    EXPECT_TRUE(built.was_started);
-    EXPECT_EQ(built.refusal, "");
-    EXPECT_NE(graph->restored(built.bytes, built.name), nullptr) << built.name;
+  const BuildRequest request{
+      .make = make,
+      .wants = [names](const EngineFacts& engine) { return names.contains(engine.name); },
+      .workspace_limit = EngineRules{}.workspace_limit,
+      .expected_engines = names.size()};
+  EnginePool pool(target, 2, nullptr);
+  for (const BuiltGraph& result : pool.build({request, request}, {})) {
+    EXPECT_EQ(result.engines.size(), names.size());
+    for (const BuiltEngine& built : result.engines) {
+      EXPECT_TRUE(built.was_started);
+      EXPECT_EQ(built.refusal, "");
+      EXPECT_NE(graph->restored(built.bytes, built.name), nullptr) << built.name;
+    }
   }
 }
 

@@ -4,6 +4,7 @@
 
 #include "kernels.hpp"
 
+#include "backend/cuda/kernels/difference.hpp"
 #include "backend/cuda/kernels/dropout.hpp"
 #include "backend/cuda/kernels/elementwise.hpp"
 #include "backend/cuda/kernels/layout.hpp"
@@ -305,6 +306,30 @@ TYPED_TEST(CudaKernels, MaxPoolKeepsNan) {
     EXPECT_TRUE(std::isnan(widen(y.back())));
     EXPECT_EQ(widen(y.front()), 1.0F);
   }
+}
+
+TYPED_TEST(CudaKernels, SquaredDistance) {
+  using T = TypeParam;
+  for (const std::int64_t elements : {1, 7, 8, 300, 20'003}) {
+    const auto a = random_values<T>(elements, 1), b = random_values<T>(elements, 2);
+    std::vector<double> sums(distance_parts, -1);
+    for (const T* const other : {b.data(), static_cast<const T*>(nullptr)}) {
+      run_on_host(SquaredDistance<T>{a.data(), other, sums.data(), elements});
+      double want = 0;
+      for (std::size_t i = 0; i < a.size(); ++i) {
+        const double left = widen(a[i]);
+        const double right = other != nullptr ? widen(b[i]) : 0;
+        want += (left - right) * (left - right);
+      }
+      EXPECT_NEAR(std::accumulate(sums.begin(), sums.end(), 0.0), want, 1e-12 * want)
+          << elements;  // float64
+    }
+  }
+  std::vector<T> broken(100);
+  narrow(std::numeric_limits<float>::quiet_NaN(), broken.back());
+  std::vector<double> sums(distance_parts);
+  run_on_host(SquaredDistance<T>{broken.data(), nullptr, sums.data(), 100});
+  EXPECT_TRUE(std::isnan(std::accumulate(sums.begin(), sums.end(), 0.0)));
 }
 
 TYPED_TEST(CudaKernels, ChannelSums) {

@@ -95,7 +95,8 @@ bool sums_win(const Context& context, const ConvolutionShape& shape,
 BatchNormFusionPlan::BatchNormFusionPlan(const Context& context, const std::vector<Step>& steps) {
   const BatchNormFusion fusion = context.options.batch_norm_fusion;
   const bool can_be = context.is_training() && context.options.batch_norm_sum == nullptr;
-  const bool can_choose = fusion != BatchNormFusion::automatic || context.planner->is_timing();
+  const bool can_choose =
+      fusion != BatchNormFusion::automatic || context.planner->compares_alternatives();
   if (!can_be || !can_choose || fusion == BatchNormFusion::none) return;
   std::vector<std::size_t> readers(steps.size());  // steps that read the output of each step
   for (const Step& step : steps)

@@ -98,7 +98,7 @@ BatchNormSetting make_batch_norm_setting(const graph::BatchNorm& operation, cons
 inline bool may_use_cudnn(const Context& context) {
   return context.options.batch_norm_sum == nullptr &&
          context.planner->rules().selection == EngineSelection::timed &&
-         context.planner->planning() == Planning::engines;
+         context.planner->planning() != Planning::sizes_only;
 }
 
 /// The operation that computes the sums over a batch.

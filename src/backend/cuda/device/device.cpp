@@ -163,11 +163,13 @@ Target Target::sibling() const {
   target.info_ = info_;
   target.index_ = index_;
   target.description_ = description_;
-  if (is_present()) {
-    check_cuda(cudaSetDevice(index_), fmt::format("opening GPU {}", index_));
-    target.handle_ = make_handle();
-  }
+  make_current();
+  if (is_present()) target.handle_ = make_handle();
   return target;
+}
+
+void Target::make_current() const {
+  if (is_present()) check_cuda(cudaSetDevice(index_), fmt::format("opening GPU {}", index_));
 }
 
 Target Target::description(std::string_view name) {

@@ -96,6 +96,9 @@ class Target {
   /// `Error` if cuDNN cannot create the handle.
   Target sibling() const;
 
+  /// Makes the GPU the current device of the calling thread, if it is present.
+  void make_current() const;
+
   const DeviceInfo& info() const { return info_; }
   bool is_present() const { return static_cast<bool>(handle_); }
 

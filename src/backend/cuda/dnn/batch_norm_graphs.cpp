@@ -13,7 +13,7 @@ namespace {
 namespace tensor = batch_norm_tensor;
 
 constexpr core::DataType float32 = core::DataType::float32;
-constexpr GraphNature normalisation{.rounds_inside = true};
+constexpr GraphNature normalisation{.has_alternative = true, .rounds_inside = true};
 
 Extents map_of(const BatchNormShape& shape) {
   return {shape.images, shape.channels, shape.height, shape.width};

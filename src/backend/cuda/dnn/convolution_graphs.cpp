@@ -55,7 +55,7 @@ enum class SumsKind { one_node, reductions };
 PlannedGraph with_sums(DnnPlanner& planner, const ConvolutionShape& shape,
                        core::Precision precision, SumsKind kind) {
   const bool is_one_node = kind == SumsKind::one_node;
-  const GraphNature nature{.has_products = true, .has_fused_sums = true};
+  const GraphNature nature{.has_products = true, .has_fused_sums = true, .has_alternative = true};
   const core::DataType type = activation_type(precision);
   const auto define = [=](OperationGraph& graph) {
     const auto x = graph.input(tensor::x, input_of(shape), type);
@@ -70,8 +70,9 @@ PlannedGraph with_sums(DnnPlanner& planner, const ConvolutionShape& shape,
       sums = {graph.channel_sum(y, shape.out_channels),
               graph.channel_sum(squares, shape.out_channels)};
     }
-    graph.output(sums.sum, tensor::sums, core::DataType::float32);
-    graph.output(sums.squares, tensor::squares, core::DataType::float32);
+    constexpr auto zeroed = OperationGraph::PortKind::zeroed_output;
+    graph.output(sums.sum, tensor::sums, core::DataType::float32, zeroed);
+    graph.output(sums.squares, tensor::squares, core::DataType::float32, zeroed);
   };
   const auto* const what = is_one_node ? "convolution+sums" : "convolution+reductions";
   return planner.plan({key_of(what, shape, precision), define}, precision, nature);
@@ -97,7 +98,8 @@ PlannedGraph convolution_with_sums(DnnPlanner& planner, const ConvolutionShape& 
   if (precision == core::Precision::fp16) {
     best = with_sums(planner, shape, precision, SumsKind::one_node);
     // Not timed: there is nothing to compare.
-    if (best.graph != nullptr && best.graph->seconds() == 0) return best;
+    const bool is_final = planner.planning() != Planning::requests;
+    if (is_final && best.graph != nullptr && best.graph->seconds() == 0) return best;
   }
   const PlannedGraph other = with_sums(planner, shape, precision, SumsKind::reductions);
   if (best.graph == nullptr) return other;

@@ -3,6 +3,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <vector>
+
 #include "lockstep/core/error.hpp"
 
 namespace lockstep::backend::cuda {
@@ -16,6 +19,19 @@ ChosenEngine remembered_engine(const OperationGraph& operations, const EngineCac
   const auto plan = engine ? cache.find_plan(key, engine->name) : std::nullopt;
   if (!plan) return {};
   return {.graph = operations.restored(*plan, engine->name), .seconds = engine->seconds};
+}
+
+/// Returns a function that creates the graph. It owns what it needs.
+MakeGraph make_graph(const GraphRequest& request, const EngineRules& rules) {
+  const core::DataType virtual_type =
+      request.nature.rounds_inside ? activation_type(request.precision) : core::DataType::float32;
+  return [define = request.recipe.define, virtual_type,
+          multiprocessors = rules.batch_norm_multiprocessors](const Target& target) {
+    auto graph = std::make_unique<OperationGraph>(target, virtual_type);
+    define(*graph);
+    if (multiprocessors > 0) graph->limit_multiprocessors(multiprocessors);
+    return graph;
+  };
 }
 
 }  // namespace
@@ -44,36 +60,57 @@ EngineRules DnnPlanner::rules_for(core::Precision precision) const {
   return rules;
 }
 
+EngineRules DnnPlanner::rules_for(core::Precision precision, const GraphNature& nature) const {
+  EngineRules rules = rules_for(precision);
+  if (!nature.rounds_inside) rules.batch_norm_multiprocessors = 0;  // not a batch norm
+  return rules;
+}
+
 const PlannedGraph& DnnPlanner::plan(const GraphRecipe& recipe, core::Precision precision,
                                      GraphNature nature) {
   if (const auto found = planned_.find(recipe.key); found != planned_.end()) return found->second;
-  return planned_.emplace(recipe.key, make(recipe, precision, nature)).first->second;
+  PlannedGraph planned;
+  if (planning_ != Planning::engines) {
+    if (planning_ == Planning::requests)
+      requests_.emplace(recipe.key, GraphRequest{recipe, precision, nature});
+    planned.graph = std::make_shared<const DnnGraph>(recipe.key);
+  } else {
+    ChosenEngine chosen = select({recipe, precision, nature});
+    if (chosen.is_cut_off) cut_off_.insert(recipe.key);
+    planned.refusal = std::move(chosen.refusal);
+    if (chosen.graph != nullptr)
+      planned.graph = std::make_shared<const DnnGraph>(recipe.key, std::move(chosen));
+  }
+  return planned_.emplace(recipe.key, std::move(planned)).first->second;
 }
 
-PlannedGraph DnnPlanner::make(const GraphRecipe& recipe, core::Precision precision,
-                              GraphNature nature) {
-  if (planning_ == Planning::sizes_only) return {std::make_shared<const DnnGraph>(recipe.key), {}};
-  EngineRules rules = rules_for(precision);
-  if (!nature.rounds_inside) rules.batch_norm_multiprocessors = 0;  // not a batch norm
-  const core::DataType virtual_type =
-      nature.rounds_inside ? activation_type(precision) : core::DataType::float32;
+/// Returns the number of requested graphs for which no engine was selected yet.
+std::size_t DnnPlanner::open_requests() const {
+  return static_cast<std::size_t>(std::ranges::count_if(
+      requests_, [&](const auto& request) { return !planned_.contains(request.first); }));
+}
+
+ChosenEngine DnnPlanner::select(const GraphRequest& request) {
+  const std::string& key = request.recipe.key;
+  const SelectionTime::Period period(time_);
+  const EngineRules rules = rules_for(request.precision, request.nature);
+  // A graph with many engines may take twice its part of the time.
+  const double share = 2.0 / static_cast<double>(std::max<std::size_t>(open_requests(), 1));
+  const auto built = built_.find(key);
   const EngineSearch search{.target = target_,
                             .rules = rules,
-                            .nature = nature,
-                            .graph = recipe.key,
-                            .cache_key = cache_key(target_.info(), rules, recipe.key),
-                            .make = [&](const Target& target) {
-                              auto graph = std::make_unique<OperationGraph>(target, virtual_type);
-                              recipe.define(*graph);
-                              if (rules.batch_norm_multiprocessors > 0)
-                                graph->limit_multiprocessors(rules.batch_norm_multiprocessors);
-                              return graph;
-                            }};
+                            .nature = request.nature,
+                            .graph = key,
+                            .cache_key = cache_key(target_.info(), rules, key),
+                            .make = make_graph(request, rules),
+                            .pool = pool_,
+                            .built = built != built_.end() ? &built->second : nullptr,
+                            .deadline = time_.deadline(share)};
   ChosenEngine chosen;
   if (is_timing()) {
     chosen = remembered_engine(*search.make(target_), cache_, search.cache_key);
     if (chosen.graph != nullptr)
-      log_.write({.graph = recipe.key,
+      log_.write({.graph = key,
                   .engine = chosen.graph->facts(0).name,
                   .seconds = chosen.seconds,
                   .workspace_bytes = chosen.graph->workspace_bytes(0),
@@ -81,14 +118,57 @@ PlannedGraph DnnPlanner::make(const GraphRecipe& recipe, core::Precision precisi
                   .is_cached = true});
   }
   if (chosen.graph == nullptr) chosen = choose_engine(search, cache_, log_);
-  if (chosen.graph == nullptr) return {nullptr, std::move(chosen.refusal)};
-  return {std::make_shared<const DnnGraph>(recipe.key, std::move(chosen)), {}};
+  built_.erase(key);
+  return chosen;
+}
+
+void DnnPlanner::build_engines(const std::map<std::string, GraphRequest>& requests) {
+  if (!is_timing()) return;
+  const SelectionTime::Period period(time_);
+  std::vector<std::string> keys;
+  std::vector<BuildRequest> builds;
+  for (const auto& [key, request] : requests) {
+    requests_.emplace(key, request);
+    if (planned_.contains(key)) continue;
+    const EngineRules rules = rules_for(request.precision, request.nature);
+    const EngineSearch search{.target = target_,
+                              .rules = rules,
+                              .nature = request.nature,
+                              .graph = key,
+                              .cache_key = cache_key(target_.info(), rules, key),
+                              .make = make_graph(request, rules),
+                              .pool = pool_};
+    const auto known = cache_.find(search.cache_key);
+    if (known && cache_.find_plan(search.cache_key, known->name)) continue;
+    keys.push_back(key);
+    builds.push_back(build_request(search, known));
+  }
+  // The rest of a total limit is for timing the engines.
+  constexpr double share_of_builds = 0.6;
+  const std::chrono::duration<double> all(rules_.build_seconds * static_cast<double>(keys.size()));
+  const auto deadline = time_.is_limited()
+                            ? time_.deadline(share_of_builds)
+                            : SelectionTime::Clock::now() +
+                                  std::chrono::duration_cast<SelectionTime::Clock::duration>(all);
+  std::vector<BuiltGraph> built = pool_.build(builds, {deadline});
+  for (std::size_t i = 0; i < keys.size(); ++i) built_[keys[i]] = std::move(built[i]);
+  pool_.close();  // timing needs the memory of its handles
+}
+
+void DnnPlanner::release_engines() {
+  built_.clear();
+  pool_.close();
 }
 
 double DnnPlanner::remembered_seconds(const std::string& what, core::Precision precision,
                                       const std::function<double()>& measure) {
   const std::string key = cache_key(target_.info(), rules_for(precision), what);
   if (const auto known = cache_.find(key)) return known->seconds;
+  if (time_.is_over()) {
+    cut_off_.insert(what);
+    return 0;
+  }
+  const SelectionTime::Period period(time_);
   const double seconds = measure();
   if (seconds > 0) cache_.store(key, {.name = what, .seconds = seconds});
   return seconds;

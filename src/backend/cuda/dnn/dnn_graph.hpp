@@ -5,11 +5,13 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <set>
 #include <span>
 #include <string>
 
 #include "engine_choice.hpp"
 #include "operation_graph.hpp"
+#include "selection_time.hpp"
 
 namespace lockstep::backend::cuda {
 
@@ -52,9 +54,19 @@ struct GraphRecipe {
   std::function<void(OperationGraph&)> define;
 };
 
-/// Whether engines are selected for the graphs of a planner, or only the sizes of the tensors are
-/// used, for lower bounds of memory.
-enum class Planning { engines, sizes_only };
+/// What a planner does with the graphs of operations.
+enum class Planning {
+  engines,     ///< selects engines
+  sizes_only,  ///< uses only the sizes of the tensors, for lower bounds of memory
+  requests     ///< lists the graphs of all alternatives, whose engines are then built together
+};
+
+/// A graph that was requested from a planner with `Planning::requests`.
+struct GraphRequest {
+  GraphRecipe recipe;
+  core::Precision precision = core::Precision::fp32;
+  GraphNature nature;
+};
 
 /// Plans graphs for one target and shares the graphs of layers with equal shapes. Each backend has
 /// one planner. The target must outlive the planner and its graphs.
@@ -66,7 +78,9 @@ class DnnPlanner {
         rules_(rules),
         cache_(std::move(cache)),
         log_(std::move(log)),
-        planning_(planning) {}
+        planning_(planning),
+        time_(rules.total_seconds),
+        pool_(target, rules.build_threads, rules.progress) {}
   DnnPlanner(const DnnPlanner&) = delete;
   DnnPlanner& operator=(const DnnPlanner&) = delete;
 
@@ -80,7 +94,21 @@ class DnnPlanner {
   bool is_timing() const {
     return planning_ == Planning::engines && selects_by_timing(target_, rules_);
   }
+  /// Returns whether the planner needs the graphs of all alternatives of an operation.
+  bool compares_alternatives() const { return is_timing() || planning_ == Planning::requests; }
   EngineLog& log() { return log_; }
+
+  /// Builds the runtime-compiled engines of all requested graphs that are not in the cache
+  /// together, before `plan` selects among them; `requests`: of a planner with
+  /// `Planning::requests`. Does nothing unless engines are selected by timing. Engines of graphs
+  /// that are not requested are built by `plan`.
+  void build_engines(const std::map<std::string, GraphRequest>& requests);
+  /// Releases the memory of engines that were built and not selected.
+  void release_engines();
+  /// Returns the graphs that were requested, by key.
+  const std::map<std::string, GraphRequest>& requests() const { return requests_; }
+  /// Returns the keys of the selections that the time limit (`EngineRules::total_seconds`) cut off.
+  const std::set<std::string>& cut_off() const { return cut_off_; }
 
   /// Returns the graph of `recipe`, and plans it at the first call. At precision fp32, products are
   /// not rounded, whatever the rules say.
@@ -88,7 +116,7 @@ class DnnPlanner {
                            GraphNature nature);
 
   /// Returns the cached execution time of `what` in seconds, or calls `measure` and stores its
-  /// result in the engine cache if it is positive.
+  /// result in the engine cache if it is positive. Returns 0 if the time limit is reached.
   double remembered_seconds(const std::string& what, core::Precision precision,
                             const std::function<double()>& measure);
 
@@ -96,14 +124,21 @@ class DnnPlanner {
   const std::map<std::string, PlannedGraph>& planned() const { return planned_; }
 
  private:
-  PlannedGraph make(const GraphRecipe& recipe, core::Precision precision, GraphNature nature);
+  EngineRules rules_for(core::Precision precision, const GraphNature& nature) const;
+  ChosenEngine select(const GraphRequest& request);
+  std::size_t open_requests() const;
 
   const Target& target_;
   EngineRules rules_;
   EngineCache cache_;
   EngineLog log_;
   Planning planning_;
+  SelectionTime time_;
+  EnginePool pool_;
+  std::map<std::string, GraphRequest> requests_;
+  std::map<std::string, BuiltGraph> built_;  ///< engines that no selection has used yet
   std::map<std::string, PlannedGraph> planned_;
+  std::set<std::string> cut_off_;
 };
 
 /// Returns the data type of activations at a precision.

@@ -4,12 +4,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <chrono>
-#include <cudnn_frontend/thirdparty/nlohmann/json.hpp>
-#include <limits>
 #include <utility>
+#include <vector>
 
-#include "../device/kernel_stopwatch.hpp"
+#include "engine_trial.hpp"
 #include "lockstep/core/error.hpp"
 
 namespace lockstep::backend::cuda {
@@ -17,81 +15,43 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr double failed = std::numeric_limits<double>::infinity();
+constexpr double failed = EngineTrial::failed;
 
 /// An engine of a graph during the selection.
 struct Candidate {
   std::size_t index = 0;  ///< in the graph of the selection
   EngineFacts facts;
   CandidateRecord record;
-  /// Runtime-compiled engines are restored from `bytes` to their own graph, as its engine 0; null:
-  /// the engine is in the graph of the selection.
+  /// Engines that the pool built are restored from `bytes` to their own graph, as its engine 0;
+  /// null: the engine is in the graph of the selection.
   std::unique_ptr<OperationGraph> restored = nullptr;
   std::vector<std::uint8_t> bytes = {};
   bool is_built = false;
+  std::size_t group = 0;  ///< of engines with the same outputs, if it was run
 
   double seconds() const { return record.seconds.value_or(failed); }
-};
-
-/// Times the engines of one graph on the GPU, with random inputs. The constructor allocates the
-/// tensors and the workspace; it throws `Error` (out_of_memory) if the memory does not suffice.
-class EngineTrial {
- public:
-  /// `workspace_bytes`: the largest workspace of the engines.
-  EngineTrial(const Target& target, const OperationGraph& graph, std::size_t workspace_bytes)
-      : target_(target),
-        stopwatch_(target),
-        workspace_(core::device_buffer(workspace_bytes, "the workspace of engines under test")) {
-    for (const auto& port : graph.ports()) {
-      tensors_.push_back(random_buffer(port.bytes, port.type));
-      bindings_.push_back({port.uid, tensors_.back().data()});
-    }
-  }
-
-  static std::size_t tensor_bytes(const OperationGraph& graph) {
-    std::size_t bytes = 0;
-    for (const auto& port : graph.ports()) bytes += port.bytes;
-    return bytes;
-  }
-
-  /// Returns the median execution time of several runs of a built engine in seconds; `failed` if
-  /// cuDNN fails.
-  double seconds(const OperationGraph& graph, std::size_t engine) const {
-    return stopwatch_.seconds(tensor_bytes(graph), [&] {
-      return !graph.run(engine, bindings_, workspace_.data()).has_value();
-    });
-  }
-
-  /// Runs engine 0 of a restored graph. Returns false if cuDNN fails to enqueue it.
-  bool runs(const OperationGraph& restored) const {
-    if (restored.run(0, bindings_, workspace_.data())) return false;
-    check_cuda(cudaStreamSynchronize(target_.stream()), "trying a restored engine");
-    return true;
-  }
-
- private:
-  const Target& target_;
-  KernelStopwatch stopwatch_;
-  std::vector<core::Buffer> tensors_;
-  std::vector<Binding> bindings_;
-  core::Buffer workspace_;
 };
 
 class Selection {
  public:
   Selection(const EngineSearch& search, EngineCache& cache, EngineLog& log)
-      : search_(search), cache_(cache), log_(log), graph_(search.make(search.target)) {}
+      : search_(search),
+        cache_(cache),
+        log_(log),
+        graph_(search.make(search.target)),
+        built_(search.built) {}
 
   ChosenEngine run() {
     if (auto reason = graph_->seal()) return {.graph = nullptr, .refusal = *std::move(reason)};
     Candidate* const chosen = choose();
     for (Candidate& candidate : candidates_) {
       candidate.record.is_chosen = &candidate == chosen;
+      candidate.record.is_cut_off = is_cut_off_;
       log_.write(candidate.record);
     }
     if (chosen != nullptr) return take(*chosen);
     if (refusal_.empty()) refusal_ = "cuDNN names no engine";
-    return {.graph = nullptr, .refusal = refusal_};
+    return {.graph = nullptr, .refusal = refusal_, .is_cut_off = is_cut_off_};
   }
 
  private:
@@ -104,8 +64,10 @@ class Selection {
       if (Candidate* const candidate = build_named(known->name)) {
         seconds_ = known->seconds;
         candidate->record.is_cached = true;
+        remember_lost_plan(*candidate);
         return candidate;
       }
+      built_ = nullptr;  // it has no other engine
     }
     return choose_timed();
   }
@@ -144,6 +106,7 @@ class Selection {
   }
 
   bool build(Candidate& candidate) {
+    if (adopt(candidate)) return candidate.is_built;
     const auto begin = Clock::now();
     auto reason = graph_->build(candidate.index, rules().workspace_limit);
     candidate.record.build_seconds = std::chrono::duration<double>(Clock::now() - begin).count();
@@ -154,6 +117,28 @@ class Selection {
     else
       candidate.record.workspace_bytes = graph_->workspace_bytes(candidate.index);
     return candidate.is_built;
+  }
+
+  /// Uses the result of the pool for the candidate. Returns false if it did not build the engine.
+  bool adopt(Candidate& candidate) {
+    const BuiltEngine* const result =
+        built_ != nullptr ? built_->find(candidate.facts.name) : nullptr;
+    if (result == nullptr || !result->was_started) return false;
+    candidate.record.build_seconds = result->seconds;
+    if (result->bytes.empty()) {
+      refuse(candidate, result->refusal);
+      return true;
+    }
+    candidate.restored = graph_->restored(result->bytes, candidate.facts.name);
+    if (candidate.restored == nullptr) {
+      refuse(candidate, "cuDNN cannot restore the engine from its serialised form");
+      return true;
+    }
+    candidate.bytes = result->bytes;
+    candidate.record.workspace_bytes = candidate.restored->workspace_bytes(0);
+    candidate.is_built = true;
+    core::report_progress(rules().progress);
+    return true;
   }
 
   Candidate* build_first(std::size_t from) {
@@ -183,17 +168,21 @@ class Selection {
   }
 
   Candidate* choose_timed() {
-    for (Candidate& candidate : candidates_)
-      if (!candidate.facts.runtime_compiled && candidate.record.refusal.empty()) build(candidate);
-    build_runtime_compiled();
+    build_all();
     std::vector<Candidate*> built;
     for (Candidate& candidate : candidates_)
       if (candidate.is_built) built.push_back(&candidate);
-    if (built.empty()) built = {build_first(0)};
+    if (built.empty()) built = {build_only_one()};
     if (built.front() == nullptr) return nullptr;
+    mark_unbuilt();
     if (built.size() == 1) {  // nothing to compare
       if (built.front()->restored != nullptr) remember_plan(*built.front());
       store(*built.front());
+      return built.front();
+    }
+    if (is_late()) {
+      for (Candidate* const one : built)
+        if (one != built.front()) cut_off(*one, not_timed);
       return built.front();
     }
     if (!time(built)) return built.front();
@@ -207,45 +196,84 @@ class Selection {
     return fastest;
   }
 
-  void build_runtime_compiled() {
-    std::vector<Candidate*> open;
-    std::vector<std::string> names;
-    for (Candidate& candidate : candidates_) {
-      if (!candidate.facts.runtime_compiled || !candidate.record.refusal.empty()) continue;
-      open.push_back(&candidate);
-      names.push_back(candidate.facts.name);
-    }
-    if (open.empty()) return;
-    auto results = build_in_parallel(search_, names);
-    // If no thread could open cuDNN, `choose_timed` builds an engine with the handle of the target.
-    if (std::ranges::none_of(results, &BuiltEngine::was_started)) return;
-    for (std::size_t i = 0; i < open.size(); ++i) adopt(*open[i], std::move(results[i]));
+  bool is_limited() const { return rules().total_seconds > 0; }
+  bool is_late() const { return Clock::now() >= search_.deadline; }
+
+  void cut_off(Candidate& candidate, const char* reason) {
+    is_cut_off_ = true;
+    if (candidate.record.refusal.empty()) candidate.record.refusal = reason;
   }
 
-  void adopt(Candidate& candidate, BuiltEngine result) {
-    if (!result.was_started) {
-      candidate.record.refusal = "not built: the time limit of run-time compilation was reached";
-      return;
+  /// Builds the engines that satisfy the rules, as far as the time permits.
+  void build_all() {
+    bool has_built = false;
+    for (Candidate& candidate : candidates_) {
+      if (candidate.facts.runtime_compiled || !candidate.record.refusal.empty()) continue;
+      if (has_built && is_late()) break;
+      has_built = build(candidate) || has_built;
     }
-    candidate.record.build_seconds = result.seconds;
-    if (result.bytes.empty()) return refuse(candidate, std::move(result.refusal));
-    candidate.restored = graph_->restored(result.bytes, candidate.facts.name);
-    if (candidate.restored == nullptr)
-      return refuse(candidate, "cuDNN cannot restore the engine from its serialised form");
-    candidate.bytes = std::move(result.bytes);
-    candidate.record.workspace_bytes = candidate.restored->workspace_bytes(0);
-    candidate.is_built = true;
+    if (built_ == nullptr) build_runtime_compiled();
+    if (built_ == nullptr || !built_->is_listed) return;
+    for (Candidate& candidate : candidates_) {
+      if (!candidate.facts.runtime_compiled || !candidate.record.refusal.empty()) continue;
+      if (built_->find(candidate.facts.name) == nullptr)
+        refuse(candidate, "cuDNN does not name this engine again");
+      else
+        adopt(candidate);
+    }
+  }
+
+  void build_runtime_compiled() {
+    const auto open = std::ranges::count_if(candidates_, [](const Candidate& candidate) {
+      return candidate.facts.runtime_compiled && candidate.record.refusal.empty();
+    });
+    if (open == 0) return;
+    BuildRequest request = build_request(search_, std::nullopt);
+    request.expected_engines = static_cast<std::size_t>(open);
+    const auto seconds = std::chrono::duration<double>(rules().build_seconds);
+    const auto deadline = is_limited()
+                              ? search_.deadline
+                              : Clock::now() + std::chrono::duration_cast<Clock::duration>(seconds);
+    built_here_ = std::move(search_.pool.build({request}, {deadline}).front());
+    built_ = &built_here_;
+  }
+
+  /// Builds the first engine that can be built, because the pool has built none; none if the time
+  /// is over and the program does not need the graph.
+  Candidate* build_only_one() {
+    if (!(is_limited() && is_late() && search_.nature.has_alternative)) return build_first(0);
+    refusal_ = not_built_in_time;
+    for (Candidate& candidate : candidates_) cut_off(candidate, not_built_in_time);
+    return nullptr;
+  }
+
+  void mark_unbuilt() {
+    if (!is_limited() && (built_ == nullptr || !built_->is_listed)) return;
+    for (Candidate& candidate : candidates_) {
+      if (candidate.is_built || !candidate.record.refusal.empty()) continue;
+      if (is_limited())
+        cut_off(candidate, not_built_in_time);
+      else
+        candidate.record.refusal = not_built;
+    }
   }
 
   /// Times the candidates. Returns false if the memory does not suffice.
   bool time(const std::vector<Candidate*>& built) {
     std::size_t workspace = 0;
     for (const Candidate* one : built) workspace = std::max(workspace, one->record.workspace_bytes);
-    if (!KernelStopwatch::fits(search_.target, workspace + EngineTrial::tensor_bytes(*graph_)))
-      return warn_of_memory();
+    if (!EngineTrial::fits(search_.target, *graph_, workspace)) return warn_of_memory();
     try {
-      const EngineTrial trial(search_.target, *graph_, workspace);
-      for (Candidate* const one : built) time_one(*one, trial);
+      EngineTrial trial(search_.target, *graph_, workspace);
+      bool has_time = false;
+      for (Candidate* const one : built) {
+        if (has_time && is_late())
+          cut_off(*one, not_timed);
+        else
+          try_one(*one, trial);
+        has_time = has_time || one->seconds() < failed;
+      }
+      refuse_outliers(built, trial);
       const Candidate& best = **std::ranges::min_element(built, {}, &Candidate::seconds);
       if (best.seconds() < failed) remember_plan(best, &trial);
       return true;
@@ -255,20 +283,43 @@ class Selection {
     }
   }
 
-  /// The memory for the code of an engine may not suffice; the engine is then not used.
-  void time_one(Candidate& one, const EngineTrial& trial) {
+  /// Compares the outputs of an engine with those of others, and times it. The memory for the code
+  /// of an engine may not suffice; the engine is then not used.
+  void try_one(Candidate& one, EngineTrial& trial) {
+    const OperationGraph& graph = one.restored ? *one.restored : *graph_;
+    const std::size_t engine = one.restored ? 0 : one.index;
     try {
-      const double seconds =
-          one.restored ? trial.seconds(*one.restored, 0) : trial.seconds(*graph_, one.index);
-      if (seconds < failed)
+      const auto group = trial.compare(graph, engine, tolerance(one));
+      const double seconds = group ? trial.seconds(graph, engine) : failed;
+      if (seconds < failed) {
+        one.group = *group;
         one.record.seconds = seconds;
-      else
+      } else {
         refuse(one, "fails when it runs");
+      }
     } catch (const core::Error& error) {
       if (error.status() != core::ExitStatus::out_of_memory) throw;
       refuse(one, "the memory does not suffice to load it");
     }
     core::report_progress(rules().progress);
+  }
+
+  double tolerance(const Candidate& one) const {
+    return output_tolerance(*graph_, rules().true_fp32, one.facts);
+  }
+
+  /// Refuses the engines whose outputs differ from those of most engines. If no two engines agree,
+  /// the first one in the order of cuDNN whose outputs are finite is kept.
+  void refuse_outliers(const std::vector<Candidate*>& built, const EngineTrial& trial) {
+    if (trial.groups().empty()) return;
+    const std::size_t right = trial.majority();
+    const AgreeingEngines& reference = trial.groups()[right];
+    if (!reference.is_finite) return;  // for example, float16 overflows: nothing can be compared
+    for (Candidate* const one : built) {
+      if (one->seconds() == failed || one->group == right) continue;
+      one->record.seconds.reset();
+      refuse(*one, trial.describe_difference(one->group, right, tolerance(*one)));
+    }
   }
 
   bool warn_of_memory() const {
@@ -281,22 +332,36 @@ class Selection {
   /// Stores the execution plan of an engine for later runs, if it can be restored from its
   /// serialised form and, with a trial, also runs in this form.
   void remember_plan(const Candidate& candidate, const EngineTrial* trial = nullptr) {
-    if (!cache_.is_on_disk()) return;
-    if (candidate.restored != nullptr)  // it was timed in this form
+    if (!cache_.is_on_disk() || is_cut_off_) return;
+    if (candidate.restored != nullptr && candidate.record.seconds)  // it was timed in this form
       return cache_.store_plan(search_.cache_key, candidate.facts.name, candidate.bytes);
-    const auto bytes = graph_->serialise(candidate.index);
+    const auto bytes =
+        candidate.restored != nullptr ? candidate.bytes : graph_->serialise(candidate.index);
     if (bytes.empty()) return;
     const auto copy = graph_->restored(bytes, candidate.facts.name);
     if (copy != nullptr && (trial == nullptr || trial->runs(*copy)))
       cache_.store_plan(search_.cache_key, candidate.facts.name, bytes);
   }
 
+  /// Stores the plan of an engine that the cache names, but of which it has lost the plan.
+  void remember_lost_plan(const Candidate& candidate) {
+    const std::size_t workspace = candidate.record.workspace_bytes;
+    if (!cache_.is_on_disk() || !EngineTrial::fits(search_.target, *graph_, workspace)) return;
+    try {
+      const EngineTrial trial(search_.target, *graph_, workspace);
+      remember_plan(candidate, &trial);
+    } catch (const core::Error& error) {
+      if (error.status() != core::ExitStatus::out_of_memory) throw;
+    }
+  }
+
   void store(const Candidate& chosen) {
+    if (is_cut_off_) return;
     cache_.store(search_.cache_key, {.name = chosen.facts.name, .seconds = seconds_});
   }
 
   ChosenEngine take(Candidate& chosen) {
-    ChosenEngine result{.graph = nullptr, .seconds = seconds_};
+    ChosenEngine result{.graph = nullptr, .seconds = seconds_, .is_cut_off = is_cut_off_};
     if (chosen.restored != nullptr) {
       result.graph = std::move(chosen.restored);
     } else {
@@ -307,83 +372,24 @@ class Selection {
     return result;
   }
 
+  static constexpr const char* not_built =
+      "not built: the time limit of run-time compilation was reached";
+  static constexpr const char* not_built_in_time = "not built: --engine-seconds was reached";
+  static constexpr const char* not_timed = "not timed: --engine-seconds was reached";
+
   const EngineSearch& search_;
   EngineCache& cache_;
   EngineLog& log_;
   std::unique_ptr<OperationGraph> graph_;
+  const BuiltGraph* built_;  ///< engines that the pool built; null: none
+  BuiltGraph built_here_;
   std::vector<Candidate> candidates_;
-  double seconds_ = 0;   ///< of the chosen engine
-  std::string refusal_;  ///< the last one
+  double seconds_ = 0;       ///< of the chosen engine
+  std::string refusal_;      ///< the last one
+  bool is_cut_off_ = false;  ///< the time limit was reached
 };
 
-nlohmann::ordered_json or_null(const std::optional<double>& value) {
-  return value ? nlohmann::ordered_json(*value) : nlohmann::ordered_json();
-}
-
-nlohmann::ordered_json or_null(const std::string& text) {
-  return text.empty() ? nlohmann::ordered_json() : nlohmann::ordered_json(text);
-}
-
 }  // namespace
-
-EngineLog::EngineLog(const std::filesystem::path& file) {
-  if (file.empty()) return;
-  stream_.open(file, std::ios::trunc);
-  if (!stream_)
-    core::fail(core::ExitStatus::output,
-               fmt::format("--engine-log: {} cannot be written; name a file in an existing folder "
-                           "with write permission",
-                           file.string()));
-}
-
-void EngineLog::write(const CandidateRecord& record) {
-  if (!stream_.is_open()) return;
-  const nlohmann::ordered_json line = {{"graph", record.graph},
-                                       {"engine", record.engine},
-                                       {"kind", or_null(record.kind)},
-                                       {"build_seconds", or_null(record.build_seconds)},
-                                       {"seconds", or_null(record.seconds)},
-                                       {"workspace_bytes", record.workspace_bytes},
-                                       {"refusal", or_null(record.refusal)},
-                                       {"chosen", record.is_chosen},
-                                       {"cached", record.is_cached},
-                                       {"narrow_sums", record.narrow_sums}};
-  // cuDNN's messages need not be valid UTF-8.
-  stream_ << line.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace)
-          << std::endl;
-  if (stream_) return;
-  stream_.close();
-  core::log_warning("--engine-log: writing failed, so the file is incomplete");
-}
-
-bool selects_by_timing(const Target& target, const EngineRules& rules) {
-  return target.is_present() && !rules.deterministic && rules.selection == EngineSelection::timed;
-}
-
-std::string broken_rule(const EngineFacts& engine, const EngineRules& rules,
-                        const GraphNature& nature) {
-  if (rules.selection == EngineSelection::quick && engine.runtime_compiled)
-    return "is compiled at run time, which --engines quick excludes";
-  if (rules.deterministic && engine.nondeterministic) return "is not deterministic";
-  if (rules.deterministic && nature.has_fused_sums && engine.runtime_compiled)
-    return "sums with atomics, in no fixed order";
-  if (rules.true_fp32 && nature.has_products && (engine.tensor_core || engine.down_converts))
-    return "rounds its inputs to less than fp32";
-  return {};
-}
-
-std::string cache_key(const DeviceInfo& device, const EngineRules& rules, std::string_view graph) {
-  int driver = 0;
-  if (cudaDriverGetVersion(&driver) != cudaSuccess) static_cast<void>(cudaGetLastError());
-  return fmt::format("{} | sm {} x {} | cuDNN {} | driver {} | {} B{}{}{} | {}", device.name,
-                     device.compute_capability, device.multiprocessors, cudnnGetVersion(), driver,
-                     rules.workspace_limit, rules.deterministic ? " deterministic" : "",
-                     rules.true_fp32 ? " true-fp32" : "",
-                     rules.batch_norm_multiprocessors > 0
-                         ? fmt::format(" batch-norm-sms{}", rules.batch_norm_multiprocessors)
-                         : "",
-                     graph);
-}
 
 ChosenEngine choose_engine(const EngineSearch& search, EngineCache& cache, EngineLog& log) {
   return Selection(search, cache, log).run();

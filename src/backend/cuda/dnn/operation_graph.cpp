@@ -109,12 +109,12 @@ std::string refusal_of(const std::string& message) {
 struct OperationGraph::Parts {
   explicit Parts(const Target& for_target) : target(for_target) {}
 
-  void add_port(std::int64_t uid, std::int64_t elements, core::DataType type) {
+  void add_port(std::int64_t uid, std::int64_t elements, core::DataType type, PortKind kind) {
     const auto at =
         std::lower_bound(ports.begin(), ports.end(), uid,
                          [](const Port& port, std::int64_t id) { return port.uid < id; });
     core::check(at == ports.end() || at->uid != uid, "each tensor of a graph has its own uid");
-    ports.insert(at, {uid, static_cast<std::size_t>(elements) * core::size_of(type), type});
+    ports.insert(at, {uid, static_cast<std::size_t>(elements) * core::size_of(type), type, kind});
     core::check(ports.size() <= most_ports, "a graph of ours has few inputs and outputs");
   }
 
@@ -137,7 +137,7 @@ OperationGraph::~OperationGraph() = default;
 
 OperationGraph::Tensor OperationGraph::input(std::int64_t uid, const Extents& extents,
                                              core::DataType type) {
-  parts_->add_port(uid, extents.elements(), type);
+  parts_->add_port(uid, extents.elements(), type, PortKind::input);
   return parts_->graph.tensor(fe::graph::Tensor_attributes()
                                   .set_name(fmt::format("t{}", uid))
                                   .set_uid(uid)
@@ -224,8 +224,9 @@ OperationGraph::BatchNormBackward OperationGraph::batch_norm_backward(Tensor dy,
   return {dx, dscale, dbias};
 }
 
-void OperationGraph::output(const Tensor& tensor, std::int64_t uid, core::DataType type) {
-  parts_->add_port(uid, 0, type);  // `seal` sets the size
+void OperationGraph::output(const Tensor& tensor, std::int64_t uid, core::DataType type,
+                            PortKind kind) {
+  parts_->add_port(uid, 0, type, kind);  // `seal` sets the size
   tensor->set_output(true).set_uid(uid).set_data_type(convert(type));
   parts_->outputs.push_back(tensor);
 }

@@ -105,14 +105,24 @@ class OperationGraph {
   /// Adds the sum of x alone, as a reduction node.
   Tensor channel_sum(Tensor x, std::int64_t channels);
 
-  /// Declares the tensor an output of the graph.
-  void output(const Tensor& tensor, std::int64_t uid, core::DataType type);
+  enum class PortKind {
+    input,
+    output,
+    /// An output that must be zeroed before each run, because some engines add to it and others
+    /// overwrite it.
+    zeroed_output
+  };
+
+  /// Declares the tensor an output of the graph. `kind`: `output` or `zeroed_output`.
+  void output(const Tensor& tensor, std::int64_t uid, core::DataType type,
+              PortKind kind = PortKind::output);
 
   /// An input or output tensor, which must be bound in `run`.
   struct Port {
     std::int64_t uid = 0;
     std::size_t bytes = 0;
     core::DataType type = core::DataType::float32;
+    PortKind kind = PortKind::input;
   };
   std::vector<Port> ports() const;  ///< in ascending order of uid
 

@@ -67,5 +67,6 @@ LIMITS = {
     "SegmentSums": Limit(48, TOTALS),
     "SgdUpdate": Limit(48),
     "SoftmaxCrossEntropy": Limit(64),
+    "SquaredDistance": Limit(64, TOTALS),
     "SumResults": Limit(32, TOTALS),
 }

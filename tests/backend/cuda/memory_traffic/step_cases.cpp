@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Memory traffic of the kernels on the flat buffers.
 
+#include "backend/cuda/kernels/difference.hpp"
 #include "backend/cuda/kernels/elementwise.hpp"
 #include "backend/cuda/kernels/update.hpp"
 #include "cases.hpp"
@@ -107,6 +108,17 @@ std::vector<Traffic> flat() {
                      table("segments", native.segments, groups * segment_bytes)})};
 }
 
+template <class T>
+Traffic squared_distance() {
+  constexpr std::int64_t many = distance_parts * 2048;
+  const Tensor<T> a(many), b(many);
+  const Tensor<double> sums(distance_parts);
+  return count_traffic(typed<T>("SquaredDistance"),
+                       SquaredDistance<T>{a.data(), b.data(), sums.data(), many},
+                       {reads("a", a), reads("b", b),
+                        strided(writes("sums", sums), 4)});  // one thread per block writes
+}
+
 /// One segment for each partial sum.
 Traffic gradient_squares() {
   constexpr std::int64_t many = clipping_parts * segment_elements;
@@ -154,6 +166,9 @@ std::vector<Traffic> single() {
   squares.written = sizeof(GradientClipping::factor);
   squares.sector_ratio = 1.01;  // the factor is one sector
   return {
+      squared_distance<float>(),
+      squared_distance<core::BFloat16>(),
+      squared_distance<Float16>(),
       gradient_squares(),
       local_rates(),
       count_traffic(
