@@ -32,7 +32,7 @@ def most(*names):
 RUNS = [
     ("epochs", "evaluate-every", "warmup-epochs", "keep", "grace", "watchdog", "lr-reference-batch", "link-gbit",
      "telemetry", "momentum", "label-smoothing", "grad-clip", "seed", "bucket-mib", "memory-limit", "loader-threads",
-     "batch-norm-sms"),
+     "batch-norm-sms", "engine-seconds"),
     ("steps", "evaluate-every", "warmup-epochs"),
 ]
 ENDS = [  # command, options with their largest value, status

@@ -67,6 +67,7 @@ LIMITS = {
     "SegmentSums": Limit(48, TOTALS),
     "SgdUpdate": Limit(48),
     "SoftmaxCrossEntropy": Limit(64),
-    "SquaredDistance": Limit(64, TOTALS),
+    # Each thread has eight 16-byte reads in flight (the unrolled loop of team_reduce).
+    "SquaredDistance": Limit(80, TOTALS, occupancy=0.375),
     "SumResults": Limit(32, TOTALS),
 }
