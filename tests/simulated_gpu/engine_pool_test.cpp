@@ -138,7 +138,7 @@ TEST_F(EnginePoolTest, TotalLimitKeepsTheFastestEngineSoFarAndStoresNothing) {
   cache_file_ = folder_ / "engines.json";
   std::vector<Engine> engines = last_is_fastest(60, {.name = "pre"});  // 60 x 9 runs of 2 ms
   engines[1].run_seconds = 1e-3;
-  const EngineRules limited{.total_seconds = 0.2};
+  const EngineRules limited{.total_seconds = 0.5};
   EXPECT_EQ(name_of(choose(engines, limited)), "pre1");
   EXPECT_THAT(log_lines("\"cut_off\":true"), SizeIs(60));
   EXPECT_THAT(log_lines("not timed: --engine-seconds was reached"), Not(IsEmpty()));
