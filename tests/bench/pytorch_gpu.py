@@ -2,16 +2,18 @@
 """Trains ResNet18 on CIFAR-10 in PyTorch; the GPU acceptance test (tests/gpu/acceptance.py) compares it with Lockstep.
 
 usage: pytorch_gpu.py versions
-       pytorch_gpu.py speed --data DIR --batch B [--variants NAME ...]
+       pytorch_gpu.py speed --data DIR --batch B [--variants NAME ...] [--turns COMMAND ...]
        pytorch_gpu.py losses --data DIR --order FILE.npy --weights FILE.h5 --precision bf16 fp16
        pytorch_gpu.py accuracy --data DIR --batch B --rates FILE.npy
 
 versions: prints the versions of PyTorch, CUDA and cuDNN and the missing features as JSON.
 
-speed: warms up the variants one after another and prints a JSON line for each variant that is ready or has failed.
-SIGUSR1 abandons the variant that is warming up. Then, for each line "VARIANT SECONDS" on standard input, it trains
-whole epochs until SECONDS have passed and prints the images/s of each epoch as JSON. All variants use channels-last,
-bf16 with autocast, fused SGD and cudnn.benchmark. The images are stored on the GPU as uint8, and a whole epoch is
+speed: warms up the variants one after another, which takes at most --warm-up-seconds, and prints a JSON line for each
+that has failed. Then, in each of --rounds rounds, it trains whole epochs with each variant for at least 1.2 s, prints
+the images/s of each epoch as JSON, and runs the commands of --turns, for example another program ("{round}" in a command is
+the number of the round). Every other round is in reverse order, so that a drift of the GPU clocks affects all equally.
+After --seconds, it starts nothing more. All variants use channels-last, bf16 with autocast, fused SGD and
+cudnn.benchmark with all algorithms of cuDNN. The images are stored on the GPU as uint8, and a whole epoch is
 cropped, flipped and normalised there at once. In variant `host`, the images are stored in host memory; each batch is
 copied from pinned memory with a non-blocking copy that overlaps the preceding step, and is augmented on the GPU.
 Variants:
@@ -32,10 +34,13 @@ as JSON.
 """
 
 import argparse
+import inspect
 import json
 import math
 import pathlib
+import shlex
 import signal
+import subprocess
 import sys
 import time
 
@@ -46,9 +51,9 @@ import torch.nn.functional as F
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "analysis" / "examples"))
 import cifar10  # noqa: E402
 from networks import ResNet18  # noqa: E402
-from pytorch_features import missing_features  # noqa: E402
 
 WARM_UP_EPOCHS = 2
+MEASURE_SECONDS = 1.2
 SLOTS = 3  # buffers in pinned memory: one is filled, one is copied, one is in use by the step
 DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
 COMPILE_MODES = {"compile": "max-autotune", "compile_graph": "max-autotune-no-cudagraphs", "compile_default": "default"}
@@ -248,34 +253,57 @@ def timed_epoch(epoch, images, args):
 
 
 def abandon_warm_up(*_):
-    raise TimeoutError("SIGUSR1 abandoned the warm-up")
+    raise TimeoutError("not ready in time")
 
 
-def speed(args):
-    images = Images(args.data, "train", args.train_samples, args.device, torch.bfloat16)
-    epochs = {}
+def warm_up(args, images):
+    """Returns {variant: function that trains one epoch}. Prints the variants that fail or are not ready in time."""
+    epochs, end = {}, time.monotonic() + args.warm_up_seconds
+    signal.signal(signal.SIGALRM, abandon_warm_up)
     for name in args.variants:
-        start = time.perf_counter()
-        signal.signal(signal.SIGUSR1, abandon_warm_up)
         try:
+            signal.setitimer(signal.ITIMER_REAL, max(end - time.monotonic(), 0.01))
             epoch = variant_epoch(name, images, args)
             for _ in range(WARM_UP_EPOCHS):
                 timed_epoch(epoch, images, args)
+            epochs[name] = epoch
         except Exception as error:  # the other variants can still be measured
             print_json(failed=name, error=f"{type(error).__name__}: {error}"[-2000:])
-            continue
         finally:
-            signal.signal(signal.SIGUSR1, signal.SIG_IGN)
-        epochs[name] = epoch
-        print_json(ready=name, seconds=time.perf_counter() - start)
-    print_json(all_ready=list(epochs))
-    for line in sys.stdin:
-        name, seconds = line.split()
-        rates, start = [], time.perf_counter()
-        while not rates or time.perf_counter() - start < float(seconds):
-            rate, loss = timed_epoch(epochs[name], images, args)
-            rates.append(rate)
-        print_json(variant=name, images_per_second=rates, loss=loss if math.isfinite(loss) else None)
+            signal.setitimer(signal.ITIMER_REAL, 0)
+    return epochs
+
+
+def measure(name, epoch, images, args):
+    """Trains whole epochs for at least MEASURE_SECONDS; returns the JSON object of their throughput."""
+    rates, loss, start = [], math.nan, time.monotonic()
+    while not rates or time.monotonic() - start < MEASURE_SECONDS:
+        rate, loss = timed_epoch(epoch, images, args)
+        rates.append(rate)
+    return {"variant": name, "images_per_second": rates, "loss": loss if math.isfinite(loss) else None}
+
+
+def take_turn(index, command, number):
+    """Runs a command of --turns; returns the JSON object of its exit status."""
+    words = [word.replace("{round}", str(number)) for word in shlex.split(command)]
+    process = subprocess.run(words, stdin=subprocess.DEVNULL, capture_output=True, text=True)
+    return {"turn": index, "status": process.returncode, "error": process.stderr.strip()[-500:]}
+
+
+def speed(args):
+    end = time.monotonic() + args.seconds
+    images = Images(args.data, "train", args.train_samples, args.device, torch.bfloat16)
+    epochs, longest = warm_up(args, images), 0.0
+    turns = [lambda number, one=one: measure(*one, images, args) for one in epochs.items()]
+    turns += [lambda number, one=one: take_turn(*one, number) for one in enumerate(args.turns)]
+    for number in range(1, args.rounds + 1):
+        for turn in turns if number % 2 else turns[::-1]:
+            start = time.monotonic()
+            if start + longest > end:
+                return
+            print_json(round=number, **turn(number))
+            longest = max(longest, time.monotonic() - start)
+    print_json(is_complete=True)
 
 
 def write_weights(path, seed):
@@ -297,6 +325,7 @@ def losses_of(trainer, images, order):
 
 def losses(args):
     torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = False
+    torch.backends.cudnn.benchmark = False  # losses do not need the fastest algorithms
     order = numpy.load(args.order)
     state = write_weights(args.weights, args.seed)
     result = {}
@@ -353,10 +382,21 @@ def accuracy(args):
     print_json(test_accuracy=evaluate(trainer, test), steps=done, seconds=seconds)
 
 
+def missing_features():
+    """Returns the names of the features that this program uses and this version of PyTorch lacks."""
+    has_fused_sgd = "fused" in inspect.signature(torch.optim.SGD.__init__).parameters
+    has_compile = callable(getattr(torch, "compile", None))
+    has_step_begin = hasattr(getattr(torch, "compiler", None), "cudagraph_mark_step_begin")
+    needed = {"torch.compile": has_compile, "SGD(fused=True)": has_fused_sgd,
+              "torch.compiler.cudagraph_mark_step_begin": has_step_begin}
+    return [name for name, is_available in needed.items() if not is_available]
+
+
 def versions(args):
     cudnn = torch.backends.cudnn.version() if torch.backends.cudnn.is_available() else None
-    print_json(torch=torch.__version__, cuda=torch.version.cuda, cudnn=cudnn, cuda_available=torch.cuda.is_available(),
-        missing=missing_features(torch))
+    nccl = torch.cuda.nccl.version() if torch.cuda.is_available() else None
+    print_json(torch=torch.__version__, cuda=torch.version.cuda, cudnn=cudnn, nccl=nccl,
+               cuda_available=torch.cuda.is_available(), missing=missing_features())
 
 
 def main():
@@ -366,6 +406,10 @@ def main():
     parser.add_argument("--batch", type=int, default=512, help="images per step for speed and accuracy [%(default)s]")
     parser.add_argument("--variants", nargs="+", default=["eager", "graph", "host", "compile_default", "compile", "compile_graph"],
                         help="variants for speed [all]")
+    parser.add_argument("--warm-up-seconds", type=float, default=600, help="time limit of the warm-up for speed [%(default)s]")
+    parser.add_argument("--seconds", type=float, default=1200, help="time limit of speed [%(default)s]")
+    parser.add_argument("--rounds", type=int, default=3, help="rounds of speed [%(default)s]")
+    parser.add_argument("--turns", nargs="+", default=[], metavar="COMMAND", help="commands that speed runs in each round")
     parser.add_argument("--train-samples", type=int, metavar="N", help="use the first N training images [all]")
     parser.add_argument("--test-samples", type=int, metavar="N", help="use the first N test images [all]")
     parser.add_argument("--order", metavar="FILE", help="npy file of image indices (steps, batch) for losses")
@@ -380,7 +424,7 @@ def main():
     parser.add_argument("--device", choices=["cuda", "cpu"], default="cuda",
                         help="cpu tests the code without a GPU [%(default)s]")
     args = parser.parse_args()
-    torch.backends.cudnn.benchmark = True
+    torch.backends.cudnn.benchmark, torch.backends.cudnn.benchmark_limit = True, 0  # 0: all algorithms of cuDNN
     {"versions": versions, "speed": speed, "losses": losses, "accuracy": accuracy}[args.command](args)
 
 
