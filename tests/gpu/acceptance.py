@@ -1,23 +1,21 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""GPU acceptance test of Lockstep, in calls of at most 8.5 minutes.
+"""GPU acceptance test of Lockstep: checks results, and measures the throughput beside PyTorch.
 
-usage: acceptance.py first-contact --lockstep PROGRAM --data DIR --out DIR [--tests PROGRAM]
-       acceptance.py measure       --lockstep PROGRAM --data DIR --out DIR [--cache ARCHIVE]
-       acceptance.py gpus          --lockstep PROGRAM --data DIR --out DIR [--cache ARCHIVE]
+usage: acceptance.py CALL --lockstep PROGRAM --data DIR --out DIR
        acceptance.py CALL --dry-run [--lockstep PROGRAM]
+       acceptance.py page FILE...
 
-first-contact checks that training on one GPU is correct and measures it at batch 512. measure reuses
-the selected engines: other batch sizes, max-autotune, losses compared with PyTorch, the memory
-limit. gpus checks and measures training on 2 and 4 GPUs. schedule.py lists the parts. README.md
-describes the results.
+The call day is the first on a machine with a GPU. The call again repeats its steps that were wrong
+or not complete, and then measures more. A dry run executes the steps with stubs of all programs and
+needs no GPU. page prints a Markdown page of the acceptance.json of calls.
 
-Needs a Python with h5py, NumPy and, for the comparisons, PyTorch.
-
-Exit status: 0 if no part is wrong, 1 if a part is wrong, 2 if the arguments are invalid."""
+Exit status: 0 if all steps are correct and complete, 1 if a step is wrong, 2 if the arguments are
+invalid, 3 if no step is wrong but something was not run."""
 
 import argparse
 import datetime
+import inspect
 import json
 import os
 import pathlib
@@ -29,180 +27,153 @@ import sys
 import tempfile
 import time
 import traceback
+from collections import namedtuple
 
+import correctness
 import dry_run
-import stub
-from clock import Clock
-from context import Context, Programs
-from measures import Unreadable
-from reports import Report, page, verdict_table
-from results import CACHE, LOGS, NUMBERS, REPORT, pack, replace_file
-from running import Runner, last_lines
-from schedule import CALLS, SECONDS, weights
+import report
+import speed
+from call import Call
 
-BENCH = pathlib.Path(__file__).resolve().parent.parent / "bench"
-GPU_ENVIRONMENT = pathlib.Path(".gpu/env.sh")
-WITH_ENVIRONMENT = ["bash", "-c", 'source "$0" >&2 && exec "$@"']
+# The docstring of the function `run` states what the step proves or measures.
+Step = namedtuple("Step", "name seconds run options", defaults=[{}])
+VERSIONS = Step("versions", 18, correctness.versions)
+# In the order of importance: if time is short, the last steps are not run.
+DAY = (
+    VERSIONS,
+    Step("quick steps", 25, correctness.quick_steps),
+    Step("engines", 125, speed.select_engines),
+    Step("losses", 45, correctness.losses),
+    Step("throughput", 120, speed.beside_pytorch),
+    Step("roofline bound", 12, speed.bound),
+    Step("kernels", 35, speed.kernels),
+    Step("accuracy", 15, correctness.accuracy),
+    Step("ladder", 20, correctness.ladder),
+    Step("several ranks", 30, correctness.several_ranks),
+    Step("NCCL with one rank", 15, correctness.nccl_one_rank),
+    Step("memcheck", 20, correctness.memcheck),
+)
+MORE = (
+    Step("throughput fp16", 65, speed.fp16),
+    Step("throughput 128", 85, speed.beside_pytorch, {"batch": 128, "seconds": 40}),
+    Step("agreement tests", 120, correctness.agreement_tests),
+    Step("throughput max-autotune", 120, speed.beside_pytorch, {"variants": ["compile_graph"]}),
+)
+SECONDS = {"day": 480, "again": 200}
+
+
+def steps_of(call, first):
+    """Returns the steps of a call. `first`: JSON object of the call day, or None."""
+    if call == "day":
+        return DAY
+    done = {step["name"] for step in (first or {"steps": []})["steps"]
+            if step["verdict"] == "correct" and not step["not_run"]}
+    return tuple(step for step in DAY if step is VERSIONS or step.name not in done) + MORE
 
 
 def parse_arguments(words):
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    add = parser.add_argument
-    add("call", choices=CALLS, help="%(choices)s")
-    add("--lockstep", metavar="PROGRAM", help="path of the program lockstep")
-    add("--data", metavar="DIR", type=pathlib.Path, help="folder of the CIFAR-10 binary files")
-    add("--out", type=pathlib.Path, metavar="DIR", help="folder for the results: four files")
-    add("--tests", metavar="PROGRAM",
-        help="GoogleTest program of first-contact (cuda_agreement_test)")
-    add("--cache", type=pathlib.Path, metavar="ARCHIVE",
-        help=f"engines of an earlier call: its {CACHE} [first-contact: none; otherwise those that "
-             "--work has]")
-    add("--work", type=pathlib.Path, metavar="DIR", help="folder for temporary files "
-        "[lockstep-acceptance in the temporary directory]")
-    add("--environment", type=pathlib.Path, metavar="FILE",
-        help="shell script that sets the environment of lockstep, mpirun and --tests, but not of "
-             "PyTorch [.gpu/env.sh if it exists]")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    add, path = parser.add_argument, lambda text: pathlib.Path(text).absolute()
+    add("call", choices=[*SECONDS, "page"], metavar="CALL", help="%(choices)s")
+    add("files", nargs="*", type=path, metavar="FILE", help="acceptance.json of calls, for page")
+    add("--lockstep", metavar="PROGRAM", type=path, help="program lockstep")
+    add("--data", metavar="DIR", type=path, help="folder of the CIFAR-10 binary files")
+    add("--out", metavar="DIR", type=path, help="folder for the results: four files")
+    add("--seconds", type=float, help=f"time limit of the call {SECONDS}")
+    add("--first", metavar="FILE", type=path, help="acceptance.json of day: again omits its complete "
+        "steps, and uses the engines in the cache.tar.gz beside it")
+    add("--tests", metavar="PROGRAM", type=path, help="program cuda_agreement_test, for again")
+    add("--nccl-test", metavar="PROGRAM", type=path, help="program nccl_one_rank_test, for day")
+    add("--environment", metavar="FILE", type=path, help="shell script that sets the environment of "
+        "Lockstep and mpirun, but not of PyTorch [.gpu/env.sh if it exists]")
     add("--mpirun", default="mpirun --oversubscribe --bind-to none", metavar="COMMAND",
         help="command that starts ranks [%(default)s]")
-    add("--seconds", type=float, default=SECONDS, help="time limit of the call [%(default)s]")
-    add("--dry-run", action="store_true",
-        help="run all branches of the call with stubs of all programs, and check that --lockstep has "
-             "the options that the test uses; needs no GPU")
-    add("--stubs", action="store_true", help=argparse.SUPPRESS)  # used by the dry run
+    add("--dry-run", action="store_true", help="execute the steps with stubs of all programs, and "
+        "check that the program of --lockstep has the options that they use")
+    add("--stub", action="store_true", help=argparse.SUPPRESS)  # the programs are stubs
+    add("--pytorch", help=argparse.SUPPRESS)  # stub of pytorch_gpu.py
     args = parser.parse_args(words)
-    if args.dry_run:
+    if args.call == "page":
         return args
-    missing = [name for name in ("lockstep", "data", "out") if not getattr(args, name)]
-    if missing:
-        parser.error("required: " + ", ".join(f"--{name}" for name in missing))
-    args.out, args.data = args.out.resolve(), args.data.resolve()
-    args.work = (args.work or pathlib.Path(tempfile.gettempdir()) / "lockstep-acceptance").resolve()
-    if args.environment is None and GPU_ENVIRONMENT.is_file():
-        args.environment = GPU_ENVIRONMENT
-    if args.environment and not args.stubs:  # the script may unpack the programs
-        if subprocess.run([*WITH_ENVIRONMENT, args.environment, "true"], timeout=90).returncode != 0:
-            parser.error(f"--environment {args.environment}: the script failed")
-    for path in [] if args.stubs else [args.lockstep, args.tests, args.data / "data_batch_1.bin",
-                                       args.cache]:
-        if path and not os.access(path, os.R_OK):
-            parser.error(f"{path} does not exist")
+    if os.path.isfile(".gpu/env.sh"):
+        args.environment = args.environment or path(".gpu/env.sh")
+    shell = ["bash", "-c", 'source "$0" >&2 && exec "$@"', args.environment]
+    args.shell = shell if args.environment else []
+    subprocess.run([*args.shell, "true"], timeout=90, check=True)  # may unpack the programs
+    if not args.dry_run and not (args.lockstep and args.data and args.out):
+        parser.error("--lockstep, --data and --out are required")
+    for one in filter(None, (args.lockstep, args.data, args.first, args.tests, args.nccl_test)):
+        if not one.exists():
+            parser.error(f"{one} does not exist")
+    args.seconds = args.seconds or SECONDS[args.call]
+    args.work = path(tempfile.gettempdir()) / "lockstep-acceptance"
     return args
 
 
-def installed_programs(args):
-    """Returns the commands of the programs that are tested and of the tools on the PATH."""
-    sanitizer = shutil.which("compute-sanitizer")
-    return Programs(lockstep=[os.path.abspath(args.lockstep)],
-                    torch=[sys.executable, str(BENCH / "pytorch_gpu.py")],
-                    torch_features=[sys.executable, str(BENCH / "pytorch_features.py")],
-                    mpirun=shlex.split(args.mpirun), nvidia_smi=["nvidia-smi"],
-                    sanitizer=[sanitizer] if sanitizer else None,
-                    tests=[os.path.abspath(args.tests)] if args.tests else None,
-                    shell=[*WITH_ENVIRONMENT, str(args.environment.resolve())] if args.environment else [])
-
-
-def make_context(args):
-    """Returns the Context of a call: empty working folders and the cache of engines."""
-    # The first call selects all engines itself; the other calls use those of the first.
-    removed = ["cache", "inductor"] if args.call == "first-contact" else []
-    for path in [*args.work.glob("part-*"), *(args.work / name for name in ("scratch", *removed))]:
-        shutil.rmtree(path, ignore_errors=True)
-    (args.work / "cache").mkdir(parents=True, exist_ok=True)
-    if args.cache:
-        shutil.unpack_archive(args.cache, args.work)
-    own = {"PYTHONDONTWRITEBYTECODE": "1", "TORCHINDUCTOR_CACHE_DIR": str(args.work / "inductor")}
-    return Context(args, Runner(args.work / "scratch", dict(os.environ) | own),
-                   Clock(args.seconds, weights(args.call)),
-                   stub.programs() if args.stubs else installed_programs(args), args.work,
-                   shortest_limit=dry_run.SHORTEST_LIMIT if args.stubs else 0.0)
-
-
-def run_step(context, report, step):
-    """Runs one step. Any exception becomes a failure of this step, so that the others still run."""
-    print(f"{context.clock.seconds:5.0f} s  {report.number} {report.title}: {step.__name__}",
-          flush=True)
+def run_step(call, step, result, later):
+    """Runs one step. An exception becomes a failure of this step, so that the others still run."""
+    began = time.monotonic()
     try:
-        if context.clock.left < 1:
-            report.not_run(step.__name__, "no time")
+        if call.begin(result, step.seconds, later):
+            step.run(call, **step.options)
         else:
-            step(context, report)
-    except Unreadable as error:
-        report.fail(str(error))
+            result.skip(step.name, "no time was left")
     except Exception as error:
-        report.fail(f"{step.__name__}: the acceptance test itself failed: {type(error).__name__}: "
-                    f"{error}", last_lines(traceback.format_exc()))
-
-
-class Results:
-    """Writes the results of a call to --out."""
-
-    def __init__(self, context, reports):
-        self.context, self.reports, self.parts = context, reports, {}
-        now = datetime.datetime.now(datetime.timezone.utc)
-        self.properties = [["date", now.strftime("%Y-%m-%d %H:%M UTC")],
-                           ["command", f"`{shlex.join([sys.executable, *sys.argv])}`"]]
-
-    def save(self, report, is_complete=False):
-        """Writes the report and the JSON file. A full disk must not end the call."""
-        args, context = self.context.args, self.context
-        self.parts[report.number] = report.to_json(context.runner.outcomes)
-        content = {"call": args.call, "has_stubs": args.stubs, "is_complete": is_complete,
-                   "seconds": context.clock.seconds, "parts": self.parts}
-        try:
-            replace_file(args.out / NUMBERS, json.dumps(content, indent=1, default=str))
-            replace_file(args.out / REPORT, page(args.call, self.properties + context.properties,
-                                                 self.reports, is_complete, args.stubs))
-        except OSError as error:
-            print(f"results cannot be written: {error}", flush=True)
-
-    def save_archives(self):
-        """Writes the archives of the logs and of the engines."""
-        for name, folders in ((LOGS, sorted(self.context.work.glob("part-*"))),
-                              (CACHE, [self.context.cache])):
-            try:
-                left_out = pack(self.context.args.out / name, folders)
-                if left_out:
-                    print(f"{name} lacks, because of its size limit: {', '.join(left_out)}", flush=True)
-            except OSError as error:
-                print(f"{name} cannot be written: {error}", flush=True)
-
-
-def run_call(context, reports):
-    """Runs the parts of a call. Writes the report after every step and the archives after every part,
-    so that a call that is cut off keeps what it has measured."""
-    results, report, is_complete = Results(context, reports), reports[0], False
-    try:
-        for index, (report, part) in enumerate(zip(reports, CALLS[context.args.call])):
-            context.begin_part(report.number)
-            start = time.monotonic()
-            for number, (_, step) in enumerate(part.steps):
-                context.clock.begin((index, number))
-                run_step(context, report, step)
-                context.runner.stop_all()
-                report.seconds = time.monotonic() - start
-                results.save(report)
-            results.save_archives()
-            print(f"{context.clock.seconds:5.0f} s  {report.number} {report.title}: {report.verdict}; "
-                  f"{report.remarks}", flush=True)
-        is_complete = True
+        result.check(False, f"the acceptance test itself failed: {type(error).__name__}: {error}")
+        result.notes.append(f"```text\n{traceback.format_exc()}```")
     finally:
-        context.runner.stop_all()
-        results.save(report, is_complete)
-        if not is_complete:
-            results.save_archives()
+        result.seconds = time.monotonic() - began
+    print(f"{time.monotonic() - call.began:5.0f} s  {step.name}: {result.verdict}; " + "; ".join(
+        [*result.wrong, *result.diagnoses, *result.summary, *result.not_run])[:400], flush=True)
 
 
-def main(words=None):
-    args = parse_arguments(words)
-    if args.dry_run:
-        return dry_run.run(args.call, args.lockstep)
-    # SIGTERM raises SystemExit, so that this script ends its programs and writes the report.
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+def run_call(args):
+    """Runs the steps of a call, and writes the results after each of them, so that a call that is cut
+    off keeps what it has measured. Returns the exit status."""
+    for name in ("logs", "scratch", *(["cache", "inductor"] if args.call == "day" else [])):
+        shutil.rmtree(args.work / name, ignore_errors=True)
+    if args.first and (cache := args.first.parent / "cache.tar.gz").is_file():
+        shutil.unpack_archive(cache, args.work)
     args.out.mkdir(parents=True, exist_ok=True)
-    reports = [Report(number, part.title) for number, part in enumerate(CALLS[args.call], 1)]
-    run_call(make_context(args), reports)
-    print("\n".join(verdict_table(reports)))
-    return int(any(report.failures for report in reports))
+    steps = steps_of(args.call, args.first and json.loads(args.first.read_text()))
+    call, results = Call(args), []
+    date = f"{datetime.datetime.now(datetime.timezone.utc):%Y-%m-%d %H:%M} UTC"
+
+    def save(is_complete):
+        report.save(args.out, {
+            "call": args.call, "date": date, "command": shlex.join(sys.argv),
+            "is_synthetic": args.stub, "is_complete": is_complete, "properties": call.properties,
+            "seconds": time.monotonic() - call.began, "steps": [one.to_json() for one in results]})
+
+    try:
+        for number, step in enumerate(steps, 1):
+            results.append(report.Result(step.name, inspect.getdoc(step.run)))
+            run_step(call, step, results[-1], sum(one.seconds for one in steps[number:]))
+            save(number == len(steps))
+    except SystemExit:
+        results[-1].skip("rest of the call", "it was cut off")
+        save(False)
+        raise
+    finally:
+        call.stop()
+        for name in ("logs", "cache"):
+            report.pack(args.out / f"{name}.tar.gz", args.work / name)
+    if any(result.wrong for result in results):
+        return 1
+    return 3 if any(result.not_run for result in results) else 0
+
+
+def main():
+    args = parse_arguments(sys.argv[1:])
+    if args.call == "page":
+        print(report.page([json.loads(file.read_text()) for file in args.files]))
+        return 0
+    if args.dry_run:
+        return dry_run.run(args.call, [*args.shell, args.lockstep] if args.lockstep else None)
+    # SIGTERM raises SystemExit, so that this script ends its programs and packs its archives.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    return run_call(args)
 
 
 if __name__ == "__main__":
