@@ -37,10 +37,9 @@ from call import Call
 
 # The docstring of the function `run` states what the step proves or measures.
 Step = namedtuple("Step", "name seconds run options", defaults=[{}])
-VERSIONS = Step("versions", 18, correctness.versions)
 # In the order of importance: if time is short, the last steps are not run.
 DAY = (
-    VERSIONS,
+    Step("versions", 18, correctness.versions),
     Step("quick steps", 25, correctness.quick_steps),
     Step("engines", 125, speed.select_engines),
     Step("losses", 45, correctness.losses),
@@ -67,8 +66,8 @@ def steps_of(call, first):
     if call == "day":
         return DAY
     done = {step["name"] for step in (first or {"steps": []})["steps"]
-            if step["verdict"] == "correct" and not step["not_run"]}
-    return tuple(step for step in DAY if step is VERSIONS or step.name not in done) + MORE
+            if step["verdict"] == "correct" and not step["not_run"]} - {"versions"}
+    return tuple(step for step in DAY if step.name not in done) + MORE
 
 
 def parse_arguments(words):

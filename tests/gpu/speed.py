@@ -23,8 +23,7 @@ METRICS = {"us": "gpu__time_duration.sum", "read": "dram__bytes_read.sum",
 
 def select_engines(call, precision="bf16", batch=BATCH, seconds=110):
     """Engines are selected by timing, while no other program uses the GPU."""
-    # Returns whether the selection is complete. If it was cut off, the next step that needs it
-    # continues it from the cache.
+    # Returns whether the selection is complete. If not, the next step that needs it continues it.
     key, name = (precision, batch), f"engines {precision} {batch}"
     log, seconds = call.path(f"{name}.jsonl"), int(max(min(seconds, call.left - 15), 10))
 
