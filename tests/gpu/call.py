@@ -5,6 +5,7 @@ import contextlib
 import json
 import os
 import pathlib
+import re
 import shlex
 import signal
 import subprocess
@@ -42,9 +43,9 @@ class Outcome:
         if self.timed_out:
             end = ", when the time of the step ended" if self.is_cut_off else ""
             return f"did not end within {self.seconds:.0f} s{end}"
-        # mpirun prints lines after those of the program.
-        own = [line for line in self.stderr.splitlines() if line.startswith("lockstep:")]
-        cause = own[0][:300] if own else last_lines(self.stderr, 1)
+        # The message of Lockstep or GoogleTest; mpirun prints lines after it.
+        found = re.search(r"^lockstep:.*|(?<=: Failure\n).*\n.*", self.stderr + self.stdout, re.MULTILINE)
+        cause = found[0].replace("\n", ": ")[:300] if found else last_lines(self.stderr, 1)
         return cause if self.status is None else f"exit status {self.status}; {cause}"
 
 

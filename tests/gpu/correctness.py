@@ -184,8 +184,7 @@ def run_tests(call, engines, pattern):
         call.result.skip(f"rest of the tests with {engines} engines", outcome.reason)
     if failed:
         kinds = collections.Counter(name.rpartition("_cuda_")[2] for name in failed)
-        call.result.check(False, f"{len(failed)} tests failed: {', '.join(failed)}")
-        call.result.diagnoses.append(f"failed tests by precision and fusion: {dict(kinds)}")
+        call.result.check(False, f"{len(failed)} tests failed, by precision and fusion: {dict(kinds)}")
         check(call, f"test {failed[0]} alone", [call.args.tests, f"--gtest_filter={failed[0]}"],
               lambda outcome: (True, "alone"), 25, (BLOCKING, MEMCHECK), **variables)
 
