@@ -5,6 +5,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstring>
+
+#include "backend/cuda/device/kernel_stopwatch.hpp"
 #include "simulated_gpu/engine_choice.hpp"
 
 namespace lockstep::backend::cuda {
@@ -78,6 +81,47 @@ TEST_F(EngineOutputs, AreNotComparedIfTheyAreNotFinite) {
   slow_one.run_seconds = slow;
   EXPECT_EQ(name_of(choose({slow_one, wrong[2]})), "lacks the last element");
   EXPECT_THAT(log_lines("its output"), IsEmpty());
+}
+
+// Engines without finite outputs agree with none, so that they must not displace the others.
+TEST_F(EngineOutputs, EnginesThatWriteNothingDoNotHideTheOthers) {
+  Engine fast_one = right("right too");
+  fast_one.run_seconds = fast;
+  EXPECT_EQ(name_of(choose({wrong[1], wrong[1], wrong[1], wrong[1], right("right"), fast_one})),
+            "right too");
+  EXPECT_THAT(log_lines("its output has elements"), SizeIs(4));
+}
+
+// With fp16, the outputs of all right engines can overflow; a wrong one must not displace them.
+TEST_F(EngineOutputs, NothingIsRefusedIfOutputsOverflowAndNoTwoAgree) {
+  const Engine overflows{.name = "overflows", .factor = 1e30f};
+  precision_ = Precision::fp16;
+  EXPECT_EQ(name_of(choose({overflows, overflows, right("finite")})), "overflows");
+  EXPECT_THAT(log_lines("its output"), IsEmpty());
+}
+
+// An engine that rounds partial sums may differ by 1e-3 + 32 x 2^-8 in bf16, wherever it stands.
+TEST_F(EngineOutputs, NarrowSumsMayDifferMore) {
+  const Engine narrow{.name = "narrow",
+                      .run_seconds = slow,
+                      .numerical_notes = {CUDNN_NUMERICAL_NOTE_REDUCED_PRECISION_REDUCTION},
+                      .factor = 1.06f};
+  for (const auto& engines : {std::vector{narrow, right("right"), right("right too")},
+                              std::vector{right("right"), narrow, right("right too")}}) {
+    choose(engines);
+    EXPECT_THAT(log_lines("its output"), IsEmpty());
+  }
+}
+
+// The factors of a weight gradient must not be the same tensor: the sum of their squares can
+// overflow in fp16.
+TEST_F(EngineOutputs, InputsOfATrialDiffer) {
+  constexpr std::size_t bytes = 4096;
+  const core::Buffer a = random_buffer(bytes, core::DataType::float32, 0),
+                     b = random_buffer(bytes, core::DataType::float32, 1),
+                     again = random_buffer(bytes, core::DataType::float32, 1);
+  EXPECT_NE(std::memcmp(a.data(), b.data(), bytes), 0);
+  EXPECT_EQ(std::memcmp(b.data(), again.data(), bytes), 0);
 }
 
 TEST_F(EngineOutputs, EnginesMayAddToSumsThatAreZeroed) {

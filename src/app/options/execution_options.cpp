@@ -166,8 +166,8 @@ std::vector<Option> device_options() {
        .effect = Affects::both,
        .help = "limit on the total time to build and time kernels on GPUs",
        .details = "Then the best kernels found so far are used, and the next run selects them "
-                  "again. With none, each graph has 3 s for the kernels that are compiled at run "
-                  "time"},
+                  "again. With none, each batch norm has 3 s for the kernels that are compiled "
+                  "at run time"},
       {.name = "cuda-graph",
        .value = choice(&Config::cuda_graph),
        .commands = cmd_training,

@@ -112,13 +112,17 @@ class Convolution final : public Operation {
     OperationListener* const listener = context_.options.listener;
     const bool is_observed = listener != nullptr && listener->is_observing();
     is_beside_ = delays_weights() && !is_observed;
-    if (is_beside_)
-      context_.side_stream->run([this] { compute_weight_gradients(); }, weights_done_);
+    if (is_beside_) context_.side_stream->fork();
     if (data_ != nullptr) {
       data_->run(data_bindings_, workspace_);
       if (listener != nullptr) listener->ended(id_, "backward data");
     }
-    if (!is_beside_) compute_weight_gradients();
+    // Behind the data gradient, so that the blocks of the latter, which others wait for, come
+    // first.
+    if (is_beside_)
+      context_.side_stream->run([this] { compute_weight_gradients(); }, weights_done_);
+    else
+      compute_weight_gradients();
     if (has_bias_) sum_bias_gradient();
   }
 

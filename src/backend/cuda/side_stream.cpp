@@ -26,9 +26,12 @@ class DnnStreamScope {
 
 }  // namespace
 
-void SideStream::run(const std::function<void()>& work, const core::Event& done) const {
+void SideStream::fork() const {
   check_cuda(cudaEventRecord(begin_.get(), target_.stream()), "the begin of a side stream's work");
   check_cuda(cudaStreamWaitEvent(stream_.get(), begin_.get()), "the begin of a side stream's work");
+}
+
+void SideStream::run(const std::function<void()>& work, const core::Event& done) const {
   {
     const DnnStreamScope scope(target_, stream_.get());
     work();

@@ -15,7 +15,8 @@ namespace lockstep::backend::cuda {
 namespace {
 
 constexpr std::size_t timed_runs = 7;
-constexpr std::size_t pattern_elements = std::size_t{1} << 20;
+constexpr std::size_t pattern_elements = 1048573;  // the largest prime below 2^20
+constexpr std::size_t stream_distance = 104729;    // of the first elements, in the pattern
 
 float pattern_value(core::Random& random) {
   const float value = 2 * random.uniform() - 1;
@@ -41,13 +42,18 @@ double seconds_between(const core::Event& begin, const core::Event& end) {
   return static_cast<double>(milliseconds) * 1e-3;
 }
 
-core::Buffer random_buffer(std::size_t bytes, core::DataType type) {
+core::Buffer random_buffer(std::size_t bytes, core::DataType type, std::size_t stream) {
   static const std::array patterns{make_pattern<float>(), make_pattern<core::BFloat16>(),
                                    make_pattern<core::Float16>()};
-  const std::span<const std::byte> from = patterns.at(static_cast<std::size_t>(type));
+  const std::vector<std::byte>& pattern = patterns.at(static_cast<std::size_t>(type));
+  const std::size_t first =
+      stream * stream_distance % pattern_elements * core::size_of(type);  // in bytes
+  std::vector<std::byte> from(pattern.size());
+  std::ranges::rotate_copy(pattern, pattern.begin() + static_cast<std::ptrdiff_t>(first),
+                           from.begin());
   core::Buffer memory = core::device_buffer(bytes, "timing kernels");
   std::size_t filled = std::min(from.size(), bytes);
-  core::copy_to_device(memory.data(), from.first(filled), "filling a tensor for timing");
+  core::copy_to_device(memory.data(), std::span(from).first(filled), "filling a tensor for timing");
   while (filled < bytes) {  // double the filled prefix with each copy
     const std::size_t more = std::min(filled, bytes - filled);
     check_cuda(cudaMemcpy(memory.data() + filled, memory.data(), more, cudaMemcpyDeviceToDevice),

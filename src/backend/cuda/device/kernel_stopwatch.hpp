@@ -36,7 +36,9 @@ class KernelStopwatch {
 };
 
 /// Returns device memory filled with random numbers of the data type: magnitudes in [1/4, 1], both
-/// signs. There are no zeros, which hardware may process faster, and results do not overflow.
-core::Buffer random_buffer(std::size_t bytes, core::DataType type);
+/// signs. There are no zeros, which hardware may process faster, and results do not overflow if the
+/// factors of products have different `stream`s: buffers of one stream are equal. The numbers
+/// repeat with a prime period, so that they differ between the images of a map.
+core::Buffer random_buffer(std::size_t bytes, core::DataType type, std::size_t stream = 0);
 
 }  // namespace lockstep::backend::cuda

@@ -145,7 +145,11 @@ void DnnPlanner::build_engines(const std::map<std::string, GraphRequest>& reques
   }
   // The rest of a total limit is for timing the engines.
   constexpr double share_of_builds = 0.6;
-  const std::chrono::duration<double> all(rules_.build_seconds * static_cast<double>(keys.size()));
+  // Only graphs with an alternative (batch norm, fused sums) have many engines to be built.
+  const auto large = std::ranges::count_if(
+      keys, [&](const std::string& key) { return requests.at(key).nature.has_alternative; });
+  const std::chrono::duration<double> all(rules_.build_seconds *
+                                          static_cast<double>(std::max<std::ptrdiff_t>(large, 1)));
   const auto deadline = time_.is_limited()
                             ? time_.deadline(share_of_builds)
                             : SelectionTime::Clock::now() +

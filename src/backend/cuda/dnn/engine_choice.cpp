@@ -81,6 +81,7 @@ class Selection {
       if (auto reason = graph_->find_engines(one); reason && refusal_.empty())
         refusal_ = *std::move(reason);
     for (std::size_t i = known; i < graph_->engines(); ++i) {
+      if (is_candidate(graph_->facts(i).name)) continue;  // of an earlier query
       Candidate candidate{.index = i, .facts = graph_->facts(i), .record = {}};
       candidate.record = {
           .graph = search_.graph,
@@ -98,6 +99,11 @@ class Selection {
     if (search_.nature.has_products && !rules().true_fp32)
       std::stable_partition(candidates_.begin() + first, candidates_.end(),
                             [](const Candidate& one) { return one.facts.tensor_core; });
+  }
+
+  bool is_candidate(const std::string& name) const {
+    return std::ranges::any_of(candidates_,
+                               [&](const Candidate& one) { return one.facts.name == name; });
   }
 
   void refuse(Candidate& candidate, std::string reason) {
@@ -212,8 +218,12 @@ class Selection {
       if (has_built && is_late()) break;
       has_built = build(candidate) || has_built;
     }
-    if (built_ == nullptr) build_runtime_compiled();
-    if (built_ == nullptr || !built_->is_listed) return;
+    if (built_ == nullptr || !built_->is_listed) build_runtime_compiled();
+    if (built_ == nullptr) return;
+    if (!built_->is_listed) {  // for example, no memory for a further handle of cuDNN
+      is_incomplete_ = true;
+      return;
+    }
     for (Candidate& candidate : candidates_) {
       if (!candidate.facts.runtime_compiled || !candidate.record.refusal.empty()) continue;
       if (built_->find(candidate.facts.name) == nullptr)
@@ -309,12 +319,14 @@ class Selection {
   }
 
   /// Refuses the engines whose outputs differ from those of most engines. If no two engines agree,
-  /// the first one in the order of cuDNN whose outputs are finite is kept.
+  /// the first one that was tried and whose outputs are finite is kept.
   void refuse_outliers(const std::vector<Candidate*>& built, const EngineTrial& trial) {
     if (trial.groups().empty()) return;
     const std::size_t right = trial.majority();
     const AgreeingEngines& reference = trial.groups()[right];
-    if (!reference.is_finite) return;  // for example, float16 overflows: nothing can be compared
+    // If float16 overflows, no right engine has finite outputs: nothing can be compared.
+    const bool overflows = std::ranges::any_of(trial.groups(), &AgreeingEngines::overflows);
+    if (!reference.is_finite || (reference.count == 1 && overflows)) return;
     for (Candidate* const one : built) {
       if (one->seconds() == failed || one->group == right) continue;
       one->record.seconds.reset();
@@ -332,7 +344,7 @@ class Selection {
   /// Stores the execution plan of an engine for later runs, if it can be restored from its
   /// serialised form and, with a trial, also runs in this form.
   void remember_plan(const Candidate& candidate, const EngineTrial* trial = nullptr) {
-    if (!cache_.is_on_disk() || is_cut_off_) return;
+    if (!cache_.is_on_disk() || is_cut_off_ || is_incomplete_) return;
     if (candidate.restored != nullptr && candidate.record.seconds)  // it was timed in this form
       return cache_.store_plan(search_.cache_key, candidate.facts.name, candidate.bytes);
     const auto bytes =
@@ -356,7 +368,7 @@ class Selection {
   }
 
   void store(const Candidate& chosen) {
-    if (is_cut_off_) return;
+    if (is_cut_off_ || is_incomplete_) return;
     cache_.store(search_.cache_key, {.name = chosen.facts.name, .seconds = seconds_});
   }
 
@@ -384,9 +396,10 @@ class Selection {
   const BuiltGraph* built_;  ///< engines that the pool built; null: none
   BuiltGraph built_here_;
   std::vector<Candidate> candidates_;
-  double seconds_ = 0;       ///< of the chosen engine
-  std::string refusal_;      ///< the last one
-  bool is_cut_off_ = false;  ///< the time limit was reached
+  double seconds_ = 0;          ///< of the chosen engine
+  std::string refusal_;         ///< the last one
+  bool is_cut_off_ = false;     ///< the time limit was reached
+  bool is_incomplete_ = false;  ///< the engines that are compiled at run time could not be listed
 };
 
 }  // namespace

@@ -11,6 +11,7 @@
 #include <thread>
 #include <utility>
 
+#include "lockstep/core/error.hpp"
 #include "lockstep/core/process/thread.hpp"
 
 namespace lockstep::backend::cuda {
@@ -34,7 +35,8 @@ class ThreadGraph {
   std::vector<std::string> names(const BuildRequest& request) const {
     std::vector<std::string> wanted;
     for (std::size_t i = 0; i < graph_->engines(); ++i)
-      if (const EngineFacts facts = graph_->facts(i); request.wants(facts))
+      if (const EngineFacts facts = graph_->facts(i);
+          engines_.at(facts.name) == i && request.wants(facts))  // both queries can return it
         wanted.push_back(facts.name);
     return wanted;
   }
@@ -218,8 +220,14 @@ std::vector<BuiltGraph> EnginePool::build(const std::vector<BuildRequest>& reque
     }
   };
   std::vector<std::jthread> pool;
-  for (std::size_t i = 0; i < threads; ++i)
-    pool.push_back(core::start_helper([&, i](const std::stop_token&) { work(siblings_[i]); }));
+  for (std::size_t i = 0; i < threads; ++i) {
+    try {
+      pool.push_back(core::start_helper([&, i](const std::stop_token&) { work(siblings_[i]); }));
+    } catch (const core::Error&) {  // a limit on the number of threads
+      if (pool.empty()) throw;
+      break;
+    }
+  }
   pool.clear();  // waits
   return results;
 }

@@ -28,8 +28,10 @@ double quotient(double distance, double norm) {
 /// Returns the largest of all values; NaN if one is.
 double largest(std::span<const double> values) {
   double most = 0;
-  for (const double value : values)
-    if (std::isnan(value) || value > most) most = value;
+  for (const double value : values) {
+    if (std::isnan(value)) return value;
+    most = std::max(most, value);
+  }
   return most;
 }
 
@@ -52,7 +54,7 @@ EngineTrial::EngineTrial(const Target& target, const OperationGraph& graph,
       workspace_(core::device_buffer(workspace_bytes, "the workspace of engines under test")),
       sums_(core::device_buffer(kernels::distance_parts * sizeof(double), "comparing engines")) {
   for (const auto& port : graph.ports()) {
-    tensors_.push_back({port, random_buffer(port.bytes, port.type)});
+    tensors_.push_back({port, random_buffer(port.bytes, port.type, tensors_.size())});
     bindings_.push_back({port.uid, tensors_.back().memory.data()});
     tensor_bytes_ += port.bytes;
   }
@@ -102,12 +104,13 @@ std::optional<std::size_t> EngineTrial::compare(const OperationGraph& graph, std
   prepare_outputs();
   if (!enqueue(graph, engine)) return std::nullopt;
   for (std::size_t i = 0; i < groups_.size(); ++i) {
-    if (current_distance(groups_[i]) <= tolerance) {
-      ++groups_[i].count;
+    AgreeingEngines& group = groups_[i];
+    if (current_distance(group) <= std::max(tolerance, group.tolerance)) {
+      ++group.count;
       return i;
     }
   }
-  add_group(graph.facts(engine).name);
+  add_group(graph.facts(engine).name, tolerance);
   return groups_.size() - 1;
 }
 
@@ -142,16 +145,20 @@ double EngineTrial::current_distance(const AgreeingEngines& reference) const {
   return largest(distances);
 }
 
-void EngineTrial::add_group(const std::string& name) {
-  AgreeingEngines group{.first = name, .count = 1};
+void EngineTrial::add_group(const std::string& name, double tolerance) {
+  AgreeingEngines group{.first = name, .count = 1, .tolerance = tolerance};
+  const auto kept = static_cast<std::size_t>(std::ranges::count_if(
+      groups_, [](const AgreeingEngines& one) { return !one.outputs.empty(); }));
   std::vector<core::Buffer> copies;
   for (const Tensor* const output : outputs()) {
     group.norms.push_back(norm(output->port.type, output->memory));
     group.is_finite = group.is_finite && std::isfinite(group.norms.back());
   }
+  group.overflows = std::isinf(largest(group.norms));
   try {
     for (const Tensor* const output : outputs()) {
-      if (groups_.size() >= kept_groups) break;
+      // No output agrees with one that is not finite.
+      if (kept >= kept_groups || !group.is_finite) break;
       copies.push_back(core::device_buffer(output->memory.bytes(), "comparing engines"));
       check_cuda(
           cudaMemcpyAsync(copies.back().data(), output->memory.data(), output->memory.bytes(),

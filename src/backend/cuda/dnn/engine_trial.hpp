@@ -16,9 +16,11 @@ namespace lockstep::backend::cuda {
 struct AgreeingEngines {
   std::string first;                       ///< name of the first one
   std::size_t count = 0;                   ///< number of engines
-  std::vector<core::Buffer> outputs = {};  ///< of the first one; none: the memory did not suffice
+  double tolerance = 0;                    ///< of the first one, see `EngineTrial::compare`
+  std::vector<core::Buffer> outputs = {};  ///< of the first one; none: not kept
   std::vector<double> norms = {};          ///< Euclidean norms of the outputs
   bool is_finite = true;                   ///< all elements of the outputs are finite
+  bool overflows = false;                  ///< elements are infinite, and none is NaN
 };
 
 /// Runs the engines of one graph on the GPU with random inputs: compares their outputs and times
@@ -43,9 +45,9 @@ class EngineTrial {
 
   /// Runs a built engine and compares its outputs with those of the engines before. Returns the
   /// index of its group in `groups()`; a new group if all relative Euclidean distances to the
-  /// groups exceed `tolerance`. Returns std::nullopt if cuDNN fails. Before the run, the outputs
-  /// are filled with NaN, so that an element that is not written is not finite; those that must be
-  /// zeroed are zeroed.
+  /// groups exceed `tolerance` and the tolerance of the first engine of the group. Returns
+  /// std::nullopt if cuDNN fails. Before the run, the outputs are filled with NaN, so that an
+  /// element that is not written is not finite; those that must be zeroed are zeroed.
   std::optional<std::size_t> compare(const OperationGraph& graph, std::size_t engine,
                                      double tolerance);
   const std::vector<AgreeingEngines>& groups() const { return groups_; }
@@ -70,7 +72,7 @@ class EngineTrial {
   double norm(core::DataType type, const core::Buffer& a, const core::Buffer* b = nullptr) const;
   double current_distance(const AgreeingEngines& reference) const;
   double distance(const AgreeingEngines& from, const AgreeingEngines& reference) const;
-  void add_group(const std::string& name);
+  void add_group(const std::string& name, double tolerance);
 
   const Target& target_;
   KernelStopwatch stopwatch_;

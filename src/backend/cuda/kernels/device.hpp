@@ -167,7 +167,7 @@ LOCKSTEP_HOST_DEVICE void column_sums(int columns, Compute compute, Store store)
   constexpr int values = kinds * width;
   const int row_length = columns * width;
 #ifdef __CUDA_ARCH__
-  __shared__ float all[block_threads][values + 1];  // + 1: no conflicts of banks
+  __shared__ float all[block_threads][values + 1];  // + 1: fewer conflicts of banks
   const int thread = static_cast<int>(threadIdx.x);
   float own[values] = {};
   compute(thread, own);

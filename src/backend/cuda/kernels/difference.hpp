@@ -8,7 +8,8 @@
 
 namespace lockstep::backend::cuda::kernels {
 
-/// Number of partial sums: enough blocks for all multiprocessors of an H200 (132, of 8 blocks).
+/// Number of partial sums, one per block: several blocks for each of the 132 multiprocessors of an
+/// H200.
 constexpr std::int64_t distance_parts = 1024;
 
 /// Computes the partial sums (distance_parts) of (a - b)^2 in float64. a and b (null: zeros) are
