@@ -14,8 +14,8 @@ from losses import UNREADABLE
 PASSED, FAILED, NOT_RUN, HUNG = "passed", "failed", "not run", "did not end"
 SAME, MEMCHECK = "the same options", "memcheck"
 BLOCKING = "CUDA_LAUNCH_BLOCKING=1"  # if this passes, an order between streams is missing
-ONE_GPU = (BLOCKING, "--cuda-graph off", "--bn-fusion none", "--precision fp32 --engines quick",
-           "--engines quick", MEMCHECK)
+ONE_GPU = (BLOCKING, "--cuda-graph off", "--weight-stream off", "--bn-fusion none",
+           "--precision fp32 --engines quick", "--engines quick", MEMCHECK)
 BISECTION_SECONDS = 75  # at least; later steps become shorter
 USAGE = (2, 3, 6)  # exit statuses of errors in options, device, data, files (docs/reliability.md)
 
