@@ -80,10 +80,8 @@ def parse_arguments(words):
     add("--data", metavar="DIR", type=path, help="folder of the CIFAR-10 binary files")
     add("--out", metavar="DIR", type=path, help="folder for the results: four files")
     add("--seconds", type=float, help=f"time limit of the call {SECONDS}")
-    add("--first", metavar="FILE", type=path, help="acceptance.json of day: again omits its complete "
-        "steps, and uses the engines in the cache.tar.gz beside it")
-    add("--tests", metavar="PROGRAM", type=path, help="program cuda_agreement_test, for again")
-    add("--nccl-test", metavar="PROGRAM", type=path, help="program nccl_one_rank_test, for day")
+    add("--first", metavar="FILE", type=path, help="acceptance.json of day, to omit complete steps")
+    add("--cache", metavar="FILE", type=path, help="engines of day [cache.tar.gz beside --first]")
     add("--environment", metavar="FILE", type=path, help="shell script that sets the environment of "
         "Lockstep and mpirun, but not of PyTorch [.gpu/env.sh if it exists]")
     add("--mpirun", default="mpirun --oversubscribe --bind-to none", metavar="COMMAND",
@@ -102,9 +100,11 @@ def parse_arguments(words):
     subprocess.run([*args.shell, "true"], timeout=90, check=True)  # may unpack the programs
     if not args.dry_run and not (args.lockstep and args.data and args.out):
         parser.error("--lockstep, --data and --out are required")
-    for one in filter(None, (args.lockstep, args.data, args.first, args.tests, args.nccl_test)):
+    for one in filter(None, (args.lockstep, args.data, args.first, args.cache)):
         if not one.exists():
             parser.error(f"{one} does not exist")
+    args.cache = args.cache or (args.first and args.first.with_name("cache.tar.gz"))
+    args.tests = args.lockstep and args.lockstep.parent.parent / "tests"  # of the build folder
     args.seconds = args.seconds or SECONDS[args.call]
     args.work = path(tempfile.gettempdir()) / "lockstep-acceptance"
     return args
@@ -132,8 +132,8 @@ def run_call(args):
     off keeps what it has measured. Returns the exit status."""
     for name in ("logs", "scratch", *(["cache", "inductor"] if args.call == "day" else [])):
         shutil.rmtree(args.work / name, ignore_errors=True)
-    if args.first and (cache := args.first.parent / "cache.tar.gz").is_file():
-        shutil.unpack_archive(cache, args.work)
+    if args.cache and args.cache.is_file():
+        shutil.unpack_archive(args.cache, args.work)
     args.out.mkdir(parents=True, exist_ok=True)
     steps = steps_of(args.call, args.first and json.loads(args.first.read_text()))
     call, results = Call(args), []

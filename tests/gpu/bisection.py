@@ -17,7 +17,7 @@ BLOCKING = "CUDA_LAUNCH_BLOCKING=1"  # if this passes, an order between streams 
 ONE_GPU = (BLOCKING, "--cuda-graph off", "--weight-stream off", "--bn-fusion none",
            "--precision fp32 --engines quick", "--engines quick", MEMCHECK)
 BISECTION_SECONDS = 75  # at least; later steps become shorter
-USAGE = (2, 3, 6)  # exit statuses of errors in options, device, data, files (docs/reliability.md)
+USAGE = (2, 3, 6, 127)  # statuses: options or device, data, files; the program is missing
 
 
 def changed(words, label):

@@ -163,19 +163,20 @@ def failed_tests(stdout, timed_out):
 def agreement_tests(call):
     """Each operation agrees with the reference implementation with quick engines, and residual blocks
     also with engines that are selected by timing."""
-    if call.args.tests:
-        run_tests(call, "quick", "*")
-        run_tests(call, "timed", "*block*")
+    program = call.args.tests / "backend" / "cuda_agreement_test"
+    if program.exists():
+        run_tests(call, program, "quick", "*")
+        run_tests(call, program, "timed", "*block*")
     else:
-        call.result.skip("agreement tests", "--tests is not given")
+        call.result.skip("agreement tests", f"{program} does not exist")
 
 
-def run_tests(call, engines, pattern):
+def run_tests(call, program, engines, pattern):
     """Runs the agreement tests that match `pattern` in SHARDS processes, with one batch size."""
     variables = {"LOCKSTEP_REQUIRE_GPU": 1, "LOCKSTEP_TEST_ENGINES": engines, "LOCKSTEP_TEST_BATCH": 5,
                  "LOCKSTEP_CACHE_DIR": call.scratch / "tests-cache"}
     outcome = call.run(f"tests {engines}", call.with_environment(
-        ["sh", "-c", IN_SHARDS, call.args.tests, f"--gtest_filter={pattern}"],
+        ["sh", "-c", IN_SHARDS, program, f"--gtest_filter={pattern}"],
         GTEST_TOTAL_SHARDS=SHARDS, **variables), 600)
     passed, failed = outcome.stdout.count("OK ] "), failed_tests(outcome.stdout, outcome.timed_out)
     call.result.checks += passed
@@ -185,7 +186,7 @@ def run_tests(call, engines, pattern):
     if failed:
         kinds = collections.Counter(name.rpartition("_cuda_")[2] for name in failed)
         call.result.check(False, f"{len(failed)} tests failed, by precision and fusion: {dict(kinds)}")
-        check(call, f"test {failed[0]} alone", [call.args.tests, f"--gtest_filter={failed[0]}"],
+        check(call, f"test {failed[0]} alone", [program, f"--gtest_filter={failed[0]}"],
               lambda outcome: (True, "alone"), 25, (BLOCKING, MEMCHECK), **variables)
 
 
@@ -218,8 +219,6 @@ def several_ranks(call):
 def nccl_one_rank(call):
     """The calls of NCCL that training on several GPUs uses succeed with one rank: registered memory,
     window, captured all-reduce."""
-    if call.args.nccl_test:
-        check(call, "nccl one rank", [call.args.nccl_test], lambda outcome: (True, "all tests passed"),
-              12, FEATURES, LOCKSTEP_REQUIRE_GPU=1)
-    else:
-        call.result.skip("nccl_one_rank_test", "--nccl-test is not given")
+    program = call.args.tests / "comm" / "nccl_one_rank_test"
+    check(call, "nccl one rank", [program], lambda outcome: (True, "all tests passed"), 12, FEATURES,
+          LOCKSTEP_REQUIRE_GPU=1)
