@@ -2,6 +2,7 @@
 // Tests the selection and the parallel compilation of engines with offline planning, without a GPU.
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -25,7 +26,9 @@ TEST(EngineRules, QuickSelectionFindsPrecompiledEngines) {
     const char* name;
     std::vector<Precision> precisions;
   };
-  const auto file = std::filesystem::path(testing::TempDir()) / "lockstep-quick-engines.jsonl";
+  // Other processes can run this test at the same time, with another cuDNN.
+  const auto file = std::filesystem::path(testing::TempDir()) /
+                    ("lockstep-quick-engines-" + std::to_string(::getpid()) + ".jsonl");
   std::size_t chosen = 0;
   for (const auto& [name, precisions] : std::vector<Device>{
            {"h200", {Precision::fp32, Precision::tf32, Precision::bf16, Precision::fp16}},
