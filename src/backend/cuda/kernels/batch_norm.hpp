@@ -63,14 +63,8 @@ struct BatchNormSums {
   template <int width>
   LOCKSTEP_HOST_DEVICE void sum(std::int64_t index) const {
     const SlabBlock<width> block(index, slabs, rows, channels);
-    const auto add = [&](int thread, float(&sums)[2 * width]) {
-      if (block.has_rows(thread)) add_rows<width>(block, thread, sums);
-    };
-    float* const to = partial + 2 * block.slab * channels + block.first_channel();
-    const std::int64_t left = channels - block.first_channel();
-    column_sums<2, width>(block.threads.columns, add, [&](int kind, int channel, float sum) {
-      if (channel < left) to[kind * channels + channel] = sum;
-    });
+    sum_slab<2>(block, channels, partial,
+                [&](int thread, float(&sums)[2 * width]) { add_rows<width>(block, thread, sums); });
   }
 
   /// Adds the rows of a thread to `sums`: first the differences, then their squares.

@@ -121,6 +121,21 @@ LOCKSTEP_HOST_DEVICE std::int64_t slab_block_count(std::int64_t slabs, std::int6
   return slabs * SlabThreads(channel_groups<T>(channels)).per_slab;
 }
 
+/// Writes the sums of the slab of a block to `partial` (slabs, kinds, channels). `add_rows(thread,
+/// sums)` adds the rows of a thread, which has at least one, to `sums`: `width` sums of each kind.
+template <int kinds, int width, class AddRows>
+LOCKSTEP_HOST_DEVICE void sum_slab(const SlabBlock<width>& block, std::int64_t channels,
+                                   float* partial, AddRows add_rows) {
+  const auto add = [&](int thread, float(&sums)[kinds * width]) {
+    if (block.has_rows(thread)) add_rows(thread, sums);
+  };
+  float* const to = partial + kinds * block.slab * channels + block.first_channel();
+  const std::int64_t left = channels - block.first_channel();
+  column_sums<kinds, width>(block.threads.columns, add, [&](int kind, int channel, float sum) {
+    if (channel < left) to[kind * channels + channel] = sum;
+  });
+}
+
 /// Computes `partial` (slabs, channels) from x (rows, channels): the sums over the rows of each
 /// slab.
 /// Memory traffic: reads x; writes partial.
@@ -142,8 +157,7 @@ struct ChannelSlabSums {
   template <int width>
   LOCKSTEP_HOST_DEVICE void sum(std::int64_t index) const {
     const SlabBlock<width> block(index, slabs, rows, channels);
-    const auto add = [&](int thread, float(&sums)[width]) {
-      if (!block.has_rows(thread)) return;
+    sum_slab<1>(block, channels, partial, [&](int thread, float(&sums)[width]) {
       const T* const from = x + block.channel(thread);
       stream_rows<4>(
           block.first_row(thread), block.rows.end, block.threads.rows_at_once,
@@ -151,11 +165,6 @@ struct ChannelSlabSums {
           [&](std::int64_t, const Pack<T, width>& values) {
             for (int lane = 0; lane < width; ++lane) sums[lane] += values[lane];
           });
-    };
-    float* const to = partial + block.slab * channels + block.first_channel();
-    const std::int64_t left = channels - block.first_channel();
-    column_sums<1, width>(block.threads.columns, add, [&](int, int channel, float sum) {
-      if (channel < left) to[channel] = sum;
     });
   }
 };
