@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "engine_candidate.hpp"
 #include "engine_trial.hpp"
 #include "lockstep/core/error.hpp"
 
@@ -17,20 +18,7 @@ using Clock = std::chrono::steady_clock;
 
 constexpr double failed = EngineTrial::failed;
 
-/// An engine of a graph during the selection.
-struct Candidate {
-  std::size_t index = 0;  ///< in the graph of the selection
-  EngineFacts facts;
-  CandidateRecord record;
-  /// Engines that the pool built are restored from `bytes` to their own graph, as its engine 0;
-  /// null: the engine is in the graph of the selection.
-  std::unique_ptr<OperationGraph> restored = nullptr;
-  std::vector<std::uint8_t> bytes = {};
-  bool is_built = false;
-  std::size_t group = 0;  ///< of engines with the same outputs, if it was run
-
-  double seconds() const { return record.seconds.value_or(failed); }
-};
+using Candidate = EngineCandidate;
 
 class Selection {
  public:

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "engine_log.hpp"
+#include "engine_trial.hpp"
+#include "operation_graph.hpp"
+
+namespace lockstep::backend::cuda {
+
+/// An engine of a graph during the selection.
+struct EngineCandidate {
+  std::size_t index = 0;  ///< in the graph of the selection
+  EngineFacts facts;
+  CandidateRecord record;
+  /// Engines that the pool built are restored from `bytes` to their own graph, as its engine 0;
+  /// null: the engine is in the graph of the selection.
+  std::unique_ptr<OperationGraph> restored = nullptr;
+  std::vector<std::uint8_t> bytes = {};
+  bool is_built = false;
+  std::size_t group = 0;  ///< of engines with the same outputs, if it was run
+
+  /// Returns the execution time in seconds; `EngineTrial::failed` if it was not timed.
+  double seconds() const { return record.seconds.value_or(EngineTrial::failed); }
+};
+
+}  // namespace lockstep::backend::cuda
