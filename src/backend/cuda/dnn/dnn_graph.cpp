@@ -90,22 +90,26 @@ std::size_t DnnPlanner::open_requests() const {
       requests_, [&](const auto& request) { return !planned_.contains(request.first); }));
 }
 
+EngineSearch DnnPlanner::search_for(const GraphRequest& request) {
+  const std::string& key = request.recipe.key;
+  const EngineRules rules = rules_for(request.precision, request.nature);
+  return {.target = target_,
+          .rules = rules,
+          .nature = request.nature,
+          .graph = key,
+          .cache_key = cache_key(target_.info(), rules, key),
+          .make = make_graph(request, rules),
+          .pool = pool_};
+}
+
 ChosenEngine DnnPlanner::select(const GraphRequest& request) {
   const std::string& key = request.recipe.key;
   const SelectionTime::Period period(time_);
-  const EngineRules rules = rules_for(request.precision, request.nature);
   // A graph with many engines may take twice its part of the time.
   const double share = 2.0 / static_cast<double>(std::max<std::size_t>(open_requests(), 1));
-  const auto built = built_.find(key);
-  const EngineSearch search{.target = target_,
-                            .rules = rules,
-                            .nature = request.nature,
-                            .graph = key,
-                            .cache_key = cache_key(target_.info(), rules, key),
-                            .make = make_graph(request, rules),
-                            .pool = pool_,
-                            .built = built != built_.end() ? &built->second : nullptr,
-                            .deadline = time_.deadline(share)};
+  EngineSearch search = search_for(request);
+  if (const auto built = built_.find(key); built != built_.end()) search.built = &built->second;
+  search.deadline = time_.deadline(share);
   ChosenEngine chosen;
   if (is_timing()) {
     chosen = remembered_engine(*search.make(target_), cache_, search.cache_key);
@@ -130,14 +134,7 @@ void DnnPlanner::build_engines(const std::map<std::string, GraphRequest>& reques
   for (const auto& [key, request] : requests) {
     requests_.emplace(key, request);
     if (planned_.contains(key)) continue;
-    const EngineRules rules = rules_for(request.precision, request.nature);
-    const EngineSearch search{.target = target_,
-                              .rules = rules,
-                              .nature = request.nature,
-                              .graph = key,
-                              .cache_key = cache_key(target_.info(), rules, key),
-                              .make = make_graph(request, rules),
-                              .pool = pool_};
+    const EngineSearch search = search_for(request);
     const auto known = cache_.find(search.cache_key);
     if (known && cache_.find_plan(search.cache_key, known->name)) continue;
     keys.push_back(key);

@@ -125,6 +125,8 @@ class DnnPlanner {
 
  private:
   EngineRules rules_for(core::Precision precision, const GraphNature& nature) const;
+  /// Returns the search of an engine for a graph, without engines built before and without limit.
+  EngineSearch search_for(const GraphRequest& request);
   ChosenEngine select(const GraphRequest& request);
   std::size_t open_requests() const;
 

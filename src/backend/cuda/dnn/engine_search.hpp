@@ -14,8 +14,8 @@ namespace lockstep::backend::cuda {
 /// A graph for which an engine is to be selected.
 struct EngineSearch {
   const Target& target;
-  const EngineRules& rules;
-  const GraphNature& nature;
+  EngineRules rules;
+  GraphNature nature;
   std::string graph;      ///< name of the graph in the engine log
   std::string cache_key;  ///< from `cache_key`
   MakeGraph make;
