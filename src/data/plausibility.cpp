@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "lockstep/data/plausibility.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <xxhash.h>
+
+#include <algorithm>
+#include <cmath>
+#include <unordered_set>
+
+namespace lockstep::data {
+
+namespace {
+
+// Share of equal images from which there is a warning. CIFAR-10 has none; published datasets with
+// a few duplicates stay below it.
+constexpr double least_share = 0.01;
+
+using Hashes = std::unordered_set<XXH64_hash_t>;
+
+XXH64_hash_t hash(std::span<const std::uint8_t> pixels) {
+  return XXH64(pixels.data(), pixels.size(), 0);
+}
+
+Hashes hashes_of(const Dataset& images) {
+  Hashes found;
+  found.reserve(images.size());
+  for (std::size_t i = 0; i < images.size(); ++i) found.insert(hash(images.image(i)));
+  return found;
+}
+
+/// Returns the number of images of each class (class).
+std::vector<std::size_t> count_classes(const Dataset& images) {
+  std::vector<std::size_t> counts(static_cast<std::size_t>(images.info().classes));
+  for (const std::int32_t label : images.labels()) ++counts[static_cast<std::size_t>(label)];
+  return counts;
+}
+
+/// Returns the number of absent classes that labels drawn at random, with equal probabilities,
+/// exceed in less than about one of 1,000 datasets: the mean of the occupancy problem plus three
+/// standard deviations.
+double most_absent(std::size_t images, std::size_t classes) {
+  const auto n = static_cast<double>(images), c = static_cast<double>(classes);
+  const double one = std::pow(1 - 1 / c, n), two = std::pow(std::max(0.0, 1 - 2 / c), n);
+  const double mean = c * one;
+  const double variance = c * (c - 1) * two + mean - mean * mean;
+  return mean + 3 * std::sqrt(std::max(0.0, variance));
+}
+
+/// Returns "the label 3" or "one of the labels 1, 2, 3, 4, ..." for ascending numbers.
+std::string list_labels(const std::vector<std::size_t>& classes) {
+  constexpr std::size_t shown = 4;
+  if (classes.size() == 1) return fmt::format("the label {}", classes.front());
+  const auto first = std::span(classes).first(std::min(shown, classes.size()));
+  return fmt::format("one of the labels {}{}", fmt::join(first, ", "),
+                     classes.size() > shown ? ", ..." : "");
+}
+
+std::string absent_classes(const std::vector<std::size_t>& counts, std::size_t images,
+                           Extent extent) {
+  std::vector<std::size_t> absent;
+  for (std::size_t i = 0; i < counts.size(); ++i) {
+    if (counts[i] == 0) absent.push_back(i);
+  }
+  if (static_cast<double>(absent.size()) <= most_absent(images, counts.size())) return "";
+  std::string advice = "check the labels, or remove the names of classes without images";
+  if (extent == Extent::first_images) {
+    advice =
+        "--train-samples takes the first images of the file, which seem to be sorted by class; "
+        "write them in random order";
+  } else if (absent.size() == 1 && absent.front() == 0) {
+    advice = "labels count from 0";
+  }
+  return fmt::format("no training image has {} (of {} classes); {}", list_labels(absent),
+                     counts.size(), advice);
+}
+
+std::string unlearned_classes(const std::vector<std::size_t>& train_counts, const Dataset& test) {
+  const auto is_unlearned = [&](std::int32_t label) {
+    return train_counts[static_cast<std::size_t>(label)] == 0;
+  };
+  const auto count = std::ranges::count_if(test.labels(), is_unlearned);
+  if (static_cast<double>(count) < least_share * static_cast<double>(test.size())) return "";
+  return fmt::format(
+      "{} of the {} test images have classes of which there is no training image, so the test "
+      "accuracy is at most {:.0f} %",
+      count, test.size(),
+      100 * (1 - static_cast<double>(count) / static_cast<double>(test.size())));
+}
+
+std::string known_test_images(const Hashes& train, const Dataset& test) {
+  std::size_t count = 0;
+  for (std::size_t i = 0; i < test.size(); ++i) count += train.contains(hash(test.image(i)));
+  if (static_cast<double>(count) < least_share * static_cast<double>(test.size())) return "";
+  return fmt::format(
+      "{} of the {} test images are also training images, so the test accuracy is too high; "
+      "divide the images into training and test images without repeats",
+      count, test.size());
+}
+
+std::string repeated_images(const Hashes& different, const Dataset& train) {
+  const std::size_t repeats = train.size() - different.size();
+  if (static_cast<double>(repeats) < least_share * static_cast<double>(train.size())) return "";
+  return fmt::format(
+      "only {} of the {} training images are different; check how the file was written",
+      different.size(), train.size());
+}
+
+std::string dark_pixels(const Dataset& train) {
+  if (std::ranges::any_of(train.pixels(), [](std::uint8_t value) { return value > 1; })) return "";
+  return "all pixels of the training images are 0 or 1, but white is 255; multiply images with "
+         "values from 0 to 1 by 255 before they are written as integers";
+}
+
+}  // namespace
+
+std::vector<std::string> implausible(const TrainingData& data, Extent extent) {
+  const Dataset& train = *data.train;
+  const Dataset& test = *data.test;
+  const std::vector<std::size_t> counts = count_classes(train);
+  const Hashes different = hashes_of(train);
+  std::vector<std::string> warnings;
+  for (const std::string& warning :
+       {absent_classes(counts, train.size(), extent), unlearned_classes(counts, test),
+        known_test_images(different, test), repeated_images(different, train),
+        dark_pixels(train)}) {
+    if (!warning.empty()) warnings.push_back(warning);
+  }
+  return warnings;
+}
+
+}  // namespace lockstep::data
