@@ -45,6 +45,7 @@ class Instruments::EpochReadings final : public Instrument {
     epoch.measurements["/epochs/cpu_seconds"] = gather(usage_.cpu_seconds);
     epoch.measurements["/epochs/run_delay_seconds"] = gather(usage_.run_delay_seconds);
     epoch.measurements["/epochs/processor_busy_seconds"] = gather(usage_.busy_seconds);
+    epoch.measurements["/epochs/other_processor_busy_seconds"] = gather(usage_.other_busy_seconds);
     epoch.measurements["/epochs/processor_steal_seconds"] = gather(usage_.steal_seconds);
     epoch.measurements["/epochs/throttled_periods"] = gather(usage_.throttled_periods);
   }

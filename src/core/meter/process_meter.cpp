@@ -42,6 +42,7 @@ using Threads = std::map<std::string, ThreadTimes>;  // by thread id
 struct ProcessorTimes {
   double busy = 0;
   double steal = 0;
+  double other_busy = 0;  ///< of the other processors of the host
 };
 
 /// Returns the times of all threads of the process; empty if the kernel does not provide them.
@@ -56,7 +57,8 @@ Threads read_threads(const fs::path& tasks) {
   return threads;
 }
 
-/// Returns the times of these processors in seconds; empty if /proc/stat does not list them.
+/// Returns the times of these processors, and of the others, in seconds; empty if /proc/stat does
+/// not list them.
 std::optional<ProcessorTimes> read_processors(const fs::path& stat,
                                               const std::set<int>& processors) {
   // The fields of a line: user, nice, system, idle, iowait, irq, softirq, steal (proc(5)). Times of
@@ -69,13 +71,22 @@ std::optional<ProcessorTimes> read_processors(const fs::path& stat,
   for (std::string line; std::getline(file, line) && line.starts_with("cpu");) {
     std::string_view text = line;
     const auto number = parse_number(take_field(text).substr(3));
-    if (!number || !processors.contains(static_cast<int>(*number))) continue;
-    ++found;
+    if (!number) continue;  // the sum of all processors
+    const auto take_seconds = [&] {
+      return tick * static_cast<double>(parse_number(take_field(text)).value_or(0));
+    };
+    double busy = 0;
     for (const bool is_counted : is_busy) {
-      const auto ticks = static_cast<double>(parse_number(take_field(text)).value_or(0));
-      if (is_counted) times.busy += tick * ticks;
+      const double seconds = take_seconds();
+      if (is_counted) busy += seconds;
     }
-    times.steal += tick * static_cast<double>(parse_number(take_field(text)).value_or(0));
+    if (!processors.contains(static_cast<int>(*number))) {
+      times.other_busy += busy;
+      continue;
+    }
+    ++found;
+    times.busy += busy;
+    times.steal += take_seconds();
   }
   if (found == 0) return std::nullopt;
   return times;
@@ -192,6 +203,7 @@ ProcessorUsage ProcessorMeter::interval() const {
   if (begin.processors && end.processors) {
     usage.busy_seconds = end.processors->busy - begin.processors->busy;
     usage.steal_seconds = end.processors->steal - begin.processors->steal;
+    usage.other_busy_seconds = end.processors->other_busy - begin.processors->other_busy;
   }
   if (begin.throttled && end.throttled) usage.throttled_periods = *end.throttled - *begin.throttled;
   return usage;

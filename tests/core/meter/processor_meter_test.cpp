@@ -57,18 +57,21 @@ TEST(ProcessorMeter, SumsBusyAndStolenTimeOfItsProcessors) {
   const testing::FakeRoot root;
   ProcessorMeter meter(root.path());
   const int own = *allowed_processors().begin();
-  const auto stat = [&](int busy, int steal) {
+  const auto stat = [&](int busy, int steal, int other) {
     root.write("proc/stat", "cpu  9999 9999 9999 9999 9999 9999 9999 9999 0 0\ncpu" +
                                 std::to_string(own) + " " + std::to_string(busy) +
                                 " 20 30 4000 5000 60 70 " + std::to_string(steal) +
-                                " 900 900\ncpu9999 1 1 1 1 1 1 1 1 0 0\nintr 5");
+                                " 900 900\ncpu9999 " + std::to_string(other) +
+                                " 1 1 1 1 1 1 1 0 0\ncpu9998 1 1 " + std::to_string(other) +
+                                " 1 1 1 1 1 0 0\nintr 5");
   };
   const auto ticks = static_cast<double>(::sysconf(_SC_CLK_TCK));
-  stat(100, 8);
+  stat(100, 8, 1);
   meter.begin_interval();
-  stat(150, 18);
+  stat(150, 18, 21);
   EXPECT_NEAR(meter.interval().busy_seconds, 50 / ticks, 1e-9);
   EXPECT_NEAR(meter.interval().steal_seconds, 10 / ticks, 1e-9);
+  EXPECT_NEAR(meter.interval().other_busy_seconds, 2 * 20 / ticks, 1e-9);
 }
 
 TEST(ProcessorMeter, CountsThrottledPeriodsOfAllItsControlGroups) {
@@ -107,6 +110,7 @@ TEST(ProcessorMeter, OnlyTheProcessorTimeIsKnownWithoutFiles) {
   EXPECT_TRUE(std::isnan(usage.run_delay_seconds));
   EXPECT_TRUE(std::isnan(usage.busy_seconds));
   EXPECT_TRUE(std::isnan(usage.steal_seconds));
+  EXPECT_TRUE(std::isnan(usage.other_busy_seconds));
   EXPECT_TRUE(std::isnan(usage.throttled_periods));
 }
 

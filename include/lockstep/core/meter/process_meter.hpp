@@ -67,6 +67,8 @@ struct ProcessorUsage {
   /// thread and of the other threads that were ready to run for at least half of the interval.
   double run_delay_seconds = unknown;
   double busy_seconds = unknown;  ///< time that the processors ran any process, summed over them
+  /// The same of the other processors of the host. They share its memory and its clock rates.
+  double other_busy_seconds = unknown;
   /// Time that a hypervisor ran something else although the processors had work, summed over them.
   double steal_seconds = unknown;
   /// Periods in which a control group of the process had used up its CPU quota, summed over its
