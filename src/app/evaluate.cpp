@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <cmath>
 #include <nlohmann/json.hpp>
 #include <optional>
 
@@ -52,7 +53,10 @@ core::ExitStatus evaluate_command(const Invocation& invocation) {
                      {"correct", result.correct},
                      {"images", result.images},
                      {"seconds", seconds}}}});
-  return core::ExitStatus::done;
+  if (std::isfinite(result.loss())) return core::ExitStatus::done;
+  comm::fail_together(communicator, core::ExitStatus::diverged,
+                      "the test loss is not finite: the outputs of the network overflow; the "
+                      "training of these weights diverged, or they are of another network");
 }
 
 }  // namespace lockstep::app

@@ -18,6 +18,7 @@
 #include "lockstep/core/process/limits.hpp"
 #include "lockstep/core/process/system.hpp"
 #include "lockstep/core/process/thread.hpp"
+#include "lockstep/data/plausibility.hpp"
 #include "lockstep/graph/models.hpp"
 #include "lockstep/graph/operations/max_pool.hpp"
 #include "lockstep/record/provenance.hpp"
@@ -32,14 +33,6 @@ namespace lockstep::app {
 
 namespace {
 
-/// Prints a warning about the validity of timings on rank 0, if it is not empty, and adds it to the
-/// warnings for the run file.
-void warn(Job& job, const std::string& warning) {
-  if (warning.empty()) return;
-  job.warnings.push_back(warning);
-  if (job.is_first) core::log_warning(warning);
-}
-
 /// Warns if a processor trains more slowly in bfloat16 than in float32, unless the algorithm of the
 /// convolutions is named. Collective: all ranks must call this.
 void check_precision(Job& job) {
@@ -53,18 +46,19 @@ void check_precision(Job& job) {
   train::together(job.communicator,
                   [&] { time = study::relative_step_time(job.config, job.graph, *job.backend); });
   if (time <= tolerance) return;
-  warn(job,
-       fmt::format("{0} is slower than fp32 on this processor: a step of {1} with {2} images takes "
-                   "{3:.2f} times as long; try --precision fp32",
-                   core::name(job.config.plan.precision), job.config.network.model,
-                   study::timed_batch(job.config), time));
+  add_warning(
+      job,
+      fmt::format("{0} is slower than fp32 on this processor: a step of {1} with {2} images takes "
+                  "{3:.2f} times as long; try --precision fp32",
+                  core::name(job.config.plan.precision), job.config.network.model,
+                  study::timed_batch(job.config), time));
 }
 
 /// Warns if ranks share a GPU although that is allowed. If it is not, the transport of gradients
 /// reports the error; stages have none in common, so the error is reported here. Collective.
 void check_gpu_sharing(Job& job) {
   const std::string shared = shared_gpu(job.ranks);
-  if (job.config.transport.allow_sharing) return warn(job, shared);
+  if (job.config.transport.allow_sharing) return add_warning(job, shared);
   const bool has_stages = job.config.pipeline.stages > 1 || job.config.command == "stack";
   if (shared.empty() || !has_stages) return;
   comm::fail_together(job.communicator, core::ExitStatus::usage,
@@ -119,11 +113,11 @@ void share_processors(Job& job) {
                            job.config.device.threads, processors, 32 * processors));
   });
   const std::vector<int> threads = comm::all_gather(job.communicator, job.config.device.threads);
-  warn(job, oversubscription(job.ranks, threads));
-  warn(job, first_text(job.communicator, exceeded_quota(quotas, domains, threads)));
+  add_warning(job, oversubscription(job.ranks, threads));
+  add_warning(job, first_text(job.communicator, exceeded_quota(quotas, domains, threads)));
   if (job.config.device.kind != backend::DeviceKind::cpu) return;
   const bool is_bound = core::openmp_binds_threads();
-  warn(job, common_places(job.ranks, comm::all_gather(job.communicator, is_bound)));
+  add_warning(job, common_places(job.ranks, comm::all_gather(job.communicator, is_bound)));
   if (is_bound || job.config.binding == train::Binding::none) return;
   const auto share = share_of_processors(job.ranks, threads, rank, core::core_of);
   if (share.empty() || !core::bind_to(share)) return;
@@ -230,7 +224,25 @@ nlohmann::json describe_job(const Job& job) {
           {"ranks", ranks}};
 }
 
+/// Warns of images and labels that are probably not what the user meant. Collective.
+void warn_of_data(Job& job, const data::TrainingData& data) {
+  const bool is_selected = job.invocation.config.data.train_samples > 0;
+  std::vector<std::string> warnings;
+  train::together(job.communicator, [&] {
+    if (!job.is_first) return;
+    warnings =
+        data::implausible(data, is_selected ? data::Extent::first_images : data::Extent::all);
+  });
+  for (const std::string& warning : warnings) add_warning(job, warning);
+}
+
 }  // namespace
+
+void add_warning(Job& job, const std::string& warning) {
+  if (warning.empty()) return;
+  job.warnings.push_back(warning);
+  if (job.is_first) core::log_warning(warning);
+}
 
 Job::Job(const Invocation& invoked)
     : invocation(invoked), process_bytes(core::resident_memory().now), config(invoked.config) {
@@ -258,14 +270,14 @@ Job::Job(const Invocation& invoked)
     graph = make_graph(config, sizes.info);
     train::require_enough_images(config, sizes.train);
   });
-  warn(*this, sizes.info.warning);
+  add_warning(*this, sizes.info.warning);
   name_devices(*this);
   check_gpu_sharing(*this);
   if (config.command == "train" || config.command == "plan") check_precision(*this);
   end_if_signalled(config, communicator);
 }
 
-data::TrainingData load_data(const Job& job) {
+data::TrainingData load_data(Job& job) {
   core::begin_activity(job.monitor, core::Activity::loading_data);
   data::TrainingData data;
   train::together(job.communicator, [&] { data = data::load(data_options(job)); });
@@ -276,6 +288,7 @@ data::TrainingData load_data(const Job& job) {
        {"normalisation of the images", fmt::format("mean {}, std {}", fmt::join(values.mean, ", "),
                                                    fmt::join(values.standard_deviation, ", "))}},
       "data");
+  warn_of_data(job, data);
   end_if_signalled(job.config, job.communicator);
   return data;
 }

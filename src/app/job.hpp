@@ -39,13 +39,17 @@ struct Job {
   graph::Graph graph{""};
   std::unique_ptr<backend::Backend> backend;
   std::string threads_reason = "--threads";  ///< or `ThreadCount::reason`
-  /// Conditions found so far that make measured times wrong or not comparable; equal on all ranks.
+  /// Conditions found so far that make measured times or results wrong or not comparable; complete
+  /// on rank 0.
   std::vector<std::string> warnings;
 };
 
-/// Reads or generates the images and checks that all ranks have the same. Throws `AgreedError`.
-/// Collective: all ranks must call this.
-data::TrainingData load_data(const Job& job);
+/// Prints a warning on rank 0, if it is not empty, and adds it to the warnings for the run file.
+void add_warning(Job& job, const std::string& warning);
+
+/// Reads or generates the images and checks that all ranks have the same. Warns of images and
+/// labels that are not plausible. Throws `AgreedError`. Collective: all ranks must call this.
+data::TrainingData load_data(Job& job);
 
 /// The memory that each rank may use.
 struct MemoryLimit {

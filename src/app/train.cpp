@@ -21,6 +21,7 @@
 #include "lockstep/study/memory.hpp"
 #include "lockstep/study/profile.hpp"
 #include "lockstep/train/agreement.hpp"
+#include "lockstep/train/plausibility.hpp"
 #include "lockstep/train/trainer.hpp"
 #include "options/option.hpp"
 
@@ -42,6 +43,9 @@ class Reporter final : public train::Observer {
   void epoch_done(const record::EpochRecord& epoch) override {
     console_.print_epoch(epoch, epochs_);
     if (file_ != nullptr && *file_) (*file_)->append(epoch);
+    last_.epoch = epoch.epoch;
+    last_.train_loss = epoch.train_loss;
+    last_.test_loss = epoch.test_loss;
   }
   void resumed_state_evaluated(const record::EpochRecord& epoch) override {
     console_.print(
@@ -49,9 +53,12 @@ class Reporter final : public train::Observer {
                     epoch.epoch, core::format_fixed(epoch.test_loss, 4), 100 * epoch.test_accuracy,
                     core::format_seconds(epoch.evaluation_seconds)));
   }
+  /// Returns the number and the losses of the last epoch; the number is 0 if there was none.
+  const record::EpochRecord& last() const { return last_; }
 
  private:
   Console& console_;
+  record::EpochRecord last_;
   std::int64_t epochs_ = 0;
   std::optional<record::RunFile>* file_ = nullptr;
 };
@@ -86,7 +93,7 @@ study::MemoryEstimate fitting_memory(const Job& job, const MemoryLimit& limit,
 }
 
 /// Loads the images after the check of the outputs, which takes no time.
-data::TrainingData load_data_for_output(const Job& job) {
+data::TrainingData load_data_for_output(Job& job) {
   check_output(job);
   return load_data(job);
 }
@@ -133,6 +140,22 @@ nlohmann::json stages_json(const std::vector<train::StageDescription>& stages) {
                     {"memory_bytes", stage.memory_bytes}});
   }
   return json;
+}
+
+void warn_of_plan(Training& training) {
+  for (const std::string& warning :
+       train::implausible_plan(training.context, training.trainer.description()))
+    add_warning(training.job, warning);
+}
+
+/// Warns on rank 0 if the results are worse than those of guessing.
+void warn_of_results(Training& training) {
+  const record::EpochRecord& last = training.reporter.last();
+  if (last.epoch == 0) return;
+  const std::string warning = train::implausible_result(training.context.network(), last);
+  if (warning.empty()) return;
+  core::log_warning(warning);
+  if (training.file) training.file->add_warning(warning);
 }
 
 void open_run_file(Training& training) {
@@ -223,6 +246,7 @@ Results run(Training& training) {
     file->discard();  // so that the same command can be run again
     file.reset();
   }
+  if (results.summary.status == record::RunStatus::complete) warn_of_results(training);
   if (file) write_results(*file, results.summary);
   try {
     if (training.config.profile_steps > 0 && status == record::RunStatus::complete)
@@ -346,6 +370,7 @@ core::ExitStatus train_command(const Invocation& invocation) {
   std::optional<core::StopSignal> ignored_signals;
   Training training(invocation);
   print_header(training);
+  warn_of_plan(training);
   const train::Config& config = training.config;
   if (config.dry_run) return end_dry_run(training.job);
   end_if_signalled(config, training.communicator);

@@ -3,6 +3,7 @@
 
 #include <fmt/chrono.h>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -86,6 +87,7 @@ struct RunFile::State {
   bool has_only_header = true;  ///< whether nothing was added to `partial` since its creation
   bool has_failed = false;      ///< whether a write has failed
   std::vector<std::pair<std::string, double>> results;
+  std::vector<std::string> warnings;  ///< about the results
 
   /// Replaces `partial` by a file that `build` writes under another name, because HDF5 cannot open
   /// a file whose creation or change was interrupted. Does not change `partial` on failure.
@@ -241,6 +243,8 @@ void RunFile::write_result(const std::string& name, double value) {
   state_->results.emplace_back(name, value);
 }
 
+void RunFile::add_warning(const std::string& warning) { state_->warnings.push_back(warning); }
+
 void RunFile::finish(RunStatus status, const std::string& failure) {
   core::check(bool{state_->lock}, "a run file is finished twice");
   const fs::path copy = finishing_path(state_->partial);
@@ -273,6 +277,10 @@ void RunFile::State::complete(const fs::path& copy, RunStatus status,
       const auto group =
           hdf5::own<hdf5::Group>(H5Gopen2(file.get(), "/results", H5P_DEFAULT), "opening a group");
       for (const auto& [result, value] : results) hdf5::set_attribute(group.get(), result, value);
+      if (!warnings.empty()) {
+        const std::string lines = fmt::format("{}", fmt::join(warnings, "\n"));
+        hdf5::set_attribute(group.get(), "warnings", lines);
+      }
     }
     write_telemetry(file, pending, pending.size(), samples);
     hdf5::set_attribute(file.get(), "status", name);

@@ -1,8 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "between_steps.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <cmath>
 #include <utility>
+
+#include "lockstep/core/error.hpp"
 
 namespace lockstep::train {
 
@@ -75,12 +80,23 @@ bool RunEvaluation::continues() {
   return !stop_.excessive_seconds(context_.config.checkpoint.grace_seconds / 2);
 }
 
+void RunEvaluation::require_finite(const record::EpochRecord& epoch) const {
+  const bool is_evaluated = epoch.evaluation_seconds > 0;
+  if (!is_evaluated || std::isfinite(epoch.test_loss)) return;
+  comm::fail_together(
+      context_.world, core::ExitStatus::diverged,
+      fmt::format("the test loss is not finite after epoch {}; lower --lr, add --warmup-epochs, or "
+                  "start from the last checkpoint with a lower rate",
+                  epoch.epoch));
+}
+
 void RunEvaluation::run_after_resume() {
   if (!is_due()) return;
   record::EpochRecord epoch;
   epoch.epoch = plan_.epoch_after(run_.step - 1) + 1;
   run(epoch);
   if (!is_due() && context_.world.rank() == 0) observer_.resumed_state_evaluated(epoch);
+  require_finite(epoch);
 }
 
 void RunEvaluation::add_to(RunSummary& summary) const {

@@ -126,6 +126,9 @@ class RunEvaluation {
   /// Evaluates the state if that is due, and adds the results to `epoch`. If a signal has stopped
   /// the training, saves the state before; a resumed run then repeats the evaluation. Collective.
   void run(record::EpochRecord& epoch);
+  /// Throws `AgreedError` (diverged) if `epoch` was evaluated and its test loss is not finite. All
+  /// ranks must call this.
+  void require_finite(const record::EpochRecord& epoch) const;
   /// Evaluates the resumed state if that is due: the previous process may have been killed after
   /// saving the last step of an epoch and before evaluating it. Collective.
   void run_after_resume();

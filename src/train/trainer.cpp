@@ -94,6 +94,7 @@ RunSummary Trainer::Parts::run() {
     summariser.add(epoch);
     report(core::Activity::writing_run_file);
     if (context.world.rank() == 0) observer.epoch_done(epoch);
+    evaluation.require_finite(epoch);
     if (saver.is_requested()) saver.save();
     stop.check();
   }

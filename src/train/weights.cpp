@@ -1,6 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "lockstep/train/weights.hpp"
 
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "lockstep/core/error.hpp"
 #include "lockstep/graph/graph.hpp"
 #include "lockstep/train/agreement.hpp"
 
@@ -16,6 +22,18 @@ std::vector<record::Tensor> parameter_views(const graph::Graph& graph, const std
                        values.subspan(parameter.offset, parameter.elements)});
   }
   return tensors;
+}
+
+/// Throws `Error` (input) if a value of the tensors is NaN or infinite.
+void require_finite(const std::string& path, std::span<const record::Tensor> tensors) {
+  const auto is_finite = [](float value) { return std::isfinite(value); };
+  for (const record::Tensor& tensor : tensors) {
+    if (std::ranges::all_of(tensor.values, is_finite)) continue;
+    core::fail(core::ExitStatus::input,
+               fmt::format("{}: {} has values that are not finite, because the training from which "
+                           "it was saved diverged; use the weights of an earlier epoch",
+                           path, tensor.name));
+  }
 }
 
 }  // namespace
@@ -49,7 +67,9 @@ void load_weights(const std::string& path, const graph::Graph& graph, backend::M
                   comm::Communicator& communicator) {
   together(communicator, [&] {
     if (communicator.rank() != 0) return;
-    record::read_checkpoint(path, weight_tensors(graph, state), record::Verify::if_present);
+    const std::vector<record::Tensor> tensors = weight_tensors(graph, state);
+    record::read_checkpoint(path, tensors, record::Verify::if_present);
+    require_finite(path, tensors);
   });
   broadcast_state(communicator, state);
 }

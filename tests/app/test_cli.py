@@ -119,7 +119,7 @@ def test_more_threads_than_processors_cause_a_warning():
 @pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="needs two processors")
 def test_threads_that_openmp_binds_compute_on_all_processors():
     def line_of(env):
-        result = start("train", "--data", "synthetic:24", "--batch-per-rank", "2", "--dry-run", env=env)
+        result = start("train", "--data", "synthetic:24", "--batch-per-rank", "8", "--dry-run", env=env)
         assert result.returncode == 0 and messages_of(result) == []
         return next(line for line in result.stdout.splitlines() if line.startswith("  binding"))
 
@@ -293,10 +293,10 @@ def test_dry_run_writes_no_files(tmp_path):
 
 
 def test_json_output_is_one_object():
-    result = start(*train("--json", bucket_mib="0.3"))
+    result = start(*train("--json", batch_per_rank=8, bucket_mib="0.3"))
     found = json.loads(result.stdout)
     assert messages_of(result) == []
-    assert (found["config"]["batch-per-rank"], found["config"]["bucket-mib"]) == ("2", "0.3")
+    assert (found["config"]["batch-per-rank"], found["config"]["bucket-mib"]) == ("8", "0.3")
     assert found["results"]["steps"] == 2
     assert found["results"]["images_per_second"] > 0
     assert found["results"]["last_test_accuracy"] is None
@@ -405,6 +405,21 @@ def test_progress_line_appears_only_on_a_terminal():
         assert b" left" not in output(command)
 
 
+def test_suspicious_data_options_and_results_cause_warnings_that_the_run_file_keeps(tmp_path):
+    """After three steps, the running statistics of batch norm differ too much from the batch statistics."""
+    path = tmp_path / "run.h5"
+    result = start(*train("--quiet", steps=3, evaluate_every=0, conv_algorithm="direct", lr=3, warmup_epochs=0.25, output=path))
+    assert result.returncode == 0
+    batch, warm_up, loss = messages_of(result)
+    assert "over 2 images per rank" in batch and "--warmup-epochs 0.25: the run of 3 steps" in warm_up
+    assert "is above ln(10) = 2.3026" in loss and "lower --lr" in loss
+    with h5py.File(path) as file:
+        stored = b"\n".join([file["environment"].attrs["warnings"], file["results"].attrs["warnings"]]).decode()
+    assert [f"lockstep: warning: {line}" for line in stored.splitlines()] == [batch, warm_up, loss]
+    assert messages_of(start(*train("--quiet", steps=1, evaluate_every=0, conv_algorithm="direct", lr=0, classes=10000,
+                                    batch_per_rank=8))) == []
+
+
 def test_header_counts_the_kernels_of_convolutions_only():
     """resnet18-cifar has 20 convolutions with three directions each, except that the first one has no backward data."""
     result = start(*train(steps=1, conv_algorithm="winograd"))
@@ -453,7 +468,7 @@ def test_output_that_is_standard_output_is_an_error(tmp_path):
 
 
 def test_quiet_prints_nothing():
-    result = start(*train("--quiet"))
+    result = start(*train("--quiet", batch_per_rank=8))
     assert (result.returncode, result.stdout, result.stderr) == (0, "", "")
 
 

@@ -533,6 +533,37 @@ TEST_F(TrainerTest, StopsEverywhereWhereTheLossIsNotFinite) {
   }
 }
 
+// The loss of the only step is that of the first parameters; its update overflows.
+TEST_F(TrainerTest, StopsEverywhereWhereTheTestLossIsNotFinite) {
+  Config options = config();
+  options.epochs = 0;
+  options.steps = 1;
+  options.optimiser.learning_rate = 1e38;
+  Witness witness;
+  Trainer trainer(place(options, *world_), witness);
+  expect_error<AgreedError>(core::ExitStatus::diverged,
+                            {"the test loss is not finite after epoch 1", "lower --lr"},
+                            [&] { trainer.run(); });
+  if (world_->rank() == 0) {
+    EXPECT_EQ(witness.epochs.size(), 1u);  // its times are recorded
+  }
+}
+
+TEST_F(TrainerTest, RefusesWeightsThatAreNotFinite) {
+  SharedDirectory directory(*world_);
+  const std::string path = directory.path() + "/weights.h5";
+  backend::ModelState state = backend_->make_state(graph_);
+  initialise(graph_, 1, state);
+  state.parameters.as<float>().back() = std::numeric_limits<float>::infinity();
+  if (world_->rank() == 0) {
+    std::filesystem::create_directory(directory.path());
+    record::write_checkpoint(path, weight_tensors(graph_, state), {});
+  }
+  world_->barrier();
+  expect_error<AgreedError>(core::ExitStatus::input, {path, "conv1.bias", "not finite"},
+                            [&] { load_weights(path, graph_, state, *world_); });
+}
+
 TEST_F(TrainerTest, RefusesFewerImagesThanTheGlobalBatch) {
   Config options = config();
   options.batch_per_rank = 65;

@@ -262,6 +262,8 @@ class RunFile {
   /// Sets a result of the whole run, an attribute of /results in the schema of the run file, for
   /// example "last_test_accuracy". `finish` writes it to the file.
   void write_result(const std::string& name, double value);
+  /// Adds a line to the warnings about the results (/results/warnings), which `finish` writes.
+  void add_warning(const std::string& warning);
 
   /// Copies PATH.partial, adds `status` and the results to the copy, syncs the copy to disk,
   /// verifies it by reading, renames it to PATH and then deletes PATH.partial. `failure`: one-line
