@@ -162,3 +162,21 @@ def test_tables_of_other_commands_have_a_note(tmp_path, write_file, share, is_na
 def test_a_base_case_without_processors_is_noted_at_the_speedup(tmp_path):
     points, _ = study(tmp_path, [0.0], base=5.0)
     assert any("lacked processors in the base case one.h5" in note for note in points[-1].notes)
+
+
+@pytest.mark.parametrize("others, text", [
+    ([10.4], "at least 0.5 processors"), ([40.0], "at least 2 processors"), ([4.0], None),
+    ([np.nan], None)])  # of a machine that does not provide it
+def test_other_processes_on_other_processors_are_a_note(tmp_path, others, text):
+    readings = {"processor_busy_seconds": [17.0], "other_processor_busy_seconds": others, "cpu_seconds": [17.0]}
+    notes = from_run(read_run(write(tmp_path / "a.h5", ranks=1, readings=readings))).notes
+    found = [note for note in notes if "share its memory bandwidth" in note]
+    assert len(found) == (text is not None)
+    assert text is None or text in found[0]
+
+
+def test_the_processor_time_of_all_ranks_of_the_host_is_not_that_of_neighbours(tmp_path):
+    readings = {"processor_busy_seconds": [10.0, 10.0], "other_processor_busy_seconds": [10.0, 10.0],
+                "cpu_seconds": [9.9, 9.8]}
+    notes = from_run(read_run(write(tmp_path / "a.h5", readings=readings))).notes
+    assert not any("share its memory bandwidth" in note for note in notes)

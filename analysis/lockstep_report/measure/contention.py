@@ -10,6 +10,7 @@ from lockstep_report.runfile.settings import plural, some_of, uses_threads
 
 LIMIT = 0.05  # share of the epoch from which the lack of a processor spoils its times
 OTHERS = 0.1  # processors that other processes used on average, from which they are named
+NEIGHBOURS = 0.5  # processors of the host that other processes used on average, from which there is a note
 COMPUTE_PHASES = ("upload", "forward", "backward", "update")
 REMEDY = "repeat the run on processors that nothing else uses"
 STOLEN = "the hypervisor of this virtual machine ran something else; use a host that is not shared"
@@ -91,6 +92,28 @@ def cause_of(run, epoch, rank):
     if others >= OTHERS:
         return f"other processes ran on its processors; {REMEDY}"
     return "threads of this run share its processors; use fewer ranks or threads, or more processors"
+
+
+def neighbour_notes(run, window):
+    """Returns a note if other processes used processors of a host of a training on CPUs. The number is rounded
+    down, so that repeats have equal notes."""
+    if not uses_threads(run) or window.epoch not in run.epoch_numbers:
+        return ()
+    found = [neighbours_on(run, window.epoch, host) for host in set(run.ranks["host"])]
+    used = max((value for value in found if value == value), default=0.0)  # without NaN
+    if used < NEIGHBOURS:
+        return ()
+    return (f"other processes used at least {NEIGHBOURS * int(used / NEIGHBOURS):g} processors of the host on average; they "
+            "share its memory bandwidth, caches and clock rates with the ranks; repeat the run on a host that nothing else uses",)
+
+
+def neighbours_on(run, epoch, host):
+    """Returns the number of processors that other processes used on `host`, the mean over the epoch; NaN if it is unknown."""
+    names = ("processor_busy_seconds", "other_processor_busy_seconds", "cpu_seconds")
+    own, others, used = (reading(run, name, epoch) for name in names)
+    is_here = run.ranks["host"] == host
+    rank = int(np.flatnonzero(is_here)[0])
+    return float(own[rank] + others[rank] - used[is_here].sum()) / epoch_seconds(run, epoch)
 
 
 def spoiled_text(points):

@@ -7,10 +7,11 @@ import numpy as np
 
 from lockstep_report.errors import INPUT, ReportError
 from lockstep_report.measure import choices, metrics, validity
-from lockstep_report.measure.contention import COMPUTE_PHASES, LIMIT, known_reading, lack_of
+from lockstep_report.measure.contention import COMPUTE_PHASES, LIMIT, known_reading, lack_of, neighbour_notes
 from lockstep_report.measure.inference import Interval, series_interval
 from lockstep_report.measure.link_bytes import link_bytes
 from lockstep_report.measure.window import batch_per_rank, epoch_rate, timed_seconds, timed_window
+from lockstep_report.measure.step_notes import epoch_notes, step_notes
 from lockstep_report.measure.stragglers import COMPUTATION, slow_work
 from lockstep_report.measure.waiting import MOST_STEPS, Split, split_of, times_of
 from lockstep_report.runfile import settings
@@ -232,7 +233,9 @@ def from_run(run):
         status=run.status,
         rule=window.rule,
         scaled=window.is_extrapolated,
-        notes=validity.run_notes(run, origin, window) + validity.trend_notes(step) + ((lack.note,) if is_spoiled else ()),
+        notes=(*validity.run_notes(run, origin, window),
+               *(step_notes(step, run.step[window.steps] + 1) or epoch_notes(run, window)),
+               *((lack.note,) if is_spoiled else neighbour_notes(run, window))),
     )
 
 

@@ -3,8 +3,6 @@
 
 from dataclasses import replace
 
-import numpy as np
-
 from lockstep_report.measure import metrics
 from lockstep_report.measure.choices import kernel_changes, series_notes
 from lockstep_report.measure.comparison import base_of, independent_of, strong_base_of
@@ -19,12 +17,6 @@ REMEDIES = {"model": "the same --model", "device": "the same --device",
             "threads": "the same --threads (without it, the ranks divide the cores among them)"}
 UNLIKE = "no speedup, because"  # begin of the note about a 1-rank run of another setting
 IMAGES_TOLERANCE = 0.01  # relative difference in images up to which two epochs count as equal
-# Of `trend_notes`.
-PARTS, LEAST_OF_PART = 4, 25  # of the window, of which the first and the last are compared, and their least length
-MIDDLE = (0.25, 0.75)  # quantiles of these parts; they do not overlap if the steps have a trend
-FIRST = 3  # steps at the begin that are compared with the others
-SMALLEST = 0.02  # effect on the epoch, or change of the steps, from which there is a note
-LARGE_SHARE = 0.9  # quantile of the other steps that each of the first ones exceeds
 
 
 def run_notes(run, origin, window):
@@ -34,13 +26,18 @@ def run_notes(run, origin, window):
         notes.append(f"scaled from {len(window.steps)} of {window.epoch_steps} steps")
     if run.status != "complete":
         notes.append(f"the run did not finish (status {run.status})")
-    notes += [f"warning: {line}" for line in warnings_of(origin)]
-    return tuple(notes)
+    warnings = [*warnings_of(origin), *lines_of(run.results)]
+    return tuple(notes + [f"warning: {line}" for line in dict.fromkeys(warnings)])
+
+
+def lines_of(attributes):
+    """Returns the warnings in the attributes of a group of the run file."""
+    return [line.strip() for line in str(attributes.get("warnings", "")).splitlines() if line.strip()]
 
 
 def warnings_of(run):
-    """Returns the warnings that the program printed about the validity of timings."""
-    found = [line.strip() for line in str(run.environment.get("warnings", "")).splitlines() if line.strip()]
+    """Returns the warnings that the program printed about the data, the options, the times and the results."""
+    found = [*lines_of(run.environment), *lines_of(run.results)]
     share = float(run.results.get("lacking_processor_share", 0.0))  # of a run that is no training
     if share >= LIMIT:
         found.append(f"a rank lacked a processor for {100 * share:.0f} % of the time (other processes, more "
@@ -149,34 +146,3 @@ def letters(points):
 def letter(index):
     quotient, remainder = divmod(index, 26)
     return (letter(quotient - 1) if quotient else "") + chr(ord("a") + remainder)
-
-
-def trend_notes(step):
-    """Returns at most one note about the trend of the times of the timed steps."""
-    step = np.asarray(step, dtype=float)
-    if start_up(step):
-        excess = step.mean() / np.median(step[FIRST:]) - 1
-        if excess >= SMALLEST:
-            return (f"the first timed steps are the longest (start-up): the epoch is up to {excess:.0%} too long; "
-                    "time more steps",)
-    if len(step) < PARTS * LEAST_OF_PART:
-        return ()
-    first, *_, last = np.array_split(step, PARTS)
-    (low, high), (end_low, end_high) = (np.quantile(x, MIDDLE) for x in (first, last))
-    if low <= end_high and end_low <= high:
-        return ()
-    change = np.median(last) / np.median(first) - 1
-    if abs(change) < SMALLEST:
-        return ()
-    return (f"the steps become {'longer' if change > 0 else 'shorter'} during the timed window ({change:+.0%} "
-            f"from its first to its last {1 / PARTS:.0%})",)
-
-
-def start_up(step):
-    """Whether the first steps are longer than the others by more than chance: they are in descending
-    order, and each is longer than nearly all others. Noise does this in less than 5 % of runs."""
-    first, others = step[:FIRST], step[FIRST:]
-    if len(others) == 0:
-        return False
-    is_descending = bool(np.all(np.diff(first) < 0)) if len(step) < 3 * FIRST else True
-    return is_descending and first.min() > np.quantile(others, LARGE_SHARE)
