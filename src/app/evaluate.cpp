@@ -12,6 +12,7 @@
 #include "lockstep/core/format.hpp"
 #include "lockstep/train/agreement.hpp"
 #include "lockstep/train/evaluation.hpp"
+#include "lockstep/train/plausibility.hpp"
 #include "lockstep/train/weights.hpp"
 
 namespace lockstep::app {
@@ -47,6 +48,7 @@ core::ExitStatus evaluate_command(const Invocation& invocation) {
       "Test accuracy {:.2f} % ({} of {} images), loss {}; {}, {:.1f} img/s.\n",
       100 * result.accuracy(), result.correct, result.images, core::format_fixed(result.loss(), 4),
       core::format_seconds(seconds), static_cast<double>(result.images) / seconds));
+  add_warning(job, train::implausible_test_loss(job.graph, result.loss()));
   print_json(job, {{"results",
                     {{"test_accuracy", result.accuracy()},
                      {"test_loss", result.loss()},

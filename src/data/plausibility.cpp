@@ -17,6 +17,9 @@ namespace {
 // a few duplicates stay below it.
 constexpr double least_share = 0.01;
 
+constexpr double dominant_share = 0.6;  // of the test images, from which a class has too many
+constexpr std::size_t least_of_dominant = 20;  // test images for this check
+
 using Hashes = std::unordered_set<XXH64_hash_t>;
 
 XXH64_hash_t hash(std::span<const std::uint8_t> pixels) {
@@ -99,12 +102,23 @@ std::string known_test_images(const Hashes& train, const Dataset& test) {
       count, test.size());
 }
 
-std::string repeated_images(const Hashes& different, const Dataset& train) {
-  const std::size_t repeats = train.size() - different.size();
-  if (static_cast<double>(repeats) < least_share * static_cast<double>(train.size())) return "";
+/// `set`: "training" or "test".
+std::string repeated_images(std::string_view set, const Hashes& different, const Dataset& images) {
+  const std::size_t repeats = images.size() - different.size();
+  if (static_cast<double>(repeats) < least_share * static_cast<double>(images.size())) return "";
+  return fmt::format("only {} of the {} {} images are different; check how the file was written",
+                     different.size(), images.size(), set);
+}
+
+std::string dominant_class(const Dataset& test) {
+  const std::vector<std::size_t> counts = count_classes(test);
+  const auto most = std::ranges::max_element(counts);
+  const double share = static_cast<double>(*most) / static_cast<double>(test.size());
+  if (test.size() < least_of_dominant || share < dominant_share) return "";
   return fmt::format(
-      "only {} of the {} training images are different; check how the file was written",
-      different.size(), train.size());
+      "{:.0f} % of the {} test images have the label {}, so a network that always answers this "
+      "class has an accuracy of {:.0f} %; use images of all classes in equal numbers",
+      100 * share, test.size(), most - counts.begin(), 100 * share);
 }
 
 std::string dark_pixels(const Dataset& train) {
@@ -123,8 +137,9 @@ std::vector<std::string> implausible(const TrainingData& data, Extent extent) {
   std::vector<std::string> warnings;
   for (const std::string& warning :
        {absent_classes(counts, train.size(), extent), unlearned_classes(counts, test),
-        known_test_images(different, test), repeated_images(different, train),
-        dark_pixels(train)}) {
+        dominant_class(test), known_test_images(different, test),
+        repeated_images("training", different, train),
+        repeated_images("test", hashes_of(test), test), dark_pixels(train)}) {
     if (!warning.empty()) warnings.push_back(warning);
   }
   return warnings;

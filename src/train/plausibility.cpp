@@ -53,6 +53,16 @@ std::string repeated_images(const TrainingContext& context, const RunDescription
       images + repeated, repeated);
 }
 
+double loss_of_guessing(const graph::Graph& network) {
+  return std::log(static_cast<double>(network.classes()));
+}
+
+std::string above_guessing(const graph::Graph& network) {
+  return fmt::format(
+      "is above ln({}) = {:.4f}, the loss of guessing all classes with equal probability",
+      network.classes(), loss_of_guessing(network));
+}
+
 }  // namespace
 
 std::vector<std::string> implausible_plan(const TrainingContext& context,
@@ -67,17 +77,23 @@ std::vector<std::string> implausible_plan(const TrainingContext& context,
 }
 
 std::string implausible_result(const graph::Graph& network, const record::EpochRecord& last_epoch) {
-  const double guessing = std::log(static_cast<double>(network.classes()));
   const bool is_evaluated = !std::isnan(last_epoch.test_loss);
   const double loss = is_evaluated ? last_epoch.test_loss : last_epoch.train_loss;
-  if (!(loss > (is_evaluated ? guessing : diverged_factor * guessing))) return "";
+  if (!(loss > (is_evaluated ? 1 : diverged_factor) * loss_of_guessing(network))) return "";
   const bool has_statistics = is_evaluated && !network.statistics().empty();
   return fmt::format(
-      "the {} loss {:.4g} after epoch {} is above ln({}) = {:.4f}, the loss of guessing all "
-      "classes "
-      "with equal probability; lower --lr, add --warmup-epochs, or train more steps{}",
-      is_evaluated ? "test" : "training", loss, last_epoch.epoch, network.classes(), guessing,
+      "the {} loss {:.4g} after epoch {} {}; lower --lr, add --warmup-epochs, or train "
+      "more steps{}",
+      is_evaluated ? "test" : "training", loss, last_epoch.epoch, above_guessing(network),
       has_statistics ? " (the running statistics of batch norm need about 100)" : "");
+}
+
+std::string implausible_test_loss(const graph::Graph& network, double test_loss) {
+  if (!(test_loss > loss_of_guessing(network))) return "";
+  return fmt::format(
+      "the test loss {:.4g} {}; check that the weights were trained, with this "
+      "network and this --data",
+      test_loss, above_guessing(network));
 }
 
 }  // namespace lockstep::train

@@ -111,7 +111,7 @@ def test_global_batch_that_is_not_a_multiple_of_the_ranks_is_an_error():
 
 def test_more_threads_than_processors_cause_a_warning():
     threads = os.cpu_count() + 1  # not more, because the dry run starts all threads
-    result = start(*train("--dry-run", threads=threads))
+    result = start(*train("--dry-run", threads=threads, batch_per_rank=8))
     assert result.returncode == 0
     assert len(messages_of(result)) == 1 and f"{threads} threads" in messages_of(result)[0]
 
@@ -130,7 +130,7 @@ def test_run_file_has_the_warnings_about_threads(tmp_path):
     cores = len(os.sched_getaffinity(0))
     for threads, expected in ((1, ""), (cores + 1, f"{cores + 1} threads share {cores} processor")):
         path = tmp_path / f"{threads}.h5"
-        assert start(*train(threads=threads, steps=1, conv_algorithm="direct", output=path)).returncode == 0
+        assert start(*train(threads=threads, steps=1, batch_per_rank=8, conv_algorithm="direct", output=path)).returncode == 0
         with h5py.File(path) as file:
             warnings = file["environment"].attrs["warnings"].decode()
         assert warnings.startswith(expected) and bool(warnings) == bool(expected)
@@ -249,7 +249,7 @@ def test_locks_of_other_programs_do_not_prevent_reading(tmp_path):
     checkpoint = next(tmp_path.glob("checkpoint-*"))
     with open(checkpoint) as file:
         fcntl.flock(file, fcntl.LOCK_EX)
-        result = start(*train("--quiet", init_from=checkpoint, output=tmp_path / "run.h5"), env={"HDF5_USE_FILE_LOCKING": "TRUE"})
+        result = start(*train("--quiet", batch_per_rank=8, init_from=checkpoint, output=tmp_path / "run.h5"), env={"HDF5_USE_FILE_LOCKING": "TRUE"})
     assert (result.returncode, result.stderr) == (0, "")
 
 

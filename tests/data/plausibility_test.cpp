@@ -78,6 +78,18 @@ TEST_F(Plausibility, RepeatedTrainingImagesAreCounted) {
   EXPECT_THAT(warnings(), ElementsAre(HasSubstr("only 100 of the 200 training images")));
 }
 
+TEST_F(Plausibility, RepeatedTestImagesAreCounted) {
+  std::copy_n(test_.images.begin(), 25 * 48, test_.images.begin() + 25 * 48);
+  EXPECT_THAT(warnings(), ElementsAre(HasSubstr("only 25 of the 50 test images")));
+}
+
+TEST_F(Plausibility, ClassOfMostTestImagesIsNamed) {
+  set_labels(test_, [](std::size_t i) { return i % 5 < 3 ? 7 : i % 10; });
+  EXPECT_THAT(warnings(), ElementsAre(HasSubstr("60 % of the 50 test images have the label 7")));
+  set_labels(test_, [](std::size_t i) { return i % 2 == 0 ? 8 : i % 10; });
+  EXPECT_THAT(warnings(), IsEmpty());
+}
+
 TEST_F(Plausibility, PixelsFromZeroToOneAreNamed) {
   for (std::uint8_t& pixel : train_.images) pixel /= 128;
   EXPECT_THAT(warnings(), ElementsAre(HasSubstr("are 0 or 1, but white is 255")));

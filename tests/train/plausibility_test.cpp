@@ -95,6 +95,8 @@ TEST(ResultPlausibility, LossAboveThatOfGuessingIsNamed) {
   EXPECT_THAT(warning(1, guessing + 1e-6), StartsWith("the test loss 2.303 after epoch 3 is above "
                                                       "ln(10) = 2.3026"));
   EXPECT_EQ(warning(9.9 * guessing, unknown), "");
+  EXPECT_EQ(implausible_test_loss(graph, guessing - 1e-6), "");
+  EXPECT_THAT(implausible_test_loss(graph, 41510), StartsWith("the test loss 4.151e+04 is above"));
   EXPECT_THAT(warning(4.6e15, unknown), StartsWith("the training loss 4.6e+15 after epoch 3"));
 }
 

@@ -21,4 +21,7 @@ std::vector<std::string> implausible_plan(const TrainingContext& context,
 /// Returns an empty text otherwise. `last_epoch`: of the run, with its losses.
 std::string implausible_result(const graph::Graph& network, const record::EpochRecord& last_epoch);
 
+/// The same for weights that were not trained in this run.
+std::string implausible_test_loss(const graph::Graph& network, double test_loss);
+
 }  // namespace lockstep::train
