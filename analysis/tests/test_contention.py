@@ -180,3 +180,11 @@ def test_the_processor_time_of_all_ranks_of_the_host_is_not_that_of_neighbours(t
                 "cpu_seconds": [9.9, 9.8]}
     notes = from_run(read_run(write(tmp_path / "a.h5", readings=readings))).notes
     assert not any("share its memory bandwidth" in note for note in notes)
+
+
+@pytest.mark.parametrize("busy, count", [([17.0], 2), ([37.0], 1)])  # 37 s: others ran on the rank's processors too
+def test_a_lack_that_others_cause_is_one_note(tmp_path, busy, count):
+    readings = {"run_delay_seconds": [4.0], "processor_busy_seconds": busy, "other_processor_busy_seconds": [40.0],
+                "cpu_seconds": [17.0]}
+    notes = from_run(read_run(write(tmp_path / "a.h5", ranks=1, readings=readings))).notes
+    assert len([note for note in notes if "lacked a processor" in note or "share its memory bandwidth" in note]) == count

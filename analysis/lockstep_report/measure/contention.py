@@ -13,6 +13,7 @@ OTHERS = 0.1  # processors that other processes used on average, from which they
 NEIGHBOURS = 0.5  # processors of the host that other processes used on average, from which there is a note
 COMPUTE_PHASES = ("upload", "forward", "backward", "update")
 REMEDY = "repeat the run on processors that nothing else uses"
+OTHERS_RAN = "other processes ran on its processors"
 STOLEN = "the hypervisor of this virtual machine ran something else; use a host that is not shared"
 
 
@@ -90,8 +91,16 @@ def cause_of(run, epoch, rank):
     if not np.isfinite(others):
         return f"other processes or threads used it; {REMEDY}"
     if others >= OTHERS:
-        return f"other processes ran on its processors; {REMEDY}"
+        return f"{OTHERS_RAN}; {REMEDY}"
     return "threads of this run share its processors; use fewer ranks or threads, or more processors"
+
+
+def contention_notes(run, window, lack):
+    """Returns the notes about processors that the ranks lacked or that other processes used. `lack`: `lack_of` the run."""
+    is_spoiled = lack is not None and lack.share >= LIMIT
+    if is_spoiled and lack.cause.startswith(OTHERS_RAN):
+        return (lack.note,)
+    return (*((lack.note,) if is_spoiled else ()), *neighbour_notes(run, window))
 
 
 def neighbour_notes(run, window):

@@ -7,7 +7,7 @@ import numpy as np
 
 from lockstep_report.errors import INPUT, ReportError
 from lockstep_report.measure import choices, metrics, validity
-from lockstep_report.measure.contention import COMPUTE_PHASES, LIMIT, known_reading, lack_of, neighbour_notes
+from lockstep_report.measure.contention import COMPUTE_PHASES, LIMIT, contention_notes, known_reading, lack_of
 from lockstep_report.measure.inference import Interval, series_interval
 from lockstep_report.measure.link_bytes import link_bytes
 from lockstep_report.measure.window import batch_per_rank, epoch_rate, timed_seconds, timed_window
@@ -235,7 +235,7 @@ def from_run(run):
         scaled=window.is_extrapolated,
         notes=(*validity.run_notes(run, origin, window),
                *(step_notes(step, run.step[window.steps] + 1) or epoch_notes(run, window)),
-               *((lack.note,) if is_spoiled else neighbour_notes(run, window))),
+               *contention_notes(run, window, lack)),
     )
 
 
