@@ -8,7 +8,7 @@
 #include <optional>
 
 #include "header.hpp"
-#include "job.hpp"
+#include "load_data.hpp"
 #include "lockstep/core/format.hpp"
 #include "lockstep/train/agreement.hpp"
 #include "lockstep/train/evaluation.hpp"

@@ -18,7 +18,6 @@
 #include "lockstep/core/process/limits.hpp"
 #include "lockstep/core/process/system.hpp"
 #include "lockstep/core/process/thread.hpp"
-#include "lockstep/data/plausibility.hpp"
 #include "lockstep/graph/models.hpp"
 #include "lockstep/graph/operations/max_pool.hpp"
 #include "lockstep/record/provenance.hpp"
@@ -127,12 +126,6 @@ void share_processors(Job& job) {
   own.core_list = bound.core_list;
 }
 
-data::DataOptions data_options(const Job& job) {
-  data::DataOptions options = train::data_options(job.config);
-  options.progress = job.monitor;
-  return options;
-}
-
 /// Returns the name of the engine log of a rank; empty if none is to be written.
 std::string engine_log(const train::Config& config, int rank) {
   if (config.device.engine_log.empty() || rank == 0) return config.device.engine_log;
@@ -224,19 +217,13 @@ nlohmann::json describe_job(const Job& job) {
           {"ranks", ranks}};
 }
 
-/// Warns of images and labels that are probably not what the user meant. Collective.
-void warn_of_data(Job& job, const data::TrainingData& data) {
-  const bool is_selected = job.invocation.config.data.train_samples > 0;
-  std::vector<std::string> warnings;
-  train::together(job.communicator, [&] {
-    if (!job.is_first) return;
-    warnings =
-        data::implausible(data, is_selected ? data::Extent::first_images : data::Extent::all);
-  });
-  for (const std::string& warning : warnings) add_warning(job, warning);
-}
-
 }  // namespace
+
+data::DataOptions data_options(const Job& job) {
+  data::DataOptions options = train::data_options(job.config);
+  options.progress = job.monitor;
+  return options;
+}
 
 void add_warning(Job& job, const std::string& warning) {
   if (warning.empty()) return;
@@ -275,22 +262,6 @@ Job::Job(const Invocation& invoked)
   check_gpu_sharing(*this);
   if (config.command == "train" || config.command == "plan") check_precision(*this);
   end_if_signalled(config, communicator);
-}
-
-data::TrainingData load_data(Job& job) {
-  core::begin_activity(job.monitor, core::Activity::loading_data);
-  data::TrainingData data;
-  train::together(job.communicator, [&] { data = data::load(data_options(job)); });
-  const core::Normalisation& values = data.train->info().normalisation;
-  train::require_equal(
-      job.communicator,
-      {{"digest of the images and labels", data.digest},
-       {"normalisation of the images", fmt::format("mean {}, std {}", fmt::join(values.mean, ", "),
-                                                   fmt::join(values.standard_deviation, ", "))}},
-      "data");
-  warn_of_data(job, data);
-  end_if_signalled(job.config, job.communicator);
-  return data;
 }
 
 MemoryLimit memory_limit(const Job& job) {

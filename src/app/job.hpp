@@ -47,9 +47,8 @@ struct Job {
 /// Prints a warning on rank 0, if it is not empty, and adds it to the warnings for the run file.
 void add_warning(Job& job, const std::string& warning);
 
-/// Reads or generates the images and checks that all ranks have the same. Warns of images and
-/// labels that are not plausible. Throws `AgreedError`. Collective: all ranks must call this.
-data::TrainingData load_data(Job& job);
+/// Returns how the images of this job are selected and prepared.
+data::DataOptions data_options(const Job& job);
 
 /// The memory that each rank may use.
 struct MemoryLimit {

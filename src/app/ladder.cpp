@@ -9,7 +9,7 @@
 #include <optional>
 
 #include "header.hpp"
-#include "job.hpp"
+#include "load_data.hpp"
 #include "lockstep/core/format.hpp"
 #include "lockstep/core/process/stop_signal.hpp"
 

@@ -12,7 +12,7 @@
 
 #include "guard/watchdog.hpp"
 #include "header.hpp"
-#include "job.hpp"
+#include "load_data.hpp"
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/format.hpp"
 #include "lockstep/core/process/stop_signal.hpp"
