@@ -183,7 +183,7 @@ def predicted_step(random, kind, ranks, measured):
 
 for kind in SPREADS:
     for ranks, measured in ((8, 2), (64, 1), (64, 4)):
-        @check("Predicted step", f"{ranks} ranks from {measured}, {kind}, 10 independent pairs per rank", PREDICTED, 80)
+        @check("Predicted step", f"{ranks} ranks from {measured}, {kind}, 10 independent pairs per rank", PREDICTED, 40)
         def prediction(random, kind=kind, ranks=ranks, measured=measured):
             return predicted_step(random, kind, ranks, measured)
 
@@ -238,7 +238,7 @@ for repeats, per_host in NOISE:
         return in_folder(lambda folder: any(map(compares_runs, explained(write_study(
             folder, random, 4, per_host=per_host, repeats=repeats, spread=0.05, steps=20)).explanation.advice)))
 
-    @check("A largest cause is named", f"equal machines, runs differ by 5 %, {place}", RARELY, 300)
+    @check("A largest cause is named", f"equal machines, runs differ by 5 %, {place}", RARELY, 150)
     def false_cause(random, repeats=repeats, per_host=per_host):
         def text(folder):
             found = explained(write_study(folder, random, 4, per_host=per_host, repeats=repeats, spread=0.05, steps=20))
