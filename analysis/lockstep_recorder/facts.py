@@ -12,6 +12,8 @@ import torch.distributed as dist
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
+from lockstep_recorder import attempts
+
 # Communication hooks of PyTorch that send the gradients in another type.
 COMPRESSED = {"bf16_compress_hook": "bf16", "fp16_compress_hook": "fp16"}
 VARIABLES = ("NCCL_", "GLOO_", "OMP_", "CUDA_VISIBLE_DEVICES")
@@ -19,6 +21,29 @@ VARIABLES = ("NCCL_", "GLOO_", "OMP_", "CUDA_VISIBLE_DEVICES")
 
 def device_of(model):
     return next(model.parameters()).device
+
+
+def plain_model(model):
+    """Returns the model without the wrapper of torch.compile. Raises `TypeError` if the Recorder cannot record it."""
+    if not isinstance(model, nn.Module):
+        raise TypeError(f"Recorder: the model must be a torch.nn.Module, not {type(model).__name__}")
+    model = getattr(model, "_orig_mod", model)
+    if next(model.parameters(), None) is None:
+        raise TypeError(f"Recorder: the model {type(model).__name__} has no parameters; give the model that is trained")
+    if is_initialized() and dist.get_world_size() > 1 and not isinstance(model, DistributedDataParallel):
+        raise TypeError("Recorder: with several processes, the model must be a DistributedDataParallel, not "
+                        f"{type(model).__name__}")
+    return model
+
+
+def is_joined(model):
+    """Returns whether the model trains, or has trained, with `torch.distributed.algorithms.join.Join`, in which the processes
+    must not wait for one another at the end of an epoch."""
+    return getattr(getattr(model, "_join_config", None), "enable", False)
+
+
+def is_initialized():
+    return dist.is_available() and dist.is_initialized()
 
 
 def program():
@@ -62,7 +87,8 @@ def environment_of(model):
              "operating_system": f"{platform.system()} {platform.release()} {platform.machine()}"}
     if isinstance(model, DistributedDataParallel):
         found["transport"] = dist.get_backend(model.process_group)
-    return found | {name: value for name, value in os.environ.items() if name.startswith(VARIABLES)}
+    variables = {name: value for name, value in os.environ.items() if name.startswith(VARIABLES)}
+    return found | attempts.environment() | variables
 
 
 def cpu_model():
@@ -98,21 +124,3 @@ def rank_columns(ranks):
     return columns | {"/rank": range(len(ranks)), "/ranks/rank": range(len(ranks)),
                       "/ranks/host": [list(dict.fromkeys(hosts)).index(host) for host in hosts],
                       "/ranks/local_rank": [hosts[:i].count(host) for i, host in enumerate(hosts)]}
-
-
-def images_of(batch):
-    """Returns the number of images of a batch: the length of its first tensor."""
-    while not isinstance(batch, torch.Tensor):
-        batch = next(iter(batch.values() if isinstance(batch, dict) else batch))
-    return len(batch)
-
-
-def moved(batch, device):
-    """Returns a batch with all tensors on `device`."""
-    if isinstance(batch, torch.Tensor):
-        return batch.to(device, non_blocking=True)
-    if isinstance(batch, dict):
-        return {name: moved(value, device) for name, value in batch.items()}
-    if isinstance(batch, (list, tuple)):
-        return type(batch)(moved(value, device) for value in batch)
-    return batch

@@ -5,18 +5,24 @@ import os
 import resource
 import time
 import warnings
+from contextlib import nullcontext
 from datetime import datetime, timezone
 
 import torch
 import torch.distributed as dist
-from torch.autograd import Variable
 from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import allreduce_hook
 from torch.nn.parallel import DistributedDataParallel
 
 from lockstep_recorder import facts
-from lockstep_recorder.run_file import RunFileWriter
+from lockstep_recorder.batches import images_of, moved
+from lockstep_recorder.buckets import timer_of
+from lockstep_recorder.meeting import Meeting
+from lockstep_recorder.run_file import last_writer
 from lockstep_recorder.steps import CudaClock, HostClock, Step, epoch_columns, values_of
 from lockstep_report.runfile.schema import PHASES
+
+START_LIMIT = 30  # seconds between the first and the last process that create the Recorder
+NO_LENGTH = (TypeError, NotImplementedError, AttributeError)  # errors of len() of loaders and datasets
 
 
 class Recorder:
@@ -33,35 +39,40 @@ class Recorder:
     their names, as in the options of Lockstep. `precision`: fp32, tf32, bf16 or fp16. `accumulate`: batches per update
     (gradient accumulation). `comm_hook`: (state, hook) that reduces the gradients instead of an all-reduce. `options`: further
     settings; runs that differ in one of them are no repeats. Collective: all processes must call the constructor, read all
-    batches, and call `evaluated` and `close`.
+    batches, and call `close`.
     """
 
     def __init__(self, path, model, *, network, data="", precision="fp32", accumulate=1, comm_hook=None, overwrite=False,
                  **options):
-        model = getattr(model, "_orig_mod", model)  # of torch.compile
+        model = facts.plain_model(model)
         is_parallel = isinstance(model, DistributedDataParallel)
-        if dist.is_available() and dist.is_initialized() and dist.get_world_size() > 1 and not is_parallel:
-            raise TypeError(f"Recorder: with several processes, the model must be a DistributedDataParallel, not {type(model).__name__}")
+        self._path, self._model = path, model
         self._group = model.process_group if is_parallel else None
         self._rank = dist.get_rank(self._group) if is_parallel else 0
+        self._meeting = Meeting(dist.get_world_size(self._group)) if is_parallel else None
         self._accumulate = accumulate
         self._clock = CudaClock() if facts.device_of(model).type == "cuda" else HostClock()
         self._config = facts.config_of(model, comm_hook) | {
             "model": network, "data": data, "precision": precision, "accumulate": str(accumulate),
             **{name.replace("_", "-"): str(value) for name, value in options.items()}}
         self._environment, self._warnings = facts.environment_of(model), []
-        self._ranks = self._gathered(facts.rank_facts(model))
-        self._step, self._steps, self._epoch, self._is_timing = None, [], 0, False
+        self._ranks = self._gathered(
+            facts.rank_facts(model), "created it", "all processes must create the Recorder, not rank 0 alone, directly after "
+            "DistributedDataParallel(...); rank 0 writes the file", limit=START_LIMIT)
+        self._step, self._steps, self._epoch, self._is_open = None, [], 0, False
+        self.computed, self.is_timing = None, False
         self._reserve(path, overwrite)
+        self._timer = None
         if is_parallel and len(self._ranks) > 1:
-            self._time_all_reduces(model, *(comm_hook or (self._group, allreduce_hook)))
+            self._timer = timer_of(model, *(comm_hook or (self._group, allreduce_hook)))
+            self._timer.owner = self
 
-    def batches(self, loader, device=None):
-        """Yields the batches of an epoch, moved to `device` if it is given. Tensors have the images along their first
-        dimension. After `break`, the epoch has the steps up to it."""
+    def batches(self, loader, device=None, images=None):
+        """Yields the batches of an epoch, moved to `device` if it is given. `images`: number of images of a batch, or a function
+        that returns it [first dimension of the first tensor of the batch]. After `break`, the epoch has the steps up to it."""
         self._finish_epoch()
         self._begin_epoch(loader)
-        is_trained = True
+        epoch, is_trained = self._epoch, True
         for batch in loader:
             self._require(is_trained)
             is_trained = False
@@ -69,44 +80,51 @@ class Recorder:
                 self._step = Step(self._last)
             self._mark("data_wait")
             if device is not None:
-                batch = facts.moved(batch, device)
+                batch = moved(batch, device)
                 self._mark("upload")
-            self._step.images += facts.images_of(batch)
+            self._step.images += images_of(batch, images)
             before = len(self._step.losses)
             try:
                 yield batch
-            finally:  # also after `break`
-                is_trained = len(self._step.losses) > before
+            finally:  # also after `break`, or later, if something refers to this generator
+                is_current = epoch == self._epoch and self._step is not None
+                is_trained = is_current and len(self._step.losses) > before
                 if is_trained:
                     self._end_batch()
+            if not is_current:
+                raise RuntimeError("Recorder: batches, evaluated or close was called within the loop over Recorder.batches; call it after "
+                                   "the loop, and use one Recorder per loop")
         self._require(is_trained)
         self._end_step()
         self._is_complete = True
-        self._finish_epoch()
+        if not facts.is_joined(self._model):
+            self._finish_epoch()
 
-    def backward(self, loss, scaled=None):
-        """Runs `loss.backward()`, or `scaled.backward()` if `scaled` is given, the loss with the factor of a `GradScaler`."""
+    def backward(self, loss, scaled=None, **options):
+        """Runs `loss.backward(**options)`, or that of `scaled` if it is given, the loss with the factor of a `GradScaler`."""
         if self._step is None:
             raise RuntimeError("Recorder.backward: call it in the loop over Recorder.batches")
+        if self._timer is not None and self._timer.owner is not self:
+            raise RuntimeError("Recorder.backward: a later Recorder records this model; use one Recorder after the other")
         step, first = self._step, len(self._step.buckets)
         self._mark("forward")
-        self._computed, self._is_timing = None, True
+        self.computed, self.is_timing = None, True
         try:
-            (loss if scaled is None else scaled).backward()
+            (loss if scaled is None else scaled).backward(**options)
         finally:
-            self._is_timing = False
-        step.marks.append((PHASES.index("backward"), [self._computed or self._clock.stamp()]))
+            self.is_timing = False
+        step.marks.append((PHASES.index("backward"), [self.computed or self._clock.stamp()]))
         if len(step.buckets) > first:
             step.marks.append((PHASES.index("exposed_communication"), [ends[0] for _, _, ends in step.buckets[first:]]))
         step.losses.append(loss.detach())
 
     def evaluated(self, accuracy, loss=float("nan")):
-        """Records the test accuracy (0 to 1) and the test loss after an epoch."""
+        """Records the test accuracy (0 to 1) and the test loss after an epoch. Collective after `break`, and
+        with `Join`; otherwise rank 0 can call it alone. The values are those of rank 0."""
         if self._epoch == 0:
             raise RuntimeError("Recorder.evaluated: call it after an epoch")
-        if self._steps:
-            self._finish_epoch()
-        if self._rank == 0:
+        self._finish_epoch()
+        if self._rank == 0 and self._writer.is_created:
             self._writer.replace_last({
                 "/epochs/test_accuracy": float(accuracy), "/epochs/test_loss": float(loss),
                 "/epochs/evaluation_seconds": time.monotonic() - self._ended})
@@ -114,7 +132,7 @@ class Recorder:
     def close(self):
         """Completes the run file."""
         self._finish_epoch()
-        self._close(*(("failed", "the loss is not finite") if self._diverged else ("complete", "")))
+        self._close(*self._outcome())
 
     def __enter__(self):
         return self
@@ -123,11 +141,29 @@ class Recorder:
         """Without an exception, completes the run file; with one, the file has the epochs before it."""
         if kind is None:
             self.close()
+        elif kind is SystemExit and error.code in (None, 0):
+            self._close(*self._outcome())
         else:
-            self._close("failed", f"{kind.__name__}: {error}")
+            self._close("failed", f"{kind.__name__}: {error}".removesuffix(": "))
+
+    # For the timer of the buckets.
+
+    def stamp(self):
+        return self._clock.stamp()
+
+    def end_computation(self):
+        self.computed = self._clock.stamp()
+
+    def add_bucket(self, size, ends):
+        self._step.buckets.append((size, self._clock.stamp(), ends))
+
+    def _outcome(self):
+        return ("failed", "the loss is not finite") if self._diverged else ("complete", "")
 
     def _close(self, status, failure):
         if self._rank == 0:
+            if status == "complete" and not self._writer.is_created:
+                warnings.warn(f"Recorder: no epoch was recorded, so {self._path} is not written", stacklevel=3)
             self._writer.close({"/environment": {"warnings": "\n".join(self._warnings)}}, status=status, failure=failure)
 
     def _reserve(self, path, overwrite):
@@ -135,49 +171,22 @@ class Recorder:
         self._writer, self._diverged, failure = None, False, None
         if self._rank == 0:
             try:
-                self._writer = RunFileWriter(path, overwrite)
-            except OSError as error:
+                self._writer = last_writer(path, overwrite)
+            except Exception as error:  # of any type, because the other ranks wait
                 failure = error
         failure = self._gathered(failure)[0]
         if failure is not None:
             raise failure
 
-    def _gathered(self, value):
-        """Returns the values of all ranks. Collective."""
+    def _gathered(self, value, what="reached this point", advice="all processes must call the same functions", **limits):
+        """Returns the values of all ranks. Collective: waits for processes that are late, and then raises an error (`Meeting`)."""
         if self._group is None:
             return [value]
-        values = [None] * dist.get_world_size(self._group)
-        dist.all_gather_object(values, value, group=self._group)
+        self._meeting.wait(what, advice, **limits)
+        values, device = [None] * dist.get_world_size(self._group), facts.device_of(self._model)
+        with torch.cuda.device(device) if device.type == "cuda" else nullcontext():
+            dist.all_gather_object(values, value, group=self._group)
         return values
-
-    def _time_all_reduces(self, model, state, hook):
-        """Registers a communication hook that calls `hook` and records when each bucket arrives and is reduced."""
-        def timed(state, bucket):
-            if not self._is_timing:  # a backward pass that does not belong to a step
-                return hook(state, bucket)
-            if self._computed is None:  # the callback runs after the last gradient, before DDP waits for the buckets
-                self._computed = self._clock.stamp()
-                Variable._execution_engine.queue_callback(self._end_computation)
-            width = 2 if facts.name_of(hook) in facts.COMPRESSED else bucket.buffer().element_size()  # bytes sent per element
-            size = bucket.buffer().numel() * width
-            ends = []
-            self._step.buckets.append((size, self._clock.stamp(), ends))
-
-            def ended(future):
-                value = future.value()
-                ends.append(self._clock.stamp())
-                return value
-
-            return hook(state, bucket).then(ended)
-
-        try:
-            model.register_comm_hook(state, timed)
-        except RuntimeError as error:
-            raise RuntimeError(f"Recorder: give a communication hook to the Recorder, comm_hook=(state, hook), instead of to the "
-                               f"model ({error})") from error
-
-    def _end_computation(self):
-        self._computed = self._clock.stamp()
 
     def _mark(self, phase):
         self._step.marks.append((PHASES.index(phase), [self._clock.stamp()]))
@@ -185,19 +194,23 @@ class Recorder:
     def _require(self, is_trained):
         if not is_trained:
             raise RuntimeError("Recorder: the loop over Recorder.batches must call Recorder.backward(loss) for each batch, "
-                               "instead of loss.backward()")
+                               "instead of loss.backward(); an evaluation reads its loader directly")
 
     def _begin_epoch(self, loader):
         try:
             self._steps_per_epoch = -(-len(loader) // self._accumulate)
-        except TypeError:  # its length is unknown before the first epoch
+        except NO_LENGTH:  # its length is unknown before the first epoch
             self._steps_per_epoch = 0
-        if hasattr(getattr(loader, "dataset", None), "__len__"):
+        try:
             self._config["train-samples"] = str(len(loader.dataset))
+        except NO_LENGTH:
+            pass
         self._epoch += 1
         self._steps, self._step, self._is_complete, self._batches = [], None, False, 0
+        self._is_open = True
         self._clock.begin_epoch()
-        self._cpu = time.process_time()
+        self._ended, self._cpu_ended = time.monotonic(), time.process_time()
+        self._cpu = self._cpu_ended
         self._last = self._clock.stamp()
 
     def _end_batch(self):
@@ -214,14 +227,15 @@ class Recorder:
             self._step = None
 
     def _finish_epoch(self):
-        """Gathers the steps since the last call, and appends them to the file. Collective."""
-        self._step = None  # of an iteration that was left before its end
-        steps, self._steps = self._steps, []
-        if not min(self._gathered(len(steps))):
+        """Gathers the steps of an epoch that has not been gathered, and appends them to the file. Collective once per epoch."""
+        if not self._is_open:
             return
+        self._is_open, self._step = False, None  # of an iteration that was left before its end
+        steps, self._steps = self._steps, []
         measured = {"cpu_seconds": self._cpu_ended - self._cpu,
                     "peak_resident_memory_bytes": 1024.0 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss}
-        found = self._gathered((values_of(steps, self._clock), measured, self._clock.error))
+        found = self._gathered((values_of(steps, self._clock), measured, self._clock.error), f"ended epoch {self._epoch}",
+                               "all processes must read all batches from Recorder.batches")
         if self._rank == 0:
             self._append(found)
 
@@ -229,9 +243,11 @@ class Recorder:
         """Appends an epoch with the values of all ranks to the run file."""
         counts = [len(of.images) for of, *_ in found]
         if min(counts) < max(counts):
-            self._warnings.append(f"epoch {self._epoch}: the ranks trained {min(counts)} to {max(counts)} steps; the run file has the "
-                                  f"first {min(counts)}")
-            warnings.warn(f"Recorder: {self._warnings[-1]}", stacklevel=2)
+            self._warn(f"the ranks trained {min(counts)} to {max(counts)} steps; the run file has the first {min(counts)}")
+        elif max(counts) == 0:
+            self._warn("the loader has no batch; the run file lacks it")
+        if min(counts) == 0:
+            return
         is_new = not self._writer.is_created
         if is_new:
             self._bucket_bytes, self._written = found[0][0].sizes, 0
@@ -244,6 +260,10 @@ class Recorder:
         columns["/step"] += self._written
         self._written += len(images)
         self._writer.append(columns)
+
+    def _warn(self, text):
+        self._warnings.append(f"epoch {self._epoch}: {text}")
+        warnings.warn(f"Recorder: {self._warnings[-1]}", stacklevel=2)
 
     def _create(self, images, measured):
         """Creates the run file. `images`: of each step of its first epoch; `measured`: the datasets of an epoch."""

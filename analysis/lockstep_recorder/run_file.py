@@ -4,28 +4,33 @@
 import fcntl
 import os
 import shutil
+import weakref
 from pathlib import Path
 
 import h5py
 import numpy as np
 
+from lockstep_recorder import attempts
 from lockstep_report.runfile import schema
 
 GROWING = ("step", "epoch")  # dimensions
 LIBVER = ("v110", "v110")  # what HDF5 1.10 can read; older formats have no SWMR
+writers = weakref.WeakValueDictionary()  # {path: writer} of this process
 
 
 class RunFileWriter:
     """The run file `path`, which is `path`.partial until `close`. The constructor reserves the name: raises
     `FileExistsError` if the file exists and `overwrite` is false, or if a run that is active writes it. The
-    `.partial` file of a terminated run is renamed."""
+    `.partial` file of a terminated run is renamed, and so is the file of an earlier attempt of the same job."""
 
     def __init__(self, path, overwrite=False):
         self.path = Path(path)
         self.partial = self.path.with_name(self.path.name + ".partial")
         self.is_created = False
         if self.path.exists() and not overwrite:
-            raise FileExistsError(f"{path} exists; give another name, or overwrite=True")
+            if not attempts.is_of_earlier_attempt(self.path):
+                raise FileExistsError(f"{path} exists; give another name, or overwrite=True")
+            set_aside(self.path)
         self.lock = reserve(self.partial)
 
     def create(self, attributes, groups, columns, measured, steps_per_epoch):
@@ -90,11 +95,26 @@ class RunFileWriter:
                 os.fsync(written.fileno())
             os.replace(copy, self.path)
         self.partial.unlink()
+        self.release()
+
+    def release(self):
         os.close(self.lock)
         self.lock = None
 
     def opened(self, mode):
+        if self.lock is None:
+            raise RuntimeError(f"Recorder: {self.path} is closed, or a later Recorder of this process writes it; give another name")
         return h5py.File(self.partial, mode, libver=LIBVER, locking=False)
+
+
+def last_writer(path, overwrite=False):
+    """Returns a `RunFileWriter`, which takes the name from an earlier one of this process that was not closed. For example, a cell of
+    a notebook is run again after an exception."""
+    key = Path(path).absolute()
+    if key in writers and writers[key].lock is not None:
+        writers[key].release()
+    writers[key] = writer = RunFileWriter(path, overwrite)
+    return writer
 
 
 def grows(spec):
@@ -113,12 +133,17 @@ def reserve(partial):
         pass  # a file system without locks
     if os.fstat(with_lock).st_size:
         os.close(with_lock)
-        number = 1
-        while (other := partial.with_name(f"{partial.name}.{number}")).exists():
-            number += 1
-        partial.rename(other)
+        set_aside(partial)
         return reserve(partial)
     return with_lock
+
+
+def set_aside(path):
+    """Appends the first free number to the name of a file: run.h5.1."""
+    number = 1
+    while (other := path.with_name(f"{path.name}.{number}")).exists():
+        number += 1
+    path.rename(other)
 
 
 def set_attributes(node, values):

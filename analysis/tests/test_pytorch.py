@@ -181,6 +181,55 @@ with Recorder(path, model, network="net") as recorder:
     assert recorded.environment["warnings"] == words and len(recorded.step) == 6
 
 
+def test_uneven_numbers_of_batches_with_join_and_two_recorders_of_one_model(tmp_path):
+    """With `Join`, a rank that has ended must not wait for the other within it. The second Recorder times the same model."""
+    found = recorded(tmp_path, """
+from torch.distributed.algorithms.join import Join
+model = parallel()
+with Recorder(path + "1", model, network="net") as recorder:
+    train(recorder, model)
+with Recorder(path, model, network="net") as recorder:
+    for epoch in range(2):
+        with Join([model]):
+            train(recorder, model, 1, Data(3 + rank))
+    recorder.evaluated(0.5)
+""")
+    assert found.epoch.tolist() == [1] * 3 + [2] * 3 and found.epochs["test_accuracy"][1] == 0.5
+    first = read_run(tmp_path / "a.h51")
+    assert first.bucket_bytes.tolist() == found.bucket_bytes.tolist() and np.all(first.bucket_end[1:] > first.bucket_start[1:])
+
+
+def test_a_recorder_on_rank_0_alone_is_an_error(tmp_path):
+    (status, output), _ = run(tmp_path, """
+import lockstep_recorder.recorder
+lockstep_recorder.recorder.START_LIMIT = 0.5
+model = parallel()
+recorder = Recorder(path, model, network="net") if rank == 0 else None
+model(torch.ones(8, 64)).sum().backward()
+""")
+    assert status == 1 and "Recorder: 1 of 2 processes created it within" in output and "all processes must create" in output
+
+
+def test_rank_0_alone_can_evaluate_and_close(tmp_path):
+    found = recorded(tmp_path, """
+recorder = Recorder(path, model := parallel(), network="net")
+train(recorder, model, 1)
+if rank == 0:
+    recorder.evaluated(0.5)
+    recorder.close()
+""")
+    assert found.epochs["test_accuracy"].tolist() == [0.5]
+
+
+def test_an_epoch_without_batches_is_a_warning(tmp_path):
+    body = "with Recorder(path, net, network='net') as recorder:\n    train(recorder, net, 1, Data({}))\n    train(recorder, net, 1, Data({}))\n" \
+           "    recorder.evaluated(0.5)\n    raise SystemExit(0)"
+    (status, output), = run(tmp_path, body.format(0, 0), 1)
+    assert status == 0 and "epoch 1: the loader has no batch" in output and "a.h5 is not written" in output, output
+    (status, output), = run(tmp_path, body.format(0, 2), 1)
+    assert status == 0 and read_run(tmp_path / "a.h5").status == "complete" and read_run(tmp_path / "a.h5").epoch.tolist() == [2, 2]
+
+
 def test_break_and_an_exception_keep_the_steps_before(tmp_path):
     found = recorded(tmp_path, """
 model = parallel()
@@ -209,6 +258,15 @@ with Recorder(path, model, network="net", overwrite=True) as recorder:
 @pytest.mark.parametrize("ranks, body, message", [
     (1, "recorder = Recorder(path, net, network='net')\nfor images, labels in recorder.batches(Data()):\n    net(images).sum().backward()",
      "must call Recorder.backward"),
+    (1, "recorder = Recorder(path, net, network='net')\nfor a, b in zip(recorder.batches(Data()), recorder.batches(Data())):\n"
+        "    recorder.backward(net(a[0]).sum())", "use one Recorder per loop"),
+    (1, "for batch in Recorder(path, net, network='net').batches([['a.png']]):\n    pass", "contains no tensor that is no scalar"),
+    (1, "Recorder(path, torch.nn.ReLU(), network='net')", "the model ReLU has no parameters"),
+    (1, "Recorder(path, print, network='net')", "must be a torch.nn.Module, not builtin_function_or_method"),
+    (2, "first = Recorder(path, model := parallel(), network='net')\nRecorder(path + '1', model, network='net')\n"
+        "for images, labels in first.batches(Data()):\n    first.backward(model(images).sum())", "a later Recorder records this model"),
+    (2, "Recorder(path, model := parallel(), network='net')\n"
+        "Recorder(path + '1', model, network='net', comm_hook=(None, fp16_compress_hook))", "has another comm_hook"),
     (1, "Recorder(path, net, network='net').backward(net(torch.ones(1, 64)).sum())", "in the loop over Recorder.batches"),
     (1, "Recorder(path, net, network='net').evaluated(0.5)", "after an epoch"),
     (1, "open(path, 'w').close()\nRecorder(path, net, network='net')", "a.h5 exists"),

@@ -1,0 +1,53 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Times the all-reduces of a `DistributedDataParallel` with a communication hook."""
+
+import weakref
+
+from torch.autograd import Variable
+
+from lockstep_recorder import facts
+
+timers = weakref.WeakKeyDictionary()  # {model: timer}; a model accepts one hook
+
+
+class BucketTimer:
+    """Calls the communication hook `hook` with `state`, and records in the steps of `owner` when each bucket arrives and is
+    reduced. `owner`: the last Recorder of the model."""
+
+    def __init__(self, state, hook):
+        self.state, self.hook, self.owner = state, hook, None
+        self.width = 2 if facts.name_of(hook) in facts.COMPRESSED else None  # bytes sent per element
+
+    def time(self, _, bucket):
+        if self.owner is None or not self.owner.is_timing:  # a backward pass that does not belong to a step
+            return self.hook(self.state, bucket)
+        owner, buffer = self.owner, bucket.buffer()
+        if owner.computed is None:  # the callback runs after the last gradient, before DDP waits for the buckets
+            owner.end_computation()
+            Variable._execution_engine.queue_callback(owner.end_computation)
+        ends = []
+        owner.add_bucket(buffer.numel() * (self.width or buffer.element_size()), ends)
+
+        def ended(future):
+            value = future.value()
+            ends.append(owner.stamp())
+            return value
+
+        return self.hook(self.state, bucket).then(ended)
+
+
+def timer_of(model, state, hook):
+    """Returns the timer of the model, which it registers if there is none. Raises `RuntimeError` if the model has another hook."""
+    advice = "give a communication hook to the Recorder, comm_hook=(state, hook), instead of to the model"
+    timer = timers.get(model)
+    if timer is not None:
+        if timer.hook is not hook:
+            raise RuntimeError(f"Recorder: an earlier Recorder of the model has another comm_hook; {advice}, and always the same")
+        return timer
+    timer = BucketTimer(state, hook)
+    try:
+        model.register_comm_hook(None, timer.time)
+    except RuntimeError as error:
+        raise RuntimeError(f"Recorder: {advice} ({error})") from error
+    timers[model] = timer
+    return timer
