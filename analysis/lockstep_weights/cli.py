@@ -6,8 +6,8 @@ from lockstep_report.errors import USAGE, ReportError
 from lockstep_report.escaping import one_line
 from lockstep_report.output import require_new
 from lockstep_report.runfile.settings import some_of
-from lockstep_weights import files
-from lockstep_weights.matching import match, require_statistics
+from lockstep_weights import files, states
+from lockstep_weights.matching import match, require_finite, require_fit, require_statistics
 from lockstep_weights.networks import KUANGLIU, NETWORKS, TORCHVISION, renamed
 
 
@@ -31,6 +31,8 @@ def parser():
                               "lacks, or that has another number of classes, is 0")
     command.add_argument("--classes", type=positive_integer, metavar="N",
                          help="number of classes [that of the file; 10 if it has no classifier of the network]")
+    command.add_argument("--state", metavar="NAME",
+                         help="which of several weights in a checkpoint, for example model_ema [those of the network, no average]")
     command.set_defaults(command=from_pytorch)
     command = commands.add_parser(
         "to-pytorch", help="write a file for load_state_dict",
@@ -52,13 +54,18 @@ def add_files(command, source, target):
 
 def from_pytorch(options):
     require_new(options.output)
-    state, place = files.read_pytorch(options.file)
-    found = match(options.file, state, options.network, options.classes, options.partial)
+    content = files.read_pytorch(options.file)
+    place, found, others = states.select(
+        options.file, content, lambda state: match(state, options.network, options.classes, options.partial), options.state)
+    found = found.converted(lambda name, tensor: files.array_of(options.file, name, tensor))
+    require_fit(options.file, found, options.network)
     if not options.network:
         require_statistics(options.file, found)
+    require_finite(options.file, found)
     files.write(options.output, files.hdf5_bytes(found.tensors() | found.counters()))
     describe(options, found, f"{options.file}, {place}" if place else options.file)
-    for what, names in (("not taken", found.surplus), ("set to 0", found.initialised())):
+    for what, names in (("not taken", [*found.surplus, *found.beside, *states.outside(content, place)]), ("set to 0", found.initialised()),
+                        ("other weights, which --state NAME takes", others)):
         if names:
             print(one_line(f"{what}: {some_of(names)}"))
 
@@ -66,7 +73,8 @@ def from_pytorch(options):
 def to_pytorch(options):
     content = files.require_writer(options.output)
     require_new(options.output)
-    found = match(options.file, files.read_lockstep(options.file), options.network)
+    found = match(states.plain_names(files.read_lockstep(options.file)), options.network)
+    require_fit(options.file, found, options.network)
     styles = found.network.styles
     style = options.style or styles[0]
     if style not in styles:

@@ -3,10 +3,11 @@
 
 import inspect
 import io
+import json
 import pickle
+import shlex
 import zipfile
 from collections import OrderedDict
-from collections.abc import Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -17,28 +18,60 @@ from lockstep_report.errors import INPUT, OUTPUT, USAGE, ReportError, cannot_rea
 from lockstep_report.output import require_new, write_and_rename
 from lockstep_report.runfile import schema
 from lockstep_report.runfile.file_kind import (
-    HDF5, NUMPY_ZIP, PICKLE, PYTORCH, SAFETENSORS, kind_of, read_head, wrong_kind)
+    HDF5, JSON, NUMPY_ZIP, PICKLE, PYTORCH, SAFETENSORS, kind_of, read_head, wrong_kind)
 from lockstep_report.runfile.hdf5_access import open_run, read_attributes, safe_objects
+from lockstep_report.runfile.settings import some_of
 from lockstep_weights import unpickling
 
-# Names under which programs save the state in a checkpoint, in the order of preference.
-CONTAINERS = ("state_dict", "model_state_dict", "model_state", "model", "net", "network", "module", "weights", "params")
 PTH, SAFE = (".pth", ".pt"), ".safetensors"
 
 
 def read_pytorch(path):
-    """Returns the state in a file of PyTorch, safetensors or NumPy, in its floating-point types but without bfloat16, and
-    the name of its place in the file. Raises `ReportError`."""
+    """Returns what a file of PyTorch, safetensors or NumPy, or an index of several such files, contains: objects of Python with
+    tensors in their types. Raises `ReportError`."""
+    if Path(path).is_dir():
+        raise ReportError(INPUT, f"{path}: {advice_on_folder(Path(path))}")
     try:
         kind = kind_of(read_head(path))
     except OSError as error:
         raise cannot_read(path, error) from error
-    readers = {PYTORCH: load_archive, PICKLE: load_pickle, SAFETENSORS: load_safetensors, NUMPY_ZIP: load_numpy}
+    readers = {PYTORCH: load_archive, PICKLE: load_pickle, SAFETENSORS: load_safetensors, NUMPY_ZIP: load_numpy, JSON: load_index}
     if kind not in readers:
         advice = "give it to lockstep as it is, with --init-from" if kind == HDF5 else "give a file of torch.save"
-        raise ReportError(INPUT, f"{path}: not weights of PyTorch, but {kind}; {advice}")
-    content, place = state_of(path, readers[kind](path))
-    return {name: array_of(path, name, tensor) for name, tensor in content.items()}, place
+        raise wrong_weights(path, kind, advice)
+    return readers[kind](path)
+
+
+def wrong_weights(path, kind, advice):
+    return ReportError(INPUT, f"{path}: not weights of PyTorch, but {kind}; {advice}")
+
+
+def advice_on_folder(folder):
+    """Returns what the folder is, and what to give instead."""
+    if (folder / ".metadata").exists() or any(folder.glob("*.distcp")):
+        return ("a checkpoint of torch.distributed.checkpoint (FSDP), one file per process; convert it: python3 -m "
+                f"torch.distributed.checkpoint.format_utils dcp_to_torch {shlex.quote(str(folder))} OTHER.pth")
+    files = sorted(each.name for each in folder.iterdir() if each.suffix in (*PTH, SAFE, ".bin", ".ckpt", ".npz", ".json"))
+    index = [name for name in files if name.endswith(".index.json")]
+    return "a folder; give the file with the weights in it" + (f", for example {(index or files)[0]}" if files else "")
+
+
+def load_index(path):
+    """Reads the files that an index of Hugging Face names: {"weight_map": {tensor: file}}."""
+    try:
+        names = json.loads(Path(path).read_bytes())["weight_map"]
+        files = list(dict.fromkeys(names.values()))
+    except (ValueError, KeyError, TypeError, AttributeError):
+        raise wrong_weights(path, JSON, "give a file of torch.save") from None
+    places = {name: Path(path).parent / Path(name).name for name in files}
+    missing = [name for name, place in places.items() if not place.exists()]
+    if missing:
+        raise ReportError(INPUT, f"{path}: lacks {some_of(missing)} of its {len(files)} files; download all of them to its folder")
+    content = {name: read_pytorch(str(place)) for name, place in places.items() if place != Path(path)}
+    lost = [tensor for tensor, name in names.items() if tensor not in content.get(name, ())]
+    if lost:
+        raise ReportError(INPUT, f"{path}: {some_of(lost)}: not in the files that it names; download them again")
+    return {tensor: content[name][tensor] for tensor, name in names.items()}
 
 
 def load_archive(path):
@@ -96,34 +129,6 @@ def damaged(path):
         raise
     except Exception as error:
         raise ReportError(INPUT, f"{path}: damaged, cut off or of an unknown type ({reason_of(error) or type(error).__name__})") from error
-
-
-def is_array(value):
-    return hasattr(value, "shape") and hasattr(value, "dtype") and len(value.shape) > 0
-
-
-def has_tensors(value):
-    return isinstance(value, Mapping) and any(isinstance(name, str) and is_array(tensor) for name, tensor in value.items())
-
-
-def state_of(path, content):
-    """Returns the tensors {name: tensor} of a state, or of the one in a checkpoint, and its name there."""
-    inner = {name: value for name, value in content.items() if has_tensors(value)} if isinstance(content, Mapping) else {}
-    known = [name for name in CONTAINERS if name in inner]
-    if not inner and has_tensors(content):
-        return only_tensors(content), ""
-    if known or len(inner) == 1:
-        name = known[0] if known else next(iter(inner))
-        return only_tensors(inner[name]), name
-    if inner:
-        found = f"has several states: {', '.join(map(str, inner))}"
-    else:
-        found = f"has no tensors with names, but an object of the type {type(content).__module__}.{type(content).__name__}"
-    raise ReportError(INPUT, f"{path}: {found}; save one alone: torch.save(model.state_dict(), FILE)")
-
-
-def only_tensors(state):
-    return {str(name): value for name, value in state.items() if hasattr(value, "shape")}
 
 
 def array_of(path, name, tensor):

@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Which network a state belongs to, and which of its tensors the network takes."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from lockstep_report.errors import INPUT, USAGE, ReportError
-from lockstep_report.runfile.settings import plural
+from lockstep_report.runfile.settings import plural, some_of
 from lockstep_weights.networks import COUNTER, NETWORKS, Network, renamed
+from lockstep_weights.states import is_beside
 
 
 @dataclass(frozen=True)
@@ -20,6 +21,19 @@ class Match:
     missing: list  # names of tensors that the state lacks
     misfits: list  # names of tensors of another shape
     surplus: list  # names of tensors that the network lacks
+    beside: list  # names of tensors of averages
+    is_partial: bool = False  # whether the classifier may be missing, and other tensors may be there
+
+    def fits(self):
+        return not (self.missing or self.misfits or self.surplus) or (self.is_partial and self.has_features())
+
+    def likeness(self):
+        """Returns a value that is larger for more tensors of the network, then for fewer that are missing or superfluous."""
+        wrong = len(self.missing) + len(self.misfits)
+        return len(self.shapes) - wrong, -wrong - len(self.surplus)
+
+    def has_names_in_common(self):
+        return len(self.missing) < len(self.shapes)
 
     def problems(self):
         texts = []
@@ -32,6 +46,12 @@ class Match:
         if self.surplus:
             texts.append(f"it has {plural(len(self.surplus), 'tensor')} that the network lacks, such as {self.surplus[0]}")
         return ", ".join(texts)
+
+    def converted(self, array_of):
+        """Returns the match with the arrays `array_of(name, tensor)`. Tensors that the network does not take are converted only if
+        the state does not fit."""
+        names = {*self.shapes, *self.counters()} if self.fits() else {*self.state}
+        return replace(self, state={name: array_of(name, tensor) for name, tensor in self.state.items() if name in names})
 
     def classifier(self):
         return list(self.shapes)[-2:]
@@ -61,31 +81,27 @@ def text(shape):
     return "x".join(map(str, shape)) or "a scalar"
 
 
-def plain_names(state):
-    """Removes the prefixes of modules that contain the network: `module.` of DistributedDataParallel, `_orig_mod.` of
-    torch.compile, `model.` of a Lightning module. They are the first parts that all names with several parts share."""
-    first = {name.partition(".")[0] for name in state if "." in name}
-    if len(first) != 1 or first == {"features"}:  # VGG without its classifier
-        return state
-    return plain_names({name.removeprefix(f"{min(first)}."): tensor for name, tensor in state.items()})
-
-
-def compare(state, network, classes=None):
-    state = {renamed(name, network.styles[0]): tensor for name, tensor in plain_names(state).items()}
+def compare(state, network, classes=None, is_partial=False):
+    state = {renamed(name, network.styles[0]): tensor for name, tensor in state.items()}
     shapes = network.shapes(state, classes)
     return Match(
         network, state, shapes, missing=[name for name in shapes if name not in state],
         misfits=[name for name, shape in shapes.items() if name in state and tuple(state[name].shape) != shape],
-        surplus=[name for name in state if name not in shapes and not name.endswith(COUNTER)])
+        surplus=[name for name in state if name not in shapes and not name.endswith(COUNTER) and not is_beside(name)],
+        beside=[name for name in state if is_beside(name)], is_partial=is_partial)
 
 
-def match(path, state, name=None, classes=None, is_partial=False):
-    """Returns the `Match` of a state with the network `name`, or with the network that fits best. Raises `ReportError`
-    (input) if it lacks tensors, or has others that `is_partial` does not leave out."""
-    found = [compare(state, network, classes) for network in ([NETWORKS[name]] if name else NETWORKS.values())]
-    best = min(found, key=lambda each: len(each.missing) + len(each.misfits) + len(each.surplus))
-    if not best.problems() or (is_partial and best.has_features()):
-        return best
+def match(state, name=None, classes=None, is_partial=False):
+    """Returns the `Match` of a state with the network `name`, or with the most similar network. `is_partial`: it may lack the
+    classifier and have other tensors."""
+    found = [compare(state, network, classes, is_partial) for network in ([NETWORKS[name]] if name else NETWORKS.values())]
+    return max(found, key=Match.likeness)
+
+
+def require_fit(path, best, name=None):
+    """Raises `ReportError` (input) if the state does not fit the network; `name`: that of `--network`."""
+    if best.fits():
+        return
     if name or best.has_features():
         what = f"not the weights of {best.network.name}"
     else:
@@ -95,6 +111,14 @@ def match(path, state, name=None, classes=None, is_partial=False):
     else:
         advice = f"give the weights of one of {', '.join(NETWORKS)}" if not name else "give another --network"
     raise ReportError(INPUT, f"{path}: {what}: {best.problems()}; {advice}")
+
+
+def require_finite(path, found):
+    """Raises `ReportError` (input) if a tensor has values that are NaN or infinite."""
+    wrong = [name for name, tensor in found.tensors().items() if not np.isfinite(tensor).all()]
+    if wrong:
+        raise ReportError(INPUT, f"{path}: {some_of(wrong)} has values that are NaN or infinite, because the training diverged or float16 "
+                                 "overflowed; give an earlier checkpoint")
 
 
 def require_statistics(path, found):

@@ -3,6 +3,7 @@
 they save. Tests without the marker need neither PyTorch nor safetensors."""
 
 import argparse
+import json
 import os
 import pathlib
 import re
@@ -107,6 +108,76 @@ def test_partial_takes_the_features_and_names_the_rest(tmp_path, capsys):
     written = files.read_lockstep(tmp_path / "a.h5")
     assert all(np.array_equal(written[name], array) for name, array in features.items())
     assert written["classifier.weight"].shape == (7, 512) and not written["classifier.weight"].any()
+
+
+def with_prefix(prefix, state):
+    return {f"{prefix}{name}": array for name, array in state.items()}
+
+
+def flattened(state):
+    return {f"ema_{name.replace('.', '_')}": array for name, array in with_prefix("backbone.", state).items()}
+
+
+@pytest.mark.parametrize("saved, options, place, line", [
+    (lambda state, average: with_prefix("model.", state) | {"criterion.weight": np.ones(10)}, (), ", model", "not taken: criterion.weight"),
+    (lambda state, average: with_prefix("net.model.", state) | with_prefix("net.head.", {str(i): np.ones(2) for i in range(9)}), (),
+     ", model", "not taken: head.0"),
+    (lambda state, average: with_prefix("model.", state) | with_prefix("model_ema.", average), (), ", model",
+     "other weights, which --state NAME takes: model_ema"),
+    (lambda state, average: with_prefix("model.", average) | with_prefix("model_ema.", state), ("--state", "model_ema"), ", model_ema",
+     "not taken: model.conv1.weight"),
+    (lambda state, average: with_prefix("model_ema.", state) | {"criterion.weight": np.ones(10)}, (), ", model_ema", "not taken"),
+    (lambda state, average: with_prefix("backbone.", state) | flattened(average), (), "", "not taken: ema_backbone_conv1_weight"),
+    (lambda state, average: with_prefix("module.", state) | {"n_averaged": np.array(3)}, (), "", "not taken: n_averaged"),
+    (lambda state, average: {name.replace("layer1.", "layer1._fsdp_wrapped_module.").replace("conv2.", "conv2._orig_mod."): array
+                             for name, array in state.items()}, (), "", "classes from")])
+def test_the_weights_of_the_network_are_found_beside_others(saved, options, place, line, tmp_path, capsys):
+    state, average = random_state("resnet18-cifar"), random_state("resnet18-cifar", seed=2)
+    source = save_npz(tmp_path / "a.npz", saved(state, average))
+    assert convert("from-pytorch", source, "-o", tmp_path / "a.h5", *options) == 0
+    written, output = files.read_lockstep(tmp_path / "a.h5"), capsys.readouterr().out
+    assert all(np.array_equal(written[name], array) for name, array in state.items())
+    assert f"resnet18-cifar with 10 classes from {source}{place}\n" in output and line in output
+
+
+@pytest.mark.parametrize("change, options, status, error", [
+    (lambda state: with_prefix("student.", state) | with_prefix("teacher.", state), (), 3,
+     "has several states: student, teacher; choose one with --state"),
+    (lambda state: state, ("--state", "ema"), 2, "--state ema: the file has no such state"),
+    (lambda state: state | {"bn1.running_var": np.full(64, np.nan)}, (), 3, "bn1.running_var has values that are NaN or infinite"),
+    (lambda state: state | {"linear.bias": np.full(10, np.inf, np.float16)}, (), 3, "linear.bias has values that are NaN or infinite"),
+    (lambda state: state, ("--classes", "7"), 3, "linear.weight has the shape 10x512 where 7x512 is needed"),
+    (lambda state: with_prefix("model.", {name: state[name] for name in state if name != "conv1.weight"}) | {"loss.weight": np.ones(3)},
+     (), 3, "the most similar is resnet18-cifar: it lacks 1 tensor, such as conv1.weight")])
+def test_weights_that_cannot_be_meant_are_errors(change, options, status, error, tmp_path, capsys):
+    source = save_npz(tmp_path / "a.npz", change(random_state("resnet18-cifar")))
+    assert convert("from-pytorch", source, "-o", tmp_path / "a.h5", *options) == status
+    assert error in capsys.readouterr().err and not (tmp_path / "a.h5").exists()
+
+
+def test_the_files_of_an_index_are_one_state(tmp_path, capsys):
+    state = random_state("resnet18-cifar")
+    parts = {name: f"{index % 2}.npz" for index, name in enumerate(state)}
+    for file in ("0.npz", "1.npz"):
+        save_npz(tmp_path / file, {name: state[name] for name in state if parts[name] == file})
+    index = tmp_path / "model.safetensors.index.json"
+    index.write_text(json.dumps({"metadata": {"total_size": 1}, "weight_map": parts}))
+    assert convert("from-pytorch", index, "-o", tmp_path / "a.h5") == 0
+    assert all(np.array_equal(files.read_lockstep(tmp_path / "a.h5")[name], array) for name, array in state.items())
+    for change, error in (({"linear.bias": "2.npz"}, "lacks 2.npz of its 3 files"), ({"linear.bias": "1.npz", "x": "0.npz"}, ""),
+                          ({"x": index.name}, "x: not in the files")):
+        index.write_text(json.dumps({"weight_map": parts | change}))
+        assert convert("from-pytorch", index, "-o", tmp_path / "b.h5") == 3
+        assert error in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name, error", [
+    (".metadata", "a checkpoint of torch.distributed.checkpoint (FSDP), one file per process; convert it: python3 -m "),
+    ("model.safetensors", "a folder; give the file with the weights in it, for example model.safetensors"), ("x", "a folder; give")])
+def test_a_folder_is_an_error_that_says_what_to_give(name, error, tmp_path, capsys):
+    (tmp_path / name).touch()
+    assert convert("from-pytorch", tmp_path, "-o", tmp_path / "a.h5") == 3
+    assert error in capsys.readouterr().err
 
 
 def test_outputs_replace_no_file(tmp_path, capsys):
@@ -255,6 +326,10 @@ SAVED = {
     "model of Lightning and torch.compile": lambda state, torch: {
         "state_dict": {f"model._orig_mod.{name}": tensor for name, tensor in state.items()}},
     "averaged model": lambda state, torch: {"module.module." + name: tensor for name, tensor in state.items()},
+    "checkpoint of timm": lambda state, torch: {"state_dict": with_prefix("module.", state), "state_dict_ema": twice(state)},
+    "average of torchvision's scripts": lambda state, torch: {"model_ema": with_prefix("module.", state) | {"n_averaged": torch.ones(())},
+                                                              "model": twice(state)},
+    "nested": lambda state, torch: {"epoch": 1, "model": {"state_dict": with_prefix("module.", state)}},
     "two states": lambda state, torch: {"model_state_dict": state, "ema": state},
     "optimizer": lambda state, torch: {
         "model_state": state, "optimizer": {"state": {0: {"momentum_buffer": torch.ones(3)}}, "param_groups": [{"lr": 0.1}]}},
@@ -265,11 +340,16 @@ SAVED = {
     "before PyTorch 1.6": lambda state, torch: state}
 
 
+def twice(state):
+    return {name: 2 * tensor for name, tensor in state.items()}
+
+
 @NEEDS_PYTORCH
 @pytest.mark.parametrize("form", SAVED)
 def test_files_of_other_programs_are_read(form, state, torch, tmp_path):
     torch.save(SAVED[form](state, torch), tmp_path / "a.pth", _use_new_zipfile_serialization=form != "before PyTorch 1.6")
-    assert convert("from-pytorch", tmp_path / "a.pth", "-o", tmp_path / "a.h5") == 0
+    chosen = ("--state", "model_ema") if form.startswith("average of") else ()
+    assert convert("from-pytorch", tmp_path / "a.pth", "-o", tmp_path / "a.h5", *chosen) == 0
     written = files.read_lockstep(tmp_path / "a.h5")
     assert all(np.array_equal(written[name], tensor) for name, tensor in state.items())
 
@@ -326,6 +406,7 @@ def test_a_damaged_file_is_an_error(suffix, damage, state, torch, tmp_path, caps
     (lambda torch: torch.nn.Linear(2, 2), "an object of the type torch.nn.modules.linear.Linear; save one alone"),
     (lambda torch: [torch.ones(2)], "an object of the type builtins.list"),
     (lambda torch: {"student": {"a": torch.ones(2)}, "teacher": {"a": torch.ones(2)}}, "has several states: student, teacher"),
+    (lambda torch: {"optimizer": {"state": {0: torch.ones(2)}}, "epoch": 3}, "has no weights, only optimizer, epoch; save one alone"),
     (lambda torch: {"a": torch.arange(3)}, "a is no dense tensor of floating-point numbers (its type is int64)"),
     (lambda torch: {"a": torch.eye(3).to_sparse()}, "a is no dense tensor of floating-point numbers (")])
 def test_a_file_without_a_state_is_an_error(content, error, torch, tmp_path, capsys):
