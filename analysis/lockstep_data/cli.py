@@ -4,6 +4,7 @@
 import argparse
 import sys
 
+from lockstep_data import plausibility
 from lockstep_data.data_file import write_images
 from lockstep_report.arguments import commands_of, run, share
 from lockstep_report.escaping import one_line
@@ -36,7 +37,7 @@ def parser():
     command.add_argument("--seed", type=int, default=1, metavar="S", help="seed of this choice and of the order of the images [1]")
     add(sources, "mnist", "DIR", "folder with the IDX files of MNIST or Fashion-MNIST, compressed or not", mnist)
     add(sources, "numpy", "FILE", ".npz with train_images, train_labels, test_images, test_labels (uint8; one integer per image), "
-                                  "optionally class_names; or x_train, y_train, x_test, y_test", numpy)
+                                  "optionally class_names; or x_train, y_train, x_test, y_test, or val instead of test", numpy)
     return top
 
 
@@ -58,6 +59,10 @@ def convert(images, options):
     print(one_line(f"{options.output}: {count['train']:,} training and {count['test']:,} test images of "
                    f"{'x'.join(map(str, images.shape))} in {len(images.class_names)} classes; "
                    f"use it with lockstep train --data hdf5:{options.output}"))
+    for note in images.notes:
+        print(one_line(note))
+    for warning in plausibility.warnings_of(options.output):
+        print(one_line(f"lockstep-data: warning: {warning}"), file=sys.stderr)
 
 
 def cifar(options):

@@ -11,11 +11,10 @@ from pathlib import Path
 
 import numpy as np
 
-from lockstep_data.images import SPLITS, Images
+from lockstep_data.images import SPLITS, TEST_NAMES, Images, note_on_test
 from lockstep_report.errors import INPUT, ReportError, cannot_read, reason_of, require
 
 SUFFIXES = {".jpg", ".jpeg", ".png", ".ppm", ".pgm", ".bmp", ".gif", ".tif", ".tiff", ".webp"}
-TEST_FOLDERS = ("test", "val", "valid", "validation")
 
 
 def read_folder(folder, size, channels=3, test_share=0.2, seed=1):
@@ -24,18 +23,17 @@ def read_folder(folder, size, channels=3, test_share=0.2, seed=1):
     of the images is random, so that the first N are of all classes. Raises `ReportError` (input)."""
     pillow = require("PIL.Image", "reading images", "install python3-pil (Debian) or pip install pillow")
     folder = Path(folder)
-    train, test = parts_of(folder)
+    train, tests = parts_of(folder)
     names, files = images_of(train)
-    if test is None:
+    notes = note_on_test([place.name for place in tests])
+    if not tests:
         shuffled = [(random.Random(f"{seed} {name}").sample(own, len(own))) for name, own in zip(names, files)]
         counts = [max(1, round(len(own) * test_share)) if len(own) > 1 else 0 for own in files]
         test_files = [own[:count] for own, count in zip(shuffled, counts)]
         files = [own[count:] for own, count in zip(shuffled, counts)]
     else:
-        test_names, test_files = images_of(test)
-        if test_names != names:
-            different = ", ".join(sorted({*names} ^ {*test_names}))
-            raise ReportError(INPUT, f"{folder}: {train.name} and {test.name} have different classes: {different}")
+        test_files, absent = test_images_of(folder, train, tests[0], names)
+        notes += [f"{tests[0].name} has no images of {', '.join(absent)}"] if absent else []
     listed = {split: in_random_order(own, f"{seed} {split}") for split, own in zip(SPLITS, (files, test_files))}
     for split, own in listed.items():
         if not own:
@@ -51,7 +49,8 @@ def read_folder(folder, size, channels=3, test_share=0.2, seed=1):
         return np.stack([blank if index in failures else value for index, value in enumerate(loaded)]), failures
 
     labels = {split: np.array([label for _, label in own], np.int64) for split, own in listed.items()}
-    return Images((channels, *size), names, labels, read, hashlib.sha256(identity.encode("utf-8", "surrogateescape")).hexdigest())
+    return Images((channels, *size), names, labels, read, hashlib.sha256(identity.encode("utf-8", "surrogateescape")).hexdigest(),
+                  notes)
 
 
 def in_random_order(files, seed):
@@ -69,22 +68,35 @@ def subfolders(folder):
 
 
 def parts_of(folder):
-    """Returns the folder of the training classes and that of the test classes, or None if there is none."""
+    """Returns the folder of the training classes and a list of those of test classes, the preferred one first."""
     found = subfolders(folder)
     if "train" not in found:
-        return folder, None
-    return found["train"], next((found[name] for name in TEST_FOLDERS if name in found), None)
+        return folder, []
+    return found["train"], [found[name] for name in TEST_NAMES if name in found]
 
 
-def images_of(folder):
-    """Returns the names of the classes, sorted, and a list of image files for each, also in deeper folders."""
+def test_images_of(folder, train, test, names):
+    """Returns a list of image files for each class of `names`, and the classes of which `test` has none. Classes have the numbers of
+    the training classes, whatever folders `test` has."""
+    test_names, test_files = images_of(test, require_all=False)
+    if not {*test_names} <= {*names}:
+        different = ", ".join(sorted({*names} ^ {*test_names}))
+        raise ReportError(INPUT, f"{folder}: {train.name} and {test.name} have different classes: {different}; name the folders of a "
+                                 "class alike")
+    files = dict(zip(test_names, test_files))
+    return [files.get(name, []) for name in names], [name for name in names if not files.get(name)]
+
+
+def images_of(folder, require_all=True):
+    """Returns the names of the classes, sorted, and a list of image files for each, also in deeper folders. `require_all`: there must be
+    two classes, and images of each."""
     classes = subfolders(folder)
-    if len(classes) < 2:
+    if len(classes) < 2 and require_all:
         raise ReportError(INPUT, f"{folder}: has {len(classes)} subfolder(s); make one subfolder of images per class")
     files = [sorted(path for path in place.rglob("*") if path.suffix.lower() in SUFFIXES and not path.name.startswith("."))
              for place in classes.values()]
     for name, own in zip(classes, files):
-        if not own:
+        if not own and require_all:
             raise ReportError(INPUT, f"{folder / name}: contains no images ({', '.join(sorted(SUFFIXES))}); add some or remove it")
     return list(classes), files
 

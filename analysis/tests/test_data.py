@@ -188,10 +188,49 @@ def test_numpy_arrays(names, order, tmp_path):
     check(convert(tmp_path, "numpy", tmp_path / "a.npz"), *expected, ["a", "bä", "c", "d"])
 
 
+@pytest.mark.parametrize("stored", [
+    lambda x, y: (x / 255, np.eye(3)[y]), lambda x, y: ((x / 255).astype(np.float32), np.eye(3, dtype=bool)[y]),
+    lambda x, y: (x.astype(np.float16), y.astype(np.float32)), lambda x, y: (x.astype(np.int64), y.astype(np.uint8)[:, None]),
+    lambda x, y: (x, np.array(["0", "1", "2"])[y]), lambda x, y: (x, np.array(["0", "1", "2"], "S")[y])])
+@pytest.mark.parametrize("names", [("X_{}", "y_{}"), ("{}X", "{}Y"), ("{}_data", "{}_label")])
+@pytest.mark.parametrize("test", ["test", "val", "validation"])
+def test_arrays_that_state_the_same_are_the_same(stored, names, test, tmp_path):
+    arrays, expected = {}, []
+    for split, images, labels in (("train", pixels(9, 3, 6, 8), np.arange(9) % 3), (test, pixels(4, 3, 6, 8), np.arange(4) % 3)):
+        arrays |= dict(zip((name.format(split) for name in names), stored(images, labels)))
+        expected += [images, labels]
+    np.savez(tmp_path / "a.npz", **arrays)
+    check(convert(tmp_path, "numpy", tmp_path / "a.npz"), *expected, ["0", "1", "2"])
+
+
+def test_of_two_test_sets_one_is_used_and_named(tmp_path, capsys):
+    arrays = {f"{split}_images": np.full((2, 3, 3), value, np.uint8) for value, split in enumerate(("train", "val", "test"))}
+    np.savez(tmp_path / "a.npz", **arrays, **{name.replace("images", "labels"): np.array([0, 1]) for name in arrays})
+    assert (convert(tmp_path, "numpy", tmp_path / "a.npz")["test/images"] == 2).all()
+    output = capsys.readouterr().out
+    assert "the test images are those of test; val is not used" in output and "train_images is read as" not in output
+
+
+def test_the_order_of_axes_that_is_not_clear_is_named(tmp_path, capsys):
+    np.savez(tmp_path / "a.npz", x_train=pixels(2, 3, 3, 1), x_test=pixels(2, 3, 3, 1), y_train=[0, 1], y_test=[0, 1])
+    assert convert(tmp_path, "numpy", tmp_path / "a.npz")["train/images"].shape == (2, 1, 3, 3)
+    assert "x_train is read as (N, H, W, C)" in capsys.readouterr().out
+
+
+def test_one_array_is_named(tmp_path, capsys):
+    np.save(tmp_path / "a.npy", pixels(2, 3, 3))
+    convert(tmp_path, "numpy", tmp_path / "a.npy", status=3)
+    assert "contains one array; write numpy.savez" in error_of(capsys)
+
+
 @pytest.mark.parametrize("arrays, words", [
     ({"train_images": None}, "has no array train_images"), ({"test_labels": np.zeros(3, int)}, "4 test images, but 3 labels"),
-    ({"train_images": np.zeros((6, 4, 4), np.float32)}, "float32, not uint8"), ({"test_images": np.zeros((4, 5, 5), np.uint8)}, "different shapes"),
-    ({"train_labels": np.zeros(6)}, "float64 of the shape (6,), not one integer"), ({"train_images": np.zeros((6, 4, 4, 4), np.uint8)}, "up to 3 channels"),
+    ({"train_images": np.full((6, 4, 4), 0.3, np.float32)}, "float32 with values from 0.3 to 0.3, not uint8; write numpy.rint(255 * train_images)"),
+    ({"train_images": np.full((6, 4, 4), -0.3)}, "which undoes a normalisation"), ({"train_images": np.full((6, 4, 4), np.nan)}, "from nan"),
+    ({"train_images": np.full((6, 4, 4), 300)}, "int64 with values from 300 to 300"), ({"test_images": np.zeros((4, 5, 5), np.uint8)}, "different shapes"),
+    ({"train_labels": np.full((6, 10), 0.1)}, "not one integer per image"), ({"train_labels": np.ones((6, 2), int)}, "of the shape (6, 2)"),
+    ({"train_labels": np.array(["a"] * 6)}, "the labels of one set are texts"),
+    ({"train_labels": np.full(6, 0.5)}, "float64 of the shape (6,), not one integer"), ({"train_images": np.zeros((6, 4, 4, 4), np.uint8)}, "up to 3 channels"),
     ({"test_labels": np.array([0, 1, -1, 0])}, "label -1 of test image 2"),
     ({"test_labels": np.array([{}] * 4)}, "cannot be read")])
 def test_wrong_numpy_arrays_are_named(arrays, words, tmp_path, capsys):
@@ -245,6 +284,16 @@ def test_folders_train_and_test(test, tmp_path):
     found = convert(tmp_path, "folder", tmp_path / "f", "--size", "8", "--mean", "0.5,0.25,0.125", "--std", "1,1,1")
     assert len(colours(found, "train")) == 12 and len(colours(found, "test")) == 6
     assert found["mean"].tolist() == [0.5, 0.25, 0.125] and found["std"].tolist() == [1, 1, 1]
+
+
+def test_a_test_folder_without_a_class_keeps_the_numbers_of_the_others(tmp_path, capsys):
+    write_folder(tmp_path / "f" / "train", ("cat", "cow", "dog"), count=6)
+    write_folder(tmp_path / "f" / "val", ("dog",), count=3)
+    (tmp_path / "f" / "val" / "cow").mkdir()
+    found = convert(tmp_path, "folder", tmp_path / "f", "--size", "8")
+    assert found["test/labels"].tolist() == [2] * 3 and [name.decode() for name in found["class_names"]] == ["cat", "cow", "dog"]
+    output = capsys.readouterr().out
+    assert "the test images are those of val\n" in output and "val has no images of cat, cow" in output
 
 
 def test_images_are_scaled_cropped_and_converted(tmp_path):
