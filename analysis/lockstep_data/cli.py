@@ -35,7 +35,7 @@ def parser():
     command.add_argument("--test-share", type=share, default=0.2, metavar="SHARE",
                          help="share of the test images of each class if there is no folder test or val [0.2]")
     command.add_argument("--seed", type=int, default=1, metavar="S", help="seed of this choice and of the order of the images [1]")
-    add(sources, "mnist", "DIR", "folder with the IDX files of MNIST or Fashion-MNIST, compressed or not", mnist)
+    add(sources, "mnist", "DIR", "folder with the IDX files of MNIST, Fashion-MNIST, KMNIST or EMNIST, compressed or not", mnist)
     add(sources, "numpy", "FILE", ".npz with train_images, train_labels, test_images, test_labels (uint8; one integer per image), "
                                   "optionally class_names; or x_train, y_train, x_test, y_test, or val instead of test", numpy)
     return top

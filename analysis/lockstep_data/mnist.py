@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The IDX files of MNIST (http://yann.lecun.com/exdb/mnist), which Fashion-MNIST uses as well."""
+"""The IDX files of MNIST (http://yann.lecun.com/exdb/mnist), which Fashion-MNIST, KMNIST and EMNIST use as well."""
 
 import gzip
 from pathlib import Path
@@ -8,8 +8,9 @@ import numpy as np
 
 from lockstep_data.images import from_arrays
 from lockstep_report.errors import INPUT, ReportError, cannot_read
+from lockstep_report.runfile.settings import some_of
 
-PREFIXES = {"train": "train", "test": "t10k"}
+NAMES = {"train": ("train",), "test": ("t10k", "test")}  # the second is that of EMNIST: emnist-letters-test-images-idx3-ubyte
 FASHION = ["T-shirt/top", "Trouser", "Pullover", "Dress", "Coat", "Sandal", "Shirt", "Sneaker", "Bag", "Ankle boot"]
 
 
@@ -17,8 +18,8 @@ def read_mnist(folder):
     """Returns the images of the four files in `folder`, or in the folder MNIST/raw, FashionMNIST/raw or raw in it, where
     torchvision stores them. Raises `ReportError` (input)."""
     place = find_folder(Path(folder))
-    pixels = {split: read_idx(place, f"{prefix}-images", 3)[:, None] for split, prefix in PREFIXES.items()}
-    labels = {split: read_idx(place, f"{prefix}-labels", 1).astype(np.int64) for split, prefix in PREFIXES.items()}
+    pixels = {split: read_idx(place, split, "images", 3)[:, None] for split in NAMES}
+    labels = {split: read_idx(place, split, "labels", 1).astype(np.int64) for split in NAMES}
     is_fashion = "fashion" in str(place.absolute()).lower()
     count = max(10, *(int(own.max(initial=0)) + 1 for own in labels.values()))
     names = FASHION if is_fashion and count == len(FASHION) else [str(label) for label in range(count)]
@@ -26,22 +27,29 @@ def read_mnist(folder):
 
 
 def find_folder(folder):
-    for place in (folder, folder / "raw", folder / "MNIST" / "raw", folder / "FashionMNIST" / "raw"):
-        if find_file(place, "train-images", 3):
+    for place in (folder, folder / "raw", *(folder / name / "raw" for name in ("MNIST", "FashionMNIST", "KMNIST", "EMNIST"))):
+        if find_files(place, "train", "images", 3):
             return place
     raise ReportError(INPUT, f"{folder}: contains no train-images-idx3-ubyte, also with .gz; give the folder with the four files")
 
 
-def find_file(folder, name, dimensions):
-    names = [f"{name}{mark}idx{dimensions}-ubyte{suffix}" for mark in "-." for suffix in ("", ".gz")]
-    return next((folder / each for each in names if (folder / each).is_file()), None)
+def find_files(folder, split, content, dimensions):
+    """Returns the files by the names of MNIST (one of several equal ones) or, if there are none, with a prefix, as those of EMNIST."""
+    names = [f"{name}-{content}{mark}idx{dimensions}-ubyte{suffix}" for name in NAMES[split] for mark in "-." for suffix in ("", ".gz")]
+    plain = [folder / name for name in names if (folder / name).is_file()]
+    return plain[:1] or sorted(path for name in names for path in folder.glob(f"*-{name}"))
 
 
-def read_idx(folder, name, dimensions):
+def read_idx(folder, split, content, dimensions):
     """Returns the array of uint8 with this number of dimensions in an IDX file."""
-    path = find_file(folder, name, dimensions)
-    if path is None:
-        raise ReportError(INPUT, f"{folder}: contains no {name}-idx{dimensions}-ubyte, also with .gz")
+    name = f"{NAMES[split][0]}-{content}-idx{dimensions}-ubyte"
+    found = find_files(folder, split, content, dimensions)
+    if not found:
+        raise ReportError(INPUT, f"{folder}: contains no {name}, also with .gz")
+    if len(found) > 1:
+        raise ReportError(INPUT, f"{folder}: has several files of {split} {content}: {some_of([path.name for path in found])}; give a folder "
+                                 "with those of one dataset")
+    path = found[0]
     try:
         content = path.read_bytes()
         if content[:2] == b"\x1f\x8b":

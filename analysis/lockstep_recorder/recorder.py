@@ -25,6 +25,19 @@ START_LIMIT = 30  # seconds between the first and the last process that create t
 NO_LENGTH = (TypeError, NotImplementedError, AttributeError)  # errors of len() of loaders and datasets
 
 
+class Epoch:
+    """The batches of an epoch. The length is for progress bars, such as that of tqdm."""
+
+    def __init__(self, begin, loader):
+        self.begin, self.loader = begin, loader
+
+    def __iter__(self):
+        return self.begin()
+
+    def __len__(self):
+        return len(self.loader)
+
+
 class Recorder:
     """Records a training in the run file `path`, which rank 0 writes.
 
@@ -68,8 +81,12 @@ class Recorder:
             self._timer.owner = self
 
     def batches(self, loader, device=None, images=None):
-        """Yields the batches of an epoch, moved to `device` if it is given. `images`: number of images of a batch, or a function
-        that returns it [first dimension of the first tensor of the batch]. After `break`, the epoch has the steps up to it."""
+        """Returns an iterable of the batches of an epoch, moved to `device` if it is given, with the length of the loader. `images`: number
+        of images of a batch, or a function that returns it [first dimension of the first tensor of the batch]. After `break`, the epoch
+        has the steps up to it."""
+        return Epoch(lambda: self._batches_of(loader, device, images), loader)
+
+    def _batches_of(self, loader, device, images):
         self._finish_epoch()
         self._begin_epoch(loader)
         epoch, is_trained = self._epoch, True
@@ -206,7 +223,7 @@ class Recorder:
         except NO_LENGTH:
             pass
         self._epoch += 1
-        self._steps, self._step, self._is_complete, self._batches = [], None, False, 0
+        self._steps, self._step, self._is_complete, self._count = [], None, False, 0
         self._is_open = True
         self._clock.begin_epoch()
         self._ended, self._cpu_ended = time.monotonic(), time.process_time()
@@ -217,8 +234,8 @@ class Recorder:
         self._mark("update")
         self._last = self._step.marks[-1][1][0]
         self._ended, self._cpu_ended = time.monotonic(), time.process_time()
-        self._batches += 1
-        if self._batches % self._accumulate == 0:
+        self._count += 1
+        if self._count % self._accumulate == 0:
             self._end_step()
 
     def _end_step(self):

@@ -159,6 +159,20 @@ def test_mnist(below, suffix, first, tmp_path):
     check(found, *expected, [name.decode() for name in found["class_names"]])
 
 
+def test_emnist_has_a_prefix_and_labels_from_1(tmp_path, capsys):
+    expected = []
+    for split, count in (("train", 208), ("test", 52)):
+        images, labels = pixels(count, 28, 28), np.arange(count, dtype=np.uint8) % 26 + 1
+        write_idx(tmp_path / f"emnist-letters-{split}-images-idx3-ubyte.gz", images)
+        write_idx(tmp_path / f"emnist-letters-{split}-labels-idx1-ubyte.gz", labels)
+        expected += [images[:, None], labels]
+    check(convert(tmp_path, "mnist", tmp_path), *expected, [str(i) for i in range(27)])
+    assert "no training image has the label 0 (of 27 classes); labels count from 0" in error_of(capsys)
+    write_idx(tmp_path / "emnist-digits-train-images-idx3-ubyte.gz", images)
+    assert main(["mnist", str(tmp_path), "-o", str(tmp_path / "b.h5")]) == 3
+    assert "several files of train images: emnist-digits-train" in error_of(capsys)
+
+
 @pytest.mark.parametrize("change, words", [
     (lambda content: content[:-1], "has 6271 values instead of 8 x 28 x 28"), (lambda content: b"\0\0\x0d" + content[3:], "no IDX file"),
     (lambda content: b"<html>", "no IDX file"), (lambda content: gzip.compress(content)[:-9], "cannot be read")])

@@ -234,7 +234,9 @@ def test_break_and_an_exception_keep_the_steps_before(tmp_path):
     found = recorded(tmp_path, """
 model = parallel()
 with Recorder(path, model, network="net") as recorder:
-    for i, (images, labels) in enumerate(recorder.batches(Data())):
+    epoch = recorder.batches(Data())
+    assert len(epoch) == 4
+    for i, (images, labels) in enumerate(epoch):
         recorder.backward(model(images).square().sum())
         if i == 2:
             break
