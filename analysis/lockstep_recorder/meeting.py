@@ -6,6 +6,7 @@ import itertools
 import time
 import warnings
 
+import torch.distributed as dist
 from torch.distributed import distributed_c10d
 
 NOTICE, LIMIT = 30, 1800  # seconds
@@ -14,13 +15,13 @@ numbers = itertools.count()  # of the Recorders of this process
 
 
 class Meeting:
-    """`size`: number of processes. All of them create their n-th meeting together. The store is that of `init_process_group`;
-    with the backend MPI there is none, and the processes do not wait."""
+    """All processes of `group` create their n-th meeting together. The store is that of `init_process_group`; with the backend MPI
+    there is none, and the processes do not wait. Neither do they if the store of an earlier attempt of torchrun still counts."""
 
-    def __init__(self, size):
-        self.size, self.count = size, 0
+    def __init__(self, group):
+        self.size, self.count = dist.get_world_size(group), 0
         self.store = distributed_c10d._get_default_store()
-        self.name = f"lockstep_recorder/{next(numbers)}"
+        self.name = f"lockstep_recorder/{dist.get_global_rank(group, 0)}/{next(numbers)}"
 
     def wait(self, what, advice, notice=NOTICE, limit=LIMIT):
         """Blocks until all processes have called this as often. Prints a warning after `notice` seconds, and raises `RuntimeError`

@@ -62,7 +62,7 @@ class Recorder:
         self._path, self._model = path, model
         self._group = model.process_group if is_parallel else None
         self._rank = dist.get_rank(self._group) if is_parallel else 0
-        self._meeting = Meeting(dist.get_world_size(self._group)) if is_parallel else None
+        self._meeting = Meeting(self._group) if is_parallel else None
         self._accumulate = accumulate
         self._clock = CudaClock() if facts.device_of(model).type == "cuda" else HostClock()
         self._config = facts.config_of(model, comm_hook) | {
