@@ -11,6 +11,7 @@ import numpy as np
 
 from lockstep_data.images import from_arrays
 from lockstep_report.errors import INPUT, ReportError, cannot_read
+from lockstep_report.runfile.file_kind import kind_of_file, wrong_kind
 
 # Files of the training images, file of the test images, file of the names, key of the labels, key of the names.
 CIFAR10 = ([f"data_batch_{i}" for i in range(1, 6)], "test_batch", "batches.meta", b"labels", b"label_names")
@@ -58,6 +59,9 @@ def read_files(source):
             return {PurePosixPath(member.name).name: archive.extractfile(member).read()
                     for member in archive if member.isfile()}
     except (OSError, EOFError, tarfile.TarError) as error:
+        kind = kind_of_file(source)
+        if kind is not None and "archive" not in kind:
+            raise wrong_kind(source, "CIFAR for Python", kind, "give its folder or tar archive") from error
         raise cannot_read(source, error) from error
 
 

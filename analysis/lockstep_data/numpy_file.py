@@ -8,10 +8,12 @@ import numpy as np
 
 from lockstep_data.images import SPLITS, TEST_NAMES, from_arrays, note_on_test
 from lockstep_report.errors import INPUT, ReportError, cannot_read
+from lockstep_report.runfile.file_kind import NUMPY_ZIP, kind_of, read_head, wrong_kind
 from lockstep_report.runfile.settings import some_of
 
 ROLES = {"images": {"images", "image", "x", "data", "imgs", "features"}, "labels": {"labels", "label", "y", "targets", "target"}}
 TRAIN_NAMES = ("train", "training")
+ONE_ARRAY = b"\x93NUMPY"  # begin of a .npy file
 MOST_CHANNELS = 3
 BLOCK = 1024  # images
 TOLERANCE = 1e-3  # of pixels from 0 to 255: the rounding of x / 255 in float32 is below it
@@ -20,6 +22,9 @@ TOLERANCE = 1e-3  # of pixels from 0 to 255: the rounding of x / 255 in float32 
 def read_numpy(path):
     """Returns the images of a .npz file. Raises `ReportError` (input)."""
     try:
+        head = read_head(path)
+        if kind_of(head) != NUMPY_ZIP and not head.startswith(ONE_ARRAY):
+            raise wrong_kind(path, "arrays of NumPy (.npz)", kind_of(head), advice())
         with open(path, "rb") as file:
             arrays = np.load(file, allow_pickle=False)
             if not isinstance(arrays, np.lib.npyio.NpzFile):

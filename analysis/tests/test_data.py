@@ -231,6 +231,15 @@ def test_the_order_of_axes_that_is_not_clear_is_named(tmp_path, capsys):
     assert "x_train is read as (N, H, W, C)" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize("content, kind", [(b"<html>", "an HTML page"), (b"", "an empty file"), (b"PK\x05\x06", "a ZIP archive")])
+def test_a_file_that_has_no_arrays_is_named(content, kind, tmp_path, capsys):
+    (tmp_path / "a.npz").write_bytes(content)
+    convert(tmp_path, "numpy", tmp_path / "a.npz", status=3)
+    assert f"a.npz: not arrays of NumPy (.npz), but {kind}; " in error_of(capsys)
+    convert(tmp_path, "cifar-python", tmp_path / "a.npz", status=3)
+    assert "archive" in kind or f"a.npz: not CIFAR for Python, but {kind}; " in error_of(capsys)
+
+
 def test_one_array_is_named(tmp_path, capsys):
     np.save(tmp_path / "a.npy", pixels(2, 3, 3))
     convert(tmp_path, "numpy", tmp_path / "a.npy", status=3)
