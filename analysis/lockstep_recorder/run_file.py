@@ -16,6 +16,7 @@ from lockstep_report.runfile import schema
 GROWING = ("step", "epoch")  # dimensions
 LIBVER = ("v110", "v110")  # what HDF5 1.10 can read; older formats have no SWMR
 writers = weakref.WeakValueDictionary()  # {path: writer} of this process
+locked = weakref.WeakSet()  # writers with a lock
 
 
 class RunFileWriter:
@@ -32,6 +33,7 @@ class RunFileWriter:
                 raise FileExistsError(f"{path} exists; give another name, or overwrite=True")
             set_aside(self.path)
         self.lock = reserve(self.partial)
+        locked.add(self)
 
     def create(self, attributes, groups, columns, measured, steps_per_epoch):
         """Writes what is known before the first epoch. `attributes`: of the root; `groups`: {group: attributes};
@@ -105,6 +107,16 @@ class RunFileWriter:
         if self.lock is None:
             raise RuntimeError(f"Recorder: {self.path} is closed, or a later Recorder of this process writes it; give another name")
         return h5py.File(self.partial, mode, libver=LIBVER, locking=False)
+
+
+def leave_locks():
+    """Closes the locks in a child of fork, such as a worker of a DataLoader, which would keep them after the end of its parent."""
+    for writer in locked:
+        if writer.lock is not None:
+            writer.release()
+
+
+os.register_at_fork(after_in_child=leave_locks)
 
 
 def last_writer(path, overwrite=False):

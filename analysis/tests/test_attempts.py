@@ -2,7 +2,11 @@
 """Names of the run files of `lockstep_recorder`: attempts of one job by torchrun and Slurm, and several writers in one process."""
 
 import os
+import signal
 import socket
+import subprocess
+import sys
+from pathlib import Path
 
 import h5py
 import pytest
@@ -66,3 +70,19 @@ def test_a_second_writer_of_a_process_takes_the_name(tmp_path):
     assert second.partial.exists()
     second.close()
     assert not second.partial.exists()
+
+
+def test_children_do_not_keep_the_name(tmp_path):
+    """The parent is killed while a worker of a DataLoader, which is a child of fork, still runs."""
+    code = ("import os, signal, sys, time; sys.path.insert(0, sys.argv[2]); from lockstep_recorder.run_file import RunFileWriter\n"
+            "writer = RunFileWriter(sys.argv[1])\n"
+            "if os.fork():\n    os.kill(os.getpid(), signal.SIGKILL)\n"
+            "print(os.getpid(), flush=True); time.sleep(600)\n")
+    parent = subprocess.Popen([sys.executable, "-c", code, tmp_path / "run.h5", Path(__file__).parents[1]], text=True, stdout=subprocess.PIPE)
+    child = int(parent.stdout.readline())
+    try:
+        assert parent.wait() == -signal.SIGKILL
+        RunFileWriter(tmp_path / "run.h5").close()
+    finally:
+        os.kill(child, signal.SIGKILL)
+        parent.stdout.close()
