@@ -131,5 +131,14 @@ def several(path, places):
 
 def what_of(content):
     if isinstance(content, Mapping) and content:
-        return f"has no weights, only {some_of([str(name) for name in content])}"
-    return f"has no tensors with names, but an object of the type {type(content).__module__}.{type(content).__name__}"
+        return f"has no weights, only {some_of([described(name, value) for name, value in content.items()])}"
+    return f"has no tensors with names, but {object_of(content)}"
+
+
+def described(name, value):
+    is_plain = isinstance(value, (str, int, float, list, tuple, type(None))) or isinstance(value, Mapping) or hasattr(value, "shape")
+    return str(name) if is_plain else f"{name} ({object_of(value)})"
+
+
+def object_of(value):
+    return f"an object of the type {type(value).__module__}.{type(value).__name__}"

@@ -406,6 +406,7 @@ def test_a_damaged_file_is_an_error(suffix, damage, state, torch, tmp_path, caps
     (lambda torch: torch.nn.Linear(2, 2), "an object of the type torch.nn.modules.linear.Linear; save one alone"),
     (lambda torch: [torch.ones(2)], "an object of the type builtins.list"),
     (lambda torch: {"student": {"a": torch.ones(2)}, "teacher": {"a": torch.ones(2)}}, "has several states: student, teacher"),
+    (lambda torch: {"model": torch.nn.Linear(2, 2), "epoch": 3}, "only model (an object of the type torch.nn.modules.linear.Linear), epoch"),
     (lambda torch: {"optimizer": {"state": {0: torch.ones(2)}}, "epoch": 3}, "has no weights, only optimizer, epoch; save one alone"),
     (lambda torch: {"a": torch.arange(3)}, "a is no dense tensor of floating-point numbers (its type is int64)"),
     (lambda torch: {"a": torch.eye(3).to_sparse()}, "a is no dense tensor of floating-point numbers (")])
