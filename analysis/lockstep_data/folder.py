@@ -11,8 +11,9 @@ from pathlib import Path
 
 import numpy as np
 
-from lockstep_data.images import SPLITS, TEST_NAMES, Images, note_on_test
+from lockstep_data.images import SPLITS, TEST_NAMES, TRAIN_NAMES, Images, note_on_test
 from lockstep_report.errors import INPUT, ReportError, cannot_read, reason_of, require
+from lockstep_report.runfile.settings import some_of
 
 SUFFIXES = {".jpg", ".jpeg", ".png", ".ppm", ".pgm", ".bmp", ".gif", ".tif", ".tiff", ".webp"}
 
@@ -25,7 +26,7 @@ def read_folder(folder, size, channels=3, test_share=0.2, seed=1):
     folder = Path(folder)
     train, tests = parts_of(folder)
     names, files = images_of(train)
-    notes = note_on_test([place.name for place in tests])
+    notes = note_on_test([place.name.lower() for place in tests]) + note_on_depth(train, names, files)
     if not tests:
         shuffled = [(random.Random(f"{seed} {name}").sample(own, len(own))) for name, own in zip(names, files)]
         counts = [max(1, round(len(own) * test_share)) if len(own) > 1 else 0 for own in files]
@@ -69,10 +70,21 @@ def subfolders(folder):
 
 def parts_of(folder):
     """Returns the folder of the training classes and a list of those of test classes, the preferred one first."""
-    found = subfolders(folder)
-    if "train" not in found:
+    found = {name.lower(): place for name, place in subfolders(folder).items()}
+    train = next((found[name] for name in TRAIN_NAMES if name in found), None)
+    if train is None:
         return folder, []
-    return found["train"], [found[name] for name in TEST_NAMES if name in found]
+    return train, [found[name] for name in TEST_NAMES if name in found]
+
+
+def note_on_depth(folder, names, files):
+    """Returns a list with a text if no class has images of its own, so that its subfolders may be the classes."""
+    deeper = [path.relative_to(folder / name).parts[0] for name, own in zip(names, files) for path in own
+              if path.parent != folder / name]
+    if len(deeper) < sum(map(len, files)):
+        return []
+    return [f"all images of the classes {some_of(names)} are in subfolders of them: {some_of(sorted(set(deeper)))}; if these are the "
+            f"classes, name the folders of {folder} train and test"]
 
 
 def test_images_of(folder, train, test, names):
@@ -91,7 +103,7 @@ def images_of(folder, require_all=True):
     """Returns the names of the classes, sorted, and a list of image files for each, also in deeper folders. `require_all`: there must be
     two classes, and images of each."""
     classes = subfolders(folder)
-    if len(classes) < 2 and require_all:
+    if len(classes) < (2 if require_all else 1):
         raise ReportError(INPUT, f"{folder}: has {len(classes)} subfolder(s); make one subfolder of images per class")
     files = [sorted(path for path in place.rglob("*") if path.suffix.lower() in SUFFIXES and not path.name.startswith("."))
              for place in classes.values()]

@@ -10,7 +10,8 @@ import numpy as np
 from lockstep_report.errors import INPUT, ReportError
 
 SPLITS = ("train", "test")
-TEST_NAMES = ("test", "testing", "val", "valid", "validation", "dev")  # of folders and arrays, in the order of preference
+TRAIN_NAMES = ("train", "training")  # of folders and arrays, in any case
+TEST_NAMES = ("test", "testing", "val", "valid", "validation", "dev")  # in the order of preference
 
 
 @dataclass

@@ -6,13 +6,12 @@ import zipfile
 
 import numpy as np
 
-from lockstep_data.images import SPLITS, TEST_NAMES, from_arrays, note_on_test
+from lockstep_data.images import SPLITS, TEST_NAMES, TRAIN_NAMES, from_arrays, note_on_test
 from lockstep_report.errors import INPUT, ReportError, cannot_read
 from lockstep_report.runfile.file_kind import NUMPY_ZIP, kind_of, read_head, wrong_kind
 from lockstep_report.runfile.settings import some_of
 
 ROLES = {"images": {"images", "image", "x", "data", "imgs", "features"}, "labels": {"labels", "label", "y", "targets", "target"}}
-TRAIN_NAMES = ("train", "training")
 ONE_ARRAY = b"\x93NUMPY"  # begin of a .npy file
 MOST_CHANNELS = 3
 BLOCK = 1024  # images

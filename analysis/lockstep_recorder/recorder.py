@@ -141,6 +141,8 @@ class Recorder:
         if self._epoch == 0:
             raise RuntimeError("Recorder.evaluated: call it after an epoch")
         self._finish_epoch()
+        if self._rank == 0 and not 0 <= accuracy <= 1:
+            raise ValueError(f"Recorder.evaluated: the accuracy is a share from 0 to 1, not {float(accuracy):g}; divide percent by 100")
         if self._rank == 0 and self._writer.is_created:
             self._writer.replace_last({
                 "/epochs/test_accuracy": float(accuracy), "/epochs/test_loss": float(loss),

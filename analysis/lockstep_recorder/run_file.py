@@ -28,6 +28,8 @@ class RunFileWriter:
         self.path = Path(path)
         self.partial = self.path.with_name(self.path.name + ".partial")
         self.is_created = False
+        if not self.path.parent.is_dir():
+            raise FileNotFoundError(f"{path}: the folder {self.path.parent} does not exist; create it")
         if self.path.exists() and not overwrite:
             if not attempts.is_of_earlier_attempt(self.path):
                 raise FileExistsError(f"{path} exists; give another name, or overwrite=True")

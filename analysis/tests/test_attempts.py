@@ -58,6 +58,11 @@ def test_a_file_of_another_kind_is_kept(content, tmp_path, monkeypatch):
         RunFileWriter(tmp_path / "run.h5")
 
 
+def test_a_missing_folder_is_named(tmp_path):
+    with pytest.raises(FileNotFoundError, match="the folder .*/runs does not exist; create it"):
+        RunFileWriter(tmp_path / "runs" / "run.h5")
+
+
 def test_a_second_writer_of_a_process_takes_the_name(tmp_path):
     """As if a cell of a notebook runs again after an exception, which keeps the first Recorder."""
     first = last_writer(tmp_path / "run.h5")

@@ -300,13 +300,20 @@ def test_folder_is_split_by_class_and_seed(tmp_path):
     assert splits[0] == splits[1] != splits[2]
 
 
-@pytest.mark.parametrize("test", ["test", "val"])
-def test_folders_train_and_test(test, tmp_path):
-    write_folder(tmp_path / "f" / "train", count=6)
+@pytest.mark.parametrize("train, test", [("train", "test"), ("train", "val"), ("Training", "Testing")])
+def test_folders_train_and_test(train, test, tmp_path):
+    write_folder(tmp_path / "f" / train, count=6)
     write_folder(tmp_path / "f" / test, count=3)
     found = convert(tmp_path, "folder", tmp_path / "f", "--size", "8", "--mean", "0.5,0.25,0.125", "--std", "1,1,1")
     assert len(colours(found, "train")) == 12 and len(colours(found, "test")) == 6
     assert found["mean"].tolist() == [0.5, 0.25, 0.125] and found["std"].tolist() == [1, 1, 1]
+
+
+def test_classes_that_may_be_sets_are_named(tmp_path, capsys):
+    for name in ("seg_test", "seg_train"):
+        write_folder(tmp_path / "f" / name, count=6)
+    convert(tmp_path, "folder", tmp_path / "f", "--size", "8")
+    assert "all images of the classes seg_test, seg_train are in subfolders of them: cat, dog; if these are" in capsys.readouterr().out
 
 
 def test_a_test_folder_without_a_class_keeps_the_numbers_of_the_others(tmp_path, capsys):
@@ -390,6 +397,7 @@ def test_other_images_do_not_continue_an_import(tmp_path, capsys):
     (lambda place: place.mkdir(), "has 0 subfolder(s)"), (lambda place: write_folder(place, ("cat",)), "has 1 subfolder(s)"),
     (lambda place: [write_folder(place), (place / "empty").mkdir()], "empty: contains no images"),
     (lambda place: [write_folder(place / "train"), write_folder(place / "test", ("cat", "cow"))], "different classes: cow, dog"),
+    (lambda place: [write_folder(place / "train"), (place / "test").mkdir()], "test: has 0 subfolder(s)"),
     (lambda place: None, "cannot be read"), (lambda place: write_folder(place, count=1), "there are no test images")])
 def test_wrong_folders_are_named(prepare, words, tmp_path, capsys):
     prepare(tmp_path / "f")

@@ -271,6 +271,8 @@ with Recorder(path, model, network="net", overwrite=True) as recorder:
         "Recorder(path + '1', model, network='net', comm_hook=(None, fp16_compress_hook))", "has another comm_hook"),
     (1, "Recorder(path, net, network='net').backward(net(torch.ones(1, 64)).sum())", "in the loop over Recorder.batches"),
     (1, "Recorder(path, net, network='net').evaluated(0.5)", "after an epoch"),
+    (1, "recorder = Recorder(path, net, network='net')\ntrain(recorder, net, 1)\nrecorder.evaluated(torch.tensor(93.5))",
+     "the accuracy is a share from 0 to 1, not 93.5; divide percent by 100"),
     (1, "open(path, 'w').close()\nRecorder(path, net, network='net')", "a.h5 exists"),
     (2, "Recorder(path, net, network='net')", "must be a DistributedDataParallel"),
     (2, "rank or open(path, 'w').close()\ndist.barrier()\nRecorder(path, parallel(), network='net')", "a.h5 exists"),
