@@ -41,17 +41,32 @@ def advice():
     return "write numpy.savez(FILE, train_images=..., train_labels=..., test_images=..., test_labels=...)"
 
 
+def words_of(name):
+    return [word.lower() for word in re.findall(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])", name)]
+
+
 def meaning_of(name):
     """Returns (split, role) of an array by the parts of its name: ("train", "images") of x_train, X_train, trainX, train_data; None
     for the part that it does not tell."""
-    parts = [part.lower() for part in re.findall(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])", name)]
+    parts = words_of(name)
     split = next((part for part in parts if part in TRAIN_NAMES + TEST_NAMES), None)
     role = next((role for role, names in ROLES.items() for part in parts if part in names), None)
     return ("train" if split in TRAIN_NAMES else split), role
 
 
+def named_by_meaning(path, names):
+    """Returns {meaning: name}; of several arrays with the same meaning, the one with the shortest name: x_train before x_train_mean."""
+    found = {}
+    for name in sorted(names, key=lambda name: len(words_of(name))):
+        meaning = meaning_of(name)
+        other = found.setdefault(meaning, name)
+        if other != name and None not in meaning and len(words_of(other)) == len(words_of(name)):
+            raise ReportError(INPUT, f"{path}: {other} and {name} may both be the {' '.join(meaning)}; give a file with one of them")
+    return found
+
+
 def read_arrays(path, arrays):
-    named = {meaning_of(name): name for name in arrays}
+    named = named_by_meaning(path, arrays)
     tests = [name for name in TEST_NAMES if (name, "images") in named]
     place = {"train": "train", "test": tests[0] if tests else "test"}
     names = {(split, role): named.get((place[split], role)) for split in SPLITS for role in ROLES}

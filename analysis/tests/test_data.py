@@ -219,7 +219,8 @@ def test_arrays_that_state_the_same_are_the_same(stored, names, test, tmp_path):
 
 def test_of_two_test_sets_one_is_used_and_named(tmp_path, capsys):
     arrays = {f"{split}_images": np.full((2, 3, 3), value, np.uint8) for value, split in enumerate(("train", "val", "test"))}
-    np.savez(tmp_path / "a.npz", **arrays, **{name.replace("images", "labels"): np.array([0, 1]) for name in arrays})
+    labels = {name.replace("images", "labels"): np.array([0, 1]) for name in arrays}
+    np.savez(tmp_path / "a.npz", train_images_mean=np.zeros(3), **arrays, **labels)
     assert (convert(tmp_path, "numpy", tmp_path / "a.npz")["test/images"] == 2).all()
     output = capsys.readouterr().out
     assert "the test images are those of test; val is not used" in output and "train_images is read as" not in output
@@ -247,7 +248,8 @@ def test_one_array_is_named(tmp_path, capsys):
 
 
 @pytest.mark.parametrize("arrays, words", [
-    ({"train_images": None}, "has no array train_images"), ({"test_labels": np.zeros(3, int)}, "4 test images, but 3 labels"),
+    ({"train_images": None}, "has no array train_images"), ({"x_train": np.zeros(3)}, "train_images and x_train may both be the train images"),
+    ({"test_labels": np.zeros(3, int)}, "4 test images, but 3 labels"),
     ({"train_images": np.full((6, 4, 4), 0.3, np.float32)}, "float32 with values from 0.3 to 0.3, not uint8; write numpy.rint(255 * train_images)"),
     ({"train_images": np.full((6, 4, 4), -0.3)}, "which undoes a normalisation"), ({"train_images": np.full((6, 4, 4), np.nan)}, "from nan"),
     ({"train_images": np.full((6, 4, 4), 300)}, "int64 with values from 300 to 300"), ({"test_images": np.zeros((4, 5, 5), np.uint8)}, "different shapes"),
