@@ -71,9 +71,10 @@ def list_labels(labels):
 
 def absent_classes(data):
     absent = np.flatnonzero(data.train.counts == 0)
-    if len(absent) <= most_absent(len(data.train.labels), len(data.train.counts)):
+    is_from_one = absent.tolist() == [0] and data.test.counts[0] == 0
+    if len(absent) <= most_absent(len(data.train.labels), len(data.train.counts)) and not is_from_one:
         return ""
-    advice = "labels count from 0" if absent.tolist() == [0] else "check the labels, or remove the names of classes without images"
+    advice = "labels count from 0" if is_from_one else "check the labels, or remove the names of classes without images"
     return f"no training image has {list_labels(absent)} (of {len(data.train.counts)} classes); {advice}"
 
 

@@ -60,20 +60,24 @@ std::string list_labels(const std::vector<std::size_t>& classes) {
                      classes.size() > shown ? ", ..." : "");
 }
 
-std::string absent_classes(const std::vector<std::size_t>& counts, std::size_t images,
-                           Extent extent) {
+std::string absent_classes(const std::vector<std::size_t>& counts, const Dataset& test,
+                           std::size_t images, Extent extent) {
   std::vector<std::size_t> absent;
   for (std::size_t i = 0; i < counts.size(); ++i) {
     if (counts[i] == 0) absent.push_back(i);
   }
-  if (static_cast<double>(absent.size()) <= most_absent(images, counts.size())) return "";
+  const bool is_from_one = absent.size() == 1 && absent.front() == 0 &&
+                           std::ranges::find(test.labels(), 0) == test.labels().end();
+  const bool is_by_chance =
+      static_cast<double>(absent.size()) <= most_absent(images, counts.size());
+  if (is_by_chance && !is_from_one) return "";
   std::string advice = "check the labels, or remove the names of classes without images";
-  if (extent == Extent::first_images) {
+  if (is_from_one) {
+    advice = "labels count from 0";
+  } else if (extent == Extent::first_images) {
     advice =
         "--train-samples takes the first images of the file, which seem to be sorted by class; "
         "write them in random order";
-  } else if (absent.size() == 1 && absent.front() == 0) {
-    advice = "labels count from 0";
   }
   return fmt::format("no training image has {} (of {} classes); {}", list_labels(absent),
                      counts.size(), advice);
@@ -136,7 +140,7 @@ std::vector<std::string> implausible(const TrainingData& data, Extent extent) {
   const Hashes different = hashes_of(train);
   std::vector<std::string> warnings;
   for (const std::string& warning :
-       {absent_classes(counts, train.size(), extent), unlearned_classes(counts, test),
+       {absent_classes(counts, test, train.size(), extent), unlearned_classes(counts, test),
         dominant_class(test), known_test_images(different, test),
         repeated_images("training", different, train),
         repeated_images("test", hashes_of(test), test), dark_pixels(train)}) {

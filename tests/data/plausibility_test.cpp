@@ -11,9 +11,11 @@
 namespace lockstep::data {
 namespace {
 
+using ::testing::Each;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::Not;
 
 constexpr core::ImageShape shape{3, 4, 4};
 
@@ -43,6 +45,15 @@ TEST_F(Plausibility, LabelsFromOneAreNamed) {
   EXPECT_THAT(
       warnings(Extent::all, 11),
       ElementsAre("no training image has the label 0 (of 11 classes); labels count from 0"));
+}
+
+// Random labels of 20 images lack more than one of 11 classes, but not the same one as those of 50.
+TEST_F(Plausibility, LabelsFromOneOfFewImagesAreNamed) {
+  train_ = random_content(20, shape);
+  set_labels(train_, [](std::size_t i) { return 1 + i % 10; });
+  EXPECT_THAT(warnings(Extent::all, 11), Each(Not(HasSubstr("label 0"))));
+  set_labels(test_, [](std::size_t i) { return 1 + i % 10; });
+  EXPECT_THAT(warnings(Extent::all, 11), ElementsAre(HasSubstr("label 0 (of 11 classes); labels")));
 }
 
 TEST_F(Plausibility, FirstImagesOfASortedFileAreNamed) {
