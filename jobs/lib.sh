@@ -2,7 +2,13 @@
 # shellcheck shell=bash
 # Functions that the scripts of this folder share. Source this file from bash with `set -euo pipefail`; do not run it.
 
+# Settings of the user's shell, of exported variables and of BASH_ENV must not change the scripts.
 unset CDPATH # with it, `cd` prints the folder that it finds
+unset GLOBIGNORE GREP_OPTIONS
+IFS=$' \t\n'
+set +o noclobber +o posix
+shopt -u dotglob expand_aliases failglob nocasematch nullglob
+awk() { LC_ALL=C command awk "$@"; } # with a point in decimal numbers
 
 # shellcheck disable=SC2034  # the scripts that source this file use it
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
@@ -50,35 +56,21 @@ physical_cores() {
   done | sort -u | wc -l
 }
 
-# Prints the first Python interpreter of $LOCKSTEP_PYTHON, python3 and /usr/bin/python3 that can import all modules of the
-# comma-separated list $1. Exits with an error if no interpreter can.
-find_python() {
-  local candidate modules=$1
-  for candidate in "${LOCKSTEP_PYTHON:-}" python3 /usr/bin/python3; do
-    if [ -n "$candidate" ] && PYTHONSAFEPATH=1 "$candidate" -c "import $modules" 2>/dev/null; then
-      printf '%s\n' "$candidate"
-      return
-    fi
-  done
-  die "no Python with $modules was found; run jobs/setup, or set LOCKSTEP_PYTHON to such a Python"
-}
+# Prints the command that starts Python programs that need the modules of the comma-separated list $1, one word per line. Exits with an
+# error if no interpreter has the modules.
+find_python() { LOCKSTEP_COMMAND=${0##*/} "$root/analysis/run-python" --modules "$1" --find; }
 
 # Writes the report of the run files in the folder $1: tables and figures to $1/report, and the page $1/report.html. Does nothing if
 # the folder has no run files. Names the points that do not fit in memory ($1/NAME.memory). Returns a status other than 0 if the report
 # fails, also where `set -e` has no effect.
 write_report() {
-  local directory=$1 python status=0 too_large note=()
+  local directory=$1 status=0 too_large note=() report=("$root/analysis/run-python" lockstep_report)
   [ -n "$(find "$directory" -maxdepth 1 -name '*.h5' -print -quit)" ] || return 0
   heading "report"
-  python=$(find_python "numpy, h5py, matplotlib") || return 1
-  if [ -d "$root/analysis/lockstep_report" ]; then
-    export PYTHONPATH="$root/analysis${PYTHONPATH:+:$PYTHONPATH}"
-  fi
-  export PYTHONSAFEPATH=1 # modules of the current folder, such as random.py, do not replace those of Python
   too_large=$(find "$directory" -maxdepth 1 -name '*.memory' -printf '%f\n' | sort -V | sed 's/-[0-9]*\.memory$//' | uniq | paste -sd ' ')
   [ -z "$too_large" ] || note=(--note "points that do not fit in memory: ${too_large// /, }")
-  "$python" -m lockstep_report report "$directory" --out "$directory/report" "${note[@]}" || status=$?
-  "$python" -m lockstep_report html "$directory" -o "$directory/report.html" "${note[@]}" || status=$?
+  "${report[@]}" report "$directory" --out "$directory/report" "${note[@]}" || status=$?
+  "${report[@]}" html "$directory" -o "$directory/report.html" "${note[@]}" || status=$?
   return $status
 }
 
@@ -96,18 +88,22 @@ wait_for_child() {
 }
 
 # Sets the environment variables with which Open MPI starts $1 ranks on this host: as root and without a home directory (in
-# containers), and with more ranks than cores.
+# containers), and with more ranks than slots. The slots of an allocation are its tasks, not its processors (salloc -n 1 -c 2, Jupyter).
+# Ranks that wait yield their core only if there are more ranks than processors. Variables of the user have precedence.
 mpi_environment() {
-  local ranks=$1
+  local ranks=$1 yield=0
   [ -n "${HOME:-}" ] || getent passwd "$(id -u)" >/dev/null || export HOME=/nonexistent # mpirun fails without a value
   if [ "$(id -u)" -eq 0 ]; then
     export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
   fi
-  if [ "$ranks" -gt "$(cores)" ]; then # waiting ranks yield their core to other ranks
-    export OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_mpi_yield_when_idle=1
+  export OMPI_MCA_rmaps_base_oversubscribe="${OMPI_MCA_rmaps_base_oversubscribe:-1}"
+  export PRTE_MCA_rmaps_default_mapping_policy="${PRTE_MCA_rmaps_default_mapping_policy:-:oversubscribe}" # Open MPI 5
+  if [ "$ranks" -gt "$(cores)" ]; then
+    yield=1
   elif [ "$ranks" -gt "$(physical_cores)" ]; then # as mpirun --use-hwthread-cpus
     export OMPI_MCA_hwloc_base_use_hwthreads_as_cpus="${OMPI_MCA_hwloc_base_use_hwthreads_as_cpus:-1}"
   fi
+  export OMPI_MCA_mpi_yield_when_idle="${OMPI_MCA_mpi_yield_when_idle:-$yield}"
   if [ -e /.dockerenv ] || [ -e /run/.containerenv ] || [ -n "${APPTAINER_CONTAINER:-}" ]; then
     # In most containers, a process may not read the memory of another process, and Open MPI prints a warning for every
     # attempt. The value of the user has precedence.

@@ -132,7 +132,7 @@ read_options() {
   if [[ $1 == *.py ]]; then
     read_options train || true # so that options of lockstep are not taken for those of the program
     set_recorded_python 2>/dev/null || return 1
-    names=$("${container[@]}" env "PYTHONPATH=$root/analysis" "$recorded_python" "$root/$1" --help 2>/dev/null) || return 1
+    names=$("${container[@]}" "${recorded_python[@]}" "$root/$1" --help 2>/dev/null) || return 1
     while read -r name; do
       used_by[$name]+=" $1 "
     done < <(grep -oE -- '--[a-z][a-z-]*' <<<"$names" | sort -u)
@@ -210,10 +210,14 @@ lockstep_program() {
 
 container=() # command that starts a program in the container of the study; set by `container_command` in jobs/slurm/launcher.sh
 
-# Sets `recorded_python`, unless it is set: the Python with PyTorch; that of the container if LOCKSTEP_IMAGE is set.
-recorded_python=${LOCKSTEP_IMAGE:+python3}
+# Sets the array `recorded_python`, unless it is set: the command that starts programs with PyTorch; in the container if LOCKSTEP_IMAGE is set.
+recorded_python=()
+[ -z "${LOCKSTEP_IMAGE:-}" ] || recorded_python=(python3 "$root/analysis/start.py")
 set_recorded_python() {
-  [ -n "$recorded_python" ] || recorded_python=$(find_python "torch, h5py")
+  local words
+  [ ${#recorded_python[@]} -eq 0 ] || return 0
+  words=$(find_python "torch,h5py") || return 1
+  mapfile -t recorded_python <<<"$words"
 }
 
 # Sets the array `command`: the command of the point with the command line $1, repeat $2 and name $3 in the directory $4,
@@ -226,8 +230,8 @@ point_command() {
   merge_options "$line" "$@"
   command=("$(lockstep_program)" "${merged[@]}")
   if [[ ${merged[0]} == *.py ]]; then
-    set_recorded_python
-    command=(env "PYTHONPATH=$root/analysis${PYTHONPATH:+:$PYTHONPATH}" "$recorded_python" "$root/${merged[0]}" "${merged[@]:1}" --seed "$repeat")
+    set_recorded_python || exit 1
+    command=("${recorded_python[@]}" "$root/${merged[0]}" "${merged[@]:1}" --seed "$repeat")
   elif [ "${merged[0]}" = train ]; then
     command+=(--seed "$repeat" --checkpoint-dir "$directory/checkpoints/$point" --resume auto)
   fi
@@ -295,11 +299,10 @@ files_of_run() {
 # Completes the point and repeat $1 (a path without extension) if one of its run files is complete, because the script was killed
 # before it noticed that; lockstep would not train again, and would write no run file. Returns 1 if there is no such file.
 complete_after_kill() {
-  local files=() file python=${LOCKSTEP_IMAGE:+python3}
+  local files=() file
   mapfile -t files < <(files_of_run "$1" | grep '\.h5$')
   [ ${#files[@]} -gt 0 ] || return 1
-  [ -n "$python" ] || python=$(find_python h5py) || return 1
-  file=$("${container[@]}" "$python" -c '
+  file=$("${container[@]}" "$root/analysis/run-python" --modules h5py -c '
 import sys, h5py
 for name in sys.argv[1:]:
     try:

@@ -8,6 +8,7 @@ import json
 import os
 import pathlib
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -87,13 +88,34 @@ def calls(tmp_path):
     return [line.split() for line in (tmp_path / "calls").read_text(encoding="utf-8").splitlines()]
 
 
-def test_settings_of_the_shell_do_not_break_the_scripts(tmp_path):
-    """CDPATH makes `cd` print the folder; Python imports modules of the current folder before those of NumPy."""
-    (tmp_path / "random.py").write_text("raise ImportError('not the module of Python')\n", encoding="utf-8")
-    jobs = os.path.relpath(ROOT / "jobs", tmp_path)
-    found = subprocess.run(["bash", "-euc", f"CDPATH=.:/; export CDPATH; {jobs}/study --help >/dev/null; source {jobs}/lib.sh; "
-                            "find_python numpy,random"], cwd=tmp_path, capture_output=True, text=True)
-    assert (found.returncode, found.stderr) == (0, "")
+@pytest.mark.parametrize("settings", ["CDPATH=.:/", "GLOBIGNORE='*'", "IFS=/", "set -o noclobber", "set -o posix", "shopt -s failglob nullglob",
+                                      "shopt -s expand_aliases; alias awk=false sed=false", "TMPDIR=/nowhere", "GREP_OPTIONS=-v"])
+def test_settings_of_the_shell_do_not_break_the_scripts(table, tmp_path, program, settings):
+    """The first run creates the files, the second one overwrites them."""
+    (tmp_path / "settings").write_text(f"{settings}; export CDPATH GLOBIGNORE IFS TMPDIR GREP_OPTIONS\n", encoding="utf-8")
+    for status in (5, 0):
+        result = study(*RUN, "--dir", tmp_path / "out", table, **program(status), BASH_ENV=str(tmp_path / "settings"))
+        assert result.returncode == (1 if status else 0), result.stderr
+    assert {path.name for path in (tmp_path / "out").glob("*.done")} == {"one-1.done", "two-1.done"}, result.stderr
+
+
+@pytest.mark.parametrize("start", [[], ["sh"], ["bash", "--posix"]], ids=" ".join)
+def test_scripts_start_through_links(tmp_path, start):
+    for name in ("study", "setup", "check", "lint", "quickstart", "download-cifar10", "forward-signals", "slurm/submit", "slurm/status"):
+        link = tmp_path / os.path.basename(name)
+        link.symlink_to(os.path.relpath(ROOT / "jobs" / name, tmp_path))
+        result = subprocess.run([*start, link, "--help"], capture_output=True, text=True)
+        assert (result.returncode, result.stderr) == (0, "") and len(result.stdout.splitlines()) > 5
+
+
+def test_decimal_numbers_do_not_follow_the_locale(tmp_path):
+    """In some locales, awk reads 0.75 as 0 and prints a comma."""
+    stub = tmp_path / "awk"
+    stub.write_text('#!/bin/sh\necho "$LC_ALL"\n', encoding="utf-8")
+    stub.chmod(0o755)
+    result = subprocess.run(["bash", "-euc", f"source {ROOT}/jobs/lib.sh; awk"], capture_output=True, text=True,
+                            env=os.environ | {"LC_ALL": "C.UTF-8", "PATH": f"{tmp_path}:{os.environ['PATH']}"})
+    assert result.stdout == "C\n"
 
 
 RUN = ["--launcher", "env RANKS_STARTED=RANKS", "--no-report"]
@@ -412,14 +434,14 @@ def test_program_of_the_repository_is_a_point(table, tmp_path, program):
     example = "analysis/examples/pytorch_dp.py"
     table.write_text(f"one\t2\t{example} --batch-per-rank 8 --epochs 2\n", encoding="utf-8")
     python = tmp_path / "python"
-    python.write_text(f'#!/bin/bash\n[ "$1" != -c ] || exit 0\n[ "${{@: -1}}" != --help ] || {{ echo "  --epochs E"; exit; }}\necho "$PYTHONPATH $@" >>"{tmp_path}/calls"\ntouch "${{@: -1}}"\n', encoding="utf-8")
+    python.write_text(f'#!/bin/bash\n[ "$2" != --check ] || exit 0\n[ "${{@: -1}}" != --help ] || {{ echo "  --epochs E"; exit; }}\necho "$PYTHONPATH $@" >>"{tmp_path}/calls"\ntouch "${{@: -1}}"\n', encoding="utf-8")
     python.chmod(0o755)
     command = [*RUN, "--dir", tmp_path / "out", table, "--", "--epochs"]
     python_of = {"LOCKSTEP_PYTHON": str(python), "PYTHONPATH": "/mine"}
     result = study(*command, 3, **python_of)
     assert result.returncode == 0, result.stderr
     file = f"{tmp_path}/out/one-1.0.h5"
-    assert calls(tmp_path) == [f"{ROOT}/analysis:/mine {ROOT / example} --batch-per-rank 8 --epochs 3 --seed 1 --output {file}".split()]
+    assert calls(tmp_path) == [f"/mine {ROOT}/analysis/start.py {ROOT / example} --batch-per-rank 8 --epochs 3 --seed 1 --output {file}".split()]
     assert "one-1 is complete" in study(*command, 3, **python_of).stdout
     expect_refusal(study(*command, 4, **python_of),
                    f"options from '{example} --batch-per-rank 8 --epochs 3' to '{example} --batch-per-rank 8 --epochs 4'")
@@ -447,9 +469,13 @@ def test_run_that_does_not_fit_in_memory_is_no_failure(table, tmp_path, program)
 def test_report_names_points_that_do_not_fit_in_memory(tmp_path):
     for name in ("one-1.0.h5", "big-2.memory", "big-1.memory", "big-10-1.memory"):
         (tmp_path / name).touch()
-    script = f'source {ROOT}/jobs/lib.sh; find_python() {{ echo echo; }}; write_report "$1"'
-    result = subprocess.run(["bash", "-euc", script, "bash", tmp_path], capture_output=True, text=True, check=True)
-    lines = [line for line in result.stdout.splitlines() if "-m lockstep_report" in line]
+    python = tmp_path / "python"
+    python.write_text('#!/bin/sh\n[ "$2" = --check ] || echo "$@"\n', encoding="utf-8")
+    python.chmod(0o755)
+    script = f'source {ROOT}/jobs/lib.sh; write_report "$1"'
+    result = subprocess.run(["bash", "-euc", script, "bash", tmp_path], capture_output=True, text=True, check=True,
+                            env=os.environ | {"LOCKSTEP_PYTHON": str(python)})
+    lines = [line for line in result.stdout.splitlines() if " lockstep_report " in line]
     assert len(lines) == 2 and all(line.endswith(" --note points that do not fit in memory: big, big-10") for line in lines)
 
 
@@ -482,10 +508,42 @@ def mpi_environment(ranks, **variables):
 
 
 def test_ranks_may_use_all_hardware_threads():
-    hardware_threads, oversubscribe = "OMPI_MCA_hwloc_base_use_hwthreads_as_cpus", "OMPI_MCA_rmaps_base_oversubscribe"
-    assert not mpi_environment(1).keys() & {hardware_threads, oversubscribe}
-    assert mpi_environment(2)[hardware_threads] == "1" and oversubscribe not in mpi_environment(2)
-    assert oversubscribe in mpi_environment(3)
+    hardware_threads = "OMPI_MCA_hwloc_base_use_hwthreads_as_cpus"
+    assert hardware_threads not in mpi_environment(1) and mpi_environment(2)[hardware_threads] == "1"
+
+
+def test_ranks_yield_only_if_they_share_processors():
+    """More ranks than slots are not more ranks than processors: an allocation may have one task with two processors."""
+    oversubscribe, yields = "OMPI_MCA_rmaps_base_oversubscribe", "OMPI_MCA_mpi_yield_when_idle"
+    for ranks, expected in ((1, "0"), (2, "0"), (3, "1")):
+        assert mpi_environment(ranks).items() >= {(oversubscribe, "1"), (yields, expected)}
+    assert mpi_environment(2, **{yields: "1", oversubscribe: "0"}).items() >= {(oversubscribe, "0"), (yields, "1")}
+
+
+ONE_SLOT = {"SLURM_JOB_ID": "77", "SLURM_NNODES": "1", "SLURM_NTASKS": "1", "SLURM_TASKS_PER_NODE": "1", "SLURM_CPUS_PER_TASK": "2",
+            "SLURM_JOB_NODELIST": socket.gethostname(), "SLURM_NODELIST": socket.gethostname()}  # salloc -n 1 -c 2
+
+
+@pytest.mark.parametrize("slots", ["Slurm", "hostfile"])
+def test_points_run_with_more_ranks_than_slots(table, tmp_path, slots):
+    """mpirun itself starts the processes; without the settings of the script, it refuses them."""
+    hosts = tmp_path / "hosts"
+    hosts.write_text("localhost slots=1\n", encoding="utf-8")
+    stub = tmp_path / "lockstep"
+    stub.write_text(f'#!/bin/bash\n[ "$1" != help ] || exit 0\necho >>"{tmp_path}/ranks"\ntouch "${{@: -1}}"\n', encoding="utf-8")
+    stub.chmod(0o755)
+    table.write_text("two\t2\tallreduce\n", encoding="utf-8")
+    variables = ONE_SLOT if slots == "Slurm" else {"OMPI_MCA_orte_default_hostfile": str(hosts)}
+    result = study("--no-report", "--dir", tmp_path / "out", table, LOCKSTEP_BIN=str(stub), **variables)
+    assert result.returncode == 0, result.stderr
+    assert len((tmp_path / "ranks").read_text(encoding="utf-8").splitlines()) == 2
+
+
+@pytest.mark.parametrize("options, message", [([], "study: the program /nowhere was not found; build it"),
+                                              (["--launcher", "no-such-mpirun -n RANKS"], "study: the launcher no-such-mpirun was not found; load")])
+def test_missing_programs_are_one_error(table, tmp_path, options, message):
+    result = study(*options, "--dir", tmp_path / "out", table)
+    assert result.returncode == 1 and result.stderr.startswith(message) and len(result.stderr.splitlines()) == 1
 
 
 def test_number_of_processors_does_not_follow_openmp():

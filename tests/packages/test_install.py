@@ -24,6 +24,8 @@ def test_commands_run(place, prefix, build, tmp_path):
         shutil.copytree(prefix, folder)
     environment = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
     environment["LOCKSTEP_PYTHON"] = sys.executable
+    for name in ("random", "copy", "csv", "types", "numpy"):  # of the current folder
+        (tmp_path / f"{name}.py").write_text("raise SystemExit('not the module of Python')\n", encoding="utf-8")
     for command, text in (("lockstep-report", "Makes tables"), ("lockstep-weights", "to-pytorch"), ("lockstep-data", "cifar-python")):
         result = subprocess.run([folder / "bin" / command, "--help"], env=environment, cwd=tmp_path, text=True, capture_output=True)
         assert result.returncode == 0, result.stderr
@@ -59,13 +61,6 @@ def test_report_command_skips_a_python_without_numpy(prefix, path_without_module
 def test_report_command_finds_usr_bin_python3(prefix, path_without_modules):
     result = report_command(prefix, "--help", PATH=path_without_modules)
     assert result.returncode == 0, result.stderr
-
-
-def test_report_command_without_a_suitable_python_prints_one_line(prefix, tmp_path):
-    (tmp_path / "numpy.py").write_text("raise ImportError('none')\n", encoding="utf-8")
-    result = report_command(prefix, "--help", PYTHONPATH=str(tmp_path))
-    assert result.returncode == 2
-    assert len(result.stderr.splitlines()) == 1 and "LOCKSTEP_PYTHON" in result.stderr
 
 
 def test_link_targets_of_the_installed_documentation_exist(prefix):
