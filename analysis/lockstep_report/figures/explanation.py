@@ -19,7 +19,7 @@ EXTENSION = 4  # a law is drawn up to this multiple of the largest number of ran
 EFFICIENT = "#DDDDDD"
 COLOURS = dict(zip((name for name, _ in CAUSES), (
     "#E69F00", "#CC79A7", "#D55E00", "#8C510A", "#882255", "#F0E442", "#999933", "#661100", "#56B4E9",
-    "#0072B2", "#009E73", "#000000", "#777777", "#444444"), strict=True))
+    "#0072B2", "#009E73", "#000000", "#777777", "#444444")))
 
 
 def explanation_figures(explanation):

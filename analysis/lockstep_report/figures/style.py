@@ -101,10 +101,10 @@ def show_values(artists, texts):
     """Gives each marker of a line, or each of several artists, its text."""
     if isinstance(artists, Line2D):  # which draws no marker at a point without a value
         is_drawn = np.isfinite(artists.get_xydata()).all(axis=1)
-        texts = [text for text, drawn in zip(texts, is_drawn, strict=True) if drawn]
+        texts = [text for text, drawn in zip(texts, is_drawn) if drawn]
         artists.set_gid(VALUES + json.dumps(texts))
     else:
-        for artist, text in zip(artists, texts, strict=True):
+        for artist, text in zip(artists, texts):
             artist.set_gid(VALUES + json.dumps([text]))
 
 
