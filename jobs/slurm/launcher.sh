@@ -39,7 +39,7 @@ describe_launcher() { printf '%s\n' "$1, site $site${gpu:+, GPU $gpu}${LOCKSTEP_
 launch() { # LAUNCHER RANKS CORES
   container_command
   case $1 in
-    srun) launcher=(srun --mpi=pmix --kill-on-bad-exit=1 --ntasks="$2" --cpus-per-task="$3") ;;
+    srun) launcher=(srun --mpi=pmix --export=ALL --kill-on-bad-exit=1 --ntasks="$2" --cpus-per-task="$3") ;;
     mpirun)
       export OMPI_MCA_oob_tcp_keepalive_time="${OMPI_MCA_oob_tcp_keepalive_time:-30}"
       export OMPI_MCA_oob_tcp_keepalive_intvl="${OMPI_MCA_oob_tcp_keepalive_intvl:-10}"

@@ -2,6 +2,8 @@
 # shellcheck shell=bash
 # Reads the file of a site. The scripts of this folder source this file after jobs/lib.sh.
 
+unset "${!SQUEUE_@}" # filters of the user for squeue would hide jobs
+
 # Reads the settings of the site $1 for GPUs of the type $2 (empty: no GPUs) from jobs/slurm/sites/$1.sh; sites/generic.sh
 # describes them. Sets `site` and `gpu`. Exits with one line if the site is unknown or a setting is missing or invalid.
 # shellcheck disable=SC2034,SC2154  # the scripts read the variables; jobs/lib.sh sets root
@@ -28,10 +30,20 @@ read_site() {
 
 # Exits with one line if the program would refuse the GPU in every task (`check_supported` of src/backend/cuda/device).
 refuse_old_gpu() {
-  case ${gpu,,} in
-    *k80* | *m40* | *m60* | *p40* | *p100* | *v100*)
+  case -${gpu,,} in # Kepler, Maxwell, Pascal and Volta
+    *v100* | *[_-][kmp][0-9]* | *[_-]gp100* | *titan[xv]* | *titan[_-][xv]* | *gtx*9[0-9]0* | *gtx*10[0-9]0* | *[_-]10[678]0*)
       die "--gpu $gpu: CUDA 13 and cuDNN 9 have no code for it; use a GPU of compute capability 7.5 (Turing) or newer" ;;
   esac
+}
+
+# Prepares the environment for lockstep by `site_environment`. Scripts that modules and conda execute read variables that are not set.
+enter_site() {
+  local status
+  set +u
+  site_environment
+  status=$?
+  set -u
+  return $status
 }
 
 # Prints the number by which the names of the jobs of a study contain the folder of its results, $1.

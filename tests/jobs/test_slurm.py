@@ -81,6 +81,15 @@ def test_options_of_sbatch_are_passed(table, tmp_path):
     assert not {"--exclusive", "--constraint"} & report.keys()
 
 
+@pytest.mark.parametrize("option", ["--mem=64G", "--mem-per-cpu=1G", "--mem-per-gpu=8G"])
+def test_memory_of_the_user_replaces_that_of_the_site(table, tmp_path, option):
+    """sbatch accepts only one of these options."""
+    *arrays, report = map(options, submit("--sbatch", option, "--dir", tmp_path / "out", table).stdout.splitlines())
+    for array in arrays:
+        assert [f"{name}={value}" for name, value in array.items() if name.startswith("--mem")] == [option]
+    assert "--mem-per-cpu" in report
+
+
 def complete(folder, point):
     """Writes the marker of a complete run, without its experiment, and its run file."""
     (folder / f"{point}.70_1.0.h5").touch()
@@ -139,15 +148,15 @@ def test_missing_account_is_an_error_if_the_site_requires_one(table):
 
 
 def test_lockstep_checks_the_further_options(table, tmp_path, program):
-    result = submit("--dir", tmp_path / "out", table, "--", "--epochs", "2", **program(0))
-    assert result.returncode == 0, result.stderr
+    result = submit("--dir", tmp_path / "out", table, "--", "--epochs", "2", **program(0), TMPDIR="/nowhere")
+    assert (result.returncode, result.stderr) == (0, "")
     assert "--epochs 2" in result.stdout
     words = (tmp_path / "lockstep.calls").read_text().split()
     assert words[0] == "train" and words[-1] == "--dry-run" and dict(zip(words, words[1:]))["--epochs"] == "2"
     assert dict(zip(words, words[1:]))["--global-batch"] == "64"  # the point with one rank
 
 
-@pytest.mark.parametrize("limit, is_warned", [("2:30", True), ("0:2:30", True), ("0-0:2", True), ("0-1", False), ("3", False), ("UNLIMITED", False)])
+@pytest.mark.parametrize("limit, is_warned", [("2:30", True), ("0:2:30", True), ("0-0:2", True), ("0-1", False), ("3", False), ("UNLIMITED", False), ("0", False)])
 def test_durations_are_compared_with_the_time_limit(table, tmp_path, limit, is_warned):
     """The stub trains 200 images per second, which is 150 s for the point with one rank, and less for two ranks."""
     stub = tmp_path / "lockstep"
@@ -159,7 +168,7 @@ case "$1 $2" in
 esac
 """, encoding="utf-8")
     stub.chmod(0o755)
-    result = submit("--repeats", 2, "--time", limit, "--dir", tmp_path / "out", table, LOCKSTEP_BIN=str(stub))
+    result = submit("--repeats", 2, "--time", limit, "--grace", 60, "--dir", tmp_path / "out", table, LOCKSTEP_BIN=str(stub))
     assert result.returncode == 0, result.stderr
     one, two, _, total = result.stdout.splitlines()
     assert one.endswith(" # per task: about 3 min") and two.endswith(" # per task: about 76 s") and total == "# all tasks: about 10 min"
@@ -190,7 +199,10 @@ def test_installed_program_rejects_invalid_further_options(table, further):
 
 
 @pytest.mark.parametrize("arguments", [["--site", "unknown"], ["--site", "../sites/generic"], ["--repeats", "0"],
-                                       ["--unknown"], ["second.tsv"], ["--sbatch", "exclusive"], ["--sbatch", "--qos a"]])
+                                       ["--unknown"], ["second.tsv"], ["--sbatch", "exclusive"], ["--sbatch", "--qos a"],
+                                       *(["--sbatch", option] for option in ("--array=1-3", "-a1-3", "--export=NONE", "--wait", "--time=5",
+                                                                             "--signal=USR1@9")),
+                                       ["--time", "00:02:00"], ["--time", "2"], ["--time", "0:30", "--grace", "30"]])
 def test_invalid_options_are_errors(table, arguments):
     result = submit(table, *arguments)
     assert result.returncode != 0 and result.stderr.startswith("submit: ")
@@ -251,11 +263,17 @@ def test_unknown_gpu_is_one_error(table, site, gpu):
 
 
 @pytest.mark.parametrize("site", ["greene", "generic"])
-@pytest.mark.parametrize("gpu", ["v100", "V100-32GB", "p100"])
+@pytest.mark.parametrize("gpu", ["v100", "V100-32GB", "tesla_v100s", "p100", "P4", "k80", "quadro_p6000", "gtx1080ti", "gtx_980", "1080ti",
+                                 "titan_x", "titanv", "gp100"])
 def test_gpu_that_the_program_refuses_is_one_error(table, site, gpu):
     result = submit("--site", site, "--gpu", gpu, table)
     assert result.returncode != 0 and result.stdout == ""
     assert f"--gpu {gpu}: " in result.stderr and "compute capability 7.5" in result.stderr and len(result.stderr.splitlines()) == 1
+
+
+@pytest.mark.parametrize("gpu", ["t4", "rtx8000", "2080ti", "gtx1660", "titan_rtx", "a100-pcie", "a100_3g", "l40s", "gh200", "mi250"])
+def test_newer_gpus_are_not_refused(table, tmp_path, gpu):
+    assert submit("--gpu", gpu, "--dir", tmp_path / "out", table, LOCKSTEP_IMAGE=str(table)).returncode == 0
 
 
 def test_sites_have_gpus_that_the_program_supports():
@@ -343,14 +361,14 @@ def test_paths_that_sbatch_cannot_write_are_one_error(table, tmp_path, name):
 @pytest.fixture
 def slurm_stubs(tmp_path):
     """A function that writes stubs of the programs of Slurm and returns the environment variables that select them. `jobs`: output
-    of squeue; `failing`: number of the call of sbatch that fails."""
-    def make(jobs="", failing=0, size="1001"):
+    of squeue; `failing`: number of the call of sbatch that fails; `answer`: what sbatch prints."""
+    def make(jobs="", failing=0, size="1001", answer="$id"):
         folder = tmp_path / "slurm"
         folder.mkdir(exist_ok=True)
         for name, code in {
                 "squeue": f"[[ $* == *--user* ]] || printf '{jobs}'", "srun": "echo pmix", "scontrol": f"echo 'MaxArraySize            = {size}'",
                 "sbatch": f'echo "$LOCKSTEP_GRACE" >>"{tmp_path}/sbatch.calls"; count=$(wc -l <"{tmp_path}/sbatch.calls")\n'
-                          f'[ $count -ne {failing} ] || {{ echo "sbatch: error: no" >&2; exit 1; }}\necho $((70 + count))'}.items():
+                          f'[ $count -ne {failing} ] || {{ echo "sbatch: error: no" >&2; exit 1; }}\nid=$((70 + count))\necho -e "{answer}"'}.items():
             (folder / name).write_text(f"#!/bin/bash\n{code}\n", encoding="utf-8")
             (folder / name).chmod(0o755)
         return {"PATH": f"{folder}:{os.environ['PATH']}", "LOCKSTEP_BIN": "/nowhere"}
@@ -388,11 +406,32 @@ def test_another_table_with_the_folder_of_pending_jobs_is_refused(table, tmp_pat
 def test_jobs_do_not_inherit_the_job_in_which_they_are_submitted(table, tmp_path, slurm_stubs):
     stubs = slurm_stubs()
     (tmp_path / "slurm" / "sbatch").write_text(f"#!/bin/bash\nenv >'{tmp_path}/environment'\necho 70\n", encoding="utf-8")
-    outer = ["SLURM_MEM_PER_NODE", "SLURM_CPU_BIND_TYPE", "SLURM_EXPORT_ENV", "SLURM_STEP_ID", "SBATCH_CPU_BIND", "PMIX_RANK"]
-    kept = ["SLURM_CONF", "PMIX_MCA_gds", "SBATCH_ACCOUNT"]
+    outer = ["SLURM_MEM_PER_NODE", "SLURM_CPU_BIND_TYPE", "SLURM_EXPORT_ENV", "SLURM_STEP_ID", "SBATCH_CPU_BIND", "PMIX_RANK",
+             "SBATCH_EXPORT", "SBATCH_ARRAY_INX", "SBATCH_WAIT", "SBATCH_SIGNAL", "SBATCH_GPUS", "SBATCH_MEM_PER_NODE"]
+    kept = ["SLURM_CONF", "PMIX_MCA_gds", "SBATCH_ACCOUNT", "SBATCH_PARTITION", "SBATCH_RESERVATION"]
     assert really_submit(table, tmp_path, stubs | dict.fromkeys(outer + kept, "1")).returncode == 0
     names = {line.split("=")[0] for line in (tmp_path / "environment").read_text(encoding="utf-8").splitlines()}
     assert not names.intersection(outer) and names.issuperset(kept)
+
+
+@pytest.mark.parametrize("answer", ["$id", "$id;cluster2", "Welcome to Stampede3\\n--> host (login4)...OK\\n$id", "$id\\nquota: 7 of 10 GB",
+                                    "Submitted batch job $id", "Submitted batch job $id on cluster slaking"])
+def test_id_is_found_in_the_answer_of_sbatch(table, tmp_path, slurm_stubs, answer):
+    result = really_submit(table, tmp_path, slurm_stubs(answer=answer))
+    assert result.returncode == 0 and "submitted the arrays 71 72; job 73 writes" in result.stdout, result.stderr
+    assert "--dependency=afterany:71:72 " in result.stdout
+
+
+def test_answer_without_an_id_is_one_error(table, tmp_path, slurm_stubs):
+    result = really_submit(table, tmp_path, slurm_stubs(answer="queued"))
+    assert result.returncode == 1 and result.stderr.endswith("printed no id of a job, but: queued; see squeue --me; submit again\n")
+
+
+@pytest.mark.parametrize("launcher", ["srun", "mpirun"])
+def test_jobs_get_the_environment(table, tmp_path, slurm_stubs, launcher):
+    """Sites set SBATCH_EXPORT=NONE; LOCKSTEP_BIN and others would then not reach the tasks."""
+    result = really_submit(table, tmp_path, slurm_stubs() | {"SBATCH_EXPORT": "NONE"}, "--launcher", launcher)
+    assert [options(line)["--export"] for line in result.stdout.splitlines()[:-1]] == ["ALL"] * 3
 
 
 def test_other_studies_are_submitted_at_the_same_time(table, tmp_path, slurm_stubs):
@@ -413,7 +452,8 @@ def test_error_of_sbatch_lists_the_submitted_arrays(table, tmp_path, slurm_stubs
     assert result.returncode != 0
     assert result.stderr.splitlines()[-2:] == [
         "sbatch: error: no",
-        "submit: sbatch failed, see above; the arrays 71 were submitted: cancel them with scancel 71, then submit again"]
+        "submit: sbatch failed, see above; the arrays 71 were submitted: wait until they have ended, or cancel them with scancel 71; then "
+        "the same command submits the rest (if the number of jobs is limited: reduce --repeats)"]
 
 
 def test_array_that_is_too_large_is_one_error(table, tmp_path, slurm_stubs):
@@ -443,7 +483,7 @@ def test_options_without_a_valid_value_are_errors(table, arguments):
     assert result.stderr.startswith("submit: --") and len(result.stderr.splitlines()) == 1
 
 
-def run_task(tmp_path, table, task, status, restart=0, state="RUNNING", directory=None, **variables):
+def run_task(tmp_path, table, task, status, restart=0, state="RUNNING", directory=None, root=ROOT, site="generic", **variables):
     """Runs one array task with stubs of srun and scontrol, which record their last arguments. srun creates the run file and exits with
     `status`; scontrol prints that the job is in the state `state`. `variables` are added to the environment."""
     programs = tmp_path / "bin"
@@ -457,14 +497,14 @@ def run_task(tmp_path, table, task, status, restart=0, state="RUNNING", director
     environment = os.environ | {
         "PATH": f"{programs}:{os.environ['PATH']}", "LOCKSTEP_BIN": "/opt/lockstep", "SLURM_CPUS_PER_TASK": "4",
         "SLURM_ARRAY_JOB_ID": "77", "SLURM_ARRAY_TASK_ID": str(task), "SLURM_RESTART_COUNT": str(restart)} | variables
-    return subprocess.run(["bash", TASK, ROOT, "generic", "", "srun", table, "3", directory or tmp_path, "--epochs", "2"],
+    return subprocess.run(["bash", TASK, root, site, "", "srun", table, "3", directory or tmp_path, "--epochs", "2"],
                           capture_output=True, text=True, env=environment)
 
 
 def test_task_trains_the_point_of_its_index(tmp_path, table):
     assert run_task(tmp_path, table, 8, 0).returncode == 0  # line 3, repeat 2
     words = (tmp_path / "srun.calls").read_text().split()
-    assert {"--mpi=pmix", "--kill-on-bad-exit=1", "--ntasks=2", "--cpus-per-task=4", "/opt/lockstep"} <= set(words)
+    assert {"--mpi=pmix", "--export=ALL", "--kill-on-bad-exit=1", "--ntasks=2", "--cpus-per-task=4", "/opt/lockstep"} <= set(words)
     pairs = dict(zip(words, words[1:]))
     assert (pairs["--batch-per-rank"], pairs["--seed"], pairs["--epochs"], pairs["--threads"]) == ("128", "2", "2", "4")
     assert pairs["--output"] == f"{tmp_path}/two-big-2.77_8.0.h5"
@@ -518,6 +558,30 @@ def test_interrupted_task_is_requeued(tmp_path, table):
     assert run_task(tmp_path, table, 1, 75).returncode == 0
     assert (tmp_path / "scontrol.calls").read_text().split() == ["requeue", "77_1"]
     assert not (tmp_path / "one-1.done").exists()
+
+
+@pytest.mark.parametrize("broken", ["requeue", "*"], ids=["requeue refused", "no controller"])
+def test_task_that_cannot_be_requeued_says_what_to_do(tmp_path, table, broken):
+    scontrol = tmp_path / "own" / "scontrol"
+    scontrol.parent.mkdir()
+    scontrol.write_text(f"#!/bin/bash\ncase $1 in {broken}) echo disabled >&2; exit 1 ;; esac\necho JobId=77 JobState=RUNNING Reason=None\n",
+                        encoding="utf-8")
+    scontrol.chmod(0o755)
+    (tmp_path / "bin").mkdir()
+    result = run_task(tmp_path, table, 1, 75, PATH=f"{scontrol.parent}:{tmp_path}/bin:{os.environ['PATH']}")
+    assert result.returncode != 0
+    [line] = [line for line in (result.stdout + result.stderr).splitlines() if "one-1 was interrupted" in line]
+    assert line.endswith("submit the same study again to resume it")
+
+
+def test_scripts_of_a_site_may_read_unset_variables(copy, tmp_path, table):
+    """Scripts of modules and conda do."""
+    sites = copy / "jobs" / "slurm" / "sites"
+    (sites / "own.sh").write_text((sites / "generic.sh").read_text(encoding="utf-8") + "site_environment() { export MINE=$NOT_SET; }\n",
+                                  encoding="utf-8")
+    shutil.copytree(ROOT / "analysis", copy / "analysis", ignore=shutil.ignore_patterns("tests", "lockstep_*"))
+    result = run_task(tmp_path, table, 1, 0, root=copy, site="own")
+    assert result.returncode == 0, result.stderr
 
 
 def test_interrupted_task_that_is_cancelled_is_not_requeued(tmp_path, table):
