@@ -29,8 +29,8 @@ def python(tmp_path_factory):
     return python
 
 
-def run(*command):
-    return subprocess.run(command, env=ENVIRONMENT | {"MPLBACKEND": "Agg"}, cwd="/", text=True, capture_output=True)
+def run(*command, cwd="/"):
+    return subprocess.run(command, env=ENVIRONMENT | {"MPLBACKEND": "Agg"}, cwd=cwd, text=True, capture_output=True)
 
 
 @pytest.mark.parametrize("package", ["lockstep_report", "lockstep_weights", "lockstep_data", "lockstep_recorder"])
@@ -43,6 +43,15 @@ def test_package_is_complete(package, python):
     sources = {path.relative_to(ROOT / "analysis" / package)
                for path in (ROOT / "analysis" / package).rglob("*") if path.is_file() and path.suffix not in {".pyc", ".md"}}
     assert sources == {path.relative_to(installed) for path in installed.rglob("*") if path.is_file() and path.suffix != ".pyc"}
+
+
+@pytest.mark.parametrize("command, text", [("lockstep-report", "Makes tables"), ("lockstep-weights", "to-pytorch"), ("lockstep-data", "cifar-python")])
+def test_commands_run(python, tmp_path, command, text):
+    """In a folder with files that have the names of modules."""
+    for name in ("random", "copy", "csv", "types", "numpy"):
+        (tmp_path / f"{name}.py").write_text("raise SystemExit('not the module of Python')\n", encoding="utf-8")
+    result = run(python.with_name(command), "--help", cwd=tmp_path)
+    assert result.returncode == 0 and text in result.stdout.replace("\n", " "), result.stderr
 
 
 def test_command_writes_a_report(python, tmp_path):
