@@ -66,6 +66,7 @@ check_table() {
   local table=$1 bytes what="" path
   [ -n "$table" ] || die "the table is missing, e.g. jobs/studies/weak.tsv; see --help"
   [[ $table != *\\* || -e $table ]] || die "cannot read $table; write its path with '/', for example /mnt/c/Users for C:\\Users"
+  [[ -e $table || $table == /* || ! -f $root/$table ]] || die "cannot read $table in $PWD; use $(printf %q "$root/$table")"
   [[ -f $table && -r $table ]] || die "cannot read $table; a table is a file such as jobs/studies/weak.tsv"
   bytes=$(stat --dereference --format %s -- "$table")
   path=$(printf %q "$table")

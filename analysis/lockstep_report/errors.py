@@ -2,9 +2,10 @@
 """The exit statuses of Lockstep that the analysis uses, and errors of the operating system and of missing libraries."""
 
 import errno
-import importlib
+import importlib.util
 import os
 import re
+import sys
 
 USAGE = 2
 INPUT = 3
@@ -50,8 +51,15 @@ def cannot_read(path, error):
 
 
 def require(name, what, remedy="install python3-{0} (Debian) or pip install {0}"):
-    """Returns the module `name`. Raises `ReportError` with the remedy if it is not installed; `what` needs it."""
+    """Returns the module `name`, which `what` needs. Raises `ReportError` with the remedy if it is not installed, and with
+    the reason if it cannot be imported."""
     try:
         return importlib.import_module(name)
-    except ImportError as error:
-        raise ReportError(USAGE, f"{what} needs {name}: {remedy.format(name)}") from error
+    except Exception as error:  # a library for another NumPy raises ImportError, ValueError or AttributeError
+        spec = importlib.util.find_spec(name.partition(".")[0])
+        if spec is None:
+            raise ReportError(USAGE, f"{what} needs {name}: {remedy.format(name)}") from error
+        folder = os.path.dirname(spec.origin or "")
+        reason = f"{type(error).__name__}: {reason_of(error)}"
+        raise ReportError(USAGE, f"{what} needs {name}, which {sys.executable} cannot import from {folder} ({reason}); "
+                                 "repair this library, or use another Python") from error

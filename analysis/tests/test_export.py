@@ -220,6 +220,19 @@ def test_tensorboard_needs_a_library(path, tmp_path, capsys, monkeypatch):
         "lockstep-report: export to TensorBoard needs tensorboardX: pip install tensorboardX, or export to CSV\n")
 
 
+@pytest.mark.parametrize("code, reason", [("raise ValueError('numpy.dtype size changed\\nsee')", "ValueError: numpy.dtype size changed"),
+                                          ("import no_such_part", "ModuleNotFoundError: No module named 'no_such_part'")])
+def test_library_that_is_broken_is_not_reported_as_missing(path, tmp_path, capsys, monkeypatch, code, reason):
+    (tmp_path / "tensorboardX").mkdir()
+    (tmp_path / "tensorboardX" / "__init__.py").write_text(code, encoding="utf-8")
+    monkeypatch.delitem(sys.modules, "tensorboardX", raising=False)
+    monkeypatch.syspath_prepend(tmp_path)
+    assert export(path, "--to", "tensorboard", "--out", tmp_path / "out") == 2
+    assert capsys.readouterr().err == (
+        f"lockstep-report: export to TensorBoard needs tensorboardX, which {sys.executable} cannot import from {tmp_path}/tensorboardX "
+        f"({reason}); repair this library, or use another Python\n")
+
+
 @pytest.mark.requires("PANDAS")
 def test_parquet_needs_a_library(path, tmp_path, capsys, monkeypatch):
     monkeypatch.setitem(sys.modules, "pyarrow", None)

@@ -653,6 +653,12 @@ def test_launcher_needs_the_number_of_ranks(table):
     assert result.returncode != 0 and "does not contain the word RANKS" in result.stderr
 
 
+def test_table_of_the_repository_is_named_from_another_folder(tmp_path):
+    result = subprocess.run([STUDY, "--dry-run", "jobs/studies/weak.tsv"], cwd=tmp_path, capture_output=True, text=True)
+    assert result.returncode == 1
+    assert result.stderr == f"study: cannot read jobs/studies/weak.tsv in {tmp_path}; use {ROOT}/jobs/studies/weak.tsv\n"
+
+
 def test_directory_is_not_a_table(tmp_path):
     result = study("--dry-run", tmp_path)
     message = f"study: cannot read {tmp_path}; a table is a file such as jobs/studies/weak.tsv\n"

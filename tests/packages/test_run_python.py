@@ -3,6 +3,7 @@
 
 import ast
 import os
+import re
 import subprocess
 import sys
 
@@ -46,6 +47,25 @@ def test_broken_packages_of_the_user_are_left_out(tmp_path, code):
     result = run_python("-c", "import h5py, plug_in; print(h5py.File.__name__, plug_in.name)", cwd=tmp_path,
                         PYTHONPATH=str(tmp_path / "user"), PYTHONWARNINGS="error")
     assert (result.returncode, result.stdout, result.stderr) == (0, "File of the user\n", "")
+
+
+def test_libraries_of_the_user_are_left_out(tmp_path):
+    """Modules and conda set LD_LIBRARY_PATH to libraries that h5py was not built for."""
+    maps = subprocess.run([sys.executable, "-c", "import h5py; print(open('/proc/self/maps').read())"], text=True, capture_output=True).stdout
+    for path in {line.split()[-1] for line in maps.splitlines() if "libhdf5" in line}:
+        (tmp_path / os.path.basename(path)).write_text("another library", encoding="utf-8")
+        soname = re.sub(r"(\.so\.\d+)\..*", r"\1", os.path.basename(path))
+        (tmp_path / soname).write_text("another library", encoding="utf-8")
+    result = run_python("--modules", "h5py", *WORKS, cwd=tmp_path, LD_LIBRARY_PATH=str(tmp_path))
+    assert (result.returncode, result.stdout, result.stderr) == (0, "1\n", "")
+    found = run_python("--modules", "h5py", "--find", cwd=tmp_path, LD_LIBRARY_PATH=str(tmp_path)).stdout.splitlines()
+    assert subprocess.run([*found, *WORKS], env={"LD_LIBRARY_PATH": str(tmp_path)}, capture_output=True).stdout == b"1\n"
+
+
+def test_interpreter_that_does_not_exist_is_named(tmp_path):
+    result = run_python(*WORKS, cwd=tmp_path, LOCKSTEP_PYTHON="/nowhere/python", LOCKSTEP_BUILD_PYTHON=sys.executable)
+    assert (result.returncode, result.stdout) == (0, "1\n")
+    assert result.stderr == "run-python: LOCKSTEP_PYTHON=/nowhere/python was not found; another Python is used\n"
 
 
 def test_packages_of_the_user_have_precedence_if_they_work(tmp_path):
