@@ -5,6 +5,7 @@
 # Settings of the user's shell, of exported variables and of BASH_ENV must not change the scripts.
 unset CDPATH # with it, `cd` prints the folder that it finds
 unset GLOBIGNORE GREP_OPTIONS
+unset -f awk cat cd cp find grep ls mkdir mv rm sed sort # functions of the user that extend these commands
 IFS=$' \t\n'
 set +o noclobber +o posix
 shopt -u dotglob expand_aliases failglob nocasematch nullglob

@@ -89,7 +89,7 @@ def calls(tmp_path):
 
 
 @pytest.mark.parametrize("settings", ["CDPATH=.:/", "GLOBIGNORE='*'", "IFS=/", "set -o noclobber", "set -o posix", "shopt -s failglob nullglob",
-                                      "shopt -s expand_aliases; alias awk=false sed=false", "TMPDIR=/nowhere", "GREP_OPTIONS=-v"])
+                                      "shopt -s expand_aliases; alias awk=false sed=false", "TMPDIR=/nowhere", "GREP_OPTIONS=-v", 'cd() { builtin cd "$@" && ls; }'])
 def test_settings_of_the_shell_do_not_break_the_scripts(table, tmp_path, program, settings):
     """The first run creates the files, the second one overwrites them."""
     (tmp_path / "settings").write_text(f"{settings}; export CDPATH GLOBIGNORE IFS TMPDIR GREP_OPTIONS\n", encoding="utf-8")
