@@ -9,6 +9,9 @@ unset -f awk cat cd cp find grep ls mkdir mv rm sed sort # functions of the user
 IFS=$' \t\n'
 set +o noclobber +o posix
 shopt -u dotglob expand_aliases failglob nocasematch nullglob
+for name in TMPDIR TEMP TMP; do # of another node, or not visible in a container: mpirun and mktemp would fail
+  [ -w "${!name:-}" ] || unset "$name"
+done
 awk() { LC_ALL=C command awk "$@"; } # with a point in decimal numbers
 
 # shellcheck disable=SC2034  # the scripts that source this file use it

@@ -56,10 +56,10 @@ def require(name, what, remedy="install python3-{0} (Debian) or pip install {0}"
     try:
         return importlib.import_module(name)
     except Exception as error:  # a library for another NumPy raises ImportError, ValueError or AttributeError
-        spec = importlib.util.find_spec(name.partition(".")[0])
-        if spec is None:
+        package = name.partition(".")[0]
+        if isinstance(error, ModuleNotFoundError) and error.name in (name, package):
             raise ReportError(USAGE, f"{what} needs {name}: {remedy.format(name)}") from error
-        folder = os.path.dirname(spec.origin or "")
+        folder = os.path.dirname(importlib.util.find_spec(package).origin or "")
         reason = f"{type(error).__name__}: {reason_of(error)}"
         raise ReportError(USAGE, f"{what} needs {name}, which {sys.executable} cannot import from {folder} ({reason}); "
                                  "repair this library, or use another Python") from error

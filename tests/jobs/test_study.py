@@ -108,6 +108,15 @@ def test_scripts_start_through_links(tmp_path, start):
         assert (result.returncode, result.stderr) == (0, "") and len(result.stdout.splitlines()) > 5
 
 
+@pytest.mark.parametrize("folder, kept", [("{}", "{}"), ("/nowhere/job77", ""), ("{}/nowhere", ""), ("", ""), (None, "")])
+def test_folder_for_temporary_files_exists(tmp_path, folder, kept):
+    """Slurm sets TMPDIR to a folder that containers and other nodes do not have."""
+    variables = {name: value for name, value in os.environ.items() if name != "TMPDIR"}
+    variables |= {} if folder is None else {"TMPDIR": folder.format(tmp_path)}
+    result = subprocess.run(["bash", "-euc", f"source {ROOT}/jobs/lib.sh; printenv TMPDIR || true"], capture_output=True, text=True, env=variables)
+    assert (result.returncode, result.stdout.strip()) == (0, kept.format(tmp_path)), result.stderr
+
+
 def test_decimal_numbers_do_not_follow_the_locale(tmp_path):
     """In some locales, awk reads 0.75 as 0 and prints a comma."""
     stub = tmp_path / "awk"

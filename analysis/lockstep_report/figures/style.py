@@ -101,11 +101,18 @@ def show_values(artists, texts):
     """Gives each marker of a line, or each of several artists, its text."""
     if isinstance(artists, Line2D):  # which draws no marker at a point without a value
         is_drawn = np.isfinite(artists.get_xydata()).all(axis=1)
+        require_texts(len(is_drawn), texts)
         texts = [text for text, drawn in zip(texts, is_drawn) if drawn]
         artists.set_gid(VALUES + json.dumps(texts))
     else:
+        require_texts(len(artists), texts)
         for artist, text in zip(artists, texts):
             artist.set_gid(VALUES + json.dumps([text]))
+
+
+def require_texts(count, texts):
+    if len(texts) != count:
+        raise ValueError(f"{len(texts)} texts for {count} markers")
 
 
 def svg_of(figure):
