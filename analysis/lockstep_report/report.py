@@ -19,7 +19,7 @@ from lockstep_report.models.explanation import explain, explanation_values
 from lockstep_report.models.published import KNOWN_PARAMETERS, Assumptions
 from lockstep_report.output import CHECK, FIGURE, PAGE, TABLE, File, Folder
 from lockstep_report.runfile.file_kind import HTML
-from lockstep_report.runfile.input_files import each, read_files, require
+from lockstep_report.runfile.input_files import each, print_notes, read_files, require
 from lockstep_report.runfile.times_csv import read_times
 from lockstep_report.tables import contents
 from lockstep_report.tables.explanation import explanation_tables
@@ -69,8 +69,8 @@ def add_inputs(command):
                          help="run files, outputs of all_reduce_perf of nccl-tests (text or JSON), or directories with run "
                               "files (*.h5)")
     command.add_argument("--csv", action="append", default=[], metavar="TIMES.csv",
-                         help="epoch times with the columns ranks (gpus, workers), batch_per_rank "
-                              "(batch_per_gpu) and epoch_seconds; can be repeated")
+                         help="epoch times with the columns ranks (gpus, workers), batch_per_rank (batch_per_gpu), epoch_seconds, "
+                              "and optionally epoch, rank, trial, ...; can be repeated")
     command.add_argument("--link-gbit", type=positive_number, metavar="G",
                          help="rate of the link between the ranks in Gbit/s [--link-gbit of each run]")
     command.add_argument("--note", action="append", default=[], metavar="TEXT",
@@ -97,13 +97,13 @@ class Material:
         self.options = options
         self.link_gbit = options.link_gbit
         loaded = read_files(options, options.runs, is_required=False)
-        self.file_notes = loaded.notes
-        self.times = [table for _, table in each(options.skipped, options.csv, read_times)]
+        self.times = tables_of_times(options)
+        self.file_notes = loaded.notes + [note for table in self.times for note in table.notes]
         usable = each(options.skipped, loaded.runs, points.point_of)
         self.runs = [run for run, _ in usable]
         self.assumptions, notes = assumptions_of(options), list(default_notes(options))
         found = [point for _, point in usable if point]
-        found += [points.from_times(row, self.assumptions.models[0][1], self.assumptions.samples, notes)
+        found += [points.from_times(row, self.assumptions.models[0][1], self.assumptions.samples, [*table.method, *notes])
                   for table in self.times for row in table.rows]
         if not found and not any(run.has_tables for run in self.runs):
             require(options.skipped, self.runs)
@@ -131,6 +131,13 @@ class Material:
     def checks(self):
         """Tables that check published values."""
         return [table for of_file in self.times for table in published_tables(of_file, self.assumptions)]
+
+
+def tables_of_times(options):
+    """Returns the tables of epoch times of a command, and prints their notes."""
+    times = [table for _, table in each(options.skipped, options.csv, read_times)]
+    print_notes([note for table in times for note in table.notes])
+    return times
 
 
 def write_tables(options):
@@ -244,7 +251,8 @@ def assumptions_of(options):
 
 
 def print_published(options):
-    tables = [table for path in options.csv for table in published_tables(read_times(path), assumptions_of(options))]
+    tables = [table for times in tables_of_times(options) for table in published_tables(times, assumptions_of(options))]
+    require(options.skipped, tables)
     if not tables:
         raise ReportError(INPUT, f"{options.csv[0]}: no columns published_* and no network traffic; nothing to check")
     if options.out:

@@ -37,11 +37,15 @@ def read_files(options, names, is_required=True):
     `options.skipped`, and prints notes about joined and dropped files to stderr. Raises
     `ReportError` if no file can be read, unless `is_required` is false."""
     loaded = load_runs(run_files(names, options.skipped), options.skipped)
-    for note in loaded.notes:
-        print(f"lockstep-report: note: {one_line(note)}", file=sys.stderr)
+    print_notes(loaded.notes)
     if is_required:
         require(options.skipped, loaded.runs)
     return loaded
+
+
+def print_notes(notes):
+    for note in notes:
+        print(f"lockstep-report: note: {one_line(note)}", file=sys.stderr)
 
 
 def require(skipped, found):

@@ -1,0 +1,185 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The lines of a table of epoch times, and those that have no result."""
+
+import re
+from dataclasses import dataclass, field
+from decimal import Decimal
+
+from lockstep_report.errors import INPUT, ReportError
+from lockstep_report.escaping import one_line
+from lockstep_report.runfile.file_kind import CSV, TEXT, read_text
+from lockstep_report.runfile.quantities import decimal, decimal_mark, is_missing, plain_number, seconds
+from lockstep_report.runfile.settings import plural, some_of
+from lockstep_report.runfile.text_table import table_lines
+from lockstep_report.runfile.times_columns import (
+    BATCH, EXTRA, GLOBAL_BATCH, JOB, PART, POINT, RANKS, REPEAT, SECONDS, SEQUENCE, STATE, TIME, UNCLEAR_BATCH, WANTED, batch_column,
+    column_of, columns_of, is_header)
+
+NO_RESULT = re.compile(r"fail|cancel|time_?out|out_of_me|oom|node_fail|preempt|boot_fail|deadline|revoked|running|pending|"
+                       r"error|crash|kill|abort", re.I)  # states of Slurm, W&B and MLflow
+STEP_OF_JOB = re.compile(r".+\.(batch|extern|interactive|\d+)")  # in lines of sacct that repeat their job
+TIME_LIKE = re.compile(r"time|elapsed|second|duration|^real$|^t$", re.I)
+EXTRAS = ("cpu_user_percent", "cpu_system_percent", "network_mb_per_s")
+
+
+@dataclass
+class Entry:
+    """A line with a result, or a part without one."""
+
+    number: int  # of the line
+    ranks: int
+    batch: int  # per rank; None if it is not stated
+    seconds: Decimal  # None if this part has no result
+    repeat: tuple  # values of the columns of repeats
+    part: tuple  # values of the columns of parts
+    place: int  # number of the epoch; 0 without such a column
+    extra: dict = field(default_factory=dict)  # {column: number}
+    published: dict = field(default_factory=dict)  # {column: Decimal}; empty cells are omitted
+
+
+class Table:
+    """The entries of a file, and notes on what was not used and on how the times were found. Raises `ReportError` (input) if the
+    file is not such a table."""
+
+    def __init__(self, path):
+        self.path, self.left_out, self.method = path, {}, {}
+        text = read_text(path, "a CSV table", (CSV, TEXT), f"give a text with the columns {WANTED}")
+        separator, self.header, lines = table_lines(path, text, is_header, WANTED)
+        self.columns = columns_of(self.header)
+        self.check_columns()
+        if not lines:
+            raise ReportError(INPUT, f"{path}: no column has a value; write one line for each run below their names")
+        rows = [(line.number, {column.name: (column, cell) for column, cell in zip(columns_of(line.names), line.cells) if column})
+                for line in lines]
+        self.mark = decimal_mark([cell for _, row in rows for column, cell in row.values()
+                                  if column.role in (POINT, TIME, EXTRA)], separator)
+        self.entries = [entry for number, row in rows if (entry := self.entry(number, row))]
+
+    def check_columns(self):
+        plain = [column.plain for column in map(column_of, self.header) if column and column.name]
+        for name in plain:
+            if plain.count(name) > 1:
+                raise ReportError(INPUT, f"{self.path}: two columns are named {name}; delete or rename one")
+        for wanted, text in ((RANKS, "ranks or gpus or workers"), (SECONDS, "epoch_seconds")):
+            if self.named(wanted) is None:
+                raise self.missing(wanted, text)
+        batch, time = batch_column(self.columns), self.named(SECONDS)
+        if batch and batch.name == UNCLEAR_BATCH:
+            raise ReportError(INPUT, f"{self.path}: is {batch.given} the batch of each rank or of all ranks? name the column "
+                                     "batch_per_rank or global_batch")
+        if time.unit is None:
+            raise ReportError(INPUT, f"{self.path}: the name {time.given} states two units; name the column epoch_seconds")
+        if not time.is_stated:
+            self.method["unit"] = f"column {time.given}: numbers without a unit are seconds"
+
+    def missing(self, wanted, text):
+        """Returns the error of a table without a column, which names one that may be meant."""
+        found = ", ".join(filter(None, self.header)) or "none"
+        similar = next(filter(TIME_LIKE.search, self.header), None) if wanted == SECONDS else None
+        advice = (f"if {similar} is the time of an epoch, name it epoch_seconds" if similar else
+                  f"name the columns {WANTED} in the first line, separated by commas, semicolons, tabs, vertical bars or blanks")
+        return ReportError(INPUT, f"{self.path}: no column {text} (found: {found}); {advice}")
+
+    def named(self, name):
+        return next((column for column in self.columns if column and column.name == name), None)
+
+    def of_role(self, role):
+        """Returns the columns of a role; of sequences only the first."""
+        found = [column for column in self.columns if column and column.role == role]
+        return found[:1] if role == SEQUENCE else found
+
+    def names(self, role):
+        return some_of([column.given for column in self.of_role(role)])
+
+    def entry(self, number, row):
+        """Returns the entry of a line {name: (column, cell)}; None if it has no result and is no part of an epoch."""
+        cells = {name: cell for name, (_, cell) in row.items()}
+        reason, is_part = self.lack_of(row, cells)
+        time = None if reason else self.time(number, *row[SECONDS])
+        if time == 0:
+            reason, is_part, time = f"{row[SECONDS][0].given} is 0", True, None
+        if reason:
+            self.left_out.setdefault(reason, []).append(number)
+        if reason and not (is_part and self.of_role(PART)):
+            return None
+        ranks = self.whole(number, *row[RANKS])
+        return Entry(
+            number, ranks, self.batch(number, row, ranks), time,
+            *(tuple(cells.get(column.name, "") for column in self.of_role(role)) for role in (REPEAT, PART)),
+            next((int(re.search(r"\d+", cells[column.name])[0]) for column in self.of_role(SEQUENCE)), 0),
+            extra={name: float(self.decimal(number, *row[name])) for name in EXTRAS if not is_missing(cells.get(name, ""))},
+            published={name: self.decimal(number, *row[name]) for name, cell in cells.items()
+                       if name.startswith("published_") and not is_missing(cell)})
+
+    def lack_of(self, row, cells):
+        """Returns why a line has no result, or None, and whether only its time is missing."""
+        if STEP_OF_JOB.fullmatch(cells.get(JOB, "")):
+            return "a step of a job", False
+        needed = [RANKS, *(column.name for column in filter(None, [batch_column(self.columns)]))]
+        needed += [column.name for column in self.of_role(SEQUENCE)]
+        for name in needed:
+            column, cell = row.get(name) or (self.named(name), "")
+            is_number = name in (RANKS, BATCH, GLOBAL_BATCH) or re.search(r"\d", cell)
+            if is_missing(cell) or not is_number:
+                return f"{column.given} is {cell}" if cell else f"no {column.given}", False
+        state = next((cells.get(column.name, "") for column in self.of_role(STATE)), "")
+        if NO_RESULT.match(state):
+            return f"state {state}", True
+        column, cell = row.get(SECONDS) or (self.named(SECONDS), "")
+        if is_missing(cell):
+            return f"{column.given} is {cell}" if cell else f"no {column.given}", True
+        return None, False
+
+    def batch(self, number, row, ranks):
+        column = batch_column([column for column, _ in row.values()])
+        if column is None or column.name == UNCLEAR_BATCH:
+            return None
+        value = self.whole(number, *row[column.name])
+        if column.name == BATCH:
+            return value
+        if value % ranks:
+            raise ReportError(INPUT, f"{self.path}:{number}: {column.given} is {value}, which is no multiple of {ranks} ranks")
+        return value // ranks
+
+    def time(self, number, column, cell):
+        text = plain_number(cell, self.mark)
+        value = seconds(text, column.unit)
+        if value is None:
+            is_number = re.fullmatch(r"[-+\d.,eE\s]+", cell)
+            raise self.invalid(number, column, cell, "a number" if is_number else "a time such as 83.4, 1:23 or 1m23.4s")
+        if value < 0:
+            raise ReportError(INPUT, f"{self.path}:{number}: {column.plain} must be above 0")
+        if re.fullmatch(r"\d+:\d+(\.\d+)?", text):
+            self.method.setdefault("clock", f"column {column.given}: times such as {cell} are minutes:seconds")
+        return value
+
+    def decimal(self, number, column, cell):
+        value = decimal(plain_number(cell, self.mark))
+        if value is None:
+            raise self.invalid(number, column, cell, "a number")
+        return value
+
+    def whole(self, number, column, cell):
+        value = self.decimal(number, column, cell)
+        if value != value.to_integral_value() or value < 1:
+            raise ReportError(INPUT, f"{self.path}:{number}: {column.plain} is {value}, 1, 2, ... is needed")
+        return int(value)
+
+    def invalid(self, number, column, cell, needed):
+        remedy = ("write it with a decimal point and without other separators" if re.fullmatch(r"[\d.]+,\d+", cell)
+                  else "delete the line if the run has no result")
+        return ReportError(INPUT, f'{self.path}:{number}: {column.plain} is "{cell}", {needed} is needed; {remedy}')
+
+    def no_time(self):
+        """Returns the error of a table in which no row has a result."""
+        reasons = "; ".join(f"{reason} in {plural(len(lines), 'line')}" for reason, lines in self.left_out.items())
+        return ReportError(INPUT, f"{self.path}: no line has a result ({reasons}); give the time of at least one run")
+
+    def notes(self):
+        """Returns the notes, one line each, which begin with the name of the file."""
+        unused = [given for given, column in zip(self.header, self.columns) if column is None and given]
+        texts = [*self.method.values(),
+                 *(f"left out, because {reason}: line {some_of(list(map(str, lines)))}" for reason, lines in self.left_out.items())]
+        if unused:
+            texts.append(f"columns that are not used, and do not tell rows apart: {some_of(unused)}")
+        return [one_line(f"{self.path.name}: {text}") for text in texts]
