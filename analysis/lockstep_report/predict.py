@@ -12,7 +12,7 @@ from lockstep_report.models.prediction.basis import best_bases
 from lockstep_report.models.prediction.network import network_of_sweeps, read_network
 from lockstep_report.models.prediction.predict import SEED
 from lockstep_report.output import PREDICTION, Folder
-from lockstep_report.runfile.file_kind import HDF5, JSON, NCCL_TESTS, kind_of_file
+from lockstep_report.runfile.file_kind import HDF5, IMB, JSON, NCCL_TESTS, OSU, OTHER, kind_of_file, other_kind
 from lockstep_report.runfile.input_files import each, read_files, require
 from lockstep_report.tables.table import json_text, markdown
 from lockstep_report.tables.prediction import prediction_rows, prediction_table, prediction_values
@@ -72,12 +72,17 @@ def predicted_rows(options, runs):
 def network_of(options, bases):
     """Returns the network of --network: one JSON file, or sweeps, of which those of the algorithm of the bases are used."""
     kind = kind_of_file(options.network[0])
-    if kind == JSON or (options.network[0].endswith(".json") and kind not in (HDF5, NCCL_TESTS)):
+    if kind == JSON or (options.network[0].endswith(".json") and kind not in (HDF5, NCCL_TESTS, OSU, IMB)):
         if len(options.network) > 1:
             raise ReportError(USAGE, "--network takes one description, or several sweeps (*.h5)")
         if options.algorithm:
             raise ReportError(USAGE, "--algorithm is only for sweeps; a network description names its algorithm")
         return read_network(options.network[0])
+    for name in options.network:
+        kind = kind_of_file(name)
+        if kind and kind not in (HDF5, NCCL_TESTS, OSU, IMB, OTHER):
+            raise other_kind(name, "a sweep or a network description", kind, "give run files of `lockstep allreduce`, outputs of "
+                             "nccl-tests, osu_allreduce or IMB, or a network description (*.json)")
     sweeps = read_files(options, options.network).runs
     lacking = [run for run in sweeps if not run.allreduce]
     if lacking:

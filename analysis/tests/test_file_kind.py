@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 from lockstep_report.cli import main
 from lockstep_report.models.prediction.network import read_network
+from lockstep_report.runfile import file_kind
 from lockstep_report.runfile.file_kind import HEAD, kind_of
 from lockstep_report.runfile.read import read_run
 from synthetic import phases, write_run
@@ -50,18 +51,31 @@ def array():
 KINDS = {
     "a ZIP archive": zipped(b"x"), "a gzip archive": gzip.compress(b"x"), "a bzip2 archive": bz2.compress(b"x"),
     "an xz archive": lzma.compress(b"x"), "a tar archive": tarred(b"x"), "a Python pickle": pickle.dumps({"a": 1}),
+    "a Zstandard archive": b"\x28\xb5\x2f\xfd\x04", "a 7-Zip archive": b"7z\xbc\xaf\x27\x1c\0", "an LZ4 archive": b"\x04\x22\x4d\x18\x64",
+    "a RAR archive": b"Rar!\x1a\x07\x01",
     "a ZIP archive of PyTorch": zipped(b"x", "archive/data.pkl"), "a ZIP archive of NumPy arrays (.npz)": zipped(array(), "a.npy"),
-    "a safetensors file": b'\x08' + bytes(7) + b'{"a":{}}',
-    "an empty file": b"", "an HTML page": b"\n<!DOCTYPE html><html>",
+    "a NumPy array": array(), "a safetensors file": b'\x08' + bytes(7) + b'{"a":{}}',
+    "an empty file": b"", "a file of zero bytes": bytes(5000), "an HTML page": b"\n<!DOCTYPE html><html>", "an HTML table": b"<table border='1' class='dataframe'>",
+    "an XML text": b"<?xml version='1.0'?>",
     "a JSON text": b'\xef\xbb\xbf {"a": 1}', "a text": "Gr\u00fc\u00dfe\n".encode("latin-1"), "a CSV table": TIMES.replace(",", ";").encode("utf-16"),
-    "an output of nccl-tests": NCCL_TEXT.encode(),
-    "a PDF document": b"%PDF-1.4", "a binary file of an unknown format": b"\x00\x01\x02",
+    "an output of nccl-tests": NCCL_TEXT.encode(), "an output of the OSU benchmarks": b"# OSU MPI Reduce Latency Test v7.3\n# Size  Avg Latency(us)\n",
+    "an output of the Intel MPI benchmarks": b"#----\n#    Intel(R) MPI Benchmarks 2021.3, MPI-1 part\n",
+    "a log of nvidia-smi": b"# gpu   pwr  temp\n# Idx     W     C\n    0   111    83\n",
+    "a log of dstat, vmstat or sar": b"----total-cpu-usage---- -dsk/total-\nusr sys idl wai stl| read  writ\n",
+    "a TensorBoard event file": b"\x18" + bytes(11) + b"\x09" + bytes(8) + b"\x1a\x0dbrain.Event:2",
+    "a pointer of Git LFS": b"version https://git-lfs.github.com/spec/v1\noid sha256:0\n",
+    "a workbook or a document of an office program": zipped(b"x", "[Content_Types].xml"), "an SQLite database": b"SQLite format 3\0\x10",
+    "a Parquet or Arrow file": b"PAR1\x15\4", "a netCDF-3 file": b"CDF\x01\0\0", "an HDF4 file": b"\x0e\x03\x13\x01\0", "a MATLAB file":
+    b"MATLAB 5.0 MAT-file, Platform: GLNXA64", "a PDF document": b"%PDF-1.4", "a PostScript document": b"%!PS-Adobe-3.0\n", "a PNG image": b"\x89PNG\r\n\x1a\n",
+    "a JPEG image": b"\xff\xd8\xff\xe0\0", "a GIF image": b"GIF89a\1\0", "a TIFF image": b"II*\0\x08", "a WebP image": b"RIFF\x24\0\0\0WEBPVP8 ",
+    "an ELF program": b"\x7fELF\x02\1", "an AppleDouble file of macOS": b"\0\5\26\7\0\2\0\0", "a binary file of an unknown format": b"\x00\x01\x02",
 }
+SWEEPS = ("an output of nccl-tests", "an output of the OSU benchmarks", "an output of the Intel MPI benchmarks")
 READERS = {  # command, and the kinds that it reads or reports otherwise
-    "run": (["summary", "FILE"], "not an HDF5 file", ("an output of nccl-tests",)),
+    "run": (["summary", "FILE"], "not an HDF5 file", SWEEPS),
     "csv": (["tables", "--csv", "FILE", "--json"], "not a CSV table", ("a CSV table", "a text")),
     "published": (["published", "FILE"], "not a CSV table", ("a CSV table", "a text")),
-    "network": (["predict", "RUN", "--ranks", "2", "--network", "FILE"], "not a network description", ("a JSON text", "an output of nccl-tests")),
+    "network": (["predict", "RUN", "--ranks", "2", "--network", "FILE"], "not a (network description|sweep or a network description)", ("a JSON text", *SWEEPS)),
 }
 
 
@@ -83,6 +97,21 @@ def test_kind_is_recognised_also_if_the_end_is_missing(kind):
     assert kind_of((KINDS["a text"] + "\u00fc".encode() * HEAD)[:HEAD]) == "a text"
 
 
+def test_every_kind_of_the_list_is_tested():
+    assert {row["kind"] for row in file_kind.KINDS} - {*KINDS} == {"a folder", "an HDF5 file", "a checkpoint of Lockstep"}
+
+
+@pytest.mark.parametrize("content, kind", [
+    (b"<style type='text/css'>", "an HTML table"), (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", "a workbook or a document of an office program"),
+    (b"nThread 1 nGpus 8 minBytes 8 maxBytes 134217728 step: 2(factor)\n", "an output of nccl-tests"),
+    (b"#  bytes  N  type  op  time  algbw  busbw  res\n", "an output of nccl-tests"), (b'{\n "version": 1, "nccl_version": 2}', "an output of nccl-tests"),
+    (b'{"#wrong":"0","algBw":0.05,"busBw":0.08,"ranks":4,"redop":"sum"}\n', "an output of nccl-tests"),
+    (b"# Benchmarking Allreduce \n# #processes = 2 \n       #bytes #repetitions  t_min[usec]\n", "an output of the Intel MPI benchmarks"),
+    (b"timestamp, name, utilization.gpu [%]\n2026, a, 3 %\n", "a log of nvidia-smi"), (b"{x", "a text"), (b"II*", "a text")])
+def test_other_signs_of_kinds(content, kind):
+    assert kind_of(content) == kind
+
+
 def test_ini_files_are_no_json():
     assert {kind_of(text) for text in (b"[train]\nmomentum = 0.5\n", b"{x")} == {"a text"}
     assert {kind_of(text) for text in (b"[1]", b"{", b"[\n{}]", b"[true]", b"{ }")} == {"a JSON text"}
@@ -97,7 +126,7 @@ def test_each_reader_names_the_kind_of_a_wrong_file(reader, run, tmp_path, capfd
         file = tmp_path / "given.json"
         file.write_bytes(content)
         line = failure(capfd, command, file=file, run=run)
-        assert f"{file}: {words}, but {kind}; " in line and not line.endswith("; ")
+        assert re.search(rf"{re.escape(str(file))}: {words}, but {re.escape(kind)}; ", line) and not line.endswith("; ")
 
 
 def test_checkpoint_is_named(tmp_path, capfd, run):

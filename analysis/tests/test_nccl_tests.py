@@ -62,6 +62,25 @@ def per_iteration(content):
     return header.replace("      0  999.99  1.00  1.00  N/A", "      0  1.0  9.0  8.0  2.5  999.99  1.00  1.00  N/A  1.0  9.0  8.0  2.5")
 
 
+def oldest(ranks=8):
+    """The text of 2017: other names, milliseconds, no lines about the settings."""
+    lines = ["nThread 1 nGpus 8 minBytes 1024 maxBytes 9 step: 2(factor) warmup iters: 5 iters: 20 validation: 1"]
+    lines += [f"#   Rank {rank:2} on     node-0 device {rank:2} [0x3d] Tesla P100" for rank in range(ranks)]
+    lines += ["#  bytes  N  type  op  time  algbw  busbw  res  time  algbw  busbw  res"]
+    for size in SIZES:
+        algorithm, bus = bandwidths(ranks, size)
+        lines.append(f"  {size} {size // 4} float sum {1e-3 * microseconds(ranks, size):.5f} {algorithm:.2f} {bus:.2f} 1e-07 9.9 1.0 1.0 1e-07")
+    return "\n".join([*lines, " Out of bounds values : 0 OK", " Avg bus bandwidth    : 41.3", ""])
+
+
+def json_lines(ranks=8, name="AllReduce"):
+    """The JSON lines of rccl-tests."""
+    rows = [{"#wrong": "0", "algBw": bandwidths(ranks, size)[0], "busBw": bandwidths(ranks, size)[1], "gpusPerRank": 1, "inPlace": place,
+             "name": name, "nodes": 1, "ranks": ranks, "ranksPerNode": ranks, "redop": "sum", "size": size,
+             "time": microseconds(ranks, size) if not place else 999.0, "type": "float"} for size in SIZES for place in (0, 1)]
+    return "".join(f"{json.dumps(row)}\n" for row in rows)
+
+
 def dated(content):
     """The text in a log with a date before each line, and with the dates of the option --timestamp after the rows."""
     lines = content.replace("N/A", "N/A  2026-11-26 11:22:33").replace("wrong\n", "wrong  timestamp\n").splitlines()
@@ -80,10 +99,10 @@ def network(tmp_path, *contents, algorithm="ring"):
 
 
 @pytest.mark.parametrize("contents", [
-    [text()], [text(root=False, wrong="error")], [text(prefix="[1,0]<stdout>:")], [text(prefix="0: ")],
+    [text()], [text(root=False, wrong="error")], [text(devices=False)], [oldest()], [json_lines()], [text(prefix="[1,0]<stdout>:")], [text(prefix="0: ")],
     [json_text()], [per_iteration(text())], [text(ranks=2), json_text(ranks=4)], [text(ranks=4, hosts=4).replace("Group  0 ", "")], [text() + text(ranks=4)], [dated(text())],
     [text(sizes=SIZES[:0]).replace("Avg", "") + text()]],
-    ids=["text", "old text", "mpirun", "srun", "JSON", "per iteration", "two files", "hosts", "two tables", "dates",
+    ids=["text", "old text", "no devices", "oldest text", "JSON lines", "mpirun", "srun", "JSON", "per iteration", "two files", "hosts", "two tables", "dates",
          "after a failure"])
 def test_outputs_give_the_times_that_they_contain(tmp_path, contents):
     found = network(tmp_path, *contents)
@@ -103,7 +122,8 @@ def test_outputs_give_the_times_that_they_contain(tmp_path, contents):
     (text(ranks=8, hosts=2), "several ranks on several hosts"), (text(sizes=SIZES[-2:]), "fewer than 3 measured sizes"),
     (text(sizes=[]), "it has no bandwidths out of place"), (text(operation="none"), "it measures no all-reduces"),
     (text().replace("    -1", "     0"), "it measures no all-reduces"),
-    (text(ranks=2).replace("Rank  1", "Rank  0"), "each process ran alone"), (text(devices=False), "number of ranks is unknown"),
+    (text(ranks=2).replace("Rank  1", "Rank  0"), "each process ran alone"), (text(sizes=[1024], devices=False), "number of ranks is unknown"),
+    (text(factor=7 / 8, devices=False), "busbw / algbw is 0.875, which is that of no all-reduce)"), (json_lines(name="AllGather"), "no all-reduces"),
     ('{"version": 1, "nccl_version": 2, "results": 5}', "this output of nccl-tests cannot be used"),
     ('{"version": 1, "nccl_version": 2, "config": {}}', "results is missing"), (json_text()[:-30], "this output of nccl-tests cannot be used")])
 def test_outputs_that_determine_no_network_are_named(tmp_path, content, words):
@@ -160,7 +180,7 @@ CUT = text().splitlines(keepends=True)
     (text().replace("N/A", "2", 1), 2, "wrong results in 1 of 9 rows (#wrong)"),
     (json_text().replace('"nwrong": 0.0', '"nwrong": 5.0', 1), 5, "wrong results in 1 of 9 rows (#wrong)"),
     (text(root=False, wrong="error", error="1e+00", bounds=24), None, "wrong results: 24 out of bounds"),
-    (text(root=False, wrong="error", error="1e-07"), None, None), (json_text(), 0, None),
+    (text(root=False, wrong="error", error="1e-07"), None, None), (oldest(), None, None), (json_text(), 0, None),
     (text(error="N/A"), None, "warning: the results were not checked (option -c)"),
     ("".join(CUT[:-3]) + CUT[-7][:60], 0, "cut off or mixed with other output and are not used: 1"),
     ("".join(CUT[:-3]), 0, "warning: the output ends before its last line"),

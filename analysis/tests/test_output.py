@@ -313,7 +313,7 @@ def test_no_file_gets_the_name_of_a_run_file(command, name, one, tmp_path, capfd
 @pytest.mark.parametrize("command", ONE_FILE)
 @pytest.mark.parametrize("name, content, kind", [
     ("thesis.pdf", b"%PDF-1.4", "a PDF document"), ("notes.txt", b"mine", "a text"), ("model.pt", b"PK\x03\x04", "a ZIP archive"),
-    ("a", bytes(9), "a binary file of an unknown format"), ("b", b"\x89HDF\r\n\x1a\n", "an HDF5 file")])
+    ("a", bytes(9), "a file of zero bytes"), ("b", b"\x89HDF\r\n\x1a\n", "an HDF5 file")])
 def test_a_file_of_another_kind_is_not_replaced(command, name, content, kind, one, tmp_path, capfd):
     target = tmp_path / name
     target.write_bytes(content)

@@ -146,8 +146,10 @@ void reading(const std::filesystem::path& path,
              const std::function<void()>& read) {
   const std::string_view kind = file_kind(path);
   const auto fail_input = [&](const std::string& why) {
+    const std::string_view common = advice_for_all_readers(kind);
+    const std::string remedy = common.empty() ? advice(kind) : std::string(common);
     core::fail(ExitStatus::input,
-               fmt::format("cannot read {} ({}); {}", path.string(), why, advice(kind)));
+               fmt::format("cannot read {} ({}); {}", path.string(), why, remedy));
   };
   std::error_code error;
   const auto status = std::filesystem::status(path, error);

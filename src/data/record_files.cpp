@@ -100,6 +100,8 @@ std::string fresh_copy(const RecordFormat& format) {
   if (kind != core::unknown_kind && kind != "no file" && kind != "an empty file")
     reason = fmt::format("it is {}", kind);
   const std::string found = reason.empty() ? what : fmt::format("{} ({})", what, reason);
+  const std::string_view common = core::advice_for_all_readers(kind);
+  if (!common.empty()) fail(file, found, std::string(common));
   if (is_published(format, file.parent_path())) fail(file, found, fresh_copy(format));
   fail(file, found,
        fmt::format("write records of {} label byte(s) and {} pixel bytes ({}x{}x{}) and nothing "

@@ -212,10 +212,27 @@ TEST(Options, SizesAndTimesHaveUnits) {
   const auto with = [](const std::string& argument) {
     return parse_options({"train", argument}, {});
   };
-  EXPECT_EQ(with("--memory-limit=8GB").memory_limit, 8'000'000'000u);
-  EXPECT_EQ(with("--memory-limit=1.5GiB").memory_limit, 3u << 29);
+  const std::pair<const char*, std::uint64_t> sizes[] = {
+      {"8GB", 8'000'000'000},  {"8gb", 8'000'000'000}, {"1.5GiB", 3u << 29}, {"1.5 GiB", 3u << 29},
+      {"1.5G", 3u << 29},      {"128m", 128u << 20},   {"128M", 128u << 20}, {"128Mi", 128u << 20},
+      {"500mb", 500'000'000},  {"64k", 65536},         {"64K", 65536},       {"64kb", 64000},
+      {"64KiB", 65536},        {"2T", 2ull << 40},     {"1500000", 1500000}, {"1500000 B", 1500000},
+      {" 64K ", 65536},        {"1e9", 1'000'000'000}};
+  for (const auto& [text, size] : sizes) {
+    EXPECT_EQ(with(std::string("--memory-limit=") + text).memory_limit, size) << text;
+  }
+  for (const auto* text : {"8X", "G", "8GG", "8Gb8", "8 G B i", "-1G", ""}) {
+    EXPECT_THAT(refusal({"train", "--memory-limit", text}),
+                HasSubstr("such as 1500000, 64K, 500MB or 8GiB"))
+        << text;
+  }
+  EXPECT_EQ(with("--bucket-mib=25").bucket_mib, 25);
+  EXPECT_EQ(with("--bucket-mib=25MiB").bucket_mib, 25);
+  EXPECT_EQ(with("--bucket-mib=512k").bucket_mib, 0.5);
   EXPECT_EQ(parse_options({"allreduce", "--max-bytes=64K"}, {}).max_bytes, 65536u);
-  EXPECT_EQ(with("--checkpoint-every=10min").checkpoint.seconds, 600);
+  for (const auto* text : {"10min", "10 MIN", "10m", "600s", "600 seconds"}) {
+    EXPECT_EQ(with(std::string("--checkpoint-every=") + text).checkpoint.seconds, 600) << text;
+  }
   EXPECT_EQ(with("--checkpoint-every=200-steps").checkpoint.steps, 200);
   EXPECT_EQ(with("--checkpoint-every=200-steps").checkpoint.seconds, 0);
 }

@@ -26,10 +26,22 @@ TEST(FileKind, RecognisesContents) {
       {"lr = 1\n"sv, "a text"},
       {"[section]\nlr = 1\n"sv, "a text"},
       {"\x50\1\0\0\0\0\0\0{\"x\":1}"sv, "a safetensors file"},
+      {"version https://git-lfs.github.com/spec/v1\noid"sv, "a pointer of Git LFS"},
+      {"\0\5\26\7\0\2"sv, "an AppleDouble file of macOS"},
+      {"\xff\xfe<\0h\0T\0m\0l\0"sv, "an HTML page"},
+      {"# OSU MPI Allreduce  Latency Test v7.3\n"sv, "an output of the OSU benchmarks"},
+      {"SQLite format 3\0"sv, "an SQLite database"},
+      {"\x89PNG"sv, "a PNG image"},
       {"\7\xff\xfe\x80"sv, unknown_kind}};
   for (const auto& [head, kind] : cases) EXPECT_EQ(content_kind(head), kind) << head;
   EXPECT_EQ(content_kind(zip + "archive/data.pkl"), "a ZIP archive of PyTorch");
   EXPECT_EQ(content_kind(zip + "conv1.weight.npy"), "a ZIP archive of NumPy arrays (.npz)");
+}
+
+TEST(FileKind, AdviceThatHelpsAllReaders) {
+  EXPECT_EQ(advice_for_all_readers("a pointer of Git LFS"), "fetch its content: git lfs pull");
+  EXPECT_EQ(advice_for_all_readers("a gzip archive"), "");
+  EXPECT_EQ(advice_for_all_readers("no such kind"), "");
 }
 
 TEST(FileKind, OfPaths) {

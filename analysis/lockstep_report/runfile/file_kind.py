@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The kind of a file, recognised by its content, for errors about files of a wrong kind; and texts in
-the encodings of editors and spreadsheets."""
+the encodings of editors and spreadsheets. The kinds are in file_kinds.json, which the program reads too."""
 
+import json
 import os
 import re
 import shlex
+from pathlib import Path
 
 from lockstep_report.errors import INPUT, ReportError, cannot_read
 
@@ -12,68 +14,63 @@ HEAD = 2**16  # bytes that are read to recognise the kind
 
 HDF5, CHECKPOINT = "an HDF5 file", "a checkpoint of Lockstep"
 CSV, JSON, NCCL_TESTS, TEXT = "a CSV table", "a JSON text", "an output of nccl-tests", "a text"
-HTML, EMPTY = "an HTML page", "an empty file"
+OSU, IMB = "an output of the OSU benchmarks", "an output of the Intel MPI benchmarks"
+HTML, EMPTY, ZEROS = "an HTML page", "an empty file", "a file of zero bytes"
 PYTORCH, NUMPY_ZIP = "a ZIP archive of PyTorch", "a ZIP archive of NumPy arrays (.npz)"
-PICKLE, SAFETENSORS = "a Python pickle", "a safetensors file"
+NUMPY, PICKLE, SAFETENSORS = "a NumPy array", "a Python pickle", "a safetensors file"
 OTHER = "a binary file of an unknown format"
 
-SIGNATURES = (  # (place in the file, bytes, kind)
-    (0, b"\x89HDF\r\n\x1a\n", HDF5), (0, b"PK\x05\x06", "a ZIP archive"), (0, b"\x1f\x8b", "a gzip archive"),
-    (0, b"BZh", "a bzip2 archive"), (0, b"\xfd7zXZ\x00", "an xz archive"), (0, b"%PDF", "a PDF document"),
-    *((0, bytes((0x80, protocol)), PICKLE) for protocol in range(2, 6)), (257, b"ustar", "a tar archive"),
-    (5, b'\0\0\0{"', SAFETENSORS))  # the length of a JSON header in 8 bytes, then the header
-NCCL_TEXT = re.compile(r"#\s+size\s+count\s+type\b.*\balgbw\s+busbw")
-NCCL_START = re.compile(r"\bnccl-tests version \S|\bCollective test starting:|\bnThread \d+ nGpus \d+ minBytes \d")
-NCCL_JSON = re.compile(r'\{\s*"version"\s*:.*("results"|"nccl_version"|_perf\b)', re.DOTALL)
+# [{"kind", "advice": what leads on with such a file, "for_all_readers": whatever was wanted instead, "signs": [SIGN]}].
+# A sign has `bytes` (each character is a byte) at the place `at`, or `has` among the first `within` bytes; of a text, which
+# `plain_text` returns, `begins` or `has_words`. All parts of a sign must be found, and the first kind with a sign is right.
+KINDS = json.loads(Path(__file__).with_name("file_kinds.json").read_text(encoding="utf-8"))
+ADVICE = {row["kind"]: row["advice"] for row in KINDS if "advice" in row}
+FOR_ALL_READERS = {row["kind"] for row in KINDS if row.get("for_all_readers")}
 UNICODE_MARKS = ((b"\xef\xbb\xbf", "utf-8-sig"), (b"\xff\xfe", "utf-16"), (b"\xfe\xff", "utf-16"))
-MARKUP = (("<!doctype html", HTML), ("<html", HTML), ("<?xml", "an XML text"))
-JSON_BEGIN = re.compile(r'\{\s*(["}]|$)|\[\s*(["\[{\]\d-]|true|false|null)')  # no section "[train]" of an INI file
-
-# What leads on with a file of this kind, whatever was wanted instead.
-ADVICE = {
-    "a folder": "give the files in it",
-    EMPTY: "its writer ended early, or the disk was full; write it again",
-    "a ZIP archive": "save the sheet of a workbook (.xlsx) as CSV, or unpack it: python3 -m zipfile -e FILE .",
-    "a tar archive": "unpack it: tar -xf FILE",
-    "a gzip archive": "unpack it: gzip -dc FILE >FILE.unpacked",
-    "a bzip2 archive": "unpack it: bzip2 -dc FILE >FILE.unpacked",
-    "an xz archive": "unpack it: xz -dc FILE >FILE.unpacked",
-    HTML: "probably an error or login page of a download; download the file again",
-    CHECKPOINT: "give the run file of the training (--output)",
-    **dict.fromkeys((PYTORCH, NUMPY_ZIP, SAFETENSORS), "convert weights with lockstep-weights from-pytorch"),
-    CSV: "epoch times are given with --csv",
-    NCCL_TESTS: "give it to `report`, or to `predict` with --network",
-    HDF5: "give run files without an option, and sweeps with --network",
-}
 
 
 def kind_of(head):
     """Returns the kind of a file that begins with the bytes `head` (up to `HEAD`): "a ZIP archive"."""
-    if head.startswith(b"PK\x03\x04"):
-        name = head[30:230]  # of the first member
-        return PYTORCH if b"data.pkl" in name else NUMPY_ZIP if b".npy" in name else "a ZIP archive"
-    for place, signature, kind in SIGNATURES:
-        if head.startswith(signature, place):
-            return kind
     if not head:
         return EMPTY
+    found = first_kind(lambda sign: is_of_bytes(sign) and is_found(sign, head))
+    if found or not head.strip(b"\0"):
+        return found or ZEROS
     text = decoded(head)
     return OTHER if any(c < " " and c not in "\t\n\r\f\x1b" for c in text) else kind_of_text(text)
 
 
+def first_kind(is_sign):
+    return next((row["kind"] for row in KINDS if any(map(is_sign, row["signs"]))), None)
+
+
+def is_of_bytes(sign):
+    return "bytes" in sign or "within" in sign
+
+
+def is_found(sign, head):
+    return (head.startswith(sign.get("bytes", "").encode("latin-1"), sign.get("at", 0))
+            and sign.get("has", "").encode("latin-1") in head[:sign.get("within", 0)])
+
+
 def kind_of_text(text):
-    begin = text.lstrip().lower()
-    if NCCL_TEXT.search(text) or NCCL_START.search(text) or NCCL_JSON.match(begin):
-        return NCCL_TESTS
-    for mark, kind in MARKUP:
-        if begin.startswith(mark):
-            return kind
-    if JSON_BEGIN.match(begin):
-        return JSON
+    plain = plain_text(text)
+    found = first_kind(lambda sign: not is_of_bytes(sign) and plain.startswith(sign.get("begins", ""))
+                       and all(word in plain for word in sign.get("has_words", ())))
+    return found or (CSV if has_columns(text) else TEXT)
+
+
+def plain_text(text):
+    """Returns the text in lower case with one blank for each sequence of blanks and line ends, none at its begin, and a line
+    end at its end."""
+    return re.sub(r"[ \t-\r]+", " ", text).strip(" ").lower() + "\n"
+
+
+def has_columns(text):
+    """Returns whether the first lines have the same separators."""
     lines = [line for line in text.splitlines()[:20] if line.strip() and line[0] != "#"][:2]
-    has_columns = len(lines) == 2 and any(
+    return len(lines) == 2 and any(
         lines[0].count(mark) and lines[1].count(mark) >= lines[0].count(mark) for mark in ",;\t")
-    return CSV if has_columns else TEXT
 
 
 def decoded(data):
@@ -92,7 +89,13 @@ def decoded(data):
 def wrong_kind(path, wanted, kind, advice=""):
     """Returns the error of a file of another kind. `advice`: what to do if the kind does not say it."""
     advice = ADVICE.get(kind, advice).replace("FILE", shlex.quote(os.fspath(path)))
-    return ReportError(INPUT, f"{path}: not {wanted}, but {kind}; {advice}")
+    return ReportError(INPUT, f"{path}: not {wanted}, but {kind}" + (f"; {advice}" if advice else ""))
+
+
+def other_kind(path, wanted, kind, advice):
+    """Returns the error of a file of another kind than a reader wants, which knows what to do unless the kind says it to all
+    readers."""
+    return ReportError(INPUT, f"{path}: not {wanted}, but {kind}; {ADVICE[kind] if kind in FOR_ALL_READERS else advice}")
 
 
 def read_head(path):

@@ -17,6 +17,7 @@ import numpy as np
 from lockstep_report.errors import INPUT, ReportError, reason_of
 from lockstep_report.escaping import one_line
 from lockstep_report.groups import grouped
+from lockstep_report.runfile import mpi_benchmarks
 from lockstep_report.runfile.experiment import NEITHER, effect_of, options_of, software_of
 from lockstep_report.runfile.file_kind import NCCL_TESTS, kind_of_file
 from lockstep_report.runfile.hdf5_access import errors_of_hdf5, open_run
@@ -144,8 +145,11 @@ def load_runs(paths, skipped=None):
 
 
 def read_runs(path):
-    """Returns the runs of a file: that of a run file, or the sweeps in an output of nccl-tests."""
-    return read_sweeps(path) if kind_of_file(path) == NCCL_TESTS else [read_run(path)]
+    """Returns the runs of a file: that of a run file, or the sweeps in an output of another program."""
+    kind = kind_of_file(path)
+    if kind in mpi_benchmarks.PROGRAMS:
+        return mpi_benchmarks.read_sweeps(path, kind)
+    return read_sweeps(path) if kind == NCCL_TESTS else [read_run(path)]
 
 
 def with_distinct_names(runs):

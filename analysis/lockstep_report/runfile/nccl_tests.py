@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Sweeps from outputs of `all_reduce_perf` of nccl-tests (https://github.com/NVIDIA/nccl-tests): its text, and the JSON file of
-its option --output_file."""
+"""Sweeps from outputs of `all_reduce_perf` of nccl-tests (https://github.com/NVIDIA/nccl-tests): its text in the formats since
+2017, the JSON file of its option --output_file, and the JSON lines of rccl-tests."""
 
 import json
 import math
@@ -14,7 +14,7 @@ import numpy as np
 from lockstep_report.errors import INPUT, ReportError
 from lockstep_report.escaping import one_line
 from lockstep_report.groups import grouped
-from lockstep_report.runfile.file_kind import NCCL_START, NCCL_TESTS, NCCL_TEXT, read_text
+from lockstep_report.runfile.file_kind import NCCL_TESTS, read_text
 from lockstep_report.runfile.read import run_of
 
 PROGRAM = "nccl-tests"
@@ -22,6 +22,8 @@ EXAMPLE = "all_reduce_perf -b 1K -e 256M -f 2"
 DATA_TYPES = {"float": "fp32", "half": "fp16", "bfloat16": "bf16"}  # with the names of Lockstep; others keep theirs
 DEVICE = re.compile(r"Rank\s+(\d+)\b.*\son\s+(\S+)\s+device\s+\d+\s+\[[^]]*\]\s*(.*)")
 ROW = re.compile(r"(?<![\w.])(\d+)\s+(\d+)\s+(u?int\d+|half|float|double|bfloat16|f(?:p)?8\w+)\s(.*)")
+HEADER = re.compile(r"#\s+(?:size\s+count|bytes\s+N)\s+type\b.*\balgbw\s+busbw")
+START = re.compile(r"\bnccl-tests version \S|\bCollective test starting:|\bnThread \d+ nGpus \d+ minBytes \d")
 FACTS = {  # patterns in the text; `library`: version of NCCL
     "version": re.compile(r"nccl-tests version (\S+)"), "iterations": re.compile(r"warmup iters: \d+ iters: (\d+)"),
     "library": re.compile(r"NCCL version (\d+[\d.]+)"), "library_code": re.compile(r"nccl-library=(\d+)"),
@@ -36,7 +38,8 @@ Row = namedtuple("Row", "type operation root size seconds algbw busbw wrong is_c
 class Table:
     """The output of one run of the program."""
 
-    ranks: list = field(default_factory=list)  # (number, host, device)
+    ranks: list = field(default_factory=list)  # (number, host, device); empty if they are not listed
+    count: int = 0  # of the ranks, if it is stated without a list
     rows: list = field(default_factory=list)
     lost: int = 0  # rows that are cut off or mixed with other output
     facts: dict = field(default_factory=lambda: defaultdict(str))  # name in FACTS -> text; "" if it is not stated
@@ -63,7 +66,7 @@ def read_sweeps(path):
     text = read_text(path, "an output of nccl-tests", (NCCL_TESTS,), f"give that of {EXAMPLE}")
     runs, failures = [], []
     try:
-        tables = [json_table(text)] if text.lstrip().startswith("{") else text_tables(text)
+        tables = json_tables(text) if text.lstrip().startswith("{") else text_tables(text)
         for i, table in enumerate(tables):
             place = f"table {i + 1}" if len(tables) > 1 else ""
             try:
@@ -86,12 +89,12 @@ def warn(run, lines):
 
 def sweeps_of(path, table, place):
     """Returns the sweeps of a table. Raises `ValueError` if it measures no all-reduces between known ranks."""
-    check_ranks(table)
+    ranks = rank_count(table)
     groups = grouped(table.rows, lambda row: (row.type, row.operation))
     found = []
     for (data_type, operation), rows in groups.items():
         name = ", ".join(filter(None, (place, f"{data_type} {operation}" if len(groups) > 1 else "")))
-        found.append(sweep_of(path.with_name(f"{path.name} ({name})") if name else path, table, rows))
+        found.append(sweep_of(path.with_name(f"{path.name} ({name})") if name else path, table, rows, ranks))
     warn(found[0], warnings_of(table))
     return found
 
@@ -106,8 +109,8 @@ def warnings_of(table):
         yield "the output ends before its last line: the program was stopped, or the text was cut"
 
 
-def sweep_of(path, table, rows):
-    """Returns the sweep of rows of one type and operation."""
+def sweep_of(path, table, rows, ranks):
+    """Returns the sweep of rows of one type and operation on a number of ranks."""
     first, facts = rows[0], table.facts
     is_counted = any(not math.isnan(row.wrong) for row in table.rows)
     code = int(facts["library_code"] or 0)
@@ -119,32 +122,48 @@ def sweep_of(path, table, rows):
                     "gradient-dtype": DATA_TYPES.get(first.type, first.type), "redop": first.operation},
         "/environment": {"transport": one_line(f"NCCL {library}".strip()), "warnings": ""},
         "/results": {} if is_counted else {"out_of_bounds": int(facts["out_of_bounds"] or 0)}}
-    _, hosts, devices = zip(*table.ranks)
+    return run_of_sweep(path, attributes, texts, "nccl", [(row.size, row.seconds, row.wrong) for row in rows],
+                        table.ranks or ranks)
+
+
+def run_of_sweep(path, attributes, texts, algorithm, rows, ranks):
+    """Returns the run of a sweep with the rows [(bytes, seconds, number of wrong elements)] and the ranks [(number, host,
+    device)], or their number if they are not listed."""
+    _, hosts, devices = zip(*ranks) if isinstance(ranks, list) else [("",) * ranks] * 3
+    known = list(map(hosts.index, hosts)) if any(hosts) else []
     columns = {"rank": np.arange(len(hosts)), "hostname": np.array(hosts), "device_name": np.array(devices),
-               "host": np.array(list(map(hosts.index, hosts)))}
-    messages = {"algorithm": np.array(["nccl"] * len(rows)), "bytes": np.array([row.size for row in rows], dtype=np.uint64),
-                "seconds": np.array([[row.seconds] for row in rows]), "wrong": np.array([row.wrong for row in rows])}
+               "host": np.array(known, dtype=int)}
+    sizes, seconds, wrong = zip(*rows)
+    messages = {"algorithm": np.array([algorithm] * len(rows)), "bytes": np.array(sizes, dtype=np.uint64),
+                "seconds": np.array(seconds)[:, None], "wrong": np.array(wrong, dtype=float)}
     return run_of(path, attributes, texts, {"ranks": columns, "allreduce": messages})
 
 
-def check_ranks(table):
-    """Raises `ValueError` if busbw / algbw is not that of an all-reduce between the ranks, which are the listed devices,
-    2(n-1)/n."""
+def rank_count(table):
+    """Returns the number of ranks: that of the listed devices or, if none are listed, the stated one, or that which follows from
+    busbw / algbw, which is 2(n-1)/n for an all-reduce. Raises `ValueError` if they disagree, or no all-reduces are measured."""
     if not table.rows:
         raise ValueError("it has no bandwidths out of place")
     if any(row.operation in ("", "none") or row.root >= 0 for row in table.rows):
         raise ValueError("it measures no all-reduces")
-    ranks = len(table.ranks)
-    if not ranks:
-        raise ValueError("it lists no devices, so the number of ranks is unknown")
     best = max(table.rows, key=lambda row: row.algbw)
-    if ranks < 2 or len({number for number, *_ in table.ranks}) < ranks or best.algbw and not best.busbw:
+    stated = len(table.ranks) or table.count
+    alone = stated == 1 or len({number for number, *_ in table.ranks}) < len(table.ranks) or best.algbw and not best.busbw
+    if alone:
         raise ValueError("each process ran alone: build nccl-tests with MPI=1")
-    wanted = 2 * (ranks - 1) / ranks
-    factor = best.busbw / best.algbw if best.algbw else wanted
-    rounded = 1e-3 + 0.005 * (1 + factor) / max(best.algbw, 0.005)  # of two printed digits
-    if abs(factor - wanted) > rounded:
-        raise ValueError(f"busbw / algbw is {factor:.3f}, which is that of no all-reduce on the {ranks} ranks that it lists")
+    if not best.algbw:
+        if not stated:
+            raise ValueError("it lists no devices, so the number of ranks is unknown")
+        return stated
+    factor = best.busbw / best.algbw
+    rounded = 1e-3 + 0.005 * (1 + factor) / best.algbw  # of two printed digits
+    ranks = stated or round(2 / max(2 - factor, 1e-6))
+    if ranks < 2 or abs(factor - 2 * (ranks - 1) / ranks) > rounded:
+        listed = f" on the {ranks} ranks that it lists" if stated else ""
+        raise ValueError(f"busbw / algbw is {factor:.3f}, which is that of no all-reduce{listed}")
+    if not stated and rounded * ranks**2 > 1:  # the next number of ranks has nearly the same factor
+        raise ValueError("it lists no devices, so the number of ranks is unknown")
+    return ranks
 
 
 def text_tables(text):
@@ -152,7 +171,7 @@ def text_tables(text):
     table, names = Table(), []
     tables = [table]
     for line in text.splitlines():
-        device, header, start = (pattern.search(line) for pattern in (DEVICE, NCCL_TEXT, NCCL_START))
+        device, header, start = (pattern.search(line) for pattern in (DEVICE, HEADER, START))
         if table.rows and (start or device or header) or table.ranks and start:
             table = Table()
             tables.append(table)
@@ -177,11 +196,12 @@ def add_text_row(table, names, row):
         table.lost += 1
         return
     cells = dict(zip(reversed(names), reversed(words[:len(names)])))  # the first column of each name
+    microseconds = 1000 if "op" in names else 1  # the first versions print milliseconds
     wrong = [number(word) for name, word in zip(names, words) if name == "#wrong"]
-    is_checked = not math.isnan(number(cells.get("#wrong", cells.get("error"))))
+    is_checked = not math.isnan(number(cells.get("#wrong", cells.get("error", cells.get("res")))))
     try:
-        table.add_row(row[3], cells.get("redop", ""), cells.get("root", -1), row[1],
-                      (cells["time"], cells["algbw"], cells["busbw"]), wrong, is_checked)
+        table.add_row(row[3], cells.get("redop", cells.get("op", "")), cells.get("root", -1), row[1],
+                      (microseconds * float(cells["time"]), cells["algbw"], cells["busbw"]), wrong, is_checked)
     except ValueError:
         table.lost += 1
 
@@ -194,9 +214,28 @@ def number(text):
         return math.nan
 
 
-def json_table(text):
+def json_tables(text):
+    """Returns the tables of the JSON file, or of lines with one JSON object each."""
+    contents = list(map(json.loads, text.splitlines())) if re.match(r"\s*\{[^\n]*\}\s*\n\s*\{", text) else [json.loads(text)]
+    return [json_table(contents[0])] if "results" in contents[0] or "busBw" not in contents[0] else lines_tables(contents)
+
+
+def lines_tables(contents):
+    """Returns one table for each number of ranks in the lines of rccl-tests."""
+    tables = {}
+    for line in contents:
+        if int(line["inPlace"]):
+            continue
+        table = tables.setdefault(int(line["ranks"]), Table(count=int(line["ranks"])))
+        operation = str(line["redop"]) if line["name"] == "AllReduce" else "none"
+        wrong = number(line.get("#wrong"))
+        table.add_row(one_line(str(line["type"])), one_line(operation), -1, line["size"], (line["time"], line["algBw"], line["busBw"]),
+                      [wrong], not math.isnan(wrong))
+    return list(tables.values()) or [Table()]
+
+
+def json_table(content):
     """Returns the table of the JSON file."""
-    content = json.loads(text)
     config, bounds, code = content.get("config") or {}, content.get("out_of_bounds") or {}, str(content.get("nccl_version") or "")
     table = Table()
     table.facts |= {"library" if "." in code else "library_code": code, "iterations": str(config.get("iterations", "")),

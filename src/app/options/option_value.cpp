@@ -46,21 +46,56 @@ std::string variable(std::string_view option, const std::string& text, const std
       fmt::format("--{} {}: the variable {} is not set; write the whole path", option, text, name));
 }
 
+/// Returns a unit in lower case without blanks around it.
+std::string plain_unit(std::string_view text) {
+  std::string unit;
+  for (const char c : text) {
+    if (c != ' ' && c != '\t')
+      unit += c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+  }
+  return unit;
+}
+
+/// Returns the bytes of a unit: K, Ki, KiB, ... are powers of 1024, KB, ... are powers of 1000;
+/// 0 if there is no such unit.
+double bytes_of(const std::string& unit) {
+  if (unit.empty() || unit == "b") return 1;
+  const std::size_t power = std::string_view("kmgt").find(unit.front()) + 1;
+  const std::string_view rest = std::string_view(unit).substr(1);
+  if (power == 0) return 0;
+  const bool is_binary = rest.empty() || rest == "i" || rest == "ib";
+  if (!is_binary && rest != "b") return 0;
+  return std::pow(is_binary ? 1024.0 : 1000.0, static_cast<double>(power));
+}
+
 std::uint64_t parse_bytes(std::string_view option, const std::string& text,
                           const std::string& range) {
-  const std::string wanted = fmt::format("bytes {}, such as 1500000, 64K, 500MB or 8GB", range);
   double number = 0;
   std::string_view rest;
-  if (!read_number(std::string_view(text), number, rest)) fail_value(option, text, wanted);
-  using Unit = std::pair<std::string_view, double>;
-  for (const auto& [unit, factor] :
-       {Unit{"", 1}, Unit{"B", 1}, Unit{"K", 0x1p10}, Unit{"KiB", 0x1p10}, Unit{"KB", 1e3},
-        Unit{"M", 0x1p20}, Unit{"MiB", 0x1p20}, Unit{"MB", 1e6}, Unit{"G", 0x1p30},
-        Unit{"GiB", 0x1p30}, Unit{"GB", 1e9}}) {
-    const double bytes = number * factor;
-    if (rest == unit && bytes >= 0 && bytes < 0x1p60) return static_cast<std::uint64_t>(bytes);
+  const std::size_t begin = std::min(text.find_first_not_of(" \t"), text.size());
+  const bool has_number = read_number(std::string_view(text).substr(begin), number, rest);
+  const double unit = bytes_of(plain_unit(rest));
+  const double bytes = number * unit;
+  if (!has_number || unit == 0 || !(bytes >= 0 && bytes < 0x1p60)) {
+    fail_value(option, text,
+               fmt::format("bytes {}, such as 1500000, 64K, 500MB or 8GiB", range));
   }
-  fail_value(option, text, wanted);
+  return static_cast<std::uint64_t>(bytes);
+}
+
+/// Returns the seconds of a unit of time; 0 if there is no such unit.
+double seconds_of(const std::string& unit) {
+  const auto is_one_of = [&unit](auto... names) { return ((unit == names) || ...); };
+  if (is_one_of("s", "sec", "secs", "second", "seconds")) return 1;
+  if (is_one_of("m", "min", "mins", "minute", "minutes")) return 60;
+  return is_one_of("h", "hr", "hrs", "hour", "hours") ? 3600 : 0;
+}
+
+/// As a real number, of MiB; with a unit, as bytes.
+double parse_mib(std::string_view option, const std::string& text, const std::string& range) {
+  const bool has_unit = text.find_first_of("bBkKmMgGtT") != text.npos;
+  return has_unit ? static_cast<double>(parse_bytes(option, text, range)) / 0x1p20
+                  : parse_number<double>(option, text, range);
 }
 
 /// Binds a member of type `T` to `parse_number`, which converts a text to a value of type `Parsed`.
@@ -161,6 +196,10 @@ OptionValue bytes(Member<std::uint64_t> member, Range range) {
   return value;
 }
 
+OptionValue mib(Member<double> member, Range range, SpecialValue<double> special) {
+  return number<double>("number", member, range, special, parse_mib);
+}
+
 OptionValue text(Member<std::string> member) {
   OptionValue value{.type = "text"};
   value.parse = [member](Config& config, std::string_view, const std::string& text) {
@@ -226,15 +265,16 @@ OptionValue checkpoint_interval() {
       .range = fmt::format("at most {:.0f} s or {} steps", limits::seconds, limits::steps)};
   value.parse = [](Config& config, std::string_view option, const std::string& text) {
     double number = 0;
-    std::string_view unit;
-    const bool is_positive = read_number(std::string_view(text), number, unit) && number > 0;
+    std::string_view rest;
+    const bool is_positive = read_number(std::string_view(text), number, rest) && number > 0;
+    const std::string unit = plain_unit(rest);
     double seconds = 0;
     std::int64_t steps = 0;
-    if (unit == "-steps" || unit == "-step") {
+    if (unit == "-steps" || unit == "-step" || unit == "steps" || unit == "step") {
       if (number == std::floor(number) && number <= static_cast<double>(limits::steps))
         steps = static_cast<std::int64_t>(number);
     } else {
-      const double factor = unit == "s" ? 1 : unit == "min" ? 60 : unit == "h" ? 3600 : 0;
+      const double factor = seconds_of(unit);
       if (number * factor <= limits::seconds) seconds = number * factor;
     }
     if (!is_positive || (seconds == 0 && steps == 0)) {

@@ -132,9 +132,11 @@ OptionValue integer(Member<std::int64_t> member, Range range,
 OptionValue seed(Member<std::uint64_t> member);
 /// A real number.
 OptionValue real(Member<double> member, Range range, SpecialValue<double> special = {});
-/// A number of bytes with an optional unit, for example 64K or 8GB. K, M and G are powers of 1024;
-/// KB, MB and GB are powers of 1000.
+/// A number of bytes with an optional unit, for example 64K or 8GB. K, M, G, T, Ki, KiB, ... are
+/// powers of 1024; KB, MB, ... are powers of 1000. The case of letters does not matter.
 OptionValue bytes(Member<std::uint64_t> member, Range range);
+/// A number of MiB, or of bytes with a unit as in `bytes`.
+OptionValue mib(Member<double> member, Range range, SpecialValue<double> special = {});
 /// Any text.
 OptionValue text(Member<std::string> member);
 /// A path (`parse_path`).

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Networks of predictions, from descriptions in small JSON files (docs/analysis.md, "Network description") or fitted to sweeps of
-`lockstep allreduce` or of nccl-tests; and the time of an all-reduce of b bytes by algorithm, from the latency alpha (s per message)
+`lockstep allreduce`, nccl-tests, OSU and IMB; and the time of an all-reduce of b bytes by algorithm, from the latency alpha (s per message)
 and the inverse bandwidth beta (s per byte) of a link in each direction. Each formula is linear in both, and is defined by its two
 factors."""
 
@@ -227,7 +227,7 @@ class FittedNetwork(Network):
 
 def network_of_sweeps(runs, algorithm):
     """Returns the network of sweeps over any numbers of ranks, with the 95 % intervals of alpha and
-    beta as their ranges. `algorithm`: name in the sweep; for NCCL, which does not state its own, ring or tree. Raises
+    beta as their ranges. `algorithm`: name in the sweep, or that of the formula for a program that does not state its own. Raises
     `ReportError` (input) if the sweeps do not determine both."""
     names = ", ".join(run.path.name for run in runs)
     library = library_of(runs[0])
@@ -243,9 +243,9 @@ def network_of_sweeps(runs, algorithm):
         if 1 < run.host_count < run.rank_count:
             raise ReportError(INPUT, f"{run.path}: several ranks on several hosts, so alpha and beta belong to no single "
                                      "level; give sweeps with one rank per host, or on one host")
-        wanted = labelled(algorithm, library)
+        wanted, program = labelled(algorithm, library), program_of(run)
         for (_, label), size, value in sweep_observations(run):
-            if label in (wanted, f"{wanted} ({program_of(run)})"):
+            if label in (wanted, f"{wanted} ({program})", f"{labelled('unknown', library)} ({program})"):
                 columns.append(FLAT[algorithm](run.rank_count, size))
                 seconds.append(value)
     fit = fit_linear(np.transpose(columns), seconds) if columns else None
