@@ -11,7 +11,7 @@ import numpy as np
 
 from lockstep_data.images import from_arrays
 from lockstep_report.errors import INPUT, ReportError, cannot_read
-from lockstep_report.runfile.file_kind import kind_of_file, wrong_kind
+from lockstep_report.runfile.file_kind import HEAD, OTHER, PICKLE, kind_of, kind_of_file, remedy, wrong_kind
 
 # Files of the training images, file of the test images, file of the names, key of the labels, key of the names.
 CIFAR10 = ([f"data_batch_{i}" for i in range(1, 6)], "test_batch", "batches.meta", b"labels", b"label_names")
@@ -77,8 +77,8 @@ def batch(source, name, content, label_key):
     return np.frombuffer(pixels, np.uint8).reshape(-1, 3, 32, 32), np.array(labels, np.int64)
 
 
-def damaged(source, name, what):
-    return ReportError(INPUT, f"{source}: {name} is damaged ({what}); get a fresh copy")
+def damaged(source, name, what, advice="get a fresh copy"):
+    return ReportError(INPUT, f"{source}: {name} is damaged ({what}); {advice}")
 
 
 class Captured:
@@ -112,6 +112,9 @@ class Unpickler(pickle.Unpickler):
 
 def load(source, name, content):
     """Returns the dictionary that a pickle contains."""
+    kind = kind_of(content[:HEAD])
+    if kind not in (PICKLE, OTHER):
+        raise damaged(source, name, f"it is {kind}", remedy(kind, "get a fresh copy"))
     try:
         values = Unpickler(io.BytesIO(content), encoding="bytes").load()
     except Exception as error:  # a damaged pickle can raise any exception

@@ -13,6 +13,7 @@ import numpy as np
 
 from lockstep_data.images import SPLITS, TEST_NAMES, TRAIN_NAMES, Images, note_on_test
 from lockstep_report.errors import INPUT, ReportError, cannot_read, reason_of, require
+from lockstep_report.runfile.file_kind import kind_of_file
 from lockstep_report.runfile.settings import some_of
 
 SUFFIXES = {".jpg", ".jpeg", ".png", ".ppm", ".pgm", ".bmp", ".gif", ".tif", ".tiff", ".webp"}
@@ -126,6 +127,6 @@ def load_image(pillow, size, channels, path):
             upright = ImageOps.exif_transpose(image).convert("RGB" if channels == 3 else "L")
         fitted = ImageOps.fit(upright, size[::-1], pillow.Resampling.BILINEAR)
     except Exception as error:  # Pillow raises exceptions of many types for damaged images
-        reason = "not an image" if type(error).__name__ == "UnidentifiedImageError" else reason_of(error)
+        reason = f"not an image, but {kind_of_file(path)}" if type(error).__name__ == "UnidentifiedImageError" else reason_of(error)
         return f"{path} ({reason})"
     return np.asarray(fitted).reshape(*size, channels).transpose(2, 0, 1)

@@ -8,7 +8,7 @@ import numpy as np
 
 from lockstep_data.images import from_arrays
 from lockstep_report.errors import INPUT, ReportError, cannot_read
-from lockstep_report.runfile.file_kind import HEAD, kind_of
+from lockstep_report.runfile.file_kind import HEAD, kind_of, remedy
 from lockstep_report.runfile.settings import some_of
 
 NAMES = {"train": ("train",), "test": ("t10k", "test")}  # the second is that of EMNIST: emnist-letters-test-images-idx3-ubyte
@@ -59,8 +59,9 @@ def read_idx(folder, split, content, dimensions):
         raise cannot_read(path, error) from error
     head = 4 + 4 * dimensions
     if content[:4] != bytes([0, 0, 8, dimensions]) or len(content) < head:
-        raise ReportError(INPUT, f"{path}: is no IDX file of uint8 with {dimensions} dimension(s), but {kind_of(content[:HEAD])}; get a fresh "
-                                 "copy")
+        kind = kind_of(content[:HEAD])
+        raise ReportError(INPUT, f"{path}: is no IDX file of uint8 with {dimensions} dimension(s), but {kind}; "
+                                 f"{remedy(kind, 'get a fresh copy')}")
     shape = tuple(int(extent) for extent in np.frombuffer(content[4:head], ">u4"))
     if len(content) != head + np.prod(shape, dtype=object):
         raise ReportError(INPUT, f"{path}: has {len(content) - head} values instead of {' x '.join(map(str, shape))}; get a fresh copy")

@@ -7,7 +7,8 @@ from lockstep_report.errors import INPUT, ReportError
 from lockstep_report.escaping import one_line, printable
 from lockstep_report.output import File
 from lockstep_report.runfile.file_kind import CSV
-from lockstep_report.runfile.input_files import each, one_file, read_files, require, run_files
+from lockstep_report.runfile.input_files import each, read_files, require, run_files
+from lockstep_report.runfile.names import one_file
 from lockstep_report.runfile.settings import plural
 from lockstep_report.runfile.validate import notes, problems
 from lockstep_report.tables.summary import index_table, summary, summary_values, table_lines
@@ -39,7 +40,7 @@ def parser():
         "index", help="list run files, one row per file",
         description="Lists run files, one row per file; files that are copies, parts of one run, "
                     "not complete or not readable have a remark.")
-    command.add_argument("runs", nargs="+", metavar="RUNS", help="run files, or directories with run files (*.h5)")
+    command.add_argument("runs", nargs="+", metavar="RUNS", help="run files, or directories with run files")
     command.add_argument("--csv", metavar="FILE", help="write the table with all columns as CSV")
     finish(command, write_index, "print the rows as JSON")
     watch.add(commands)

@@ -12,6 +12,7 @@ from lockstep_report.errors import INPUT, USAGE, ReportError
 from lockstep_report.measure.window import timed_window
 from lockstep_report.output import Folder
 from lockstep_report.runfile.input_files import read_files
+from lockstep_report.runfile.names import stem_of
 from lockstep_report.runfile.settings import distinct
 from lockstep_report.tables import frames
 from lockstep_report.tables.export import extra_p, trace, trackers
@@ -44,7 +45,7 @@ class Selection:
         trained = [run for run in runs if run.has_steps]
         if not trained:
             raise ReportError(INPUT, f"{runs[0].path}: holds no steps; nothing to export")
-        stems = [re.sub("[^A-Za-z0-9._-]+", "-", run.path.name.removesuffix(".h5")).lstrip(".-") for run in trained]
+        stems = [re.sub("[^A-Za-z0-9._-]+", "-", stem_of(run.path.name)).lstrip(".-") for run in trained]
         yield from zip(distinct(stem or "run" for stem in stems), trained)
 
 
@@ -75,7 +76,7 @@ def add(commands):
     command = commands.add_parser(
         "export", help="write CSV, Parquet, Extra-P JSON, traces or TensorBoard scalars",
         description="Writes the measurements of runs in the format of another program.")
-    command.add_argument("runs", nargs="+", metavar="RUNS", help="run files, or directories with run files (*.h5)")
+    command.add_argument("runs", nargs="+", metavar="RUNS", help="run files, or directories with run files")
     command.add_argument("--to", required=True, choices=FORMATS, metavar="FORMAT",
                          help="csv, parquet: tables of runs, steps, buckets, epochs, ...; extra-p: times of a step for "
                               "Extra-P; trace: timeline for Perfetto or chrome://tracing; tensorboard: scalars")

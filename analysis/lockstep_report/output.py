@@ -20,6 +20,7 @@ from pathlib import Path
 from lockstep_report.errors import OUTPUT, ReportError, reason_of
 from lockstep_report.escaping import one_line
 from lockstep_report.runfile.file_kind import CSV, EMPTY, HTML, TEXT, kind_of, read_head
+from lockstep_report.runfile.names import has_run_name
 from lockstep_report.tables.table import RENDERERS
 
 MANIFEST = ".lockstep-report.json"
@@ -159,7 +160,7 @@ def check_target(path, inputs, check_own):
 
 def check_name(path):
     """Raises `OSError` if the name is that of a run file."""
-    if path.name.lower().endswith((".h5", ".hdf5", ".h5.partial")):
+    if has_run_name(path.name):
         raise OSError("its name is that of a run file")
 
 

@@ -58,7 +58,7 @@ def add(commands):
     text = "print advice, causes of lost efficiency, fits and stragglers"
     command = commands.add_parser("explain", help=text, description=text)
     command.add_argument("runs", nargs="+", metavar="RUN.h5",
-                         help="run files of training and of `lockstep allreduce`, outputs of nccl-tests, or directories")
+                         help="run files of training and of `lockstep allreduce`, outputs of nccl-tests, OSU or IMB, or directories")
     command.add_argument("--link-gbit", type=positive_number, metavar="G",
                          help="rate of the link between the ranks in Gbit/s [that of each run]")
     finish(command, print_explanation, csv=[], parameters=None, train_samples=None)
@@ -66,8 +66,8 @@ def add(commands):
 
 def add_inputs(command):
     command.add_argument("runs", nargs="*", metavar="RUN.h5",
-                         help="run files, outputs of all_reduce_perf of nccl-tests (text or JSON), or directories with run "
-                              "files (*.h5)")
+                         help="run files, outputs of nccl-tests, osu_allreduce or IMB-MPI1 Allreduce, or directories with "
+                              "run files")
     command.add_argument("--csv", action="append", default=[], metavar="TIMES.csv",
                          help="epoch times with the columns ranks (gpus, workers), batch_per_rank (batch_per_gpu), epoch_seconds, "
                               "and optionally epoch, rank, trial, ...; can be repeated")

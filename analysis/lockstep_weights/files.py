@@ -18,7 +18,7 @@ from lockstep_report.errors import INPUT, OUTPUT, USAGE, ReportError, cannot_rea
 from lockstep_report.output import require_new, write_and_rename
 from lockstep_report.runfile import schema
 from lockstep_report.runfile.file_kind import (
-    HDF5, JSON, NUMPY_ZIP, PICKLE, PYTORCH, SAFETENSORS, kind_of, read_head, wrong_kind)
+    HDF5, JSON, NUMPY_ZIP, PICKLE, PYTORCH, SAFETENSORS, kind_of, other_kind, read_head, wrong_kind)
 from lockstep_report.runfile.hdf5_access import open_run, read_attributes, safe_objects
 from lockstep_report.runfile.settings import some_of
 from lockstep_weights import unpickling
@@ -43,7 +43,7 @@ def read_pytorch(path):
 
 
 def wrong_weights(path, kind, advice):
-    return ReportError(INPUT, f"{path}: not weights of PyTorch, but {kind}; {advice}")
+    return other_kind(path, "weights of PyTorch", kind, advice)
 
 
 def advice_on_folder(folder):

@@ -20,6 +20,7 @@ from lockstep_data.progress import Progress
 
 NAMES = ["airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck"]
 RANDOM = np.random.default_rng(1)
+LFS = b"version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 9\n"
 
 
 def pixels(*shape):
@@ -110,7 +111,8 @@ def test_pickles_execute_nothing(tmp_path, monkeypatch, capsys):
 
 
 @pytest.mark.parametrize("content, words", [
-    (b"", "data_batch_2 is damaged"), (b"\x80\x02}q", "data_batch_2 is damaged"), (None, "lacks data_batch_2"),
+    (b"", "data_batch_2 is damaged"), (b"\x80\x02}q", "data_batch_2 is damaged"), (LFS, "data_batch_2 is damaged (it is a pointer of Git LFS); fetch its "
+     "content: git lfs pull"), (bytes(9), "it is a file of zero bytes"), (None, "lacks data_batch_2"),
     (pickle.dumps([1]), "no dictionary"), (pickle.dumps({b"labels": [1]}), "does not have 3072 pixels for each of its 1"),
     (pickle.dumps({b"labels": [1], b"data": np.zeros((1, 3072), np.float32)}, 2), "3072 pixels"),
     (pickle.dumps({b"labels": [11], b"data": np.zeros((1, 3072), np.uint8)}, 2), "label 11 of train image 3 is not from 0 to 9")])
@@ -121,6 +123,16 @@ def test_damaged_cifar_files_are_named(content, words, tmp_path, capsys):
         (tmp_path / "py" / "data_batch_2").write_bytes(content)
     convert(tmp_path, "cifar-python", tmp_path / "py", status=3)
     assert words in error_of(capsys)
+
+
+@pytest.mark.parametrize("command, words", [
+    (["numpy", "FILE"], "FILE: not arrays of NumPy (.npz), but a pointer of Git LFS; fetch its content: git lfs pull"),
+    (["cifar-python", "FILE"], "FILE: not CIFAR for Python, but a pointer of Git LFS; fetch its content: git lfs pull")])
+def test_pointers_of_git_lfs_are_named(command, words, tmp_path, capsys):
+    file = tmp_path / "a.npz"
+    file.write_bytes(LFS)
+    convert(tmp_path, *(str(file) if word == "FILE" else word for word in command), status=3)
+    assert words.replace("FILE", str(file)) in error_of(capsys)
 
 
 def test_every_cut_off_archive_is_an_error(tmp_path, capsys):
@@ -175,7 +187,8 @@ def test_emnist_has_a_prefix_and_labels_from_1(tmp_path, capsys):
 
 @pytest.mark.parametrize("change, words", [
     (lambda content: content[:-1], "has 6271 values instead of 8 x 28 x 28"), (lambda content: b"\0\0\x0d" + content[3:], "no IDX file"),
-    (lambda content: b"<html>", "no IDX file"), (lambda content: gzip.compress(content)[:-9], "cannot be read")])
+    (lambda content: b"<html>", "no IDX file of uint8 with 3 dimension(s), but an HTML page; get a fresh copy"),
+    (lambda content: LFS, "no IDX file of uint8 with 3 dimension(s), but a pointer of Git LFS; fetch its content"), (lambda content: gzip.compress(content)[:-9], "cannot be read")])
 def test_damaged_idx_files_are_named(change, words, tmp_path, capsys):
     for prefix in ("train", "t10k"):
         write_idx(tmp_path / f"{prefix}-images-idx3-ubyte", pixels(8, 28, 28))
@@ -354,7 +367,7 @@ def test_unreadable_images_are_named_and_the_others_kept(tmp_path, capsys, monke
     convert(tmp_path, "folder", tmp_path / "f", "--size", "8", status=3)
     line = error_of(capsys)
     assert "cannot read 4 image(s)" in line and all(name in line for name in (*broken, "dog/2.PNG"))
-    assert "more than 8 bits" in line and "not an image" in line
+    assert "more than 8 bits" in line and "cat/2.PNG (not an image, but an HTML page)" in line
     for name in (*broken, "dog/2.PNG"):
         colour = np.array([name.startswith("dog"), int(name[4]), 0], np.uint8)
         Image.fromarray(np.broadcast_to(colour, (12, 16, 3))).save(tmp_path / "f" / name)

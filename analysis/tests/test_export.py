@@ -213,6 +213,22 @@ def test_tensorboard_records(path, tmp_path):
     assert tags["epoch/test_accuracy"] == pytest.approx(0.5)  # of epoch 1, whose last step is 10
 
 
+@pytest.mark.requires("TENSORBOARD")
+@pytest.mark.parametrize("name", ["run.h5.partial", "run.hdf5", "run.part2.h5"])
+def test_tensorboard_export_of_unfinished_and_resumed_runs(path, name, tmp_path):
+    path.rename(tmp_path / name)
+    assert export(tmp_path / name, "--to", "tensorboard", "--out", tmp_path / "out") == 0
+    assert len(list((tmp_path / "out" / name.partition(".h")[0]).glob("events.out.tfevents.*"))) == 1
+
+
+@pytest.mark.parametrize("name", ["run.h5.partial", "run.hdf5", "RUN.H5"])
+def test_exports_are_named_after_the_run(path, name, tmp_path):
+    path.rename(tmp_path / name)
+    for kind in ("csv", "trace", "extra-p"):
+        assert export(tmp_path / name, "--to", kind, "--out", tmp_path / kind) == 0
+    assert [file.name for file in (tmp_path / "trace").glob("[!.]*.json")] == [f"{name.partition('.')[0]}.trace.json"]
+
+
 def test_tensorboard_needs_a_library(path, tmp_path, capsys, monkeypatch):
     monkeypatch.setitem(sys.modules, "tensorboardX", None)
     assert export(path, "--to", "tensorboard", "--out", tmp_path / "out") == 2

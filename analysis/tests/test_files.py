@@ -218,8 +218,8 @@ def test_no_steps(tmp_path, capfd):
     ("ranks,epoch_seconds\n", "no column"),
     ("ranks,epoch_seconds\n1,fast\n", 'epoch_seconds is "fast"'),
     ("ranks,epoch_seconds\n1.5,3\n", "ranks is 1.5"),
-    ("ranks,epoch_seconds\n1,0\n", "must be above 0"),
-    ("ranks,epoch_seconds\n1,nan\n", "a number is needed"),
+    ("ranks,epoch_seconds\n1,0\n", "no line has a result (epoch_seconds is 0 in 1 line)"),
+    ("ranks,epoch_seconds\n1,nan\n", "no line has a result (epoch_seconds is nan in 1 line)"),
 ])
 def test_bad_csv(tmp_path, capfd, text, complaint):
     path = tmp_path / "t.csv"

@@ -8,11 +8,13 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <filesystem>
 #include <iterator>
 #include <string_view>
 #include <utility>
 
 #include "lockstep/core/error.hpp"
+#include "lockstep/core/file_kind.hpp"
 #include "record_files.hpp"
 #include "source.hpp"
 
@@ -45,6 +47,45 @@ DataSizes sizes_of(const Source& source, const DataOptions& options) {
 static_assert(std::endian::native == std::endian::little, "labels are hashed as in memory");
 
 constexpr std::int64_t most_byte_classes = 256;
+
+std::size_t name_length(std::string_view value) {
+  return std::min(value.find_first_of(":@/"), value.size());
+}
+
+/// Returns `name` in lower case without '-', '_' and blanks, in which "CIFAR-10" is "cifar10".
+std::string plain_name(std::string_view name) {
+  std::string plain;
+  for (const char c : name) {
+    if (c == '-' || c == '_' || c == ' ') continue;
+    plain += c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+  }
+  return plain == "h5" ? "hdf5" : plain;
+}
+
+/// Returns the source that reads the existing path `place`.
+std::string source_of(const std::string& place) {
+  for (const RecordFormat& format : published_formats()) {
+    if (has_records(format, place)) return fmt::format("{}:{}", format.name, place);
+  }
+  const std::string_view kind = core::file_kind(place);
+  const bool may_be_published = kind == "a folder" || kind.ends_with(" archive");
+  return fmt::format("{}:{}", may_be_published ? published_formats().front().name : "hdf5", place);
+}
+
+/// Returns the value of --data that `value` probably means; an empty text if it is not known.
+std::string intended(const std::string& value) {
+  const std::string_view name = std::string_view(value).substr(0, name_length(value));
+  const std::string_view rest = std::string_view(value).substr(name.size());
+  std::error_code ignored;
+  for (const SourceEntry& entry : source_entries()) {
+    if (plain_name(name) != entry.name) continue;
+    const bool needs_path = entry.syntax.find(':') != std::string::npos && entry.name != "synthetic";
+    if (!needs_path || (rest.size() > 1 && rest.front() == ':'))
+      return fmt::format("{}{}", entry.name, rest);
+    if (!std::filesystem::exists(value, ignored)) return entry.syntax;
+  }
+  return std::filesystem::exists(value, ignored) ? source_of(value) : "";
+}
 
 template <class T>
 XXH64_hash_t hash(std::span<const T> values, XXH64_hash_t seed) {
@@ -81,12 +122,15 @@ const std::vector<SourceEntry>& source_entries() {
 void fail_source(const std::string& value) {
   std::vector<std::string_view> forms;
   std::ranges::transform(source_entries(), std::back_inserter(forms), &SourceEntry::syntax);
-  core::fail(core::ExitStatus::usage, fmt::format("--data {}: unknown source; use one of {}", value,
-                                                  fmt::join(forms, ", ")));
+  const std::string meant = intended(value);
+  core::fail(core::ExitStatus::usage,
+             fmt::format("--data {}: unknown source; use one of {}{}", value,
+                         fmt::join(forms, ", "),
+                         meant.empty() ? "" : fmt::format("; did you mean --data {}?", meant)));
 }
 
 std::unique_ptr<Source> open_source(const std::string& value, std::uint64_t seed) {
-  const std::size_t length = std::min(value.find_first_of(":@/"), value.size());
+  const std::size_t length = name_length(value);
   const std::string_view name = std::string_view(value).substr(0, length);
   const auto entry = std::ranges::find(source_entries(), name, &SourceEntry::name);
   if (entry == source_entries().end()) fail_source(value);

@@ -110,14 +110,6 @@ std::string fresh_copy(const RecordFormat& format) {
                    format.image.height, format.image.width, fresh_copy(format)));
 }
 
-// Returns whether `folder` contains a file of training images or the archive's folder.
-bool has_records(const RecordFormat& format, const fs::path& folder) {
-  std::error_code ignored;
-  return has_archive_folder(format, folder) ||
-         std::ranges::any_of(format.train_files,
-                             [&](const char* name) { return fs::exists(folder / name, ignored); });
-}
-
 // Throws `Error` (input): `path` is not a folder with files of the format. Names what it is
 // instead, and how the user gets such a folder from it, from its entries or from the folder of a
 // file.
@@ -208,6 +200,13 @@ std::vector<std::uint8_t> read_bytes(const RecordFormat& format, const fs::path&
 }
 
 }  // namespace
+
+bool has_records(const RecordFormat& format, const fs::path& folder) {
+  std::error_code ignored;
+  return has_archive_folder(format, folder) ||
+         std::ranges::any_of(format.train_files,
+                             [&](const char* name) { return fs::exists(folder / name, ignored); });
+}
 
 std::size_t count_records(const RecordFormat& format, std::uintmax_t bytes, const fs::path& file) {
   const std::size_t record = format.record_bytes();

@@ -50,6 +50,9 @@ std::size_t count_records(const RecordFormat& format, std::uintmax_t bytes,
 void append_records(const RecordFormat& format, std::span<const std::uint8_t> bytes,
                     const std::filesystem::path& file, LabelledImages& to);
 
+/// Returns whether `folder` contains a file of training images or the archive's folder.
+bool has_records(const RecordFormat& format, const std::filesystem::path& folder);
+
 /// A folder with the files of a dataset. The first file of training images must exist; those of the
 /// last ones may be missing, which causes a warning if the folder is that of the published archive.
 class RecordFiles final : public Source {

@@ -2,6 +2,7 @@
 """Tests that errors about inputs lead on: the test does what the message advises, and the error is gone."""
 
 import os
+import pathlib
 import pickle
 import re
 import subprocess
@@ -13,6 +14,9 @@ import pytest
 
 from test_cli import expect_failure, start, start_ranks, train
 from test_own_images import convert, write_version_for_python
+
+sys.path += [str(pathlib.Path(__file__).resolve().parents[2] / folder) for folder in ("analysis", "analysis/tests")]
+from test_file_kind import KINDS  # noqa: E402
 
 SMALL = "synthetic:24@3x8x8/10"
 
@@ -37,11 +41,22 @@ def dry_run(source):
 
 # --- datasets ------------------------------------------------------------------------------------------------
 
-@pytest.mark.parametrize("source", ["cifar10:{}", "cifar10:{}/images/data_batch_1.bin"])
-def test_the_advised_source_is_read(source, tmp_path):
+@pytest.mark.parametrize("source, status, pattern", [
+    ("CIFAR10:{}/images", 2, r"did you mean --data (\S+)\?"), ("cifar-10:{}/images", 2, r"did you mean --data (\S+)\?"),
+    ("{}/images", 2, r"did you mean --data (\S+)\?"), ("cifar10:{}", 3, r"use --data (\S+)"),
+    ("cifar10:{}/images/data_batch_1.bin", 3, r"use --data (\S+)")])
+def test_the_advised_source_is_read(source, status, pattern, tmp_path):
     write_images(tmp_path / "images")
-    line = expect_failure(dry_run(source.format(tmp_path)), 3)
-    assert dry_run(advised(line, r"use --data (\S+)")).returncode == 0
+    line = expect_failure(dry_run(source.format(tmp_path)), status)
+    assert dry_run(advised(line, pattern)).returncode == 0
+
+
+def test_program_and_report_name_the_same_kinds(tmp_path):
+    file = tmp_path / "file"
+    for kind, content in KINDS.items():
+        file.write_bytes(content)
+        named = "a text" if kind == "a CSV table" else kind  # the report tells tables from other texts
+        assert f"is {named}, not a folder of CIFAR-10 files" in expect_failure(dry_run(f"cifar10:{file}"), 3)
 
 
 @pytest.mark.parametrize("is_named", [False, True])

@@ -95,3 +95,7 @@ def test_errors_have_the_status_of_inputs(folder, tmp_path):
     own.write_bytes((folder / "own.h5").read_bytes()[:3000])
     line = expect_failure(start(*train(data=f"hdf5:{own}")), 3)
     assert "own.h5" in line and "lockstep-data" in line
+
+
+def test_own_images_are_a_suggestion(folder):
+    assert "did you mean --data hdf5:own.h5?" in expect_failure(start(*train(data="own.h5"), cwd=folder), 2)

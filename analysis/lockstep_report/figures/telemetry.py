@@ -11,6 +11,7 @@ from lockstep_report.figures.layout import band, colour_of
 from lockstep_report.figures.style import light_grid, plt
 from lockstep_report.measure import telemetry
 from lockstep_report.measure.window import step_seconds
+from lockstep_report.runfile.names import stem_of
 
 MOST_FIGURES = 8  # files; the tables have all of them
 MOST_LINES = 4  # ranks with a line each; for more ranks, the mean and the range are drawn
@@ -38,7 +39,7 @@ def telemetry_figures(runs):
     made = {}
     for run in telemetry.files_of(runs)[:MOST_FIGURES]:
         figure = draw(run)
-        name = f"telemetry-{run.file_name.partition('.h5')[0].replace('/', '-')}"
+        name = f"telemetry-{stem_of(run.file_name).replace('/', '-')}"
         if figure:
             made[f"{name}-{len(made) + 1}" if name in made else name] = figure
     return made

@@ -16,7 +16,7 @@ HDF5, CHECKPOINT = "an HDF5 file", "a checkpoint of Lockstep"
 CSV, JSON, NCCL_TESTS, TEXT = "a CSV table", "a JSON text", "an output of nccl-tests", "a text"
 OSU, IMB = "an output of the OSU benchmarks", "an output of the Intel MPI benchmarks"
 HTML, EMPTY, ZEROS = "an HTML page", "an empty file", "a file of zero bytes"
-PYTORCH, NUMPY_ZIP = "a ZIP archive of PyTorch", "a ZIP archive of NumPy arrays (.npz)"
+ZIP, PYTORCH, NUMPY_ZIP = "a ZIP archive", "a ZIP archive of PyTorch", "a ZIP archive of NumPy arrays (.npz)"
 NUMPY, PICKLE, SAFETENSORS = "a NumPy array", "a Python pickle", "a safetensors file"
 OTHER = "a binary file of an unknown format"
 
@@ -92,10 +92,14 @@ def wrong_kind(path, wanted, kind, advice=""):
     return ReportError(INPUT, f"{path}: not {wanted}, but {kind}" + (f"; {advice}" if advice else ""))
 
 
+def remedy(kind, advice):
+    """Returns what to do about a file of this kind: `advice` of its reader, unless the kind says it to all readers."""
+    return ADVICE[kind] if kind in FOR_ALL_READERS else advice
+
+
 def other_kind(path, wanted, kind, advice):
-    """Returns the error of a file of another kind than a reader wants, which knows what to do unless the kind says it to all
-    readers."""
-    return ReportError(INPUT, f"{path}: not {wanted}, but {kind}; {ADVICE[kind] if kind in FOR_ALL_READERS else advice}")
+    """Returns the error of a file of another kind than that which a reader wants. `advice`: as for `remedy`."""
+    return ReportError(INPUT, f"{path}: not {wanted}, but {kind}; {remedy(kind, advice)}")
 
 
 def read_head(path):

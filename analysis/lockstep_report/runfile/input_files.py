@@ -14,13 +14,14 @@ from pathlib import Path
 
 import numpy as np
 
-from lockstep_report.errors import INPUT, ReportError, reason_of
+from lockstep_report.errors import INPUT, ReportError
 from lockstep_report.escaping import one_line
 from lockstep_report.groups import grouped
 from lockstep_report.runfile import mpi_benchmarks
 from lockstep_report.runfile.experiment import NEITHER, effect_of, options_of, software_of
 from lockstep_report.runfile.file_kind import NCCL_TESTS, kind_of_file
 from lockstep_report.runfile.hdf5_access import errors_of_hdf5, open_run
+from lockstep_report.runfile.names import SUFFIXES, files_at, sorted_names
 from lockstep_report.runfile.nccl_tests import read_sweeps
 from lockstep_report.runfile.read import STEP_COLUMNS, check_header, read_run
 from lockstep_report.runfile.schema import QUANTITIES
@@ -37,7 +38,10 @@ def read_files(options, names, is_required=True):
     """Returns the `Loaded` runs of files and directories. Appends the errors of skipped files to
     `options.skipped`, and prints notes about joined and dropped files to stderr. Raises
     `ReportError` if no file can be read, unless `is_required` is false."""
-    loaded = load_runs(run_files(names, options.skipped), options.skipped)
+    paths = run_files(names, options.skipped)
+    loaded = load_runs(paths, options.skipped)
+    loaded.notes += [f"{path} is a run file, although its name does not end with {SUFFIXES[0]}"
+                     for path in paths if path.suffix != SUFFIXES[0] and path not in map(Path, names)]
     print_notes(loaded.notes)
     if is_required:
         require(options.skipped, loaded.runs)
@@ -70,40 +74,9 @@ def each(skipped, items, function):
 
 
 def run_files(names, skipped=None):
-    """Returns the paths of the files `names`. A directory is replaced by the *.h5 files in it, sorted by name; it is
+    """Returns the paths of the files `names`. A directory is replaced by the run files in it, sorted by name; it is
     an error if it has none or cannot be listed. `skipped`: as for `each`."""
     return [path for _, paths in each(skipped, map(Path, names), files_at) for path in paths]
-
-
-def files_at(path):
-    if not os.path.isdir(path):
-        return [path]
-    inside = run_files_in(path)
-    if not inside:
-        raise ReportError(INPUT, f"{path}: is a directory without *.h5 files; give run files, "
-                                 "or the directory that holds them")
-    return inside
-
-
-def one_file(name):
-    """Returns `name`, for a command that reads one file. Raises `ReportError` for a directory."""
-    path = Path(name)
-    if os.path.isdir(path):
-        example = next(iter(run_files_in(path)), path / "RUN.h5")
-        raise ReportError(INPUT, f"{path}: is a directory; give one run file, such as {example}")
-    return name
-
-
-def run_files_in(folder):
-    return [folder / name for name in sorted_names(folder, "give run files") if name.endswith(".h5")]
-
-
-def sorted_names(folder, advice):
-    """Returns the names in the folder. Raises `ReportError` (input) with the advice if it cannot be listed."""
-    try:
-        return sorted(os.listdir(folder))
-    except OSError as error:
-        raise ReportError(INPUT, f"{folder}: the folder cannot be listed ({reason_of(error)}); {advice}") from error
 
 
 @dataclass

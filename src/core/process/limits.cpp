@@ -19,10 +19,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-bool contains(std::string_view list, std::string_view name) {
-  return fmt::format(",{},", list).find(fmt::format(",{},", name)) != std::string::npos;
-}
-
 // Version 1 represents "no limit" by the largest multiple of the page size below 2^63.
 constexpr double unlimited = 0x1p62;
 
@@ -83,30 +79,6 @@ void add_resource_limit(decltype(RLIMIT_AS) resource, const char* source, double
 }
 
 }  // namespace
-
-std::vector<ControlGroup> control_groups(const fs::path& root, std::string_view controller) {
-  std::vector<ControlGroup> groups;
-  std::ifstream file(root / "proc/self/cgroup");
-  for (std::string line; std::getline(file, line);) {  // NUMBER:CONTROLLERS:PATH
-    const auto first = line.find(':');
-    const auto second = line.find(':', first + 1);
-    if (second == std::string::npos) continue;
-    const std::string controllers = line.substr(first + 1, second - first - 1);
-    const int version = controllers.empty() ? 2 : 1;
-    if (version == 1 && !contains(controllers, controller)) continue;
-    const fs::path mount = root / "sys/fs/cgroup" / (version == 1 ? controller : "");
-    std::string path = line.substr(second + 1);
-    if (path.starts_with("/..")) path.clear();  // outside of the namespace
-    // In a container, the mount point may be a parent of the group.
-    std::error_code ignored;
-    while (!path.empty() && !fs::is_directory(mount.string() + path, ignored))
-      path.erase(0, path.find('/', 1));
-    for (auto group = fs::path(path).relative_path(); !group.empty(); group = group.parent_path())
-      groups.push_back({mount / group, version});
-    groups.push_back({mount, version});
-  }
-  return groups;
-}
 
 std::vector<Limit> memory_limits(const fs::path& root) {
   std::vector<Limit> limits;

@@ -71,13 +71,14 @@ TEST(MemoryLimits, LargestNumberOfTheFirstVersionIsNoLimit) {
 }
 
 struct GroupCase {
-  const char *name, *cgroup, *folder;
+  const char *name, *cgroup, *folder, *mountinfo = "";
 };
 class Groups : public ::testing::TestWithParam<GroupCase> {};
 
 TEST_P(Groups, AreFound) {
   const FakeRoot root;
   root.write("proc/self/cgroup", GetParam().cgroup);
+  root.write("proc/self/mountinfo", GetParam().mountinfo);
   const std::string folder = GetParam().folder;
   const bool is_first = folder.find("memory") != std::string::npos;
   root.write(folder + (is_first ? "/memory.limit_in_bytes" : "/memory.max"), "500000000");
@@ -95,7 +96,22 @@ INSTANTIATE_TEST_SUITE_P(
         GroupCase{"SubgroupOfTheSecondVersion", "0::/docker/1f/job", "sys/fs/cgroup/job"},
         GroupCase{"GroupIsNotVisible", "0::/kubepods/pod7/1f", "sys/fs/cgroup"},
         GroupCase{"GroupIsOutsideOfTheNamespace", "0::/../other", "sys/fs/cgroup"},
-        GroupCase{"NameWithABlank", "0::/a b/c", "sys/fs/cgroup/a b/c"}),
+        GroupCase{"NameWithABlank", "0::/a b/c", "sys/fs/cgroup/a b/c"},
+        GroupCase{"HybridWithMounts", "4:memory:/job\n0::/job", "sys/fs/cgroup/memory/job",
+                  "30 25 0:26 / /sys/fs/cgroup rw shared:9 - tmpfs tmpfs rw\n"
+                  "31 30 0:27 / /sys/fs/cgroup/unified rw shared:10 - cgroup2 cgroup2 rw\n"
+                  "32 30 0:28 / /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory"},
+        GroupCase{"GroupIsTheRootOfTheMount", "4:memory:/docker/1f/job", "sys/fs/cgroup/memory/job",
+                  "32 30 0:28 /docker/1f /sys/fs/cgroup/memory ro - cgroup cgroup rw,memory"},
+        GroupCase{"MountRootOutsideOfTheNamespace", "0::/kubepods/pod7/1f", "sys/fs/cgroup",
+                  "31 30 0:27 /../.. /sys/fs/cgroup ro - cgroup2 cgroup rw"},
+        GroupCase{"AnotherPlaceWithABlank", "0::/a b/c", "groups of all/a b/c",
+                  "31 30 0:27 / /groups\\040of\\040all ro - cgroup2 cgroup rw"},
+        GroupCase{"AnotherPlaceOfTheFirstVersion", "4:memory:/job", "dev/cgroups/memory/job",
+                  "32 30 0:28 / /dev/cgroups/memory rw shared:7 - cgroup none rw,memory"},
+        GroupCase{"SecondMountShowsTheGroup", "0::/job", "all/job",
+                  "31 30 0:27 /box /sys/fs/cgroup ro - cgroup2 cgroup rw\n"
+                  "33 30 0:27 / /all ro - cgroup2 cgroup rw"}),
     [](const auto& instance) { return instance.param.name; });
 
 TEST(MemoryLimits, IncludeTheAddressSpace) {

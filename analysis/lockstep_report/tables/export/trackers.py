@@ -12,6 +12,7 @@ import numpy as np
 
 from lockstep_report.errors import OUTPUT, USAGE, ReportError, reason_of, require
 from lockstep_report.measure.window import all_step_seconds
+from lockstep_report.runfile.names import stem_of
 
 OF_EPOCHS = ("train_loss", "train_accuracy", "test_loss", "test_accuracy")
 PROJECT = "lockstep"
@@ -146,7 +147,7 @@ class Log:
             raise ReportError(USAGE, f"{run.path}: --log records trainings, and this is a batch ladder; remove --log")
         try:
             if self.tracker is None:
-                name = run.path.name.removesuffix(".partial").removesuffix(".h5")
+                name = stem_of(run.path.name)
                 self.tracker = self.start(self.library, name, run.run_id, dict(sorted(run.config.items())))
             first, self.steps = self.steps, len(run.step)
             self.tracker.log(list(scalars(run, begin_of(run), np.arange(first, self.steps))))

@@ -20,8 +20,9 @@ struct ControlGroup {
 };
 
 /// Returns the control groups whose limits of `controller` ("memory", "cpu", "pids") apply to this
-/// process: its own group and all parents that are visible, the own group first. In a container the
-/// mount point (/sys/fs/cgroup, of version 1 /sys/fs/cgroup/CONTROLLER) may be the own group or one
+/// process: its own group and all parents that are visible, the own group first. The hierarchies
+/// are mounted where /proc/self/mountinfo states; without it, at /sys/fs/cgroup, or
+/// /sys/fs/cgroup/CONTROLLER of version 1. In a container a mount point may be the own group or one
 /// of its parents: the longest end of the path that exists below it is used. `root`: directory that
 /// contains `proc` and `sys`; tests replace it. Source: /proc/self/cgroup (cgroups(7)).
 std::vector<ControlGroup> control_groups(const std::filesystem::path& root,
