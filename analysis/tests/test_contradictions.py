@@ -22,11 +22,25 @@ def put(path, key, value):
     return lambda file: file[path].__setitem__(key, value)
 
 
+def attribute(name, value, group="/"):
+    return lambda file: file[group].attrs.__setitem__(name, value)
+
+
 CASES = [
-    (lambda file: file.attrs.__setitem__("steps_per_epoch", 4), "/steps/epoch has 5 steps of epoch 2, steps_per_epoch is 4"),
+    (attribute("steps_per_epoch", 4), "/steps/epoch has 5 steps of epoch 2, steps_per_epoch is 4"),
     (put("/steps/epoch", 5, 1), "/steps/epoch decreases"),
     (put("/steps/epoch", 5, 3), "has steps of epoch 3, which /epoch does not list"),
     (put("/steps/epoch", 0, 2), "/epoch lists epoch 1, of which /steps has no steps"),
+    (put("/epoch", slice(None), [2, 1]), "/epoch does not increase"),
+    (put("/buckets/bytes", 0, 7), "not a multiple of the 4 bytes"),
+    (attribute("gradient_elements", "1750001", "/environment"),
+     "the 1,750,001 elements of the gradients need 7,000,004: tables 2 and 3"),
+    (lambda file: (attribute("gradient_elements", "1750000", "/environment")(file),
+                   put("/buckets/bytes", slice(None), [3000000, 1000000, 3000000])(file)),
+     "only the last bucket may differ"),
+    (put("/ranks/rank", 1, 5), "/ranks/rank is not 0, 1, 2, ..."),
+    (lambda file: (put("/ranks/local_rank", slice(None), 0)(file), put("/ranks/host", slice(None), 0)(file)),
+     "/ranks/local_rank has equal numbers"),
     (put("/steps/images", 3, 7), "images_per_epoch is 640"),
     (put("/steps/phase_seconds", (3, 1, 2), 5.0), "the phases of rank 1 in step 4 of the file"),
     (put("/epochs/seconds", 1, 0.01), "/epochs/seconds has 0.01 s for epoch 2"),

@@ -147,7 +147,7 @@ def test_command_predicts_with_outputs(tmp_path, capsys):
 
 @pytest.mark.parametrize("version, library", [(None, ""), ("2.28.7", "2.28.7"), (22807, "2.28.7")])
 def test_fields_of_the_json_file_may_be_absent(tmp_path, version, library):
-    content = json.loads(json_text()) | {"nccl_version": version, "out_of_bounds": None}
+    content = json.loads(json_text()) | {"nccl_version": version, "config": None, "out_of_bounds": None}
     found, = runs_of(tmp_path, json.dumps(content))
     assert found.environment["transport"] == f"NCCL {library}".strip() and len(found.allreduce["bytes"]) == len(SIZES)
 

@@ -24,12 +24,9 @@ def test_buckets_of_padded_parameters_are_valid(tmp_path, options):
     result = start_ranks((2, train(output=path, **options)))
     assert result.returncode == 0, result.stderr
     assert problems(path) == []
-    with h5py.File(path) as file:
-        sizes, elements = file["buckets/bytes"][()].tolist(), int(file["environment"].attrs["gradient_elements"])
-    width = 2 if options.get("gradient_dtype") == "bf16" else 4
-    # Ranks of one host may read float32 instead of `width` bytes.
-    assert sum(sizes) in (width * elements, 4 * elements) and all(size > 0 and size % width == 0 for size in sizes)
-    assert len(set(sizes[:-1])) <= 1 and sizes[-1] <= sizes[0]
+    with h5py.File(path, "r+") as file:
+        file["buckets/bytes"][-1] -= 24
+    assert any("elements of the gradients need" in line for line in problems(path))
 
 
 @pytest.mark.parametrize("command", [

@@ -13,6 +13,7 @@ from lockstep_report.runfile.read import TABLES, check_header, structure_problem
 
 CLOCK_TOLERANCE = 1e-3  # seconds; a rank reads its clock once between two steps
 EPOCH_TOLERANCE = 0.1  # share; /epochs/seconds is measured by rank 0 only
+BYTES_PER_VALUE = {"fp32": 4, "bf16": 2, "fp16": 2}
 NO_TABLES = "tables 1 to 3 and the scaling tables lack the run"
 NO_BANDWIDTH = "tables 2 and 3 have wrong all-reduce times and bandwidths"
 WRONG_STEPS = "the timed steps and the epoch time are wrong"
@@ -77,6 +78,8 @@ def step_counts(file):
     size = read_attributes(file).get("steps_per_epoch", 0)
     if len(epochs) and np.any(np.diff(epochs) < 0):
         yield f"/steps/epoch decreases: {WRONG_STEPS}"
+    if np.any(np.diff(listed) <= 0):
+        yield f"/epoch does not increase: {WRONG_ACCURACY}"
     numbers, counts = np.unique(epochs, return_counts=True)
     for number in np.setdiff1d(epochs, listed)[:1] if is_complete(file) else ():
         yield f"/steps/epoch has steps of epoch {number}, which /epoch does not list: these steps are not used"
@@ -138,6 +141,38 @@ def bucket_times(file):
                f"in step {step + 1} of the file: {NO_BANDWIDTH}")
 
 
+def bucket_sizes(file):
+    """/buckets/bytes against the data type of the gradients, and against their number, if the program records it: the buckets
+    divide one buffer, and ranks of one host may read float32 from it."""
+    sizes = values(file, "/buckets/bytes").astype(int)
+    width = BYTES_PER_VALUE.get(texts_of(file, "/config").get("gradient-dtype", "fp32"), 0)
+    elements = texts_of(file, "/environment").get("gradient-elements", "")
+    if not len(sizes) or not width:
+        return
+    if np.any(sizes % width) or np.any(sizes == 0):
+        yield f"/buckets/bytes is not a multiple of the {width} bytes of a gradient, or is 0: {NO_BANDWIDTH}"
+    elif elements.isdecimal() and sizes.sum() not in (width * int(elements), BYTES_PER_VALUE["fp32"] * int(elements)):
+        yield (f"/buckets/bytes add up to {sizes.sum():,} bytes, the {int(elements):,} elements of the gradients need "
+               f"{width * int(elements):,}: {NO_BANDWIDTH}")
+    elif elements.isdecimal() and (len(set(sizes[:-1].tolist())) > 1 or sizes[-1] > sizes[0]):
+        yield f"/buckets/bytes: only the last bucket may differ, and only be smaller: {NO_BANDWIDTH}"
+
+
+def texts_of(file, group):
+    """Returns {name: text} of the attributes of a group, with names in the notation of the command line."""
+    found = read_attributes(file[group]) if group in file else {}
+    return {name.replace("_", "-"): str(value) for name, value in found.items()}
+
+
+def rank_numbers(file):
+    """/rank and the hosts of the ranks."""
+    ranks, hosts, local = (values(file, f"/ranks/{name}") for name in ("rank", "host", "local_rank"))
+    if len(ranks) and not np.array_equal(ranks, np.arange(len(ranks))):
+        yield "/ranks/rank is not 0, 1, 2, ...: rows of ranks and hosts are wrong"
+    if len(hosts) and len(hosts) == len(local) and len(set(zip(hosts.tolist(), local.tolist()))) < len(hosts):
+        yield "/ranks/local_rank has equal numbers on one host: the number of hosts may be wrong"
+
+
 def first_above(times, limits):
     """Returns [index] of the first time above its limit and the tolerance of the clocks; [] without one."""
     with np.errstate(invalid="ignore"):
@@ -158,7 +193,7 @@ def problems(path):
             if group.path in file and (group.path != "/buckets" or len(file[group.path])):  # empty if no gradients were reduced
                 found += [line for spec in schema.datasets(group.path) for line in dataset_problems(file, spec)]
         # Values are compared only if the datasets have the right shapes.
-        comparisons = (step_counts, images_of_epochs, phase_sums, bucket_times)
+        comparisons = (step_counts, images_of_epochs, phase_sums, bucket_times, bucket_sizes, rank_numbers)
         return found or [line for compare in comparisons for line in compare(file)]
 
 
