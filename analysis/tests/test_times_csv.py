@@ -155,6 +155,11 @@ def test_forms_of_tables_have_the_same_values(tmp_path, form):
     ("gpus,seed,epoch_s,loss\n1,1,9,0.1\n1,2,8,0.2\n", [(1, None, 9.0), (1, None, 8.0)],
      ["columns that are not used, and do not tell rows apart: loss"]),
     ("gpus,global_batch,epoch_s\n1,64,9\n4,64,3\n", [(1, 64, 9.0), (4, 16, 3.0)], []),
+    ("Nodes,GPUs per node,epoch_s\n1,4,9\n2,4,5\n", [(4, None, 9.0), (8, None, 5.0)], []),
+    ("ranks,epoch_s\n1 rank,9 \u00b1 0.1\n2 ranks,~5\n4x,3\nmean,6\n", [(1, None, 9.0), (2, None, 5.0), (4, None, 3.0)], ["ranks is mean: line 5"]),
+    ("gpus,gpu,epoch_s\n2,0,9\n2,1,8\n", [(2, None, 9.0)], ["only in gpu are one epoch"]),  # numbers of devices
+    ("gpus,gpu,epoch_s\n2,V100,9\n2,A100,8\n", [(2, None, 9.0), (2, None, 8.0)], []),  # types of devices
+    ("gpus,mode,nodes,epoch_s\n1,single,1,9\n2,ddp,1,5\n", [(1, None, 9.0), (2, None, 5.0)], ["do not tell rows apart: mode, nodes"]),
     ("gpus,iteration,epoch_s\n1,0,9\n1,100,5\n", [(1, None, 5.0)], ["column iteration: the first"]),
     ("gpus,epoch_s,State\n1,9,COMPLETED\n2,3,FAILED\n4,0,COMPLETED\n8,OOM,x\n,5,x\n-,5,x\n16,out of memory,\n32,,\n", [(1, None, 9.0)],
      ["state FAILED: line 3", "epoch_s is 0: line 4", "epoch_s is OOM: line 5", "no gpus: line 6", "gpus is -: line 7",
@@ -175,6 +180,16 @@ def test_notes_are_printed_and_the_speedup_is_that_of_the_epochs_after_the_first
     assert [round(row["speedup"], 2) for row in table["rows"]] == [1.0, 1.91]
     assert any("warm-up" in note for note in table["notes"])
     assert [line.split(": ")[2] for line in output.err.splitlines()] == ["log.csv", "log.csv"]
+
+
+def test_rows_of_several_models_are_series(tmp_path, capsys):
+    file = tmp_path / "log.csv"
+    file.write_text("model,gpus,epoch,epoch_s\nresnet,1,1,99\nresnet,1,2,10\nresnet,2,1,99\nresnet,2,2,5\nvgg,1,1,99\nvgg,1,2,20\nvgg,2,1,99\nvgg,2,2,16\n")
+    assert [row.series for row in read_times(file).rows] == [("resnet",), ("resnet",), ("vgg",), ("vgg",)]
+    assert main(["tables", "--csv", str(file), "--json"]) == 0
+    table = next(table for table in json.loads(capsys.readouterr().out)["tables"] if table["name"] == "table-1-time-speedup")
+    assert [(row["setting"], row["ranks"], row["speedup"]) for row in table["rows"]] == [
+        ("resnet", 1, 1.0), ("resnet", 2, 2.0), ("vgg", 1, 1.0), ("vgg", 2, 1.25)]
 
 
 def test_every_name_of_a_column_is_documented_or_a_form_of_one():

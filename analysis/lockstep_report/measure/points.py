@@ -278,7 +278,7 @@ def from_times(row, parameters=None, train_samples=None, notes=()):
         ranks=row.ranks,
         batch_per_rank=row.batch_per_rank or 0,
         epoch_seconds=float(row.seconds),
-        setting=(row.source.removesuffix(".csv"),),
+        setting=(row.source.removesuffix(".csv"), *row.series),
         images_per_second=train_samples / float(row.seconds) if train_samples else None,
         images=train_samples,
         steps=(metrics.steps_per_epoch(train_samples, row.batch_per_rank, row.ranks)

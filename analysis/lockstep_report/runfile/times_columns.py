@@ -12,6 +12,8 @@ POINT = "point"  # what is measured: the number of ranks and the batch
 TIME = "time"
 REPEAT = "repeat"  # equal points with different values are repeats
 PART = "part"  # rows that differ only in it are parts of one epoch, which takes as long as the slowest
+DEVICE = "device"  # parts if the values are numbers, otherwise types of devices, which are series
+SERIES = "series"  # rows that differ only in it are points of different settings
 SEQUENCE = "sequence"  # the epochs of one run: the first is the warm-up, and the others are no repeats
 STATE = "state"  # whether the row has a result
 JOB = "job"  # of Slurm; its steps are no rows of their own
@@ -19,6 +21,7 @@ EXTRA = "extra"  # measured beside the time
 INDEX = "index"  # numbers of rows, which mean nothing
 
 RANKS, BATCH, GLOBAL_BATCH, SECONDS = "ranks", "batch_per_rank", "global_batch", "epoch_seconds"
+NODES, PER_NODE = "nodes", "ranks_per_node"  # whose product is the number of ranks if it is not stated
 UNCLEAR_BATCH = "batch_size"
 WANTED = "ranks (or gpus, workers), batch_per_rank (or batch_per_gpu) and epoch_seconds"
 
@@ -39,7 +42,11 @@ COLUMNS = (
     (UNCLEAR_BATCH, POINT, r"(?:mini_?)?batch(?:_?size)?|bs"),
     (SECONDS, TIME, rf"{KIND}(?:time_)?epoch_(?P<after_epoch>{UNIT}){MEAN}|{KIND}(?P<before>{UNIT})_per_epoch|"
                     rf"{KIND}(?:{EPOCH_TIME})(?:_(?P<after_time>{UNIT}))?{MEAN}"),
-    (None, PART, rf"node(?:_?(?:id|name|rank))?|host(?:name)?|(?:global_|local_)?rank(?:_?id)?|(?:{NOUN})(?:_?(?:id|index|rank))?"),
+    (NODES, POINT, r"(?:n_?|num_|number_of_)?nodes"), (PER_NODE, POINT, rf"(?:n_?|num_)?(?:{NOUN})(?:s|es)?_per_node"),
+    (None, PART, rf"node(?:_?(?:id|name|rank))?|host(?:name)?|(?:global_|local_)?rank(?:_?id)?|(?:{NOUN})_?(?:id|index|rank)"),
+    (None, DEVICE, NOUN),
+    (None, SERIES, r"model|network|architecture|framework|library|backend|transport|mode|method|strategy|algorithm|reducer|optimi[sz]er|"
+                   r"precision|d?type|machine|cluster|system|dataset|(?:gpu|device)_(?:name|type|model)|setting|config(?:uration)?|version|variant"),
     (None, REPEAT, rf"(?:repeat|repetition|rep|trial|run|seed|try|attempt)s?{NUMBER}|run_name"),
     ("epoch", SEQUENCE, rf"(?:current_)?epochs?{NUMBER}"),
     ("iteration", SEQUENCE, r"iter(?:ation)?s?|(?:global_)?steps?"),
@@ -94,7 +101,7 @@ def plain_name(given):
 def is_header(names):
     """Returns whether the cells name the columns that a table must have."""
     found = {column.name for column in map(column_of, names) if column}
-    return {RANKS, SECONDS} <= found
+    return SECONDS in found and (RANKS in found or {NODES, PER_NODE} <= found)
 
 
 def batch_column(columns):

@@ -24,6 +24,7 @@ class Row:
     published: dict  # column -> Decimal; empty cells are omitted
     cpu_percent: float = None  # user + system, mean over nodes
     network_mb_per_s: float = None  # mean over nodes
+    series: tuple = ()  # values that tell this setting from others in the table
 
 
 @dataclass(frozen=True)
@@ -44,7 +45,7 @@ def read_times(path):
     if not epochs:
         raise table.no_time()
     runs = without_warm_up(table, epochs) if table.of_role(SEQUENCE) else epochs
-    rows = [row_of(table.path, entry) for entry in runs]
+    rows = [row_of(table, entry) for entry in runs]
     published = [column.name for column in table.columns if column and column.name.startswith("published_")]
     return Times(table.path, rows, published, table.notes(), tuple(table.method.values()))
 
@@ -53,7 +54,7 @@ def merged_parts(table):
     """Returns one entry for each epoch. A row with the values of an earlier one is of another repeat."""
     count, groups = Counter(), {}
     for entry in table.entries:
-        key = (entry.ranks, entry.batch, entry.repeat, entry.place)
+        key = (entry.ranks, entry.batch, entry.repeat, entry.place, series_of(table, entry))
         count[key, entry.part] += 1
         repeat = (*entry.repeat, count[key, entry.part])
         groups.setdefault((*key, repeat), []).append(replace(entry, repeat=repeat))
@@ -73,7 +74,7 @@ def slowest(parts):
 
 def without_warm_up(table, epochs):
     """Returns one entry for each run, whose time is the median of the epochs after the first."""
-    runs = grouped(epochs, lambda epoch: (epoch.ranks, epoch.batch, epoch.repeat))
+    runs = grouped(epochs, lambda epoch: (epoch.ranks, epoch.batch, epoch.repeat, series_of(table, epoch)))
     name, found = table.names(SEQUENCE), []
     for run in runs.values():
         first, *others = sorted(run, key=lambda epoch: epoch.place)
@@ -86,7 +87,11 @@ def without_warm_up(table, epochs):
     return found
 
 
-def row_of(path, entry):
+def series_of(table, entry):
+    return tuple(entry.series[column.name] for column in table.series)
+
+
+def row_of(table, entry):
     cpu = [entry.extra[name] for name in ("cpu_user_percent", "cpu_system_percent") if name in entry.extra]
-    return Row(one_line(path.name), entry.ranks, entry.batch, entry.seconds, entry.published,
-               sum(cpu) if cpu else None, entry.extra.get("network_mb_per_s"))
+    return Row(one_line(table.path.name), entry.ranks, entry.batch, entry.seconds, entry.published,
+               sum(cpu) if cpu else None, entry.extra.get("network_mb_per_s"), tuple(map(one_line, series_of(table, entry))))

@@ -7,13 +7,14 @@ from decimal import Decimal
 
 from lockstep_report.errors import INPUT, ReportError
 from lockstep_report.escaping import one_line
+from lockstep_report.groups import grouped
 from lockstep_report.runfile.file_kind import CSV, TEXT, read_text
 from lockstep_report.runfile.quantities import decimal, decimal_mark, is_missing, plain_number, seconds
 from lockstep_report.runfile.settings import plural, some_of
 from lockstep_report.runfile.text_table import table_lines
 from lockstep_report.runfile.times_columns import (
-    BATCH, EXTRA, GLOBAL_BATCH, JOB, PART, POINT, RANKS, REPEAT, SECONDS, SEQUENCE, STATE, TIME, UNCLEAR_BATCH, WANTED, batch_column,
-    column_of, columns_of, is_header)
+    BATCH, DEVICE, EXTRA, GLOBAL_BATCH, JOB, NODES, NOUN, PART, PER_NODE, POINT, RANKS, REPEAT, SECONDS, SEQUENCE, SERIES, STATE, TIME,
+    UNCLEAR_BATCH, WANTED, batch_column, column_of, columns_of, is_header)
 
 NO_RESULT = re.compile(r"fail|cancel|time_?out|out_of_me|oom|node_fail|preempt|boot_fail|deadline|revoked|running|pending|"
                        r"error|crash|kill|abort", re.I)  # states of Slurm, W&B and MLflow
@@ -33,6 +34,7 @@ class Entry:
     repeat: tuple  # values of the columns of repeats
     part: tuple  # values of the columns of parts
     place: int  # number of the epoch; 0 without such a column
+    series: dict  # {column: value} of the columns of series
     extra: dict = field(default_factory=dict)  # {column: number}
     published: dict = field(default_factory=dict)  # {column: Decimal}; empty cells are omitted
 
@@ -51,9 +53,11 @@ class Table:
             raise ReportError(INPUT, f"{path}: no column has a value; write one line for each run below their names")
         rows = [(line.number, {column.name: (column, cell) for column, cell in zip(columns_of(line.names), line.cells) if column})
                 for line in lines]
+        self.columns = [column and column._replace(role=self.role_of(column, rows)) for column in self.columns]
         self.mark = decimal_mark([cell for _, row in rows for column, cell in row.values()
                                   if column.role in (POINT, TIME, EXTRA)], separator)
         self.entries = [entry for number, row in rows if (entry := self.entry(number, row))]
+        self.series = self.series_that_differ()
 
     def check_columns(self):
         plain = [column.plain for column in map(column_of, self.header) if column and column.name]
@@ -61,7 +65,7 @@ class Table:
             if plain.count(name) > 1:
                 raise ReportError(INPUT, f"{self.path}: two columns are named {name}; delete or rename one")
         for wanted, text in ((RANKS, "ranks or gpus or workers"), (SECONDS, "epoch_seconds")):
-            if self.named(wanted) is None:
+            if self.named(wanted) is None and not (wanted == RANKS and self.named(NODES) and self.named(PER_NODE)):
                 raise self.missing(wanted, text)
         batch, time = batch_column(self.columns), self.named(SECONDS)
         if batch and batch.name == UNCLEAR_BATCH:
@@ -71,6 +75,19 @@ class Table:
             raise ReportError(INPUT, f"{self.path}: the name {time.given} states two units; name the column epoch_seconds")
         if not time.is_stated:
             self.method["unit"] = f"column {time.given}: numbers without a unit are seconds"
+
+    def role_of(self, column, rows):
+        """Returns the role of a column: that of devices depends on its cells."""
+        if column.role != DEVICE:
+            return column.role
+        cells = [row[column.name][1] for _, row in rows if column.name in row]
+        return PART if all(cell.isdigit() or is_missing(cell) for cell in cells) else SERIES
+
+    def series_that_differ(self):
+        """Returns the columns of series in which rows differ that are otherwise the same point."""
+        points = grouped(self.entries, lambda entry: (entry.ranks, entry.batch, entry.repeat, entry.part, entry.place))
+        return [column for column in self.of_role(SERIES)
+                if any(len({entry.series[column.name] for entry in rows}) > 1 for rows in points.values())]
 
     def missing(self, wanted, text):
         """Returns the error of a table without a column, which names one that may be meant."""
@@ -102,11 +119,12 @@ class Table:
             self.left_out.setdefault(reason, []).append(number)
         if reason and not (is_part and self.of_role(PART)):
             return None
-        ranks = self.whole(number, *row[RANKS])
+        ranks = self.ranks(number, row)
         return Entry(
             number, ranks, self.batch(number, row, ranks), time,
             *(tuple(cells.get(column.name, "") for column in self.of_role(role)) for role in (REPEAT, PART)),
-            next((int(re.search(r"\d+", cells[column.name])[0]) for column in self.of_role(SEQUENCE)), 0),
+            place=next((int(re.search(r"\d+", cells[column.name])[0]) for column in self.of_role(SEQUENCE)), 0),
+            series={column.name: cells.get(column.name, "") for column in self.of_role(SERIES)},
             extra={name: float(self.decimal(number, *row[name])) for name in EXTRAS if not is_missing(cells.get(name, ""))},
             published={name: self.decimal(number, *row[name]) for name, cell in cells.items()
                        if name.startswith("published_") and not is_missing(cell)})
@@ -115,12 +133,11 @@ class Table:
         """Returns why a line has no result, or None, and whether only its time is missing."""
         if STEP_OF_JOB.fullmatch(cells.get(JOB, "")):
             return "a step of a job", False
-        needed = [RANKS, *(column.name for column in filter(None, [batch_column(self.columns)]))]
+        needed = [*self.counts(), *(column.name for column in filter(None, [batch_column(self.columns)]))]
         needed += [column.name for column in self.of_role(SEQUENCE)]
         for name in needed:
             column, cell = row.get(name) or (self.named(name), "")
-            is_number = name in (RANKS, BATCH, GLOBAL_BATCH) or re.search(r"\d", cell)
-            if is_missing(cell) or not is_number:
+            if is_missing(cell) or name not in (BATCH, GLOBAL_BATCH) and not re.search(r"\d", cell):
                 return f"{column.given} is {cell}" if cell else f"no {column.given}", False
         state = next((cells.get(column.name, "") for column in self.of_role(STATE)), "")
         if NO_RESULT.match(state):
@@ -129,6 +146,18 @@ class Table:
         if is_missing(cell):
             return f"{column.given} is {cell}" if cell else f"no {column.given}", True
         return None, False
+
+    def counts(self):
+        """Returns the names of the columns whose product is the number of ranks."""
+        return [RANKS] if self.named(RANKS) else [NODES, PER_NODE]
+
+    def ranks(self, number, row):
+        found = 1
+        for name in self.counts():
+            column, cell = row[name]
+            with_noun = re.fullmatch(rf"(\d+)\s*(?:x|\u00d7|nodes?|(?:{NOUN})(?:s|es)?)", cell, re.I)
+            found *= self.whole(number, column, with_noun[1] if with_noun else cell)
+        return found
 
     def batch(self, number, row, ranks):
         column = batch_column([column for column, _ in row.values()])
@@ -142,7 +171,8 @@ class Table:
         return value // ranks
 
     def time(self, number, column, cell):
-        text = plain_number(cell, self.mark)
+        middle = re.sub(r"^[~\u2248]\s*|\s*(?:\u00b1|\+/?-).*$", "", cell)  # without its uncertainty
+        text = plain_number(middle, self.mark)
         value = seconds(text, column.unit)
         if value is None:
             is_number = re.fullmatch(r"[-+\d.,eE\s]+", cell)
@@ -177,7 +207,9 @@ class Table:
 
     def notes(self):
         """Returns the notes, one line each, which begin with the name of the file."""
-        unused = [given for given, column in zip(self.header, self.columns) if column is None and given]
+        known = [*self.of_role(SERIES), *(self.named(name) for name in (NODES, PER_NODE) if RANKS in self.counts())]
+        idle = {column.given for column in known if column and column not in self.series}
+        unused = [given for given, column in zip(self.header, self.columns) if given and (column is None or given in idle)]
         texts = [*self.method.values(),
                  *(f"left out, because {reason}: line {some_of(list(map(str, lines)))}" for reason, lines in self.left_out.items())]
         if unused:

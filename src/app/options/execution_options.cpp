@@ -195,7 +195,7 @@ std::vector<Option> device_options() {
        .commands = cmd_training | cmd_layer,
        .common = cmd_ladder | cmd_layer,
        .effect = Affects::results,
-       .help = "memory limit per rank, for example 8GB",
+       .help = "memory limit per rank, for example 8GB (10^9 bytes each) or 8GiB (2^30)",
        .details = "`ladder` stops at the first batch that is estimated to exceed it",
        .shown_default = "all free memory"},
   };
