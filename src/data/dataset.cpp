@@ -79,7 +79,8 @@ std::string intended(const std::string& value) {
   std::error_code ignored;
   for (const SourceEntry& entry : source_entries()) {
     if (plain_name(name) != entry.name) continue;
-    const bool needs_path = entry.syntax.find(':') != std::string::npos && entry.name != "synthetic";
+    const bool needs_path =
+        entry.syntax.find(':') != std::string::npos && entry.name != "synthetic";
     if (!needs_path || (rest.size() > 1 && rest.front() == ':'))
       return fmt::format("{}{}", entry.name, rest);
     if (!std::filesystem::exists(value, ignored)) return entry.syntax;
@@ -123,10 +124,10 @@ void fail_source(const std::string& value) {
   std::vector<std::string_view> forms;
   std::ranges::transform(source_entries(), std::back_inserter(forms), &SourceEntry::syntax);
   const std::string meant = intended(value);
-  core::fail(core::ExitStatus::usage,
-             fmt::format("--data {}: unknown source; use one of {}{}", value,
-                         fmt::join(forms, ", "),
-                         meant.empty() ? "" : fmt::format("; did you mean --data {}?", meant)));
+  core::fail(
+      core::ExitStatus::usage,
+      fmt::format("--data {}: unknown source; use one of {}{}", value, fmt::join(forms, ", "),
+                  meant.empty() ? "" : fmt::format("; did you mean --data {}?", meant)));
 }
 
 std::unique_ptr<Source> open_source(const std::string& value, std::uint64_t seed) {

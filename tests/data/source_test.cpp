@@ -33,12 +33,12 @@ TEST(Source, UnknownSourcesListTheSyntaxes) {
 
 TEST(Source, NamesInOtherFormsAreSuggested) {
   const std::pair<const char*, const char*> cases[] = {
-      {"CIFAR10:/x", "cifar10:/x"},   {"cifar-10:/x", "cifar10:/x"},
-      {"CIFAR_100:d", "cifar100:d"},  {"Cifar 10:d", "cifar10:d"},
-      {"SVHN:d", "svhn:d"},           {"h5:f", "hdf5:f"},
-      {"cifar10", "cifar10:DIR"},     {"cifar10:", "cifar10:DIR"},
-      {"CIFAR-10", "cifar10:DIR"},    {"Synthetic:64@3x8x8", "synthetic:64@3x8x8"},
-      {"synthetic-", "synthetic"},    {"HDF5", "hdf5:FILE"}};
+      {"CIFAR10:/x", "cifar10:/x"},  {"cifar-10:/x", "cifar10:/x"},
+      {"CIFAR_100:d", "cifar100:d"}, {"Cifar 10:d", "cifar10:d"},
+      {"SVHN:d", "svhn:d"},          {"h5:f", "hdf5:f"},
+      {"cifar10", "cifar10:DIR"},    {"cifar10:", "cifar10:DIR"},
+      {"CIFAR-10", "cifar10:DIR"},   {"Synthetic:64@3x8x8", "synthetic:64@3x8x8"},
+      {"synthetic-", "synthetic"},   {"HDF5", "hdf5:FILE"}};
   for (const auto& [given, meant] : cases) {
     const std::string words = std::string("did you mean --data ") + meant + "?";
     expect_error(core::ExitStatus::usage, {words}, [&] { sizes({.source = given}); });

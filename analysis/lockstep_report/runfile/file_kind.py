@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The kind of a file, recognised by its content, for errors about files of a wrong kind; and texts in
-the encodings of editors and spreadsheets. The kinds are in file_kinds.json, which the program reads too."""
+"""The kind of a file, recognised by its content, for errors about files of a wrong kind; and texts
+in the encodings of editors and spreadsheets. The kinds are in file_kinds.json, which the program
+reads too."""
 
 import json
 import os
@@ -16,13 +17,15 @@ HDF5, CHECKPOINT = "an HDF5 file", "a checkpoint of Lockstep"
 CSV, JSON, NCCL_TESTS, TEXT = "a CSV table", "a JSON text", "an output of nccl-tests", "a text"
 OSU, IMB = "an output of the OSU benchmarks", "an output of the Intel MPI benchmarks"
 HTML, EMPTY, ZEROS = "an HTML page", "an empty file", "a file of zero bytes"
-ZIP, PYTORCH, NUMPY_ZIP = "a ZIP archive", "a ZIP archive of PyTorch", "a ZIP archive of NumPy arrays (.npz)"
+ZIP, PYTORCH = "a ZIP archive", "a ZIP archive of PyTorch"
+NUMPY_ZIP = "a ZIP archive of NumPy arrays (.npz)"
 NUMPY, PICKLE, SAFETENSORS = "a NumPy array", "a Python pickle", "a safetensors file"
 OTHER = "a binary file of an unknown format"
 
-# [{"kind", "advice": what leads on with such a file, "for_all_readers": whatever was wanted instead, "signs": [SIGN]}].
-# A sign has `bytes` (each character is a byte) at the place `at`, or `has` among the first `within` bytes; of a text, which
-# `plain_text` returns, `begins` or `has_words`. All parts of a sign must be found, and the first kind with a sign is right.
+# [{"kind", "advice": what leads on with such a file, "for_all_readers": whatever was wanted
+# instead, "signs": [SIGN]}]. A sign has `bytes` (each character is a byte) at the place `at`, or
+# `has` among the first `within` bytes; of a text, which `plain_text` returns, `begins` or
+# `has_words`. All parts of a sign must be found, and the first kind with a sign is right.
 KINDS = json.loads(Path(__file__).with_name("file_kinds.json").read_text(encoding="utf-8"))
 ADVICE = {row["kind"]: row["advice"] for row in KINDS if "advice" in row}
 FOR_ALL_READERS = {row["kind"] for row in KINDS if row.get("for_all_readers")}
@@ -30,7 +33,8 @@ UNICODE_MARKS = ((b"\xef\xbb\xbf", "utf-8-sig"), (b"\xff\xfe", "utf-16"), (b"\xf
 
 
 def kind_of(head):
-    """Returns the kind of a file that begins with the bytes `head` (up to `HEAD`): "a ZIP archive"."""
+    """Returns the kind of a file that begins with the bytes `head` (up to `HEAD`): "a ZIP
+    archive"."""
     if not head:
         return EMPTY
     found = first_kind(lambda sign: is_of_bytes(sign) and is_found(sign, head))
@@ -55,14 +59,15 @@ def is_found(sign, head):
 
 def kind_of_text(text):
     plain = plain_text(text)
-    found = first_kind(lambda sign: not is_of_bytes(sign) and plain.startswith(sign.get("begins", ""))
-                       and all(word in plain for word in sign.get("has_words", ())))
+    found = first_kind(lambda sign: (
+        not is_of_bytes(sign) and plain.startswith(sign.get("begins", ""))
+        and all(word in plain for word in sign.get("has_words", ()))))
     return found or (CSV if has_columns(text) else TEXT)
 
 
 def plain_text(text):
-    """Returns the text in lower case with one blank for each sequence of blanks and line ends, none at its begin, and a line
-    end at its end."""
+    """Returns the text in lower case with one blank for each sequence of blanks and line ends, none
+    at its begin, and a line end at its end."""
     return re.sub(r"[ \t-\r]+", " ", text).strip(" ").lower() + "\n"
 
 
@@ -74,7 +79,8 @@ def has_columns(text):
 
 
 def decoded(data):
-    """Returns the text of the bytes `data`, whose end may be cut off: by their byte-order mark, in UTF-8, or in Latin-1."""
+    """Returns the text of the bytes `data`, whose end may be cut off: by their byte-order mark, in
+    UTF-8, or in Latin-1."""
     for mark, encoding in UNICODE_MARKS:
         if data.startswith(mark):
             return data.decode(encoding, "replace")
@@ -87,18 +93,22 @@ def decoded(data):
 
 
 def wrong_kind(path, wanted, kind, advice=""):
-    """Returns the error of a file of another kind. `advice`: what to do if the kind does not say it."""
+    """Returns the error of a file of another kind. `advice`: what to do if the kind does not say
+    it."""
     advice = ADVICE.get(kind, advice).replace("FILE", shlex.quote(os.fspath(path)))
-    return ReportError(INPUT, f"{path}: not {wanted}, but {kind}" + (f"; {advice}" if advice else ""))
+    ending = f"; {advice}" if advice else ""
+    return ReportError(INPUT, f"{path}: not {wanted}, but {kind}{ending}")
 
 
 def remedy(kind, advice):
-    """Returns what to do about a file of this kind: `advice` of its reader, unless the kind says it to all readers."""
+    """Returns what to do about a file of this kind: `advice` of its reader, unless the kind says it
+    to all readers."""
     return ADVICE[kind] if kind in FOR_ALL_READERS else advice
 
 
 def other_kind(path, wanted, kind, advice):
-    """Returns the error of a file of another kind than that which a reader wants. `advice`: as for `remedy`."""
+    """Returns the error of a file of another kind than that which a reader wants. `advice`: as for
+    `remedy`."""
     return ReportError(INPUT, f"{path}: not {wanted}, but {kind}; {remedy(kind, advice)}")
 
 
@@ -117,8 +127,8 @@ def kind_of_file(path):
 
 
 def read_text(path, wanted, kinds, advice):
-    """Returns the text of the file `path`. Raises `ReportError` (input) if it cannot be read or is of
-    none of the `kinds`; the error says that it is not `wanted`, and `advice`."""
+    """Returns the text of the file `path`. Raises `ReportError` (input) if it cannot be read or is
+    of none of the `kinds`; the error says that it is not `wanted`, and `advice`."""
     try:
         with open(path, "rb") as file:
             head = file.read(HEAD)

@@ -17,13 +17,15 @@ MOST_ENTRIES, DEPTH = 2000, 3  # of the search for run files in subfolders
 
 
 def is_hidden(name):
-    """Returns whether programs create files of this name beside others (._a.h5 of macOS, .nfs..., .~lock.a.h5#)."""
+    """Returns whether programs create files of this name beside others (._a.h5 of macOS, .nfs...,
+    .~lock.a.h5#)."""
     return name.startswith(".") or name == "__MACOSX"
 
 
 def stem_of(name):
     """Returns the name of a run file without its suffixes: "a" for a.h5 and a.hdf5.partial."""
-    return re.sub(rf"({'|'.join(map(re.escape, SUFFIXES))})?({re.escape(PARTIAL)})?$", "", name, flags=re.IGNORECASE)
+    suffixes = "|".join(map(re.escape, SUFFIXES))
+    return re.sub(rf"({suffixes})?({re.escape(PARTIAL)})?$", "", name, flags=re.IGNORECASE)
 
 
 def has_run_name(name):
@@ -32,16 +34,18 @@ def has_run_name(name):
 
 
 def sorted_names(folder, advice):
-    """Returns the names in the folder, but no hidden ones. Raises `ReportError` (input) with the advice if it cannot be
-    listed."""
+    """Returns the names in the folder, but no hidden ones. Raises `ReportError` (input) with the
+    advice if it cannot be listed."""
     try:
         return sorted(name for name in os.listdir(folder) if not is_hidden(name))
     except OSError as error:
-        raise ReportError(INPUT, f"{folder}: the folder cannot be listed ({reason_of(error)}); {advice}") from error
+        what = f"the folder cannot be listed ({reason_of(error)})"
+        raise ReportError(INPUT, f"{folder}: {what}; {advice}") from error
 
 
 def run_files_in(folder):
-    """Returns the run files in a folder, sorted by name: all *.h5, and files with other suffixes of HDF5 that are run files."""
+    """Returns the run files in a folder, sorted by name: all *.h5, and files with other suffixes of
+    HDF5 that are run files."""
     paths = [folder / name for name in sorted_names(folder, "give run files")]
     return [path for path in paths if path.suffix == SUFFIXES[0]
             or path.suffix.lower() in SUFFIXES and is_run_file(path)]
@@ -59,7 +63,8 @@ def is_run_file(path):
 
 
 def files_at(path):
-    """Returns the path of a file, or the run files in a directory. Raises `ReportError` (input) if it has none."""
+    """Returns the path of a file, or the run files in a directory. Raises `ReportError` (input) if
+    it has none."""
     if not os.path.isdir(path):
         return [path]
     inside = run_files_in(path)
@@ -69,8 +74,10 @@ def files_at(path):
 
 
 def advice_for(folder):
-    """Returns what to do about a folder without run files: the first files or subfolders that are meant, if there are any."""
-    others = [name for name in sorted_names(folder, "give run files")[:MOST_ENTRIES] if is_run_file(folder / name)]
+    """Returns what to do about a folder without run files: the first files or subfolders that are
+    meant, if there are any."""
+    names = sorted_names(folder, "give run files")[:MOST_ENTRIES]
+    others = [name for name in names if is_run_file(folder / name)]
     if others:
         return f"give its run files by name: {some_of([str(folder / name) for name in others])}"
     below = folders_with_runs(folder)
@@ -86,7 +93,8 @@ def folders_with_runs(folder):
         inner[:] = sorted(name for name in inner if not is_hidden(name))
         count += 1 + len(names)
         depth = len(Path(place).relative_to(folder).parts)
-        if depth and any(has_run_name(name) and not is_hidden(name) and is_run_file(Path(place) / name) for name in names):
+        likely = [name for name in names if has_run_name(name) and not is_hidden(name)]
+        if depth and any(is_run_file(Path(place) / name) for name in likely):
             found.append(Path(place))
         if depth >= DEPTH or count > MOST_ENTRIES:
             inner[:] = []

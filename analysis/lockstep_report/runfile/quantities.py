@@ -7,19 +7,23 @@ from decimal import Decimal
 
 # Units of times -> seconds. In a name with underscores, min is a minimum.
 UNITS = {name: Decimal(seconds) for seconds, names in (
-    ("1e-9", "ns nsec nanosecond nanoseconds"), ("1e-6", "us usec usecs \u00b5s \u03bcs microsecond microseconds"),
+    ("1e-9", "ns nsec nanosecond nanoseconds"),
+    ("1e-6", "us usec usecs \u00b5s \u03bcs microsecond microseconds"),
     ("1e-3", "ms msec msecs millisecond milliseconds"), ("1", "s sec secs second seconds"),
-    ("60", "min mins minute minutes m"), ("3600", "h hr hrs hour hours"), ("86400", "d day days")) for name in names.split()}
+    ("60", "min mins minute minutes m"),
+    ("3600", "h hr hrs hour hours"), ("86400", "d day days")) for name in names.split()}
 SUFFIXES = {name: factor for name, factor in UNITS.items() if name not in ("min", "m", "d", "day")}
 THOUSANDS = r"[\s'\u2019]"  # separators of thousands besides comma and point
-DIGITS = rf"[.,]?\d(?:[\d.,'\u2019]|\s(?=\d{{3}}(?!\d)))*(?:[eE][+-]?\d+)?"
-# [DAYS-]HOURS:MINUTES:SECONDS, MINUTES:SECONDS, DAYS-HOURS[:MINUTES] of Slurm, "1 day, 1:02:03" of Python.
+DIGITS = r"[.,]?\d(?:[\d.,'\u2019]|\s(?=\d{3}(?!\d)))*(?:[eE][+-]?\d+)?"
+# [DAYS-]HOURS:MINUTES:SECONDS, MINUTES:SECONDS, DAYS-HOURS[:MINUTES] of Slurm, "1 day, 1:02:03" of
+# Python.
 CLOCK = re.compile(r"(?:(\d+)(?:-| days?[,.]? *))?(\d+)(?::(\d{1,2}))?(?::(\d{1,2}(?:\.\d+)?))?")
 SHORT_CLOCK = re.compile(r"(\d+):(\d{1,2}(?:\.\d+)?)")
 TERM = re.compile(r"(\d+(?:\.\d+)?(?:e[+-]?\d+)?)\s*([a-z\u00b5\u03bc]+)[\s,]*", re.I)
 NO_VALUE = re.compile(
-    r"|-+|\u2013|\u2014|\?|x|\.|n\.?/?a\.?|#n/a|<na>|#div/0!|#value!|#ref!|[+-]?nan|[+-]?inf|nat|none|null|nil|tbd|todo|missing|skipped|"
-    r"fail(ed|ure)?|err(or)?|oom|out[ _]of[ _]me.*|time(d )?[ -]?out|cancell?ed.*|crash(ed)?|killed|abort(ed)?|unknown", re.I)
+    r"|-+|\u2013|\u2014|\?|x|\.|n\.?/?a\.?|#n/a|<na>|#div/0!|#value!|#ref!|[+-]?nan|[+-]?inf|nat|"
+    r"none|null|nil|tbd|todo|missing|skipped|fail(ed)?|failure|err(or)?|oom|out[ _]of[ _]me.*|"
+    r"time(d )?[ -]?out|cancel.*|crash(ed)?|killed|abort(ed)?|unknown", re.I)
 
 
 def is_missing(text):
@@ -28,13 +32,14 @@ def is_missing(text):
 
 
 def decimal_mark(cells, separator):
-    """Returns the decimal mark of the numbers in `cells`: the one that does not precede exactly three
-    digits somewhere, or that follows the other mark. Returns None if no number shows it."""
+    """Returns the decimal mark of the numbers in `cells`: the one that does not precede exactly
+    three digits somewhere, or that follows the other mark. Returns None if no number shows it."""
     numbers = [number for cell in cells for number in re.findall(DIGITS, cell)]
 
     def is_shown(mark, other):
         end = r"(?:[eE][+-]?\d+)?"
-        pattern = rf"(\d|{THOUSANDS})*{mark}(\d{{1,2}}|\d{{4,}}){end}|\d*{mark}\d+[eE].*|.*\d{other}\d{{3}}{mark}\d+{end}"
+        pattern = (rf"(\d|{THOUSANDS})*{mark}(\d{{1,2}}|\d{{4,}}){end}|\d*{mark}\d+[eE].*|"
+                   rf".*\d{other}\d{{3}}{mark}\d+{end}")
         return any(re.fullmatch(pattern, number) for number in numbers)
 
     if is_shown(r"\.", ","):
@@ -44,7 +49,8 @@ def decimal_mark(cells, separator):
 
 
 def plain_number(text, mark):
-    """Returns `text` with a decimal point and without separators of thousands; `mark`: its decimal mark, None if unknown."""
+    """Returns `text` with a decimal point and without separators of thousands; `mark`: its decimal
+    mark, None if unknown."""
     text = re.sub(rf"(?<=\d){THOUSANDS}(?=\d{{3}}(?!\d))", "", text)
     if mark == ".":
         return re.sub(r"(?<=\d),(?=\d{3}(?!\d))", "", text)
@@ -63,13 +69,15 @@ def decimal(text):
 
 
 def seconds(text, unit=Decimal(1)):
-    """Returns the seconds in `text`, which has a decimal point; None if it is no time. `unit`: that of a number without one.
-    Reads 83.4, "83.4 s", "1m23.4s", 1:23, 00:01:23, 1-02:03:04, "1 day, 0:01:23" and PT1M23.4S."""
+    """Returns the seconds in `text`, which has a decimal point; None if it is no time. `unit`: that
+    of a number without one. Reads 83.4, "83.4 s", "1m23.4s", 1:23, 00:01:23, 1-02:03:04, "1 day,
+    0:01:23" and PT1M23.4S."""
     text = text.strip()
     number = decimal(text)
     if number is not None:
         return number * unit
-    return clock_seconds(text) if ":" in text or re.fullmatch(r"\d+-\d+", text) else terms_seconds(text)
+    is_clock = ":" in text or re.fullmatch(r"\d+-\d+", text)
+    return clock_seconds(text) if is_clock else terms_seconds(text)
 
 
 def clock_seconds(text):

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Tables in texts: values separated by commas, semicolons, tabs, vertical bars (Markdown, psql, sacct -P) or blanks."""
+"""Tables in texts: values separated by commas, semicolons, tabs, vertical bars (Markdown, psql,
+sacct -P) or blanks."""
 
 import csv
 import re
@@ -13,13 +14,14 @@ RULE = re.compile(r"[\s|+:\-=\u2500-\u257f]*")  # a line between rows, or a fram
 BARS = str.maketrans("\u2502\u2503\u2551", "|||")
 MOST_BEFORE = 100  # lines with a title, settings or comments before the names of the columns
 
-Line = namedtuple("Line", "number cells names")  # number in the file, cells, and the given names of their columns
+Line = namedtuple("Line", "number cells names")  # number in the file, cells, names of columns
 
 
 def table_lines(path, text, is_header, wanted):
-    """Returns the separator, the names of the columns in the first header, and the `Line`s of a table. `is_header(names)`:
-    whether cells are names of columns. Lines before the first header are not used; a later header applies to the lines
-    that follow it. Raises `ReportError` (input) if a line has more cells than names; `wanted`: the names, for its message."""
+    """Returns the separator, the names of the columns in the first header, and the `Line`s of a
+    table. `is_header(names)`: whether cells are names of columns. Lines before the first header are
+    not used; a later header applies to the lines that follow it. Raises `ReportError` (input) if a
+    line has more cells than names; `wanted`: the names, for its message."""
     lines = text.translate(BARS).splitlines()
     start, separator = find_header(lines, is_header)
     first, names, found = [], [], []
@@ -31,24 +33,26 @@ def table_lines(path, text, is_header, wanted):
             continue
         if has_blanks:
             cells = fitting(cells[0], len(names))
-            names = names if len(cells) != len(names) + 1 else ["", *names]  # pandas prints no name for its index
+            has_index = len(cells) == len(names) + 1  # pandas prints no name for it
+            names = ["", *names] if has_index else names
         if any(cells[len(names):]):
             advice = ("commas or tabs if cells contain blanks" if has_blanks
                       else "; if numbers have decimal commas")
-            raise ReportError(INPUT, f"{path}:{number}: {len(cells)} cells, but the first line names {len(names)} columns; "
-                                     f"separate columns by {advice}")
+            what = f"{len(cells)} cells, but the first line names {len(names)} columns"
+            raise ReportError(INPUT, f"{path}:{number}: {what}; separate columns by {advice}")
         found.append(Line(number, cells, names))
     return separator, first, found
 
 
 def find_header(lines, is_header):
-    """Returns the index of the line with the names of the columns, and the separator: of the first line with names that are
-    wanted; if there is none, of the first line that is no comment."""
+    """Returns the index of the line with the names of the columns, and the separator: of the first
+    line with names that are wanted; if there is none, of the first line that is no comment."""
     for i, line in enumerate(lines[:MOST_BEFORE]):
         for separator in (*sorted(SEPARATORS, key=line.count, reverse=True), ALIGNED, BLANKS):
             if is_header(header_cells(line, separator)):
                 return i, separator
-    first = next((i for i, line in enumerate(lines) if is_content(line) and not line.startswith("#")), 0)
+    first = next((i for i, line in enumerate(lines)
+                  if is_content(line) and not line.startswith("#")), 0)
     separator = max(SEPARATORS, key=lines[first].count) if lines else ","
     return first, separator
 
@@ -67,7 +71,8 @@ def header_cells(line, separator):
     if separator in (ALIGNED, BLANKS):
         return blank_cells(line, separator)
     try:
-        return [cell.strip() for cell in next(csv.reader([unframed(line)], delimiter=separator, skipinitialspace=True), [])]
+        reader = csv.reader([unframed(line)], delimiter=separator, skipinitialspace=True)
+        return [cell.strip() for cell in next(reader, [])]
     except csv.Error:
         return []
 
@@ -85,14 +90,16 @@ def blank_cells(line, separator):
 
 
 def fitting(line, count):
-    """Returns the cells of a line between blanks: as many as there are columns if one of the separators gives them."""
+    """Returns the cells of a line between blanks: as many as there are columns if one of the
+    separators gives them."""
     both = [blank_cells(line, separator) for separator in (ALIGNED, BLANKS)]
-    return next((cells for number in (count, count + 1) for cells in both if len(cells) == number), both[1])
+    return next((cells for number in (count, count + 1) for cells in both
+                 if len(cells) == number), both[1])
 
 
 def cells_of(path, lines, start, separator, wanted):
-    """Returns [(number of the line, cells)] of the lines with cells, from that with the names on. With blanks as separator,
-    the line is the only cell of each line but the first."""
+    """Returns [(number of the line, cells)] of the lines with cells, from that with the names on.
+    With blanks as separator, the line is the only cell of each line but the first."""
     kept = ["" if i < start or not is_content(line) or i > start and line.startswith("#") else line
             for i, line in enumerate(lines)]
     if kept:
@@ -106,5 +113,6 @@ def cells_of(path, lines, start, separator, wanted):
     try:
         found = [(reader.line_num, [cell.strip() for cell in cells]) for cells in reader]
     except csv.Error as error:
-        raise ReportError(INPUT, f"{path}: not a CSV table ({error}); give a text with the columns {wanted}") from error
+        raise ReportError(INPUT, f"{path}: not a CSV table ({error}); give a text with the columns "
+                                 f"{wanted}") from error
     return [(number, cells) for number, cells in found if any(cells)]

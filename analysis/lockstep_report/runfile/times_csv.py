@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Reads epoch times from a table in a text. docs/analysis.md ("Epoch times from a table") lists the columns and the forms."""
+"""Reads epoch times from a table in a text. docs/analysis.md ("Epoch times from a table") lists the
+columns and the forms."""
 
 from collections import Counter
 from dataclasses import dataclass, replace
@@ -32,26 +33,29 @@ class Times:
     path: Path
     rows: list
     published_columns: list
-    notes: list  # on how the times were found, and on lines and columns that are not used, one line each
+    notes: list  # on the method, and on lines and columns that are not used, one line each
     method: tuple  # those on how the times were found
 
 
 def read_times(path):
-    """Reads the table `path`. Rows of the parts of an epoch (ranks, nodes) are merged: time of the slowest one, mean CPU use
-    and traffic. Of the epochs of a run, the first is left out if there are others, whose median is the time. Other rows
-    of a point are repeats. Raises `ReportError` (input) if the file cannot be read or a value is invalid."""
+    """Reads the table `path`. Rows of the parts of an epoch (ranks, nodes) are merged: time of the
+    slowest one, mean CPU use and traffic. Of the epochs of a run, the first is left out if there
+    are others, whose median is the time. Other rows of a point are repeats. Raises `ReportError`
+    (input) if the file cannot be read or a value is invalid."""
     table = Table(Path(path))
     epochs = [epoch for epoch in merged_parts(table) if epoch.seconds is not None]
     if not epochs:
         raise table.no_time()
     runs = without_warm_up(table, epochs) if table.of_role(SEQUENCE) else epochs
     rows = [row_of(table, entry) for entry in runs]
-    published = [column.name for column in table.columns if column and column.name.startswith("published_")]
+    names = [column.name for column in table.columns if column]
+    published = [name for name in names if name.startswith("published_")]
     return Times(table.path, rows, published, table.notes(), tuple(table.method.values()))
 
 
 def merged_parts(table):
-    """Returns one entry for each epoch. A row with the values of an earlier one is of another repeat."""
+    """Returns one entry for each epoch. A row with the values of an earlier one is of another
+    repeat."""
     count, groups = Counter(), {}
     for entry in table.entries:
         key = (entry.ranks, entry.batch, entry.repeat, entry.place, series_of(table, entry))
@@ -59,12 +63,14 @@ def merged_parts(table):
         repeat = (*entry.repeat, count[key, entry.part])
         groups.setdefault((*key, repeat), []).append(replace(entry, repeat=repeat))
     if any(len(parts) > 1 for parts in groups.values()):
-        table.method["part"] = f"rows that differ only in {table.names(PART)} are one epoch, whose time is the largest"
+        table.method["part"] = (f"rows that differ only in {table.names(PART)} are one epoch, "
+                                "whose time is the largest")
     return list(map(slowest, groups.values()))
 
 
 def slowest(parts):
-    """Returns the entry of an epoch: the time of its slowest part, none if a part has none, and means of the extra columns."""
+    """Returns the entry of an epoch: the time of its slowest part, none if a part has none, and
+    means of the extra columns."""
     times = [part.seconds for part in parts]
     values = grouped(((name, value) for part in parts for name, value in part.extra.items()),
                      lambda item: item[0], lambda item: item[1])
@@ -74,16 +80,18 @@ def slowest(parts):
 
 def without_warm_up(table, epochs):
     """Returns one entry for each run, whose time is the median of the epochs after the first."""
-    runs = grouped(epochs, lambda epoch: (epoch.ranks, epoch.batch, epoch.repeat, series_of(table, epoch)))
+    runs = grouped(epochs, lambda epoch: (
+        epoch.ranks, epoch.batch, epoch.repeat, series_of(table, epoch)))
     name, found = table.names(SEQUENCE), []
     for run in runs.values():
         first, *others = sorted(run, key=lambda epoch: epoch.place)
         found.append(replace(first, seconds=median(epoch.seconds for epoch in others or [first])))
     if len(epochs) > len(runs):
-        table.method["sequence"] = (f"column {name}: the first epoch of a run is its warm-up and is not counted; the time is the "
-                                    "median of the others")
+        table.method["sequence"] = (f"column {name}: the first epoch of a run is its warm-up and "
+                                    "is not counted; the time is the median of the others")
     if any(len(run) == 1 for run in runs.values()):
-        table.method["single"] = f"column {name}: the time of a run with one epoch may include the warm-up"
+        table.method["single"] = (f"column {name}: the time of a run with one epoch may include "
+                                  "the warm-up")
     return found
 
 
@@ -92,6 +100,7 @@ def series_of(table, entry):
 
 
 def row_of(table, entry):
-    cpu = [entry.extra[name] for name in ("cpu_user_percent", "cpu_system_percent") if name in entry.extra]
+    cpu = [value for name, value in entry.extra.items() if name.startswith("cpu_")]
     return Row(one_line(table.path.name), entry.ranks, entry.batch, entry.seconds, entry.published,
-               sum(cpu) if cpu else None, entry.extra.get("network_mb_per_s"), tuple(map(one_line, series_of(table, entry))))
+               sum(cpu) if cpu else None, entry.extra.get("network_mb_per_s"),
+               tuple(map(one_line, series_of(table, entry))))

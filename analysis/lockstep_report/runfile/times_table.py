@@ -9,16 +9,19 @@ from lockstep_report.errors import INPUT, ReportError
 from lockstep_report.escaping import one_line
 from lockstep_report.groups import grouped
 from lockstep_report.runfile.file_kind import CSV, TEXT, read_text
-from lockstep_report.runfile.quantities import decimal, decimal_mark, is_missing, plain_number, seconds
+from lockstep_report.runfile.quantities import (
+    decimal, decimal_mark, is_missing, plain_number, seconds)
 from lockstep_report.runfile.settings import plural, some_of
 from lockstep_report.runfile.text_table import table_lines
 from lockstep_report.runfile.times_columns import (
-    BATCH, DEVICE, EXTRA, GLOBAL_BATCH, JOB, NODES, NOUN, PART, PER_NODE, POINT, RANKS, REPEAT, SECONDS, SEQUENCE, SERIES, STATE, TIME,
-    UNCLEAR_BATCH, WANTED, batch_column, column_of, columns_of, is_header)
+    BATCH, DEVICE, EXTRA, GLOBAL_BATCH, JOB, NODES, NOUN, PART, PER_NODE, POINT, RANKS, REPEAT,
+    SECONDS, SEQUENCE, SERIES, STATE, TIME, UNCLEAR_BATCH, WANTED, batch_column, column_of,
+    columns_of, is_header)
 
-NO_RESULT = re.compile(r"fail|cancel|time_?out|out_of_me|oom|node_fail|preempt|boot_fail|deadline|revoked|running|pending|"
-                       r"error|crash|kill|abort", re.I)  # states of Slurm, W&B and MLflow
-STEP_OF_JOB = re.compile(r".+\.(batch|extern|interactive|\d+)")  # in lines of sacct that repeat their job
+NO_RESULT = re.compile(  # states of Slurm, W&B and MLflow
+    r"fail|cancel|time_?out|out_of_me|oom|node_fail|preempt|boot_fail|deadline|revoked|running|"
+    r"pending|error|crash|kill|abort", re.I)
+STEP_OF_JOB = re.compile(r".+\.(batch|extern|interactive|\d+)")  # lines of sacct beside their job
 TIME_LIKE = re.compile(r"time|elapsed|second|duration|^real$|^t$", re.I)
 EXTRAS = ("cpu_user_percent", "cpu_system_percent", "network_mb_per_s")
 
@@ -39,9 +42,15 @@ class Entry:
     published: dict = field(default_factory=dict)  # {column: Decimal}; empty cells are omitted
 
 
+def named_cells(line):
+    """Returns {name: (column, cell)} of the cells of a line with known columns."""
+    pairs = zip(columns_of(line.names), line.cells)
+    return {column.name: (column, cell) for column, cell in pairs if column}
+
+
 class Table:
-    """The entries of a file, and notes on what was not used and on how the times were found. Raises `ReportError` (input) if the
-    file is not such a table."""
+    """The entries of a file, and notes on what was not used and on how the times were found. Raises
+    `ReportError` (input) if the file is not such a table."""
 
     def __init__(self, path):
         self.path, self.left_out, self.method = path, {}, {}
@@ -50,10 +59,10 @@ class Table:
         self.columns = columns_of(self.header)
         self.check_columns()
         if not lines:
-            raise ReportError(INPUT, f"{path}: no column has a value; write one line for each run below their names")
-        rows = [(line.number, {column.name: (column, cell) for column, cell in zip(columns_of(line.names), line.cells) if column})
-                for line in lines]
-        self.columns = [column and column._replace(role=self.role_of(column, rows)) for column in self.columns]
+            raise self.error("no column has a value; write one line for each run below their names")
+        rows = [(line.number, named_cells(line)) for line in lines]
+        self.columns = [column and column._replace(role=self.role_of(column, rows))
+                        for column in self.columns]
         self.mark = decimal_mark([cell for _, row in rows for column, cell in row.values()
                                   if column.role in (POINT, TIME, EXTRA)], separator)
         self.entries = [entry for number, row in rows if (entry := self.entry(number, row))]
@@ -63,16 +72,18 @@ class Table:
         plain = [column.plain for column in map(column_of, self.header) if column and column.name]
         for name in plain:
             if plain.count(name) > 1:
-                raise ReportError(INPUT, f"{self.path}: two columns are named {name}; delete or rename one")
+                raise self.error(f"two columns are named {name}; delete or rename one")
         for wanted, text in ((RANKS, "ranks or gpus or workers"), (SECONDS, "epoch_seconds")):
-            if self.named(wanted) is None and not (wanted == RANKS and self.named(NODES) and self.named(PER_NODE)):
+            names = self.counts() if wanted == RANKS else [wanted]
+            if any(self.named(name) is None for name in names):
                 raise self.missing(wanted, text)
         batch, time = batch_column(self.columns), self.named(SECONDS)
         if batch and batch.name == UNCLEAR_BATCH:
-            raise ReportError(INPUT, f"{self.path}: is {batch.given} the batch of each rank or of all ranks? name the column "
-                                     "batch_per_rank or global_batch")
+            raise self.error(f"is {batch.given} the batch of each rank or of all ranks? name the "
+                             "column batch_per_rank or global_batch")
         if time.unit is None:
-            raise ReportError(INPUT, f"{self.path}: the name {time.given} states two units; name the column epoch_seconds")
+            raise self.error(f"the name {time.given} states two units; name the column "
+                             "epoch_seconds")
         if not time.is_stated:
             self.method["unit"] = f"column {time.given}: numbers without a unit are seconds"
 
@@ -85,17 +96,19 @@ class Table:
 
     def series_that_differ(self):
         """Returns the columns of series in which rows differ that are otherwise the same point."""
-        points = grouped(self.entries, lambda entry: (entry.ranks, entry.batch, entry.repeat, entry.part, entry.place))
+        points = grouped(self.entries, lambda entry: (
+            entry.ranks, entry.batch, entry.repeat, entry.part, entry.place)).values()
         return [column for column in self.of_role(SERIES)
-                if any(len({entry.series[column.name] for entry in rows}) > 1 for rows in points.values())]
+                if any(len({entry.series[column.name] for entry in rows}) > 1 for rows in points)]
 
     def missing(self, wanted, text):
         """Returns the error of a table without a column, which names one that may be meant."""
         found = ", ".join(filter(None, self.header)) or "none"
         similar = next(filter(TIME_LIKE.search, self.header), None) if wanted == SECONDS else None
         advice = (f"if {similar} is the time of an epoch, name it epoch_seconds" if similar else
-                  f"name the columns {WANTED} in the first line, separated by commas, semicolons, tabs, vertical bars or blanks")
-        return ReportError(INPUT, f"{self.path}: no column {text} (found: {found}); {advice}")
+                  f"name the columns {WANTED} in the first line, separated by commas, "
+                  "semicolons, tabs, vertical bars or blanks")
+        return self.error(f"no column {text} (found: {found}); {advice}")
 
     def named(self, name):
         return next((column for column in self.columns if column and column.name == name), None)
@@ -109,7 +122,8 @@ class Table:
         return some_of([column.given for column in self.of_role(role)])
 
     def entry(self, number, row):
-        """Returns the entry of a line {name: (column, cell)}; None if it has no result and is no part of an epoch."""
+        """Returns the entry of a line {name: (column, cell)}; None if it has no result and is no
+        part of an epoch."""
         cells = {name: cell for name, (_, cell) in row.items()}
         reason, is_part = self.lack_of(row, cells)
         time = None if reason else self.time(number, *row[SECONDS])
@@ -122,10 +136,13 @@ class Table:
         ranks = self.ranks(number, row)
         return Entry(
             number, ranks, self.batch(number, row, ranks), time,
-            *(tuple(cells.get(column.name, "") for column in self.of_role(role)) for role in (REPEAT, PART)),
-            place=next((int(re.search(r"\d+", cells[column.name])[0]) for column in self.of_role(SEQUENCE)), 0),
+            *(tuple(cells.get(column.name, "") for column in self.of_role(role))
+              for role in (REPEAT, PART)),
+            place=next((int(re.search(r"\d+", cells[column.name])[0])
+                        for column in self.of_role(SEQUENCE)), 0),
             series={column.name: cells.get(column.name, "") for column in self.of_role(SERIES)},
-            extra={name: float(self.decimal(number, *row[name])) for name in EXTRAS if not is_missing(cells.get(name, ""))},
+            extra={name: float(self.decimal(number, *row[name])) for name in EXTRAS
+                   if not is_missing(cells.get(name, ""))},
             published={name: self.decimal(number, *row[name]) for name, cell in cells.items()
                        if name.startswith("published_") and not is_missing(cell)})
 
@@ -133,7 +150,8 @@ class Table:
         """Returns why a line has no result, or None, and whether only its time is missing."""
         if STEP_OF_JOB.fullmatch(cells.get(JOB, "")):
             return "a step of a job", False
-        needed = [*self.counts(), *(column.name for column in filter(None, [batch_column(self.columns)]))]
+        batch = batch_column(self.columns)
+        needed = [*self.counts(), *([batch.name] if batch else [])]
         needed += [column.name for column in self.of_role(SEQUENCE)]
         for name in needed:
             column, cell = row.get(name) or (self.named(name), "")
@@ -149,13 +167,15 @@ class Table:
 
     def counts(self):
         """Returns the names of the columns whose product is the number of ranks."""
-        return [RANKS] if self.named(RANKS) else [NODES, PER_NODE]
+        has_factors = self.named(NODES) and self.named(PER_NODE)
+        return [NODES, PER_NODE] if has_factors and not self.named(RANKS) else [RANKS]
 
     def ranks(self, number, row):
         found = 1
         for name in self.counts():
             column, cell = row[name]
-            with_noun = re.fullmatch(rf"(\d+)\s*(?:x|\u00d7|nodes?|(?:{NOUN})(?:s|es)?)", cell, re.I)
+            noun = rf"x|\u00d7|nodes?|(?:{NOUN})(?:s|es)?"
+            with_noun = re.fullmatch(rf"(\d+)\s*(?:{noun})", cell, re.I)
             found *= self.whole(number, column, with_noun[1] if with_noun else cell)
         return found
 
@@ -167,20 +187,23 @@ class Table:
         if column.name == BATCH:
             return value
         if value % ranks:
-            raise ReportError(INPUT, f"{self.path}:{number}: {column.given} is {value}, which is no multiple of {ranks} ranks")
+            what = f"{column.given} is {value}, which is no multiple of {ranks} ranks"
+            raise self.error(what, number)
         return value // ranks
 
     def time(self, number, column, cell):
-        middle = re.sub(r"^[~\u2248]\s*|\s*(?:\u00b1|\+/?-).*$", "", cell)  # without its uncertainty
-        text = plain_number(middle, self.mark)
+        without_uncertainty = re.sub(r"^[~\u2248]\s*|\s*(?:\u00b1|\+/?-).*$", "", cell)
+        text = plain_number(without_uncertainty, self.mark)
         value = seconds(text, column.unit)
         if value is None:
             is_number = re.fullmatch(r"[-+\d.,eE\s]+", cell)
-            raise self.invalid(number, column, cell, "a number" if is_number else "a time such as 83.4, 1:23 or 1m23.4s")
+            needed = "a number" if is_number else "a time such as 83.4, 1:23 or 1m23.4s"
+            raise self.invalid(number, column, cell, needed)
         if value < 0:
-            raise ReportError(INPUT, f"{self.path}:{number}: {column.plain} must be above 0")
+            raise self.error(f"{column.plain} must be above 0", number)
         if re.fullmatch(r"\d+:\d+(\.\d+)?", text):
-            self.method.setdefault("clock", f"column {column.given}: times such as {cell} are minutes:seconds")
+            self.method.setdefault(
+                "clock", f"column {column.given}: times such as {cell} are minutes:seconds")
         return value
 
     def decimal(self, number, column, cell):
@@ -192,26 +215,37 @@ class Table:
     def whole(self, number, column, cell):
         value = self.decimal(number, column, cell)
         if value != value.to_integral_value() or value < 1:
-            raise ReportError(INPUT, f"{self.path}:{number}: {column.plain} is {value}, 1, 2, ... is needed")
+            raise self.error(f"{column.plain} is {value}, 1, 2, ... is needed", number)
         return int(value)
 
     def invalid(self, number, column, cell, needed):
-        remedy = ("write it with a decimal point and without other separators" if re.fullmatch(r"[\d.]+,\d+", cell)
+        has_comma = re.fullmatch(r"[\d.]+,\d+", cell)
+        remedy = ("write it with a decimal point and without other separators" if has_comma
                   else "delete the line if the run has no result")
-        return ReportError(INPUT, f'{self.path}:{number}: {column.plain} is "{cell}", {needed} is needed; {remedy}')
+        return self.error(f'{column.plain} is "{cell}", {needed} is needed; {remedy}', number)
+
+    def error(self, text, number=None):
+        """Returns the error of the file, or of one of its lines."""
+        place = self.path if number is None else f"{self.path}:{number}"
+        return ReportError(INPUT, f"{place}: {text}")
 
     def no_time(self):
         """Returns the error of a table in which no row has a result."""
-        reasons = "; ".join(f"{reason} in {plural(len(lines), 'line')}" for reason, lines in self.left_out.items())
-        return ReportError(INPUT, f"{self.path}: no line has a result ({reasons}); give the time of at least one run")
+        reasons = "; ".join(f"{reason} in {plural(len(lines), 'line')}"
+                            for reason, lines in self.left_out.items())
+        return self.error(f"no line has a result ({reasons}); give the time of at least one run")
 
     def notes(self):
         """Returns the notes, one line each, which begin with the name of the file."""
-        known = [*self.of_role(SERIES), *(self.named(name) for name in (NODES, PER_NODE) if RANKS in self.counts())]
-        idle = {column.given for column in known if column and column not in self.series}
-        unused = [given for given, column in zip(self.header, self.columns) if given and (column is None or given in idle)]
+        factors = [self.named(name) for name in (NODES, PER_NODE) if RANKS in self.counts()]
+        idle = {column.given for column in (*self.of_role(SERIES), *factors)
+                if column and column not in self.series}
+        unused = [given for given, column in zip(self.header, self.columns)
+                  if given and (column is None or given in idle)]
         texts = [*self.method.values(),
-                 *(f"left out, because {reason}: line {some_of(list(map(str, lines)))}" for reason, lines in self.left_out.items())]
+                 *(f"left out, because {reason}: line {some_of(list(map(str, lines)))}"
+                   for reason, lines in self.left_out.items())]
         if unused:
-            texts.append(f"columns that are not used, and do not tell rows apart: {some_of(unused)}")
+            texts.append("columns that are not used, and do not tell rows apart: "
+                         f"{some_of(unused)}")
         return [one_line(f"{self.path.name}: {text}") for text in texts]

@@ -9,8 +9,8 @@ namespace lockstep::core {
 /// Returns what a file is, recognised by its first bytes, for messages about files of a wrong kind:
 /// "a ZIP archive", "a Python pickle", "an HTML page", "a folder", "an empty file"; "a binary file
 /// of an unknown format" if nothing fits, "no file" if it is missing or cannot be read. Does not
-/// throw. The kinds are listed in analysis/lockstep_report/runfile/file_kinds.json, which the report
-/// reads too.
+/// throw. The kinds are listed in analysis/lockstep_report/runfile/file_kinds.json, which the
+/// report reads too.
 std::string_view file_kind(const std::filesystem::path& path) noexcept;
 
 /// Returns the kind of a file that begins with `head`.

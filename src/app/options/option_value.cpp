@@ -50,8 +50,7 @@ std::string variable(std::string_view option, const std::string& text, const std
 std::string plain_unit(std::string_view text) {
   std::string unit;
   for (const char c : text) {
-    if (c != ' ' && c != '\t')
-      unit += c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+    if (c != ' ' && c != '\t') unit += c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
   }
   return unit;
 }
@@ -77,8 +76,7 @@ std::uint64_t parse_bytes(std::string_view option, const std::string& text,
   const double unit = bytes_of(plain_unit(rest));
   const double bytes = number * unit;
   if (!has_number || unit == 0 || !(bytes >= 0 && bytes < 0x1p60)) {
-    fail_value(option, text,
-               fmt::format("bytes {}, such as 1500000, 64K, 500MB or 8GiB", range));
+    fail_value(option, text, fmt::format("bytes {}, such as 1500000, 64K, 500MB or 8GiB", range));
   }
   return static_cast<std::uint64_t>(bytes);
 }

@@ -34,9 +34,9 @@ std::string decode(std::string_view text) {
   for (std::size_t i = 0; i < text.size(); ++i) {
     int code = 0;
     const std::string_view digits = text.substr(i + 1, 3);
-    const bool is_code = text[i] == '\\' && digits.size() == 3 &&
-                         std::from_chars(digits.data(), digits.data() + 3, code, 8).ptr ==
-                             digits.data() + 3;
+    const bool is_code =
+        text[i] == '\\' && digits.size() == 3 &&
+        std::from_chars(digits.data(), digits.data() + 3, code, 8).ptr == digits.data() + 3;
     decoded += is_code ? static_cast<char>(code) : text[i];
     i += is_code ? 3 : 0;
   }
@@ -55,8 +55,8 @@ std::vector<Mount> mounts_of(const fs::path& root, std::string_view controller) 
     if (words.size() < 6 || std::distance(dash, words.end()) < 4) continue;
     const bool is_second = dash[1] == "cgroup2";
     if (is_second || (dash[1] == "cgroup" && contains(dash[3], controller)))
-      mounts.push_back({decode(words[3]), root / fs::path(decode(words[4])).relative_path(),
-                        is_second ? 2 : 1});
+      mounts.push_back(
+          {decode(words[3]), root / fs::path(decode(words[4])).relative_path(), is_second ? 2 : 1});
   }
   if (mounts.empty()) {
     const fs::path usual = root / "sys/fs/cgroup";
