@@ -13,7 +13,8 @@ HEADERS = {5: "# Size       Avg Latency(us)   Min Latency(us)   Max Latency(us) 
 
 
 def osu(ranks=4, columns=5, name="Allreduce", library="MPI", first="# ranks: 4"):
-    lines = [first, "", f"# OSU {library} {name} Latency Test v7.3", "# Datatype: MPI_FLOAT.", HEADERS[columns]]
+    lines = [first, "", f"# OSU {library} {name} Latency Test v7.3", "# Datatype: MPI_FLOAT.",
+             HEADERS[columns]]
     for size in SIZES:
         time = microseconds(ranks, size)
         others = f"{0.5 * time:18.3f}{time:18.3f}{100:10}" if columns > 2 else ""
@@ -25,7 +26,7 @@ def imb(*counts, name="Allreduce"):
     lines = ["#" + "-" * 60, "#    Intel(R) MPI Benchmarks 2021.3, MPI-1 part", "#" + "-" * 60,
              "# MPI_Datatype for reductions    :   MPI_FLOAT"]
     for ranks in counts:
-        lines += ["#" + "-" * 40, f"# Benchmarking {name} ", f"# #processes = {ranks} ", "#" + "-" * 40,
+        lines += ["#" + "-" * 40, f"# Benchmarking {name} ", f"# #processes = {ranks} ",
                   "       #bytes #repetitions  t_min[usec]  t_max[usec]  t_avg[usec]",
                   f"{0:13} {1000:12} 0.04 0.05 0.05"]
         for size in SIZES:
@@ -44,6 +45,7 @@ def runs_of(tmp_path, content):
     (osu(), [4]), (osu(columns=2), [4]),
     (osu(first="+ mpirun -np 4 --bind-to core ./osu_allreduce -f"), [4]),
     (osu(first="$ srun --ntasks=4 osu_allreduce"), [4]),
+    (osu() + "4096  16..228  9.0\n99999999999999999999 1.0 1.0 1.0 1\n", [4]),  # mixed with others
     (imb(2), [2]), (imb(2, 4), [2, 4]), (imb(4, name="Reduce") + imb(4), [4])])
 def test_outputs_give_the_times_of_the_slowest_rank(tmp_path, content, ranks):
     runs = runs_of(tmp_path, content)

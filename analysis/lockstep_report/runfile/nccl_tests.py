@@ -18,6 +18,7 @@ from lockstep_report.runfile.file_kind import NCCL_TESTS, read_text
 from lockstep_report.runfile.read import run_of
 
 PROGRAM = "nccl-tests"
+MOST_RANKS = 1 << 20
 EXAMPLE = "all_reduce_perf -b 1K -e 256M -f 2"
 DATA_TYPES = {"float": "fp32", "half": "fp16", "bfloat16": "bf16"}  # with the names of Lockstep; others keep theirs
 DEVICE = re.compile(r"Rank\s+(\d+)\b.*\son\s+(\S+)\s+device\s+\d+\s+\[[^]]*\]\s*(.*)")
@@ -148,6 +149,8 @@ def rank_count(table):
         raise ValueError("it measures no all-reduces")
     best = max(table.rows, key=lambda row: row.algbw)
     stated = len(table.ranks) or table.count
+    if stated > MOST_RANKS:
+        raise ValueError(f"it has {stated} ranks")
     alone = stated == 1 or len({number for number, *_ in table.ranks}) < len(table.ranks) or best.algbw and not best.busbw
     if alone:
         raise ValueError("each process ran alone: build nccl-tests with MPI=1")
