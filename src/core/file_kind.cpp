@@ -129,7 +129,7 @@ const Kind* find_kind(bool is_of_text, Predicate is_found) {
 
 }  // namespace
 
-std::string_view content_kind(std::string_view head) noexcept {
+std::string_view content_kind(std::string_view head) {
   if (head.empty()) return "an empty file";
   if (const Kind* kind = find_kind(false, [&](const Sign& sign) { return is_found(sign, head); }))
     return kind->name;
@@ -142,7 +142,7 @@ std::string_view content_kind(std::string_view head) noexcept {
   return kind != nullptr ? std::string_view(kind->name) : "a text";
 }
 
-std::string_view file_kind(const std::filesystem::path& path) noexcept {
+std::string_view file_kind(const std::filesystem::path& path) {
   const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   struct stat status {};
   if (!file || ::fstat(file.get(), &status) != 0) return "no file";
@@ -153,7 +153,7 @@ std::string_view file_kind(const std::filesystem::path& path) noexcept {
   return bytes < 0 ? "no file" : content_kind({head.data(), static_cast<std::size_t>(bytes)});
 }
 
-std::string_view advice_for_all_readers(std::string_view name) noexcept {
+std::string_view advice_for_all_readers(std::string_view name) {
   const auto kind = std::ranges::find(kinds(), name, &Kind::name);
   const bool has_advice = kind != kinds().end() && kind->is_for_all_readers;
   return has_advice ? std::string_view(kind->advice) : std::string_view();
