@@ -45,9 +45,12 @@ def test_too_many_threads_are_an_error():
     assert "--threads 33: too many for the 1 processor(s) of the rank; use at most 32" in line
 
 
-def test_threads_that_cannot_start_are_an_error():
-    line = expect_failure(start(*train(threads=2), env={"OMP_THREAD_LIMIT": "1"}), 2)
-    assert "OMP_THREAD_LIMIT" in line and "--threads 1" in line, line
+@pytest.mark.parametrize("env, status, words", [
+    ({"OMP_THREAD_LIMIT": "1"}, 2, ["OMP_THREAD_LIMIT", "--threads 1"]),
+    ({"OMP_STACKSIZE": "100000G"}, 4, ["no further thread", "OMP_STACKSIZE=100000G"])])
+def test_threads_that_cannot_start_are_an_error(env, status, words):
+    line = expect_failure(start(*train(threads=2), env=env), status)
+    assert all(word in line for word in words), line
 
 
 @pytest.mark.parametrize("variables, launcher", [

@@ -25,6 +25,27 @@ namespace lockstep::core {
 namespace {
 /// Mask of 8192 processors, the most that Linux supports on x86; `cpu_set_t` has 1024.
 using Mask = std::array<cpu_set_t, 8>;
+
+constexpr const char* stack_variable = "OMP_STACKSIZE";
+
+/// Returns the size of the stacks of OpenMP's threads that OMP_STACKSIZE requests, in bytes: a
+/// number with a unit, by default kibibytes; 0 if there is none. OpenMP has no function for it.
+std::size_t requested_stack() {
+  const char* const variable = std::getenv(stack_variable);
+  char* unit = nullptr;
+  const std::size_t number = variable == nullptr ? 0 : std::strtoull(variable, &unit, 10);
+  if (number == 0) return 0;
+  while (*unit == ' ') ++unit;
+  switch (*unit) {
+    case 'B':
+    case 'b': return number;
+    case 'M':
+    case 'm': return number << 20;
+    case 'G':
+    case 'g': return number << 30;
+    default: return number << 10;
+  }
+}
 }  // namespace
 
 std::set<int> allowed_processors() {
@@ -90,7 +111,14 @@ std::set<int> processors_in(const std::string& list) {
   return found;
 }
 
-void require_threads(int count) {
+void require_threads(int count, std::size_t stack_bytes) {
+  struct Attributes {
+    Attributes() { pthread_attr_init(&value); }
+    ~Attributes() { pthread_attr_destroy(&value); }
+    pthread_attr_t value{};
+  } attributes;
+  // A size below the minimum is refused here; the threads then have the default size.
+  if (stack_bytes > 0) pthread_attr_setstacksize(&attributes.value, stack_bytes);
   std::latch all_are_started(1);
   const auto wait = [](void* latch) -> void* {
     static_cast<std::latch*>(latch)->wait();
@@ -100,7 +128,7 @@ void require_threads(int count) {
   int failure = 0;
   while (static_cast<int>(threads.size()) < count && failure == 0) {
     pthread_t thread{};
-    failure = pthread_create(&thread, nullptr, wait, &all_are_started);
+    failure = pthread_create(&thread, &attributes.value, wait, &all_are_started);
     if (failure == 0) threads.push_back(thread);
   }
   all_are_started.count_down();
@@ -112,6 +140,8 @@ void fail_to_start_thread() {
   std::string limits = "one of the limits of threads or of memory is reached";
   for (const Limit& limit : thread_limits())
     limits += fmt::format("; {} permits {:.0f}", limit.source, limit.value);
+  if (const char* const stack = std::getenv(stack_variable))
+    limits += fmt::format("; {}={}", stack_variable, stack);
   fail(ExitStatus::out_of_memory,
        fmt::format("the system starts no further thread ({}); raise the limit, or use fewer ranks "
                    "per host or a smaller --threads and --loader-threads",
@@ -140,7 +170,7 @@ void start_openmp_threads(int threads) {
   omp_set_dynamic(0);
   if (omp_get_max_active_levels() < 1) omp_set_max_active_levels(1);
   // OpenMP ends the process if a thread cannot be started.
-  require_threads(threads - 1);
+  require_threads(threads - 1, requested_stack());
   int started = 0;
 #pragma omp parallel num_threads(threads)
   {

@@ -3,6 +3,7 @@
 
 #include <signal.h>
 
+#include <cstddef>
 #include <set>
 #include <string>
 #include <system_error>
@@ -42,9 +43,9 @@ std::set<int> processors_in(const std::string& list);
 [[noreturn]] void fail_to_start_thread();
 
 /// Starts and ends `count` threads that exist at the same time, for a library that would
-/// end the process if it could not start its threads. Throws `Error` (out_of_memory) if the system
-/// does not permit them.
-void require_threads(int count);
+/// end the process if it could not start its threads. `stack_bytes`: 0 for the default. Throws
+/// `Error` (out_of_memory) if the system does not permit them.
+void require_threads(int count, std::size_t stack_bytes = 0);
 
 /// Returns the number of threads that OMP_NUM_THREADS requests for parallel regions ("4,2": 4); 0
 /// if the variable is not set or invalid.
