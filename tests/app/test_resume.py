@@ -238,7 +238,8 @@ def test_forwarded_signals_save_a_checkpoint(tmp_path, number):
 
 
 def test_resume_with_other_options_causes_a_warning(tmp_path):
-    saved = {"checkpoint_dir": tmp_path / "ckpt", "resume": "auto", "output": tmp_path / "run.h5", "lr_schedule": "cosine"}
+    saved = {"checkpoint_dir": tmp_path / "ckpt", "resume": "auto", "output": tmp_path / "run.h5", "lr_schedule": "cosine",
+             "batch_per_rank": 8}
     assert start(*train(steps=2, **saved)).returncode == 0
     result = start(*train(steps=2, keep=2, grace=9, **saved))
     assert result.returncode == 0 and messages_of(result) == []
@@ -276,7 +277,7 @@ def test_checkpoint_directory_that_others_can_write_requires_an_option(tmp_path)
     assert f"{checkpoints} is not used, because other users can write to it (its permissions are 777)" in line
     assert "--trust-checkpoint-dir" in line
     assert not list(checkpoints.iterdir())
-    result = start(*train("--trust-checkpoint-dir", checkpoint_dir=checkpoints, resume="auto"))
+    result = start(*train("--trust-checkpoint-dir", batch_per_rank=8, checkpoint_dir=checkpoints, resume="auto"))
     assert (result.returncode, result.stderr) == (0, "")
 
 

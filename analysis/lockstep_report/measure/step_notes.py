@@ -39,9 +39,20 @@ def long_steps(step):
         return np.zeros(0, dtype=int)
     usual = usual_seconds(step)
     spread = NORMAL_DEVIATION * np.median(np.abs(step - usual)) if len(step) > 2 else 0.0
-    found = np.flatnonzero(step > usual + max(OUTSIDE * spread, LEAST_EXCESS * usual))
-    is_exception = len(found) <= max(1, MOST_LONG * len(step))
-    return found if is_exception and (step[found] - usual).sum() >= SMALLEST * step.sum() else found[:0]
+    found = exceptions(step, np.flatnonzero(step > usual + max(OUTSIDE * spread, LEAST_EXCESS * usual)))
+    return found if (step[found] - usual).sum() >= SMALLEST * step.sum() else found[:0]
+
+
+def exceptions(step, found):
+    """Returns the steps of `found` if they are few; otherwise the few longest ones if they are far longer than the rest."""
+    most = max(1, int(MOST_LONG * len(step)))
+    if len(found) <= most:
+        return found
+    longest = np.argsort(-step, kind="stable")
+    for count in range(most, 0, -1):
+        if step[longest[count - 1]] >= (1 + LEAST_EXCESS) * step[longest[count]]:
+            return np.sort(longest[:count])
+    return found[:0]
 
 
 def usual_seconds(step):
