@@ -133,6 +133,7 @@ def test_curves_over_the_ranks(tmp_path, option):
             assert any(option in note for note in (*fit.notes, *fit.points[-1].notes))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("option", OPTIONS)
 def test_bases_of_predictions_and_files_of_extra_p(tmp_path, option):
     has_effect = effect_of(option) in ("time", "both")
