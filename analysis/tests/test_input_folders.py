@@ -7,21 +7,6 @@ import shutil
 import h5py
 import pytest
 from lockstep_report.cli import main
-from synthetic import phases, write_run
-
-STEP = (0.01, 0.01, 0.03, 0.04, 0.0, 0.01)
-
-
-@pytest.fixture
-def one(tmp_path):
-    return str(write_run(tmp_path / "one.h5", phases(20, STEP), 10, epochs=2, batch=10))
-
-
-@pytest.fixture
-def pair(tmp_path, one):
-    return [one, str(write_run(tmp_path / "two.h5", phases(10, STEP, STEP), 20, epochs=2,
-                               batch=10, bucket_bytes=[400], bucket_start=[0.05],
-                               bucket_end=[0.1]))]
 
 
 def test_a_directory_stands_for_its_run_files(pair, tmp_path):

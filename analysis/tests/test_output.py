@@ -98,18 +98,6 @@ def test_the_latex_of_a_report_is_balanced(tmp_path):
 
 # --- files of --out --------------------------------------------------------------------------------
 
-@pytest.fixture
-def one(tmp_path):
-    return str(write_run(tmp_path / "one.h5", phases(20, STEP), 10, epochs=2, batch=10))
-
-
-@pytest.fixture
-def pair(tmp_path, one):
-    return [one, str(write_run(tmp_path / "two.h5", phases(10, STEP, STEP), 20, epochs=2,
-                               batch=10, bucket_bytes=[400], bucket_start=[0.05],
-                               bucket_end=[0.1]))]
-
-
 def names(folder):
     return {path.name for path in folder.iterdir()}
 

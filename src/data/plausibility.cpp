@@ -26,11 +26,14 @@ XXH64_hash_t hash(std::span<const std::uint8_t> pixels) {
   return XXH64(pixels.data(), pixels.size(), 0);
 }
 
-Hashes hashes_of(const Dataset& images) {
-  Hashes found;
-  found.reserve(images.size());
-  for (std::size_t i = 0; i < images.size(); ++i) found.insert(hash(images.image(i)));
-  return found;
+std::vector<XXH64_hash_t> hashes_of(const Dataset& images) {
+  std::vector<XXH64_hash_t> hashes(images.size());
+  for (std::size_t i = 0; i < hashes.size(); ++i) hashes[i] = hash(images.image(i));
+  return hashes;
+}
+
+Hashes different(const std::vector<XXH64_hash_t>& hashes) {
+  return {hashes.begin(), hashes.end(), hashes.size()};
 }
 
 /// Returns the number of images of each class (class).
@@ -96,9 +99,8 @@ std::string unlearned_classes(const std::vector<std::size_t>& train_counts, cons
       100 * (1 - static_cast<double>(count) / static_cast<double>(test.size())));
 }
 
-std::string known_test_images(const Hashes& train, const Dataset& test) {
-  std::size_t count = 0;
-  for (std::size_t i = 0; i < test.size(); ++i) count += train.contains(hash(test.image(i)));
+std::string known_test_images(const Hashes& train, const std::vector<XXH64_hash_t>& test) {
+  const auto count = std::ranges::count_if(test, [&](auto image) { return train.contains(image); });
   if (static_cast<double>(count) < least_share * static_cast<double>(test.size())) return "";
   return fmt::format(
       "{} of the {} test images are also training images, so the test accuracy is too high; "
@@ -106,12 +108,12 @@ std::string known_test_images(const Hashes& train, const Dataset& test) {
       count, test.size());
 }
 
-/// `set`: "training" or "test".
-std::string repeated_images(std::string_view set, const Hashes& different, const Dataset& images) {
-  const std::size_t repeats = images.size() - different.size();
-  if (static_cast<double>(repeats) < least_share * static_cast<double>(images.size())) return "";
+/// `set`: "training" or "test", which has `images` images.
+std::string repeated_images(std::string_view set, std::size_t distinct, std::size_t images) {
+  const std::size_t repeats = images - distinct;
+  if (static_cast<double>(repeats) < least_share * static_cast<double>(images)) return "";
   return fmt::format("only {} of the {} {} images are different; check how the file was written",
-                     different.size(), images.size(), set);
+                     distinct, images, set);
 }
 
 std::string dominant_class(const Dataset& test) {
@@ -137,13 +139,14 @@ std::vector<std::string> implausible(const TrainingData& data, Extent extent) {
   const Dataset& train = *data.train;
   const Dataset& test = *data.test;
   const std::vector<std::size_t> counts = count_classes(train);
-  const Hashes different = hashes_of(train);
+  const Hashes train_hashes = different(hashes_of(train));
+  const std::vector<XXH64_hash_t> test_hashes = hashes_of(test);
   std::vector<std::string> warnings;
   for (const std::string& warning :
        {absent_classes(counts, test, train.size(), extent), unlearned_classes(counts, test),
-        dominant_class(test), known_test_images(different, test),
-        repeated_images("training", different, train),
-        repeated_images("test", hashes_of(test), test), dark_pixels(train)}) {
+        dominant_class(test), known_test_images(train_hashes, test_hashes),
+        repeated_images("training", train_hashes.size(), train.size()),
+        repeated_images("test", different(test_hashes).size(), test.size()), dark_pixels(train)}) {
     if (!warning.empty()) warnings.push_back(warning);
   }
   return warnings;

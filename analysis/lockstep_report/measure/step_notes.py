@@ -4,6 +4,8 @@ that differs from the others. docs/analysis.md states the rules."""
 
 import numpy as np
 
+from lockstep_report.measure.window import warm_epochs
+
 SMALLEST = 0.02  # effect on the epoch, or change of many steps, from which there is a note
 # Long steps.
 OUTSIDE = 10  # distance of a long step from the median, in standard deviations (from the median absolute deviation)
@@ -125,7 +127,8 @@ def epoch_notes(run, window):
     if window.is_extrapolated or "seconds" not in run.epochs:
         return ()
     seconds = dict(zip(run.epoch_numbers.tolist(), np.asarray(run.epochs["seconds"], dtype=float)))
-    others = [seconds[number] for number in warm_epochs(run, window) if number != window.epoch and number in seconds]
+    warm = warm_epochs(run.epoch, run.starts_part, window.epoch_steps)
+    others = [seconds[number] for number in warm if number != window.epoch and number in seconds]
     others = [value for value in others if np.isfinite(value) and value > 0]
     timed = seconds.get(window.epoch, np.nan)
     if not others or not np.isfinite(timed):
@@ -137,10 +140,3 @@ def epoch_notes(run, window):
     which = f"the {len(others)} other epochs (median {usual:.3g} s)" if len(others) > 1 else f"the other epoch ({usual:.3g} s)"
     return (f"the timed epoch {window.epoch} takes {timed:.3g} s, {abs(timed / usual - 1):.0%} "
             f"{'longer' if timed > usual else 'shorter'} than {which}: the speed of the machine changed during the run",)
-
-
-def warm_epochs(run, window):
-    """Returns the numbers of the complete epochs in which no process started."""
-    numbers, counts = np.unique(run.epoch, return_counts=True)
-    started = set(run.epoch[run.starts_part].tolist())
-    return [number for number, count in zip(numbers.tolist(), counts) if count == window.epoch_steps and number not in started]

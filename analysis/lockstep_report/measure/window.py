@@ -41,14 +41,13 @@ def choose_steps(epoch, step, starts_part, steps_per_epoch):
     `epoch`: epoch of each step; `step`: its number in the run; `starts_part`: whether it is the first step of a
     process.
     """
-    numbers, counts = np.unique(epoch, return_counts=True)
-    complete = numbers[counts == steps_per_epoch].tolist()
-    for number in complete:
-        steps = np.flatnonzero(epoch == number)
-        if not starts_part[steps].any():
-            return steps, int(number), f"epoch {number}, all {len(steps)} steps", True
+    complete = complete_epochs(epoch, steps_per_epoch)
+    warm = warm_epochs(epoch, starts_part, steps_per_epoch)
+    if warm:
+        steps = np.flatnonzero(epoch == warm[0])
+        return steps, warm[0], f"epoch {warm[0]}, all {len(steps)} steps", True
     if complete:
-        steps, number = np.flatnonzero(epoch == complete[0]), int(complete[0])
+        steps, number = np.flatnonzero(epoch == complete[0]), complete[0]
     else:
         steps = longest_sequence(epoch, step, starts_part)
         number = int(epoch[steps[0]])
@@ -61,6 +60,18 @@ def choose_steps(epoch, step, starts_part, steps_per_epoch):
         rule = (f"scaled from {len(kept)} of {steps_per_epoch} steps of epoch {number} "
                 "(no complete epoch was recorded)")
     return kept, number, rule, bool(complete)
+
+
+def complete_epochs(epoch, steps_per_epoch):
+    """Returns the ascending numbers of the epochs that have all their steps. `epoch`: epoch of each step."""
+    numbers, counts = np.unique(epoch, return_counts=True)
+    return numbers[counts == steps_per_epoch].tolist()
+
+
+def warm_epochs(epoch, starts_part, steps_per_epoch):
+    """Returns the `complete_epochs` in which no process started."""
+    started = set(epoch[starts_part].tolist())
+    return [number for number in complete_epochs(epoch, steps_per_epoch) if number not in started]
 
 
 def without_start_up(steps, starts_part):
