@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <limits>
 #include <nlohmann/json.hpp>
 
@@ -90,8 +91,10 @@ DeviceReport report_device(backend::DeviceKind kind) {
 /// passes internal values to its processes.
 record::Attributes library_variables() {
   record::Attributes all = record::environment_variables();
-  std::erase_if(all, [](const auto& variable) {
-    return variable.first.starts_with("OMPI_") || variable.first.starts_with("SLURM_");
+  constexpr std::string_view launchers[] = {"OMPI_", "PRTE_MCA_", "PMIX_MCA_", "I_MPI_", "SLURM_"};
+  std::erase_if(all, [&](const auto& variable) {
+    return std::ranges::any_of(launchers,
+                               [&](auto prefix) { return variable.first.starts_with(prefix); });
   });
   return all;
 }

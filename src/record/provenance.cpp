@@ -35,22 +35,17 @@ std::string lower_case(std::string_view text) {
 }
 
 /// Returns whether the environment variable is recorded. Only variables on an allow-list are,
-/// because environments contain secrets. Names on the list that look like a secret are excluded too
-/// (SLURM_JWT is an authentication token), and variables that contain other variables: those of
-/// `sbatch --export` and `mpirun -x`.
+/// because environments contain secrets: settings of the scheduler, of NCCL, of the MPI libraries
+/// and their networks, and of OpenMP and oneDNN. Names on the list that look like a secret are
+/// excluded too (SLURM_JWT is an authentication token, NCCL_SOCKET_MAGIC admits processes to a
+/// job), and variables that contain other variables: those of `sbatch --export` and `mpirun -x`.
 bool is_recorded(std::string_view name) {
-  constexpr std::string_view prefixes[] = {"SLURM_", "NCCL_", "OMPI_", "OMP_", "UCX_"};
-  constexpr std::string_view excluded[] = {"jwt",
-                                           "token",
-                                           "secret",
-                                           "passw",
-                                           "credential",
-                                           "key",
-                                           "auth",
-                                           "cookie",
-                                           "export_env",
-                                           "env_list",
-                                           "precondition_transports"};
+  constexpr std::string_view prefixes[] = {
+      "SLURM_", "NCCL_", "OMPI_", "PRTE_MCA_", "PMIX_MCA_", "MPIR_CVAR_", "I_MPI_",
+      "FI_",    "UCX_",  "OMP_",  "GOMP_",     "KMP_",      "ONEDNN_",    "DNNL_"};
+  constexpr std::string_view excluded[] = {
+      "jwt", "magic", "token",  "secret",     "passw",    "credential",
+      "key", "auth",  "cookie", "export_env", "env_list", "precondition_transports"};
   const bool listed =
       name == "CUDA_VISIBLE_DEVICES" ||
       std::ranges::any_of(prefixes, [&](auto prefix) { return name.starts_with(prefix); });

@@ -21,6 +21,13 @@ using testing::Pair;
 TEST(Provenance, RecordsListedVariablesAndNoOthers) {
   ::setenv("SLURM_JOB_ID", "4711", 1);
   ::setenv("OMP_NUM_THREADS", "3", 1);
+  for (const char* name :
+       {"PRTE_MCA_rmaps_default_mapping_policy", "PMIX_MCA_gds",
+        "MPIR_CVAR_POSIX_NUM_COLLS_THRESHOLD", "I_MPI_FABRICS", "FI_PROVIDER", "UCX_TLS",
+        "GOMP_CPU_AFFINITY", "KMP_AFFINITY", "ONEDNN_MAX_CPU_ISA", "DNNL_MAX_CPU_ISA"}) {
+    ::setenv(name, "setting", 1);
+    EXPECT_THAT(provenance(), Contains(Pair(name, "setting")));
+  }
   ::setenv("LOCKSTEP_TEST_UNLISTED", "x", 1);
   const Attributes attributes = provenance();
   EXPECT_THAT(attributes, Contains(Pair("SLURM_JOB_ID", "4711")));
@@ -40,9 +47,10 @@ TEST(Provenance, OmitsVariablesThatAreNotListed) {
 }
 
 TEST(Provenance, OmitsListedVariablesWhoseNamesLookLikeSecrets) {
-  for (const char* name : {"SLURM_JWT", "UCX_SOME_TOKEN", "OMPI_MCA_orte_precondition_transports",
-                           "NCCL_AUTH", "OMPI_MCA_some_secret", "OMP_Password", "SLURM_CREDENTIALS",
-                           "UCX_APIKEY", "SLURM_EXPORT_ENV", "OMPI_MCA_mca_base_env_list"}) {
+  for (const char* name :
+       {"SLURM_JWT", "UCX_SOME_TOKEN", "OMPI_MCA_orte_precondition_transports", "NCCL_AUTH",
+        "NCCL_SOCKET_MAGIC", "OMPI_MCA_some_secret", "OMP_Password", "SLURM_CREDENTIALS",
+        "UCX_APIKEY", "SLURM_EXPORT_ENV", "OMPI_MCA_mca_base_env_list"}) {
     ::setenv(name, "swordfish", 1);
   }
   EXPECT_THAT(provenance(), Each(Pair(testing::_, Not(HasSubstr("swordfish")))));

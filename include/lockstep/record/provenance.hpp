@@ -25,9 +25,8 @@ const Build& this_build();
 /// flags, build type, version of HDF5, operating system, processor model.
 Attributes versions();
 
-/// Returns the environment variables on an allow-list (SLURM_*, NCCL_*, OMPI_*, OMP_*, UCX_*,
-/// CUDA_VISIBLE_DEVICES), sorted, except those whose names or values look like secrets
-/// (docs/reliability.md).
+/// Returns the environment variables on an allow-list (of Slurm, NCCL, MPI, OpenMP and oneDNN;
+/// docs/reliability.md), sorted, except those whose names or values look like secrets.
 Attributes environment_variables();
 
 /// Returns `versions` and `environment_variables`.

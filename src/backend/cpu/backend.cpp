@@ -16,6 +16,7 @@
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/process/system.hpp"
 #include "onednn.hpp"
+#include "onednn_threads.hpp"
 #include "plan.hpp"
 
 namespace lockstep::backend::cpu {
@@ -80,6 +81,7 @@ CpuBackend::CpuBackend(const DeviceOptions& options)
       progress_(options.progress),
       chooser_(options.deterministic ? ChoiceRule::fixed : ChoiceRule::fastest) {
   core::check(threads_ >= 1, "a CPU replica has at least one thread");
+  require_openmp_threads();
   // The precision of a run does not depend on the variable ONEDNN_DEFAULT_FPMATH_MODE.
   dnnl_set_default_fpmath_mode(dnnl_fpmath_mode_strict);
 }
