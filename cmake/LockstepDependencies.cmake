@@ -5,18 +5,16 @@ find_package(MPI REQUIRED COMPONENTS CXX)
 find_package(OpenMP REQUIRED COMPONENTS CXX)
 find_package(Threads REQUIRED)
 find_package(fmt REQUIRED)
-find_package(Boost 1.74 REQUIRED COMPONENTS program_options)
+find_package(Boost 1.74 CONFIG REQUIRED COMPONENTS program_options)
 find_package(nlohmann_json REQUIRED)
 
-set(HDF5_PREFER_PARALLEL OFF)
-find_package(HDF5 1.10.3 REQUIRED COMPONENTS C HL)
-
+find_package(SerialHDF5 1.10.3 REQUIRED)
 find_package(oneDNN 2.6 REQUIRED)
 find_package(xxHash 0.8 REQUIRED)
 set_package_properties(oneDNN PROPERTIES DESCRIPTION "convolutions on CPUs")
 set_package_properties(xxHash PROPERTIES DESCRIPTION "hashes of datasets and checkpoints")
 set_package_properties(MPI PROPERTIES DESCRIPTION "Open MPI, communication between ranks")
-set_package_properties(HDF5 PROPERTIES DESCRIPTION "run files and checkpoints")
+set_package_properties(SerialHDF5 PROPERTIES DESCRIPTION "run files and checkpoints")
 
 # By default, Open MPI does not start as root or with more ranks than cores. The tests need both.
 set(LOCKSTEP_MPIRUN ${MPIEXEC_EXECUTABLE} --oversubscribe --bind-to none)
