@@ -319,12 +319,12 @@ std::unique_ptr<Communicator> make_self_communicator(std::string library_version
 }
 
 void agree(Communicator& communicator, const std::optional<core::Error>& failure) {
-  std::optional<std::pair<core::ExitStatus, std::string>> own;
-  if (failure) own.emplace(failure->status(), failure->what());
-  const auto failures = all_gather(communicator, own);
-  for (std::size_t rank = 0; rank < failures.size(); ++rank) {
-    if (!failures[rank]) continue;
-    const auto& [status, message] = *failures[rank];
+  std::pair<core::ExitStatus, std::string> own{core::ExitStatus::done, ""};
+  if (failure) own = {failure->status(), failure->what()};
+  const auto outcomes = all_gather(communicator, own);
+  for (std::size_t rank = 0; rank < outcomes.size(); ++rank) {
+    const auto& [status, message] = outcomes[rank];
+    if (status == core::ExitStatus::done) continue;
     throw AgreedError(status, message, static_cast<int>(rank), communicator.rank());
   }
 }
