@@ -5,8 +5,6 @@ import weakref
 
 from torch.autograd import Variable
 
-from lockstep_recorder import facts
-
 timers = weakref.WeakKeyDictionary()  # {model: timer}; a model accepts one hook
 
 
@@ -16,17 +14,17 @@ class BucketTimer:
 
     def __init__(self, state, hook):
         self.state, self.hook, self.owner = state, hook, None
-        self.width = 2 if facts.name_of(hook) in facts.COMPRESSED else None  # bytes sent per element
 
     def time(self, _, bucket):
         if self.owner is None or not self.owner.is_timing:  # a backward pass that does not belong to a step
             return self.hook(self.state, bucket)
-        owner, buffer = self.owner, bucket.buffer()
-        if owner.computed is None:  # the callback runs after the last gradient, before DDP waits for the buckets
+        owner, ends = self.owner, []
+        owner.add_bucket(bucket.buffer(), ends)
+        if bucket.is_last():
+            # The callback runs at the end of the pass in which this bucket is complete, before DDP waits for the buckets. With
+            # reentrant checkpoints, that is one of several nested passes.
             owner.end_computation()
             Variable._execution_engine.queue_callback(owner.end_computation)
-        ends = []
-        owner.add_bucket(buffer.numel() * (self.width or buffer.element_size()), ends)
 
         def ended(future):
             value = future.value()
@@ -37,7 +35,11 @@ class BucketTimer:
 
 
 def timer_of(model, state, hook):
-    """Returns the timer of the model, which it registers if there is none. Raises `RuntimeError` if the model has another hook."""
+    """Returns the timer of the model, which it registers if there is none. Raises `RuntimeError` if the model has another hook,
+    and `TypeError` if it calls no hook with buckets."""
+    if getattr(model, "_use_python_reducer", False):
+        raise TypeError("Recorder: with torch._dynamo.config.optimize_ddp = \"python_reducer\" there are no buckets to time; use "
+                        "\"ddp_optimizer\", the default")
     advice = "give a communication hook to the Recorder, comm_hook=(state, hook), instead of to the model"
     timer = timers.get(model)
     if timer is not None:

@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Facts about a PyTorch program and its machine that the run file stores."""
 
+import functools
 import os
 import platform
 import socket
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import torch
@@ -15,7 +17,9 @@ from torch.nn.parallel import DistributedDataParallel
 from lockstep_recorder import attempts
 
 # Communication hooks of PyTorch that send the gradients in another type.
-COMPRESSED = {"bf16_compress_hook": "bf16", "fp16_compress_hook": "fp16"}
+COMPRESSED = {f"{name}_compress_{kind}": name for name in ("bf16", "fp16") for kind in ("hook", "wrapper_hook")}
+TYPES = {torch.float32: "fp32", torch.bfloat16: "bf16", torch.float16: "fp16", torch.float64: "fp64"}
+WIDTHS = {"fp64": 8, "fp32": 4, "bf16": 2, "fp16": 2}  # bytes
 VARIABLES = ("NCCL_", "GLOO_", "OMP_", "CUDA_VISIBLE_DEVICES")
 
 
@@ -57,7 +61,7 @@ def config_of(model, comm_hook):
     """Returns {option: value} of what the model tells about itself, with the names of Lockstep's options if it has them."""
     device = device_of(model)
     config = {"command": "train", "device": device.type, "threads": str(torch.get_num_threads()),
-              "seed": str(torch.initial_seed()), "gradient-dtype": "fp32", "reducer": "none",
+              "seed": str(torch.initial_seed()), "gradient-dtype": gradient_type(model, comm_hook), "reducer": "none",
               "cudnn-benchmark": str(torch.backends.cudnn.benchmark).lower(), "parallelism": type(model).__name__
               if isinstance(model, (nn.DataParallel, DistributedDataParallel)) else "none"}
     if not isinstance(model, DistributedDataParallel):
@@ -66,17 +70,45 @@ def config_of(model, comm_hook):
     config["parallelism"] += f" with {' and '.join(flags)}" if flags else ""
     has_synchronous = any(isinstance(module, nn.SyncBatchNorm) for module in model.modules())
     config |= {
-        "reducer": "overlap", "transport": dist.get_backend(model.process_group),
+        "reducer": "overlap", "transport": backend_of(model),
         "bn": "sync" if has_synchronous else "broadcast" if getattr(model, "broadcast_buffers", True) else "local",
         "bucket-mib": f"{model.bucket_bytes_cap / 2**20:g}"}
     if comm_hook is not None:
-        config["comm-hook"] = name_of(comm_hook[1])
-        config["gradient-dtype"] = COMPRESSED.get(config["comm-hook"], "fp32")
+        config["comm-hook"] = next(names_of(comm_hook[1]))
     return config
 
 
-def name_of(hook):
-    return getattr(hook, "__name__", type(hook).__name__)
+def gradient_type(model, comm_hook):
+    """Returns the type in which the gradients are sent: fp32, bf16, fp16, fp64, or "mixed"."""
+    sent = next((COMPRESSED[name] for name in names_of(comm_hook[1]) if name in COMPRESSED), None) if comm_hook else None
+    computed = {TYPES.get(each.dtype, str(each.dtype)) for each in model.parameters() if each.requires_grad}
+    return sent or ("mixed" if len(computed) > 1 else next(iter(computed), "fp32"))
+
+
+def names_of(hook, above=()):
+    """Yields the name of a communication hook, and of the functions that it calls if it is a wrapper or a partial function."""
+    if not callable(hook) or any(hook is each for each in above):
+        return
+    if not isinstance(hook, functools.partial):
+        yield getattr(hook, "__name__", type(hook).__name__)
+    for each in (getattr(hook, "func", None), getattr(hook, "__wrapped__", None), *captured(hook)):
+        yield from names_of(each, (*above, hook))
+
+
+def captured(function):
+    """Yields the values of the variables that a nested function takes from the function around it."""
+    for cell in getattr(function, "__closure__", None) or ():
+        with suppress(ValueError):  # a variable without a value
+            yield cell.cell_contents
+
+
+def backend_of(model):
+    """Returns the backend that reduces the gradients. A group can have one per type of device."""
+    group, name = model.process_group, dist.get_backend(model.process_group)
+    if not hasattr(dist, "get_backend_config"):  # before PyTorch 2.0
+        return name
+    backends = dict(each.split(":", 1) for each in dist.get_backend_config(group).split(",") if ":" in each)
+    return backends.get(device_of(model).type, name)
 
 
 def environment_of(model):
@@ -86,7 +118,7 @@ def environment_of(model):
     found = {"device_library": library, "cpu_model": cpu_model(), "warnings": "",
              "operating_system": f"{platform.system()} {platform.release()} {platform.machine()}"}
     if isinstance(model, DistributedDataParallel):
-        found["transport"] = dist.get_backend(model.process_group)
+        found["transport"] = backend_of(model)
     variables = {name: value for name, value in os.environ.items() if name.startswith(VARIABLES)}
     return found | attempts.environment() | variables
 

@@ -8,6 +8,7 @@ import warnings
 from contextlib import nullcontext
 from datetime import datetime, timezone
 
+import numpy as np
 import torch
 import torch.distributed as dist
 from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import allreduce_hook
@@ -18,7 +19,8 @@ from lockstep_recorder.batches import images_of, moved
 from lockstep_recorder.buckets import timer_of
 from lockstep_recorder.meeting import Meeting
 from lockstep_recorder.run_file import last_writer
-from lockstep_recorder.steps import CudaClock, HostClock, Step, epoch_columns, values_of
+from lockstep_recorder.shape import Shape
+from lockstep_recorder.steps import CudaClock, HostClock, Step, epoch_columns, refitted, values_of
 from lockstep_report.runfile.schema import PHASES
 
 START_LIMIT = 30  # seconds between the first and the last process that create the Recorder
@@ -73,6 +75,9 @@ class Recorder:
             facts.rank_facts(model), "created it", "all processes must create the Recorder, not rank 0 alone, directly after "
             "DistributedDataParallel(...); rank 0 writes the file", limit=START_LIMIT)
         self._step, self._steps, self._epoch, self._is_open = None, [], 0, False
+        self._shape, self._begun, self._written, self._losses_before = Shape(), None, 0, 0
+        # Bytes per element if the gradients are sent in another type than that in which they are computed.
+        self._width = facts.WIDTHS.get(self._config["gradient-dtype"]) if comm_hook or "gradient_dtype" in options else None
         self.computed, self.is_timing = None, False
         self._reserve(path, overwrite)
         self._timer = None
@@ -100,7 +105,7 @@ class Recorder:
                 batch = moved(batch, device)
                 self._mark("upload")
             self._step.images += images_of(batch, images)
-            before = len(self._step.losses)
+            before = self._losses_before = len(self._step.losses)
             try:
                 yield batch
             finally:  # also after `break`, or later, if something refers to this generator
@@ -134,6 +139,7 @@ class Recorder:
         if len(step.buckets) > first:
             step.marks.append((PHASES.index("exposed_communication"), [ends[0] for _, _, ends in step.buckets[first:]]))
         step.losses.append(loss.detach())
+        self._ended, self._cpu_ended = time.monotonic(), time.process_time()
 
     def evaluated(self, accuracy, loss=float("nan")):
         """Records the test accuracy (0 to 1) and the test loss after an epoch. Collective after `break`, and
@@ -173,7 +179,8 @@ class Recorder:
     def end_computation(self):
         self.computed = self._clock.stamp()
 
-    def add_bucket(self, size, ends):
+    def add_bucket(self, buffer, ends):
+        size = buffer.numel() * (self._width or buffer.element_size())
         self._step.buckets.append((size, self._clock.stamp(), ends))
 
     def _outcome(self):
@@ -236,6 +243,9 @@ class Recorder:
         self._mark("update")
         self._last = self._step.marks[-1][1][0]
         self._ended, self._cpu_ended = time.monotonic(), time.process_time()
+        self._count_batch()
+
+    def _count_batch(self):
         self._count += 1
         if self._count % self._accumulate == 0:
             self._end_step()
@@ -249,6 +259,8 @@ class Recorder:
         """Gathers the steps of an epoch that has not been gathered, and appends them to the file. Collective once per epoch."""
         if not self._is_open:
             return
+        if self._step is not None and len(self._step.losses) > self._losses_before:
+            self._count_batch()  # the loop was left, and something refers to the iterator, which does not see it
         self._is_open, self._step = False, None  # of an iteration that was left before its end
         steps, self._steps = self._steps, []
         measured = {"cpu_seconds": self._cpu_ended - self._cpu,
@@ -267,15 +279,14 @@ class Recorder:
             self._warn("the loader has no batch; the run file lacks it")
         if min(counts) == 0:
             return
-        is_new = not self._writer.is_created
-        if is_new:
-            self._bucket_bytes, self._written = found[0][0].sizes, 0
-        columns = epoch_columns(self._epoch, found, self._ranks, len(self._bucket_bytes), isinstance(self._clock, CudaClock))
+        counted = [of.images[:min(counts)] for of, *_ in found]
+        images = np.sum(counted, axis=0)
+        before, self._shape = self._shape, self._shape.with_epoch(
+            images, max(map(max, counted)), found[0][0].sizes[:min(counts)], self._steps_per_epoch, self._is_complete)
+        columns = epoch_columns(self._epoch, found, self._ranks, len(self._shape.buckets), isinstance(self._clock, CudaClock))
         self._diverged |= not all(map(torch.isfinite, torch.as_tensor(columns["/steps/loss"])))
-        images = columns["/steps/images"]
-        if is_new:
-            self._config |= {"batch-per-rank": str(max(max(of.images) for of, *_ in found)), "global-batch": str(images.max())}
-            self._create(images, set(columns))
+        if self._shape.stated != before.stated:
+            self._create(set(columns), len(self._shape.buckets))
         columns["/step"] += self._written
         self._written += len(images)
         self._writer.append(columns)
@@ -284,15 +295,18 @@ class Recorder:
         self._warnings.append(f"epoch {self._epoch}: {text}")
         warnings.warn(f"Recorder: {self._warnings[-1]}", stacklevel=2)
 
-    def _create(self, images, measured):
-        """Creates the run file. `images`: of each step of its first epoch; `measured`: the datasets of an epoch."""
+    def _create(self, measured, buckets):
+        """Creates the run file, or replaces it with one for the current shape. `measured`: the datasets of an epoch; `buckets`: their
+        number."""
         now = datetime.now(timezone.utc)
-        steps = self._steps_per_epoch or len(images)
-        attributes = {
+        self._begun = self._begun or {
             **facts.program(), "date_utc": now.strftime("%Y-%m-%dT%H:%M:%SZ"),
-            "run_id": f"{now.strftime('%Y%m%dT%H%M%S.%fZ')}-{self._ranks[0]['hostname']}-{os.getpid()}",
-            "steps_per_epoch": steps, "images_per_epoch": int(images.sum() if self._is_complete else images.max() * steps)}
+            "run_id": f"{now.strftime('%Y%m%dT%H%M%S.%fZ')}-{self._ranks[0]['hostname']}-{os.getpid()}"}
+        shape = self._shape
+        attributes = self._begun | {"steps_per_epoch": shape.steps, "images_per_epoch": shape.images}
+        config = self._config | {"batch-per-rank": str(shape.batch_per_rank), "global-batch": str(shape.global_batch)}
         fixed = {"/phase": PHASES, "/clock_reading": ("begin", "end"), **facts.rank_columns(self._ranks)}
-        if self._bucket_bytes:
-            fixed |= {"/bucket": range(len(self._bucket_bytes)), "/buckets/bytes": self._bucket_bytes}
-        self._writer.create(attributes, {"/config": self._config, "/environment": self._environment}, fixed, measured, steps)
+        if buckets:
+            fixed |= {"/bucket": range(buckets), "/buckets/bytes": shape.buckets}
+        rows = refitted(self._writer.rows(), buckets) if self._writer.is_created else None
+        self._writer.create(attributes, {"/config": config, "/environment": self._environment}, fixed, measured, shape.steps, rows)

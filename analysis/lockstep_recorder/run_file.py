@@ -37,11 +37,14 @@ class RunFileWriter:
         self.lock = reserve(self.partial)
         locked.add(self)
 
-    def create(self, attributes, groups, columns, measured, steps_per_epoch):
-        """Writes what is known before the first epoch. `attributes`: of the root; `groups`: {group: attributes};
-        `columns`: {path: values} of datasets that do not grow, among them the scales of all other dimensions that the
-        file has; `measured`: paths of the optional datasets to which `append` will add rows."""
-        with self.opened("w") as file:
+    def create(self, attributes, groups, columns, measured, steps_per_epoch, rows=None):
+        """Writes what is the same for all epochs, and the `rows` {path: values} of the epochs until now. `attributes`: of the root;
+        `groups`: {group: attributes}; `columns`: {path: values} of datasets that do not grow, among them the scales of all
+        other dimensions that the file has; `measured`: paths of the optional datasets to which `append` will add rows.
+        Replaces a file with other values, which readers and a kill find complete until then."""
+        fresh = self.path.with_name(f"{self.path.name}.{os.getpid()}.tmp")
+        with_lock = reserve(fresh)
+        with opened(fresh, "w") as file:
             set_attributes(file, {"format": schema.FORMAT, "format_version": schema.VERSION, "status": "running",
                                   "failure": "", "part": 1, "first_step": 0, **attributes})
             for group in schema.GROUPS:
@@ -60,22 +63,23 @@ class RunFileWriter:
                     continue
                 for axis, scale in enumerate(() if spec.is_scale else spec.dimensions):
                     file[spec.path].dims[axis].attach_scale(file[scale])
-        self.is_created = True
+            if rows:
+                append_rows(file, rows)
+        fresh.rename(self.partial)
+        self.release()
+        self.lock, self.is_created = with_lock, True
+
+    def rows(self):
+        """Returns {path: values} of the growing datasets."""
+        with self.opened("r") as file:
+            return {spec.path: file[spec.path][()] for spec in filter(grows, schema.DATASETS) if spec.path in file}
 
     def append(self, columns):
         """Appends the rows {path: values} of an epoch; NaN (texts: "") to the growing datasets that `columns` lacks.
         /epoch is written last, so a reader never uses an epoch that is not complete."""
         with self.opened("r+") as file:
             file.swmr_mode = True  # a kill leaves a file that can be read
-            counts = {name: len(columns[f"/{name}"]) for name in GROWING}
-            growing = [spec for spec in filter(grows, schema.DATASETS) if spec.path in file]
-            for spec in sorted(growing, key=lambda spec: spec.path == "/epoch"):
-                added = counts[spec.dimensions[0]]
-                found = file[spec.path]
-                found.resize(len(found) + added, axis=0)
-                values = columns.get(spec.path, b"" if spec.is_text else np.nan)
-                found[len(found) - added:] = values
-                found.flush()
+            append_rows(file, columns)
 
     def replace_last(self, columns):
         """Replaces the values {path: value} of the last epoch."""
@@ -92,7 +96,7 @@ class RunFileWriter:
         if self.is_created:
             copy = self.path.with_name(f"{self.path.name}.{os.getpid()}.tmp")
             shutil.copyfile(self.partial, copy)
-            with h5py.File(copy, "r+", libver=LIBVER, locking=False) as file:
+            with opened(copy, "r+") as file:
                 for group, values in {"/": attributes, **(groups or {})}.items():
                     set_attributes(file[group], values)
             with open(copy, "rb") as written:
@@ -108,7 +112,23 @@ class RunFileWriter:
     def opened(self, mode):
         if self.lock is None:
             raise RuntimeError(f"Recorder: {self.path} is closed, or a later Recorder of this process writes it; give another name")
-        return h5py.File(self.partial, mode, libver=LIBVER, locking=False)
+        return opened(self.partial, mode)
+
+
+def opened(path, mode):
+    return h5py.File(path, mode, libver=LIBVER, locking=False)
+
+
+def append_rows(file, columns):
+    counts = {name: len(columns[f"/{name}"]) for name in GROWING}
+    growing = [spec for spec in filter(grows, schema.DATASETS) if spec.path in file]
+    for spec in sorted(growing, key=lambda spec: spec.path == "/epoch"):
+        added = counts[spec.dimensions[0]]
+        found = file[spec.path]
+        found.resize(len(found) + added, axis=0)
+        values = columns.get(spec.path, b"" if spec.is_text else np.nan)
+        found[len(found) - added:] = values
+        found.flush()
 
 
 def leave_locks():
@@ -145,11 +165,16 @@ def reserve(partial):
         raise FileExistsError(f"{partial}: an active run writes it; give another name") from None
     except OSError:
         pass  # a file system without locks
-    if os.fstat(with_lock).st_size:
-        os.close(with_lock)
+    try:
+        is_current = os.path.samestat(os.fstat(with_lock), os.stat(partial))
+    except FileNotFoundError:
+        is_current = False
+    if is_current and os.fstat(with_lock).st_size == 0:
+        return with_lock
+    os.close(with_lock)
+    if is_current:
         set_aside(partial)
-        return reserve(partial)
-    return with_lock
+    return reserve(partial)  # another file has the name since the one with the lock was opened
 
 
 def set_aside(path):

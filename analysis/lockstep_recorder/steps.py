@@ -67,7 +67,7 @@ class Values:
     images: list  # (step)
     loss: np.ndarray  # (step)
     buckets: list  # (step) of [(start, end), ...] relative to the start of the step
-    sizes: list  # (bucket) of the last step, bytes
+    sizes: list  # (step) of (bytes of each bucket)
 
 
 def values_of(steps, clock):
@@ -84,18 +84,36 @@ def values_of(steps, clock):
         buckets.append([(clock.seconds(begin) - start[i], clock.seconds(ends[0]) - start[i]) for _, begin, ends in step.buckets])
     losses = [torch.stack([loss.float().mean() for loss in step.losses]).mean() for step in steps]
     loss = torch.stack(losses).cpu().numpy() if losses else np.zeros(0)
-    sizes = [size for size, *_ in steps[-1].buckets] if steps else []
+    sizes = [tuple(size for size, *_ in step.buckets) for step in steps]
     return Values(start, phases, [step.images for step in steps], loss, buckets, sizes)
 
 
 def fitted(times, count, end):
     """Returns the times of the buckets of a step as (bucket, 2) of `count` buckets. DistributedDataParallel divides the
     gradients into other buckets in its first step, and an accumulating step reduces none; `end` is then their time."""
-    rows = list(times[:count])
+    rows = [tuple(row) for row in times[:count]]
     if count and len(times) > count:
         rows[-1] = (rows[-1][0], max(last for _, last in times[count - 1:]))
     last = rows[-1][1] if rows else end
     return np.array(rows + [(last, last)] * (count - len(rows))).reshape(count, 2)
+
+
+def fitted_times(times, count, phases):
+    """Returns (step, rank, bucket, 2): `times` (rank, step) of [(start, end), ...], fitted to `count` buckets. `phases`: (rank,
+    step, phase) in seconds."""
+    before_update = PHASES.index("update")
+    found = [[fitted(row, count, each[:before_update].sum()) for row, each in zip(of, own)] for of, own in zip(times, phases)]
+    return np.array(found).reshape(len(found), len(found[0]), count, 2).swapaxes(0, 1)
+
+
+def refitted(columns, count):
+    """Returns the columns {path: values} of steps with the times of /buckets for `count` buckets instead of those that they have."""
+    phases = np.swapaxes(columns["/steps/phase_seconds"], 0, 1)
+    ranks, steps, _ = phases.shape
+    known = [columns.get(f"/buckets/{name}_seconds", np.zeros((steps, ranks, 0))) for name in ("start", "end")]
+    times = fitted_times(np.swapaxes(np.stack(known, axis=-1), 0, 1), count, phases)
+    made = {"start": times[..., 0], "end": times[..., 1], "call": times[..., 1] - times[..., 0]}
+    return columns | {f"/buckets/{name}_seconds": value for name, value in made.items()}
 
 
 def epoch_columns(epoch, found, ranks, buckets, is_on_gpus):
@@ -104,9 +122,7 @@ def epoch_columns(epoch, found, ranks, buckets, is_on_gpus):
     count = min(len(of.images) for of in values)  # a rank with more batches than others trains them alone
     images = np.array([of.images[:count] for of in values])
     losses = np.array([of.loss[:count] for of in values])
-    before_update = PHASES.index("update")
-    times = np.array([[fitted(row, buckets, phases[:before_update].sum()) for row, phases in zip(of.buckets[:count], of.phases)]
-                      for of in values]).reshape(len(values), count, buckets, 2).swapaxes(0, 1)
+    times = fitted_times([of.buckets[:count] for of in values], buckets, [of.phases for of in values])
     is_one_host = len({of["hostname"] for of in ranks}) == 1
     errors = [[error, error] for *_, error in found]
     loss = (losses * images).sum(axis=0) / images.sum(axis=0)

@@ -71,9 +71,9 @@ def train(recorder, model, epochs=2, data=Data()):
 NAMES = ("data_wait", "upload", "forward", "backward", "exposed_communication", "update")
 
 
-def run(tmp_path, body, ranks=2):
-    """Runs HEAD and `body` on `ranks` ranks, with "a.h5" in `path`; returns [(exit status, output)]."""
-    return start(["-c", f"{HEAD}\npath = {str(tmp_path / 'a.h5')!r}\n{body}"], ranks)
+def run(tmp_path, body, ranks=2, head=HEAD):
+    """Runs `head` and `body` on `ranks` ranks, with "a.h5" in `path`; returns [(exit status, output)]."""
+    return start(["-c", f"{head}\npath = {str(tmp_path / 'a.h5')!r}\n{body}"], ranks)
 
 
 def start(arguments, ranks):
