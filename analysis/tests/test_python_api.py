@@ -54,6 +54,14 @@ def test_tree_has_groups_variables_and_coordinates(has_tree, path, monkeypatch):
     assert mean.sizes["epoch"] == 2
 
 
+def test_one_rank_has_no_buckets(one):
+    with h5py.File(one, "r+") as file:
+        del file["bucket"]
+        file["buckets"].clear()
+    tree = lr.open(one)
+    assert tree["buckets"].sizes.get("bucket", 0) == 0 and tree["steps"].sizes["rank"] == 1
+
+
 def test_rows_of_an_unfinished_epoch_are_omitted(path):
     with h5py.File(path, "r+") as file:
         del file["epoch"]

@@ -56,7 +56,7 @@ def coordinates(xarray, items, group, columns, sizes):
     made = {}
     for dimension, size in sizes.items():
         scale = schema.dataset(f"/{dimension}")
-        numbers = read_dataset(items[scale.path])[:size] if scale.path in items else ()
+        numbers = read_dataset(items[scale.path])[:size] if scale.path in items else np.arange(0)
         made[dimension] = variable(xarray, scale, numbers if len(numbers) == size else np.arange(size))
         for spec in (*schema.datasets("/ranks"), *schema.datasets(group)):
             if spec.dimensions == (dimension,) and spec.name in LABELS.get(dimension, ()) and spec.name in columns:
