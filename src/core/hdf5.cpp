@@ -148,8 +148,13 @@ void reading(const std::filesystem::path& path,
   const auto fail_input = [&](const std::string& why) {
     const std::string_view common = advice_for_all_readers(kind);
     const std::string remedy = common.empty() ? advice(kind) : std::string(common);
+    const bool may_be_newer = why.find("version number") != std::string::npos;
+    const std::string cause =
+        may_be_newer
+            ? fmt::format(": damaged, or written in the format of a newer HDF5 than {}", version())
+            : "";
     core::fail(ExitStatus::input,
-               fmt::format("cannot read {} ({}); {}", path.string(), why, remedy));
+               fmt::format("cannot read {} ({}{}); {}", path.string(), why, cause, remedy));
   };
   std::error_code error;
   const auto status = std::filesystem::status(path, error);
