@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Names of the run files of `lockstep_recorder`: attempts of one job by torchrun and Slurm, and several writers in one process."""
 
+import fcntl
 import os
 import signal
 import socket
@@ -12,6 +13,7 @@ import h5py
 import pytest
 from lockstep_recorder import attempts
 from lockstep_recorder.run_file import RunFileWriter, last_writer
+from lockstep_report.runfile.schema import PHASES
 
 TORCHRUN, REQUEUED = {"TORCHELASTIC_RUN_ID": "a7"}, {"SLURM_JOB_ID": "5", "SLURM_STEP_ID": "0", "SLURM_RESTART_COUNT": "1"}
 OTHER = f"{socket.gethostname()} 1"
@@ -75,6 +77,35 @@ def test_a_second_writer_of_a_process_takes_the_name(tmp_path):
     assert second.partial.exists()
     second.close()
     assert not second.partial.exists()
+
+
+def test_a_file_that_is_replaced_stays_reserved(tmp_path):
+    """A later epoch can change what the file states for all epochs."""
+    writer = RunFileWriter(tmp_path / "run.h5")
+    for steps in (1, 2):
+        writer.create({"steps_per_epoch": steps}, {}, {"/phase": PHASES, "/rank": [0]}, set(), steps)
+        with pytest.raises(FileExistsError, match="an active run writes it"):
+            RunFileWriter(tmp_path / "run.h5")
+    writer.close()
+    assert [each.name for each in tmp_path.iterdir()] == ["run.h5"]
+    with h5py.File(tmp_path / "run.h5") as file:
+        assert file.attrs["steps_per_epoch"] == 2
+
+
+def test_a_file_that_is_replaced_while_it_is_opened_is_not_taken(tmp_path, monkeypatch):
+    partial, lock = tmp_path / "run.h5.partial", fcntl.flock
+
+    def lock_late(descriptor, mode):
+        monkeypatch.setattr(fcntl, "flock", lock)
+        (tmp_path / "new").write_bytes(b"epochs")
+        (tmp_path / "new").rename(partial)
+        lock(descriptor, mode)
+
+    monkeypatch.setattr(fcntl, "flock", lock_late)
+    writer = RunFileWriter(tmp_path / "run.h5")
+    assert (tmp_path / "run.h5.partial.1").read_bytes() == b"epochs"
+    assert os.path.samestat(os.fstat(writer.lock), partial.stat())
+    writer.close()
 
 
 def test_children_do_not_keep_the_name(tmp_path):

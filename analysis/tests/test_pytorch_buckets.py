@@ -15,10 +15,11 @@ GRADIENTS = 4 * (64 * 64 + 64 + 64 * 10 + 10)  # bytes of Sequential below
 LOOPS = """
 import contextlib
 from torch.utils.checkpoint import checkpoint
+dist._DEFAULT_FIRST_BUCKET_BYTES = 2000  # of DDP, whose first bucket has a limit of its own
 def sequential():
     return torch.nn.Sequential(torch.nn.Linear(64, 64), torch.nn.Linear(64, 10))
 def small_buckets(model, **options):
-    return DDP(model, bucket_cap_mb=0.003, **options) if world > 1 else model
+    return DDP(model, bucket_cap_mb=0.002, **options) if world > 1 else model
 def loop(recorder, model, count, accumulate=1, no_sync=False, stop=None):
     optimizer = torch.optim.SGD(model.parameters(), lr=0.001)
     for i, (images, labels) in enumerate(recorder.batches(Data(count), "cpu")):
@@ -52,6 +53,7 @@ def record(name, epochs, accumulate=1, no_sync=False, **options):
     with Recorder(path.replace("a.h5", name), model, network="net", accumulate=accumulate) as recorder:
         for count, stop in epochs:
             loop(recorder, model, count, accumulate, no_sync, stop)
+            recorder.evaluated(0.25 if count < 5 else 0.75)
 record("plain.h5", [(4, None)] * 2)
 record("skipped.h5", [(10, None)] * 2, 4, True)
 record("halved.h5", [(9, None)] * 2, 2)
@@ -67,11 +69,13 @@ record("longer.h5", [(2, None), (3, None), (5, None), (4, 1), (5, None), (3, Non
         assert run_.bucket_bytes.tolist() == expected, name
         seconds = run_.bucket_end - run_.bucket_start
         assert np.all(seconds >= 0) and np.all(seconds[-2:-1] > 0), name
+        assert np.isfinite(run_.loss).all() and run_.status == "complete", name
     longer, warmup = found["longer"], found["warmup"]
     assert (longer.integer("steps_per_epoch"), longer.integer("images_per_epoch")) == (5, 80)
     assert longer.epoch.tolist() == [1] * 2 + [2] * 3 + [3] * 5 + [4] * 2 + [5] * 5 + [6] * 3
     assert (warmup.integer("steps_per_epoch"), warmup.integer("images_per_epoch")) == (8, 128)
-    assert warmup.step.tolist() == [*range(1, 18)] and np.all(np.isfinite(warmup.loss))
+    assert warmup.step.tolist() == [*range(17)]
+    assert longer.epochs["test_accuracy"].tolist() == [0.25, 0.25, 0.75, 0.25, 0.75, 0.25]
     assert found["nothing"].number("batch-per-rank") == 16  # the first epoch ended in the midst of a step
 
 
@@ -101,7 +105,7 @@ for is_outer in (-1, 0, 3):
 """)
     for name, run_ in found.items():
         times = dict(zip(NAMES, np.median(run_.phase_seconds[2:], axis=(0, 1))))
-        assert times["backward"] > 0.12 and times["exposed_communication"] < 0.03, (name, times)
+        assert times["backward"] > 0.12 and times["exposed_communication"] < times["backward"] / 2, (name, times)
 
 
 @pytest.mark.parametrize("left_out", [
