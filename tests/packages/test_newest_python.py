@@ -50,7 +50,8 @@ for engine, options in (("h5netcdf", {}), ("netcdf4", {"decode_cf": False})):
 
 def python(*arguments, **variables):
     """Runs Python with the newest packages; returns its output."""
-    environment = os.environ | {"PYTHONPATH": f"{NEWEST}{os.pathsep}{ROOT / 'analysis'}"} | variables
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("LOCKSTEP_REQUIRE_")} | {
+        "PYTHONPATH": f"{NEWEST}{os.pathsep}{ROOT / 'analysis'}"} | variables
     result = subprocess.run([sys.executable, *arguments], env=environment, text=True, capture_output=True)
     assert result.returncode == 0, result.stdout + result.stderr
     return result.stdout
