@@ -24,11 +24,8 @@ prefix of one with OMP (conda-forge: onednn-cpu-omp)")
 endif()
 
 include(FindPackageHandleStandardArgs)
-find_package_handle_standard_args(
-  oneDNN
-  REQUIRED_VARS oneDNN_LIBRARY oneDNN_INCLUDE_DIR oneDNN_OPENMP
-  VERSION_VAR oneDNN_VERSION
-  REASON_FAILURE_MESSAGE "${oneDNN_reason}")
+find_package_handle_standard_args(oneDNN REQUIRED_VARS oneDNN_LIBRARY oneDNN_INCLUDE_DIR oneDNN_OPENMP
+                                  VERSION_VAR oneDNN_VERSION REASON_FAILURE_MESSAGE "${oneDNN_reason}")
 
 if(oneDNN_FOUND AND NOT TARGET oneDNN::oneDNN)
   add_library(oneDNN::oneDNN UNKNOWN IMPORTED)

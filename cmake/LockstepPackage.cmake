@@ -25,5 +25,4 @@ configure_package_config_file("${PROJECT_SOURCE_DIR}/cmake/LockstepConfig.cmake.
 write_basic_package_version_file("${PROJECT_BINARY_DIR}/LockstepConfigVersion.cmake" COMPATIBILITY SameMinorVersion)
 install(FILES "${PROJECT_BINARY_DIR}/LockstepConfig.cmake" "${PROJECT_BINARY_DIR}/LockstepConfigVersion.cmake"
               "${PROJECT_SOURCE_DIR}/cmake/FindSerialHDF5.cmake" "${PROJECT_SOURCE_DIR}/cmake/FindoneDNN.cmake"
-              "${PROJECT_SOURCE_DIR}/cmake/FindxxHash.cmake"
-        DESTINATION "${_package}" COMPONENT libraries)
+              "${PROJECT_SOURCE_DIR}/cmake/FindxxHash.cmake" DESTINATION "${_package}" COMPONENT libraries)
