@@ -116,6 +116,9 @@ int run_process(int argc, char** argv, const ProcessParts& parts) {
     watchdog.set_status(status);
     progress.begin(core::Activity::mpi_finalize, 0);
     return status;
+  } catch (const train::AgreedError& error) {  // all ranks have found it before they communicate
+    if (error.is_reporting()) core::log_line(error.what());
+    return static_cast<int>(error.status());
   } catch (const core::Error& error) {  // before the communicator exists
     core::log_line(error.what());
     return static_cast<int>(error.status());

@@ -30,9 +30,14 @@ std::optional<Launch> announced_launch(const EnvironmentLookup& lookup);
 /// Returns the launcher and the variable that announces it: "srun (SLURM_STEP_NUM_TASKS=2)".
 std::string describe(const Launch& launch);
 
-/// Throws `Error` (usage) if the launcher started several ranks and MPI has only one: launcher and
-/// MPI library do not work together, and each process would train alone as a singleton.
+/// Throws `AgreedError` (usage) if the launcher started several ranks and MPI has only one:
+/// launcher and MPI library do not work together, and each process would train alone as a
+/// singleton. Rank 0 reports the error.
 void refuse_singletons(const std::optional<Launch>& launch, int mpi_ranks);
+
+/// Returns whether this process is in a job step of Slurm that has no PMIx server: `srun` without
+/// `--mpi=pmix`, and without mpirun, which has its own server.
+bool is_step_without_pmix(const EnvironmentLookup& lookup);
 
 /// Which namespaces separate this process from its launcher, for example because the launcher
 /// starts each rank in a container of its own.

@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "launcher.hpp"
+#include "lockstep/comm/agreement.hpp"
 #include "lockstep/comm/communicator.hpp"
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/process/thread.hpp"
@@ -82,6 +83,11 @@ std::optional<int> number(const EnvironmentLookup& lookup, const char* name) {
 bool is_srun_step(const EnvironmentLookup& lookup) {
   const bool is_terminal = lookup("SLURM_PTY_PORT") != nullptr;  // `srun --pty bash`
   return number(lookup, "SLURM_STEP_ID").value_or(-1) >= 0 && !is_terminal;
+}
+
+/// Returns whether `srun --mpi=pmi2` has set the variables PMI_*; mpiexec sets no PMI_JOBID.
+bool is_pmi_of_slurm(const EnvironmentLookup& lookup) {
+  return lookup("PMI_JOBID") != nullptr && is_srun_step(lookup);
 }
 
 /// Returns the environment with which a process was started, as NAME=VALUE; empty if it cannot be
@@ -150,6 +156,30 @@ void require_session_directory() {
   }
 }
 
+#ifdef OPEN_MPI
+constexpr bool is_open_mpi = true;
+#else
+constexpr bool is_open_mpi = false;
+#endif
+
+/// Removes a variable from the environment and restores it in the destructor.
+class HiddenVariable {
+ public:
+  explicit HiddenVariable(const char* name) : name_(name) {
+    if (const char* const value = std::getenv(name)) value_ = value;
+    ::unsetenv(name);
+  }
+  ~HiddenVariable() {
+    if (value_) set_default(name_, value_->c_str());
+  }
+  HiddenVariable(const HiddenVariable&) = delete;
+  HiddenVariable& operator=(const HiddenVariable&) = delete;
+
+ private:
+  const char* name_;
+  std::optional<std::string> value_;
+};
+
 /// Sets variables of the environment that MPI reads when it is initialised. Values that the user or
 /// the launcher has set take precedence; MPI libraries other than Open MPI ignore most of them.
 void prepare_environment(const std::optional<Launch>& launch) {
@@ -177,6 +207,8 @@ std::optional<Launch> announced_launch(const EnvironmentLookup& lookup) {
     // The shell of an interactive job step has rank 0.
     if (variables.ranks == nullptr ? rank.value_or(0) <= 0 : !ranks) continue;
     if (variables.launcher == "srun" && (!rank || !is_srun_step(lookup))) continue;
+    if (ranks && std::string_view(variables.ranks) == "PMI_SIZE" && is_pmi_of_slurm(lookup))
+      continue;
     // This name may have another meaning, or be left over in a shell.
     const bool is_common_name = ranks && std::string_view(variables.ranks) == "WORLD_SIZE";
     if (is_common_name && (!rank || *ranks <= 1)) continue;
@@ -195,11 +227,18 @@ void refuse_singletons(const std::optional<Launch>& launch, int mpi_ranks) {
   if (!launch || mpi_ranks > 1 || launch->ranks.value_or(2) <= 1) return;
   const std::string started = launch->ranks ? fmt::format("{} ranks were", *launch->ranks)
                                             : fmt::format("rank {} was", launch->rank.value_or(0));
-  core::fail(
+  const int rank = launch->rank.value_or(0);
+  const int reporter = launch->ranks ? 0 : rank;  // rank 0 does not fail if it announces no ranks
+  throw AgreedError(
       core::ExitStatus::usage,
       fmt::format("{} started by {}, but MPI sees only this one (launcher and MPI library do "
                   "not work together); {}",
-                  started, describe(*launch), launch->remedy));
+                  started, describe(*launch), launch->remedy),
+      reporter, rank);
+}
+
+bool is_step_without_pmix(const EnvironmentLookup& lookup) {
+  return lookup("SLURM_STEP_ID") != nullptr && lookup("PMIX_NAMESPACE") == nullptr;
 }
 
 Separation separation_from(const Launch& launch, int parent, const fs::path& root) {
@@ -242,16 +281,23 @@ MpiSession::MpiSession(int& argc, char**& argv) {
   MPI_Initialized(&is_initialized);
   if (is_initialized != 0) return;
 
-  // MPI ends the process if it cannot start its threads; without a launcher it also starts a
-  // daemon.
-  core::require_threads(launch ? 3 : 10);
-  if (!launch) require_session_directory();
+  // Open MPI 4 ends a process of a job step without PMIx, even if it is the only one, for example
+  // in the shell of `srun --pty`. Without the id of the step, it starts as a singleton.
+  const bool hides_step = is_open_mpi && is_step_without_pmix(::getenv);
+  if (hides_step) refuse_singletons(launch, 1);
+  // MPI ends the process if it cannot start its threads; a singleton also starts a daemon.
+  const bool is_singleton = !launch || hides_step;
+  core::require_threads(is_singleton ? 10 : 3);
+  if (is_singleton) require_session_directory();
   prepare_environment(launch);
   // MPI_Init of Open MPI fails without a home directory, in which it looks for settings.
   const bool lacks_home = std::getenv("HOME") == nullptr && ::getpwuid(::getuid()) == nullptr;
   if (lacks_home) set_default("HOME", "/nonexistent");
   int threads = MPI_THREAD_SINGLE;
+  std::optional<HiddenVariable> step;
+  if (hides_step) step.emplace("SLURM_STEP_ID");
   check_mpi(MPI_Init_thread(&argc, &argv, MPI_THREAD_FUNNELED, &threads), "MPI_Init_thread");
+  step.reset();
   if (lacks_home) ::unsetenv("HOME");  // other parts of the program must not see it
   owns_mpi_ = true;
   try {

@@ -5,6 +5,7 @@ import json
 import os
 import subprocess
 
+import h5py
 import pytest
 from test_cli import BIN, HANG, MPIRUN, environment, expect_failure, start, start_ranks, train
 
@@ -53,13 +54,36 @@ def test_threads_that_cannot_start_are_an_error(env, status, words):
     assert all(word in line for word in words), line
 
 
+# The variables of `srun -n 2` without --mpi=pmix in which Open MPI looks for srun.
+SRUN = {"SLURM_JOBID": "7", "SLURM_NODELIST": "node1", "SLURM_STEP_ID": "0", "SLURM_STEP_NUM_TASKS": "2", "SLURM_PROCID": "0"}
+
+
 @pytest.mark.parametrize("variables, launcher", [
     ({"WORLD_SIZE": "2", "RANK": "0", "LOCAL_RANK": "0"}, "torchrun"),
     ({"FLUX_JOB_SIZE": "2", "FLUX_TASK_RANK": "0"}, "flux run"),
+    (SRUN, "--mpi=pm"),
+    (SRUN | {"PMI_JOBID": "7.0", "PMI_SIZE": "2", "PMI_RANK": "0"}, "srun (SLURM_STEP_NUM_TASKS=2)"),
 ])
 def test_ranks_that_do_not_find_each_other_are_an_error(variables, launcher):
     line = expect_failure(start(*train(), env=variables), 2)
     assert launcher in line and "2 ranks were started" in line
+
+
+def test_one_rank_reports_that_the_ranks_do_not_find_each_other():
+    result = start(*train(), env=SRUN | {"SLURM_PROCID": "1"})
+    assert (result.returncode, result.stdout, result.stderr) == (2, "", "")
+
+
+@pytest.mark.parametrize("variables", [
+    SRUN | {"SLURM_STEP_NUM_TASKS": "1"},
+    SRUN | {"SLURM_PTY_PORT": "40001"},  # the shell of `srun --pty`
+    SRUN | {"SLURM_STEP_ID": "4294967290"},  # the shell of `salloc`
+])
+def test_one_rank_of_a_job_step_needs_no_pmix(variables, tmp_path):
+    result = start(*train(output=tmp_path / "run.h5"), env=variables)
+    assert result.returncode == 0, result.stderr
+    with h5py.File(tmp_path / "run.h5") as file:
+        assert file["environment"].attrs["SLURM_STEP_ID"] == variables["SLURM_STEP_ID"].encode()
 
 
 @pytest.mark.parametrize("variable, value, words", [

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "lockstep/comm/agreement.hpp"
 #include "lockstep/core/error.hpp"
 
 namespace lockstep::comm {
@@ -19,11 +20,15 @@ using ::testing::HasSubstr;
 
 using Environment = std::map<std::string, std::string>;
 
-std::optional<Launch> announced_in(const Environment& environment) {
-  return announced_launch([&](const char* name) -> const char* {
+EnvironmentLookup lookup_in(const Environment& environment) {
+  return [&](const char* name) -> const char* {
     const auto found = environment.find(name);
     return found == environment.end() ? nullptr : found->second.c_str();
-  });
+  };
+}
+
+std::optional<Launch> announced_in(const Environment& environment) {
+  return announced_launch(lookup_in(environment));
 }
 
 std::optional<int> rank_in(const Environment& environment) {
@@ -95,6 +100,43 @@ TEST(Launcher, MpirunInsideAStepDecides) {
                       {"SLURM_STEP_NUM_TASKS", "4"},
                       {"SLURM_PROCID", "0"}}),
             1);
+}
+
+TEST(Launcher, Pmi2OfSrunIsSrun) {
+  Environment step{{"SLURM_STEP_ID", "0"}, {"SLURM_STEP_NUM_TASKS", "2"},
+                   {"SLURM_PROCID", "1"},  {"PMI_JOBID", "14.0"},
+                   {"PMI_SIZE", "2"},      {"PMI_RANK", "1"}};
+  EXPECT_EQ(announced_in(step).value().launcher, "srun");
+  step.erase("PMI_JOBID");
+  EXPECT_EQ(announced_in(step).value().variable, "PMI_SIZE") << "mpiexec in a job step";
+}
+
+/// Returns whether Open MPI 4 takes the process for one of `srun` without PMIx.
+bool lacks_pmix(const Environment& environment) {
+  return is_step_without_pmix(lookup_in(environment));
+}
+
+TEST(Launcher, StepsWithoutPmixAreFound) {
+  EXPECT_TRUE(lacks_pmix({{"SLURM_STEP_ID", "0"}}));
+  EXPECT_TRUE(lacks_pmix({{"SLURM_STEP_ID", "4294967290"}})) << "shell of salloc";
+  EXPECT_TRUE(lacks_pmix({{"SLURM_STEP_ID", "0"}, {"PMI_SIZE", "2"}})) << "srun --mpi=pmi2";
+  EXPECT_FALSE(lacks_pmix({{"SLURM_STEP_ID", "0"}, {"PMIX_NAMESPACE", "slurm.pmix.4.0"}}));
+  EXPECT_FALSE(lacks_pmix({{"SLURM_JOB_ID", "7"}})) << "batch script";
+}
+
+TEST(Launcher, OneRankReportsTheRefusal) {
+  const auto reports = [](const Environment& environment) {
+    try {
+      refuse_singletons(announced_in(environment), 1);
+    } catch (const AgreedError& error) {
+      return error.is_reporting();
+    }
+    ADD_FAILURE() << "not refused";
+    return false;
+  };
+  EXPECT_TRUE(reports({{"PMI_SIZE", "2"}, {"PMI_RANK", "0"}}));
+  EXPECT_FALSE(reports({{"PMI_SIZE", "2"}, {"PMI_RANK", "1"}}));
+  EXPECT_TRUE(reports({{"ALPS_APP_PE", "1"}})) << "its rank 0 is not refused";
 }
 
 TEST(Launcher, TextThatIsNoNumberAnnouncesNoRanks) {

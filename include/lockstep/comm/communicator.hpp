@@ -109,8 +109,8 @@ std::optional<std::string> launcher_of_process();
 /// terminates them.
 class MpiSession {
  public:
-  /// Throws `Error` (usage) if the environment of the launcher announces several ranks but MPI has
-  /// only one (`srun` without PMI starts N singletons), or if the MPI library does not provide
+  /// Throws `AgreedError` (usage) if the environment of the launcher announces several ranks but MPI
+  /// has only one (`srun` without PMI starts N singletons), and `Error` (usage) if the MPI library does not provide
   /// MPI_THREAD_FUNNELED. Neither is checked if MPI is already initialised.
   MpiSession(int& argc, char**& argv);
   ~MpiSession();
