@@ -14,6 +14,7 @@
 #include <optional>
 #include <set>
 #include <utility>
+#include <vector>
 
 #include "lockstep/comm/agreement.hpp"
 #include "lockstep/comm/messages.hpp"
@@ -91,6 +92,13 @@ void in_countable_parts(std::span<T> values, Action action) {
     const auto part = values.subspan(at, std::min(most, values.size() - at));
     action(part.data(), static_cast<int>(part.size()));
   }
+}
+
+/// Adds the arrays of all ranks, which `gathered` contains in rank order.
+void add_in_rank_order(std::span<const double> gathered, std::span<double> sums) {
+  std::ranges::copy(gathered.first(sums.size()), sums.begin());
+  for (std::size_t at = sums.size(); at < gathered.size(); at += sums.size())
+    for (std::size_t i = 0; i < sums.size(); ++i) sums[i] += gathered[at + i];
 }
 
 constexpr int message_tag = 0;
@@ -198,13 +206,18 @@ class MpiCommunicator final : public Communicator {
 
   /// Yields the core while it waits, because the ranks call this after every step.
   void sum(std::span<double> values) override {
-    in_countable_parts(values, [&](double* part, int count) {
+    constexpr std::size_t most = 4096;  // values of one message, which limits `gathered_`
+    for (std::size_t at = 0; at < values.size(); at += most) {
+      const auto part = values.subspan(at, std::min(most, values.size() - at));
+      const int count = static_cast<int>(part.size());
+      gathered_.resize(part.size() * static_cast<std::size_t>(size_));
       MPI_Request request = MPI_REQUEST_NULL;
-      check_mpi(MPI_Iallreduce(MPI_IN_PLACE, part, count, MPI_DOUBLE, MPI_SUM, collectives_.get(),
-                               &request),
-                "MPI_Iallreduce");
+      check_mpi(MPI_Iallgather(part.data(), count, MPI_DOUBLE, gathered_.data(), count, MPI_DOUBLE,
+                               collectives_.get(), &request),
+                "MPI_Iallgather");
       finish(request);
-    });
+      add_in_rank_order(gathered_, part);
+    }
   }
   void sum(std::span<float> values) override { reduce(values, MPI_FLOAT, MPI_SUM); }
   void maximum(std::span<double> values) override { reduce(values, MPI_DOUBLE, MPI_MAX); }
@@ -300,6 +313,7 @@ class MpiCommunicator final : public Communicator {
   int local_rank_;
   int local_size_;
   int host_index_;
+  std::vector<double> gathered_;  ///< the terms of a sum of doubles
 };
 
 std::unique_ptr<Communicator> make_communicator_of(MPI_Comm comm, TerminateAll terminate) {

@@ -3,6 +3,7 @@
 #include <sched.h>
 
 #include "all_reduce/registry.hpp"
+#include "fixed_order_sum.hpp"
 #include "lockstep/comm/agreement.hpp"
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/timeline.hpp"
@@ -95,13 +96,15 @@ namespace {
 
 class HostStatisticsAllReduce final : public core::StatisticsAllReduce {
  public:
-  explicit HostStatisticsAllReduce(Communicator& communicator) : communicator_(communicator) {}
+  explicit HostStatisticsAllReduce(AllReduceResources& resources)
+      : replicas_(resources.ranks().size()), sum_(resources) {}
 
-  int replicas() const override { return communicator_.size(); }
-  void sum(std::span<float> values) override { communicator_.sum(values); }
+  int replicas() const override { return replicas_; }
+  void sum(std::span<float> values) override { sum_.run(values); }
 
  private:
-  Communicator& communicator_;
+  int replicas_;
+  FixedOrderSum sum_;
 };
 
 class HostBroadcast final : public ParameterBroadcast {
@@ -124,7 +127,7 @@ class HostTransport final : public GradientTransport {
   explicit HostTransport(Communicator& communicator)
       : GradientTransport(communicator),
         resources_(communicator),
-        statistics_all_reduce_(communicator) {}
+        statistics_all_reduce_(resources_) {}
 
   core::Buffer allocate(std::size_t bytes) override { return resources_.allocate(bytes); }
   std::vector<std::string> warnings() const override { return resources_.warnings(); }

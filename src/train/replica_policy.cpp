@@ -92,8 +92,7 @@ ReplicaPolicy::ReplicaPolicy(comm::ReducerKind reducer, comm::Communicator& data
                              comm::Communicator& world)
     : is_independent_(reducer == comm::ReducerKind::none),
       data_parallel_(data_parallel),
-      world_(world),
-      values_(first_rank + static_cast<std::size_t>(world.size())) {}
+      world_(world) {}
 
 float ReplicaPolicy::gradient_scale() const {
   return is_independent_ ? 1 : 1 / static_cast<float>(data_parallel_.size());
@@ -106,19 +105,19 @@ StepTotals ReplicaPolicy::finish_step(const backend::BatchResult& result, StepRe
     if (!is_finite) core::fail(core::ExitStatus::diverged, not_finite(step, data_parallel_.rank()));
     return {.loss_sum = result.loss_sum, .correct = result.correct, .images = result.images};
   }
-  std::ranges::fill(values_, 0.0);
-  values_[loss] = result.loss_sum;
-  values_[correct] = static_cast<double>(result.correct);
-  values_[images] = static_cast<double>(result.images);
-  values_[stop] = requests.stop ? 1 : 0;
-  values_[save] = requests.save ? 1 : 0;
-  values_[first_rank + static_cast<std::size_t>(world_.rank())] = is_finite ? 0 : 1;
-  world_.sum(std::span<double>(values_));
-  require_finite(step);
-  return {.loss_sum = values_[loss],
-          .correct = static_cast<std::int64_t>(values_[correct]),
-          .images = static_cast<std::int64_t>(values_[images]),
-          .requests = {.stop = values_[stop] > 0, .save = values_[save] > 0}};
+  enum Value : std::size_t { loss, correct, images, stop, save, not_finite };
+  std::array values{result.loss_sum,
+                    static_cast<double>(result.correct),
+                    static_cast<double>(result.images),
+                    requests.stop ? 1.0 : 0.0,
+                    requests.save ? 1.0 : 0.0,
+                    is_finite ? 0.0 : 1.0};
+  world_.sum(std::span<double>(values));
+  if (values[not_finite] > 0) fail_as_not_finite(is_finite, step);
+  return {.loss_sum = values[loss],
+          .correct = static_cast<std::int64_t>(values[correct]),
+          .images = static_cast<std::int64_t>(values[images]),
+          .requests = {.stop = values[stop] > 0, .save = values[save] > 0}};
 }
 
 void ReplicaPolicy::finish_steps(std::span<double> values) {
@@ -143,11 +142,10 @@ std::string ReplicaPolicy::combined_hash(std::uint64_t parameter_hash, std::int6
   return require_equal_replicas(world_, stages, parameter_hash, step);
 }
 
-void ReplicaPolicy::require_finite(std::int64_t step) const {
-  const auto flags = std::span(values_).subspan(first_rank);
-  const auto found = std::ranges::find_if(flags, [](double flag) { return flag != 0; });
-  if (found == flags.end()) return;
-  const int rank = static_cast<int>(found - flags.begin());
+void ReplicaPolicy::fail_as_not_finite(bool is_finite, std::int64_t step) {
+  const std::vector<int> are_finite = comm::all_gather(world_, is_finite ? 1 : 0);
+  const auto first = std::ranges::find(are_finite, 0);
+  const int rank = static_cast<int>(first - are_finite.begin());
   throw AgreedError(core::ExitStatus::diverged, not_finite(step, rank), rank, world_.rank());
 }
 

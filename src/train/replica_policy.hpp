@@ -4,7 +4,6 @@
 #include <cstdint>
 #include <span>
 #include <string>
-#include <vector>
 
 #include "lockstep/backend/step_executor.hpp"
 #include "lockstep/comm/communicator.hpp"
@@ -55,17 +54,13 @@ class ReplicaPolicy {
   EpochEnd finish_epoch(std::uint64_t parameter_hash, StepRequests requests, std::int64_t step);
 
  private:
-  /// Values of a step that synchronous replicas sum, so that all ranks make the same decisions:
-  /// results, requests, and one flag per rank for a loss that is not finite.
-  enum Value : std::size_t { loss, correct, images, stop, save, first_rank };
-
   std::string combined_hash(std::uint64_t parameter_hash, std::int64_t step);
-  void require_finite(std::int64_t step) const;
+  /// Throws the `AgreedError` of a step in which the loss of some ranks is not finite. Collective.
+  [[noreturn]] void fail_as_not_finite(bool is_finite, std::int64_t step);
 
   bool is_independent_;
   comm::Communicator& data_parallel_;
   comm::Communicator& world_;
-  std::vector<double> values_;
 };
 
 /// Compares `hash`, the hash of the parameters of this rank, with those of the other replicas,

@@ -19,6 +19,7 @@ from test_cli import BIN, HANG, MPIRUN, environment, train
 from test_resume import root
 
 pytestmark = pytest.mark.slow
+CHANGING_SUMS = os.environ.get("LOCKSTEP_CHANGING_SUMS")
 
 ROUNDS = int(os.environ.get("LOCKSTEP_RESUME_ROUNDS", "1"))
 SEED = int(os.environ.get("LOCKSTEP_RESUME_SEED", "1"))
@@ -124,6 +125,21 @@ def test_interrupted_run_has_the_bits_of_an_uninterrupted_one(tmp_path, variant)
         lost = signal.SIGKILL in signals
         assert steps.items() <= expected_steps.items() if lost else steps == expected_steps
         assert epochs.items() <= expected_epochs.items() if lost else epochs == expected_epochs
+
+
+@pytest.mark.skipif(not CHANGING_SUMS, reason="LOCKSTEP_CHANGING_SUMS is not set to the library to preload")
+@pytest.mark.parametrize("ranks", [3, 4])
+def test_results_do_not_depend_on_earlier_sums_of_the_mpi_library(tmp_path, ranks):
+    """The library to preload changes the last bit of the sums from the fifth call on (changing_sums.c)."""
+    found = []
+    for variables in ([], [f"LD_PRELOAD={CHANGING_SUMS}"]):
+        folder = tmp_path / str(len(variables))
+        folder.mkdir()
+        options = {"data": "synthetic:24", "batch_per_rank": 2, "bn": "sync", "grad_clip": 1, "steps": 3, "epochs": None}
+        *launcher, last, program = command(ranks, folder, options)[:len(MPIRUN) + 3]
+        run_to_end([*launcher, last, "env", *variables, program, *command(ranks, folder, options)[len(MPIRUN) + 3:]])
+        found.append((state(folder), *results(folder)))
+    assert found[0] == found[1]
 
 
 def test_run_resumes_with_other_numbers_of_ranks(tmp_path):

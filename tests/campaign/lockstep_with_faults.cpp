@@ -22,7 +22,7 @@ namespace {
 
 constexpr std::string_view option = "--inject=";
 
-std::optional<FaultInjector> injector;  // accessed by MPI_Iallreduce
+std::optional<FaultInjector> injector;  // accessed by MPI_Iallgather
 
 /// Tells the injector the state of the training plan.
 class ObservedBackend final : public train::testing::DelegatingBackend {
@@ -65,15 +65,17 @@ int run(int argc, char** argv) {
 }  // namespace
 }  // namespace lockstep::campaign
 
-/// Replaces the function of the MPI library, which PMPI_Iallreduce calls: the one by which ranks
+/// Replaces the function of the MPI library, which PMPI_Iallgather calls: the one by which ranks
 /// combine the results of a step.
-extern "C" int MPI_Iallreduce(const void* values, void* sums, int count, MPI_Datatype type,
-                              MPI_Op operation, MPI_Comm communicator, MPI_Request* request) {
+extern "C" int MPI_Iallgather(const void* values, int count, MPI_Datatype type, void* all,
+                              int count_of_each, MPI_Datatype type_of_each, MPI_Comm communicator,
+                              MPI_Request* request) {
   if (lockstep::campaign::injector->takes_skip()) {
     *request = MPI_REQUEST_NULL;
     return MPI_SUCCESS;
   }
-  return PMPI_Iallreduce(values, sums, count, type, operation, communicator, request);
+  return PMPI_Iallgather(values, count, type, all, count_of_each, type_of_each, communicator,
+                         request);
 }
 
 int main(int argc, char** argv) {

@@ -52,9 +52,12 @@ class Communicator {
   /// single rank.
   virtual const MpiRanks* mpi_ranks() const = 0;
 
-  virtual void barrier() = 0;                      ///< Collective.
-  virtual void sum(std::span<double> values) = 0;  ///< sum over the ranks, in place. Collective.
-  virtual void sum(std::span<float> values) = 0;   ///< sum over the ranks, in place. Collective.
+  virtual void barrier() = 0;  ///< Collective.
+  /// Sum over the ranks in rank order, in place; the same bits in every call. Collective.
+  virtual void sum(std::span<double> values) = 0;
+  /// Sum over the ranks by MPI_Allreduce, in place. The MPI library selects the order of summation,
+  /// which may differ between calls: not for results of a training. Collective.
+  virtual void sum(std::span<float> values) = 0;
   virtual void maximum(std::span<double> values) = 0;  ///< element-wise maximum over the ranks, in
                                                        ///< place. Collective.
   /// Copies `data` of rank 0 to all ranks, which must pass the same size. Collective.
@@ -109,9 +112,10 @@ std::optional<std::string> launcher_of_process();
 /// terminates them.
 class MpiSession {
  public:
-  /// Throws `AgreedError` (usage) if the environment of the launcher announces several ranks but MPI
-  /// has only one (`srun` without PMI starts N singletons), and `Error` (usage) if the MPI library does not provide
-  /// MPI_THREAD_FUNNELED. Neither is checked if MPI is already initialised.
+  /// Throws `AgreedError` (usage) if the environment of the launcher announces several ranks but
+  /// MPI has only one (`srun` without PMI starts N singletons), and `Error` (usage) if the MPI
+  /// library does not provide MPI_THREAD_FUNNELED. Neither is checked if MPI is already
+  /// initialised.
   MpiSession(int& argc, char**& argv);
   ~MpiSession();
   MpiSession(const MpiSession&) = delete;

@@ -68,8 +68,9 @@ std::vector<Option> run_options() {
        .help = "bitwise identical results in every run with the same number of ranks and threads",
        .details = "No implementation is selected by timing. Convolutions use the first "
                   "algorithm that supports them in the order amx, winograd-bf16, "
-                  "avx512-bf16, winograd, direct; `--all-reduce auto` uses direct; GPUs "
-                  "use reproducible cuDNN kernels"},
+                  "avx512-bf16, winograd, direct; `--all-reduce auto` uses direct, and "
+                  "`--all-reduce mpi` is as reproducible as the MPI library; GPUs use "
+                  "reproducible cuDNN kernels"},
   };
 }
 

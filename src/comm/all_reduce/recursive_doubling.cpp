@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <algorithm>
-#include <bit>
 
+#include "doubling_roles.hpp"
 #include "registry.hpp"
 
 // Recursive doubling and halving-doubling: R. Thakur, R. Rabenseifner and W. Gropp, "Optimization
@@ -16,24 +16,9 @@ using enum ChunkMessage::Kind;
 /// Arrays of up to this size are exchanged as a whole; longer ones are halved.
 constexpr std::size_t longest_exchange_bytes = std::size_t{16} << 10;
 
-/// The roles of the ranks. P = `power` of them, the largest power of two, sum the array. If there
-/// are more ranks, the first 2 (N - P) form pairs: the even rank of a pair sends its values to the
-/// odd one before the sum and receives the sums after it.
-struct Roles {
-  std::size_t power, pairs;
-
-  explicit Roles(std::size_t ranks) : power(std::bit_floor(ranks)), pairs(ranks - power) {}
-  bool is_paired(std::size_t rank) const { return rank < 2 * pairs; }
-  /// Returns the index of a rank among those that sum, and its inverse.
-  std::size_t index_of(std::size_t rank) const { return is_paired(rank) ? rank / 2 : rank - pairs; }
-  std::size_t rank_of(std::size_t index) const {
-    return index < pairs ? 2 * index + 1 : index + pairs;
-  }
-};
-
 /// Recursive doubling: in log2 P exchanges of all chunks, each rank adds the sums of a group of
 /// ranks that is as large as its own.
-void append_doubling(std::size_t index, const Roles& roles, Schedule& schedule) {
+void append_doubling(std::size_t index, const DoublingRoles& roles, Schedule& schedule) {
   for (std::size_t distance = 1; distance < roles.power; distance *= 2) {
     const std::size_t peer = roles.rank_of(index ^ distance);
     schedule.steps.push_back({{add, peer, 0, roles.power}, {send, peer, 0, roles.power}});
@@ -42,7 +27,7 @@ void append_doubling(std::size_t index, const Roles& roles, Schedule& schedule) 
 
 /// Halving-doubling (Rabenseifner): a reduce-scatter that halves the chunks of each rank in every
 /// exchange, then an all-gather that doubles them.
-void append_halving(std::size_t index, const Roles& roles, Schedule& schedule) {
+void append_halving(std::size_t index, const DoublingRoles& roles, Schedule& schedule) {
   std::size_t own = 0;  // first chunk that this rank sums
   for (std::size_t distance = roles.power / 2; distance >= 1; distance /= 2) {
     const std::size_t peer = roles.rank_of(index ^ distance);
@@ -60,7 +45,7 @@ void append_halving(std::size_t index, const Roles& roles, Schedule& schedule) {
 }
 
 Schedule schedule_of(std::size_t elements, std::size_t rank, std::size_t ranks) {
-  const Roles roles(ranks);
+  const DoublingRoles roles(ranks);
   const std::size_t all = roles.power;
   Schedule schedule{PieceLayout(elements, std::min<std::size_t>(ranks, 2), sizeof(float)), all, {}};
   if (roles.is_paired(rank) && rank % 2 == 0) {

@@ -8,6 +8,7 @@
 
 #include "../all_reduce/registry.hpp"
 #include "../elements.hpp"
+#include "../fixed_order_sum.hpp"
 #include "../sweep_parts.hpp"
 #include "../transports.hpp"
 #include "lockstep/comm/agreement.hpp"
@@ -178,8 +179,10 @@ class StagedBroadcast final : public ParameterBroadcast {
 
 class StagedStatisticsAllReduce final : public core::StatisticsAllReduce {
  public:
-  StagedStatisticsAllReduce(Communicator& communicator, const core::DeviceQueue& queue)
-      : communicator_(communicator), stream_(static_cast<cudaStream_t>(queue.stream)) {}
+  StagedStatisticsAllReduce(AllReduceResources& resources, const core::DeviceQueue& queue)
+      : communicator_(resources.ranks()),
+        sum_(resources),
+        stream_(static_cast<cudaStream_t>(queue.stream)) {}
 
   /// Allocates the memory for the sums, so that it is not full during a step. Collective: all ranks
   /// must call this.
@@ -204,7 +207,7 @@ class StagedStatisticsAllReduce final : public core::StatisticsAllReduce {
         cudaMemcpyAsync(staging_.data(), values.data(), bytes, cudaMemcpyDeviceToHost, stream_),
         "copying statistics to the host");
     core::check_cuda(cudaStreamSynchronize(stream_), "copying statistics to the host");
-    communicator_.sum(staging_.as<float>().first(values.size()));
+    sum_.run(staging_.as<float>().first(values.size()));
     core::check_cuda(
         cudaMemcpyAsync(values.data(), staging_.data(), bytes, cudaMemcpyHostToDevice, stream_),
         "copying statistics to the device");
@@ -212,6 +215,7 @@ class StagedStatisticsAllReduce final : public core::StatisticsAllReduce {
 
  private:
   Communicator& communicator_;
+  FixedOrderSum sum_;
   cudaStream_t stream_;
   core::Buffer staging_;
 };
@@ -222,7 +226,7 @@ class StagedTransport final : public GradientTransport {
       : GradientTransport(communicator),
         queue_(queue),
         resources_(communicator),
-        statistics_all_reduce_(communicator, queue) {}
+        statistics_all_reduce_(resources_, queue) {}
 
   core::Buffer allocate(std::size_t bytes) override {
     core::Buffer buffer;
