@@ -54,6 +54,16 @@ def test_one_line_per_study(folder, tmp_path):
         "failed: two-1 (FAILED: lockstep: no data [2J)\n")
 
 
+def test_held_and_suspended_runs_are_named(folder, tmp_path):
+    """States and reasons as Slurm 22.05 prints them after `scontrol suspend`, `hold` and `requeuehold`."""
+    jobs = ["70_2 SUSPENDED lockstep-points-SUM-n1 None", "70_3 SPECIAL_EXIT lockstep-points-SUM-n2 job requeued in held state",
+            "70_4 PENDING lockstep-points-SUM-n2 JobHeldUser", "70_6 PENDING lockstep-points-SUM-n2 Resources"]
+    result = status(folder, tmp_path, squeue="; ".join(f"echo {job}" for job in jobs))
+    assert result.stderr == "" and result.stdout == (
+        f"{folder}: 1 of 6 runs complete, 1 do not fit in memory, 1 pending; held: two-1 (scontrol release 70_3), "
+        "two-2 (scontrol release 70_4); running: one-2 suspended (epoch 2/3)\n")
+
+
 @pytest.mark.parametrize("stubs", [{}, {"squeue": "echo no controller >&2; exit 1"}])
 def test_files_are_read_without_squeue(folder, tmp_path, stubs):
     result = status(folder, tmp_path, folder, **stubs)
