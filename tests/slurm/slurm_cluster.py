@@ -45,9 +45,14 @@ class Cluster:
         self.daemons.stderr.close()
         assert subprocess.run(["pgrep", "-f", self.folder], stdout=subprocess.DEVNULL).returncode == 1, "processes remain"
 
+    def start(self, *command):
+        """Runs a command; returns the completed process."""
+        return subprocess.run([str(word) for word in command], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=1800,
+                              env=self.environment)
+
     def run(self, *command):
         """Returns the output of a command. Fails with its error message if it fails."""
-        result = subprocess.run([str(word) for word in command], capture_output=True, text=True, timeout=1800, env=self.environment)
+        result = self.start(*command)
         if result.returncode != 0:
             raise CommandFailed(f"{command}: status {result.returncode}: {result.stderr}")
         return result.stdout

@@ -92,6 +92,10 @@ def cancelled_array_is_not_requeued_and_can_be_submitted_again(cluster):
     second = cluster.try_submit(table, further=["--steps", str(ENDLESS)])
     assert second.returncode != 0 and second.stdout == ""
     assert re.search(r"0 of 2 runs complete, 1 pending; running: one-1 \(.+\)\n$", cluster.run(STATUS, cancelled.folder))
+    waiting = f"{cancelled.arrays[0]}_2"
+    cluster.run("scontrol", "hold", waiting)
+    cluster.wait_until(lambda: f"held: two-1 (scontrol release {waiting}); running: one-1" in cluster.run(STATUS, cancelled.folder), 60)
+    cluster.run("scontrol", "release", waiting)
     assert f"a study of this folder is pending or running (jobs {cancelled.arrays[0]} {cancelled.report}); wait for" in second.stderr
     cluster.run("scancel", cancelled.arrays[0])
     cluster.wait_for_state(cancelled.report, "FAILED", "COMPLETED")
@@ -123,6 +127,32 @@ def task_of_a_failed_node_resumes_on_another_node(cluster):
     assert lost.parts("lost")[-1] == "complete" and lost.resumed() > 0
 
 
+def ranks_find_each_other_or_one_line_says_how(cluster):
+    """Forms of srun that need a PMIx server, and one rank, which needs none."""
+    program = os.environ["LOCKSTEP_BIN"]
+
+    def srun(*words):
+        result = cluster.start("srun", *words)
+        lines = [line for line in result.stderr.splitlines() if not line.startswith("srun: ")]
+        found = re.search(r"^  launcher +(.+) \(environment variables\)$", result.stdout, re.M)
+        return result.returncode, found and found[1], lines
+
+    parts = ["-n", "1", program, "info", ":", "-n", "2", program, "info"]  # of a heterogeneous step
+    for words, ranks in (["-n", "2", program, "info"], 2), (parts, 3):
+        for kind in ("none", "pmi2"):
+            status, _, lines = srun(f"--mpi={kind}", *words)
+            assert status == 2 and len(lines) == 1 and "start with `srun --mpi=pm" in lines[0], lines
+        assert srun("--mpi=pmix", *words) == (0, f"srun (SLURM_STEP_NUM_TASKS={ranks})", [])
+    for kind in ("none", "pmi2", "pmix"):
+        assert srun(f"--mpi={kind}", "-n", "1", program, "info") == (0, "srun (SLURM_STEP_NUM_TASKS=1)", [])
+    train = [program, "train", *OPTIONS, "--batch-per-rank", "4", "--steps", "2"]
+    assert srun("--mpi=pmix", "-n", "1", *train, ":", "-n", "1", *train)[0] == 0
+    shell = cluster.start("script", "--quiet", "--return", "--command", f"srun -n 1 --pty {program} info", "/dev/null")
+    assert shell.returncode == 0 and "none (environment variables)" in shell.stdout, shell.stdout
+    inside = cluster.start("srun", "-n", "1", *os.environ["LOCKSTEP_MPIRUN"].split(), "-n", "2", program, "info")
+    assert inside.returncode == 0 and "mpirun of Open MPI (OMPI_COMM_WORLD_SIZE=2)" in inside.stdout, inside.stderr
+
+
 def study_submitted_inside_a_job_is_independent_of_that_job(cluster):
     """Only the outer job has an amount of memory per node, which contradicts the memory per processor of the jobs."""
     table = cluster.work / "inner.tsv"
@@ -147,6 +177,7 @@ SCENARIOS = {function.__name__: function for function in (
     urgent_job_preempts_a_task_which_resumes,
     cancelled_array_is_not_requeued_and_can_be_submitted_again,
     task_of_a_failed_node_resumes_on_another_node,
+    ranks_find_each_other_or_one_line_says_how,
     study_submitted_inside_a_job_is_independent_of_that_job,
 )}
 
