@@ -73,7 +73,7 @@ function(lockstep_test name)
   target_link_libraries(${name} PRIVATE lockstep_settings ${test_USES} ${test_LIBRARIES} lockstep_testing)
   target_precompile_headers(${name} REUSE_FROM lockstep_mpi_main)
   if(test_RANKS)
-    target_link_libraries(${name} PRIVATE lockstep_mpi_main MPI::MPI_CXX)
+    target_link_libraries(${name} PRIVATE lockstep_mpi_main MPI::MPI_C)
     foreach(ranks IN LISTS test_RANKS)
       add_test(NAME ${name}.np${ranks} COMMAND ${LOCKSTEP_MPIRUN} -n ${ranks} $<TARGET_FILE:${name}>)
       set_tests_properties(${name}.np${ranks} PROPERTIES PROCESSORS ${ranks} LABELS "mpi;${test_LABELS}")
@@ -104,6 +104,7 @@ function(lockstep_pytest name)
     set(test_PATHS "${CMAKE_CURRENT_SOURCE_DIR}")
   endif()
   set(names ${name})
+  list(JOIN LOCKSTEP_MPIRUN " " mpirun)
   if(test_SHARDS)
     foreach(shard RANGE 1 ${test_SHARDS})
       list(APPEND shards ${name}.${shard})
@@ -118,7 +119,7 @@ function(lockstep_pytest name)
       PROPERTY ENVIRONMENT
                "LOCKSTEP_BUILD=${PROJECT_BINARY_DIR}"
                "LOCKSTEP_PYTHON=${LOCKSTEP_PYTHON}"
-               "LOCKSTEP_MPIRUN=${MPIEXEC_EXECUTABLE} --oversubscribe --bind-to none"
+               "LOCKSTEP_MPIRUN=${mpirun}"
                "PYTHONPATH=${PROJECT_SOURCE_DIR}/analysis"
                "MPLBACKEND=Agg"
                ${test_ENVIRONMENT})

@@ -307,17 +307,12 @@ core::ExitStatus stopped(const train::RunSummary& summary, const train::Config& 
   return resumes ? core::ExitStatus::interrupted : core::stopped_by(summary.stop_signal);
 }
 
-/// Warns if the launcher would kill the ranks before a checkpoint is saved. On SIGTERM and Ctrl-C,
-/// Open MPI's mpirun sends SIGKILL to the ranks one second later, unless configured otherwise
-/// before the start. Neither `srun` nor a signal to the ranks themselves has this effect.
+/// Warns if the launcher would kill the ranks before a checkpoint is saved.
 void warn_of_launcher(const train::Config& config) {
-  const bool is_mpirun = std::getenv("OMPI_COMM_WORLD_SIZE") != nullptr;
-  const bool has_timeout = std::getenv("OMPI_MCA_odls_base_sigkill_timeout") != nullptr ||
-                           std::getenv("PRTE_MCA_odls_base_sigkill_timeout") != nullptr;
   const bool is_forwarded = std::getenv("LOCKSTEP_SIGNALS_FORWARDED") != nullptr;
-  if (!is_mpirun || has_timeout || is_forwarded || config.checkpoint.directory.empty()) return;
+  if (is_forwarded || config.checkpoint.directory.empty() || !comm::launcher_kills_ranks()) return;
   core::log_warning(
-      "if mpirun is stopped by SIGTERM or Ctrl-C, it kills the ranks after 1 s, before a "
+      "if mpirun is stopped by SIGTERM or Ctrl-C, it kills the ranks within 2 s, before a "
       "checkpoint is saved; send it SIGUSR1 instead, or start it with jobs/forward-signals "
       "mpirun ...");
 }

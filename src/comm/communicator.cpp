@@ -16,6 +16,7 @@
 #include <utility>
 #include <vector>
 
+#include "library_version.hpp"
 #include "lockstep/comm/agreement.hpp"
 #include "lockstep/comm/messages.hpp"
 #include "lockstep/core/error.hpp"
@@ -75,13 +76,12 @@ class SelfCommunicator final : public Communicator {
   TerminateAll terminate_;  ///< may be null
 };
 
-/// Returns the name and version of the MPI library, for example "Open MPI v4.1.4".
+/// Returns the name and version of the MPI library that is loaded.
 std::string mpi_library_version() {
   std::array<char, MPI_MAX_LIBRARY_VERSION_STRING> text{};
   int length = 0;
   check_mpi(MPI_Get_library_version(text.data(), &length), "MPI_Get_library_version");
-  const std::string version(text.data(), static_cast<std::size_t>(length));
-  return version.substr(0, version.find_first_of(",\n"));
+  return name_and_version({text.data(), static_cast<std::size_t>(length)});
 }
 
 /// Calls `action` for consecutive parts of `values` whose lengths fit in the int counts of MPI.

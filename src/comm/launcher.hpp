@@ -30,6 +30,10 @@ std::optional<Launch> announced_launch(const EnvironmentLookup& lookup);
 /// Returns the launcher and the variable that announces it: "srun (SLURM_STEP_NUM_TASKS=2)".
 std::string describe(const Launch& launch);
 
+/// Returns whether the launcher kills the ranks within two seconds after SIGTERM. The launcher
+/// decides, not the MPI library: the ranks may use that of another version.
+bool kills_ranks(const EnvironmentLookup& lookup);
+
 /// Throws `AgreedError` (usage) if the launcher started several ranks and MPI has only one:
 /// launcher and MPI library do not work together, and each process would train alone as a
 /// singleton. Rank 0 reports the error.

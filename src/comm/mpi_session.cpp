@@ -35,9 +35,14 @@ constexpr std::string_view use_own_mpirun =
 constexpr std::string_view use_mpi =
     "start the ranks with mpirun or srun instead; if no launcher started this process, unset the "
     "variable";
-constexpr std::string_view use_pmix =
+constexpr std::string_view use_pmi =
+#ifdef OPEN_MPI
     "start with `srun --mpi=pmix` (`srun --mpi=list` shows what there is), or with mpirun inside "
     "the job";
+#else  // MPICH and libraries that derive from it
+    "start with `srun --mpi=pmi2` (`srun --mpi=list` shows what there is), or with mpirun inside "
+    "the job";
+#endif
 
 /// The variables of a launcher. `ranks` is null if it announces only the rank.
 struct Variables {
@@ -61,8 +66,8 @@ constexpr std::array<Variables, 15> launchers{{
     {"mpiexec with PMI (MPICH, Intel MPI)", "PMI_SIZE", "PMI_RANK"},
     {"torchrun or another launcher of PyTorch", "WORLD_SIZE", "RANK", use_mpi},
     {"a launcher of JAX", "JAX_NUM_PROCESSES", "JAX_PROCESS_ID", use_mpi},
-    {"srun", "SLURM_STEP_NUM_TASKS", "SLURM_PROCID", use_pmix},
-    {"srun", "SLURM_NTASKS", "SLURM_PROCID", use_pmix},
+    {"srun", "SLURM_STEP_NUM_TASKS", "SLURM_PROCID", use_pmi},
+    {"srun", "SLURM_NTASKS", "SLURM_PROCID", use_pmi},
     {"aprun", nullptr, "ALPS_APP_PE"},
     {"mpiexec of PALS", nullptr, "PALS_RANKID"},
     {"a launcher with PMIx", nullptr, "PMIX_RANK"},
@@ -97,6 +102,16 @@ std::vector<std::string> initial_environment(const fs::path& process) {
   std::ifstream file(process / "environ", std::ios::binary);
   for (std::string entry; std::getline(file, entry, '\0');) entries.push_back(entry);
   return entries;
+}
+
+/// Looks up the variables with which this process was started: MPI_Init adds some to the environment
+/// of a process that no launcher has started.
+EnvironmentLookup initial_lookup() {
+  return [entries = initial_environment("/proc/self")](const std::string& name) -> const char* {
+    for (const std::string& entry : entries)
+      if (entry.starts_with(name + '=')) return entry.c_str() + name.size() + 1;
+    return nullptr;
+  };
 }
 
 /// Returns the parent of a process; 0 if it is unknown or in another PID namespace.
@@ -223,6 +238,13 @@ std::string describe(const Launch& launch) {
                      launch.ranks.value_or(launch.rank.value_or(0)));
 }
 
+bool kills_ranks(const EnvironmentLookup& lookup) {
+  if (lookup("OMPI_COMM_WORLD_SIZE") == nullptr) return false;
+  const bool is_version_4 = lookup("OMPI_MCA_orte_launch") != nullptr;
+  const int seconds = number(lookup, "OMPI_MCA_odls_base_sigkill_timeout").value_or(1);
+  return !is_version_4 || seconds <= 1;
+}
+
 void refuse_singletons(const std::optional<Launch>& launch, int mpi_ranks) {
   if (!launch || mpi_ranks > 1 || launch->ranks.value_or(2) <= 1) return;
   const std::string started = launch->ranks ? fmt::format("{} ranks were", *launch->ranks)
@@ -264,15 +286,11 @@ std::optional<int> rank_before_mpi() {
 }
 
 std::optional<std::string> launcher_of_process() {
-  // MPI_Init adds variables to the environment of a process that no launcher has started.
-  const std::vector<std::string> entries = initial_environment("/proc/self");
-  const auto launch = announced_launch([&](const std::string& name) -> const char* {
-    for (const std::string& entry : entries)
-      if (entry.starts_with(name + '=')) return entry.c_str() + name.size() + 1;
-    return nullptr;
-  });
+  const auto launch = announced_launch(initial_lookup());
   return launch ? std::optional(describe(*launch)) : std::nullopt;
 }
+
+bool launcher_kills_ranks() { return kills_ranks(initial_lookup()); }
 
 MpiSession::MpiSession(int& argc, char**& argv) {
   // Read the variables before MPI_Init_thread, which may set some of them itself.

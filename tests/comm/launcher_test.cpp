@@ -3,6 +3,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <mpi.h>
 
 #include <map>
 #include <string>
@@ -145,6 +146,32 @@ TEST(Launcher, TextThatIsNoNumberAnnouncesNoRanks) {
   EXPECT_FALSE(announced_in({{"OMPI_COMM_WORLD_SIZE", "4x"}}));
 }
 
+bool kills_ranks_in(const Environment& environment) {
+  return kills_ranks(lookup_in(environment));
+}
+
+TEST(Launcher, MpirunOfOpenMpiKillsRanksUnlessVersionFourHasATimeout) {
+  constexpr const char* timeout = "OMPI_MCA_odls_base_sigkill_timeout";
+  Environment mpirun{{"OMPI_COMM_WORLD_SIZE", "2"}, {"PRTE_LAUNCHED", "1"}};
+  EXPECT_TRUE(kills_ranks_in(mpirun));
+  for (const char* setting : {timeout, "PRTE_MCA_odls_base_sigkill_timeout"}) {
+    mpirun[setting] = "30";
+    EXPECT_TRUE(kills_ranks_in(mpirun)) << "version 5 ignores it";
+  }
+  Environment mpirun_4{{"OMPI_COMM_WORLD_SIZE", "2"}, {"OMPI_MCA_orte_launch", "1"}};
+  EXPECT_TRUE(kills_ranks_in(mpirun_4));
+  mpirun_4[timeout] = "1";
+  EXPECT_TRUE(kills_ranks_in(mpirun_4)) << "the default";
+  mpirun_4[timeout] = "30";
+  EXPECT_FALSE(kills_ranks_in(mpirun_4));
+}
+
+TEST(Launcher, OtherLaunchersForwardSignals) {
+  EXPECT_FALSE(kills_ranks_in({}));
+  EXPECT_FALSE(kills_ranks_in({{"PMI_SIZE", "2"}, {"PMI_RANK", "0"}}));
+  EXPECT_FALSE(kills_ranks_in({{"SLURM_STEP_ID", "0"}, {"SLURM_PROCID", "0"}, {"PMIX_RANK", "0"}}));
+}
+
 /// Returns the message of the refusal; empty if the environment is accepted.
 std::string refusal(const Environment& environment, int mpi_ranks = 1) {
   try {
@@ -159,8 +186,12 @@ std::string refusal(const Environment& environment, int mpi_ranks = 1) {
 TEST(Launcher, RefusesSingletonsWithARemedy) {
   const Environment srun{
       {"SLURM_STEP_ID", "0"}, {"SLURM_PROCID", "2"}, {"SLURM_STEP_NUM_TASKS", "4"}};
-  EXPECT_THAT(refusal(srun),
-              AllOf(HasSubstr("SLURM_STEP_NUM_TASKS=4"), HasSubstr("srun --mpi=pmix")));
+#ifdef OPEN_MPI
+  const std::string remedy = "srun --mpi=pmix";
+#else
+  const std::string remedy = "srun --mpi=pmi2";
+#endif
+  EXPECT_THAT(refusal(srun), AllOf(HasSubstr("SLURM_STEP_NUM_TASKS=4"), HasSubstr(remedy)));
   EXPECT_EQ(refusal(srun, 4), "");
   for (const auto& [environment, launcher] : std::vector<std::pair<Environment, std::string>>{
            {{{"OMPI_COMM_WORLD_SIZE", "2"}}, "Open MPI"},

@@ -105,6 +105,11 @@ std::optional<int> rank_before_mpi();
 /// example "mpirun of Open MPI (OMPI_COMM_WORLD_SIZE=2)"; empty if no launcher has.
 std::optional<std::string> launcher_of_process();
 
+/// Returns whether the launcher of this process kills the ranks within two seconds after it has
+/// received SIGTERM or SIGINT, so that they cannot save a checkpoint. mpirun of Open MPI does,
+/// unless the user has set a longer time, which only version 4 permits.
+bool launcher_kills_ranks();
+
 /// Initialises MPI in the constructor and finalises it in the destructor. Must be constructed
 /// before every communicator and destroyed after all of them. If MPI is already initialised, the
 /// session uses it and does not finalise it. If the session is destroyed because of an exception,
