@@ -6,7 +6,6 @@
 #include <sched.h>
 
 #include <algorithm>
-#include <array>
 #include <climits>
 #include <cstdio>
 #include <cstdlib>
@@ -16,13 +15,13 @@
 #include <utility>
 #include <vector>
 
-#include "library_version.hpp"
 #include "lockstep/comm/agreement.hpp"
 #include "lockstep/comm/messages.hpp"
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/handle.hpp"
 #include "lockstep/core/process/system.hpp"
 #include "mpi_check.hpp"
+#include "mpi_library.hpp"
 
 namespace lockstep::comm {
 
@@ -76,13 +75,7 @@ class SelfCommunicator final : public Communicator {
   TerminateAll terminate_;  ///< may be null
 };
 
-/// Returns the name and version of the MPI library that is loaded.
-std::string mpi_library_version() {
-  std::array<char, MPI_MAX_LIBRARY_VERSION_STRING> text{};
-  int length = 0;
-  check_mpi(MPI_Get_library_version(text.data(), &length), "MPI_Get_library_version");
-  return name_and_version({text.data(), static_cast<std::size_t>(length)});
-}
+std::string mpi_library_version() { return name_and_version(loaded_mpi_library().description); }
 
 /// Calls `action` for consecutive parts of `values` whose lengths fit in the int counts of MPI.
 template <class T, class Action>

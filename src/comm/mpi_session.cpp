@@ -23,6 +23,7 @@
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/process/thread.hpp"
 #include "mpi_check.hpp"
+#include "mpi_library.hpp"
 
 namespace lockstep::comm {
 
@@ -104,8 +105,8 @@ std::vector<std::string> initial_environment(const fs::path& process) {
   return entries;
 }
 
-/// Looks up the variables with which this process was started: MPI_Init adds some to the environment
-/// of a process that no launcher has started.
+/// Looks up the variables with which this process was started: MPI_Init adds some to the
+/// environment of a process that no launcher has started.
 EnvironmentLookup initial_lookup() {
   return [entries = initial_environment("/proc/self")](const std::string& name) -> const char* {
     for (const std::string& entry : entries)
@@ -308,6 +309,7 @@ MpiSession::MpiSession(int& argc, char**& argv) {
   core::require_threads(is_singleton ? 10 : 3);
   if (is_singleton) require_session_directory();
   prepare_environment(launch);
+  refuse_foreign_mpirun(loaded_mpi_library(), ::getenv);
   // MPI_Init of Open MPI fails without a home directory, in which it looks for settings.
   const bool lacks_home = std::getenv("HOME") == nullptr && ::getpwuid(::getuid()) == nullptr;
   if (lacks_home) set_default("HOME", "/nonexistent");

@@ -146,9 +146,7 @@ TEST(Launcher, TextThatIsNoNumberAnnouncesNoRanks) {
   EXPECT_FALSE(announced_in({{"OMPI_COMM_WORLD_SIZE", "4x"}}));
 }
 
-bool kills_ranks_in(const Environment& environment) {
-  return kills_ranks(lookup_in(environment));
-}
+bool kills_ranks_in(const Environment& environment) { return kills_ranks(lookup_in(environment)); }
 
 TEST(Launcher, MpirunOfOpenMpiKillsRanksUnlessVersionFourHasATimeout) {
   constexpr const char* timeout = "OMPI_MCA_odls_base_sigkill_timeout";
