@@ -13,8 +13,9 @@ from lockstep_report.tables.accuracy import accuracy_table
 from synthetic import phases, write_run
 
 OF_ALL_RUNS = ["compiler", "compiler_flags", "build_type", "device_library"]
-OF_SEVERAL_RANKS = ["mpi_version", "NCCL_ALGO", "UCX_TLS", "OMPI_MCA_btl", "OMPI_MCA_coll_tuned_allreduce_algorithm"]
-HARMLESS = ["NCCL_DEBUG", "NCCL_COMM_ID", "OMPI_MCA_ess_base_jobid", "SLURM_JOB_ID", "OMP_NUM_THREADS"]
+OF_SEVERAL_RANKS = ["mpi_version", "NCCL_ALGO", "UCX_TLS", "OMPI_MCA_btl", "OMPI_MCA_coll_tuned_allreduce_algorithm",
+                    "MPIR_CVAR_ALLREDUCE_INTRA_ALGORITHM", "I_MPI_ADJUST_ALLREDUCE"]
+HARMLESS = ["NCCL_DEBUG", "NCCL_COMM_ID", "OMPI_MCA_ess_base_jobid", "I_MPI_INFO_NUMA_NODE_NUM", "SLURM_JOB_ID", "OMP_NUM_THREADS"]
 
 
 def pair(folder, name, ranks=2):
@@ -37,6 +38,13 @@ def test_software_without_an_effect_is_merged(tmp_path, name, ranks):
     runs = pair(tmp_path, name, ranks)
     assert [point.repeats for point in merge_repeats([from_run(run) for run in runs])] == [2]
     assert [row["runs"] for row in accuracy_table(runs).rows] == [2]
+
+
+@pytest.mark.parametrize("first, second", [("Open MPI v4.1.4", "Open MPI 4.1.4"), ("MPICH Version:      5.0.2", "MPICH 5.0.2")])
+def test_earlier_forms_of_the_version_of_mpi_are_the_same(tmp_path, first, second):
+    runs = [read_run(write_run(tmp_path / f"{i}.h5", phases(4, *[(0, 0, 0.1, 0, 0, 0)] * 2), 60, epochs=2,
+                               environment={"mpi_version": version})) for i, version in enumerate((first, second))]
+    assert [point.repeats for point in merge_repeats([from_run(run) for run in runs])] == [2]
 
 
 @pytest.mark.parametrize("name", OF_ALL_RUNS + OF_SEVERAL_RANKS)

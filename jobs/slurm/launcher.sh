@@ -3,11 +3,11 @@
 # The launchers that start the ranks of a Slurm job. jobs/slurm/submit and task.sbatch source this file before they read the
 # file of the site, which may replace `launch`.
 
-# Prints the launcher that works on this cluster: mpirun if srun was built without PMIx, otherwise srun. Without PMIx, MPI_Init
-# fails under srun, or every process starts as a singleton.
+# Prints the launcher that works on this cluster: mpirun if srun was built without PMIx, which Open MPI needs, or without the interface
+# LOCKSTEP_SRUN_MPI (pmi2 for MPICH and Intel MPI); otherwise srun. Without it, MPI_Init fails, or every process starts as a singleton.
 present_launcher() {
   local types
-  if types=$(srun --mpi=list 2>&1) && ! grep -qw pmix <<<"$types"; then
+  if types=$(srun --mpi=list 2>&1) && ! grep -qw "${LOCKSTEP_SRUN_MPI:-pmix}" <<<"$types"; then
     echo mpirun
   else
     echo srun
@@ -32,18 +32,26 @@ container_command() {
 # shellcheck disable=SC2154  # site.sh sets site and gpu
 describe_launcher() { printf '%s\n' "$1, site $site${gpu:+, GPU $gpu}${LOCKSTEP_IMAGE:+, image $LOCKSTEP_IMAGE}"; }
 
+# Exports the times in seconds after which the daemons of mpirun end if a link is lost; variables of the user have precedence.
+keepalive() { # PREFIX OF THE VARIABLES
+  local setting name
+  for setting in time=30 intvl=10 probes=3; do
+    name=$1_MCA_oob_tcp_keepalive_${setting%=*}
+    export "$name=${!name:-${setting#*=}}"
+  done
+}
+
 # Sets the array `launcher`: the command that starts $2 ranks with $3 cores each, with the launcher $1 (srun or mpirun).
 # --cpus-per-task is passed explicitly, because srun of Slurm 22.05 does not inherit it from sbatch. mpirun binds no process,
 # because it would bind all threads of a rank to one core. mpirun and its daemons end a minute after a link between hosts is lost;
-# by default, Open MPI 4.1 notices that only after 8 minutes. With LOCKSTEP_IMAGE, every rank starts in a container of its own.
+# by default, Open MPI notices that only after 8 minutes. With LOCKSTEP_IMAGE, every rank starts in a container of its own.
 launch() { # LAUNCHER RANKS CORES
   container_command
   case $1 in
-    srun) launcher=(srun --mpi=pmix --export=ALL --kill-on-bad-exit=1 --ntasks="$2" --cpus-per-task="$3") ;;
+    srun) launcher=(srun --mpi="${LOCKSTEP_SRUN_MPI:-pmix}" --export=ALL --kill-on-bad-exit=1 --ntasks="$2" --cpus-per-task="$3") ;;
     mpirun)
-      export OMPI_MCA_oob_tcp_keepalive_time="${OMPI_MCA_oob_tcp_keepalive_time:-30}"
-      export OMPI_MCA_oob_tcp_keepalive_intvl="${OMPI_MCA_oob_tcp_keepalive_intvl:-10}"
-      export OMPI_MCA_oob_tcp_keepalive_probes="${OMPI_MCA_oob_tcp_keepalive_probes:-3}"
+      keepalive OMPI # Open MPI 4
+      keepalive PRTE # Open MPI 5
       launcher=("$root/jobs/forward-signals" mpirun -n "$2" --bind-to none)
       ;;
   esac

@@ -56,4 +56,8 @@ struct Separation {
 Separation separation_from(const Launch& launch, int parent,
                            const std::filesystem::path& root = "/");
 
+/// Returns whether the system permits a process to read the memory of its own descendants only,
+/// unless another process allows it (security module Yama; the default of Ubuntu).
+bool restricts_ptrace(const std::filesystem::path& root = "/");
+
 }  // namespace lockstep::comm

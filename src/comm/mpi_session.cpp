@@ -197,8 +197,8 @@ class HiddenVariable {
 };
 
 /// Sets variables of the environment that MPI reads when it is initialised. Values that the user or
-/// the launcher has set take precedence; MPI libraries other than Open MPI ignore most of them.
-void prepare_environment(const std::optional<Launch>& launch) {
+/// the launcher has set take precedence; each MPI library ignores the variables of the others.
+void prepare_environment(const std::optional<Launch>& launch, const MpiLibrary& library) {
   // Open MPI sends messages of more than 64 KiB over TCP only after a rendezvous handshake, for
   // which both ranks must be in an MPI call; while one of them executes a compute kernel, the
   // link is idle. This raises the eager limit so that the messages of the algorithm `direct` are
@@ -213,6 +213,11 @@ void prepare_environment(const std::optional<Launch>& launch) {
     set_default("OMPI_MCA_btl_vader_single_copy_mechanism", "none");
   // Open MPI 4 mistakes the shared memory of a rank with the same process number for its own.
   if (separation.by_process_ids) set_default("OMPI_MCA_btl", "^vader");
+  // MPICH 5 ends the program if it cannot read the memory of another rank.
+  const bool is_mpich = library.description.starts_with("MPICH");
+  if (is_mpich && (separation.by_users || separation.by_process_ids || !can_read_memory() ||
+                   restricts_ptrace()))
+    set_default("MPIR_CVAR_CH4_CMA_ENABLE", "0");
 }
 
 }  // namespace
@@ -281,6 +286,12 @@ Separation separation_from(const Launch& launch, int parent, const fs::path& roo
   return {true, has_own_users};
 }
 
+bool restricts_ptrace(const fs::path& root) {
+  std::ifstream file(root / "proc/sys/kernel/yama/ptrace_scope");
+  int scope = 0;
+  return file >> scope && scope > 0;
+}
+
 std::optional<int> rank_before_mpi() {
   const auto launch = announced_launch(::getenv);
   return launch ? launch->rank : std::nullopt;
@@ -308,8 +319,9 @@ MpiSession::MpiSession(int& argc, char**& argv) {
   const bool is_singleton = !launch || hides_step;
   core::require_threads(is_singleton ? 10 : 3);
   if (is_singleton) require_session_directory();
-  prepare_environment(launch);
-  refuse_foreign_mpirun(loaded_mpi_library(), ::getenv);
+  const MpiLibrary library = loaded_mpi_library();
+  refuse_foreign_mpirun(library, ::getenv);
+  prepare_environment(launch, library);
   // MPI_Init of Open MPI fails without a home directory, in which it looks for settings.
   const bool lacks_home = std::getenv("HOME") == nullptr && ::getpwuid(::getuid()) == nullptr;
   if (lacks_home) set_default("HOME", "/nonexistent");

@@ -41,7 +41,7 @@ std::string lower_case(std::string_view text) {
 /// job), and variables that contain other variables: those of `sbatch --export` and `mpirun -x`.
 bool is_recorded(std::string_view name) {
   constexpr std::string_view prefixes[] = {
-      "SLURM_", "NCCL_", "OMPI_", "PRTE_MCA_", "PMIX_MCA_", "MPIR_CVAR_", "I_MPI_",
+      "SLURM_", "NCCL_", "OMPI_", "PRTE_MCA_", "PMIX_MCA_", "MPIR_CVAR_", "MPICH_", "I_MPI_",
       "FI_",    "UCX_",  "OMP_",  "GOMP_",     "KMP_",      "ONEDNN_",    "DNNL_"};
   constexpr std::string_view excluded[] = {
       "jwt", "magic", "token",  "secret",     "passw",    "credential",

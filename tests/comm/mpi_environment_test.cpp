@@ -5,6 +5,7 @@
 
 #include <filesystem>
 #include <string>
+#include <utility>
 
 #include "core/fake_root.hpp"
 
@@ -51,6 +52,16 @@ TEST(Separation, OfUsersAndProcessIdsIsFound) {
   EXPECT_FALSE(separation("user:[2]", "0 1000 1", "user:[1]").by_process_ids);
   EXPECT_TRUE(separation("user:[1]", "0 0 4294967295", "user:[1]", 0).by_process_ids);
   EXPECT_TRUE(separation_from(launch, 0, "/").by_process_ids);
+}
+
+TEST(RestrictedPtrace, IsASettingOfYama) {
+  const FakeRoot root;
+  EXPECT_FALSE(restricts_ptrace(root.path()));
+  for (const auto& [scope, is_restricted] :
+       {std::pair{"0\n", false}, {"1\n", true}, {"3\n", true}}) {
+    root.write("proc/sys/kernel/yama/ptrace_scope", scope);
+    EXPECT_EQ(restricts_ptrace(root.path()), is_restricted) << scope;
+  }
 }
 
 }  // namespace

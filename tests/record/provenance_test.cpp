@@ -21,10 +21,10 @@ using testing::Pair;
 TEST(Provenance, RecordsListedVariablesAndNoOthers) {
   ::setenv("SLURM_JOB_ID", "4711", 1);
   ::setenv("OMP_NUM_THREADS", "3", 1);
-  for (const char* name :
-       {"PRTE_MCA_rmaps_default_mapping_policy", "PMIX_MCA_gds",
-        "MPIR_CVAR_POSIX_NUM_COLLS_THRESHOLD", "I_MPI_FABRICS", "FI_PROVIDER", "UCX_TLS",
-        "GOMP_CPU_AFFINITY", "KMP_AFFINITY", "ONEDNN_MAX_CPU_ISA", "DNNL_MAX_CPU_ISA"}) {
+  for (const char* name : {"PRTE_MCA_rmaps_default_mapping_policy", "PMIX_MCA_gds",
+                           "MPIR_CVAR_POSIX_NUM_COLLS_THRESHOLD", "I_MPI_FABRICS",
+                           "MPICH_OFI_NIC_POLICY", "FI_PROVIDER", "UCX_TLS", "GOMP_CPU_AFFINITY",
+                           "KMP_AFFINITY", "ONEDNN_MAX_CPU_ISA", "DNNL_MAX_CPU_ISA"}) {
     ::setenv(name, "setting", 1);
     EXPECT_THAT(provenance(), Contains(Pair(name, "setting")));
   }

@@ -4,6 +4,7 @@ software (build, libraries and their environment variables) and the number of ho
 experiment differ in the seed. The properties of a run are pairs (name, value)."""
 
 import json
+import re
 from pathlib import Path
 
 # What each option affects, and the values of a choice in their order, from the option table of the program.
@@ -17,7 +18,8 @@ STATED = ("model", "device", "precision", "data", "threads", "batch-per-rank",
 # Attributes of /environment, or the beginnings of their names, that describe the software: of all runs,
 # and of the messages between ranks. HARMLESS: variables that affect only the log or the connections.
 COMPILATION = ("compiler", "build_type", "device_library")
-MESSAGES = ("mpi_version", "NCCL_", "UCX_", *(f"OMPI_MCA_{part}" for part in ("btl", "pml", "mtl", "coll", "osc")))
+MESSAGES = ("mpi_version", "NCCL_", "UCX_", *(f"OMPI_MCA_{part}" for part in ("btl", "pml", "mtl", "coll", "osc", "smsc")),
+            "MPIR_CVAR_", "MPICH_", "I_MPI_ADJUST_", "I_MPI_FABRICS", "I_MPI_OFI_", "I_MPI_SHM", "FI_PROVIDER")
 HARMLESS = ("NCCL_DEBUG", "NCCL_COMM_ID", "UCX_LOG_")
 
 
@@ -33,9 +35,15 @@ def is_of_software(name):
     return name == BUILD or name.startswith((*COMPILATION, *MESSAGES)) and not name.startswith(HARMLESS)
 
 
+def short_version(text):
+    """Returns the form "Open MPI 4.1.4" or "MPICH 5.0.2" of a version of MPI, which files of version 0.2.0 and earlier write as "Open
+    MPI v4.1.4" and "MPICH Version:      5.0.2"."""
+    return re.sub(r"( Version: *| v)(?=\d)", " ", text)
+
+
 def software_of(run):
     return {(BUILD, build_of(run))} | {
-        (name, str(value)) for name, value in run.environment.items()
+        (name, short_version(str(value)) if name == "mpi_version" else str(value)) for name, value in run.environment.items()
         if is_of_software(name) and is_used(name, run.rank_count)}
 
 
