@@ -26,9 +26,8 @@ execute_process(COMMAND "${MPIEXEC_EXECUTABLE}" --version OUTPUT_VARIABLE _mpiru
 if(_mpirun_version MATCHES "Open MPI|OpenRTE")
   list(APPEND LOCKSTEP_MPIRUN --oversubscribe --bind-to none)
 endif()
-set(LOCKSTEP_MPI_ENVIRONMENT
-    OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1
-    PRTE_MCA_rmaps_default_mapping_policy=:oversubscribe)
+set(LOCKSTEP_MPI_ENVIRONMENT OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+                             OMPI_MCA_rmaps_base_oversubscribe=1 PRTE_MCA_rmaps_default_mapping_policy=:oversubscribe)
 
 if(LOCKSTEP_TESTS)
   find_package(GTest REQUIRED)

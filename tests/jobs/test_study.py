@@ -582,6 +582,26 @@ def accept_signals():
         signal.signal(number, signal.SIG_DFL)
 
 
+@pytest.mark.parametrize("handles", [False, True])
+def test_signals_reach_the_launcher_that_a_script_starts(tmp_path, handles):
+    """mpirun of Intel MPI is a script that starts the launcher. A script that handles the signal itself receives it."""
+    launcher, script, ready = tmp_path / "launcher", tmp_path / "mpirun", tmp_path / "ready"
+    launcher.write_text(f"#!/bin/bash\ntrap 'exit 75' USR1\ntouch {ready}\nwhile sleep 0.05; do :; done\n", encoding="utf-8")
+    script.write_text(f"#!/bin/sh\n{'trap : USR1' if handles else ''}\n{launcher} &\n{'wait; kill $!; exit 4' if handles else 'wait $!'}\n",
+                      encoding="utf-8")
+    for file in (launcher, script):
+        file.chmod(0o755)
+    process = subprocess.Popen([ROOT / "jobs" / "forward-signals", script], preexec_fn=accept_signals)
+    try:
+        while not ready.exists():
+            assert process.poll() is None
+            time.sleep(0.02)
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(timeout=600) == (4 if handles else 75)
+    finally:
+        process.kill()
+
+
 @contextlib.contextmanager
 def running_study(table, tmp_path, status):
     """Starts a study in its own process group whose first run waits for SIGUSR1 and then exits with `status`."""
