@@ -52,7 +52,7 @@ bool is_below(const fs::path& path, const fs::path& folder) {
 [[noreturn]] void refuse(const MpiLibrary& library, const EnvironmentLookup& lookup,
                          const std::string& fault, const std::string& remedy) {
   constexpr int reporter = 0;
-  const char* const rank = lookup("OMPI_COMM_WORLD_RANK");
+  const char* const rank = lookup("PMIX_RANK");
   throw AgreedError(
       core::ExitStatus::usage,
       fmt::format("{} the MPI library of this process, {} ({}); {}", fault,
@@ -77,9 +77,11 @@ void refuse_foreign_mpirun(const MpiLibrary& library, const EnvironmentLookup& l
   const auto mentions = [&](std::string_view text) {
     return library.description.find(text) != std::string::npos;
   };
-  if (lookup("OMPI_COMM_WORLD_SIZE") != nullptr && mentions("MPICH") && !mentions("pmix")) {
-    refuse(library, lookup, "mpirun of Open MPI cannot start ranks with",
-           "start with the mpirun of this library");
+  if (lookup("PMIX_NAMESPACE") != nullptr && library.description.starts_with("MPICH") &&
+      !mentions("pmix")) {
+    refuse(library, lookup,
+           "a launcher with PMIx (mpirun of Open MPI, srun --mpi=pmix) cannot start ranks with",
+           "start with the mpirun of this library, or with srun --mpi=pmi2");
   }
   const char* const prefix = lookup("OPAL_PREFIX");
   const bool is_shared = library.file.filename().string().starts_with("libmpi");

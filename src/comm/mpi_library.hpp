@@ -26,8 +26,8 @@ std::string name_and_version(std::string_view description);
 
 /// Throws `AgreedError` (usage), which rank 0 reports, if MPI_Init of the library would end the
 /// process with many lines of its own: mpirun of another Open MPI or the environment sets
-/// OPAL_PREFIX, where the library finds its components; or mpirun of Open MPI started MPICH, which
-/// cannot use its PMIx.
+/// OPAL_PREFIX, where the library finds its components; or a launcher with PMIx started MPICH that
+/// was built without it.
 void refuse_foreign_mpirun(const MpiLibrary& library, const EnvironmentLookup& lookup);
 
 }  // namespace lockstep::comm

@@ -67,7 +67,8 @@ TEST(ForeignMpirun, IsRefusedIfMpiInitWouldFail) {
                               "/m/libmpi.so.12"};
   const MpiLibrary static_library{"Open MPI v4.1.4", "/opt/bin/lockstep"};
   const auto under = [](const std::string& prefix) {
-    std::map<std::string, std::string> environment{{"OMPI_COMM_WORLD_SIZE", "2"}};
+    std::map<std::string, std::string> environment{{"OMPI_COMM_WORLD_SIZE", "2"},
+                                                   {"PMIX_NAMESPACE", "n"}};
     if (!prefix.empty()) environment["OPAL_PREFIX"] = prefix;
     return environment;
   };
@@ -81,7 +82,8 @@ TEST(ForeignMpirun, IsRefusedIfMpiInitWouldFail) {
   EXPECT_EQ(refusal(static_library, under("/usr")), "");
   EXPECT_EQ(refusal(mpich_pmix, under("/opt/wheel")), "");
   EXPECT_THAT(refusal(debian, {{"OPAL_PREFIX", "/opt/hpcx"}}), HasSubstr("unset OPAL_PREFIX"));
-  EXPECT_EQ(refusal(mpich, {}), "") << "no mpirun of Open MPI";
+  EXPECT_THAT(refusal(mpich, {{"PMIX_NAMESPACE", "slurm.pmix.7.0"}}), HasSubstr("srun --mpi=pmi2"));
+  EXPECT_EQ(refusal(mpich, {{"PMI_SIZE", "2"}}), "");
 }
 
 }  // namespace
