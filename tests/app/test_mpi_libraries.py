@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Runs the program, as it was built with one Open MPI, under the mpirun and with the library of others: those that `jobs/setup --mpi`
+"""Runs the program, as it was built with one Open MPI, under the mpirun and with the library of others: those that `jobs/setup --libraries`
 installs from PyPI, as users have them in virtual environments. The presets cpu-openmpi5 and cpu-mpich build with them."""
 
 import json
@@ -15,7 +15,7 @@ from test_cli import BIN, HANG, MPIRUN, environment, messages_of, train
 from test_resume import FORWARD_SIGNALS, LONG, start_until_checkpoint
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-OPENMPI_5, MPICH = (ROOT / "build" / "mpi" / name for name in ("openmpi5", "mpich"))
+OPENMPI_5, MPICH = (ROOT / "build" / "libraries" / name for name in ("openmpi5", "mpich"))
 WARNING = "if mpirun is stopped by SIGTERM or Ctrl-C, it kills the ranks within 2 s"
 libraries = pytest.mark.requires("MPI_LIBRARIES")
 
@@ -27,7 +27,7 @@ def test_program_does_not_need_the_removed_bindings_of_cpp():
 
 def mpirun_of(folder):
     program = folder / "bin" / "mpirun"
-    assert program.exists(), f"{program} does not exist; run jobs/setup --mpi"
+    assert program.exists(), f"{program} does not exist; run jobs/setup --libraries"
     return [program]
 
 

@@ -14,7 +14,7 @@ PACKAGING = ROOT / "packaging"
 RECIPE = PACKAGING / "spack" / "spack_repo" / "lockstep" / "packages" / "lockstep" / "package.py"
 # The Spack package of each dependency that CMake searches for. OpenMP and threads come with the compiler.
 SPACK_NAMES = {"MPI": "mpi", "OpenMP": None, "Threads": None, "fmt": "fmt", "Boost": "boost", "nlohmann_json": "nlohmann-json",
-               "HDF5": "hdf5", "oneDNN": "onednn", "xxHash": "xxhash", "GTest": None, "CUDAToolkit": "cuda"}
+               "SerialHDF5": "hdf5", "oneDNN": "onednn", "xxHash": "xxhash", "GTest": None, "CUDAToolkit": "cuda"}
 
 
 def read(path):
