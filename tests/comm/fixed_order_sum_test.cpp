@@ -9,6 +9,7 @@
 #include <bit>
 #include <cmath>
 #include <cstdint>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -24,7 +25,8 @@ int calls = 0;
 template <class T>
 void change_last_bits(void* sums, int count) {
   T* const values = static_cast<T*>(sums);
-  for (int i = 0; i < count; ++i) values[i] = std::nextafter(values[i], T{1e30});
+  for (int i = 0; i < count; ++i)
+    values[i] = std::nextafter(values[i], std::numeric_limits<T>::max());
 }
 
 /// Changes the last bit of every sum of floating-point values in every second call.

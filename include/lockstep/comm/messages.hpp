@@ -112,8 +112,10 @@ void decode(std::string_view& message, T& value) {
   } else if constexpr (requires { value.has_value(); }) {
     bool has_value = false;
     decode(message, has_value);
-    value.reset();
-    if (has_value) decode(message, value.emplace());
+    if (has_value)
+      decode(message, value.emplace());
+    else
+      value.reset();
   } else if constexpr (Record<T>) {
     std::apply(decode_each, T::fields(value));
   } else {
