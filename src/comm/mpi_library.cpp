@@ -77,8 +77,7 @@ void refuse_foreign_mpirun(const MpiLibrary& library, const EnvironmentLookup& l
   const auto mentions = [&](std::string_view text) {
     return library.description.find(text) != std::string::npos;
   };
-  if (lookup("PMIX_NAMESPACE") != nullptr && library.description.starts_with("MPICH") &&
-      !mentions("pmix")) {
+  if (lookup("PMIX_NAMESPACE") != nullptr && library.is_mpich() && !mentions("pmix")) {
     refuse(library, lookup,
            "a launcher with PMIx (mpirun of Open MPI, srun --mpi=pmix) cannot start ranks with",
            "start with the mpirun of this library, or with srun --mpi=pmi2");

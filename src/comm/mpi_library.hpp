@@ -14,6 +14,8 @@ namespace lockstep::comm {
 struct MpiLibrary {
   std::string description;     ///< text of MPI_Get_library_version
   std::filesystem::path file;  ///< without symbolic links
+
+  bool is_mpich() const { return description.starts_with("MPICH"); }
 };
 
 /// Returns the loaded library. May be called before MPI_Init.

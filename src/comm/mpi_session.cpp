@@ -214,9 +214,8 @@ void prepare_environment(const std::optional<Launch>& launch, const MpiLibrary& 
   // Open MPI 4 mistakes the shared memory of a rank with the same process number for its own.
   if (separation.by_process_ids) set_default("OMPI_MCA_btl", "^vader");
   // MPICH 5 ends the program if it cannot read the memory of another rank.
-  const bool is_mpich = library.description.starts_with("MPICH");
-  if (is_mpich && (separation.by_users || separation.by_process_ids || !can_read_memory() ||
-                   restricts_ptrace()))
+  const bool is_separated = separation.by_users || separation.by_process_ids;
+  if (library.is_mpich() && (is_separated || !can_read_memory() || restricts_ptrace()))
     set_default("MPIR_CVAR_CH4_CMA_ENABLE", "0");
 }
 
