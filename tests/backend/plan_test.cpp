@@ -333,7 +333,9 @@ TEST(CpuPlan, Bf16ConvolutionAlgorithmsAgreeWithTheReference) {
            {ConvolutionAlgorithm::amx, 1},
            {ConvolutionAlgorithm::amx, 2},
            {ConvolutionAlgorithm::winograd_bf16, 1},
-           {ConvolutionAlgorithm::winograd_bf16, 2}}) {
+           {ConvolutionAlgorithm::winograd_bf16, 2},
+           {ConvolutionAlgorithm::winograd_int16, 1},
+           {ConvolutionAlgorithm::winograd_int16, 2}}) {
     SCOPED_TRACE(testing::Message() << core::name(algorithm) << ", " << threads << " threads");
     Replica device(DeviceKind::cpu, threads, graph,
                    {.batch = 3, .precision = Precision::bf16, .convolution_algorithm = algorithm});
@@ -346,7 +348,7 @@ TEST(CpuPlan, Bf16ConvolutionAlgorithmsAgreeWithTheReference) {
     for (const OperationChoice& choice : device.plan->choices()) {
       if (choice.implementation.ends_with("blocked maps")) ++by_cells;
       if (choice.implementation.ends_with("patches")) ++by_patches;
-      if (choice.implementation.find("winograd 2x2") != std::string::npos) ++by_winograd;
+      if (choice.implementation.find(" winograd ") != std::string::npos) ++by_winograd;
     }
     EXPECT_EQ(by_cells, 6);
     EXPECT_EQ(by_patches, 2);
@@ -382,7 +384,8 @@ TEST(CpuPlan, StatisticsByTheConvolutionEqualThoseOfTheBatchNorm) {
   using enum ConvolutionAlgorithm;
   for (const auto& [precision, algorithm, count, tolerance] :
        {Case{Precision::fp32, direct, 0, 1e-5}, Case{Precision::fp32, winograd, 1, 1e-5},
-        Case{Precision::bf16, amx, 3, 3e-2}, Case{Precision::bf16, winograd_bf16, 3, 3e-2}}) {
+        Case{Precision::bf16, amx, 3, 3e-2}, Case{Precision::bf16, winograd_bf16, 3, 3e-2},
+        Case{Precision::bf16, winograd_int16, 3, 3e-2}}) {
     for (const int threads : {1, 2}) {
       SCOPED_TRACE(testing::Message() << core::name(precision) << ", " << core::name(algorithm)
                                       << ", " << threads << " threads");

@@ -30,9 +30,17 @@ enum class Mode {
 
 /// Algorithm of convolutions on CPUs. `automatic` chooses one for each convolution and direction.
 /// Any other algorithm is used for every convolution that it supports. For the rest,
-/// `winograd_bf16` uses the direct algorithm with the same instructions, if it is supported;
-/// otherwise oneDNN's direct kernels (`direct`) are used.
-enum class ConvolutionAlgorithm { automatic, direct, winograd, winograd_bf16, amx, avx512_bf16 };
+/// `winograd_int16` and `winograd_bf16` use the direct algorithm with the bfloat16 instructions, if
+/// it is supported; otherwise oneDNN's direct kernels (`direct`) are used.
+enum class ConvolutionAlgorithm {
+  automatic,
+  direct,
+  winograd,
+  winograd_int16,
+  winograd_bf16,
+  amx,
+  avx512_bf16
+};
 std::span<const core::NamedValue<ConvolutionAlgorithm>> named_values(ConvolutionAlgorithm);
 
 /// Which part of batch norm is fused into the preceding convolution on GPUs. `sums`: the

@@ -66,11 +66,12 @@ std::vector<Option> run_options() {
        .commands = cmd_training | cmd_evaluate | cmd_layer,
        .effect = Affects::both,
        .help = "bitwise identical results in every run with the same number of ranks and threads",
-       .details = "No implementation is selected by timing. Convolutions use the first "
-                  "algorithm that supports them in the order amx, winograd-bf16, "
-                  "avx512-bf16, winograd, direct; `--all-reduce auto` uses direct, and "
-                  "`--all-reduce mpi` is as reproducible as the MPI library; GPUs use "
-                  "reproducible cuDNN kernels"},
+       .details =
+           "No implementation is selected by timing. Convolutions use the first "
+           "algorithm that supports them in the order amx, winograd-int16, "
+           "winograd-bf16, avx512-bf16, winograd, direct; `--all-reduce auto` uses direct, and "
+           "`--all-reduce mpi` is as reproducible as the MPI library; GPUs use "
+           "reproducible cuDNN kernels"},
   };
 }
 

@@ -59,6 +59,9 @@ const cells::Kernels* ConvolutionChooser::kernels_of(ConvolutionAlgorithm algori
     case ConvolutionAlgorithm::amx:
       return kernels_.amx != nullptr ? kernels_.amx.get() : emulated_.get();
     case ConvolutionAlgorithm::avx512_bf16: return kernels_.avx512.get();
+    case ConvolutionAlgorithm::winograd_int16:
+      return kernels_.avx512 != nullptr ? kernels_.avx512.get()
+                                        : kernels_of(ConvolutionAlgorithm::amx);
     case ConvolutionAlgorithm::winograd_bf16:
       return kernels_.amx == nullptr && kernels_.avx512 != nullptr
                  ? kernels_.avx512.get()
@@ -75,12 +78,13 @@ std::vector<ConvolutionAlgorithm> ConvolutionChooser::algorithms(const PlanOptio
   const ConvolutionAlgorithm named = options.convolution_algorithm;
   switch (named) {
     case automatic:
-      if (kernels_.amx != nullptr) return {amx, winograd_bf16, winograd, direct};
-      if (kernels_.avx512 != nullptr) return {winograd_bf16, avx512_bf16, winograd, direct};
+      if (kernels_.amx != nullptr) return {amx, winograd_int16, winograd_bf16, winograd, direct};
+      if (kernels_.avx512 != nullptr)
+        return {winograd_int16, winograd_bf16, avx512_bf16, winograd, direct};
       return {winograd, direct};
+    case winograd_int16:
     case winograd_bf16:
-      return {winograd_bf16, kernels_of(named) == kernels_.avx512.get() ? avx512_bf16 : amx,
-              direct};
+      return {named, kernels_of(named) == kernels_.avx512.get() ? avx512_bf16 : amx, direct};
     case avx512_bf16:
       if (kernels_.avx512 == nullptr)
         core::fail(core::ExitStatus::usage,
@@ -106,6 +110,7 @@ std::vector<ConvolutionAlgorithm> ConvolutionChooser::candidates(
   std::erase_if(all, [&](ConvolutionAlgorithm algorithm) {
     switch (algorithm) {
       case ConvolutionAlgorithm::winograd: return !winograd::fits(problem);
+      case ConvolutionAlgorithm::winograd_int16:
       case ConvolutionAlgorithm::winograd_bf16: return !cells::winograd_fits(problem);
       case ConvolutionAlgorithm::amx:
       case ConvolutionAlgorithm::avx512_bf16: return !cells::fits(problem);
@@ -125,7 +130,10 @@ std::unique_ptr<ConvolutionDirection> ConvolutionChooser::make_by(
   const cells::Resources resources{.kernels = kernels_of(algorithm), .threads = context.threads};
   switch (algorithm) {
     case ConvolutionAlgorithm::winograd: return winograd::make(problem, context.threads);
-    case ConvolutionAlgorithm::winograd_bf16: return cells::make_winograd(problem, resources);
+    case ConvolutionAlgorithm::winograd_int16:
+      return cells::make_winograd(problem, resources, cells::WinogradVariant::f4x4_int16);
+    case ConvolutionAlgorithm::winograd_bf16:
+      return cells::make_winograd(problem, resources, cells::WinogradVariant::f2x2_bfloat16);
     case ConvolutionAlgorithm::amx:
     case ConvolutionAlgorithm::avx512_bf16: return cells::make(problem, resources);
     case ConvolutionAlgorithm::automatic:

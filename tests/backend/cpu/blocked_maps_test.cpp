@@ -120,7 +120,9 @@ TEST_P(BlockedMaps, ForwardAndBackwardEqualTheReference) {
            {7, 1, amx},
            {50, 3, winograd_bf16},
            {50, 2, automatic},
-           {33, 8, winograd_bf16}}) {
+           {33, 8, winograd_bf16},
+           {32, 3, winograd_int16},
+           {50, 2, winograd_int16}}) {
     SCOPED_TRACE(testing::Message()
                  << batch << " images, " << threads << " threads, " << core::name(algorithm));
     const Batch images = random_batch(graph, batch, 7);

@@ -74,15 +74,15 @@ Choice choose(const Times& times, std::int64_t batch, double blocked_factor = 1)
 class ConvolutionChoice : public testing::TestWithParam<std::int64_t> {};
 
 TEST_P(ConvolutionChoice, UsesNoCellsIfFloat32WinogradIsFaster) {
-  const auto choice =
-      choose({{amx, 3}, {winograd_bf16, 3}, {winograd, 1}, {direct, 2}}, GetParam());
+  const auto choice = choose(
+      {{amx, 3}, {winograd_int16, 3}, {winograd_bf16, 3}, {winograd, 1}, {direct, 2}}, GetParam());
   EXPECT_NE(choice.layout, MapLayout::blocked32x32);
   EXPECT_THAT(choice.of_second, Each(HasSubstr("winograd 4x4")));
 }
 
 TEST_P(ConvolutionChoice, UsesNoCellsIfDirectKernelsOfTheLibraryAreFaster) {
-  const auto choice =
-      choose({{amx, 3}, {winograd_bf16, 4}, {winograd, 2}, {direct, 1}}, GetParam());
+  const auto choice = choose(
+      {{amx, 3}, {winograd_int16, 4}, {winograd_bf16, 4}, {winograd, 2}, {direct, 1}}, GetParam());
   EXPECT_NE(choice.layout, MapLayout::blocked32x32);
   EXPECT_THAT(
       choice.of_second,
@@ -90,8 +90,8 @@ TEST_P(ConvolutionChoice, UsesNoCellsIfDirectKernelsOfTheLibraryAreFaster) {
 }
 
 TEST_P(ConvolutionChoice, UsesCellsIfTheyAreFaster) {
-  const auto choice =
-      choose({{amx, 1}, {winograd_bf16, 2}, {winograd, 3}, {direct, 4}}, GetParam());
+  const auto choice = choose(
+      {{amx, 1}, {winograd_int16, 2}, {winograd_bf16, 2}, {winograd, 3}, {direct, 4}}, GetParam());
   EXPECT_EQ(choice.layout, MapLayout::blocked32x32);
   EXPECT_THAT(choice.of_second, Each(Not(HasSubstr("winograd"))));
 }
@@ -99,11 +99,15 @@ TEST_P(ConvolutionChoice, UsesCellsIfTheyAreFaster) {
 /// In cells the first convolution, with two directions, is slower by 2 s per image, and the second,
 /// with three directions, faster by 3 s.
 TEST_P(ConvolutionChoice, ComparesTheSumsOfAllConvolutions) {
-  const Times times{{amx, 4}, {winograd_bf16, 3}, {winograd, 3}, {direct, 3}};
-  const auto choice = choose(times, GetParam(), 2.0 / 3);
-  EXPECT_EQ(choice.layout, MapLayout::blocked32x32);
-  EXPECT_THAT(choice.of_second, Each(HasSubstr("winograd 2x2")));
-  EXPECT_NE(choose(times, GetParam(), 0.9).layout, MapLayout::blocked32x32);
+  for (const auto& [fastest, name] : {std::pair{winograd_int16, "winograd 4x4 int16"},
+                                      std::pair{winograd_bf16, "winograd 2x2"}}) {
+    Times times{{amx, 4}, {winograd_int16, 4}, {winograd_bf16, 4}, {winograd, 3}, {direct, 3}};
+    times[fastest] = 3;
+    const auto choice = choose(times, GetParam(), 2.0 / 3);
+    EXPECT_EQ(choice.layout, MapLayout::blocked32x32);
+    EXPECT_THAT(choice.of_second, Each(HasSubstr(name)));
+    EXPECT_NE(choose(times, GetParam(), 0.9).layout, MapLayout::blocked32x32);
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Images, ConvolutionChoice, testing::Values(5, 32, 100));

@@ -5,6 +5,7 @@
 #include <cstddef>
 
 #include "f2x2_matrices.hpp"
+#include "int16_kernels.hpp"
 #include "kernels.hpp"
 #include "tiles.hpp"
 
@@ -49,6 +50,11 @@ void transform_cells(const Patch& patch, Range part, BFloat16* to, std::int64_t 
 }  // namespace
 
 alignas(64) const BFloat16 zero_cell[cell_size] = {};
+
+const Int16Kernels& Kernels::int16() const {
+  static const Int16Kernels portable;
+  return portable;
+}
 
 void Kernels::interleave(const BFloat16* plain, std::int64_t images, BFloat16* interleaved) const {
   for (std::int64_t image = 0; image < cell_images; ++image) {

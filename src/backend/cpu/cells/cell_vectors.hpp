@@ -11,11 +11,13 @@
 
 namespace lockstep::backend::cpu::cells {
 
-/// Copies, conversions, transposes and transforms for processors with AVX-512 and AVX512-BF16. The
-/// results are those of the functions of `Kernels`.
+/// Copies, conversions, transposes and transforms for processors with AVX-512, AVX512-BF16 and
+/// AVX512-VNNI. The results are those of the functions of `Kernels`.
 class Avx512Vectors : public Kernels {
  public:
   static bool are_supported();  ///< by this processor
+
+  const Int16Kernels& int16() const override;
 
   void interleave(const core::BFloat16* plain, std::int64_t images,
                   core::BFloat16* interleaved) const override;

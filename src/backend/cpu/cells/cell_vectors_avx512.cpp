@@ -2,6 +2,7 @@
 #include "avx512.hpp"
 #include "cell_vectors.hpp"
 #include "f2x2_matrices.hpp"
+#include "int16_kernels.hpp"
 #include "tiles.hpp"
 
 // Copies, conversions, transposes and Winograd's transforms of cells with AVX-512.
@@ -76,8 +77,10 @@ LOCKSTEP_AVX512 void transform_cells(const Patch& patch, Range part, BFloat16* t
 
 bool Avx512Vectors::are_supported() {
   return __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") &&
-         __builtin_cpu_supports("avx512bf16");
+         __builtin_cpu_supports("avx512vnni") && __builtin_cpu_supports("avx512bf16");
 }
+
+const Int16Kernels& Avx512Vectors::int16() const { return avx512_int16_kernels(); }
 
 void Avx512Vectors::interleave(const BFloat16* plain, std::int64_t images,
                                BFloat16* interleaved) const {

@@ -83,21 +83,24 @@ bool winograd_fits(const ConvolutionProblem& problem) {
 }
 
 std::unique_ptr<ConvolutionDirection> make_winograd(const ConvolutionProblem& problem,
-                                                    const Resources& resources) {
+                                                    const Resources& resources,
+                                                    WinogradVariant variant) {
   const auto& [direction, sizes, source, destination] = problem;
+  const bool is_f2x2 = variant == WinogradVariant::f2x2_bfloat16;
+  const auto make_map = is_f2x2 ? make_f2x2_map_direction : make_int16_map_direction;
+  const auto make_weights = is_f2x2 ? make_f2x2_weights_direction : make_int16_weights_direction;
   auto from_source = make_cell_rows(source);
   auto from_destination = make_cell_rows(destination);
   switch (direction) {
     case Direction::forward:
-      return make_winograd_map_direction(resources, std::move(from_source), destination,
-                                         forward_weights(sizes), false);
+      return make_map(resources, std::move(from_source), destination, forward_weights(sizes),
+                      false);
     case Direction::backward_data:
-      return make_winograd_map_direction(resources, std::move(from_destination), source,
-                                         backward_weights(sizes), true);
+      return make_map(resources, std::move(from_destination), source, backward_weights(sizes),
+                      true);
     case Direction::backward_weights: break;
   }
-  return make_winograd_weights_direction(resources, sizes, std::move(from_source),
-                                         std::move(from_destination));
+  return make_weights(resources, sizes, std::move(from_source), std::move(from_destination));
 }
 
 }  // namespace lockstep::backend::cpu::cells

@@ -7,10 +7,10 @@
 #include "../convolution_direction.hpp"
 #include "kernels.hpp"
 
-// Convolutions of bfloat16 maps with the bfloat16 instructions of the processor, directly or by
-// Winograd's algorithm F(2x2, 3x3). geometry: rows and cells that a direction needs; map_directions
-// and the two files of weights_direction: memory and threads; kernels: arithmetic, in tile_kernels
-// with the tiles of AMX and in dot_kernels with AVX512-BF16.
+// Convolutions of bfloat16 maps, directly or by Winograd's algorithm. geometry: rows and cells that
+// a direction needs; map_direction, winograd_weights_direction and the files of their variants
+// (direct, f2x2, int16): memory and threads; kernels: arithmetic in bfloat16, in tile_kernels with
+// the tiles of AMX and in dot_kernels with AVX512-BF16; int16_kernels: arithmetic with integers.
 
 namespace lockstep::backend::cpu::cells {
 
@@ -38,9 +38,13 @@ std::unique_ptr<ConvolutionDirection> make(const ConvolutionProblem& problem,
 /// `fits`, 3x3 convolutions with stride 1 and one pixel of padding.
 bool winograd_fits(const ConvolutionProblem& problem);
 
-/// As `make`, by Winograd's algorithm: transformed maps and weights are rounded to bfloat16 as
-/// well. `winograd_fits` must be true.
+/// Variants of Winograd's algorithm: F(2x2, 3x3), whose transformed maps and weights are rounded to
+/// bfloat16, and F(4x4, 3x3), whose transformed maps and weights are rounded to 16-bit integers.
+enum class WinogradVariant { f2x2_bfloat16, f4x4_int16 };
+
+/// As `make`, by Winograd's algorithm. `winograd_fits` must be true.
 std::unique_ptr<ConvolutionDirection> make_winograd(const ConvolutionProblem& problem,
-                                                    const Resources& resources);
+                                                    const Resources& resources,
+                                                    WinogradVariant variant);
 
 }  // namespace lockstep::backend::cpu::cells

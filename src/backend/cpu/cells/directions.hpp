@@ -12,64 +12,18 @@
 #include <vector>
 
 #include "convolution.hpp"
-#include "f2x2_matrices.hpp"
 #include "geometry.hpp"
+#include "winograd_tiles.hpp"
 
 // The two kinds of directions: from one map to the other (forward and backward data), and from both
-// maps to the gradient of the weights (backward weights); each directly and by Winograd's
-// algorithm.
+// maps to the gradient of the weights (backward weights); each directly, by Winograd's algorithm
+// F(2x2, 3x3) with values in bfloat16, and by F(4x4, 3x3) with 16-bit integers.
 
 namespace lockstep::backend::cpu::cells {
 
-/// The tiles that cover the output of one image.
-struct TileGrid {
-  explicit TileGrid(core::ImageShape output)
-      : rows(ceil_div(output.height, tile_size)), columns(ceil_div(output.width, tile_size)) {}
-
-  std::int64_t rows, columns;
-  std::int64_t count() const { return rows * columns; }
-};
-
-/// The algorithm in the names of implementations.
-inline constexpr std::string_view winograd_name = " winograd 2x2";
-
-/// Returns the number of multiplications of Winograd's algorithm, relative to the direct one, for
-/// this output: 4/9, or more if the tiles extend beyond the map.
-inline double winograd_arithmetic(core::ImageShape output) {
-  return static_cast<double>(frequencies * TileGrid(output).count()) /
-         static_cast<double>(9 * output.pixels());
-}
-
-/// Returns the cells of a patch of Size x Size pixels of a map that consists of cells, for its
-/// first block of channels; `height`: of the map. Cells of pixels outside the map are `zero_cell`.
-template <std::size_t Size>
-std::array<const core::BFloat16*, Size * Size> patch(const CellRows& rows, std::int64_t image_block,
-                                                     std::int64_t height, std::int64_t top,
-                                                     std::int64_t left) {
-  std::array<const core::BFloat16*, Size * Size> cells;
-  cells.fill(zero_cell);
-  const std::int64_t stride = rows.strides(image_block).pixel;
-  for (std::size_t i = 0; i < Size; ++i) {
-    const std::int64_t y = top + static_cast<std::int64_t>(i);
-    if (y < 0 || y >= height) continue;
-    const core::BFloat16* const row = rows.row(image_block, y, nullptr);
-    for (std::size_t j = 0; j < Size; ++j) {
-      const std::int64_t x = left + static_cast<std::int64_t>(j);
-      if (x >= 0 && x < rows.pixels()) cells[i * Size + j] = row + x * stride;
-    }
-  }
-  return cells;
-}
-
-/// Moves the cells of a patch to the next block of channels.
-template <std::size_t Count>
-void next_block(const CellRows& rows, std::int64_t image_block,
-                std::array<const core::BFloat16*, Count>& cells) {
-  const std::int64_t stride = rows.strides(image_block).block;
-  for (const core::BFloat16*& cell : cells) {
-    if (cell != zero_cell) cell += stride;
-  }
-}
+/// The algorithms in the names of implementations.
+inline constexpr std::string_view f2x2_name = " winograd 2x2";
+inline constexpr std::string_view int16_name = " winograd 4x4 int16";
 
 /// Creates a direction that computes `to` from the map of `from`. `rows` and `columns` list, for
 /// each row and column of `to`, the positions of `from` that contribute to it. `weights.flat` need
@@ -78,17 +32,25 @@ std::unique_ptr<ConvolutionDirection> make_map_direction(
     const Resources& resources, std::unique_ptr<CellRows> from, const FeatureMap& to,
     std::vector<AxisTaps> rows, std::vector<AxisTaps> columns, const WeightMatrix& weights);
 /// `is_rotated`: the 3x3 kernels are rotated by 180 degrees.
-std::unique_ptr<ConvolutionDirection> make_winograd_map_direction(const Resources& resources,
-                                                                  std::unique_ptr<CellRows> from,
-                                                                  const FeatureMap& to,
-                                                                  const WeightMatrix& weights,
-                                                                  bool is_rotated);
+std::unique_ptr<ConvolutionDirection> make_f2x2_map_direction(const Resources& resources,
+                                                              std::unique_ptr<CellRows> from,
+                                                              const FeatureMap& to,
+                                                              const WeightMatrix& weights,
+                                                              bool is_rotated);
+std::unique_ptr<ConvolutionDirection> make_int16_map_direction(const Resources& resources,
+                                                               std::unique_ptr<CellRows> from,
+                                                               const FeatureMap& to,
+                                                               const WeightMatrix& weights,
+                                                               bool is_rotated);
 
 std::unique_ptr<ConvolutionDirection> make_weights_direction(const Resources& resources,
                                                              const ConvolutionSizes& sizes,
                                                              std::unique_ptr<CellRows> source,
                                                              std::unique_ptr<CellRows> destination);
-std::unique_ptr<ConvolutionDirection> make_winograd_weights_direction(
+std::unique_ptr<ConvolutionDirection> make_f2x2_weights_direction(
+    const Resources& resources, const ConvolutionSizes& sizes, std::unique_ptr<CellRows> source,
+    std::unique_ptr<CellRows> destination);
+std::unique_ptr<ConvolutionDirection> make_int16_weights_direction(
     const Resources& resources, const ConvolutionSizes& sizes, std::unique_ptr<CellRows> source,
     std::unique_ptr<CellRows> destination);
 
@@ -127,11 +89,10 @@ class WeightsDirection : public ConvolutionDirection {
   }
 
  protected:
-  WeightsDirection(std::string_view algorithm, double arithmetic, const Resources& resources,
-                   const ConvolutionSizes& sizes, std::unique_ptr<CellRows> source,
-                   std::unique_ptr<CellRows> destination)
-      : ConvolutionDirection(implementation_name(*resources.kernels, algorithm, *source),
-                             arithmetic),
+  WeightsDirection(std::string_view instructions, std::string_view algorithm, double arithmetic,
+                   const Resources& resources, const ConvolutionSizes& sizes,
+                   std::unique_ptr<CellRows> source, std::unique_ptr<CellRows> destination)
+      : ConvolutionDirection(implementation_name(instructions, algorithm, *source), arithmetic),
         kernels_(*resources.kernels),
         threads_(resources.threads),
         sizes_(sizes),

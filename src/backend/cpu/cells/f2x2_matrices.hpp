@@ -25,9 +25,6 @@ namespace lockstep::backend::cpu::cells {
 inline constexpr int frequencies = 16;
 inline constexpr int tile_size = 2;  ///< pixels of the output
 
-/// Values that fill at least a cache line.
-inline constexpr int cache_line = 32;
-
 struct InputTransform {  // Bt
   static constexpr std::size_t in = 4, out = 4;
   template <class V>

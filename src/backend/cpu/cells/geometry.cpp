@@ -190,9 +190,9 @@ Bands make_bands(const std::vector<AxisTaps>& axis, std::int64_t input_row_bytes
   return {rows, most_input_rows(axis, rows), all};
 }
 
-std::string implementation_name(const Kernels& kernels, std::string_view algorithm,
+std::string implementation_name(std::string_view instructions, std::string_view algorithm,
                                 const CellRows& rows) {
-  return fmt::format("{}{} {}", kernels.instructions(), algorithm, rows.kind());
+  return fmt::format("{}{} {}", instructions, algorithm, rows.kind());
 }
 
 std::unique_ptr<CellRows> make_cell_rows(const FeatureMap& map) {

@@ -18,6 +18,9 @@ namespace lockstep::backend::cpu::cells {
 
 constexpr std::int64_t cell_bytes = cell_size * std::int64_t{sizeof(core::BFloat16)};
 
+/// Values that fill at least a cache line.
+inline constexpr std::int64_t cache_line = 32;
+
 /// Returns the number of images in a block of up to 32 of `images` images.
 constexpr std::int64_t images_in_block(std::int64_t images, std::int64_t image_block) {
   return std::min(cell_images, images - image_block * cell_images);
@@ -92,7 +95,7 @@ class CellRows {
 };
 
 /// Returns the name that is shown to users of an implementation that reads `rows`.
-std::string implementation_name(const Kernels& kernels, std::string_view algorithm,
+std::string implementation_name(std::string_view instructions, std::string_view algorithm,
                                 const CellRows& rows);
 
 /// Returns the rows of a map whose layout is `blocked32x32`. The map must outlive them.

@@ -154,6 +154,8 @@ struct OutputTile {
   PartialSums* statistics = nullptr;  ///< the values that are written are added; or null
 };
 
+class Int16Kernels;
+
 /// Arithmetic of the convolutions, with one instruction set. `images` is the number of images of a
 /// plain cell. The memory of the other rows may be read, but their values have no effect. The
 /// functions that this class defines run on every processor.
@@ -162,6 +164,8 @@ class Kernels {
   virtual ~Kernels() = default;
 
   virtual std::string_view instructions() const = 0;  ///< name shown to users
+  /// Returns the kernels with 16-bit integers that belong to these.
+  virtual const Int16Kernels& int16() const;
 
   /// Each thread must call `enter` before and `leave` after the functions below.
   virtual void enter() const = 0;

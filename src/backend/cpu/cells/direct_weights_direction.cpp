@@ -13,7 +13,8 @@ class DirectWeightsDirection final : public WeightsDirection {
  public:
   DirectWeightsDirection(const Resources& resources, const ConvolutionSizes& sizes,
                          std::unique_ptr<CellRows> source, std::unique_ptr<CellRows> destination)
-      : WeightsDirection("", 1, resources, sizes, std::move(source), std::move(destination)),
+      : WeightsDirection(resources.kernels->instructions(), "", 1, resources, sizes,
+                         std::move(source), std::move(destination)),
         rows_(inputs_of_outputs(sizes, sizes.out_height, sizes.in_height)),
         columns_(inputs_of_outputs(sizes, sizes.out_width, sizes.in_width)),
         // A thread reads the cells of all source channels and of its part of the destination

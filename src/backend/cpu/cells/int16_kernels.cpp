@@ -1,0 +1,246 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "int16_kernels.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "f4x4_matrices.hpp"
+#include "tiles.hpp"
+
+namespace lockstep::backend::cpu::cells {
+
+using core::BFloat16;
+using namespace f4x4;
+
+namespace {
+
+/// Norms of scaled vectors and of scaled weights. Rounding adds at most half the square root of the
+/// number of values of a chunk, so no value of a vector exceeds 32767, and no sum exceeds 2^31.
+constexpr float largest_norm = 32000;
+constexpr float largest_weights_norm = 61000;
+constexpr float smallest_norm = 1e-15F;
+
+/// One value, for the transforms of vectors.
+using Value = Vector<1>;
+
+std::int16_t rounded(float value) {
+  return std::isfinite(value) ? static_cast<std::int16_t>(std::lrintf(value)) : std::int16_t{0};
+}
+
+/// Returns the position of the sum of a row of A and a column of B.
+constexpr std::int64_t sum_of(std::int64_t row, std::int64_t column) {
+  return (row / tile_rows * 2 + column / tile_rows) * tile_floats + row % tile_rows * tile_rows +
+         column % tile_rows;
+}
+/// Returns the position in a weight cell, or in an interleaved cell.
+constexpr std::int64_t pair_position(std::int64_t row, std::int64_t column) {
+  return column / 16 * tile_halves + row / 2 * 32 + column % 16 * 2 + row % 2;
+}
+
+template <class Transform, class Patch>
+void transform_cells(const Patch& patch, const RowNorms& norms, Range values, const float* scales,
+                     std::int64_t scale_stride, std::int16_t* to, std::int64_t stride) {
+  for (std::int64_t i = values.first; i < values.last; ++i) {
+    const float scale = scales[(i - values.first) / 32 * scale_stride + i % 32 / 2];
+    winograd::transform<Transform, 1>(
+        [&](int row, int column) {
+          const auto at = static_cast<std::size_t>(row * Transform::in + column);
+          return Value{core::to_float(patch[at][i])};
+        },
+        [&](int row, int column, const Value& value) {
+          const float norm = inverse_norm(norms, class_of_row[static_cast<std::size_t>(row)],
+                                          class_of_row[static_cast<std::size_t>(column)]);
+          to[(row * patch_size + column) * stride + i] = rounded(value[0] * (scale * norm));
+        });
+  }
+}
+
+/// Returns the sum of the products of cells [cells.first, cells.last). `a_position(row, k)`: in the
+/// cells of A.
+template <class Position>
+std::int32_t sum_of_products(const Int16Products& products, Range cells, std::int64_t row,
+                             std::int64_t column, Position&& a_position) {
+  std::int32_t sum = 0;
+  for (std::int64_t i = cells.first; i < cells.last; ++i) {
+    const std::int16_t* const a = products.a + i * products.a_stride;
+    const std::int16_t* const b = products.b + i * products.b_stride;
+    for (std::int64_t k = 0; k < products.depth; ++k)
+      sum += std::int32_t{a[a_position(row, k)]} * b[pair_position(k, column)];
+  }
+  return sum;
+}
+
+/// Adds one value of each channel to the sums, if they are not null.
+void add_pixel(PartialSums* statistics, const std::array<float, 32>& values) {
+  if (statistics == nullptr) return;
+  if (statistics->count++ == 0) {
+    statistics->shift = values;
+    statistics->sum = statistics->square = {};
+  }
+  for (std::size_t channel = 0; channel < values.size(); ++channel) {
+    const float difference = values[channel] - statistics->shift[channel];
+    statistics->sum[channel] += difference;
+    statistics->square[channel] += difference * difference;
+  }
+}
+
+}  // namespace
+
+float squared_norm_of_rows(std::span<const float> squares) {
+  // The coefficients of a transformed value are products of those of both dimensions. By the
+  // triangle inequality for the rows, the norm of a vector is at most the sum of the magnitudes of
+  // the coefficients of one dimension, times the norm of those of the other, times the norm of the
+  // largest row. The sum is at most sqrt(3.5) times the norm.
+  constexpr float squared_ratio = 3.5F;
+  float sum = 0, largest = 0;
+  for (const float square : squares) {
+    sum += square;
+    largest = larger(largest, square);
+  }
+  const float by_rows = squared_ratio * largest;
+  return sum < by_rows ? sum : by_rows;  // NaN if a square is NaN
+}
+
+float squared_norm_of_weights(float sum, float largest_kernel) {
+  constexpr float ratio = largest_norm / largest_weights_norm;
+  // A kernel of the largest norm must not exceed an int16 either.
+  return larger(ratio * ratio * sum, largest_kernel);
+}
+
+Int16Scale::Int16Scale(float squared_norm) {
+  const float norm = std::sqrt(squared_norm);
+  const bool is_zero = norm < smallest_norm;
+  scale = is_zero ? 0 : largest_norm / norm;
+  inverse = is_zero ? 0 : norm / largest_norm;
+}
+
+std::string_view Int16Kernels::instructions() const { return "portable"; }
+
+void Int16Kernels::add_squares_of_images(std::span<const BFloat16* const> cells,
+                                         std::int64_t images, float* squares) const {
+  for (const BFloat16* const cell : cells) {
+    for (std::int64_t i = 0; i < images * cell_channels; ++i) {
+      const float value = core::to_float(cell[i]);
+      squares[i / cell_channels] += value * value;
+    }
+  }
+}
+
+void Int16Kernels::add_squares_of_channels(std::span<const BFloat16* const> cells,
+                                           std::int64_t images, float* squares) const {
+  for (const BFloat16* const cell : cells) {
+    for (std::int64_t i = 0; i < images * cell_channels; ++i) {
+      const float value = core::to_float(cell[i]);
+      squares[i % cell_channels] += value * value;
+    }
+  }
+}
+
+void Int16Kernels::transform_input(const Patch& patch, Range values, const float* scales,
+                                   std::int64_t scale_stride, std::int16_t* to,
+                                   std::int64_t stride) const {
+  transform_cells<winograd::Bt>(patch, input_norms, values, scales, scale_stride, to, stride);
+}
+
+void Int16Kernels::transform_gradient(const GradientPatch& patch, Range values, const float* scales,
+                                      std::int16_t* to, std::int64_t stride) const {
+  transform_cells<winograd::A>(patch, gradient_norms, values, scales, 0, to, stride);
+}
+
+void Int16Kernels::transform_weights(const WeightMatrix& weights, std::int64_t row_block,
+                                     std::int64_t column_block, bool is_rotated,
+                                     const float* scales, std::int16_t* to,
+                                     std::int64_t stride) const {
+  for (std::int64_t i = 0; i < cell_channels; ++i) {
+    for (std::int64_t j = 0; j < cell_channels; ++j) {
+      const std::int64_t row = row_block * cell_channels + i;
+      const std::int64_t column = column_block * cell_channels + j;
+      const bool exists = row < weights.rows && column < weights.columns;
+      const float* const kernel =
+          weights.flat + row * weights.row_stride + column * weights.column_stride;
+      winograd::transform<winograd::G, 1>(
+          [&](int y, int x) {
+            const int tap = y * 3 + x;
+            return Value{exists ? kernel[is_rotated ? 8 - tap : tap] : 0.0F};
+          },
+          [&](int y, int x, const Value& value) {
+            const float norm = inverse_norm(weight_norms, class_of_row[static_cast<std::size_t>(y)],
+                                            class_of_row[static_cast<std::size_t>(x)]);
+            to[(y * patch_size + x) * stride + pair_position(i, j)] =
+                rounded(value[0] * (scales[j] * norm));
+          });
+    }
+  }
+}
+
+void Int16Kernels::multiply(const Int16Products& products, float* sums) const {
+  for (std::int64_t row = 0; row < products.rows; ++row) {
+    for (std::int64_t column = 0; column < cell_channels; ++column) {
+      float sum = 0;
+      for (std::int64_t first = 0; first < products.count; first += chunk_blocks) {
+        const Range chunk{first, std::min(first + chunk_blocks, products.count)};
+        sum += static_cast<float>(sum_of_products(
+            products, chunk, row, column,
+            [](std::int64_t image, std::int64_t k) { return image * cell_channels + k; }));
+      }
+      sums[sum_of(row, column)] = sum;
+    }
+  }
+}
+
+void Int16Kernels::multiply_scaled(const Int16Products& products, const float* row_factors,
+                                   const float* column_factors, bool adds, float* sums) const {
+  for (std::int64_t row = 0; row < products.rows; ++row) {
+    for (std::int64_t column = 0; column < cell_channels; ++column) {
+      const auto sum = static_cast<float>(sum_of_products(
+          products, {0, products.count}, row, column,
+          [](std::int64_t channel, std::int64_t k) { return pair_position(k, channel); }));
+      const float scaled = sum * row_factors[row] * column_factors[column];
+      float& to = sums[sum_of(row, column)];
+      to = adds ? to + scaled : scaled;
+    }
+  }
+}
+
+void Int16Kernels::transform_output(const float* from, std::int64_t stride,
+                                    const float* image_factors, const float* channel_factors,
+                                    const OutputTile& tile) const {
+  const MapRow& row = tile.first_row;
+  for (std::int64_t image = 0; image < row.images; ++image) {
+    std::array<std::array<float, 32>, std::size_t{tile_size * tile_size}> outputs{};
+    for (std::int64_t channel = 0; channel < cell_channels; ++channel) {
+      const float* const at = from + sum_of(image, channel);
+      const float factor =
+          image_factors[image] * channel_factors[channel] * OutputTransform::factor;
+      winograd::transform<OutputTransform, 1>(
+          [&](int y, int x) { return Value{at[(y * patch_size + x) * stride]}; },
+          [&](int y, int x, const Value& value) {
+            const float bias = tile.bias != nullptr ? tile.bias[channel] : 0.0F;
+            outputs[static_cast<std::size_t>(y * tile_size + x)]
+                   [static_cast<std::size_t>(channel)] =
+                       core::to_float(core::to_bfloat16(value[0] * factor + bias));
+          });
+    }
+    for (std::int64_t y = 0; y < tile.rows; ++y) {
+      for (std::int64_t x = 0; x < row.pixels; ++x) {
+        const auto& values = outputs[static_cast<std::size_t>(y * tile_size + x)];
+        BFloat16* const to =
+            row.first + y * tile.row_stride + x * row.pixel_stride + image * cell_channels;
+        for (std::int64_t channel = 0; channel < cell_channels; ++channel)
+          to[channel] = core::to_bfloat16(values[static_cast<std::size_t>(channel)]);
+        add_pixel(tile.statistics, values);
+      }
+    }
+  }
+}
+
+void Int16Kernels::transform_weight_gradient(const float* from, std::int64_t stride,
+                                             std::int64_t channels, float* to) const {
+  for (std::int64_t channel = 0; channel < channels; ++channel) {
+    winograd::transform<WeightGradientTransform, 1>(
+        [&](int y, int x) { return Value{from[(y * patch_size + x) * stride + channel]}; },
+        [&](int y, int x, const Value& value) { to[channel * 9 + y * 3 + x] = value[0]; });
+  }
+}
+
+}  // namespace lockstep::backend::cpu::cells

@@ -1,0 +1,426 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Kernels with the instruction VPDPWSSD of AVX512-VNNI, which adds two products of 16-bit integers
+// to each of 16 32-bit sums. As in dot_kernels.cpp, the products of a cell are computed for 8 of
+// its 32 rows at a time.
+
+#include <array>
+#include <cstring>
+
+#include "avx512.hpp"
+#include "f4x4_matrices.hpp"
+#include "int16_kernels.hpp"
+#include "tiles.hpp"
+
+#define LOCKSTEP_VNNI [[gnu::target("avx512f,avx512bw,avx512vl,avx512bf16,avx512vnni")]]
+#define LOCKSTEP_INLINE_VNNI \
+  [[gnu::target("avx512f,avx512bw,avx512vl,avx512bf16,avx512vnni"), gnu::always_inline]] inline
+
+namespace lockstep::backend::cpu::cells {
+
+using core::BFloat16;
+using namespace f4x4;
+
+namespace {
+
+/// Rows of sums that are computed at a time.
+constexpr int group = 8;
+
+/// The scales of 16 lanes, multiplied by the inverse norms of each pair of classes of points.
+struct LaneScales {
+  LOCKSTEP_INLINE_VNNI LaneScales(const float* scales, const RowNorms& norms) {
+    const __m512 lanes_scale = _mm512_loadu_ps(scales);
+#pragma GCC unroll 3
+    for (std::size_t i = 0; i < point_classes; ++i) {
+#pragma GCC unroll 3
+      for (std::size_t j = 0; j < point_classes; ++j)
+        of[i][j] = lanes_scale * inverse_norm(norms, i, j);
+    }
+  }
+  LOCKSTEP_INLINE_VNNI __m512 at(int row, int column) const {
+    return of[class_of_row[static_cast<std::size_t>(row)]]
+             [class_of_row[static_cast<std::size_t>(column)]];
+  }
+  __m512 of[point_classes][point_classes];
+};
+
+/// Returns value * scale, rounded to an integer of up to 22 bits in the low bits of each lane: the
+/// addition of 1.5 * 2^23 leaves no bits of the fraction.
+LOCKSTEP_INLINE_VNNI __m512i rounded(__m512 value, __m512 scale) {
+  return _mm512_castps_si512(_mm512_fmadd_ps(value, scale, _mm512_set1_ps(12582912.0F)));
+}
+/// Returns the low halves of both values of each lane, those of `even` first.
+LOCKSTEP_INLINE_VNNI __m512i paired(__m512i even, __m512i odd) {
+  return _mm512_mask_mov_epi16(_mm512_slli_epi32(odd, 16), 0x55555555U, even);
+}
+LOCKSTEP_INLINE_VNNI void store(std::int16_t* to, __m512i value) {
+  _mm512_storeu_si512(static_cast<void*>(to), value);
+}
+LOCKSTEP_INLINE_VNNI __m512i load(const std::int16_t* from) {
+  return _mm512_loadu_si512(static_cast<const void*>(from));
+}
+
+/// The values 2 k and 2 k + 1 of 32 values, as float32.
+LOCKSTEP_INLINE_VNNI __m512 even_values(__m512i halves) {
+  return _mm512_castsi512_ps(_mm512_slli_epi32(halves, 16));
+}
+LOCKSTEP_INLINE_VNNI __m512 odd_values(__m512i halves) {
+  return _mm512_castsi512_ps(_mm512_and_si512(halves, _mm512_set1_epi32(-65536)));
+}
+
+/// A square of vectors in the order of rows.
+template <int Size>
+using FloatSquare = std::array<Floats, std::size_t{Size * Size}>;
+
+/// Returns T X Tt of the values of 16 lanes; element f of X is at `from` + f * `stride`.
+template <class T>
+LOCKSTEP_INLINE_VNNI FloatSquare<T::out> transformed_square(const float* from,
+                                                            std::int64_t stride) {
+  Floats columns[T::out][T::in];
+#pragma GCC unroll 6
+  for (int column = 0; column < T::in; ++column) {
+    Floats x[T::in], y[T::out];
+#pragma GCC unroll 6
+    for (int row = 0; row < T::in; ++row)
+      x[row] = _mm512_load_ps(from + (row * T::in + column) * stride);
+    T::apply(x, y);
+#pragma GCC unroll 6
+    for (int row = 0; row < T::out; ++row) columns[row][column] = y[row];
+  }
+  FloatSquare<T::out> result;
+#pragma GCC unroll 6
+  for (int row = 0; row < T::out; ++row) {
+    Floats y[T::out];
+    T::apply(columns[row], y);
+#pragma GCC unroll 6
+    for (int column = 0; column < T::out; ++column)
+      result[static_cast<std::size_t>(row * T::out + column)] = y[column];
+  }
+  return result;
+}
+
+/// Makes the compiler write values to memory and read them again. It would keep more in registers
+/// than there are, and spill them in a worse order.
+LOCKSTEP_INLINE void end_of_stage() { asm volatile("" : : : "memory"); }
+
+/// Two values of each lane, which become one pair of integers.
+struct FloatPair {
+  __m512 even, odd;
+};
+
+/// Transforms pairs of squares, first their columns, then their rows, and writes the pairs of
+/// integers of frequency f to `to` + f * `stride`. `values(row, column)` returns the elements.
+template <class T, class Values>
+LOCKSTEP_INLINE_VNNI void transform_pairs_of_squares(const Values& values, const LaneScales& scales,
+                                                     std::int16_t* to, std::int64_t stride) {
+  Floats even_columns[patch_size][T::in], odd_columns[patch_size][T::in];
+#pragma GCC unroll 1
+  for (int column = 0; column < T::in; ++column) {
+    Floats even[T::in], odd[T::in], even_to[patch_size], odd_to[patch_size];
+#pragma GCC unroll 6
+    for (int row = 0; row < T::in; ++row) {
+      const FloatPair pair = values(row, column);
+      even[row] = pair.even;
+      odd[row] = pair.odd;
+    }
+    T::apply(even, even_to);
+    T::apply(odd, odd_to);
+#pragma GCC unroll 6
+    for (int row = 0; row < patch_size; ++row) {
+      even_columns[row][column] = even_to[row];
+      odd_columns[row][column] = odd_to[row];
+    }
+  }
+  end_of_stage();
+#pragma GCC unroll 6
+  for (int row = 0; row < patch_size; ++row) {
+    Floats even_to[patch_size], odd_to[patch_size];
+    T::apply(even_columns[row], even_to);
+    T::apply(odd_columns[row], odd_to);
+#pragma GCC unroll 6
+    for (int column = 0; column < patch_size; ++column, to += stride) {
+      const __m512 scale = scales.at(row, column);
+      store(to, paired(rounded(even_to[column], scale), rounded(odd_to[column], scale)));
+    }
+  }
+  end_of_stage();
+}
+
+/// Elements of squares of `Size` x `Size` cells: 32 values of each cell.
+template <int Size>
+struct CellValues {
+  /// Lines that are fetched ahead; the hardware prefetcher does not recognise the pattern.
+  static constexpr std::int64_t ahead = 4 * NextCells::line;
+
+  LOCKSTEP_INLINE_VNNI FloatPair operator()(int row, int column) const {
+    const BFloat16* const from = cells[row * Size + column] + offset;
+    __builtin_prefetch(from + ahead, 0, 2);
+    const __m512i both = cells::load(from);
+    return {even_values(both), odd_values(both)};
+  }
+  const BFloat16* const* cells;
+  std::int64_t offset;
+};
+
+template <class T, class Patch>
+LOCKSTEP_VNNI void transform_cells(const Patch& patch, const RowNorms& norms, Range values,
+                                   const float* scales, std::int64_t scale_stride, std::int16_t* to,
+                                   std::int64_t stride) {
+  for (std::int64_t i = values.first; i < values.last; i += 32, scales += scale_stride)
+    transform_pairs_of_squares<T>(CellValues<T::in>{patch.data(), i}, LaneScales(scales, norms),
+                                  to + i, stride);
+}
+
+/// Elements of the 3x3 kernels of 16 columns of two rows of a matrix of weights.
+struct KernelValues {
+  LOCKSTEP_INLINE_VNNI FloatPair operator()(int row, int column) const {
+    const auto tap = static_cast<std::size_t>(row * 3 + column);
+    const std::size_t at = is_rotated ? taps - 1 - tap : tap;
+    return {even[at], odd[at]};
+  }
+  std::array<Floats, taps> even, odd;
+  bool is_rotated;
+};
+
+/// Returns the sum of all lanes of each of 16 vectors.
+LOCKSTEP_VNNI __m512 sums_of_lanes(__m512i (&vectors)[16]) {
+  transpose_pairs(vectors);
+  __m512 sum = _mm512_castsi512_ps(vectors[0]);
+#pragma GCC unroll 16
+  for (int i = 1; i < 16; ++i) sum = _mm512_add_ps(sum, _mm512_castsi512_ps(vectors[i]));
+  return sum;
+}
+
+/// Adds up the products of the cells [cells.first, cells.last), for `group` rows from `first` on.
+/// `is_interleaved`: the cells of A are.
+template <bool is_interleaved>
+LOCKSTEP_INLINE_VNNI void multiply_rows(const Int16Products& products, Range cells,
+                                        std::int64_t first, __m512i (&sum)[group][2]) {
+  constexpr std::int64_t row_stride = is_interleaved ? 2 : 32,
+                         pair_stride = is_interleaved ? 32 : 2;
+  const std::int64_t first_row =
+      is_interleaved ? first / 16 * tile_halves + first % 16 * row_stride : first * row_stride;
+  const std::int64_t pairs = ceil_div(products.depth, 2);
+  const std::int16_t* a = products.a + cells.first * products.a_stride + first_row;
+  const std::int16_t* b = products.b + cells.first * products.b_stride;
+#pragma GCC unroll 8
+  for (auto& row : sum) row[0] = row[1] = _mm512_setzero_si512();
+  for (std::int64_t i = cells.first; i < cells.last;
+       ++i, a += products.a_stride, b += products.b_stride) {
+#pragma GCC unroll 2
+    for (std::int64_t pair = 0; pair < pairs; ++pair) {
+      const __m512i left = load(b + pair * 32), right = load(b + tile_halves + pair * 32);
+#pragma GCC unroll 8
+      for (int row = 0; row < group; ++row) {
+        int values;
+        std::memcpy(&values, a + row * row_stride + pair * pair_stride, sizeof(values));
+        const __m512i factor = _mm512_set1_epi32(values);
+        sum[row][0] = _mm512_dpwssd_epi32(sum[row][0], factor, left);
+        sum[row][1] = _mm512_dpwssd_epi32(sum[row][1], factor, right);
+      }
+    }
+  }
+}
+
+/// Returns the position of row `row` of 32 rows in the four tiles of a cell's sums.
+constexpr std::int64_t sums_of_row(std::int64_t row) {
+  return row / tile_rows * 2 * tile_floats + row % tile_rows * tile_rows;
+}
+
+class VnniKernels final : public Int16Kernels {
+ public:
+  std::string_view instructions() const override { return "avx512-vnni"; }
+
+  LOCKSTEP_VNNI void add_squares_of_images(std::span<const BFloat16* const> cells,
+                                           std::int64_t images, float* squares) const override {
+    for (std::int64_t first = 0; first < images; first += 16) {
+      __m512i sum[16];
+#pragma GCC unroll 16
+      for (__m512i& of_image : sum) of_image = _mm512_setzero_si512();
+      for (const BFloat16* const cell : cells) {
+        if (cell == zero_cell) continue;
+#pragma GCC unroll 16
+        for (std::int64_t i = 0; i < 16; ++i) {
+          const auto values =
+              reinterpret_cast<__m512bh>(cells::load(cell + (first + i) * cell_channels));
+          sum[i] =
+              _mm512_castps_si512(_mm512_dpbf16_ps(_mm512_castsi512_ps(sum[i]), values, values));
+        }
+      }
+      const __mmask16 present = first_floats(images - first);
+      const __m512 before = _mm512_maskz_loadu_ps(present, squares + first);
+      _mm512_mask_storeu_ps(squares + first, present, sums_of_lanes(sum) + before);
+    }
+  }
+
+  LOCKSTEP_VNNI void add_squares_of_channels(std::span<const BFloat16* const> cells,
+                                             std::int64_t images, float* squares) const override {
+    // Several sums of each channel, so that the additions do not wait for each other.
+    constexpr std::int64_t sums = 8;
+    __m512 even[sums] = {}, odd[sums] = {};
+    for (const BFloat16* const cell : cells) {
+      if (cell == zero_cell) continue;
+      for (std::int64_t first = 0; first < images; first += sums) {
+        const std::int64_t present = images - first;
+#pragma GCC unroll 8
+        for (std::int64_t i = 0; i < sums; ++i) {
+          const __m512i values = _mm512_maskz_loadu_epi32(i < present ? 0xffffU : 0U,
+                                                          cell + (first + i) * cell_channels);
+          const __m512 even_part = even_values(values), odd_part = odd_values(values);
+          even[i] = _mm512_fmadd_ps(even_part, even_part, even[i]);
+          odd[i] = _mm512_fmadd_ps(odd_part, odd_part, odd[i]);
+        }
+      }
+    }
+#pragma GCC unroll 8
+    for (std::int64_t i = 1; i < sums; ++i) {
+      even[0] += even[i];
+      odd[0] += odd[i];
+    }
+    alignas(64) float even_sums[16], odd_sums[16];
+    _mm512_store_ps(even_sums, even[0]);
+    _mm512_store_ps(odd_sums, odd[0]);
+    for (std::int64_t pair = 0; pair < cell_channels / 2; ++pair) {
+      squares[2 * pair] += even_sums[pair];
+      squares[2 * pair + 1] += odd_sums[pair];
+    }
+  }
+
+  void transform_input(const Patch& patch, Range values, const float* scales,
+                       std::int64_t scale_stride, std::int16_t* to,
+                       std::int64_t stride) const override {
+    transform_cells<winograd::Bt>(patch, input_norms, values, scales, scale_stride, to, stride);
+  }
+
+  void transform_gradient(const GradientPatch& patch, Range values, const float* scales,
+                          std::int16_t* to, std::int64_t stride) const override {
+    transform_cells<winograd::A>(patch, gradient_norms, values, scales, 0, to, stride);
+  }
+
+  LOCKSTEP_VNNI void transform_weights(const WeightMatrix& weights, std::int64_t row_block,
+                                       std::int64_t column_block, bool is_rotated,
+                                       const float* scales, std::int16_t* to,
+                                       std::int64_t stride) const override {
+    for (std::int64_t half = 0; half < 2; ++half) {
+      const std::int64_t column = column_block * 32 + half * 16;
+      const LaneScales lane_scales(scales + half * 16, weight_norms);
+      for (std::int64_t pair = 0; pair < 16; ++pair, to += 32) {
+        const std::int64_t row = row_block * 32 + 2 * pair;
+        const float* const from =
+            weights.flat + row * weights.row_stride + column * weights.column_stride;
+        const std::int64_t columns = weights.columns - column;
+        const KernelValues kernels{
+            load_kernels(from, weights.column_stride, row < weights.rows ? columns : 0),
+            load_kernels(from + weights.row_stride, weights.column_stride,
+                         row + 1 < weights.rows ? columns : 0),
+            is_rotated};
+        transform_pairs_of_squares<winograd::G>(kernels, lane_scales, to, stride);
+      }
+    }
+  }
+
+  LOCKSTEP_VNNI void multiply(const Int16Products& products, float* sums) const override {
+    for (std::int64_t first = 0; first < products.rows; first += group) {
+      for (std::int64_t cell = 0; cell < products.count; cell += chunk_blocks) {
+        __m512i sum[group][2];
+        multiply_rows<false>(products, {cell, std::min(cell + chunk_blocks, products.count)}, first,
+                             sum);
+        float* to = sums + sums_of_row(first);
+#pragma GCC unroll 8
+        for (int row = 0; row < group; ++row, to += tile_rows) {
+          const __m512 left = _mm512_cvtepi32_ps(sum[row][0]);
+          const __m512 right = _mm512_cvtepi32_ps(sum[row][1]);
+          _mm512_store_ps(to, cell == 0 ? left : left + _mm512_load_ps(to));
+          _mm512_store_ps(to + tile_floats,
+                          cell == 0 ? right : right + _mm512_load_ps(to + tile_floats));
+        }
+      }
+    }
+  }
+
+  LOCKSTEP_VNNI void multiply_scaled(const Int16Products& products, const float* row_factors,
+                                     const float* column_factors, bool adds,
+                                     float* sums) const override {
+    const __m512 left = _mm512_loadu_ps(column_factors);
+    const __m512 right = _mm512_loadu_ps(column_factors + 16);
+    for (std::int64_t first = 0; first < products.rows; first += group) {
+      __m512i sum[group][2];
+      multiply_rows<true>(products, {0, products.count}, first, sum);
+      float* to = sums + sums_of_row(first);
+#pragma GCC unroll 8
+      for (int row = 0; row < group; ++row, to += tile_rows) {
+        const __m512 factor = _mm512_set1_ps(row_factors[first + row]);
+        const __m512 one = _mm512_cvtepi32_ps(sum[row][0]) * factor;
+        const __m512 other = _mm512_cvtepi32_ps(sum[row][1]) * factor;
+        const __m512 zero = _mm512_setzero_ps();
+        _mm512_store_ps(to, _mm512_fmadd_ps(one, left, adds ? _mm512_load_ps(to) : zero));
+        _mm512_store_ps(
+            to + tile_floats,
+            _mm512_fmadd_ps(other, right, adds ? _mm512_load_ps(to + tile_floats) : zero));
+      }
+    }
+  }
+
+  LOCKSTEP_VNNI void transform_output(const float* from, std::int64_t stride,
+                                      const float* image_factors, const float* channel_factors,
+                                      const OutputTile& tile) const override {
+    const MapRow& row = tile.first_row;
+    StatisticsRegisters registers(tile.statistics);
+    const __m512 factors[2] = {_mm512_loadu_ps(channel_factors),
+                               _mm512_loadu_ps(channel_factors + 16)};
+    __m512 bias[2] = {};
+    if (tile.bias != nullptr) {
+      bias[0] = _mm512_loadu_ps(tile.bias);
+      bias[1] = _mm512_loadu_ps(tile.bias + lanes);
+    }
+    for (std::int64_t image = 0; image < row.images; ++image) {
+      const __m512 image_factor = _mm512_set1_ps(image_factors[image] * OutputTransform::factor);
+      FloatSquare<tile_size> outputs[2];
+#pragma GCC unroll 2
+      for (std::int64_t half = 0; half < 2; ++half) {
+        outputs[half] = transformed_square<OutputTransform>(
+            from + sums_of_row(image) + half * tile_floats, stride);
+      }
+      const __m512 left = factors[0] * image_factor, right = factors[1] * image_factor;
+      for (std::int64_t y = 0; y < tile.rows; ++y) {
+        for (std::int64_t x = 0; x < row.pixels; ++x) {
+          BFloat16* const to =
+              row.first + image * cell_channels + y * tile.row_stride + x * row.pixel_stride;
+          const auto pixel = static_cast<std::size_t>(y * tile_size + x);
+          const __m512i values = narrowed(_mm512_fmadd_ps(outputs[0][pixel], left, bias[0]),
+                                          _mm512_fmadd_ps(outputs[1][pixel], right, bias[1]));
+          registers.add(values);
+          if (tile.streams) {
+            _mm512_stream_si512(reinterpret_cast<__m512i*>(to), values);
+          } else {
+            cells::store(to, values);
+          }
+        }
+      }
+    }
+    registers.store();
+  }
+
+  LOCKSTEP_VNNI void transform_weight_gradient(const float* from, std::int64_t stride,
+                                               std::int64_t channels, float* to) const override {
+    const auto values = transformed_square<WeightGradientTransform>(from, stride);
+    __m512i rows[16] = {};
+#pragma GCC unroll 9
+    for (std::size_t tap = 0; tap < taps; ++tap) rows[tap] = _mm512_castps_si512(values[tap]);
+    transpose_pairs(rows);
+#pragma GCC unroll 16
+    for (std::int64_t channel = 0; channel < 16; ++channel) {
+      if (channel >= channels) break;
+      prefetch_ahead<1>(to + channel * taps, next_block);
+      _mm512_mask_storeu_ps(to + channel * taps, all_taps, _mm512_castsi512_ps(rows[channel]));
+    }
+  }
+};
+
+}  // namespace
+
+const Int16Kernels& avx512_int16_kernels() {
+  static const VnniKernels kernels;
+  return kernels;
+}
+
+}  // namespace lockstep::backend::cpu::cells
