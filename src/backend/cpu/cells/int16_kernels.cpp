@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 
 #include "f4x4_matrices.hpp"
 #include "tiles.hpp"
@@ -22,6 +23,57 @@ constexpr float smallest_norm = 1e-15F;
 
 /// One value, for the transforms of vectors.
 using Value = Vector<1>;
+
+/// Squares of some weights.
+struct WeightSquares {
+  float sum = 0, largest = 0;
+};
+
+constexpr std::size_t at_once = 16;
+
+/// Adds the squares of `count` weights that are next to each other.
+LOCKSTEP_CLONES void add_squares(const float* weights, std::int64_t count, WeightSquares& to) {
+  std::array<float, at_once> sum{}, largest{};
+  std::int64_t i = 0;
+  for (; i + std::ssize(sum) <= count; i += std::ssize(sum)) {
+    for (std::size_t lane = 0; lane < at_once; ++lane) {
+      const float value = weights[i + static_cast<std::int64_t>(lane)];
+      const float square = value * value;
+      sum[lane] += square;
+      largest[lane] = square > largest[lane] ? square : largest[lane];
+    }
+  }
+  for (std::size_t lane = 0; i < count; ++i, ++lane) {
+    sum[lane] += weights[i] * weights[i];
+    largest[lane] = std::max(largest[lane], weights[i] * weights[i]);
+  }
+  for (std::size_t lane = 0; lane < at_once; ++lane) {
+    to.sum += sum[lane];
+    to.largest = std::max(to.largest, largest[lane]);
+  }
+}
+
+/// Adds the squares of `columns` kernels of 9 weights that are next to each other in each row.
+LOCKSTEP_CLONES void add_squares_of_kernels(const float* weights, std::int64_t rows,
+                                            std::int64_t row_stride, std::int64_t columns,
+                                            std::array<WeightSquares, cell_channels>& to) {
+  constexpr std::int64_t taps = 9;
+  std::array<float, std::size_t{taps * cell_channels}> sum{}, largest{};
+  const auto count = static_cast<std::size_t>(columns * taps);
+  for (std::int64_t row = 0; row < rows; ++row) {
+    const float* const of_row = weights + row * row_stride;
+    for (std::size_t i = 0; i < count; ++i) {
+      const float square = of_row[i] * of_row[i];
+      sum[i] += square;
+      largest[i] = square > largest[i] ? square : largest[i];
+    }
+  }
+  for (std::size_t i = 0; i < count; ++i) {
+    WeightSquares& kernel = to[i / std::size_t{taps}];
+    kernel.sum += sum[i];
+    kernel.largest = std::max(kernel.largest, largest[i]);
+  }
+}
 
 std::int16_t rounded(float value) {
   return std::isfinite(value) ? static_cast<std::int16_t>(std::lrintf(value)) : std::int16_t{0};
@@ -101,10 +153,32 @@ float squared_norm_of_rows(std::span<const float> squares) {
   return sum < by_rows ? sum : by_rows;  // NaN if a square is NaN
 }
 
-float squared_norm_of_weights(float sum, float largest_kernel) {
+std::array<float, cell_channels> squared_norms_of_columns(const WeightMatrix& weights,
+                                                          std::int64_t column_block) {
   constexpr float ratio = largest_norm / largest_weights_norm;
-  // A kernel of the largest norm must not exceed an int16 either.
-  return larger(ratio * ratio * sum, largest_kernel);
+  constexpr std::int64_t taps = 9;
+  const std::int64_t first_column = column_block * cell_channels;
+  const std::int64_t columns = std::min(cell_channels, weights.columns - first_column);
+  std::array<float, cell_channels> norms{};
+  for (std::int64_t first = 0; first < weights.rows; first += chunk_blocks * cell_channels) {
+    const std::int64_t rows = std::min(chunk_blocks * cell_channels, weights.rows - first);
+    std::array<WeightSquares, cell_channels> squares{};
+    const float* const chunk =
+        weights.flat + first * weights.row_stride + first_column * weights.column_stride;
+    if (weights.row_stride == taps) {
+      for (std::int64_t column = 0; column < columns; ++column)
+        add_squares(chunk + column * weights.column_stride, rows * taps,
+                    squares[static_cast<std::size_t>(column)]);
+    } else {
+      add_squares_of_kernels(chunk, rows, weights.row_stride, columns, squares);
+    }
+    for (std::size_t i = 0; i < norms.size(); ++i) {
+      // A kernel of the largest norm must not exceed an int16 either.
+      const float largest_kernel = static_cast<float>(taps) * squares[i].largest;
+      norms[i] = larger(norms[i], larger(ratio * ratio * squares[i].sum, largest_kernel));
+    }
+  }
+  return norms;
 }
 
 Int16Scale::Int16Scale(float squared_norm) {

@@ -66,9 +66,11 @@ struct Int16Products {
 /// Returns a bound of the squared norm of a vector, without the factor c. `squares`: for each row
 /// of pixels of its patches, the sum of the squares of all values.
 float squared_norm_of_rows(std::span<const float> squares);
-/// Returns the same for weights, scaled so that they may have a larger norm. `sum`: of the squares
-/// of all weights; `largest_kernel`: of those of one kernel, at most.
-float squared_norm_of_weights(float sum, float largest_kernel);
+/// Returns the same for the columns of one block of a matrix of weights, scaled so that weights may
+/// have a larger norm; 0 for columns that do not exist. The norms are those of the largest chunk of
+/// `chunk_blocks` blocks of rows.
+std::array<float, cell_channels> squared_norms_of_columns(const WeightMatrix& weights,
+                                                          std::int64_t column_block);
 
 /// The scale of vectors of a norm, and its inverse. Both are 0 for vectors that count as zeros.
 struct Int16Scale {

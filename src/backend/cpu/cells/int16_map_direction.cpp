@@ -41,29 +41,15 @@ class Int16MapDirection final : public WinogradMapDirection {
 
   void prepare_weights() const override {
 #pragma omp for schedule(static)
-    for (std::int64_t column = 0; column < to_.padded_channels(); ++column) {
-      const Int16Scale scale(column < matrix_.columns ? squared_norm(column) : 0);
-      channel_scales_[column] = scale.scale;
-      channel_factors_[column] = scale.inverse;
-    }
-  }
-  /// Returns the squared norm of the weights of a column, for the chunk where it is largest.
-  float squared_norm(std::int64_t column) const {
-    float largest_chunk = 0, largest_kernel = 0;
-    for (std::int64_t first = 0; first < matrix_.rows; first += chunk_blocks * cell_channels) {
-      const std::int64_t last = std::min(first + chunk_blocks * cell_channels, matrix_.rows);
-      float chunk = 0;
-      for (std::int64_t row = first; row < last; ++row) {
-        const float* const kernel =
-            matrix_.flat + row * matrix_.row_stride + column * matrix_.column_stride;
-        float squares = 0;
-        for (std::int64_t tap = 0; tap < 9; ++tap) squares += kernel[tap] * kernel[tap];
-        chunk += squares;
-        largest_kernel = larger(largest_kernel, squares);
+    for (std::int64_t block = 0; block < to_.blocks(); ++block) {
+      const auto squared_norms = squared_norms_of_columns(matrix_, block);
+      for (std::size_t i = 0; i < squared_norms.size(); ++i) {
+        const Int16Scale scale(squared_norms[i]);
+        const std::int64_t channel = block * cell_channels + static_cast<std::int64_t>(i);
+        channel_scales_[channel] = scale.scale;
+        channel_factors_[channel] = scale.inverse;
       }
-      largest_chunk = larger(largest_chunk, chunk);
     }
-    return squared_norm_of_weights(largest_chunk, largest_kernel);
   }
 
   void convert_weights(std::int64_t from_block, std::int64_t to_block,

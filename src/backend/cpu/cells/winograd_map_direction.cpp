@@ -46,11 +46,10 @@ WinogradMapDirection::WinogradMapDirection(std::string_view instructions,
     tiles_at_once_ = most_tiles;
     return;
   }
-  // The patches and sums of a group stay in the L2 cache, with the weights of some frequencies.
+  // The other cached bytes are for the weights.
   const auto tile_bytes =
       static_cast<std::int64_t>(patch_bytes()) + winograd.frequencies * sums_bytes;
-  tiles_at_once_ =
-      std::clamp<std::int64_t>(resources.cached_bytes * 3 / 4 / tile_bytes, 1, most_tiles);
+  tiles_at_once_ = std::clamp<std::int64_t>(resources.cached_bytes / 4 / tile_bytes, 1, most_tiles);
   const BlockTasks tasks = tasks_of(to, threads_, grid.rows);
   for (std::size_t thread = 0; thread < work_.size(); ++thread) {
     std::vector<Work>& own = work_[thread];
