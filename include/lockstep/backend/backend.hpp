@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "lockstep/backend/convolution_algorithm.hpp"
 #include "lockstep/backend/device.hpp"
 #include "lockstep/backend/step_executor.hpp"
 #include "lockstep/core/buffer.hpp"
@@ -27,21 +28,6 @@ enum class Mode {
   training,   ///< batch statistics; the backward pass is available
   inference,  ///< running statistics; forward pass only
 };
-
-/// Algorithm of convolutions on CPUs. `automatic` chooses one for each convolution and direction.
-/// Any other algorithm is used for every convolution that it supports. For the rest,
-/// `winograd_int16` and `winograd_bf16` use the direct algorithm with the bfloat16 instructions, if
-/// it is supported; otherwise oneDNN's direct kernels (`direct`) are used.
-enum class ConvolutionAlgorithm {
-  automatic,
-  direct,
-  winograd,
-  winograd_int16,
-  winograd_bf16,
-  amx,
-  avx512_bf16
-};
-std::span<const core::NamedValue<ConvolutionAlgorithm>> named_values(ConvolutionAlgorithm);
 
 /// Which part of batch norm is fused into the preceding convolution on GPUs. `sums`: the
 /// convolution also accumulates the batch-norm statistics of its output, in every layer for which
