@@ -33,6 +33,13 @@ LOCKSTEP_INLINE void prefetch_ahead(const void* data, std::int64_t bytes) {
                      writes);
 }
 
+/// Hides from the compiler how a pointer was computed. Otherwise it computes all addresses of a
+/// loop body before the loop, and these do not fit in registers.
+template <class P>
+LOCKSTEP_INLINE void forget(P*& pointer) {
+  asm("" : "+r"(pointer));
+}
+
 template <int W>
 struct Vectors {
   using Float [[gnu::vector_size(W * 4)]] = float;

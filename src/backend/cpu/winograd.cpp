@@ -13,7 +13,7 @@ namespace {
 /// Bytes of transformed maps per thread in a block. A block may have more, because it should have
 /// at least half of `fewest_tiles` tiles: the weights, or their gradient, are transformed again for
 /// each block, and for fewer tiles this would take longer than the products.
-constexpr std::int64_t cached_bytes = 3 << 20;
+constexpr std::int64_t cached_bytes = 2 << 20;
 constexpr std::int64_t fewest_tiles = 128;
 
 /// The transformed maps must be larger than the results of all threads by this factor. Otherwise

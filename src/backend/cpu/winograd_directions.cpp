@@ -33,12 +33,50 @@ double arithmetic_of(const FeatureMap& map) {
          static_cast<double>(9 * map.images * map.shape.pixels());
 }
 
-/// Tiles that are multiplied at once; their products should stay in the L2 cache.
-constexpr std::int64_t product_tiles = 48;
+/// Division of the work of `MapDirection`. The tiles are divided into blocks, and the panels of the
+/// output into groups. If the transformed weights of all panels are small enough, they are kept
+/// (there is one group), and each thread computes its own blocks, whose transformed input and
+/// products stay in the L2 cache. Otherwise, or if there are too few tiles, the threads share each
+/// block, and compute one group of panels after the other.
+struct MapDivision {
+  MapDivision(const Tiling& tiling, std::int64_t depth, std::int64_t panels, int lanes,
+              int threads);
 
-/// Computes one map from the other: forward and backward data. If there are enough tiles, each
-/// thread computes its own blocks. Otherwise all threads share each block: they transform its
-/// input together, and each of them computes some panels of the output, or some tiles of a panel.
+  bool are_shared;           ///< the blocks
+  std::int64_t group;        ///< panels of the output whose weights are transformed together
+  std::int64_t block_tiles;  ///< at most
+  std::int64_t blocks;
+  std::int64_t tiles;
+
+  TileRange block(std::int64_t index) const {
+    const Range units = part_of(ceil_div(tiles, unit), index, blocks);
+    const std::int64_t first = units.first * unit;
+    return {first, std::min(units.last * unit, tiles) - first};
+  }
+
+  /// The register tiles of the products have a divisor of this number of rows.
+  static constexpr std::int64_t unit = 12;
+};
+
+MapDivision::MapDivision(const Tiling& tiling, std::int64_t depth, std::int64_t panels, int lanes,
+                         int threads)
+    : tiles(tiling.count) {
+  constexpr std::int64_t cached_bytes = 700 << 10, most_weights_bytes = 10 << 20;
+  constexpr std::int64_t shared_tiles = 132;  // per thread
+  const std::int64_t entry_bytes = frequencies * std::int64_t{sizeof(float)} * panel_lanes(lanes);
+  const std::int64_t fitting =
+      std::max<std::int64_t>(1, most_weights_bytes / (entry_bytes * depth));
+  group = fitting < panels ? 1 : panels;
+  const std::int64_t tile_bytes = (depth / panel_lanes(lanes) + 1) * entry_bytes;
+  const std::int64_t cached = std::max(2 * unit, cached_bytes / tile_bytes / unit * unit);
+  are_shared = group < panels || tiles < threads * cached;
+  const std::int64_t most = are_shared ? shared_tiles : cached;
+  const std::int64_t multiple = are_shared ? 1 : threads;
+  blocks = ceil_div(ceil_div(tiles, most), multiple) * multiple;
+  block_tiles = std::min(tiles, ceil_div(ceil_div(tiles, unit), blocks) * unit);
+}
+
+/// Computes one map from the other: forward and backward data.
 class MapDirection : public ConvolutionDirection {
  public:
   MapDirection(int threads, const FeatureMap& from, const FeatureMap& to, const Kernels& kernels)
@@ -48,11 +86,12 @@ class MapDirection : public ConvolutionDirection {
         to_(to),
         kernels_(kernels),
         tiling_(tiling_of(to)),
-        blocks_(tiling_, from.shape.channels, threads),
-        input_(panels_of(blocks_.most_tiles(), from.shape.channels, lanes_for(from, to))),
-        weights_(panels_of(from.shape.channels, input_.lanes(), input_.vector_lanes)),
-        products_(panels_of(std::min(blocks_.most_tiles(), product_tiles), input_.lanes(),
-                            input_.vector_lanes)) {}
+        lanes_(lanes_for(from, to)),
+        division_(tiling_, from.shape.channels, to.shape.channels / panel_lanes(lanes_), lanes_,
+                  threads),
+        input_(panels_of(division_.block_tiles, from.shape.channels, lanes_)),
+        weights_(panels_of(from.shape.channels, panel_lanes(lanes_), lanes_)),
+        products_(panels_of(division_.block_tiles, panel_lanes(lanes_), lanes_)) {}
 
   bool compute_statistics(FusedStatistics& statistics) override {
     statistics_ = std::make_unique<StatisticsAccumulator>(statistics, to_.shape.channels, threads_);
@@ -60,14 +99,12 @@ class MapDirection : public ConvolutionDirection {
   }
 
   std::size_t workspace_bytes() const override {
-    return (blocks_.are_shared() ? ArenaAllocator::aligned(input_.bytes()) : 0) +
-           static_cast<std::size_t>(threads_) * own_bytes();
+    return static_cast<std::size_t>(division_.group) * ArenaAllocator::aligned(weights_.bytes()) +
+           static_cast<std::size_t>(copies()) * copy_bytes();
   }
 
   void bind(std::byte* workspace, float* flat, float* bias) override {
-    ArenaAllocator arena(workspace);
-    if (blocks_.are_shared()) input_.data = arena.take<float>(input_.bytes());
-    own_ = arena.take(0);
+    workspace_ = workspace;
     kernels_.data = flat;
     bias_ = bias;
   }
@@ -76,73 +113,117 @@ class MapDirection : public ConvolutionDirection {
     if (statistics_ != nullptr) statistics_->begin();
 #pragma omp parallel num_threads(threads_)
     {
-      const Memory memory(*this, omp_get_thread_num());
-      if (blocks_.are_shared()) {
-        for (std::int64_t block = 0; block < blocks_.count(); ++block)
-          run_shared(blocks_.range(block), memory);
+      if (division_.are_shared) {
+        for (std::int64_t block = 0; block < division_.blocks; ++block)
+          run_shared(division_.block(block));
       } else {
+        transform_group({0, division_.group});
 #pragma omp for schedule(static)
-        for (std::int64_t block = 0; block < blocks_.count(); ++block)
-          run_alone(blocks_.range(block), memory);
+        for (std::int64_t block = 0; block < division_.blocks; ++block) run_alone(block);
       }
     }
     if (statistics_ != nullptr) statistics_->finish();
   }
 
  private:
-  std::size_t own_bytes() const {
-    return (blocks_.are_shared() ? 0 : ArenaAllocator::aligned(input_.bytes())) +
-           ArenaAllocator::aligned(weights_.bytes()) + ArenaAllocator::aligned(products_.bytes());
+  /// Copies of the memory for a block.
+  int copies() const { return division_.are_shared ? 1 : threads_; }
+  /// Panels of products that a copy has.
+  std::int64_t product_panels() const { return division_.are_shared ? division_.group : 1; }
+  std::size_t copy_bytes() const {
+    return ArenaAllocator::aligned(input_.bytes()) +
+           static_cast<std::size_t>(product_panels()) * ArenaAllocator::aligned(products_.bytes());
+  }
+  static Panels placed(Panels panels, std::byte* memory, std::int64_t index = 0) {
+    panels.data = reinterpret_cast<float*>(memory + static_cast<std::size_t>(index) *
+                                                        ArenaAllocator::aligned(panels.bytes()));
+    return panels;
+  }
+  /// Returns the transformed weights of a panel of a group.
+  Panels weights(std::int64_t panel) const { return placed(weights_, workspace_, panel); }
+  std::byte* copy(int index) const {
+    return workspace_ +
+           static_cast<std::size_t>(division_.group) * ArenaAllocator::aligned(weights_.bytes()) +
+           static_cast<std::size_t>(index) * copy_bytes();
+  }
+  Panels input(int copy_index) const { return placed(input_, copy(copy_index)); }
+  Panels products(int copy_index, std::int64_t panel) const {
+    return placed(products_, copy(copy_index) + ArenaAllocator::aligned(input_.bytes()), panel);
   }
 
-  /// The memory that one thread uses: the transformed input of a block, and the transformed weights
-  /// and the products of a panel.
-  struct Memory {
-    Memory(const MapDirection& direction, int thread)
-        : input(direction.input_), weights(direction.weights_), products(direction.products_) {
-      ArenaAllocator own(direction.own_ + static_cast<std::size_t>(thread) * direction.own_bytes());
-      if (!direction.blocks_.are_shared()) input.data = own.take<float>(input.bytes());
-      weights.data = own.take<float>(weights.bytes());
-      products.data = own.take<float>(products.bytes());
+  /// Transforms the weights of some panels. Called by all threads, which share the work; ends with
+  /// a barrier.
+  void transform_group(Range panels) const {
+    constexpr std::int64_t depth_at_once = 32;
+    const std::int64_t parts = ceil_div(kernels_.depth, depth_at_once);
+#pragma omp for schedule(static)
+    for (std::int64_t task = 0; task < (panels.last - panels.first) * parts; ++task) {
+      const Range depth = part_of(kernels_.depth, task % parts, parts);
+      Panels to = weights(task / parts);
+      to.data = to.at(0, 0, depth.first);
+      Kernels some = kernels_;
+      some.data += depth.first * kernels_.depth_stride;
+      some.depth = depth.last - depth.first;
+      transform_weights(some, panels.first + task / parts, to);
     }
-    Panels input, weights, products;
-  };
+  }
 
-  std::int64_t panels() const { return to_.shape.channels / input_.lanes(); }
-
-  void run_alone(TileRange block, const Memory& memory) const {
-    for (std::int64_t tile = 0; tile < block.count; tile += transform_tiles)
-      transform_tiles_of(block, tile, memory);
-    for (std::int64_t panel = 0; panel < panels(); ++panel)
-      compute_panel(block, panel, {0, block.count}, memory);
+  void run_alone(std::int64_t index) const {
+    const TileRange block = division_.block(index);
+    const TileRange next = index + 1 < division_.blocks ? division_.block(index + 1) : TileRange{};
+    const int thread = omp_get_thread_num();
+    const Panels from = input(thread), to = products(thread, 0);
+    transform_input(from_, tiling_, block, from, 0);
+    for (std::int64_t panel = 0; panel < division_.group; ++panel) {
+      const Panels with = weights(panel);
+      for (std::int64_t f = 0; f < frequencies; ++f) {
+        prefetch_tiles(from_, tiling_, next, 0, from_.shape.channels, panel * frequencies + f,
+                       division_.group * frequencies);
+        prefetch_tiles(to_, tiling_, block, panel * to.lanes(), to.lanes(), f, frequencies);
+        multiply(from, 0, with, to, block.count, f);
+      }
+      write_output(to, block, panel);
+    }
   }
 
   /// Called by all threads, which share the work; ends with a barrier.
-  void run_shared(TileRange block, const Memory& memory) const {
-    const std::int64_t parts = threads_ / std::gcd(panels(), std::int64_t{threads_});
+  void run_shared(TileRange block) const {
+    const Panels from = input(0);
+    const std::int64_t panels = to_.shape.channels / from.lanes();
 #pragma omp for schedule(static)
-    for (std::int64_t tile = 0; tile < block.count; tile += transform_tiles)
-      transform_tiles_of(block, tile, memory);
-#pragma omp for schedule(static)
-    for (std::int64_t task = 0; task < panels() * parts; ++task)
-      compute_panel(block, task / parts, part_of(block.count, task % parts, parts), memory);
+    for (std::int64_t tile = 0; tile < block.count; tile += transform_tiles) {
+      transform_input(from_, tiling_,
+                      {block.first + tile, std::min(transform_tiles, block.count - tile)}, from,
+                      tile);
+    }
+    for (std::int64_t first = 0; first < panels; first += division_.group) {
+      const Range group{first, std::min(first + division_.group, panels)};
+      transform_group(group);
+      multiply_group(block, group.last - group.first);
+      write_group(block, group);
+    }
   }
 
-  /// Transforms the input of some tiles of a block from `tile` on.
-  void transform_tiles_of(TileRange block, std::int64_t tile, const Memory& memory) const {
-    transform_input(from_, tiling_,
-                    {block.first + tile, std::min(transform_tiles, block.count - tile)},
-                    memory.input, tile);
+  /// Multiplies with the weights of a group. Called by all threads, as `transform_group`.
+  void multiply_group(TileRange block, std::int64_t panels) const {
+    const Panels from = input(0);
+#pragma omp for schedule(static)
+    for (std::int64_t task = 0; task < frequencies * panels; ++task) {
+      const std::int64_t panel = task % panels;
+      multiply(from, 0, weights(panel), products(0, panel), block.count, task / panels);
+    }
   }
 
-  /// Computes one panel of some tiles of a block.
-  void compute_panel(TileRange block, std::int64_t panel, Range tiles, const Memory& memory) const {
-    if (tiles.first < tiles.last) transform_weights(kernels_, panel, memory.weights);
-    for (std::int64_t tile = tiles.first; tile < tiles.last; tile += product_tiles) {
-      const std::int64_t count = std::min(product_tiles, tiles.last - tile);
-      for (std::int64_t f = 0; f < frequencies; ++f)
-        multiply(memory.input, tile, memory.weights, memory.products, count, f);
-      write_output(memory.products, {block.first + tile, count}, panel);
+  /// Writes the output of a group. Called by all threads, as `transform_group`.
+  void write_group(TileRange block, Range group) const {
+    const std::int64_t parts = ceil_div(block.count, transform_tiles);
+#pragma omp for schedule(static)
+    for (std::int64_t task = 0; task < (group.last - group.first) * parts; ++task) {
+      const Range tiles = part_of(block.count, task % parts, parts);
+      Panels from = products(0, task / parts);
+      from.data = from.at(0, 0, tiles.first);
+      write_output(from, {block.first + tiles.first, tiles.last - tiles.first},
+                   group.first + task / parts);
     }
   }
 
@@ -159,9 +240,10 @@ class MapDirection : public ConvolutionDirection {
   const FeatureMap& to_;
   Kernels kernels_;
   Tiling tiling_;
-  TileBlocks blocks_;
-  Panels input_, weights_, products_;  // sizes; the data of `input_` if the threads share it
-  std::byte* own_ = nullptr;           // memory of each thread
+  int lanes_;
+  MapDivision division_;
+  Panels input_, weights_, products_;  // sizes; the last two of one panel
+  std::byte* workspace_ = nullptr;
   const float* bias_ = nullptr;
   std::unique_ptr<StatisticsAccumulator> statistics_;  // null: not computed
 };
@@ -283,7 +365,8 @@ class WeightsDirection : public ConvolutionDirection {
       for (std::int64_t tile = 0; tile < tiles.count; tile += transform_tiles)
         transform(tiles, tile, memory);
       for (std::int64_t task = 0; task < tasks(); ++task)
-        compute(task, tiles, block > blocks.first, memory);
+        compute(task, tiles, block > blocks.first, memory,
+                block + 1 < blocks.last ? blocks_.range(block + 1) : TileRange{});
     }
   }
 
@@ -294,7 +377,7 @@ class WeightsDirection : public ConvolutionDirection {
     for (std::int64_t tile = 0; tile < tiles.count; tile += transform_tiles)
       transform(tiles, tile, memory);
 #pragma omp for schedule(static)
-    for (std::int64_t task = 0; task < tasks(); ++task) compute(task, tiles, block > 0, memory);
+    for (std::int64_t task = 0; task < tasks(); ++task) compute(task, tiles, block > 0, memory, {});
   }
 
   /// Transforms the maps of some tiles of a block, from `tile` on.
@@ -308,12 +391,17 @@ class WeightsDirection : public ConvolutionDirection {
   /// Computes the gradient of the weights between one panel of the source and some channels of the
   /// destination, from the transformed tiles of a block. The rows of the products are channels of
   /// the destination, so that a thread writes long contiguous ranges.
-  void compute(std::int64_t task, TileRange block, bool adds, const Memory& memory) const {
+  /// Fetches `next`, the tiles that are transformed next.
+  void compute(std::int64_t task, TileRange block, bool adds, const Memory& memory,
+               TileRange next) const {
     const std::int64_t first = task / input_.panels * products_.entries;
     const std::int64_t panel = task % input_.panels;
     Panels products = memory.products;
     products.entries = std::min(products.entries, destination_.shape.channels - first);
     for (std::int64_t f = 0; f < frequencies; ++f) {
+      const std::int64_t part = task * frequencies + f, parts = tasks() * frequencies;
+      prefetch_tiles(source_, tiling_, next, 0, source_.shape.channels, part, parts);
+      prefetch_tiles(destination_, tiling_, next, 0, destination_.shape.channels, part, parts);
       for (std::int64_t k = 0; k < products.entries; k += products.lanes())
         multiply_transposed(memory.gradient, (first + k) / products.lanes(), memory.input, panel,
                             products, k, block.count, f);

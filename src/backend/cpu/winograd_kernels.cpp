@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <type_traits>
 
+#include "division.hpp"
 #include "vectors.hpp"
 #include "winograd_kernels.hpp"
 #include "winograd_matrices.hpp"
@@ -53,9 +54,23 @@ LOCKSTEP_INLINE void copy_patch(const M* corner, const FeatureMap& map, std::int
   }
 }
 
+constexpr std::int64_t cache_line_bytes = 64;
+
 /// Tiles whose vectors of one channel block are transformed one after the other, because they are
 /// next to each other in memory.
 constexpr std::int64_t tiles_per_group = 8;
+
+/// Adds the pixels of a tile that are in the map to `sum`.
+template <int W, class M>
+LOCKSTEP_INLINE void add_pixels(const M* pixel, const FeatureMap& map, Place<const M> place,
+                                Vector<W>& sum) {
+  const std::int64_t rows = std::min(tile_size, map.shape.height - place.row);
+  const std::int64_t columns = std::min(tile_size, map.shape.width - place.column);
+  for (std::int64_t row = 0; row < rows; ++row) {
+    for (std::int64_t column = 0; column < columns; ++column)
+      sum += load<W>(pixel + (row * map.shape.width + column) * map.lanes());
+  }
+}
 
 /// Applies T to the T::in x T::in pixels that begin `margin` pixels above and left of each tile;
 /// pixels outside the map are 0.
@@ -66,25 +81,34 @@ LOCKSTEP_INLINE void transform_tiles(const M* data, const FeatureMap& map, Tilin
   const std::int64_t pixel = map.lanes(), line = map.shape.width * pixel;
   const std::int64_t stride = to.frequency_stride();
   alignas(64) M patch[T::in * T::in * W];
-  Place<const M> places[tiles_per_group];
+  Place<const M> places[tiles_per_group], next[tiles_per_group];
+  for (std::int64_t i = 0; i < std::min(tiles_per_group, range.count); ++i)
+    next[i] = place_of(data, map, tiling, range.first + i);
   for (std::int64_t begin = 0; begin < range.count; begin += tiles_per_group) {
     const std::int64_t count = std::min(tiles_per_group, range.count - begin);
-    for (std::int64_t i = 0; i < count; ++i)
-      places[i] = place_of(data, map, tiling, range.first + begin + i);
+    std::copy_n(next, tiles_per_group, places);
+    for (std::int64_t i = 0; i < tiles_per_group; ++i) {
+      const std::int64_t tile = range.first + begin + tiles_per_group + i;
+      next[i] = place_of(data, map, tiling, std::min(tile, tiling.count - 1));
+    }
     for (std::int64_t channel = 0; channel < map.shape.channels; channel += W) {
       float* out = to.at(0, channel / to.lanes(), first_entry + begin) + channel % to.lanes();
-      const std::int64_t offset = channel_offset(map, channel) - margin * (line + pixel);
+      const std::int64_t offset = channel_offset(map, channel);
       const bool is_last = channel + W == map.shape.channels;
-      const std::int64_t ahead =
-          is_last ? 0 : channel_offset(map, channel + W) - channel_offset(map, channel);
+      const std::int64_t ahead = is_last ? 0 : channel_offset(map, channel + W);
       Vector<W> sum = {};
       for (std::int64_t i = 0; i < count; ++i, out += to.lanes()) {
-        const M* in = places[i].pixel + offset;
         // The hardware prefetcher does not recognise this pattern.
-        for (std::int64_t row = 0; row < T::in && !is_last; ++row) {
-          for (std::int64_t column = margin; column < margin + tile_size; ++column)
-            __builtin_prefetch(in + ahead + row * line + column * pixel);
+        const M* soon = (is_last ? next[i] : places[i]).pixel + ahead;
+#pragma GCC unroll 4
+        for (std::int64_t row = 0; row < tile_size; ++row) {
+#pragma GCC unroll 4
+          for (std::int64_t column = 0; column < tile_size; ++column)
+            __builtin_prefetch(soon + row * line + column * pixel);
         }
+        const M* in = places[i].pixel + offset;
+        if (sums != nullptr) add_pixels<W>(in, map, places[i], sum);
+        in -= margin * (line + pixel);
         const std::int64_t top = places[i].row - margin, left = places[i].column - margin;
         const bool inside = top >= 0 && left >= 0 && top + T::in <= map.shape.height &&
                             left + T::in <= map.shape.width;
@@ -94,14 +118,8 @@ LOCKSTEP_INLINE void transform_tiles(const M* data, const FeatureMap& map, Tilin
           in = patch;
         }
         transform<T, W>(
-            [&](int row, int column) {
-              const Vector<W> value = load<W>(in + row * down + column * right);
-              sum += value;
-              return value;
-            },
-            [&](int row, int column, const Vector<W>& value) {
-              store<W>(value, out + (row * T::out + column) * stride);
-            });
+            [&](int column, auto& x) { load_each<W>(in + column * right, down, x); },
+            [&](int row, const auto& y) { store_each<W>(y, out + row * T::out * stride, stride); });
       }
       if (sums != nullptr) store<W>(load<W>(sums + channel) + sum, sums + channel);
     }
@@ -161,16 +179,21 @@ LOCKSTEP_INLINE void output_tiles(const Panels& from, M* data, const FeatureMap&
         square = load<W>(statistics->square.data() + lane);
       }
       transform<At, W>(
-          [&](int row, int column) { return load<W>(in + (row * At::in + column) * stride); },
-          [&](int row, int column, const Vector<W>& value) {
-            if (row >= rows || column >= columns) return;
-            M* const at = corner + row * line + column * pixel;
-            store<W>(value + added, at);
-            const Vector<W> output = load<W>(at);  // rounded to the type of the map
-            if (row == 0 && column == 0 && is_first) shift = output;
-            const Vector<W> difference = output - shift;
-            sum += difference;
-            square += difference * difference;
+          [&](int column, auto& x) { load_each<W>(in + column * stride, At::in * stride, x); },
+          [&](int row, const auto& y) {
+            if (row >= rows) return;
+            M* at = corner + row * line;
+#pragma GCC unroll 4
+            for (int column = 0; column < tile_size; ++column, at += pixel) {
+              if (column >= columns) break;
+              forget(at);
+              store<W>(y[column] + added, at);
+              const Vector<W> output = load<W>(at);  // rounded to the type of the map
+              if (row == 0 && column == 0 && is_first) shift = output;
+              const Vector<W> difference = output - shift;
+              sum += difference;
+              square += difference * difference;
+            }
           });
       if (statistics != nullptr) {
         store<W>(shift, statistics->shift.data() + lane);
@@ -215,10 +238,8 @@ LOCKSTEP_INLINE void weights_to_panel(const Kernels& kernels, std::int64_t panel
       for (int lane = 0; lane < 2 * W; lane += W) {
         float* out = to.at(0, 0, begin + i) + lane;
         transform<G, W>(
-            [&](int row, int column) { return load<W>(some[i].of[row * 3 + column] + lane); },
-            [&](int row, int column, const Vector<W>& value) {
-              store<W>(value, out + (row * G::out + column) * stride);
-            });
+            [&](int column, auto& x) { load_each<W>(some[i].of[column] + lane, 3 * 2 * W, x); },
+            [&](int row, const auto& y) { store_each<W>(y, out + row * G::out * stride, stride); });
       }
     }
   }
@@ -234,10 +255,8 @@ LOCKSTEP_INLINE void panel_to_weight_gradient(const Panels& from, const Kernels&
     for (int lane = 0; lane < 2 * W; lane += W) {
       const float* in = from.at(0, 0, entry) + lane;
       transform<Gt, W>(
-          [&](int row, int column) { return load<W>(in + (row * Gt::in + column) * stride); },
-          [&](int row, int column, const Vector<W>& value) {
-            store<W>(value, g.of[row * 3 + column] + lane);
-          });
+          [&](int column, auto& x) { load_each<W>(in + column * stride, Gt::in * stride, x); },
+          [&](int row, const auto& y) { store_each<W>(y, g.of[row * 3] + lane, 2 * W); });
     }
     float* first = kernels.data + (first_depth + entry) * kernels.depth_stride +
                    panel * 2 * W * kernels.lane_stride;
@@ -265,6 +284,12 @@ LOCKSTEP_INLINE void register_tile(const float* a, std::int64_t panel_stride, co
   Vector<W> sum[Rows][2] = {};
   for (std::int64_t done = 0; done < depth; done += lanes, a += panel_stride) {
     const std::int64_t count = std::min(lanes, depth - done);
+    if (!transposed) {
+      // The rows of the next register tile, which the hardware prefetcher does not expect.
+#pragma GCC unroll 24
+      for (int line = 0; line < Rows * 2 * W / 16; ++line)
+        __builtin_prefetch(a + Rows * lanes + line * 16, 0, 2);
+    }
     for (std::int64_t k = 0; k < count; ++k, b += lanes) {
       const Vector<W> left = load<W>(b), right = load<W>(b + W);
 #pragma GCC unroll 12
@@ -291,6 +316,7 @@ LOCKSTEP_INLINE void product(const float* a, std::int64_t panel_stride, const fl
       register_tile<W, step, transposed>(a, panel_stride, b, c, depth);
   };
   with(std::integral_constant<int, most_rows<W>>{});
+  if constexpr (most_rows < W >> 8) with(std::integral_constant<int, 8>{});
   with(std::integral_constant<int, 4>{});
   with(std::integral_constant<int, 1>{});
 }
@@ -306,6 +332,24 @@ Tiling tiling_of(const FeatureMap& map) {
   const std::int64_t rows = (map.shape.height + tile_size - 1) / tile_size;
   const std::int64_t columns = (map.shape.width + tile_size - 1) / tile_size;
   return {rows, columns, map.images * rows * columns};
+}
+
+void prefetch_tiles(const FeatureMap& map, Tiling tiling, TileRange range, std::int64_t channel,
+                    std::int64_t count, std::int64_t part, std::int64_t parts) {
+  const auto value_bytes = static_cast<std::int64_t>(core::size_of(map.type));
+  const std::int64_t lanes = std::min(map.lanes(), cache_line_bytes / value_bytes);
+  const std::int64_t pixel = map.lanes() * value_bytes, line = map.shape.width * pixel;
+  const std::int64_t vectors = count / lanes;
+  const Range units = part_of(range.count * vectors, part, parts);
+  for (std::int64_t unit = units.first; unit < units.last; ++unit) {
+    const auto place = place_of(map.data, map, tiling, range.first + unit / vectors);
+    const std::int64_t lane = channel_offset(map, channel + unit % vectors * lanes);
+    const std::byte* const first = map.data + (place.pixel - map.data + lane) * value_bytes;
+    for (std::int64_t row = 0; row < tile_size; ++row) {
+      for (std::int64_t column = 0; column < tile_size; ++column)
+        __builtin_prefetch(first + row * line + column * pixel, 0, 2);
+    }
+  }
 }
 
 LOCKSTEP_CLONES void transform_input(const FeatureMap& map, Tiling tiling, TileRange range,

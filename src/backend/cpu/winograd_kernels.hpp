@@ -100,6 +100,12 @@ void transform_output(const Panels& from, const FeatureMap& map, Tiling tiling, 
 void transform_weight_gradient(const Panels& from, const Kernels& kernels, std::int64_t first_depth,
                                std::int64_t panel, bool accumulate);
 
+/// Fetches part `part` of `parts` of the pixels of some tiles, `count` channels from `channel` on,
+/// into the L2 cache. Called between the products that precede the transform of these tiles, it
+/// hides the time of the memory.
+void prefetch_tiles(const FeatureMap& map, Tiling tiling, TileRange range, std::int64_t channel,
+                    std::int64_t count, std::int64_t part, std::int64_t parts);
+
 /// Matrix product for one frequency: c[row][lane] = sum over channels of a[channel][row] *
 /// b[channel][lane]. The rows are the entries from `first_entry` on of a, whose channels are in
 /// panels; b and c are single panels.

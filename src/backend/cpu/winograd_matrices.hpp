@@ -16,6 +16,7 @@ inline constexpr float q = 1.41421356237309505f;
 
 struct Bt {
   static constexpr int in = 6, out = 6;
+  static constexpr int order[] = {0, 5, 1, 2, 3, 4}, together = 2;
   template <class V>
   LOCKSTEP_INLINE static void apply(const V (&x)[6], V (&y)[6]) {
     const V even_p = x[4] - 2.0f * x[2], odd_p = p * (x[3] - 2.0f * x[1]);
@@ -31,6 +32,7 @@ struct Bt {
 
 struct G {
   static constexpr int in = 3, out = 6;
+  static constexpr int order[] = {0, 5, 1, 2, 3, 4}, together = 2;
   template <class V>
   LOCKSTEP_INLINE static void apply(const V (&x)[3], V (&y)[6]) {
     const V even_p = (-2.0f / 3) * (x[0] + 0.5f * x[2]), odd_p = (-2.0f / 3 * p) * x[1];
@@ -46,6 +48,7 @@ struct G {
 
 struct Gt {
   static constexpr int in = 6, out = 3;
+  static constexpr int order[] = {0, 1, 2}, together = 3;
   template <class V>
   LOCKSTEP_INLINE static void apply(const V (&x)[6], V (&y)[3]) {
     const V even_p = (-2.0f / 3) * (x[1] + x[2]), odd_p = (-2.0f / 3 * p) * (x[1] - x[2]);
@@ -58,6 +61,7 @@ struct Gt {
 
 struct At {
   static constexpr int in = 6, out = 4;
+  static constexpr int order[] = {0, 2, 1, 3}, together = 4;
   template <class V>
   LOCKSTEP_INLINE static void apply(const V (&x)[6], V (&y)[4]) {
     const V even_p = x[1] + x[2], odd_p = p * (x[1] - x[2]);
@@ -71,6 +75,7 @@ struct At {
 
 struct A {
   static constexpr int in = 4, out = 6;
+  static constexpr int order[] = {0, 5, 1, 2, 3, 4}, together = 2;
   template <class V>
   LOCKSTEP_INLINE static void apply(const V (&x)[4], V (&y)[6]) {
     const V even_p = x[0] + 0.5f * x[2], odd_p = p * (x[1] + 0.5f * x[3]);
@@ -84,26 +89,48 @@ struct A {
   }
 };
 
-/// Computes T X Tt: `get(row, column)` returns the elements of X, `put(row, column, value)`
-/// receives the result.
+/// Computes T X Tt: `get(column, x)` reads a column of X, `put(row, y)` receives a row of the
+/// result. `T::together` rows of T X are computed at a time, in the order `T::order`, so that they
+/// fit in registers; `get` is called again for each group of rows.
 template <class T, int W, class Get, class Put>
 LOCKSTEP_INLINE void transform(Get&& get, Put&& put) {
-  Vector<W> half[T::out][T::in];
+#pragma GCC unroll 3
+  for (int done = 0; done < T::out; done += T::together) {
+    Vector<W> half[T::together][T::in];
 #pragma GCC unroll 6
-  for (int column = 0; column < T::in; ++column) {
-    Vector<W> x[T::in], y[T::out];
+    for (int column = 0; column < T::in; ++column) {
+      Vector<W> x[T::in], y[T::out];
+      get(column, x);
+      T::apply(x, y);
 #pragma GCC unroll 6
-    for (int row = 0; row < T::in; ++row) x[row] = get(row, column);
-    T::apply(x, y);
+      for (int i = 0; i < T::together; ++i) half[i][column] = y[T::order[done + i]];
+    }
 #pragma GCC unroll 6
-    for (int row = 0; row < T::out; ++row) half[row][column] = y[row];
+    for (int i = 0; i < T::together; ++i) {
+      Vector<W> y[T::out];
+      T::apply(half[i], y);
+      put(T::order[done + i], y);
+    }
   }
-#pragma GCC unroll 6
-  for (int row = 0; row < T::out; ++row) {
-    Vector<W> y[T::out];
-    T::apply(half[row], y);
-#pragma GCC unroll 6
-    for (int column = 0; column < T::out; ++column) put(row, column, y[column]);
+}
+
+/// Loads `count` vectors that are `stride` elements apart.
+template <int W, int count, class M>
+LOCKSTEP_INLINE void load_each(const M* from, std::int64_t stride, Vector<W> (&to)[count]) {
+#pragma GCC unroll 9
+  for (int i = 0; i < count; ++i, from += stride) {
+    forget(from);
+    to[i] = load<W>(from);
+  }
+}
+
+/// Stores them.
+template <int W, int count>
+LOCKSTEP_INLINE void store_each(const Vector<W> (&from)[count], float* to, std::int64_t stride) {
+#pragma GCC unroll 9
+  for (int i = 0; i < count; ++i, to += stride) {
+    forget(to);
+    store<W>(from[i], to);
   }
 }
 
