@@ -37,12 +37,11 @@ std::span<const core::NamedValue<ConvolutionAlgorithm>> named_values(Convolution
   static constexpr std::array<core::NamedValue<ConvolutionAlgorithm>, 7> values{
       {{automatic, "auto", "the fastest by timing for each convolution and direction"},
        {direct, "direct", "oneDNN"},
-       {winograd, "winograd", "F(4x4, 3x3) in float32; stride 1"},
+       {winograd, "winograd", "F(4x4, 3x3) in float32; stride 1 and 2"},
        {winograd_int16, "winograd-int16",
-        "F(4x4, 3x3) with 16-bit integers, for bf16; stride 1, at least 16 channels; others use "
-        "amx "
-        "or avx512-bf16; very slow without AVX512-VNNI and AVX512-BF16"},
-       {winograd_bf16, "winograd-bf16", "as winograd-int16, F(2x2, 3x3) in bf16"},
+        "F(4x4, 3x3) with 16-bit integers, for bf16; stride 1 and 2, at least 16 channels; others "
+        "use amx or avx512-bf16; very slow without AVX512-VNNI and AVX512-BF16"},
+       {winograd_bf16, "winograd-bf16", "as winograd-int16, F(2x2, 3x3) in bf16; stride 1"},
        {amx, "amx",
         "AMX tiles; bf16, 1x1 and 3x3, at least 16 channels; very slow on "
         "processors without AMX"},

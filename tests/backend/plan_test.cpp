@@ -3,6 +3,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest-spi.h>
+#include <map>
 
 #include <fmt/format.h>
 
@@ -284,21 +285,22 @@ TEST(CpuPlan, EveryConvolutionAlgorithmGivesTheSameNumbers) {
       EXPECT_FALSE(choice.implementation.empty()) << graph.node(choice.node).name;
       if (choice.implementation.find("winograd") != std::string::npos) ++by_winograd;
     }
-    // Winograd's algorithm supports only "conv", in each of its three directions.
+    // Winograd's algorithm supports "conv" and "mix", in each of their three directions.
     if (algorithm == ConvolutionAlgorithm::direct) {
       EXPECT_EQ(by_winograd, 0);
     } else if (algorithm == ConvolutionAlgorithm::winograd) {
-      EXPECT_EQ(by_winograd, 3);
+      EXPECT_EQ(by_winograd, 6);
     }
   }
 }
 
-// The convolution has 1,024 tiles: two threads process several blocks of tiles each, twelve threads
-// share them.
+// The convolutions have 1,024 and 256 tiles: two threads process several blocks of tiles each,
+// twelve threads share them.
 TEST(CpuPlan, WinogradsAlgorithmGivesTheSameNumbersForAnyNumberOfThreads) {
   graph::Graph graph("test");
   graph::NodeId x = graph.convolution("stem", graph.input({3, 16, 16}), 32, {.kernel = 1});
   x = graph.convolution("conv", x, 32, {.kernel = 3, .stride = 1, .padding = 1, .has_bias = true});
+  x = graph.convolution("down", x, 64, {.kernel = 3, .stride = 2, .padding = 1, .has_bias = true});
   x = graph.linear("linear", graph.global_average_pool("pool", x), 5);
   graph.softmax_cross_entropy("loss", x, {});
   graph.seal();
@@ -343,7 +345,7 @@ TEST(CpuPlan, Bf16ConvolutionAlgorithmsAgreeWithTheReference) {
     expect_same_forward(graph, reference, device, 5e-2);
     expect_same_gradients(graph, reference, device, 5e-2);
     // The stem has no backward data direction and reads patches. The other two convolutions have
-    // three directions each; Winograd's algorithm supports "conv".
+    // three directions each; Winograd's algorithms support "conv", and with integers "mix".
     int by_cells = 0, by_patches = 0, by_winograd = 0;
     for (const OperationChoice& choice : device.plan->choices()) {
       if (choice.implementation.ends_with("blocked maps")) ++by_cells;
@@ -352,7 +354,11 @@ TEST(CpuPlan, Bf16ConvolutionAlgorithmsAgreeWithTheReference) {
     }
     EXPECT_EQ(by_cells, 6);
     EXPECT_EQ(by_patches, 2);
-    EXPECT_EQ(by_winograd, algorithm == ConvolutionAlgorithm::amx ? 0 : 3);
+    const std::map<ConvolutionAlgorithm, int> expected_by_winograd{
+        {ConvolutionAlgorithm::amx, 0},
+        {ConvolutionAlgorithm::winograd_bf16, 3},
+        {ConvolutionAlgorithm::winograd_int16, 6}};
+    EXPECT_EQ(by_winograd, expected_by_winograd.at(algorithm));
   }
 }
 

@@ -111,7 +111,9 @@ std::vector<ConvolutionAlgorithm> ConvolutionChooser::candidates(
     switch (algorithm) {
       case ConvolutionAlgorithm::winograd: return !winograd::fits(problem);
       case ConvolutionAlgorithm::winograd_int16:
-      case ConvolutionAlgorithm::winograd_bf16: return !cells::winograd_fits(problem);
+        return !cells::winograd_fits(problem, cells::WinogradVariant::f4x4_int16);
+      case ConvolutionAlgorithm::winograd_bf16:
+        return !cells::winograd_fits(problem, cells::WinogradVariant::f2x2_bfloat16);
       case ConvolutionAlgorithm::amx:
       case ConvolutionAlgorithm::avx512_bf16: return !cells::fits(problem);
       case ConvolutionAlgorithm::direct:

@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "division.hpp"
+#include "winograd_directions.hpp"
 
 namespace lockstep::backend::cpu::winograd {
 
@@ -23,9 +24,9 @@ constexpr std::int64_t large_ratio = 8;
 }  // namespace
 
 TileBlocks::TileBlocks(const Tiling& tiling, std::int64_t channels, int threads,
-                       std::int64_t result_bytes)
+                       std::int64_t result_bytes, std::int64_t products)
     : tiles_(tiling.count) {
-  const std::int64_t bytes_per_tile = frequencies * channels * std::int64_t{sizeof(float)};
+  const std::int64_t bytes_per_tile = products * channels * std::int64_t{sizeof(float)};
   are_shared_ = tiles_ < threads * fewest_tiles ||
                 tiles_ * bytes_per_tile < large_ratio * threads * result_bytes;
   const std::int64_t sharers = are_shared_ ? threads : 1, multiple = are_shared_ ? 1 : threads;
@@ -49,9 +50,14 @@ bool fits(const ConvolutionProblem& problem) {
   const int lanes = lanes_for(source, destination);
   const std::int64_t panel = panel_lanes(lanes);
   return source.images_per_block() == 1 && destination.images_per_block() == 1 &&
-         sizes.kernel == 3 && sizes.stride == 1 && sizes.padding == 1 &&
+         sizes.kernel == 3 && (sizes.stride == 1 || sizes.stride == 2) && sizes.padding == 1 &&
          sizes.in_channels % panel == 0 && sizes.out_channels % panel == 0 &&
          source.lanes() % lanes == 0 && destination.lanes() % lanes == 0;
+}
+
+std::unique_ptr<ConvolutionDirection> make(const ConvolutionProblem& problem, int threads) {
+  return problem.direction == Direction::backward_weights ? make_weights_direction(problem, threads)
+                                                          : make_map_direction(problem, threads);
 }
 
 }  // namespace lockstep::backend::cpu::winograd

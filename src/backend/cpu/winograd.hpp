@@ -13,8 +13,8 @@
 
 namespace lockstep::backend::cpu::winograd {
 
-/// Returns true if Winograd's algorithm supports the convolution: 3x3, stride 1, padding 1, numbers
-/// of channels that fill whole panels, and layouts whose lanes fill whole vectors.
+/// Returns true if Winograd's algorithm supports the convolution: 3x3, stride 1 or 2, padding 1,
+/// numbers of channels that fill whole panels, and layouts whose lanes fill whole vectors.
 bool fits(const ConvolutionProblem& problem);
 
 /// Creates a direction. `fits` must be true. Arithmetic and weights are float32 for every type of
@@ -29,9 +29,9 @@ std::unique_ptr<ConvolutionDirection> make(const ConvolutionProblem& problem, in
 class TileBlocks {
  public:
   /// `channels`: of the transformed maps. `result_bytes`: that each thread computes, and that must
-  /// then be added up, if it has its own blocks.
+  /// then be added up, if it has its own blocks. `products`: per tile and channel.
   TileBlocks(const Tiling& tiling, std::int64_t channels, int threads,
-             std::int64_t result_bytes = 0);
+             std::int64_t result_bytes = 0, std::int64_t products = frequencies);
 
   bool are_shared() const { return are_shared_; }
   std::int64_t count() const { return count_; }

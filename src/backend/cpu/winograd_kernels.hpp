@@ -50,22 +50,40 @@ struct TileRange {
 };
 
 /// One matrix of [panel][entry][lane] for each frequency. An entry is a tile or an input channel.
+/// In the transformed maps of a convolution of stride 2, several products of a tile use the weights
+/// of a frequency; each of them has its own entry.
 struct Panels {
   float* data = nullptr;
-  std::int64_t entries = 0;  ///< per panel
+  std::int64_t entries = 0;  ///< per panel; or tiles
   std::int64_t panels = 0;
   int vector_lanes = 8;
+  bool is_strided_map = false;
 
-  std::int64_t lanes() const { return panel_lanes(vector_lanes); }
-  std::int64_t panel_stride() const { return entries * lanes(); }
   /// One cache line more than the matrix; otherwise all frequencies of an entry would map to the
   /// same cache set.
-  std::int64_t frequency_stride() const { return panels * panel_stride() + 16; }
+  static constexpr std::int64_t gap = 16;
+
+  std::int64_t lanes() const { return panel_lanes(vector_lanes); }
+  /// Returns the entries of a tile at a frequency.
+  std::int64_t copies(std::int64_t frequency) const {
+    if (!is_strided_map) return 1;
+    return (frequency / 6 == 5 ? 4 : 1) * (frequency % 6 == 5 ? 4 : 1);
+  }
+  std::int64_t panel_stride() const { return entries * lanes(); }
+  std::int64_t panel_stride(std::int64_t frequency) const {
+    return copies(frequency) * panel_stride();
+  }
+  /// Returns the number of products of a tile.
+  std::int64_t products() const { return is_strided_map ? 81 : frequencies; }
   std::size_t bytes() const {
-    return static_cast<std::size_t>(frequencies * frequency_stride()) * sizeof(float);
+    return static_cast<std::size_t>(products() * panels * panel_stride() + frequencies * gap) *
+           sizeof(float);
   }
   float* at(std::int64_t frequency, std::int64_t panel, std::int64_t entry) const {
-    return data + frequency * frequency_stride() + panel * panel_stride() + entry * lanes();
+    const std::int64_t row = frequency / 6, column = frequency % 6;
+    const std::int64_t before = !is_strided_map ? frequency : row * 9 + (row == 5 ? 4 : 1) * column;
+    return data + before * panels * panel_stride() + frequency * gap +
+           (panel * entries + entry) * copies(frequency) * lanes();
   }
 };
 
@@ -89,31 +107,34 @@ void transform_gradient(const FeatureMap& map, Tiling tiling, TileRange range, c
 /// Transforms the weights: writes G g Gt of the kernels that connect the depth channels with the
 /// channels of panel `panel` to the single panel `to`, one entry per depth channel.
 void transform_weights(const Kernels& kernels, std::int64_t panel, const Panels& to);
-/// Transforms the products to the output: writes At m A of a single panel with one entry per tile
-/// to the channels of panel `panel` of the map. `bias`: one value per channel of the map, or null.
-/// The values that are written are added to `statistics`, if it is not null.
-void transform_output(const Panels& from, const FeatureMap& map, Tiling tiling, TileRange range,
-                      std::int64_t panel, const float* bias, PartialSums* statistics);
+/// Transforms the products to the output: writes At m A of a single panel, whose entries from
+/// `first_entry` on are the tiles, to the channels of panel `panel` of the map. `bias`: one value
+/// per channel of the map, or null. The values that are written are added to `statistics`, if it is
+/// not null.
+void transform_output(const Panels& from, std::int64_t first_entry, const FeatureMap& map,
+                      Tiling tiling, TileRange range, std::int64_t panel, const float* bias,
+                      PartialSums* statistics);
 /// Transforms the products to the weight gradient: computes Gt u G of a single panel whose entries
 /// are the depth channels from `first_depth` on, and stores it in the gradient of the kernels, or
 /// adds it if `accumulate` is true.
 void transform_weight_gradient(const Panels& from, const Kernels& kernels, std::int64_t first_depth,
                                std::int64_t panel, bool accumulate);
 
-/// Fetches part `part` of `parts` of the pixels of some tiles, `count` channels from `channel` on,
-/// into the L2 cache. Called between the products that precede the transform of these tiles, it
-/// hides the time of the memory.
-void prefetch_tiles(const FeatureMap& map, Tiling tiling, TileRange range, std::int64_t channel,
-                    std::int64_t count, std::int64_t part, std::int64_t parts);
+/// Fetches part `part` of `parts` of the pixels of some tiles of size x size pixels, `count`
+/// channels from `channel` on, into the L2 cache. Called between the products that precede the
+/// transform of these tiles, it hides the time of the memory.
+void prefetch_tiles(const FeatureMap& map, Tiling tiling, TileRange range, std::int64_t size,
+                    std::int64_t channel, std::int64_t count, std::int64_t part,
+                    std::int64_t parts);
 
 /// Matrix product for one frequency: c[row][lane] = sum over channels of a[channel][row] *
-/// b[channel][lane]. The rows are the entries from `first_entry` on of a, whose channels are in
-/// panels; b and c are single panels.
+/// b[channel][lane]. The rows are the products of `entries` entries from `first_entry` on of a,
+/// whose channels are in panels; b and c are single panels.
 void multiply(const Panels& a, std::int64_t first_entry, const Panels& b, const Panels& c,
-              std::int64_t rows, std::int64_t frequency);
-/// Transposed matrix product for one frequency: c[lane of a][lane of b] = sum over the first
-/// `entries` entries of a[entry][lane] * b[entry][lane]. The result is written to the entries from
-/// `c_entry` on of the single panel c.
+              std::int64_t entries, std::int64_t frequency);
+/// Transposed matrix product for one frequency: c[lane of a][lane of b] = sum over the
+/// products of the first `entries` entries of a[entry][lane] * b[entry][lane]. The result is
+/// written to the entries from `c_entry` on of the single panel c.
 void multiply_transposed(const Panels& a, std::int64_t a_panel, const Panels& b,
                          std::int64_t b_panel, const Panels& c, std::int64_t c_entry,
                          std::int64_t entries, std::int64_t frequency);

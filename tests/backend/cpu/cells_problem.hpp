@@ -22,6 +22,11 @@ namespace lockstep::backend::cpu::cells {
 
 enum class Algorithm { direct, winograd, int16 };
 
+inline WinogradVariant variant_of(Algorithm algorithm) {
+  return algorithm == Algorithm::winograd ? WinogradVariant::f2x2_bfloat16
+                                          : WinogradVariant::f4x4_int16;
+}
+
 inline float value(core::Random& random) {
   return static_cast<float>(static_cast<int>(random.below(256)) - 128) / 128;
 }
@@ -88,8 +93,9 @@ struct Problem {
   }
 
   bool fits(Direction direction, Algorithm algorithm = Algorithm::direct) const {
-    return (algorithm == Algorithm::direct ? cells::fits : winograd_fits)(
-        {direction, sizes, source.map, destination.map});
+    const ConvolutionProblem problem{direction, sizes, source.map, destination.map};
+    return algorithm == Algorithm::direct ? cells::fits(problem)
+                                          : winograd_fits(problem, variant_of(algorithm));
   }
 
   /// Also computes `statistics` of the output, if it is not null.
@@ -99,12 +105,9 @@ struct Problem {
     const ConvolutionProblem problem{direction, sizes, source.map, destination.map};
     const Resources resources{
         .kernels = &kernels, .threads = threads, .cached_bytes = cached_bytes};
-    const auto made =
-        algorithm == Algorithm::direct
-            ? make(problem, resources)
-            : make_winograd(problem, resources,
-                            algorithm == Algorithm::winograd ? WinogradVariant::f2x2_bfloat16
-                                                             : WinogradVariant::f4x4_int16);
+    const auto made = algorithm == Algorithm::direct
+                          ? make(problem, resources)
+                          : make_winograd(problem, resources, variant_of(algorithm));
     if (statistics != nullptr) {
       ASSERT_TRUE(made->compute_statistics(*statistics));
     }

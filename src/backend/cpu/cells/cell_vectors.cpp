@@ -51,9 +51,8 @@ void transform_cells(const Patch& patch, Range part, BFloat16* to, std::int64_t 
 
 alignas(64) const BFloat16 zero_cell[cell_size] = {};
 
-const Int16Kernels& Kernels::int16() const {
-  static const Int16Kernels portable;
-  return portable;
+const Int16Kernels& Kernels::int16(Int16Scheme scheme) const {
+  return portable_int16_kernels(scheme);
 }
 
 void Kernels::interleave(const BFloat16* plain, std::int64_t images, BFloat16* interleaved) const {

@@ -17,7 +17,7 @@ class Avx512Vectors : public Kernels {
  public:
   static bool are_supported();  ///< by this processor
 
-  const Int16Kernels& int16() const override;
+  const Int16Kernels& int16(Int16Scheme scheme) const override;
 
   void interleave(const core::BFloat16* plain, std::int64_t images,
                   core::BFloat16* interleaved) const override;

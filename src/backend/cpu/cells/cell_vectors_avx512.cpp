@@ -80,7 +80,9 @@ bool Avx512Vectors::are_supported() {
          __builtin_cpu_supports("avx512vnni") && __builtin_cpu_supports("avx512bf16");
 }
 
-const Int16Kernels& Avx512Vectors::int16() const { return avx512_int16_kernels(); }
+const Int16Kernels& Avx512Vectors::int16(Int16Scheme scheme) const {
+  return avx512_int16_kernels(scheme);
+}
 
 void Avx512Vectors::interleave(const BFloat16* plain, std::int64_t images,
                                BFloat16* interleaved) const {

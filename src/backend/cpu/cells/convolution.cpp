@@ -76,31 +76,30 @@ std::unique_ptr<ConvolutionDirection> make(const ConvolutionProblem& problem,
                             forward_weights(sizes));
 }
 
-bool winograd_fits(const ConvolutionProblem& problem) {
+bool winograd_fits(const ConvolutionProblem& problem, WinogradVariant variant) {
   const ConvolutionSizes& sizes = problem.sizes;
-  return fits(problem) && !uses_patches(sizes) && sizes.kernel == 3 && sizes.stride == 1 &&
-         sizes.padding == 1;
+  const std::int64_t most_stride = variant == WinogradVariant::f4x4_int16 ? 2 : 1;
+  return fits(problem) && !uses_patches(sizes) && sizes.kernel == 3 &&
+         sizes.stride <= most_stride && sizes.padding == 1;
 }
 
 std::unique_ptr<ConvolutionDirection> make_winograd(const ConvolutionProblem& problem,
                                                     const Resources& resources,
                                                     WinogradVariant variant) {
   const auto& [direction, sizes, source, destination] = problem;
-  const bool is_f2x2 = variant == WinogradVariant::f2x2_bfloat16;
-  const auto make_map = is_f2x2 ? make_f2x2_map_direction : make_int16_map_direction;
-  const auto make_weights = is_f2x2 ? make_f2x2_weights_direction : make_int16_weights_direction;
+  const bool is_int16 = variant == WinogradVariant::f4x4_int16;
   auto from_source = make_cell_rows(source);
   auto from_destination = make_cell_rows(destination);
-  switch (direction) {
-    case Direction::forward:
-      return make_map(resources, std::move(from_source), destination, forward_weights(sizes),
-                      false);
-    case Direction::backward_data:
-      return make_map(resources, std::move(from_destination), source, backward_weights(sizes),
-                      true);
-    case Direction::backward_weights: break;
-  }
-  return make_weights(resources, sizes, std::move(from_source), std::move(from_destination));
+  if (direction == Direction::backward_weights)
+    return (is_int16 ? make_int16_weights_direction : make_f2x2_weights_direction)(
+        resources, sizes, std::move(from_source), std::move(from_destination));
+  const bool is_forward = direction == Direction::forward;
+  auto from = std::move(is_forward ? from_source : from_destination);
+  const FeatureMap& to = is_forward ? destination : source;
+  const WeightMatrix weights = is_forward ? forward_weights(sizes) : backward_weights(sizes);
+  if (is_int16)
+    return make_int16_map_direction(resources, direction, sizes, std::move(from), to, weights);
+  return make_f2x2_map_direction(resources, std::move(from), to, weights, !is_forward);
 }
 
 }  // namespace lockstep::backend::cpu::cells

@@ -34,13 +34,14 @@ struct Resources {
 std::unique_ptr<ConvolutionDirection> make(const ConvolutionProblem& problem,
                                            const Resources& resources);
 
-/// Returns true if Winograd's algorithm supports the direction: for the maps and channels of
-/// `fits`, 3x3 convolutions with stride 1 and one pixel of padding.
-bool winograd_fits(const ConvolutionProblem& problem);
-
 /// Variants of Winograd's algorithm: F(2x2, 3x3), whose transformed maps and weights are rounded to
 /// bfloat16, and F(4x4, 3x3), whose transformed maps and weights are rounded to 16-bit integers.
 enum class WinogradVariant { f2x2_bfloat16, f4x4_int16 };
+
+/// Returns true if Winograd's algorithm supports the direction: for the maps and channels of
+/// `fits`, 3x3 convolutions with one pixel of padding, and stride 1 or, with 16-bit integers, 1 or
+/// 2.
+bool winograd_fits(const ConvolutionProblem& problem, WinogradVariant variant);
 
 /// As `make`, by Winograd's algorithm. `winograd_fits` must be true.
 std::unique_ptr<ConvolutionDirection> make_winograd(const ConvolutionProblem& problem,

@@ -21,6 +21,9 @@
 
 namespace lockstep::backend::cpu::cells {
 
+inline constexpr WinogradSizes f2x2_sizes{
+    .patch_size = 4, .tile_size = 2, .frequencies = 16, .weight_frequencies = 16};
+
 /// The algorithms in the names of implementations.
 inline constexpr std::string_view f2x2_name = " winograd 2x2";
 inline constexpr std::string_view int16_name = " winograd 4x4 int16";
@@ -37,11 +40,10 @@ std::unique_ptr<ConvolutionDirection> make_f2x2_map_direction(const Resources& r
                                                               const FeatureMap& to,
                                                               const WeightMatrix& weights,
                                                               bool is_rotated);
-std::unique_ptr<ConvolutionDirection> make_int16_map_direction(const Resources& resources,
-                                                               std::unique_ptr<CellRows> from,
-                                                               const FeatureMap& to,
-                                                               const WeightMatrix& weights,
-                                                               bool is_rotated);
+/// `direction`: forward or backward data; `from`: the rows of the map that it reads.
+std::unique_ptr<ConvolutionDirection> make_int16_map_direction(
+    const Resources& resources, Direction direction, const ConvolutionSizes& sizes,
+    std::unique_ptr<CellRows> from, const FeatureMap& to, const WeightMatrix& weights);
 
 std::unique_ptr<ConvolutionDirection> make_weights_direction(const Resources& resources,
                                                              const ConvolutionSizes& sizes,

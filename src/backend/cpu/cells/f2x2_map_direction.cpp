@@ -13,8 +13,9 @@ class F2x2MapDirection final : public WinogradMapDirection {
  public:
   F2x2MapDirection(const Resources& resources, std::unique_ptr<CellRows> from, const FeatureMap& to,
                    const WeightMatrix& weights, bool is_rotated)
-      : WinogradMapDirection(resources.kernels->instructions(), f2x2_name, f2x2_sizes, resources,
-                             std::move(from), to, weights, 0),
+      : WinogradMapDirection(resources.kernels->instructions(), f2x2_name,
+                             winograd_arithmetic(f2x2_sizes, to.shape, to.shape.pixels()),
+                             f2x2_sizes, resources, std::move(from), to, weights, 0),
         is_rotated_(is_rotated) {}
 
  private:
@@ -31,7 +32,7 @@ class F2x2MapDirection final : public WinogradMapDirection {
     PatchCells cells =
         patch<4>(*from_, tile.image_block, to_.shape.height, tile.row - 1, tile.column - 1);
     for (std::int64_t block = 0; block < from_->blocks();
-         ++block, next_block(*from_, tile.image_block, cells))
+         ++block, move_to_next_block(*from_, tile.image_block, cells))
       kernels_.transform_input(cells, {0, tile.images * cell_channels},
                                to + block * tile.images * cell_channels,
                                frequency_stride(tile.images));

@@ -24,14 +24,14 @@ class F2x2WeightsDirection final : public WinogradWeightsDirection {
   }
 
   void transform_source(const TilePosition& tile, std::int64_t to, const Group& group) const {
-    PatchCells cells = source_patch<4>(tile);
-    for (std::int64_t block = 0; block < source_->blocks();
-         ++block, next_block(*source_, tile.image_block, cells)) {
-      const PatchCells copies = interleaved(cells, tile.images);
+    Patch patch = source_patch(tile);
+    for (std::int64_t block = 0; block < source_->blocks(); ++block, patch.move_blocks(1)) {
+      PatchCells cells;
+      std::ranges::copy(interleaved(patch, tile.images).cells(), cells.begin());
       BFloat16* const cells_to = cells_of<BFloat16>(group.source, block) + to * cell_size;
       for (std::int64_t half = 0; half < cell_size; half += tile_halves) {
         const Range pairs{half, half + ceil_div(tile.images, 2) * 32};  // the others are zeros
-        kernels_.transform_input(copies, pairs, cells_to, frequency_stride());
+        kernels_.transform_input(cells, pairs, cells_to, frequency_stride());
         for (std::int64_t f = 0; f < frequencies; ++f)
           std::fill(cells_to + f * frequency_stride() + pairs.last,
                     cells_to + f * frequency_stride() + half + tile_halves, BFloat16{});
@@ -40,12 +40,12 @@ class F2x2WeightsDirection final : public WinogradWeightsDirection {
   }
 
   void transform_gradient(const TilePosition& tile, std::int64_t to, const Group& group) const {
-    GradientPatchCells cells = gradient_patch<2>(tile);
-    for (std::int64_t block = 0; block < destination_->blocks();
-         ++block, next_block(*destination_, tile.image_block, cells)) {
-      add_patch_to_bias(block, cells, tile.images);
-      kernels_.transform_gradient(transposed(cells, tile.images),
-                                  cells_of<BFloat16>(group.gradient, block) + to * cell_size,
+    Patch patch = gradient_patch(tile);
+    for (std::int64_t block = 0; block < destination_->blocks(); ++block, patch.move_blocks(1)) {
+      add_patch_to_bias(block, patch, tile.images);
+      GradientPatchCells cells;
+      std::ranges::copy(transposed(patch, tile.images).cells(), cells.begin());
+      kernels_.transform_gradient(cells, cells_of<BFloat16>(group.gradient, block) + to * cell_size,
                                   frequency_stride());
     }
   }

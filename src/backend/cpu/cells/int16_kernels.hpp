@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstdint>
@@ -8,9 +9,11 @@
 #include <string_view>
 
 #include "kernels.hpp"
+#include "winograd_tiles.hpp"
 
 // Winograd's algorithm F(4x4, 3x3) on bfloat16 maps, with products of 16-bit integers. The
-// transforms and points are those of ../winograd_kernels.hpp: 36 products ("frequencies") compute
+// transforms and points are those of ../winograd_kernels.hpp, and of
+// ../winograd_strided_kernels.hpp for stride 2. With stride 1, 36 products ("frequencies") compute
 // 16 outputs, where F(2x2, 3x3) needs 64. Transformed values that are rounded to bfloat16 would
 // make F(4x4) three times as inexact as F(2x2) is. VPDPWSSD (AVX512-VNNI) multiplies pairs of
 // 16-bit integers as fast as VDPBF16PS multiplies pairs of bfloat16 values, but they have 15 bits
@@ -38,16 +41,15 @@
 
 namespace lockstep::backend::cpu::cells {
 
-namespace f4x4 {
-inline constexpr int frequencies = 36;
-inline constexpr int tile_size = 4;   ///< pixels of the output
-inline constexpr int patch_size = 6;  ///< pixels of the input
+/// The directions of convolutions with different transforms.
+enum class Int16Scheme {
+  unstrided,     ///< stride 1
+  strided,       ///< stride 2, forward and backward weights
+  strided_data,  ///< stride 2, backward data
+};
 
-/// The cells of the input pixels of a tile, or of its gradient. Cells of pixels outside the map are
-/// `zero_cell`.
-using Patch = std::array<const core::BFloat16*, std::size_t{patch_size * patch_size}>;
-using GradientPatch = std::array<const core::BFloat16*, std::size_t{tile_size * tile_size}>;
-}  // namespace f4x4
+/// The cells of the pixels of a patch, row by row. Cells of pixels outside the map are `zero_cell`.
+using PatchSpan = std::span<const core::BFloat16* const>;
 
 /// Blocks of channels, and tiles of 32 images, whose products are added as integers.
 inline constexpr std::int64_t chunk_blocks = 4;
@@ -81,57 +83,84 @@ struct Int16Scale {
 /// Returns the larger value; NaN if one of them is.
 inline float larger(float a, float b) { return a >= b || std::isnan(a) ? a : b; }
 
-/// Arithmetic with integers. The functions of this class run on every processor. In all cells,
-/// frequency f is at `to` or `from` + f * `stride`. `scales` are those of `Int16Scale`.
+/// Arithmetic with integers, for one scheme. In all cells, frequency f is at `to` or `from` + f *
+/// `stride`. `scales` are those of `Int16Scale`.
 class Int16Kernels {
  public:
   virtual ~Int16Kernels() = default;
 
-  virtual std::string_view instructions() const;  ///< name shown to users
+  virtual std::string_view instructions() const = 0;  ///< name shown to users
+
+  struct Sizes {
+    std::int64_t patch_size;    ///< pixels of the map that is read, in each dimension
+    std::int64_t tile_size;     ///< pixels of the map that is written
+    std::int64_t product_rows;  ///< frequencies of products, in each dimension
+    std::int64_t weight_rows;   ///< frequencies of weights; the last belongs to all later products
+
+    /// Returns the frequency of weights of the frequency of a product.
+    std::int64_t weight_frequency(std::int64_t product) const {
+      const std::int64_t last = weight_rows - 1;
+      return std::min(product / product_rows, last) * weight_rows +
+             std::min(product % product_rows, last);
+    }
+  };
+  virtual Sizes sizes() const = 0;
 
   /// Adds the squares of the values of plain cells to squares[image].
-  virtual void add_squares_of_images(std::span<const core::BFloat16* const> cells,
-                                     std::int64_t images, float* squares) const;
+  virtual void add_squares_of_images(PatchSpan cells, std::int64_t images,
+                                     float* squares) const = 0;
   /// Adds the squares of the values of plain cells to squares[channel].
-  virtual void add_squares_of_channels(std::span<const core::BFloat16* const> cells,
-                                       std::int64_t images, float* squares) const;
+  virtual void add_squares_of_channels(PatchSpan cells, std::int64_t images,
+                                       float* squares) const = 0;
 
   /// Transforms the values [values.first, values.last) of each cell of a patch of the input; both
   /// bounds are multiples of 32. The scale of the values 2 k and 2 k + 1 of the n-th 32 values is
   /// scales[n * scale_stride + k].
-  virtual void transform_input(const f4x4::Patch& patch, Range values, const float* scales,
+  virtual void transform_input(PatchSpan patch, Range values, const float* scales,
                                std::int64_t scale_stride, std::int16_t* to,
-                               std::int64_t stride) const;
-  /// Transforms values of the output gradient likewise; the scales of all 32 values are the same.
-  virtual void transform_gradient(const f4x4::GradientPatch& patch, Range values,
-                                  const float* scales, std::int16_t* to, std::int64_t stride) const;
+                               std::int64_t stride) const = 0;
+  /// Transforms values of 4x4 pixels of the output gradient likewise, for the gradient of the
+  /// weights; the scales of all 32 values are the same.
+  virtual void transform_gradient(PatchSpan patch, Range values, const float* scales,
+                                  std::int16_t* to, std::int64_t stride) const = 0;
   /// Transforms weights to cells as `Kernels::pack_weights` writes them. `is_rotated`: the 3x3
   /// kernels are rotated by 180 degrees first. `scales`: of 32 columns.
   virtual void transform_weights(const WeightMatrix& weights, std::int64_t row_block,
                                  std::int64_t column_block, bool is_rotated, const float* scales,
-                                 std::int16_t* to, std::int64_t stride) const;
+                                 std::int16_t* to, std::int64_t stride) const = 0;
 
   /// Computes the sums of plain cells A and weight cells B, in tiles [2 halves of the rows of A][2
   /// halves of the columns of B]. The products of `chunk_blocks` cells at a time are added as
   /// integers.
-  virtual void multiply(const Int16Products& products, float* sums) const;
+  virtual void multiply(const Int16Products& products, float* sums) const = 0;
   /// As above, for interleaved cells A and B, whose channels are the rows of A and the columns of
   /// B. Adds all products as integers, multiplies the sums by row_factors[row of A] *
   /// column_factors[column of B], and adds them to `sums`, or replaces those if `adds` is false.
   virtual void multiply_scaled(const Int16Products& products, const float* row_factors,
-                               const float* column_factors, bool adds, float* sums) const;
+                               const float* column_factors, bool adds, float* sums) const = 0;
 
-  /// Transforms the sums of all frequencies to the output, multiplies it by image_factors[image] *
-  /// channel_factors[channel], and adds the bias.
+  /// Transforms the sums of all frequencies of products to the output, multiplies it by
+  /// image_factors[image] * channel_factors[channel], and adds the bias.
   virtual void transform_output(const float* from, std::int64_t stride, const float* image_factors,
-                                const float* channel_factors, const OutputTile& tile) const;
-  /// Transforms one row of the sums of all frequencies, for 16 input channels, to the gradient of
-  /// the weights: writes [input channel][tap] for the first `channels` input channels.
+                                const float* channel_factors, const OutputTile& tile) const = 0;
+  /// Transforms one row of the sums of all frequencies of weights, for 16 input channels, to the
+  /// gradient of the weights: writes [input channel][tap] for the first `channels` input channels.
   virtual void transform_weight_gradient(const float* from, std::int64_t stride,
-                                         std::int64_t channels, float* to) const;
+                                         std::int64_t channels, float* to) const = 0;
 };
 
+/// Returns the sizes of the tiles and patches of a direction.
+inline WinogradSizes sizes_of(const Int16Kernels& kernels) {
+  const Int16Kernels::Sizes sizes = kernels.sizes();
+  return {.patch_size = sizes.patch_size,
+          .tile_size = sizes.tile_size,
+          .frequencies = sizes.product_rows * sizes.product_rows,
+          .weight_frequencies = sizes.weight_rows * sizes.weight_rows};
+}
+
+/// Returns kernels that run on every processor, slowly.
+const Int16Kernels& portable_int16_kernels(Int16Scheme scheme);
 /// Returns kernels with AVX512-VNNI, for processors on which `Avx512Vectors::are_supported`.
-const Int16Kernels& avx512_int16_kernels();
+const Int16Kernels& avx512_int16_kernels(Int16Scheme scheme);
 
 }  // namespace lockstep::backend::cpu::cells

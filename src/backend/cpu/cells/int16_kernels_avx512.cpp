@@ -6,14 +6,14 @@
 #include <array>
 #include <cstring>
 
-#include "f4x4_transforms_avx512.hpp"
 #include "int16_kernels.hpp"
+#include "int16_transforms_avx512.hpp"
 #include "tiles.hpp"
 
 namespace lockstep::backend::cpu::cells {
 
 using core::BFloat16;
-using namespace f4x4;
+using namespace int16;
 
 namespace {
 
@@ -36,13 +36,13 @@ struct CellValues {
   std::int64_t offset;
 };
 
-template <class T, class Patch>
-LOCKSTEP_VNNI void transform_cells(const Patch& patch, const RowNorms& norms, Range values,
+template <class T, const auto& classes>
+LOCKSTEP_VNNI void transform_cells(PatchSpan patch, const RowNorms& norms, Range values,
                                    const float* scales, std::int64_t scale_stride, std::int16_t* to,
                                    std::int64_t stride) {
   for (std::int64_t i = values.first; i < values.last; i += 32, scales += scale_stride)
-    transform_pairs_of_squares<T>(CellValues<T::in>{patch.data(), i}, LaneScales(scales, norms),
-                                  to + i, stride);
+    transform_pairs_of_squares<T, classes>(CellValues<T::in>{patch.data(), i},
+                                           LaneScales(scales, norms), to + i, stride);
 }
 
 /// Elements of the 3x3 kernels of 16 columns of two rows of a matrix of weights.
@@ -101,12 +101,14 @@ constexpr std::int64_t sums_of_row(std::int64_t row) {
   return row / tile_rows * 2 * tile_floats + row % tile_rows * tile_rows;
 }
 
+template <class Scheme>
 class VnniKernels final : public Int16Kernels {
  public:
   std::string_view instructions() const override { return "avx512-vnni"; }
+  Sizes sizes() const override { return scheme_sizes<Scheme>; }
 
-  LOCKSTEP_VNNI void add_squares_of_images(std::span<const BFloat16* const> cells,
-                                           std::int64_t images, float* squares) const override {
+  LOCKSTEP_VNNI void add_squares_of_images(PatchSpan cells, std::int64_t images,
+                                           float* squares) const override {
     for (std::int64_t first = 0; first < images; first += 16) {
       __m512i sum[16];
 #pragma GCC unroll 16
@@ -127,8 +129,8 @@ class VnniKernels final : public Int16Kernels {
     }
   }
 
-  LOCKSTEP_VNNI void add_squares_of_channels(std::span<const BFloat16* const> cells,
-                                             std::int64_t images, float* squares) const override {
+  LOCKSTEP_VNNI void add_squares_of_channels(PatchSpan cells, std::int64_t images,
+                                             float* squares) const override {
     // Several sums of each channel, so that the additions do not wait for each other.
     constexpr std::int64_t sums = 8;
     __m512 even[sums] = {}, odd[sums] = {};
@@ -160,15 +162,17 @@ class VnniKernels final : public Int16Kernels {
     }
   }
 
-  void transform_input(const Patch& patch, Range values, const float* scales,
+  void transform_input(PatchSpan patch, Range values, const float* scales,
                        std::int64_t scale_stride, std::int16_t* to,
                        std::int64_t stride) const override {
-    transform_cells<winograd::Bt>(patch, input_norms, values, scales, scale_stride, to, stride);
+    transform_cells<typename Scheme::Input, Scheme::classes>(patch, input_norms, values, scales,
+                                                             scale_stride, to, stride);
   }
 
-  void transform_gradient(const GradientPatch& patch, Range values, const float* scales,
-                          std::int16_t* to, std::int64_t stride) const override {
-    transform_cells<winograd::A>(patch, gradient_norms, values, scales, 0, to, stride);
+  void transform_gradient(PatchSpan patch, Range values, const float* scales, std::int16_t* to,
+                          std::int64_t stride) const override {
+    transform_cells<typename Scheme::Gradient, Scheme::classes>(patch, gradient_norms, values,
+                                                                scales, 0, to, stride);
   }
 
   LOCKSTEP_VNNI void transform_weights(const WeightMatrix& weights, std::int64_t row_block,
@@ -177,7 +181,7 @@ class VnniKernels final : public Int16Kernels {
                                        std::int64_t stride) const override {
     for (std::int64_t half = 0; half < 2; ++half) {
       const std::int64_t column = column_block * 32 + half * 16;
-      const LaneScales lane_scales(scales + half * 16, weight_norms);
+      const LaneScales lane_scales(scales + half * 16, Scheme::weight_norms);
       for (std::int64_t pair = 0; pair < 16; ++pair, to += 32) {
         const std::int64_t row = row_block * 32 + 2 * pair;
         const float* const from =
@@ -188,7 +192,8 @@ class VnniKernels final : public Int16Kernels {
             load_kernels(from + weights.row_stride, weights.column_stride,
                          row + 1 < weights.rows ? columns : 0),
             is_rotated};
-        transform_pairs_of_squares<winograd::G>(kernels, lane_scales, to, stride);
+        transform_pairs_of_squares<typename Scheme::Weights, Scheme::weight_classes>(
+            kernels, lane_scales, to, stride);
       }
     }
   }
@@ -238,6 +243,7 @@ class VnniKernels final : public Int16Kernels {
   LOCKSTEP_VNNI void transform_output(const float* from, std::int64_t stride,
                                       const float* image_factors, const float* channel_factors,
                                       const OutputTile& tile) const override {
+    using Output = typename Scheme::Output;
     const MapRow& row = tile.first_row;
     StatisticsRegisters registers(tile.statistics);
     const __m512 factors[2] = {_mm512_loadu_ps(channel_factors),
@@ -248,19 +254,19 @@ class VnniKernels final : public Int16Kernels {
       bias[1] = _mm512_loadu_ps(tile.bias + lanes);
     }
     for (std::int64_t image = 0; image < row.images; ++image) {
-      const __m512 image_factor = _mm512_set1_ps(image_factors[image] * OutputTransform::factor);
-      FloatSquare<tile_size> outputs[2];
+      const __m512 image_factor = _mm512_set1_ps(image_factors[image] * Output::by.factor);
+      FloatSquare<Output::out> outputs[2];
 #pragma GCC unroll 2
       for (std::int64_t half = 0; half < 2; ++half) {
-        outputs[half] = transformed_square<OutputTransform>(
-            from + sums_of_row(image) + half * tile_floats, stride);
+        outputs[half] =
+            transformed_square<Output>(from + sums_of_row(image) + half * tile_floats, stride);
       }
       const __m512 left = factors[0] * image_factor, right = factors[1] * image_factor;
       for (std::int64_t y = 0; y < tile.rows; ++y) {
         for (std::int64_t x = 0; x < row.pixels; ++x) {
           BFloat16* const to =
               row.first + image * cell_channels + y * tile.row_stride + x * row.pixel_stride;
-          const auto pixel = static_cast<std::size_t>(y * tile_size + x);
+          const auto pixel = static_cast<std::size_t>(y * Output::out + x);
           const __m512i values = narrowed(_mm512_fmadd_ps(outputs[0][pixel], left, bias[0]),
                                           _mm512_fmadd_ps(outputs[1][pixel], right, bias[1]));
           registers.add(values);
@@ -277,10 +283,12 @@ class VnniKernels final : public Int16Kernels {
 
   LOCKSTEP_VNNI void transform_weight_gradient(const float* from, std::int64_t stride,
                                                std::int64_t channels, float* to) const override {
-    const auto values = transformed_square<WeightGradientTransform>(from, stride);
+    using WeightGradient = typename Scheme::WeightGradient;
+    const auto values = transformed_square<WeightGradient>(from, stride);
     __m512i rows[16] = {};
 #pragma GCC unroll 9
-    for (std::size_t tap = 0; tap < taps; ++tap) rows[tap] = _mm512_castps_si512(values[tap]);
+    for (std::size_t tap = 0; tap < taps; ++tap)
+      rows[tap] = _mm512_castps_si512(values[tap] * WeightGradient::by.factor);
     transpose_pairs(rows);
 #pragma GCC unroll 16
     for (std::int64_t channel = 0; channel < 16; ++channel) {
@@ -293,9 +301,16 @@ class VnniKernels final : public Int16Kernels {
 
 }  // namespace
 
-const Int16Kernels& avx512_int16_kernels() {
-  static const VnniKernels kernels;
-  return kernels;
+const Int16Kernels& avx512_int16_kernels(Int16Scheme scheme) {
+  static const VnniKernels<Unstrided> unstrided;
+  static const VnniKernels<Strided> strided;
+  static const VnniKernels<StridedData> strided_data;
+  switch (scheme) {
+    case Int16Scheme::strided: return strided;
+    case Int16Scheme::strided_data: return strided_data;
+    case Int16Scheme::unstrided: break;
+  }
+  return unstrided;
 }
 
 }  // namespace lockstep::backend::cpu::cells

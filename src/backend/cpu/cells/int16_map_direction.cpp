@@ -12,12 +12,18 @@ namespace {
 /// over the channels of `from`: each image of a patch, and each channel of `to`, has one scale.
 class Int16MapDirection final : public WinogradMapDirection {
  public:
-  Int16MapDirection(const Resources& resources, std::unique_ptr<CellRows> from,
-                    const FeatureMap& to, const WeightMatrix& weights, bool is_rotated)
-      : WinogradMapDirection(resources.kernels->int16().instructions(), int16_name, f4x4_sizes,
-                             resources, std::move(from), to, weights, factors_bytes),
-        int16_(resources.kernels->int16()),
-        is_rotated_(is_rotated) {}
+  Int16MapDirection(const Int16Kernels& kernels, const Resources& resources, Direction direction,
+                    const ConvolutionSizes& sizes, std::unique_ptr<CellRows> from,
+                    const FeatureMap& to, const WeightMatrix& weights)
+      : WinogradMapDirection(
+            kernels.instructions(), int16_name,
+            winograd_arithmetic(sizes_of(kernels), to.shape, sizes.out_height * sizes.out_width),
+            sizes_of(kernels), resources, std::move(from), to, weights, factors_bytes),
+        int16_(kernels),
+        sizes_(kernels.sizes()),
+        is_forward_(direction == Direction::forward),
+        stride_(sizes.stride),
+        from_height_(is_forward_ ? sizes.in_height : sizes.out_height) {}
 
  private:
   static constexpr std::int64_t lanes = cell_channels / 2;
@@ -55,7 +61,7 @@ class Int16MapDirection final : public WinogradMapDirection {
   void convert_weights(std::int64_t from_block, std::int64_t to_block,
                        std::byte* weights) const override {
     int16_.transform_weights(
-        matrix_, from_block, to_block, is_rotated_, channel_scales_ + to_block * cell_channels,
+        matrix_, from_block, to_block, !is_forward_, channel_scales_ + to_block * cell_channels,
         reinterpret_cast<std::int16_t*>(weights) + from_block * cell_size, weight_stride());
   }
 
@@ -63,37 +69,44 @@ class Int16MapDirection final : public WinogradMapDirection {
                        std::byte* scratch) const override {
     auto* const to = reinterpret_cast<std::int16_t*>(memory.cells);
     auto* const scales = reinterpret_cast<float*>(scratch);
-    f4x4::Patch cells = patch<f4x4::patch_size>(*from_, tile.image_block, to_.shape.height,
-                                                tile.row - 1, tile.column - 1);
-    compute_scales(tile, cells, reinterpret_cast<float*>(memory.extra), scales);
-    for (std::int64_t block = 0; block < from_->blocks();
-         ++block, next_block(*from_, tile.image_block, cells))
-      int16_.transform_input(cells, {0, tile.images * cell_channels}, scales, lanes,
+    Patch patch = patch_of(tile);
+    compute_scales(tile.images, patch, reinterpret_cast<float*>(memory.extra), scales);
+    for (std::int64_t block = 0; block < from_->blocks(); ++block, patch.move_blocks(1))
+      int16_.transform_input(patch.cells(), {0, tile.images * cell_channels}, scales, lanes,
                              to + block * tile.images * cell_channels,
                              frequency_stride(tile.images));
   }
 
+  /// Returns the patch of a tile, for the first block of channels. A tile of the output begins at a
+  /// multiple of its input pixels, one pixel after its patch; one of the input of a convolution of
+  /// stride 2 begins at twice the first pixel of its patch.
+  Patch patch_of(const TilePosition& tile) const {
+    const auto first = [&](std::int64_t position) {
+      return is_forward_ || stride_ == 1 ? position * stride_ - 1 : position / stride_;
+    };
+    return {*from_,          tile.image_block,   from_height_,
+            first(tile.row), first(tile.column), sizes_.patch_size};
+  }
+
   /// Computes the scales of all images of a patch, and their inverses: those of the chunk of
-  /// channels with the largest norm. `cells`: of the first block.
-  void compute_scales(const TilePosition& tile, f4x4::Patch cells, float* image_factors,
-                      float* scales) const {
+  /// channels with the largest norm. `patch`: of the first block.
+  void compute_scales(std::int64_t images, Patch patch, float* image_factors, float* scales) const {
     std::array<float, cell_images> largest{};
     for (std::int64_t first = 0; first < from_->blocks(); first += chunk_blocks) {
-      std::array<std::array<float, cell_images>, f4x4::patch_size> squares{};
+      std::array<std::array<float, cell_images>, 9> squares{};
       for (std::int64_t block = first; block < std::min(first + chunk_blocks, from_->blocks());
-           ++block, next_block(*from_, tile.image_block, cells)) {
-        for (std::size_t row = 0; row < squares.size(); ++row)
-          int16_.add_squares_of_images(
-              std::span(cells).subspan(row * f4x4::patch_size, f4x4::patch_size), tile.images,
-              squares[row].data());
+           ++block, patch.move_blocks(1)) {
+        for (std::int64_t row = 0; row < patch.size(); ++row)
+          int16_.add_squares_of_images(patch.row(row), images,
+                                       squares[static_cast<std::size_t>(row)].data());
       }
       for (std::size_t image = 0; image < largest.size(); ++image) {
-        std::array<float, f4x4::patch_size> of_image{};
+        std::array<float, 9> of_image{};
         for (std::size_t row = 0; row < squares.size(); ++row) of_image[row] = squares[row][image];
         largest[image] = larger(largest[image], squared_norm_of_rows(of_image));
       }
     }
-    for (std::int64_t image = 0; image < tile.images; ++image) {
+    for (std::int64_t image = 0; image < images; ++image) {
       const Int16Scale scale(largest[static_cast<std::size_t>(image)]);
       image_factors[image] = scale.inverse;
       std::fill_n(scales + image * lanes, lanes, scale.scale);
@@ -105,7 +118,7 @@ class Int16MapDirection final : public WinogradMapDirection {
     int16_.multiply(Int16Products{.a = reinterpret_cast<const std::int16_t*>(memory.cells) +
                                        frequency * frequency_stride(tile.images),
                                   .b = reinterpret_cast<const std::int16_t*>(weights) +
-                                       frequency * weight_stride(),
+                                       sizes_.weight_frequency(frequency) * weight_stride(),
                                   .a_stride = tile.images * cell_channels,
                                   .b_stride = cell_size,
                                   .count = from_->blocks(),
@@ -120,19 +133,24 @@ class Int16MapDirection final : public WinogradMapDirection {
   }
 
   const Int16Kernels& int16_;
-  bool is_rotated_;
+  Int16Kernels::Sizes sizes_;
+  bool is_forward_;
+  std::int64_t stride_, from_height_;
   float* channel_scales_ = nullptr;
   float* channel_factors_ = nullptr;
 };
 
 }  // namespace
 
-std::unique_ptr<ConvolutionDirection> make_int16_map_direction(const Resources& resources,
-                                                               std::unique_ptr<CellRows> from,
-                                                               const FeatureMap& to,
-                                                               const WeightMatrix& weights,
-                                                               bool is_rotated) {
-  return std::make_unique<Int16MapDirection>(resources, std::move(from), to, weights, is_rotated);
+std::unique_ptr<ConvolutionDirection> make_int16_map_direction(
+    const Resources& resources, Direction direction, const ConvolutionSizes& sizes,
+    std::unique_ptr<CellRows> from, const FeatureMap& to, const WeightMatrix& weights) {
+  const Int16Kernels& kernels =
+      resources.kernels->int16(sizes.stride == 1                 ? Int16Scheme::unstrided
+                               : direction == Direction::forward ? Int16Scheme::strided
+                                                                 : Int16Scheme::strided_data);
+  return std::make_unique<Int16MapDirection>(kernels, resources, direction, sizes, std::move(from),
+                                             to, weights);
 }
 
 }  // namespace lockstep::backend::cpu::cells

@@ -14,11 +14,13 @@ namespace {
 /// chunks are added as float32.
 class Int16WeightsDirection final : public WinogradWeightsDirection {
  public:
-  Int16WeightsDirection(const Resources& resources, const ConvolutionSizes& sizes,
-                        std::unique_ptr<CellRows> source, std::unique_ptr<CellRows> destination)
-      : WinogradWeightsDirection(resources.kernels->int16().instructions(), int16_name, f4x4_sizes,
-                                 resources, sizes, std::move(source), std::move(destination)),
-        int16_(resources.kernels->int16()) {}
+  Int16WeightsDirection(const Int16Kernels& kernels, const Resources& resources,
+                        const ConvolutionSizes& sizes, std::unique_ptr<CellRows> source,
+                        std::unique_ptr<CellRows> destination)
+      : WinogradWeightsDirection(kernels.instructions(), int16_name, sizes_of(kernels), resources,
+                                 sizes, std::move(source), std::move(destination)),
+        int16_(kernels),
+        int16_sizes_(kernels.sizes()) {}
 
  private:
   static constexpr std::int64_t lanes = cell_channels / 2;
@@ -53,16 +55,11 @@ class Int16WeightsDirection final : public WinogradWeightsDirection {
       for (std::int64_t i = blocks.first; i < blocks.last; ++i) {
         const std::int64_t block = i - source_->blocks();
         if (block < 0) {
-          const auto patch_of = [&](const TilePosition& tile) {
-            return source_patch<f4x4::patch_size>(tile);
-          };
-          compute_block_scales(list, chunk, *source_, i, patch_of, scales.source,
-                               scales.source_factors);
+          const auto patch_of = [&](const TilePosition& tile) { return source_patch(tile); };
+          compute_block_scales(list, chunk, i, patch_of, scales.source, scales.source_factors);
         } else {
-          const auto patch_of = [&](const TilePosition& tile) {
-            return gradient_patch<f4x4::tile_size>(tile);
-          };
-          compute_block_scales(list, chunk, *destination_, block, patch_of, scales.gradient,
+          const auto patch_of = [&](const TilePosition& tile) { return gradient_patch(tile); };
+          compute_block_scales(list, chunk, block, patch_of, scales.gradient,
                                scales.gradient_factors);
         }
       }
@@ -71,28 +68,19 @@ class Int16WeightsDirection final : public WinogradWeightsDirection {
 
   /// Computes the scales of the channels of a block for a chunk of tiles.
   template <class PatchOf>
-  void compute_block_scales(const TileList& list, Range chunk, const CellRows& rows,
-                            std::int64_t block, PatchOf&& patch_of, float* scales,
-                            float* factors) const {
-    std::array<std::array<float, cell_channels>, f4x4::patch_size> squares{};  // of rows of pixels
-    std::int64_t size = 0;
+  void compute_block_scales(const TileList& list, Range chunk, std::int64_t block,
+                            PatchOf&& patch_of, float* scales, float* factors) const {
+    std::array<std::array<float, cell_channels>, 9> squares{};  // of rows of pixels
     for (std::int64_t i = chunk.first; i < chunk.last; ++i) {
       const TilePosition& tile = list.tiles[static_cast<std::size_t>(i)];
-      auto cells = patch_of(tile);
-      const std::int64_t offset = block * rows.strides(tile.image_block).block;
-      for (const core::BFloat16*& cell : cells) {
-        if (cell != zero_cell) cell += offset;
-      }
-      size = std::ssize(cells) == f4x4::patch_size * f4x4::patch_size ? f4x4::patch_size
-                                                                      : f4x4::tile_size;
-      for (std::int64_t row = 0; row < size; ++row)
-        int16_.add_squares_of_channels(
-            std::span(cells).subspan(static_cast<std::size_t>(row * size),
-                                     static_cast<std::size_t>(size)),
-            tile.images, squares[static_cast<std::size_t>(row)].data());
+      Patch patch = patch_of(tile);
+      patch.move_blocks(block);
+      for (std::int64_t row = 0; row < patch.size(); ++row)
+        int16_.add_squares_of_channels(patch.row(row), tile.images,
+                                       squares[static_cast<std::size_t>(row)].data());
     }
     for (std::int64_t channel = 0; channel < cell_channels; ++channel) {
-      std::array<float, f4x4::patch_size> of_channel{};
+      std::array<float, 9> of_channel{};
       for (std::size_t row = 0; row < of_channel.size(); ++row)
         of_channel[row] = squares[row][static_cast<std::size_t>(channel)];
       const Int16Scale scale(squared_norm_of_rows(of_channel));
@@ -109,13 +97,12 @@ class Int16WeightsDirection final : public WinogradWeightsDirection {
 
   void transform_source(const TilePosition& tile, std::int64_t to, const Group& group,
                         const float* scales) const {
-    f4x4::Patch cells = source_patch<f4x4::patch_size>(tile);
-    for (std::int64_t block = 0; block < source_->blocks();
-         ++block, next_block(*source_, tile.image_block, cells)) {
-      const f4x4::Patch copies = interleaved(cells, tile.images);
+    Patch patch = source_patch(tile);
+    for (std::int64_t block = 0; block < source_->blocks(); ++block, patch.move_blocks(1)) {
+      const Patch copies = interleaved(patch, tile.images);
       for_each_half(group.source, block, to, scales,
                     [&](Range values, const float* of_half, std::int16_t* cells_to) {
-                      int16_.transform_input(copies, values, of_half, 0, cells_to,
+                      int16_.transform_input(copies.cells(), values, of_half, 0, cells_to,
                                              frequency_stride());
                     });
     }
@@ -123,14 +110,13 @@ class Int16WeightsDirection final : public WinogradWeightsDirection {
 
   void transform_gradient(const TilePosition& tile, std::int64_t to, const Group& group,
                           const float* scales) const {
-    f4x4::GradientPatch cells = gradient_patch<f4x4::tile_size>(tile);
-    for (std::int64_t block = 0; block < destination_->blocks();
-         ++block, next_block(*destination_, tile.image_block, cells)) {
-      add_patch_to_bias(block, cells, tile.images);
-      const f4x4::GradientPatch copies = interleaved(cells, tile.images);
+    Patch patch = gradient_patch(tile);
+    for (std::int64_t block = 0; block < destination_->blocks(); ++block, patch.move_blocks(1)) {
+      add_patch_to_bias(block, patch, tile.images);
+      const Patch copies = interleaved(patch, tile.images);
       for_each_half(group.gradient, block, to, scales,
                     [&](Range values, const float* of_half, std::int16_t* cells_to) {
-                      int16_.transform_gradient(copies, values, of_half, cells_to,
+                      int16_.transform_gradient(copies.cells(), values, of_half, cells_to,
                                                 frequency_stride());
                     });
     }
@@ -149,22 +135,32 @@ class Int16WeightsDirection final : public WinogradWeightsDirection {
 
   void multiply(const TileList& list, Range tiles, std::int64_t pair, Range part,
                 const Group& group) const override {
-    for (std::int64_t f = part.first; f < part.last; ++f) {
-      for (std::int64_t first = tiles.first; first < tiles.last; first += chunk_tiles)
-        multiply_chunk(list, {first, std::min(first + chunk_tiles, tiles.last)}, tiles.first, pair,
-                       f, group);
+    const std::int64_t products = int16_sizes_.product_rows * int16_sizes_.product_rows;
+    for (std::int64_t weight = part.first; weight < part.last; ++weight) {
+      bool adds = tiles.first > 0;
+      for (std::int64_t product = 0; product < products; ++product) {
+        if (int16_sizes_.weight_frequency(product) != weight) continue;
+        for (std::int64_t first = tiles.first; first < tiles.last; first += chunk_tiles) {
+          const Range chunk{first, std::min(first + chunk_tiles, tiles.last)};
+          multiply_chunk(list, chunk, tiles.first, pair, product, adds, group,
+                         sums_of(group, pair) + weight * cell_size);
+          adds = true;
+        }
+      }
     }
   }
 
-  /// Adds the products of a chunk of tiles. `group_first`: the first tile of the group.
+  /// Adds the products of a chunk of tiles, or replaces the sums. `group_first`: the first tile of
+  /// the group.
   void multiply_chunk(const TileList& list, Range chunk, std::int64_t group_first,
-                      std::int64_t pair, std::int64_t frequency, const Group& group) const {
+                      std::int64_t pair, std::int64_t product, bool adds, const Group& group,
+                      float* sums) const {
     const std::int64_t k_block = pair / source_->blocks(), c_block = pair % source_->blocks();
     const std::int64_t offset = chunk.first - group_first;
     const std::int64_t count = chunk.last - chunk.first;
     const std::int64_t complete = std::clamp<std::int64_t>(list.complete - chunk.first, 0, count);
     const Scales scales = scales_of(group, offset / chunk_tiles);
-    const std::int64_t cells = frequency * frequency_stride() + offset * cell_size;
+    const std::int64_t cells = product * frequency_stride() + offset * cell_size;
     const auto add = [&](std::int64_t first, std::int64_t last, std::int64_t images) {
       if (first == last) return;
       int16_.multiply_scaled(
@@ -176,8 +172,7 @@ class Int16WeightsDirection final : public WinogradWeightsDirection {
               .count = last - first,
               .depth = images},
           scales.gradient_factors + k_block * cell_channels,
-          scales.source_factors + c_block * cell_channels, chunk.first + first > 0,
-          sums_of(group, pair) + frequency * cell_size);
+          scales.source_factors + c_block * cell_channels, adds || first > 0, sums);
     };
     add(0, complete, cell_images);
     add(complete, count, sizes_.images % cell_images);
@@ -189,6 +184,7 @@ class Int16WeightsDirection final : public WinogradWeightsDirection {
   }
 
   const Int16Kernels& int16_;
+  Int16Kernels::Sizes int16_sizes_;
 };
 
 }  // namespace
@@ -196,7 +192,9 @@ class Int16WeightsDirection final : public WinogradWeightsDirection {
 std::unique_ptr<ConvolutionDirection> make_int16_weights_direction(
     const Resources& resources, const ConvolutionSizes& sizes, std::unique_ptr<CellRows> source,
     std::unique_ptr<CellRows> destination) {
-  return std::make_unique<Int16WeightsDirection>(resources, sizes, std::move(source),
+  const Int16Kernels& kernels =
+      resources.kernels->int16(sizes.stride == 1 ? Int16Scheme::unstrided : Int16Scheme::strided);
+  return std::make_unique<Int16WeightsDirection>(kernels, resources, sizes, std::move(source),
                                                  std::move(destination));
 }
 

@@ -155,6 +155,7 @@ struct OutputTile {
 };
 
 class Int16Kernels;
+enum class Int16Scheme;
 
 /// Arithmetic of the convolutions, with one instruction set. `images` is the number of images of a
 /// plain cell. The memory of the other rows may be read, but their values have no effect. The
@@ -165,7 +166,7 @@ class Kernels {
 
   virtual std::string_view instructions() const = 0;  ///< name shown to users
   /// Returns the kernels with 16-bit integers that belong to these.
-  virtual const Int16Kernels& int16() const;
+  virtual const Int16Kernels& int16(Int16Scheme scheme) const;
 
   /// Each thread must call `enter` before and `leave` after the functions below.
   virtual void enter() const = 0;

@@ -18,22 +18,23 @@ void add_tiles(const FeatureMap& map, std::int64_t tile_size, std::int64_t image
 
 /// Returns true if the transformed patches of a map are not larger than the transformed weights,
 /// and there are enough blocks of its channels for all threads.
-bool are_patches_shared(const FeatureMap& map, std::int64_t tile_size, int threads) {
-  const std::int64_t tiles = map.image_blocks() * TileGrid(map.shape, tile_size).count();
-  return tiles <= map.blocks() && map.blocks() >= threads;
+bool are_patches_shared(const FeatureMap& map, const WinogradSizes& winograd, int threads) {
+  const std::int64_t tiles = map.image_blocks() * TileGrid(map.shape, winograd.tile_size).count();
+  return tiles * winograd.frequencies <= map.blocks() * winograd.weight_frequencies &&
+         map.blocks() >= threads;
 }
 
 }  // namespace
 
 WinogradMapDirection::WinogradMapDirection(std::string_view instructions,
-                                           std::string_view algorithm, WinogradSizes winograd,
-                                           const Resources& resources,
+                                           std::string_view algorithm, double arithmetic,
+                                           WinogradSizes winograd, const Resources& resources,
                                            std::unique_ptr<CellRows> from, const FeatureMap& to,
                                            const WeightMatrix& weights,
                                            std::size_t patch_extra_bytes)
-    : MapDirection(instructions, algorithm, winograd.arithmetic(to.shape), resources,
-                   std::move(from), to, weights, winograd.frequencies,
-                   !are_patches_shared(to, winograd.tile_size, resources.threads)),
+    : MapDirection(instructions, algorithm, arithmetic, resources, std::move(from), to, weights,
+                   winograd.weight_frequencies,
+                   !are_patches_shared(to, winograd, resources.threads)),
       winograd_(winograd),
       patch_extra_bytes_(patch_extra_bytes),
       work_(stores_weights() ? static_cast<std::size_t>(threads_) : 1) {

@@ -20,7 +20,7 @@ namespace lockstep::backend::cpu::cells {
 class WinogradMapDirection : public MapDirection {
  protected:
   /// `patch_extra_bytes`: memory of a patch in addition to its cells, a multiple of 64.
-  WinogradMapDirection(std::string_view instructions, std::string_view algorithm,
+  WinogradMapDirection(std::string_view instructions, std::string_view algorithm, double arithmetic,
                        WinogradSizes winograd, const Resources& resources,
                        std::unique_ptr<CellRows> from, const FeatureMap& to,
                        const WeightMatrix& weights, std::size_t patch_extra_bytes);

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <span>
 
 #include "geometry.hpp"
 
@@ -13,15 +15,11 @@ namespace lockstep::backend::cpu::cells {
 
 /// Sizes of a variant of Winograd's algorithm for 3x3 kernels.
 struct WinogradSizes {
-  std::int64_t tile_size = 0;    ///< pixels of the output, in each dimension
-  std::int64_t frequencies = 0;  ///< products per tile and pair of channels
-
-  /// Returns the number of multiplications, relative to the direct algorithm, for this output: more
-  /// than frequencies / (9 tile_size^2) if the tiles extend beyond the map.
-  double arithmetic(core::ImageShape output) const;
+  std::int64_t patch_size = 0;          ///< pixels of the map that is read, in each dimension
+  std::int64_t tile_size = 0;           ///< pixels of the map that is written
+  std::int64_t frequencies = 0;         ///< products per tile and pair of channels
+  std::int64_t weight_frequencies = 0;  ///< transformed weights per pair of channels
 };
-inline constexpr WinogradSizes f2x2_sizes{.tile_size = 2, .frequencies = 16};
-inline constexpr WinogradSizes f4x4_sizes{.tile_size = 4, .frequencies = 36};
 
 /// The tiles that cover the output of one image.
 struct TileGrid {
@@ -38,9 +36,12 @@ struct TilePosition {
   std::int64_t images;                    ///< of the block
 };
 
-inline double WinogradSizes::arithmetic(core::ImageShape output) const {
-  return static_cast<double>(frequencies * TileGrid(output, tile_size).count()) /
-         static_cast<double>(9 * output.pixels());
+/// Returns the number of multiplications, relative to the direct algorithm, for tiles that cover
+/// this map; `outputs`: pixels of the output of the convolution.
+inline double winograd_arithmetic(const WinogradSizes& sizes, core::ImageShape map,
+                                  std::int64_t outputs) {
+  return static_cast<double>(sizes.frequencies * TileGrid(map, sizes.tile_size).count()) /
+         static_cast<double>(9 * outputs);
 }
 
 /// Returns the cells of a patch of Size x Size pixels of a map that consists of cells, for its
@@ -64,10 +65,55 @@ std::array<const core::BFloat16*, Size * Size> patch(const CellRows& rows, std::
   return cells;
 }
 
+/// A patch of up to 9x9 pixels.
+class Patch {
+ public:
+  /// As `patch`, of `size` x `size` pixels.
+  Patch(const CellRows& rows, std::int64_t image_block, std::int64_t height, std::int64_t top,
+        std::int64_t left, std::int64_t size)
+      : size_(size), block_stride_(rows.strides(image_block).block) {
+    cells_.fill(zero_cell);
+    const std::int64_t stride = rows.strides(image_block).pixel;
+    for (std::int64_t y = std::max<std::int64_t>(top, 0); y < std::min(top + size, height); ++y) {
+      const core::BFloat16* const row = rows.row(image_block, y, nullptr);
+      for (std::int64_t x = std::max<std::int64_t>(left, 0);
+           x < std::min(left + size, rows.pixels()); ++x)
+        cells_[static_cast<std::size_t>((y - top) * size + x - left)] = row + x * stride;
+    }
+  }
+
+  std::int64_t size() const { return size_; }
+  std::span<const core::BFloat16* const> cells() const {
+    return std::span(cells_).first(static_cast<std::size_t>(size_ * size_));
+  }
+  std::span<const core::BFloat16* const> row(std::int64_t row) const {
+    return cells().subspan(static_cast<std::size_t>(row * size_), static_cast<std::size_t>(size_));
+  }
+  /// Moves the cells by blocks of channels.
+  void move_blocks(std::int64_t blocks) {
+    for (const core::BFloat16*& cell : cells_) {
+      if (cell != zero_cell) cell += blocks * block_stride_;
+    }
+  }
+  /// Replaces each cell by copy(cell), but not `zero_cell`.
+  template <class Copy>
+  Patch copied(Copy&& copy) const {
+    Patch copies = *this;
+    for (const core::BFloat16*& cell : copies.cells_) {
+      if (cell != zero_cell) cell = copy(cell);
+    }
+    return copies;
+  }
+
+ private:
+  std::array<const core::BFloat16*, 81> cells_;
+  std::int64_t size_, block_stride_;
+};
+
 /// Moves the cells of a patch to the next block of channels.
 template <std::size_t Count>
-void next_block(const CellRows& rows, std::int64_t image_block,
-                std::array<const core::BFloat16*, Count>& cells) {
+void move_to_next_block(const CellRows& rows, std::int64_t image_block,
+                        std::array<const core::BFloat16*, Count>& cells) {
   const std::int64_t stride = rows.strides(image_block).block;
   for (const core::BFloat16*& cell : cells) {
     if (cell != zero_cell) cell += stride;

@@ -41,9 +41,11 @@ WinogradWeightsDirection::WinogradWeightsDirection(
     std::string_view instructions, std::string_view algorithm, WinogradSizes winograd,
     const Resources& resources, const ConvolutionSizes& sizes, std::unique_ptr<CellRows> source,
     std::unique_ptr<CellRows> destination)
-    : WeightsDirection(instructions, algorithm,
-                       winograd.arithmetic({sizes.out_channels, sizes.out_height, sizes.out_width}),
-                       resources, sizes, std::move(source), std::move(destination)),
+    : WeightsDirection(
+          instructions, algorithm,
+          winograd_arithmetic(winograd, {sizes.out_channels, sizes.out_height, sizes.out_width},
+                              sizes.out_height * sizes.out_width),
+          resources, sizes, std::move(source), std::move(destination)),
       winograd_(winograd),
       grid_({sizes.out_channels, sizes.out_height, sizes.out_width}, winograd.tile_size),
       is_shared_(threads_ == 1 ||
@@ -56,12 +58,11 @@ WinogradWeightsDirection::WinogradWeightsDirection(
       tiles_at_once_(std::clamp<std::int64_t>(
           std::max(2 * resources.cached_bytes, pairs() * sums_bytes() / 2) / tile_bytes(), 1,
           most_tiles_)),
-      parts_(is_shared_ ? parts_per_task(pairs(), threads_, winograd.frequencies) : 1) {}
+      parts_(is_shared_ ? parts_per_task(pairs(), threads_, winograd.weight_frequencies) : 1) {}
 
 /// Memory for the cells of one patch before they are transformed.
 std::size_t WinogradWeightsDirection::own_bytes() const {
-  const std::int64_t patch_size = winograd_.tile_size + 2;
-  return static_cast<std::size_t>(patch_size * patch_size * cell_bytes);
+  return static_cast<std::size_t>(winograd_.patch_size * winograd_.patch_size * cell_bytes);
 }
 
 std::size_t WinogradWeightsDirection::shared_bytes() const { return lists_.size() * group_bytes(); }
@@ -90,7 +91,7 @@ WinogradWeightsDirection::Group WinogradWeightsDirection::group_of(std::size_t l
 
 /// Bytes of the sums of a pair of an output block and an input block.
 std::int64_t WinogradWeightsDirection::sums_bytes() const {
-  return winograd_.frequencies * cell_size * std::int64_t{sizeof(float)};
+  return winograd_.weight_frequencies * cell_size * std::int64_t{sizeof(float)};
 }
 
 /// The sums of all pairs are stored unless the threads share a single group and write each pair
@@ -114,7 +115,7 @@ std::size_t WinogradWeightsDirection::group_bytes() const {
 
 float* WinogradWeightsDirection::sums_of(const Group& group, std::int64_t pair) const {
   return group.sums +
-         (stores_sums() ? pair : omp_get_thread_num()) * winograd_.frequencies * cell_size;
+         (stores_sums() ? pair : omp_get_thread_num()) * winograd_.weight_frequencies * cell_size;
 }
 
 /// Called by all threads.
@@ -129,14 +130,14 @@ void WinogradWeightsDirection::run_alone() const {
       for (std::int64_t tile = tiles.first; tile < tiles.last; ++tile)
         transform(list.tiles[static_cast<std::size_t>(tile)], tile - first, group);
       for (std::int64_t pair = 0; pair < pairs(); ++pair)
-        multiply(list, tiles, pair, {0, winograd_.frequencies}, group);
+        multiply(list, tiles, pair, {0, winograd_.weight_frequencies}, group);
     }
   }
 #pragma omp for schedule(static)
   for (std::int64_t pair = 0; pair < pairs(); ++pair) {
     float* const sums = sums_of(group_of(0), pair);
     for (std::size_t i = 1; i < lists_.size(); ++i)
-      add_into(sums_of(group_of(i), pair), sums, winograd_.frequencies * cell_size);
+      add_into(sums_of(group_of(i), pair), sums, winograd_.weight_frequencies * cell_size);
     write_gradient(pair, sums);
   }
 }
@@ -155,7 +156,8 @@ void WinogradWeightsDirection::run_shared() const {
 #pragma omp for schedule(static)
     for (std::int64_t task = 0; task < pairs() * parts_; ++task) {
       const std::int64_t pair = task / parts_;
-      multiply(list, tiles, pair, part_of(winograd_.frequencies, task % parts_, parts_), group);
+      multiply(list, tiles, pair, part_of(winograd_.weight_frequencies, task % parts_, parts_),
+               group);
       if (tiles.last == list.count() && parts_ == 1) write_gradient(pair, sums_of(group, pair));
     }
   }

@@ -48,7 +48,8 @@ class WinogradWeightsDirection : public WeightsDirection {
                               std::int64_t /*parts*/, const Group&) const {}
   /// Transforms the maps of a tile to the cells of tile `to` of the group.
   virtual void transform(const TilePosition& tile, std::int64_t to, const Group& group) const = 0;
-  /// Adds the products of the tiles of a group to the sums of a pair, for some frequencies.
+  /// Adds the products of the tiles of a group to the sums of a pair, for some frequencies of
+  /// weights.
   virtual void multiply(const TileList& list, Range tiles, std::int64_t pair, Range part,
                         const Group& group) const = 0;
   /// Transforms one row of the sums of all frequencies, `cell_size` floats apart, to the gradients
@@ -56,7 +57,7 @@ class WinogradWeightsDirection : public WeightsDirection {
   virtual void transform_weight_gradient(const float* from, std::int64_t channels,
                                          float* to) const = 0;
 
-  /// Returns the sums [frequency] of a pair, which this thread computes.
+  /// Returns the sums [frequency of weights] of a pair, which this thread computes.
   float* sums_of(const Group& group, std::int64_t pair) const;
   /// Returns the cells [frequency][tile of the group] of a block, as values of 16 bits.
   template <class Value>
@@ -69,21 +70,24 @@ class WinogradWeightsDirection : public WeightsDirection {
   std::int64_t frequency_stride() const { return tiles_at_once_ * cell_size + cache_line; }
   std::int64_t tiles_at_once() const { return tiles_at_once_; }
 
-  /// Returns the cells of a patch of the source, or of the gradient of a tile, of the first block.
-  template <std::size_t Size>
-  std::array<const core::BFloat16*, Size * Size> source_patch(const TilePosition& tile) const {
-    return patch<Size>(*source_, tile.image_block, sizes_.in_height, tile.row - 1, tile.column - 1);
+  /// Returns the patch of the source of a tile, or the gradient of its pixels, for the first block
+  /// of channels.
+  Patch source_patch(const TilePosition& tile) const {
+    return {*source_,
+            tile.image_block,
+            sizes_.in_height,
+            tile.row * sizes_.stride - 1,
+            tile.column * sizes_.stride - 1,
+            winograd_.patch_size};
   }
-  template <std::size_t Size>
-  std::array<const core::BFloat16*, Size * Size> gradient_patch(const TilePosition& tile) const {
-    return patch<Size>(*destination_, tile.image_block, sizes_.out_height, tile.row, tile.column);
+  Patch gradient_patch(const TilePosition& tile) const {
+    return {*destination_, tile.image_block, sizes_.out_height,
+            tile.row,      tile.column,      winograd_.tile_size};
   }
 
   /// Adds the cells of the gradient of a tile to the gradient of the bias.
-  template <std::size_t Count>
-  void add_patch_to_bias(std::int64_t block, const std::array<const core::BFloat16*, Count>& cells,
-                         std::int64_t images) const {
-    for (const core::BFloat16* const cell : cells) {
+  void add_patch_to_bias(std::int64_t block, const Patch& patch, std::int64_t images) const {
+    for (const core::BFloat16* const cell : patch.cells()) {
       if (cell != zero_cell) add_to_bias(block, cell, images);
     }
   }
@@ -92,37 +96,23 @@ class WinogradWeightsDirection : public WeightsDirection {
   // before they are transformed: there are fewer of them then.
 
   /// Returns a copy of a patch with interleaved cells, in the memory of this thread.
-  template <std::size_t Count>
-  std::array<const core::BFloat16*, Count> interleaved(
-      const std::array<const core::BFloat16*, Count>& cells, std::int64_t images) const {
-    return copied(cells, [&](const core::BFloat16* from, core::BFloat16* to) {
-      kernels_.interleave(from, images, to);
+  Patch interleaved(const Patch& patch, std::int64_t images) const {
+    core::BFloat16* to = own() - cell_size;
+    return patch.copied([&](const core::BFloat16* from) {
+      kernels_.interleave(from, images, to += cell_size);
+      return to;
     });
   }
   /// Returns a copy of a patch with transposed cells likewise.
-  template <std::size_t Count>
-  std::array<const core::BFloat16*, Count> transposed(
-      const std::array<const core::BFloat16*, Count>& cells, std::int64_t images) const {
-    return copied(cells, [&](const core::BFloat16* from, core::BFloat16* to) {
-      kernels_.transpose(from, images, to);
+  Patch transposed(const Patch& patch, std::int64_t images) const {
+    core::BFloat16* to = own() - cell_size;
+    return patch.copied([&](const core::BFloat16* from) {
+      kernels_.transpose(from, images, to += cell_size);
+      return to;
     });
   }
 
  private:
-  /// Copies a patch to the memory of this thread by copy(from, to); `zero_cell` stays as it is.
-  template <std::size_t Count, class Copy>
-  std::array<const core::BFloat16*, Count> copied(
-      const std::array<const core::BFloat16*, Count>& cells, Copy&& copy) const {
-    std::array<const core::BFloat16*, Count> copies = cells;
-    core::BFloat16* to = own();
-    for (std::size_t i = 0; i < Count; ++i, to += cell_size) {
-      if (cells[i] == zero_cell) continue;
-      copies[i] = to;
-      copy(cells[i], to);
-    }
-    return copies;
-  }
-
   std::size_t own_bytes() const override;
   std::size_t shared_bytes() const override;
   void bind_shared(ArenaAllocator& arena) override;

@@ -6,8 +6,7 @@
 #include <cstdint>
 
 #include "avx512.hpp"
-#include "f4x4_matrices.hpp"
-#include "int16_kernels.hpp"
+#include "int16_matrices.hpp"
 
 // The transforms of Winograd's algorithm F(4x4, 3x3) between float32 and 16-bit integers, with
 // AVX-512.
@@ -16,22 +15,18 @@
 #define LOCKSTEP_INLINE_VNNI \
   [[gnu::target("avx512f,avx512bw,avx512vl,avx512bf16,avx512vnni"), gnu::always_inline]] inline
 
-namespace lockstep::backend::cpu::cells::f4x4 {
+namespace lockstep::backend::cpu::cells::int16 {
 
 /// The scales of 16 lanes, multiplied by the inverse norms of each pair of classes of points.
 struct LaneScales {
   LOCKSTEP_INLINE_VNNI LaneScales(const float* scales, const RowNorms& norms) {
     const __m512 lanes_scale = _mm512_loadu_ps(scales);
-#pragma GCC unroll 3
+#pragma GCC unroll 4
     for (std::size_t i = 0; i < point_classes; ++i) {
-#pragma GCC unroll 3
+#pragma GCC unroll 4
       for (std::size_t j = 0; j < point_classes; ++j)
         of[i][j] = lanes_scale * inverse_norm(norms, i, j);
     }
-  }
-  LOCKSTEP_INLINE_VNNI __m512 at(int row, int column) const {
-    return of[class_of_row[static_cast<std::size_t>(row)]]
-             [class_of_row[static_cast<std::size_t>(column)]];
   }
   __m512 of[point_classes][point_classes];
 };
@@ -69,22 +64,22 @@ template <class T>
 LOCKSTEP_INLINE_VNNI FloatSquare<T::out> transformed_square(const float* from,
                                                             std::int64_t stride) {
   Floats columns[T::out][T::in];
-#pragma GCC unroll 6
+#pragma GCC unroll 9
   for (int column = 0; column < T::in; ++column) {
     Floats x[T::in], y[T::out];
-#pragma GCC unroll 6
+#pragma GCC unroll 9
     for (int row = 0; row < T::in; ++row)
       x[row] = _mm512_load_ps(from + (row * T::in + column) * stride);
     T::apply(x, y);
-#pragma GCC unroll 6
+#pragma GCC unroll 9
     for (int row = 0; row < T::out; ++row) columns[row][column] = y[row];
   }
   FloatSquare<T::out> result;
-#pragma GCC unroll 6
+#pragma GCC unroll 9
   for (int row = 0; row < T::out; ++row) {
     Floats y[T::out];
     T::apply(columns[row], y);
-#pragma GCC unroll 6
+#pragma GCC unroll 9
     for (int column = 0; column < T::out; ++column)
       result[static_cast<std::size_t>(row * T::out + column)] = y[column];
   }
@@ -102,14 +97,15 @@ struct FloatPair {
 
 /// Transforms pairs of squares, first their columns, then their rows, and writes the pairs of
 /// integers of frequency f to `to` + f * `stride`. `values(row, column)` returns the elements.
-template <class T, class Values>
+/// `classes`: of the rows.
+template <class T, const auto& classes, class Values>
 LOCKSTEP_INLINE_VNNI void transform_pairs_of_squares(const Values& values, const LaneScales& scales,
                                                      std::int16_t* to, std::int64_t stride) {
-  Floats even_columns[patch_size][T::in], odd_columns[patch_size][T::in];
+  Floats even_columns[T::out][T::in], odd_columns[T::out][T::in];
 #pragma GCC unroll 1
   for (int column = 0; column < T::in; ++column) {
-    Floats even[T::in], odd[T::in], even_to[patch_size], odd_to[patch_size];
-#pragma GCC unroll 6
+    Floats even[T::in], odd[T::in], even_to[T::out], odd_to[T::out];
+#pragma GCC unroll 9
     for (int row = 0; row < T::in; ++row) {
       const FloatPair pair = values(row, column);
       even[row] = pair.even;
@@ -117,25 +113,26 @@ LOCKSTEP_INLINE_VNNI void transform_pairs_of_squares(const Values& values, const
     }
     T::apply(even, even_to);
     T::apply(odd, odd_to);
-#pragma GCC unroll 6
-    for (int row = 0; row < patch_size; ++row) {
+#pragma GCC unroll 9
+    for (int row = 0; row < T::out; ++row) {
       even_columns[row][column] = even_to[row];
       odd_columns[row][column] = odd_to[row];
     }
   }
   end_of_stage();
-#pragma GCC unroll 6
-  for (int row = 0; row < patch_size; ++row) {
-    Floats even_to[patch_size], odd_to[patch_size];
+#pragma GCC unroll 9
+  for (int row = 0; row < T::out; ++row) {
+    Floats even_to[T::out], odd_to[T::out];
     T::apply(even_columns[row], even_to);
     T::apply(odd_columns[row], odd_to);
-#pragma GCC unroll 6
-    for (int column = 0; column < patch_size; ++column, to += stride) {
-      const __m512 scale = scales.at(row, column);
+#pragma GCC unroll 9
+    for (int column = 0; column < T::out; ++column, to += stride) {
+      const __m512 scale = scales.of[classes[static_cast<std::size_t>(row)]]
+                                    [classes[static_cast<std::size_t>(column)]];
       store(to, paired(rounded(even_to[column], scale), rounded(odd_to[column], scale)));
     }
   }
   end_of_stage();
 }
 
-}  // namespace lockstep::backend::cpu::cells::f4x4
+}  // namespace lockstep::backend::cpu::cells::int16
