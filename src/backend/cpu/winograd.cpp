@@ -12,10 +12,10 @@ namespace lockstep::backend::cpu::winograd {
 namespace {
 
 /// Bytes of transformed maps per thread in a block. A block may have more, because it should have
-/// at least half of `fewest_tiles` tiles: the weights, or their gradient, are transformed again for
-/// each block, and for fewer tiles this would take longer than the products.
+/// at least half of `fewest_products` products per pair of channels: the gradient of the weights is
+/// transformed again for each block, and for fewer products this would take longer than they do.
 constexpr std::int64_t cached_bytes = 2 << 20;
-constexpr std::int64_t fewest_tiles = 128;
+constexpr std::int64_t fewest_products = 128 * frequencies;
 
 /// The transformed maps must be larger than the results of all threads by this factor. Otherwise
 /// adding up the results takes longer than reading what other threads have transformed.
@@ -27,6 +27,7 @@ TileBlocks::TileBlocks(const Tiling& tiling, std::int64_t channels, int threads,
                        std::int64_t result_bytes, std::int64_t products)
     : tiles_(tiling.count) {
   const std::int64_t bytes_per_tile = products * channels * std::int64_t{sizeof(float)};
+  const std::int64_t fewest_tiles = fewest_products / products;
   are_shared_ = tiles_ < threads * fewest_tiles ||
                 tiles_ * bytes_per_tile < large_ratio * threads * result_bytes;
   const std::int64_t sharers = are_shared_ ? threads : 1, multiple = are_shared_ ? 1 : threads;
