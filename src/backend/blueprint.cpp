@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "memory_planner.hpp"
+#include "recomputation.hpp"
 
 namespace lockstep::backend {
 
@@ -35,14 +36,21 @@ Blueprint::Blueprint(OperationFactory& factory) : factory_(factory), steps_(fuse
   factory_.prepare_fusion(steps_);
   make_maps();
   make_operations();
+  if (training()) share_gradients();
   place_slots();
   if (training()) find_completions();
   find_filled();
 }
 
-Blueprint::Slot* Blueprint::new_slot(const FeatureMap& map, int time) {
-  slots_.push_back({map, map.bytes(), time, time, 0});
+Blueprint::Slot* Blueprint::new_slot(std::size_t bytes, int time) {
+  slots_.push_back({{}, {.bytes = bytes, .first = time, .last = time}, 0});
   return &slots_.back();
+}
+
+Blueprint::Slot* Blueprint::new_slot(const FeatureMap& map, int time) {
+  Slot* const slot = new_slot(map.bytes(), time);
+  slot->map = map;
+  return slot;
 }
 
 FeatureMap Blueprint::map_of(const Step& step, const FeatureMap* first_input) const {
@@ -74,7 +82,7 @@ void Blueprint::make_maps() {
       Slot* gradient = nullptr;
       if (training() && !steps_[from].operation.is<graph::Input>()) {
         gradient = new_slot(outputs_[from]->map, backward_time(i));
-        gradient->last = backward_time(input);
+        gradient->lifetime.last = backward_time(input);
         gradients_[from].push_back(gradient);
       }
       input_gradients_[static_cast<std::size_t>(i)].push_back(gradient);
@@ -93,7 +101,7 @@ void Blueprint::make_operations() {
         .inputs = {}, .output = &outputs_[at]->map, .output_gradients = {}, .input_gradients = {}};
     for (const int input : steps_[at].inputs) {
       Slot& slot = *outputs_[static_cast<std::size_t>(input)];
-      slot.last = std::max(slot.last, forward_time(i));
+      slot.lifetime.last = std::max(slot.lifetime.last, forward_time(i));
       operands.inputs.push_back(&slot.map);
     }
     for (Slot* gradient : gradients_[at]) operands.output_gradients.push_back(&gradient->map);
@@ -104,55 +112,110 @@ void Blueprint::make_operations() {
   }
 }
 
-void Blueprint::place_slots() {
-  const auto count = static_cast<int>(steps_.size());
-  saved_.resize(steps_.size(), nullptr);
-  for (int i = 0; i < count; ++i) {
-    const auto at = static_cast<std::size_t>(i);
-    const Operation* operation = operations_[at].get();
+/// Lets gradients of inputs use the memory of the output gradients that their operations overwrite.
+void Blueprint::share_gradients() {
+  for (std::size_t i = steps_.size(); i-- > 0;) {
+    if (operations_[i] == nullptr) continue;
+    for (std::size_t input = 0; input < input_gradients_[i].size(); ++input) {
+      Slot* const written = input_gradients_[i][input];
+      const auto overwritten = operations_[i]->overwritten_gradient(input);
+      if (written == nullptr || !overwritten) continue;
+      Slot* const read = gradients_[i][*overwritten];
+      core::check(read->map.bytes() == written->map.bytes(),
+                  "gradients that share memory are equal");
+      written->shared = &read->owner();
+      written->shared->lifetime.last = written->lifetime.last;
+    }
+  }
+}
+
+void Blueprint::size_workspaces() {
+  for (const auto& operation : operations_) {
     if (operation == nullptr) continue;
     workspace_bytes_ = std::max(workspace_bytes_, operation->workspace_bytes());
     delayed_workspace_bytes_ =
         std::max(delayed_workspace_bytes_, operation->delayed_workspace_bytes());
-    const int end = training() ? backward_time(i) : forward_time(i);
-    if (operation->saved_bytes() > 0) {
-      slots_.push_back({{}, operation->saved_bytes(), forward_time(i), end, 0});
-      saved_[at] = &slots_.back();
-    }
-    if (training()) extend_lifetimes(at);
   }
   if (delayed_workspace_bytes_ > 0)
     workspace_bytes_ =
         (workspace_bytes_ + workspace_alignment - 1) / workspace_alignment * workspace_alignment;
+}
+
+void Blueprint::make_saved_slots() {
+  saved_.resize(steps_.size(), nullptr);
+  for (int i = 0; i < static_cast<int>(steps_.size()); ++i) {
+    const auto at = static_cast<std::size_t>(i);
+    if (operations_[at] == nullptr || operations_[at]->saved_bytes() == 0) continue;
+    saved_[at] = new_slot(operations_[at]->saved_bytes(), forward_time(i));
+    if (training()) saved_[at]->lifetime.last = backward_time(i);
+  }
+}
+
+/// Adds the maps that the backward pass of a step reads again, to its end, to their lifetimes.
+void Blueprint::find_backward_uses(std::size_t step) {
+  if (operations_[step] == nullptr) return;
+  const Operation& operation = *operations_[step];
+  const BackwardNeeds needs = operation.backward_needs();
+  const int begin = backward_time(static_cast<int>(step));
+  const Period use{begin, begin + operation.backward_delay()};
+  if (needs.output) include(outputs_[step]->lifetime.again, use);
+  for (Slot* const gradient : gradients_[step]) {
+    int& last = gradient->owner().lifetime.last;
+    last = std::max(last, use.last);
+  }
+  const std::vector<int>& inputs = steps_[step].inputs;
+  for (std::size_t i = 0; i < std::min(needs.inputs, inputs.size()); ++i)
+    include(outputs_[static_cast<std::size_t>(inputs[i])]->lifetime.again, use);
+}
+
+/// Returns the logits or the boundary output.
+Blueprint::Slot& Blueprint::result_slot() const {
+  return ends_at_boundary() ? *outputs_.back()
+                            : *outputs_[static_cast<std::size_t>(steps_.back().inputs[0])];
+}
+
+void Blueprint::choose_recomputed_outputs() {
+  std::vector<StepOutput> outputs;
+  std::vector<Lifetime> others;
+  for (std::size_t i = 0; i < steps_.size(); ++i) {
+    const bool can_recompute = operations_[i] != nullptr && outputs_[i] != &result_slot() &&
+                               factory_.options().recomputation == Recomputation::on &&
+                               operations_[i]->can_recompute();
+    outputs.push_back({outputs_[i]->lifetime, steps_[i].inputs, can_recompute});
+    for (const Slot* const gradient : gradients_[i])
+      if (gradient->shared == nullptr) others.push_back(gradient->lifetime);
+    if (saved_[i] != nullptr) others.push_back(saved_[i]->lifetime);
+  }
+  choose_recomputed(outputs, others);
+  recomputed_before_.resize(steps_.size());
+  for (std::size_t i = 0; i < steps_.size(); ++i) {
+    outputs_[i]->lifetime = outputs[i].lifetime;
+    const std::optional<Period>& again = outputs[i].lifetime.again;
+    if (again) recomputed_before_[step_of_backward(again->first)].push_back(i);
+  }
+}
+
+void Blueprint::place_slots() {
+  size_workspaces();
+  make_saved_slots();
   // The logits, or the boundary output, are read after the last step, so their lifetime extends to
   // the end of the plan. The images are written before the first step, at which their lifetime
   // begins.
-  Slot* const result = ends_at_boundary()
-                           ? outputs_.back()
-                           : outputs_[static_cast<std::size_t>(steps_.back().inputs[0])];
-  result->last = 2 * count;
+  result_slot().lifetime.last = 2 * static_cast<int>(steps_.size());
+  if (training()) {
+    for (std::size_t i = 0; i < steps_.size(); ++i) find_backward_uses(i);
+    choose_recomputed_outputs();
+  }
   std::vector<Lifetime> lifetimes;
   lifetimes.reserve(slots_.size());
-  for (const Slot& slot : slots_) lifetimes.push_back({slot.bytes, slot.first, slot.last});
+  for (const Slot& slot : slots_)
+    if (slot.shared == nullptr) lifetimes.push_back(slot.lifetime);
   const MemoryLayout layout = plan_memory(lifetimes);
-  for (std::size_t i = 0; i < slots_.size(); ++i) slots_[i].offset = layout.offsets[i];
+  auto offset = layout.offsets.begin();
+  for (Slot& slot : slots_)
+    if (slot.shared == nullptr) slot.offset = *offset++;
+  for (Slot& slot : slots_) slot.offset = slot.owner().offset;
   arena_bytes_ = layout.bytes;
-}
-
-/// Extends the lifetimes of the maps that the backward pass of a step reads to its end.
-void Blueprint::extend_lifetimes(std::size_t step) {
-  const Operation& operation = *operations_[step];
-  const BackwardNeeds needs = operation.backward_needs();
-  const int delay = operation.backward_delay();
-  const int end = backward_time(static_cast<int>(step)) + delay;
-  if (needs.output) outputs_[step]->last = end;
-  if (delay > 0)
-    for (Slot* const gradient : gradients_[step]) gradient->last = end;
-  if (!needs.inputs) return;
-  for (const int input : steps_[step].inputs) {
-    Slot& slot = *outputs_[static_cast<std::size_t>(input)];
-    slot.last = std::max(slot.last, end);
-  }
 }
 
 void Blueprint::find_completions() {
@@ -196,10 +259,15 @@ void Blueprint::hold_back_delayed() {
 
 std::vector<OperationChoice> Blueprint::choices() const {
   std::vector<OperationChoice> all;
-  for (const auto& operation : operations_) {
-    if (operation == nullptr) continue;
-    const auto some = operation->choices();
+  for (std::size_t i = 0; i < steps_.size(); ++i) {
+    if (operations_[i] == nullptr) continue;
+    const auto some = operations_[i]->choices();
     all.insert(all.end(), some.begin(), some.end());
+    if (outputs_[i]->lifetime.again)
+      all.push_back({.node = steps_[i].node,
+                     .phase = std::string(recompute_phase),
+                     .implementation = "instead of preserving the output",
+                     .maps = static_cast<double>(steps_[i].inputs.size()) + 1});
   }
   return all;
 }
@@ -263,6 +331,10 @@ void Blueprint::forward() {
 void Blueprint::backward(core::GradientListener& listener) {
   core::check(training(), "backward belongs to training");
   for (std::size_t i = steps_.size(); i-- > 0;) {
+    for (const std::size_t recomputed : recomputed_before_[i]) {
+      operations_[recomputed]->recompute();
+      tell_ended(recomputed, recompute_phase);
+    }
     run_backward(i);
     for (const std::size_t delayed : completed_after_[i]) operations_[delayed]->finish_backward();
     listener.gradients_ready(filled_after_[i]);

@@ -14,6 +14,7 @@
 #include "lockstep/backend/backend.hpp"
 #include "lockstep/core/error.hpp"
 #include "lockstep/graph/operations.hpp"
+#include "memory_planner.hpp"
 #include "operation.hpp"
 
 namespace lockstep::backend {
@@ -110,23 +111,34 @@ class Blueprint {
   /// backward.
   struct Slot {
     FeatureMap map;
-    std::size_t bytes = 0;
-    int first = 0;  ///< position in the schedule: forward steps, then backward steps
-    int last = 0;
+    Lifetime lifetime;  ///< in the schedule: forward steps, then backward steps
     std::size_t offset = 0;
+    Slot* shared = nullptr;  ///< the slot whose memory it uses; null: it has its own
+
+    /// Returns the slot that has the memory, whose lifetime is that of all slots that use it.
+    Slot& owner() { return shared != nullptr ? *shared : *this; }
   };
 
   int forward_time(int step) const { return step; }
   int backward_time(int step) const { return 2 * static_cast<int>(steps_.size()) - 1 - step; }
+  std::size_t step_of_backward(int time) const {
+    return 2 * steps_.size() - 1 - static_cast<std::size_t>(time);
+  }
   bool begins_at_boundary() const;
   bool ends_at_boundary() const { return !factory_.graph().boundary_outputs().empty(); }
   bool training() const { return factory_.options().mode == Mode::training; }
   Slot* new_slot(const FeatureMap& map, int time);
+  Slot* new_slot(std::size_t bytes, int time);
+  Slot& result_slot() const;
   FeatureMap map_of(const Step& step, const FeatureMap* first_input) const;
   void make_maps();
   void make_operations();
+  void share_gradients();
+  void size_workspaces();
+  void make_saved_slots();
+  void find_backward_uses(std::size_t step);
+  void choose_recomputed_outputs();
   void place_slots();
-  void extend_lifetimes(std::size_t step);
   void find_completions();
   void find_filled();
   void hold_back_delayed();
@@ -141,6 +153,9 @@ class Blueprint {
   std::vector<std::vector<Slot*>> gradients_;        ///< by step: of its output, one per consumer
   std::vector<std::vector<Slot*>> input_gradients_;  ///< by step and input; null if not needed
   std::vector<std::unique_ptr<Operation>> operations_;  ///< by step; null for the input
+  /// By step: the steps whose outputs are recomputed before the backward pass of it, in the order
+  /// in which they depend on each other.
+  std::vector<std::vector<std::size_t>> recomputed_before_;
   /// By step: the steps whose delayed backward pass is complete after the backward pass of it.
   std::vector<std::vector<std::size_t>> completed_after_;
   std::vector<std::size_t> filled_after_;  ///< by step: elements final after its backward

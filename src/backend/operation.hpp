@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <optional>
 #include <string_view>
 #include <vector>
 
@@ -21,7 +22,7 @@ struct Operands {
 
 /// Feature maps that the backward pass of an operation reads again.
 struct BackwardNeeds {
-  bool inputs = false;
+  std::size_t inputs = 0;  ///< number of the first inputs that it reads
   bool output = false;
 };
 
@@ -54,12 +55,23 @@ class Operation {
   virtual BackwardNeeds backward_needs() const { return {}; }
   /// Returns the number of output gradients that the operation can sum itself.
   virtual std::size_t output_gradients_taken() const { return 1; }
+  /// Returns the output gradient, of those that it sums itself, whose memory the gradient of an
+  /// input may use: `backward` reads an element of the output gradient for the last time before it
+  /// writes the element with the same address. Different inputs return different output gradients.
+  virtual std::optional<std::size_t> overwritten_gradient(std::size_t) const { return {}; }
   const std::vector<const FeatureMap*>& output_gradients() const {
     return operands_.output_gradients;
   }
   virtual void bind(const MemoryBinding&) {}
   virtual void forward() = 0;
   virtual void backward() = 0;
+  /// Returns whether `recompute` computes the output of the last forward pass again, the same bits,
+  /// from the inputs and from what the operation saves for backward. The memory of the output can
+  /// then be used for other data between its last use in the forward pass and its first use in the
+  /// backward pass. It should take little time compared with the operations that read the output.
+  virtual bool can_recompute() const { return false; }
+  /// Called at most once per backward pass, before `backward`.
+  virtual void recompute() {}
   /// Returns the number of steps of the backward pass after which the operation completes what
   /// `backward` began; 0: it is complete when `backward` returns. Until then it reads its inputs
   /// and output gradients and writes the gradients of its parameters. The gradients of its inputs

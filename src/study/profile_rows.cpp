@@ -21,7 +21,7 @@ double element_bytes(core::Precision precision) {
 
 /// Returns the work for one image, without the parameters.
 Work work_of_image(const graph::NodeCost& cost, std::string_view phase, core::Precision precision) {
-  if (phase == "forward")
+  if (phase == "forward" || phase == backend::recompute_phase)
     return {cost.forward_flops, cost.forward_values * element_bytes(precision)};
   const double bytes = cost.backward_values * element_bytes(precision);
   if (phase == "backward data") return {cost.backward_data_flops, bytes};

@@ -484,7 +484,7 @@ def test_plan_measures_each_operation_and_its_roofline_bound(precision):
     assert " in fp32," in bound["ceiling_source"] or f" in {precision}," in bound["ceiling_source"]
     assert bound["flops_per_second"] > 1e8 and bound["bytes_per_second"] > 1e8
     phases = {row["phase"] for row in bound["operations"]}
-    assert phases == {"forward", "backward data", "backward weights", "backward", "update"}
+    assert phases == {"forward", "backward data", "backward weights", "backward", "recompute", "update"}
     assert sum(row["calls"] for row in bound["operations"] if "convolution" in row["operation"]) == 59
     assert sum(row["seconds_of_ranks"][0] for row in bound["operations"]) <= bound["seconds"] * 1.001
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Tests the delayed part of the backward pass of operations: its order, the memory that it reads,
-// and when its gradients are announced.
+// and when its gradients are announced; gradients that share memory; and the order of
+// recomputations.
 
 #include "blueprint.hpp"
 
@@ -33,7 +34,7 @@ class Recorder final : public Operation {
 
   std::size_t workspace_bytes() const override { return 100; }
   std::size_t delayed_workspace_bytes() const override { return delay_ > 0 ? 40 : 0; }
-  BackwardNeeds backward_needs() const override { return {.inputs = true, .output = false}; }
+  BackwardNeeds backward_needs() const override { return {.inputs = 1, .output = false}; }
   int backward_delay() const override { return delay_; }
   void bind(const MemoryBinding& binding) override { binding_ = binding; }
   void forward() override {}
@@ -163,6 +164,85 @@ TEST_F(DelayedBackward, IsCompleteAtTheEndOfThePass) {
                                            "end of conv1", "end of conv2"));
   EXPECT_THAT(listener_.elements(),
               ElementsAre(0, 0, end_of("bn2"), end_of("bn2"), end_of("bn2"), end_of("bn2"), all_));
+}
+
+/// A normalisation that computes its output again and writes the gradient of its input over that of
+/// its output, or neither.
+class Normalisation final : public Operation {
+ public:
+  Normalisation(std::string name, bool saves_memory, Operands operands, Journal& journal)
+      : Operation(std::move(operands)),
+        name_(std::move(name)),
+        saves_memory_(saves_memory),
+        journal_(journal) {}
+
+  BackwardNeeds backward_needs() const override { return {.inputs = 1, .output = false}; }
+  bool can_recompute() const override { return saves_memory_; }
+  std::optional<std::size_t> overwritten_gradient(std::size_t) const override {
+    return saves_memory_ ? std::optional<std::size_t>(0) : std::nullopt;
+  }
+  void forward() override {}
+  void recompute() override { journal_.events.push_back("output of " + name_); }
+  void backward() override {
+    journal_.events.push_back(name_);
+    const FeatureMap& read = *operands().output_gradients[0];
+    EXPECT_EQ(overlap(read, *operands().input_gradients[0]), saves_memory_) << name_;
+    EXPECT_FALSE(overlap(read, *operands().inputs[0])) << name_;
+  }
+
+ private:
+  std::string name_;
+  bool saves_memory_;
+  Journal& journal_;
+};
+
+/// Recorders without delay, and normalisations.
+class LowMemory final : public OperationFactory {
+ public:
+  LowMemory(const graph::Graph& graph, bool saves_memory, Journal& journal)
+      : recorders_(graph, 0, journal), saves_memory_(saves_memory), journal_(journal) {}
+
+  const graph::Graph& graph() const override { return recorders_.graph(); }
+  const PlanOptions& options() const override { return recorders_.options(); }
+  FeatureMap image_map(core::ImageShape shape) const override { return feature_map(shape); }
+  FeatureMap feature_map(core::ImageShape shape) const override {
+    return recorders_.feature_map(shape);
+  }
+  std::unique_ptr<Operation> make(const Step& step, Operands operands) override {
+    if (!step.operation.is<graph::BatchNorm>()) return recorders_.make(step, std::move(operands));
+    return std::make_unique<Normalisation>(graph().node(step.node).name, saves_memory_,
+                                           std::move(operands), journal_);
+  }
+  void add_into(const FeatureMap&, const FeatureMap&) override {}
+
+ private:
+  Recorders recorders_;
+  bool saves_memory_;
+  Journal& journal_;
+};
+
+TEST(LowMemoryPlan, RecomputesBeforeTheFirstUseAndOverwritesGradients) {
+  const graph::Graph graph = chain();
+  std::size_t bytes[2]{};
+  for (const bool saves_memory : {false, true}) {
+    Journal journal;
+    LowMemory factory(graph, saves_memory, journal);
+    Blueprint blueprint(factory);
+    core::Buffer arena(blueprint.arena_bytes()), workspace(blueprint.workspace_bytes());
+    ModelState state;
+    blueprint.bind(arena.data(), workspace.data(), state);
+    blueprint.forward();
+    core::NoGradientListener nobody;
+    blueprint.backward(nobody);
+    bytes[saves_memory ? 1 : 0] = blueprint.arena_bytes();
+    if (saves_memory) {
+      EXPECT_THAT(journal.events,
+                  ElementsAre("loss", "pool", "bn2", "output of bn1", "conv2", "bn1", "conv1"));
+    } else {
+      EXPECT_THAT(journal.events, ElementsAre("loss", "pool", "bn2", "conv2", "bn1", "conv1"));
+    }
+  }
+  EXPECT_LT(bytes[1], bytes[0]);
 }
 
 TEST_F(DelayedBackward, HasAWorkspaceOfItsOwn) {

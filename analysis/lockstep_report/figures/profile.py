@@ -11,7 +11,7 @@ from lockstep_report.tables.profile import ALL_REDUCE, ceilings_of, cost_of, ope
 
 SHOWN = 12  # rows with bars; the others are added up
 COLOURS = {"forward": "#56B4E9", "backward": "#E69F00", "backward data": "#0072B2",
-           "backward weights": "#CC79A7", "update": "#009E73"}
+           "backward weights": "#CC79A7", "update": "#009E73", "recompute": "#D55E00"}
 OTHER = "#999999"
 CEILING_MARKERS = {"compute": "o", "memory": "s", "cache": "^"}
 

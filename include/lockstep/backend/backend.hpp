@@ -12,6 +12,7 @@
 
 #include "lockstep/backend/convolution_algorithm.hpp"
 #include "lockstep/backend/device.hpp"
+#include "lockstep/backend/operation_listener.hpp"
 #include "lockstep/backend/step_executor.hpp"
 #include "lockstep/core/buffer.hpp"
 #include "lockstep/core/data_type.hpp"
@@ -40,24 +41,15 @@ std::span<const core::NamedValue<BatchNormFusion>> named_values(BatchNormFusion)
 enum class WeightStream { on, off };
 std::span<const core::NamedValue<WeightStream>> named_values(WeightStream);
 
+/// Whether the outputs of cheap operations (normalisations) are computed again in the backward pass
+/// instead of being preserved, if that reduces the memory. The results are the same bits.
+enum class Recomputation { on, off };
+
 using core::Normalisation;
 
 /// Function that writes the images `first`, `first + 1`, ... of a dataset to `images` (n, channels,
 /// height, width).
 using ImageReader = std::function<void(std::size_t first, std::span<std::uint8_t> images)>;
-
-/// Callback invoked after each operation of a plan; used for profiling.
-class OperationListener {
- public:
-  virtual ~OperationListener() = default;
-  /// Called when an operation has been executed on the host or queued on a device. `node`: the
-  /// first node of the operation. `phase`: as in `OperationChoice`, or "backward" if the backward
-  /// pass of the operation is not split into phases.
-  virtual void ended(graph::NodeId node, std::string_view phase) = 0;
-  /// Returns whether the operations that are queued now are observed. They then run one after the
-  /// other: a GPU uses no second stream (`WeightStream`).
-  virtual bool is_observing() const { return true; }
-};
 
 /// Whether the flat gradients are reduced over the replicas between `Plan::backward` and
 /// `Plan::update`. `over_replicas`: `backward` writes the flat gradients and `update` reads them.
@@ -72,6 +64,7 @@ struct PlanOptions {
   ConvolutionAlgorithm convolution_algorithm = ConvolutionAlgorithm::automatic;
   BatchNormFusion batch_norm_fusion = BatchNormFusion::automatic;
   WeightStream weight_stream = WeightStream::on;
+  Recomputation recomputation = Recomputation::on;
   Normalisation normalisation{};  ///< of the images that are uploaded
   /// All-reduce of the batch-norm statistics over all replicas; null: statistics of this replica's
   /// batch only.
@@ -138,7 +131,7 @@ struct MemoryUse {
 /// Implementation that was chosen for one phase of a node.
 struct OperationChoice {
   graph::NodeId node = -1;
-  std::string phase;           ///< "forward", "backward data", "backward weights"
+  std::string phase;  ///< "forward", "backward data", "backward weights", `recompute_phase`
   std::string implementation;  ///< name of the kernel: that of its library, or our own
   double arithmetic = 1;       ///< multiplications, relative to the FLOPs of the node
   /// Number of feature maps of the size of the output that are read or written, each once per pass

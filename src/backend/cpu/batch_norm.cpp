@@ -64,6 +64,11 @@ class BatchNorm final : public NormOperation<T> {
     } else {
       use_statistics(running_mean_, running_variance_);
     }
+    recompute();
+  }
+
+  /// Normalises with the coefficients of the last forward pass.
+  void recompute() override {
     for_each_part([&](std::int64_t at, RowTiling part, std::int64_t block) {
       this->normalise_rows(at, part, block, coefficients_);
     });

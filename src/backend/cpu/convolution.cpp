@@ -54,7 +54,7 @@ class Convolution : public Operation {
     backward_weights_ = make(Direction::backward_weights, source, gradient);
   }
 
-  BackwardNeeds backward_needs() const override { return {.inputs = true, .output = false}; }
+  BackwardNeeds backward_needs() const override { return {.inputs = 1, .output = false}; }
 
   std::size_t workspace_bytes() const override {
     std::size_t bytes = 0;

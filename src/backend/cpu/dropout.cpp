@@ -20,6 +20,8 @@ class DropoutOf : public Operation {
   DropoutOf(const graph::Dropout& operation, const Context& context, Operands given)
       : Operation(std::move(given)), operation_(operation), context_(context) {}
 
+  std::optional<std::size_t> overwritten_gradient(std::size_t) const override { return 0; }
+
   void forward() override {
     const FeatureMap& from = *operands().inputs[0];
     const FeatureMap& to = *operands().output;

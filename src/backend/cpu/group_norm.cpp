@@ -54,11 +54,13 @@ class GroupNorm final : public NormOperation<T> {
   void forward() override {
     for_each_image([&](std::int64_t image, Scratch& scratch) {
       compute_moments(image, scratch);
-      set_coefficients(image, scratch);
-      for_each_block(image, [&](std::int64_t at, RowTiling rows, std::int64_t block) {
-        this->normalise_rows(at, rows, block, scratch.coefficients);
-      });
+      normalise_image(image, scratch);
     });
+  }
+
+  /// Normalises with the moments of the last forward pass.
+  void recompute() override {
+    for_each_image([&](std::int64_t image, Scratch& scratch) { normalise_image(image, scratch); });
   }
 
   void backward() override {
@@ -103,6 +105,13 @@ class GroupNorm final : public NormOperation<T> {
 #pragma omp parallel for num_threads(context_.threads)
     for (std::int64_t image = 0; image < map_.images; ++image)
       work(image, scratch_[static_cast<std::size_t>(omp_get_thread_num())]);
+  }
+
+  void normalise_image(std::int64_t image, Scratch& scratch) {
+    set_coefficients(image, scratch);
+    for_each_block(image, [&](std::int64_t at, RowTiling rows, std::int64_t block) {
+      this->normalise_rows(at, rows, block, scratch.coefficients);
+    });
   }
 
   /// Returns the rows of an image in a block of channels; blocks of images contain rows of several.

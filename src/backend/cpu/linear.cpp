@@ -32,7 +32,7 @@ class LinearOperation : public Operation {
         in_(operands().inputs[0]->shape.channels),
         out_(operands().output->shape.channels) {}
 
-  BackwardNeeds backward_needs() const override { return {.inputs = true, .output = false}; }
+  BackwardNeeds backward_needs() const override { return {.inputs = 1, .output = false}; }
 
   void bind(const MemoryBinding& binding) override {
     weight_ = context_.parameter(binding.state->parameters, node_, 0).data();

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
+#include <optional>
 #include <span>
 #include <utility>
 
@@ -43,9 +44,16 @@ class NormOperation : public Operation {
         activation_(step.with_relu ? Activation::relu : Activation::none) {}
 
   BackwardNeeds backward_needs() const override {
-    return {.inputs = true, .output = has_residual() && activation_ == Activation::relu};
+    return {.inputs = 1, .output = has_residual() && activation_ == Activation::relu};
   }
+  bool can_recompute() const override { return is_training(); }
   std::size_t output_gradients_taken() const override { return 2; }
+  /// If the residual has a gradient, it is computed first, and the gradient of x from it.
+  std::optional<std::size_t> overwritten_gradient(std::size_t input) const override {
+    const std::size_t is_second = input == 0 && has_residual_gradient() ? 1 : 0;
+    if (is_second >= operands().output_gradients.size()) return std::nullopt;
+    return is_second;
+  }
 
   void bind(const MemoryBinding& binding) override {
     gamma_ = context_.parameter(binding.state->parameters, node_, 0);
@@ -59,6 +67,9 @@ class NormOperation : public Operation {
   bool is_training() const { return context_.options.mode == Mode::training; }
   bool has_residual() const { return operands().inputs.size() > 1; }
   const T* input() const { return operands().inputs[0]->template as<T>(); }
+  bool has_residual_gradient() const {
+    return has_residual() && operands().input_gradients[1] != nullptr;
+  }
   bool has_input_gradient() const { return operands().input_gradients[0] != nullptr; }
   /// Returns the first value of a channel of an image. It is close enough to the mean to avoid
   /// cancellation in the squares.
@@ -114,8 +125,7 @@ class NormOperation : public Operation {
       rows.mask = has_residual() ? Mask::output : Mask::affine;
       rows.y = operands().output->template as<T>() + at;
     }
-    if (has_residual() && operands().input_gradients[1] != nullptr)
-      rows.masked = operands().input_gradients[1]->template as<T>() + at;
+    if (has_residual_gradient()) rows.masked = operands().input_gradients[1]->template as<T>() + at;
     return rows;
   }
 

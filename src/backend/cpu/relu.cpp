@@ -14,7 +14,8 @@ class ReluOf : public Operation {
   ReluOf(const Context& context, Operands given)
       : Operation(std::move(given)), threads_(context.threads) {}
 
-  BackwardNeeds backward_needs() const override { return {.inputs = false, .output = true}; }
+  BackwardNeeds backward_needs() const override { return {.inputs = 0, .output = true}; }
+  std::optional<std::size_t> overwritten_gradient(std::size_t) const override { return 0; }
   void forward() override {
     const T* const x = operands().inputs[0]->template as<T>();
     keep_where_positive(x, x, operands().output->template as<T>());

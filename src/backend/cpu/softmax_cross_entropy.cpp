@@ -25,7 +25,7 @@ class SoftmaxCrossEntropy : public Operation {
         batch_(*context.batch),
         log_sums_(static_cast<std::size_t>(operands().inputs[0]->images)) {}
 
-  BackwardNeeds backward_needs() const override { return {.inputs = true, .output = false}; }
+  BackwardNeeds backward_needs() const override { return {.inputs = 1, .output = false}; }
   void forward() override {
     const std::size_t images = batch_.labels.size();
     BatchResult result{.images = static_cast<std::int64_t>(images)};

@@ -40,7 +40,8 @@ class BatchNorm final : public Operation {
   std::size_t output_gradients_taken() const override { return 2; }
 
   BackwardNeeds backward_needs() const override {
-    return {.inputs = true, .output = backward_ != nullptr && backward_->reads_output()};
+    return {.inputs = operands().inputs.size(),
+            .output = backward_ != nullptr && backward_->reads_output()};
   }
 
   std::size_t saved_bytes() const override {

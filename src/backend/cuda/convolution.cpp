@@ -52,7 +52,7 @@ class Convolution final : public Operation {
     }
   }
 
-  BackwardNeeds backward_needs() const override { return {.inputs = true, .output = false}; }
+  BackwardNeeds backward_needs() const override { return {.inputs = 1, .output = false}; }
 
   std::size_t workspace_bytes() const override {
     std::size_t bytes =

@@ -23,7 +23,7 @@ class MaxPoolOf : public KernelOperation {
               operation.kernel,  operation.stride, operation.padding};
   }
 
-  BackwardNeeds backward_needs() const override { return {.inputs = true, .output = false}; }
+  BackwardNeeds backward_needs() const override { return {.inputs = 1, .output = false}; }
 
   void forward() override {
     launch(stream(), kernels::MaxPoolForward<T>{operands().inputs[0]->as<T>(),

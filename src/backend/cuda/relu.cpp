@@ -14,7 +14,7 @@ class ReluOf : public KernelOperation {
  public:
   using KernelOperation::KernelOperation;
 
-  BackwardNeeds backward_needs() const override { return {.inputs = false, .output = true}; }
+  BackwardNeeds backward_needs() const override { return {.inputs = 0, .output = true}; }
   std::size_t output_gradients_taken() const override { return 2; }
 
   void forward() override {

@@ -22,7 +22,7 @@ class SoftmaxCrossEntropy : public Operation {
         rows_(operands().inputs[0]->images),
         classes_(operands().inputs[0]->shape.channels) {}
 
-  BackwardNeeds backward_needs() const override { return {.inputs = true, .output = false}; }
+  BackwardNeeds backward_needs() const override { return {.inputs = 1, .output = false}; }
 
   std::size_t workspace_bytes() const override {
     return static_cast<std::size_t>(rows_) * (sizeof(double) + sizeof(std::int32_t));

@@ -21,6 +21,7 @@ LINEAR = re.compile(r"linear, (\d+)x(\d+)x(\d+)")
 UPDATE_BYTES = 20  # of memory traffic per parameter: reads 3, writes 2 values of 4 bytes
 TOLERANCE = 0.01  # relative difference of the two counts of the parameters
 MIB = 2**20
+RECOMPUTE = "recompute"  # phase of a profile: computes the output of an operation again in the backward pass
 BEFORE = ("data_wait", "upload", "forward")  # phases before the backward pass
 
 
@@ -122,7 +123,7 @@ def parameters_of(kind, phase, flops, batch):
     if convolution:
         height, width, inputs, outputs = map(int, convolution.groups())
         return height * width * inputs * outputs if phase == "backward weights" else 0
-    if norm:
+    if norm and phase != RECOMPUTE:
         return 2 * int(norm[1])
     if linear and batch:
         weights = round(flops / (4 * batch))
@@ -137,7 +138,8 @@ def gradient_times(run):
     its end. None if the profile does not account for all parameters."""
     profile = run.profile
     phases = np.asarray(profile["phase"], dtype=str)
-    chosen = [i for i, phase in enumerate(phases) if phase.startswith("backward") and profile["kind"][i] != "backward"]
+    chosen = [i for i, phase in enumerate(phases)
+              if (phase.startswith("backward") or phase == RECOMPUTE) and profile["kind"][i] != "backward"]
     # Loss and seconds of an operation that another rank executes in another form are NaN there.
     seconds = np.nan_to_num(np.asarray(profile["seconds"], dtype=float)[chosen, 0])
     batch = batch_per_rank(run)
