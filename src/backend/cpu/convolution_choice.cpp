@@ -18,8 +18,9 @@ namespace lockstep::backend::cpu {
 
 namespace {
 
-/// Number of output pixels that is sufficient to time a kernel.
-constexpr std::int64_t timed_pixels = 512;
+/// Number of output pixels that is sufficient to time a kernel: with fewer, the conversion of many
+/// weights takes a larger share of the time than in most batches.
+constexpr std::int64_t timed_pixels = 2048;
 constexpr std::int64_t fewest_images = 4;
 
 /// Timing ends when the times of the two fastest algorithms differ by this factor, or after
