@@ -112,9 +112,9 @@ std::vector<ConvolutionAlgorithm> ConvolutionChooser::candidates(
     switch (algorithm) {
       case ConvolutionAlgorithm::winograd: return !winograd::fits(problem);
       case ConvolutionAlgorithm::winograd_int16:
-        return !cells::winograd_fits(problem, cells::WinogradVariant::f4x4_int16);
+        return !cells::winograd_fits(problem, cells::WinogradVariant::int16);
       case ConvolutionAlgorithm::winograd_bf16:
-        return !cells::winograd_fits(problem, cells::WinogradVariant::f2x2_bfloat16);
+        return !cells::winograd_fits(problem, cells::WinogradVariant::bfloat16);
       case ConvolutionAlgorithm::amx:
       case ConvolutionAlgorithm::avx512_bf16: return !cells::fits(problem);
       case ConvolutionAlgorithm::direct:
@@ -134,9 +134,9 @@ std::unique_ptr<ConvolutionDirection> ConvolutionChooser::make_by(
   switch (algorithm) {
     case ConvolutionAlgorithm::winograd: return winograd::make(problem, context.threads);
     case ConvolutionAlgorithm::winograd_int16:
-      return cells::make_winograd(problem, resources, cells::WinogradVariant::f4x4_int16);
+      return cells::make_winograd(problem, resources, cells::WinogradVariant::int16);
     case ConvolutionAlgorithm::winograd_bf16:
-      return cells::make_winograd(problem, resources, cells::WinogradVariant::f2x2_bfloat16);
+      return cells::make_winograd(problem, resources, cells::WinogradVariant::bfloat16);
     case ConvolutionAlgorithm::amx:
     case ConvolutionAlgorithm::avx512_bf16: return cells::make(problem, resources);
     case ConvolutionAlgorithm::automatic:

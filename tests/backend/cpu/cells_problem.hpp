@@ -23,8 +23,7 @@ namespace lockstep::backend::cpu::cells {
 enum class Algorithm { direct, winograd, int16 };
 
 inline WinogradVariant variant_of(Algorithm algorithm) {
-  return algorithm == Algorithm::winograd ? WinogradVariant::f2x2_bfloat16
-                                          : WinogradVariant::f4x4_int16;
+  return algorithm == Algorithm::winograd ? WinogradVariant::bfloat16 : WinogradVariant::int16;
 }
 
 inline float value(core::Random& random) {

@@ -78,7 +78,7 @@ std::unique_ptr<ConvolutionDirection> make(const ConvolutionProblem& problem,
 
 bool winograd_fits(const ConvolutionProblem& problem, WinogradVariant variant) {
   const ConvolutionSizes& sizes = problem.sizes;
-  const std::int64_t most_stride = variant == WinogradVariant::f4x4_int16 ? 2 : 1;
+  const std::int64_t most_stride = variant == WinogradVariant::int16 ? 2 : 1;
   return fits(problem) && !uses_patches(sizes) && sizes.kernel == 3 &&
          sizes.stride <= most_stride && sizes.padding == 1;
 }
@@ -87,7 +87,7 @@ std::unique_ptr<ConvolutionDirection> make_winograd(const ConvolutionProblem& pr
                                                     const Resources& resources,
                                                     WinogradVariant variant) {
   const auto& [direction, sizes, source, destination] = problem;
-  const bool is_int16 = variant == WinogradVariant::f4x4_int16;
+  const bool is_int16 = variant == WinogradVariant::int16;
   auto from_source = make_cell_rows(source);
   auto from_destination = make_cell_rows(destination);
   if (direction == Direction::backward_weights)

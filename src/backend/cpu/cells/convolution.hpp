@@ -36,7 +36,7 @@ std::unique_ptr<ConvolutionDirection> make(const ConvolutionProblem& problem,
 
 /// Variants of Winograd's algorithm: F(2x2, 3x3), whose transformed maps and weights are rounded to
 /// bfloat16, and F(4x4, 3x3), whose transformed maps and weights are rounded to 16-bit integers.
-enum class WinogradVariant { f2x2_bfloat16, f4x4_int16 };
+enum class WinogradVariant { bfloat16, int16 };
 
 /// Returns true if Winograd's algorithm supports the direction: for the maps and channels of
 /// `fits`, 3x3 convolutions with one pixel of padding, and stride 1 or, with 16-bit integers, 1 or

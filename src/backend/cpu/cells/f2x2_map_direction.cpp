@@ -29,13 +29,15 @@ class F2x2MapDirection final : public WinogradMapDirection {
   void transform_patch(const TilePosition& tile, const PatchMemory& memory,
                        std::byte*) const override {
     auto* const to = reinterpret_cast<BFloat16*>(memory.cells);
-    PatchCells cells =
-        patch<4>(*from_, tile.image_block, to_.shape.height, tile.row - 1, tile.column - 1);
-    for (std::int64_t block = 0; block < from_->blocks();
-         ++block, move_to_next_block(*from_, tile.image_block, cells))
+    Patch patch(*from_, tile.image_block, to_.shape.height, tile.row - 1, tile.column - 1,
+                f2x2_sizes.patch_size);
+    for (std::int64_t block = 0; block < from_->blocks(); ++block, patch.move_blocks(1)) {
+      PatchCells cells;
+      std::ranges::copy(patch.cells(), cells.begin());
       kernels_.transform_input(cells, {0, tile.images * cell_channels},
                                to + block * tile.images * cell_channels,
                                frequency_stride(tile.images));
+    }
   }
 
   void multiply(const TilePosition& tile, const PatchMemory& memory, const std::byte* weights,

@@ -93,7 +93,7 @@ class Int16MapDirection final : public WinogradMapDirection {
   void compute_scales(std::int64_t images, Patch patch, float* image_factors, float* scales) const {
     std::array<float, cell_images> largest{};
     for (std::int64_t first = 0; first < from_->blocks(); first += chunk_blocks) {
-      std::array<std::array<float, cell_images>, 9> squares{};
+      std::array<std::array<float, cell_images>, Patch::most_size> squares{};
       for (std::int64_t block = first; block < std::min(first + chunk_blocks, from_->blocks());
            ++block, patch.move_blocks(1)) {
         for (std::int64_t row = 0; row < patch.size(); ++row)
@@ -101,7 +101,7 @@ class Int16MapDirection final : public WinogradMapDirection {
                                        squares[static_cast<std::size_t>(row)].data());
       }
       for (std::size_t image = 0; image < largest.size(); ++image) {
-        std::array<float, 9> of_image{};
+        std::array<float, Patch::most_size> of_image{};
         for (std::size_t row = 0; row < squares.size(); ++row) of_image[row] = squares[row][image];
         largest[image] = larger(largest[image], squared_norm_of_rows(of_image));
       }

@@ -70,7 +70,7 @@ class Int16WeightsDirection final : public WinogradWeightsDirection {
   template <class PatchOf>
   void compute_block_scales(const TileList& list, Range chunk, std::int64_t block,
                             PatchOf&& patch_of, float* scales, float* factors) const {
-    std::array<std::array<float, cell_channels>, 9> squares{};  // of rows of pixels
+    std::array<std::array<float, cell_channels>, Patch::most_size> squares{};  // of rows of pixels
     for (std::int64_t i = chunk.first; i < chunk.last; ++i) {
       const TilePosition& tile = list.tiles[static_cast<std::size_t>(i)];
       Patch patch = patch_of(tile);
@@ -80,7 +80,7 @@ class Int16WeightsDirection final : public WinogradWeightsDirection {
                                        squares[static_cast<std::size_t>(row)].data());
     }
     for (std::int64_t channel = 0; channel < cell_channels; ++channel) {
-      std::array<float, 9> of_channel{};
+      std::array<float, Patch::most_size> of_channel{};
       for (std::size_t row = 0; row < of_channel.size(); ++row)
         of_channel[row] = squares[row][static_cast<std::size_t>(channel)];
       const Int16Scale scale(squared_norm_of_rows(of_channel));

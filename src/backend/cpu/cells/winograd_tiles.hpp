@@ -44,31 +44,13 @@ inline double winograd_arithmetic(const WinogradSizes& sizes, core::ImageShape m
          static_cast<double>(9 * outputs);
 }
 
-/// Returns the cells of a patch of Size x Size pixels of a map that consists of cells, for its
-/// first block of channels; `height`: of the map. Cells of pixels outside the map are `zero_cell`.
-template <std::size_t Size>
-std::array<const core::BFloat16*, Size * Size> patch(const CellRows& rows, std::int64_t image_block,
-                                                     std::int64_t height, std::int64_t top,
-                                                     std::int64_t left) {
-  std::array<const core::BFloat16*, Size * Size> cells;
-  cells.fill(zero_cell);
-  const std::int64_t stride = rows.strides(image_block).pixel;
-  for (std::size_t i = 0; i < Size; ++i) {
-    const std::int64_t y = top + static_cast<std::int64_t>(i);
-    if (y < 0 || y >= height) continue;
-    const core::BFloat16* const row = rows.row(image_block, y, nullptr);
-    for (std::size_t j = 0; j < Size; ++j) {
-      const std::int64_t x = left + static_cast<std::int64_t>(j);
-      if (x >= 0 && x < rows.pixels()) cells[i * Size + j] = row + x * stride;
-    }
-  }
-  return cells;
-}
-
-/// A patch of up to 9x9 pixels.
+/// The cells of a square of pixels of a map that consists of cells, row by row, for one block of
+/// channels. Cells of pixels outside the map are `zero_cell`.
 class Patch {
  public:
-  /// As `patch`, of `size` x `size` pixels.
+  static constexpr std::int64_t most_size = 9;
+
+  /// A patch of `size` x `size` pixels, for the first block of channels; `height`: of the map.
   Patch(const CellRows& rows, std::int64_t image_block, std::int64_t height, std::int64_t top,
         std::int64_t left, std::int64_t size)
       : size_(size), block_stride_(rows.strides(image_block).block) {
@@ -95,7 +77,7 @@ class Patch {
       if (cell != zero_cell) cell += blocks * block_stride_;
     }
   }
-  /// Replaces each cell by copy(cell), but not `zero_cell`.
+  /// Returns a patch in which each cell is replaced by copy(cell), but not `zero_cell`.
   template <class Copy>
   Patch copied(Copy&& copy) const {
     Patch copies = *this;
@@ -106,18 +88,8 @@ class Patch {
   }
 
  private:
-  std::array<const core::BFloat16*, 81> cells_;
+  std::array<const core::BFloat16*, std::size_t{most_size * most_size}> cells_;
   std::int64_t size_, block_stride_;
 };
-
-/// Moves the cells of a patch to the next block of channels.
-template <std::size_t Count>
-void move_to_next_block(const CellRows& rows, std::int64_t image_block,
-                        std::array<const core::BFloat16*, Count>& cells) {
-  const std::int64_t stride = rows.strides(image_block).block;
-  for (const core::BFloat16*& cell : cells) {
-    if (cell != zero_cell) cell += stride;
-  }
-}
 
 }  // namespace lockstep::backend::cpu::cells
