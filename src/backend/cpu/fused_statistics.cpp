@@ -22,6 +22,18 @@ std::vector<FusedStatistics> fused_statistics(const std::vector<Step>& steps) {
   return entries;
 }
 
+void PartialSums::add(const std::array<float, channels>& values) {
+  if (count++ == 0) {
+    shift = values;
+    sum = square = {};
+  }
+  for (std::size_t channel = 0; channel < channels; ++channel) {
+    const float difference = values[channel] - shift[channel];
+    sum[channel] += difference;
+    square[channel] += difference * difference;
+  }
+}
+
 StatisticsAccumulator::StatisticsAccumulator(FusedStatistics& result, std::int64_t channels,
                                              int threads)
     : result_(result),

@@ -31,6 +31,9 @@ struct PartialSums {
   static constexpr std::size_t channels = 32;
   std::array<float, channels> shift, sum, square;
   std::int64_t count = 0;  ///< values per channel; 0: the arrays are not set
+
+  /// Adds one value of each channel.
+  void add(const std::array<float, channels>& values);
 };
 
 /// Accumulates `FusedStatistics` in several threads. Kernels compute partial sums in float32; this

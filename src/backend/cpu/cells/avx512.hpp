@@ -160,4 +160,19 @@ LOCKSTEP_INLINE_AVX512 std::array<Floats, taps> load_kernels(const float* from,
   return kernels;
 }
 
+/// Writes 3x3 kernels: the first `count` of 16, which are the lanes of `values`.
+LOCKSTEP_INLINE_AVX512 void store_kernels(const std::array<Floats, taps>& values,
+                                          std::int64_t count, float* to) {
+  __m512i rows[16] = {};
+#pragma GCC unroll 9
+  for (std::size_t tap = 0; tap < taps; ++tap) rows[tap] = _mm512_castps_si512(values[tap]);
+  transpose_pairs(rows);
+#pragma GCC unroll 16
+  for (std::int64_t kernel = 0; kernel < 16; ++kernel) {
+    if (kernel >= count) break;
+    prefetch_ahead<1>(to + kernel * taps, next_block);
+    _mm512_mask_storeu_ps(to + kernel * taps, all_taps, _mm512_castsi512_ps(rows[kernel]));
+  }
+}
+
 }  // namespace lockstep::backend::cpu::cells

@@ -20,20 +20,6 @@ BFloat16 rounded(float value) {
   return core::to_bfloat16(std::fabs(value) < FLT_MIN ? std::copysign(0.0F, value) : value);
 }
 
-/// Adds one value of each channel to the sums, if they are not null.
-void add_pixel(PartialSums* statistics, const std::array<float, 32>& values) {
-  if (statistics == nullptr) return;
-  if (statistics->count++ == 0) {
-    statistics->shift = values;
-    statistics->sum = statistics->square = {};
-  }
-  for (std::size_t channel = 0; channel < values.size(); ++channel) {
-    const float difference = values[channel] - statistics->shift[channel];
-    statistics->sum[channel] += difference;
-    statistics->square[channel] += difference * difference;
-  }
-}
-
 /// Transforms the values [part.first, part.last) of the cells of a patch.
 template <class Transform, class Patch>
 void transform_cells(const Patch& patch, Range part, BFloat16* to, std::int64_t stride) {
@@ -107,7 +93,7 @@ void Kernels::write_pixel(const float* sums, const MapRow& row, std::int64_t off
       row.first[offset + image * cell_channels + channel] = value;
       values[static_cast<std::size_t>(channel)] = core::to_float(value);
     }
-    add_pixel(statistics, values);
+    if (statistics != nullptr) statistics->add(values);
   }
 }
 
@@ -163,7 +149,7 @@ void Kernels::transform_output(const float* from, std::int64_t stride,
             row.first + i * tile.row_stride + j * row.pixel_stride + image * cell_channels;
         for (std::int64_t channel = 0; channel < cell_channels; ++channel)
           to[channel] = rounded(values[static_cast<std::size_t>(channel)]);
-        add_pixel(tile.statistics, values);
+        if (tile.statistics != nullptr) tile.statistics->add(values);
       }
     }
   }

@@ -249,17 +249,10 @@ LOCKSTEP_AVX512 void Avx512Vectors::transform_weight_gradient(const float* from,
   for (std::size_t f = 0; f < frequencies; ++f)
     sums[f / 4][f % 4] = _mm512_load_ps(from + static_cast<std::int64_t>(f) * stride);
   const auto values = transformed<WeightGradientTransform>(sums);
-  __m512i rows[16] = {};
+  std::array<Floats, taps> kernels;
 #pragma GCC unroll 9
-  for (std::size_t tap = 0; tap < taps; ++tap)
-    rows[tap] = _mm512_castps_si512(values[tap / 3][tap % 3]);
-  transpose_pairs(rows);
-#pragma GCC unroll 16
-  for (std::int64_t channel = 0; channel < 16; ++channel) {
-    if (channel >= channels) break;
-    prefetch_ahead<1>(to + channel * taps, next_block);
-    _mm512_mask_storeu_ps(to + channel * taps, all_taps, _mm512_castsi512_ps(rows[channel]));
-  }
+  for (std::size_t tap = 0; tap < taps; ++tap) kernels[tap] = values[tap / 3][tap % 3];
+  store_kernels(kernels, channels, to);
 }
 
 }  // namespace lockstep::backend::cpu::cells

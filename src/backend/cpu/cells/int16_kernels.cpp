@@ -129,20 +129,6 @@ std::int32_t sum_of_products(const Int16Products& products, Range cells, std::in
   return sum;
 }
 
-/// Adds one value of each channel to the sums, if they are not null.
-void add_pixel(PartialSums* statistics, const std::array<float, 32>& values) {
-  if (statistics == nullptr) return;
-  if (statistics->count++ == 0) {
-    statistics->shift = values;
-    statistics->sum = statistics->square = {};
-  }
-  for (std::size_t channel = 0; channel < values.size(); ++channel) {
-    const float difference = values[channel] - statistics->shift[channel];
-    statistics->sum[channel] += difference;
-    statistics->square[channel] += difference * difference;
-  }
-}
-
 }  // namespace
 
 float squared_norm_of_rows(std::span<const float> squares) {
@@ -314,7 +300,7 @@ class PortableKernels final : public Int16Kernels {
               row.first + y * tile.row_stride + x * row.pixel_stride + image * cell_channels;
           for (std::int64_t channel = 0; channel < cell_channels; ++channel)
             to[channel] = core::to_bfloat16(values[static_cast<std::size_t>(channel)]);
-          add_pixel(tile.statistics, values);
+          if (tile.statistics != nullptr) tile.statistics->add(values);
         }
       }
     }
@@ -354,15 +340,7 @@ class PortableKernels final : public Int16Kernels {
 }  // namespace
 
 const Int16Kernels& portable_int16_kernels(Int16Scheme scheme) {
-  static const PortableKernels<Unstrided> unstrided;
-  static const PortableKernels<Strided> strided;
-  static const PortableKernels<StridedData> strided_data;
-  switch (scheme) {
-    case Int16Scheme::strided: return strided;
-    case Int16Scheme::strided_data: return strided_data;
-    case Int16Scheme::unstrided: break;
-  }
-  return unstrided;
+  return kernels_of<PortableKernels>(scheme);
 }
 
 }  // namespace lockstep::backend::cpu::cells

@@ -284,33 +284,16 @@ class VnniKernels final : public Int16Kernels {
   LOCKSTEP_VNNI void transform_weight_gradient(const float* from, std::int64_t stride,
                                                std::int64_t channels, float* to) const override {
     using WeightGradient = typename Scheme::WeightGradient;
-    const auto values = transformed_square<WeightGradient>(from, stride);
-    __m512i rows[16] = {};
-#pragma GCC unroll 9
-    for (std::size_t tap = 0; tap < taps; ++tap)
-      rows[tap] = _mm512_castps_si512(values[tap] * WeightGradient::by.factor);
-    transpose_pairs(rows);
-#pragma GCC unroll 16
-    for (std::int64_t channel = 0; channel < 16; ++channel) {
-      if (channel >= channels) break;
-      prefetch_ahead<1>(to + channel * taps, next_block);
-      _mm512_mask_storeu_ps(to + channel * taps, all_taps, _mm512_castsi512_ps(rows[channel]));
-    }
+    FloatSquare<WeightGradient::out> kernels = transformed_square<WeightGradient>(from, stride);
+    for (Floats& values : kernels) values *= WeightGradient::by.factor;
+    store_kernels(kernels, channels, to);
   }
 };
 
 }  // namespace
 
 const Int16Kernels& avx512_int16_kernels(Int16Scheme scheme) {
-  static const VnniKernels<Unstrided> unstrided;
-  static const VnniKernels<Strided> strided;
-  static const VnniKernels<StridedData> strided_data;
-  switch (scheme) {
-    case Int16Scheme::strided: return strided;
-    case Int16Scheme::strided_data: return strided_data;
-    case Int16Scheme::unstrided: break;
-  }
-  return unstrided;
+  return kernels_of<VnniKernels>(scheme);
 }
 
 }  // namespace lockstep::backend::cpu::cells

@@ -158,4 +158,18 @@ inline constexpr Int16Kernels::Sizes scheme_sizes{
     .product_rows = static_cast<std::int64_t>(Scheme::classes.size()),
     .weight_rows = static_cast<std::int64_t>(Scheme::weight_classes.size())};
 
+/// Returns the kernels of a scheme. `Kernels`: class template whose parameter is the scheme.
+template <template <class> class Kernels>
+const Int16Kernels& kernels_of(Int16Scheme scheme) {
+  static const Kernels<Unstrided> unstrided;
+  static const Kernels<Strided> strided;
+  static const Kernels<StridedData> strided_data;
+  switch (scheme) {
+    case Int16Scheme::strided: return strided;
+    case Int16Scheme::strided_data: return strided_data;
+    case Int16Scheme::unstrided: break;
+  }
+  return unstrided;
+}
+
 }  // namespace lockstep::backend::cpu::cells::int16
