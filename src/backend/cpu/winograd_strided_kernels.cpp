@@ -36,21 +36,13 @@ LOCKSTEP_CLONES void transform_input_gradient(const Panels& from, std::int64_t f
 
 LOCKSTEP_CLONES void transform_weights(const Kernels& kernels, std::int64_t panel,
                                        const Panels& to) {
-  if (to.vector_lanes == 16) {
-    weights_to_panel<G, 16>(kernels, panel, to);
-  } else {
-    weights_to_panel<G, 8>(kernels, panel, to);
-  }
+  weights_to_panel<G>(kernels, panel, to);
 }
 
 LOCKSTEP_CLONES void transform_weight_gradient(const Panels& from, const Kernels& kernels,
                                                std::int64_t first_depth, std::int64_t panel,
                                                bool accumulate) {
-  if (from.vector_lanes == 16) {
-    panel_to_weight_gradient<Gt, 16>(from, kernels, first_depth, panel, accumulate);
-  } else {
-    panel_to_weight_gradient<Gt, 8>(from, kernels, first_depth, panel, accumulate);
-  }
+  panel_to_weight_gradient<Gt>(from, kernels, first_depth, panel, accumulate);
 }
 
 }  // namespace lockstep::backend::cpu::winograd::strided

@@ -339,4 +339,27 @@ LOCKSTEP_INLINE void panel_to_weight_gradient(const Panels& from, const Kernels&
   }
 }
 
+// As above, with the lanes of the panels.
+
+template <class T>
+LOCKSTEP_INLINE void weights_to_panel(const Kernels& kernels, std::int64_t panel,
+                                      const Panels& to) {
+  if (to.vector_lanes == 16) {
+    weights_to_panel<T, 16>(kernels, panel, to);
+  } else {
+    weights_to_panel<T, 8>(kernels, panel, to);
+  }
+}
+
+template <class T>
+LOCKSTEP_INLINE void panel_to_weight_gradient(const Panels& from, const Kernels& kernels,
+                                              std::int64_t first_depth, std::int64_t panel,
+                                              bool accumulate) {
+  if (from.vector_lanes == 16) {
+    panel_to_weight_gradient<T, 16>(from, kernels, first_depth, panel, accumulate);
+  } else {
+    panel_to_weight_gradient<T, 8>(from, kernels, first_depth, panel, accumulate);
+  }
+}
+
 }  // namespace lockstep::backend::cpu::winograd

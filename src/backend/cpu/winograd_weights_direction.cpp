@@ -171,8 +171,8 @@ class WeightsDirection : public ConvolutionDirection {
 
   /// Computes the gradient of the weights between one panel of the source and some channels of the
   /// destination, from the transformed tiles of a block. The rows of the products are channels of
-  /// the destination, so that a thread writes long contiguous ranges.
-  /// Fetches `next`, the tiles that are transformed next.
+  /// the destination, so that a thread writes long contiguous ranges. Meanwhile fetches `next`, the
+  /// tiles that are transformed next.
   void compute(std::int64_t task, TileRange block, bool adds, const Memory& memory,
                TileRange next) const {
     const std::int64_t first = task / input_.panels * products_.entries;

@@ -24,6 +24,8 @@ constexpr float smallest_norm = 1e-15F;
 /// One value, for the transforms of vectors.
 using Value = Vector<1>;
 
+constexpr std::int64_t taps = 9;  ///< of a 3x3 kernel
+
 /// Squares of some weights.
 struct WeightSquares {
   float sum = 0, largest = 0;
@@ -57,7 +59,6 @@ LOCKSTEP_CLONES void add_squares(const float* weights, std::int64_t count, Weigh
 LOCKSTEP_CLONES void add_squares_of_kernels(const float* weights, std::int64_t rows,
                                             std::int64_t row_stride, std::int64_t columns,
                                             std::array<WeightSquares, cell_channels>& to) {
-  constexpr std::int64_t taps = 9;
   std::array<float, std::size_t{taps * cell_channels}> sum{}, largest{};
   const auto count = static_cast<std::size_t>(columns * taps);
   for (std::int64_t row = 0; row < rows; ++row) {
@@ -149,7 +150,6 @@ float squared_norm_of_rows(std::span<const float> squares) {
 std::array<float, cell_channels> squared_norms_of_columns(const WeightMatrix& weights,
                                                           std::int64_t column_block) {
   constexpr float ratio = largest_norm / largest_weights_norm;
-  constexpr std::int64_t taps = 9;
   const std::int64_t first_column = column_block * cell_channels;
   const std::int64_t columns = std::min(cell_channels, weights.columns - first_column);
   std::array<float, cell_channels> norms{};

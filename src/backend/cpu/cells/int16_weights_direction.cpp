@@ -53,15 +53,13 @@ class Int16WeightsDirection final : public WinogradWeightsDirection {
       const Range chunk{first, std::min(first + chunk_tiles, tiles.last)};
       const Scales scales = scales_of(group, (first - tiles.first) / chunk_tiles);
       for (std::int64_t i = blocks.first; i < blocks.last; ++i) {
-        const std::int64_t block = i - source_->blocks();
-        if (block < 0) {
-          const auto patch_of = [&](const TilePosition& tile) { return source_patch(tile); };
-          compute_block_scales(list, chunk, i, patch_of, scales.source, scales.source_factors);
-        } else {
-          const auto patch_of = [&](const TilePosition& tile) { return gradient_patch(tile); };
-          compute_block_scales(list, chunk, block, patch_of, scales.gradient,
-                               scales.gradient_factors);
-        }
+        const bool is_source = i < source_->blocks();
+        const auto patch_of = [&](const TilePosition& tile) {
+          return is_source ? source_patch(tile) : gradient_patch(tile);
+        };
+        compute_block_scales(list, chunk, is_source ? i : i - source_->blocks(), patch_of,
+                             is_source ? scales.source : scales.gradient,
+                             is_source ? scales.source_factors : scales.gradient_factors);
       }
     }
   }
