@@ -221,6 +221,10 @@ def test_job_that_always_ends_before_the_fault_fails_the_run(run, monkeypatch):
     outcome = run.runner.run(run.kind, run.draw)
     assert outcome.has_failed and "fault before the end" in outcome.failures
     assert len(attempts) == ATTEMPTS
+    # Every attempt places the fault earlier, whether it is before the training or in it.
+    for duration in ("start", "training"):
+        seconds = [getattr(attempt.reference, duration) for attempt in attempts]
+        assert seconds == sorted(set(seconds), reverse=True) and seconds[-1] < 0.1 * seconds[0]
 
 
 # --- the program ---------------------------------------------------------------------------------------------
