@@ -14,6 +14,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 PROGRAM = pathlib.Path(__file__).resolve().parent / "cluster"
 SUBMIT = ROOT / "jobs" / "slurm" / "submit"
 STATUS = SUBMIT.with_name("status")
+COMMAND_LIMIT = 200  # seconds; a command that takes longer does not end
 OPTIONS = ["--data", "synthetic:64@3x8x8", "--threads", "1", "--evaluate-every", "never", "--checkpoint-every", "10-steps"]
 
 
@@ -47,8 +48,25 @@ class Cluster:
 
     def start(self, *command):
         """Runs a command; returns the completed process."""
-        return subprocess.run([str(word) for word in command], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=1800,
-                              env=self.environment)
+        return subprocess.run([str(word) for word in command], stdin=subprocess.DEVNULL, capture_output=True, text=True,
+                              timeout=COMMAND_LIMIT, env=self.environment)
+
+    def start_parts(self, *command):
+        """As `start`, for srun with several parts. On a loaded machine, that of Slurm 22.05 sometimes does not end, although all
+        tasks and steps have ended, whatever program they run (docs/reliability.md); it is repeated then."""
+        for _ in range(5):
+            process = subprocess.Popen([str(word) for word in command], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                                       stderr=subprocess.PIPE, text=True, env=self.environment)
+            try:
+                output, errors = process.communicate(timeout=60)
+                return subprocess.CompletedProcess(command, process.returncode, output, errors)
+            except subprocess.TimeoutExpired:
+                steps = self.run("squeue", "--steps", "--noheader")
+                process.kill()
+                process.communicate()
+                assert steps == "", steps
+                self.run("scancel", "--user", "root")
+        raise RuntimeError(f"{command}: srun does not end")
 
     def run(self, *command):
         """Returns the output of a command. Fails with its error message if it fails."""
@@ -89,7 +107,7 @@ class Cluster:
             path.write_text(table, encoding="utf-8")
             table = path
         return subprocess.run([program, "--repeats", "1", "--dir", self.work / folder, *options, table, "--", *OPTIONS, *further],
-                              capture_output=True, text=True, env=self.environment)
+                              capture_output=True, text=True, timeout=COMMAND_LIMIT, env=self.environment)
 
     def submit(self, table, *options, further=(), folder="results", program=SUBMIT):
         result = self.try_submit(table, *options, further=further, folder=folder, program=program)

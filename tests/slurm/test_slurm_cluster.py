@@ -132,7 +132,7 @@ def ranks_find_each_other_or_one_line_says_how(cluster):
     program = os.environ["LOCKSTEP_BIN"]
 
     def srun(*words):
-        result = cluster.start("srun", *words)
+        result = cluster.start_parts("srun", *words) if ":" in words else cluster.start("srun", *words)
         lines = [line for line in result.stderr.splitlines() if not line.startswith("srun: ")]
         found = re.search(r"^  launcher +(.+) \(environment variables\)$", result.stdout, re.M)
         return result.returncode, found and found[1], lines
