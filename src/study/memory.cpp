@@ -37,14 +37,8 @@ comm::BucketPartition buckets_of(const train::Config& config, std::size_t elemen
 std::uint64_t communication_bytes(const train::Config& config, std::size_t elements, Ranks ranks) {
   const comm::BucketPartition buckets = buckets_of(config, elements, ranks);
   if (buckets.count() == 0) return 0;
-  const comm::ReducerOptions options = train::reducer_options(config);
-  std::uint64_t bytes = comm::reducer_memory_bytes(buckets, ranks.all, options);
-  // In shared memory a rank also accesses its part of the gradients of the other ranks on its host,
-  // which therefore counts as its resident memory.
-  const auto local = static_cast<std::size_t>(ranks.local);
-  if (comm::shares_memory(comm::algorithm_of(options)))
-    bytes += elements * sizeof(float) * (local - 1) / local;
-  return bytes;
+  return comm::reducer_memory_bytes(buckets, ranks.all, ranks.local,
+                                    train::reducer_options(config));
 }
 
 /// Returns the bytes of the durations of the steps of an epoch: every rank stores them, rank 0

@@ -489,9 +489,10 @@ def test_plan_measures_each_operation_and_its_roofline_bound(precision):
     assert sum(row["seconds_of_ranks"][0] for row in bound["operations"]) <= bound["seconds"] * 1.001
 
 
-@pytest.mark.parametrize("ranks, batch, tolerance", [(1, 4, 0.02), (1, 16, 0.02), (2, 8, 0.1)])
+@pytest.mark.parametrize("ranks, batch, tolerance", [(1, 4, 0.02), (1, 16, 0.02), (2, 8, 0.03)])
 def test_plan_estimates_the_peak_memory(ranks, batch, tolerance):
-    # A named algorithm: one that is chosen by timing can differ between the two commands, and with it the workspace.
+    # Differences of up to 1.6 % were measured (docs/performance.md). A named algorithm: one that is chosen by timing can differ
+    # between the two commands, and with it the workspace.
     options = ["--data", "synthetic:64", "--batch-per-rank", batch, "--threads", "1", "--conv-algorithm", "winograd"]
     planned = json.loads(start_ranks((ranks, ["plan", *options, "--json"])).stdout)
     found = json.loads(start_ranks((ranks, ["train", *options, "--steps", "2", "--json"])).stdout)

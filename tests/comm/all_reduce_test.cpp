@@ -234,17 +234,38 @@ INSTANTIATE_TEST_SUITE_P(Types, AllReduceTest,
                          testing::Values(DataType::float32, DataType::bfloat16),
                          [](const auto& instance) { return std::string(name(instance.param)); });
 
-TEST(AllReduceWorkspace, IsBounded) {
+TEST(AllReduceMemory, OfMessagesIsBounded) {
   // The workspace holds the contributions of the other ranks to the pieces in flight. It is never
-  // much larger than the array.
-  const auto workspace = [](std::size_t elements, int ranks, DataType type) {
-    return all_reduce_workspace_bytes(AllReduceAlgorithm::automatic, elements, ranks, type);
+  // much larger than the array. Ranks on different hosts share no memory.
+  const auto memory = [](std::size_t elements, int ranks, DataType type) {
+    return all_reduce_memory_bytes(AllReduceAlgorithm::automatic, elements, ranks, 1, type);
   };
-  EXPECT_EQ(workspace(1 << 20, 1, DataType::float32), 0U);
-  EXPECT_EQ(workspace(0, 4, DataType::bfloat16), 0U);
-  const std::size_t large = workspace(std::size_t{1} << 28, 2, DataType::float32);
+  EXPECT_EQ(memory(1 << 20, 1, DataType::float32), 0U);
+  EXPECT_EQ(memory(0, 4, DataType::bfloat16), 0U);
+  const std::size_t large = memory(std::size_t{1} << 28, 2, DataType::float32);
   EXPECT_GT(large, 0U);
   EXPECT_LE(large, std::size_t{16} << 20);
+}
+
+TEST(AllReduceMemory, ContainsThePartOfOtherRanksInSharedMemory) {
+  constexpr std::size_t elements = 1 << 22, bytes = elements * sizeof(float);
+  const auto memory = [](AllReduceAlgorithm algorithm, int local) {
+    return all_reduce_memory_bytes(algorithm, elements, 4, local, DataType::float32);
+  };
+  EXPECT_EQ(memory(AllReduceAlgorithm::shared_memory, 4), bytes * 3 / 4);
+  EXPECT_EQ(memory(AllReduceAlgorithm::hierarchical, 2),
+            memory(AllReduceAlgorithm::direct, 2) + bytes / 2);
+  // One algorithm is selected, so that their memory does not add up.
+  for (const int local : {2, 4}) {
+    std::size_t largest = 0;
+    for (const AllReduceEntry& entry : all_reduce_registry()) {
+      const bool is_available =
+          obstacle_of(entry, {.is_one_host = local == 4, .is_shared = true}).empty();
+      if (entry.is_timed && is_available)
+        largest = std::max(largest, memory(entry.algorithm, local));
+    }
+    EXPECT_EQ(memory(AllReduceAlgorithm::automatic, local), largest) << local;
+  }
 }
 
 }  // namespace

@@ -58,15 +58,16 @@ std::span<const core::NamedValue<AllReduceAlgorithm>> named_values(AllReduceAlgo
 /// if the algorithm can convert the values that it sends, otherwise float32.
 core::DataType supported_type(AllReduceAlgorithm algorithm, core::DataType requested);
 
-/// Returns whether `algorithm` reads the memory of other ranks, so that this memory counts as
-/// resident memory of the rank. True for `automatic`, which may select such an algorithm.
+/// Returns whether `algorithm` reads the memory of other ranks. True for `automatic`, which may
+/// select such an algorithm.
 bool shares_memory(AllReduceAlgorithm algorithm);
 
-/// Returns an upper bound of the workspace, in bytes on each of `ranks` ranks, of an all-reduce of
-/// `elements` values with the communication data type `communication_type`. For `automatic` it is
-/// the largest bound of all algorithms.
-std::size_t all_reduce_workspace_bytes(AllReduceAlgorithm algorithm, std::size_t elements,
-                                       int ranks, core::DataType communication_type);
+/// Returns an upper bound of the memory, in bytes, that an all-reduce of `elements` values with the
+/// communication data type `communication_type` adds to the resident memory of each of `ranks`
+/// ranks, of which `local_ranks` are on its host: its workspace, and what it accesses of the arrays
+/// of other ranks. For `automatic` it is the largest bound of the algorithms that can be selected.
+std::size_t all_reduce_memory_bytes(AllReduceAlgorithm algorithm, std::size_t elements, int ranks,
+                                    int local_ranks, core::DataType communication_type);
 
 /// Throws `Error` (usage) unless `type` is supported as communication data type: float32 or
 /// bfloat16.

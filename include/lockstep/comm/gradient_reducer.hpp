@@ -123,10 +123,10 @@ BucketPartition partition_gradients(std::size_t elements, int ranks, const Reduc
 std::vector<std::size_t> contributed_bytes(const BucketPartition& buckets,
                                            const ReducerOptions& options);
 
-/// Returns an upper bound of the host memory, in bytes on each of `ranks` ranks, with which
-/// gradients in host memory are summed: the workspace of the buckets, and what the reducer keeps
-/// between steps.
-std::size_t reducer_memory_bytes(const BucketPartition& buckets, int ranks,
+/// Returns an upper bound of the host memory, in bytes on each of `ranks` ranks, of which
+/// `local_ranks` are on its host, with which gradients in host memory are summed: the memory of the
+/// buckets (`all_reduce_memory_bytes`), and what the reducer keeps between steps.
+std::size_t reducer_memory_bytes(const BucketPartition& buckets, int ranks, int local_ranks,
                                  const ReducerOptions& options);
 
 /// Returns whether a reducer keeps a value per gradient between steps (`GradientReducer::state`).

@@ -120,6 +120,22 @@ double seconds_of(Communicator& communicator, AllReduce& sum) {
   return *std::ranges::min_element(seconds);
 }
 
+/// Returns the bound of `all_reduce_memory_bytes` for one algorithm.
+std::size_t memory_of(const AllReduceEntry& entry, std::size_t elements, std::size_t ranks,
+                      std::size_t local_ranks, core::DataType communication_type) {
+  std::size_t workspace = 0;
+  if (entry.workspace_bytes != nullptr)
+    workspace = entry.workspace_bytes(elements, ranks, communication_type);
+  // Rank 0, or the odd rank of a pair of ranks, receives most.
+  for (std::size_t rank = 0; entry.schedule != nullptr && rank < std::min<std::size_t>(ranks, 2);
+       ++rank)
+    workspace = std::max(workspace, entry.schedule(elements, rank, ranks).workspace_bytes());
+  // A rank accesses its part of the arrays of the other ranks on its host.
+  const std::size_t shared =
+      entry.shares_memory ? elements * sizeof(float) * (local_ranks - 1) / local_ranks : 0;
+  return workspace + shared;
+}
+
 }  // namespace
 
 AllReduceChoice choose_algorithm(AllReduceResources& resources, std::span<float> values,
@@ -173,20 +189,19 @@ bool shares_memory(AllReduceAlgorithm algorithm) {
   });
 }
 
-std::size_t all_reduce_workspace_bytes(AllReduceAlgorithm algorithm, std::size_t elements,
-                                       int ranks, core::DataType communication_type) {
+std::size_t all_reduce_memory_bytes(AllReduceAlgorithm algorithm, std::size_t elements, int ranks,
+                                    int local_ranks, core::DataType communication_type) {
+  const AllReduceConditions conditions{.is_one_host = local_ranks == ranks,
+                                       .is_shared = local_ranks > 1,
+                                       .communication_type = communication_type};
   std::size_t most = 0;
   for (const AllReduceEntry& entry : all_reduce_registry()) {
-    const bool is_possible =
-        algorithm == AllReduceAlgorithm::automatic ? entry.is_timed : algorithm == entry.algorithm;
+    const bool is_possible = algorithm == AllReduceAlgorithm::automatic
+                                 ? entry.is_timed && obstacle_of(entry, conditions).empty()
+                                 : algorithm == entry.algorithm;
     if (!is_possible) continue;
-    const auto count = static_cast<std::size_t>(ranks);
-    if (entry.workspace_bytes != nullptr)
-      most = std::max(most, entry.workspace_bytes(elements, count, communication_type));
-    // Rank 0, or the odd rank of a pair of ranks, receives most.
-    for (std::size_t rank = 0; entry.schedule != nullptr && rank < std::min<std::size_t>(count, 2);
-         ++rank)
-      most = std::max(most, entry.schedule(elements, rank, count).workspace_bytes());
+    most = std::max(most, memory_of(entry, elements, static_cast<std::size_t>(ranks),
+                                    static_cast<std::size_t>(local_ranks), communication_type));
   }
   return most;
 }

@@ -104,15 +104,15 @@ std::vector<std::size_t> contributed_bytes(const BucketPartition& buckets,
   return bytes;
 }
 
-std::size_t reducer_memory_bytes(const BucketPartition& buckets, int ranks,
+std::size_t reducer_memory_bytes(const BucketPartition& buckets, int ranks, int local_ranks,
                                  const ReducerOptions& options) {
   const ReducerEntry& reducer = find_reducer(options.kind);
   std::size_t bytes = reducer.has_state ? buckets.elements() * sizeof(float) : 0;
   for (std::size_t b = 0; b < buckets.count(); ++b) {
     bytes += reducer.bytes_of != nullptr
                  ? reducer.bytes_of(buckets.length(b), options) * static_cast<std::size_t>(ranks)
-                 : all_reduce_workspace_bytes(algorithm_of(options), buckets.length(b), ranks,
-                                              options.gradient_type);
+                 : all_reduce_memory_bytes(algorithm_of(options), buckets.length(b), ranks,
+                                           local_ranks, options.gradient_type);
   }
   return bytes;
 }
