@@ -58,10 +58,6 @@ std::span<const core::NamedValue<AllReduceAlgorithm>> named_values(AllReduceAlgo
 /// if the algorithm can convert the values that it sends, otherwise float32.
 core::DataType supported_type(AllReduceAlgorithm algorithm, core::DataType requested);
 
-/// Returns whether `algorithm` reads the memory of other ranks. True for `automatic`, which may
-/// select such an algorithm.
-bool shares_memory(AllReduceAlgorithm algorithm);
-
 /// Returns an upper bound of the memory, in bytes, that an all-reduce of `elements` values with the
 /// communication data type `communication_type` adds to the resident memory of each of `ranks`
 /// ranks, of which `local_ranks` are on its host: its workspace, and what it accesses of the arrays

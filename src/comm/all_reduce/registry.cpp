@@ -181,14 +181,6 @@ core::DataType supported_type(AllReduceAlgorithm algorithm, core::DataType reque
   return converts ? requested : core::DataType::float32;
 }
 
-bool shares_memory(AllReduceAlgorithm algorithm) {
-  return std::ranges::any_of(all_reduce_registry(), [&](const AllReduceEntry& entry) {
-    const bool is_possible =
-        algorithm == AllReduceAlgorithm::automatic || algorithm == entry.algorithm;
-    return is_possible && entry.shares_memory;
-  });
-}
-
 std::size_t all_reduce_memory_bytes(AllReduceAlgorithm algorithm, std::size_t elements, int ranks,
                                     int local_ranks, core::DataType communication_type) {
   const AllReduceConditions conditions{.is_one_host = local_ranks == ranks,
