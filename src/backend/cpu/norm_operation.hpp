@@ -8,7 +8,6 @@
 #include "channel_sums.hpp"
 #include "operations.hpp"
 #include "row_kernels.hpp"
-#include "streamed_maps.hpp"
 #include "vectors.hpp"
 
 namespace lockstep::backend::cpu {
@@ -88,8 +87,7 @@ class NormOperation : public Operation {
         .y = operands().output->template as<T>() + at,
         .scale = c.scale.block(block),
         .offset = c.offset.block(block),
-        .activation = activation_,
-        .streams = is_streamed(*operands().output)};
+        .activation = activation_};
     normalise(maps, rows);
   }
   /// Adds g to the sums and g (x - center) to the products. Stores g if it is needed.

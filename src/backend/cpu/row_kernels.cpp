@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cstdint>
 #include <limits>
-#include <type_traits>
 
 #include "lockstep/core/error.hpp"
 #include "vectors.hpp"
@@ -76,14 +75,6 @@ struct Accumulation {
   }
 };
 
-/// Returns true if each vector of a column is a whole cache line.
-template <int W, class T>
-LOCKSTEP_INLINE bool has_whole_lines(const T* map, Column c) {
-  constexpr std::size_t line_bytes = 64;
-  return W * sizeof(T) == line_bytes && c.stride % W == 0 &&
-         reinterpret_cast<std::uintptr_t>(map + c.begin) % line_bytes == 0;
-}
-
 template <class T>
 struct Normalisation {
   NormaliseRows<T> rows;
@@ -95,7 +86,6 @@ struct Normalisation {
     const Vector<W> floor =
         Vector<W>{} +
         (rows.activation == Activation::relu ? 0.0f : std::numeric_limits<float>::lowest());
-    const bool streams = rows.streams && has_whole_lines<W>(rows.y, c);
     for (std::int64_t at = c.begin; at < c.end; at += c.stride) {
       prefetch(rows.x + at);
       Vector<W> value = scales * load<W>(rows.x + at) + offsets;
@@ -103,14 +93,7 @@ struct Normalisation {
         prefetch(rows.residual + at);
         value += load<W>(rows.residual + at);
       }
-      const Vector<W> y = value < floor ? floor : value;
-      if constexpr (std::is_same_v<T, float> && W == vector_width) {
-        if (streams) {
-          stream<W>(y, rows.y + at);
-          continue;
-        }
-      }
-      store<W>(y, rows.y + at);
+      store<W>(value < floor ? floor : value, rows.y + at);
     }
   }
 };
@@ -217,7 +200,6 @@ LOCKSTEP_CLONES void accumulate(const BFloat16* x, RowTiling tiling, const float
 
 LOCKSTEP_CLONES void normalise(const NormaliseRows<float>& rows, RowTiling tiling) {
   for_each_column(tiling, Normalisation<float>{rows});
-  if (rows.streams) finish_streams();
 }
 LOCKSTEP_CLONES void normalise(const NormaliseRows<BFloat16>& rows, RowTiling tiling) {
   for_each_column(tiling, Normalisation<BFloat16>{rows});

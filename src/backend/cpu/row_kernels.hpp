@@ -53,9 +53,6 @@ struct NormaliseRows {
   const float* scale = nullptr;
   const float* offset = nullptr;
   Activation activation = Activation::none;
-  /// Write whole cache lines of float32 with non-temporal stores. The convolutions that read
-  /// bfloat16 do not prefetch it, and took longer than these stores saved.
-  bool streams = false;
 };
 void normalise(const NormaliseRows<float>& rows, RowTiling tiling);
 void normalise(const NormaliseRows<core::BFloat16>& rows, RowTiling tiling);

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-#include <xmmintrin.h>
-
 #include <cstdint>
 #include <cstring>
 
@@ -82,16 +80,5 @@ LOCKSTEP_INLINE void store(const Vector<W>& value, core::BFloat16* to) {
                                             typename Vectors<W>::Half);
   std::memcpy(static_cast<void*>(to), &half, sizeof(half));
 }
-
-/// Stores past the caches; `to` must be aligned to 16 bytes. Consecutive stores should fill whole
-/// cache lines. Other threads see the values after `finish_streams`.
-template <int W>
-LOCKSTEP_INLINE void stream(const Vector<W>& value, float* to) {
-  alignas(16) float parts[W];
-  std::memcpy(parts, &value, sizeof(value));
-#pragma GCC unroll 4
-  for (int i = 0; i < W; i += 4) _mm_stream_ps(to + i, _mm_load_ps(parts + i));
-}
-LOCKSTEP_INLINE void finish_streams() { _mm_sfence(); }
 
 }  // namespace lockstep::backend::cpu

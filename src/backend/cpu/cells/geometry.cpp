@@ -25,6 +25,11 @@ MapRow output_row(const FeatureMap& map, std::int64_t image_block, std::int64_t 
           .pixels = map.shape.width};
 }
 
+bool is_streamed(const FeatureMap& map) {
+  constexpr std::size_t smallest = 4 << 20;
+  return map.bytes() > smallest;
+}
+
 std::vector<AxisTaps> inputs_of_outputs(const ConvolutionSizes& sizes, std::int64_t outputs,
                                         std::int64_t inputs) {
   std::vector<AxisTaps> axis(static_cast<std::size_t>(outputs));

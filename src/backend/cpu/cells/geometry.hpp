@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "../convolution_direction.hpp"
-#include "../streamed_maps.hpp"
 #include "kernels.hpp"
 
 // The geometry of convolutions: which rows and positions of one map are combined with those of the
@@ -34,6 +33,9 @@ BlockTasks tasks_of(const FeatureMap& map, int threads, std::int64_t most_row_pa
 /// Returns one row of the pixels of a block of images and a block of channels.
 MapRow output_row(const FeatureMap& map, std::int64_t image_block, std::int64_t channel_block,
                   std::int64_t row);
+/// Returns true if the map is written with non-temporal stores, because it would not stay in the
+/// caches.
+bool is_streamed(const FeatureMap& map);
 
 /// Returns, for each output position of the convolution along one axis, the contributing input
 /// positions.
