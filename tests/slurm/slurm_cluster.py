@@ -52,20 +52,20 @@ class Cluster:
                               timeout=COMMAND_LIMIT, env=self.environment)
 
     def start_parts(self, *command):
-        """As `start`, for srun with several parts. On a loaded machine, that of Slurm 22.05 sometimes does not end, although all
-        tasks and steps have ended, whatever program they run (docs/reliability.md); it is repeated then."""
+        """As `start`, for srun with several parts. That of Slurm 22.05 sometimes does not end although all tasks and steps of an
+        MPI program have ended (docs/reliability.md); it is repeated then. A task that does not end is an error."""
         for _ in range(5):
-            process = subprocess.Popen([str(word) for word in command], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                                       stderr=subprocess.PIPE, text=True, env=self.environment)
-            try:
-                output, errors = process.communicate(timeout=60)
-                return subprocess.CompletedProcess(command, process.returncode, output, errors)
-            except subprocess.TimeoutExpired:
-                steps = self.run("squeue", "--steps", "--noheader")
-                process.kill()
-                process.communicate()
-                assert steps == "", steps
-                self.run("scancel", "--user", "root")
+            with subprocess.Popen([str(word) for word in command], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                                  stderr=subprocess.PIPE, text=True, env=self.environment) as process:
+                try:
+                    output, errors = process.communicate(timeout=60)
+                    return subprocess.CompletedProcess(command, process.returncode, output, errors)
+                except subprocess.TimeoutExpired:
+                    steps = self.run("squeue", "--steps", "--noheader")
+                    assert steps == "", steps
+                    self.run("scancel", "--user", "root")
+                finally:
+                    process.kill()
         raise RuntimeError(f"{command}: srun does not end")
 
     def run(self, *command):
