@@ -13,14 +13,19 @@ int main(int argc, char** argv) {
   if (rank != 0) {  // other ranks speak only where they fail
     auto& listeners = testing::UnitTest::GetInstance()->listeners();
     class Failures : public testing::EmptyTestEventListener {
+     public:
+      explicit Failures(int rank) : rank_(rank) {}
+
+     private:
       void OnTestPartResult(const testing::TestPartResult& result) override {
         if (result.failed())
-          fprintf(stderr, "%s:%d: %s\n", result.file_name(), result.line_number(),
-                  result.summary());
+          fprintf(stderr, "%s:%d: Failure of rank %d: %s\n", result.file_name(),
+                  result.line_number(), rank_, result.summary());
       }
+      int rank_;
     };
     delete listeners.Release(listeners.default_result_printer());
-    listeners.Append(new Failures);
+    listeners.Append(new Failures(rank));
   }
   int verdict = RUN_ALL_TESTS();
   MPI_Allreduce(MPI_IN_PLACE, &verdict, 1, MPI_INT, MPI_MAX, MPI_COMM_WORLD);
