@@ -5,6 +5,24 @@
 #include <gtest/gtest.h>
 #include <mpi.h>
 
+namespace {
+
+/// Prints the failures of one rank, in the form that `.ci/run` searches for.
+class Failures : public testing::EmptyTestEventListener {
+ public:
+  explicit Failures(int rank) : rank_(rank) {}
+
+ private:
+  void OnTestPartResult(const testing::TestPartResult& result) override {
+    if (result.failed())
+      fprintf(stderr, "%s:%d: Failure of rank %d: %s\n", result.file_name(), result.line_number(),
+              rank_, result.summary());
+  }
+  int rank_;
+};
+
+}  // namespace
+
 int main(int argc, char** argv) {
   MPI_Init(&argc, &argv);
   testing::InitGoogleTest(&argc, argv);
@@ -12,18 +30,6 @@ int main(int argc, char** argv) {
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   if (rank != 0) {  // other ranks speak only where they fail
     auto& listeners = testing::UnitTest::GetInstance()->listeners();
-    class Failures : public testing::EmptyTestEventListener {
-     public:
-      explicit Failures(int rank) : rank_(rank) {}
-
-     private:
-      void OnTestPartResult(const testing::TestPartResult& result) override {
-        if (result.failed())
-          fprintf(stderr, "%s:%d: Failure of rank %d: %s\n", result.file_name(),
-                  result.line_number(), rank_, result.summary());
-      }
-      int rank_;
-    };
     delete listeners.Release(listeners.default_result_printer());
     listeners.Append(new Failures(rank));
   }
