@@ -63,9 +63,9 @@ columns are those of nccl-tests, then the times of the shortest and the longest 
     {"plan", cmd_plan, plan_command, "estimates memory, work and communication of a training run",
      R"(Estimates what a run of `lockstep train` with these options needs: memory by purpose, floating-point
 operations and bytes communicated. The total is the estimated peak of the resident memory of one
-rank, without the buffers of the MPI library for messages, which take some 10 MB. With --measure it
-runs a few steps of one rank and compares the time of each operation with a lower bound, which
-follows from the measured rates of matrix products and memory copies.
+rank, without the buffers of the MPI library for messages: 0 to 30 MB on hosts with up to 8 ranks.
+With --measure it runs a few steps of one rank and compares the time of each operation with a lower
+bound, which follows from the measured rates of matrix products and memory copies.
 
   mpirun -n 2 lockstep plan --batch-per-rank 128
   lockstep plan --for h200 --precision bf16 --batch-per-rank 512
