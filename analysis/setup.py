@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Lets setuptools write its intermediate files to a temporary folder instead of next to the sources."""
+"""Lets setuptools write its intermediate files to a temporary folder instead of next to the
+sources."""
 
 import tempfile
 

@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Runs a Python program without modules of the current folder; analysis/run-python selects the interpreter.
+"""Runs a Python program without modules of the current folder; analysis/run-python selects the
+interpreter.
 
     start.py PROGRAM [ARGUMENTS]   PROGRAM: a package of this folder, a Python file, or -c and code
-    start.py --check MODULES       exits with 1 and prints the reason if a module of this list cannot be imported
+    start.py --check MODULES       exits with 1 and prints the reason if a module of this list
+    cannot be imported
 
 The syntax is that of Python 3.6, so that an older interpreter prints that it is too old.
 """
@@ -28,7 +30,8 @@ def set_path():
 
 
 def problem(module):
-    """Returns why `module` cannot be imported, after the word `missing` or `broken`; an empty text if it can."""
+    """Returns why `module` cannot be imported, after the word `missing` or `broken`; an empty text
+    if it can."""
     name = module.partition(".")[0]
     spec = importlib.util.find_spec(name)
     if spec is None:
@@ -41,7 +44,8 @@ def problem(module):
 
 
 def reason(name, spec, error):
-    """Returns which module cannot be imported, from which folder, because of which error, with which NumPy."""
+    """Returns which module cannot be imported, from which folder, because of which error, with
+    which NumPy."""
     while error.__cause__ or error.__context__:
         error = error.__cause__ or error.__context__
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
@@ -59,14 +63,20 @@ def folder_of(file):
 
 def check(modules):
     """Prints the first problem of the modules in one line and returns the exit status."""
-    os.environ["MPLBACKEND"] = "Agg"  # as in the figures; that of a notebook may be unknown to this interpreter
+    os.environ["MPLBACKEND"] = (
+        "Agg"  # as in the figures; that of a notebook may be unknown to this interpreter
+    )
     if sys.version_info < (3, 9):
         found = ["old needs Python 3.9 or newer"]
     else:
         found = [text for text in map(problem, modules) if text][:1]
     for text in found:
         kind, _, rest = text.partition(" ")
-        print("start.py: {} {} ({}.{}.{}): {}".format(kind, sys.executable, *sys.version_info[:3], rest))
+        print(
+            "start.py: {} {} ({}.{}.{}): {}".format(
+                kind, sys.executable, *sys.version_info[:3], rest
+            )
+        )
     return 1 if found else 0
 
 

@@ -34,12 +34,18 @@ def append(file, path, shape, rows, values):
     checksums as in the files of the program."""
     spec = schema.dataset(path)
     if path not in file:
-        file.create_dataset(path, shape=(0, *shape), maxshape=(None, *shape), dtype="f8",
-                            chunks=(rows, *shape), fletcher32=True)
+        file.create_dataset(
+            path,
+            shape=(0, *shape),
+            maxshape=(None, *shape),
+            dtype="f8",
+            chunks=(rows, *shape),
+            fletcher32=True,
+        )
         file[path].attrs.update({"units": spec.units, "long_name": spec.description})
     dataset = file[path]
     dataset.resize(len(dataset) + len(values), axis=0)
-    dataset[-len(values):] = values
+    dataset[-len(values) :] = values
 
 
 def write_large(path, steps, ranks, epoch_steps, buckets=4):
@@ -48,13 +54,27 @@ def write_large(path, steps, ranks, epoch_steps, buckets=4):
     rows = min(epoch_steps, 1024)
     phases = np.tile([1e-4, 1e-4, 1e-2, 2e-2, 3e-3, 1e-3], (rows, ranks, 1))
     epochs = max(1, steps // epoch_steps)
-    options = {"model": "resnet18-cifar", "device": "cpu", "precision": "fp32", "threads": "1",
-               "reducer": "overlap", "batch-per-rank": str(512 // ranks),
-               "train-samples": str(512 * epoch_steps)}
+    options = {
+        "model": "resnet18-cifar",
+        "device": "cpu",
+        "precision": "fp32",
+        "threads": "1",
+        "reducer": "overlap",
+        "batch-per-rank": str(512 // ranks),
+        "train-samples": str(512 * epoch_steps),
+    }
     with h5py.File(path, "w", libver="latest") as file:
-        synthetic.header(file, config=options, attributes={
-            "part": 1, "first_step": 0, "format_version": 3, "steps_per_epoch": epoch_steps,
-            "images_per_epoch": 512 * epoch_steps})
+        synthetic.header(
+            file,
+            config=options,
+            attributes={
+                "part": 1,
+                "first_step": 0,
+                "format_version": 3,
+                "steps_per_epoch": epoch_steps,
+                "images_per_epoch": 512 * epoch_steps,
+            },
+        )
         synthetic.dataset(file, "/rank", np.arange(ranks))
         synthetic.dataset(file, "/phase", synthetic.PHASES)
         synthetic.dataset(file, "/bucket", np.arange(buckets))
@@ -62,15 +82,23 @@ def write_large(path, steps, ranks, epoch_steps, buckets=4):
         synthetic.write_ranks(file, ranks)
         columns = {
             "epoch": np.minimum(np.arange(steps) // epoch_steps + 1, epochs),
-            "learning_rate": np.full(steps, 0.1), "loss": np.linspace(2.3, 0.1, steps),
-            "images": np.full(steps, 512)}
+            "learning_rate": np.full(steps, 0.1),
+            "loss": np.linspace(2.3, 0.1, steps),
+            "images": np.full(steps, 512),
+        }
         synthetic.dataset(file, "/step", np.arange(1, steps + 1))
         synthetic.dataset(file, "/epoch", np.arange(1, epochs + 1))
         synthetic.dataset(file, "/clock_reading", ["begin", "end"])
         for name, values in columns.items():
             synthetic.dataset(file, f"/steps/{name}", values)
-        for name in ("train_loss", "train_accuracy", "test_loss", "test_accuracy", "seconds",
-                     "evaluation_seconds"):
+        for name in (
+            "train_loss",
+            "train_accuracy",
+            "test_loss",
+            "test_accuracy",
+            "seconds",
+            "evaluation_seconds",
+        ):
             synthetic.dataset(file, f"/epochs/{name}", np.linspace(0.5, 0.9, epochs))
         synthetic.dataset(file, "/epochs/parameter_hash", np.full(epochs, "0" * 16))
         for name in ("clock_offset_seconds", "clock_error_seconds"):
@@ -114,9 +142,18 @@ def write_many(folder, count):
         if number < 4:
             times = synthetic.phases(100, *[(0.0, 0.0, 0.01, 0.02, 0.0, 0.0)] * ranks)
             synthetic.write_run(
-                path, times, 32 * ranks, epochs=2, bucket_bytes=[1000] * 4,
-                attributes={"part": 1, "first_step": 0, "steps_per_epoch": 50,
-                            "images_per_epoch": 1600 * ranks})
+                path,
+                times,
+                32 * ranks,
+                epochs=2,
+                bucket_bytes=[1000] * 4,
+                attributes={
+                    "part": 1,
+                    "first_step": 0,
+                    "steps_per_epoch": 50,
+                    "images_per_epoch": 1600 * ranks,
+                },
+            )
             continue
         shutil.copy(folder / f"run-{number % 4:04d}.h5", path)
         with h5py.File(path, "r+") as file:
@@ -130,23 +167,34 @@ def measure(name, arguments):
     if arguments[0] == "-c":
         command = [sys.executable, *map(str, arguments)]
     begin = time.monotonic()
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL,
-                               env={**os.environ, "PYTHONPATH": OWN_PATH, "MPLBACKEND": "Agg"})
+    process = subprocess.Popen(
+        command,
+        stdout=subprocess.DEVNULL,
+        env={**os.environ, "PYTHONPATH": OWN_PATH, "MPLBACKEND": "Agg"},
+    )
     _, status, usage = os.wait4(process.pid, 0)
     seconds = time.monotonic() - begin
     failed = "" if status == 0 else f"  FAILED (status {os.waitstatus_to_exitcode(status)})"
     processor = usage.ru_utime + usage.ru_stime
-    print(f"{name:<44}{seconds:>8.2f} s{processor:>8.2f} s of processor"
-          f"{usage.ru_maxrss / 1024:>8.0f} MiB{failed}", flush=True)
+    print(
+        f"{name:<44}{seconds:>8.2f} s{processor:>8.2f} s of processor"
+        f"{usage.ru_maxrss / 1024:>8.0f} MiB{failed}",
+        flush=True,
+    )
 
 
 def measure_all(options, folder):
     path = write_large(folder / "large.h5", options.steps, options.ranks, epoch_steps=98)
-    print(f"{options.ranks} ranks x {options.steps:,} steps x {PHASES} phases: "
-          f"{path.stat().st_size / 1e6:,.0f} MB")
+    print(
+        f"{options.ranks} ranks x {options.steps:,} steps x {PHASES} phases: "
+        f"{path.stat().st_size / 1e6:,.0f} MB"
+    )
     measure("  lr.open", ["-c", f"import lockstep_report as lr; lr.open({str(path)!r})"])
-    for command in (["summary", path], ["report", path, "--out", folder / "report"],
-                    ["html", path, "-o", folder / "page.html"]):
+    for command in (
+        ["summary", path],
+        ["report", path, "--out", folder / "report"],
+        ["html", path, "-o", folder / "page.html"],
+    ):
         measure(f"  {command[0]}", command)
     path.unlink()
     many = folder / "many"

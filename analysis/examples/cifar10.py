@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Reads CIFAR-10 from the published binary files; normalises and augments images in PyTorch as Lockstep does."""
+"""Reads CIFAR-10 from the published binary files; normalises and augments images in PyTorch as
+Lockstep does."""
 
 import pathlib
 
@@ -11,8 +12,9 @@ STD = torch.tensor([0.2023, 0.1994, 0.2010]).view(1, 3, 1, 1)
 
 
 def read(folder, split, count=None):
-    """Returns the first `count` images (N, 3, 32, 32) uint8 and labels (N,) int64 of `split`, "train" or "test". The files are in
-    `folder`, or in its subfolder cifar-10-batches-bin, as in the archive."""
+    """Returns the first `count` images (N, 3, 32, 32) uint8 and labels (N,) int64 of `split`,
+    "train" or "test". The files are in `folder`, or in its subfolder cifar-10-batches-bin, as in
+    the archive."""
     folder = pathlib.Path(folder).expanduser()
     if (folder / "cifar-10-batches-bin").is_dir():
         folder /= "cifar-10-batches-bin"
@@ -25,12 +27,14 @@ def read(folder, split, count=None):
 
 
 def normalise(images):
-    """Converts uint8 images to float32, normalised with the mean and standard deviation of CIFAR-10."""
+    """Converts uint8 images to float32, normalised with the mean and standard deviation of
+    CIFAR-10."""
     return (images.float() / 255 - MEAN) / STD
 
 
 def augment(images, generator):
-    """Pads by 4 black pixels, crops 32x32 at a random position, and flips horizontally with probability 1/2."""
+    """Pads by 4 black pixels, crops 32x32 at a random position, and flips horizontally with
+    probability 1/2."""
     count = len(images)
     padded = torch.nn.functional.pad(images, (4, 4, 4, 4))
     top, left = (torch.randint(0, 9, (count,), generator=generator) for _ in range(2))
@@ -39,4 +43,6 @@ def augment(images, generator):
     columns = torch.arange(32).view(1, 32)
     columns = torch.where(flip.view(-1, 1), 31 - columns, columns) + left.view(-1, 1)
     index = torch.arange(count).view(-1, 1, 1)
-    return padded.permute(0, 2, 3, 1)[index, rows.unsqueeze(2), columns.unsqueeze(1)].permute(0, 3, 1, 2)
+    return padded.permute(0, 2, 3, 1)[index, rows.unsqueeze(2), columns.unsqueeze(1)].permute(
+        0, 3, 1, 2
+    )

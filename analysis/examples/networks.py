@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """PyTorch reference implementations of Lockstep's networks.
 
-`ResNet` has the structure of ResNet with basic blocks; the names of its modules are those of the widely used implementation for
-CIFAR (`shortcut`, `linear`) or those of torchvision (`downsample`, `fc`). `VGG` is the CIFAR VGG with batch norm, and
-`VGG16ImageNet` that of torchvision without it. The names and shapes of their `state_dict` are therefore those under `/state` of a
-Lockstep checkpoint (docs/pytorch.md).
+`ResNet` has the structure of ResNet with basic blocks; the names of its modules are those of the
+widely used implementation for CIFAR (`shortcut`, `linear`) or those of torchvision (`downsample`,
+`fc`). `VGG` is the CIFAR VGG with batch norm, and `VGG16ImageNet` that of torchvision without it.
+The names and shapes of their `state_dict` are therefore those under `/state` of a Lockstep
+checkpoint (docs/pytorch.md).
 """
 
 import sys
@@ -36,11 +37,23 @@ class BasicBlock(nn.Module):
 
 
 class ResNet(nn.Module):
-    """`stem`: the first convolution and its pooling, of CIFAR or of ImageNet. `names`: of shortcut and classifier."""
+    """`stem`: the first convolution and its pooling, of CIFAR or of ImageNet. `names`: of shortcut
+    and classifier."""
 
-    def __init__(self, blocks=(2, 2, 2, 2), classes=10, norm=nn.BatchNorm2d, stem="cifar", names=("shortcut", "linear")):
+    def __init__(
+        self,
+        blocks=(2, 2, 2, 2),
+        classes=10,
+        norm=nn.BatchNorm2d,
+        stem="cifar",
+        names=("shortcut", "linear"),
+    ):
         super().__init__()
-        self.conv1 = nn.Conv2d(3, 64, 3, 1, 1, bias=False) if stem == "cifar" else nn.Conv2d(3, 64, 7, 2, 3, bias=False)
+        self.conv1 = (
+            nn.Conv2d(3, 64, 3, 1, 1, bias=False)
+            if stem == "cifar"
+            else nn.Conv2d(3, 64, 7, 2, 3, bias=False)
+        )
         self.pool = nn.Identity() if stem == "cifar" else nn.MaxPool2d(3, 2, 1)
         self.bn1 = norm(64)
         before = 64
@@ -67,7 +80,11 @@ def features(counts, norm):
     layers, channels = [], 3
     for width, count in zip([64, 128, 256, 512, 512], counts):
         for _ in range(count):
-            layers += [nn.Conv2d(channels, width, 3, padding=1), *([nn.BatchNorm2d(width)] if norm else []), nn.ReLU()]
+            layers += [
+                nn.Conv2d(channels, width, 3, padding=1),
+                *([nn.BatchNorm2d(width)] if norm else []),
+                nn.ReLU(),
+            ]
             channels = width
         layers.append(nn.MaxPool2d(2))
     return nn.Sequential(*layers)
@@ -94,7 +111,14 @@ class VGG16ImageNet(nn.Module):
         super().__init__()
         self.features = features((2, 2, 3, 3, 3), norm=False)
         self.classifier = nn.Sequential(
-            nn.Linear(25088, 4096), nn.ReLU(), nn.Dropout(), nn.Linear(4096, 4096), nn.ReLU(), nn.Dropout(), nn.Linear(4096, classes))
+            nn.Linear(25088, 4096),
+            nn.ReLU(),
+            nn.Dropout(),
+            nn.Linear(4096, 4096),
+            nn.ReLU(),
+            nn.Dropout(),
+            nn.Linear(4096, classes),
+        )
 
     def forward(self, x):
         return self.classifier(self.features(x).flatten(1))
@@ -102,4 +126,6 @@ class VGG16ImageNet(nn.Module):
 
 def load_checkpoint(network, path):
     """Loads a Lockstep checkpoint or `--init-from` file into `network`."""
-    network.load_state_dict({name: torch.as_tensor(array) for name, array in read_lockstep(path).items()})
+    network.load_state_dict(
+        {name: torch.as_tensor(array) for name, array in read_lockstep(path).items()}
+    )

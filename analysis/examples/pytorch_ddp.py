@@ -1,9 +1,12 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Trains ResNet-18 on CIFAR-10 with DistributedDataParallel, one process per GPU or group of processors, and records the run.
+"""Trains ResNet-18 on CIFAR-10 with DistributedDataParallel, one process per GPU or group of
+processors, and records the run.
 
-    PYTHONPATH=analysis torchrun --nproc_per_node 2 analysis/examples/pytorch_ddp.py --data cifar10:DIR --output run.h5
+    PYTHONPATH=analysis torchrun --nproc_per_node 2 analysis/examples/pytorch_ddp.py --data
+    cifar10:DIR --output run.h5
 
-torchrun, mpirun or srun starts the processes. NCCL reduces the gradients of GPUs, Gloo those of CPUs.
+torchrun, mpirun or srun starts the processes. NCCL reduces the gradients of GPUs, Gloo those of
+CPUs.
 """
 
 import os
@@ -17,16 +20,27 @@ from torch.utils.data.distributed import DistributedSampler
 from pytorch_training import options, train
 
 # The variables of torchrun, and those of mpirun (Open MPI) and srun with the same meaning.
-LAUNCHERS = {"RANK": ("OMPI_COMM_WORLD_RANK", "SLURM_PROCID"), "WORLD_SIZE": ("OMPI_COMM_WORLD_SIZE", "SLURM_NTASKS"),
-             "LOCAL_RANK": ("OMPI_COMM_WORLD_LOCAL_RANK", "SLURM_LOCALID"), "MASTER_ADDR": ("SLURM_LAUNCH_NODE_IPADDR",)}
+LAUNCHERS = {
+    "RANK": ("OMPI_COMM_WORLD_RANK", "SLURM_PROCID"),
+    "WORLD_SIZE": ("OMPI_COMM_WORLD_SIZE", "SLURM_NTASKS"),
+    "LOCAL_RANK": ("OMPI_COMM_WORLD_LOCAL_RANK", "SLURM_LOCALID"),
+    "MASTER_ADDR": ("SLURM_LAUNCH_NODE_IPADDR",),
+}
 ALONE = {"RANK": "0", "WORLD_SIZE": "1", "LOCAL_RANK": "0", "MASTER_ADDR": "127.0.0.1"}
 
 
 def set_ranks():
-    """Sets the variables of torchrun if another program started the processes. Two jobs have different ports."""
+    """Sets the variables of torchrun if another program started the processes. Two jobs have
+    different ports."""
     size = os.environ.get("OMPI_COMM_WORLD_SIZE")
-    if os.environ.get("OMPI_COMM_WORLD_LOCAL_SIZE") == size if size else os.environ.get("SLURM_STEP_NUM_NODES") == "1":
-        os.environ.setdefault("MASTER_ADDR", ALONE["MASTER_ADDR"])  # the variable of Slurm is the host of srun
+    if (
+        os.environ.get("OMPI_COMM_WORLD_LOCAL_SIZE") == size
+        if size
+        else os.environ.get("SLURM_STEP_NUM_NODES") == "1"
+    ):
+        os.environ.setdefault(
+            "MASTER_ADDR", ALONE["MASTER_ADDR"]
+        )  # the variable of Slurm is the host of srun
     for name, others in LAUNCHERS.items():
         found = [os.environ[other] for other in others if other in os.environ]
         os.environ.setdefault(name, found[0] if found else ALONE[name])
@@ -42,10 +56,20 @@ def main():
         device, backend = torch.device("cuda", int(os.environ["LOCAL_RANK"])), "nccl"
         torch.cuda.set_device(device)
     dist.init_process_group(backend)
-    # Each rank evaluates with its own running statistics of batch norm, as Lockstep with --bn local.
-    train(args, device, lambda network: DistributedDataParallel(
-        network, device_ids=[device] if backend == "nccl" else None, broadcast_buffers=False, gradient_as_bucket_view=True),
-        lambda images: DistributedSampler(images, seed=args.seed, drop_last=True), dist.get_rank())
+    # Each rank evaluates with its own running statistics of batch norm, as Lockstep with --bn
+    # local.
+    train(
+        args,
+        device,
+        lambda network: DistributedDataParallel(
+            network,
+            device_ids=[device] if backend == "nccl" else None,
+            broadcast_buffers=False,
+            gradient_as_bucket_view=True,
+        ),
+        lambda images: DistributedSampler(images, seed=args.seed, drop_last=True),
+        dist.get_rank(),
+    )
     dist.destroy_process_group()
 
 

@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What the examples pytorch_ddp.py and pytorch_dp.py have in common: options, data, and the recorded training loop.
+"""What the examples pytorch_ddp.py and pytorch_dp.py have in common: options, data, and the
+recorded training loop.
 
-The training is that of `lockstep train` with the options of the same names: SGD with momentum 0.9 and weight decay 5e-4 on
-CIFAR-10 with random crop and flip, without incomplete batches. Each rank has its own statistics of batch norm (`--bn local`).
+The training is that of `lockstep train` with the options of the same names: SGD with momentum 0.9
+and weight decay 5e-4 on CIFAR-10 with random crop and flip, without incomplete batches. Each rank
+has its own statistics of batch norm (`--bn local`).
 """
 
 import argparse
@@ -25,30 +27,91 @@ NETWORKS = {"resnet18-cifar": ResNet18, "vgg11": VGG11}
 
 def options(description):
     """Returns the options of the command line."""
-    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", default="synthetic:50000", help="synthetic:N (N random images) or cifar10:DIR (binary files) [%(default)s]")
+    parser = argparse.ArgumentParser(
+        description=description, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--data",
+        default="synthetic:50000",
+        help="synthetic:N (N random images) or cifar10:DIR (binary files) [%(default)s]",
+    )
     parser.add_argument("--output", required=True, metavar="FILE", help="run file")
-    parser.add_argument("--epochs", type=int, default=2, help="passes over the images [%(default)s]")
-    parser.add_argument("--batch-per-rank", type=int, default=128, help="images per process and step [%(default)s]")
-    parser.add_argument("--train-samples", type=int, metavar="N", help="use the first N images [all]")
-    parser.add_argument("--model", choices=NETWORKS, default="resnet18-cifar", help="network [%(default)s]")
-    parser.add_argument("--device", choices=["auto", "cpu", "cuda"], default="auto", help="auto: a GPU if there is one [%(default)s]")
-    parser.add_argument("--precision", choices=["fp32", "bf16"], default="fp32", help="bf16: with autocast [%(default)s]")
-    parser.add_argument("--gradient-dtype", choices=["fp32", "bf16"], default="fp32",
-                        help="communication data type of the gradients [%(default)s]")
+    parser.add_argument(
+        "--epochs", type=int, default=2, help="passes over the images [%(default)s]"
+    )
+    parser.add_argument(
+        "--batch-per-rank", type=int, default=128, help="images per process and step [%(default)s]"
+    )
+    parser.add_argument(
+        "--train-samples", type=int, metavar="N", help="use the first N images [all]"
+    )
+    parser.add_argument(
+        "--model", choices=NETWORKS, default="resnet18-cifar", help="network [%(default)s]"
+    )
+    parser.add_argument(
+        "--device",
+        choices=["auto", "cpu", "cuda"],
+        default="auto",
+        help="auto: a GPU if there is one [%(default)s]",
+    )
+    parser.add_argument(
+        "--precision",
+        choices=["fp32", "bf16"],
+        default="fp32",
+        help="bf16: with autocast [%(default)s]",
+    )
+    parser.add_argument(
+        "--gradient-dtype",
+        choices=["fp32", "bf16"],
+        default="fp32",
+        help="communication data type of the gradients [%(default)s]",
+    )
     parser.add_argument("--lr", type=float, default=0.1, help="peak learning rate [%(default)s]")
-    parser.add_argument("--lr-schedule", choices=["constant", "cosine", "onecycle"], default="constant",
-                        help="learning-rate schedule [%(default)s]")
-    parser.add_argument("--warmup-epochs", type=float, default=0, metavar="W", help="epochs of linear warm-up [%(default)s]")
+    parser.add_argument(
+        "--lr-schedule",
+        choices=["constant", "cosine", "onecycle"],
+        default="constant",
+        help="learning-rate schedule [%(default)s]",
+    )
+    parser.add_argument(
+        "--warmup-epochs",
+        type=float,
+        default=0,
+        metavar="W",
+        help="epochs of linear warm-up [%(default)s]",
+    )
     parser.add_argument("--nesterov", action="store_true", help="Nesterov momentum")
-    parser.add_argument("--label-smoothing", type=float, default=0, metavar="S", help="weight of the uniform distribution in the target [0]")
-    parser.add_argument("--evaluate-every", default="never", metavar="E",
-                        help="epochs between evaluations on the test images; 0: one, at the end [%(default)s]")
-    parser.add_argument("--seed", type=int, default=1, help="seed of weights, order and augmentation [%(default)s]")
-    parser.add_argument("--threads", type=int, default=0, help="CPU threads per process [those that PyTorch selects]")
-    parser.add_argument("--workers", type=int, default=1, help="data-loading processes per process [%(default)s]")
+    parser.add_argument(
+        "--label-smoothing",
+        type=float,
+        default=0,
+        metavar="S",
+        help="weight of the uniform distribution in the target [0]",
+    )
+    parser.add_argument(
+        "--evaluate-every",
+        default="never",
+        metavar="E",
+        help="epochs between evaluations on the test images; 0: one, at the end [%(default)s]",
+    )
+    parser.add_argument(
+        "--seed", type=int, default=1, help="seed of weights, order and augmentation [%(default)s]"
+    )
+    parser.add_argument(
+        "--threads",
+        type=int,
+        default=0,
+        help="CPU threads per process [those that PyTorch selects]",
+    )
+    parser.add_argument(
+        "--workers", type=int, default=1, help="data-loading processes per process [%(default)s]"
+    )
     args = parser.parse_args()
-    args.device = "cuda" if args.device != "cpu" and (args.device == "cuda" or torch.cuda.is_available()) else "cpu"
+    args.device = (
+        "cuda"
+        if args.device != "cpu" and (args.device == "cuda" or torch.cuda.is_available())
+        else "cpu"
+    )
     torch.manual_seed(args.seed)
     if args.threads:
         torch.set_num_threads(args.threads)
@@ -56,7 +119,8 @@ def options(description):
 
 
 def learning_rate(args, step, steps_per_epoch):
-    """Returns the learning rate of `step` (from 0), as `optim::LearningRateSchedule::at` computes it."""
+    """Returns the learning rate of `step` (from 0), as `optim::LearningRateSchedule::at` computes
+    it."""
     warmup, steps = round(args.warmup_epochs * steps_per_epoch), args.epochs * steps_per_epoch
     if step < warmup:
         return args.lr * (step + 1) / warmup
@@ -71,12 +135,15 @@ def learning_rate(args, step, steps_per_epoch):
 
 @torch.no_grad()
 def evaluate(model, images, labels, device="cpu", batch=500):
-    """Returns the accuracy (0 to 1) and the mean loss of `model` on the images (N, 3, 32, 32) uint8."""
+    """Returns the accuracy (0 to 1) and the mean loss of `model` on the images (N, 3, 32, 32)
+    uint8."""
     model.eval()
     correct, loss = 0, 0.0
     for begin in range(0, len(images), batch):
-        pixels = cifar10.normalise(images[begin:begin + batch]).contiguous(memory_format=torch.channels_last)
-        logits, target = model(pixels.to(device)).float(), labels[begin:begin + batch].to(device)
+        pixels = cifar10.normalise(images[begin : begin + batch]).contiguous(
+            memory_format=torch.channels_last
+        )
+        logits, target = model(pixels.to(device)).float(), labels[begin : begin + batch].to(device)
         correct += (logits.argmax(1) == target).sum().item()
         loss += F.cross_entropy(logits, target, reduction="sum").item()
     model.train()
@@ -108,15 +175,23 @@ class Images(torch.utils.data.Dataset):
 
 
 def train(args, device, parallelise, make_sampler=RandomSampler, rank=0):
-    """Trains the network `parallelise(network)` on the images that `make_sampler(images)` selects, records the run, and
-    prints a line per epoch on rank 0."""
+    """Trains the network `parallelise(network)` on the images that `make_sampler(images)` selects,
+    records the run, and prints a line per epoch on rank 0."""
     images = Images(args.data, "train", args.train_samples)
     model = parallelise(NETWORKS[args.model]().to(device, memory_format=torch.channels_last))
-    optimizer = torch.optim.SGD(model.parameters(), lr=args.lr, momentum=0.9, weight_decay=5e-4, nesterov=args.nesterov)
+    optimizer = torch.optim.SGD(
+        model.parameters(), lr=args.lr, momentum=0.9, weight_decay=5e-4, nesterov=args.nesterov
+    )
     sampler = make_sampler(images)
     torch.manual_seed(args.seed + rank)  # of the augmentation, which differs between the ranks
-    loader = DataLoader(images, batch_size=None, sampler=BatchSampler(sampler, args.batch_per_rank, drop_last=True),
-                        num_workers=args.workers, pin_memory=device.type == "cuda", persistent_workers=args.workers > 0)
+    loader = DataLoader(
+        images,
+        batch_size=None,
+        sampler=BatchSampler(sampler, args.batch_per_rank, drop_last=True),
+        num_workers=args.workers,
+        pin_memory=device.type == "cuda",
+        persistent_workers=args.workers > 0,
+    )
     precision = contextlib.nullcontext
     if args.precision == "bf16":
         precision = functools.partial(torch.autocast, device.type, torch.bfloat16)
@@ -125,10 +200,21 @@ def train(args, device, parallelise, make_sampler=RandomSampler, rank=0):
     if args.evaluate_every != "never":
         tests = Images(args.data, "test")
         evaluated = {*range(0, args.epochs, int(args.evaluate_every) or args.epochs), args.epochs}
-    recipe = {name: getattr(args, name) for name in ("lr", "lr_schedule", "warmup_epochs", "nesterov", "label_smoothing")}
+    recipe = {
+        name: getattr(args, name)
+        for name in ("lr", "lr_schedule", "warmup_epochs", "nesterov", "label_smoothing")
+    }
     hook = (None, bf16_compress_hook) if args.gradient_dtype == "bf16" else None
-    with Recorder(args.output, model, network=args.model, data=args.data, precision=args.precision, comm_hook=hook,
-                  loader_workers=args.workers, **recipe) as recorder:
+    with Recorder(
+        args.output,
+        model,
+        network=args.model,
+        data=args.data,
+        precision=args.precision,
+        comm_hook=hook,
+        loader_workers=args.workers,
+        **recipe,
+    ) as recorder:
         for epoch in range(args.epochs):
             if hasattr(sampler, "set_epoch"):
                 sampler.set_epoch(epoch)  # otherwise, every epoch has the same order
@@ -146,7 +232,9 @@ def train(args, device, parallelise, make_sampler=RandomSampler, rank=0):
             line = f"epoch {epoch + 1}: loss {mean:.4f}, {time.perf_counter() - start:.2f} s"
             if epoch + 1 in evaluated:
                 with precision():
-                    accuracy, test_loss = evaluate(getattr(model, "module", model), tests.images, tests.labels, device)
+                    accuracy, test_loss = evaluate(
+                        getattr(model, "module", model), tests.images, tests.labels, device
+                    )
                 recorder.evaluated(accuracy, test_loss)
                 line += f"; test loss {test_loss:.4f}, accuracy {accuracy:.2%}"
             if rank == 0:

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The versions of CIFAR-10 and CIFAR-100 for Python (https://www.cs.toronto.edu/~kriz/cifar.html): pickles, in a folder or a
-tar archive."""
+"""The versions of CIFAR-10 and CIFAR-100 for Python (https://www.cs.toronto.edu/~kriz/cifar.html):
+pickles, in a folder or a tar archive."""
 
 import io
 import pickle
@@ -11,23 +11,41 @@ import numpy as np
 
 from lockstep_data.images import from_arrays
 from lockstep_report.errors import INPUT, ReportError, cannot_read
-from lockstep_report.runfile.file_kind import HEAD, OTHER, PICKLE, kind_of, kind_of_file, remedy, wrong_kind
+from lockstep_report.runfile.file_kind import (
+    HEAD,
+    OTHER,
+    PICKLE,
+    kind_of,
+    kind_of_file,
+    remedy,
+    wrong_kind,
+)
 
-# Files of the training images, file of the test images, file of the names, key of the labels, key of the names.
-CIFAR10 = ([f"data_batch_{i}" for i in range(1, 6)], "test_batch", "batches.meta", b"labels", b"label_names")
+# Files of the training images, file of the test images, file of the names, key of the labels, key
+# of the names.
+CIFAR10 = (
+    [f"data_batch_{i}" for i in range(1, 6)],
+    "test_batch",
+    "batches.meta",
+    b"labels",
+    b"label_names",
+)
 CIFAR100 = (["train"], "test", "meta", b"fine_labels", b"fine_label_names")
 
 
 def read_cifar(source):
-    """Returns the images of a folder with the files, a folder that contains it, or a tar archive of it. Raises
-    `ReportError` (input)."""
+    """Returns the images of a folder with the files, a folder that contains it, or a tar archive of
+    it. Raises `ReportError` (input)."""
     files = read_files(Path(source))
     for train, test, meta, label_key, name_key in (CIFAR10, CIFAR100):
         if train[0] in files:
             break
     else:
-        raise ReportError(INPUT, f"{source}: contains neither data_batch_1 (CIFAR-10) nor train (CIFAR-100); give the "
-                                 "folder or archive of the version for Python")
+        raise ReportError(
+            INPUT,
+            f"{source}: contains neither data_batch_1 (CIFAR-10) nor train (CIFAR-100); give the "
+            "folder or archive of the version for Python",
+        )
     missing = [name for name in (*train, test, meta) if name not in files]
     if missing:
         raise ReportError(INPUT, f"{source}: lacks {', '.join(missing)}; get a fresh copy")
@@ -51,17 +69,32 @@ def read_files(source):
     try:
         if source.is_dir():
             folders = [source, *sorted(path for path in source.iterdir() if path.is_dir())]
-            found = next((folder for folder in folders if (folder / "data_batch_1").is_file()
-                          or (folder / "meta").is_file()), source)
+            found = next(
+                (
+                    folder
+                    for folder in folders
+                    if (folder / "data_batch_1").is_file() or (folder / "meta").is_file()
+                ),
+                source,
+            )
             wanted = {*CIFAR10[0], *CIFAR10[1:3], *CIFAR100[0], *CIFAR100[1:3]}
-            return {path.name: path.read_bytes() for path in found.iterdir() if path.name in wanted and path.is_file()}
+            return {
+                path.name: path.read_bytes()
+                for path in found.iterdir()
+                if path.name in wanted and path.is_file()
+            }
         with tarfile.open(source) as archive:
-            return {PurePosixPath(member.name).name: archive.extractfile(member).read()
-                    for member in archive if member.isfile()}
+            return {
+                PurePosixPath(member.name).name: archive.extractfile(member).read()
+                for member in archive
+                if member.isfile()
+            }
     except (OSError, EOFError, tarfile.TarError) as error:
         kind = kind_of_file(source)
         if kind is not None and "archive" not in kind:
-            raise wrong_kind(source, "CIFAR for Python", kind, "give its folder or tar archive") from error
+            raise wrong_kind(
+                source, "CIFAR for Python", kind, "give its folder or tar archive"
+            ) from error
         raise cannot_read(source, error) from error
 
 
@@ -73,7 +106,9 @@ def batch(source, name, content, label_key):
         raise damaged(source, name, f"it has no list {label_key.decode()!r}")
     pixels = array_bytes(values.get(b"data"))
     if pixels is None or len(pixels) != len(labels) * 3072:
-        raise damaged(source, name, f"it does not have 3072 pixels for each of its {len(labels)} labels")
+        raise damaged(
+            source, name, f"it does not have 3072 pixels for each of its {len(labels)} labels"
+        )
     return np.frombuffer(pixels, np.uint8).reshape(-1, 3, 32, 32), np.array(labels, np.int64)
 
 
@@ -82,7 +117,8 @@ def damaged(source, name, what, advice="get a fresh copy"):
 
 
 class Captured:
-    """Takes the place of each object in a pickle: it keeps what the pickle states about the object, and executes nothing."""
+    """Takes the place of each object in a pickle: it keeps what the pickle states about the object,
+    and executes nothing."""
 
     def __init__(self, *arguments):
         self.arguments = arguments
@@ -136,4 +172,6 @@ def array_bytes(array):
     else:
         return None
     is_bytes = isinstance(kind, Captured) and kind.arguments[:1] in ((b"u1",), ("u1",))
-    return content if is_bytes and not is_fortran and isinstance(content, (bytes, bytearray)) else None
+    return (
+        content if is_bytes and not is_fortran and isinstance(content, (bytes, bytearray)) else None
+    )

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Writes the file that `lockstep --data hdf5:FILE` reads. It is FILE.partial until it is complete. All datasets have their
-final size and place from the beginning, so a process that is killed leaves a file that the next one continues."""
+"""Writes the file that `lockstep --data hdf5:FILE` reads. It is FILE.partial until it is complete.
+All datasets have their final size and place from the beginning, so a process that is killed leaves
+a file that the next one continues.
+"""
 
 import errno
 import os
@@ -21,15 +23,19 @@ MOST_NAMES = 10  # of unreadable images in the message
 
 
 def write_images(images, path, mean=None, std=None):
-    """Writes `images` to the new file `path`, with these normalisation values or those of the training images. Raises
-    `ReportError`: output if the file exists or cannot be written, input if images cannot be read."""
+    """Writes `images` to the new file `path`, with these normalisation values or those of the
+    training images. Raises `ReportError`: output if the file exists or cannot be written, input if
+    images cannot be read.
+    """
     path = Path(path)
     partial = path.with_name(path.name + ".partial")
     require_new(path)
     channels = images.shape[0]
     for name, values in (("mean", mean), ("std", std)):
         if values is not None and len(values) != channels:
-            raise ReportError(USAGE, f"--{name}: {len(values)} values, but the images have {channels} channel(s)")
+            raise ReportError(
+                USAGE, f"--{name}: {len(values)} values, but the images have {channels} channel(s)"
+            )
     try:
         with open_partial(partial, images) as file:
             failures = import_images(file, images)
@@ -44,7 +50,11 @@ def write_images(images, path, mean=None, std=None):
         require_new(path)  # a program may have written it during the import
         os.replace(partial, path)
     except OSError as error:
-        raise ReportError(OUTPUT, f"{path}: cannot be written ({reason_of(error)}); free disk space, or give another file") from error
+        raise ReportError(
+            OUTPUT,
+            f"{path}: cannot be written ({reason_of(error)}); free disk space, or give another"
+            " file",
+        ) from error
 
 
 def open_partial(path, images):
@@ -54,15 +64,24 @@ def open_partial(path, images):
             file = h5py.File(path, "r+", libver="v108")
         except OSError as error:
             if errno_of(error) == errno.EAGAIN:
-                raise ReportError(OUTPUT, f"{path}: another lockstep-data writes it; give another file") from error
-            raise ReportError(OUTPUT, f"{path}: is no file of an interrupted import ({reason_of(error)}); remove it") from error
+                raise ReportError(
+                    OUTPUT, f"{path}: another lockstep-data writes it; give another file"
+                ) from error
+            raise ReportError(
+                OUTPUT,
+                f"{path}: is no file of an interrupted import ({reason_of(error)}); remove it",
+            ) from error
         if file.attrs.get(DONE) == images.identity:
             return file
         is_import = DONE in file.attrs
         file.close()
         if not is_import:
             raise ReportError(OUTPUT, f"{path}: is no file of an interrupted import; remove it")
-        print(f"lockstep-data: starts again, because the images or options differ from those of {path}", file=sys.stderr)
+        print(
+            "lockstep-data: starts again, because the images or options differ from those of"
+            f" {path}",
+            file=sys.stderr,
+        )
         path.unlink()
     with h5py.File(path, "x", libver="v108") as file:
         create(file, images)
@@ -117,16 +136,20 @@ def import_images(file, images):
 
 def unreadable(failures):
     names = "; ".join(failures[:MOST_NAMES]) + ("; ..." if len(failures) > MOST_NAMES else "")
-    return ReportError(INPUT, f"cannot read {len(failures)} image(s): {names}; remove or replace "
-                              "them, and run the command again; it reads replaced images only")
+    return ReportError(
+        INPUT,
+        f"cannot read {len(failures)} image(s): {names}; remove or replace "
+        "them, and run the command again; it reads replaced images only",
+    )
 
 
 def statistics(pixels):
-    """Returns the mean and the standard deviation of each channel over all pixels, which are scaled to [0, 1]."""
+    """Returns the mean and the standard deviation of each channel over all pixels, which are scaled
+    to [0, 1]."""
     channels = pixels.shape[1]
     counts = np.zeros((channels, 256), np.int64)
     for first in range(0, len(pixels), BLOCK):
-        block = pixels[first:first + BLOCK]
+        block = pixels[first : first + BLOCK]
         for channel in range(channels):
             counts[channel] += np.bincount(block[:, channel].ravel(), minlength=256)
     values = np.arange(256) / 255

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The IDX files of MNIST (http://yann.lecun.com/exdb/mnist), which Fashion-MNIST, KMNIST and EMNIST use as well."""
+"""The IDX files of MNIST (http://yann.lecun.com/exdb/mnist), which Fashion-MNIST, KMNIST and EMNIST
+use as well."""
 
 import gzip
 from pathlib import Path
@@ -11,32 +12,62 @@ from lockstep_report.errors import INPUT, ReportError, cannot_read
 from lockstep_report.runfile.file_kind import HEAD, kind_of, remedy
 from lockstep_report.runfile.settings import some_of
 
-NAMES = {"train": ("train",), "test": ("t10k", "test")}  # the second is that of EMNIST: emnist-letters-test-images-idx3-ubyte
-FASHION = ["T-shirt/top", "Trouser", "Pullover", "Dress", "Coat", "Sandal", "Shirt", "Sneaker", "Bag", "Ankle boot"]
+NAMES = {
+    "train": ("train",),
+    "test": ("t10k", "test"),
+}  # the second is that of EMNIST: emnist-letters-test-images-idx3-ubyte
+FASHION = [
+    "T-shirt/top",
+    "Trouser",
+    "Pullover",
+    "Dress",
+    "Coat",
+    "Sandal",
+    "Shirt",
+    "Sneaker",
+    "Bag",
+    "Ankle boot",
+]
 
 
 def read_mnist(folder):
-    """Returns the images of the four files in `folder`, or in the folder MNIST/raw, FashionMNIST/raw or raw in it, where
-    torchvision stores them. Raises `ReportError` (input)."""
+    """Returns the images of the four files in `folder`, or in the folder MNIST/raw,
+    FashionMNIST/raw or raw in it, where torchvision stores them. Raises `ReportError` (input)."""
     place = find_folder(Path(folder))
     pixels = {split: read_idx(place, split, "images", 3)[:, None] for split in NAMES}
     labels = {split: read_idx(place, split, "labels", 1).astype(np.int64) for split in NAMES}
     is_fashion = "fashion" in str(place.absolute()).lower()
     count = max(10, *(int(own.max(initial=0)) + 1 for own in labels.values()))
-    names = FASHION if is_fashion and count == len(FASHION) else [str(label) for label in range(count)]
+    names = (
+        FASHION if is_fashion and count == len(FASHION) else [str(label) for label in range(count)]
+    )
     return from_arrays(folder, pixels, labels, names)
 
 
 def find_folder(folder):
-    for place in (folder, folder / "raw", *(folder / name / "raw" for name in ("MNIST", "FashionMNIST", "KMNIST", "EMNIST"))):
+    for place in (
+        folder,
+        folder / "raw",
+        *(folder / name / "raw" for name in ("MNIST", "FashionMNIST", "KMNIST", "EMNIST")),
+    ):
         if find_files(place, "train", "images", 3):
             return place
-    raise ReportError(INPUT, f"{folder}: contains no train-images-idx3-ubyte, also with .gz; give the folder with the four files")
+    raise ReportError(
+        INPUT,
+        f"{folder}: contains no train-images-idx3-ubyte, also with .gz; give the folder with the"
+        " four files",
+    )
 
 
 def find_files(folder, split, content, dimensions):
-    """Returns the files by the names of MNIST (one of several equal ones) or, if there are none, with a prefix, as those of EMNIST."""
-    names = [f"{name}-{content}{mark}idx{dimensions}-ubyte{suffix}" for name in NAMES[split] for mark in "-." for suffix in ("", ".gz")]
+    """Returns the files by the names of MNIST (one of several equal ones) or, if there are none,
+    with a prefix, as those of EMNIST."""
+    names = [
+        f"{name}-{content}{mark}idx{dimensions}-ubyte{suffix}"
+        for name in NAMES[split]
+        for mark in "-."
+        for suffix in ("", ".gz")
+    ]
     plain = [folder / name for name in names if (folder / name).is_file()]
     return plain[:1] or sorted(path for name in names for path in folder.glob(f"*-{name}"))
 
@@ -48,8 +79,11 @@ def read_idx(folder, split, content, dimensions):
     if not found:
         raise ReportError(INPUT, f"{folder}: contains no {name}, also with .gz")
     if len(found) > 1:
-        raise ReportError(INPUT, f"{folder}: has several files of {split} {content}: {some_of([path.name for path in found])}; give a folder "
-                                 "with those of one dataset")
+        raise ReportError(
+            INPUT,
+            f"{folder}: has several files of {split} {content}:"
+            f" {some_of([path.name for path in found])}; give a folder with those of one dataset",
+        )
     path = found[0]
     try:
         content = path.read_bytes()
@@ -60,9 +94,16 @@ def read_idx(folder, split, content, dimensions):
     head = 4 + 4 * dimensions
     if content[:4] != bytes([0, 0, 8, dimensions]) or len(content) < head:
         kind = kind_of(content[:HEAD])
-        raise ReportError(INPUT, f"{path}: is no IDX file of uint8 with {dimensions} dimension(s), but {kind}; "
-                                 f"{remedy(kind, 'get a fresh copy')}")
+        raise ReportError(
+            INPUT,
+            f"{path}: is no IDX file of uint8 with {dimensions} dimension(s), but {kind}; "
+            f"{remedy(kind, 'get a fresh copy')}",
+        )
     shape = tuple(int(extent) for extent in np.frombuffer(content[4:head], ">u4"))
     if len(content) != head + np.prod(shape, dtype=object):
-        raise ReportError(INPUT, f"{path}: has {len(content) - head} values instead of {' x '.join(map(str, shape))}; get a fresh copy")
+        raise ReportError(
+            INPUT,
+            f"{path}: has {len(content) - head} values instead of {' x '.join(map(str, shape))};"
+            " get a fresh copy",
+        )
     return np.frombuffer(content, np.uint8, offset=head).reshape(shape)

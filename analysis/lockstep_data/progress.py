@@ -22,12 +22,21 @@ class Progress:
         if self.stream.isatty():
             bar = "#" * (WIDTH * done // self.total)
             end = "\n" if done == self.total else ""
-            print(f"\r[{bar:<{WIDTH}}] {self.text(done, now)}\033[K", end=end, file=self.stream, flush=True)
+            print(
+                f"\r[{bar:<{WIDTH}}] {self.text(done, now)}\033[K",
+                end=end,
+                file=self.stream,
+                flush=True,
+            )
         elif now - self.printed >= SECONDS_BETWEEN_LINES:
             self.printed = now
             print(f"lockstep-data: {self.text(done, now)}", file=self.stream, flush=True)
 
     def text(self, done, now):
         new, seconds = done - self.first, now - self.begin
-        left = f", {seconds / new * (self.total - done):,.0f} s left" if new and done < self.total else ""
+        left = (
+            f", {seconds / new * (self.total - done):,.0f} s left"
+            if new and done < self.total
+            else ""
+        )
         return f"{done:,} of {self.total:,} images{left}"

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Records the training of a PyTorch program in a run file, as Lockstep does (docs/pytorch.md). Only `Recorder` needs PyTorch."""
+"""Records the training of a PyTorch program in a run file, as Lockstep does (docs/pytorch.md). Only
+`Recorder` needs PyTorch."""
 
 
 def __getattr__(name):

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Attempts of one job: if torchrun restarts the processes, or Slurm requeues the job, the new attempt keeps the file of the
-one before under another name."""
+"""Attempts of one job: if torchrun restarts the processes, or Slurm requeues the job, the new
+attempt keeps the file of the one before under another name."""
 
 import os
 import socket
@@ -12,7 +12,8 @@ ELASTIC = "TORCHELASTIC_RUN_ID"
 
 
 def job():
-    """Returns a text that all attempts of a job have in common, and no other job; "" without such a launcher."""
+    """Returns a text that all attempts of a job have in common, and no other job; "" without such a
+    launcher."""
     name = os.environ.get(ELASTIC)
     if name is not None:
         return f"torchrun {name if name not in ('', 'none') else agent()}"
@@ -21,7 +22,8 @@ def job():
 
 
 def agent():
-    """Returns the host, process id and start time of torchrun: the first process above this one that it did not start."""
+    """Returns the host, process id and start time of torchrun: the first process above this one
+    that it did not start."""
     pid = os.getppid()
     while pid > 1 and f"{ELASTIC}=".encode() in read(pid, "environ"):
         pid = int(stat(pid)[1])
@@ -46,13 +48,17 @@ def environment():
 
 
 def is_of_earlier_attempt(path):
-    """Returns whether an earlier attempt of this job wrote the run file `path`. The number of restarts that torchrun states is not
-    used, because it counts only those that the own host has caused."""
+    """Returns whether an earlier attempt of this job wrote the run file `path`. The number of
+    restarts that torchrun states is not used, because it counts only those that the own host has
+    caused."""
     if ELASTIC not in os.environ and "SLURM_RESTART_COUNT" not in os.environ:
         return False
     try:
         with h5py.File(path, locking=False) as file:
-            found = {name: as_text(file["environment"].attrs.get(name, "")) for name in ("job", "process")}
+            found = {
+                name: as_text(file["environment"].attrs.get(name, ""))
+                for name in ("job", "process")
+            }
     except (OSError, KeyError):  # no run file
         return False
     own = environment()

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Lets the processes wait for one another before a collective operation, so that one that is called by some of them only ends with
-an error that says so, instead of a wait without end or an operation with others."""
+"""Lets the processes wait for one another before a collective operation, so that one that is called
+by some of them only ends with an error that says so, instead of a wait without end or an operation
+with others."""
 
 import itertools
 import time
@@ -15,8 +16,10 @@ numbers = itertools.count()  # of the Recorders of this process
 
 
 class Meeting:
-    """All processes of `group` create their n-th meeting together. The store is that of `init_process_group`; with the backend MPI
-    there is none, and the processes do not wait. Neither do they if the store of an earlier attempt of torchrun still counts."""
+    """All processes of `group` create their n-th meeting together. The store is that of
+    `init_process_group`; with the backend MPI there is none, and the processes do not wait. Neither
+    do they if the store of an earlier attempt of torchrun still counts.
+    """
 
     def __init__(self, group):
         self.size, self.count = dist.get_world_size(group), 0
@@ -24,14 +27,23 @@ class Meeting:
         self.name = f"lockstep_recorder/{dist.get_global_rank(group, 0)}/{next(numbers)}"
 
     def wait(self, what, advice, notice=NOTICE, limit=LIMIT):
-        """Blocks until all processes have called this as often. Prints a warning after `notice` seconds, and raises `RuntimeError`
-        after `limit` seconds, with the text `what` of what the processes should have done, and `advice`."""
+        """Blocks until all processes have called this as often. Prints a warning after `notice`
+        seconds, and raises `RuntimeError` after `limit` seconds, with the text `what` of what the
+        processes should have done, and `advice`.
+        """
         if self.store is None:
             return
         self.count += 1
-        key, begin, pause, is_silent = f"{self.name}/{self.count}", time.monotonic(), SHORTEST_PAUSE, True
+        key, begin, pause, is_silent = (
+            f"{self.name}/{self.count}",
+            time.monotonic(),
+            SHORTEST_PAUSE,
+            True,
+        )
         arrived = self.store.add(key, 1)
-        while arrived < self.size:  # without Store.wait, whose timeout breaks the connection in PyTorch 1.13
+        while (
+            arrived < self.size
+        ):  # without Store.wait, whose timeout breaks the connection in PyTorch 1.13
             time.sleep(pause)
             pause = min(2 * pause, LONGEST_PAUSE)
             arrived, seconds = self.store.add(key, 0), time.monotonic() - begin

@@ -24,7 +24,11 @@ from lockstep_recorder.steps import CudaClock, HostClock, Step, epoch_columns, r
 from lockstep_report.runfile.schema import PHASES
 
 START_LIMIT = 30  # seconds between the first and the last process that create the Recorder
-NO_LENGTH = (TypeError, NotImplementedError, AttributeError)  # errors of len() of loaders and datasets
+NO_LENGTH = (
+    TypeError,
+    NotImplementedError,
+    AttributeError,
+)  # errors of len() of loaders and datasets
 
 
 class Epoch:
@@ -50,15 +54,27 @@ class Recorder:
                     recorder.backward(criterion(model(images), labels))
                     optimizer.step()
 
-    `model`: the `DistributedDataParallel` or `DataParallel` that is trained; with one process, any module. `network`, `data`:
-    their names, as in the options of Lockstep. `precision`: fp32, tf32, bf16 or fp16. `accumulate`: batches per update
-    (gradient accumulation). `comm_hook`: (state, hook) that reduces the gradients instead of an all-reduce. `options`: further
-    settings; runs that differ in one of them are no repeats. Collective: all processes must call the constructor, read all
-    batches, and call `close`.
+    `model`: the `DistributedDataParallel` or `DataParallel` that is trained; with one process, any
+    module. `network`, `data`: their names, as in the options of Lockstep. `precision`: fp32, tf32,
+    bf16 or fp16. `accumulate`: batches per update (gradient accumulation). `comm_hook`: (state,
+    hook) that reduces the gradients instead of an all-reduce. `options`: further settings; runs
+    that differ in one of them are no repeats. Collective: all processes must call the constructor,
+    read all batches, and call `close`.
     """
 
-    def __init__(self, path, model, *, network, data="", precision="fp32", accumulate=1, comm_hook=None, overwrite=False,
-                 **options):
+    def __init__(
+        self,
+        path,
+        model,
+        *,
+        network,
+        data="",
+        precision="fp32",
+        accumulate=1,
+        comm_hook=None,
+        overwrite=False,
+        **options,
+    ):
         model = facts.plain_model(model)
         is_parallel = isinstance(model, DistributedDataParallel)
         self._path, self._model = path, model
@@ -68,16 +84,29 @@ class Recorder:
         self._accumulate = accumulate
         self._clock = CudaClock() if facts.device_of(model).type == "cuda" else HostClock()
         self._config = facts.config_of(model, comm_hook) | {
-            "model": network, "data": data, "precision": precision, "accumulate": str(accumulate),
-            **{name.replace("_", "-"): str(value) for name, value in options.items()}}
+            "model": network,
+            "data": data,
+            "precision": precision,
+            "accumulate": str(accumulate),
+            **{name.replace("_", "-"): str(value) for name, value in options.items()},
+        }
         self._environment, self._warnings = facts.environment_of(model), []
         self._ranks = self._gathered(
-            facts.rank_facts(model), "created it", "all processes must create the Recorder, not rank 0 alone, directly after "
-            "DistributedDataParallel(...); rank 0 writes the file", limit=START_LIMIT)
+            facts.rank_facts(model),
+            "created it",
+            "all processes must create the Recorder, not rank 0 alone, directly after "
+            "DistributedDataParallel(...); rank 0 writes the file",
+            limit=START_LIMIT,
+        )
         self._step, self._steps, self._epoch, self._is_open = None, [], 0, False
         self._shape, self._begun, self._written, self._losses_before = Shape(), None, 0, 0
-        # Bytes per element if the gradients are sent in another type than that in which they are computed.
-        self._width = facts.WIDTHS.get(self._config["gradient-dtype"]) if comm_hook or "gradient_dtype" in options else None
+        # Bytes per element if the gradients are sent in another type than that in which they are
+        # computed.
+        self._width = (
+            facts.WIDTHS.get(self._config["gradient-dtype"])
+            if comm_hook or "gradient_dtype" in options
+            else None
+        )
         self.computed, self.is_timing = None, False
         self._reserve(path, overwrite)
         self._timer = None
@@ -86,9 +115,10 @@ class Recorder:
             self._timer.owner = self
 
     def batches(self, loader, device=None, images=None):
-        """Returns an iterable of the batches of an epoch, moved to `device` if it is given, with the length of the loader. `images`: number
-        of images of a batch, or a function that returns it [first dimension of the first tensor of the batch]. After `break`, the epoch
-        has the steps up to it."""
+        """Returns an iterable of the batches of an epoch, moved to `device` if it is given, with
+        the length of the loader. `images`: number of images of a batch, or a function that returns
+        it [first dimension of the first tensor of the batch]. After `break`, the epoch has the
+        steps up to it."""
         return Epoch(lambda: self._batches_of(loader, device, images), loader)
 
     def _batches_of(self, loader, device, images):
@@ -114,8 +144,10 @@ class Recorder:
                 if is_trained:
                     self._end_batch()
             if not is_current:
-                raise RuntimeError("Recorder: batches, evaluated or close was called within the loop over Recorder.batches; call it after "
-                                   "the loop, and use one Recorder per loop")
+                raise RuntimeError(
+                    "Recorder: batches, evaluated or close was called within the loop over"
+                    " Recorder.batches; call it after the loop, and use one Recorder per loop"
+                )
         self._require(is_trained)
         self._end_step()
         self._is_complete = True
@@ -123,11 +155,15 @@ class Recorder:
             self._finish_epoch()
 
     def backward(self, loss, scaled=None, **options):
-        """Runs `loss.backward(**options)`, or that of `scaled` if it is given, the loss with the factor of a `GradScaler`."""
+        """Runs `loss.backward(**options)`, or that of `scaled` if it is given, the loss with the
+        factor of a `GradScaler`."""
         if self._step is None:
             raise RuntimeError("Recorder.backward: call it in the loop over Recorder.batches")
         if self._timer is not None and self._timer.owner is not self:
-            raise RuntimeError("Recorder.backward: a later Recorder records this model; use one Recorder after the other")
+            raise RuntimeError(
+                "Recorder.backward: a later Recorder records this model; use one Recorder after the"
+                " other"
+            )
         step, first = self._step, len(self._step.buckets)
         self._mark("forward")
         self.computed, self.is_timing = None, True
@@ -137,22 +173,35 @@ class Recorder:
             self.is_timing = False
         step.marks.append((PHASES.index("backward"), [self.computed or self._clock.stamp()]))
         if len(step.buckets) > first:
-            step.marks.append((PHASES.index("exposed_communication"), [ends[0] for _, _, ends in step.buckets[first:]]))
+            step.marks.append(
+                (
+                    PHASES.index("exposed_communication"),
+                    [ends[0] for _, _, ends in step.buckets[first:]],
+                )
+            )
         step.losses.append(loss.detach())
         self._ended, self._cpu_ended = time.monotonic(), time.process_time()
 
     def evaluated(self, accuracy, loss=float("nan")):
-        """Records the test accuracy (0 to 1) and the test loss after an epoch. Collective after `break`, and
-        with `Join`; otherwise rank 0 can call it alone. The values are those of rank 0."""
+        """Records the test accuracy (0 to 1) and the test loss after an epoch. Collective after
+        `break`, and with `Join`; otherwise rank 0 can call it alone. The values are those of rank
+        0."""
         if self._epoch == 0:
             raise RuntimeError("Recorder.evaluated: call it after an epoch")
         self._finish_epoch()
         if self._rank == 0 and not 0 <= accuracy <= 1:
-            raise ValueError(f"Recorder.evaluated: the accuracy is a share from 0 to 1, not {float(accuracy):g}; divide percent by 100")
+            raise ValueError(
+                f"Recorder.evaluated: the accuracy is a share from 0 to 1, not {float(accuracy):g};"
+                " divide percent by 100"
+            )
         if self._rank == 0 and self._writer.is_created:
-            self._writer.replace_last({
-                "/epochs/test_accuracy": float(accuracy), "/epochs/test_loss": float(loss),
-                "/epochs/evaluation_seconds": time.monotonic() - self._ended})
+            self._writer.replace_last(
+                {
+                    "/epochs/test_accuracy": float(accuracy),
+                    "/epochs/test_loss": float(loss),
+                    "/epochs/evaluation_seconds": time.monotonic() - self._ended,
+                }
+            )
 
     def close(self):
         """Completes the run file."""
@@ -163,7 +212,8 @@ class Recorder:
         return self
 
     def __exit__(self, kind, error, _):
-        """Without an exception, completes the run file; with one, the file has the epochs before it."""
+        """Without an exception, completes the run file; with one, the file has the epochs before
+        it."""
         if kind is None:
             self.close()
         elif kind is SystemExit and error.code in (None, 0):
@@ -189,8 +239,14 @@ class Recorder:
     def _close(self, status, failure):
         if self._rank == 0:
             if status == "complete" and not self._writer.is_created:
-                warnings.warn(f"Recorder: no epoch was recorded, so {self._path} is not written", stacklevel=3)
-            self._writer.close({"/environment": {"warnings": "\n".join(self._warnings)}}, status=status, failure=failure)
+                warnings.warn(
+                    f"Recorder: no epoch was recorded, so {self._path} is not written", stacklevel=3
+                )
+            self._writer.close(
+                {"/environment": {"warnings": "\n".join(self._warnings)}},
+                status=status,
+                failure=failure,
+            )
 
     def _reserve(self, path, overwrite):
         """Creates the writer of rank 0. Raises its error on all ranks."""
@@ -204,8 +260,15 @@ class Recorder:
         if failure is not None:
             raise failure
 
-    def _gathered(self, value, what="reached this point", advice="all processes must call the same functions", **limits):
-        """Returns the values of all ranks. Collective: waits for processes that are late, and then raises an error (`Meeting`)."""
+    def _gathered(
+        self,
+        value,
+        what="reached this point",
+        advice="all processes must call the same functions",
+        **limits,
+    ):
+        """Returns the values of all ranks. Collective: waits for processes that are late, and then
+        raises an error (`Meeting`)."""
         if self._group is None:
             return [value]
         self._meeting.wait(what, advice, **limits)
@@ -219,8 +282,10 @@ class Recorder:
 
     def _require(self, is_trained):
         if not is_trained:
-            raise RuntimeError("Recorder: the loop over Recorder.batches must call Recorder.backward(loss) for each batch, "
-                               "instead of loss.backward(); an evaluation reads its loader directly")
+            raise RuntimeError(
+                "Recorder: the loop over Recorder.batches must call Recorder.backward(loss) for"
+                " each batch, instead of loss.backward(); an evaluation reads its loader directly"
+            )
 
     def _begin_epoch(self, loader):
         try:
@@ -256,17 +321,26 @@ class Recorder:
             self._step = None
 
     def _finish_epoch(self):
-        """Gathers the steps of an epoch that has not been gathered, and appends them to the file. Collective once per epoch."""
+        """Gathers the steps of an epoch that has not been gathered, and appends them to the file.
+        Collective once per epoch."""
         if not self._is_open:
             return
         if self._step is not None and len(self._step.losses) > self._losses_before:
-            self._count_batch()  # the loop was left, and something refers to the iterator, which does not see it
+            # the loop was left, and something refers to the iterator, which does not see it
+            self._count_batch()
         self._is_open, self._step = False, None  # of an iteration that was left before its end
         steps, self._steps = self._steps, []
-        measured = {"cpu_seconds": self._cpu_ended - self._cpu,
-                    "peak_resident_memory_bytes": 1024.0 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss}
-        found = self._gathered((values_of(steps, self._clock), measured, self._clock.error), f"ended epoch {self._epoch}",
-                               "all processes must read all batches from Recorder.batches")
+        measured = {
+            "cpu_seconds": self._cpu_ended - self._cpu,
+            "peak_resident_memory_bytes": (
+                1024.0 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+            ),
+        }
+        found = self._gathered(
+            (values_of(steps, self._clock), measured, self._clock.error),
+            f"ended epoch {self._epoch}",
+            "all processes must read all batches from Recorder.batches",
+        )
         if self._rank == 0:
             self._append(found)
 
@@ -274,16 +348,33 @@ class Recorder:
         """Appends an epoch with the values of all ranks to the run file."""
         counts = [len(of.images) for of, *_ in found]
         if min(counts) < max(counts):
-            self._warn(f"the ranks trained {min(counts)} to {max(counts)} steps; the run file has the first {min(counts)}")
+            self._warn(
+                f"the ranks trained {min(counts)} to {max(counts)} steps; the run file has the"
+                f" first {min(counts)}"
+            )
         elif max(counts) == 0:
             self._warn("the loader has no batch; the run file lacks it")
         if min(counts) == 0:
             return
-        counted = [of.images[:min(counts)] for of, *_ in found]
+        counted = [of.images[: min(counts)] for of, *_ in found]
         images = np.sum(counted, axis=0)
-        before, self._shape = self._shape, self._shape.with_epoch(
-            images, max(map(max, counted)), found[0][0].sizes[:min(counts)], self._steps_per_epoch, self._is_complete)
-        columns = epoch_columns(self._epoch, found, self._ranks, len(self._shape.buckets), isinstance(self._clock, CudaClock))
+        before, self._shape = (
+            self._shape,
+            self._shape.with_epoch(
+                images,
+                max(map(max, counted)),
+                found[0][0].sizes[: min(counts)],
+                self._steps_per_epoch,
+                self._is_complete,
+            ),
+        )
+        columns = epoch_columns(
+            self._epoch,
+            found,
+            self._ranks,
+            len(self._shape.buckets),
+            isinstance(self._clock, CudaClock),
+        )
         self._diverged |= not all(map(torch.isfinite, torch.as_tensor(columns["/steps/loss"])))
         if self._shape.stated != before.stated:
             self._create(set(columns), len(self._shape.buckets))
@@ -296,17 +387,38 @@ class Recorder:
         warnings.warn(f"Recorder: {self._warnings[-1]}", stacklevel=2)
 
     def _create(self, measured, buckets):
-        """Creates the run file, or replaces it with one for the current shape. `measured`: the datasets of an epoch; `buckets`: their
-        number."""
+        """Creates the run file, or replaces it with one for the current shape. `measured`: the
+        datasets of an epoch; `buckets`: their number."""
         now = datetime.now(timezone.utc)
         self._begun = self._begun or {
-            **facts.program(), "date_utc": now.strftime("%Y-%m-%dT%H:%M:%SZ"),
-            "run_id": f"{now.strftime('%Y%m%dT%H%M%S.%fZ')}-{self._ranks[0]['hostname']}-{os.getpid()}"}
+            **facts.program(),
+            "date_utc": now.strftime("%Y-%m-%dT%H:%M:%SZ"),
+            "run_id": (
+                f"{now.strftime('%Y%m%dT%H%M%S.%fZ')}-{self._ranks[0]['hostname']}-{os.getpid()}"
+            ),
+        }
         shape = self._shape
-        attributes = self._begun | {"steps_per_epoch": shape.steps, "images_per_epoch": shape.images}
-        config = self._config | {"batch-per-rank": str(shape.batch_per_rank), "global-batch": str(shape.global_batch)}
-        fixed = {"/phase": PHASES, "/clock_reading": ("begin", "end"), **facts.rank_columns(self._ranks)}
+        attributes = self._begun | {
+            "steps_per_epoch": shape.steps,
+            "images_per_epoch": shape.images,
+        }
+        config = self._config | {
+            "batch-per-rank": str(shape.batch_per_rank),
+            "global-batch": str(shape.global_batch),
+        }
+        fixed = {
+            "/phase": PHASES,
+            "/clock_reading": ("begin", "end"),
+            **facts.rank_columns(self._ranks),
+        }
         if buckets:
             fixed |= {"/bucket": range(buckets), "/buckets/bytes": shape.buckets}
         rows = refitted(self._writer.rows(), buckets) if self._writer.is_created else None
-        self._writer.create(attributes, {"/config": config, "/environment": self._environment}, fixed, measured, shape.steps, rows)
+        self._writer.create(
+            attributes,
+            {"/config": config, "/environment": self._environment},
+            fixed,
+            measured,
+            shape.steps,
+            rows,
+        )

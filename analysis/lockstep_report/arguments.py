@@ -25,7 +25,8 @@ class Parser(argparse.ArgumentParser):
 
 
 def commands_of(program, description, epilog, metavar="COMMAND"):
-    """Returns the parser of a program of this package, and the place where its commands are added."""
+    """Returns the parser of a program of this package, and the place where its commands are
+    added."""
     top = Parser(prog=program, description=description, epilog=epilog)
     top.add_argument("--version", action="version", version=f"{program} {__version__}")
     return top, top.add_subparsers(metavar=metavar, required=True)
@@ -38,7 +39,8 @@ def finish(command, function, json_help="print the values as JSON", **defaults):
 
 
 def run(parser, arguments=None):
-    """Parses the command line, runs its command, prints its errors, one per line, and returns the exit status."""
+    """Parses the command line, runs its command, prints its errors, one per line, and returns the
+    exit status."""
     errors = []
     status = with_stdout(lambda: run_command(parser, arguments, errors), errors)
     with suppress(OSError):  # of stderr

@@ -21,14 +21,20 @@ def main(arguments=None):
 
 def parser():
     top, commands = commands_of(
-        "lockstep-report", "Makes tables and figures from the run files of lockstep.",
+        "lockstep-report",
+        "Makes tables and figures from the run files of lockstep.",
         "Formulas and method: docs/analysis.md. Exit status: 0 done, 2 bad option, "
-        "3 bad or missing input, 6 output cannot be written.")
+        "3 bad or missing input, 6 output cannot be written.",
+    )
     report.add(commands)
     predict.add(commands)
     command = commands.add_parser("summary", help="print a summary of each run")
-    command.add_argument("runs", nargs="+", metavar="RUN.h5",
-                         help="run files; other parts of a run in the same directory are read as well")
+    command.add_argument(
+        "runs",
+        nargs="+",
+        metavar="RUN.h5",
+        help="run files; other parts of a run in the same directory are read as well",
+    )
     finish(command, print_summary)
     command = commands.add_parser("validate", help="check a run file against the format")
     command.add_argument("run", metavar="RUN.h5")
@@ -37,10 +43,16 @@ def parser():
     compare.add(commands)
     export.add(commands)
     command = commands.add_parser(
-        "index", help="list run files, one row per file",
-        description="Lists run files, one row per file; files that are copies, parts of one run, "
-                    "not complete or not readable have a remark.")
-    command.add_argument("runs", nargs="+", metavar="RUNS", help="run files, or directories with run files")
+        "index",
+        help="list run files, one row per file",
+        description=(
+            "Lists run files, one row per file; files that are copies, parts of one run, "
+            "not complete or not readable have a remark."
+        ),
+    )
+    command.add_argument(
+        "runs", nargs="+", metavar="RUNS", help="run files, or directories with run files"
+    )
     command.add_argument("--csv", metavar="FILE", help="write the table with all columns as CSV")
     finish(command, write_index, "print the rows as JSON")
     watch.add(commands)
@@ -62,8 +74,11 @@ def print_problems(options):
     found = problems(one_file(options.run))
     lacking = [] if found else notes(options.run)
     lines = found or [*(f"note: {note}" for note in lacking), "valid"]
-    print(json_text({"run": options.run, "is_valid": not found, "problems": found, "notes": lacking}) if options.json
-          else "\n".join(one_line(f"{options.run}: {line}") for line in lines))
+    print(
+        json_text({"run": options.run, "is_valid": not found, "problems": found, "notes": lacking})
+        if options.json
+        else "\n".join(one_line(f"{options.run}: {line}") for line in lines)
+    )
     if found:
         raise ReportError(INPUT, f"{options.run}: {plural(len(found), 'problem')} in the file")
 

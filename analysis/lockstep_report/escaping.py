@@ -9,33 +9,98 @@ import unicodedata
 UNPRINTABLE = ("Cc", "Cf", "Cs", "Zl", "Zp")
 REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
 
-MARKDOWN = {"\\": r"\\", "`": r"\`", "*": r"\*", "$": r"\$", "|": r"\|", "&": "&amp;", "<": "&lt;", ">": "&gt;"}
+MARKDOWN = {
+    "\\": r"\\",
+    "`": r"\`",
+    "*": r"\*",
+    "$": r"\$",
+    "|": r"\|",
+    "&": "&amp;",
+    "<": "&lt;",
+    ">": "&gt;",
+}
 
 LATEX = {
-    "\\": r"\textbackslash{}", "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_",
-    "{": r"\{", "}": r"\}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}",
-    "<": "$<$", ">": "$>$", "|": r"\textbar{}", "`": r"\textasciigrave{}",
-    "'": r"\textquotesingle{}", '"': r"{\ttfamily\char34}",
-    "[": "{[}", "]": "{]}", "*": "{*}",  # after a line break or a rule, they would be arguments
-    "·": r"$\cdot$", "×": r"$\times$", "–": "--", "—": "---", "≥": r"$\ge$", "≤": r"$\le$",
-    "−": "$-$", "±": r"$\pm$", "≈": r"$\approx$", "→": r"$\rightarrow$", "∞": r"$\infty$",
-    "µ": r"$\mu$", "μ": r"$\mu$", "α": r"$\alpha$", "β": r"$\beta$", "²": "$^2$", "³": "$^3$",
-    "°": r"$^\circ$", "…": r"\ldots{}", "‘": r"\textquoteleft{}", "’": r"\textquoteright{}",
-    "“": r"\textquotedblleft{}", "”": r"\textquotedblright{}", "®": r"\textregistered{}",
-    "™": r"\texttrademark{}", "©": r"\textcopyright{}", "§": r"\S{}", "\u00a0": "~",
-    "ß": r"\ss{}", "æ": r"\ae{}", "Æ": r"\AE{}", "ø": r"\o{}", "Ø": r"\O{}", "ł": r"\l{}",
-    "Ł": r"\L{}", "œ": r"\oe{}", "Œ": r"\OE{}",
+    "\\": r"\textbackslash{}",
+    "&": r"\&",
+    "%": r"\%",
+    "$": r"\$",
+    "#": r"\#",
+    "_": r"\_",
+    "{": r"\{",
+    "}": r"\}",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "<": "$<$",
+    ">": "$>$",
+    "|": r"\textbar{}",
+    "`": r"\textasciigrave{}",
+    "'": r"\textquotesingle{}",
+    '"': r"{\ttfamily\char34}",
+    "[": "{[}",
+    "]": "{]}",
+    "*": "{*}",  # after a line break or a rule, they would be arguments
+    "·": r"$\cdot$",
+    "×": r"$\times$",
+    "–": "--",
+    "—": "---",
+    "≥": r"$\ge$",
+    "≤": r"$\le$",
+    "−": "$-$",
+    "±": r"$\pm$",
+    "≈": r"$\approx$",
+    "→": r"$\rightarrow$",
+    "∞": r"$\infty$",
+    "µ": r"$\mu$",
+    "μ": r"$\mu$",
+    "α": r"$\alpha$",
+    "β": r"$\beta$",
+    "²": "$^2$",
+    "³": "$^3$",
+    "°": r"$^\circ$",
+    "…": r"\ldots{}",
+    "‘": r"\textquoteleft{}",
+    "’": r"\textquoteright{}",
+    "“": r"\textquotedblleft{}",
+    "”": r"\textquotedblright{}",
+    "®": r"\textregistered{}",
+    "™": r"\texttrademark{}",
+    "©": r"\textcopyright{}",
+    "§": r"\S{}",
+    "\u00a0": "~",
+    "ß": r"\ss{}",
+    "æ": r"\ae{}",
+    "Æ": r"\AE{}",
+    "ø": r"\o{}",
+    "Ø": r"\O{}",
+    "ł": r"\l{}",
+    "Ł": r"\L{}",
+    "œ": r"\oe{}",
+    "Œ": r"\OE{}",
 }
 # Combining characters and the commands of their accents.
 LATEX_ACCENTS = {
-    "\u0300": "`", "\u0301": "'", "\u0302": "^", "\u0303": "~", "\u0304": "=", "\u0306": "u",
-    "\u0307": ".", "\u0308": '"', "\u030a": "r", "\u030b": "H", "\u030c": "v", "\u0327": "c"}
+    "\u0300": "`",
+    "\u0301": "'",
+    "\u0302": "^",
+    "\u0303": "~",
+    "\u0304": "=",
+    "\u0306": "u",
+    "\u0307": ".",
+    "\u0308": '"',
+    "\u030a": "r",
+    "\u030b": "H",
+    "\u030c": "v",
+    "\u0327": "c",
+}
 LATEX_LIGATURES = re.compile("(?<=[-,?!])(?=[-,])")  # "--" would be one dash
 
 
 def printable(text):
     """Returns `text` with every unprintable character except the newline replaced."""
-    return "".join(REPLACEMENT if c != "\n" and unicodedata.category(c) in UNPRINTABLE else c for c in text)
+    return "".join(
+        REPLACEMENT if c != "\n" and unicodedata.category(c) in UNPRINTABLE else c for c in text
+    )
 
 
 def one_line(text):

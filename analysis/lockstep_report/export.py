@@ -18,8 +18,13 @@ from lockstep_report.tables import frames
 from lockstep_report.tables.export import extra_p, trace, trackers
 from lockstep_report.tables.table import files_values, json_text
 
-FORMATS = {"csv": frames.write_csv, "parquet": frames.write_parquet, "extra-p": extra_p.write,
-           "trace": trace.write, "tensorboard": trackers.write_event_files}
+FORMATS = {
+    "csv": frames.write_csv,
+    "parquet": frames.write_parquet,
+    "extra-p": extra_p.write,
+    "trace": trace.write,
+    "tensorboard": trackers.write_event_files,
+}
 
 
 @dataclass(frozen=True)
@@ -45,16 +50,20 @@ class Selection:
         trained = [run for run in runs if run.has_steps]
         if not trained:
             raise ReportError(INPUT, f"{runs[0].path}: holds no steps; nothing to export")
-        stems = [re.sub("[^A-Za-z0-9._-]+", "-", stem_of(run.path.name)).lstrip(".-") for run in trained]
+        stems = [
+            re.sub("[^A-Za-z0-9._-]+", "-", stem_of(run.path.name)).lstrip(".-") for run in trained
+        ]
         yield from zip(distinct(stem or "run" for stem in stems), trained)
 
 
 def chosen(run, name, numbers, ranges):
-    """Returns the indices of the numbers in one of the ranges [(first, last)]; None: of all numbers. Raises
-    `ReportError` (usage) if there is none."""
+    """Returns the indices of the numbers in one of the ranges [(first, last)]; None: of all
+    numbers. Raises `ReportError` (usage) if there is none."""
     if ranges is None:
         return np.arange(len(numbers))
-    found = np.flatnonzero(np.any([(numbers >= first) & (numbers <= last) for first, last in ranges], axis=0))
+    found = np.flatnonzero(
+        np.any([(numbers >= first) & (numbers <= last) for first, last in ranges], axis=0)
+    )
     if not len(found):
         known = f"{numbers[0]} to {numbers[-1]}" if len(numbers) else "none"
         raise ReportError(USAGE, f"{run.path}: has no {name} of --{name}s; its {name}s are {known}")
@@ -74,14 +83,29 @@ def ranges(text):
 
 def add(commands):
     command = commands.add_parser(
-        "export", help="write CSV, Parquet, Extra-P JSON, traces or TensorBoard scalars",
-        description="Writes the measurements of runs in the format of another program.")
-    command.add_argument("runs", nargs="+", metavar="RUNS", help="run files, or directories with run files")
-    command.add_argument("--to", required=True, choices=FORMATS, metavar="FORMAT",
-                         help="csv, parquet: tables of runs, steps, buckets, epochs, ...; extra-p: times of a step for "
-                              "Extra-P; trace: timeline for Perfetto or chrome://tracing; tensorboard: scalars")
-    command.add_argument("--steps", type=ranges, metavar="LIST",
-                         help="steps to export, such as 1-10,20 [all; trace: the first 10 timed steps]")
+        "export",
+        help="write CSV, Parquet, Extra-P JSON, traces or TensorBoard scalars",
+        description="Writes the measurements of runs in the format of another program.",
+    )
+    command.add_argument(
+        "runs", nargs="+", metavar="RUNS", help="run files, or directories with run files"
+    )
+    command.add_argument(
+        "--to",
+        required=True,
+        choices=FORMATS,
+        metavar="FORMAT",
+        help=(
+            "csv, parquet: tables of runs, steps, buckets, epochs, ...; extra-p: times of a step"
+            " for Extra-P; trace: timeline for Perfetto or chrome://tracing; tensorboard: scalars"
+        ),
+    )
+    command.add_argument(
+        "--steps",
+        type=ranges,
+        metavar="LIST",
+        help="steps to export, such as 1-10,20 [all; trace: the first 10 timed steps]",
+    )
     command.add_argument("--ranks", type=ranges, metavar="LIST", help="ranks to export [all]")
     command.add_argument("--out", required=True, metavar="DIR", help="output directory")
     finish(command, export, "print the names of the files as JSON")

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Output files and standard output. Each file is written completely or not at all, and replaces neither an input nor a file
-of another kind.
+"""Output files and standard output. Each file is written completely or not at all, and replaces
+neither an input nor a file of another kind.
 
-A manifest in the folder of --out lists the kind and the digest of each file that was written. A later run
-of the program replaces listed files, and removes those of the kinds that it writes if it did not write
-them again, so that no outdated tables remain. It never removes a file that was changed or is not listed.
+A manifest in the folder of --out lists the kind and the digest of each file that was written. A
+later run of the program replaces listed files, and removes those of the kinds that it writes if it
+did not write them again, so that no outdated tables remain. It never removes a file that was
+changed or is not listed.
 """
 
 import io
@@ -32,11 +33,14 @@ SUFFIXES = {HTML: (".html", ".htm"), CSV: (".csv",)}
 
 @contextmanager
 def errors_of_output(path, advice="give another folder with --out"):
-    """Raises `ReportError` (output) for the errors of the operating system, and of `check_target`, about `path`."""
+    """Raises `ReportError` (output) for the errors of the operating system, and of `check_target`,
+    about `path`."""
     try:
         yield
     except OSError as error:
-        raise ReportError(OUTPUT, f"{path}: cannot be written ({reason_of(error)}); {advice}") from error
+        raise ReportError(
+            OUTPUT, f"{path}: cannot be written ({reason_of(error)}); {advice}"
+        ) from error
 
 
 class Folder:
@@ -58,14 +62,17 @@ class Folder:
         self.manifest = read_manifest(self.path / MANIFEST)
 
     def write(self, name, content, kind):
-        """Writes text, bytes, or an iterator of bytes to a temporary file in the folder and renames it to `name`."""
+        """Writes text, bytes, or an iterator of bytes to a temporary file in the folder and renames
+        it to `name`."""
         if isinstance(content, (bytes, str)):
             content = [content if isinstance(content, bytes) else content.encode("utf-8")]
         target = self.path / name
         with errors_of_output(target):
             if not target.is_symlink():
                 check_target(target, self.inputs, self.check_own)
-            if name not in self.manifest:  # before the file exists, so that it is listed if the program is killed
+            if (
+                name not in self.manifest
+            ):  # before the file exists, so that it is listed if the program is killed
                 self.manifest[name] = {"kind": kind, "sha256": ""}
                 self.save()
             self.manifest[name] = {"kind": kind, "sha256": write_and_rename(target, content)}
@@ -101,16 +108,21 @@ class Folder:
             path = self.path / name
             if entry["kind"] in self.kinds and path not in self.written:
                 with errors_of_output(path):
-                    if (path.is_file() and not path.is_symlink()
-                            and sha256(path.read_bytes()).hexdigest() == entry["sha256"]):
+                    if (
+                        path.is_file()
+                        and not path.is_symlink()
+                        and sha256(path.read_bytes()).hexdigest() == entry["sha256"]
+                    ):
                         path.unlink()
                 del self.manifest[name]
         self.save()
 
 
 class File:
-    """The single output file of a command, of the kind `kind`. Raises `ReportError` (output) if it cannot be written,
-    or if it exists and is not a regular file, is of another kind, or is one of the files `inputs`."""
+    """The single output file of a command, of the kind `kind`. Raises `ReportError` (output) if it
+    cannot be written, or if it exists and is not a regular file, is of another kind, or is one of
+    the files `inputs`.
+    """
 
     def __init__(self, path, inputs, kind):
         self.path = Path(path)
@@ -139,7 +151,8 @@ def require_new(path):
 
 
 def check_target(path, inputs, check_own):
-    """Raises `OSError` if no output may be written to `path`. `check_own(path)` does so for an existing regular file."""
+    """Raises `OSError` if no output may be written to `path`. `check_own(path)` does so for an
+    existing regular file."""
     try:
         found = path.lstat()
     except FileNotFoundError:
@@ -174,7 +187,8 @@ def is_one_of(path, others):
 
 
 def write_and_rename(target, parts):
-    """Writes `parts` to a temporary file in the folder of `target`, renames it, and returns the digest."""
+    """Writes `parts` to a temporary file in the folder of `target`, renames it, and returns the
+    digest."""
     hashed, temporary = sha256(), target.with_name(f".{secrets.token_hex(8)}.partial")
     try:
         with temporary.open("xb") as file:  # fails if the name exists, also as a link
@@ -189,19 +203,23 @@ def write_and_rename(target, parts):
 
 
 def read_manifest(path):
-    """Returns {name: {"kind", "sha256"}} of files in the folder; empty if the manifest is missing or damaged."""
+    """Returns {name: {"kind", "sha256"}} of files in the folder; empty if the manifest is missing
+    or damaged."""
     try:
         files = json.loads(path.read_text(encoding="utf-8"))["files"]
-        return {name: {"kind": str(entry["kind"]), "sha256": str(entry["sha256"])}
-                for name, entry in files.items() if name == Path(name).name}
+        return {
+            name: {"kind": str(entry["kind"]), "sha256": str(entry["sha256"])}
+            for name, entry in files.items()
+            if name == Path(name).name
+        }
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return {}
 
 
 def with_stdout(command, errors):
     """Returns the exit status of `command()`. Escapes characters that the encoding of stdout lacks.
-    If stdout cannot be written, appends an error to `errors` and returns its status; a pipe that its
-    reader (head, less) has closed is no error."""
+    If stdout cannot be written, appends an error to `errors` and returns its status; a pipe that
+    its reader (head, less) has closed is no error."""
     is_closed = sys.stdout is None  # as by >&-
     for name in ("stdout", "stderr"):  # otherwise an input would get the descriptor
         if getattr(sys, name) is None:
@@ -218,8 +236,15 @@ def with_stdout(command, errors):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         if not isinstance(error, BrokenPipeError):
             status = OUTPUT
-            errors.append(ReportError(
-                OUTPUT, f"stdout: cannot be written ({reason_of(error)}); free disk space or redirect it to another file"))
+            errors.append(
+                ReportError(
+                    OUTPUT,
+                    f"stdout: cannot be written ({reason_of(error)}); free disk space or redirect"
+                    " it to another file",
+                )
+            )
     if is_closed:
-        errors.append(ReportError(OUTPUT, "stdout: is closed; redirect it to a file, or to /dev/null"))
+        errors.append(
+            ReportError(OUTPUT, "stdout: is closed; redirect it to a file, or to /dev/null")
+        )
     return status or (OUTPUT if is_closed else 0)

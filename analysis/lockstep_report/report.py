@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The commands that report on runs: `tables`, `figures`, `report`, `html` and `explain`; and the command `published`, which
-checks the values in a CSV."""
+"""The commands that report on runs: `tables`, `figures`, `report`, `html` and `explain`; and the
+command `published`, which checks the values in a CSV."""
 
 import sys
 from functools import cached_property
@@ -40,41 +40,100 @@ def add(commands):
         command = commands.add_parser(name, help=text, description=text)
         add_inputs(command)
         is_tables = name == "tables"
-        command.add_argument("--out", required=not is_tables, metavar="DIR",
-                             help="output directory" + ("; not needed with --json" if is_tables else ""))
+        command.add_argument(
+            "--out",
+            required=not is_tables,
+            metavar="DIR",
+            help="output directory" + ("; not needed with --json" if is_tables else ""),
+        )
         if name == "figures":
-            command.add_argument("--width", choices=CANVASES, default="screen",
-                                 help="one-column, two-column: 85 or 178 mm for a paper, with texts of at least 6 "
-                                      "points; screen: as wide as the content needs [screen]")
-        finish(command, function, f"print the {'values of the tables' if is_tables else 'names of the files'} as JSON")
+            command.add_argument(
+                "--width",
+                choices=CANVASES,
+                default="screen",
+                help=(
+                    "one-column, two-column: 85 or 178 mm for a paper, with texts of at least 6 "
+                    "points; screen: as wide as the content needs [screen]"
+                ),
+            )
+        finish(
+            command,
+            function,
+            f"print the {'values of the tables' if is_tables else 'names of the files'} as JSON",
+        )
     command = commands.add_parser(
-        "html", help="write one page with the answer, tables, figures, explanation and method",
-        description="Writes one self-contained HTML page with the answer, tables, figures, explanation and method, and "
-                    "prints the begin of the answer. The page loads nothing from the network.")
+        "html",
+        help="write one page with the answer, tables, figures, explanation and method",
+        description=(
+            "Writes one self-contained HTML page with the answer, tables, figures, explanation and"
+            " method, and prints the begin of the answer. The page loads nothing from the network."
+        ),
+    )
     add_inputs(command)
-    command.add_argument("-o", "--output", required=True, metavar="PAGE.html",
-                         help="file to write; a page that exists is replaced, but no file of another kind")
+    command.add_argument(
+        "-o",
+        "--output",
+        required=True,
+        metavar="PAGE.html",
+        help="file to write; a page that exists is replaced, but no file of another kind",
+    )
     finish(command, write_page, "print the name of the page as JSON")
     text = "print advice, causes of lost efficiency, fits and stragglers"
     command = commands.add_parser("explain", help=text, description=text)
-    command.add_argument("runs", nargs="+", metavar="RUN.h5",
-                         help="run files of training and of `lockstep allreduce`, outputs of nccl-tests, OSU or IMB, or directories")
-    command.add_argument("--link-gbit", type=positive_number, metavar="G",
-                         help="rate of the link between the ranks in Gbit/s [that of each run]")
+    command.add_argument(
+        "runs",
+        nargs="+",
+        metavar="RUN.h5",
+        help=(
+            "run files of training and of `lockstep allreduce`, outputs of nccl-tests, OSU or IMB,"
+            " or directories"
+        ),
+    )
+    command.add_argument(
+        "--link-gbit",
+        type=positive_number,
+        metavar="G",
+        help="rate of the link between the ranks in Gbit/s [that of each run]",
+    )
     finish(command, print_explanation, csv=[], parameters=None, train_samples=None)
 
 
 def add_inputs(command):
-    command.add_argument("runs", nargs="*", metavar="RUN.h5",
-                         help="run files, outputs of nccl-tests, osu_allreduce or IMB-MPI1 Allreduce, or directories with "
-                              "run files")
-    command.add_argument("--csv", action="append", default=[], metavar="TIMES.csv",
-                         help="epoch times with the columns ranks (gpus, workers), batch_per_rank (batch_per_gpu), epoch_seconds, "
-                              "and optionally epoch, rank, trial, ...; can be repeated")
-    command.add_argument("--link-gbit", type=positive_number, metavar="G",
-                         help="rate of the link between the ranks in Gbit/s [--link-gbit of each run]")
-    command.add_argument("--note", action="append", default=[], metavar="TEXT",
-                         help="note below table 1 (without it, below the first table), for example about runs that failed; can be repeated")
+    command.add_argument(
+        "runs",
+        nargs="*",
+        metavar="RUN.h5",
+        help=(
+            "run files, outputs of nccl-tests, osu_allreduce or IMB-MPI1 Allreduce, or directories"
+            " with run files"
+        ),
+    )
+    command.add_argument(
+        "--csv",
+        action="append",
+        default=[],
+        metavar="TIMES.csv",
+        help=(
+            "epoch times with the columns ranks (gpus, workers), batch_per_rank (batch_per_gpu),"
+            " epoch_seconds, and optionally epoch, rank, trial, ...; can be repeated"
+        ),
+    )
+    command.add_argument(
+        "--link-gbit",
+        type=positive_number,
+        metavar="G",
+        help="rate of the link between the ranks in Gbit/s [--link-gbit of each run]",
+    )
+    command.add_argument(
+        "--note",
+        action="append",
+        default=[],
+        metavar="TEXT",
+        help=(
+            "note below table 1 (without it, below the first table), for example about runs that"
+            " failed; can be repeated"
+        ),
+    )
     add_assumptions(command)
 
 
@@ -88,8 +147,8 @@ def default_notes(options):
 
 
 class Material:
-    """The points and runs in the files of a command, and what follows from them. Raises `ReportError` if no file can
-    be read or there is nothing to report."""
+    """The points and runs in the files of a command, and what follows from them. Raises
+    `ReportError` if no file can be read or there is nothing to report."""
 
     def __init__(self, options):
         if not options.runs and not options.csv:
@@ -103,12 +162,23 @@ class Material:
         self.runs = [run for run, _ in usable]
         self.assumptions, notes = assumptions_of(options), list(default_notes(options))
         found = [point for _, point in usable if point]
-        found += [points.from_times(row, self.assumptions.models[0][1], self.assumptions.samples, [*table.method, *notes])
-                  for table in self.times for row in table.rows]
+        found += [
+            points.from_times(
+                row,
+                self.assumptions.models[0][1],
+                self.assumptions.samples,
+                [*table.method, *notes],
+            )
+            for table in self.times
+            for row in table.rows
+        ]
         if not found and not any(run.has_tables for run in self.runs):
             require(options.skipped, self.runs)
-            raise ReportError(INPUT, f"{self.runs[0].path}: holds no steps (status {self.runs[0].status}); "
-                                     "nothing to report")
+            raise ReportError(
+                INPUT,
+                f"{self.runs[0].path}: holds no steps (status {self.runs[0].status}); "
+                "nothing to report",
+            )
         self.points = add_comparison_notes(merge_repeats(found), self.link_gbit)
 
     @cached_property
@@ -119,18 +189,24 @@ class Material:
     def tables(self):
         tables = contents.all_tables(self.points, self.runs, self.link_gbit, self.explanation)
         name, count = self.assumptions.models[0]
-        for table in [table for table in tables if table.name in ("table-1-time-speedup", "assignment-1")] or tables[:1]:
+        for table in [
+            table for table in tables if table.name in ("table-1-time-speedup", "assignment-1")
+        ] or tables[:1]:
             table.notes.extend(self.options.note)
         for table in tables:
             if table.name == "table-3-bandwidth" and self.options.csv:
-                table.notes.append(f"rows from a CSV: M = 4 · {count:,} bytes ({name}), "
-                                   f"{self.assumptions.samples:,} images per epoch, ceil(D/(b·N)) steps")
+                table.notes.append(
+                    f"rows from a CSV: M = 4 · {count:,} bytes ({name}), "
+                    f"{self.assumptions.samples:,} images per epoch, ceil(D/(b·N)) steps"
+                )
         return tables
 
     @cached_property
     def checks(self):
         """Tables that check published values."""
-        return [table for of_file in self.times for table in published_tables(of_file, self.assumptions)]
+        return [
+            table for of_file in self.times for table in published_tables(of_file, self.assumptions)
+        ]
 
 
 def tables_of_times(options):
@@ -166,8 +242,11 @@ def write_figures(options):
 
 
 def save_figures(folder, found, formats):
-    made = figure_module("all_figures").all_figures(  # loaded here because importing Matplotlib is slow
-        found.points, found.runs, found.link_gbit, found.explanation, formats)
+    made = figure_module(
+        "all_figures"
+    ).all_figures(  # loaded here because importing Matplotlib is slow
+        found.points, found.runs, found.link_gbit, found.explanation, formats
+    )
     for name, images in made.items():
         for suffix, content in images.items():
             folder.write(f"{name}.{suffix}", content, FIGURE)
@@ -180,18 +259,25 @@ def write_report(options):
     folder.write_tables(found.tables)
     folder.write_tables(found.checks, CHECK)
     names = save_figures(folder, found, ("svg", "png"))
-    text = report_markdown(found, names, found.file_notes + [f"not used: {error}" for error in options.skipped])
+    text = report_markdown(
+        found, names, found.file_notes + [f"not used: {error}" for error in options.skipped]
+    )
     page = folder.write("report.md", text, PAGE)
     folder.finish()
-    print(json_text(files_values(folder, page=str(page))) if options.json
-          else one_line(f"{page} ({len(folder.written)} files in {folder.path})"))
+    print(
+        json_text(files_values(folder, page=str(page)))
+        if options.json
+        else one_line(f"{page} ({len(folder.written)} files in {folder.path})")
+    )
 
 
 def report_markdown(material, figure_names, file_notes):
     parts = ["# Lockstep report\n"]
     method = method_lines(material.points, material.runs, file_notes)
     if method:
-        parts.append("\n".join(["> **Method**", *(f"> - {markdown_escape(line)}" for line in method)]) + "\n")
+        parts.append(
+            "\n".join(["> **Method**", *(f"> - {markdown_escape(line)}" for line in method)]) + "\n"
+        )
     for name in figure_names:
         parts.append(f"![{markdown_escape(name)}]({quote(name)}.svg)\n\n*{caption(name)}*\n")
     parts += map(markdown, material.tables + material.checks)
@@ -220,29 +306,48 @@ def print_explanation(options):
         return
     tables = explanation_tables(found.explanation, found.points)
     if not tables:
-        raise ReportError(INPUT, "nothing to explain: give training runs with several rank counts "
-                                 "and their base case, or sweeps of lockstep allreduce")
+        raise ReportError(
+            INPUT,
+            "nothing to explain: give training runs with several rank counts "
+            "and their base case, or sweeps of lockstep allreduce",
+        )
     print("\n".join(markdown(table) for table in tables))
 
 
 def add_published(commands):
     command = commands.add_parser(
-        "published", help="check published values against the epoch times in the same table",
-        description="Compares each column published_* of a CSV of epoch times with the value that "
-                    "follows from the times, and names the formula that gives the printed digits.")
+        "published",
+        help="check published values against the epoch times in the same table",
+        description=(
+            "Compares each column published_* of a CSV of epoch times with the value that "
+            "follows from the times, and names the formula that gives the printed digits."
+        ),
+    )
     command.add_argument("csv", nargs="+", metavar="TIMES.csv")
-    command.add_argument("--out", metavar="DIR", help="output directory; without it, the tables are only printed")
+    command.add_argument(
+        "--out", metavar="DIR", help="output directory; without it, the tables are only printed"
+    )
     add_assumptions(command)
     finish(command, print_published, "print the tables as JSON")
 
 
 def add_assumptions(command):
     known = ", ".join(f"{name} {count:,}" for name, count in KNOWN_PARAMETERS.items())
-    command.add_argument("--parameters", type=positive_integer, metavar="P",
-                         help="number of trainable parameters (4 bytes each) of the model in a CSV. Known models: "
-                              f"{known} [tables: the first of them; published: all are tried]")
-    command.add_argument("--train-samples", type=positive_integer, metavar="D",
-                         help=f"images per epoch of a CSV [{CSV_IMAGES:,}]")
+    command.add_argument(
+        "--parameters",
+        type=positive_integer,
+        metavar="P",
+        help=(
+            "number of trainable parameters (4 bytes each) of the model in a CSV. Known models: "
+            f"{known} [tables: the first of them; published: all are tried]"
+        ),
+    )
+    command.add_argument(
+        "--train-samples",
+        type=positive_integer,
+        metavar="D",
+        help=f"images per epoch of a CSV [{CSV_IMAGES:,}]",
+    )
 
 
 def assumptions_of(options):
@@ -251,12 +356,23 @@ def assumptions_of(options):
 
 
 def print_published(options):
-    tables = [table for times in tables_of_times(options) for table in published_tables(times, assumptions_of(options))]
+    tables = [
+        table
+        for times in tables_of_times(options)
+        for table in published_tables(times, assumptions_of(options))
+    ]
     require(options.skipped, tables)
     if not tables:
-        raise ReportError(INPUT, f"{options.csv[0]}: no columns published_* and no network traffic; nothing to check")
+        raise ReportError(
+            INPUT,
+            f"{options.csv[0]}: no columns published_* and no network traffic; nothing to check",
+        )
     if options.out:
         folder = Folder(options.out, CHECK, inputs=options.csv)
         folder.write_tables(tables, CHECK)
         folder.finish()
-    print(json_text({"tables": list(map(table_values, tables))}) if options.json else "\n".join(map(markdown, tables)))
+    print(
+        json_text({"tables": list(map(table_values, tables))})
+        if options.json
+        else "\n".join(map(markdown, tables))
+    )

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The command `lockstep-report watch`: follows a run while it writes its file.
 
-The program appends to PATH.partial after each epoch, or each point of a ladder, and renames the file to PATH when the
-run ends. `/epoch` is written last, so an epoch that is listed is complete.
+The program appends to PATH.partial after each epoch, or each point of a ladder, and renames the
+file to PATH when the run ends. `/epoch` is written last, so an epoch that is listed is complete.
 """
 
 import os
@@ -27,22 +27,43 @@ POLL_SECONDS = 1.0
 MOST_MISSES = 5  # successive polls in which the file cannot be read, before this is an error
 QUIET_FACTOR = 5  # a run is reported as quiet after this many times its longest epoch, and
 QUIET_SECONDS = 60  # not before this time
-EPOCH_TEXTS = {"seconds": "{:.2f} s", "images_per_second": "{:,.1f} images/s", "train_loss": "loss {:.4f}",
-               "train_accuracy": "train {:.2%}", "test_accuracy": "test {:.2%}"}
+EPOCH_TEXTS = {
+    "seconds": "{:.2f} s",
+    "images_per_second": "{:,.1f} images/s",
+    "train_loss": "loss {:.4f}",
+    "train_accuracy": "train {:.2%}",
+    "test_accuracy": "test {:.2%}",
+}
 
 
 def add(commands):
     command = commands.add_parser(
-        "watch", help="print each epoch of a running job",
-        description="Prints one line per epoch (or point of a ladder) of a run, and waits for the "
-                    "next one until the run ends.",
-        epilog="Exit status: 0 if the run is complete; 3 if it ended otherwise. If the file does not change for "
-               "long, the program reports this and continues to wait, because the run may have been killed.")
-    command.add_argument("run", metavar="RUN.h5", help="run file; while the run is in progress, "
-                                                       "the program reads RUN.h5.partial")
+        "watch",
+        help="print each epoch of a running job",
+        description=(
+            "Prints one line per epoch (or point of a ladder) of a run, and waits for the "
+            "next one until the run ends."
+        ),
+        epilog=(
+            "Exit status: 0 if the run is complete; 3 if it ended otherwise. If the file does not"
+            " change for long, the program reports this and continues to wait, because the run may"
+            " have been killed."
+        ),
+    )
+    command.add_argument(
+        "run",
+        metavar="RUN.h5",
+        help="run file; while the run is in progress, the program reads RUN.h5.partial",
+    )
     command.add_argument("--once", action="store_true", help="print the present state and exit")
-    command.add_argument("--log", choices=TRACKERS, metavar="TRACKER",
-                         help=f"also log steps and epochs as they arrive, to {', '.join(TRACKERS)}; needs its library")
+    command.add_argument(
+        "--log",
+        choices=TRACKERS,
+        metavar="TRACKER",
+        help=(
+            f"also log steps and epochs as they arrive, to {', '.join(TRACKERS)}; needs its library"
+        ),
+    )
     finish(command, watch, "print one JSON object per line")
 
 
@@ -62,8 +83,8 @@ def watch(options):
 
 
 class Output:
-    """Prints one line per event, as text or JSON. On a terminal, a last line shows what the program waits
-    for; it is replaced, so that a log file never has it."""
+    """Prints one line per event, as text or JSON. On a terminal, a last line shows what the program
+    waits for; it is replaced, so that a log file never has it."""
 
     def __init__(self, stream, is_json=False):
         self.stream = stream
@@ -72,13 +93,17 @@ class Output:
 
     def event(self, kind, values, text):
         self.clear()
-        print(json_text({"event": kind, **values}, None) if self.is_json else one_line(text), file=self.stream, flush=True)
+        print(
+            json_text({"event": kind, **values}, None) if self.is_json else one_line(text),
+            file=self.stream,
+            flush=True,
+        )
 
     def waiting(self, text):
         if not self.is_json and self.stream.isatty() and text != self.shown:
             self.clear()
             columns = os.get_terminal_size(self.stream.fileno()).columns
-            self.shown = one_line(text)[:max(1, columns - 1)]
+            self.shown = one_line(text)[: max(1, columns - 1)]
             print(self.shown, end="", file=self.stream, flush=True)
 
     def clear(self):
@@ -121,16 +146,28 @@ class Watch:
                     return 0
             quiet = self.clock() - changed
             longest = f" (longest so far: {self.longest:.1f} s)" if self.longest else ""
-            self.output.waiting(f"waiting for {partial.name}" if state is None
-                                else f"waiting for {self.printed + 1}: {quiet:.0f} s{longest}")
-            if state and quiet > max(QUIET_SECONDS, QUIET_FACTOR * self.longest) and not is_reported_quiet:
+            self.output.waiting(
+                f"waiting for {partial.name}"
+                if state is None
+                else f"waiting for {self.printed + 1}: {quiet:.0f} s{longest}"
+            )
+            if (
+                state
+                and quiet > max(QUIET_SECONDS, QUIET_FACTOR * self.longest)
+                and not is_reported_quiet
+            ):
                 is_reported_quiet = True
-                self.output.event("quiet", {"seconds": quiet}, f"no change for {quiet:.0f} s: the run "
-                                  "may have been killed, or its file system shows changes late")
+                self.output.event(
+                    "quiet",
+                    {"seconds": quiet},
+                    f"no change for {quiet:.0f} s: the run "
+                    "may have been killed, or its file system shows changes late",
+                )
             self.sleep(POLL_SECONDS)
 
     def read(self, file):
-        """Reads the run, and returns whether it could be read; not if the file is just being renamed or created."""
+        """Reads the run, and returns whether it could be read; not if the file is just being
+        renamed or created."""
         try:
             run = read_run(file)
         except ReportError:
@@ -142,9 +179,17 @@ class Watch:
         if self.run is None:
             name = run.path.name.removesuffix(".partial")
             setting = list(filter(None, setting_texts(setting_of(run))))
-            values = {"run": name, "run_id": run.run_id, "ranks": run.rank_count, "hosts": run.host_count,
-                      "setting": setting, "epochs": run.number("epochs")}
-            self.output.event("run", values, f"{name}: " + ", ".join([plural(run.rank_count, "rank"), *setting]))
+            values = {
+                "run": name,
+                "run_id": run.run_id,
+                "ranks": run.rank_count,
+                "hosts": run.host_count,
+                "setting": setting,
+                "epochs": run.number("epochs"),
+            }
+            self.output.event(
+                "run", values, f"{name}: " + ", ".join([plural(run.rank_count, "rank"), *setting])
+            )
         elif self.run.run_id != run.run_id:
             raise ReportError(INPUT, f"{self.path}: another run replaced the one that was watched")
         self.run = run
@@ -183,13 +228,24 @@ def epoch_rows(run, first):
         steps = np.flatnonzero(run.epoch == number)
         times, _, phases = timed_seconds(run, steps)
         seconds, exposed = times.sum(), phases[:, run.phases.index("exposed_communication")]
-        slowest = int(np.argmax(phases.sum(axis=1) - exposed)) if run.rank_count > 1 and len(steps) else None
+        slowest = (
+            int(np.argmax(phases.sum(axis=1) - exposed))
+            if run.rank_count > 1 and len(steps)
+            else None
+        )
         values = {
-            "epoch": number, "steps": len(steps), "seconds": float(seconds) if len(steps) else None,
+            "epoch": number,
+            "steps": len(steps),
+            "seconds": float(seconds) if len(steps) else None,
             "images_per_second": float(run.images[steps].sum() / seconds) if seconds else None,
-            **{name: float(run.epochs[name][row]) if name in run.epochs else None for name in OF_EPOCHS},
+            **{
+                name: float(run.epochs[name][row]) if name in run.epochs else None
+                for name in OF_EPOCHS
+            },
             "exposed_communication_share": float(exposed.mean() / seconds) if seconds else None,
-            "slowest_rank": slowest, "slowest_host": None if slowest is None else str(run.ranks["hostname"][slowest])}
+            "slowest_rank": slowest,
+            "slowest_host": None if slowest is None else str(run.ranks["hostname"][slowest]),
+        }
         yield "epoch", values, epoch_text(values, run.number("epochs"), run.rank_count)
 
 
@@ -199,8 +255,10 @@ def epoch_text(values, total, ranks):
         if values[name] is not None and np.isfinite(values[name]):
             parts.append(text.format(values[name]))
     if ranks > 1 and values["exposed_communication_share"] is not None:
-        parts.append("exposed communication {exposed_communication_share:.1%}  "
-                     "slowest rank {slowest_rank} ({slowest_host})".format(**values))
+        parts.append(
+            "exposed communication {exposed_communication_share:.1%}  "
+            "slowest rank {slowest_rank} ({slowest_host})".format(**values)
+        )
     return "  ".join(parts)
 
 
@@ -209,7 +267,14 @@ def ladder_rows(run, first):
     columns = ("batch_per_rank", "status", "epoch_seconds", "images_per_second")
     for batch, status, seconds, rate in zip(*(run.ladder[name][first:] for name in columns)):
         is_timed = np.isfinite(seconds)
-        yield "point", {
-            "batch_per_rank": int(batch), "status": str(status), "seconds": float(seconds) if is_timed else None,
-            "images_per_second": float(rate)
-        }, f"batch {batch}  {status}" + (f"  epoch {seconds:.2f} s  {rate:,.1f} images/s" if is_timed else "")
+        yield (
+            "point",
+            {
+                "batch_per_rank": int(batch),
+                "status": str(status),
+                "seconds": float(seconds) if is_timed else None,
+                "images_per_second": float(rate),
+            },
+            f"batch {batch}  {status}"
+            + (f"  epoch {seconds:.2f} s  {rate:,.1f} images/s" if is_timed else ""),
+        )

@@ -27,7 +27,8 @@ class Browser:
 
     def __init__(self):
         program = os.environ.get("LOCKSTEP_CHROMIUM") or next(
-            filter(None, map(shutil.which, PROGRAMS)), None)
+            filter(None, map(shutil.which, PROGRAMS)), None
+        )
         assert program, "Chromium is missing; install chromium or chromium-headless-shell"
         self.messages, self._number, self._received = [], 0, b""
         self._profile = tempfile.TemporaryDirectory(ignore_cleanup_errors=True)
@@ -35,17 +36,33 @@ class Browser:
         self._input, write = os.pipe()
         # Chromium reads commands from descriptor 3 and writes answers to descriptor 4.
         self._process = subprocess.Popen(
-            ["bash", "-c", f'exec "$@" 3<&{read} 4>&{write}', "bash", program, "--headless",
-             "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--proxy-server=127.0.0.1:9",
-             "--disable-dev-shm-usage", f"--user-data-dir={self._profile.name}",
-             "--remote-debugging-pipe", "about:blank"],
-            pass_fds=(read, write), stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+            [
+                "bash",
+                "-c",
+                f'exec "$@" 3<&{read} 4>&{write}',
+                "bash",
+                program,
+                "--headless",
+                "--no-sandbox",
+                "--disable-gpu",
+                "--hide-scrollbars",
+                "--proxy-server=127.0.0.1:9",
+                "--disable-dev-shm-usage",
+                f"--user-data-dir={self._profile.name}",
+                "--remote-debugging-pipe",
+                "about:blank",
+            ],
+            pass_fds=(read, write),
+            stderr=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+        )
         os.close(read)
         os.close(write)
         self._session = None
         target = self._call("Target.createTarget", url="about:blank")["targetId"]
-        self._session = self._call(
-            "Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
+        self._session = self._call("Target.attachToTarget", targetId=target, flatten=True)[
+            "sessionId"
+        ]
         for domain in ("Page", "Log", "Runtime"):
             self._call(f"{domain}.enable")
 
@@ -62,18 +79,30 @@ class Browser:
     def open(self, page, width=1280, height=900, is_dark=False):
         """Opens the page in a viewport of this size and waits until it has loaded."""
         self.messages.clear()
-        self._call("Emulation.setDeviceMetricsOverride", width=width, height=height,
-                   deviceScaleFactor=1, mobile=False)
-        self._call("Emulation.setEmulatedMedia", features=[
-            {"name": "prefers-color-scheme", "value": "dark" if is_dark else "light"}])
+        self._call(
+            "Emulation.setDeviceMetricsOverride",
+            width=width,
+            height=height,
+            deviceScaleFactor=1,
+            mobile=False,
+        )
+        self._call(
+            "Emulation.setEmulatedMedia",
+            features=[{"name": "prefers-color-scheme", "value": "dark" if is_dark else "light"}],
+        )
         self._call("Page.navigate", url=Path(page).resolve().as_uri())
         while self._receive().get("method") != "Page.loadEventFired":
             pass
 
     def value(self, script):
         """Returns the value of a JavaScript expression."""
-        answer = self._call("Runtime.evaluate", expression=script, returnByValue=True,
-                            awaitPromise=True, userGesture=True)
+        answer = self._call(
+            "Runtime.evaluate",
+            expression=script,
+            returnByValue=True,
+            awaitPromise=True,
+            userGesture=True,
+        )
         assert "exceptionDetails" not in answer, answer
         return answer["result"].get("value")
 
@@ -82,10 +111,16 @@ class Browser:
         return base64.b64decode(self._call("Page.printToPDF")["data"])
 
     def picture(self, **clip):
-        """Returns a PNG of the rectangle `clip` (x, y, width, height) of the page, or of all of it."""
+        """Returns a PNG of the rectangle `clip` (x, y, width, height) of the page, or of all of
+        it."""
         size = self._call("Page.getLayoutMetrics")["cssContentSize"]
-        return base64.b64decode(self._call(
-            "Page.captureScreenshot", captureBeyondViewport=True, clip={**size, **clip, "scale": 1})["data"])
+        return base64.b64decode(
+            self._call(
+                "Page.captureScreenshot",
+                captureBeyondViewport=True,
+                clip={**size, **clip, "scale": 1},
+            )["data"]
+        )
 
     def _call(self, method, **parameters):
         self._number += 1
@@ -108,8 +143,11 @@ class Browser:
             self._received += received
         text, _, self._received = self._received.partition(b"\0")
         event = json.loads(text)
-        if event.get("method") in ("Log.entryAdded", "Runtime.consoleAPICalled",
-                                   "Runtime.exceptionThrown"):
+        if event.get("method") in (
+            "Log.entryAdded",
+            "Runtime.consoleAPICalled",
+            "Runtime.exceptionThrown",
+        ):
             self.messages.append(json.dumps(event["params"]))
         return event
 
@@ -119,14 +157,19 @@ def pictures(page, folder):
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     with Browser() as browser:
-        for name, width, is_dark in (("wide", 1280, False), ("phone", 390, False), ("dark", 1280, True)):
+        for name, width, is_dark in (
+            ("wide", 1280, False),
+            ("phone", 390, False),
+            ("dark", 1280, True),
+        ):
             browser.open(page, width, is_dark=is_dark)
             (folder / f"{name}.png").write_bytes(browser.picture())
         browser.open(page, 1000)
         (folder / "first.png").write_bytes(browser.picture(height=1180))
         for name, top, height in browser.value(
-                "[...document.querySelectorAll('main > section[id]')].map((s) => [s.id, "
-                "s.getBoundingClientRect().top + scrollY, s.getBoundingClientRect().height])"):
+            "[...document.querySelectorAll('main > section[id]')].map((s) => [s.id, "
+            "s.getBoundingClientRect().top + scrollY, s.getBoundingClientRect().height])"
+        ):
             (folder / f"{name}.png").write_bytes(browser.picture(y=top, height=height))
         (folder / "print.pdf").write_bytes(browser.printed())
 

@@ -20,5 +20,18 @@ def one(tmp_path):
 @pytest.fixture
 def pair(tmp_path, one):
     """Paths of runs on one and on two ranks."""
-    return [one, str(write_run(tmp_path / "two.h5", phases(10, STEP, STEP), 20, epochs=2, batch=10, bucket_bytes=[400],
-                               bucket_start=[0.05], bucket_end=[0.1]))]
+    return [
+        one,
+        str(
+            write_run(
+                tmp_path / "two.h5",
+                phases(10, STEP, STEP),
+                20,
+                epochs=2,
+                batch=10,
+                bucket_bytes=[400],
+                bucket_start=[0.05],
+                bucket_end=[0.1],
+            )
+        ),
+    ]

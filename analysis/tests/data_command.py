@@ -13,7 +13,8 @@ def pixels(*shape):
 
 
 def convert(tmp_path, *arguments, status=0):
-    """Returns the content of the written file as {path: array}; None if the exit status is not 0."""
+    """Returns the content of the written file as {path: array}; None if the exit status is not
+    0."""
     path = tmp_path / "out.h5"
     assert main([*map(str, arguments), "-o", str(path)]) == status
     if status:
@@ -26,7 +27,11 @@ def convert(tmp_path, *arguments, status=0):
 def contents(path):
     found = {}
     with h5py.File(path) as file:
-        file.visititems(lambda name, item: found.update({name: item[()]} if isinstance(item, h5py.Dataset) else {}))
+        file.visititems(
+            lambda name, item: found.update(
+                {name: item[()]} if isinstance(item, h5py.Dataset) else {}
+            )
+        )
         assert not file.attrs
     return found
 
@@ -38,9 +43,21 @@ def error_of(capsys):
 
 
 def check(found, train_pixels, train_labels, test_pixels, test_labels, names):
-    assert sorted(found) == ["class_names", "mean", "std", "test/images", "test/labels", "train/images", "train/labels"]
-    for name, expected in (("train/images", train_pixels), ("train/labels", train_labels), ("test/images", test_pixels),
-                           ("test/labels", test_labels)):
+    assert sorted(found) == [
+        "class_names",
+        "mean",
+        "std",
+        "test/images",
+        "test/labels",
+        "train/images",
+        "train/labels",
+    ]
+    for name, expected in (
+        ("train/images", train_pixels),
+        ("train/labels", train_labels),
+        ("test/images", test_pixels),
+        ("test/labels", test_labels),
+    ):
         np.testing.assert_array_equal(found[name], expected)
     assert found["train/images"].dtype == np.uint8
     assert [name.decode() for name in found["class_names"]] == names

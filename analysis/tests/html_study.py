@@ -27,21 +27,44 @@ def write_study(folder, counts=(1, 2, 4, 8, 16), repeats=6):
             weak = folder / f"weak-{ranks:02d}-{repeat + 1}.h5"
             buckets = () if ranks == 1 else (4e6, 2e6, 1e6)
             reducer = "none" if ranks == 1 else "overlap"
-            write_training(weak, random, ranks=ranks, steps=320 // ranks, sizes=buckets,
-                           alpha=2e-4 * ranks, beta=4e-9, work=0.1, images=32 * ranks,
-                           slow_rank=ranks - 1 if ranks > 4 else None, slow=0.012,
-                           reducer=reducer, epochs=2)
+            write_training(
+                weak,
+                random,
+                ranks=ranks,
+                steps=320 // ranks,
+                sizes=buckets,
+                alpha=2e-4 * ranks,
+                beta=4e-9,
+                work=0.1,
+                images=32 * ranks,
+                slow_rank=ranks - 1 if ranks > 4 else None,
+                slow=0.012,
+                reducer=reducer,
+                epochs=2,
+            )
             curve(weak, repeat, ranks)
         if ranks > 1:
             strong = folder / f"strong-{ranks:02d}.h5"
-            write_training(strong, random, ranks=ranks, steps=320,
-                           sizes=buckets, alpha=2e-4 * ranks, beta=4e-9, batch=32 // ranks,
-                           work=0.1 / ranks + 0.004, images=32, reducer=reducer, epochs=2)
+            write_training(
+                strong,
+                random,
+                ranks=ranks,
+                steps=320,
+                sizes=buckets,
+                alpha=2e-4 * ranks,
+                beta=4e-9,
+                batch=32 // ranks,
+                work=0.1 / ranks + 0.004,
+                images=32,
+                reducer=reducer,
+                epochs=2,
+            )
             curve(strong, 0, 1)
     write_ladder(folder / "ladder.h5")
     for algorithm, alpha, beta in (("ring", 2e-5, 4e-9), ("direct", 5e-6, 9e-9)):
-        write_sweep(folder / f"sweep-{algorithm}.h5", random, 8, alpha, beta, SIZES,
-                    algorithm=algorithm)
+        write_sweep(
+            folder / f"sweep-{algorithm}.h5", random, 8, alpha, beta, SIZES, algorithm=algorithm
+        )
     return folder
 
 
@@ -51,10 +74,15 @@ def write_points(folder, count):
     folder.mkdir(parents=True, exist_ok=True)
     for ranks in range(1, count + 1):
         step = (0.01, 0.01, 0.3, 0.6 + 0.01 * ranks, 0.02 * (ranks - 1), 0.05)
-        write_run(folder / f"a-run-with-a-rather-long-name-on-{ranks}-ranks.h5",
-                  phases(8, *[step] * ranks), 32 * ranks, epochs=2,
-                  config={"train-samples": "100000"}, environment={"warnings": ""},
-                  ranks_of={"hostname": [f"compute-node-{n:04d}.cluster" for n in range(ranks)]})
+        write_run(
+            folder / f"a-run-with-a-rather-long-name-on-{ranks}-ranks.h5",
+            phases(8, *[step] * ranks),
+            32 * ranks,
+            epochs=2,
+            config={"train-samples": "100000"},
+            environment={"warnings": ""},
+            ranks_of={"hostname": [f"compute-node-{n:04d}.cluster" for n in range(ranks)]},
+        )
     return folder
 
 
@@ -63,8 +91,11 @@ def curve(path, seed, ranks):
     with h5py.File(path, "r+") as file:
         count = len(file["epoch"])
         done = np.arange(1, count + 1) / (1 + 0.1 * np.log2(ranks)) + 0.03 * seed
-        for name, values in (("train_loss", 2.3 * np.exp(-done)), ("test_loss", 2.2 * np.exp(-done)),
-                             ("test_accuracy", 1 - 0.9 * np.exp(-done))):
+        for name, values in (
+            ("train_loss", 2.3 * np.exp(-done)),
+            ("test_loss", 2.2 * np.exp(-done)),
+            ("test_accuracy", 1 - 0.9 * np.exp(-done)),
+        ):
             file[f"epochs/{name}"][:] = values
 
 

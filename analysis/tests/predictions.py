@@ -10,6 +10,7 @@ from lockstep_report.tables.prediction import prediction_rows
 
 def ring_network(alpha=1e-5, beta=1e-9, spread=0.0):
     """A network of MPI whose values are within ± `spread` (relative)."""
+
     def of(value):
         return Bounds(value * (1 - spread), value * (1 + spread))
 

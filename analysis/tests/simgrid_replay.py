@@ -11,18 +11,28 @@ import subprocess
 SPEED = 1e9  # flop/s of a simulated host; a trace gives computation in flops
 BYTE = 6  # SMPI's number of a data type of one byte
 OPTIONS = [
-    "--cfg=network/model:CM02", "--cfg=network/TCP-gamma:0", "--cfg=network/weight-S:0",
-    "--cfg=network/latency-factor:1", "--cfg=network/bandwidth-factor:1",
-    "--cfg=network/crosstraffic:0", "--cfg=smpi/host-speed:1e9", "--log=root.fmt:%m%n"]
-HEADER = ("<?xml version='1.0'?>\n<!DOCTYPE platform SYSTEM "
-          '"https://simgrid.org/simgrid.dtd">\n<platform version="4.1">\n')
+    "--cfg=network/model:CM02",
+    "--cfg=network/TCP-gamma:0",
+    "--cfg=network/weight-S:0",
+    "--cfg=network/latency-factor:1",
+    "--cfg=network/bandwidth-factor:1",
+    "--cfg=network/crosstraffic:0",
+    "--cfg=smpi/host-speed:1e9",
+    "--log=root.fmt:%m%n",
+]
+HEADER = (
+    "<?xml version='1.0'?>\n<!DOCTYPE platform SYSTEM "
+    '"https://simgrid.org/simgrid.dtd">\n<platform version="4.1">\n'
+)
 
 
 def cluster(hosts, alpha, beta):
     """Returns a platform of hosts with one full-duplex link each. A message crosses two links."""
-    return (HEADER + f'<cluster id="c" prefix="h" suffix="" radical="0-{hosts - 1}" speed="1Gf" '
-            f'bw="{1 / beta:.9e}Bps" lat="{alpha / 2:.9e}s" sharing_policy="SPLITDUPLEX" '
-            'loopback_bw="1e15Bps" loopback_lat="0s"/>\n</platform>\n')
+    return (
+        HEADER + f'<cluster id="c" prefix="h" suffix="" radical="0-{hosts - 1}" speed="1Gf" '
+        f'bw="{1 / beta:.9e}Bps" lat="{alpha / 2:.9e}s" sharing_policy="SPLITDUPLEX" '
+        'loopback_bw="1e15Bps" loopback_lat="0s"/>\n</platform>\n'
+    )
 
 
 def grouped(groups, size, alpha, beta, alpha_between, beta_between):
@@ -30,19 +40,25 @@ def grouped(groups, size, alpha, beta, alpha_between, beta_between):
     other groups."""
     text = HEADER + '<zone id="world" routing="Full">\n'
     for g in range(groups):
-        text += (f'<cluster id="c{g}" prefix="h" suffix="" '
-                 f'radical="{g * size}-{(g + 1) * size - 1}" speed="1Gf" bw="{1 / beta:.9e}Bps" '
-                 f'lat="{alpha / 2:.9e}s" sharing_policy="SPLITDUPLEX" router_id="r{g}"/>\n')
+        text += (
+            f'<cluster id="c{g}" prefix="h" suffix="" '
+            f'radical="{g * size}-{(g + 1) * size - 1}" speed="1Gf" bw="{1 / beta:.9e}Bps" '
+            f'lat="{alpha / 2:.9e}s" sharing_policy="SPLITDUPLEX" router_id="r{g}"/>\n'
+        )
     for g in range(groups):
         for way in ("out", "in"):
-            text += (f'<link id="{way}{g}" bandwidth="{1 / beta_between:.9e}Bps" '
-                     f'latency="{max(0.0, alpha_between - alpha) / 2:.9e}s"/>\n')
+            text += (
+                f'<link id="{way}{g}" bandwidth="{1 / beta_between:.9e}Bps" '
+                f'latency="{max(0.0, alpha_between - alpha) / 2:.9e}s"/>\n'
+            )
     for a in range(groups):
         for b in range(groups):
             if a != b:
-                text += (f'<zoneRoute src="c{a}" dst="c{b}" gw_src="r{a}" gw_dst="r{b}" '
-                         f'symmetrical="NO"><link_ctn id="out{a}"/><link_ctn id="in{b}"/>'
-                         '</zoneRoute>\n')
+                text += (
+                    f'<zoneRoute src="c{a}" dst="c{b}" gw_src="r{a}" gw_dst="r{b}" '
+                    f'symmetrical="NO"><link_ctn id="out{a}"/><link_ctn id="in{b}"/>'
+                    "</zoneRoute>\n"
+                )
     return text + "</zone>\n</platform>\n"
 
 
@@ -58,9 +74,25 @@ def replay(folder, platform, traces, hosts, *options):
         names.append(f"{path}\n")
     (folder / "traces").write_text("".join(names))
     done = subprocess.run(
-        [os.environ.get("LOCKSTEP_SMPIRUN", "smpirun"), "-platform", folder / "platform.xml", "-hostfile", folder / "hosts", "-np",
-         str(len(traces)), "-replay", folder / "traces", *OPTIONS, *options],
-        capture_output=True, text=True, timeout=1800, cwd=folder, check=False)
+        [
+            os.environ.get("LOCKSTEP_SMPIRUN", "smpirun"),
+            "-platform",
+            folder / "platform.xml",
+            "-hostfile",
+            folder / "hosts",
+            "-np",
+            str(len(traces)),
+            "-replay",
+            folder / "traces",
+            *OPTIONS,
+            *options,
+        ],
+        capture_output=True,
+        text=True,
+        timeout=1800,
+        cwd=folder,
+        check=False,
+    )
     found = re.search(r"Simulation time ([\d.eE+-]+)", done.stdout + done.stderr)
     assert found, done.stdout + done.stderr
     return float(found[1])
@@ -72,8 +104,11 @@ def compute(seconds):
 
 def exchange(own, to, source, sent):
     """Lines that send `sent` bytes to process `to` and receive as many from `source`."""
-    return [f"isend {to} 0 {sent:.6f} {BYTE}", f"recv {source} 0 {sent:.6f} {BYTE}",
-            f"wait {own} {to} 0"]
+    return [
+        f"isend {to} 0 {sent:.6f} {BYTE}",
+        f"recv {source} 0 {sent:.6f} {BYTE}",
+        f"wait {own} {to} 0",
+    ]
 
 
 def ring_turns(members, own, sent, turns):
@@ -91,11 +126,14 @@ def hierarchical(processes, own, size, group):
     """A ring reduce-scatter in groups of `group` processes, a ring between the groups, a ring
     all-gather in the groups."""
     index = processes.index(own)
-    inside = processes[index - index % group:index - index % group + group]
-    between = processes[index % group::group]
+    inside = processes[index - index % group : index - index % group + group]
+    between = processes[index % group :: group]
     part = size / group
-    return [*ring_turns(inside, own, part, group - 1), *ring(between, own, part),
-            *ring_turns(inside, own, part, group - 1)]
+    return [
+        *ring_turns(inside, own, part, group - 1),
+        *ring(between, own, part),
+        *ring_turns(inside, own, part, group - 1),
+    ]
 
 
 def step_traces(ready, backward_end, update, sizes):
@@ -110,8 +148,11 @@ def step_traces(ready, backward_end, update, sizes):
         for time in ready[r]:
             lines += [compute(time - now), f"send {ranks + r} 1 1 {BYTE}"]
             now = time
-        lines += [compute(backward_end[r] - now), f"recv {ranks + r} 2 1 {BYTE}",
-                  compute(update[r])]
+        lines += [
+            compute(backward_end[r] - now),
+            f"recv {ranks + r} 2 1 {BYTE}",
+            compute(update[r]),
+        ]
         computing.append(lines)
         lines = []
         for size in sizes:

@@ -27,21 +27,51 @@ def dataset(file, path, values):
 
 
 def header(file, status="complete", failure="", config=(), attributes=(), environment=()):
-    """Writes the attributes of the root. The run id is the path of the file unless `attributes` has one."""
-    file.attrs.update({
-        "format": "lockstep-run", "format_version": schema.VERSION,
-        "software_version": "0.1.0", "git_commit": "abc", "git_dirty": 0,
-        "date_utc": "2026-01-01T00:00:00Z", "command_line": "lockstep train",
-        "run_id": file.filename, "part": 1, "first_step": 0, "steps_per_epoch": 0, "images_per_epoch": 0,
-        "status": status, "failure": failure, **dict(attributes),
-    })
+    """Writes the attributes of the root. The run id is the path of the file unless `attributes` has
+    one."""
+    file.attrs.update(
+        {
+            "format": "lockstep-run",
+            "format_version": schema.VERSION,
+            "software_version": "0.1.0",
+            "git_commit": "abc",
+            "git_dirty": 0,
+            "date_utc": "2026-01-01T00:00:00Z",
+            "command_line": "lockstep train",
+            "run_id": file.filename,
+            "part": 1,
+            "first_step": 0,
+            "steps_per_epoch": 0,
+            "images_per_epoch": 0,
+            "status": status,
+            "failure": failure,
+            **dict(attributes),
+        }
+    )
     file.create_group("config").attrs.update(dict(config))
     file.create_group("environment").attrs.update({"mpi": "test", **dict(environment)})
 
 
-def write_run(path, phase_seconds, images_per_step, *, epochs=1, batch=32, reducer="overlap",
-              bucket_bytes=(), bucket_start=None, bucket_end=None, bucket_calls=None,
-              status="complete", failure="", config=(), attributes=(), environment=(), epoch_of_step=None, ranks_of=()):
+def write_run(
+    path,
+    phase_seconds,
+    images_per_step,
+    *,
+    epochs=1,
+    batch=32,
+    reducer="overlap",
+    bucket_bytes=(),
+    bucket_start=None,
+    bucket_end=None,
+    bucket_calls=None,
+    status="complete",
+    failure="",
+    config=(),
+    attributes=(),
+    environment=(),
+    epoch_of_step=None,
+    ranks_of=(),
+):
     """Writes a run file and returns its path. `phase_seconds` has the shape (step, rank, phase).
     The epoch of each step is in `epoch_of_step`; without it, each of the `epochs` epochs has the
     same number of steps. `bucket_calls`: seconds in calls, by default those from start to end, or
@@ -55,14 +85,25 @@ def write_run(path, phase_seconds, images_per_step, *, epochs=1, batch=32, reduc
     numbers = np.unique(epoch_of_step) if steps else np.arange(1, epochs + 1)
     epochs = len(numbers)
     options = {
-        "model": "resnet18-cifar", "device": "cpu", "precision": "fp32", "reducer": reducer,
-        "batch-per-rank": str(batch), "threads": "1", "train-samples": str(
-            images_per_step * steps // epochs), **dict(config),
+        "model": "resnet18-cifar",
+        "device": "cpu",
+        "precision": "fp32",
+        "reducer": reducer,
+        "batch-per-rank": str(batch),
+        "threads": "1",
+        "train-samples": str(images_per_step * steps // epochs),
+        **dict(config),
     }
     with h5py.File(path, "w", libver="latest") as file:
         samples = int(options["train-samples"]) or images_per_step * steps // epochs
-        per_epoch = max(1, -(-samples // images_per_step) if options.get("last-batch") == "pad" else
-                        samples // images_per_step)
+        per_epoch = max(
+            1,
+            (
+                -(-samples // images_per_step)
+                if options.get("last-batch") == "pad"
+                else samples // images_per_step
+            ),
+        )
         size = {"steps_per_epoch": per_epoch, "images_per_epoch": per_epoch * images_per_step}
         header(file, status, failure, options, size | dict(attributes), environment)
         dataset(file, "/step", np.arange(1, steps + 1))
@@ -80,19 +121,32 @@ def write_run(path, phase_seconds, images_per_step, *, epochs=1, batch=32, reduc
             dataset(file, f"/epochs/{name}", np.full(epochs, 0.5))
         dataset(file, "/epochs/test_accuracy", np.linspace(0.5, 0.6, epochs))
         times = np.nan_to_num(phase_seconds.sum(axis=2))
-        dataset(file, "/epochs/seconds", [
-            max(1.0, times[:len(epoch_of_step)][epoch_of_step[:steps] == number]
-                .sum(axis=0).max(initial=0.0))
-            for number in numbers])
+        dataset(
+            file,
+            "/epochs/seconds",
+            [
+                max(
+                    1.0,
+                    times[: len(epoch_of_step)][epoch_of_step[:steps] == number]
+                    .sum(axis=0)
+                    .max(initial=0.0),
+                )
+                for number in numbers
+            ],
+        )
         dataset(file, "/epochs/evaluation_seconds", np.full(epochs, 0.5))
         dataset(file, "/epochs/parameter_hash", np.full(epochs, "0123456789abcdef"))
         shape = (steps, ranks, len(bucket_bytes))
         dataset(file, "/buckets/bytes", np.asarray(bucket_bytes, dtype=np.uint64))
-        start, end = (np.broadcast_to(0.0 if values is None else values, shape)
-                      for values in (bucket_start, bucket_end))
+        start, end = (
+            np.broadcast_to(0.0 if values is None else values, shape)
+            for values in (bucket_start, bucket_end)
+        )
         columns = {"start": start, "end": end}
         if not isinstance(bucket_calls, str):
-            columns["call"] = end - start if bucket_calls is None else np.broadcast_to(bucket_calls, shape)
+            columns["call"] = (
+                end - start if bucket_calls is None else np.broadcast_to(bucket_calls, shape)
+            )
         for name, values in columns.items():
             dataset(file, f"/buckets/{name}_seconds", values)
     return path
@@ -139,7 +193,9 @@ def write_ladder(path, ranks=1, status="complete", config=(), ranks_of=()):
             "images_per_second": [1250.0, 2500.0, np.nan],
             "predicted_bytes": np.array([100, 400, 1600]) * 2**20,
             "peak_bytes": np.array([110, 410, 0]) * 2**20,
-            "training_seconds": [39.0, 19.0, np.nan], "steps": [1562, 3, 0], "is_extrapolated": [0, 1, 0],
+            "training_seconds": [39.0, 19.0, np.nan],
+            "steps": [1562, 3, 0],
+            "is_extrapolated": [0, 1, 0],
         }
         for name, values in columns.items():
             dataset(file, f"/ladder/{name}", values)
@@ -147,8 +203,8 @@ def write_ladder(path, ranks=1, status="complete", config=(), ranks_of=()):
 
 
 def write_sweep(path, hosts="node1"):
-    """Writes an all-reduce sweep of 2 ranks: 6 repeats of 1 MB, in 1 ms except for the last one, which
-    takes 9 ms, and of 4 bytes in 2 us."""
+    """Writes an all-reduce sweep of 2 ranks: 6 repeats of 1 MB, in 1 ms except for the last one,
+    which takes 9 ms, and of 4 bytes in 2 us."""
     with h5py.File(path, "w", libver="latest") as file:
         header(file, config={"device": "cpu"})
         dataset(file, "/rank", [0, 1])
@@ -163,8 +219,8 @@ def write_sweep(path, hosts="node1"):
 
 
 def write_layers(path, power=np.nan):
-    """Writes single layers: ReLU, which takes 2 ms forward and 5 ms backward for 12 MB and 18 MB, and
-    a layer that does not fit. Rates: 10 GB/s and 100 GFLOP/s."""
+    """Writes single layers: ReLU, which takes 2 ms forward and 5 ms backward for 12 MB and 18 MB,
+    and a layer that does not fit. Rates: 10 GB/s and 100 GFLOP/s."""
     with h5py.File(path, "w", libver="latest") as file:
         header(file, config={"device": "cpu"})
         dataset(file, "/rank", [0])
@@ -174,14 +230,20 @@ def write_layers(path, power=np.nan):
         none = [np.nan] * 3
         columns = {
             "description": np.array(["relu@1x3x1000x1000", "relu@9x9x9x9"]),
-            "status": np.array(["complete", "out_of_memory"]), "batch": [1, 9],
-            "forward_flops": [3e6, 0.0], "backward_flops": [3e6, 0.0],
-            "forward_bytes": [12e6, 0.0], "backward_bytes": [18e6, 0.0],
-            "forward_seconds": [[2e-3, 2e-3, 9e-3], none], "backward_seconds": [[5e-3] * 3, none],
+            "status": np.array(["complete", "out_of_memory"]),
+            "batch": [1, 9],
+            "forward_flops": [3e6, 0.0],
+            "backward_flops": [3e6, 0.0],
+            "forward_bytes": [12e6, 0.0],
+            "backward_bytes": [18e6, 0.0],
+            "forward_seconds": [[2e-3, 2e-3, 9e-3], none],
+            "backward_seconds": [[5e-3] * 3, none],
             "estimated_bytes": np.array([48_000_000, 10**12], dtype=np.uint64),
             "peak_bytes": np.array([50_000_000, 0], dtype=np.uint64),
-            "product_flops_per_second": [1e11, 1e11], "copy_bytes_per_second": [1e10, 1e10],
-            "power_watts": [power, np.nan], "energy_joules": [0.007 * power, np.nan],
+            "product_flops_per_second": [1e11, 1e11],
+            "copy_bytes_per_second": [1e10, 1e10],
+            "power_watts": [power, np.nan],
+            "energy_joules": [0.007 * power, np.nan],
         }
         for name, values in columns.items():
             dataset(file, f"/layers/{name}", values)
@@ -199,7 +261,8 @@ def write_stack(path, devices=1):
         columns = {
             "layer": np.array(["linear:8-8@2"] * 2),
             "status": np.array(["complete", "out_of_memory"]),
-            "stages": [devices] * 2, "depth": [20 * devices, 20 * devices + 1],
+            "stages": [devices] * 2,
+            "depth": [20 * devices, 20 * devices + 1],
             "estimated_depth": [19 * devices] * 2,
             "limit_bytes": np.array([10**9] * 2, dtype=np.uint64),
             "estimated_bytes": np.array([99 * 10**7, 10**9], dtype=np.uint64),

@@ -15,8 +15,13 @@ STEP = (5.0, 0.0, 1.0, 2.0, 0.0, 0.5)  # 3.5 s of training, 5 s of waiting for d
 
 def write(path, accuracy, images=32, **config):
     """Writes a run of 2 epochs of 3 steps with the given test accuracies."""
-    write_run(path, phases(6, STEP), images, epochs=2,
-              config={"data": "cifar10:/d", "train-samples": "50000", "lr": "0.1", **config})
+    write_run(
+        path,
+        phases(6, STEP),
+        images,
+        epochs=2,
+        config={"data": "cifar10:/d", "train-samples": "50000", "lr": "0.1", **config},
+    )
     with h5py.File(path, "r+") as file:
         file["epochs/test_accuracy"][:] = accuracy
     return path
@@ -36,11 +41,17 @@ def test_repeats_are_summarised_by_median_and_range(tmp_path):
 
 
 def test_batches_and_recipes_are_separate_rows(tmp_path):
-    paths = [write(tmp_path / "a.h5", (0.2, 0.5)), write(tmp_path / "b.h5", (0.2, 0.5), images=64),
-             write(tmp_path / "c.h5", (0.2, 0.5), images=64, **{"lr-scaling": "linear"})]
+    paths = [
+        write(tmp_path / "a.h5", (0.2, 0.5)),
+        write(tmp_path / "b.h5", (0.2, 0.5), images=64),
+        write(tmp_path / "c.h5", (0.2, 0.5), images=64, **{"lr-scaling": "linear"}),
+    ]
     rows = table_of(paths).rows
     assert [(r["global_batch"], r["recipe"]) for r in rows] == [
-        (32, "lr 0.1"), (64, "lr 0.1"), (64, "lr 0.1, lr-scaling linear")]
+        (32, "lr 0.1"),
+        (64, "lr 0.1"),
+        (64, "lr 0.1, lr-scaling linear"),
+    ]
 
 
 def test_epochs_that_were_not_evaluated_are_skipped(tmp_path):
@@ -54,10 +65,14 @@ def test_runs_without_evaluation_and_independent_replicas_have_no_row(tmp_path):
 
 
 def test_labels_name_only_the_differences(tmp_path):
-    paths = [write(tmp_path / "a.h5", (0.2, 0.5)),
-             write(tmp_path / "c.h5", (0.2, 0.5), images=64, **{"lr-scaling": "linear"})]
+    paths = [
+        write(tmp_path / "a.h5", (0.2, 0.5)),
+        write(tmp_path / "c.h5", (0.2, 0.5), images=64, **{"lr-scaling": "linear"}),
+    ]
     assert labels_of(accuracy_curves([read_run(path) for path in paths])) == [
-        "batch 32", "batch 64, lr-scaling linear"]
+        "batch 32",
+        "batch 64, lr-scaling linear",
+    ]
 
 
 def test_report_has_table_and_figure(tmp_path):
@@ -69,15 +84,21 @@ def test_report_has_table_and_figure(tmp_path):
 
 def test_time_to_accuracy_is_that_of_the_first_epoch_that_reaches_it(tmp_path):
     """Training takes 3.5 s per step and 10.5 s per epoch; one run reaches 90 % after epoch 1."""
-    runs = [read_run(write(tmp_path / "a.h5", (0.905, 0.92), seed="1")),
-            read_run(write(tmp_path / "b.h5", (0.89, 0.905), seed="2"))]
+    runs = [
+        read_run(write(tmp_path / "a.h5", (0.905, 0.92), seed="1")),
+        read_run(write(tmp_path / "b.h5", (0.89, 0.905), seed="2")),
+    ]
     rows = {row["target"]: row for row in time_to_accuracy_table(runs).rows}
     assert list(rows) == [90, 91, 92]
     assert rows[90]["seconds"] == (10.5 + 21) / 2 and rows[90]["epochs"] == 1.5
     assert rows[92]["seconds"] is None and (rows[92]["reached"], rows[92]["runs"]) == (1, 2)
-    worse = read_run(write(tmp_path / "w.h5", (0.3, 0.55), lr="0.01"))  # the targets are those of the best curve
+    worse = read_run(
+        write(tmp_path / "w.h5", (0.3, 0.55), lr="0.01")
+    )  # the targets are those of the best curve
     assert {row["target"] for row in time_to_accuracy_table([*runs, worse]).rows} == {90, 91, 92}
-    late = time_to_accuracy_table([read_run(write(tmp_path / "l.h5", (np.nan, 0.92)))])  # NaN: not evaluated
+    late = time_to_accuracy_table(
+        [read_run(write(tmp_path / "l.h5", (np.nan, 0.92)))]
+    )  # NaN: not evaluated
     assert {row["epochs"] for row in late.rows} == {2}
     assert time_to_accuracy_table([read_run(write(tmp_path / "c.h5", (0.1, 0.2)))]).rows == []
 
@@ -85,9 +106,19 @@ def test_time_to_accuracy_is_that_of_the_first_epoch_that_reaches_it(tmp_path):
 def test_diverged_runs_reach_no_target(tmp_path):
     """3 of 5 runs reach 90 %; an attempt that was stopped is no run."""
     paths = [write(tmp_path / f"{i}.h5", (0.905, 0.92), seed=str(i)) for i in range(3)]
-    for i, failure in enumerate(("the loss is not finite in step 4 on rank 0; lower --lr",) * 2 + ("killed",)):
-        paths.append(write_run(tmp_path / f"d{i}.h5", phases(3, STEP), 32, status="failed", failure=failure,
-                               config={"data": "cifar10:/d", "train-samples": "50000", "lr": "0.1"}))
+    for i, failure in enumerate(
+        ("the loss is not finite in step 4 on rank 0; lower --lr",) * 2 + ("killed",)
+    ):
+        paths.append(
+            write_run(
+                tmp_path / f"d{i}.h5",
+                phases(3, STEP),
+                32,
+                status="failed",
+                failure=failure,
+                config={"data": "cifar10:/d", "train-samples": "50000", "lr": "0.1"},
+            )
+        )
     runs = [read_run(path) for path in paths]
     rows = {row["target"]: row for row in time_to_accuracy_table(runs).rows}
     assert (rows[90]["reached"], rows[90]["runs"], rows[90]["seconds"]) == (3, 5, None)

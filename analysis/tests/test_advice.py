@@ -14,20 +14,52 @@ from lockstep_report.models.causes import STRONG, WEAK, Loss
 from lockstep_report.models.explanation import StepEvidence
 
 MIB = 2**20
-SLOW = Straggler("run.h5", 2, 1, "node2", Estimate(0.010, 0.009, 0.011), 0.030, True, 0.9, 1,
-                 Estimate(0.0, -1e-6, 1e-6), 5e-6, 1e-3)
+SLOW = Straggler(
+    "run.h5",
+    2,
+    1,
+    "node2",
+    Estimate(0.010, 0.009, 0.011),
+    0.030,
+    True,
+    0.9,
+    1,
+    Estimate(0.0, -1e-6, 1e-6),
+    5e-6,
+    1e-3,
+)
 STEP = StepEvidence(
-    "run.h5", ranks=2, hosts=2, reducer="overlap", algorithm="ring (MPI)", step=0.030,
-    phases={"data_wait": 0.0, "upload": 0.0, "forward": 0.008, "backward": 0.018,
-            "exposed_communication": 0.003, "update": 0.001},
-    largest_bucket=6 * MIB, buckets=8, waiting=0.0005, transfer=0.0021,
-    last_bucket=0.0014, all_reduce_transfer=0.015, link_bytes=44e6, straggler=SLOW)
+    "run.h5",
+    ranks=2,
+    hosts=2,
+    reducer="overlap",
+    algorithm="ring (MPI)",
+    step=0.030,
+    phases={
+        "data_wait": 0.0,
+        "upload": 0.0,
+        "forward": 0.008,
+        "backward": 0.018,
+        "exposed_communication": 0.003,
+        "update": 0.001,
+    },
+    largest_bucket=6 * MIB,
+    buckets=8,
+    waiting=0.0005,
+    transfer=0.0021,
+    last_bucket=0.0014,
+    all_reduce_transfer=0.015,
+    link_bytes=44e6,
+    straggler=SLOW,
+)
 
 
 def test_exposed_buckets():
     found = advice.exposed_buckets(STEP)
-    assert found.text.startswith("Buckets of 6 MiB leave 2.10 ms of transfer exposed per step "
-                                 "(7.0 %); the last bucket alone is 1.40 ms. Smaller buckets")
+    assert found.text.startswith(
+        "Buckets of 6 MiB leave 2.10 ms of transfer exposed per step "
+        "(7.0 %); the last bucket alone is 1.40 ms. Smaller buckets"
+    )
     assert found.evidence["last_bucket_seconds"] == 0.0014
 
 
@@ -36,8 +68,9 @@ def test_exposed_buckets_of_a_slow_network():
     assert "smaller buckets do not help" in found.text
 
 
-@pytest.mark.parametrize("change", [
-    {"transfer": 0.0014}, {"transfer": None}, {"buckets": 1}, {"reducer": "allreduce"}])
+@pytest.mark.parametrize(
+    "change", [{"transfer": 0.0014}, {"transfer": None}, {"buckets": 1}, {"reducer": "allreduce"}]
+)
 def test_no_advice_about_buckets_without_evidence(change):
     assert advice.exposed_buckets(replace(STEP, **change)) is None
 
@@ -95,8 +128,9 @@ def fit(algorithm, alpha, beta, ranks=2):
     sizes = np.array([MIB / 4, MIB, 4 * MIB, 16 * MIB])
     wave = 1 + 0.002 * np.array([1, -1, 1, -1])
     seconds = (alpha + beta * sizes) * wave
-    return AlphaBeta(algorithm, SWEEP, ranks, 2, ("sweep.h5",), sizes, seconds,
-                     *alpha_beta(sizes, seconds))
+    return AlphaBeta(
+        algorithm, SWEEP, ranks, 2, ("sweep.h5",), sizes, seconds, *alpha_beta(sizes, seconds)
+    )
 
 
 def test_latency():
@@ -149,7 +183,10 @@ def test_slower_compute():
     assert advice.slower_compute(loss(WEAK, slower_compute=-1.0)) is None
     same = loss(WEAK, slower_compute=1.0)
     threads = replace(same, point=replace(same.point, cores=1))
-    assert "share 2 processors, which are hardware threads of 1 core)" in advice.slower_compute(threads).text
+    assert (
+        "share 2 processors, which are hardware threads of 1 core)"
+        in advice.slower_compute(threads).text
+    )
     apart = replace(same, point=replace(same.point, hosts=("node1", "node2")))
     text = advice.slower_compute(apart).text
     assert "Each host has one rank" in text and "memory bandwidth" not in text
@@ -157,21 +194,32 @@ def test_slower_compute():
 
 def test_slower_compute_names_other_kernels():
     same = loss(WEAK, slower_compute=1.0)
-    kernels = replace(same, point=replace(same.point, kernels=(("conv1 forward", "direct"), ("fc", "gemm"))),
-                      base=replace(same.base, kernels=(("conv1 forward", "winograd"), ("fc", "gemm"))))
+    kernels = replace(
+        same,
+        point=replace(same.point, kernels=(("conv1 forward", "direct"), ("fc", "gemm"))),
+        base=replace(same.base, kernels=(("conv1 forward", "winograd"), ("fc", "gemm"))),
+    )
     text = advice.slower_compute(kernels).text
     assert "1 of 2 convolution passes use another kernel than on one rank" in text
     assert "share" not in text
 
 
-@pytest.mark.parametrize("rule, cause", [(advice.slower_compute, "slower_compute"), (advice.small_batch, "smaller_batch")])
+@pytest.mark.parametrize(
+    "rule, cause",
+    [(advice.slower_compute, "slower_compute"), (advice.small_batch, "smaller_batch")],
+)
 def test_advice_that_compares_runs_knows_their_spread(rule, cause):
     """The epoch takes 10 s: 1 s more than T(1)/2. The spread of the runs is 0.1 s or 1 s."""
     single = loss(STRONG, **{cause: 1.0})
     assert "one run with one run" in rule(single).text
     for spread, is_given in ((0.1, True), (1.0, False)):
-        found = rule(replace(single, point=replace(single.point, repeated_epochs=(10 - spread, 10, 10 + spread)),
-                             base=replace(single.base, repeated_epochs=(18 - spread, 18, 18 + spread))))
+        found = rule(
+            replace(
+                single,
+                point=replace(single.point, repeated_epochs=(10 - spread, 10, 10 + spread)),
+                base=replace(single.base, repeated_epochs=(18 - spread, 18, 18 + spread)),
+            )
+        )
         assert (found is not None) == is_given
         assert found is None or "one run" not in found.text
 
@@ -181,40 +229,54 @@ def test_advice_is_given_once():
     assert len(advice.all_advice([], [same, same], [])) == 1
 
 
-@pytest.mark.parametrize("seconds, text", [
-    (2.5, "2.50 s"), (0.0021, "2.10 ms"), (85e-6, "85.0 µs"), (0.25, "250 ms"), (0.0, "0.00 µs")])
+@pytest.mark.parametrize(
+    "seconds, text",
+    [(2.5, "2.50 s"), (0.0021, "2.10 ms"), (85e-6, "85.0 µs"), (0.25, "250 ms"), (0.0, "0.00 µs")],
+)
 def test_durations(seconds, text):
     assert advice.duration(seconds) == text
 
 
 def test_repeated_runs_have_one_advice_with_the_median_evidence():
-    steps = [replace(STEP, source=f"{i}.h5", transfer=0.001 * i, last_bucket=0.004)
-             for i in (3, 1, 4, 5, 2)]
+    steps = [
+        replace(STEP, source=f"{i}.h5", transfer=0.001 * i, last_bucket=0.004)
+        for i in (3, 1, 4, 5, 2)
+    ]
     point = Point("", 2, 32, 1.0, repeats=5, repeated_sources=tuple(s.source for s in steps))
-    found, = advice.all_advice(steps, [], [], points=[point])
+    (found,) = advice.all_advice(steps, [], [], points=[point])
     assert (found.source, found.repeats, found.of) == ("3.h5", 4, 5)  # 1 ms is below the threshold
     assert len(advice.all_advice(steps, [], [])) == 4
 
 
 def test_repeated_runs_with_different_slow_ranks_have_one_advice_each():
-    steps = [replace(STEP, source=f"{rank}.h5", transfer=0, waiting=0.01,
-                     straggler=replace(SLOW, rank=rank)) for rank in (0, 1)]
+    steps = [
+        replace(
+            STEP, source=f"{rank}.h5", transfer=0, waiting=0.01, straggler=replace(SLOW, rank=rank)
+        )
+        for rank in (0, 1)
+    ]
     point = Point("", 2, 32, 1.0, repeats=2, repeated_sources=("0.h5", "1.h5"))
     found = advice.all_advice(steps, [], [], points=[point])
     assert [(a.evidence["rank"], a.repeats, a.of) for a in found] == [(0, 1, 2), (1, 1, 2)]
 
 
 def test_repeated_runs_with_different_remedies_have_one_advice_each():
-    steps = [replace(STEP, source=f"{i}.h5", last_bucket=seconds)
-             for i, seconds in enumerate((0.0014, 0.0001))]
+    steps = [
+        replace(STEP, source=f"{i}.h5", last_bucket=seconds)
+        for i, seconds in enumerate((0.0014, 0.0001))
+    ]
     point = Point("", 2, 32, 1.0, repeats=2, repeated_sources=("0.h5", "1.h5"))
     assert [a.case for a in advice.all_advice(steps, [], [], points=[point])] == [
-        "last bucket", "all buckets"]
+        "last bucket",
+        "all buckets",
+    ]
 
 
 def test_advice_of_few_repeated_runs_is_at_the_end():
-    steps = [replace(STEP, source="0.h5", last_bucket=0.0001),
-             *(replace(STEP, source=f"{i}.h5") for i in (1, 2))]
+    steps = [
+        replace(STEP, source="0.h5", last_bucket=0.0001),
+        *(replace(STEP, source=f"{i}.h5") for i in (1, 2)),
+    ]
     point = Point("", 2, 32, 1.0, repeats=3, repeated_sources=("0.h5", "1.h5", "2.h5"))
     found = advice.all_advice(steps, [], [], points=[point])
     assert [(a.case, a.repeats) for a in found] == [("last bucket", 2), ("all buckets", 1)]

@@ -33,8 +33,9 @@ def test_two_sizes_are_refused():
 def test_an_alpha_below_the_noise_is_marked():
     random = np.random.default_rng(1)
     sizes = np.array([10, 11, 12, 13]) * 1e6
-    _, _, _, notes = alpha_beta(sizes, (1e-9 + BETA * sizes) * np.exp(
-        0.05 * random.standard_normal(4)))
+    _, _, _, notes = alpha_beta(
+        sizes, (1e-9 + BETA * sizes) * np.exp(0.05 * random.standard_normal(4))
+    )
     assert any("alpha is not distinguishable" in note for note in notes)
 
 
@@ -47,7 +48,7 @@ def test_planted_parameters_of_sweeps_are_recovered(tmp_path):
     random = np.random.default_rng(2)
     repeats, hits = 100, np.zeros(2, dtype=int)
     for _ in range(repeats):
-        found, = fits_of([write_sweep(tmp_path / "sweep.h5", random, 2, ALPHA, BETA, SIZES)])
+        (found,) = fits_of([write_sweep(tmp_path / "sweep.h5", random, 2, ALPHA, BETA, SIZES)])
         assert (found.origin, found.algorithm, found.ranks) == (SWEEP, "ring (MPI)", 2)
         hits += [found.alpha.contains(ALPHA), found.beta.contains(BETA)]
     for count in hits:
@@ -60,10 +61,20 @@ def test_planted_parameters_of_buckets_are_recovered(tmp_path):
     alpha, beta = 2e-3, 2e-9
     repeats, hits = 50, np.zeros(2, dtype=int)
     for _ in range(repeats):
-        paths = [write_training(tmp_path / f"{i}.h5", random, ranks=2, sizes=sizes, alpha=alpha,
-                                beta=beta, steps=15, reducer="allreduce")
-                 for i, sizes in enumerate(((4e6, 2e6, 1e6), (8e6, 5e5)))]
-        found, = fits_of(paths)
+        paths = [
+            write_training(
+                tmp_path / f"{i}.h5",
+                random,
+                ranks=2,
+                sizes=sizes,
+                alpha=alpha,
+                beta=beta,
+                steps=15,
+                reducer="allreduce",
+            )
+            for i, sizes in enumerate(((4e6, 2e6, 1e6), (8e6, 5e5)))
+        ]
+        (found,) = fits_of(paths)
         assert (found.origin, len(found.sizes)) == (BUCKETS, 5)
         hits += [found.alpha.contains(alpha), found.beta.contains(beta)]
     for count in hits:
@@ -81,26 +92,40 @@ def test_time_of_a_bucket_begins_with_the_last_rank_or_the_end_of_the_previous_b
 
 def test_libraries_and_algorithms_have_separate_fits(tmp_path):
     random = np.random.default_rng(4)
-    paths = [write_sweep(tmp_path / "a.h5", random, 2, ALPHA, BETA, SIZES),
-             write_sweep(tmp_path / "b.h5", random, 2, ALPHA, BETA, SIZES, algorithm="direct"),
-             write_sweep(tmp_path / "c.h5", random, 2, ALPHA, BETA, SIZES, algorithm="NCCL 2.19",
-                         config={"transport": "nccl"}),
-             write_sweep(tmp_path / "d.h5", random, 4, ALPHA, BETA, SIZES)]
+    paths = [
+        write_sweep(tmp_path / "a.h5", random, 2, ALPHA, BETA, SIZES),
+        write_sweep(tmp_path / "b.h5", random, 2, ALPHA, BETA, SIZES, algorithm="direct"),
+        write_sweep(
+            tmp_path / "c.h5",
+            random,
+            2,
+            ALPHA,
+            BETA,
+            SIZES,
+            algorithm="NCCL 2.19",
+            config={"transport": "nccl"},
+        ),
+        write_sweep(tmp_path / "d.h5", random, 4, ALPHA, BETA, SIZES),
+    ]
     labels = [(found.algorithm, found.ranks) for found in fits_of(paths)]
     assert labels == [("direct (MPI)", 2), ("ring (MPI)", 2), ("NCCL", 2), ("ring (MPI)", 4)]
 
 
 def test_repeated_sweeps_have_the_mean_of_their_fits(tmp_path):
     random = np.random.default_rng(5)
-    paths = [write_sweep(tmp_path / f"{i}.h5", random, 2, ALPHA, factor * BETA, SIZES, sigma=1e-6)
-             for i, factor in enumerate((0.9, 1.1))]
-    found, = fits_of(paths)
+    paths = [
+        write_sweep(tmp_path / f"{i}.h5", random, 2, ALPHA, factor * BETA, SIZES, sigma=1e-6)
+        for i, factor in enumerate((0.9, 1.1))
+    ]
+    (found,) = fits_of(paths)
     assert found.sources == ("0.h5", "1.h5")
     assert found.fit.dof == 1
     assert found.beta.value == pytest.approx(BETA, rel=1e-4)
     assert found.beta.high - BETA == pytest.approx(12.706 * 0.1 * BETA, rel=1e-3)  # t(1)
-    assert np.abs(found.fit.residuals).max() == pytest.approx(0.1 * BETA * SIZES[-1] / (ALPHA + BETA * SIZES[-1]), rel=1e-3)
-    one, = fits_of(paths[:1])
+    assert np.abs(found.fit.residuals).max() == pytest.approx(
+        0.1 * BETA * SIZES[-1] / (ALPHA + BETA * SIZES[-1]), rel=1e-3
+    )
+    (one,) = fits_of(paths[:1])
     assert any("one job" in note for note in one.notes)
 
 

@@ -19,10 +19,16 @@ def write(path, ranks=1, batch=32, seconds=0.5, images=384, steps=None, **config
     per_epoch = images // (batch * ranks)
     made = phases(steps or 2 * per_epoch, *[(0.01, 0, seconds, 0.3, 0.05 * (ranks > 1), 0)] * ranks)
     made *= 1 + 0.2 * np.random.default_rng(len(str(path))).random((len(made), 1, 1))
-    return write_run(path, made, batch * ranks, batch=batch, epochs=1 if steps else 2,
-                     reducer="overlap" if ranks > 1 else "none",
-                     config={"train-samples": str(images), **config}, attributes={
-                         "part": 1, "steps_per_epoch": per_epoch, "images_per_epoch": images})
+    return write_run(
+        path,
+        made,
+        batch * ranks,
+        batch=batch,
+        epochs=1 if steps else 2,
+        reducer="overlap" if ranks > 1 else "none",
+        config={"train-samples": str(images), **config},
+        attributes={"part": 1, "steps_per_epoch": per_epoch, "images_per_epoch": images},
+    )
 
 
 def answer_of(*paths):
@@ -48,7 +54,11 @@ STUDIES = {
 def test_statements_of_the_answer_agree(tmp_path, name):
     book, texts = answer_of(*STUDIES[name](tmp_path))
     text = " ".join(texts)
-    found = re.search(r"shortest epoch.*? takes ([\d.]+) s.*?, which is ([\d.,]+) images/s for its ([\d,]+) images", text)
+    found = re.search(
+        r"shortest epoch.*? takes ([\d.]+) s.*?, which is ([\d.,]+) images/s for its ([\d,]+)"
+        r" images",
+        text,
+    )
     seconds, rate, images = (float(number.replace(",", "")) for number in found.groups())
     assert images / seconds == pytest.approx(rate, rel=0.01)
     same = [row for row in book["table-1-time-speedup"] if row["images"] == images]
@@ -61,8 +71,10 @@ def test_statements_of_the_answer_agree(tmp_path, name):
 
 def test_a_ladder_is_named_as_a_separate_measurement(tmp_path):
     _, texts = answer_of(*STUDIES["ladder"](tmp_path))
-    assert ("A separate measurement, the batch ladder: 1 rank (device), has its shortest epoch, 20.00 s, "
-            "3 steps, extrapolated, at batch 128 per rank.") in texts[0]
+    assert (
+        "A separate measurement, the batch ladder: 1 rank (device), has its shortest epoch, 20.00"
+        " s, 3 steps, extrapolated, at batch 128 per rank." in texts[0]
+    )
 
 
 def test_scaling_names_why_a_run_is_no_base_case(tmp_path):

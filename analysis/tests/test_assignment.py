@@ -34,34 +34,86 @@ def rows(path):
 
 def test_table_has_ranks_in_rows_and_batches_in_columns(times, tmp_path):
     """Batch 64 was not measured on one rank, so it is a point of strong scaling."""
-    assert main(["tables", "--csv", str(times), "--out", str(tmp_path / "out"), "--note", "batch-2048 does not fit"]) == 0
+    assert (
+        main(
+            [
+                "tables",
+                "--csv",
+                str(times),
+                "--out",
+                str(tmp_path / "out"),
+                "--note",
+                "batch-2048 does not fit",
+            ]
+        )
+        == 0
+    )
     found = rows(tmp_path / "out" / "assignment-1.csv")
     assert [row["ranks"] for row in found] == ["1", "2", "4"]
-    assert [name for name in found[0] if "epoch" in name] == ["epoch_seconds_32", "epoch_seconds_128", "epoch_seconds_512"]
+    assert [name for name in found[0] if "epoch" in name] == [
+        "epoch_seconds_32",
+        "epoch_seconds_128",
+        "epoch_seconds_512",
+    ]
     assert [float(row["epoch_seconds_128"]) for row in found] == [60, 32, 20]
     assert [float(row["speedup_128"]) for row in found] == [1, 60 / 32, 3]
     assert found[2]["epoch_seconds_32"] == found[1]["speedup_512"] == ""
     text = (tmp_path / "out" / "assignment-1.md").read_text(encoding="utf-8")
-    assert "| Ranks | Batch 32: Time (s) | Batch 32: Speedup |" in text and "- batch-2048 does not fit" in text
+    assert (
+        "| Ranks | Batch 32: Time (s) | Batch 32: Speedup |" in text
+        and "- batch-2048 does not fit" in text
+    )
     assert not (tmp_path / "out" / "assignment-2.csv").exists()  # the CSV has no phases
 
 
 def test_tables_show_one_setting_and_name_it():
     """Table 3 has no rows of 1 rank, so most of its rows may have another setting."""
+
     def row(precision, ranks, batch):
         point = SimpleNamespace(setting=precision, is_independent=False)
-        return {"ranks": ranks, "batch_per_rank": batch, "point": point, "setting": precision, "mode": "overlap",
-                "epoch_seconds": 1.0, "speedup": 1.0, "measured_gb_s": 1.0, "measured_percent": 2.0}
+        return {
+            "ranks": ranks,
+            "batch_per_rank": batch,
+            "point": point,
+            "setting": precision,
+            "mode": "overlap",
+            "epoch_seconds": 1.0,
+            "speedup": 1.0,
+            "measured_gb_s": 1.0,
+            "measured_percent": 2.0,
+        }
 
     both = [row("bf16", 2, batch) for batch in (32, 64, 128)] + [row("fp32", 2, 32)]
-    columns = [Column(name, name) for name in ("ranks", "batch_per_rank", "epoch_seconds", "speedup", "measured_gb_s", "measured_percent")]
-    found = assignment_tables([Table("table-1-time-speedup", "Table 1", columns, [row("fp32", 1, batch) for batch in (32, 64, 128, 256)] + both, []),
-                               Table("table-3-bandwidth", "Table 3", columns, both, [])])
+    columns = [
+        Column(name, name)
+        for name in (
+            "ranks",
+            "batch_per_rank",
+            "epoch_seconds",
+            "speedup",
+            "measured_gb_s",
+            "measured_percent",
+        )
+    ]
+    found = assignment_tables(
+        [
+            Table(
+                "table-1-time-speedup",
+                "Table 1",
+                columns,
+                [row("fp32", 1, batch) for batch in (32, 64, 128, 256)] + both,
+                [],
+            ),
+            Table("table-3-bandwidth", "Table 3", columns, both, []),
+        ]
+    )
     assert [table.rows[0]["ranks"] for table in found] == [1, 2]
     assert all("setting: fp32" in table.notes for table in found)
 
 
-@pytest.mark.parametrize("lines", [slice(0, 3), slice(4, 7), slice(0, 2)], ids=["one rank", "no base", "one point"])
+@pytest.mark.parametrize(
+    "lines", [slice(0, 3), slice(4, 7), slice(0, 2)], ids=["one rank", "no base", "one point"]
+)
 def test_other_runs_are_no_assignment(times, tmp_path, lines):
     text = TIMES.splitlines(keepends=True)
     times.write_text("".join([text[0], *text[1:][lines]]), encoding="utf-8")
@@ -73,10 +125,19 @@ def test_page_lists_the_questions_in_order(times, tmp_path):
     page = tmp_path / "page.html"
     assert main(["html", "--csv", str(times), "-o", str(page)]) == 0
     text = page.read_text(encoding="utf-8")
-    section = text[text.index('<details id="assignment"'):].partition("</ol>")[0]
-    questions = ["Training time by batch", "Speedup; weak or strong", "Compute and communication", "Communication bandwidth",
-                 "Accuracy with a large batch", "What is communicated"]
+    section = text[text.index('<details id="assignment"') :].partition("</ol>")[0]
+    questions = [
+        "Training time by batch",
+        "Speedup; weak or strong",
+        "Compute and communication",
+        "Communication bandwidth",
+        "Accuracy with a large batch",
+        "What is communicated",
+    ]
     places = [section.index(f"<strong>{question}") for question in questions]
     assert places == sorted(places) and section.count('href="#table-assignment-1"') == 2
-    assert "1 rank with batch 128 takes 60.00 s per epoch. Weak scaling (fixed batch per rank 128): 32.00 s on 2 ranks" in section
+    assert (
+        "1 rank with batch 128 takes 60.00 s per epoch. Weak scaling (fixed batch per rank 128):"
+        " 32.00 s on 2 ranks" in section
+    )
     assert section.rstrip().count("no run shows it") == 2

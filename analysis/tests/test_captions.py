@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Tests that the notes of figures and tables name the machine, the link and the number of runs, and that
-strategies are in the order in which the program lists them."""
+"""Tests that the notes of figures and tables name the machine, the link and the number of runs, and
+that strategies are in the order in which the program lists them."""
 
 import numpy as np
 from lockstep_report.cli import main
@@ -16,12 +16,31 @@ from matplotlib.text import Text
 from planted import write_sweep, write_training
 from test_figures import point
 
-MACHINE = ("resnet18-cifar", "cpu", "fp32", "synthetic", "AMD EPYC 9654", "lockstep", "4 threads per rank")
+MACHINE = (
+    "resnet18-cifar",
+    "cpu",
+    "fp32",
+    "synthetic",
+    "AMD EPYC 9654",
+    "lockstep",
+    "4 threads per rank",
+)
 
 
 def study(**options):
-    return [point(n, 32, 10.0 / n, setting=MACHINE, hosts=tuple(f"node{i}" for i in range(n)),
-                  link_gbit=25.0, repeats=3, **options) for n in (1, 2)]
+    return [
+        point(
+            n,
+            32,
+            10.0 / n,
+            setting=MACHINE,
+            hosts=tuple(f"node{i}" for i in range(n)),
+            link_gbit=25.0,
+            repeats=3,
+            **options,
+        )
+        for n in (1, 2)
+    ]
 
 
 def texts_of(figure):
@@ -30,8 +49,10 @@ def texts_of(figure):
 
 def test_a_caption_names_machine_link_and_runs():
     line = measured_on(study())
-    assert line == ("Measured on cpu (AMD EPYC 9654), hosts node0, node1, link 25 Gbit/s; "
-                    "n = 3 runs per point")
+    assert (
+        line == "Measured on cpu (AMD EPYC 9654), hosts node0, node1, link 25 Gbit/s; "
+        "n = 3 runs per point"
+    )
     unknown = [point(2, 32, hosts=("a", "b")), point(2, 32, hosts=("a", "b"), repeats=4)]
     assert measured_on(unknown).endswith("rate of the link not given; n = 1 to 4 runs per point")
     assert "link" not in measured_on([point(2, 32, hosts=("a",))])
@@ -51,8 +72,10 @@ def test_every_figure_of_the_report_has_its_own_caption():
 def test_figures_and_tables_have_the_caption():
     found = study()
     series = scaling_figure.weak_series(found)
-    for figure in (phase_figure.phase_bars(found),
-                   scaling_figure.scaling(found, series, "Scaling", "Efficiency")):
+    for figure in (
+        phase_figure.phase_bars(found),
+        scaling_figure.scaling(found, series, "Scaling", "Efficiency"),
+    ):
         assert measured_on(found) in texts_of(figure)
     table = markdown(contents.time_table(found))
     assert all(text in table for text in ("AMD EPYC 9654", "node0, node1", "link 25 Gbit/s"))
@@ -61,7 +84,9 @@ def test_figures_and_tables_have_the_caption():
 def test_reducers_have_one_natural_order():
     assert REDUCERS[0] == "overlap" and REDUCERS[-1] == "none" and len(REDUCERS) > 3
     order = [*REDUCERS, "other"]
-    found = merge_repeats([point(2, 32, 1.0, setting=MACHINE, reducer=name) for name in sorted(order)])
+    found = merge_repeats(
+        [point(2, 32, 1.0, setting=MACHINE, reducer=name) for name in sorted(order)]
+    )
     assert [p.reducer for p in found] == order
     (group,) = compared_points(found)
     assert [p.reducer for p in group] == order

@@ -15,9 +15,16 @@ from synthetic import phases, write_run
 
 def write(path, *ranks, batch=32, steps=4, reducer="allreduce", images=256):
     """Writes two epochs of steps with the phases `ranks`."""
-    return write_run(path, phases(2 * steps, *ranks), batch * len(ranks), batch=batch, epochs=2,
-                     reducer=reducer, config={"train-samples": str(images)}, attributes={
-                         "part": 1, "steps_per_epoch": steps, "images_per_epoch": images})
+    return write_run(
+        path,
+        phases(2 * steps, *ranks),
+        batch * len(ranks),
+        batch=batch,
+        epochs=2,
+        reducer=reducer,
+        config={"train-samples": str(images)},
+        attributes={"part": 1, "steps_per_epoch": steps, "images_per_epoch": images},
+    )
 
 
 def losses_of(*paths):
@@ -31,14 +38,24 @@ def test_weak_scaling_by_hand(tmp_path):
     of the base, which are also 4 steps:
     imbalance 4.6 - 4.55 = 0.05; data wait 0.3 - 0.1 = 0.2; upload 0.1; exposed 0.4;
     computation (1.05 + 2.2 + 0.5) - 3.5 = 0.25; sum 1.0 s per step."""
-    loss, = losses_of(
+    (loss,) = losses_of(
         write(tmp_path / "1.h5", (0.1, 0, 1, 2, 0, 0.5), steps=8),
-        write(tmp_path / "2.h5", (0.3, 0.1, 1.1, 2.2, 0.4, 0.5), (0.3, 0.1, 1.0, 2.2, 0.4, 0.5)))
+        write(tmp_path / "2.h5", (0.3, 0.1, 1.1, 2.2, 0.4, 0.5), (0.3, 0.1, 1.0, 2.2, 0.4, 0.5)),
+    )
     assert loss.scaling == WEAK
     assert loss.seconds == pytest.approx(4.0)
     assert loss.efficiency == pytest.approx(28.8 / (2 * 18.4))
-    expected = {"imbalance": 0.2, "data_wait": 0.8, "upload": 0.4, "communication": 1.6,
-                "slow_rank": 0, "slower_compute": 1.0, "smaller_batch": 0, "images": 0, "remainder": 0}
+    expected = {
+        "imbalance": 0.2,
+        "data_wait": 0.8,
+        "upload": 0.4,
+        "communication": 1.6,
+        "slow_rank": 0,
+        "slower_compute": 1.0,
+        "smaller_batch": 0,
+        "images": 0,
+        "remainder": 0,
+    }
     assert loss.causes == pytest.approx(expected, abs=1e-12)
     shares = sum(loss.share(name) for name in loss.causes)
     assert loss.efficiency + shares == pytest.approx(1)
@@ -48,27 +65,33 @@ def test_strong_scaling_divides_smaller_batch_and_slower_computation(tmp_path):
     """Batch 32 on one rank: 8 steps of 4 s. Batch 16 on one rank: 16 steps of 2.5 s. Two ranks of
     batch 16: 8 steps of 3 s. T(2) - T(1)/2 = 24 - 16 = 8 s: a rank computes half of the images in
     20 s instead of 16 s (smaller batch, 4 s), and in 24 s on two ranks (slower, 4 s)."""
-    found = losses_of(write(tmp_path / "1.h5", (0, 0, 1, 3, 0, 0), steps=8),
-                      write(tmp_path / "s.h5", (0, 0, 1, 1.5, 0, 0), steps=16, batch=16),
-                      write(tmp_path / "2.h5", *[(0, 0, 1, 2, 0, 0)] * 2, steps=8, batch=16))
-    strong, = (loss for loss in found if loss.scaling == STRONG)
+    found = losses_of(
+        write(tmp_path / "1.h5", (0, 0, 1, 3, 0, 0), steps=8),
+        write(tmp_path / "s.h5", (0, 0, 1, 1.5, 0, 0), steps=16, batch=16),
+        write(tmp_path / "2.h5", *[(0, 0, 1, 2, 0, 0)] * 2, steps=8, batch=16),
+    )
+    (strong,) = (loss for loss in found if loss.scaling == STRONG)
     assert strong.seconds == pytest.approx(8)
     assert strong.causes["smaller_batch"] == pytest.approx(4)
     assert strong.causes["slower_compute"] == pytest.approx(4)
-    weak, = (loss for loss in found if loss.scaling == WEAK)
+    (weak,) = (loss for loss in found if loss.scaling == WEAK)
     assert weak.causes["slower_compute"] == pytest.approx(4)
 
 
 def test_without_a_run_at_the_smaller_batch_the_computation_is_not_divided(tmp_path):
-    strong, = losses_of(write(tmp_path / "1.h5", (0, 0, 1, 3, 0, 0), steps=8),
-                        write(tmp_path / "2.h5", *[(0, 0, 1, 2, 0, 0)] * 2, steps=8, batch=16))
+    (strong,) = losses_of(
+        write(tmp_path / "1.h5", (0, 0, 1, 3, 0, 0), steps=8),
+        write(tmp_path / "2.h5", *[(0, 0, 1, 2, 0, 0)] * 2, steps=8, batch=16),
+    )
     assert "smaller_batch" not in strong.causes
     assert strong.causes["computation"] == pytest.approx(8)
 
 
 def test_a_gain_is_negative(tmp_path):
-    strong, = losses_of(write(tmp_path / "1.h5", (0, 0, 1, 3, 0, 0), steps=8),
-                        write(tmp_path / "2.h5", *[(0, 0, 0.5, 1, 0, 0)] * 2, steps=8, batch=16))
+    (strong,) = losses_of(
+        write(tmp_path / "1.h5", (0, 0, 1, 3, 0, 0), steps=8),
+        write(tmp_path / "2.h5", *[(0, 0, 0.5, 1, 0, 0)] * 2, steps=8, batch=16),
+    )
     assert strong.causes["computation"] == pytest.approx(12 - 16)
     assert strong.efficiency > 1
 
@@ -79,7 +102,7 @@ def test_causes_of_medians_over_runs_add_up(tmp_path):
     paths = [write(tmp_path / "1.h5", (0.1, 0, 1, 2, 0, 0.5), steps=8)]
     for i in range(4):
         paths.append(write(tmp_path / f"2-{i}.h5", *random.random((2, 6))))
-    loss, = losses_of(*paths)
+    (loss,) = losses_of(*paths)
     assert loss.point.repeats == 4
     assert abs(loss.causes["remainder"]) > 1e-3
     assert sum(loss.causes.values()) == pytest.approx(loss.seconds)
@@ -88,20 +111,37 @@ def test_causes_of_medians_over_runs_add_up(tmp_path):
 def test_different_numbers_of_images_are_a_cause(tmp_path):
     """Two ranks leave out 3 of 1,000 images (the setting is the same): each rank has less to do."""
     one = write(tmp_path / "1.h5", (0, 0, 1, 2, 0, 0), batch=100, steps=10, images=1000)
-    two = write_run(tmp_path / "2.h5", phases(10, *[(0, 0, 1, 2, 0, 0)] * 2), 200, batch=100,
-                    epochs=2, reducer="allreduce", config={"train-samples": "1000"},
-                    attributes={"part": 1, "steps_per_epoch": 5, "images_per_epoch": 997})
+    two = write_run(
+        tmp_path / "2.h5",
+        phases(10, *[(0, 0, 1, 2, 0, 0)] * 2),
+        200,
+        batch=100,
+        epochs=2,
+        reducer="allreduce",
+        config={"train-samples": "1000"},
+        attributes={"part": 1, "steps_per_epoch": 5, "images_per_epoch": 997},
+    )
     points = [from_run(read_run(path)) for path in (one, two)]
-    loss, = losses(merge_repeats(points))
+    (loss,) = losses(merge_repeats(points))
     assert loss.causes["images"] == pytest.approx(-15 * 0.003)
     assert sum(loss.causes.values()) == pytest.approx(loss.seconds)
 
 
 def test_exposed_communication_is_divided_into_waiting_and_transfer(tmp_path):
     """Rank 1 works 10 ms longer, so rank 0 waits for it in each step."""
-    path = write_training(tmp_path / "2.h5", np.random.default_rng(2), ranks=2, sigma=0,
-                          slow_rank=1, slow=0.01, reducer="allreduce", sizes=(1e6,), alpha=4e-3,
-                          beta=0.0, jitter=0)
+    path = write_training(
+        tmp_path / "2.h5",
+        np.random.default_rng(2),
+        ranks=2,
+        sigma=0,
+        slow_rank=1,
+        slow=0.01,
+        reducer="allreduce",
+        sizes=(1e6,),
+        alpha=4e-3,
+        beta=0.0,
+        jitter=0,
+    )
     run = read_run(path)
     split = timed_run(run).split
     assert split.exposed_waiting == pytest.approx((40 * 0.01, 0), abs=1e-9)
@@ -109,25 +149,67 @@ def test_exposed_communication_is_divided_into_waiting_and_transfer(tmp_path):
 
 
 @pytest.mark.parametrize("clock_error, is_divided", [(4e-4, True), (6e-4, False)])
-def test_exposed_communication_is_not_divided_by_inaccurate_clocks(tmp_path, clock_error, is_divided):
+def test_exposed_communication_is_not_divided_by_inaccurate_clocks(
+    tmp_path, clock_error, is_divided
+):
     """5 ms per step are exposed on average, of which the error of two clocks is 0.8 or 1.2 ms."""
+
     def made(ranks, **options):
-        return write_training(tmp_path / f"{ranks}.h5", np.random.default_rng(2), ranks=ranks, sigma=0, jitter=0,
-                              reducer="allreduce", steps=80 // ranks, images=64 * ranks, **options)
-    loss, = losses_of(made(1, sizes=()), made(2, slow_rank=1, slow=2e-3, sizes=(1e6,), alpha=4e-3, beta=0.0,
-                                              clock_error=clock_error))
-    named = {name: round(1e3 * loss.causes.get(name, 0) / 40, 6) for name in ("waiting", "transfer", "communication")}
-    assert named == ({"waiting": 1, "transfer": 4, "communication": 0} if is_divided else
-                     {"waiting": 0, "transfer": 0, "communication": 5})
+        return write_training(
+            tmp_path / f"{ranks}.h5",
+            np.random.default_rng(2),
+            ranks=ranks,
+            sigma=0,
+            jitter=0,
+            reducer="allreduce",
+            steps=80 // ranks,
+            images=64 * ranks,
+            **options,
+        )
+
+    (loss,) = losses_of(
+        made(1, sizes=()),
+        made(
+            2, slow_rank=1, slow=2e-3, sizes=(1e6,), alpha=4e-3, beta=0.0, clock_error=clock_error
+        ),
+    )
+    named = {
+        name: round(1e3 * loss.causes.get(name, 0) / 40, 6)
+        for name in ("waiting", "transfer", "communication")
+    }
+    assert named == (
+        {"waiting": 1, "transfer": 4, "communication": 0}
+        if is_divided
+        else {"waiting": 0, "transfer": 0, "communication": 5}
+    )
 
 
 def test_waiting_and_transfer_are_causes(tmp_path):
     random = np.random.default_rng(3)
-    one = write_training(tmp_path / "1.h5", random, ranks=1, sigma=0, sizes=(), steps=80, images=64,
-                         reducer="allreduce")
-    two = write_training(tmp_path / "2.h5", random, ranks=2, sigma=0, slow_rank=1, slow=0.01,
-                         reducer="allreduce", sizes=(1e6,), alpha=4e-3, beta=0.0, jitter=0)
-    loss, = losses_of(one, two)
+    one = write_training(
+        tmp_path / "1.h5",
+        random,
+        ranks=1,
+        sigma=0,
+        sizes=(),
+        steps=80,
+        images=64,
+        reducer="allreduce",
+    )
+    two = write_training(
+        tmp_path / "2.h5",
+        random,
+        ranks=2,
+        sigma=0,
+        slow_rank=1,
+        slow=0.01,
+        reducer="allreduce",
+        sizes=(1e6,),
+        alpha=4e-3,
+        beta=0.0,
+        jitter=0,
+    )
+    (loss,) = losses_of(one, two)
     assert loss.causes["waiting"] == pytest.approx(40 * 0.005)
     assert loss.causes["transfer"] == pytest.approx(40 * 0.004)
     assert loss.causes["communication"] == pytest.approx(0, abs=1e-9)
@@ -141,7 +223,7 @@ def test_work_beyond_the_median_rank_is_the_cause_slow_rank(tmp_path, ranks, slo
     """The mean over the ranks of what the slow ranks compute longer: 0.3 s in each of 10 steps."""
     one = write(tmp_path / "1.h5", (0, 0, 1, 2, 0, 0), steps=10 * ranks, images=320 * ranks)
     rows = [(0, 0, 1.3, 2, 0, 0) if rank in slow else (0, 0, 1, 2, 0.3, 0) for rank in range(ranks)]
-    loss, = losses_of(one, write(tmp_path / "n.h5", *rows, steps=10, images=320 * ranks))
+    (loss,) = losses_of(one, write(tmp_path / "n.h5", *rows, steps=10, images=320 * ranks))
     assert loss.causes["slow_rank"] == pytest.approx(10 * 0.3 * len(slow) / ranks)
     assert loss.causes["slower_compute"] == pytest.approx(0, abs=1e-9)
     assert sum(loss.causes.values()) == pytest.approx(loss.seconds)
@@ -149,5 +231,10 @@ def test_work_beyond_the_median_rank_is_the_cause_slow_rank(tmp_path, ranks, slo
 
 def test_a_cause_that_compares_runs_is_shown_if_it_exceeds_their_spread(tmp_path):
     one = [write(tmp_path / f"1-{i}.h5", (0, 0, 1, 2 + 0.02 * i, 0, 0), steps=8) for i in range(3)]
-    two = [write(tmp_path / f"2-{i}.h5", *[(0, 0, 1.1, 2.2 + 0.02 * i, 0, 0)] * 2) for i in range(3)]
-    assert [losses_of(*one[:n], *two[:n])[0].is_shown("slower_compute") for n in (1, 3)] == [False, True]
+    two = [
+        write(tmp_path / f"2-{i}.h5", *[(0, 0, 1.1, 2.2 + 0.02 * i, 0, 0)] * 2) for i in range(3)
+    ]
+    assert [losses_of(*one[:n], *two[:n])[0].is_shown("slower_compute") for n in (1, 3)] == [
+        False,
+        True,
+    ]

@@ -5,17 +5,30 @@ import json
 
 import pytest
 from lockstep_report.errors import INPUT, USAGE, ReportError
-from lockstep_report.models.prediction.network import direct, read_network, recursive_doubling, ring, tree
+from lockstep_report.models.prediction.network import (
+    direct,
+    read_network,
+    recursive_doubling,
+    ring,
+    tree,
+)
 
 MIB = 2**20
 
 
-@pytest.mark.parametrize("factors, expected", [
-    (ring(4, 400), (6, 600)), (ring(2, 400), (2, 400)), (direct(4, 400), (2, 600)),
-    (recursive_doubling(4, 400), (2, 800)),  # short: 2 exchanges of the whole array
-    (recursive_doubling(4, 4 * MIB), (4, 6 * MIB)),  # halving-doubling: 2 log2 P, 2 * 3/4
-    (recursive_doubling(5, 4 * MIB), (6, 14 * MIB)),  # and two messages of the fifth rank
-    (tree(8, 400), (6, 800)), (tree(5, 400), (6, 800))])
+@pytest.mark.parametrize(
+    "factors, expected",
+    [
+        (ring(4, 400), (6, 600)),
+        (ring(2, 400), (2, 400)),
+        (direct(4, 400), (2, 600)),
+        (recursive_doubling(4, 400), (2, 800)),  # short: 2 exchanges of the whole array
+        (recursive_doubling(4, 4 * MIB), (4, 6 * MIB)),  # halving-doubling: 2 log2 P, 2 * 3/4
+        (recursive_doubling(5, 4 * MIB), (6, 14 * MIB)),  # and two messages of the fifth rank
+        (tree(8, 400), (6, 800)),
+        (tree(5, 400), (6, 800)),
+    ],
+)
 def test_factors_of_alpha_and_beta(factors, expected):
     assert factors == pytest.approx(expected)
 
@@ -30,8 +43,11 @@ def level(ranks=None, alpha=1e-6, beta=1e-9, **more):
 
 
 def network(folder, algorithm, *levels, library="MPI", **more):
-    return read_network(write(folder / "net.json", library=library, algorithm=algorithm,
-                              levels=list(levels), **more))
+    return read_network(
+        write(
+            folder / "net.json", library=library, algorithm=algorithm, levels=list(levels), **more
+        )
+    )
 
 
 def seconds(net, ranks, size):
@@ -66,20 +82,32 @@ def test_hierarchical(tmp_path):
 
 def test_hierarchical_with_another_algorithm_between_groups(tmp_path):
     """A tree of 4 groups: 4 messages and 2 * 250 kB per rank."""
-    net = network(tmp_path, "hierarchical", level(4),
-                  level(alpha=10e-6, beta=2e-9, shared=False, algorithm="tree"), library="NCCL")
+    net = network(
+        tmp_path,
+        "hierarchical",
+        level(4),
+        level(alpha=10e-6, beta=2e-9, shared=False, algorithm="tree"),
+        library="NCCL",
+    )
     assert seconds(net, 16, 1e6) == pytest.approx(1.506e-3 + 40e-6 + 1e-3)
 
 
 def test_three_levels(tmp_path):
     """2 x 2 x 2 ranks, 8 MB, own links, no latency: 8, 4 and 2 MB at 1, 2 and 4 ns."""
-    net = network(tmp_path, "hierarchical", level(2, 0), level(2, 0, 2e-9, shared=False),
-                  level(2, 0, 4e-9, shared=False))
+    net = network(
+        tmp_path,
+        "hierarchical",
+        level(2, 0),
+        level(2, 0, 2e-9, shared=False),
+        level(2, 0, 4e-9, shared=False),
+    )
     assert seconds(net, 8, 8e6) == pytest.approx(8e-3 + 8e-3 + 8e-3)
 
 
-@pytest.mark.parametrize("ranks, levels, text", [
-    (6, (level(4), level()), "groups of 4"), (16, (level(4), level(2)), "at most 8 ranks")])
+@pytest.mark.parametrize(
+    "ranks, levels, text",
+    [(6, (level(4), level()), "groups of 4"), (16, (level(4), level(2)), "at most 8 ranks")],
+)
 def test_ranks_that_do_not_fill_the_network(tmp_path, ranks, levels, text):
     net = network(tmp_path, "hierarchical", *levels)
     with pytest.raises(ReportError, match=text) as error:
@@ -99,17 +127,25 @@ def test_labels_contain_the_library(tmp_path):
     assert network(tmp_path, "ring", level(), library="NCCL").label == "NCCL ring"
 
 
-@pytest.mark.parametrize("change, text", [
-    ({"library": "Gloo"}, "not MPI or NCCL"), ({"algorithm": "tree"}, "none of MPI"),
-    ({"levels": []}, "no list of levels"), ({"levels": [{"beta": 1}]}, "alpha is missing"),
-    ({"levels": [level(), level()]}, "ranks of level 1 is missing"),
-    ({"levels": [level(alpha=-1)]}, "alpha is not a range"),
-    ({"levels": [level(alpha=[2, 1])]}, "alpha is not a range"),
-    ({"levels": [level(beta="fast")]}, "beta is no number"),
-    ({"levels": [level(ranks=2.5)]}, "not a positive integer"),
-    ({"levels": [level(gamma=1)]}, "unknown key gamma"), ({"overlap": 2}, "overlap"),
-    ({"levels": [level(shared="no")]}, "neither true nor false"), ({"levels": [7]}, "not iterable"),
-    ({"ranks_per_node": 1}, "unknown key ranks_per_node")])
+@pytest.mark.parametrize(
+    "change, text",
+    [
+        ({"library": "Gloo"}, "not MPI or NCCL"),
+        ({"algorithm": "tree"}, "none of MPI"),
+        ({"levels": []}, "no list of levels"),
+        ({"levels": [{"beta": 1}]}, "alpha is missing"),
+        ({"levels": [level(), level()]}, "ranks of level 1 is missing"),
+        ({"levels": [level(alpha=-1)]}, "alpha is not a range"),
+        ({"levels": [level(alpha=[2, 1])]}, "alpha is not a range"),
+        ({"levels": [level(beta="fast")]}, "beta is no number"),
+        ({"levels": [level(ranks=2.5)]}, "not a positive integer"),
+        ({"levels": [level(gamma=1)]}, "unknown key gamma"),
+        ({"overlap": 2}, "overlap"),
+        ({"levels": [level(shared="no")]}, "neither true nor false"),
+        ({"levels": [7]}, "not iterable"),
+        ({"ranks_per_node": 1}, "unknown key ranks_per_node"),
+    ],
+)
 def test_wrong_descriptions_have_one_line(tmp_path, change, text):
     content = {"library": "MPI", "algorithm": "ring", "levels": [level()]} | change
     with pytest.raises(ReportError, match=text) as error:

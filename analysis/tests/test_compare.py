@@ -9,7 +9,16 @@ import pytest
 from lockstep_report.arguments import positive_integer
 from lockstep_report.cli import main
 from lockstep_report.measure.compare import (
-    BY_NAME, Estimate, cases_of, change, changed_settings, estimate, is_regression, match, verdict)
+    BY_NAME,
+    Estimate,
+    cases_of,
+    change,
+    changed_settings,
+    estimate,
+    is_regression,
+    match,
+    verdict,
+)
 from lockstep_report.runfile.read import read_run
 from lockstep_report.tables.compare import shortened
 from synthetic import write_run
@@ -24,9 +33,19 @@ def run(path, seconds, *, ranks=2, batch=32, **options):
     times = np.zeros((len(seconds), ranks, 6))
     times[:, :, 2] = seconds[:, None]
     path.parent.mkdir(exist_ok=True)
-    return write_run(path, times, ranks * batch, batch=batch, attributes={
-        "part": 1, "first_step": 0, "steps_per_epoch": len(seconds),
-        "images_per_epoch": ranks * batch * len(seconds)}, config=options)
+    return write_run(
+        path,
+        times,
+        ranks * batch,
+        batch=batch,
+        attributes={
+            "part": 1,
+            "first_step": 0,
+            "steps_per_epoch": len(seconds),
+            "images_per_epoch": ranks * batch * len(seconds),
+        },
+        config=options,
+    )
 
 
 def compare(capsys, *arguments):
@@ -43,8 +62,10 @@ def test_change_of_medians_by_hand():
     assert verdict(found, RATE) == "significant: better"
     steps = change(Estimate(2.0, 1.9, 2.1, 9, "steps"), Estimate(3.0, 2.8, 3.2, 9, "steps"))
     assert steps.is_significant is None and verdict(steps, STEP) == "within these runs: worse"
-    assert verdict(change(Estimate(2.0, 1, 3, 9, "steps"), Estimate(2.1, 1, 3, 9, "steps")), STEP) == (
-        "none within these runs")
+    assert (
+        verdict(change(Estimate(2.0, 1, 3, 9, "steps"), Estimate(2.1, 1, 3, 9, "steps")), STEP)
+        == "none within these runs"
+    )
     unknown = change(Estimate(np.nan, 1, 3, 9), Estimate(np.nan, 1, 3, 9))
     assert (unknown.ratio, unknown.ratio_low, unknown.ratio_high) == (None, None, None)
 
@@ -105,8 +126,9 @@ def test_interval_of_the_ratio_contains_a_planted_ratio(count, over):
 def test_a_planted_change_is_found_with_its_settings_first(tmp_path, capsys):
     generator = np.random.default_rng(5)
     a = run(tmp_path / "a.h5", 0.100 + 0.001 * generator.random(60), seed="1")
-    b = run(tmp_path / "b.h5", 0.120 + 0.001 * generator.random(60), seed="1",
-            **{"bucket-mib": "6"})
+    b = run(
+        tmp_path / "b.h5", 0.120 + 0.001 * generator.random(60), seed="1", **{"bucket-mib": "6"}
+    )
     status, printed = compare(capsys, a, b)
     assert status == 0
     lines = printed.out.splitlines()
@@ -116,7 +138,10 @@ def test_a_planted_change_is_found_with_its_settings_first(tmp_path, capsys):
     status, printed = compare(capsys, a, b, "--json")
     values = json.loads(printed.out)["pairs"][0]
     step = next(q for q in values["quantities"] if q["name"] == "step_seconds")
-    assert step["ratio_low"] < 1.2 < step["ratio_high"] and (step["is_apart"], step["is_significant"]) == (True, None)
+    assert step["ratio_low"] < 1.2 < step["ratio_high"] and (
+        step["is_apart"],
+        step["is_significant"],
+    ) == (True, None)
     assert step["a"]["count"] == 54 and step["a"]["over"] == "steps"  # without the first 10 %
     assert values["changed_settings"] == [{"name": "bucket-mib", "a": "", "b": "6"}]
 
@@ -162,21 +187,37 @@ def test_a_case_that_is_missing_was_not_checked(tmp_path, capsys):
 
 
 def test_cases_match_by_as_much_as_they_share(tmp_path):
-    a = [run(tmp_path / f"a{r}{b}.h5", [0.1] * 20, ranks=r, batch=b)
-         for r, b in ((1, 32), (2, 32), (2, 64))]
-    b = [run(tmp_path / f"b{r}{b}.h5", [0.1] * 20, ranks=r, batch=b, **{"lr": "0.5"})
-         for r, b in ((2, 64), (1, 32), (4, 32))]
+    a = [
+        run(tmp_path / f"a{r}{b}.h5", [0.1] * 20, ranks=r, batch=b)
+        for r, b in ((1, 32), (2, 32), (2, 64))
+    ]
+    b = [
+        run(tmp_path / f"b{r}{b}.h5", [0.1] * 20, ranks=r, batch=b, **{"lr": "0.5"})
+        for r, b in ((2, 64), (1, 32), (4, 32))
+    ]
     cases = [cases_of([read_run(path) for path in side]) for side in (a, b)]
     pairs, rest_a, rest_b = match(*cases)
     pairs = {x.sources[0]: (x, y) for x, y in pairs}
     assert {name: y.sources[0] for name, (_, y) in pairs.items()} == {
-        "a132.h5": "b132.h5", "a232.h5": "b432.h5", "a264.h5": "b264.h5"}
+        "a132.h5": "b132.h5",
+        "a232.h5": "b432.h5",
+        "a264.h5": "b264.h5",
+    }
     assert rest_a == rest_b == []
     assert ("lr", "", "0.5") in changed_settings(*pairs["a132.h5"])
     assert ("ranks", "2", "4") in changed_settings(*pairs["a232.h5"])
 
 
-@pytest.mark.parametrize("arguments", [[], ["B", "C"], ["B", "--tolerance", "-5%"], ["B", "--tolerance", "x"], ["B", "--check", "nothing"]])
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        [],
+        ["B", "C"],
+        ["B", "--tolerance", "-5%"],
+        ["B", "--tolerance", "x"],
+        ["B", "--check", "nothing"],
+    ],
+)
 def test_wrong_arguments(arguments, capsys):
     with pytest.raises(SystemExit) as stopped:
         main(["compare", "A", *arguments])
@@ -189,8 +230,14 @@ def test_counts_are_positive_integers():
         positive_integer("0")
 
 
-@pytest.mark.parametrize("a, b", [
-    ("x" * 300 + "1", "x" * 300 + "2"), ("x" * 500, "x" * 501), ("a" * 150 + "1" + "b" * 300, "a" * 150 + "2" + "b" * 300)])
+@pytest.mark.parametrize(
+    "a, b",
+    [
+        ("x" * 300 + "1", "x" * 300 + "2"),
+        ("x" * 500, "x" * 501),
+        ("a" * 150 + "1" + "b" * 300, "a" * 150 + "2" + "b" * 300),
+    ],
+)
 def test_long_texts_that_differ_are_shown_where_they_differ(a, b):
     one, other = shortened([a, b])
     assert one != other and max(len(one), len(other)) <= 200

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Tests that `validate` reports values that contradict each other, with the dataset and what the tables
-lack or have wrong because of it."""
+"""Tests that `validate` reports values that contradict each other, with the dataset and what the
+tables lack or have wrong because of it."""
 
 import json
 
@@ -33,27 +33,50 @@ CASES = [
     (put("/steps/epoch", 0, 2), "/epoch lists epoch 1, of which /steps has no steps"),
     (put("/epoch", slice(None), [2, 1]), "/epoch does not increase"),
     (put("/buckets/bytes", 0, 7), "not a multiple of the 4 bytes"),
-    (attribute("gradient_elements", "1750001", "/environment"),
-     "the 1,750,001 elements of the gradients need 7,000,004: tables 2 and 3"),
-    (lambda file: (attribute("gradient_elements", "1750000", "/environment")(file),
-                   put("/buckets/bytes", slice(None), [3000000, 1000000, 3000000])(file)),
-     "only the last bucket may differ"),
+    (
+        attribute("gradient_elements", "1750001", "/environment"),
+        "the 1,750,001 elements of the gradients need 7,000,004: tables 2 and 3",
+    ),
+    (
+        lambda file: (
+            attribute("gradient_elements", "1750000", "/environment")(file),
+            put("/buckets/bytes", slice(None), [3000000, 1000000, 3000000])(file),
+        ),
+        "only the last bucket may differ",
+    ),
     (put("/ranks/rank", 1, 5), "/ranks/rank is not 0, 1, 2, ..."),
-    (lambda file: (put("/ranks/local_rank", slice(None), 0)(file), put("/ranks/host", slice(None), 0)(file)),
-     "/ranks/local_rank has equal numbers"),
+    (
+        lambda file: (
+            put("/ranks/local_rank", slice(None), 0)(file),
+            put("/ranks/host", slice(None), 0)(file),
+        ),
+        "/ranks/local_rank has equal numbers",
+    ),
     (put("/steps/images", 3, 7), "images_per_epoch is 640"),
     (put("/steps/phase_seconds", (3, 1, 2), 5.0), "the phases of rank 1 in step 4 of the file"),
     (put("/epochs/seconds", 1, 0.01), "/epochs/seconds has 0.01 s for epoch 2"),
     (put("/buckets/end_seconds", (2, 0, 2), 9.0), "an all-reduce of rank 0 ends after step 3"),
     (put("/buckets/call_seconds", (2, 0, 1), 0.9), "rank 0 is longer in calls of bucket 1 than"),
-    (put("/buckets/end_seconds", (2, 0, 2), 0.0), "/buckets/end_seconds is less than /buckets/start_seconds"),
-    (put("/epochs/test_accuracy", 0, 1.5), "/epochs/test_accuracy has 1.5, which is not from 0 to 1"),
+    (
+        put("/buckets/end_seconds", (2, 0, 2), 0.0),
+        "/buckets/end_seconds is less than /buckets/start_seconds",
+    ),
+    (
+        put("/epochs/test_accuracy", 0, 1.5),
+        "/epochs/test_accuracy has 1.5, which is not from 0 to 1",
+    ),
     (put("/epochs/train_accuracy", 1, -0.1), "the accuracy table and the learning curves"),
-    (put("/epochs/test_loss", 0, np.inf), "/epochs/test_loss has inf, which is not a number from 0 on"),
+    (
+        put("/epochs/test_loss", 0, np.inf),
+        "/epochs/test_loss has inf, which is not a number from 0 on",
+    ),
     (put("/epochs/evaluation_seconds", 0, -1.0), "/epochs/evaluation_seconds has -1, which is not"),
     (put("/steps/loss", 2, np.nan), "/steps/loss has nan, which is not a number"),
     (put("/steps/phase_seconds", (1, 0, 0), -1.0), "tables 1 to 3 and the scaling tables lack"),
-    (put("/steps/phase_seconds", (1, 0, 0), np.nan), "has nan, which is not a number from 0 on: tables 1 to 3"),
+    (
+        put("/steps/phase_seconds", (1, 0, 0), np.nan),
+        "has nan, which is not a number from 0 on: tables 1 to 3",
+    ),
     (put("/buckets/start_seconds", (1, 0, 0), np.nan), "tables 2 and 3"),
 ]
 

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Tests of lockstep-data: each source gives the pixels, labels and names that it contains, and no file is lost."""
+"""Tests of lockstep-data: each source gives the pixels, labels and names that it contains, and no
+file is lost."""
 
 import gzip
 import io
@@ -20,18 +21,32 @@ LFS = b"version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 9\n"
 RANDOM = np.random.default_rng(1)
 
 
-# --- CIFAR, version for Python -------------------------------------------------------------------------------
+# --- CIFAR, version for Python
+# -------------------------------------------------------------------------------
+
 
 def write_cifar(place, protocol=2, per_file=3):
-    """Writes the files of CIFAR-10 and returns the pixels and labels of the training and the test images."""
+    """Writes the files of CIFAR-10 and returns the pixels and labels of the training and the test
+    images."""
     place.mkdir(parents=True)
     images, labels = pixels(6 * per_file, 3, 32, 32), RANDOM.integers(0, 10, 6 * per_file)
     for at, name in enumerate([*(f"data_batch_{i}" for i in range(1, 6)), "test_batch"]):
         part = slice(at * per_file, (at + 1) * per_file)
-        values = {b"data": images[part].reshape(per_file, -1), b"labels": labels[part].tolist(), b"filenames": [b"x.png"]}
+        values = {
+            b"data": images[part].reshape(per_file, -1),
+            b"labels": labels[part].tolist(),
+            b"filenames": [b"x.png"],
+        }
         (place / name).write_bytes(pickle.dumps(values, protocol))
-    (place / "batches.meta").write_bytes(pickle.dumps({b"label_names": [name.encode() for name in NAMES]}, protocol))
-    return images[:5 * per_file], labels[:5 * per_file], images[5 * per_file:], labels[5 * per_file:]
+    (place / "batches.meta").write_bytes(
+        pickle.dumps({b"label_names": [name.encode() for name in NAMES]}, protocol)
+    )
+    return (
+        images[: 5 * per_file],
+        labels[: 5 * per_file],
+        images[5 * per_file :],
+        labels[5 * per_file :],
+    )
 
 
 @pytest.mark.parametrize("form", ["cifar-10-batches-py", ".", "cifar-10-python.tar.gz"])
@@ -46,10 +61,23 @@ def test_cifar_for_python(form, protocol, tmp_path):
 def test_cifar_100_has_the_fine_labels(tmp_path):
     images, fine = {name: pixels(4, 3, 32, 32) for name in ("train", "test")}, [0, 99, 50, 1]
     for name, array in images.items():
-        (tmp_path / name).write_bytes(pickle.dumps({b"data": array.reshape(4, -1), b"fine_labels": fine, b"coarse_labels": [0] * 4}, 2))
+        (tmp_path / name).write_bytes(
+            pickle.dumps(
+                {b"data": array.reshape(4, -1), b"fine_labels": fine, b"coarse_labels": [0] * 4}, 2
+            )
+        )
     names = [f"fine{i}" for i in range(100)]
-    (tmp_path / "meta").write_bytes(pickle.dumps({b"fine_label_names": [name.encode() for name in names]}, 2))
-    check(convert(tmp_path, "cifar-python", tmp_path), images["train"], fine, images["test"], fine, names)
+    (tmp_path / "meta").write_bytes(
+        pickle.dumps({b"fine_label_names": [name.encode() for name in names]}, 2)
+    )
+    check(
+        convert(tmp_path, "cifar-python", tmp_path),
+        images["train"],
+        fine,
+        images["test"],
+        fine,
+        names,
+    )
 
 
 class Malicious:
@@ -60,18 +88,37 @@ class Malicious:
 def test_pickles_execute_nothing(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     write_cifar(tmp_path / "py")
-    (tmp_path / "py" / "data_batch_3").write_bytes(pickle.dumps({b"data": Malicious(), b"labels": [1]}, 2))
+    (tmp_path / "py" / "data_batch_3").write_bytes(
+        pickle.dumps({b"data": Malicious(), b"labels": [1]}, 2)
+    )
     convert(tmp_path, "cifar-python", tmp_path / "py", status=3)
     assert "data_batch_3 is damaged (it needs posix.mkdir" in error_of(capsys)
     assert not (tmp_path / "executed").exists()
 
 
-@pytest.mark.parametrize("content, words", [
-    (b"", "data_batch_2 is damaged"), (b"\x80\x02}q", "data_batch_2 is damaged"), (LFS, "data_batch_2 is damaged (it is a pointer of Git LFS); fetch its "
-     "content: git lfs pull"), (bytes(9), "it is a file of zero bytes"), (None, "lacks data_batch_2"),
-    (pickle.dumps([1]), "no dictionary"), (pickle.dumps({b"labels": [1]}), "does not have 3072 pixels for each of its 1"),
-    (pickle.dumps({b"labels": [1], b"data": np.zeros((1, 3072), np.float32)}, 2), "3072 pixels"),
-    (pickle.dumps({b"labels": [11], b"data": np.zeros((1, 3072), np.uint8)}, 2), "label 11 of train image 3 is not from 0 to 9")])
+@pytest.mark.parametrize(
+    "content, words",
+    [
+        (b"", "data_batch_2 is damaged"),
+        (b"\x80\x02}q", "data_batch_2 is damaged"),
+        (
+            LFS,
+            "data_batch_2 is damaged (it is a pointer of Git LFS); fetch its content: git lfs pull",
+        ),
+        (bytes(9), "it is a file of zero bytes"),
+        (None, "lacks data_batch_2"),
+        (pickle.dumps([1]), "no dictionary"),
+        (pickle.dumps({b"labels": [1]}), "does not have 3072 pixels for each of its 1"),
+        (
+            pickle.dumps({b"labels": [1], b"data": np.zeros((1, 3072), np.float32)}, 2),
+            "3072 pixels",
+        ),
+        (
+            pickle.dumps({b"labels": [11], b"data": np.zeros((1, 3072), np.uint8)}, 2),
+            "label 11 of train image 3 is not from 0 to 9",
+        ),
+    ],
+)
 def test_damaged_cifar_files_are_named(content, words, tmp_path, capsys):
     write_cifar(tmp_path / "py")
     (tmp_path / "py" / "data_batch_2").unlink()
@@ -81,9 +128,22 @@ def test_damaged_cifar_files_are_named(content, words, tmp_path, capsys):
     assert words in error_of(capsys)
 
 
-@pytest.mark.parametrize("command, words", [
-    (["numpy", "FILE"], "FILE: not arrays of NumPy (.npz), but a pointer of Git LFS; fetch its content: git lfs pull"),
-    (["cifar-python", "FILE"], "FILE: not CIFAR for Python, but a pointer of Git LFS; fetch its content: git lfs pull")])
+@pytest.mark.parametrize(
+    "command, words",
+    [
+        (
+            ["numpy", "FILE"],
+            (
+                "FILE: not arrays of NumPy (.npz), but a pointer of Git LFS; fetch its content: git"
+                " lfs pull"
+            ),
+        ),
+        (
+            ["cifar-python", "FILE"],
+            "FILE: not CIFAR for Python, but a pointer of Git LFS; fetch its content: git lfs pull",
+        ),
+    ],
+)
 def test_pointers_of_git_lfs_are_named(command, words, tmp_path, capsys):
     file = tmp_path / "a.npz"
     file.write_bytes(LFS)
@@ -103,7 +163,9 @@ def test_every_cut_off_archive_is_an_error(tmp_path, capsys):
         assert "x.tar.gz: " in error_of(capsys)
 
 
-# --- MNIST ---------------------------------------------------------------------------------------------------
+# --- MNIST
+# ---------------------------------------------------------------------------------------------------
+
 
 def write_idx(path, array):
     head = bytes([0, 0, 8, array.ndim]) + struct.pack(f">{array.ndim}I", *array.shape)
@@ -111,8 +173,10 @@ def write_idx(path, array):
         file.write(head + array.tobytes())
 
 
-@pytest.mark.parametrize("below, suffix, first", [
-    (".", "", "0"), ("MNIST/raw", ".gz", "0"), ("FashionMNIST/raw", ".gz", "T-shirt/top")])
+@pytest.mark.parametrize(
+    "below, suffix, first",
+    [(".", "", "0"), ("MNIST/raw", ".gz", "0"), ("FashionMNIST/raw", ".gz", "T-shirt/top")],
+)
 def test_mnist(below, suffix, first, tmp_path):
     place = tmp_path / below
     place.mkdir(parents=True, exist_ok=True)
@@ -135,16 +199,30 @@ def test_emnist_has_a_prefix_and_labels_from_1(tmp_path, capsys):
         write_idx(tmp_path / f"emnist-letters-{split}-labels-idx1-ubyte.gz", labels)
         expected += [images[:, None], labels]
     check(convert(tmp_path, "mnist", tmp_path), *expected, [str(i) for i in range(27)])
-    assert "no training image has the label 0 (of 27 classes); labels count from 0" in error_of(capsys)
+    assert "no training image has the label 0 (of 27 classes); labels count from 0" in error_of(
+        capsys
+    )
     write_idx(tmp_path / "emnist-digits-train-images-idx3-ubyte.gz", images)
     assert main(["mnist", str(tmp_path), "-o", str(tmp_path / "b.h5")]) == 3
     assert "several files of train images: emnist-digits-train" in error_of(capsys)
 
 
-@pytest.mark.parametrize("change, words", [
-    (lambda content: content[:-1], "has 6271 values instead of 8 x 28 x 28"), (lambda content: b"\0\0\x0d" + content[3:], "no IDX file"),
-    (lambda content: b"<html>", "no IDX file of uint8 with 3 dimension(s), but an HTML page; get a fresh copy"),
-    (lambda content: LFS, "no IDX file of uint8 with 3 dimension(s), but a pointer of Git LFS; fetch its content"), (lambda content: gzip.compress(content)[:-9], "cannot be read")])
+@pytest.mark.parametrize(
+    "change, words",
+    [
+        (lambda content: content[:-1], "has 6271 values instead of 8 x 28 x 28"),
+        (lambda content: b"\0\0\x0d" + content[3:], "no IDX file"),
+        (
+            lambda content: b"<html>",
+            "no IDX file of uint8 with 3 dimension(s), but an HTML page; get a fresh copy",
+        ),
+        (
+            lambda content: LFS,
+            "no IDX file of uint8 with 3 dimension(s), but a pointer of Git LFS; fetch its content",
+        ),
+        (lambda content: gzip.compress(content)[:-9], "cannot be read"),
+    ],
+)
 def test_damaged_idx_files_are_named(change, words, tmp_path, capsys):
     for prefix in ("train", "t10k"):
         write_idx(tmp_path / f"{prefix}-images-idx3-ubyte", pixels(8, 28, 28))
@@ -156,14 +234,19 @@ def test_damaged_idx_files_are_named(change, words, tmp_path, capsys):
     assert words in line and "t10k-images-idx3-ubyte" in line
 
 
-# --- NumPy ---------------------------------------------------------------------------------------------------
+# --- NumPy
+# ---------------------------------------------------------------------------------------------------
+
 
 @pytest.mark.parametrize("names", [("{}_images", "{}_labels"), ("x_{}", "y_{}")])
 @pytest.mark.parametrize("order", ["NHWC", "NCHW", "NHW"])
 def test_numpy_arrays(names, order, tmp_path):
     arrays, expected = {}, []
     for split, count in (("train", 9), ("test", 4)):
-        images, labels = pixels(count, 1 if order == "NHW" else 3, 6, 8), RANDOM.integers(0, 4, (count, 1))
+        images, labels = (
+            pixels(count, 1 if order == "NHW" else 3, 6, 8),
+            RANDOM.integers(0, 4, (count, 1)),
+        )
         stored = {"NHWC": images.transpose(0, 2, 3, 1), "NCHW": images, "NHW": images[:, 0]}[order]
         arrays |= {names[0].format(split): stored, names[1].format(split): labels}
         expected += [images, labels[:, 0]]
@@ -171,15 +254,25 @@ def test_numpy_arrays(names, order, tmp_path):
     check(convert(tmp_path, "numpy", tmp_path / "a.npz"), *expected, ["a", "bä", "c", "d"])
 
 
-@pytest.mark.parametrize("stored", [
-    lambda x, y: (x / 255, np.eye(3)[y]), lambda x, y: ((x / 255).astype(np.float32), np.eye(3, dtype=bool)[y]),
-    lambda x, y: (x.astype(np.float16), y.astype(np.float32)), lambda x, y: (x.astype(np.int64), y.astype(np.uint8)[:, None]),
-    lambda x, y: (x, np.array(["0", "1", "2"])[y]), lambda x, y: (x, np.array(["0", "1", "2"], "S")[y])])
+@pytest.mark.parametrize(
+    "stored",
+    [
+        lambda x, y: (x / 255, np.eye(3)[y]),
+        lambda x, y: ((x / 255).astype(np.float32), np.eye(3, dtype=bool)[y]),
+        lambda x, y: (x.astype(np.float16), y.astype(np.float32)),
+        lambda x, y: (x.astype(np.int64), y.astype(np.uint8)[:, None]),
+        lambda x, y: (x, np.array(["0", "1", "2"])[y]),
+        lambda x, y: (x, np.array(["0", "1", "2"], "S")[y]),
+    ],
+)
 @pytest.mark.parametrize("names", [("X_{}", "y_{}"), ("{}X", "{}Y"), ("{}_data", "{}_label")])
 @pytest.mark.parametrize("test", ["test", "val", "validation"])
 def test_arrays_that_state_the_same_are_the_same(stored, names, test, tmp_path):
     arrays, expected = {}, []
-    for split, images, labels in (("train", pixels(9, 3, 6, 8), np.arange(9) % 3), (test, pixels(4, 3, 6, 8), np.arange(4) % 3)):
+    for split, images, labels in (
+        ("train", pixels(9, 3, 6, 8), np.arange(9) % 3),
+        (test, pixels(4, 3, 6, 8), np.arange(4) % 3),
+    ):
         arrays |= dict(zip((name.format(split) for name in names), stored(images, labels)))
         expected += [images, labels]
     np.savez(tmp_path / "a.npz", **arrays)
@@ -187,21 +280,36 @@ def test_arrays_that_state_the_same_are_the_same(stored, names, test, tmp_path):
 
 
 def test_of_two_test_sets_one_is_used_and_named(tmp_path, capsys):
-    arrays = {f"{split}_images": np.full((2, 3, 3), value, np.uint8) for value, split in enumerate(("train", "val", "test"))}
+    arrays = {
+        f"{split}_images": np.full((2, 3, 3), value, np.uint8)
+        for value, split in enumerate(("train", "val", "test"))
+    }
     labels = {name.replace("images", "labels"): np.array([0, 1]) for name in arrays}
     np.savez(tmp_path / "a.npz", train_images_mean=np.zeros(3), **arrays, **labels)
     assert (convert(tmp_path, "numpy", tmp_path / "a.npz")["test/images"] == 2).all()
     output = capsys.readouterr().out
-    assert "the test images are those of test; val is not used" in output and "train_images is read as" not in output
+    assert (
+        "the test images are those of test; val is not used" in output
+        and "train_images is read as" not in output
+    )
 
 
 def test_the_order_of_axes_that_is_not_clear_is_named(tmp_path, capsys):
-    np.savez(tmp_path / "a.npz", x_train=pixels(2, 3, 3, 1), x_test=pixels(2, 3, 3, 1), y_train=[0, 1], y_test=[0, 1])
+    np.savez(
+        tmp_path / "a.npz",
+        x_train=pixels(2, 3, 3, 1),
+        x_test=pixels(2, 3, 3, 1),
+        y_train=[0, 1],
+        y_test=[0, 1],
+    )
     assert convert(tmp_path, "numpy", tmp_path / "a.npz")["train/images"].shape == (2, 1, 3, 3)
     assert "x_train is read as (N, H, W, C)" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("content, kind", [(b"<html>", "an HTML page"), (b"", "an empty file"), (b"PK\x05\x06", "a ZIP archive")])
+@pytest.mark.parametrize(
+    "content, kind",
+    [(b"<html>", "an HTML page"), (b"", "an empty file"), (b"PK\x05\x06", "a ZIP archive")],
+)
 def test_a_file_that_has_no_arrays_is_named(content, kind, tmp_path, capsys):
     (tmp_path / "a.npz").write_bytes(content)
     convert(tmp_path, "numpy", tmp_path / "a.npz", status=3)
@@ -216,26 +324,47 @@ def test_one_array_is_named(tmp_path, capsys):
     assert "contains one array; write numpy.savez" in error_of(capsys)
 
 
-@pytest.mark.parametrize("arrays, words", [
-    ({"train_images": None}, "has no array train_images"), ({"x_train": np.zeros(3)}, "train_images and x_train may both be the train images"),
-    ({"test_labels": np.zeros(3, int)}, "4 test images, but 3 labels"),
-    ({"train_images": np.full((6, 4, 4), 0.3, np.float32)}, "float32 with values from 0.3 to 0.3, not uint8; write numpy.rint(255 * train_images)"),
-    ({"train_images": np.full((6, 4, 4), -0.3)}, "which undoes a normalisation"), ({"train_images": np.full((6, 4, 4), np.nan)}, "from nan"),
-    ({"train_images": np.full((6, 4, 4), 300)}, "int64 with values from 300 to 300"), ({"test_images": np.zeros((4, 5, 5), np.uint8)}, "different shapes"),
-    ({"train_labels": np.full((6, 10), 0.1)}, "not one integer per image"), ({"train_labels": np.ones((6, 2), int)}, "of the shape (6, 2)"),
-    ({"train_labels": np.array(["a"] * 6)}, "the labels of one set are texts"),
-    ({"train_labels": np.full(6, 0.5)}, "float64 of the shape (6,), not one integer"), ({"train_images": np.zeros((6, 4, 4, 4), np.uint8)}, "up to 3 channels"),
-    ({"test_labels": np.array([0, 1, -1, 0])}, "label -1 of test image 2"),
-    ({"test_labels": np.array([{}] * 4)}, "cannot be read")])
+@pytest.mark.parametrize(
+    "arrays, words",
+    [
+        ({"train_images": None}, "has no array train_images"),
+        ({"x_train": np.zeros(3)}, "train_images and x_train may both be the train images"),
+        ({"test_labels": np.zeros(3, int)}, "4 test images, but 3 labels"),
+        (
+            {"train_images": np.full((6, 4, 4), 0.3, np.float32)},
+            "float32 with values from 0.3 to 0.3, not uint8; write numpy.rint(255 * train_images)",
+        ),
+        ({"train_images": np.full((6, 4, 4), -0.3)}, "which undoes a normalisation"),
+        ({"train_images": np.full((6, 4, 4), np.nan)}, "from nan"),
+        ({"train_images": np.full((6, 4, 4), 300)}, "int64 with values from 300 to 300"),
+        ({"test_images": np.zeros((4, 5, 5), np.uint8)}, "different shapes"),
+        ({"train_labels": np.full((6, 10), 0.1)}, "not one integer per image"),
+        ({"train_labels": np.ones((6, 2), int)}, "of the shape (6, 2)"),
+        ({"train_labels": np.array(["a"] * 6)}, "the labels of one set are texts"),
+        ({"train_labels": np.full(6, 0.5)}, "float64 of the shape (6,), not one integer"),
+        ({"train_images": np.zeros((6, 4, 4, 4), np.uint8)}, "up to 3 channels"),
+        ({"test_labels": np.array([0, 1, -1, 0])}, "label -1 of test image 2"),
+        ({"test_labels": np.array([{}] * 4)}, "cannot be read"),
+    ],
+)
 def test_wrong_numpy_arrays_are_named(arrays, words, tmp_path, capsys):
-    valid = {"train_images": np.zeros((6, 4, 4), np.uint8), "train_labels": np.arange(6) % 3,
-             "test_images": np.zeros((4, 4, 4), np.uint8), "test_labels": np.arange(4) % 3}
-    np.savez(tmp_path / "a.npz", **{name: array for name, array in (valid | arrays).items() if array is not None})
+    valid = {
+        "train_images": np.zeros((6, 4, 4), np.uint8),
+        "train_labels": np.arange(6) % 3,
+        "test_images": np.zeros((4, 4, 4), np.uint8),
+        "test_labels": np.arange(4) % 3,
+    }
+    np.savez(
+        tmp_path / "a.npz",
+        **{name: array for name, array in (valid | arrays).items() if array is not None},
+    )
     convert(tmp_path, "numpy", tmp_path / "a.npz", status=3)
     assert words in error_of(capsys)
 
 
-# --- the file and the command --------------------------------------------------------------------------------
+# --- the file and the command
+# --------------------------------------------------------------------------------
+
 
 @pytest.mark.parametrize("name", ["out.h5", "out.h5.partial"])
 def test_existing_files_are_kept(name, tmp_path, capsys):
@@ -254,9 +383,19 @@ def test_a_partial_file_of_another_program_is_kept(tmp_path, capsys):
     assert contents(tmp_path / "out.h5.partial") == {"mine": 1}
 
 
-@pytest.mark.parametrize("arguments, status", [
-    (["folder", "f", "--size", "0"], 2), (["folder", "f", "--size", "8x8x8"], 2), (["folder", "f"], 2), (["jpeg", "f"], 2),
-    (["numpy", "a.npz", "--mean", "2"], 2), (["numpy", "missing.npz"], 3), (["mnist", "missing"], 3), (["cifar-python", "missing"], 3)])
+@pytest.mark.parametrize(
+    "arguments, status",
+    [
+        (["folder", "f", "--size", "0"], 2),
+        (["folder", "f", "--size", "8x8x8"], 2),
+        (["folder", "f"], 2),
+        (["jpeg", "f"], 2),
+        (["numpy", "a.npz", "--mean", "2"], 2),
+        (["numpy", "missing.npz"], 3),
+        (["mnist", "missing"], 3),
+        (["cifar-python", "missing"], 3),
+    ],
+)
 def test_wrong_commands_have_one_line(arguments, status, tmp_path, capsys):
     try:
         found = main([*arguments, "-o", str(tmp_path / "out.h5")])
@@ -296,4 +435,7 @@ def test_progress_is_a_bar_on_a_terminal_and_lines_elsewhere(monkeypatch):
         texts.append(progress.stream.getvalue())
     assert texts[0].count("\r") == 7 and texts[0].endswith("400 of 400 images\033[K\n")
     assert "[" + "#" * 15 in texts[0] and "200 of 400 images, 16 s left" in texts[0]
-    assert texts[1].splitlines() == ["lockstep-data: 250 of 400 images, 12 s left", "lockstep-data: 400 of 400 images"]
+    assert texts[1].splitlines() == [
+        "lockstep-data: 250 of 400 images, 12 s left",
+        "lockstep-data: 400 of 400 images",
+    ]

@@ -34,10 +34,21 @@ def study(folder, ranks=(1, 2, 4), batches=(32,)):
                 made = np.zeros((2 * steps, count, 6))
                 made[:, :, 2], made[:, :, 3] = 0.3 * seconds, 0.7 * seconds
                 made[:, :, 4] = 0 if count == 1 else seconds.max(axis=1)[:, None] - seconds + 0.004
-                paths.append(write_run(
-                    folder / f"{name}-{batch}-{count}.h5", made, own * count, batch=own, epochs=2,
-                    config={"train-samples": str(IMAGES)}, attributes={
-                        "part": 1, "steps_per_epoch": steps, "images_per_epoch": IMAGES}))
+                paths.append(
+                    write_run(
+                        folder / f"{name}-{batch}-{count}.h5",
+                        made,
+                        own * count,
+                        batch=own,
+                        epochs=2,
+                        config={"train-samples": str(IMAGES)},
+                        attributes={
+                            "part": 1,
+                            "steps_per_epoch": steps,
+                            "images_per_epoch": IMAGES,
+                        },
+                    )
+                )
     return paths
 
 
@@ -54,8 +65,13 @@ def run_command(capsys, *arguments):
 def test_command_prints_all_tables(tmp_path, capsys):
     status, printed = run_command(capsys, *study(tmp_path))
     assert status == 0
-    for title in ("Advice", "Causes of lost efficiency", "Fits of scaling laws",
-                  "All-reduce time: alpha + beta", "Slowest rank and clocks"):
+    for title in (
+        "Advice",
+        "Causes of lost efficiency",
+        "Fits of scaling laws",
+        "All-reduce time: alpha + beta",
+        "Slowest rank and clocks",
+    ):
         assert f"### {title}" in printed.out
 
 
@@ -63,20 +79,27 @@ def test_json_has_typed_values_that_add_up(tmp_path, capsys):
     status, printed = run_command(capsys, *study(tmp_path), "--json")
     values = json.loads(printed.out)
     assert status == 0
-    assert set(values) == {"answers", "causes", "scaling_laws", "alpha_beta", "stragglers", "advice"}
+    assert set(values) == {
+        "answers",
+        "causes",
+        "scaling_laws",
+        "alpha_beta",
+        "stragglers",
+        "advice",
+    }
     for loss in values["causes"]:
         assert sum(loss["causes_seconds"].values()) == pytest.approx(loss["loss_seconds"])
         share = loss["loss_seconds"] / loss["epoch_seconds"]
         assert loss["efficiency"] + share == pytest.approx(1)
     assert {law["law"] for law in values["scaling_laws"]} == {"Amdahl", "Gustafson"}
-    ring, = values["alpha_beta"]
+    (ring,) = values["alpha_beta"]
     low, high = ring["beta_seconds_per_byte"]["interval"]
     assert low < 1e-9 < high
 
 
 def test_smaller_batches_are_advice_with_their_evidence(tmp_path):
-    """5 ms per step are 5/13 of the computation of a batch of 8, 5/21 of that of 16 and 5/37 of that
-    of 32."""
+    """5 ms per step are 5/13 of the computation of a batch of 8, 5/21 of that of 16 and 5/37 of
+    that of 32."""
     advice = [a for a in explain_files(study(tmp_path)).advice if a.rule == "small-batch"]
     assert [a.evidence["batch_per_rank"] for a in advice] == [8, 16]
     assert all(a.evidence["share"] >= a.threshold for a in advice)
@@ -106,8 +129,9 @@ def test_planted_runs_get_the_advice_of_their_cause(tmp_path, capsys):
 
 
 def test_balanced_hidden_runs_get_no_advice(tmp_path):
-    path = write_training(tmp_path / "run.h5", np.random.default_rng(3), sigma=0.001, alpha=1e-5,
-                          beta=1e-11)
+    path = write_training(
+        tmp_path / "run.h5", np.random.default_rng(3), sigma=0.001, alpha=1e-5, beta=1e-11
+    )
     assert explain_files([path]).advice == []
 
 
@@ -119,14 +143,23 @@ def test_nothing_to_explain_is_one_line(tmp_path, capsys):
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, -1.0, 1e300])
-@pytest.mark.parametrize("name", [
-    "steps/phase_seconds", "buckets/end_seconds", "steps/start_seconds", "allreduce/seconds",
-    "epochs/clock_offset_seconds"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "steps/phase_seconds",
+        "buckets/end_seconds",
+        "steps/start_seconds",
+        "allreduce/seconds",
+        "epochs/clock_offset_seconds",
+    ],
+)
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")  # of NumPy, about these values
 def test_values_that_no_run_has_do_not_end_the_explanation(tmp_path, capsys, name, value):
     random = np.random.default_rng(4)
-    paths = [write_training(tmp_path / "2.h5", random, ranks=2, steps=8),
-             write_sweep(tmp_path / "sweep.h5", random, 2, 1e-4, 1e-9, SIZES)]
+    paths = [
+        write_training(tmp_path / "2.h5", random, ranks=2, steps=8),
+        write_sweep(tmp_path / "sweep.h5", random, 2, 1e-4, 1e-9, SIZES),
+    ]
     for path in paths:
         with h5py.File(path, "r+") as file:
             if name in file:
@@ -140,19 +173,30 @@ def test_values_that_no_run_has_do_not_end_the_explanation(tmp_path, capsys, nam
 
 
 def test_texts_of_files_are_escaped(tmp_path, capsys):
-    path = write_run(tmp_path / "a.h5", phases(8, *[(1, 0, 4, 4, 2, 0)] * 2), 64, epochs=2,
-                     ranks_of={"hostname": ["a|b", "c|d"]})
+    path = write_run(
+        tmp_path / "a.h5",
+        phases(8, *[(1, 0, 4, 4, 2, 0)] * 2),
+        64,
+        epochs=2,
+        ranks_of={"hostname": ["a|b", "c|d"]},
+    )
     _, printed = run_command(capsys, path)
     assert "a\\|b" in printed.out or "c\\|d" in printed.out
 
 
-@pytest.mark.parametrize("ranks, batches", [
-    ((1, 2), (32,)), ((1, 2, 4), (32, 64)),
-    pytest.param((1, 2, 3, 4, 5, 6, 8), (32,), marks=pytest.mark.slow),
-    pytest.param((1, *range(2, 22)), (64,), marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "ranks, batches",
+    [
+        ((1, 2), (32,)),
+        ((1, 2, 4), (32, 64)),
+        pytest.param((1, 2, 3, 4, 5, 6, 8), (32,), marks=pytest.mark.slow),
+        pytest.param((1, *range(2, 22)), (64,), marks=pytest.mark.slow),
+    ],
+)
 def test_texts_of_the_figures_fit(tmp_path, ranks, batches):
-    """1, 4, 6 and 20 points of each scaling. Two numbers of ranks determine a law, so it is not drawn."""
+    """1, 4, 6 and 20 points of each scaling. Two numbers of ranks determine a law, so it is not
+    drawn."""
     made = explanation_figures(explain_files(study(tmp_path, ranks, batches)))
-    assert (made.pop("scaling-laws") is None if len(ranks) == 2 else all(made.values()))
+    assert made.pop("scaling-laws") is None if len(ranks) == 2 else all(made.values())
     for name, figure in made.items():
         assert faults(figure) == [], name

@@ -22,10 +22,17 @@ def run_with_clocks(path, offset=OFFSET, part=1):
     a step starts every 25 ms on both ranks; the clock of rank 1 is ahead by `offset`."""
     times = np.tile(np.arange(1, 7) * 1e-3, (20, 2, 1))
     start = np.zeros((20, 2, 3)) + [0.004, 0.006, 0.008]
-    write_run(path, times, 64, epochs=2, bucket_bytes=[100, 200, 300], bucket_start=start,
-              bucket_end=start + 0.003, ranks_of={"hostname": ["n1", "n2"]},
-              attributes={"part": part, "first_step": 0, "steps_per_epoch": 10,
-                          "images_per_epoch": 640})
+    write_run(
+        path,
+        times,
+        64,
+        epochs=2,
+        bucket_bytes=[100, 200, 300],
+        bucket_start=start,
+        bucket_end=start + 0.003,
+        ranks_of={"hostname": ["n1", "n2"]},
+        attributes={"part": part, "first_step": 0, "steps_per_epoch": 10, "images_per_epoch": 640},
+    )
     with h5py.File(path, "r+") as file:
         dataset(file, "/clock_reading", ["begin", "end"])
         begin = 100 + 0.025 * np.arange(20)[:, None] + [0.0, offset]
@@ -56,9 +63,20 @@ def test_csv_has_every_value(path, tmp_path):
     assert len(rows) == 20 * 2
     row = rows[2 * 7 + 1]
     assert (row["run"], row["step"], row["epoch"], row["rank"], row["host"]) == (
-        "run.h5", "8", "1", "1", "n2")
+        "run.h5",
+        "8",
+        "1",
+        "1",
+        "n2",
+    )
     assert [float(row[f"{name}_seconds"]) for name in PHASES] == [
-        0.001, 0.002, 0.003, 0.004, 0.005, 0.006]
+        0.001,
+        0.002,
+        0.003,
+        0.004,
+        0.005,
+        0.006,
+    ]
     assert float(row["step_seconds"]) == pytest.approx(0.025)  # to the start of the next step
     assert float(row["start_seconds"]) == pytest.approx(100 + 7 * 0.025 + OFFSET)
     assert [r["is_timed"] for r in rows[:40:2]] == ["0"] * 10 + ["1"] * 10  # epoch 2
@@ -78,8 +96,10 @@ def test_csv_has_the_options_of_a_run(tmp_path):
 
 
 def test_csv_of_chosen_steps_and_ranks(path, tmp_path):
-    assert export(path, "--to", "csv", "--steps", "3-4,20", "--ranks", "1", "--out",
-                  tmp_path / "out") == 0
+    assert (
+        export(path, "--to", "csv", "--steps", "3-4,20", "--ranks", "1", "--out", tmp_path / "out")
+        == 0
+    )
     with (tmp_path / "out" / "steps.csv").open() as file:
         rows = list(csv.DictReader(file))
     assert [(row["step"], row["rank"]) for row in rows] == [("3", "1"), ("4", "1"), ("20", "1")]
@@ -95,8 +115,15 @@ def test_runs_with_different_columns_share_a_table(path, tmp_path):
     assert rows[-1]["start_seconds"] == ""  # not recorded
 
 
-@pytest.mark.parametrize("form", [
-    "csv", "extra-p", "trace", pytest.param("tensorboard", marks=pytest.mark.requires("TENSORBOARD"))])
+@pytest.mark.parametrize(
+    "form",
+    [
+        "csv",
+        "extra-p",
+        "trace",
+        pytest.param("tensorboard", marks=pytest.mark.requires("TENSORBOARD")),
+    ],
+)
 def test_same_input_same_bytes_and_no_outdated_files(path, tmp_path, form):
     out, again = tmp_path / "out", tmp_path / "again"
     second = shutil.copy(path, tmp_path / "other.h5")
@@ -138,8 +165,14 @@ def test_trace_with_unknown_clock_errors_has_no_common_clock(path, tmp_path):
 def test_events_of_a_thread_do_not_overlap(tmp_path):
     generator = np.random.default_rng(2)
     begin = np.sort(generator.random((30, 2, 5)), axis=2) * 0.01
-    path = write_run(tmp_path / "run.h5", generator.random((30, 2, 6)), 64, bucket_bytes=[8] * 5,
-                     bucket_start=begin, bucket_end=begin + 0.01 * generator.random((30, 2, 5)))
+    path = write_run(
+        tmp_path / "run.h5",
+        generator.random((30, 2, 6)),
+        64,
+        bucket_bytes=[8] * 5,
+        bucket_start=begin,
+        bucket_end=begin + 0.01 * generator.random((30, 2, 5)),
+    )
     assert export(path, "--to", "trace", "--steps", "1-30", "--out", tmp_path) == 0
     trace = trace_of(tmp_path)
     assert trace["otherData"]["clock"].startswith("no common clock")
@@ -157,8 +190,10 @@ def test_events_of_a_thread_do_not_overlap(tmp_path):
 
 
 def test_lanes_are_as_few_as_possible():
-    lane, count = lanes_of(np.array([[0.0, 1.0, 2.0], [10.0, 10.0, 10.0]]),
-                           np.array([[1.5, 1.8, 3.0], [11.0, 11.0, 11.0]]))
+    lane, count = lanes_of(
+        np.array([[0.0, 1.0, 2.0], [10.0, 10.0, 10.0]]),
+        np.array([[1.5, 1.8, 3.0], [11.0, 11.0, 11.0]]),
+    )
     assert lane.tolist() == [[0, 1, 0], [0, 1, 2]] and count == 3
 
 
@@ -168,11 +203,21 @@ def test_extra_p(tmp_path):
         for seed in range(2):
             times = np.tile([0, 0, 0.01 * ranks, 0, 0, 0], (20, ranks, 1)) + 0.001 * seed
             buckets = {"bucket_bytes": [8], "bucket_end": 0.002} if ranks > 1 else {}
-            runs.append(write_run(tmp_path / f"{ranks}-{seed}.h5", times, 32 * ranks, **buckets,
-                                  attributes={
-                                      "part": 1, "first_step": 0, "steps_per_epoch": 20,
-                                      "images_per_epoch": 3200},
-                                  config={"seed": str(seed), "train-samples": "3200"}))
+            runs.append(
+                write_run(
+                    tmp_path / f"{ranks}-{seed}.h5",
+                    times,
+                    32 * ranks,
+                    **buckets,
+                    attributes={
+                        "part": 1,
+                        "first_step": 0,
+                        "steps_per_epoch": 20,
+                        "images_per_epoch": 3200,
+                    },
+                    config={"seed": str(seed), "train-samples": "3200"},
+                )
+            )
     assert export(*runs, "--to", "extra-p", "--out", tmp_path / "out") == 0
     content = json.loads((tmp_path / "out" / "extra-p-overlap.json").read_text())
     assert content["parameters"] == ["ranks"]
@@ -180,7 +225,11 @@ def test_extra_p(tmp_path):
     assert [m["point"] for m in forward] == [[1], [2], [4]]
     assert forward[2]["values"] == pytest.approx([0.04, 0.041])
     assert set(content["measurements"]) == {
-        "step", "all-reduce", "all-reduce->calls", *(f"step->{name}" for name in PHASES)}
+        "step",
+        "all-reduce",
+        "all-reduce->calls",
+        *(f"step->{name}" for name in PHASES),
+    }
     # Extra-P refuses call paths that do not have all points.
     assert content["measurements"]["all-reduce"]["time"][0] == {"point": [1], "values": [0.0, 0.0]}
     for path in content["measurements"].values():
@@ -188,12 +237,13 @@ def test_extra_p(tmp_path):
 
 
 def read_records(data):
-    """Returns the data of the records of an event file: length (8 bytes), checksum (4), data, checksum (4)."""
+    """Returns the data of the records of an event file: length (8 bytes), checksum (4), data,
+    checksum (4)."""
     found = []
     while data:
         length = struct.unpack("<Q", data[:8])[0]
-        found.append(data[12:12 + length])
-        data = data[16 + length:]
+        found.append(data[12 : 12 + length])
+        data = data[16 + length :]
     return found
 
 
@@ -218,7 +268,9 @@ def test_tensorboard_records(path, tmp_path):
 def test_tensorboard_export_of_unfinished_and_resumed_runs(path, name, tmp_path):
     path.rename(tmp_path / name)
     assert export(tmp_path / name, "--to", "tensorboard", "--out", tmp_path / "out") == 0
-    assert len(list((tmp_path / "out" / name.partition(".h")[0]).glob("events.out.tfevents.*"))) == 1
+    assert (
+        len(list((tmp_path / "out" / name.partition(".h")[0]).glob("events.out.tfevents.*"))) == 1
+    )
 
 
 @pytest.mark.parametrize("name", ["run.h5.partial", "run.hdf5", "RUN.H5"])
@@ -226,27 +278,45 @@ def test_exports_are_named_after_the_run(path, name, tmp_path):
     path.rename(tmp_path / name)
     for kind in ("csv", "trace", "extra-p"):
         assert export(tmp_path / name, "--to", kind, "--out", tmp_path / kind) == 0
-    assert [file.name for file in (tmp_path / "trace").glob("[!.]*.json")] == [f"{name.partition('.')[0]}.trace.json"]
+    assert [file.name for file in (tmp_path / "trace").glob("[!.]*.json")] == [
+        f"{name.partition('.')[0]}.trace.json"
+    ]
 
 
 def test_tensorboard_needs_a_library(path, tmp_path, capsys, monkeypatch):
     monkeypatch.setitem(sys.modules, "tensorboardX", None)
     assert export(path, "--to", "tensorboard", "--out", tmp_path / "out") == 2
-    assert capsys.readouterr().err == (
-        "lockstep-report: export to TensorBoard needs tensorboardX: pip install tensorboardX, or export to CSV\n")
+    assert (
+        capsys.readouterr().err
+        == "lockstep-report: export to TensorBoard needs tensorboardX: pip install tensorboardX, or"
+        " export to CSV\n"
+    )
 
 
-@pytest.mark.parametrize("code, reason", [("raise ValueError('numpy.dtype size changed\\nsee')", "ValueError: numpy.dtype size changed"),
-                                          ("import no_such_part", "ModuleNotFoundError: No module named 'no_such_part'")])
-def test_library_that_is_broken_is_not_reported_as_missing(path, tmp_path, capsys, monkeypatch, code, reason):
+@pytest.mark.parametrize(
+    "code, reason",
+    [
+        (
+            "raise ValueError('numpy.dtype size changed\\nsee')",
+            "ValueError: numpy.dtype size changed",
+        ),
+        ("import no_such_part", "ModuleNotFoundError: No module named 'no_such_part'"),
+    ],
+)
+def test_library_that_is_broken_is_not_reported_as_missing(
+    path, tmp_path, capsys, monkeypatch, code, reason
+):
     (tmp_path / "tensorboardX").mkdir()
     (tmp_path / "tensorboardX" / "__init__.py").write_text(code, encoding="utf-8")
     monkeypatch.delitem(sys.modules, "tensorboardX", raising=False)
     monkeypatch.syspath_prepend(tmp_path)
     assert export(path, "--to", "tensorboard", "--out", tmp_path / "out") == 2
-    assert capsys.readouterr().err == (
-        f"lockstep-report: export to TensorBoard needs tensorboardX, which {sys.executable} cannot import from {tmp_path}/tensorboardX "
-        f"({reason}); repair this library, or use another Python\n")
+    assert (
+        capsys.readouterr().err
+        == f"lockstep-report: export to TensorBoard needs tensorboardX, which {sys.executable}"
+        f" cannot import from {tmp_path}/tensorboardX ({reason}); repair this library, or use"
+        " another Python\n"
+    )
 
 
 @pytest.mark.requires("PANDAS")
@@ -267,16 +337,22 @@ def test_parquet(path, tmp_path):
     assert len(frame) == 40 and frame.forward_seconds.iloc[0] == 0.003
 
 
-@pytest.mark.parametrize("arguments, words", [
-    (["--to", "trace", "--steps", "21"], "has no step of --steps; its steps are 1 to 20"),
-    (["--to", "trace", "--ranks", "2"], "has no rank of --ranks; its ranks are 0 to 1")])
+@pytest.mark.parametrize(
+    "arguments, words",
+    [
+        (["--to", "trace", "--steps", "21"], "has no step of --steps; its steps are 1 to 20"),
+        (["--to", "trace", "--ranks", "2"], "has no rank of --ranks; its ranks are 0 to 1"),
+    ],
+)
 def test_wrong_selections(path, tmp_path, capsys, arguments, words):
     assert export(path, *arguments, "--out", tmp_path / "out") == 2
     assert words in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("arguments", [["--to", "xml"], ["--to", "csv", "--steps", "4-2"],
-                                       ["--to", "csv", "--ranks", "a"]])
+@pytest.mark.parametrize(
+    "arguments",
+    [["--to", "xml"], ["--to", "csv", "--steps", "4-2"], ["--to", "csv", "--ranks", "a"]],
+)
 def test_wrong_options(path, arguments):
     with pytest.raises(SystemExit) as stopped:
         export(path, *arguments, "--out", "out")
@@ -293,10 +369,14 @@ def test_index_marks_copies_parts_and_damaged_files(path, tmp_path, capsys):
     assert main(["index", str(folder), "--json"]) == 3  # z.h5 cannot be read
     rows = json.loads(capsys.readouterr().out)
     assert [row["remark"] for row in rows[:3]] == [
-        "one of several files of this run", "copy of an earlier row", "not finished: failed"]
+        "one of several files of this run",
+        "copy of an earlier row",
+        "not finished: failed",
+    ]
     assert "not an HDF5 file" in rows[3]["remark"] and rows[3]["ranks"] is None
     assert rows[0]["ranks"] == 2 and rows[0]["epoch_seconds"] == pytest.approx(
-        9 * 0.025 + 0.021)  # nine steps end with the start of the next
+        9 * 0.025 + 0.021
+    )  # nine steps end with the start of the next
     assert main(["index", str(folder), "--csv", str(tmp_path / "index.csv")]) == 3
     assert (tmp_path / "index.csv").read_text().count("\n") == 5
     assert main(["index", str(folder / "z.h5")]) == 3

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Tests that figures do not depend on the home directory and the Matplotlib settings of the user."""
+"""Tests that figures do not depend on the home directory and the Matplotlib settings of the
+user."""
 
 import os
 import shutil
@@ -26,7 +27,9 @@ no.such.key: 1
 @pytest.fixture(scope="module")
 def run(tmp_path_factory):
     folder = tmp_path_factory.mktemp("run")
-    return write_run(folder / "run.h5", phases(20, (0.01, 0.01, 0.03, 0.04, 0.0, 0.01)), 10, epochs=2, batch=10)
+    return write_run(
+        folder / "run.h5", phases(20, (0.01, 0.01, 0.03, 0.04, 0.0, 0.01)), 10, epochs=2, batch=10
+    )
 
 
 def figures(run, folder, environment=(), **options):
@@ -44,8 +47,14 @@ def expected(run, tmp_path_factory):
 
 def test_settings_of_the_user_do_not_change_figures(run, expected, tmp_path):
     (tmp_path / "matplotlibrc").write_text(STYLE, encoding="utf-8")
-    odd = {"MATPLOTLIBRC": str(tmp_path / "matplotlibrc"), "MPLBACKEND": "module://no_such_backend",
-           "PYTHONWARNINGS": "error", "LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+    odd = {
+        "MATPLOTLIBRC": str(tmp_path / "matplotlibrc"),
+        "MPLBACKEND": "module://no_such_backend",
+        "PYTHONWARNINGS": "error",
+        "LC_ALL": "C",
+        "PYTHONUTF8": "0",
+        "PYTHONCOERCECLOCALE": "0",
+    }
     assert figures(run, tmp_path, odd, cwd=tmp_path) == expected
     assert figures(run, tmp_path, {"MPLBACKEND": "nonsense", "LC_ALL": "xx_YY.FOO"}) == expected
 
@@ -61,8 +70,16 @@ def test_home_directory_is_not_needed(run, expected, home):
     copied = Path(shutil.copy(run, folder))
     copied.chmod(0o644)
     before = set(os.listdir(tempfile.gettempdir()))
-    variables = ["env", "-u", "MPLCONFIGDIR", *(("-u", "HOME") if home is None else (f"HOME={home}",))]
-    assert figures(copied, folder, user=12345, group=12345, extra_groups=[], starter=variables) == expected
+    variables = [
+        "env",
+        "-u",
+        "MPLCONFIGDIR",
+        *(("-u", "HOME") if home is None else (f"HOME={home}",)),
+    ]
+    assert (
+        figures(copied, folder, user=12345, group=12345, extra_groups=[], starter=variables)
+        == expected
+    )
     left = set(os.listdir(tempfile.gettempdir())) - before
     shutil.rmtree(folder)
     assert not [name for name in left if name.startswith(("lockstep-report-", "matplotlib-"))]
@@ -78,6 +95,8 @@ def test_missing_folder_for_the_fonts_is_an_output_error(monkeypatch):
     monkeypatch.delenv("MPLCONFIGDIR", raising=False)
     monkeypatch.setattr(Path, "home", homeless)
     monkeypatch.setattr(tempfile, "mkdtemp", refuse)
-    with pytest.raises(ReportError, match="Read-only file system.*; set MPLCONFIGDIR to a folder") as caught:
+    with pytest.raises(
+        ReportError, match="Read-only file system.*; set MPLCONFIGDIR to a folder"
+    ) as caught:
         figure_module("figures")
     assert caught.value.status == OUTPUT

@@ -8,8 +8,12 @@ import matplotlib
 import numpy as np
 import pytest
 from lockstep_report.figures import (
-    all_figures as figures, layers as layer_figures, phases as phase_figure, scaling as scaling_figure,
-    style as figure_style)
+    all_figures as figures,
+    layers as layer_figures,
+    phases as phase_figure,
+    scaling as scaling_figure,
+    style as figure_style,
+)
 from lockstep_report.figures.arrange import overlaps
 from lockstep_report.figures.canvas import canvas
 from lockstep_report.figures.layout import wrap
@@ -17,21 +21,39 @@ from lockstep_report.measure import points
 from lockstep_report.tables import contents
 from matplotlib.text import Text
 
-PHASES = ("data_wait", "upload", "forward", "backward", "exposed_communication", "update",
-          "imbalance")
+PHASES = (
+    "data_wait",
+    "upload",
+    "forward",
+    "backward",
+    "exposed_communication",
+    "update",
+    "imbalance",
+)
 SHORT = ("resnet18-cifar", "cpu", "fp32", "synthetic")
-LONG = ("resnet18-cifar-with-a-long-name-of-its-own", "cuda NVIDIA H200 NVL 141GB", "bf16",
-        "cifar10 50000 images")
+LONG = (
+    "resnet18-cifar-with-a-long-name-of-its-own",
+    "cuda NVIDIA H200 NVL 141GB",
+    "bf16",
+    "cifar10 50000 images",
+)
 TOLERANCE = 1.0  # pixels
 
 
 def point(ranks, batch, seconds=1.0, setting=SHORT, **options):
     steps = max(1, 50_000 // (ranks * batch))
     return points.Point(
-        source="run.h5", ranks=ranks, batch_per_rank=batch, epoch_seconds=seconds,
-        setting=setting, steps=steps, images_per_second=50_000 / seconds,
-        step_median=seconds / steps, phase_seconds=dict.fromkeys(PHASES, seconds / len(PHASES)),
-        **{"reducer": "overlap", **options})
+        source="run.h5",
+        ranks=ranks,
+        batch_per_rank=batch,
+        epoch_seconds=seconds,
+        setting=setting,
+        steps=steps,
+        images_per_second=50_000 / seconds,
+        step_median=seconds / steps,
+        phase_seconds=dict.fromkeys(PHASES, seconds / len(PHASES)),
+        **{"reducer": "overlap", **options},
+    )
 
 
 def visible_texts(figure):
@@ -45,17 +67,25 @@ def visible_texts(figure):
             for tick in itertools.chain(axis.get_major_ticks(), axis.get_minor_ticks()):
                 if not low <= tick.get_loc() <= high:
                     hidden |= {tick.label1, tick.label2}
-    return [(text.get_text(), text.get_window_extent()) for text in figure.findobj(Text)
-            if text.get_visible() and text.get_text().strip() and text not in hidden]
+    return [
+        (text.get_text(), text.get_window_extent())
+        for text in figure.findobj(Text)
+        if text.get_visible() and text.get_text().strip() and text not in hidden
+    ]
 
 
 def faults(figure):
     """Returns one message per text that is cut off and per overlapping pair; closes `figure`."""
     texts = visible_texts(figure)
     assert len(texts) > 4
-    found = [f"cut off: {text!r}" for text, box in texts
-             if box.x0 < -TOLERANCE or box.y0 < -TOLERANCE
-             or box.x1 > figure.bbox.x1 + TOLERANCE or box.y1 > figure.bbox.y1 + TOLERANCE]
+    found = [
+        f"cut off: {text!r}"
+        for text, box in texts
+        if box.x0 < -TOLERANCE
+        or box.y0 < -TOLERANCE
+        or box.x1 > figure.bbox.x1 + TOLERANCE
+        or box.y1 > figure.bbox.y1 + TOLERANCE
+    ]
     width, height = overlaps(np.array([box.extents for _, box in texts]))
     first, second = np.triu_indices(len(texts), 1)
     for pair in np.flatnonzero((width > TOLERANCE) & (height > TOLERANCE)):
@@ -74,21 +104,38 @@ def test_the_check_sees_a_title_that_is_cut_off_and_labels_that_overlap():
 
 
 @pytest.mark.parametrize("setting", [SHORT, LONG])
-@pytest.mark.parametrize("ranks, batches", [
-    ((1,), (32,)), ((2,), (32,)), ((1, 2), (32,)), ((2,), (1, 1_048_576)), ((1, 2, 4), (32, 128)),
-    (range(1, 13), (32,)), ((1, 2, 4), (16, 32, 64, 128, 256))])
+@pytest.mark.parametrize(
+    "ranks, batches",
+    [
+        ((1,), (32,)),
+        ((2,), (32,)),
+        ((1, 2), (32,)),
+        ((2,), (1, 1_048_576)),
+        ((1, 2, 4), (32, 128)),
+        (range(1, 13), (32,)),
+        ((1, 2, 4), (16, 32, 64, 128, 256)),
+    ],
+)
 def test_phase_bars_of_any_number(setting, ranks, batches):
     found = [point(n, b, 12345.678 / n, setting) for b in batches for n in ranks]
     assert faults(phase_figure.phase_bars(found)) == []
 
 
-@pytest.mark.parametrize("detail", [
-    "threads 2", "conv-algorithm winograd, all-reduce two_level, threads 16, bucket-mib 25",
-    "an-option-of-a-very-long-name and-its-value"])
+@pytest.mark.parametrize(
+    "detail",
+    [
+        "threads 2",
+        "conv-algorithm winograd, all-reduce two_level, threads 16, bucket-mib 25",
+        "an-option-of-a-very-long-name and-its-value",
+    ],
+)
 @pytest.mark.parametrize("count", [1, 5])
 def test_phase_bars_with_long_labels(detail, count):
-    found = [point(2, 32, 0.000123456 * (i + 1), detail=detail, gradient_dtype="bf16",
-                   reducer=reducer) for i in range(count) for reducer in ("none", "allreduce")]
+    found = [
+        point(2, 32, 0.000123456 * (i + 1), detail=detail, gradient_dtype="bf16", reducer=reducer)
+        for i in range(count)
+        for reducer in ("none", "allreduce")
+    ]
     assert faults(phase_figure.phase_bars(found)) == []
 
 
@@ -131,44 +178,79 @@ def test_many_phase_bars_are_divided_over_several_figures(monkeypatch):
     found = [point(1, 8, detail=f"lr {0.1 * i:.1f}") for i in range(1, 8)]
     with canvas("screen"):
         made = figures.all_figures(found, [], formats=("svg",))
-    bars = {name: [f"lr {0.1 * i:.1f}" for i in range(1, 8) if f"lr {0.1 * i:.1f}" in
-                   images["svg"].decode()] for name, images in made.items()
-            if name.startswith("phases")}
+    bars = {
+        name: [
+            f"lr {0.1 * i:.1f}"
+            for i in range(1, 8)
+            if f"lr {0.1 * i:.1f}" in images["svg"].decode()
+        ]
+        for name, images in made.items()
+        if name.startswith("phases")
+    }
     assert list(bars) == ["phases", "phases-2", "phases-3"]
     assert sum(bars.values(), []) == [p.detail for p in found]
 
 
-@pytest.mark.parametrize("largest, every, batches, modes", [
-    (2, False, (32,), ("overlap",)), (8, False, (32,), ("none", "allreduce", "overlap")),
-    (16, True, (32,), ("overlap",)), (1024, False, (16, 32, 64, 128, 256), ("none", "overlap")),
-    (8, False, (16, 32, 64, 128, 256), ("none", "allreduce", "overlap"))])
+@pytest.mark.parametrize(
+    "largest, every, batches, modes",
+    [
+        (2, False, (32,), ("overlap",)),
+        (8, False, (32,), ("none", "allreduce", "overlap")),
+        (16, True, (32,), ("overlap",)),
+        (1024, False, (16, 32, 64, 128, 256), ("none", "overlap")),
+        (8, False, (16, 32, 64, 128, 256), ("none", "allreduce", "overlap")),
+    ],
+)
 def test_scaling_of_any_number(largest, every, batches, modes):
     counts = range(2, largest + 1) if every else [2**i for i in range(1, largest.bit_length())]
     group = [point(1, b, 100.0) for b in batches]
-    group += [point(n, b, 100.0 / n * (1 + 0.01 * n), reducer=mode)
-              for n in counts for b in batches for mode in modes]
+    group += [
+        point(n, b, 100.0 / n * (1 + 0.01 * n), reducer=mode)
+        for n in counts
+        for b in batches
+        for mode in modes
+    ]
     for series in (scaling_figure.weak_series(group), scaling_figure.strong_series(group)):
-        figure = scaling_figure.scaling(group, series, "Scaling at fixed batch per rank",
-                                        "Efficiency")
+        figure = scaling_figure.scaling(
+            group, series, "Scaling at fixed batch per rank", "Efficiency"
+        )
         if series:
             assert faults(figure) == []
 
 
 @pytest.mark.parametrize("factor", [0.01, 20.0])
 def test_scaling_far_from_the_ideal(factor):
-    group = [point(1, 32, 100.0), point(2, 32, 50 / factor), point(4, 32, 25 / factor),
-             point(4, 32, 25 / factor, reducer="none")]
+    group = [
+        point(1, 32, 100.0),
+        point(2, 32, 50 / factor),
+        point(4, 32, 25 / factor),
+        point(4, 32, 25 / factor, reducer="none"),
+    ]
     series = scaling_figure.weak_series(group)
     figure = scaling_figure.scaling(group, series, "Scaling", "Weak efficiency")
     assert faults(figure) == []
 
 
-@pytest.mark.parametrize("largest, last", [
-    (2, "complete"), (2, "out of memory"), (4, "not run: the time was up"), (9, "complete"),
-    (14, "out of memory")])
+@pytest.mark.parametrize(
+    "largest, last",
+    [
+        (2, "complete"),
+        (2, "out of memory"),
+        (4, "not run: the time was up"),
+        (9, "complete"),
+        (14, "out of memory"),
+    ],
+)
 def test_ladder_of_any_length(largest, last):
-    rows = [{"batch_per_rank": 32 << i, "status": "complete", "epoch_seconds": 3000.0 / (i + 1),
-             "images_per_second": 123456.7 * (i + 1)} for i in range(largest)]
+    rows = [
+        {
+            "batch_per_rank": 32 << i,
+            "status": "complete",
+            "epoch_seconds": 3000.0 / (i + 1),
+            "images_per_second": 123456.7 * (i + 1),
+        }
+        for i in range(largest)
+    ]
     if last != "complete":
         rows[-1] = {"batch_per_rank": rows[-1]["batch_per_rank"], "status": last}
     assert faults(layer_figures.ladder(rows, " ".join(LONG))) == []

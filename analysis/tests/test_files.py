@@ -25,8 +25,16 @@ OWN = Path(__file__).parent / "data" / "own-times.csv"
 def runs(tmp_path):
     """Paths of two runs of 2 epochs: 1 rank with 10 steps per epoch, 2 ranks with 5."""
     one = write_run(tmp_path / "one.h5", phases(20, STEP), 10, epochs=2, batch=10)
-    two = write_run(tmp_path / "two.h5", phases(10, TWO, TWO), 20, epochs=2, batch=10,
-                    bucket_bytes=[400], bucket_start=[0.05], bucket_end=[0.1])
+    two = write_run(
+        tmp_path / "two.h5",
+        phases(10, TWO, TWO),
+        20,
+        epochs=2,
+        batch=10,
+        bucket_bytes=[400],
+        bucket_start=[0.05],
+        bucket_end=[0.1],
+    )
     return [str(one), str(two)]
 
 
@@ -42,8 +50,12 @@ def test_report_writes_every_table_three_times_and_the_figures(runs, tmp_path):
     out = tmp_path / "out"
     assert main(["report", *runs, "--link-gbit", "10", "--out", str(out)]) == 0
     page = (out / "report.md").read_text()
-    for name in ("table-1-time-speedup", "table-2-compute-communication", "table-3-bandwidth",
-                 "weak-scaling"):
+    for name in (
+        "table-1-time-speedup",
+        "table-2-compute-communication",
+        "table-3-bandwidth",
+        "weak-scaling",
+    ):
         assert {f"{name}.{s}" for s in ("md", "csv", "tex")} <= set(os.listdir(out))
         assert (out / f"{name}.md").read_text().strip() in page
     for name in ("phases", "scaling"):
@@ -71,7 +83,9 @@ def test_ladder_table_has_the_batch_that_does_not_fit(tmp_path):
     out = tmp_path / "out"
     assert main(["report", str(write_ladder(tmp_path / "l.h5")), "--out", str(out)]) == 0
     text = (out / "batch-ladder.md").read_text()
-    assert "| 128 | complete | 20.00 | 19.00 | 2,500.0 | 3 steps, extrapolated | 400 | 410 |" in text
+    assert (
+        "| 128 | complete | 20.00 | 19.00 | 2,500.0 | 3 steps, extrapolated | 400 | 410 |" in text
+    )
     assert "| 512 | out of memory | – | – | – | – | 1,600 | – |" in text
     assert (out / "batch-ladder.png").exists()
 
@@ -120,8 +134,9 @@ def test_device_readings_are_reported(tmp_path, capsys):
 
 
 def test_summary_of_a_failed_run_has_the_failure(tmp_path, capsys):
-    path = write_run(tmp_path / "f.h5", phases(4, STEP), 10, status="failed",
-                     failure="loss is not finite")
+    path = write_run(
+        tmp_path / "f.h5", phases(4, STEP), 10, status="failed", failure="loss is not finite"
+    )
     assert main(["summary", str(path)]) == 0
     assert "loss is not finite" in capsys.readouterr().out
 
@@ -129,8 +144,9 @@ def test_summary_of_a_failed_run_has_the_failure(tmp_path, capsys):
 def test_epoch_times_from_a_csv(tmp_path):
     out = tmp_path / "out"
     assert main(["tables", "--csv", str(OWN), "--out", str(out)]) == 0
-    assert "| 100 | 2 | synchronous | 200 | 25.00 |" in (
-        out / "table-1-time-speedup.md").read_text()
+    assert (
+        "| 100 | 2 | synchronous | 200 | 25.00 |" in (out / "table-1-time-speedup.md").read_text()
+    )
     assert "ONE all-reduce" in (out / "own-times-published_bandwidth_gb_per_s.md").read_text()
 
 
@@ -146,21 +162,36 @@ def test_files_of_the_format_are_valid(runs, tmp_path, capsys):
         assert main(["validate", str(path)]) == 0, capsys.readouterr().out
 
 
-@pytest.mark.parametrize("damage, complaint", [
-    (lambda f: f.__delitem__("steps/loss"), "dataset /steps/loss is missing"),
-    (lambda f: f["steps/loss"].attrs.__delitem__("units"), "/steps/loss has no attribute units"),
-    (lambda f: f.attrs.__delitem__("run_id"), "attribute run_id of the root is missing"),
-    (lambda f: f.attrs.__setitem__("status", "fine"), 'status is "fine"'),
-    (lambda f: f["steps/images"].dims[0].detach_scale(f["step"]),
-     "/steps/images: the scale /step is not attached to dimension 0"),
-    (lambda f: f["steps/phase_seconds"].__setitem__((0, 0, 0), -1.0), "has -1, which is not a number from 0 on"),
-    (lambda f: f["steps/phase_seconds"].__setitem__((0, 0, 0), np.nan), "has nan, which"),
-    (lambda f: f.__delitem__("environment"), "group /environment is missing"),
-    (lambda f: f.__delitem__("epochs/parameter_hash"),
-     "dataset /epochs/parameter_hash is missing"),
-    (lambda f: f.__delitem__("epochs/evaluation_seconds"),
-     "dataset /epochs/evaluation_seconds is missing"),
-])
+@pytest.mark.parametrize(
+    "damage, complaint",
+    [
+        (lambda f: f.__delitem__("steps/loss"), "dataset /steps/loss is missing"),
+        (
+            lambda f: f["steps/loss"].attrs.__delitem__("units"),
+            "/steps/loss has no attribute units",
+        ),
+        (lambda f: f.attrs.__delitem__("run_id"), "attribute run_id of the root is missing"),
+        (lambda f: f.attrs.__setitem__("status", "fine"), 'status is "fine"'),
+        (
+            lambda f: f["steps/images"].dims[0].detach_scale(f["step"]),
+            "/steps/images: the scale /step is not attached to dimension 0",
+        ),
+        (
+            lambda f: f["steps/phase_seconds"].__setitem__((0, 0, 0), -1.0),
+            "has -1, which is not a number from 0 on",
+        ),
+        (lambda f: f["steps/phase_seconds"].__setitem__((0, 0, 0), np.nan), "has nan, which"),
+        (lambda f: f.__delitem__("environment"), "group /environment is missing"),
+        (
+            lambda f: f.__delitem__("epochs/parameter_hash"),
+            "dataset /epochs/parameter_hash is missing",
+        ),
+        (
+            lambda f: f.__delitem__("epochs/evaluation_seconds"),
+            "dataset /epochs/evaluation_seconds is missing",
+        ),
+    ],
+)
 def test_validate_lists_each_problem(runs, damage, complaint):
     with h5py.File(runs[0], "r+") as file:
         damage(file)
@@ -190,8 +221,13 @@ def test_no_such_file(tmp_path, capfd):
     assert not (tmp_path / "out").exists()
 
 
-@pytest.mark.parametrize("name, value, complaint", [
-    ("format", "something", 'its format is "something"'), ("format_version", 2, "run file of version 2; this lockstep-report reads only version 3")])
+@pytest.mark.parametrize(
+    "name, value, complaint",
+    [
+        ("format", "something", 'its format is "something"'),
+        ("format_version", 2, "run file of version 2; this lockstep-report reads only version 3"),
+    ],
+)
 def test_another_format(runs, capfd, name, value, complaint):
     with h5py.File(runs[0], "r+") as file:
         file.attrs[name] = value
@@ -207,20 +243,22 @@ def test_missing_dataset(runs, capfd):
 
 
 def test_no_steps(tmp_path, capfd):
-    path = write_run(tmp_path / "e.h5", np.zeros((0, 1, 6)), 10, status="running",
-                     epoch_of_step=[])
+    path = write_run(tmp_path / "e.h5", np.zeros((0, 1, 6)), 10, status="running", epoch_of_step=[])
     status, line = failure(capfd, "tables", path, "--out", tmp_path / "out")
     assert status == 3 and "holds no steps" in line
 
 
-@pytest.mark.parametrize("text, complaint", [
-    ("a,b\n1,2\n", "no column ranks or gpus or workers"),
-    ("ranks,epoch_seconds\n", "no column"),
-    ("ranks,epoch_seconds\n1,fast\n", 'epoch_seconds is "fast"'),
-    ("ranks,epoch_seconds\n1.5,3\n", "ranks is 1.5"),
-    ("ranks,epoch_seconds\n1,0\n", "no line has a result (epoch_seconds is 0 in 1 line)"),
-    ("ranks,epoch_seconds\n1,nan\n", "no line has a result (epoch_seconds is nan in 1 line)"),
-])
+@pytest.mark.parametrize(
+    "text, complaint",
+    [
+        ("a,b\n1,2\n", "no column ranks or gpus or workers"),
+        ("ranks,epoch_seconds\n", "no column"),
+        ("ranks,epoch_seconds\n1,fast\n", 'epoch_seconds is "fast"'),
+        ("ranks,epoch_seconds\n1.5,3\n", "ranks is 1.5"),
+        ("ranks,epoch_seconds\n1,0\n", "no line has a result (epoch_seconds is 0 in 1 line)"),
+        ("ranks,epoch_seconds\n1,nan\n", "no line has a result (epoch_seconds is nan in 1 line)"),
+    ],
+)
 def test_bad_csv(tmp_path, capfd, text, complaint):
     path = tmp_path / "t.csv"
     path.write_text(text)
@@ -257,16 +295,19 @@ def test_a_file_is_read_while_it_is_written(runs):
         file.swmr_mode = True
         text = subprocess.run(
             [sys.executable, "-m", "lockstep_report", "summary", runs[0]],
-            capture_output=True, text=True, check=False,
-            env={**os.environ, "PYTHONPATH": str(Path(__file__).parent.parent)})
+            capture_output=True,
+            text=True,
+            check=False,
+            env={**os.environ, "PYTHONPATH": str(Path(__file__).parent.parent)},
+        )
     assert text.returncode == 0, text.stderr
     assert "An epoch takes" in text.stdout
 
 
 @pytest.mark.parametrize("bit", range(8))
 def test_a_damaged_file_without_writer_is_not_opened_in_swmr_mode(runs, monkeypatch, tmp_path, bit):
-    """HDF5 would retry for minutes to read damaged metadata. The damage may be in the byte 11 of the
-    file, which states whether it has a writer."""
+    """HDF5 would retry for minutes to read damaged metadata. The damage may be in the byte 11 of
+    the file, which states whether it has a writer."""
     damaged = tmp_path / "damaged.h5"
     with h5py.File(runs[0]) as old, h5py.File(damaged, "w", libver="latest") as new:
         for name in old:
@@ -315,11 +356,18 @@ def list_of_options(file):
     file["config"].attrs["all-reduce"] = [1, 2]
 
 
-@pytest.mark.parametrize("change, words", [
-    (without_values, "/steps/loss has no values"), (group_for_a_dataset, "/steps/loss is not a dataset"),
-    (dataset_for_a_group, "/config is not a group"), (complex_numbers, "/steps/loss has the type complex128"),
-    (scalar, "/epoch has 0 dimensions"), (text_for_a_number, "attribute first_step of the root is not of type int64"),
-    (list_of_options, "attribute all-reduce of /config is not a single value")])
+@pytest.mark.parametrize(
+    "change, words",
+    [
+        (without_values, "/steps/loss has no values"),
+        (group_for_a_dataset, "/steps/loss is not a dataset"),
+        (dataset_for_a_group, "/config is not a group"),
+        (complex_numbers, "/steps/loss has the type complex128"),
+        (scalar, "/epoch has 0 dimensions"),
+        (text_for_a_number, "attribute first_step of the root is not of type int64"),
+        (list_of_options, "attribute all-reduce of /config is not a single value"),
+    ],
+)
 def test_objects_of_another_kind_are_refused(runs, change, words):
     with h5py.File(runs[0], "r+") as file:
         change(file)
@@ -354,10 +402,17 @@ def group_in_itself(file):
     file["steps/elsewhere"] = file["steps"]
 
 
-@pytest.mark.parametrize("add, words", [
-    (soft_link, "is a link"), (external_link, "is a link"),
-    (external_storage, "stored in other files"), (virtual_storage, "stored in other files"),
-    (large_shape, "more than a file of this size"), (group_in_itself, "several names")])
+@pytest.mark.parametrize(
+    "add, words",
+    [
+        (soft_link, "is a link"),
+        (external_link, "is a link"),
+        (external_storage, "stored in other files"),
+        (virtual_storage, "stored in other files"),
+        (large_shape, "more than a file of this size"),
+        (group_in_itself, "several names"),
+    ],
+)
 def test_hostile_objects_are_refused_with_their_path(runs, tmp_path, capfd, add, words):
     with h5py.File(runs[0], "a") as file:
         add(file)

@@ -9,9 +9,19 @@ from planted import check_coverage, noise
 
 
 # Tables of Student's t, 95 % two-sided.
-@pytest.mark.parametrize("dof, quantile", [
-    (1, 12.706), (2, 4.303), (3, 3.182), (4, 2.776), (5, 2.571), (10, 2.228), (30, 2.042),
-    (120, 1.980)])
+@pytest.mark.parametrize(
+    "dof, quantile",
+    [
+        (1, 12.706),
+        (2, 4.303),
+        (3, 3.182),
+        (4, 2.776),
+        (5, 2.571),
+        (10, 2.228),
+        (30, 2.042),
+        (120, 1.980),
+    ],
+)
 def test_quantiles_are_those_of_the_tables(dof, quantile):
     assert student_quantile(dof) == pytest.approx(quantile, abs=5e-4)
 
@@ -45,8 +55,9 @@ def test_no_interval_without_degrees_of_freedom():
     assert not fit.share(0).has_interval
 
 
-@pytest.mark.parametrize("columns", [
-    (np.ones(3), np.full(3, 7.0)), (np.ones(3), np.zeros(3)), (np.ones(1), [2.0])])
+@pytest.mark.parametrize(
+    "columns", [(np.ones(3), np.full(3, 7.0)), (np.ones(3), np.zeros(3)), (np.ones(1), [2.0])]
+)
 def test_undetermined_fits_are_refused(columns):
     assert fit_linear(columns, np.ones(len(columns[0]))) is None
 
@@ -54,7 +65,8 @@ def test_undetermined_fits_are_refused(columns):
 def test_units_do_not_decide_whether_columns_are_independent():
     sizes = np.array([1e9, 2e9, 4e9])
     assert fit_linear((np.ones(3), sizes), 1e-6 + 1e-12 * sizes).coefficients == pytest.approx(
-        [1e-6, 1e-12])
+        [1e-6, 1e-12]
+    )
 
 
 def test_share_is_the_ratio_to_the_sum():
@@ -76,7 +88,11 @@ def test_intervals_have_the_stated_coverage():
     hits = np.zeros(4, dtype=int)
     for _ in range(400):
         fit = fit_linear((np.ones(5), x), (2 + 0.5 * x) * noise(random, 0.03, 5))
-        hits += [fit.combination((1, 0)).contains(2), fit.combination((0, 1)).contains(0.5),
-                 fit.combination((1, 4)).contains(4), fit.share(0).contains(0.8)]
+        hits += [
+            fit.combination((1, 0)).contains(2),
+            fit.combination((0, 1)).contains(0.5),
+            fit.combination((1, 4)).contains(4),
+            fit.share(0).contains(0.8),
+        ]
     for count in hits:
         check_coverage(count, 400)

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Tests that run files are read without locks, and that errors of the operating system are not called damage."""
+"""Tests that run files are read without locks, and that errors of the operating system are not
+called damage."""
 
 import errno
 import fcntl
@@ -12,7 +13,8 @@ import pytest
 from programs import run_report
 from synthetic import phases, write_run
 
-# Replaces the functions that lock and read files whose names end with .h5 by functions that fail with the error FAIL.
+# Replaces the functions that lock and read files whose names end with .h5 by functions that fail
+# with the error FAIL.
 FAILING = r"""
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -41,15 +43,25 @@ ssize_t pread(int file, void* data, size_t size, off_t at) { return pread64(file
 
 @pytest.fixture
 def run(tmp_path):
-    return write_run(tmp_path / "run.h5", phases(20, (0.01, 0.01, 0.03, 0.04, 0.0, 0.01)), 10, epochs=2, batch=10)
+    return write_run(
+        tmp_path / "run.h5", phases(20, (0.01, 0.01, 0.03, 0.04, 0.0, 0.01)), 10, epochs=2, batch=10
+    )
 
 
 @pytest.fixture
 def failing(tmp_path):
-    """A function that returns environment variables with which these system calls fail with an error."""
+    """A function that returns environment variables with which these system calls fail with an
+    error."""
     (tmp_path / "failing.c").write_text(FAILING, encoding="utf-8")
-    subprocess.run(["cc", "-shared", "-fPIC", "-o", tmp_path / "failing.so", tmp_path / "failing.c", "-ldl"], check=True)
-    return lambda number, calls: {"LD_PRELOAD": str(tmp_path / "failing.so"), "FAIL": str(number), "CALLS": calls}
+    subprocess.run(
+        ["cc", "-shared", "-fPIC", "-o", tmp_path / "failing.so", tmp_path / "failing.c", "-ldl"],
+        check=True,
+    )
+    return lambda number, calls: {
+        "LD_PRELOAD": str(tmp_path / "failing.so"),
+        "FAIL": str(number),
+        "CALLS": calls,
+    }
 
 
 def summary(run, **options):
@@ -64,24 +76,42 @@ def test_locks_of_other_programs_and_file_systems_without_locks_do_not_hinder(ru
         fcntl.flock(other, fcntl.LOCK_EX)
         assert summary(run).returncode == 0
         done = summary(run, environment={"HDF5_USE_FILE_LOCKING": "TRUE"})
-        assert done.returncode == 3 and "cannot be read (Resource temporarily unavailable)" in done.stderr
+        assert (
+            done.returncode == 3
+            and "cannot be read (Resource temporarily unavailable)" in done.stderr
+        )
         name, value = done.stderr.split("export ")[1].strip().split("=")
         assert summary(run, environment={name: value}).returncode == 0
 
 
 def test_file_that_this_process_has_open_is_read(run):
-    script = f"import h5py, lockstep_report as lr; file = h5py.File({str(run)!r}); print(len(lr.load({str(run)!r})))"
+    script = (
+        f"import h5py, lockstep_report as lr; file = h5py.File({str(run)!r});"
+        f" print(len(lr.load({str(run)!r})))"
+    )
     assert run_report(program=["-c", script]).stdout == "1\n"
 
 
-@pytest.mark.parametrize("number, remedy", [
-    (errno.EIO, "the disk or the network file system failed; try again, or use a copy of the file"),
-    (errno.ESTALE, "the server of the network file system has replaced or removed it; try again")])
+@pytest.mark.parametrize(
+    "number, remedy",
+    [
+        (
+            errno.EIO,
+            "the disk or the network file system failed; try again, or use a copy of the file",
+        ),
+        (
+            errno.ESTALE,
+            "the server of the network file system has replaced or removed it; try again",
+        ),
+    ],
+)
 @pytest.mark.parametrize("calls", ["read,pread", "pread"])
 def test_errors_of_the_file_system_are_named(run, failing, number, remedy, calls):
     done = summary(run, environment=failing(number, calls))
     assert done.returncode == 3
-    assert done.stderr == f"lockstep-report: {run}: cannot be read ({errno_text(number)}); {remedy}\n"
+    assert (
+        done.stderr == f"lockstep-report: {run}: cannot be read ({errno_text(number)}); {remedy}\n"
+    )
 
 
 def errno_text(number):
@@ -93,7 +123,9 @@ def test_more_files_than_a_process_may_open_are_read(run, tmp_path):
     folder.mkdir()
     for number in range(40):
         shutil.copy(run, folder / f"{number}.h5")
-    done = run_report("summary", folder, preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (20, 20)))
+    done = run_report(
+        "summary", folder, preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (20, 20))
+    )
     assert done.returncode == 0, done.stderr
 
 
@@ -115,5 +147,8 @@ except Exception as error: print(error)
 def test_file_that_is_being_written_is_named(run):
     with h5py.File(run, "r+", libver="latest"):
         done = summary(run)
-    assert done.returncode == 3 and "another program is writing it, or was killed while it did" in done.stderr
+    assert (
+        done.returncode == 3
+        and "another program is writing it, or was killed while it did" in done.stderr
+    )
     assert summary(run).returncode == 0

@@ -13,14 +13,19 @@ import pytest
 from lockstep_report.cli import main
 from lockstep_report.escaping import csv_cell, latex_escape, markdown_escape, one_line
 from lockstep_report.tables.table import Column, Table, latex, markdown
-from synthetic import (
-    phases, write_ladder, write_layers, write_run, write_stack, write_sweep)
+from synthetic import phases, write_ladder, write_layers, write_run, write_stack, write_sweep
 
 STEP = (0.01, 0.01, 0.03, 0.04, 0.0, 0.01)
 NAMES = [
-    "</script><script>alert(1)</script>", "$(touch pwned)`id`", "a|b\n\n# heading", "$\\frac{$ $x$",
-    "\\input{/etc/passwd}% & #_{}~^", "[x](javascript:alert) ![x](y) [z]: w", "'quote\" \x1b[31mred",
-    "\u202ereversed\x00nul", "=cmd|'/c calc'!A1",
+    "</script><script>alert(1)</script>",
+    "$(touch pwned)`id`",
+    "a|b\n\n# heading",
+    "$\\frac{$ $x$",
+    "\\input{/etc/passwd}% & #_{}~^",
+    "[x](javascript:alert) ![x](y) [z]: w",
+    "'quote\" \x1b[31mred",
+    "\u202ereversed\x00nul",
+    "=cmd|'/c calc'!A1",
 ]
 # The same names in two texts, because a report takes a second.
 TEXTS = [" ".join(NAMES[:4]), " ".join(NAMES[4:])]
@@ -45,18 +50,30 @@ class Elements(html.parser.HTMLParser):
 def run_with(tmp_path, name, ranks=2):
     """Writes a run file in which the host, the device, the model and the failure are `name`."""
     text = name.replace("\x00", "")  # HDF5 ends a text at the first zero byte
-    return write_run(tmp_path / "run.h5", phases(20, *[STEP] * ranks), 10, epochs=2, batch=10,
-                     config={"model": text, "data": f"cifar10:{text}"}, failure=text,
-                     environment={"warnings": text},
-                     ranks_of={"hostname": text, "device_name": text}, status="failed")
+    return write_run(
+        tmp_path / "run.h5",
+        phases(20, *[STEP] * ranks),
+        10,
+        epochs=2,
+        batch=10,
+        config={"model": text, "data": f"cifar10:{text}"},
+        failure=text,
+        environment={"warnings": text},
+        ranks_of={"hostname": text, "device_name": text},
+        status="failed",
+    )
 
 
 def assert_harmless_markdown(text):
     assert Elements(text).found == []
-    assert not re.search(r"(?<!\\)(`|\*(?!\*)(?<!\*\*)|\$)", re.sub(r"^\*[^*\n]+\*$", "", text, flags=re.M))
+    assert not re.search(
+        r"(?<!\\)(`|\*(?!\*)(?<!\*\*)|\$)", re.sub(r"^\*[^*\n]+\*$", "", text, flags=re.M)
+    )
     links = re.findall(r"(?<!\\)\]\(([^)]*)\)", text)
     assert all(re.fullmatch(r"[A-Za-z0-9._%~-]+\.svg", link) for link in links), links
-    assert all(line == "# Lockstep report" or not line.startswith("# ") for line in text.splitlines())
+    assert all(
+        line == "# Lockstep report" or not line.startswith("# ") for line in text.splitlines()
+    )
 
 
 def assert_plain(text):
@@ -106,13 +123,17 @@ def test_names_of_files_are_shown_literally(tmp_path, name, capfd):
     write_layers(folder / f"{name}-b.h5")
     write_stack(folder / f"{name}-d.h5")
     times = folder / f"{name}.csv"
-    times.write_text("ranks,batch_per_rank,epoch_seconds,published_speedup\n1,32,10,1\n2,32,6,1.67\n")
+    times.write_text(
+        "ranks,batch_per_rank,epoch_seconds,published_speedup\n1,32,10,1\n2,32,6,1.67\n"
+    )
     out = folder / "out"
     assert main(["report", str(folder), "--csv", str(times), "--out", str(out)]) == 0
     assert_harmless_markdown((out / "report.md").read_text(encoding="utf-8"))
     for path in out.glob("*.svg"):
         xml.etree.ElementTree.fromstring(path.read_text(encoding="utf-8"))
-    for label in re.findall(r"\\label\{([^\n]*)\}\n", "".join(p.read_text() for p in out.glob("*.tex"))):
+    for label in re.findall(
+        r"\\label\{([^\n]*)\}\n", "".join(p.read_text() for p in out.glob("*.tex"))
+    ):
         assert re.fullmatch(r"tab:[A-Za-z0-9.-]+", label)
     assert main(["validate", str(folder / f"{name}.h5")]) == 0
     assert main(["report", str(folder / "missing.h5"), "--out", str(out)]) == 3
@@ -127,7 +148,9 @@ def test_text_that_is_not_utf8_is_replaced(tmp_path):
         file["ranks/hostname"][0] = b"node\xff1"
         file.attrs["failure"] = b"\xfe failed"
     assert main(["report", str(path), "--out", str(tmp_path / "out")]) == 0
-    assert "node\N{REPLACEMENT CHARACTER}1" in (tmp_path / "out" / "report.md").read_text(encoding="utf-8")
+    assert "node\N{REPLACEMENT CHARACTER}1" in (tmp_path / "out" / "report.md").read_text(
+        encoding="utf-8"
+    )
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -140,15 +163,25 @@ def test_table_keeps_its_shape(name):
     assert len(rows) == 1 and len(re.findall(r"(?<!\\)&", rows[0])) == 1
 
 
-@pytest.mark.parametrize("text, shown", [
-    ("node-1_a.b", "node-1_a.b"), ("12 [11, 13]", "12 [11, 13]"), ("<b>", "&lt;b&gt;"), ("a|b\nc", r"a\|b c"),
-    ("[a](b)", r"[a\](b)"), ("\x1b[0m", "\N{REPLACEMENT CHARACTER}[0m")])
+@pytest.mark.parametrize(
+    "text, shown",
+    [
+        ("node-1_a.b", "node-1_a.b"),
+        ("12 [11, 13]", "12 [11, 13]"),
+        ("<b>", "&lt;b&gt;"),
+        ("a|b\nc", r"a\|b c"),
+        ("[a](b)", r"[a\](b)"),
+        ("\x1b[0m", "\N{REPLACEMENT CHARACTER}[0m"),
+    ],
+)
 def test_markdown_escapes_what_has_a_meaning(text, shown):
     assert markdown_escape(text) == shown
 
 
-@pytest.mark.parametrize("text, shown", [
-    ("node_1", r"node\_1"), ("a\nb", "a b"), ("<", "$<$"), ("\\x{%}", r"\textbackslash{}x\{\%\}")])
+@pytest.mark.parametrize(
+    "text, shown",
+    [("node_1", r"node\_1"), ("a\nb", "a b"), ("<", "$<$"), ("\\x{%}", r"\textbackslash{}x\{\%\}")],
+)
 def test_latex_escapes_what_has_a_meaning(text, shown):
     assert latex_escape(text) == shown
 

@@ -89,10 +89,16 @@ def markdown_tables(folder):
     """Returns {name: rows of cells} of the Markdown tables of `tables --out`."""
     found = {}
     for path in folder.glob("*.md"):
-        lines = [line for line in path.read_text(encoding="utf-8").splitlines()
-                 if line.startswith("| ")]
-        found[path.stem] = [[html.unescape(re.sub(r"\\(.)", r"\1", cell.strip()))
-                             for cell in re.split(r"(?<!\\)\|", line)[1:-1]] for line in lines]
+        lines = [
+            line for line in path.read_text(encoding="utf-8").splitlines() if line.startswith("| ")
+        ]
+        found[path.stem] = [
+            [
+                html.unescape(re.sub(r"\\(.)", r"\1", cell.strip()))
+                for cell in re.split(r"(?<!\\)\|", line)[1:-1]
+            ]
+            for line in lines
+        ]
     return found
 
 
@@ -100,10 +106,23 @@ def test_all_cells_are_those_of_the_tables(study, text, tmp_path):
     assert main(["tables", str(study), "--out", str(tmp_path)]) == 0
     expected = markdown_tables(tmp_path)
     assert Page(text).tables == expected
-    assert {"table-1-time-speedup", "table-2-compute-communication", "table-3-bandwidth",
-            "batch-ladder", "weak-scaling", "strong-scaling", "phases", "accuracy", "advice",
-            "learning-curves", "efficiency-causes", "scaling-laws", "alpha-beta", "stragglers",
-            "allreduce-sweep"} <= set(expected)
+    assert {
+        "table-1-time-speedup",
+        "table-2-compute-communication",
+        "table-3-bandwidth",
+        "batch-ladder",
+        "weak-scaling",
+        "strong-scaling",
+        "phases",
+        "accuracy",
+        "advice",
+        "learning-curves",
+        "efficiency-causes",
+        "scaling-laws",
+        "alpha-beta",
+        "stragglers",
+        "allreduce-sweep",
+    } <= set(expected)
 
 
 def numbers_of(text):
@@ -112,31 +131,52 @@ def numbers_of(text):
 
 def test_numbers_of_the_answer_are_those_of_the_tables(text):
     page = Page(text)
-    known = {n for table in page.tables.values() for row in table for cell in row for n in numbers_of(cell)}
+    known = {
+        n
+        for table in page.tables.values()
+        for row in table
+        for cell in row
+        for n in numbers_of(cell)
+    }
     answer = re.search(r'<section id="answer".*?</section>', text, re.S)[0]
     sentences = [data for parent, data in Page(answer).texts if parent == "li"]
     assert len(sentences) == 3
     for data in sentences:
-        unknown = [n for n in numbers_of(data) if n not in known | {"1", "95"}]  # the base case, "95 %"
+        unknown = [
+            n for n in numbers_of(data) if n not in known | {"1", "95"}
+        ]  # the base case, "95 %"
         assert not unknown or "fewer than 6" in data and unknown == ["6"], (unknown, data)
 
 
 PHASES = ("forward", "backward", "exposed_communication", "update", "imbalance")
 
 
-@pytest.mark.parametrize("figure, table, keys, unit, factor", [
-    ("phases", "phases", PHASES, " s", 1), ("scaling", "table-1-time-speedup", ("speedup",), "", 1),
-    ("scaling", "weak-scaling", ("efficiency",), " %", 100), ("strong-scaling", "strong-scaling", ("speedup",), "", 1),
-    ("strong-scaling", "strong-scaling", ("efficiency",), " %", 100),
-    ("efficiency-causes", "efficiency-causes", ("efficiency_percent",), " %", 1),
-    ("allreduce-sweep", "allreduce-sweep", ("busbw",), " GB/s", 1)])
-def test_values_at_the_marks_are_those_of_the_table(material, text, figure, table, keys, unit, factor):
+@pytest.mark.parametrize(
+    "figure, table, keys, unit, factor",
+    [
+        ("phases", "phases", PHASES, " s", 1),
+        ("scaling", "table-1-time-speedup", ("speedup",), "", 1),
+        ("scaling", "weak-scaling", ("efficiency",), " %", 100),
+        ("strong-scaling", "strong-scaling", ("speedup",), "", 1),
+        ("strong-scaling", "strong-scaling", ("efficiency",), " %", 100),
+        ("efficiency-causes", "efficiency-causes", ("efficiency_percent",), " %", 1),
+        ("allreduce-sweep", "allreduce-sweep", ("busbw",), " GB/s", 1),
+    ],
+)
+def test_values_at_the_marks_are_those_of_the_table(
+    material, text, figure, table, keys, unit, factor
+):
     """All values of the column are at marks, and the phases at marks are in the table."""
-    drawn, = re.findall(f'<figure id="figure-{figure}">.*?</figure>', text, re.S)
-    marks = {number for data in re.findall("<title>(.*?)</title>", drawn)
-             for number in re.findall(rf": (-?[\d.,e-]+){unit}$", data)}
+    (drawn,) = re.findall(f'<figure id="figure-{figure}">.*?</figure>', text, re.S)
+    marks = {
+        number
+        for data in re.findall("<title>(.*?)</title>", drawn)
+        for number in re.findall(rf": (-?[\d.,e-]+){unit}$", data)
+    }
     rows = next(t for t in material.tables if t.name == table).rows
-    values = {short_number(factor * row[key]) for row in rows for key in keys if row[key] is not None}
+    values = {
+        short_number(factor * row[key]) for row in rows for key in keys if row[key] is not None
+    }
     assert len(values) > 2
     if figure == "phases":
         assert marks <= values and len(marks) > len(values) / 2
@@ -146,13 +186,20 @@ def test_values_at_the_marks_are_those_of_the_table(material, text, figure, tabl
 
 
 def test_answer_names_epoch_scaling_and_cause(text):
-    scaling, shortest, advice = (data for parent, data in Page(re.search(
-        r'<section id="answer".*?</section>', text, re.S)[0]).texts if parent == "li")
+    scaling, shortest, advice = (
+        data
+        for parent, data in Page(
+            re.search(r'<section id="answer".*?</section>', text, re.S)[0]
+        ).texts
+        if parent == "li"
+    )
     rows = Page(text).tables["table-1-time-speedup"]
     row = min((r for r in rows[1:]), key=lambda r: float(r[rows[0].index("Epoch (s)")]))
     assert f"{row[rows[0].index('Epoch (s)')]} s (95 % interval " in shortest
-    assert ("the batch ladder: 1 rank (device), has its shortest epoch, 20.00 s, 3 steps, extrapolated, "
-            "at batch 128 per rank." in shortest)
+    assert (
+        "the batch ladder: 1 rank (device), has its shortest epoch, 20.00 s, 3 steps, extrapolated,"
+        " at batch 128 per rank." in shortest
+    )
     assert scaling.startswith("On 8 ranks, an epoch takes ") and "fixed global batch" in scaling
     assert "largest causes of lost efficiency" in scaling and advice.startswith("Advice (")
 
@@ -163,10 +210,30 @@ def test_sections_are_in_order_and_complete(text):
     assert len(set(identifiers)) == len(identifiers)
     assert [a["id"] for a in page.of("section")] == ["answer", "times", "figures"]
     assert [a["id"] for a in page.of("details") if "id" in a] == [
-        "scaling", "explanation", "ladder", "accuracy", "further", "further-figures", "method"]
-    assert [a["id"] for a in page.of("figure")] == [f"figure-{name}" for name in (
-        "scaling", "phases", "efficiency-causes", "strong-scaling", "waiting", "work", "batch-ladder",
-        "allreduce-sweep", "scaling-laws", "alpha-beta", "learning-curves")]
+        "scaling",
+        "explanation",
+        "ladder",
+        "accuracy",
+        "further",
+        "further-figures",
+        "method",
+    ]
+    assert [a["id"] for a in page.of("figure")] == [
+        f"figure-{name}"
+        for name in (
+            "scaling",
+            "phases",
+            "efficiency-causes",
+            "strong-scaling",
+            "waiting",
+            "work",
+            "batch-ladder",
+            "allreduce-sweep",
+            "scaling-laws",
+            "alpha-beta",
+            "learning-curves",
+        )
+    ]
     references = set(re.findall(r'(?:url\(|href=")#([^)"]+)', text))
     assert len(references) > 50 and references <= set(identifiers)
     targets = {a["href"] for a in page.of("a")}
@@ -176,18 +243,31 @@ def test_sections_are_in_order_and_complete(text):
 def test_page_shows_three_tables_and_three_figures_and_the_rest_in_closed_sections(text):
     page = Page(text)
     for tag in ("table", "figure"):
-        assert len([ancestors for name, _, ancestors in page.elements
-                    if name == tag and "details" not in ancestors]) == 3
+        assert (
+            len(
+                [
+                    ancestors
+                    for name, _, ancestors in page.elements
+                    if name == tag and "details" not in ancestors
+                ]
+            )
+            == 3
+        )
     assert not any("open" in a for a in page.of("details"))
     assert all(children for children in re.findall("</summary>(.*?)</details>", text, re.S))
 
 
 def test_texts_to_copy_are_those_of_the_files(study, text, tmp_path):
     assert main(["tables", str(study), "--out", str(tmp_path)]) == 0
-    copies = [html.unescape(found) for found in re.findall("<textarea[^>]*>(.*?)</textarea>", text, re.S)]
+    copies = [
+        html.unescape(found) for found in re.findall("<textarea[^>]*>(.*?)</textarea>", text, re.S)
+    ]
     names = [a["data-table"] for a in Page(text).of("table")]
-    assert copies == [(tmp_path / f"{name}.{suffix}").read_text(encoding="utf-8")
-                      for name in names for suffix in ("tex", "md", "csv")]
+    assert copies == [
+        (tmp_path / f"{name}.{suffix}").read_text(encoding="utf-8")
+        for name in names
+        for suffix in ("tex", "md", "csv")
+    ]
 
 
 def test_page_is_accessible(text):
@@ -206,8 +286,8 @@ def test_page_is_accessible(text):
 
 
 def luminance(colour):
-    parts = [int(colour[n:n + 2], 16) / 255 for n in (1, 3, 5)]
-    red, green, blue = (p / 12.92 if p <= 0.04045 else ((p + 0.055) / 1.055)**2.4 for p in parts)
+    parts = [int(colour[n : n + 2], 16) / 255 for n in (1, 3, 5)]
+    red, green, blue = (p / 12.92 if p <= 0.04045 else ((p + 0.055) / 1.055) ** 2.4 for p in parts)
     return 0.2126 * red + 0.7152 * green + 0.0722 * blue
 
 
@@ -230,23 +310,62 @@ def test_contrast(sheet):
 def assert_isolated(text):
     """Nothing is loaded from the network, and only the script and style of the page are allowed."""
     page = Page(text)
-    policy, = (a["content"] for a in page.of("meta")
-               if a.get("http-equiv") == "Content-Security-Policy")
+    (policy,) = (
+        a["content"] for a in page.of("meta") if a.get("http-equiv") == "Content-Security-Policy"
+    )
     assert "default-src 'none'" in policy and "unsafe" not in policy
     for tag in ("script", "style"):
-        content, = re.findall(f"<{tag}>(.*?)</{tag}>", text, re.S)
+        (content,) = re.findall(f"<{tag}>(.*?)</{tag}>", text, re.S)
         digest = base64.b64encode(hashlib.sha256(content.encode()).digest()).decode()
         assert f"{tag}-src 'sha256-{digest}'" in policy
         assert page.of(tag) == [{}]
         assert not re.search(r"url\(|@import|fetch|https?://(?!www\.w3\.org/2000/svg)", content)
-    allowed = {"html", "head", "meta", "title", "style", "script", "body", "a", "header", "h1", "h2",
-               "button", "ul", "ol", "li", "main", "section", "div", "table", "caption", "thead",
-               "tbody", "tr", "th", "td", "figure", "figcaption", "svg", "g", "defs", "clippath", "path",
-               "rect", "use", "text", "p", "details", "summary", "textarea"}
+    allowed = {
+        "html",
+        "head",
+        "meta",
+        "title",
+        "style",
+        "script",
+        "body",
+        "a",
+        "header",
+        "h1",
+        "h2",
+        "button",
+        "ul",
+        "ol",
+        "li",
+        "main",
+        "section",
+        "div",
+        "table",
+        "caption",
+        "thead",
+        "tbody",
+        "tr",
+        "th",
+        "td",
+        "figure",
+        "figcaption",
+        "svg",
+        "g",
+        "defs",
+        "clippath",
+        "path",
+        "rect",
+        "use",
+        "text",
+        "p",
+        "details",
+        "summary",
+        "textarea",
+    }
     assert {tag for tag, _, _ in page.elements} <= allowed
     for tag, attributes, _ in page.elements:
-        assert not any(name.startswith("on") or name in ("src", "style", "srcset")
-                       for name in attributes), (tag, attributes)
+        assert not any(
+            name.startswith("on") or name in ("src", "style", "srcset") for name in attributes
+        ), (tag, attributes)
 
 
 def test_page_is_self_contained(text):
@@ -256,7 +375,7 @@ def test_page_is_self_contained(text):
 
 def test_names_are_shown_literally(tmp_path):
     names = [name.replace("\x00", "").replace("/", "_") for name in NAMES]
-    names += ["<img src=x onerror=alert(1)>", "\" onmouseover=\"alert(1)", "' onload='x", "]]>-->"]
+    names += ["<img src=x onerror=alert(1)>", '" onmouseover="alert(1)', "' onload='x", "]]>-->"]
     runs = tmp_path / "runs"
     runs.mkdir()
     for number, name in enumerate(names):
@@ -275,8 +394,10 @@ def test_names_are_shown_literally(tmp_path):
 
 
 def test_element_escapes_texts_and_attributes():
-    assert element("td", "</script>\n&\"'", title="\"'<>") == (
-        "<td title=\"&quot;&#x27;&lt;&gt;\">&lt;/script&gt; &amp;&quot;&#x27;</td>")
+    assert (
+        element("td", "</script>\n&\"'", title="\"'<>")
+        == '<td title="&quot;&#x27;&lt;&gt;">&lt;/script&gt; &amp;&quot;&#x27;</td>'
+    )
     assert element("p", Markup("<b>"), None, class_="a") == '<p class="a"><b></p>'
 
 
@@ -292,14 +413,19 @@ def test_the_begin_of_the_answer_is_printed(study, material, tmp_path, capsys):
 def test_equal_input_gives_equal_bytes(study, text, tmp_path):
     code = "import sys; from lockstep_report.cli import main; sys.exit(main(sys.argv[1:]))"
     other = tmp_path / "other.html"
-    subprocess.run([sys.executable, "-c", code, "html", str(study), "-o", str(other)], check=True,
-                   env={**os.environ, "PYTHONHASHSEED": "7",
-                        "PYTHONPATH": str(Path(__file__).parent.parent)}, capture_output=True)
+    subprocess.run(
+        [sys.executable, "-c", code, "html", str(study), "-o", str(other)],
+        check=True,
+        env={**os.environ, "PYTHONHASHSEED": "7", "PYTHONPATH": str(Path(__file__).parent.parent)},
+        capture_output=True,
+    )
     assert other.read_text(encoding="utf-8") == text
 
 
-@pytest.mark.parametrize("write, present", [
-    (write_ladder, "batch-ladder"), (write_sweep, "allreduce-sweep"), (write_layers, "layers")])
+@pytest.mark.parametrize(
+    "write, present",
+    [(write_ladder, "batch-ladder"), (write_sweep, "allreduce-sweep"), (write_layers, "layers")],
+)
 def test_page_without_training(tmp_path, write, present):
     text = make(tmp_path / "page.html", write(tmp_path / "run.h5"))
     assert present in Page(text).tables
@@ -308,8 +434,12 @@ def test_page_without_training(tmp_path, write, present):
 
 
 def test_one_run(tmp_path):
-    text = make(tmp_path / "page.html", write_run(
-        tmp_path / "run.h5", phases(20, (0.01, 0.01, 0.03, 0.04, 0.0, 0.01)), 10, epochs=2))
+    text = make(
+        tmp_path / "page.html",
+        write_run(
+            tmp_path / "run.h5", phases(20, (0.01, 0.01, 0.03, 0.04, 0.0, 0.01)), 10, epochs=2
+        ),
+    )
     assert "this needs a run with 1 rank and one with several ranks" in text
     assert "strong scaling: runs with the same --global-batch" in text
 
@@ -345,7 +475,12 @@ def test_unusable_files_have_a_section(study, tmp_path, capfd):
 def test_page_without_matplotlib_has_a_sentence_instead_of_figures(study, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     page = Page(make(tmp_path / "page.html", study))
-    assert ("p", "The figures are missing: drawing figures needs matplotlib: install python3-matplotlib "
-                 "(Debian) or pip install matplotlib.") in page.texts
+    assert (
+        "p",
+        (
+            "The figures are missing: drawing figures needs matplotlib: install python3-matplotlib "
+            "(Debian) or pip install matplotlib."
+        ),
+    ) in page.texts
     assert not page.of("svg") and len(page.tables) > 10
     assert main(["figures", str(study), "--out", str(tmp_path / "figures")]) == 2

@@ -148,7 +148,10 @@ def test_copied_table_is_the_text_of_the_file(browser, page):
 def test_link_opens_the_section_of_its_target(browser, page):
     browser.open(page)
     browser.value("document.querySelector('a[href=\"#table-weak-scaling\"]').click()")
-    visible = "document.getElementById('table-weak-scaling').checkVisibility({contentVisibilityAuto: true})"
+    visible = (
+        "document.getElementById('table-weak-scaling').checkVisibility({contentVisibilityAuto:"
+        " true})"
+    )
     assert browser.value(f"new Promise((done) => setTimeout(() => done({visible}), 50))") is True
 
 

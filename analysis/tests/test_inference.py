@@ -39,14 +39,19 @@ def test_interval_covers_the_median_as_often_as_it_says():
     assert np.mean(hits) == pytest.approx(1 - 20 / 512, abs=0.009)
 
 
-@pytest.mark.parametrize("values, tau", [
-    # signs -, +, -, +: the products at lag 1 are negative, so no correlation is counted
-    ([1, 4, 2, 3], 1.0),
-    # signs - - - + + +: products 6, 3, 0 | -3: tau = 2 * (6 + 3) / 6 - 1 = 2 from the first pair;
-    # the next, 0 - 3, ends the sum
-    ([1, 2, 3, 4, 5, 6], 2.0),
-    ([7, 7, 7], 1.0), ([5], 1.0), ([], 1.0),
-])
+@pytest.mark.parametrize(
+    "values, tau",
+    [
+        # signs -, +, -, +: the products at lag 1 are negative, so no correlation is counted
+        ([1, 4, 2, 3], 1.0),
+        # signs - - - + + +: products 6, 3, 0 | -3: tau = 2 * (6 + 3) / 6 - 1 = 2 from the first
+        # pair; the next, 0 - 3, ends the sum
+        ([1, 2, 3, 4, 5, 6], 2.0),
+        ([7, 7, 7], 1.0),
+        ([5], 1.0),
+        ([], 1.0),
+    ],
+)
 def test_autocorrelation_time_by_hand(values, tau):
     assert autocorrelation_time(values) == pytest.approx(tau)
 

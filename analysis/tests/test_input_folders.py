@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Tests of directories as arguments: their run files are used, and other files are named or ignored."""
+"""Tests of directories as arguments: their run files are used, and other files are named or
+ignored."""
 
 import json
 import shutil
@@ -47,7 +48,14 @@ def test_run_files_with_other_suffixes_are_found_or_named(name, one, tmp_path, c
 
 
 def test_a_directory_of_directories_names_those_with_run_files(one, tmp_path, capfd):
-    for place in ("study/one", "study/two/deep", "study/__MACOSX", "study/.hidden", "study/checkpoints", "study/empty"):
+    for place in (
+        "study/one",
+        "study/two/deep",
+        "study/__MACOSX",
+        "study/.hidden",
+        "study/checkpoints",
+        "study/empty",
+    ):
         (tmp_path / place).mkdir(parents=True)
     for place in ("one", "two/deep", "__MACOSX", ".hidden"):
         shutil.copy(one, tmp_path / "study" / place / "a.h5")
@@ -55,8 +63,11 @@ def test_a_directory_of_directories_names_those_with_run_files(one, tmp_path, ca
         file.attrs["format"] = "lockstep-checkpoint"
     assert main(["report", str(tmp_path / "study"), "--out", str(tmp_path / "out")]) == 3
     study = tmp_path / "study"
-    assert capfd.readouterr().err == (f"lockstep-report: {study}: is a directory without *.h5 files; give its subfolders with run files: "
-                                      f"{study / 'one'}, {study / 'two/deep'}\n")
+    assert (
+        capfd.readouterr().err
+        == f"lockstep-report: {study}: is a directory without *.h5 files; give its subfolders with"
+        f" run files: {study / 'one'}, {study / 'two/deep'}\n"
+    )
 
 
 @pytest.mark.parametrize("command", ["validate"])

@@ -17,15 +17,29 @@ from synthetic import dataset, phases, write_run
 STEPS = 10  # per epoch
 
 
-def write_part(path, part, first, count, seconds, *, status="complete", run_id="run", config=(), **options):
+def write_part(
+    path, part, first, count, seconds, *, status="complete", run_id="run", config=(), **options
+):
     """Writes part `part` of a run: `count` steps of `seconds` each, after `first` earlier steps."""
-    attributes = {"part": part, "first_step": first, "steps_per_epoch": STEPS,
-                  "images_per_epoch": 10 * STEPS, "run_id": run_id,
-                  "date_utc": f"2026-01-0{part}T00:00:00Z"}
+    attributes = {
+        "part": part,
+        "first_step": first,
+        "steps_per_epoch": STEPS,
+        "images_per_epoch": 10 * STEPS,
+        "run_id": run_id,
+        "date_utc": f"2026-01-0{part}T00:00:00Z",
+    }
     return write_run(
-        path, phases(count, (0, 0, seconds, 0, 0, 0)), 10, batch=10, status=status,
-        epoch_of_step=1 + (first + np.arange(count)) // STEPS, attributes=attributes,
-        config={"data": "synthetic:100", "train-samples": "100"} | dict(config), **options)
+        path,
+        phases(count, (0, 0, seconds, 0, 0, 0)),
+        10,
+        batch=10,
+        status=status,
+        epoch_of_step=1 + (first + np.arange(count)) // STEPS,
+        attributes=attributes,
+        config={"data": "synthetic:100", "train-samples": "100"} | dict(config),
+        **options,
+    )
 
 
 def test_a_preempted_run_and_its_resumption_are_one_run(tmp_path):
@@ -77,7 +91,8 @@ def test_earlier_parts_with_other_names_are_found(tmp_path, given):
     assert run.step.tolist() == list(range(50))
     assert run.label == "a.0.h5.partial (3 parts)"
     assert loaded.notes == [
-        "a.0.h5.partial, a.1.h5.partial, a.2.h5 are parts of one run and were joined"]
+        "a.0.h5.partial, a.1.h5.partial, a.2.h5 are parts of one run and were joined"
+    ]
 
 
 def test_an_unfinished_last_part_with_another_name_is_not_joined(tmp_path):
@@ -92,18 +107,25 @@ def test_a_missing_first_part_is_noted_and_later_epochs_keep_their_numbers(tmp_p
     path = write_part(tmp_path / "a.1.h5", 2, 20, 20, 0.2)
     loaded = load_runs([path])
     assert loaded.notes == [
-        "a.1.h5: part 1 of this run was not found; training seconds lack 20 steps, from step 1 on"]
+        "a.1.h5: part 1 of this run was not found; training seconds lack 20 steps, from step 1 on"
+    ]
     assert [(row["epoch"], row["steps"]) for row in learning_table(loaded.runs).rows] == [
-        (3, 30), (4, 40)]
+        (3, 30),
+        (4, 40),
+    ]
     assert [(row["target"], row["epochs"]) for row in time_to_accuracy_table(loaded.runs).rows] == [
-        (50, 3), (60, 4)]
+        (50, 3),
+        (60, 4),
+    ]
     (row,) = accuracy_table(loaded.runs).rows
     assert (row["epochs"], row["updates"]) == (4, 40)
 
 
 def test_runs_of_other_epochs_are_not_one_curve(tmp_path):
-    paths = [write_part(tmp_path / "a.h5", 1, 0, 20, 0.2, run_id="a"),
-             write_part(tmp_path / "b.h5", 2, 20, 20, 0.2, run_id="b")]
+    paths = [
+        write_part(tmp_path / "a.h5", 1, 0, 20, 0.2, run_id="a"),
+        write_part(tmp_path / "b.h5", 2, 20, 20, 0.2, run_id="b"),
+    ]
     rows = accuracy_table(load_runs(paths).runs).rows
     assert [(row["epochs"], row["runs"]) for row in rows] == [(2, 1), (4, 1)]
 
@@ -161,23 +183,40 @@ def test_files_of_other_runs_are_not_joined(tmp_path):
 def test_parts_on_other_ranks_stay_separate_and_are_named(tmp_path):
     one = write_part(tmp_path / "run.h5", 1, 0, 10, 0.2, status="preempted")
     two = tmp_path / "two.h5"
-    write_run(two, phases(10, *[(0, 0, 0.1, 0, 0, 0)] * 2), 20, batch=10, attributes={
-        "part": 2, "first_step": 10, "steps_per_epoch": 10, "images_per_epoch": 200,
-        "run_id": "run"})
+    write_run(
+        two,
+        phases(10, *[(0, 0, 0.1, 0, 0, 0)] * 2),
+        20,
+        batch=10,
+        attributes={
+            "part": 2,
+            "first_step": 10,
+            "steps_per_epoch": 10,
+            "images_per_epoch": 200,
+            "run_id": "run",
+        },
+    )
     loaded = load_runs([one, two])
     assert len(loaded.runs) == 2
     assert "differ in ranks" in loaded.notes[-1]
 
 
 def test_options_that_changed_between_the_parts_are_named(tmp_path):
-    one = write_part(tmp_path / "run.h5", 1, 0, 10, 0.2, status="preempted", config={"lr": "0.1", "keep": "3"})
+    one = write_part(
+        tmp_path / "run.h5", 1, 0, 10, 0.2, status="preempted", config={"lr": "0.1", "keep": "3"}
+    )
     write_part(tmp_path / "run.part2.h5", 2, 10, 10, 0.2, config={"lr": "0.001", "keep": "5"})
     loaded = load_runs([one])
-    assert loaded.notes[-1] == (
-        "run.h5, run.part2.h5: options or software changed between the parts (lr: 0.1, 0.001); the tables show those of the last part")
+    assert (
+        loaded.notes[-1]
+        == "run.h5, run.part2.h5: options or software changed between the parts (lr: 0.1, 0.001);"
+        " the tables show those of the last part"
+    )
     (run,) = loaded.runs
     assert run.option("lr") == "0.001"
-    assert ("changed-on-resume", "lr: 0.1, 0.001") in variant_of(run)  # no repeat of a run with lr 0.001 alone
+    assert ("changed-on-resume", "lr: 0.1, 0.001") in variant_of(
+        run
+    )  # no repeat of a run with lr 0.001 alone
 
 
 def test_a_file_given_six_times_counts_once_and_says_so(tmp_path, capsys):
@@ -222,8 +261,10 @@ def test_an_attempt_that_failed_is_no_repeat_of_the_complete_run(tmp_path, capsy
     """As in jobs/study: the first attempt has another run id, and the same options."""
     write_part(tmp_path / "a.0.h5", 1, 0, 20, 0.4, run_id="a", status="failed")
     write_part(tmp_path / "a.1.h5", 1, 0, 30, 0.2, run_id="b")
-    note = ("a.0.h5 did not finish (status failed) and is not counted, because a complete run has "
-            "the same configuration")
+    note = (
+        "a.0.h5 did not finish (status failed) and is not counted, because a complete run has "
+        "the same configuration"
+    )
     assert main(["report", str(tmp_path), "--out", str(tmp_path / "out")]) == 0
     page = (tmp_path / "out" / "report.md").read_text()
     assert "n = 2" not in page and "a.0.h5: the run did not finish (status failed)" in page

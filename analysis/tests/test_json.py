@@ -14,8 +14,12 @@ from synthetic import write_run
 @pytest.fixture
 def path(tmp_path):
     times = np.tile([0.001, 0, 0.01, 0.02, 0.004, 0.001], (20, 2, 1))
-    return write_run(tmp_path / "run.h5", times, 64, attributes={
-        "part": 1, "first_step": 0, "steps_per_epoch": 20, "images_per_epoch": 1280})
+    return write_run(
+        tmp_path / "run.h5",
+        times,
+        64,
+        attributes={"part": 1, "first_step": 0, "steps_per_epoch": 20, "images_per_epoch": 1280},
+    )
 
 
 def printed(capsys, *arguments):
@@ -24,12 +28,28 @@ def printed(capsys, *arguments):
 
 
 def test_types():
-    values = typed({1: np.float64(2.5), "a": np.arange(2), "b": (float("nan"), None, True),
-                    "c": np.int64(3), "d": np.array(["x"]), "e": np.inf, "f": np.bool_(True)})
-    assert values == {"1": 2.5, "a": [0, 1], "b": [None, None, True], "c": 3, "d": ["x"],
-                      "e": None, "f": True}
+    values = typed(
+        {
+            1: np.float64(2.5),
+            "a": np.arange(2),
+            "b": (float("nan"), None, True),
+            "c": np.int64(3),
+            "d": np.array(["x"]),
+            "e": np.inf,
+            "f": np.bool_(True),
+        }
+    )
+    assert values == {
+        "1": 2.5,
+        "a": [0, 1],
+        "b": [None, None, True],
+        "c": 3,
+        "d": ["x"],
+        "e": None,
+        "f": True,
+    }
     assert type(values["c"]) is int and type(values["f"]) is bool
-    assert json_text("µ\n\"") == '"\\u00b5\\n\\""'
+    assert json_text('µ\n"') == '"\\u00b5\\n\\""'
 
 
 def test_tables_have_unrounded_numbers(path, tmp_path, capsys):
@@ -70,8 +90,9 @@ def test_validate(path, capsys):
 
 def test_published(tmp_path, capsys):
     times = tmp_path / "times.csv"
-    times.write_text("ranks,batch_per_rank,epoch_seconds,published_speedup\n"
-                     "1,32,10,1.00\n2,32,5,2.00\n")
+    times.write_text(
+        "ranks,batch_per_rank,epoch_seconds,published_speedup\n1,32,10,1.00\n2,32,5,2.00\n"
+    )
     status, values = printed(capsys, "published", times, "--json")
     assert status == 0 and values["tables"][0]["rows"]
 
@@ -79,6 +100,7 @@ def test_published(tmp_path, capsys):
 def test_summary_and_export(path, tmp_path, capsys):
     status, values = printed(capsys, "summary", path, "--json")
     assert status == 0 and values["ranks"] == 2 and values["timed_steps"] == 18
-    status, values = printed(capsys, "export", path, "--to", "csv", "--out", tmp_path / "e",
-                             "--json")
+    status, values = printed(
+        capsys, "export", path, "--to", "csv", "--out", tmp_path / "e", "--json"
+    )
     assert str(tmp_path / "e" / "steps.csv") in values["files"]

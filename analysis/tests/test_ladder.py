@@ -17,8 +17,13 @@ def page_of(tmp_path, *paths):
 
 def test_extrapolated_points_are_marked(tmp_path):
     page = page_of(tmp_path, write_ladder(tmp_path / "l.h5"))
-    assert "| 32 | complete | 40.00 | 39.00 | 1,250.0 | complete epoch, 1562 steps | 100 | 110 |" in page
-    assert "| 128 | complete | 20.00 | 19.00 | 2,500.0 | 3 steps, extrapolated | 400 | 410 |" in page
+    assert (
+        "| 32 | complete | 40.00 | 39.00 | 1,250.0 | complete epoch, 1562 steps | 100 | 110 |"
+        in page
+    )
+    assert (
+        "| 128 | complete | 20.00 | 19.00 | 2,500.0 | 3 steps, extrapolated | 400 | 410 |" in page
+    )
     assert "- extrapolated: the epoch was not run to its end" in page
     with (tmp_path / "out" / "batch-ladder.csv").open() as file:
         rows = list(csv.DictReader(file))
@@ -35,17 +40,24 @@ def test_the_report_of_a_ladder_says_nothing_about_base_cases(tmp_path):
 
 
 def test_ladders_of_other_ranks_machines_and_threads_are_separate_tables(tmp_path):
-    runs = [read_run(write_ladder(tmp_path / name, **options)) for name, options in (
-        ("a.h5", {}), ("b.h5", {"ranks": 2}), ("c.h5", {"ranks_of": {"device_name": "H200"}}),
-        ("d.h5", {"config": {"threads": "2"}}),
-        ("e.h5", {"ranks": 2, "ranks_of": {"hostname": ["node1", "node2"]}}))]
+    runs = [
+        read_run(write_ladder(tmp_path / name, **options))
+        for name, options in (
+            ("a.h5", {}),
+            ("b.h5", {"ranks": 2}),
+            ("c.h5", {"ranks_of": {"device_name": "H200"}}),
+            ("d.h5", {"config": {"threads": "2"}}),
+            ("e.h5", {"ranks": 2, "ranks_of": {"hostname": ["node1", "node2"]}}),
+        )
+    ]
     tables = ladder_tables([], runs)
     assert [t.title for t in tables] == [
         "Batch ladder: 1 rank (device), 1 thread per rank",
         "Batch ladder: 2 ranks (device), 1 thread per rank",
         "Batch ladder: 1 rank (H200), 1 thread per rank",
         "Batch ladder: 1 rank (device), 2 threads per rank",
-        "Batch ladder: 2 ranks on 2 hosts (device), 1 thread per rank"]
+        "Batch ladder: 2 ranks on 2 hosts (device), 1 thread per rank",
+    ]
     assert len({t.name for t in tables}) == 5
     assert all(len(t.rows) == 3 for t in tables)
 
@@ -66,8 +78,16 @@ def test_batches_of_training_runs_with_two_thread_counts(tmp_path):
     for threads, seconds in (("1", 0.4), ("2", 0.2)):
         for batch in (10, 20):
             path = tmp_path / f"{threads}-{batch}.h5"
-            paths.append(write_run(path, phases(200 // batch, (0, 0, seconds, 0, 0, 0)), batch,
-                                   epochs=2, batch=batch, config={"threads": threads}))
+            paths.append(
+                write_run(
+                    path,
+                    phases(200 // batch, (0, 0, seconds, 0, 0, 0)),
+                    batch,
+                    epochs=2,
+                    batch=batch,
+                    config={"threads": threads},
+                )
+            )
     page = page_of(tmp_path, *paths)
     assert page.count("### Batch sizes on 1 rank") == 2
 
@@ -78,8 +98,18 @@ def test_summary_of_a_ladder_prints_its_table(tmp_path, capsys):
     assert "No steps" not in text
     assert "Batch ladder: 1 rank (device):" in text
     (line,) = [line for line in text.splitlines() if line.strip().startswith("128")]
-    assert line.split() == ["128", "complete", "20.00", "19.00", "2,500.0", "3", "steps,",
-                            "extrapolated", "400", "410"]
+    assert line.split() == [
+        "128",
+        "complete",
+        "20.00",
+        "19.00",
+        "2,500.0",
+        "3",
+        "steps,",
+        "extrapolated",
+        "400",
+        "410",
+    ]
 
 
 def test_summary_of_a_sweep_prints_its_table(tmp_path, capsys):

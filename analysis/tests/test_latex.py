@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Compiles the tables with LaTeX and reads the text of the pages. Needs pdflatex and pdftotext (Debian:
-texlive-latex-base texlive-latex-recommended poppler-utils)."""
+"""Compiles the tables with LaTeX and reads the text of the pages. Needs pdflatex and pdftotext
+(Debian: texlive-latex-base texlive-latex-recommended poppler-utils)."""
 
 import re
 import subprocess
@@ -17,22 +17,39 @@ from synthetic import write_ladder, write_layers, write_stack
 pytestmark = pytest.mark.requires("LATEX")
 
 HOSTILE = [
-    "$x_1$ 50% & #1 {a} ~b ^c \\d", "\\input{/etc/passwd}", "$$ \\begin{x} \\end{tabular} % }",
-    "[4pt] text ]", "* star", "--batch ---x `grave' \"quoted\" 'single' |bar| <tag>", "a\nb",
-    "M\u00fcller \u0141\u00f3d\u017a na\u00efve \u00df", "?`!` ,,", "\\\\ & \\hline", "^^M^^5c",
+    "$x_1$ 50% & #1 {a} ~b ^c \\d",
+    "\\input{/etc/passwd}",
+    "$$ \\begin{x} \\end{tabular} % }",
+    "[4pt] text ]",
+    "* star",
+    "--batch ---x `grave' \"quoted\" 'single' |bar| <tag>",
+    "a\nb",
+    "M\u00fcller \u0141\u00f3d\u017a na\u00efve \u00df",
+    "?`!` ,,",
+    "\\\\ & \\hline",
+    "^^M^^5c",
     "50 \u00b5s \u2265 2\u00d7 \u2212 \u03b1 + \u03b2 \u2026 25\u00b0",
-    "\u65e5\u672c \U0001f600 \u0430 \u0105", "\x1b[31m \u202e \x00"]
+    "\u65e5\u672c \U0001f600 \u0430 \u0105",
+    "\x1b[31m \u202e \x00",
+]
 
 
 def compiled(folder, body):
     """Compiles a document with the LaTeX text `body` and returns the text of its pages."""
     (folder / "paper.tex").write_text(
         "\\documentclass{article}\n\\usepackage{booktabs,graphicx}\n"
-        f"\\begin{{document}}\n{body}\n\\end{{document}}\n", encoding="utf-8")
+        f"\\begin{{document}}\n{body}\n\\end{{document}}\n",
+        encoding="utf-8",
+    )
     done = subprocess.run(
         ["pdflatex", "-halt-on-error", "-interaction=nonstopmode", "-no-shell-escape", "paper.tex"],
-        cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=1800,
-        stdin=subprocess.DEVNULL, check=False)
+        cwd=folder,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        timeout=1800,
+        stdin=subprocess.DEVNULL,
+        check=False,
+    )
     log = done.stdout.decode("utf-8", "replace")
     assert done.returncode == 0, log[-2000:]
     assert "Missing character" not in log
@@ -43,12 +60,23 @@ def compiled(folder, body):
 def shown(text):
     """What a page shows, without spaces and without what pdftotext extracts in another way: accents
     and the underscore, which is a line."""
-    for given, printed in (("\n", ""), ("\x1b", "[U+FFFD]"), ("\u202e", "[U+FFFD]"),
-                           ("\x00", "[U+FFFD]"), ("\u00b5", "\u03bc"), ("\u2026", "..."),
-                           ("\u65e5", "[U+65E5]"), ("\u672c", "[U+672C]"), ("\u0105", "[U+0105]"),
-                           ("\U0001f600", "[U+1F600]"), ("\u0430", "[U+0430]"),
-                           ("\u00b0", "\u25e6"), ("\u22c5", "\u00b7"),
-                           ("\u0141", "L"), ("\u0142", "l")):
+    for given, printed in (
+        ("\n", ""),
+        ("\x1b", "[U+FFFD]"),
+        ("\u202e", "[U+FFFD]"),
+        ("\x00", "[U+FFFD]"),
+        ("\u00b5", "\u03bc"),
+        ("\u2026", "..."),
+        ("\u65e5", "[U+65E5]"),
+        ("\u672c", "[U+672C]"),
+        ("\u0105", "[U+0105]"),
+        ("\U0001f600", "[U+1F600]"),
+        ("\u0430", "[U+0430]"),
+        ("\u00b0", "\u25e6"),
+        ("\u22c5", "\u00b7"),
+        ("\u0141", "L"),
+        ("\u0142", "l"),
+    ):
         text = text.replace(given, printed)
     text = "".join(c for c in unicodedata.normalize("NFD", text) if not unicodedata.combining(c))
     return re.sub("[\\s_~^\u02dc\u02c6\u00a8\u00b4\u02d9\u0131i]", "", text)
@@ -56,8 +84,13 @@ def shown(text):
 
 def test_hostile_texts_compile_and_are_printed_literally(tmp_path):
     rows = [{"x": text, "y": number} for number, text in enumerate(HOSTILE)]
-    table = Table("t", "Title " + HOSTILE[0], [Column("x", HOSTILE[5]), Column("y", HOSTILE[1])],
-                  rows, HOSTILE)
+    table = Table(
+        "t",
+        "Title " + HOSTILE[0],
+        [Column("x", HOSTILE[5]), Column("y", HOSTILE[1])],
+        rows,
+        HOSTILE,
+    )
     text = compiled(tmp_path, latex(table))
     if text is not None:
         page = shown(text)
@@ -88,10 +121,16 @@ def test_all_tables_of_a_report_compile(tmp_path):
 
 
 def test_long_tables_continue_on_further_pages_with_the_same_number(tmp_path):
-    tables = [Table(name, f"Table of {name}", [Column("x", "Column X"), Column("y", "Column Y")],
-                    [{"x": f"{name}{row}", "y": row} for row in range(rows)],
-                    [f"Footnote {number} of {name}, " + "with more words" * 6 for number in range(5)])
-              for name, rows in (("long", 3 * LATEX_ROWS), ("short", 2))]
+    tables = [
+        Table(
+            name,
+            f"Table of {name}",
+            [Column("x", "Column X"), Column("y", "Column Y")],
+            [{"x": f"{name}{row}", "y": row} for row in range(rows)],
+            [f"Footnote {number} of {name}, " + "with more words" * 6 for number in range(5)],
+        )
+        for name, rows in (("long", 3 * LATEX_ROWS), ("short", 2))
+    ]
     text = compiled(tmp_path, "\n".join(latex(table) for table in tables))
     assert "Float too large" not in (tmp_path / "paper.log").read_text()
     if text is None:

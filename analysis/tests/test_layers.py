@@ -33,11 +33,20 @@ def test_unreadable_power_is_stated_and_never_zero(tmp_path):
 
 
 def test_stacks_have_the_depths_and_the_forward_time(tmp_path):
-    table = stack_table([read_run(write_stack(tmp_path / "s.h5")),
-                         read_run(write_stack(tmp_path / "s2.h5", devices=2))])
-    assert [(row["devices"], row["depth"], row["estimated_depth"], row["status"])
-            for row in table.rows] == [(1, 20, 19, "fits"), (1, 21, 19, "out of memory"),
-                                       (2, 40, 38, "fits"), (2, 41, 38, "out of memory")]
+    table = stack_table(
+        [
+            read_run(write_stack(tmp_path / "s.h5")),
+            read_run(write_stack(tmp_path / "s2.h5", devices=2)),
+        ]
+    )
+    assert [
+        (row["devices"], row["depth"], row["estimated_depth"], row["status"]) for row in table.rows
+    ] == [
+        (1, 20, 19, "fits"),
+        (1, 21, 19, "out of memory"),
+        (2, 40, 38, "fits"),
+        (2, 41, 38, "out of memory"),
+    ]
     assert table.rows[0]["forward_ms"] == pytest.approx(200)
     assert table.rows[1]["forward_ms"] is None
     assert table.rows[1]["peak_mb"] is None

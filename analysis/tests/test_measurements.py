@@ -34,8 +34,11 @@ def test_every_quantity_has_a_header_with_its_unit():
 
 
 def test_the_table_has_the_maximum_over_the_ranks_of_the_timed_epoch(tmp_path):
-    path = write(tmp_path / "a.h5", memory_used_bytes=[[9 * 2**20] * 2, [2**20, 3 * 2**20]],
-                 energy_joules=[[np.nan] * 2] * 2)
+    path = write(
+        tmp_path / "a.h5",
+        memory_used_bytes=[[9 * 2**20] * 2, [2**20, 3 * 2**20]],
+        energy_joules=[[np.nan] * 2] * 2,
+    )
     out = tmp_path / "out"
     assert main(["report", str(path), "--out", str(out)]) == 0
     with (out / "measurements.csv").open() as file:
@@ -55,9 +58,12 @@ def test_a_run_without_measurements_has_no_table(tmp_path):
 
 
 def test_repeats_have_the_median_of_what_all_of_them_measured(tmp_path):
-    points = [from_run(read_run(write(
-        tmp_path / f"{value}.h5", memory_used_bytes=[[value] * 2] * 2, **extra)))
-        for value, extra in ((1, {}), (2, {"energy_joules": [[5, 5]] * 2}), (9, {}))]
+    points = [
+        from_run(
+            read_run(write(tmp_path / f"{value}.h5", memory_used_bytes=[[value] * 2] * 2, **extra))
+        )
+        for value, extra in ((1, {}), (2, {"energy_joules": [[5, 5]] * 2}), (9, {}))
+    ]
     (merged,) = merge_repeats(points)
     assert merged.measurements == {"memory_used_bytes": pytest.approx(2)}
 

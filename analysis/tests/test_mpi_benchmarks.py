@@ -8,13 +8,20 @@ from lockstep_report.models.prediction.network import network_of_sweeps
 from lockstep_report.runfile.input_files import load_runs
 from test_nccl_tests import ALPHA, BETA, SIZES, microseconds
 
-HEADERS = {5: "# Size       Avg Latency(us)   Min Latency(us)   Max Latency(us)  Iterations",
-           2: "# Size       Avg Latency(us)"}
+HEADERS = {
+    5: "# Size       Avg Latency(us)   Min Latency(us)   Max Latency(us)  Iterations",
+    2: "# Size       Avg Latency(us)",
+}
 
 
 def osu(ranks=4, columns=5, name="Allreduce", library="MPI", first="# ranks: 4"):
-    lines = [first, "", f"# OSU {library} {name} Latency Test v7.3", "# Datatype: MPI_FLOAT.",
-             HEADERS[columns]]
+    lines = [
+        first,
+        "",
+        f"# OSU {library} {name} Latency Test v7.3",
+        "# Datatype: MPI_FLOAT.",
+        HEADERS[columns],
+    ]
     for size in SIZES:
         time = microseconds(ranks, size)
         others = f"{0.5 * time:18.3f}{time:18.3f}{100:10}" if columns > 2 else ""
@@ -23,12 +30,20 @@ def osu(ranks=4, columns=5, name="Allreduce", library="MPI", first="# ranks: 4")
 
 
 def imb(*counts, name="Allreduce"):
-    lines = ["#" + "-" * 60, "#    Intel(R) MPI Benchmarks 2021.3, MPI-1 part", "#" + "-" * 60,
-             "# MPI_Datatype for reductions    :   MPI_FLOAT"]
+    lines = [
+        "#" + "-" * 60,
+        "#    Intel(R) MPI Benchmarks 2021.3, MPI-1 part",
+        "#" + "-" * 60,
+        "# MPI_Datatype for reductions    :   MPI_FLOAT",
+    ]
     for ranks in counts:
-        lines += ["#" + "-" * 40, f"# Benchmarking {name} ", f"# #processes = {ranks} ",
-                  "       #bytes #repetitions  t_min[usec]  t_max[usec]  t_avg[usec]",
-                  f"{0:13} {1000:12} 0.04 0.05 0.05"]
+        lines += [
+            "#" + "-" * 40,
+            f"# Benchmarking {name} ",
+            f"# #processes = {ranks} ",
+            "       #bytes #repetitions  t_min[usec]  t_max[usec]  t_avg[usec]",
+            f"{0:13} {1000:12} 0.04 0.05 0.05",
+        ]
         for size in SIZES:
             time = microseconds(ranks, size)
             lines.append(f"{size:13} {640:12} {0.5 * time:12.3f} {time:12.3f} {0.8 * time:12.3f}")
@@ -41,12 +56,22 @@ def runs_of(tmp_path, content):
     return load_runs([path]).runs
 
 
-@pytest.mark.parametrize("content, ranks", [
-    (osu(), [4]), (osu(columns=2), [4]),
-    (osu(first="+ mpirun -np 4 --bind-to core ./osu_allreduce -f"), [4]),
-    (osu(first="$ srun --ntasks=4 osu_allreduce"), [4]),
-    (osu() + "4096  16..228  9.0\n99999999999999999999 1.0 1.0 1.0 1\n", [4]),  # mixed with others
-    (imb(2), [2]), (imb(2, 4), [2, 4]), (imb(4, name="Reduce") + imb(4), [4])])
+@pytest.mark.parametrize(
+    "content, ranks",
+    [
+        (osu(), [4]),
+        (osu(columns=2), [4]),
+        (osu(first="+ mpirun -np 4 --bind-to core ./osu_allreduce -f"), [4]),
+        (osu(first="$ srun --ntasks=4 osu_allreduce"), [4]),
+        (
+            osu() + "4096  16..228  9.0\n99999999999999999999 1.0 1.0 1.0 1\n",
+            [4],
+        ),  # mixed with others
+        (imb(2), [2]),
+        (imb(2, 4), [2, 4]),
+        (imb(4, name="Reduce") + imb(4), [4]),
+    ],
+)
 def test_outputs_give_the_times_of_the_slowest_rank(tmp_path, content, ranks):
     runs = runs_of(tmp_path, content)
     assert [run.rank_count for run in runs] == ranks and all(run.host_count == 0 for run in runs)
@@ -58,13 +83,22 @@ def test_outputs_give_the_times_of_the_slowest_rank(tmp_path, content, ranks):
     assert any("does not state the all-reduce algorithms" in note for note in found.notes)
 
 
-@pytest.mark.parametrize("content, words", [
-    (osu(first=""), "the OSU benchmarks cannot be used (it does not state the number of ranks; "
-                    'add the line "# ranks: N")'),
-    (osu(name="Bcast"), "it measures Bcast; give that of all-reduces"),
-    (imb(2, name="PingPong"), "it measures PingPong; give that of all-reduces"),
-    (imb(1), "it measures one rank; give that of at least two"),
-    (imb(), "it measures nothing; give that of all-reduces")])
+@pytest.mark.parametrize(
+    "content, words",
+    [
+        (
+            osu(first=""),
+            (
+                "the OSU benchmarks cannot be used (it does not state the number of ranks; "
+                'add the line "# ranks: N")'
+            ),
+        ),
+        (osu(name="Bcast"), "it measures Bcast; give that of all-reduces"),
+        (imb(2, name="PingPong"), "it measures PingPong; give that of all-reduces"),
+        (imb(1), "it measures one rank; give that of at least two"),
+        (imb(), "it measures nothing; give that of all-reduces"),
+    ],
+)
 def test_outputs_that_are_no_sweeps_give_one_line(tmp_path, content, words):
     with pytest.raises(ReportError, match="cannot be used") as caught:
         runs_of(tmp_path, content)

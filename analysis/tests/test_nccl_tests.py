@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Tests that outputs of nccl-tests, in the formats of its versions, are read as sweeps and as networks."""
+"""Tests that outputs of nccl-tests, in the formats of its versions, are read as sweeps and as
+networks."""
 
 import json
 
@@ -27,64 +28,167 @@ def bandwidths(ranks, size, factor=None):
     return algorithm, algorithm * (2 * (ranks - 1) / ranks if factor is None else factor)
 
 
-def text(ranks=8, hosts=1, root=True, devices=True, time="time", wrong="#wrong", sizes=SIZES, factor=None, prefix="",
-         error="0", operation="sum", data_type="float", bounds=0):
+def text(
+    ranks=8,
+    hosts=1,
+    root=True,
+    devices=True,
+    time="time",
+    wrong="#wrong",
+    sizes=SIZES,
+    factor=None,
+    prefix="",
+    error="0",
+    operation="sum",
+    data_type="float",
+    bounds=0,
+):
     """The text with values that follow from ALPHA and BETA. Old versions have no column `root`."""
-    lines = ["# nccl-tests version 2.19.6 nccl-headers=22807 nccl-library=22807", "# Collective test starting: all_reduce_perf",
-             "# nThread 1 nGpus 1 minBytes 8 maxBytes 8 step: 2(factor) warmup iters: 5 iters: 20 agg iters: 1 validation: 1",
-             "# Using devices"] if devices else []
-    lines += [f"#  Rank {rank:2} Group  0 Pid   {70 + rank} on    node-{rank * hosts // ranks} device {rank:2} [0000:0{rank}:00] NVIDIA H100"
-              for rank in range(ranks) if devices]
-    names = ["size", "count", "type", "redop", *(["root"] if root else []), *[time, "algbw", "busbw", wrong] * 2]
-    lines += ["#", "#   out-of-place   in-place", "#  " + "   ".join(names), "#   (B)    (elements)   (us)  (GB/s)  (GB/s)"]
+    lines = (
+        [
+            "# nccl-tests version 2.19.6 nccl-headers=22807 nccl-library=22807",
+            "# Collective test starting: all_reduce_perf",
+            (
+                "# nThread 1 nGpus 1 minBytes 8 maxBytes 8 step: 2(factor) warmup iters: 5 iters:"
+                " 20 agg iters: 1 validation: 1"
+            ),
+            "# Using devices",
+        ]
+        if devices
+        else []
+    )
+    lines += [
+        f"#  Rank {rank:2} Group  0 Pid   {70 + rank} on    node-{rank * hosts // ranks} device"
+        f" {rank:2} [0000:0{rank}:00] NVIDIA H100"
+        for rank in range(ranks)
+        if devices
+    ]
+    names = [
+        "size",
+        "count",
+        "type",
+        "redop",
+        *(["root"] if root else []),
+        *[time, "algbw", "busbw", wrong] * 2,
+    ]
+    lines += [
+        "#",
+        "#   out-of-place   in-place",
+        "#  " + "   ".join(names),
+        "#   (B)    (elements)   (us)  (GB/s)  (GB/s)",
+    ]
     for size in sizes:
         algorithm, bus = bandwidths(ranks, size, factor)
         measured = f"{microseconds(ranks, size):7.2f}  {algorithm:6.2f}  {bus:6.2f}      {error}"
-        lines.append(f"  {size:12}  {size // 4:12}  {data_type:>8}  {operation:>6}  {'    -1' if root else ''}  {measured}  999.99  1.00  1.00  N/A")
-    lines += ["node-0:70:81 [0] NCCL INFO comm 0x5 rank 0 nranks 8", "  1048576  262", "2 of 8 ranks",
-              f"# Out of bounds values : {bounds} {'FAILED' if bounds else 'OK'}", "# Avg bus bandwidth    : 41.3"]
+        lines.append(
+            f"  {size:12}  {size // 4:12}  {data_type:>8}  {operation:>6} "
+            f" {'    -1' if root else ''}  {measured}  999.99  1.00  1.00  N/A"
+        )
+    lines += [
+        "node-0:70:81 [0] NCCL INFO comm 0x5 rank 0 nranks 8",
+        "  1048576  262",
+        "2 of 8 ranks",
+        f"# Out of bounds values : {bounds} {'FAILED' if bounds else 'OK'}",
+        "# Avg bus bandwidth    : 41.3",
+    ]
     return "".join(f"{prefix}{line}\n" for line in lines)
 
 
 def json_text(ranks=8, name="time"):
-    rows = [{"size": size, "count": size // 4, "type": "float", "redop": "sum", "root": "    -1",
-             "out_of_place": {name: microseconds(ranks, size), "alg_bw": bandwidths(ranks, size)[0],
-                              "bus_bw": bandwidths(ranks, size)[1], "nwrong": 0.0},
-             "in_place": {name: 999.99, "alg_bw": 1.0, "bus_bw": 1.0, "nwrong": None}} for size in SIZES]
-    return json.dumps({"version": 1, "start_time": "2026-01-01", "args": ["all_reduce_perf"], "env": ["A=b"], "nccl_version": 22807,
-                       "config": {"devices": [{"rank": rank, "hostname": "node-0"} for rank in range(ranks)]},
-                       "results": [*rows, {"size": 8, "out_of_place": None}]})
+    rows = [
+        {
+            "size": size,
+            "count": size // 4,
+            "type": "float",
+            "redop": "sum",
+            "root": "    -1",
+            "out_of_place": {
+                name: microseconds(ranks, size),
+                "alg_bw": bandwidths(ranks, size)[0],
+                "bus_bw": bandwidths(ranks, size)[1],
+                "nwrong": 0.0,
+            },
+            "in_place": {name: 999.99, "alg_bw": 1.0, "bus_bw": 1.0, "nwrong": None},
+        }
+        for size in SIZES
+    ]
+    return json.dumps(
+        {
+            "version": 1,
+            "start_time": "2026-01-01",
+            "args": ["all_reduce_perf"],
+            "env": ["A=b"],
+            "nccl_version": 22807,
+            "config": {"devices": [{"rank": rank, "hostname": "node-0"} for rank in range(ranks)]},
+            "results": [*rows, {"size": 8, "out_of_place": None}],
+        }
+    )
 
 
 def per_iteration(content):
     """The text with the columns of the option -I."""
     header = content.replace("#wrong", "#wrong  i_min  i_max  i_p99  i_cv%")
-    return header.replace("      0  999.99  1.00  1.00  N/A", "      0  1.0  9.0  8.0  2.5  999.99  1.00  1.00  N/A  1.0  9.0  8.0  2.5")
+    return header.replace(
+        "      0  999.99  1.00  1.00  N/A",
+        "      0  1.0  9.0  8.0  2.5  999.99  1.00  1.00  N/A  1.0  9.0  8.0  2.5",
+    )
 
 
 def oldest(ranks=8):
     """The text of 2017: other names, milliseconds, no lines about the settings."""
-    lines = ["nThread 1 nGpus 8 minBytes 1024 maxBytes 9 step: 2(factor) warmup iters: 5 iters: 20 validation: 1"]
-    lines += [f"#   Rank {rank:2} on     node-0 device {rank:2} [0x3d] Tesla P100" for rank in range(ranks)]
+    lines = [
+        "nThread 1 nGpus 8 minBytes 1024 maxBytes 9 step: 2(factor) warmup iters: 5 iters: 20"
+        " validation: 1"
+    ]
+    lines += [
+        f"#   Rank {rank:2} on     node-0 device {rank:2} [0x3d] Tesla P100"
+        for rank in range(ranks)
+    ]
     lines += ["#  bytes  N  type  op  time  algbw  busbw  res  time  algbw  busbw  res"]
     for size in SIZES:
         algorithm, bus = bandwidths(ranks, size)
-        lines.append(f"  {size} {size // 4} float sum {1e-3 * microseconds(ranks, size):.5f} {algorithm:.2f} {bus:.2f} 1e-07 9.9 1.0 1.0 1e-07")
+        lines.append(
+            f"  {size} {size // 4} float sum {1e-3 * microseconds(ranks, size):.5f} {algorithm:.2f}"
+            f" {bus:.2f} 1e-07 9.9 1.0 1.0 1e-07"
+        )
     return "\n".join([*lines, " Out of bounds values : 0 OK", " Avg bus bandwidth    : 41.3", ""])
 
 
 def json_lines(ranks=8, name="AllReduce"):
     """The JSON lines of rccl-tests."""
-    rows = [{"#wrong": "0", "algBw": bandwidths(ranks, size)[0], "busBw": bandwidths(ranks, size)[1], "gpusPerRank": 1, "inPlace": place,
-             "name": name, "nodes": 1, "ranks": ranks, "ranksPerNode": ranks, "redop": "sum", "size": size,
-             "time": microseconds(ranks, size) if not place else 999.0, "type": "float"} for size in SIZES for place in (0, 1)]
+    rows = [
+        {
+            "#wrong": "0",
+            "algBw": bandwidths(ranks, size)[0],
+            "busBw": bandwidths(ranks, size)[1],
+            "gpusPerRank": 1,
+            "inPlace": place,
+            "name": name,
+            "nodes": 1,
+            "ranks": ranks,
+            "ranksPerNode": ranks,
+            "redop": "sum",
+            "size": size,
+            "time": microseconds(ranks, size) if not place else 999.0,
+            "type": "float",
+        }
+        for size in SIZES
+        for place in (0, 1)
+    ]
     return "".join(f"{json.dumps(row)}\n" for row in rows)
 
 
 def dated(content):
-    """The text in a log with a date before each line, and with the dates of the option --timestamp after the rows."""
-    lines = content.replace("N/A", "N/A  2026-11-26 11:22:33").replace("wrong\n", "wrong  timestamp\n").splitlines()
-    return "".join(f"2026-11-26T11:22:{number:02}.5Z {number} {line}\n" for number, line in enumerate(lines))
+    """The text in a log with a date before each line, and with the dates of the option --timestamp
+    after the rows."""
+    lines = (
+        content.replace("N/A", "N/A  2026-11-26 11:22:33")
+        .replace("wrong\n", "wrong  timestamp\n")
+        .splitlines()
+    )
+    return "".join(
+        f"2026-11-26T11:22:{number:02}.5Z {number} {line}\n" for number, line in enumerate(lines)
+    )
 
 
 def runs_of(tmp_path, *contents):
@@ -98,12 +202,41 @@ def network(tmp_path, *contents, algorithm="ring"):
     return network_of_sweeps(runs_of(tmp_path, *contents), algorithm)
 
 
-@pytest.mark.parametrize("contents", [
-    [text()], [text(root=False, wrong="error")], [text(devices=False)], [oldest()], [json_lines()], [text(prefix="[1,0]<stdout>:")], [text(prefix="0: ")],
-    [json_text()], [per_iteration(text())], [text(ranks=2), json_text(ranks=4)], [text(ranks=4, hosts=4).replace("Group  0 ", "")], [text() + text(ranks=4)], [dated(text())],
-    [text(sizes=SIZES[:0]).replace("Avg", "") + text()]],
-    ids=["text", "old text", "no devices", "oldest text", "JSON lines", "mpirun", "srun", "JSON", "per iteration", "two files", "hosts", "two tables", "dates",
-         "after a failure"])
+@pytest.mark.parametrize(
+    "contents",
+    [
+        [text()],
+        [text(root=False, wrong="error")],
+        [text(devices=False)],
+        [oldest()],
+        [json_lines()],
+        [text(prefix="[1,0]<stdout>:")],
+        [text(prefix="0: ")],
+        [json_text()],
+        [per_iteration(text())],
+        [text(ranks=2), json_text(ranks=4)],
+        [text(ranks=4, hosts=4).replace("Group  0 ", "")],
+        [text() + text(ranks=4)],
+        [dated(text())],
+        [text(sizes=SIZES[:0]).replace("Avg", "") + text()],
+    ],
+    ids=[
+        "text",
+        "old text",
+        "no devices",
+        "oldest text",
+        "JSON lines",
+        "mpirun",
+        "srun",
+        "JSON",
+        "per iteration",
+        "two files",
+        "hosts",
+        "two tables",
+        "dates",
+        "after a failure",
+    ],
+)
 def test_outputs_give_the_times_that_they_contain(tmp_path, contents):
     found = network(tmp_path, *contents)
     [level] = found.levels
@@ -111,45 +244,89 @@ def test_outputs_give_the_times_that_they_contain(tmp_path, contents):
     middle = [(ends.low + ends.high) / 2 for ends in (level.alpha, level.beta)]
     assert middle == pytest.approx([ALPHA, BETA], rel=1e-3)
     for ranks in (2, 8, 64):
-        assert 1e6 * found.seconds(ranks, 2**20, [middle]) == pytest.approx(microseconds(ranks, 2**20), rel=1e-3)
+        assert 1e6 * found.seconds(ranks, 2**20, [middle]) == pytest.approx(
+            microseconds(ranks, 2**20), rel=1e-3
+        )
 
 
-@pytest.mark.parametrize("content, words", [
-    (text(factor=7 / 8), "busbw / algbw is 0.875, which is that of no all-reduce on the 8 ranks that it lists"),
-    (text(ranks=2, hosts=2, factor=0), "each process ran alone: build nccl-tests with MPI=1"),
-    (text(ranks=2).replace("#  Rank  1", "#"), "each process ran alone: build nccl-tests with MPI=1"),
-    (text(time="cputime"), "CPU times (option -C)"), (json_text(name="cpu_time"), "CPU times (option -C)"),
-    (text(ranks=8, hosts=2), "several ranks on several hosts"), (text(sizes=SIZES[-2:]), "fewer than 3 measured sizes"),
-    (text(sizes=[]), "it has no bandwidths out of place"), (text(operation="none"), "it measures no all-reduces"),
-    (text().replace("    -1", "     0"), "it measures no all-reduces"),
-    (text(ranks=2).replace("Rank  1", "Rank  0"), "each process ran alone"), (text(sizes=[1024], devices=False), "number of ranks is unknown"),
-    (text(factor=7 / 8, devices=False), "busbw / algbw is 0.875, which is that of no all-reduce)"), (json_lines(name="AllGather"), "no all-reduces"),
-    ('{"version": 1, "nccl_version": 2, "results": 5}', "this output of nccl-tests cannot be used"),
-    ('{"version": 1, "nccl_version": 2, "config": {}}', "results is missing"), (json_text()[:-30], "this output of nccl-tests cannot be used")])
+@pytest.mark.parametrize(
+    "content, words",
+    [
+        (
+            text(factor=7 / 8),
+            "busbw / algbw is 0.875, which is that of no all-reduce on the 8 ranks that it lists",
+        ),
+        (text(ranks=2, hosts=2, factor=0), "each process ran alone: build nccl-tests with MPI=1"),
+        (
+            text(ranks=2).replace("#  Rank  1", "#"),
+            "each process ran alone: build nccl-tests with MPI=1",
+        ),
+        (text(time="cputime"), "CPU times (option -C)"),
+        (json_text(name="cpu_time"), "CPU times (option -C)"),
+        (text(ranks=8, hosts=2), "several ranks on several hosts"),
+        (text(sizes=SIZES[-2:]), "fewer than 3 measured sizes"),
+        (text(sizes=[]), "it has no bandwidths out of place"),
+        (text(operation="none"), "it measures no all-reduces"),
+        (text().replace("    -1", "     0"), "it measures no all-reduces"),
+        (text(ranks=2).replace("Rank  1", "Rank  0"), "each process ran alone"),
+        (text(sizes=[1024], devices=False), "number of ranks is unknown"),
+        (
+            text(factor=7 / 8, devices=False),
+            "busbw / algbw is 0.875, which is that of no all-reduce)",
+        ),
+        (json_lines(name="AllGather"), "no all-reduces"),
+        (
+            '{"version": 1, "nccl_version": 2, "results": 5}',
+            "this output of nccl-tests cannot be used",
+        ),
+        ('{"version": 1, "nccl_version": 2, "config": {}}', "results is missing"),
+        (json_text()[:-30], "this output of nccl-tests cannot be used"),
+    ],
+)
 def test_outputs_that_determine_no_network_are_named(tmp_path, content, words):
     with pytest.raises(ReportError) as caught:
         network(tmp_path, content)
-    assert words in str(caught.value) and "; give " in str(caught.value) and caught.value.status == INPUT
+    assert (
+        words in str(caught.value)
+        and "; give " in str(caught.value)
+        and caught.value.status == INPUT
+    )
 
 
 def test_command_predicts_with_outputs(tmp_path, capsys):
     run = write_training(tmp_path / "run.h5", np.random.default_rng(1), ranks=2)
     for name, content in (("text", text()), ("output.json", json_text())):
         (tmp_path / name).write_text(content, encoding="utf-8")
-    command = ["predict", str(run), "--ranks", "2,4", "--network", str(tmp_path / "output.json"), str(tmp_path / "text")]
+    command = [
+        "predict",
+        str(run),
+        "--ranks",
+        "2,4",
+        "--network",
+        str(tmp_path / "output.json"),
+        str(tmp_path / "text"),
+    ]
     assert main(command) == 0
     assert "NCCL ring (predicted)" in capsys.readouterr().out
     assert main([*command, "--algorithm", "tree"]) == 0
     assert main([*command, "--algorithm", "direct"]) == INPUT
     assert "direct of NCCL, only for ring, tree" in capsys.readouterr().err
-    assert main([*command[:-2], str(run), str(tmp_path / "text")]) == INPUT  # a run file is not of this kind
+    assert (
+        main([*command[:-2], str(run), str(tmp_path / "text")]) == INPUT
+    )  # a run file is not of this kind
 
 
 @pytest.mark.parametrize("version, library", [(None, ""), ("2.28.7", "2.28.7"), (22807, "2.28.7")])
 def test_fields_of_the_json_file_may_be_absent(tmp_path, version, library):
-    content = json.loads(json_text()) | {"nccl_version": version, "config": None, "out_of_bounds": None}
-    found, = runs_of(tmp_path, json.dumps(content))
-    assert found.environment["transport"] == f"NCCL {library}".strip() and len(found.allreduce["bytes"]) == len(SIZES)
+    content = json.loads(json_text()) | {
+        "nccl_version": version,
+        "config": None,
+        "out_of_bounds": None,
+    }
+    (found,) = runs_of(tmp_path, json.dumps(content))
+    assert found.environment["transport"] == f"NCCL {library}".strip() and len(
+        found.allreduce["bytes"]
+    ) == len(SIZES)
 
 
 def table_of(tmp_path, *contents):
@@ -160,31 +337,65 @@ def test_sweep_table_has_the_printed_values(tmp_path):
     table = table_of(tmp_path, text())
     assert [row["bytes"] for row in table.rows] == SIZES
     for row in table.rows:
-        assert (row["source"], row["algorithm"], row["ranks"]) == ("output-0", "NCCL (nccl-tests)", 8)
+        assert (row["source"], row["algorithm"], row["ranks"]) == (
+            "output-0",
+            "NCCL (nccl-tests)",
+            8,
+        )
         assert row["median_us"] == pytest.approx(microseconds(8, row["bytes"]), abs=0.01)
         assert [row["algbw"], row["busbw"]] == pytest.approx(bandwidths(8, row["bytes"]), rel=5e-3)
         assert row["wrong"] == 0 and row["low_us"] is None and row["repeats"] is None
     notes = " | ".join(table.footnotes)
     average = np.mean([row["busbw"] for row in table.rows])
-    assert f"output-0: average busbw, the mean over the sizes: NCCL (nccl-tests) {average:.3f} GB/s" in notes
+    assert (
+        f"output-0: average busbw, the mean over the sizes: NCCL (nccl-tests) {average:.3f} GB/s"
+        in notes
+    )
     assert "output-0: times are means over 20 iterations, out of place" in notes
-    assert "NVIDIA H100" in notes and "host node-0" in notes and "nccl-tests 2.19.6" in notes and "commit" not in notes
+    assert (
+        "NVIDIA H100" in notes
+        and "host node-0" in notes
+        and "nccl-tests 2.19.6" in notes
+        and "commit" not in notes
+    )
     assert "warning" not in notes and "wrong results" not in notes
 
 
 CUT = text().splitlines(keepends=True)
 
 
-@pytest.mark.parametrize("content, wrong, words", [
-    (text(error="3"), 3, "wrong results in 9 of 9 rows (#wrong)"),
-    (text().replace("N/A", "2", 1), 2, "wrong results in 1 of 9 rows (#wrong)"),
-    (json_text().replace('"nwrong": 0.0', '"nwrong": 5.0', 1), 5, "wrong results in 1 of 9 rows (#wrong)"),
-    (text(root=False, wrong="error", error="1e+00", bounds=24), None, "wrong results: 24 out of bounds"),
-    (text(root=False, wrong="error", error="1e-07"), None, None), (oldest(), None, None), (json_text(), 0, None),
-    (text(error="N/A"), None, "warning: the results were not checked (option -c)"),
-    ("".join(CUT[:-3]) + CUT[-7][:60], 0, "cut off or mixed with other output and are not used: 1"),
-    ("".join(CUT[:-3]), 0, "warning: the output ends before its last line"),
-    (text() + text(operation="none"), 0, "warning: not used: table 2: it measures no all-reduces")])
+@pytest.mark.parametrize(
+    "content, wrong, words",
+    [
+        (text(error="3"), 3, "wrong results in 9 of 9 rows (#wrong)"),
+        (text().replace("N/A", "2", 1), 2, "wrong results in 1 of 9 rows (#wrong)"),
+        (
+            json_text().replace('"nwrong": 0.0', '"nwrong": 5.0', 1),
+            5,
+            "wrong results in 1 of 9 rows (#wrong)",
+        ),
+        (
+            text(root=False, wrong="error", error="1e+00", bounds=24),
+            None,
+            "wrong results: 24 out of bounds",
+        ),
+        (text(root=False, wrong="error", error="1e-07"), None, None),
+        (oldest(), None, None),
+        (json_text(), 0, None),
+        (text(error="N/A"), None, "warning: the results were not checked (option -c)"),
+        (
+            "".join(CUT[:-3]) + CUT[-7][:60],
+            0,
+            "cut off or mixed with other output and are not used: 1",
+        ),
+        ("".join(CUT[:-3]), 0, "warning: the output ends before its last line"),
+        (
+            text() + text(operation="none"),
+            0,
+            "warning: not used: table 2: it measures no all-reduces",
+        ),
+    ],
+)
 def test_wrong_results_and_incomplete_outputs_are_named(tmp_path, content, wrong, words):
     table = table_of(tmp_path, content)
     assert len(table.rows) == 9 and table.rows[0]["wrong"] == wrong
@@ -193,24 +404,51 @@ def test_wrong_results_and_incomplete_outputs_are_named(tmp_path, content, wrong
 
 
 def test_tables_types_and_operations_of_a_file_are_separate_sweeps(tmp_path):
-    several = text() + text(ranks=4, sizes=SIZES[:3], operation="max", data_type="half") + text(ranks=4, sizes=SIZES[:3]).partition("(B)")[2]
+    several = (
+        text()
+        + text(ranks=4, sizes=SIZES[:3], operation="max", data_type="half")
+        + text(ranks=4, sizes=SIZES[:3]).partition("(B)")[2]
+    )
     runs = runs_of(tmp_path, several)
-    assert [(run.file_name, run.rank_count, len(run.allreduce["bytes"]), run.option("gradient-dtype")) for run in runs] == [
-        ("output-0 (table 1)", 8, 9, "fp32"), ("output-0 (table 2, half max)", 4, 3, "fp16"), ("output-0 (table 2, float sum)", 4, 3, "fp32")]
+    assert [
+        (run.file_name, run.rank_count, len(run.allreduce["bytes"]), run.option("gradient-dtype"))
+        for run in runs
+    ] == [
+        ("output-0 (table 1)", 8, 9, "fp32"),
+        ("output-0 (table 2, half max)", 4, 3, "fp16"),
+        ("output-0 (table 2, float sum)", 4, 3, "fp32"),
+    ]
     assert len(alpha_beta_fits(runs, [])) == 3
 
 
 def test_report_shows_both_programs_side_by_side(tmp_path, capsys):
-    """An NCCL sweep of Lockstep and the output of nccl-tests on the same ranks are different measurements."""
-    run = write_sweep(tmp_path / "run.h5", np.random.default_rng(1), 8, 1e-5, 1e-11, SIZES, algorithm="nccl",
-                      config={"transport": "nccl"}, hosts=["node-0"] * 8)
+    """An NCCL sweep of Lockstep and the output of nccl-tests on the same ranks are different
+    measurements."""
+    run = write_sweep(
+        tmp_path / "run.h5",
+        np.random.default_rng(1),
+        8,
+        1e-5,
+        1e-11,
+        SIZES,
+        algorithm="nccl",
+        config={"transport": "nccl"},
+        hosts=["node-0"] * 8,
+    )
     (tmp_path / "sweep.txt").write_text(text(error="7"), encoding="utf-8")
     files = [str(tmp_path / "sweep.txt"), str(run)]
     assert main(["report", *files, "--out", str(tmp_path / "out")]) == 0
     page = (tmp_path / "out" / "report.md").read_text(encoding="utf-8")
     assert "| sweep.txt | NCCL (nccl-tests) | 8 |" in page and "| run.h5 | NCCL | 8 |" in page
     figure = (tmp_path / "out" / "allreduce-sweep.svg").read_text(encoding="utf-8")
-    for words in ("8 ranks", "sweep.txt", "run.h5", "wrong results in 9 of 9 rows", "means over 20 iterations", "n = 9 repeats"):
+    for words in (
+        "8 ranks",
+        "sweep.txt",
+        "run.h5",
+        "wrong results in 9 of 9 rows",
+        "means over 20 iterations",
+        "n = 9 repeats",
+    ):
         assert words in " ".join(figure.split()), words
     assert len(alpha_beta_fits(load_runs(files).runs, [])) == 2
     assert main(["html", *files, "-o", str(tmp_path / "page.html")]) == 0
@@ -221,6 +459,20 @@ def test_report_shows_both_programs_side_by_side(tmp_path, capsys):
 def test_files_of_no_kind_give_one_line(tmp_path, capsys):
     (tmp_path / "notes.txt").write_text("size count type\n", encoding="utf-8")
     (tmp_path / "cut.json").write_text(json_text()[:-30], encoding="utf-8")
-    assert main(["report", str(tmp_path / "notes.txt"), str(tmp_path / "cut.json"), "--out", str(tmp_path / "out")]) == INPUT
+    assert (
+        main(
+            [
+                "report",
+                str(tmp_path / "notes.txt"),
+                str(tmp_path / "cut.json"),
+                "--out",
+                str(tmp_path / "out"),
+            ]
+        )
+        == INPUT
+    )
     first, second = capsys.readouterr().err.splitlines()
-    assert "notes.txt: not an HDF5 file, but a text; give " in first + second and "cut.json: this output of nccl-tests" in first + second
+    assert (
+        "notes.txt: not an HDF5 file, but a text; give " in first + second
+        and "cut.json: this output of nccl-tests" in first + second
+    )

@@ -12,7 +12,15 @@ from lockstep_report.cli import main
 from lockstep_report.measure import points
 from lockstep_report.output import MANIFEST
 from lockstep_report.tables import contents
-from lockstep_report.tables.table import Column, Note, Table, cell_texts, interval_columns, latex, markdown
+from lockstep_report.tables.table import (
+    Column,
+    Note,
+    Table,
+    cell_texts,
+    interval_columns,
+    latex,
+    markdown,
+)
 from programs import run_report
 from synthetic import phases, write_ladder, write_run, write_sweep
 
@@ -20,8 +28,11 @@ STEP = (0.01, 0.01, 0.03, 0.04, 0.0, 0.01)
 
 
 def column_of(text, header):
-    rows = [[cell.strip() for cell in line.strip("|").split("|")]
-            for line in text.splitlines() if line.startswith("|")]
+    rows = [
+        [cell.strip() for cell in line.strip("|").split("|")]
+        for line in text.splitlines()
+        if line.startswith("|")
+    ]
     place = rows[0].index(header)
     return [row[place] for row in rows[2:]]
 
@@ -30,31 +41,50 @@ def table_of(values, digits=None):
     return Table("t", "T", [Column("x", "X", digits)], [{"x": value} for value in values])
 
 
-@pytest.mark.parametrize("values, digits, texts", [
-    ([1024, 16384], None, ["1,024", "16,384"]),
-    ([32, 1024], None, ["32", "1024"]),
-    ([1024, 16384, None], None, ["1,024", "16,384", "–"]),
-    ([-0.001, 0.001, -1.0], 2, ["0.00", "0.00", "-1.00"]),
-    ([-0.4, 1234.0], 0, ["0", "1,234"]),
-])
+@pytest.mark.parametrize(
+    "values, digits, texts",
+    [
+        ([1024, 16384], None, ["1,024", "16,384"]),
+        ([32, 1024], None, ["32", "1024"]),
+        ([1024, 16384, None], None, ["1,024", "16,384", "–"]),
+        ([-0.001, 0.001, -1.0], 2, ["0.00", "0.00", "-1.00"]),
+        ([-0.4, 1234.0], 0, ["0", "1,234"]),
+    ],
+)
 def test_numbers_of_one_column_are_written_by_one_rule(values, digits, texts):
     assert column_of(markdown(table_of(values, digits)), "X") == texts
 
 
-@pytest.mark.parametrize("value, low, high, texts", [
-    (12.3456, 12.3, 12.4, ("12.35", "12.30", "12.40")), (12.3456, 10.0, 15.0, ("12.3", "10.0", "15.0")),
-    (1234.5, 1000.0, 1500.0, ("1,230", "1,000", "1,500")), (0.1, None, None, ("0.10", "–", "–"))])
+@pytest.mark.parametrize(
+    "value, low, high, texts",
+    [
+        (12.3456, 12.3, 12.4, ("12.35", "12.30", "12.40")),
+        (12.3456, 10.0, 15.0, ("12.3", "10.0", "15.0")),
+        (1234.5, 1000.0, 1500.0, ("1,230", "1,000", "1,500")),
+        (0.1, None, None, ("0.10", "–", "–")),
+    ],
+)
 def test_an_interval_limits_the_digits(value, low, high, texts):
     """Two digits of its width; images/s are proportional to the value."""
-    columns = [*interval_columns(Column("x", "X", 2), "low", "high"), Column("y", "Y", 2, interval=("low", "high", "x"))]
+    columns = [
+        *interval_columns(Column("x", "X", 2), "low", "high"),
+        Column("y", "Y", 2, interval=("low", "high", "x")),
+    ]
     row = {"x": value, "low": low, "high": high, "y": 10 * value}
     assert tuple(cell_texts(column, [row])[0] for column in columns[:3]) == texts
-    assert float(cell_texts(columns[3], [row])[0].replace(",", "")) == pytest.approx(10 * value, rel=0.01)
+    assert float(cell_texts(columns[3], [row])[0].replace(",", "")) == pytest.approx(
+        10 * value, rel=0.01
+    )
 
 
 def test_a_note_is_printed_only_with_its_column():
-    table = Table("t", "T", [Column("x", "X"), Column("y", "Y")], [{"x": 1}],
-                  ["always", Note("about y", ("y",)), Note("about x or y", ("x", "y"))])
+    table = Table(
+        "t",
+        "T",
+        [Column("x", "X"), Column("y", "Y")],
+        [{"x": 1}],
+        ["always", Note("about y", ("y",)), Note("about x or y", ("x", "y"))],
+    )
     for text in (markdown(table), latex(table)):
         assert "always" in text and "about x or y" in text and "about y" not in text
 
@@ -69,8 +99,10 @@ def test_no_table_explains_a_column_that_it_does_not_have():
     assert "independent replicas" not in markdown(table)
 
 
-@pytest.mark.parametrize("title, caption", [
-    ("Table 1: time and speedup", "Time and speedup"), ("Weak scaling", "Weak scaling")])
+@pytest.mark.parametrize(
+    "title, caption",
+    [("Table 1: time and speedup", "Time and speedup"), ("Weak scaling", "Weak scaling")],
+)
 def test_latex_captions_have_no_number_of_their_own(title, caption):
     table = Table("t", title, [Column("x", "X")], [{"x": 1}])
     assert rf"\caption{{{caption}}}" in latex(table)
@@ -80,8 +112,20 @@ def test_the_latex_of_a_report_is_balanced(tmp_path):
     one = write_run(tmp_path / "one.h5", phases(20, STEP), 10, epochs=2, batch=10)
     two = write_run(tmp_path / "two.h5", phases(10, STEP, STEP), 20, epochs=2, batch=10)
     out = tmp_path / "out"
-    assert main(["tables", str(one), str(two), str(write_ladder(tmp_path / "l.h5")),
-                 str(write_sweep(tmp_path / "s.h5")), "--out", str(out)]) == 0
+    assert (
+        main(
+            [
+                "tables",
+                str(one),
+                str(two),
+                str(write_ladder(tmp_path / "l.h5")),
+                str(write_sweep(tmp_path / "s.h5")),
+                "--out",
+                str(out),
+            ]
+        )
+        == 0
+    )
     files = sorted(out.glob("*.tex"))
     assert len(files) > 4
     for path in files:
@@ -96,7 +140,9 @@ def test_the_latex_of_a_report_is_balanced(tmp_path):
         assert rows and all(len(re.findall(r"(?<!\\)&", row)) == columns - 1 for row in rows)
 
 
-# --- files of --out --------------------------------------------------------------------------------
+# --- files of --out
+# --------------------------------------------------------------------------------
+
 
 def names(folder):
     return {path.name for path in folder.iterdir()}
@@ -139,8 +185,11 @@ def test_no_file_is_written_through_a_link(one, tmp_path, monkeypatch):
 def test_temporary_files_have_names_that_cannot_be_predicted(one, tmp_path, monkeypatch):
     seen = []
     replace_file = pathlib.Path.replace
-    monkeypatch.setattr(pathlib.Path, "replace",
-                        lambda path, to: (seen.append(path.name), replace_file(path, to))[1])
+    monkeypatch.setattr(
+        pathlib.Path,
+        "replace",
+        lambda path, to: (seen.append(path.name), replace_file(path, to))[1],
+    )
     assert main(["report", one, "--out", str(tmp_path / "out")]) == 0
     assert len(seen) == len(set(seen)) > 4
     assert all(re.fullmatch(r"\.[0-9a-f]{16}\.partial", name) for name in seen)
@@ -161,9 +210,15 @@ def test_a_failed_report_removes_nothing(pair, tmp_path):
     assert names(out) == before
 
 
-@pytest.mark.parametrize("text", [
-    "not JSON", "[]", '{"files": {"../precious": {"kind": "table", "sha256": "x"}}}',
-    '{"files": {"a": 1}}'])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "not JSON",
+        "[]",
+        '{"files": {"../precious": {"kind": "table", "sha256": "x"}}}',
+        '{"files": {"a": 1}}',
+    ],
+)
 def test_a_damaged_list_of_files_removes_nothing(one, tmp_path, text):
     out = tmp_path / "out"
     out.mkdir()
@@ -173,7 +228,8 @@ def test_a_damaged_list_of_files_removes_nothing(one, tmp_path, text):
     assert (tmp_path / "precious").read_text() == "kept"
 
 
-# --- a single output file --------------------------------------------------------------------------
+# --- a single output file
+# --------------------------------------------------------------------------
 
 # Arguments that write one file, before its name.
 ONE_FILE = {"html": ["-o"], "index": ["--csv"]}
@@ -259,8 +315,10 @@ def test_only_regular_files_are_replaced(command, kind, one, tmp_path, capfd):
 
 
 @pytest.mark.parametrize("command", ONE_FILE)
-@pytest.mark.parametrize("place, words", [("none/target", "No such file or directory"),
-                                          ("one.h5/target", "Not a directory")])
+@pytest.mark.parametrize(
+    "place, words",
+    [("none/target", "No such file or directory"), ("one.h5/target", "Not a directory")],
+)
 def test_a_file_in_no_folder_is_refused(command, place, words, one, tmp_path, capfd):
     assert words in refused(capfd, command, one, *ONE_FILE[command], tmp_path / place)
 
@@ -269,15 +327,24 @@ def test_a_file_in_no_folder_is_refused(command, place, words, one, tmp_path, ca
 @pytest.mark.parametrize("name", ["new.h5", "new.H5", "new.h5.partial", "new.hdf5"])
 def test_no_file_gets_the_name_of_a_run_file(command, name, one, tmp_path, capfd):
     target = tmp_path / name
-    assert "its name is that of a run file" in refused(capfd, command, one, *ONE_FILE[command], target)
+    assert "its name is that of a run file" in refused(
+        capfd, command, one, *ONE_FILE[command], target
+    )
     assert "its name is that of a run file" in refused(capfd, "tables", one, "--out", target)
     assert not target.exists()
 
 
 @pytest.mark.parametrize("command", ONE_FILE)
-@pytest.mark.parametrize("name, content, kind", [
-    ("thesis.pdf", b"%PDF-1.4", "a PDF document"), ("notes.txt", b"mine", "a text"), ("model.pt", b"PK\x03\x04", "a ZIP archive"),
-    ("a", bytes(9), "a file of zero bytes"), ("b", b"\x89HDF\r\n\x1a\n", "an HDF5 file")])
+@pytest.mark.parametrize(
+    "name, content, kind",
+    [
+        ("thesis.pdf", b"%PDF-1.4", "a PDF document"),
+        ("notes.txt", b"mine", "a text"),
+        ("model.pt", b"PK\x03\x04", "a ZIP archive"),
+        ("a", bytes(9), "a file of zero bytes"),
+        ("b", b"\x89HDF\r\n\x1a\n", "an HDF5 file"),
+    ],
+)
 def test_a_file_of_another_kind_is_not_replaced(command, name, content, kind, one, tmp_path, capfd):
     target = tmp_path / name
     target.write_bytes(content)
@@ -315,7 +382,10 @@ def test_a_file_of_the_user_in_the_folder_is_not_replaced(one, tmp_path, capfd):
     page = out / "report.md"
     page.write_text("mine", encoding="utf-8")
     line = refused(capfd, "report", one, "--out", out)
-    assert f"{page}: cannot be written (it is not in the list {MANIFEST} of written files; delete it)" in line
+    assert (
+        f"{page}: cannot be written (it is not in the list {MANIFEST} of written files; delete it)"
+        in line
+    )
     assert page.read_text(encoding="utf-8") == "mine"
     page.unlink()
     assert main(["report", one, "--out", str(out)]) == 0
@@ -333,10 +403,23 @@ def test_two_outputs_never_have_the_same_name(tmp_path, capfd):
     paths = [tmp_path / folder / "times.csv" for folder in "ab"]
     for path in paths:
         path.parent.mkdir()
-        path.write_text("ranks,epoch_seconds,published_speedup\n1,10,1\n2,6,1.67\n", encoding="utf-8")
+        path.write_text(
+            "ranks,epoch_seconds,published_speedup\n1,10,1\n2,6,1.67\n", encoding="utf-8"
+        )
     line = refused(capfd, "published", *paths, "--out", tmp_path / "out")
     assert "another output has this name; rename one of the inputs" in line
-    assert main(["published", str(paths[0]), str(paths[1].rename(tmp_path / "more.csv")), "--out", str(tmp_path / "out")]) == 0
+    assert (
+        main(
+            [
+                "published",
+                str(paths[0]),
+                str(paths[1].rename(tmp_path / "more.csv")),
+                "--out",
+                str(tmp_path / "out"),
+            ]
+        )
+        == 0
+    )
 
 
 def test_a_table_does_not_replace_the_csv_that_it_is_made_from(tmp_path, capfd):

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The packages of lockstep_report may import only themselves and the packages before them (lockstep_report/README.md)."""
+"""The packages of lockstep_report may import only themselves and the packages before them
+(lockstep_report/README.md)."""
 
 import ast
 from graphlib import CycleError, TopologicalSorter
@@ -10,15 +11,19 @@ import pytest
 import lockstep_report
 
 ROOT = Path(lockstep_report.__file__).parent
-BASE = ("errors", "escaping", "groups")  # at the top; every module may import them, and they import no other
+BASE = (
+    "errors",
+    "escaping",
+    "groups",
+)  # at the top; every module may import them, and they import no other
 PACKAGES = ("runfile", "measure", "models", "tables", "figures", "html")
 COMMANDS = len(PACKAGES) + 1  # all other modules at the top
 MOST_AT_TOP = 15
 
 
 def level(module):
-    """Returns the place in the order of a module, such as "tables.export.trace"; that of names such as
-    `__version__` is the first."""
+    """Returns the place in the order of a module, such as "tables.export.trace"; that of names such
+    as `__version__` is the first."""
     package = module.partition(".")[0]
     if package in PACKAGES:
         return 1 + PACKAGES.index(package)
@@ -26,7 +31,8 @@ def level(module):
 
 
 def imports(text):
-    """Yields (line, module) of the modules of the package that a source file imports, anywhere in it."""
+    """Yields (line, module) of the modules of the package that a source file imports, anywhere in
+    it."""
     for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.ImportFrom):
             assert node.level == 0, "imports are absolute"
@@ -42,8 +48,11 @@ def imports(text):
 
 def violations(module, text):
     """Returns "module:line imports other" for each import that the order does not permit."""
-    return [f"{module}:{line} imports {other}" for line, other in imports(text)
-            if level(other) > level(module) and other.partition(".")[0] != module.partition(".")[0]]
+    return [
+        f"{module}:{line} imports {other}"
+        for line, other in imports(text)
+        if level(other) > level(module) and other.partition(".")[0] != module.partition(".")[0]
+    ]
 
 
 def sources():
@@ -58,12 +67,18 @@ def test_packages_import_only_packages_before_them():
 
 def order_of(texts):
     """Returns the modules {name: source} in an order in which each imports only earlier ones."""
+
     def module_of(name):
         return name if name in texts else name.rpartition(".")[0]
 
-    return list(TopologicalSorter({
-        module: {module_of(name) for _, name in imports(text)} & texts.keys() for module, text in texts.items()
-    }).static_order())
+    return list(
+        TopologicalSorter(
+            {
+                module: {module_of(name) for _, name in imports(text)} & texts.keys()
+                for module, text in texts.items()
+            }
+        ).static_order()
+    )
 
 
 def test_modules_import_each_other_in_no_circle():
@@ -72,8 +87,12 @@ def test_modules_import_each_other_in_no_circle():
 
 def test_local_import_that_closes_a_circle_is_found():
     with pytest.raises(CycleError):
-        order_of({"figures.a": "def draw():\n    from lockstep_report.figures.b import place\n",
-                  "figures.b": "from lockstep_report.figures import a\n"})
+        order_of(
+            {
+                "figures.a": "def draw():\n    from lockstep_report.figures.b import place\n",
+                "figures.b": "from lockstep_report.figures import a\n",
+            }
+        )
 
 
 def test_top_has_only_the_packages_and_few_modules():
@@ -82,13 +101,21 @@ def test_top_has_only_the_packages_and_few_modules():
 
 
 def test_later_package_is_a_violation():
-    text = "def draw():\n    from lockstep_report.figures import style\n    import lockstep_report.runfile.read\n"
-    assert violations("tables.export.trace", text) == ["tables.export.trace:2 imports figures.style"]
-    assert violations("measure.points", "from lockstep_report import errors, cli") == ["measure.points:1 imports cli"]
+    text = (
+        "def draw():\n    from lockstep_report.figures import style\n    import"
+        " lockstep_report.runfile.read\n"
+    )
+    assert violations("tables.export.trace", text) == [
+        "tables.export.trace:2 imports figures.style"
+    ]
+    assert violations("measure.points", "from lockstep_report import errors, cli") == [
+        "measure.points:1 imports cli"
+    ]
 
 
 def test_recorder_imports_only_the_schema():
-    """A training program does not load the report, whose libraries need not be installed where it runs."""
+    """A training program does not load the report, whose libraries need not be installed where it
+    runs."""
     sources = (ROOT.parent / "lockstep_recorder").glob("*.py")
     found = {name for path in sources for _, name in imports(path.read_text(encoding="utf-8"))}
     assert found and all(name.startswith("runfile.schema") for name in found)

@@ -15,10 +15,20 @@ from lockstep_report.tables.phases import ideal_bubble, pipeline_table, stage_sh
 from synthetic import dataset, phases, write_run
 
 PHASES = (0.0, 0.1, 1.0, 2.0, 0.5, 0.1)
-STAGES = [{"first_layer": "input", "last_layer": "layer2.1.relu2", "parameters": 600,
-           "memory_bytes": 200 * 2**20},
-          {"first_layer": "layer3.0.conv1", "last_layer": "loss", "parameters": 1400,
-           "memory_bytes": 100 * 2**20}]
+STAGES = [
+    {
+        "first_layer": "input",
+        "last_layer": "layer2.1.relu2",
+        "parameters": 600,
+        "memory_bytes": 200 * 2**20,
+    },
+    {
+        "first_layer": "layer3.0.conv1",
+        "last_layer": "loss",
+        "parameters": 1400,
+        "memory_bytes": 100 * 2**20,
+    },
+]
 
 
 def write_pipeline(path, replicas=1, micro_batches=4):
@@ -26,14 +36,25 @@ def write_pipeline(path, replicas=1, micro_batches=4):
     copies for 1 s and waits for 3 s; the second one computes for 8 s, copies for 1 s and ends 1 s
     before the first one."""
     ranks = 2 * replicas
-    write_run(path, phases(4, *[PHASES] * ranks), 32, epochs=2,
-              config={"micro-batches": str(micro_batches), "pipeline-stages": "2",
-                      "pipeline-schedule": "1f1b"},
-              environment={"pipeline_stages": json.dumps(STAGES)})
+    write_run(
+        path,
+        phases(4, *[PHASES] * ranks),
+        32,
+        epochs=2,
+        config={
+            "micro-batches": str(micro_batches),
+            "pipeline-stages": "2",
+            "pipeline-schedule": "1f1b",
+        },
+        environment={"pipeline_stages": json.dumps(STAGES)},
+    )
     with h5py.File(path, "a") as file:
         for name, values in (("busy", (6, 8)), ("transfer", (1, 1)), ("wait", (3, 0))):
-            dataset(file, f"/epochs/pipeline_{name}_seconds",
-                    [[50.0] * ranks, [float(v) for v in values] * replicas])
+            dataset(
+                file,
+                f"/epochs/pipeline_{name}_seconds",
+                [[50.0] * ranks, [float(v) for v in values] * replicas],
+            )
     return path
 
 
@@ -52,8 +73,10 @@ def test_ideal_bubble():
 
 
 def test_table_has_one_row_per_stage(tmp_path):
-    runs = [read_run(write_pipeline(tmp_path / "p.h5", replicas=2)),
-            read_run(write_run(tmp_path / "other.h5", phases(4, PHASES, PHASES), 32))]
+    runs = [
+        read_run(write_pipeline(tmp_path / "p.h5", replicas=2)),
+        read_run(write_run(tmp_path / "other.h5", phases(4, PHASES, PHASES), 32)),
+    ]
     first, second = pipeline_table(runs).rows
     assert first["layers"] == "input to layer2.1.relu2"
     assert (first["replicas"], first["micro_batches"], first["stage"]) == (2, 4, 0)
@@ -65,7 +88,10 @@ def test_table_has_one_row_per_stage(tmp_path):
 
 
 def test_runs_without_pipeline_have_no_table(tmp_path):
-    assert pipeline_table([read_run(write_run(tmp_path / "o.h5", phases(4, PHASES, PHASES), 32))]).rows == []
+    assert (
+        pipeline_table([read_run(write_run(tmp_path / "o.h5", phases(4, PHASES, PHASES), 32))]).rows
+        == []
+    )
 
 
 def test_report_has_the_table_and_the_figure(tmp_path):

@@ -19,6 +19,7 @@ def scaling_set(tmp_path):
     """Three runs with 10 images per rank and step. Step time: 0.1 s on one rank (40 steps per
     epoch), 0.125 s on two ranks (20 steps per epoch), 0.1 s on two ranks without communication.
     Each run has two epochs; the first is twice as slow and must not affect the result."""
+
     def write(name, step, ranks, steps, **options):
         epoch = phases(steps, *[step] * ranks)
         seconds = np.concatenate([2 * epoch, epoch])
@@ -30,13 +31,18 @@ def scaling_set(tmp_path):
     one = (0.01, 0.01, 0.03, 0.04, 0.0, 0.01)
     two = (0.01, 0.01, 0.03, 0.04, 0.025, 0.01)
     # buckets of 100 and 300 bytes: the union of [0.05, 0.07] and [0.06, 0.115] lasts 0.065 s
-    buckets = {"bucket_bytes": [100, 300], "bucket_start": [0.05, 0.06],
-               "bucket_end": [0.07, 0.115]}
-    return merge_repeats([
-        write("one.h5", one, 1, 40),
-        write("two.h5", two, 2, 20, **buckets),
-        write("alone.h5", one, 2, 20, reducer="none"),
-    ])
+    buckets = {
+        "bucket_bytes": [100, 300],
+        "bucket_start": [0.05, 0.06],
+        "bucket_end": [0.07, 0.115],
+    }
+    return merge_repeats(
+        [
+            write("one.h5", one, 1, 40),
+            write("two.h5", two, 2, 20, **buckets),
+            write("alone.h5", one, 2, 20, reducer="none"),
+        ]
+    )
 
 
 def row_of(table, **wanted):
@@ -77,7 +83,9 @@ def test_table_2_measured_beside_derived(scaling_set):
 
 
 def test_table_3(scaling_set):
-    table = contents.bandwidth_table([replace(p, host_count=2, link_bytes=400) for p in scaling_set], link_gbit=1e-4)
+    table = contents.bandwidth_table(
+        [replace(p, host_count=2, link_bytes=400) for p in scaling_set], link_gbit=1e-4
+    )
     row = row_of(table, ranks=2)  # the only row: not the 1-rank run, not the independent run
     # 2*(2-1)/2 * 400 bytes * 20 steps = 8000 bytes; measured 1.3 s, derived 0.5 s
     assert row["measured_gb_s"].value == pytest.approx(8000 / 1.3 / 1e9)
@@ -106,10 +114,14 @@ def test_independent_replicas_are_marked_in_every_table(scaling_set):
 
 
 def test_strong_scaling_needs_the_same_global_batch(tmp_path):
-    one = points.from_run(read_run(write_run(
-        tmp_path / "a.h5", phases(10, (0, 0, 0.2, 0.2, 0, 0)), 20, batch=20)))
-    two = points.from_run(read_run(write_run(
-        tmp_path / "b.h5", phases(10, *[(0, 0, 0.1, 0.1, 0.05, 0)] * 2), 20, batch=10)))
+    one = points.from_run(
+        read_run(write_run(tmp_path / "a.h5", phases(10, (0, 0, 0.2, 0.2, 0, 0)), 20, batch=20))
+    )
+    two = points.from_run(
+        read_run(
+            write_run(tmp_path / "b.h5", phases(10, *[(0, 0, 0.1, 0.1, 0.05, 0)] * 2), 20, batch=10)
+        )
+    )
     row = row_of(contents.strong_table([one, two]), ranks=2)
     assert row["speedup"] == pytest.approx(0.4 / 0.25)
     assert row["efficiency"] == pytest.approx(0.8)
@@ -117,8 +129,9 @@ def test_strong_scaling_needs_the_same_global_batch(tmp_path):
 
 
 def test_ideal_speedup_has_a_serial_fraction_of_0(tmp_path):
-    one = points.from_run(read_run(write_run(
-        tmp_path / "a.h5", phases(10, (0, 0, 0.2, 0.2, 0, 0)), 20, batch=20)))
+    one = points.from_run(
+        read_run(write_run(tmp_path / "a.h5", phases(10, (0, 0, 0.2, 0.2, 0, 0)), 20, batch=20))
+    )
     two = replace(one, ranks=2, epoch_seconds=one.epoch_seconds / 2, batch_per_rank=10)
     assert row_of(contents.strong_table([one, two]), ranks=2)["karp_flatt"] == 0
     two = replace(two, batch_per_rank=20)
@@ -126,9 +139,11 @@ def test_ideal_speedup_has_a_serial_fraction_of_0(tmp_path):
 
 
 def test_imbalance_is_what_the_slowest_rank_adds(tmp_path):
-    run = read_run(write_run(
-        tmp_path / "a.h5",
-        phases(10, (0, 0, 0.1, 0, 0, 0), (0, 0, 0.3, 0, 0, 0)), 20, batch=10))
+    run = read_run(
+        write_run(
+            tmp_path / "a.h5", phases(10, (0, 0, 0.1, 0, 0, 0), (0, 0, 0.3, 0, 0, 0)), 20, batch=10
+        )
+    )
     point = points.from_run(run)
     # one epoch of 10 steps: the first step is warm-up, so 9 steps are scaled to 10
     assert point.epoch_seconds == pytest.approx(3.0)
@@ -137,9 +152,15 @@ def test_imbalance_is_what_the_slowest_rank_adds(tmp_path):
 
 
 def test_a_run_of_few_steps_is_scaled_to_the_data_set(tmp_path):
-    run = read_run(write_run(
-        tmp_path / "a.h5", phases(10, (0, 0, 0.1, 0.1, 0, 0)), 20, batch=20,
-        config={"steps": "10", "train-samples": "1000"}))
+    run = read_run(
+        write_run(
+            tmp_path / "a.h5",
+            phases(10, (0, 0, 0.1, 0.1, 0, 0)),
+            20,
+            batch=20,
+            config={"steps": "10", "train-samples": "1000"},
+        )
+    )
     point = points.from_run(run)
     assert point.scaled
     assert point.steps == 50
@@ -149,9 +170,22 @@ def test_a_run_of_few_steps_is_scaled_to_the_data_set(tmp_path):
 
 def test_repeats_become_medians_with_an_interval_from_six(tmp_path):
     def repeats(count):
-        return merge_repeats([points.from_run(read_run(write_run(
-            tmp_path / f"{count}-{i}.h5", phases(20, (0, 0, 0.1 * (i + 1), 0, 0, 0)), 10,
-            epochs=2, batch=10))) for i in range(count)])
+        return merge_repeats(
+            [
+                points.from_run(
+                    read_run(
+                        write_run(
+                            tmp_path / f"{count}-{i}.h5",
+                            phases(20, (0, 0, 0.1 * (i + 1), 0, 0, 0)),
+                            10,
+                            epochs=2,
+                            batch=10,
+                        )
+                    )
+                )
+                for i in range(count)
+            ]
+        )
 
     (five,) = repeats(5)
     assert five.repeats == 5 and five.epoch_interval is None
@@ -162,11 +196,22 @@ def test_repeats_become_medians_with_an_interval_from_six(tmp_path):
 
 
 def test_other_models_are_no_base_case(tmp_path):
-    one = points.from_run(read_run(write_run(
-        tmp_path / "a.h5", phases(10, (0, 0, 0.1, 0, 0, 0)), 10, batch=10,
-        config={"model": "vgg11"})))
-    two = points.from_run(read_run(write_run(
-        tmp_path / "b.h5", phases(10, *[(0, 0, 0.1, 0, 0, 0)] * 2), 20, batch=10)))
+    one = points.from_run(
+        read_run(
+            write_run(
+                tmp_path / "a.h5",
+                phases(10, (0, 0, 0.1, 0, 0, 0)),
+                10,
+                batch=10,
+                config={"model": "vgg11"},
+            )
+        )
+    )
+    two = points.from_run(
+        read_run(
+            write_run(tmp_path / "b.h5", phases(10, *[(0, 0, 0.1, 0, 0, 0)] * 2), 20, batch=10)
+        )
+    )
     table = contents.time_table(merge_repeats([one, two]))
     assert row_of(table, ranks=2)["speedup"] is None
     assert row_of(table, ranks=1)["setting"] == "vgg11, 100 images"  # the other run: 200 images
@@ -174,36 +219,74 @@ def test_other_models_are_no_base_case(tmp_path):
 
 def test_runs_with_other_options_are_no_repeats(tmp_path):
     def write(name, seconds, **config):
-        return points.from_run(read_run(write_run(
-            tmp_path / name, phases(10, (0, 0, seconds, 0, 0, 0)), 10, batch=10, config=config)))
+        return points.from_run(
+            read_run(
+                write_run(
+                    tmp_path / name,
+                    phases(10, (0, 0, seconds, 0, 0, 0)),
+                    10,
+                    batch=10,
+                    config=config,
+                )
+            )
+        )
 
-    merged = merge_repeats([
-        write("a.h5", 0.2, **{"conv-algorithm": "direct", "output": "a.h5", "seed": "1"}),
-        write("b.h5", 0.1, **{"conv-algorithm": "winograd", "output": "b.h5", "seed": "1"}),
-        write("c.h5", 0.3, **{"conv-algorithm": "direct", "output": "c.h5", "seed": "2"}),
-    ])
+    merged = merge_repeats(
+        [
+            write("a.h5", 0.2, **{"conv-algorithm": "direct", "output": "a.h5", "seed": "1"}),
+            write("b.h5", 0.1, **{"conv-algorithm": "winograd", "output": "b.h5", "seed": "1"}),
+            write("c.h5", 0.3, **{"conv-algorithm": "direct", "output": "c.h5", "seed": "2"}),
+        ]
+    )
     assert [(p.mode, p.repeats) for p in merged] == [
-        ("1 rank (conv-algorithm direct)", 2), ("1 rank (conv-algorithm winograd)", 1)]
+        ("1 rank (conv-algorithm direct)", 2),
+        ("1 rank (conv-algorithm winograd)", 1),
+    ]
     assert merged[0].epoch_seconds == pytest.approx(2.5)
 
 
 def test_the_base_case_has_the_most_options_in_common(tmp_path):
     def write(name, ranks, seconds, algorithm):
-        return points.from_run(read_run(write_run(
-            tmp_path / name, phases(10, *[(0, 0, seconds, 0, 0, 0)] * ranks), 10, batch=10,
-            config={"conv-algorithm": algorithm})))
+        return points.from_run(
+            read_run(
+                write_run(
+                    tmp_path / name,
+                    phases(10, *[(0, 0, seconds, 0, 0, 0)] * ranks),
+                    10,
+                    batch=10,
+                    config={"conv-algorithm": algorithm},
+                )
+            )
+        )
 
-    table = contents.time_table(merge_repeats([
-        write("a.h5", 1, 0.4, "direct"), write("b.h5", 1, 0.2, "winograd"),
-        write("c.h5", 2, 0.1, "winograd")]))
+    table = contents.time_table(
+        merge_repeats(
+            [
+                write("a.h5", 1, 0.4, "direct"),
+                write("b.h5", 1, 0.2, "winograd"),
+                write("c.h5", 2, 0.1, "winograd"),
+            ]
+        )
+    )
     assert row_of(table, ranks=2)["speedup"] == pytest.approx(2.0)
 
 
 def test_the_method_lists_some_names_of_many_runs(tmp_path):
     rates = [("a", i, "0.1") for i in range(10)] + [("b", i, str(i + 1)) for i in range(10)]
-    found = [points.from_run(read_run(write_run(
-        tmp_path / f"{name}-{i}.h5", phases(10, (0, 0, 0.1, 0, 0, 0)), 10, batch=10,
-        config={"conv-algorithm": rate}))) for name, i, rate in rates]
+    found = [
+        points.from_run(
+            read_run(
+                write_run(
+                    tmp_path / f"{name}-{i}.h5",
+                    phases(10, (0, 0, 0.1, 0, 0, 0)),
+                    10,
+                    batch=10,
+                    config={"conv-algorithm": rate},
+                )
+            )
+        )
+        for name, i, rate in rates
+    ]
     lines = method_lines(merge_repeats(found), [])
     assert sum(line.startswith("Base case T(1): 1 rank") for line in lines) == 8
     assert any(line.startswith("Base case T(1): 3 more") for line in lines)
@@ -214,15 +297,31 @@ def test_the_method_lists_some_names_of_many_runs(tmp_path):
 
 def test_the_base_case_is_looked_up_once_per_point(tmp_path, monkeypatch):
     """The time of a table is not cubic in the number of points."""
-    found = merge_repeats([points.from_run(read_run(write_run(
-        tmp_path / f"{i}.h5", phases(10, *[(0, 0, 0.1, 0, 0, 0)] * (1 + i % 2)), 20,
-        batch=20 // (1 + i % 2), config={"conv-algorithm": str(i // 2)}))) for i in range(20)])
+    found = merge_repeats(
+        [
+            points.from_run(
+                read_run(
+                    write_run(
+                        tmp_path / f"{i}.h5",
+                        phases(10, *[(0, 0, 0.1, 0, 0, 0)] * (1 + i % 2)),
+                        20,
+                        batch=20 // (1 + i % 2),
+                        config={"conv-algorithm": str(i // 2)},
+                    )
+                )
+            )
+            for i in range(20)
+        ]
+    )
     calls = []
     for module in (contents, questions):
         for name in ("base_of", "strong_base_of"):
             lookup = getattr(module, name)
-            monkeypatch.setattr(module, name, lambda *given, lookup=lookup: (
-                calls.append(lookup), lookup(*given))[1])
+            monkeypatch.setattr(
+                module,
+                name,
+                lambda *given, lookup=lookup: (calls.append(lookup), lookup(*given))[1],
+            )
     assert len(contents.strong_table(found).rows) == 20
     assert len(calls) == 20
     assert len(list(questions.scaled_from(found))) == 10
@@ -231,7 +330,9 @@ def test_the_base_case_is_looked_up_once_per_point(tmp_path, monkeypatch):
 
 def test_processors_and_their_cores(tmp_path):
     def point(**columns):
-        path = write_run(tmp_path / "a.h5", phases(2, *[(0, 0, 1, 1, 0, 0)] * 2), 2, ranks_of=columns)
+        path = write_run(
+            tmp_path / "a.h5", phases(2, *[(0, 0, 1, 1, 0, 0)] * 2), 2, ranks_of=columns
+        )
         return points.from_run(read_run(path))
 
     found = point(cpu_list="0-3", core_list="0,2")

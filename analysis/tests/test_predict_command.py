@@ -22,21 +22,34 @@ def run_command(capsys, *arguments):
 def files_of(tmp_path):
     random = np.random.default_rng(7)
     net = tmp_path / "net.json"
-    net.write_text(json.dumps({"name": "a|b", "library": "MPI", "algorithm": "ring",
-                               "levels": [{"alpha": 1e-5, "beta": [1e-9, 2e-9]}]}))
+    net.write_text(
+        json.dumps(
+            {
+                "name": "a|b",
+                "library": "MPI",
+                "algorithm": "ring",
+                "levels": [{"alpha": 1e-5, "beta": [1e-9, 2e-9]}],
+            }
+        )
+    )
     return [write_training(tmp_path / f"{n}.h5", random, ranks=n) for n in (2, 4)], net
 
 
 def test_command_prints_a_table_and_writes_a_figure(tmp_path, capsys):
     runs, net = files_of(tmp_path)
     out = tmp_path / "out"
-    status, printed = run_command(
-        capsys, *runs, "--ranks", "2,64", "--network", net, "--out", out)
+    status, printed = run_command(capsys, *runs, "--ranks", "2,64", "--network", net, "--out", out)
     assert status == 0
     assert "MPI ring (predicted)" in printed.out
     assert "| 64 \\* |" in printed.out
     assert {path.suffix for path in out.glob("predicted-step.*")} == {
-        ".md", ".csv", ".tex", ".svg", ".png", ".pdf"}
+        ".md",
+        ".csv",
+        ".tex",
+        ".svg",
+        ".png",
+        ".pdf",
+    }
     first = {path.name: path.read_bytes() for path in out.iterdir()}
     run_command(capsys, *runs, "--ranks", "2,64", "--network", net, "--out", out)
     assert first == {path.name: path.read_bytes() for path in out.iterdir()}
@@ -57,7 +70,8 @@ def test_files_of_the_report_in_the_same_folder_remain(tmp_path, capsys):
 def test_command_prints_json(tmp_path, capsys):
     runs, net = files_of(tmp_path)
     status, printed = run_command(
-        capsys, *runs, "--ranks", "2,64", "--network", net, "--json", "--bucket-mib", "1")
+        capsys, *runs, "--ranks", "2,64", "--network", net, "--json", "--bucket-mib", "1"
+    )
     values = json.loads(printed.out)
     assert status == 0
     assert values["is_predicted"] is True
@@ -79,26 +93,34 @@ def test_measured_steps_are_beside_the_predicted_ones(tmp_path, capsys):
 
 def test_repeated_runs_count_with_their_median(tmp_path):
     random = np.random.default_rng(3)
-    paths = [write_training(tmp_path / f"{ranks}-{work}.h5", random, ranks=ranks, work=work)
-             for ranks in (1, 2) for work in (0.09, 0.05, 0.06)]
-    row, = predicted([read_run(path) for path in paths], ring_network(), [2])
+    paths = [
+        write_training(tmp_path / f"{ranks}-{work}.h5", random, ranks=ranks, work=work)
+        for ranks in (1, 2)
+        for work in (0.09, 0.05, 0.06)
+    ]
+    (row,) = predicted([read_run(path) for path in paths], ring_network(), [2])
     assert row.predicted.basis.source == "2-0.06.h5"
     assert row.source == "2-0.09.h5, 2-0.05.h5, 2-0.06.h5"
     assert row.base == pytest.approx(0.06, rel=0.2)
     assert row.measured == pytest.approx(row.predicted.basis.measured_step)
 
 
-@pytest.mark.parametrize("arguments, status, text", [
-    (("--network", "RUN"), INPUT, "not a sweep"),
-    (("--network", "NET", "NET"), USAGE, "one description"),
-    (("--network", "NET", "--algorithm", "ring"), USAGE, "only for sweeps"),
-    (("--network", "none.json"), INPUT, "cannot be read"),
-    (("--network", "none.h5"), INPUT, "no such file")])
+@pytest.mark.parametrize(
+    "arguments, status, text",
+    [
+        (("--network", "RUN"), INPUT, "not a sweep"),
+        (("--network", "NET", "NET"), USAGE, "one description"),
+        (("--network", "NET", "--algorithm", "ring"), USAGE, "only for sweeps"),
+        (("--network", "none.json"), INPUT, "cannot be read"),
+        (("--network", "none.h5"), INPUT, "no such file"),
+    ],
+)
 def test_errors_have_one_line(tmp_path, capsys, arguments, status, text):
     runs, net = files_of(tmp_path)
     names = {"RUN": runs[0], "NET": net}
     found, printed = run_command(
-        capsys, *runs, "--ranks", "8", *(names.get(a, a) for a in arguments))
+        capsys, *runs, "--ranks", "8", *(names.get(a, a) for a in arguments)
+    )
     assert found == status
     assert text in printed.err
     assert printed.err.count("\n") == 1
@@ -111,8 +133,16 @@ def test_wrong_rank_lists_are_refused(capsys, ranks):
     assert stop.value.code == USAGE
 
 
-@pytest.mark.parametrize("counts", [[8], *(pytest.param(counts, marks=pytest.mark.slow) for counts in (
-    [2, 64], [2**k for k in range(1, 8)], list(range(2, 82, 2))))])
+@pytest.mark.parametrize(
+    "counts",
+    [
+        [8],
+        *(
+            pytest.param(counts, marks=pytest.mark.slow)
+            for counts in ([2, 64], [2**k for k in range(1, 8)], list(range(2, 82, 2)))
+        ),
+    ],
+)
 def test_texts_of_the_figure_fit(tmp_path, counts):
     runs, _ = files_of(tmp_path)
     figure = prediction_figure(predicted(list(map(read_run, runs)), ring_network(), counts))

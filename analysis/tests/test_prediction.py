@@ -19,7 +19,8 @@ from predictions import predicted, ring_network, trained
 from synthetic import dataset, write_run
 
 MEASURED = json.loads(
-    Path(__file__).with_name("data").joinpath("emulated-hosts.json").read_text(encoding="utf-8"))
+    Path(__file__).with_name("data").joinpath("emulated-hosts.json").read_text(encoding="utf-8")
+)
 SIZES = (4e6, 2e6, 1e6)
 
 
@@ -73,8 +74,10 @@ def test_left_out_rank_counts_of_planted_runs_are_predicted(tmp_path, reducer, s
     factor = {n: (2 * (n - 1) * alpha, 2 * (n - 1) / n * beta) for n in (4, 16)}
     random = np.random.default_rng(3)
     options = {"sizes": SIZES, "sigma": sigma, "reducer": reducer, "steps": 80}
-    paths = {n: write_training(tmp_path / f"{n}.h5", random, ranks=n, alpha=a, beta=b, **options)
-             for n, (a, b) in factor.items()}
+    paths = {
+        n: write_training(tmp_path / f"{n}.h5", random, ranks=n, alpha=a, beta=b, **options)
+        for n, (a, b) in factor.items()
+    }
     found = predict(basis_in(paths[4]), ring_network(alpha, beta), 16)
     measured = basis_in(paths[16]).measured_step
     assert found.step[0] == pytest.approx(measured, rel=0.02)
@@ -92,8 +95,9 @@ def test_planted_mean_is_within_the_interval(tmp_path):
     net = ring_network(1e-4 / 6, 1e-9 / 1.5)
     repeats, hits = 30, 0
     for _ in range(repeats):
-        found = predict(basis_in(write_training(
-            tmp_path / "short.h5", random, steps=20, **options)), net, 4)
+        found = predict(
+            basis_in(write_training(tmp_path / "short.h5", random, steps=20, **options)), net, 4
+        )
         hits += found.step[1] <= true.measured_step <= found.step[2]
     check_coverage(hits, repeats, 0.9, exact=False)
 
@@ -128,7 +132,7 @@ def test_other_buckets_are_interpolated(tmp_path):
 def test_the_basis_is_the_run_with_the_most_ranks(tmp_path):
     random = np.random.default_rng(5)
     runs = [read_run(write_training(tmp_path / f"{n}.h5", random, ranks=n)) for n in (4, 2)]
-    basis, = best_bases(trained(runs))
+    (basis,) = best_bases(trained(runs))
     assert basis.ranks == 4
 
 
@@ -140,31 +144,45 @@ def test_runs_without_buckets_are_no_basis(tmp_path, options):
 
 
 def test_steps_with_nccl_and_networks_of_mpi_are_named(tmp_path):
-    path = write_training(tmp_path / "a.h5", np.random.default_rng(1), environment={
-        "all_reduce": "NCCL 2.19", "transport": "NCCL 2.19"})
+    path = write_training(
+        tmp_path / "a.h5",
+        np.random.default_rng(1),
+        environment={"all_reduce": "NCCL 2.19", "transport": "NCCL 2.19"},
+    )
     table = prediction_table(predicted([read_run(path)], ring_network(), [8]))
     assert table.rows[0]["model"] == "MPI ring (predicted)"
-    assert any("measured with NCCL, the all-reduce is modelled for MPI" in n for n in table.footnotes)
+    assert any(
+        "measured with NCCL, the all-reduce is modelled for MPI" in n for n in table.footnotes
+    )
     assert any("upper bounds" in n for n in table.footnotes)
 
 
 # name, kind, phase, FLOPs, seconds of the backward pass. Parameters: linear 10 x 4 weights (4 FLOPs
 # per weight and image, batch 8) and 4 biases; batch norm 2 x 10; convolution 9 x 5 x 10.
-OPERATIONS = [("loss", "loss, 4x1x1", "backward", 0, 1e-3),
-              ("fc", "linear, 10x1x1", "backward", 4 * 8 * 40, 2e-3),
-              ("bn", "batch norm, add, ReLU, 10x8x8", "backward", 0, 1e-3),
-              ("bn1", "batch norm, ReLU, 5x16x16", "recompute", 0, 1e-3),
-              ("conv", "convolution 3x3 stride 2, 5x16x16 -> 10x8x8", "backward data", 0, 1e-3),
-              ("conv", "convolution 3x3 stride 2, 5x16x16 -> 10x8x8", "backward weights", 0, 4e-3),
-              ("update", "SGD with momentum", "update", 0, 5e-3)]
+OPERATIONS = [
+    ("loss", "loss, 4x1x1", "backward", 0, 1e-3),
+    ("fc", "linear, 10x1x1", "backward", 4 * 8 * 40, 2e-3),
+    ("bn", "batch norm, add, ReLU, 10x8x8", "backward", 0, 1e-3),
+    ("bn1", "batch norm, ReLU, 5x16x16", "recompute", 0, 1e-3),
+    ("conv", "convolution 3x3 stride 2, 5x16x16 -> 10x8x8", "backward data", 0, 1e-3),
+    ("conv", "convolution 3x3 stride 2, 5x16x16 -> 10x8x8", "backward weights", 0, 4e-3),
+    ("update", "SGD with momentum", "update", 0, 5e-3),
+]
 PARAMETERS = 44 + 20 + 450
 
 
 def write_profiled(path, parameters=PARAMETERS, ranks=1):
     """Writes a run of 4 timed steps: 10 ms forward, 20 ms backward, 5 ms update, batch 8."""
     made = np.tile([0.0, 0, 0.010, 0.020, 0, 0.005], (8, ranks, 1))
-    write_run(path, made, 8 * ranks, batch=8, epochs=2, reducer="overlap",
-              config={"bucket-mib": str(200 / 2**20)})
+    write_run(
+        path,
+        made,
+        8 * ranks,
+        batch=8,
+        epochs=2,
+        reducer="overlap",
+        config={"bucket-mib": str(200 / 2**20)},
+    )
     add_profile(path, parameters, ranks)
     return path
 
@@ -176,18 +194,25 @@ def add_profile(path, parameters, ranks):
         names, kinds, own, flops, seconds = zip(*OPERATIONS)
         traffic = [0.0] * (count - 1) + [20.0 * parameters]
         for name, values in {
-                "name": names, "kind": kinds, "phase": own, "flops": flops, "bytes": traffic,
-                "calls": np.ones(count), "implementation": [""] * count,
-                "ceiling": ["none"] * count, "bound_seconds": np.zeros(count),
-                "seconds": np.repeat(np.array(seconds)[:, None], ranks, axis=1)}.items():
+            "name": names,
+            "kind": kinds,
+            "phase": own,
+            "flops": flops,
+            "bytes": traffic,
+            "calls": np.ones(count),
+            "implementation": [""] * count,
+            "ceiling": ["none"] * count,
+            "bound_seconds": np.zeros(count),
+            "seconds": np.repeat(np.array(seconds)[:, None], ranks, axis=1),
+        }.items():
             dataset(file, f"/profile/{name}", np.array(values))
 
 
 def test_a_profile_of_one_rank_gives_the_times_of_the_gradients(tmp_path):
-    """The operations end at 1, 3, 4, 5, 6 and 10 of 10 ms, which are scaled to the backward pass of 20
-    ms. Their 2,056 bytes are in buckets of 200 bytes: 176 are final after 3 ms, 256 after 4 ms, all
-    after 10 ms."""
-    basis, = best_bases(trained([read_run(write_profiled(tmp_path / "a.h5"))]))
+    """The operations end at 1, 3, 4, 5, 6 and 10 of 10 ms, which are scaled to the backward pass of
+    20 ms. Their 2,056 bytes are in buckets of 200 bytes: 176 are final after 3 ms, 256 after 4 ms,
+    all after 10 ms."""
+    (basis,) = best_bases(trained([read_run(write_profiled(tmp_path / "a.h5"))]))
     assert basis.sizes.sum() == 4 * PARAMETERS
     assert basis.sizes.tolist() == [200.0] * 10 + [56.0]
     assert basis.ready[0, 0] == pytest.approx([0.018] + [0.030] * 10)
@@ -204,16 +229,21 @@ def test_a_profile_without_some_parameters_is_no_basis(tmp_path):
 def test_measured_buckets_are_preferred_to_a_profile(tmp_path):
     path = write_training(tmp_path / "a.h5", np.random.default_rng(1), sigma=0)
     add_profile(path, PARAMETERS, 4)
-    basis, = best_bases(trained([read_run(path)]))
+    (basis,) = best_bases(trained([read_run(path)]))
     assert basis.sizes.tolist() == list(SIZES)
 
 
 def strong_runs(tmp_path):
     """Batch 8 and 32 per rank on 4 ranks: the work is 20 ms and 50 ms, so 30 ms at batch 16."""
     random = np.random.default_rng(8)
-    return [read_run(write_training(tmp_path / f"{batch}.h5", random, sigma=0, work=work,
-                                    images=640, batch=batch))
-            for batch, work in ((8, 0.02), (32, 0.05))]
+    return [
+        read_run(
+            write_training(
+                tmp_path / f"{batch}.h5", random, sigma=0, work=work, images=640, batch=batch
+            )
+        )
+        for batch, work in ((8, 0.02), (32, 0.05))
+    ]
 
 
 def test_strong_scaling_interpolates_the_work_over_the_batch(tmp_path):
@@ -237,23 +267,43 @@ def test_batches_that_were_not_measured_are_refused(tmp_path, batch, ranks):
 
 def test_strong_efficiency_by_hand(tmp_path):
     """One rank at batch 64: 102 ms. On 4 ranks 33.5 ms: 102 / (4 · 33.5) = 0.761."""
-    alone = write_training(tmp_path / "1.h5", np.random.default_rng(9), ranks=1, sigma=0, sizes=(),
-                           work=0.1, images=640, batch=64)
-    rows = predicted([*strong_runs(tmp_path), read_run(alone)], ring_network(0), [4],
-                           global_batch=64)
+    alone = write_training(
+        tmp_path / "1.h5",
+        np.random.default_rng(9),
+        ranks=1,
+        sigma=0,
+        sizes=(),
+        work=0.1,
+        images=640,
+        batch=64,
+    )
+    rows = predicted(
+        [*strong_runs(tmp_path), read_run(alone)], ring_network(0), [4], global_batch=64
+    )
     assert rows[0].efficiency[0] == pytest.approx(0.102 / (4 * 0.0335))
 
 
 def sweep_runs(tmp_path, beta=1e-9, ranks=(2, 4), **options):
     random = np.random.default_rng(6)
-    return [read_run(write_sweep(
-        tmp_path / f"sweep-{n}.h5", random, n, 2 * (n - 1) * 1e-5, 2 * (n - 1) / n * beta,
-        4096 * 4 ** np.arange(6), **options)) for n in ranks]
+    return [
+        read_run(
+            write_sweep(
+                tmp_path / f"sweep-{n}.h5",
+                random,
+                n,
+                2 * (n - 1) * 1e-5,
+                2 * (n - 1) / n * beta,
+                4096 * 4 ** np.arange(6),
+                **options,
+            )
+        )
+        for n in ranks
+    ]
 
 
 def test_sweeps_on_several_rank_counts_give_the_parameters_of_a_link(tmp_path):
     net = network_of_sweeps(sweep_runs(tmp_path), "ring")
-    level, = net.levels
+    (level,) = net.levels
     assert level.alpha.low <= 1e-5 <= level.alpha.high
     assert level.beta.low <= 1e-9 <= level.beta.high
     assert net.label == "MPI ring"
@@ -261,7 +311,7 @@ def test_sweeps_on_several_rank_counts_give_the_parameters_of_a_link(tmp_path):
 
 def test_exact_sweeps_have_no_spread(tmp_path):
     net = network_of_sweeps(sweep_runs(tmp_path, sigma=0), "ring")
-    (alpha, beta), = net.draw(np.random.default_rng(1), 5)
+    ((alpha, beta),) = net.draw(np.random.default_rng(1), 5)
     assert alpha == pytest.approx(np.full(5, 1e-5))
     assert beta == pytest.approx(np.full(5, 1e-9))
 
@@ -281,13 +331,21 @@ def write_measured(folder, run):
     """Writes a run of the measured data."""
     path = folder / f"{run['reducer']}-{run['ranks']}.h5"
     steps = len(run["phase_seconds"])
-    write_run(path, run["phase_seconds"], 2 * run["ranks"], batch=2, reducer=run["reducer"],
-              bucket_bytes=run["bucket_bytes"], bucket_start=np.array(run["bucket_start"]),
-              bucket_end=np.array(run["bucket_end"]), epoch_of_step=np.ones(steps, dtype=int),
-              attributes={"part": 1, "steps_per_epoch": run["steps_per_epoch"],
-                          "images_per_epoch": 192}, config={"train-samples": "192"},
-              environment={"all_reduce": "ring", "transport": "Open MPI v4.1.4"},
-              ranks_of={"hostname": [f"host{i}" for i in range(run["ranks"])]})
+    write_run(
+        path,
+        run["phase_seconds"],
+        2 * run["ranks"],
+        batch=2,
+        reducer=run["reducer"],
+        bucket_bytes=run["bucket_bytes"],
+        bucket_start=np.array(run["bucket_start"]),
+        bucket_end=np.array(run["bucket_end"]),
+        epoch_of_step=np.ones(steps, dtype=int),
+        attributes={"part": 1, "steps_per_epoch": run["steps_per_epoch"], "images_per_epoch": 192},
+        config={"train-samples": "192"},
+        environment={"all_reduce": "ring", "transport": "Open MPI v4.1.4"},
+        ranks_of={"hostname": [f"host{i}" for i in range(run["ranks"])]},
+    )
     with h5py.File(path, "r+") as file:
         dataset(file, "/clock_reading", ["begin", "end"])
         dataset(file, "/steps/start_seconds", np.array(run["start_seconds"]))
@@ -298,8 +356,15 @@ def write_measured(folder, run):
 
 def write_measured_sweep(folder, sweep):
     path = folder / f"sweep-{sweep['ranks']}.h5"
-    write_sweep(path, np.random.default_rng(1), sweep["ranks"], 1.0, 0.0, sweep["bytes"],
-                repeats=len(sweep["seconds"][0]))
+    write_sweep(
+        path,
+        np.random.default_rng(1),
+        sweep["ranks"],
+        1.0,
+        0.0,
+        sweep["bytes"],
+        repeats=len(sweep["seconds"][0]),
+    )
     with h5py.File(path, "r+") as file:
         file["allreduce/seconds"][...] = sweep["seconds"]
     return path
@@ -310,10 +375,16 @@ def write_measured_sweep(folder, sweep):
 def test_measured_runs_that_were_left_out_are_predicted(tmp_path, reducer, basis_ranks):
     """Emulated hosts (data/README.md). The steps on 4 hosts are neither part of the basis nor of
     the fit of the network, which uses the sweeps on 2 and 3 hosts."""
-    runs = {run["ranks"]: write_measured(tmp_path, run)
-            for run in MEASURED["training"] if run["reducer"] == reducer}
-    sweeps = [read_run(write_measured_sweep(tmp_path, sweep))
-              for sweep in MEASURED["sweeps"] if sweep["ranks"] < 4]
+    runs = {
+        run["ranks"]: write_measured(tmp_path, run)
+        for run in MEASURED["training"]
+        if run["reducer"] == reducer
+    }
+    sweeps = [
+        read_run(write_measured_sweep(tmp_path, sweep))
+        for sweep in MEASURED["sweeps"]
+        if sweep["ranks"] < 4
+    ]
     found = predict(basis_in(runs[basis_ranks]), network_of_sweeps(sweeps, "ring"), 4)
     measured = basis_in(runs[4]).measured_step
     assert found.step[1] <= measured <= found.step[2]
@@ -322,12 +393,15 @@ def test_measured_runs_that_were_left_out_are_predicted(tmp_path, reducer, basis
 
 
 def measured_on_two(tmp_path, work, alone=0.05):
-    """Returns the rows of 2 and 64 ranks: 2 ranks were measured with `work` seconds per step, 1 rank
-    with `alone`."""
+    """Returns the rows of 2 and 64 ranks: 2 ranks were measured with `work` seconds per step, 1
+    rank with `alone`."""
     random = np.random.default_rng(3)
-    one = write_training(tmp_path / "1.h5", random, ranks=1, sizes=(), reducer="none", work=alone,
-                         sigma=0.001)
-    two = write_training(tmp_path / "2.h5", random, ranks=2, work=work, sigma=0.001, alpha=0.0, beta=1e-12)
+    one = write_training(
+        tmp_path / "1.h5", random, ranks=1, sizes=(), reducer="none", work=alone, sigma=0.001
+    )
+    two = write_training(
+        tmp_path / "2.h5", random, ranks=2, work=work, sigma=0.001, alpha=0.0, beta=1e-12
+    )
     return predicted([read_run(one), read_run(two)], ring_network(0.0, 1e-12), [2, 64])
 
 

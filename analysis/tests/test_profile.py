@@ -29,14 +29,31 @@ def write_profile(path):
     columns = list(zip(*ROWS))
     with h5py.File(path, "a") as file:
         dataset(file, "/operation", np.arange(len(ROWS)))
-        for name, values in zip(("name", "kind", "phase", "calls", "flops", "bytes", "ceiling",
-                                 "bound_seconds", "seconds"), columns):
+        for name, values in zip(
+            (
+                "name",
+                "kind",
+                "phase",
+                "calls",
+                "flops",
+                "bytes",
+                "ceiling",
+                "bound_seconds",
+                "seconds",
+            ),
+            columns,
+        ):
             dataset(file, f"/profile/{name}", np.array(values))
         dataset(file, "/profile/implementation", np.array([""] * len(ROWS)))
-        file.require_group("results").attrs.update({
-            "profile_steps": 4.0, "profile_step_seconds": 0.102,
-            "profile_step_seconds_without": 0.100, "profile_flops_per_second": 1e11,
-            "profile_bytes_per_second": 5e9})
+        file.require_group("results").attrs.update(
+            {
+                "profile_steps": 4.0,
+                "profile_step_seconds": 0.102,
+                "profile_step_seconds_without": 0.100,
+                "profile_flops_per_second": 1e11,
+                "profile_bytes_per_second": 5e9,
+            }
+        )
     return path
 
 
@@ -52,14 +69,17 @@ def test_operations_of_one_kind_and_phase_are_one_row(tmp_path):
     assert row["gb_per_second"] == pytest.approx(2e-3 / 0.039)
     assert (row["ceiling"], row["bound_percent"]) == ("compute", pytest.approx(100 * 0.02 / 0.039))
     assert [row["milliseconds"] for row in table.rows] == sorted(
-        (row["milliseconds"] for row in table.rows), reverse=True)
+        (row["milliseconds"] for row in table.rows), reverse=True
+    )
 
 
 def test_kinds_are_sums_over_shapes(tmp_path):
     kinds, _ = profile_tables([read_run(write_profile(tmp_path / "run.h5"))])
     assert [(row["kind"], row["phase"]) for row in kinds.rows][:3] == [
-        ("all-reduce of the gradients", "all-reduce"), ("batch norm", "forward"),
-        ("convolution 3x3", "forward")]
+        ("all-reduce of the gradients", "all-reduce"),
+        ("batch norm", "forward"),
+        ("convolution 3x3", "forward"),
+    ]
     convolutions = kinds.rows[2]
     assert (convolutions["calls"], convolutions["milliseconds"]) == (2, pytest.approx(39))
 
@@ -120,4 +140,6 @@ def test_profiles_of_files_with_similar_names_have_own_tables_and_figures(tmp_pa
         runs.append(read_run(write_profile(tmp_path / name)))
     names = [table.name for table in profile_tables(runs)]
     assert len(set(names)) == len(names) == 6
-    assert set(profile_figures(runs)) == {"profile-n-2", "profile-n-2-2", "profile-n-2-3"} < set(names)
+    assert (
+        set(profile_figures(runs)) == {"profile-n-2", "profile-n-2-2", "profile-n-2-3"} < set(names)
+    )

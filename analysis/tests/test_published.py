@@ -15,7 +15,8 @@ from lockstep_report.tables.published import column_table, published_tables, tra
 OWN = Path(__file__).parent / "data" / "own-times.csv"
 FOLDER = os.environ.get("LOCKSTEP_PUBLISHED_TIMINGS")
 needs_folder = pytest.mark.skipif(
-    not FOLDER, reason="LOCKSTEP_PUBLISHED_TIMINGS is not set: the folder of the published tables")
+    not FOLDER, reason="LOCKSTEP_PUBLISHED_TIMINGS is not set: the folder of the published tables"
+)
 
 
 def verdicts_of(path):
@@ -87,9 +88,14 @@ def test_a_value_without_formula_is_not_derivable(tmp_path):
 
 def test_bandwidth_without_batch_needs_the_batch(tmp_path):
     path = tmp_path / "times.csv"
-    path.write_text("ranks,epoch_seconds,published_communication_s,published_bandwidth_gb_s\n1,10,0,0\n2,6,1,0.5\n")
+    path.write_text(
+        "ranks,epoch_seconds,published_communication_s,published_bandwidth_gb_s\n1,10,0,0\n2,6,1,0.5\n"
+    )
     verdict = verdicts_of(path)["published_bandwidth_gb_s"]
-    assert verdict.mark == published.UNEXPLAINED and "add the column batch_per_rank" in verdict.mistakes[0]
+    assert (
+        verdict.mark == published.UNEXPLAINED
+        and "add the column batch_per_rank" in verdict.mistakes[0]
+    )
     tables = {table.name: table for table in published_tables(read_times(path))}
     assert list(tables) == ["times-verdicts", "times-published_communication_s"]
     row = tables["times-verdicts"].rows[1]
@@ -170,8 +176,10 @@ def test_traffic_of_typed_data(tmp_path):
     parameters in 10 s. This implies a batch of 12800/97.5 = 131; the nearest power of two, 128,
     needs 100 all-reduces, 0.04 MB/s."""
     path = tmp_path / "t.csv"
-    path.write_text("workers,node,epoch_seconds,cpu_user_percent,cpu_system_percent,"
-                    "network_mb_per_s\n1,0,18,50,10,\n2,0,9,40,10,0.039\n2,1,10,60,10,0.039\n")
+    path.write_text(
+        "workers,node,epoch_seconds,cpu_user_percent,cpu_system_percent,"
+        "network_mb_per_s\n1,0,18,50,10,\n2,0,9,40,10,0.039\n2,1,10,60,10,0.039\n"
+    )
     times = read_times(path)
     assumptions = published.Assumptions(samples=12_800, models=(("as given", 1000),))
     table = traffic_table(times, assumptions)

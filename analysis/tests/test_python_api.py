@@ -23,10 +23,15 @@ with contextlib.suppress(ImportError):
 @pytest.fixture
 def path(tmp_path):
     times = np.arange(20 * 2 * 6).reshape(20, 2, 6) * 1e-3
-    return write_run(tmp_path / "run.h5", times, 64, epochs=2, bucket_bytes=[8, 16],
-                     ranks_of={"hostname": ["n1", "n2"]},
-                     attributes={"part": 1, "first_step": 0, "steps_per_epoch": 10,
-                                 "images_per_epoch": 640})
+    return write_run(
+        tmp_path / "run.h5",
+        times,
+        64,
+        epochs=2,
+        bucket_bytes=[8, 16],
+        ranks_of={"hostname": ["n1", "n2"]},
+        attributes={"part": 1, "first_step": 0, "steps_per_epoch": 10, "images_per_epoch": 640},
+    )
 
 
 @pytest.mark.parametrize("has_tree", [True, False])
@@ -128,12 +133,17 @@ def test_runs(path):
 def test_example_notebook(path, tmp_path, monkeypatch):
     import nbclient
     import nbformat
+
     content = nbformat.read(ANALYSIS / "examples" / "steps.ipynb", as_version=4)
     assert not any(cell.get("outputs") for cell in content.cells)  # stored without results
     monkeypatch.setenv("LOCKSTEP_RUNS", str(path.parent))
     monkeypatch.setenv("PYTHONPATH", str(ANALYSIS))
     monkeypatch.delenv("MPLBACKEND", raising=False)
-    nbclient.NotebookClient(content, timeout=1800, kernel_name="python3",
-                            resources={"metadata": {"path": str(tmp_path)}}).execute()
+    nbclient.NotebookClient(
+        content,
+        timeout=1800,
+        kernel_name="python3",
+        resources={"metadata": {"path": str(tmp_path)}},
+    ).execute()
     outputs = [output for cell in content.cells for output in cell.get("outputs", ())]
     assert sum("image/png" in output.get("data", {}) for output in outputs) == 2

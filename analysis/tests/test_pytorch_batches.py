@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Batches of any type: `lockstep_recorder.batches` counts their images and moves their tensors to a device."""
+"""Batches of any type: `lockstep_recorder.batches` counts their images and moves their tensors to a
+device."""
 
 import collections
 import types
@@ -40,7 +41,8 @@ class Slots:
 
 
 class AllNames(dict):
-    """A mapping whose keys are attributes, and which raises `KeyError` for other names, as some configurations do."""
+    """A mapping whose keys are attributes, and which raises `KeyError` for other names, as some
+    configurations do."""
 
     def __getattr__(self, name):
         return self[name]
@@ -81,12 +83,43 @@ def forms():
     cyclic = [x]
     cyclic.append(cyclic)
     same = [
-        x, (x, y), [x, y], Pair(x, y), {"images": x, "labels": y}, collections.OrderedDict(images=x), collections.UserDict(images=x),
-        collections.defaultdict(list, images=x), types.MappingProxyType({"images": x}), AllNames(images=x), Data(x, y),
-        Frozen(("a",), x), Plain(x), Slots(x), InPlace(x), (names, x, y), (3, x, y), (Path("a"), b"b", 1.5, None, x),
-        {"path": names, "images": x}, {"step": one, "images": x}, ((x, x), y), ((x, y), (x, y)), ([x, x], y), [x, [x, x]],
-        [{"data": x, "label": y}], ({"image": x}, {"label": y}), collections.deque([x, y]), collections.UserList([x, y]), (x, box),
-        (different, y), Graphs(box), (Graphs(box), y), Sized(), (np.array(names), np.ones((N, 2))), cyclic, (iter([1]), x)]
+        x,
+        (x, y),
+        [x, y],
+        Pair(x, y),
+        {"images": x, "labels": y},
+        collections.OrderedDict(images=x),
+        collections.UserDict(images=x),
+        collections.defaultdict(list, images=x),
+        types.MappingProxyType({"images": x}),
+        AllNames(images=x),
+        Data(x, y),
+        Frozen(("a",), x),
+        Plain(x),
+        Slots(x),
+        InPlace(x),
+        (names, x, y),
+        (3, x, y),
+        (Path("a"), b"b", 1.5, None, x),
+        {"path": names, "images": x},
+        {"step": one, "images": x},
+        ((x, x), y),
+        ((x, y), (x, y)),
+        ([x, x], y),
+        [x, [x, x]],
+        [{"data": x, "label": y}],
+        ({"image": x}, {"label": y}),
+        collections.deque([x, y]),
+        collections.UserList([x, y]),
+        (x, box),
+        (different, y),
+        Graphs(box),
+        (Graphs(box), y),
+        Sized(),
+        (np.array(names), np.ones((N, 2))),
+        cyclic,
+        (iter([1]), x),
+    ]
     return [(each, N) for each in same] + [(packed, 2), ((packed, y[:2]), 2)]
 
 
@@ -96,9 +129,21 @@ def unclear():
 
     picture, label, box = torch.ones(3, 4, 4), torch.tensor(1), torch.ones(5, 4)
     lists, none = "may be images or batches", "contains no tensor that is no scalar"
-    return [(([picture] * N, [box] * N), lists), ([picture] * N, lists), ([(picture, 1)] * N, lists), ([(picture, label)] * N, lists),
-            ([{"image": picture, "label": label}] * N, lists), ({"images": [picture] * N}, lists), (["a", 3], none), ({}, none),
-            (label, none), (None, none), ("text", none), (object(), none), (np.array(["a"]), none)]
+    return [
+        (([picture] * N, [box] * N), lists),
+        ([picture] * N, lists),
+        ([(picture, 1)] * N, lists),
+        ([(picture, label)] * N, lists),
+        ([{"image": picture, "label": label}] * N, lists),
+        ({"images": [picture] * N}, lists),
+        (["a", 3], none),
+        ({}, none),
+        (label, none),
+        (None, none),
+        ("text", none),
+        (object(), none),
+        (np.array(["a"]), none),
+    ]
 
 
 def test_the_images_of_a_batch_of_any_type_are_counted():
@@ -126,12 +171,15 @@ def test_all_tensors_are_moved_and_the_types_are_kept():
         assert type(result) is type(batch)
         assert [*found_in(result, torch.Tensor)] == [*found_in(batch, torch.Tensor)]
         assert {each.device.type for each in tensors(result)} <= {"meta"}, type(batch)
-        assert isinstance(batch, InPlace) or {each.device.type for each in tensors(batch)} <= {"cpu"}
+        assert isinstance(batch, InPlace) or {each.device.type for each in tensors(batch)} <= {
+            "cpu"
+        }
     assert moved(names := ["a"], "meta") is names
 
 
 def tensors(batch):
-    """Returns the tensors of a batch, found in another manner than by the module: by the memory that they refer to."""
+    """Returns the tensors of a batch, found in another manner than by the module: by the memory
+    that they refer to."""
     import gc
 
     import torch

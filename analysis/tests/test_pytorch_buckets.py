@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Buckets, phases and sizes of epochs that `lockstep_recorder.Recorder` finds in steps and epochs that differ from one another."""
+"""Buckets, phases and sizes of epochs that `lockstep_recorder.Recorder` finds in steps and epochs
+that differ from one another."""
 
 import math
 
@@ -35,7 +36,8 @@ def loop(recorder, model, count, accumulate=1, no_sync=False, stop=None):
 
 
 def recordings(tmp_path, body, ranks=2, head=HEAD):
-    """Runs `body`, which records files of any names in the folder of `path`; returns {name: run}. All must be valid."""
+    """Runs `body`, which records files of any names in the folder of `path`; returns {name: run}.
+    All must be valid."""
     for status, output in run(tmp_path, LOOPS + body, ranks, head):
         assert status == 0, output
     files = sorted(tmp_path.glob("*.h5"))
@@ -45,9 +47,11 @@ def recordings(tmp_path, body, ranks=2, head=HEAD):
 
 @pytest.mark.requires("PYTORCH")
 def test_the_buckets_are_those_of_most_steps(tmp_path):
-    """The first steps reduce one bucket, the last step of an accumulation may reduce less or nothing, and the first epoch may
-    have such steps only."""
-    found = recordings(tmp_path, """
+    """The first steps reduce one bucket, the last step of an accumulation may reduce less or
+    nothing, and the first epoch may have such steps only."""
+    found = recordings(
+        tmp_path,
+        """
 def record(name, epochs, accumulate=1, no_sync=False, **options):
     model = small_buckets(sequential(), **options)
     with Recorder(path.replace("a.h5", name), model, network="net", accumulate=accumulate) as recorder:
@@ -61,7 +65,8 @@ record("warmup.h5", [(8, 0), (8, None), (8, None)])
 record("nothing.h5", [(8, 0), (8, None), (8, None)], 2, True)
 record("static.h5", [(8, 1), (8, None), (8, None)], static_graph=True)
 record("longer.h5", [(2, None), (3, None), (5, None), (4, 1), (5, None), (3, None)])
-""")
+""",
+    )
     plain = found["plain"].bucket_bytes.tolist()
     assert len(plain) > 1 and sum(plain) == GRADIENTS
     for name, run_ in found.items():
@@ -76,13 +81,17 @@ record("longer.h5", [(2, None), (3, None), (5, None), (4, 1), (5, None), (3, Non
     assert (warmup.integer("steps_per_epoch"), warmup.integer("images_per_epoch")) == (8, 128)
     assert warmup.step.tolist() == [*range(17)]
     assert longer.epochs["test_accuracy"].tolist() == [0.25, 0.25, 0.75, 0.25, 0.75, 0.25]
-    assert found["nothing"].number("batch-per-rank") == 16  # the first epoch ended in the midst of a step
+    assert (
+        found["nothing"].number("batch-per-rank") == 16
+    )  # the first epoch ended in the midst of a step
 
 
 @pytest.mark.requires("PYTORCH")
 def test_the_backward_pass_contains_all_nested_passes(tmp_path):
     """Reentrant checkpoints run a backward pass of their own for each layer; each takes 30 ms."""
-    found = recordings(tmp_path, """
+    found = recordings(
+        tmp_path,
+        """
 class Late(Slow):
     @staticmethod
     def backward(context, gradient):
@@ -102,17 +111,29 @@ for is_outer in (-1, 0, 3):
     model = small_buckets(Layers(is_outer), static_graph=True)
     with Recorder(path.replace("a.h5", f"{is_outer}.h5"), model, network="net") as recorder:
         loop(recorder, model, 4)
-""")
+""",
+    )
     for name, run_ in found.items():
         times = dict(zip(NAMES, np.median(run_.phase_seconds[2:], axis=(0, 1))))
-        assert times["backward"] > 0.12 and times["exposed_communication"] < times["backward"] / 2, (name, times)
+        assert (
+            times["backward"] > 0.12 and times["exposed_communication"] < times["backward"] / 2
+        ), (name, times)
 
 
-@pytest.mark.parametrize("left_out", [
-    pytest.param("bf16", marks=pytest.mark.requires("PYTORCH")),  # which Gloo of PyTorch 1.13 does not reduce
-    pytest.param("none", marks=pytest.mark.requires("PYTORCH_2"))])
+@pytest.mark.parametrize(
+    "left_out",
+    [
+        pytest.param(
+            "bf16", marks=pytest.mark.requires("PYTORCH")
+        ),  # which Gloo of PyTorch 1.13 does not reduce
+        pytest.param("none", marks=pytest.mark.requires("PYTORCH_2")),
+    ],
+)
 def test_compressed_gradients_are_recognised(tmp_path, left_out):
-    found = recordings(tmp_path, f"left_out = {left_out!r}" + """
+    found = recordings(
+        tmp_path,
+        f"left_out = {left_out!r}"
+        + """
 import functools
 from torch.distributed.algorithms.ddp_comm_hooks import default_hooks as hooks
 def mine(state, bucket):
@@ -140,18 +161,24 @@ for name, (network, hook, options) in cases.items():
     with Recorder(path.replace("a.h5", f"{name}.h5"), model, network="net", comm_hook=comm_hook, **options) as recorder:
         for images, labels in recorder.batches(Data(2)):
             recorder.backward(model(images.to(dtypes.get(name, torch.float32))).square().mean())
-""")
+""",
+    )
     assert len(found) == {"bf16": 6, "none": 11}[left_out]
     for name, run_ in found.items():
         expected = name.rpartition("-")[2]
         assert run_.option("gradient-dtype") == expected, name
-        assert run_.bucket_bytes.sum() == GRADIENTS * {"fp64": 2, "fp32": 1}.get(expected, 0.5), name
+        assert run_.bucket_bytes.sum() == GRADIENTS * {"fp64": 2, "fp32": 1}.get(expected, 0.5), (
+            name
+        )
 
 
 @pytest.mark.requires("PYTORCH")
 def test_the_last_step_before_a_break_is_recorded(tmp_path):
-    """Also if something refers to the iterator, which then does not see the break; the time until the next call is of no step."""
-    found = recordings(tmp_path, """
+    """Also if something refers to the iterator, which then does not see the break; the time until
+    the next call is of no step."""
+    found = recordings(
+        tmp_path,
+        """
 model = sequential()
 with Recorder(path, model, network="net") as recorder:
     for stop in (2, 1):
@@ -162,49 +189,83 @@ with Recorder(path, model, network="net") as recorder:
                 break
         time.sleep(1)
         recorder.evaluated(0.5)
-""", 1)["a"]
+""",
+        1,
+    )["a"]
     assert found.epoch.tolist() == [1] * 3 + [2] * 2 and found.integer("images_per_epoch") == 32
-    assert np.all(found.epochs["seconds"] < 1) and np.all(found.phase_seconds[[2, 4]].sum(axis=2) < 0.5)
+    assert np.all(found.epochs["seconds"] < 1) and np.all(
+        found.phase_seconds[[2, 4]].sum(axis=2) < 0.5
+    )
 
 
 @pytest.mark.requires("PYTORCH_2")
 @pytest.mark.parametrize("backend", ["", '"cpu:gloo,cuda:gloo"'])
 def test_the_backend_is_that_of_the_device(tmp_path, backend):
-    found = recordings(tmp_path, "with Recorder(path, model := parallel(), network='net') as recorder:\n    train(recorder, model, 1)",
-                       head=HEAD.replace('"gloo"', backend))["a"]
+    found = recordings(
+        tmp_path,
+        "with Recorder(path, model := parallel(), network='net') as recorder:\n    train(recorder,"
+        " model, 1)",
+        head=HEAD.replace('"gloo"', backend),
+    )["a"]
     assert (found.option("transport"), found.environment["transport"]) == ("gloo", "gloo")
 
 
 @pytest.mark.requires("PYTORCH_2")
 def test_compiled_gradients_without_buckets_are_an_error(tmp_path):
-    for status, output in run(tmp_path, "import torch._dynamo\ntorch._dynamo.config.optimize_ddp = 'python_reducer'\n"
-                                        "Recorder(path, torch.compile(parallel()), network='net')"):
-        assert status == 1 and "there are no buckets to time; use \"ddp_optimizer\"" in output.splitlines()[-1], output
+    for status, output in run(
+        tmp_path,
+        "import torch._dynamo\ntorch._dynamo.config.optimize_ddp = 'python_reducer'\n"
+        "Recorder(path, torch.compile(parallel()), network='net')",
+    ):
+        assert (
+            status == 1
+            and 'there are no buckets to time; use "ddp_optimizer"' in output.splitlines()[-1]
+        ), output
 
 
 def shape_of(*epochs):
-    """Returns the shape after epochs, each a list of ((bytes, ...), images) and the number of steps of the complete epoch."""
+    """Returns the shape after epochs, each a list of ((bytes, ...), images) and the number of steps
+    of the complete epoch."""
     shape = Shape()
     for steps, size in epochs:
         images = np.array([count for _, count in steps])
-        shape = shape.with_epoch(images, images.max() // 2, [sizes for sizes, _ in steps], size, len(steps) == size)
+        shape = shape.with_epoch(
+            images, images.max() // 2, [sizes for sizes, _ in steps], size, len(steps) == size
+        )
     return shape
 
 
 FIRST, USUAL, HALF, NONE = (30,), (10, 20), (10, 5), ()
 
 
-@pytest.mark.parametrize("epochs, buckets", [
-    ([([(FIRST, 8), (USUAL, 8), (USUAL, 8)], 3)], USUAL), ([([(FIRST, 8)], 3)], FIRST), ([([(FIRST, 8), (USUAL, 8)], 3)], USUAL),
-    ([([(NONE, 8)] * 3 + [(USUAL, 8)], 4)], USUAL), ([([(NONE, 8)] * 3, 3)], ()),
-    ([([(USUAL, 16), (HALF, 8)], 2)] * 3, USUAL), ([([(HALF, 8)] * 3 + [(USUAL, 8)], 4)] * 3, HALF),
-    ([([(FIRST, 8)], 3), ([(USUAL, 8)] * 3, 3)], USUAL), ([([(USUAL, 8)] * 2, 2), ([(FIRST, 8)], 2)], USUAL)])
+@pytest.mark.parametrize(
+    "epochs, buckets",
+    [
+        ([([(FIRST, 8), (USUAL, 8), (USUAL, 8)], 3)], USUAL),
+        ([([(FIRST, 8)], 3)], FIRST),
+        ([([(FIRST, 8), (USUAL, 8)], 3)], USUAL),
+        ([([(NONE, 8)] * 3 + [(USUAL, 8)], 4)], USUAL),
+        ([([(NONE, 8)] * 3, 3)], ()),
+        ([([(USUAL, 16), (HALF, 8)], 2)] * 3, USUAL),
+        ([([(HALF, 8)] * 3 + [(USUAL, 8)], 4)] * 3, HALF),
+        ([([(FIRST, 8)], 3), ([(USUAL, 8)] * 3, 3)], USUAL),
+        ([([(USUAL, 8)] * 2, 2), ([(FIRST, 8)], 2)], USUAL),
+    ],
+)
 def test_the_division_of_most_images_is_stated(epochs, buckets):
     assert shape_of(*epochs).buckets == buckets
 
 
-@pytest.mark.parametrize("epochs, expected", [
-    ([(2, 4), (4, 4)], (4, 32)), ([(4, 4), (2, 4)], (4, 32)), ([(2, 0), (5, 0)], (5, 40)), ([(6, 4)], (6, 48)), ([(3, 3), (2, 5)], (5, 40))])
+@pytest.mark.parametrize(
+    "epochs, expected",
+    [
+        ([(2, 4), (4, 4)], (4, 32)),
+        ([(4, 4), (2, 4)], (4, 32)),
+        ([(2, 0), (5, 0)], (5, 40)),
+        ([(6, 4)], (6, 48)),
+        ([(3, 3), (2, 5)], (5, 40)),
+    ],
+)
 def test_the_longest_epoch_is_stated(epochs, expected):
     shape = shape_of(*[([(USUAL, 8)] * count, size) for count, size in epochs])
     assert (shape.steps, shape.images) == expected and math.isclose(shape.global_batch, 8)

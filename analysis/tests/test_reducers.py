@@ -16,35 +16,53 @@ def write_reducer(path, reducer, exposed, sent=None, hosts=("node1", "node1"), *
     `exposed` ms of communication on both ranks. `sent`: bytes per step of each rank; the ranks
     receive what the other one sends."""
     rank = (0, 0, 0.010, 0.020, exposed / 1e3, 0.002)
-    write_run(path, phases(8, rank, rank), 64, epochs=2, reducer=reducer,
-              ranks_of={"hostname": list(hosts)}, **options)
+    write_run(
+        path,
+        phases(8, rank, rank),
+        64,
+        epochs=2,
+        reducer=reducer,
+        ranks_of={"hostname": list(hosts)},
+        **options,
+    )
     if sent is not None:
         with h5py.File(path, "a") as file:
             for name, values in (("sent", sent), ("received", sent[::-1])):
-                dataset(file, f"/steps/{name}_bytes", np.tile(np.array(values, dtype=float), (8, 1)))
+                dataset(
+                    file, f"/steps/{name}_bytes", np.tile(np.array(values, dtype=float), (8, 1))
+                )
     return path
 
 
 def rows_of(out):
     lines = (out / "reducers.md").read_text().splitlines()
-    return [[cell.strip() for cell in line.strip("|").split("|")]
-            for line in lines if line.startswith("|")]
+    return [
+        [cell.strip() for cell in line.strip("|").split("|")]
+        for line in lines
+        if line.startswith("|")
+    ]
 
 
 def test_reducers_are_compared_per_step(tmp_path):
-    paths = [write_reducer(tmp_path / "a.h5", "allreduce", 8, (5e6, 5e6)),
-             write_reducer(tmp_path / "b.h5", "gather-scatter", 16, (9e6, 3e6))]
+    paths = [
+        write_reducer(tmp_path / "a.h5", "allreduce", 8, (5e6, 5e6)),
+        write_reducer(tmp_path / "b.h5", "gather-scatter", 16, (9e6, 3e6)),
+    ]
     out = tmp_path / "out"
     assert main(["tables", *map(str, paths), "--out", str(out)]) == 0
     head, _, *rows = rows_of(out)
     found = {row[head.index("Mode")]: dict(zip(head, row)) for row in rows}
     assert list(found) == ["allreduce", "gather-scatter"]
     for mode, exposed, step, sent, received, total in (
-            ("allreduce", "8.0", "40.0", "5.00", "5.00", "10.00"),
-            ("gather-scatter", "16.0", "48.0", "9.00", "9.00", "12.00")):
+        ("allreduce", "8.0", "40.0", "5.00", "5.00", "10.00"),
+        ("gather-scatter", "16.0", "48.0", "9.00", "9.00", "12.00"),
+    ):
         row = found[mode]
         assert (row["Forward (ms)"], row["Backward (ms)"], row["Update (ms)"]) == (
-            "10.0", "20.0", "2.0")
+            "10.0",
+            "20.0",
+            "2.0",
+        )
         assert row["Exposed communication (ms)"] == exposed
         assert row["Step (ms)"] == step
         assert row["Sent, most of a rank (MB)"] == sent
@@ -76,9 +94,12 @@ def test_traffic_that_is_not_known_is_missing(tmp_path):
 
 def test_the_figure_names_the_hosts(tmp_path):
     hosts = ("node1", "node2")
-    paths = [write_reducer(tmp_path / f"{reducer}.h5", reducer, 8, (5e6, 5e6), hosts,
-                           attributes={"part": 1})
-             for reducer in ("overlap", "parameter-server")]
+    paths = [
+        write_reducer(
+            tmp_path / f"{reducer}.h5", reducer, 8, (5e6, 5e6), hosts, attributes={"part": 1}
+        )
+        for reducer in ("overlap", "parameter-server")
+    ]
     out = tmp_path / "out"
     assert main(["report", *map(str, paths), "--out", str(out)]) == 0
     assert "2 hosts" in next(out.glob("reducers*.svg")).read_text()
@@ -86,9 +107,17 @@ def test_the_figure_names_the_hosts(tmp_path):
 
 
 def test_joined_parts_keep_their_traffic(tmp_path):
-    runs = [read_run(write_reducer(
-        tmp_path / f"{part}.h5", "overlap", 8, (part * 1e6, 0),
-        attributes={"part": part, "run_id": "same", "first_step": 8 * (part - 1)}))
-        for part in (1, 2)]
+    runs = [
+        read_run(
+            write_reducer(
+                tmp_path / f"{part}.h5",
+                "overlap",
+                8,
+                (part * 1e6, 0),
+                attributes={"part": part, "run_id": "same", "first_step": 8 * (part - 1)},
+            )
+        )
+        for part in (1, 2)
+    ]
     joined = input_files.join(runs)
     assert joined.traffic["sent"].tolist() == [[1e6, 0]] * 8 + [[2e6, 0]] * 8

@@ -43,11 +43,24 @@ def outputs(folder, source, seed, zone):
     files, and what the commands printed."""
     shutil.copytree(source, folder / "runs")
     done = subprocess.run(
-        [sys.executable, "-c", PROGRAM], input=COMMANDS, cwd=folder, check=True, text=True,
-        stdout=subprocess.PIPE, env={**os.environ, "PYTHONHASHSEED": seed, "TZ": zone, "PYTHONPATH": str(
-            Path(__file__).parents[1])})
-    return {str(path.relative_to(folder)): path.read_bytes()
-            for path in sorted(folder.rglob("*")) if path.is_file()} | {"stdout": done.stdout}
+        [sys.executable, "-c", PROGRAM],
+        input=COMMANDS,
+        cwd=folder,
+        check=True,
+        text=True,
+        stdout=subprocess.PIPE,
+        env={
+            **os.environ,
+            "PYTHONHASHSEED": seed,
+            "TZ": zone,
+            "PYTHONPATH": str(Path(__file__).parents[1]),
+        },
+    )
+    return {
+        str(path.relative_to(folder)): path.read_bytes()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file()
+    } | {"stdout": done.stdout}
 
 
 @pytest.mark.slow  # the commands are run twice
@@ -55,8 +68,13 @@ def test_all_outputs_of_all_commands_are_the_same_bytes(tmp_path):
     random, source = np.random.default_rng(1), tmp_path / "source"
     source.mkdir()
     for ranks in (1, 2):
-        write_training(source / f"train-{ranks}.h5", random, ranks=ranks, steps=8,
-                       sizes=(4e6, 2e6) if ranks > 1 else ())
+        write_training(
+            source / f"train-{ranks}.h5",
+            random,
+            ranks=ranks,
+            steps=8,
+            sizes=(4e6, 2e6) if ranks > 1 else (),
+        )
     write_sweep(source / "sweep.h5", random, 2, 1e-4, 1e-9, [2**10, 2**16, 2**22])
     write_ladder(source / "ladder.h5")
     write_layers(source / "layers.h5")
@@ -64,11 +82,21 @@ def test_all_outputs_of_all_commands_are_the_same_bytes(tmp_path):
     folders = [tmp_path / "a", tmp_path / "another-folder"]
     for folder in folders:
         folder.mkdir()
-    first, second = (outputs(folder, source, seed, zone) for folder, seed, zone in zip(
-        folders, ("1", "2"), ("UTC", "Asia/Tokyo")))
+    first, second = (
+        outputs(folder, source, seed, zone)
+        for folder, seed, zone in zip(folders, ("1", "2"), ("UTC", "Asia/Tokyo"))
+    )
     assert first.keys() == second.keys()
     assert [name for name in first if first[name] != second[name]] == []
     assert {Path(name).suffix for name in first} >= {
-        ".md", ".csv", ".tex", ".svg", ".png", ".pdf", ".json", ".h5"}
+        ".md",
+        ".csv",
+        ".tex",
+        ".svg",
+        ".png",
+        ".pdf",
+        ".json",
+        ".h5",
+    }
     for line in COMMANDS.strip().splitlines():
         assert f"{line} 0" in first["stdout"], first["stdout"][-2000:]

@@ -9,8 +9,14 @@ SIZES = np.array([3.0, 1.0])
 
 
 def made(ready, backward_end, update, all_reduces, **options):
-    return schedule(np.array([ready], float), np.array([float(backward_end)]),
-                    np.array([float(update)]), np.array([all_reduces], float), SIZES, **options)
+    return schedule(
+        np.array([ready], float),
+        np.array([float(backward_end)]),
+        np.array([float(update)]),
+        np.array([all_reduces], float),
+        SIZES,
+        **options,
+    )
 
 
 def test_hidden_all_reduces():

@@ -36,8 +36,10 @@ def test_a_version_requires_the_datasets_that_it_added(tmp_path):
     with h5py.File(new, "r+") as file:
         del file["ranks/host"]
         del file.attrs["part"]
-    assert problems(new) == ["attribute part of the root is missing",
-                             "dataset /ranks/host is missing: no command can use the file"]
+    assert problems(new) == [
+        "attribute part of the root is missing",
+        "dataset /ranks/host is missing: no command can use the file",
+    ]
 
 
 def test_optional_datasets_may_be_missing_but_not_malformed(tmp_path):

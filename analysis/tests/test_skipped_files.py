@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Tests that a file or folder that cannot be used gives one line, the rest is reported, and the command
-ends with the status of an input error."""
+"""Tests that a file or folder that cannot be used gives one line, the rest is reported, and the
+command ends with the status of an input error."""
 
 import json
 import os
@@ -16,9 +16,15 @@ from planted import write_sweep, write_training
 from programs import run_report
 
 COMMANDS = {
-    "report": ["--out", "OUT"], "tables": ["--out", "OUT"], "figures": ["--out", "OUT"],
-    "summary": [], "index": [], "explain": [], "export": ["--to", "csv", "--out", "OUT"],
-    "predict": ["--ranks", "4", "--network", "SWEEP", "--algorithm", "ring", "--out", "OUT"]}
+    "report": ["--out", "OUT"],
+    "tables": ["--out", "OUT"],
+    "figures": ["--out", "OUT"],
+    "summary": [],
+    "index": [],
+    "explain": [],
+    "export": ["--to", "csv", "--out", "OUT"],
+    "predict": ["--ranks", "4", "--network", "SWEEP", "--algorithm", "ring", "--out", "OUT"],
+}
 
 
 @pytest.fixture
@@ -27,17 +33,22 @@ def study(tmp_path):
     that are not numbers, and numbers of ranks that contradict each other."""
     random, folder = np.random.default_rng(1), tmp_path / "study"
     folder.mkdir()
-    good = [write_training(folder / f"good-{n}.h5", random, ranks=n, steps=8,
-                           sizes=(4e6,) if n > 1 else ()) for n in (1, 2)]
+    good = [
+        write_training(
+            folder / f"good-{n}.h5", random, ranks=n, steps=8, sizes=(4e6,) if n > 1 else ()
+        )
+        for n in (1, 2)
+    ]
     write_sweep(tmp_path / "sweep.h5", random, 2, 1e-4, 1e-9, [2**10, 2**16, 2**22])
     data = good[1].read_bytes()
-    (folder / "cut.h5").write_bytes(data[:len(data) // 2])
+    (folder / "cut.h5").write_bytes(data[: len(data) // 2])
     (folder / "text.h5").write_text("no HDF5 \x1b[31m")
     for name, change in (
-            ("nan", lambda f: f["steps/phase_seconds"].__setitem__(Ellipsis, np.nan)),
-            ("images", lambda f: f["steps/images"].__setitem__(Ellipsis, 0)),
-            ("type", lambda f: replace(f, "steps/loss", np.array([b"x"] * 9))),
-            ("ranks", lambda f: replace(f, "ranks/rank", np.arange(7)))):
+        ("nan", lambda f: f["steps/phase_seconds"].__setitem__(Ellipsis, np.nan)),
+        ("images", lambda f: f["steps/images"].__setitem__(Ellipsis, 0)),
+        ("type", lambda f: replace(f, "steps/loss", np.array([b"x"] * 9))),
+        ("ranks", lambda f: replace(f, "ranks/rank", np.arange(7))),
+    ):
         path = folder / f"bad-{name}.h5"
         shutil.copy(good[1], path)
         with h5py.File(path, "r+") as file:
@@ -106,7 +117,9 @@ def test_a_bad_csv_is_skipped(study, tmp_path, capsys):
     assert len(capsys.readouterr().err.splitlines()) == 1
 
 
-# --- links and permissions -------------------------------------------------------------------------
+# --- links and permissions
+# -------------------------------------------------------------------------
+
 
 @pytest.mark.parametrize("command", [*COMMANDS, "html"])
 def test_a_link_to_itself_is_skipped(command, study, tmp_path, capsys):
@@ -116,18 +129,29 @@ def test_a_link_to_itself_is_skipped(command, study, tmp_path, capsys):
         shutil.copy(study / name, folder)
     (folder / "loop.h5").symlink_to("loop.h5")
     (folder / "folder.h5").mkdir()
-    words = (["html", str(folder), "-o", str(tmp_path / "page.html")] if command == "html"
-             else arguments(command, folder, tmp_path))
+    words = (
+        ["html", str(folder), "-o", str(tmp_path / "page.html")]
+        if command == "html"
+        else arguments(command, folder, tmp_path)
+    )
     assert main(words) == 3
     printed = capsys.readouterr()
     assert [line for line in printed.err.splitlines() if "note:" not in line] == [
         f"lockstep-report: {folder}/folder.h5: not a regular file; give a run file of lockstep",
-        f"lockstep-report: {folder}/loop.h5: cannot be read (Too many levels of symbolic links)"]
+        f"lockstep-report: {folder}/loop.h5: cannot be read (Too many levels of symbolic links)",
+    ]
     assert printed.out
 
 
-@pytest.mark.parametrize("words", [["validate", "LOOP"], ["watch", "LOOP"], ["watch", "LOOP", "--once"],
-                                   ["compare", "LOOP", "LOOP"]])
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["validate", "LOOP"],
+        ["watch", "LOOP"],
+        ["watch", "LOOP", "--once"],
+        ["compare", "LOOP", "LOOP"],
+    ],
+)
 def test_a_link_to_itself_is_an_input_error(words, tmp_path, capsys):
     loop = tmp_path / "loop.h5"
     loop.symlink_to(loop)
@@ -138,8 +162,8 @@ def test_a_link_to_itself_is_an_input_error(words, tmp_path, capsys):
 
 @pytest.fixture
 def restricted(study):
-    """Returns a function that gives a folder with two runs these permissions, and returns the folder.
-    `tmp_path` is not accessible to other users."""
+    """Returns a function that gives a folder with two runs these permissions, and returns the
+    folder. `tmp_path` is not accessible to other users."""
     with tempfile.TemporaryDirectory() as parent:
         os.chmod(parent, 0o755)
         folder = Path(parent) / "runs"
@@ -167,8 +191,11 @@ def test_a_run_in_a_folder_that_cannot_be_listed_is_reported(restricted):
     folder = restricted(0o111)
     status, out, line = run_restricted("summary", folder / "good-1.h5")
     assert status == 3 and "An epoch takes" in out
-    assert line == (f"{folder}: the folder cannot be listed (Permission denied); other parts of runs are "
-                    "found only if it can be")
+    assert (
+        line
+        == f"{folder}: the folder cannot be listed (Permission denied); other parts of runs are "
+        "found only if it can be"
+    )
 
 
 @pytest.mark.parametrize("command", ["summary", "index", "validate", "explain"])
@@ -176,7 +203,10 @@ def test_a_run_in_a_folder_that_cannot_be_listed_is_reported(restricted):
 def test_a_folder_that_cannot_be_listed_is_an_input_error(command, mode, restricted):
     folder = restricted(mode)
     assert run_restricted(command, folder) == (
-        3, "", f"{folder}: the folder cannot be listed (Permission denied); give run files")
+        3,
+        "",
+        f"{folder}: the folder cannot be listed (Permission denied); give run files",
+    )
 
 
 @pytest.mark.parametrize("mode", [0o000, 0o444])
@@ -203,7 +233,10 @@ def test_the_rest_is_reported_if_a_file_cannot_be_read(restricted):
 def test_a_csv_in_a_folder_that_cannot_be_entered_is_an_input_error(restricted):
     times = restricted(0o444) / "times.csv"
     assert run_restricted("tables", "--csv", times, "--json") == (
-        3, "", f"{times}: cannot be read (Permission denied)")
+        3,
+        "",
+        f"{times}: cannot be read (Permission denied)",
+    )
 
 
 @pytest.mark.parametrize("mode", [0o000, 0o111, 0o444, 0o555])
@@ -212,9 +245,13 @@ def test_an_output_in_a_folder_without_permission_is_an_output_error(mode, optio
     folder = restricted(mode)
     times = folder.parent / "times.csv"
     times.write_text("ranks,epoch_seconds\n1,10\n")
-    status, out, line = run_restricted("html" if option == "-o" else "tables", "--csv", times, option,
-                                       folder / "new")
-    assert (status, out) == (6, "") and f"{folder}/new: cannot be written (Permission denied)" in line
+    status, out, line = run_restricted(
+        "html" if option == "-o" else "tables", "--csv", times, option, folder / "new"
+    )
+    assert (status, out) == (
+        6,
+        "",
+    ) and f"{folder}/new: cannot be written (Permission denied)" in line
 
 
 def test_a_file_that_cannot_be_read_is_not_replaced(restricted):
@@ -222,4 +259,7 @@ def test_a_file_that_cannot_be_read_is_not_replaced(restricted):
     target = restricted(0o777) / "good-1.h5"
     target.chmod(0o000)
     assert run_restricted("index", target.with_name("good-2.h5"), "--csv", target) == (
-        6, "", f"{target}: cannot be written (Permission denied); give another file")
+        6,
+        "",
+        f"{target}: cannot be written (Permission denied); give another file",
+    )

@@ -26,8 +26,9 @@ def test_a_step_ends_with_the_start_of_the_next(tmp_path):
 
 
 def test_independent_ranks_take_as_long_as_the_rank_with_the_largest_sum(tmp_path):
-    seconds = np.concatenate([phases(1, WORK, np.multiply(2, WORK)),
-                              phases(2, WORK, np.multiply(0.9, WORK))])
+    seconds = np.concatenate(
+        [phases(1, WORK, np.multiply(2, WORK)), phases(2, WORK, np.multiply(0.9, WORK))]
+    )
     run = written(tmp_path, seconds, reducer="none")
     # rank 0: 0.3 s; rank 1: 0.2 + 0.09 + 0.09 = 0.38 s; the maxima of the steps add up to 0.4 s
     assert step_seconds(run, np.arange(3)) == pytest.approx([0.2, 0.09, 0.09])

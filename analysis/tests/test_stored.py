@@ -19,10 +19,16 @@ def path(tmp_path):
     """A run of 3 ranks with 2 epochs of 20 steps, with random times and overlapping buckets."""
     generator = np.random.default_rng(3)
     start = generator.random((40, 3, 4))
-    return write_run(tmp_path / "run.h5", generator.random((40, 3, 6)), 96, epochs=2,
-                     bucket_bytes=[8] * 4, bucket_start=start, bucket_end=start + 0.1,
-                     attributes={"part": 1, "first_step": 0, "steps_per_epoch": 20,
-                                 "images_per_epoch": 1920})
+    return write_run(
+        tmp_path / "run.h5",
+        generator.random((40, 3, 6)),
+        96,
+        epochs=2,
+        bucket_bytes=[8] * 4,
+        bucket_start=start,
+        bucket_end=start + 0.1,
+        attributes={"part": 1, "first_step": 0, "steps_per_epoch": 20, "images_per_epoch": 1920},
+    )
 
 
 def test_rows_in_the_file_index_like_an_array(path):
@@ -30,9 +36,20 @@ def test_rows_in_the_file_index_like_an_array(path):
     array = read_run(path).phase_seconds
     assert isinstance(rows, stored.Rows) and isinstance(array, np.ndarray)
     assert rows.shape == array.shape and len(rows) == 40 and rows.nbytes == array.nbytes
-    for key in (3, -1, slice(5, 9), slice(None, None, 7), np.array([4, 5, 6]), [9, 2, 2],
-                np.arange(40) % 3 == 0, (slice(2, 4), 1), (slice(None), 0, 2), (3, 1, 2), ...,
-                np.zeros(0, dtype=int)):
+    for key in (
+        3,
+        -1,
+        slice(5, 9),
+        slice(None, None, 7),
+        np.array([4, 5, 6]),
+        [9, 2, 2],
+        np.arange(40) % 3 == 0,
+        (slice(2, 4), 1),
+        (slice(None), 0, 2),
+        (3, 1, 2),
+        ...,
+        np.zeros(0, dtype=int),
+    ):
         np.testing.assert_array_equal(rows[key], array[key])
     np.testing.assert_array_equal(rows.sum(axis=2), array.sum(axis=2))
     np.testing.assert_array_equal(np.asarray(rows) + 1, array + 1)
@@ -56,8 +73,9 @@ def test_joined_rows_stay_in_the_files(path):
     found, expected = joined(0), joined(1 << 30)
     assert isinstance(found.phase_seconds, stored.Rows)
     assert len(found.phase_seconds) == 60
-    np.testing.assert_array_equal(found.phase_seconds[[0, 19, 20, 59]],
-                                  expected.phase_seconds[[0, 19, 20, 59]])
+    np.testing.assert_array_equal(
+        found.phase_seconds[[0, 19, 20, 59]], expected.phase_seconds[[0, 19, 20, 59]]
+    )
     np.testing.assert_array_equal(np.asarray(found.bucket_end), expected.bucket_end)
 
 

@@ -28,8 +28,11 @@ def test_planted_straggler_is_recovered(tmp_path):
     random = np.random.default_rng(2)
     repeats, named, hits = 60, 0, 0
     for _ in range(repeats):
-        slow = found_in(write_training(tmp_path / "run.h5", random, ranks=4, steps=60, sigma=0.01,
-                                       slow_rank=2, slow=0.003))
+        slow = found_in(
+            write_training(
+                tmp_path / "run.h5", random, ranks=4, steps=60, sigma=0.01, slow_rank=2, slow=0.003
+            )
+        )
         named += (slow.rank, slow.host, slow.is_significant) == (2, "node2", True)
         hits += slow.excess.contains(0.003)
     assert named == repeats
@@ -40,8 +43,10 @@ def test_equal_ranks_have_no_straggler(tmp_path):
     """The level of the test is 5 % for all ranks together."""
     random = np.random.default_rng(3)
     repeats = 40
-    wrong = sum(found_in(write_training(tmp_path / "run.h5", random, steps=60)).is_significant
-                for _ in range(repeats))
+    wrong = sum(
+        found_in(write_training(tmp_path / "run.h5", random, steps=60)).is_significant
+        for _ in range(repeats)
+    )
     check_coverage(repeats - wrong, repeats, exact=False)
 
 
@@ -50,9 +55,19 @@ def test_planted_clock_offset_is_recovered(tmp_path):
     random = np.random.default_rng(4)
     repeats, named, hits = 60, 0, 0
     for _ in range(repeats):
-        found = found_in(write_training(
-            tmp_path / "run.h5", random, ranks=3, steps=60, clock_rank=1, clock=0.004,
-            jitter=1e-4, alpha=1e-4, sizes=(4e5, 2e5)))
+        found = found_in(
+            write_training(
+                tmp_path / "run.h5",
+                random,
+                ranks=3,
+                steps=60,
+                clock_rank=1,
+                clock=0.004,
+                jitter=1e-4,
+                alpha=1e-4,
+                sizes=(4e5, 2e5),
+            )
+        )
         named += found.clock_rank == 1 and found.is_clock_wrong
         hits += found.clock.contains(0.004)
     assert named == repeats
@@ -65,8 +80,11 @@ def test_correct_clocks_are_not_reported(tmp_path):
 
 
 def test_few_steps_have_no_interval(tmp_path):
-    found = found_in(write_training(tmp_path / "run.h5", np.random.default_rng(6), steps=5,
-                                    slow_rank=0, slow=1.0))
+    found = found_in(
+        write_training(
+            tmp_path / "run.h5", np.random.default_rng(6), steps=5, slow_rank=0, slow=1.0
+        )
+    )
     assert found.rank == 0
     assert not found.is_significant
     assert not found.excess.has_interval
@@ -79,8 +97,9 @@ def test_one_rank_has_no_straggler(tmp_path):
 
 def test_ranks_of_one_host_read_the_same_clock():
     """Between the operations of a backward pass, ranks notice the end of an all-reduce late."""
-    apart = Straggler("", 2, 1, "", Estimate(0.0), 1.0, False, None, 1,
-                      Estimate(0.004, 0.003, 0.005), 1e-5, 1e-3)
+    apart = Straggler(
+        "", 2, 1, "", Estimate(0.0), 1.0, False, None, 1, Estimate(0.004, 0.003, 0.005), 1e-5, 1e-3
+    )
     assert apart.is_clock_wrong
     assert not replace(apart, clock_error=0.0).is_clock_wrong
 
@@ -89,6 +108,10 @@ def test_correlated_noise_of_equal_ranks_is_no_straggler(tmp_path):
     """A rank that is slow in one step is often slow in the next: 60 steps are worth about 20."""
     random = np.random.default_rng(8)
     repeats = 40
-    wrong = sum(found_in(write_training(tmp_path / "run.h5", random, ranks=16, steps=60,
-                                        correlation=0.6)).is_significant for _ in range(repeats))
+    wrong = sum(
+        found_in(
+            write_training(tmp_path / "run.h5", random, ranks=16, steps=60, correlation=0.6)
+        ).is_significant
+        for _ in range(repeats)
+    )
     check_coverage(repeats - wrong, repeats, exact=False)

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Tests the SVG of figures: values as titles, identifiers, names that are shown literally, and equal bytes."""
+"""Tests the SVG of figures: values as titles, identifiers, names that are shown literally, and
+equal bytes."""
 
 import re
 from xml.etree import ElementTree
@@ -16,7 +17,7 @@ SHOWN = "</text><script>\"&'\N{REPLACEMENT CHARACTER}\N{REPLACEMENT CHARACTER}"
 def drawn(name="figure", scale="linear", formats=("svg",), first=3.0):
     """Renders a line of three points, one of them without a value, and two bars."""
     figure, axes = plt.subplots()
-    line, = axes.plot([1, 2, 4], [first, np.nan, 5], marker="o", label=NAME)
+    (line,) = axes.plot([1, 2, 4], [first, np.nan, 5], marker="o", label=NAME)
     show_values(line, ["a", "b", f"c{NAME}"])
     show_values(axes.bar([1, 2], [1, 2], label="bars"), ["d", "e"])
     axes.set_xscale(scale)
@@ -32,7 +33,11 @@ def elements(images):
 
 
 def test_markers_and_bars_have_their_values():
-    found = {title.text: parent for parent in elements(drawn()) for title in parent.findall(f"{SVG}title")}
+    found = {
+        title.text: parent
+        for parent in elements(drawn())
+        for title in parent.findall(f"{SVG}title")
+    }
     assert list(found) == ["d", "e", "a", f"c{SHOWN}"]  # a point without a value has no marker
     assert [parent.tag.removeprefix(SVG) for parent in found.values()] == ["g", "g", "use", "use"]
     assert float(found["a"].get("x")) < float(found[f"c{SHOWN}"].get("x"))
@@ -47,7 +52,9 @@ def test_names_are_shown_literally():
     root, *rest = elements(drawn())
     assert root.attrib | {"role": "img", "aria-label": f"title {SHOWN}"} == root.attrib
     texts = [e.text for e in rest if e.tag == f"{SVG}text"]
-    assert texts.count(SHOWN) == 2 and not [e for e in rest if e.tag.endswith(("script", "style", "metadata"))]
+    assert texts.count(SHOWN) == 2 and not [
+        e for e in rest if e.tag.endswith(("script", "style", "metadata"))
+    ]
     assert not [e for e in rest if "style" in e.attrib or (e.get("id") or "").startswith(VALUES)]
     assert {e.get("font-size") for e in rest if e.tag == f"{SVG}text"} == {"10"}
 
@@ -57,7 +64,9 @@ def test_identifiers_are_referenced_and_differ_between_figures():
     assert texts[0] == drawn("a")["svg"].decode()
     known = [re.findall(r'\bid="([^"]*)"', text) for text in texts]
     for text, ids in zip(texts, known):
-        assert len(ids) == len(set(ids)) > 2 and set(ids) == set(re.findall(r'(?:\(|href=")#(\w+)', text))
+        assert len(ids) == len(set(ids)) > 2 and set(ids) == set(
+            re.findall(r'(?:\(|href=")#(\w+)', text)
+        )
     assert not set(known[0]) & set(known[1])
 
 

@@ -15,9 +15,14 @@ FOUR = (0.0, 0.0, 2.0, 4.0, 0.0, 1.5)
 
 
 def write(tmp_path, threads, step, **options):
-    return write_run(tmp_path / f"t{threads}.h5", phases(20, step), 32, epochs=2,
-                     config={"threads": str(threads), **options},
-                     ranks_of={"cpu_list": "0,2-3"})
+    return write_run(
+        tmp_path / f"t{threads}.h5",
+        phases(20, step),
+        32,
+        epochs=2,
+        config={"threads": str(threads), **options},
+        ranks_of={"cpu_list": "0,2-3"},
+    )
 
 
 def found(paths):
@@ -25,7 +30,9 @@ def found(paths):
 
 
 def test_each_pass_has_its_own_speedup(tmp_path):
-    (table,) = thread_tables(found(write(tmp_path, n, s) for n, s in ((1, ONE), (2, TWO), (4, FOUR))))
+    (table,) = thread_tables(
+        found(write(tmp_path, n, s) for n, s in ((1, ONE), (2, TWO), (4, FOUR)))
+    )
     assert [row["threads"] for row in table.rows] == [1, 2, 4]
     last = table.rows[-1]
     assert (last["forward_speedup"], last["backward_speedup"]) == (2.0, 2.0)
@@ -47,11 +54,21 @@ def test_runs_that_differ_in_other_options_are_separate_groups(tmp_path):
 
 
 def test_tables_of_several_groups_are_numbered(tmp_path):
-    paths = [write_run(tmp_path / f"{batch}-{threads}.h5", phases(20, step), batch, epochs=2,
-                       config={"threads": str(threads)}) for batch in (32, 64)
-             for threads, step in ((1, ONE), (2, TWO))]
+    paths = [
+        write_run(
+            tmp_path / f"{batch}-{threads}.h5",
+            phases(20, step),
+            batch,
+            epochs=2,
+            config={"threads": str(threads)},
+        )
+        for batch in (32, 64)
+        for threads, step in ((1, ONE), (2, TWO))
+    ]
     assert [table.name[:17] for table in thread_tables(found(paths))] == [
-        "thread-scaling-1-", "thread-scaling-2-"]
+        "thread-scaling-1-",
+        "thread-scaling-2-",
+    ]
 
 
 def test_gpu_runs_have_no_thread_scaling(tmp_path):

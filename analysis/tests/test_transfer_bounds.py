@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Tests the bounds of the transfer with planted all-reduces whose transfer is known. The gradients of
-8 MB are reduced by two ranks, so that the bus bandwidth is 8 MB / transfer."""
+"""Tests the bounds of the transfer with planted all-reduces whose transfer is known. The gradients
+of 8 MB are reduced by two ranks, so that the bus bandwidth is 8 MB / transfer."""
 
 import json
 
@@ -23,12 +23,21 @@ BYTES = 8_000_000
 
 
 def write(path, start, end, calls=None, exposed=0.0, later=0.0, hosts=("a", "a"), **options):
-    """Writes steps of two ranks with one all-reduce from `start` to `end` in each. The backward pass
-    ends after 0.2 s, on rank 1 `later`."""
+    """Writes steps of two ranks with one all-reduce from `start` to `end` in each. The backward
+    pass ends after 0.2 s, on rank 1 `later`."""
     ranks = [(0, 0, FORWARD, BACKWARD + slow, exposed - slow, UPDATE) for slow in (0.0, later)]
-    write_run(path, phases(STEPS, *ranks), 64, bucket_bytes=[BYTES], bucket_start=[start],
-              bucket_end=[end], bucket_calls=calls, attributes={"part": 1, "first_step": 0},
-              ranks_of={"hostname": list(hosts)}, **options)
+    write_run(
+        path,
+        phases(STEPS, *ranks),
+        64,
+        bucket_bytes=[BYTES],
+        bucket_start=[start],
+        bucket_end=[end],
+        bucket_calls=calls,
+        attributes={"part": 1, "first_step": 0},
+        ranks_of={"hostname": list(hosts)},
+        **options,
+    )
     return write_clocks(path, np.arange(STEPS)[:, None] + np.zeros(2))
 
 
@@ -38,8 +47,8 @@ def table_3(path):
 
 
 # The all-reduce is started 100 ms before the end of the backward pass, progresses in calls between
-# its operations, and ends with it. In shared memory the ranks work 10 ms in calls. Between hosts they
-# copy for 10 ms, and the kernel transfers for 80 ms.
+# its operations, and ends with it. In shared memory the ranks work 10 ms in calls. Between hosts
+# they copy for 10 ms, and the kernel transfers for 80 ms.
 @pytest.mark.parametrize("truth, hosts", [(0.010, ("a", "a")), (0.080, ("a", "b"))])
 def test_computation_between_calls_gives_a_range(tmp_path, truth, hosts):
     path = write(tmp_path / "a.h5", 0.1, 0.2, calls=0.010, hosts=hosts)
@@ -59,18 +68,25 @@ def test_hidden_communication_is_no_longer_than_the_calls(tmp_path):
     assert point.hidden_seconds == pytest.approx(STEPS * 0.010)
     table = contents.split_table([point])
     assert table.rows[0]["hidden"] == pytest.approx(STEPS * 0.010)
-    assert any(note.startswith("hidden: transfer during the backward pass, which would be exposed")
-               for note in table.footnotes)
+    assert any(
+        note.startswith("hidden: transfer during the backward pass, which would be exposed")
+        for note in table.footnotes
+    )
 
 
 @pytest.mark.parametrize("device, calls", [("cpu", 0.010), ("cuda", None)])
 def test_calls_in_the_backward_pass_are_no_slower_computation(tmp_path, device, calls):
     """On CPUs the calls are a part of the backward pass; GPUs communicate beside it."""
     config = {"device": device, "train-samples": "704"}
-    one = write_run(tmp_path / "1.h5", phases(2 * STEPS, (0, 0, FORWARD, BACKWARD, 0, UPDATE)), 32,
-                    config=config, attributes={"part": 1, "first_step": 0})
+    one = write_run(
+        tmp_path / "1.h5",
+        phases(2 * STEPS, (0, 0, FORWARD, BACKWARD, 0, UPDATE)),
+        32,
+        config=config,
+        attributes={"part": 1, "first_step": 0},
+    )
     two = write(tmp_path / "2.h5", 0.1, 0.2, calls=calls, config=config)
-    loss, = losses([from_run(read_run(path)) for path in (one, two)])
+    (loss,) = losses([from_run(read_run(path)) for path in (one, two)])
     assert loss.causes.get("calls", 0) == pytest.approx(STEPS * (calls or 0))
     assert sum(loss.causes.values()) == pytest.approx(loss.seconds)
 
@@ -86,8 +102,14 @@ def test_an_all_reduce_after_the_backward_pass_has_one_bandwidth(tmp_path):
 
 def test_a_gpu_transfers_from_the_start_to_the_end(tmp_path):
     """NCCL reduces from 0.1 s to 0.22 s beside the computation, 20 ms of which are exposed."""
-    path = write(tmp_path / "a.h5", 0.1, 0.22, calls=None, exposed=0.02,
-                 config={"device": "cuda", "transport": "nccl"})
+    path = write(
+        tmp_path / "a.h5",
+        0.1,
+        0.22,
+        calls=None,
+        exposed=0.02,
+        config={"device": "cuda", "transport": "nccl"},
+    )
     _, row = table_3(path)
     assert row["transfer_seconds"].value == pytest.approx(STEPS * 0.12)
     assert row["measured_gb_s"].value == pytest.approx(BYTES / 0.12 / 1e9)
@@ -98,8 +120,15 @@ def test_a_gpu_transfers_from_the_start_to_the_end(tmp_path):
 def test_waiting_for_the_calls_of_another_rank_is_no_certain_transfer(tmp_path, device, low):
     """Rank 1 ends its backward pass 50 ms later. Rank 0 waits for it in a call; a GPU transfers."""
     calls = [[0.06], [0.01]] if device == "cpu" else None
-    path = write(tmp_path / "a.h5", 0.1, 0.25, calls=calls, exposed=0.05, later=0.05,
-                 config={"device": device})
+    path = write(
+        tmp_path / "a.h5",
+        0.1,
+        0.25,
+        calls=calls,
+        exposed=0.05,
+        later=0.05,
+        config={"device": device},
+    )
     bounds = from_run(read_run(path)).transfer
     assert bounds.low == pytest.approx(STEPS * low)
     assert bounds.high == pytest.approx(STEPS * 0.15)

@@ -33,8 +33,16 @@ BYTES = (300, 100)
 def write(path, offset=((0, 0), (50, 53)), error=((0, 0), (1e-5, 3e-5)), starts=True, **options):
     """Writes one epoch of four steps of 10 s, of which the first is not timed. The clock of rank 1
     is ahead by `offset[1]`."""
-    write_run(path, phases(STEPS, *[(0, 0, 4, 4, 2, 0)] * 2), 20, batch=10,
-              bucket_bytes=BYTES, bucket_start=START, bucket_end=END, **options)
+    write_run(
+        path,
+        phases(STEPS, *[(0, 0, 4, 4, 2, 0)] * 2),
+        20,
+        batch=10,
+        bucket_bytes=BYTES,
+        bucket_start=START,
+        bucket_end=END,
+        **options,
+    )
     times = 100.0 + 10 * np.arange(STEPS)[:, None] + np.zeros(2)
     times[:, 1] += np.linspace(*offset[1], STEPS)
     write_clocks(path, times, offset, error)
@@ -61,7 +69,9 @@ def test_transfer_begins_when_the_last_rank_starts_the_bucket():
 
 def test_transfer_is_not_negative():
     """With a wrong clock, a bucket may seem to end before the last rank has started it."""
-    assert parts_within(Times(None, START[None], END[None] - [[3], [0]], 0.0))[1].tolist() == [[0.0, 2.5]]
+    assert parts_within(Times(None, START[None], END[None] - [[3], [0]], 0.0))[1].tolist() == [
+        [0.0, 2.5]
+    ]
 
 
 def test_split_of_a_run(tmp_path):
@@ -82,7 +92,7 @@ def test_error_of_two_other_ranks_is_the_sum_of_their_bounds(tmp_path):
 def test_table_3_counts_the_transfer_only(tmp_path):
     point = from_run(read_run(write(tmp_path / "a.h5")))
     table = contents.bandwidth_table([point])
-    row, = table.rows
+    (row,) = table.rows
     assert row["waiting_seconds"] == pytest.approx(4 * 1.5)
     assert row["transfer_seconds"].value == pytest.approx(4 * 2.25 + 3e-5 * 2 * 4)
     assert row["measured_gb_s"].value == pytest.approx(400 * 4 / (4 * 2.25) / 1e9, rel=1e-4)
@@ -109,7 +119,7 @@ def test_report_has_the_table_and_the_figure(tmp_path):
     out = tmp_path / "out"
     assert main(["report", str(write(tmp_path / "a.h5")), "--out", str(out)]) == 0
     with (out / "waiting-transfer.csv").open() as file:
-        row, = csv.DictReader(file)
+        (row,) = csv.DictReader(file)
     assert float(row["waiting_percent"]) == pytest.approx(100 * 1.5 / 3.75)
     assert (row["longest_waiting_rank"], row["last_rank"]) == ("0", "1")
     assert float(row["longest_waiting"]) == pytest.approx(12)
@@ -135,7 +145,7 @@ def test_runs_without_arrival_times_have_no_figure(tmp_path):
 
 def test_repeats_are_merged_by_their_medians(tmp_path):
     runs = [from_run(read_run(write(tmp_path / f"{i}.h5"))) for i in range(2)]
-    merged, = merge_repeats(runs)
+    (merged,) = merge_repeats(runs)
     assert merged.repeats == 2
     np.testing.assert_equal(asdict(merged.split), asdict(runs[0].split))
 
@@ -166,6 +176,6 @@ def test_run_file_is_valid_and_clocks_of_an_epoch_in_two_parts_are_not_used(tmp_
     write(tmp_path / "r.h5", attributes=attributes | {"part": 1, "first_step": 0})
     write(tmp_path / "r.part2.h5", attributes=attributes | {"part": 2, "first_step": 4})
     assert not [p for p in problems(tmp_path / "r.h5") if "clock" in p or "start_seconds" in p]
-    run, = load_runs([tmp_path / "r.h5"]).runs
+    (run,) = load_runs([tmp_path / "r.h5"]).runs
     assert len(run.step_start) == 8
     assert from_run(run).split is None

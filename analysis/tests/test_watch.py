@@ -32,10 +32,22 @@ class Stream(io.StringIO):
 
 
 def write_epochs(path, epochs, status="running", run_id="r", **others):
-    return write_run(path, phases(10 * epochs, RANK_0, RANK_1), 64, epochs=epochs, status=status,
-                     config={"epochs": "3"}, attributes={
-                         "run_id": run_id, "part": 1, "first_step": 0, "steps_per_epoch": 10,
-                         "images_per_epoch": 640}, **others)
+    return write_run(
+        path,
+        phases(10 * epochs, RANK_0, RANK_1),
+        64,
+        epochs=epochs,
+        status=status,
+        config={"epochs": "3"},
+        attributes={
+            "run_id": run_id,
+            "part": 1,
+            "first_step": 0,
+            "steps_per_epoch": 10,
+            "images_per_epoch": 640,
+        },
+        **others,
+    )
 
 
 class Job:
@@ -75,15 +87,22 @@ def names(tmp_path):
 
 def test_prints_each_epoch_once_until_the_run_ends(names):
     path, partial = names
-    job = Job(lambda: None, lambda: write_epochs(partial, 1), lambda: None,
-              lambda: write_epochs(partial, 2), lambda: finish(path, partial, 3, status="complete"))
+    job = Job(
+        lambda: None,
+        lambda: write_epochs(partial, 1),
+        lambda: None,
+        lambda: write_epochs(partial, 2),
+        lambda: finish(path, partial, 3, status="complete"),
+    )
     status, text = follow(path, job)
     lines = text.splitlines()
     assert status == 0 and len(lines) == 5 and "\r" not in text and "\x1b" not in text
     assert lines[0].startswith("run.h5: 2 ranks, resnet18-cifar")
     # 10 steps of 40 ms; rank 0 waits 10 ms of them, so the mean over the ranks is 12.5 %.
-    assert lines[1] == ("epoch 1/3  0.40 s  1,600.0 images/s  loss 0.5000  train 50.00%  test "
-                        "50.00%  exposed communication 12.5%  slowest rank 1 (node1)")
+    assert (
+        lines[1] == "epoch 1/3  0.40 s  1,600.0 images/s  loss 0.5000  train 50.00%  test "
+        "50.00%  exposed communication 12.5%  slowest rank 1 (node1)"
+    )
     assert [line.split()[1] for line in lines[1:4]] == ["1/3", "2/3", "3/3"]
     assert lines[4] == "run.h5: complete"
 
@@ -149,8 +168,9 @@ def test_ladder_points(tmp_path, capsys):
 
 def test_control_characters_of_a_file_do_not_reach_the_terminal(names):
     path, _ = names
-    write_epochs(path, 1, status="failed", failure="bad\x1b[2J\nline",
-                 ranks_of={"hostname": "a\x1b]0;x\x07"})
+    write_epochs(
+        path, 1, status="failed", failure="bad\x1b[2J\nline", ranks_of={"hostname": "a\x1b]0;x\x07"}
+    )
     status, text = follow(path, Job())
     assert status == 3 and "\x1b" not in text and "\x07" not in text
     assert len(text.splitlines()) == 3
@@ -175,10 +195,20 @@ def test_an_epoch_without_recorded_times_has_no_rate(names):
 
 def test_rows_of_an_unfinished_epoch_are_not_shown(names):
     path, partial = names
-    write_run(partial, phases(25, RANK_0, RANK_1), 64, status="running",
-              epoch_of_step=np.repeat([1, 2, 3], [10, 10, 5]), attributes={
-                  "run_id": "r", "part": 1, "first_step": 0, "steps_per_epoch": 10,
-                  "images_per_epoch": 640})
+    write_run(
+        partial,
+        phases(25, RANK_0, RANK_1),
+        64,
+        status="running",
+        epoch_of_step=np.repeat([1, 2, 3], [10, 10, 5]),
+        attributes={
+            "run_id": "r",
+            "part": 1,
+            "first_step": 0,
+            "steps_per_epoch": 10,
+            "images_per_epoch": 640,
+        },
+    )
     with h5py.File(partial, "r+") as file:
         numbers = file["epoch"][:2]
         del file["epoch"]

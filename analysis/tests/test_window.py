@@ -19,7 +19,8 @@ def choose(*counts, size, first=0, starts=(0,)):
     epoch = np.repeat(np.arange(1, len(counts) + 1), counts)
     marks = np.isin(np.arange(len(epoch)), starts)
     chosen, number, rule, is_complete = window.choose_steps(
-        epoch, first + np.arange(len(epoch)), marks, size)
+        epoch, first + np.arange(len(epoch)), marks, size
+    )
     return chosen.tolist(), number, rule, is_complete
 
 
@@ -70,8 +71,14 @@ SIZE = {"steps_per_epoch": 200, "images_per_epoch": 2000}
 
 def test_a_preempted_run_is_not_presented_as_an_epoch(tmp_path, capsys):
     """The run has 6 of the 200 steps, 0.5 s each: an epoch takes 100 s, not 3 s."""
-    path = write_run(tmp_path / "a.h5", phases(6, (0, 0, 0.5, 0, 0, 0)), 10, batch=10,
-                     status="preempted", attributes=SIZE)
+    path = write_run(
+        tmp_path / "a.h5",
+        phases(6, (0, 0, 0.5, 0, 0, 0)),
+        10,
+        batch=10,
+        status="preempted",
+        attributes=SIZE,
+    )
     point = from_run(read_run(path))
     assert point.epoch_seconds == pytest.approx(100)
     assert (point.steps, point.images, point.scaled) == (200, 2000, True)
@@ -86,18 +93,25 @@ def test_a_preempted_run_is_not_presented_as_an_epoch(tmp_path, capsys):
     assert "scaled from" in figure and "did not finish" in figure and "(a, b)" in figure
 
 
-@pytest.mark.parametrize("data, samples, text", [
-    ("cifar10:/some/where", "1000", "cifar10, 1,000 images"),
-    ("synthetic", "10000", "synthetic, 10,000 images"),
-    ("synthetic:5000@3x224x224/1000", "5000", "synthetic@3x224x224/1000, 5,000 images"),
-    ("hdf5:/home/user/own.h5", "5000", "own.h5, 5,000 images"), ("hdf5:own.h5", "5000", "own.h5, 5,000 images"),
-    ("synthetic@3x64x64", "10000", "synthetic@3x64x64, 10,000 images"),
-    ("synthetic:300/20", "300", "synthetic/20, 300 images"),
-    ("cifar100:/some/where", "50000", "cifar100, 50,000 images"),
-    ("other:/some/where", "1281167", "other, 1,281,167 images")])
+@pytest.mark.parametrize(
+    "data, samples, text",
+    [
+        ("cifar10:/some/where", "1000", "cifar10, 1,000 images"),
+        ("synthetic", "10000", "synthetic, 10,000 images"),
+        ("synthetic:5000@3x224x224/1000", "5000", "synthetic@3x224x224/1000, 5,000 images"),
+        ("hdf5:/home/user/own.h5", "5000", "own.h5, 5,000 images"),
+        ("hdf5:own.h5", "5000", "own.h5, 5,000 images"),
+        ("synthetic@3x64x64", "10000", "synthetic@3x64x64, 10,000 images"),
+        ("synthetic:300/20", "300", "synthetic/20, 300 images"),
+        ("cifar100:/some/where", "50000", "cifar100, 50,000 images"),
+        ("other:/some/where", "1281167", "other, 1,281,167 images"),
+    ],
+)
 def test_images_of_the_data(tmp_path, data, samples, text):
     config = {"data": data, "train-samples": samples, "steps": "2"}
-    run = read_run(write_run(tmp_path / "a.h5", phases(2, (0, 0, 1, 0, 0, 0)), 48, batch=48, config=config))
+    run = read_run(
+        write_run(tmp_path / "a.h5", phases(2, (0, 0, 1, 0, 0, 0)), 48, batch=48, config=config)
+    )
     assert data_of(run) == text
 
 
@@ -116,8 +130,9 @@ def lengthen(path, rows, columns=("epoch", "images", "loss", "learning_rate", "p
 
 
 def test_rows_beyond_the_last_listed_epoch_are_not_used(tmp_path):
-    path = write_run(tmp_path / "a.h5", phases(10, (0, 0, 0.1, 0, 0, 0)), 10, batch=10,
-                     status="running")
+    path = write_run(
+        tmp_path / "a.h5", phases(10, (0, 0, 0.1, 0, 0, 0)), 10, batch=10, status="running"
+    )
     expected = from_run(read_run(path)).epoch_seconds
     lengthen(path, 10)
     run = read_run(path)
@@ -126,8 +141,9 @@ def test_rows_beyond_the_last_listed_epoch_are_not_used(tmp_path):
 
 
 def test_columns_of_different_length_are_read_up_to_the_shortest(tmp_path):
-    path = write_run(tmp_path / "a.h5", phases(10, (0, 0, 0.1, 0, 0, 0)), 10, batch=10,
-                     status="running")
+    path = write_run(
+        tmp_path / "a.h5", phases(10, (0, 0, 0.1, 0, 0, 0)), 10, batch=10, status="running"
+    )
     lengthen(path, 4, ("epoch", "loss", "learning_rate"))
     run = read_run(path)
     assert len(run.epoch) == len(run.images) == len(run.phase_seconds) == 10
@@ -138,8 +154,14 @@ def test_columns_of_different_length_are_read_up_to_the_shortest(tmp_path):
 
 
 def test_a_running_file_is_reported_as_unfinished(tmp_path, capsys):
-    path = write_run(tmp_path / "a.h5.partial", phases(20, (0, 0, 0.1, 0, 0, 0)), 10, batch=10,
-                     epochs=2, status="running")
+    path = write_run(
+        tmp_path / "a.h5.partial",
+        phases(20, (0, 0, 0.1, 0, 0, 0)),
+        10,
+        batch=10,
+        epochs=2,
+        status="running",
+    )
     assert main(["summary", str(path)]) == 0
     text = capsys.readouterr().out
     assert "a.h5.partial: running" in text
@@ -154,7 +176,12 @@ def test_a_missing_file_names_its_partial_file(tmp_path, capsys):
 
 def test_summary_prints_the_number_of_the_epoch(tmp_path, capsys):
     """The resumed run has epochs 3 and 4: its last test was after epoch 4, not after epoch 2."""
-    path = write_run(tmp_path / "a.h5", phases(20, (0, 0, 0.1, 0, 0, 0)), 10, batch=10,
-                     epoch_of_step=np.repeat([3, 4], 10))
+    path = write_run(
+        tmp_path / "a.h5",
+        phases(20, (0, 0, 0.1, 0, 0, 0)),
+        10,
+        batch=10,
+        epoch_of_step=np.repeat([3, 4], 10),
+    )
     assert main(["summary", str(path)]) == 0
     assert "60.00% after epoch 4, best 60.00% after epoch 4" in capsys.readouterr().out

@@ -9,8 +9,12 @@ import pytest
 
 @pytest.fixture(scope="module")
 def limit():
-    """A watchdog limit that a run without errors does not reach: twice its total duration in seconds, at least 3."""
-    from test_cli import start_ranks, train  # imported here, so that pytest can rewrite the assertions of the file
+    """A watchdog limit that a run without errors does not reach: twice its total duration in
+    seconds, at least 3."""
+    from test_cli import (
+        start_ranks,
+        train,
+    )  # imported here, so that pytest can rewrite the assertions of the file
 
     begin = time.monotonic()
     assert start_ranks((2, train())).returncode == 0

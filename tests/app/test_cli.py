@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Tests of the command line: exit statuses, messages and output files for valid and invalid input.
 
-LOCKSTEP_BIN is the path of the program. LOCKSTEP_MPIRUN is the command that starts ranks; its words may be separated by
-spaces or semicolons.
+LOCKSTEP_BIN is the path of the program. LOCKSTEP_MPIRUN is the command that starts ranks; its words
+may be separated by spaces or semicolons.
 """
 
 import fcntl
@@ -19,53 +19,87 @@ import numpy as np
 import pytest
 
 BIN = os.environ["LOCKSTEP_BIN"]
-WITH_FAULTS = os.environ["LOCKSTEP_BUILD"] + "/tests/campaign/lockstep_with_faults"  # the program with the option --inject
+WITH_FAULTS = (
+    os.environ["LOCKSTEP_BUILD"] + "/tests/campaign/lockstep_with_faults"
+)  # the program with the option --inject
 HANG = 1800  # seconds; limits of time are against hangs, also on a machine with other load
-MPIRUN = os.environ.get("LOCKSTEP_MPIRUN", "mpirun --oversubscribe --bind-to none").replace(";", " ").split()
+MPIRUN = (
+    os.environ.get("LOCKSTEP_MPIRUN", "mpirun --oversubscribe --bind-to none")
+    .replace(";", " ")
+    .split()
+)
 
 
 def train(*arguments, **options):
-    """Returns the arguments of a `lockstep train` run of about one second. `options` override the defaults; an option
-    with the value None is omitted."""
-    values = {"data": "synthetic:24", "batch_per_rank": 2, "steps": 2, "threads": 1, "loader_threads": 1,
-              "evaluate_every": "never"} | options
-    named = [f"--{name.replace('_', '-')}={value}" for name, value in values.items() if value is not None]
+    """Returns the arguments of a `lockstep train` run of about one second. `options` override the
+    defaults; an option with the value None is omitted."""
+    values = {
+        "data": "synthetic:24",
+        "batch_per_rank": 2,
+        "steps": 2,
+        "threads": 1,
+        "loader_threads": 1,
+        "evaluate_every": "never",
+    } | options
+    named = [
+        f"--{name.replace('_', '-')}={value}" for name, value in values.items() if value is not None
+    ]
     return ["train", *named, *map(str, arguments)]
 
 
 def environment():
     """Returns the environment of this process without the variables of Lockstep."""
     inherited = {k: v for k, v in os.environ.items() if not k.startswith("LOCKSTEP_")}
-    return inherited | {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
-                    "OMP_WAIT_POLICY": "passive"}
+    return inherited | {
+        "OMPI_ALLOW_RUN_AS_ROOT": "1",
+        "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
+        "OMP_WAIT_POLICY": "passive",
+    }
 
 
 def start(*arguments, cwd=None, env=None, program=BIN):
     """Runs lockstep without mpirun; returns the completed process."""
-    return subprocess.run([program, *map(str, arguments)], cwd=cwd, env=environment() | (env or {}), text=True,
-                          capture_output=True, timeout=HANG)
+    return subprocess.run(
+        [program, *map(str, arguments)],
+        cwd=cwd,
+        env=environment() | (env or {}),
+        text=True,
+        capture_output=True,
+        timeout=HANG,
+    )
 
 
 def start_ranks(*programs, cwd=None, env=None):
-    """Runs mpirun with one application context per (ranks, arguments); returns the completed process."""
+    """Runs mpirun with one application context per (ranks, arguments); returns the completed
+    process."""
     command = [*MPIRUN]
     for ranks, arguments in programs:
         command += [] if command == MPIRUN else [":"]
         command += ["-n", str(ranks), BIN, *map(str, arguments)]
-    return subprocess.run(command, cwd=cwd, env=environment() | (env or {}), text=True, capture_output=True,
-                          timeout=HANG)
+    return subprocess.run(
+        command,
+        cwd=cwd,
+        env=environment() | (env or {}),
+        text=True,
+        capture_output=True,
+        timeout=HANG,
+    )
 
 
 def messages_of(result):
-    """Returns the lines that Lockstep wrote to stderr, without those of mpirun and without the warning that other processes
-    took the processors."""
-    return [line for line in result.stderr.splitlines()
-            if line.startswith("lockstep: ") and "lacked a processor" not in line]
+    """Returns the lines that Lockstep wrote to stderr, without those of mpirun and without the
+    warning that other processes took the processors."""
+    return [
+        line
+        for line in result.stderr.splitlines()
+        if line.startswith("lockstep: ") and "lacked a processor" not in line
+    ]
 
 
 def expect_failure(result, status):
-    """Checks that the run failed with this status and a single error message; returns the message. Without injected
-    faults, all ranks know the error and end without MPI_Abort, which prints seven lines."""
+    """Checks that the run failed with this status and a single error message; returns the message.
+    Without injected faults, all ranks know the error and end without MPI_Abort, which prints seven
+    lines."""
     assert result.returncode == status, f"{result.stdout}{result.stderr}"
     lines = [line for line in messages_of(result) if not line.startswith("lockstep: warning: ")]
     assert len(lines) == 1, result.stderr
@@ -83,21 +117,30 @@ def cifar(tmp_path):
     for name in [f"data_batch_{i}.bin" for i in range(1, 6)] + ["test_batch.bin"]:
         records.tofile(folder / name)
     (folder / "batches.meta.txt").write_text(
-        "airplane\nautomobile\nbird\ncat\ndeer\ndog\nfrog\nhorse\nship\ntruck\n")
+        "airplane\nautomobile\nbird\ncat\ndeer\ndog\nfrog\nhorse\nship\ntruck\n"
+    )
     return folder
 
 
-# --- options -------------------------------------------------------------------------------------------------
+# --- options
+# -------------------------------------------------------------------------------------------------
+
 
 # One error of each layer that checks options; the unit tests of the layer have the others.
-@pytest.mark.parametrize("arguments, words", [
-    (["trian"], ["'train'"]),  # command line
-    (["train", "--batch-per-rank", "2", "--config", "/dev/zero"], ["/dev/zero", "more than 1.00 MB"]),  # file of options
-    (["train", "--batch-per-rank", "2", "--global-batch", "2"], ["both"]),  # configuration
-    (["train", "--batch-per-rank", "2", "--classes", "5"], ["--classes", "10"]),  # dataset
-    (["train", "--batch-per-rank", "2", "--precision", "tf32"], ["tf32"]),  # backend
-    (["evaluate"], ["--init-from"]),  # command
-])
+@pytest.mark.parametrize(
+    "arguments, words",
+    [
+        (["trian"], ["'train'"]),  # command line
+        (
+            ["train", "--batch-per-rank", "2", "--config", "/dev/zero"],
+            ["/dev/zero", "more than 1.00 MB"],
+        ),  # file of options
+        (["train", "--batch-per-rank", "2", "--global-batch", "2"], ["both"]),  # configuration
+        (["train", "--batch-per-rank", "2", "--classes", "5"], ["--classes", "10"]),  # dataset
+        (["train", "--batch-per-rank", "2", "--precision", "tf32"], ["tf32"]),  # backend
+        (["evaluate"], ["--init-from"]),  # command
+    ],
+)
 def test_invalid_options_are_errors(arguments, words):
     line = expect_failure(start(*arguments), 2)
     for word in words:
@@ -119,7 +162,9 @@ def test_more_threads_than_processors_cause_a_warning():
 @pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="needs two processors")
 def test_threads_that_openmp_binds_compute_on_all_processors():
     def line_of(env):
-        result = start("train", "--data", "synthetic:24", "--batch-per-rank", "8", "--dry-run", env=env)
+        result = start(
+            "train", "--data", "synthetic:24", "--batch-per-rank", "8", "--dry-run", env=env
+        )
         assert result.returncode == 0 and messages_of(result) == []
         return next(line for line in result.stdout.splitlines() if line.startswith("  binding"))
 
@@ -130,13 +175,22 @@ def test_run_file_has_the_warnings_about_threads(tmp_path):
     cores = len(os.sched_getaffinity(0))
     for threads, expected in ((1, ""), (cores + 1, f"{cores + 1} threads share {cores} processor")):
         path = tmp_path / f"{threads}.h5"
-        assert start(*train(threads=threads, steps=1, batch_per_rank=8, conv_algorithm="direct", output=path)).returncode == 0
+        assert (
+            start(
+                *train(
+                    threads=threads, steps=1, batch_per_rank=8, conv_algorithm="direct", output=path
+                )
+            ).returncode
+            == 0
+        )
         with h5py.File(path) as file:
             warnings = file["environment"].attrs["warnings"].decode()
         assert warnings.startswith(expected) and bool(warnings) == bool(expected)
 
 
-# --- data ----------------------------------------------------------------------------------------------------
+# --- data
+# ----------------------------------------------------------------------------------------------------
+
 
 def test_global_batch_larger_than_the_data_is_an_error():
     line = expect_failure(start(*train(batch_per_rank=25)), 3)
@@ -172,13 +226,19 @@ def test_different_data_on_two_ranks_are_an_error(cifar, tmp_path):
         content = file.read_bytes()
         (other / file.name).write_bytes(content[:-1] + b"\1" if file.suffix == ".bin" else content)
     line = expect_failure(
-        start_ranks((1, train(data=f"cifar10:{cifar}")), (1, train(data=f"cifar10:{other}"))), 2)
+        start_ranks((1, train(data=f"cifar10:{cifar}")), (1, train(data=f"cifar10:{other}"))), 2
+    )
     assert "digest" in line and "rank 1" in line
 
 
-@pytest.mark.parametrize("model, source, classes", [
-    ("resnet18-cifar", "synthetic:24@1x12x20/3", 3), ("resnet18-imagenet", "synthetic:24@4x40x24/12", 12),
-    ("vgg11", "synthetic:24@3x32x33/100", 100)])
+@pytest.mark.parametrize(
+    "model, source, classes",
+    [
+        ("resnet18-cifar", "synthetic:24@1x12x20/3", 3),
+        ("resnet18-imagenet", "synthetic:24@4x40x24/12", 12),
+        ("vgg11", "synthetic:24@3x32x33/100", 100),
+    ],
+)
 def test_networks_are_built_for_the_images_and_classes_of_the_data(model, source, classes):
     result = start(*train("--json", model=model, data=source, steps=1, evaluate_every=0))
     found = json.loads(result.stdout)
@@ -192,11 +252,19 @@ def test_images_that_are_too_small_for_the_network():
 
 
 def test_the_run_file_contains_the_numbers_of_images(tmp_path):
-    for options, numbers in (({}, ("24", "4")), ({"train_samples": 10, "test_samples": 3}, ("10", "3"))):
+    for options, numbers in (
+        ({}, ("24", "4")),
+        ({"train_samples": 10, "test_samples": 3}, ("10", "3")),
+    ):
         path = tmp_path / "run.h5"
         assert start(*train("--overwrite", output=path, **options)).returncode == 0
         with h5py.File(path) as file:
-            assert tuple(file["config"].attrs[f"{part}-samples"].decode() for part in ("train", "test")) == numbers
+            assert (
+                tuple(
+                    file["config"].attrs[f"{part}-samples"].decode() for part in ("train", "test")
+                )
+                == numbers
+            )
 
 
 def test_cifar100(tmp_path):
@@ -211,7 +279,9 @@ def test_cifar100(tmp_path):
     assert "train.bin: record 7" in expect_failure(start(*train(data=f"cifar100:{tmp_path}")), 3)
 
 
-# --- output --------------------------------------------------------------------------------------------------
+# --- output
+# --------------------------------------------------------------------------------------------------
+
 
 def test_existing_output_is_replaced_only_with_overwrite(tmp_path):
     path = tmp_path / "run.h5"
@@ -242,14 +312,19 @@ def test_invalid_weights_file_is_an_error(tmp_path):
     assert str(path) in expect_failure(start(*train(init_from=path)), 3)
 
 
-# --- ranks ---------------------------------------------------------------------------------------------------
+# --- ranks
+# ---------------------------------------------------------------------------------------------------
+
 
 def test_locks_of_other_programs_do_not_prevent_reading(tmp_path):
     assert start(*train("--quiet", checkpoint_dir=tmp_path)).returncode == 0
     checkpoint = next(tmp_path.glob("checkpoint-*"))
     with open(checkpoint) as file:
         fcntl.flock(file, fcntl.LOCK_EX)
-        result = start(*train("--quiet", batch_per_rank=8, init_from=checkpoint, output=tmp_path / "run.h5"), env={"HDF5_USE_FILE_LOCKING": "TRUE"})
+        result = start(
+            *train("--quiet", batch_per_rank=8, init_from=checkpoint, output=tmp_path / "run.h5"),
+            env={"HDF5_USE_FILE_LOCKING": "TRUE"},
+        )
     assert (result.returncode, result.stderr) == (0, "")
 
 
@@ -277,17 +352,27 @@ def test_non_finite_loss_ends_the_run_and_is_recorded(tmp_path):
         assert b"not finite" in file.attrs["failure"]
 
 
-# --- console and JSON output ---------------------------------------------------------------------------------
+# --- console and JSON output
+# ---------------------------------------------------------------------------------
+
 
 def test_help_has_groups_defaults_and_examples():
     text = start("train", "--help").stdout
-    for words in ("Optimiser:", "--lr RATE", "[0.1 (sgd)", "mpirun -n 2 lockstep train", "--help-all"):
+    for words in (
+        "Optimiser:",
+        "--lr RATE",
+        "[0.1 (sgd)",
+        "mpirun -n 2 lockstep train",
+        "--help-all",
+    ):
         assert words in text
     assert start("--help").returncode == 0
 
 
 def test_dry_run_writes_no_files(tmp_path):
-    result = start(*train("--dry-run", output=tmp_path / "run.h5", checkpoint_dir=tmp_path / "ckpt"))
+    result = start(
+        *train("--dry-run", output=tmp_path / "run.h5", checkpoint_dir=tmp_path / "ckpt")
+    )
     assert result.returncode == 0 and "11,173,962 parameters" in result.stdout
     assert list(tmp_path.iterdir()) == []
 
@@ -304,28 +389,67 @@ def test_json_output_is_one_object():
 
 @pytest.mark.slow
 def test_every_command_prints_json(tmp_path):
-    """Every command prints one object on stdout and exits with status 0, also with --dry-run (which info lacks)."""
+    """Every command prints one object on stdout and exits with status 0, also with --dry-run (which
+    info lacks)."""
     assert start(*train("--quiet", checkpoint_dir=tmp_path)).returncode == 0
     checkpoint = next(tmp_path.glob("checkpoint-*"))
     commands = {
         "train": train(batch_per_rank=8),
-        "evaluate": ["evaluate", "--init-from", checkpoint, "--data", "synthetic:24", "--threads", "1"],
-        "ladder": ["ladder", "--ladder-start", "2", "--steps", "1", "--data", "synthetic:12", "--threads", "1"],
+        "evaluate": [
+            "evaluate",
+            "--init-from",
+            checkpoint,
+            "--data",
+            "synthetic:24",
+            "--threads",
+            "1",
+        ],
+        "ladder": [
+            "ladder",
+            "--ladder-start",
+            "2",
+            "--steps",
+            "1",
+            "--data",
+            "synthetic:12",
+            "--threads",
+            "1",
+        ],
         "allreduce": ["allreduce", "--max-bytes", "16K", "--repeats", "2", "--threads", "1"],
         "plan": ["plan", "--batch-per-rank", "2", "--data", "synthetic:24", "--threads", "1"],
         "layers": ["layers", "--layer", "relu@1x4x4x4", "--threads", "1"],
-        "stack": ["stack", "--layer", "linear:1024-1024@1", "--memory-limit", "150MB", "--threads", "1"],
+        "stack": [
+            "stack",
+            "--layer",
+            "linear:1024-1024@1",
+            "--memory-limit",
+            "150MB",
+            "--threads",
+            "1",
+        ],
         "info": ["info"],
     }
-    results = {"train": "results", "evaluate": "results", "ladder": "ladder", "allreduce": "allreduce",
-               "plan": "memory_bytes", "layers": "layers", "stack": "stack", "info": "devices"}
+    results = {
+        "train": "results",
+        "evaluate": "results",
+        "ladder": "ladder",
+        "allreduce": "allreduce",
+        "plan": "memory_bytes",
+        "layers": "layers",
+        "stack": "stack",
+        "info": "devices",
+    }
     for command, arguments in commands.items():
         for dry_run in ([], ["--dry-run"]):
             if dry_run and command == "info":
                 continue
             result = start(*arguments, "--json", *dry_run)
             # Two steps train nothing.
-            messages = [line for line in messages_of(result) if "the test loss" not in line or command != "evaluate"]
+            messages = [
+                line
+                for line in messages_of(result)
+                if "the test loss" not in line or command != "evaluate"
+            ]
             assert (result.returncode, messages) == (0, []), command
             found = json.loads(result.stdout)
             assert found["command"] == command
@@ -363,23 +487,39 @@ def test_profile_is_in_the_output_the_run_file_and_the_trace(tmp_path):
     events = json.loads(trace.read_text())["traceEvents"]
     assert {event["pid"] for event in events} == {0, 1}
     assert {event["args"]["name"] for event in events if event["name"] == "thread_name"} >= {
-        "steps", "compute", "communication"}
+        "steps",
+        "compute",
+        "communication",
+    }
 
 
 def test_profile_describes_its_cost():
     result = start(*train(profile=1))
     assert result.returncode == 0, result.stderr
     assert re.search(r"convolution 3x3, 3x32x32 -> 64x32x32 +forward +1 +\d", result.stdout)
-    assert re.search(r"Cost of the profile: a step takes .* with it and .* without \([+-]", result.stdout)
+    assert re.search(
+        r"Cost of the profile: a step takes .* with it and .* without \([+-]", result.stdout
+    )
 
 
-@pytest.mark.parametrize(("options", "status", "text"), [
-    ({"trace": "t.json"}, 2, "--trace requires --profile"),
-    ({"profile": -1}, 2, "--profile"),
-    ({"profile": 1, "trace": "/nowhere/t.json"}, 6, "/nowhere"),
-    ({"profile": 1, "trace": "./t.h5", "output": "t.h5"}, 2, "--trace and --output name the same file"),
-    ({"output": "t.h5", "init_from": "./t.h5"}, 2, "--output and --init-from name the same file"),
-])
+@pytest.mark.parametrize(
+    ("options", "status", "text"),
+    [
+        ({"trace": "t.json"}, 2, "--trace requires --profile"),
+        ({"profile": -1}, 2, "--profile"),
+        ({"profile": 1, "trace": "/nowhere/t.json"}, 6, "/nowhere"),
+        (
+            {"profile": 1, "trace": "./t.h5", "output": "t.h5"},
+            2,
+            "--trace and --output name the same file",
+        ),
+        (
+            {"output": "t.h5", "init_from": "./t.h5"},
+            2,
+            "--output and --init-from name the same file",
+        ),
+    ],
+)
 def test_wrong_profile_options_are_refused(options, status, text):
     assert text in expect_failure(start(*train(**options)), status)
 
@@ -408,42 +548,93 @@ def test_progress_line_appears_only_on_a_terminal():
 
 
 def test_suspicious_data_options_and_results_cause_warnings_that_the_run_file_keeps(tmp_path):
-    """After three steps, the running statistics of batch norm differ too much from the batch statistics."""
+    """After three steps, the running statistics of batch norm differ too much from the batch
+    statistics."""
     path = tmp_path / "run.h5"
-    result = start(*train("--quiet", steps=3, evaluate_every=0, conv_algorithm="direct", lr=3, warmup_epochs=0.25, output=path))
+    result = start(
+        *train(
+            "--quiet",
+            steps=3,
+            evaluate_every=0,
+            conv_algorithm="direct",
+            lr=3,
+            warmup_epochs=0.25,
+            output=path,
+        )
+    )
     assert result.returncode == 0
     batch, warm_up, loss = messages_of(result)
-    assert "over 2 images per rank" in batch and "--warmup-epochs 0.25: the run of 3 steps" in warm_up
+    assert (
+        "over 2 images per rank" in batch and "--warmup-epochs 0.25: the run of 3 steps" in warm_up
+    )
     assert "is above ln(10) = 2.3026" in loss and "lower --lr" in loss
     with h5py.File(path) as file:
-        stored = b"\n".join([file["environment"].attrs["warnings"], file["results"].attrs["warnings"]]).decode()
+        stored = b"\n".join(
+            [file["environment"].attrs["warnings"], file["results"].attrs["warnings"]]
+        ).decode()
     assert [f"lockstep: warning: {line}" for line in stored.splitlines()] == [batch, warm_up, loss]
-    assert messages_of(start(*train("--quiet", steps=1, evaluate_every=0, conv_algorithm="direct", lr=0, classes=10000,
-                                    batch_per_rank=8))) == []
+    assert (
+        messages_of(
+            start(
+                *train(
+                    "--quiet",
+                    steps=1,
+                    evaluate_every=0,
+                    conv_algorithm="direct",
+                    lr=0,
+                    classes=10000,
+                    batch_per_rank=8,
+                )
+            )
+        )
+        == []
+    )
 
 
 def test_header_counts_the_kernels_of_convolutions_only():
-    """resnet18-cifar has 20 convolutions with three directions each, except that the first one has no backward data."""
+    """resnet18-cifar has 20 convolutions with three directions each, except that the first one has
+    no backward data."""
     result = start(*train(steps=1, conv_algorithm="winograd"))
     line = next(line for line in result.stdout.splitlines() if line.split()[:1] == ["convolutions"])
-    assert sum(int(entry.split()[0]) for entry in line.split(None, 1)[1].split(", ")) == 3 * 20 - 1, line
+    assert (
+        sum(int(entry.split()[0]) for entry in line.split(None, 1)[1].split(", ")) == 3 * 20 - 1
+    ), line
     assert "statistics" not in line
 
 
-@pytest.mark.parametrize("arguments", [
-    train(), train("--json"), ["--help"], ["--version"], ["info"], ["plan", "--batch-per-rank=2", "--json"],
-    ["allreduce", "--max-bytes=16K", "--repeats=2"], ["ladder", "--dry-run"],
-], ids=" ".join)
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        train(),
+        train("--json"),
+        ["--help"],
+        ["--version"],
+        ["info"],
+        ["plan", "--batch-per-rank=2", "--json"],
+        ["allreduce", "--max-bytes=16K", "--repeats=2"],
+        ["ladder", "--dry-run"],
+    ],
+    ids=" ".join,
+)
 def test_lost_standard_output_is_an_error(arguments):
     with open("/dev/full", "w") as full:
-        result = subprocess.run([BIN, *arguments], env=environment(), text=True, stdout=full, stderr=subprocess.PIPE)
+        result = subprocess.run(
+            [BIN, *arguments], env=environment(), text=True, stdout=full, stderr=subprocess.PIPE
+        )
     assert "standard output (No space left on device)" in expect_failure(result, 6)
 
 
-@pytest.mark.parametrize("redirection, reason", [(">&-", "Bad file descriptor"), ("| true", "Broken pipe")])
+@pytest.mark.parametrize(
+    "redirection, reason", [(">&-", "Bad file descriptor"), ("| true", "Broken pipe")]
+)
 def test_run_without_standard_output_is_complete(tmp_path, redirection, reason):
-    command = f"{BIN} {' '.join(train(output=tmp_path / 'run.h5'))} {redirection}; exit ${{PIPESTATUS[0]}}"
-    result = subprocess.run(["bash", "-c", command], env=environment(), text=True, capture_output=True)
+    command = (
+        f"{BIN} {' '.join(train(output=tmp_path / 'run.h5'))} {redirection}; exit"
+        " ${PIPESTATUS[0]}"
+    )
+    result = subprocess.run(
+        ["bash", "-c", command], env=environment(), text=True, capture_output=True
+    )
     assert f"standard output ({reason})" in expect_failure(result, 6)
     with h5py.File(tmp_path / "run.h5") as file:
         assert file.attrs["status"] == b"complete"
@@ -464,8 +655,13 @@ def test_json_is_separate_from_the_output_of_libraries():
 
 def test_output_that_is_standard_output_is_an_error(tmp_path):
     with open(tmp_path / "run.h5", "w") as stdout:
-        result = subprocess.run([BIN, *train("--json", "--overwrite", output=tmp_path / "run.h5")], env=environment(), text=True,
-                                stdout=stdout, stderr=subprocess.PIPE)
+        result = subprocess.run(
+            [BIN, *train("--json", "--overwrite", output=tmp_path / "run.h5")],
+            env=environment(),
+            text=True,
+            stdout=stdout,
+            stderr=subprocess.PIPE,
+        )
     assert "--output and standard output name the same file" in expect_failure(result, 2)
 
 
@@ -476,29 +672,71 @@ def test_quiet_prints_nothing():
 
 @pytest.mark.parametrize("precision", ["fp32", pytest.param("bf16", marks=pytest.mark.slow)])
 def test_plan_measures_each_operation_and_its_roofline_bound(precision):
-    result = start("plan", "--measure", "--model", "resnet18-cifar", "--batch-per-rank", "2", "--threads", "1",
-                   "--precision", precision, "--json")
+    result = start(
+        "plan",
+        "--measure",
+        "--model",
+        "resnet18-cifar",
+        "--batch-per-rank",
+        "2",
+        "--threads",
+        "1",
+        "--precision",
+        precision,
+        "--json",
+    )
     bound = json.loads(result.stdout)["floor"]
-    assert all(0 <= row["bound_seconds"] <= row["seconds_of_ranks"][0] for row in bound["operations"])
+    assert all(
+        0 <= row["bound_seconds"] <= row["seconds_of_ranks"][0] for row in bound["operations"]
+    )
     assert 0 < bound["floor_seconds"] < bound["seconds"]
     assert " in fp32," in bound["ceiling_source"] or f" in {precision}," in bound["ceiling_source"]
     assert bound["flops_per_second"] > 1e8 and bound["bytes_per_second"] > 1e8
     phases = {row["phase"] for row in bound["operations"]}
-    assert phases == {"forward", "backward data", "backward weights", "backward", "recompute", "update"}
-    assert sum(row["calls"] for row in bound["operations"] if "convolution" in row["operation"]) == 59
-    assert sum(row["seconds_of_ranks"][0] for row in bound["operations"]) <= bound["seconds"] * 1.001
+    assert phases == {
+        "forward",
+        "backward data",
+        "backward weights",
+        "backward",
+        "recompute",
+        "update",
+    }
+    assert (
+        sum(row["calls"] for row in bound["operations"] if "convolution" in row["operation"]) == 59
+    )
+    assert (
+        sum(row["seconds_of_ranks"][0] for row in bound["operations"]) <= bound["seconds"] * 1.001
+    )
 
 
-@pytest.mark.parametrize("ranks, batch, algorithm, message_bytes", [
-    (1, 4, "auto", 0), (1, 16, "auto", 0), (2, 8, "shared-memory", 0), (2, 8, "direct", 16_000_000)])
+@pytest.mark.parametrize(
+    "ranks, batch, algorithm, message_bytes",
+    [
+        (1, 4, "auto", 0),
+        (1, 16, "auto", 0),
+        (2, 8, "shared-memory", 0),
+        (2, 8, "direct", 16_000_000),
+    ],
+)
 def test_plan_estimates_the_peak_memory(ranks, batch, algorithm, message_bytes):
-    # The estimate has a constant for libraries and resident pages of code. Their memory depends on the build and the processor:
-    # the estimate was up to 9 MB above the peak and 1 MB below it. MPI libraries allocate memory for messages, which the estimate
-    # does not contain (docs/performance.md): up to 12.5 MB were seen with two ranks on one host. Named algorithms: those that are
-    # chosen by timing can differ between the two commands, and with them the memory.
+    # The estimate has a constant for libraries and resident pages of code. Their memory depends on
+    # the build and the processor: the estimate was up to 9 MB above the peak and 1 MB below it. MPI
+    # libraries allocate memory for messages, which the estimate does not contain
+    # (docs/performance.md): up to 12.5 MB were seen with two ranks on one host. Named algorithms:
+    # those that are chosen by timing can differ between the two commands, and with them the memory.
     tolerance = 12_000_000
-    options = ["--data", "synthetic:64", "--batch-per-rank", batch, "--threads", "1", "--conv-algorithm", "winograd",
-               "--all-reduce", algorithm]
+    options = [
+        "--data",
+        "synthetic:64",
+        "--batch-per-rank",
+        batch,
+        "--threads",
+        "1",
+        "--conv-algorithm",
+        "winograd",
+        "--all-reduce",
+        algorithm,
+    ]
     planned = json.loads(start_ranks((ranks, ["plan", *options, "--json"])).stdout)
     found = json.loads(start_ranks((ranks, ["train", *options, "--steps", "2", "--json"])).stdout)
     missing = found["results"]["peak_memory_bytes"] - planned["memory_bytes"]["total"]
@@ -506,8 +744,18 @@ def test_plan_estimates_the_peak_memory(ranks, batch, algorithm, message_bytes):
 
 
 def test_plan_estimates_the_memory_of_checkpoints(tmp_path):
-    options = ["--data", "synthetic:64", "--batch-per-rank", 4, "--threads", "1", "--checkpoint-dir", tmp_path / "ckpt",
-               "--checkpoint-every", "2-steps"]
+    options = [
+        "--data",
+        "synthetic:64",
+        "--batch-per-rank",
+        4,
+        "--threads",
+        "1",
+        "--checkpoint-dir",
+        tmp_path / "ckpt",
+        "--checkpoint-every",
+        "2-steps",
+    ]
     planned = json.loads(start("plan", *options, "--json").stdout)["memory_bytes"]
     found = json.loads(start("train", *options, "--steps", "6", "--json").stdout)
     peak = found["results"]["peak_memory_bytes"]
@@ -517,11 +765,40 @@ def test_plan_estimates_the_memory_of_checkpoints(tmp_path):
 
 def test_ladder_ends_with_an_out_of_memory_point_and_status_0(tmp_path):
     path = tmp_path / "ladder.h5"
-    # Between the estimates of the first two points: the process itself is larger with sanitizers and on some processors.
-    estimates = [json.loads(start("plan", "--data", "synthetic:200", "--threads", "1", "--evaluate-every", "never",
-                                  "--batch-per-rank", batch, "--json").stdout)["memory_bytes"]["total"] for batch in (2, 8)]
-    result = start("ladder", "--ladder-start", "2", "--steps", "1", "--data", "synthetic:200", "--threads", "1",
-                   "--memory-limit", sum(estimates) // 2, "--output", path)
+    # Between the estimates of the first two points: the process itself is larger with sanitizers
+    # and on some processors.
+    estimates = [
+        json.loads(
+            start(
+                "plan",
+                "--data",
+                "synthetic:200",
+                "--threads",
+                "1",
+                "--evaluate-every",
+                "never",
+                "--batch-per-rank",
+                batch,
+                "--json",
+            ).stdout
+        )["memory_bytes"]["total"]
+        for batch in (2, 8)
+    ]
+    result = start(
+        "ladder",
+        "--ladder-start",
+        "2",
+        "--steps",
+        "1",
+        "--data",
+        "synthetic:200",
+        "--threads",
+        "1",
+        "--memory-limit",
+        sum(estimates) // 2,
+        "--output",
+        path,
+    )
     assert result.returncode == 0, result.stderr
     assert "out of memory" in result.stdout
     with h5py.File(path) as file:
@@ -530,7 +807,17 @@ def test_ladder_ends_with_an_out_of_memory_point_and_status_0(tmp_path):
         assert (file["ladder/batch_per_rank"][:] == 2 * 4 ** np.arange(len(status))).all()
 
 
-LADDER = ["ladder", "--ladder-start", "2", "--steps", "1", "--data", "synthetic:600", "--threads", "1"]
+LADDER = [
+    "ladder",
+    "--ladder-start",
+    "2",
+    "--steps",
+    "1",
+    "--data",
+    "synthetic:600",
+    "--threads",
+    "1",
+]
 
 
 def points_of(path):
@@ -544,9 +831,14 @@ def points_of(path):
 
 def test_run_file_of_a_killed_ladder_has_the_complete_points(tmp_path):
     path = tmp_path / "ladder.h5"
-    process = subprocess.Popen([BIN, *LADDER, "--output", path], env=environment(), stdout=subprocess.PIPE, text=True)
+    process = subprocess.Popen(
+        [BIN, *LADDER, "--output", path], env=environment(), stdout=subprocess.PIPE, text=True
+    )
     rows = (line for line in process.stdout if re.match(r"\d+ ", line))
-    next(rows), next(rows)  # each row is printed before its point is written, so the file has at least one point
+    (
+        next(rows),
+        next(rows),
+    )  # each row is printed before its point is written, so the file has at least one point
     process.kill()
     process.communicate(timeout=HANG)
     points = points_of(tmp_path / "ladder.h5.partial")
@@ -557,8 +849,21 @@ def test_run_file_of_a_killed_ladder_has_the_complete_points(tmp_path):
 
 def test_ladder_with_a_non_finite_loss_fails(tmp_path):
     path = tmp_path / "ladder.h5"
-    result = start("ladder", "--steps", "6", "--lr", "1e30", "--ladder-start", "2", "--data", "synthetic:24",
-                   "--threads", "1", "--output", path)
+    result = start(
+        "ladder",
+        "--steps",
+        "6",
+        "--lr",
+        "1e30",
+        "--ladder-start",
+        "2",
+        "--data",
+        "synthetic:24",
+        "--threads",
+        "1",
+        "--output",
+        path,
+    )
     assert "not finite" in expect_failure(result, 5)
     with h5py.File(path) as file:
         assert file.attrs["status"] == b"failed" and b"not finite" in file.attrs["failure"]
@@ -566,7 +871,10 @@ def test_ladder_with_a_non_finite_loss_fails(tmp_path):
 
 def test_ladder_reports_that_the_first_batch_is_too_large():
     text = start(*LADDER, "--memory-limit", "100MB").stdout
-    assert "Even the smallest batch, 2 images per rank, needs more memory than the limit of 100 MB per rank" in text
+    assert (
+        "Even the smallest batch, 2 images per rank, needs more memory than the limit of 100 MB per"
+        " rank" in text
+    )
 
 
 def test_allreduce_prints_the_columns_of_nccl_tests():
@@ -575,7 +883,9 @@ def test_allreduce_prints_the_columns_of_nccl_tests():
     assert "algbw" in result.stdout and "#wrong" in result.stdout
     rows = [line.split() for line in result.stdout.splitlines() if " direct " in line]
     assert [row[0] for row in rows] == ["4096", "8192", "16384"]
-    assert all(float(row[-2]) <= float(row[6]) <= float(row[-1]) for row in rows)  # shortest, median and longest repeat
+    assert all(
+        float(row[-2]) <= float(row[6]) <= float(row[-1]) for row in rows
+    )  # shortest, median and longest repeat
     average = re.search(r"# Avg bus bandwidth    : (\S+) GB/s \(direct\)", result.stdout)[1]
     assert float(average) == pytest.approx(sum(float(row[8]) for row in rows) / 3, abs=0.002)
 
@@ -584,7 +894,9 @@ def test_allreduce_with_one_rank_prints_no_bandwidth():
     result = start("allreduce", "--max-bytes", "16K", "--repeats", "3", "--link-gbit", "10")
     assert result.returncode == 0, result.stderr
     rows = [line.split() for line in result.stdout.splitlines() if " mpi-blocking " in line]
-    assert len(rows) == 3 and all(row[7:10] == ["-", "-", "0"] and row[-1] == "-" for row in rows), result.stdout
+    assert len(rows) == 3 and all(
+        row[7:10] == ["-", "-", "0"] and row[-1] == "-" for row in rows
+    ), result.stdout
     assert "With one rank nothing is communicated" in result.stdout
     found = json.loads(start("allreduce", "--max-bytes", "1K", "--repeats", "3", "--json").stdout)
     assert found["allreduce"][0]["busbw_bytes_per_second"] is None
@@ -594,7 +906,12 @@ def test_bucket_bytes_depend_on_the_communication_data_type(tmp_path):
     sums = {}
     for dtype in ("fp32", "bf16"):
         path = tmp_path / f"{dtype}.h5"
-        assert start_ranks((2, train(output=path, all_reduce="direct", gradient_dtype=dtype))).returncode == 0
+        assert (
+            start_ranks(
+                (2, train(output=path, all_reduce="direct", gradient_dtype=dtype))
+            ).returncode
+            == 0
+        )
         with h5py.File(path) as file:
             sums[dtype] = int(file["buckets/bytes"][:].sum())
     assert 4 * 11173962 <= sums["fp32"] < 4 * 11174100  # the parameters plus padding
@@ -607,9 +924,13 @@ def cuda_line():
 
 def test_info_reports_whether_cuda_is_available():
     # The build has no CUDA backend, or the machine has no GPU or driver, or both are available.
-    assert re.search("not available: .*(no CUDA backend|use --device cpu)|compute capability", cuda_line())
+    assert re.search(
+        "not available: .*(no CUDA backend|use --device cpu)|compute capability", cuda_line()
+    )
     if "not available" in cuda_line():
-        assert "use --device cpu" in expect_failure(start("plan", "--device", "cuda", "--batch-per-rank", "8"), 2)
+        assert "use --device cpu" in expect_failure(
+            start("plan", "--device", "cuda", "--batch-per-rank", "8"), 2
+        )
 
 
 def test_info_has_the_description_of_a_gpu_that_is_available():
@@ -617,7 +938,9 @@ def test_info_has_the_description_of_a_gpu_that_is_available():
     if "not available" in found["devices"]["cuda"]:
         assert "device_descriptions" not in found
         return
-    description = found["device_descriptions"]["cuda"]  # in the format of src/backend/cuda/device/descriptions
+    description = found["device_descriptions"][
+        "cuda"
+    ]  # in the format of src/backend/cuda/device/descriptions
     assert description["deviceName"] and description["multiProcessorCount"] > 0
 
 
@@ -630,28 +953,45 @@ def test_plan_for_a_target_gpu():
         assert "--device" not in line
         return
     found = json.loads(result.stdout)
-    assert {kernel["phase"] for kernel in found["kernels"]} >= {"forward", "backward data", "backward weights"}
+    assert {kernel["phase"] for kernel in found["kernels"]} >= {
+        "forward",
+        "backward data",
+        "backward weights",
+    }
     assert found["memory_bytes"]["activations"] > 0
     assert "72 multiprocessors" in expect_failure(start(*plan, "--batch-norm-sms", "73"), 2)
     assert "h200" in expect_failure(start("plan", "--for", "v100", "--batch-per-rank", "8"), 2)
 
 
-# --- stopping and resuming -----------------------------------------------------------------------------------
+# --- stopping and resuming
+# -----------------------------------------------------------------------------------
+
 
 def datasets(path):
     """Returns {name: values} of all datasets of an HDF5 file."""
     values = {}
     with h5py.File(path) as file:
-        file.visititems(lambda name, item: values.update({name: item[()]}) if hasattr(item, "shape") else None)
+        file.visititems(
+            lambda name, item: values.update({name: item[()]}) if hasattr(item, "shape") else None
+        )
     return values
 
 
 def test_resumed_run_computes_the_same_bits(tmp_path):
-    """With --deterministic, the three processes use the same kernels; without it, each selects kernels by timing."""
-    assert start(*train("--deterministic", steps=6, checkpoint_dir=tmp_path / "whole")).returncode == 0
+    """With --deterministic, the three processes use the same kernels; without it, each selects
+    kernels by timing."""
+    assert (
+        start(*train("--deterministic", steps=6, checkpoint_dir=tmp_path / "whole")).returncode == 0
+    )
     for steps in (3, 6):
-        assert start(*train("--deterministic", steps=steps, checkpoint_dir=tmp_path / "parts",
-                            resume="auto")).returncode == 0
+        assert (
+            start(
+                *train(
+                    "--deterministic", steps=steps, checkpoint_dir=tmp_path / "parts", resume="auto"
+                )
+            ).returncode
+            == 0
+        )
     whole, resumed = (sorted((tmp_path / name).iterdir())[-1] for name in ("whole", "parts"))
     assert whole.name == resumed.name
     expected, found = datasets(whole), datasets(resumed)
@@ -665,9 +1005,16 @@ def test_signal_saves_a_checkpoint(tmp_path, number):
     """Until then, no other run can use the directory."""
     directory, path = tmp_path / "ckpt", tmp_path / "run.h5"
     process = subprocess.Popen(
-        [BIN, *train(steps=100000, checkpoint_dir=directory, checkpoint_every="1-steps", output=path)],
-        env=environment(), text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-        preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_DFL))  # `nohup` ignores it
+        [
+            BIN,
+            *train(steps=100000, checkpoint_dir=directory, checkpoint_every="1-steps", output=path),
+        ],
+        env=environment(),
+        text=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_DFL),
+    )  # `nohup` ignores it
     deadline = time.monotonic() + HANG
     while not any(directory.glob("checkpoint-*")) and time.monotonic() < deadline:
         time.sleep(0.05)
@@ -686,8 +1033,18 @@ def test_signal_saves_a_checkpoint(tmp_path, number):
 def test_killed_rank_ends_the_job(tmp_path):
     directory = tmp_path / "ckpt"
     process = subprocess.Popen(
-        [*MPIRUN, "-n", "2", BIN, *train(steps=100000, checkpoint_dir=directory, checkpoint_every="1-steps")],
-        env=environment(), text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        [
+            *MPIRUN,
+            "-n",
+            "2",
+            BIN,
+            *train(steps=100000, checkpoint_dir=directory, checkpoint_every="1-steps"),
+        ],
+        env=environment(),
+        text=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
     deadline = time.monotonic() + HANG
     while not any(directory.glob("checkpoint-*")) and time.monotonic() < deadline:
         time.sleep(0.05)

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Tests of failures with several ranks: one rank prints one line, the exit status is as documented, and no rank hangs."""
+"""Tests of failures with several ranks: one rank prints one line, the exit status is as documented,
+and no rank hangs."""
 
 import os
 import pathlib
@@ -21,14 +22,24 @@ def warnings_of(result):
 
 
 def with_file_size_limit(ranks, arguments, limit):
-    """Runs ranks under mpirun with files of at most `limit` bytes, including the anonymous files of shared memory."""
+    """Runs ranks under mpirun with files of at most `limit` bytes, including the anonymous files of
+    shared memory."""
+
     def set_limit():
         resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
-    return subprocess.run([*MPIRUN, "-n", str(ranks), BIN, *map(str, arguments)], env=environment(), text=True,
-                          capture_output=True, timeout=HANG, preexec_fn=set_limit)
+
+    return subprocess.run(
+        [*MPIRUN, "-n", str(ranks), BIN, *map(str, arguments)],
+        env=environment(),
+        text=True,
+        capture_output=True,
+        timeout=HANG,
+        preexec_fn=set_limit,
+    )
 
 
-# --- shared memory -------------------------------------------------------------------------------------------
+# --- shared memory
+# -------------------------------------------------------------------------------------------
 
 LESS_THAN_THE_GRADIENTS = 16 << 20  # bytes; the gradients of resnet18-cifar have 44.7 MB
 
@@ -37,14 +48,22 @@ LESS_THAN_THE_GRADIENTS = 16 << 20  # bytes; the gradients of resnet18-cifar hav
 def test_small_dev_shm_does_not_prevent_shared_memory(size):
     if os.geteuid() != 0:
         pytest.skip("mounting a small /dev/shm requires root")
-    probe = subprocess.run(["unshare", "-m", "mount", "-t", "tmpfs", "-o", "size=4k", "tmpfs", "/dev/shm"],
-                           capture_output=True, text=True)
+    probe = subprocess.run(
+        ["unshare", "-m", "mount", "-t", "tmpfs", "-o", "size=4k", "tmpfs", "/dev/shm"],
+        capture_output=True,
+        text=True,
+    )
     if probe.returncode != 0:
         pytest.skip(f"this machine does not permit mounting: {probe.stderr.strip()}")
     script = f'mount -t tmpfs -o size={size} tmpfs /dev/shm && exec "$@"'
     command = [*MPIRUN, "-n", "2", BIN, *train("--all-reduce", "shared-memory")]
-    result = subprocess.run(["unshare", "-m", "sh", "-c", script, "sh", *command], env=environment(), text=True,
-                            capture_output=True, timeout=HANG)
+    result = subprocess.run(
+        ["unshare", "-m", "sh", "-c", script, "sh", *command],
+        env=environment(),
+        text=True,
+        capture_output=True,
+        timeout=HANG,
+    )
     assert result.returncode == 0, result.stdout + result.stderr
     assert "all-reduce     shared-memory" in result.stdout
 
@@ -58,18 +77,37 @@ def test_one_rank_warns_if_the_ranks_cannot_share_memory():
 
 
 def test_explicit_shared_memory_algorithm_without_shared_memory_is_an_error():
-    result = with_file_size_limit(2, train("--all-reduce", "shared-memory"), LESS_THAN_THE_GRADIENTS)
+    result = with_file_size_limit(
+        2, train("--all-reduce", "shared-memory"), LESS_THAN_THE_GRADIENTS
+    )
     line = expect_failure(result, 2)
-    assert "the all-reduce algorithm shared-memory is not available: the ranks of this host cannot share memory" in line
+    assert (
+        "the all-reduce algorithm shared-memory is not available: the ranks of this host cannot"
+        " share memory" in line
+    )
 
 
-# --- one error message from one rank ---------------------------------------------------------------------------
+# --- one error message from one rank
+# ---------------------------------------------------------------------------
 
-@pytest.mark.parametrize("arguments, words", [
-    (["--all-reduce", "hierarchical"], "the all-reduce algorithm hierarchical is not available: it needs ranks on several hosts"),
-    (["--all-reduce", "ring", "--gradient-dtype", "bf16"], "the all-reduce algorithm ring is not available: it sends fp32 only"),
-    (["--transport", "nccl"], "transport nccl carries the gradients of GPUs"),
-])
+
+@pytest.mark.parametrize(
+    "arguments, words",
+    [
+        (
+            ["--all-reduce", "hierarchical"],
+            (
+                "the all-reduce algorithm hierarchical is not available: it needs ranks on several"
+                " hosts"
+            ),
+        ),
+        (
+            ["--all-reduce", "ring", "--gradient-dtype", "bf16"],
+            "the all-reduce algorithm ring is not available: it sends fp32 only",
+        ),
+        (["--transport", "nccl"], "transport nccl carries the gradients of GPUs"),
+    ],
+)
 def test_error_on_all_ranks_is_printed_once(arguments, words):
     line = expect_failure(start_ranks((2, train(*arguments))), 2)
     assert words in line
@@ -83,9 +121,15 @@ def test_ranks_that_mpirun_does_not_bind_compute_on_different_cores(tmp_path, bi
         processors, cores = (file[f"ranks/{name}"].asstr()[:] for name in ("cpu_list", "core_list"))
     if binding == "auto" and len(allowed_cores()) > 1:
         assert parse_processors(cores[0]).isdisjoint(parse_processors(cores[1]))
-        assert parse_processors(processors[0]) | parse_processors(processors[1]) == os.sched_getaffinity(0)
+        assert parse_processors(processors[0]) | parse_processors(
+            processors[1]
+        ) == os.sched_getaffinity(0)
     else:
-        assert parse_processors(processors[0]) == parse_processors(processors[1]) == os.sched_getaffinity(0)
+        assert (
+            parse_processors(processors[0])
+            == parse_processors(processors[1])
+            == os.sched_getaffinity(0)
+        )
         assert parse_processors(cores[0]) == allowed_cores()
 
 
@@ -98,9 +142,13 @@ def test_ranks_whose_threads_openmp_binds_to_the_same_processors_cause_a_warning
 
 
 def allowed_cores():
-    """Returns the physical cores of the processors of this process, each named by its lowest processor."""
+    """Returns the physical cores of the processors of this process, each named by its lowest
+    processor."""
+
     def core_of(processor):
-        siblings = pathlib.Path(f"/sys/devices/system/cpu/cpu{processor}/topology/thread_siblings_list")
+        siblings = pathlib.Path(
+            f"/sys/devices/system/cpu/cpu{processor}/topology/thread_siblings_list"
+        )
         return min(parse_processors(siblings.read_text())) if siblings.exists() else processor
 
     return {core_of(processor) for processor in os.sched_getaffinity(0)}

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Tests of the reducers that send all gradients through rank 0, and of the bytes in the run file."""
+"""Tests of the reducers that send all gradients through rank 0, and of the bytes in the run
+file."""
 
 import csv
 import math
@@ -18,12 +19,16 @@ ANALYSIS = ROOT / "analysis"
 STUDY = ROOT / "jobs" / "studies" / "reducers.tsv"
 GRADIENTS = 4 * 11_173_962  # bytes of the gradients and of the parameters of resnet18-cifar
 BUCKETS = [1_572_864] * 7 + [163_914]  # gradients in each bucket of 6 MiB
-SPARSE = sum(8 * math.ceil(0.01 * gradients) for gradients in BUCKETS)  # an index and a value for 1 % of them
+SPARSE = sum(
+    8 * math.ceil(0.01 * gradients) for gradients in BUCKETS
+)  # an index and a value for 1 % of them
 BATCH = 2 * (3 * 32 * 32 + 4)  # bytes of the images and labels of a rank
 
 
 def run(path, reducer, *arguments, ranks=2):
-    result = start_ranks((ranks, train("--reducer", reducer, "--deterministic", *arguments, output=path)))
+    result = start_ranks(
+        (ranks, train("--reducer", reducer, "--deterministic", *arguments, output=path))
+    )
     assert result.returncode == 0, result.stderr
     return result.stdout
 
@@ -51,10 +56,21 @@ def test_losses_and_messages_of_each_reducer(tmp_path):
     assert np.array_equal(losses["gather-scatter"], losses["allreduce"])
     assert np.array_equal(losses["parameter-server"], losses["allreduce"])
     report = subprocess.run(
-        [sys.executable, "-B", "-m", "lockstep_report", "report", *map(str, tmp_path.glob("*.h5")), "--out",
-         str(tmp_path / "out")],
-        env=environment() | {"PYTHONPATH": str(ANALYSIS), "MPLBACKEND": "Agg"}, text=True, capture_output=True,
-        timeout=HANG)
+        [
+            sys.executable,
+            "-B",
+            "-m",
+            "lockstep_report",
+            "report",
+            *map(str, tmp_path.glob("*.h5")),
+            "--out",
+            str(tmp_path / "out"),
+        ],
+        env=environment() | {"PYTHONPATH": str(ANALYSIS), "MPLBACKEND": "Agg"},
+        text=True,
+        capture_output=True,
+        timeout=HANG,
+    )
     assert report.returncode == 0, report.stderr
     assert list((tmp_path / "out").glob("reducers*.svg"))
     with (tmp_path / "out" / "reducers.csv").open() as file:
@@ -72,16 +88,38 @@ def test_one_rank_has_nothing_to_serve(tmp_path):
         assert not file["steps/sent_bytes"][...].any()
 
 
-@pytest.mark.parametrize("arguments, words", [
-    (["--reducer", "gather-scatter", "--all-reduce", "ring"], ["gather-scatter", "--all-reduce ring"]),
-    (["--reducer", "gather-scatter", "--gradient-dtype", "bf16"], ["gather-scatter", "fp32 only; use --gradient-dtype fp32"]),
-    (["--reducer", "top-k", "--pipeline-stages", "2"], ["top-k", "--pipeline-stages"]),
-    (["--reducer", "parameter-server", "--data-residency", "device"], ["parameter-server", "--data-residency device"]),
-    *(pytest.param(*case, marks=pytest.mark.slow) for case in (  # the same checks with other values
-        (["--reducer", "parameter-server", "--all-reduce", "mpi"], ["parameter-server", "--all-reduce mpi"]),
-        (["--reducer", "top-k", "--all-reduce", "ring"], ["top-k", "--all-reduce ring"]),
-        (["--reducer", "top-k", "--gradient-dtype", "bf16"], ["top-k", "fp32 only; use --gradient-dtype fp32"]))),
-])
+@pytest.mark.parametrize(
+    "arguments, words",
+    [
+        (
+            ["--reducer", "gather-scatter", "--all-reduce", "ring"],
+            ["gather-scatter", "--all-reduce ring"],
+        ),
+        (
+            ["--reducer", "gather-scatter", "--gradient-dtype", "bf16"],
+            ["gather-scatter", "fp32 only; use --gradient-dtype fp32"],
+        ),
+        (["--reducer", "top-k", "--pipeline-stages", "2"], ["top-k", "--pipeline-stages"]),
+        (
+            ["--reducer", "parameter-server", "--data-residency", "device"],
+            ["parameter-server", "--data-residency device"],
+        ),
+        *(
+            pytest.param(*case, marks=pytest.mark.slow)
+            for case in (  # the same checks with other values
+                (
+                    ["--reducer", "parameter-server", "--all-reduce", "mpi"],
+                    ["parameter-server", "--all-reduce mpi"],
+                ),
+                (["--reducer", "top-k", "--all-reduce", "ring"], ["top-k", "--all-reduce ring"]),
+                (
+                    ["--reducer", "top-k", "--gradient-dtype", "bf16"],
+                    ["top-k", "fp32 only; use --gradient-dtype fp32"],
+                ),
+            )
+        ),
+    ],
+)
 def test_combinations_that_are_not_possible_are_errors(arguments, words):
     line = expect_failure(start_ranks((2, train(*arguments))), 2)
     for word in words:
@@ -93,5 +131,14 @@ def test_lines_of_the_study_are_valid_commands():
     lines = [line.rstrip("\n").split("\t") for line in STUDY.open() if not line.startswith("#")]
     assert len({name for name, _, _ in lines}) == len(lines)
     for arguments in sorted({arguments for _, _, arguments in lines}):
-        result = start(*arguments.split(), "--data", "synthetic:64", "--steps", "1", "--threads", "1", "--dry-run")
+        result = start(
+            *arguments.split(),
+            "--data",
+            "synthetic:64",
+            "--steps",
+            "1",
+            "--threads",
+            "1",
+            "--dry-run",
+        )
         assert result.returncode == 0, arguments + result.stderr

@@ -27,7 +27,8 @@ def test_every_rank_is_sampled_on_the_clock_of_its_steps(tmp_path):
         energy = file["epochs/host_energy_joules"][()]
         source = file["environment"].attrs["host_energy"].decode()
     assert np.all(np.diff(ends, axis=0) > 0)
-    # The times between the ends of two steps of an epoch are those of their phases; the program does little else.
+    # The times between the ends of two steps of an epoch are those of their phases; the program
+    # does little else.
     assert np.all(np.diff(ends[:6], axis=0) > 0.5 * seconds[1:6])
     for rank in (0, 1):
         chosen = telemetry["rank"] == rank

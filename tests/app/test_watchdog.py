@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Tests that the watchdog ends the run with status 70 if a rank hangs, at any stage of the program."""
+"""Tests that the watchdog ends the run with status 70 if a rank hangs, at any stage of the
+program."""
 
 import contextlib
 import math
@@ -36,7 +37,8 @@ def ranks_of(mpirun):
 
 
 def states(pid):
-    """Returns the states of the threads of a process, such as "T" (stopped); empty if it does not exist."""
+    """Returns the states of the threads of a process, such as "T" (stopped); empty if it does not
+    exist."""
     found = set()
     for stat in pathlib.Path(f"/proc/{pid}/task").glob("*/stat"):
         with contextlib.suppress(OSError):
@@ -64,10 +66,12 @@ def kill_after(process, seconds):
 
 
 def run_and_stop_rank_1(arguments, ready, limit):
-    """Runs two ranks and stops rank 1 (SIGSTOP) after a line of the output matches `ready`. Returns the exit status and
-    stderr of mpirun."""
+    """Runs two ranks and stops rank 1 (SIGSTOP) after a line of the output matches `ready`. Returns
+    the exit status and stderr of mpirun."""
     command = [*MPIRUN, "-n", "2", BIN, *map(str, arguments), f"--watchdog={limit}"]
-    process = subprocess.Popen(command, env=environment(), text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    process = subprocess.Popen(
+        command, env=environment(), text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
     timer = kill_after(process, HANG)
     try:
         for line in process.stdout:
@@ -86,17 +90,29 @@ def run_and_stop_rank_1(arguments, ready, limit):
 def expect_timeout(returncode, stderr):
     """Checks that the watchdog ended the run with a single message; returns the message."""
     assert returncode == 70, stderr
-    lines = [line for line in stderr.splitlines() if line.startswith("lockstep: ") and "watchdog timeout" in line]
+    lines = [
+        line
+        for line in stderr.splitlines()
+        if line.startswith("lockstep: ") and "watchdog timeout" in line
+    ]
     assert len(lines) == 1, stderr
     return lines[0]
 
 
 LONG = {"steps": None, "epochs": 1000}
-# The stages in which a rank stops: {name: (arguments, output when the stage has begun, text of the timeout message)}.
+# The stages in which a rank stops: {name: (arguments, output when the stage has begun, text of the
+# timeout message)}.
 STAGES = {
-    "ladder": (["ladder", "--data=synthetic:2000", "--ladder-start=1", "--threads=1", "--steps=100"],
-               r"^memory limit|memory limit", r"during "),
-    "all-reduce sweep": (["allreduce", "--max-bytes=4M", "--repeats=2000"], r"^All-reduce over", "all-reduce sweep"),
+    "ladder": (
+        ["ladder", "--data=synthetic:2000", "--ladder-start=1", "--threads=1", "--steps=100"],
+        r"^memory limit|memory limit",
+        r"during ",
+    ),
+    "all-reduce sweep": (
+        ["allreduce", "--max-bytes=4M", "--repeats=2000"],
+        r"^All-reduce over",
+        "all-reduce sweep",
+    ),
 }
 
 
@@ -109,21 +125,33 @@ def test_stopped_rank_ends_the_run(stage, limit):
 
 
 def test_other_ranks_end_with_the_status_of_a_timeout(limit, tmp_path):
-    """Open MPI aborts a rank (status 255) if the end of another one resets its connection, unless the rank has ended before."""
+    """Open MPI aborts a rank (status 255) if the end of another one resets its connection, unless
+    the rank has ended before."""
     record = f'"$@"; echo $? >{tmp_path}/$OMPI_COMM_WORLD_RANK'
     options = ["--mca", "btl", "tcp,self", "--mca", "orte_abort_on_non_zero_status", "0"]
     program = [WITH_FAULTS, *train(), "--inject=stall:1:2", f"--watchdog={limit}"]
-    result = subprocess.run([*MPIRUN, "-n", "3", *options, "sh", "-c", record, "sh", *program], env=environment(),
-                            text=True, capture_output=True, timeout=HANG)
+    result = subprocess.run(
+        [*MPIRUN, "-n", "3", *options, "sh", "-c", record, "sh", *program],
+        env=environment(),
+        text=True,
+        capture_output=True,
+        timeout=HANG,
+    )
     assert result.stderr.count("watchdog timeout") == 1, result.stderr
-    # mpirun may kill the rank that has reported the timeout, and its shell, when the others have ended.
+    # mpirun may kill the rank that has reported the timeout, and its shell, when the others have
+    # ended.
     assert [file.read_text() for file in tmp_path.iterdir()] in (["70\n"] * 2, ["70\n"] * 3)
 
 
 def run_mixed(first, second, limit, **variables):
     """Runs rank 0 with the command `first` and rank 1 with the command `second`."""
-    return subprocess.run([*MPIRUN, "-n", "1", *first, ":", "-n", "1", *second], env=environment() | variables,
-                          text=True, capture_output=True, timeout=HANG)
+    return subprocess.run(
+        [*MPIRUN, "-n", "1", *first, ":", "-n", "1", *second],
+        env=environment() | variables,
+        text=True,
+        capture_output=True,
+        timeout=HANG,
+    )
 
 
 def test_rank_that_hangs_before_mpi_init_ends_the_run(limit):
@@ -134,7 +162,10 @@ def test_rank_that_hangs_before_mpi_init_ends_the_run(limit):
     assert f"no progress for {limit} s during MPI_Init_thread" in line
 
 
-@pytest.mark.skipif(not HANG_IN_FINALIZE, reason="LOCKSTEP_HANG_IN_MPI_FINALIZE is not set to the library to preload")
+@pytest.mark.skipif(
+    not HANG_IN_FINALIZE,
+    reason="LOCKSTEP_HANG_IN_MPI_FINALIZE is not set to the library to preload",
+)
 def test_rank_that_hangs_in_mpi_finalize_ends_the_run(limit):
     program = [BIN, *train(), f"--watchdog={limit}"]
     result = run_mixed(program, ["env", f"LD_PRELOAD={HANG_IN_FINALIZE}", *program], limit)
@@ -145,8 +176,13 @@ def test_rank_that_hangs_in_mpi_finalize_ends_the_run(limit):
 
 @pytest.mark.parametrize("has_stopped_rank", [False, True])
 def test_ranks_end_if_mpirun_is_killed(has_stopped_rank):
-    process = subprocess.Popen([*MPIRUN, "-n", "2", BIN, *train(**LONG)], env=environment(), text=True,
-                               stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    process = subprocess.Popen(
+        [*MPIRUN, "-n", "2", BIN, *train(**LONG)],
+        env=environment(),
+        text=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+    )
     timer = kill_after(process, HANG)
     for line in process.stdout:
         if line.startswith("epoch 1/"):

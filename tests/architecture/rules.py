@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Checks of the structural rules in docs/architecture.md: permitted dependencies between modules, the files in which
-the preprocessor may test for CUDA, headers, and the length of a file. Each rule takes the root of a source tree and
-returns its violations, one line each. test_seeded_violations.py tests the rules on small trees with one violation each.
+"""Checks of the structural rules in docs/architecture.md: permitted dependencies between modules,
+the files in which the preprocessor may test for CUDA, headers, and the length of a file. Each rule
+takes the root of a source tree and returns its violations, one line each. test_seeded_violations.py
+tests the rules on small trees with one violation each.
 
 The tables of dependencies in docs/architecture.md must equal ALLOWED and FOLDERS.
 """
@@ -10,7 +11,8 @@ import os
 import pathlib
 import re
 
-# Maps a module to the other modules whose headers it may include. A module depends only on modules above it.
+# Maps a module to the other modules whose headers it may include. A module depends only on modules
+# above it.
 ALLOWED = {
     "core": set(),
     "graph": {"core"},
@@ -24,23 +26,25 @@ ALLOWED = {
     "app": {"core", "graph", "data", "backend", "comm", "optim", "record", "train", "study"},
 }
 
-# Maps a folder of a module (src/MODULE/FOLDER and include/lockstep/MODULE/FOLDER) to the other folders of the module whose
-# headers it may include. A folder depends only on folders above it, and on the files in BASE; the files in the folder of the
-# module itself may include every folder.
+# Maps a folder of a module (src/MODULE/FOLDER and include/lockstep/MODULE/FOLDER) to the other
+# folders of the module whose headers it may include. A folder depends only on folders above it, and
+# on the files in BASE; the files in the folder of the module itself may include every folder.
 FOLDERS = {
     "train/timing": set(),
     "train/pipeline": {"train/timing"},
     "train/checkpoint": {"train/pipeline"},
 }
 
-# Maps a module to the files of its own folder, without suffix, that its folders may include. They include no folder.
+# Maps a module to the files of its own folder, without suffix, that its folders may include. They
+# include no folder.
 BASE = {
     "train": {"agreement", "config", "plan_options", "weights"},
 }
 
 # The preprocessor may test for CUDA only in the factories and in TWO_COMPILERS.
 FACTORIES = {"src/backend/make_backend.cpp", "src/comm/gradient_transport.cpp"}
-# The host compiler and the device compiler compile the kernels; only this header may test which of them compiles them.
+# The host compiler and the device compiler compile the kernels; only this header may test which of
+# them compiles them.
 TWO_COMPILERS = {"src/backend/cuda/kernels/device.hpp"}
 
 MAX_LINES = 400
@@ -49,7 +53,9 @@ REASON = re.compile(r"(//|#)\s*Longer than 400 lines: \S.{10,}")
 
 SOURCE_SUFFIXES = {".hpp", ".cpp", ".h", ".cu", ".cuh"}
 INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*([<"])([^>"]+)[>"]', re.MULTILINE)
-CONDITION = re.compile(r"^[ \t]*#[ \t]*(?:if|ifdef|ifndef|elif)\b((?:[^\n]*\\\n)*[^\n]*)", re.MULTILINE)
+CONDITION = re.compile(
+    r"^[ \t]*#[ \t]*(?:if|ifdef|ifndef|elif)\b((?:[^\n]*\\\n)*[^\n]*)", re.MULTILINE
+)
 CUDA_WORD = re.compile(r"CUDA|CUDNN|NCCL|NVCC|NVML|cuda|cudnn|nccl")
 
 
@@ -62,7 +68,8 @@ def sources(root):
 
 
 def module_of(path):
-    """Returns the module of a file in src/MODULE or include/lockstep/MODULE, or None for other paths."""
+    """Returns the module of a file in src/MODULE or include/lockstep/MODULE, or None for other
+    paths."""
     parts = path.parts
     if parts[0] == "src" and len(parts) > 2:
         return parts[1]
@@ -73,7 +80,7 @@ def module_of(path):
 
 def folder_of(path):
     """Returns MODULE/FOLDER of a file, or MODULE for a file in the folder of the module itself."""
-    folders = path.parts[2 if path.parts[0] == "src" else 3:-1]
+    folders = path.parts[2 if path.parts[0] == "src" else 3 : -1]
     return "/".join([module_of(path), *folders[:1]])
 
 
@@ -84,12 +91,16 @@ def line_of(text, position):
 
 def files_outside_modules(root):
     """Reports files that are in no known module."""
-    return [f"{path}: is in no module; the modules are {', '.join(ALLOWED)}"
-            for path, _ in sources(root) if module_of(path) not in ALLOWED]
+    return [
+        f"{path}: is in no module; the modules are {', '.join(ALLOWED)}"
+        for path, _ in sources(root)
+        if module_of(path) not in ALLOWED
+    ]
 
 
 def forbidden_includes(root):
-    """Reports includes of a module that ALLOWED does not permit, and of private headers of other modules."""
+    """Reports includes of a module that ALLOWED does not permit, and of private headers of other
+    modules."""
     violations = []
     for path, text in sources(root):
         module = module_of(path)
@@ -99,19 +110,24 @@ def forbidden_includes(root):
             if name.startswith("lockstep/"):
                 target = name.split("/")[1]
                 if not (root / "include" / name).is_file():
-                    violations.append(f"{location}: {name} is not a public header (include/lockstep/MODULE/FILE)")
+                    violations.append(
+                        f"{location}: {name} is not a public header (include/lockstep/MODULE/FILE)"
+                    )
                 elif target != module and target not in ALLOWED.get(module, set()):
                     violations.append(f"{location}: {module} may not include {target} ({name})")
             elif bracket == '"':
                 violations += private_include_violations(root, path, module, name, location)
             elif any((root / "src" / other / name).is_file() for other in ALLOWED) and "/" in name:
-                violations.append(f"{location}: <{name}> names a module's private header; use quotes, from within the module")
+                violations.append(
+                    f"{location}: <{name}> names a module's private header; use quotes, from within"
+                    " the module"
+                )
     return violations
 
 
 def private_include_violations(root, path, module, name, location):
-    """Reports a quoted include without lockstep/ that does not name a file of the same module. CMake may generate this
-    file from a template of the module (NAME.in)."""
+    """Reports a quoted include without lockstep/ that does not name a file of the same module.
+    CMake may generate this file from a template of the module (NAME.in)."""
     for folder in (path.parent, pathlib.Path("src") / str(module), pathlib.Path("src")):
         target = (root / folder / name).resolve()
         if target.is_file() or target.with_name(target.name + ".in").is_file():
@@ -123,7 +139,8 @@ def private_include_violations(root, path, module, name, location):
 
 
 def included_file(root, path, name):
-    """Returns the path, relative to `root`, of the file that `path` includes by `name`; None for files of others."""
+    """Returns the path, relative to `root`, of the file that `path` includes by `name`; None for
+    files of others."""
     for target in (path.parent / name, pathlib.Path("include") / name):
         if (root / target).is_file():
             return pathlib.Path(os.path.normpath(target))
@@ -145,17 +162,28 @@ def forbidden_folder_includes(root):
             if target is None or module_of(target) != module:
                 continue
             other = folder_of(target)
-            permitted = target.stem in base if other == module else other in {folder, *FOLDERS.get(folder, ())}
+            permitted = (
+                target.stem in base
+                if other == module
+                else other in {folder, *FOLDERS.get(folder, ())}
+            )
             if not permitted:
-                violations.append(f"{path}:{line_of(text, match.start())}: {folder} may not include {target}")
+                violations.append(
+                    f"{path}:{line_of(text, match.start())}: {folder} may not include {target}"
+                )
     return violations
 
 
 def cuda_conditions(root):
     """Reports preprocessor conditions on CUDA in files other than FACTORIES and TWO_COMPILERS."""
-    return [f"{path}:{line_of(text, match.start())}: tests for CUDA outside the factories:{match.group(1)}"
-            for path, text in sources(root) if path.as_posix() not in FACTORIES | TWO_COMPILERS
-            for match in CONDITION.finditer(text) if CUDA_WORD.search(match.group(1))]
+    return [
+        f"{path}:{line_of(text, match.start())}: tests for CUDA outside the"
+        f" factories:{match.group(1)}"
+        for path, text in sources(root)
+        if path.as_posix() not in FACTORIES | TWO_COMPILERS
+        for match in CONDITION.finditer(text)
+        if CUDA_WORD.search(match.group(1))
+    ]
 
 
 def long_files(root):
@@ -164,20 +192,25 @@ def long_files(root):
     for path, text in sources(root):
         lines = text.splitlines()
         if len(lines) > MAX_LINES and not any(REASON.search(line) for line in lines[:30]):
-            violations.append(f"{path}: has {len(lines)} lines and no comment '// Longer than 400 lines: WHY' in its first 30 lines")
+            violations.append(
+                f"{path}: has {len(lines)} lines and no comment '// Longer than 400 lines: WHY' in"
+                " its first 30 lines"
+            )
     return violations
 
 
 def header_violations(root):
-    """Reports headers without #pragma once, public headers that do not open the namespace of their module, and headers
-    with `using namespace`."""
+    """Reports headers without #pragma once, public headers that do not open the namespace of their
+    module, and headers with `using namespace`."""
     violations = []
     for path, text in sources(root):
         if path.suffix not in {".hpp", ".h", ".cuh"}:
             continue
         if not re.search(r"^#pragma once$", text, re.MULTILINE):
             violations.append(f"{path}: has no #pragma once")
-        if path.parts[0] == "include" and not re.search(rf"^namespace lockstep::{module_of(path)}\b", text, re.MULTILINE):
+        if path.parts[0] == "include" and not re.search(
+            rf"^namespace lockstep::{module_of(path)}\b", text, re.MULTILINE
+        ):
             violations.append(f"{path}: does not open namespace lockstep::{module_of(path)}")
         if re.search(r"^\s*using namespace ", text, re.MULTILINE):
             violations.append(f"{path}: 'using namespace' is not permitted in a header")
@@ -185,7 +218,8 @@ def header_violations(root):
 
 
 def forbidden_uses(root):
-    """Reports modules after USES in lockstep_module (src/MODULE/CMakeLists.txt) that ALLOWED does not permit."""
+    """Reports modules after USES in lockstep_module (src/MODULE/CMakeLists.txt) that ALLOWED does
+    not permit."""
     violations = []
     for module, allowed in ALLOWED.items():
         path = root / "src" / module / "CMakeLists.txt"
@@ -196,23 +230,26 @@ def forbidden_uses(root):
             words = call.group(1).split()
             if "USES" not in words:
                 continue
-            used = words[words.index("USES") + 1:]
-            used = used[:next((i for i, word in enumerate(used) if word.isupper()), len(used))]
-            violations += [f"src/{module}/CMakeLists.txt: {module} may not use {other}" for other in used
-                       if other not in allowed]
+            used = words[words.index("USES") + 1 :]
+            used = used[: next((i for i, word in enumerate(used) if word.isupper()), len(used))]
+            violations += [
+                f"src/{module}/CMakeLists.txt: {module} may not use {other}"
+                for other in used
+                if other not in allowed
+            ]
     return violations
 
 
 def documented_dependencies(text, column):
-    """Returns a table of dependencies in docs/architecture.md in the form of ALLOWED. It is the Markdown table whose first
-    two columns are `column` and `may include`."""
+    """Returns a table of dependencies in docs/architecture.md in the form of ALLOWED. It is the
+    Markdown table whose first two columns are `column` and `may include`."""
     lines = text.splitlines()
     for number, line in enumerate(lines):
         header = [cell.strip() for cell in line.strip().strip("|").split("|")]
         if header[:2] != [column, "may include"]:
             continue
         table = {}
-        for row in lines[number + 2:]:
+        for row in lines[number + 2 :]:
             if not row.lstrip().startswith("|"):
                 break
             module, allowed = [cell.strip() for cell in row.strip().strip("|").split("|")][:2]
@@ -221,4 +258,12 @@ def documented_dependencies(text, column):
     return {}
 
 
-RULES = [files_outside_modules, forbidden_includes, forbidden_folder_includes, cuda_conditions, long_files, header_violations, forbidden_uses]
+RULES = [
+    files_outside_modules,
+    forbidden_includes,
+    forbidden_folder_includes,
+    cuda_conditions,
+    long_files,
+    header_violations,
+    forbidden_uses,
+]

@@ -33,25 +33,37 @@ def described(spec):
 
 
 def groups_table():
-    return table(("group", "contents"), [(marked(spec.path, spec), described(spec)) for spec in schema.GROUPS])
+    return table(
+        ("group", "contents"),
+        [(marked(spec.path, spec), described(spec)) for spec in schema.GROUPS],
+    )
 
 
 def attributes_table(path):
-    return table(("attribute", "type", "description"),
-                 [(marked(spec.name, spec), spec.type, described(spec)) for spec in schema.attributes(path)])
+    return table(
+        ("attribute", "type", "description"),
+        [(marked(spec.name, spec), spec.type, described(spec)) for spec in schema.attributes(path)],
+    )
 
 
 def datasets_table():
-    return table(("dataset", "shape", "unit", "description"),
-                 [(marked(spec.path, spec), ", ".join(spec.dimensions), spec.units, described(spec))
-                  for spec in schema.DATASETS])
+    return table(
+        ("dataset", "shape", "unit", "description"),
+        [
+            (marked(spec.path, spec), ", ".join(spec.dimensions), spec.units, described(spec))
+            for spec in schema.DATASETS
+        ],
+    )
 
 
 def with_tables(page):
     """Returns the text of the page with current tables."""
+
     def replacement(found):
         name = found[2]
-        made = {"groups": groups_table, "datasets": datasets_table}.get(name, lambda: attributes_table(name))()
+        made = {"groups": groups_table, "datasets": datasets_table}.get(
+            name, lambda: attributes_table(name)
+        )()
         return f"{found[1]}\n{made}\n{found[3]}"
 
     return MARKED.sub(replacement, page)

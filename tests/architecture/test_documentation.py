@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Tests that the documentation agrees with the code: commands and packages in README.md, exit statuses,
-versions, the document map, links."""
+"""Tests that the documentation agrees with the code: commands and packages in README.md, exit
+statuses, versions, the document map, links."""
 
 import os
 import pathlib
@@ -12,8 +12,20 @@ import pytest
 import rules
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-SCRIPTS = ["jobs/quickstart", "jobs/check", "jobs/setup", "jobs/lint", "jobs/slurm/submit", "jobs/slurm/status", "jobs/study"]
-PAGES = sorted(path for path in ROOT.rglob("*.md") if not {"build", "results", ".git"} & set(path.relative_to(ROOT).parts))
+SCRIPTS = [
+    "jobs/quickstart",
+    "jobs/check",
+    "jobs/setup",
+    "jobs/lint",
+    "jobs/slurm/submit",
+    "jobs/slurm/status",
+    "jobs/study",
+]
+PAGES = sorted(
+    path
+    for path in ROOT.rglob("*.md")
+    if not {"build", "results", ".git"} & set(path.relative_to(ROOT).parts)
+)
 
 
 def read(name):
@@ -57,7 +69,9 @@ def test_check_lists_the_modules_if_the_name_is_unknown():
     assert modules == {*rules.ALLOWED, "report", "weights"}
     if build := os.environ.get("LOCKSTEP_BUILD"):  # CTest sets it
         for module in modules:
-            assert f'LABELS "{module}"' in pathlib.Path(build, "tests", module, "CTestTestfile.cmake").read_text(encoding="utf-8")
+            assert f'LABELS "{module}"' in pathlib.Path(
+                build, "tests", module, "CTestTestfile.cmake"
+            ).read_text(encoding="utf-8")
 
 
 def test_ci_runs_setup_and_check():
@@ -66,7 +80,9 @@ def test_ci_runs_setup_and_check():
 
 
 def test_exit_statuses_are_documented():
-    declared = set(re.findall(r"^  \w+ = (\d+),", read("include/lockstep/core/error.hpp"), re.MULTILINE))
+    declared = set(
+        re.findall(r"^  \w+ = (\d+),", read("include/lockstep/core/error.hpp"), re.MULTILINE)
+    )
     documented = set(re.findall(r"^\| (\d+) \|", read("docs/reliability.md"), re.MULTILINE))
     assert declared and declared == documented
 
@@ -82,7 +98,9 @@ def test_documents_name_the_version_of_the_program():
 
 
 def test_every_page_is_in_the_document_map():
-    pages = {str(page.relative_to(ROOT / "docs")) for page in PAGES if page.parent == ROOT / "docs"} - {"README.md"}
+    pages = {
+        str(page.relative_to(ROOT / "docs")) for page in PAGES if page.parent == ROOT / "docs"
+    } - {"README.md"}
     listed = re.findall(r"^\| \[[\w ]+\]\(([\w/-]+\.md)\) ", read("docs/README.md"), re.MULTILINE)
     assert sorted(pages) == sorted(name for name in listed if "/" not in name)
 
@@ -95,7 +113,10 @@ def anchors(page):
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_link_targets_exist(page):
-    for path, _, anchor in (link.partition("#") for link in re.findall(r"\]\(([^)\s]+)", page.read_text(encoding="utf-8"))):
+    for path, _, anchor in (
+        link.partition("#")
+        for link in re.findall(r"\]\(([^)\s]+)", page.read_text(encoding="utf-8"))
+    ):
         if "://" not in path:
             target = page.parent / path if path else page
             assert target.exists() and (not anchor or anchor in anchors(target)), f"{path}#{anchor}"

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Tests that the generated files agree with the option table of the program and with the schema of the run file."""
+"""Tests that the generated files agree with the option table of the program and with the schema of
+the run file."""
 
 import json
 import os
@@ -18,7 +19,9 @@ def program():
     return path
 
 
-@pytest.mark.parametrize("path", [generated.PAGE, generated.EFFECTS, generated.RUN_FILE], ids=lambda path: path.name)
+@pytest.mark.parametrize(
+    "path", [generated.PAGE, generated.EFFECTS, generated.RUN_FILE], ids=lambda path: path.name
+)
 def test_generated_file_is_up_to_date(program, path):
     message = f"{path.name} is not up to date; run tests/architecture/generated.py {program}"
     assert path.read_text(encoding="utf-8") == generated.generate(program)[path], message

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Tests that the rules report violations. Each test writes a small source tree with at most one seeded violation."""
+"""Tests that the rules report violations. Each test writes a small source tree with at most one
+seeded violation."""
 
 import pytest
 
@@ -7,26 +8,35 @@ import rules
 
 CLEAN = {
     "include/lockstep/core/error.hpp": "#pragma once\nnamespace lockstep::core {}\n",
-    "include/lockstep/graph/graph.hpp":
-        '#pragma once\n#include "lockstep/core/error.hpp"\nnamespace lockstep::graph {}\n',
-    "include/lockstep/comm/communicator.hpp":
-        '#pragma once\n#include "lockstep/core/error.hpp"\nnamespace lockstep::comm {}\n',
+    "include/lockstep/graph/graph.hpp": (
+        '#pragma once\n#include "lockstep/core/error.hpp"\nnamespace lockstep::graph {}\n'
+    ),
+    "include/lockstep/comm/communicator.hpp": (
+        '#pragma once\n#include "lockstep/core/error.hpp"\nnamespace lockstep::comm {}\n'
+    ),
     "src/graph/models/models.hpp": '#pragma once\n#include "lockstep/graph/graph.hpp"\n',
-    "src/graph/models/vgg.cpp": '#include <vector>\n#include "models.hpp"\n#include "lockstep/core/error.hpp"\n',
+    "src/graph/models/vgg.cpp": (
+        '#include <vector>\n#include "models.hpp"\n#include "lockstep/core/error.hpp"\n'
+    ),
     "src/graph/graph.cpp": '#include "models/models.hpp"\n',
-    "src/comm/gradient_transport.cpp": '#if LOCKSTEP_HAVE_CUDA\n#include "lockstep/comm/communicator.hpp"\n#endif\n',
+    "src/comm/gradient_transport.cpp": (
+        '#if LOCKSTEP_HAVE_CUDA\n#include "lockstep/comm/communicator.hpp"\n#endif\n'
+    ),
     "include/lockstep/train/config.hpp": "#pragma once\nnamespace lockstep::train {}\n",
     "src/train/replica.hpp": '#pragma once\n#include "timing/step_clock.hpp"\n',
     "src/train/timing/step_clock.hpp": '#pragma once\n#include "lockstep/train/config.hpp"\n',
     "src/train/pipeline/report.hpp": "#pragma once\n",
     "src/train/pipeline/report.cpp": '#include "../timing/step_clock.hpp"\n',
-    "src/graph/CMakeLists.txt": "lockstep_module(graph SOURCES graph.cpp USES core LIBRARIES fmt::fmt)\n",
+    "src/graph/CMakeLists.txt": (
+        "lockstep_module(graph SOURCES graph.cpp USES core LIBRARIES fmt::fmt)\n"
+    ),
 }
 
 
 @pytest.fixture
 def tree(tmp_path):
-    """A function that writes the files of CLEAN, replaces or adds `files`, and returns the root of the tree."""
+    """A function that writes the files of CLEAN, replaces or adds `files`, and returns the root of
+    the tree."""
 
     def build(files=None):
         for name, text in {**CLEAN, **(files or {})}.items():
@@ -49,35 +59,81 @@ def test_clean_tree_has_no_violations(tree):
 @pytest.mark.parametrize(
     ("name", "text", "expected"),
     [
-        ("src/graph/a.cpp", '#include "lockstep/comm/communicator.hpp"\n', "graph may not include comm"),
-        ("src/graph/a.cpp", "  #  include <lockstep/comm/communicator.hpp>\n", "graph may not include comm"),
-        ("include/lockstep/core/a.hpp",
-         '#pragma once\n#include "lockstep/graph/graph.hpp"\nnamespace lockstep::core {}\n',
-         "core may not include graph"),
+        (
+            "src/graph/a.cpp",
+            '#include "lockstep/comm/communicator.hpp"\n',
+            "graph may not include comm",
+        ),
+        (
+            "src/graph/a.cpp",
+            "  #  include <lockstep/comm/communicator.hpp>\n",
+            "graph may not include comm",
+        ),
+        (
+            "include/lockstep/core/a.hpp",
+            '#pragma once\n#include "lockstep/graph/graph.hpp"\nnamespace lockstep::core {}\n',
+            "core may not include graph",
+        ),
         ("src/comm/a.cpp", '#include "../graph/models/models.hpp"\n', "private to another module"),
         ("src/comm/a.cpp", '#include "graph/models/models.hpp"\n', "private to another module"),
         ("src/comm/a.cpp", "#include <models/models.hpp>\n", "private header"),
         ("src/comm/a.cpp", '#include "missing.hpp"\n', "is not found"),
         ("src/comm/a.cpp", '#include "lockstep/core/missing.hpp"\n', "is not a public header"),
-        ("include/lockstep/graph/a.hpp",
-         '#pragma once\n#include "../../../src/graph/models/models.hpp"\nnamespace lockstep::graph {}\n',
-         "a public header may not include a private one"),
-        ("src/train/timing/a.cpp", '#include "../replica.hpp"\n', "train/timing may not include src/train/replica.hpp"),
-        ("src/train/pipeline/a.cpp", '#include "../../train/replica.hpp"\n', "train/pipeline may not include"),
-        ("src/train/timing/a.cpp", '#include "../pipeline/report.hpp"\n', "train/timing may not include src/train/pipeline"),
-        ("src/train/config.cpp", '#include "timing/step_clock.hpp"\n', "train may not include src/train/timing"),
+        (
+            "include/lockstep/graph/a.hpp",
+            (
+                '#pragma once\n#include "../../../src/graph/models/models.hpp"\nnamespace'
+                " lockstep::graph {}\n"
+            ),
+            "a public header may not include a private one",
+        ),
+        (
+            "src/train/timing/a.cpp",
+            '#include "../replica.hpp"\n',
+            "train/timing may not include src/train/replica.hpp",
+        ),
+        (
+            "src/train/pipeline/a.cpp",
+            '#include "../../train/replica.hpp"\n',
+            "train/pipeline may not include",
+        ),
+        (
+            "src/train/timing/a.cpp",
+            '#include "../pipeline/report.hpp"\n',
+            "train/timing may not include src/train/pipeline",
+        ),
+        (
+            "src/train/config.cpp",
+            '#include "timing/step_clock.hpp"\n',
+            "train may not include src/train/timing",
+        ),
         ("src/train/unknown/a.cpp", "int x;\n", "is in no folder of FOLDERS"),
-        ("src/backend/a.cpp", "#ifdef LOCKSTEP_HAVE_CUDA\n#endif\n", "src/backend/a.cpp:1: tests for CUDA"),
-        ("src/backend/a.cpp", "\n# if defined(X) || \\\n  defined(__CUDACC__)\n#endif\n", "src/backend/a.cpp:2: tests for CUDA"),
+        (
+            "src/backend/a.cpp",
+            "#ifdef LOCKSTEP_HAVE_CUDA\n#endif\n",
+            "src/backend/a.cpp:1: tests for CUDA",
+        ),
+        (
+            "src/backend/a.cpp",
+            "\n# if defined(X) || \\\n  defined(__CUDACC__)\n#endif\n",
+            "src/backend/a.cpp:2: tests for CUDA",
+        ),
         ("src/backend/cuda/a.cu", "#ifndef __CUDA_ARCH__\n#endif\n", "tests for CUDA"),
         ("src/comm/a.cpp", "#if 0\n#elif USE_NCCL\n#endif\n", "src/comm/a.cpp:2: tests for CUDA"),
         ("src/core/a.cpp", "int x;\n" * 401, "401 lines"),
         ("src/core/a.hpp", "int x();\n", "no #pragma once"),
-        ("include/lockstep/core/a.hpp", "#pragma once\nnamespace lockstep::data {}\n", "does not open namespace lockstep::core"),
+        (
+            "include/lockstep/core/a.hpp",
+            "#pragma once\nnamespace lockstep::data {}\n",
+            "does not open namespace lockstep::core",
+        ),
         ("src/core/a.hpp", "#pragma once\nusing namespace std;\n", "using namespace"),
         ("src/unknown/a.cpp", "int x;\n", "is in no module"),
-        ("src/graph/CMakeLists.txt", "lockstep_module(graph SOURCES graph.cpp USES core data LIBRARIES x)\n",
-         "graph may not use data"),
+        (
+            "src/graph/CMakeLists.txt",
+            "lockstep_module(graph SOURCES graph.cpp USES core data LIBRARIES x)\n",
+            "graph may not use data",
+        ),
     ],
 )
 def test_seeded_violation_is_reported(tree, name, text, expected):
@@ -92,7 +148,10 @@ def test_long_file_with_a_reason_is_permitted(tree):
 
 
 def test_including_a_header_that_cmake_generates_is_permitted(tree):
-    files = {"src/core/a.cpp": '#include "build_info.hpp"\n', "src/core/build_info.hpp.in": "#pragma once\n"}
+    files = {
+        "src/core/a.cpp": '#include "build_info.hpp"\n',
+        "src/core/build_info.hpp.in": "#pragma once\n",
+    }
     assert violations_of(tree(files)) == []
 
 
@@ -106,6 +165,9 @@ def test_includes_in_comments_and_strings_are_ignored(tree):
 
 
 def test_documented_dependencies_returns_the_table_of_the_page():
-    page = "text\n\n| module | may include | contents |\n|---|---|---|\n| `core` | - | x |\n| `graph` | `core` | `y` |\n\nend\n"
+    page = (
+        "text\n\n| module | may include | contents |\n|---|---|---|\n| `core` | - | x |\n| `graph`"
+        " | `core` | `y` |\n\nend\n"
+    )
     assert rules.documented_dependencies(page, "module") == {"core": set(), "graph": {"core"}}
     assert rules.documented_dependencies("no table", "module") == {}

@@ -1,14 +1,18 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Compares Lockstep with PyTorch DistributedDataParallel (gloo) over the same links; one rank with one thread per host.
+"""Compares Lockstep with PyTorch DistributedDataParallel (gloo) over the same links; one rank with
+one thread per host.
 
-usage: compare_hosts.py LOCKSTEP [--hosts N] [--rate RATE] [--batch B] [--precision P] [--gradient-dtype T] [--steps S]
+usage: compare_hosts.py LOCKSTEP [--hosts N] [--rate RATE] [--batch B] [--precision P]
+[--gradient-dtype T] [--steps S]
                         [--rounds R]
 
-LOCKSTEP is the path of the program. Run this script as root with a Python that has PyTorch and h5py.
-tests/cluster/cluster emulates the hosts on this machine; the link of a host is its interface eth0. Each round runs both
-programs once on synthetic images: `lockstep train` and analysis/examples/pytorch_ddp.py. The throughput of a run is that of all
-hosts in images/s, without the first two steps, from the run files of both. Prints a Markdown table: the median throughput of each program over the rounds that were quiet (in_turn.py), and the
-median, minimum and maximum of the ratio per round of Lockstep to PyTorch.
+LOCKSTEP is the path of the program. Run this script as root with a Python that has PyTorch and
+h5py. tests/cluster/cluster emulates the hosts on this machine; the link of a host is its interface
+eth0. Each round runs both programs once on synthetic images: `lockstep train` and
+analysis/examples/pytorch_ddp.py. The throughput of a run is that of all hosts in images/s, without
+the first two steps, from the run files of both. Prints a Markdown table: the median throughput of
+each program over the rounds that were quiet (in_turn.py), and the median, minimum and maximum of
+the ratio per round of Lockstep to PyTorch.
 """
 
 import argparse
@@ -26,12 +30,14 @@ from in_turn import in_turn, ratio_text
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 INTERFACE = "eth0"
 PORT = "29500"
-# Suppresses warnings about host names that cannot be resolved and about renamed functions of PyTorch.
+# Suppresses warnings about host names that cannot be resolved and about renamed functions of
+# PyTorch.
 QUIET = {"TORCH_CPP_LOG_LEVEL": "ERROR", "PYTHONWARNINGS": "ignore::FutureWarning"}
 
 
 def cluster_script():
-    """Returns the path of the program that emulates hosts. Exits with status 2 if this machine cannot emulate hosts."""
+    """Returns the path of the program that emulates hosts. Exits with status 2 if this machine
+    cannot emulate hosts."""
     script = str(pathlib.Path(__file__).resolve().parent.parent / "cluster" / "cluster")
     result = subprocess.run([script, "check"], capture_output=True, text=True)
     if result.returncode != 0:
@@ -54,8 +60,24 @@ def cluster(script, hosts, rate):
 def lockstep_rate(args, script, folder):
     """Runs Lockstep once; returns its throughput in images/s."""
     output = pathlib.Path(folder) / "lockstep.h5"
-    command = [script, "run", str(args.hosts), args.lockstep, "train", "--quiet", "--evaluate-every", "never"]
-    command += ["--data", f"synthetic:{args.batch * args.hosts * args.steps}", "--epochs", "1", "--threads", "1"]
+    command = [
+        script,
+        "run",
+        str(args.hosts),
+        args.lockstep,
+        "train",
+        "--quiet",
+        "--evaluate-every",
+        "never",
+    ]
+    command += [
+        "--data",
+        f"synthetic:{args.batch * args.hosts * args.steps}",
+        "--epochs",
+        "1",
+        "--threads",
+        "1",
+    ]
     command += ["--batch-per-rank", str(args.batch), "--precision", args.precision]
     command += ["--gradient-dtype", args.gradient_dtype, "--overwrite", "--output", str(output)]
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
@@ -66,13 +88,40 @@ def pytorch_rate(args, script, folder):
     """Runs PyTorch once; returns its throughput in images/s."""
     output = pathlib.Path(folder) / "pytorch.h5"
     output.unlink(missing_ok=True)
-    address = subprocess.run([script, "exec", "1", "hostname", "-I"], check=True, stdout=subprocess.PIPE, text=True)
+    address = subprocess.run(
+        [script, "exec", "1", "hostname", "-I"], check=True, stdout=subprocess.PIPE, text=True
+    )
     environment = {**os.environ, "MASTER_ADDR": address.stdout.split()[0], "MASTER_PORT": PORT}
-    environment |= {"GLOO_SOCKET_IFNAME": INTERFACE, "WORLD_SIZE": str(args.hosts), "PYTHONPATH": str(ROOT / "analysis")}
+    environment |= {
+        "GLOO_SOCKET_IFNAME": INTERFACE,
+        "WORLD_SIZE": str(args.hosts),
+        "PYTHONPATH": str(ROOT / "analysis"),
+    }
     environment |= QUIET
-    command = [sys.executable, str(ROOT / "analysis" / "examples" / "pytorch_ddp.py"), "--device", "cpu", "--threads", "1"]
-    command += ["--data", f"synthetic:{args.batch * args.hosts * args.steps}", "--epochs", "1", "--output", str(output)]
-    command += ["--batch-per-rank", str(args.batch), "--precision", args.precision, "--gradient-dtype", args.gradient_dtype]
+    command = [
+        sys.executable,
+        str(ROOT / "analysis" / "examples" / "pytorch_ddp.py"),
+        "--device",
+        "cpu",
+        "--threads",
+        "1",
+    ]
+    command += [
+        "--data",
+        f"synthetic:{args.batch * args.hosts * args.steps}",
+        "--epochs",
+        "1",
+        "--output",
+        str(output),
+    ]
+    command += [
+        "--batch-per-rank",
+        str(args.batch),
+        "--precision",
+        args.precision,
+        "--gradient-dtype",
+        args.gradient_dtype,
+    ]
     ranks = []
     try:
         for rank in range(args.hosts):
@@ -90,23 +139,48 @@ def pytorch_rate(args, script, folder):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("lockstep", help="path of the program lockstep")
-    parser.add_argument("--hosts", type=int, default=2, help="number of emulated hosts [%(default)s]")
+    parser.add_argument(
+        "--hosts", type=int, default=2, help="number of emulated hosts [%(default)s]"
+    )
     parser.add_argument("--rate", default="1gbit", help="rate of the links [%(default)s]")
-    parser.add_argument("--batch", type=int, default=32, help="images per rank and step [%(default)s]")
-    parser.add_argument("--precision", choices=["fp32", "bf16"], default="fp32", help="precision [%(default)s]")
-    parser.add_argument("--gradient-dtype", choices=["fp32", "bf16"], default="fp32",
-                        help="communication data type of the gradients [%(default)s]")
-    parser.add_argument("--steps", type=int, default=10, help="steps per run, including two for warm-up [%(default)s]")
+    parser.add_argument(
+        "--batch", type=int, default=32, help="images per rank and step [%(default)s]"
+    )
+    parser.add_argument(
+        "--precision", choices=["fp32", "bf16"], default="fp32", help="precision [%(default)s]"
+    )
+    parser.add_argument(
+        "--gradient-dtype",
+        choices=["fp32", "bf16"],
+        default="fp32",
+        help="communication data type of the gradients [%(default)s]",
+    )
+    parser.add_argument(
+        "--steps",
+        type=int,
+        default=10,
+        help="steps per run, including two for warm-up [%(default)s]",
+    )
     parser.add_argument("--rounds", type=int, default=6, help="quiet rounds [%(default)s]")
     args = parser.parse_args()
     script = cluster_script()
     with tempfile.TemporaryDirectory() as folder, cluster(script, args.hosts, args.rate):
-        rounds = in_turn({"lockstep": lambda: lockstep_rate(args, script, folder),
-                          "pytorch": lambda: pytorch_rate(args, script, folder)}, args.rounds)
+        rounds = in_turn(
+            {
+                "lockstep": lambda: lockstep_rate(args, script, folder),
+                "pytorch": lambda: pytorch_rate(args, script, folder),
+            },
+            args.rounds,
+        )
     lockstep, pytorch = rounds.values.values()
-    print("| hosts | link | batch | precision | gradients | Lockstep img/s | PyTorch DDP img/s | ratio (min - max) |")
+    print(
+        "| hosts | link | batch | precision | gradients | Lockstep img/s | PyTorch DDP img/s |"
+        " ratio (min - max) |"
+    )
     print("|---|---|---|---|---|---|---|---|")
     print(
         f"| {args.hosts} | {args.rate} | {args.batch} | {args.precision} | {args.gradient_dtype} "

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Runs programs alternately on a machine that others may disturb, and tells how quiet it was.
 
-A loop of fixed work runs before and after each measurement. A round is quiet if none of its loops takes more than 10 % longer than
-the fastest loop of all rounds. Other programs on the same processors, or a neighbour on the other hardware thread of a core, make the
-loop slower.
+A loop of fixed work runs before and after each measurement. A round is quiet if none of its loops
+takes more than 10 % longer than the fastest loop of all rounds. Other programs on the same
+processors, or a neighbour on the other hardware thread of a core, make the loop slower.
 """
 
 import hashlib
@@ -25,12 +25,16 @@ class Rounds:
 
     @property
     def quiet_share(self):
-        return f"{self.quiet} of {self.total} rounds were quiet ({100 * self.quiet / self.total:.0f} %)"
+        return (
+            f"{self.quiet} of {self.total} rounds were quiet"
+            f" ({100 * self.quiet / self.total:.0f} %)"
+        )
 
 
 def loop_seconds():
-    """Returns the time of a loop of fixed work on one processor, about 20 ms; it hardly uses memory. The shortest of three loops
-    counts, so that a single interruption of one loop does not."""
+    """Returns the time of a loop of fixed work on one processor, about 20 ms; it hardly uses
+    memory. The shortest of three loops counts, so that a single interruption of one loop does
+    not."""
     times = []
     for _ in range(3):
         begin = time.perf_counter()
@@ -40,8 +44,8 @@ def loop_seconds():
 
 
 def in_turn(programs, rounds, loop=loop_seconds):
-    """Calls the functions {program: function} alternately (A B C A B C ...) until so many rounds were quiet, but at most MOST
-    times as many rounds. Returns the `Rounds`."""
+    """Calls the functions {program: function} alternately (A B C A B C ...) until so many rounds
+    were quiet, but at most MOST times as many rounds. Returns the `Rounds`."""
     loops, results, fastest = [], [], float("inf")
     while True:
         times, values = [loop()], []
@@ -51,7 +55,9 @@ def in_turn(programs, rounds, loop=loop_seconds):
         loops.append(max(times))
         results.append(values)
         fastest = min(fastest, *times)
-        quiet = [values for values, longest in zip(results, loops) if longest <= TOLERANCE * fastest]
+        quiet = [
+            values for values, longest in zip(results, loops) if longest <= TOLERANCE * fastest
+        ]
         if len(quiet) >= rounds or len(results) >= MOST * rounds:
             return Rounds(dict(zip(programs, zip(*(quiet or results)))), len(quiet), len(results))
 
@@ -59,4 +65,7 @@ def in_turn(programs, rounds, loop=loop_seconds):
 def ratio_text(values, references, digits=2):
     """Returns the median, minimum and maximum of the ratio per round: "2.35 (2.00 - 2.39)"."""
     ratios = [value / reference for value, reference in zip(values, references)]
-    return f"{statistics.median(ratios):.{digits}f} ({min(ratios):.{digits}f} - {max(ratios):.{digits}f})"
+    return (
+        f"{statistics.median(ratios):.{digits}f} ({min(ratios):.{digits}f} -"
+        f" {max(ratios):.{digits}f})"
+    )

@@ -5,7 +5,8 @@ from in_turn import MOST, in_turn, loop_seconds, ratio_text
 
 
 def run(rounds, loops):
-    """Runs two programs in turn; their results are the numbers of the round. Returns the `Rounds`."""
+    """Runs two programs in turn; their results are the numbers of the round. Returns the
+    `Rounds`."""
     calls = {"a": 0, "b": 0}
 
     def call(name):
@@ -13,7 +14,9 @@ def run(rounds, loops):
         return calls[name]
 
     given = iter(loops)
-    return in_turn({name: lambda name=name: call(name) for name in calls}, rounds, lambda: next(given))
+    return in_turn(
+        {name: lambda name=name: call(name) for name in calls}, rounds, lambda: next(given)
+    )
 
 
 def test_rounds_on_a_quiet_machine_are_all_used():

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Checks of the files that a training has left: checkpoints and run files.
 
-Trainings with the same ranks, hosts and options compute the same bits, so a checkpoint is valid if its values are those of the
-checkpoint that an uninterrupted run wrote at the same step.
+Trainings with the same ranks, hosts and options compute the same bits, so a checkpoint is valid if
+its values are those of the checkpoint that an uninterrupted run wrote at the same step.
 """
 
 import hashlib
@@ -23,21 +23,30 @@ EPOCH_VALUES = ("test_loss", "test_accuracy", "parameter_hash")
 
 
 def steps_of(directory):
-    """Returns the steps of the checkpoints that are in the directory under their final names, in ascending order."""
+    """Returns the steps of the checkpoints that are in the directory under their final names, in
+    ascending order."""
     if not directory.is_dir():
         return []
-    return sorted(int(m[1]) for entry in directory.iterdir() if (m := CHECKPOINT.fullmatch(entry.name)))
+    return sorted(
+        int(m[1]) for entry in directory.iterdir() if (m := CHECKPOINT.fullmatch(entry.name))
+    )
 
 
 def temporary_files(directory):
     """Returns the names of incomplete checkpoints."""
-    return sorted(entry.name for entry in directory.iterdir() if entry.name.startswith(".")) if directory.is_dir() else []
+    return (
+        sorted(entry.name for entry in directory.iterdir() if entry.name.startswith("."))
+        if directory.is_dir()
+        else []
+    )
 
 
 def digest(path):
-    """Returns a digest of all tensors and of the position of a checkpoint, without what differs between runs (its id)."""
+    """Returns a digest of all tensors and of the position of a checkpoint, without what differs
+    between runs (its id)."""
     sum_of_all = hashlib.sha256()
     with h5py.File(path) as file:
+
         def add(name, item):
             if isinstance(item, h5py.Dataset):
                 sum_of_all.update(f"{name} {item.shape} {item.dtype}\n".encode())
@@ -50,7 +59,9 @@ def digest(path):
 
 
 def run_files(folder):
-    """Returns the run files of all parts of a run, in their order, without files that are empty or being prepared."""
+    """Returns the run files of all parts of a run, in their order, without files that are empty or
+    being prepared."""
+
     def part(path):
         found = re.search(r"\.part(\d+)\.", path.name)
         return int(found[1]) if found else 1
@@ -81,22 +92,31 @@ def problems_of_run_file(path):
 
 
 def values_of(path):
-    """Returns the first step of a run file and its values that do not depend on time: {step: row} and {epoch: row}."""
+    """Returns the first step of a run file and its values that do not depend on time: {step: row}
+    and {epoch: row}."""
+
     def rows(group, names, file):
         columns = [file[group][name][()] for name in names]
-        return [tuple(column[i].tobytes() if hasattr(column[i], "tobytes") else column[i] for column in columns)
-                for i in range(len(columns[0]))]
+        return [
+            tuple(
+                column[i].tobytes() if hasattr(column[i], "tobytes") else column[i]
+                for column in columns
+            )
+            for i in range(len(columns[0]))
+        ]
 
     with h5py.File(path) as file:
         first = int(file.attrs["first_step"])
         steps = {first + i: row for i, row in enumerate(rows("steps", STEP_VALUES, file))}
-        epochs = dict(zip(file["epoch"][()].tolist(), rows("epochs", EPOCH_VALUES, file), strict=True))
+        epochs = dict(
+            zip(file["epoch"][()].tolist(), rows("epochs", EPOCH_VALUES, file), strict=True)
+        )
     return first, steps, epochs
 
 
 def joined_values(folder):
-    """Returns the values of all parts of a run. The rows of a later part replace those of an earlier one, because a run
-    that was killed repeats the steps after its newest checkpoint."""
+    """Returns the values of all parts of a run. The rows of a later part replace those of an
+    earlier one, because a run that was killed repeats the steps after its newest checkpoint."""
     steps, epochs = {}, {}
     for path in run_files(folder):
         _, more_steps, more_epochs = values_of(path)

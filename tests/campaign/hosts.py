@@ -23,8 +23,12 @@ class Hosts:
         return result.stderr.strip() or "the check failed" if result.returncode else ""
 
     def call(self, *arguments):
-        subprocess.run([CLUSTER, *arguments], check=True, capture_output=True,
-                       env=os.environ | {"LOCKSTEP_CLUSTER_NAME": self.name})
+        subprocess.run(
+            [CLUSTER, *arguments],
+            check=True,
+            capture_output=True,
+            env=os.environ | {"LOCKSTEP_CLUSTER_NAME": self.name},
+        )
 
     def up(self):
         self.call("up", "2")
@@ -43,9 +47,27 @@ class Hosts:
         elif fault == "switch port down":
             run("ip", "-n", f"{self.name}-switch", "link", "set", f"port{host}", "down")
         else:  # no packet is as small as this burst, so both ends drop every packet
-            for space, interface in ((f"{self.name}-{host}", "eth0"), (f"{self.name}-switch", f"port{host}")):
-                run("tc", "-n", space, "qdisc", "replace", "dev", interface, "root", "tbf", "rate", "8bit", "burst", "10",
-                    "latency", "1ms")
+            for space, interface in (
+                (f"{self.name}-{host}", "eth0"),
+                (f"{self.name}-switch", f"port{host}"),
+            ):
+                run(
+                    "tc",
+                    "-n",
+                    space,
+                    "qdisc",
+                    "replace",
+                    "dev",
+                    interface,
+                    "root",
+                    "tbf",
+                    "rate",
+                    "8bit",
+                    "burst",
+                    "10",
+                    "latency",
+                    "1ms",
+                )
 
 
 def run(*command):

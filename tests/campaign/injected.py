@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The kinds of faults that `lockstep_with_faults` causes in itself (`--inject=KIND:RANK:STEP[:PHASE]`)."""
+"""The kinds of faults that `lockstep_with_faults` causes in itself
+(`--inject=KIND:RANK:STEP[:PHASE]`)."""
 
 import random
 import re
@@ -13,11 +14,16 @@ CRASHES = ("kill", "segv", "abort", "exit", "throw", "oom")
 HANGS = ("stop", "stall", "finish", "skip")
 BEFORE = ("init", "start", "data", "planning")
 STEP_PHASES = ("data_wait", "upload", "forward", "backward", "exposed_communication", "update")
-LATER = ("gathering", "evaluation", "end")  # of an epoch or of the run; a later one follows each of the first steps
+LATER = (
+    "gathering",
+    "evaluation",
+    "end",
+)  # of an epoch or of the run; a later one follows each of the first steps
 
 
 class Injected(Kind):
     """The moment of the fault is that of the line with which the program announces it."""
+
     ends_by_watchdog = True
     resume_every = 20
 
@@ -40,7 +46,10 @@ class Injected(Kind):
         return [f"--inject={draw.fault}"]
 
     def wait_for_moment(self, draw, job):
-        return bool(job.wait_for(lambda: INJECTED in job.stderr(), interval=0.01)) or INJECTED in job.stderr()
+        return (
+            bool(job.wait_for(lambda: INJECTED in job.stderr(), interval=0.01))
+            or INJECTED in job.stderr()
+        )
 
     def strike(self, draw, job, hosts):
         return True  # the program has done it
@@ -58,8 +67,13 @@ class Inject(Injected):
         status = outcome.status
         if draw.action in HANGS:
             outcome.check("status", status == EXIT_TIMEOUT, f"the status is {status}")
-            # If all ranks are in the same activity, none of them stands out unless it does not answer.
-            if draw.action == "stop" and ":init" not in draw.fault or draw.fault.split(":")[-1] not in BEFORE:
+            # If all ranks are in the same activity, none of them stands out unless it does not
+            # answer.
+            if (
+                draw.action == "stop"
+                and ":init" not in draw.fault
+                or draw.fault.split(":")[-1] not in BEFORE
+            ):
                 found = is_before_queries(job.stderr()) or names_rank(job.stderr(), draw.victim)
                 outcome.check("rank named", found, job.stderr()[-600:])
         elif draw.action == "nan":
@@ -71,7 +85,10 @@ class Inject(Injected):
 
 class Flips(Injected):
     name = "flips"
-    summary = "one flipped bit of a parameter in a random rank and step: found at the next comparison of the replicas"
+    summary = (
+        "one flipped bit of a parameter in a random rank and step: found at the next comparison of"
+        " the replicas"
+    )
     actions = ("flip",)
     limit = 300
     ends_by_watchdog = False
@@ -79,11 +96,16 @@ class Flips(Injected):
 
     def add_checks(self, draw, job, outcome, run):
         lines = [line for line in job.stderr().splitlines() if "the parameters of" in line]
-        outcome.check("found", outcome.status not in (0, None) and lines, f"status {outcome.status}")
+        outcome.check(
+            "found", outcome.status not in (0, None) and lines, f"status {outcome.status}"
+        )
         # With two ranks, no majority shows which one is wrong: both are named.
         others = r"rank \d+" if draw.ranks == 2 else rf"rank {draw.victim}\b"
-        outcome.check("rank named", any(re.search(rf"the parameters of {others}.* differ", line) for line in lines),
-                      "; ".join(lines))
+        outcome.check(
+            "rank named",
+            any(re.search(rf"the parameters of {others}.* differ", line) for line in lines),
+            "; ".join(lines),
+        )
 
 
 KINDS.update({kind.name: kind for kind in (Inject(), Flips())})

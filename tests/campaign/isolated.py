@@ -14,9 +14,10 @@ def call(work, number):
 
 
 def results(numbers, work, seconds=60, memory=None):
-    """Yields (number, work(number)) for every number of a range; `work` returns a text of one line. A process calls it, which is
-    replaced by another one if it crashes or needs more than `seconds` for a number; the text then starts with "crash: ". `memory`:
-    limit of the address space of the process in bytes."""
+    """Yields (number, work(number)) for every number of a range; `work` returns a text of one line.
+    A process calls it, which is replaced by another one if it crashes or needs more than `seconds`
+    for a number; the text then starts with "crash: ". `memory`: limit of the address space of the
+    process in bytes."""
     while numbers:
         reading, writing = os.pipe()
         child = os.fork()

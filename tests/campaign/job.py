@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Starts a training job, finds its processes, and determines when it is over and what it has left behind.
+"""Starts a training job, finds its processes, and determines when it is over and what it has left
+behind.
 
-Every process of a job has the variable CAMPAIGN_RUN in its environment, by which it is found on any (emulated) host of this
-machine. TMPDIR of a job is a folder of its own, so a temporary file that remains belongs to this job.
+Every process of a job has the variable CAMPAIGN_RUN in its environment, by which it is found on any
+(emulated) host of this machine. TMPDIR of a job is a folder of its own, so a temporary file that
+remains belongs to this job.
 """
 
 import os
@@ -14,20 +16,34 @@ import time
 
 VARIABLE = "CAMPAIGN_RUN"
 # mpirun and its daemons on other hosts notice a lost link after 3 s instead of 8 minutes.
-KEEPALIVE = {"OMPI_MCA_oob_tcp_keepalive_time": "1", "OMPI_MCA_oob_tcp_keepalive_intvl": "1",
-             "OMPI_MCA_oob_tcp_keepalive_probes": "2"}
+KEEPALIVE = {
+    "OMPI_MCA_oob_tcp_keepalive_time": "1",
+    "OMPI_MCA_oob_tcp_keepalive_intvl": "1",
+    "OMPI_MCA_oob_tcp_keepalive_probes": "2",
+}
 
 
 def environment(token, scratch, watchdog):
     """Returns the environment of a job: that of this process without options of Lockstep."""
     inherited = {k: v for k, v in os.environ.items() if not k.startswith("LOCKSTEP_")}
-    return KEEPALIVE | inherited | {VARIABLE: token, "TMPDIR": str(scratch), "LOCKSTEP_WATCHDOG": str(watchdog),
-                        "OMP_WAIT_POLICY": "passive", "OMPI_MCA_mpi_yield_when_idle": "1",
-                        "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+    return (
+        KEEPALIVE
+        | inherited
+        | {
+            VARIABLE: token,
+            "TMPDIR": str(scratch),
+            "LOCKSTEP_WATCHDOG": str(watchdog),
+            "OMP_WAIT_POLICY": "passive",
+            "OMPI_MCA_mpi_yield_when_idle": "1",
+            "OMPI_ALLOW_RUN_AS_ROOT": "1",
+            "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
+        }
+    )
 
 
 def variables_of(pid):
-    """Returns the environment of a process as a dictionary of bytes; empty if the process has ended."""
+    """Returns the environment of a process as a dictionary of bytes; empty if the process has
+    ended."""
     try:
         entries = pathlib.Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
     except OSError:
@@ -36,7 +52,8 @@ def variables_of(pid):
 
 
 class Job:
-    """A process group, which Ctrl-C does not signal, that runs `command`. `folder` gets its output: stdout and stderr."""
+    """A process group, which Ctrl-C does not signal, that runs `command`. `folder` gets its output:
+    stdout and stderr."""
 
     def __init__(self, command, folder, token, watchdog):
         self.folder, self.token = folder, token
@@ -44,12 +61,19 @@ class Job:
         self.scratch.mkdir(parents=True, exist_ok=True)
         self.job_ids = set()
         self.begin = time.monotonic()
-        self.number = len(list(folder.glob("stdout*")))  # the same folder holds the output of the job that resumes
+        self.number = len(
+            list(folder.glob("stdout*"))
+        )  # the same folder holds the output of the job that resumes
         with self.file("stdout").open("wb") as out, self.file("stderr").open("wb") as err:
             self.process = subprocess.Popen(
-                list(map(str, command)), stdin=subprocess.DEVNULL, stdout=out, stderr=err, process_group=0,
+                list(map(str, command)),
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=err,
+                process_group=0,
                 env=environment(token, self.scratch, watchdog),
-                preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_CORE, (0, 0)))
+                preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_CORE, (0, 0)),
+            )
 
     def file(self, name):
         return self.folder / (name if self.number == 0 else f"{name}.resumed")
@@ -78,7 +102,8 @@ class Job:
         return {rank: pid for pid, rank in self.processes().items() if rank is not None}
 
     def wait_for(self, condition, seconds=120, interval=0.05):
-        """Returns the first true value of `condition()`, or None if the job ends first or the time has passed."""
+        """Returns the first true value of `condition()`, or None if the job ends first or the time
+        has passed."""
         deadline = time.monotonic() + seconds
         while self.process.poll() is None and time.monotonic() < deadline:
             if value := condition():
@@ -87,8 +112,10 @@ class Job:
         return None
 
     def wait_until_over(self, begin, limit):
-        """Waits until the launcher and all processes have ended, or until `limit` seconds after `begin`. Returns the
-        seconds from `begin` until all ranks have ended, and until the whole job is over; None for what has not ended."""
+        """Waits until the launcher and all processes have ended, or until `limit` seconds after
+        `begin`. Returns the seconds from `begin` until all ranks have ended, and until the whole
+        job is over; None for what has not ended.
+        """
         ranks = None
         while True:
             processes = self.processes()
@@ -114,13 +141,21 @@ class Job:
             time.sleep(0.05)
 
     def leftovers(self):
-        """Returns what the job has left: the files of Open MPI (session directories, and shared-memory segments, whose names
-        contain the id of the job), and all other temporary files. Segments of Lockstep have no name."""
+        """Returns what the job has left: the files of Open MPI (session directories, and
+        shared-memory segments, whose names contain the id of the job), and all other temporary
+        files. Segments of Lockstep have no name.
+        """
         files = [path for path in self.scratch.rglob("*") if not path.is_dir()]
-        of_mpi = [path for path in files if path.relative_to(self.scratch).parts[0].startswith("ompi.")]
+        of_mpi = [
+            path for path in files if path.relative_to(self.scratch).parts[0].startswith("ompi.")
+        ]
         other = [path for path in files if path not in of_mpi]
         names = [f".{job_id:x}." for job_id in self.job_ids]
-        of_mpi += [path for path in pathlib.Path("/dev/shm").iterdir() if any(name in path.name for name in names)]
+        of_mpi += [
+            path
+            for path in pathlib.Path("/dev/shm").iterdir()
+            if any(name in path.name for name in names)
+        ]
         return sorted(of_mpi), sorted(other)
 
 

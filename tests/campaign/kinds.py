@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The kinds of faults: what each draws at random, does to a job, and expects of it.
 
-Everything that a run draws is a function of the seed, the kind and the index of the run. The moment of a fault is drawn as a
-position between two events of the job, so the same draw hits about the same phase on a slower machine.
+Everything that a run draws is a function of the seed, the kind and the index of the run. The moment
+of a fault is drawn as a position between two events of the job, so the same draw hits about the
+same phase on a slower machine.
 """
 
 import random
@@ -21,8 +22,11 @@ EXIT_TIMEOUT = 70
 
 @dataclass(frozen=True)
 class Draw:
-    """What one run does. `early`: the fault is placed before the training starts; `position` is its place, from 0 to 1,
-    between the start of the first rank and the training, or between the start of the training and the end of the job."""
+    """What one run does. `early`: the fault is placed before the training starts; `position` is its
+    place, from 0 to 1, between the start of the first rank and the training, or between the start
+    of the training and the end of the job.
+    """
+
     kind: str
     index: int
     ranks: int
@@ -38,13 +42,19 @@ class Draw:
             return f"--inject {self.fault}, {self.ranks} ranks, {self.hosts} hosts"
         place = "one host" if self.hosts == 1 else f"{self.hosts} hosts"
         when = "start" if self.early else "training"
-        return f"{self.action}, rank {self.victim} of {self.ranks}, {place}, {when} at {self.position:.3f}"
+        return (
+            f"{self.action}, rank {self.victim} of {self.ranks}, {place}, {when} at"
+            f" {self.position:.3f}"
+        )
 
 
 @dataclass
 class Outcome:
-    """What has happened. `seconds`: from the fault to the end of the job; None if it was not over in time. `failures`: one
-    line per check that failed, {name of the check: line}. `checked`: the names of all checks that were made."""
+    """What has happened. `seconds`: from the fault to the end of the job; None if it was not over
+    in time. `failures`: one line per check that failed, {name of the check: line}. `checked`: the
+    names of all checks that were made.
+    """
+
     draw: Draw
     phase: str = ""
     seconds: float = None
@@ -65,9 +75,10 @@ class Outcome:
 
 
 class Kind:
-    """A kind of fault. `limit`: seconds from the fault to the end of the job. `watchdog`: limit of the watchdog in seconds;
-    `ends_by_watchdog`: the watchdog ends the job. `resume_every`: the same command is resumed after every such run, and the
-    results are compared."""
+    """A kind of fault. `limit`: seconds from the fault to the end of the job. `watchdog`: limit of
+    the watchdog in seconds; `ends_by_watchdog`: the watchdog ends the job. `resume_every`: the same
+    command is resumed after every such run, and the results are compared."""
+
     name, summary = "", ""
     actions = ("",)
     hosts = (1, 2)
@@ -79,12 +90,21 @@ class Kind:
     tolerated = ()  # checks whose failures are counted but do not make the run fail
 
     def draw(self, seed, index, hosts, rank_counts):
-        """Returns the draw of a run; `hosts` and `rank_counts` are the permitted numbers of hosts and of ranks."""
+        """Returns the draw of a run; `hosts` and `rank_counts` are the permitted numbers of hosts
+        and of ranks."""
         source = random.Random(f"{seed}/{self.name}/{index}")
         ranks = source.choice(rank_counts)
         count = source.choice(self.hosts)
-        return Draw(self.name, index, ranks, count if count in hosts else hosts[0], source.randrange(ranks),
-                    source.random() < self.early_share, source.random(), source.choice(self.actions))
+        return Draw(
+            self.name,
+            index,
+            ranks,
+            count if count in hosts else hosts[0],
+            source.randrange(ranks),
+            source.random() < self.early_share,
+            source.random(),
+            source.choice(self.actions),
+        )
 
     def limit_of(self, draw):
         """Returns the seconds from the fault to the end of the job."""
@@ -108,8 +128,12 @@ class Kind:
 
 
 def is_before_queries(stderr):
-    """Returns whether a timeout is before the communicators exist, where no rank can ask the others."""
-    return re.search(r"watchdog timeout: .*\bduring (MPI_Init|creating communicators)", stderr) is not None
+    """Returns whether a timeout is before the communicators exist, where no rank can ask the
+    others."""
+    return (
+        re.search(r"watchdog timeout: .*\bduring (MPI_Init|creating communicators)", stderr)
+        is not None
+    )
 
 
 def names_rank(stderr, rank):
@@ -126,7 +150,11 @@ class Kills(Kind):
         return signal_process(pid, getattr(signal, f"SIG{draw.action}"))
 
     def add_checks(self, draw, job, outcome, run):
-        outcome.check("status", outcome.status != 0 or outcome.phase == "end", f"the status is {outcome.status}")
+        outcome.check(
+            "status",
+            outcome.status != 0 or outcome.phase == "end",
+            f"the status is {outcome.status}",
+        )
 
 
 class Stalls(Kind):
@@ -152,8 +180,8 @@ class Network(Kind):
     actions = LINK_FAULTS
     hosts = (2,)
     ends_by_watchdog = True
-    # The daemons of mpirun do not notice a lost link while data are unacknowledged, and a daemon that has lost mpirun may end
-    # without removing its files (docs/reliability.md).
+    # The daemons of mpirun do not notice a lost link while data are unacknowledged, and a daemon
+    # that has lost mpirun may end without removing its files (docs/reliability.md).
     tolerated = ("launcher over", "nothing of MPI left")
 
     def strike(self, draw, job, hosts):
@@ -166,7 +194,10 @@ class Network(Kind):
 
 class Resumes(Kind):
     name = "resumes"
-    summary = "SIGTERM to a random rank at a random time; the same command resumes, and all results are compared"
+    summary = (
+        "SIGTERM to a random rank at a random time; the same command resumes, and all results are"
+        " compared"
+    )
     actions = ("TERM",)
     limit = 300
     resume_every = 1
@@ -183,7 +214,10 @@ class Resumes(Kind):
 
 class Slow(Kind):
     name = "slow"
-    summary = "SIGSTOP to a random rank and SIGCONT after less than half of the watchdog's limit: no false alarm"
+    summary = (
+        "SIGSTOP to a random rank and SIGCONT after less than half of the watchdog's limit: no"
+        " false alarm"
+    )
     actions = ("STOP and CONT",)
     limit = 300
     resume_every = 0
@@ -196,11 +230,16 @@ class Slow(Kind):
 
     def add_checks(self, draw, job, outcome, run):
         outcome.check("status", outcome.status == 0, f"the status is {outcome.status}")
-        outcome.check("results", run.final_is_equal(), "the final checkpoint differs from that of the uninterrupted run")
+        outcome.check(
+            "results",
+            run.final_is_equal(),
+            "the final checkpoint differs from that of the uninterrupted run",
+        )
 
 
 def set_limits(watchdog, patience):
-    """Sets the limit of the watchdog in seconds for the kinds in which it matters, and a factor for all limits."""
+    """Sets the limit of the watchdog in seconds for the kinds in which it matters, and a factor for
+    all limits."""
     for kind in KINDS.values():
         if kind.ends_by_watchdog or kind.name == "slow":
             kind.watchdog = watchdog

@@ -35,17 +35,26 @@ def values_of(path):
 def is_equal(a, b):
     """Compares values of runs; NaN equals NaN."""
     if isinstance(a, dict):
-        return isinstance(b, dict) and a.keys() == b.keys() and all(is_equal(a[name], b[name]) for name in a)
+        return (
+            isinstance(b, dict)
+            and a.keys() == b.keys()
+            and all(is_equal(a[name], b[name]) for name in a)
+        )
     if isinstance(a, (list, tuple)):
         return type(a) is type(b) and len(a) == len(b) and all(map(is_equal, a, b))
     if isinstance(a, np.ndarray):
-        return (isinstance(b, np.ndarray) and a.dtype == b.dtype and a.shape == b.shape
-                and np.array_equal(a, b, equal_nan=a.dtype.kind == "f"))
+        return (
+            isinstance(b, np.ndarray)
+            and a.dtype == b.dtype
+            and a.shape == b.shape
+            and np.array_equal(a, b, equal_nan=a.dtype.kind == "f")
+        )
     return type(a) is type(b) and (a == b or a != a and b != b)
 
 
 def read(path):
-    """Reads and validates the file. Returns its values, None if it is reported as invalid, or the text of a crash."""
+    """Reads and validates the file. Returns its values, None if it is reported as invalid, or the
+    text of a crash."""
     values = None
     try:
         try:
@@ -56,5 +65,8 @@ def read(path):
         pass
     except Exception as error:  # noqa: BLE001
         place = traceback.extract_tb(error.__traceback__)[-1]
-        return f"crash: {type(error).__name__}: {error} ({pathlib.Path(place.filename).name}:{place.lineno})"
+        return (
+            f"crash: {type(error).__name__}: {error}"
+            f" ({pathlib.Path(place.filename).name}:{place.lineno})"
+        )
     return values

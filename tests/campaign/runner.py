@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Runs one draw: starts the training, causes the fault, waits for the end of the job, and checks what is left."""
+"""Runs one draw: starts the training, causes the fault, waits for the end of the job, and checks
+what is left."""
 
 import os
 import shlex
@@ -17,15 +18,17 @@ from kinds import Outcome
 STEPS = 6
 CHECKPOINT_EVERY = 2
 KEEP = 2
-LATE = 20  # seconds after the limit for which a job may still run before it is killed; its time is reported
+# seconds after the limit for which a job may still run before it is killed; its time is reported
+LATE = 20
 ATTEMPTS = 30  # to make the fault before the job is over
 KEPT_FOLDERS = 20  # folders of failed runs that keep their checkpoints
 
 
 @dataclass
 class Reference:
-    """Results of an uninterrupted run. `digests`: {step: digest of its checkpoint}. `start`, `training`: seconds until the
-    run file exists, and from there to the end."""
+    """Results of an uninterrupted run. `digests`: {step: digest of its checkpoint}. `start`,
+    `training`: seconds until the run file exists, and from there to the end."""
+
     digests: dict
     steps: dict
     epochs: dict
@@ -42,7 +45,9 @@ class Runner:
         self.jobs, self.clusters, self.local = set(), [], threading.local()
         self.stopped = False
         self.kept = 0
-        self.finalised = 0  # runs that are not counted, because the rank was stopped after the others had ended
+        self.finalised = (
+            0  # runs that are not counted, because the rank was stopped after the others had ended
+        )
 
     def close(self):
         """Ends all jobs and removes the emulated hosts."""
@@ -62,22 +67,39 @@ class Runner:
         return self.local.hosts
 
     def training(self, folder, every=CHECKPOINT_EVERY, keep=KEEP, has_fault=False):
-        """Returns the command of a training of about a second per rank, without its launcher. `has_fault`: by the program
-        that has the option --inject."""
+        """Returns the command of a training of about a second per rank, without its launcher.
+        `has_fault`: by the program that has the option --inject."""
         program = self.with_faults if has_fault else self.program
-        return [program, "train", "--data=synthetic:24@3x8x8", "--batch-per-rank=2", f"--steps={STEPS}", "--lr=0.001",
-                "--threads=1", "--loader-threads=1", "--deterministic", f"--checkpoint-dir={folder}/checkpoints",
-                f"--checkpoint-every={every}-steps", f"--keep={keep}", "--resume=auto", f"--output={folder}/run.h5"]
+        return [
+            program,
+            "train",
+            "--data=synthetic:24@3x8x8",
+            "--batch-per-rank=2",
+            f"--steps={STEPS}",
+            "--lr=0.001",
+            "--threads=1",
+            "--loader-threads=1",
+            "--deterministic",
+            f"--checkpoint-dir={folder}/checkpoints",
+            f"--checkpoint-every={every}-steps",
+            f"--keep={keep}",
+            "--resume=auto",
+            f"--output={folder}/run.h5",
+        ]
 
     def start(self, folder, ranks, hosts, watchdog, training):
         """Starts a job; returns it."""
         if hosts == 1:
             command = [*self.mpirun, "-n", ranks, *training, "--all-reduce=shared-memory"]
         else:
-            algorithm = "hierarchical" if ranks == 4 else "direct"  # hierarchical needs two ranks on each host
+            algorithm = (
+                "hierarchical" if ranks == 4 else "direct"
+            )  # hierarchical needs two ranks on each host
             command = self.hosts().command(ranks, [*training, f"--all-reduce={algorithm}"])
         job = Job(command, folder, uuid.uuid4().hex, watchdog)
-        (folder / "command").write_text(f"LOCKSTEP_WATCHDOG={watchdog} {shlex.join(map(str, command))}\n")
+        (folder / "command").write_text(
+            f"LOCKSTEP_WATCHDOG={watchdog} {shlex.join(map(str, command))}\n"
+        )
         self.jobs.add(job)
         return job
 
@@ -86,7 +108,8 @@ class Runner:
         self.jobs.discard(job)
 
     def reference(self, ranks, hosts):
-        """Returns the results of the uninterrupted run, which is made once for each number of ranks and hosts."""
+        """Returns the results of the uninterrupted run, which is made once for each number of ranks
+        and hosts."""
         with self.lock:
             event = self.references.setdefault((ranks, hosts), threading.Lock())
         with event:
@@ -106,17 +129,23 @@ class Runner:
             job.wait_until_over(begin, 300)
             end = time.monotonic()
             if job.process.poll() != 0 and not self.stopped:
-                raise SystemExit(f"campaign: the uninterrupted run failed with status {job.process.poll()}:\n{job.stderr()}")
+                raise SystemExit(
+                    "campaign: the uninterrupted run failed with status"
+                    f" {job.process.poll()}:\n{job.stderr()}"
+                )
             steps, epochs = checks.joined_values(folder)
-            digests = {step: checks.digest(folder / "checkpoints" / f"checkpoint-{step}.h5") for step in range(1, STEPS + 1)}
+            digests = {
+                step: checks.digest(folder / "checkpoints" / f"checkpoint-{step}.h5")
+                for step in range(1, STEPS + 1)
+            }
         finally:
             self.finish(job)
         shutil.rmtree(folder)
         return Reference(digests, steps, epochs, training - begin, (end - training) / 2)
 
     def run(self, kind, draw):
-        """Runs a draw until the fault has hit the job, at most ATTEMPTS times; returns its outcome, or None if the campaign was
-        stopped."""
+        """Runs a draw until the fault has hit the job, at most ATTEMPTS times; returns its outcome,
+        or None if the campaign was stopped."""
         reference = self.reference(draw.ranks, draw.hosts)
         for _ in range(ATTEMPTS):
             if self.stopped:
@@ -128,13 +157,18 @@ class Runner:
             if outcome:
                 return outcome
             # The job was over before the fault: it is faster than the uninterrupted run was.
-            reference = replace(reference, start=0.9 * reference.start, training=0.9 * reference.training)
+            reference = replace(
+                reference, start=0.9 * reference.start, training=0.9 * reference.training
+            )
         outcome = Outcome(draw)
-        outcome.check("fault before the end", False, f"the job was over before the fault in {ATTEMPTS} runs")
+        outcome.check(
+            "fault before the end", False, f"the job was over before the fault in {ATTEMPTS} runs"
+        )
         return outcome
 
     def tidy(self, run, outcome):
-        """Removes the folder of a run; keeps it if a check failed, but the checkpoints only of the first failures."""
+        """Removes the folder of a run; keeps it if a check failed, but the checkpoints only of the
+        first failures."""
         if not outcome or not outcome.has_failed:
             shutil.rmtree(run.folder, ignore_errors=True)
             return
@@ -157,7 +191,10 @@ class Run:
 
     def execute(self):
         draw, kind = self.draw, self.kind
-        training = [*self.runner.training(self.folder, has_fault=bool(draw.fault)), *kind.options(draw)]
+        training = [
+            *self.runner.training(self.folder, has_fault=bool(draw.fault)),
+            *kind.options(draw),
+        ]
         job = self.runner.start(self.folder, draw.ranks, draw.hosts, kind.watchdog, training)
         outcome = Outcome(draw, tolerated=kind.tolerated)
         hosts = self.runner.hosts() if draw.hosts > 1 else None
@@ -194,13 +231,17 @@ class Run:
         """Waits longer for a job that is not over in time; returns a text about it."""
         limit = self.kind.limit_of(self.draw) + LATE
         ranks, seconds = job.wait_until_over(begin, limit)
-        ends = [f"{name} {f'over after {s:.1f} s' if s else f'not over after {limit} s'}"
-                for name, s in (("ranks", ranks), ("launcher", seconds))]
+        ends = [
+            f"{name} {f'over after {s:.1f} s' if s else f'not over after {limit} s'}"
+            for name, s in (("ranks", ranks), ("launcher", seconds))
+        ]
         return f"{', '.join(ends)}; processes {job.processes()}"
 
     def was_over_before(self, job, outcome, late):
-        """Returns whether the fault came too late to matter: the job has ended successfully, or all ranks but the victim
-        have, which is then stopped in the last part of MPI_Finalize, where no other rank waits for it."""
+        """Returns whether the fault came too late to matter: the job has ended successfully, or all
+        ranks but the victim have, which is then stopped in the last part of MPI_Finalize, where no
+        other rank waits for it.
+        """
         if not self.is_complete():
             return False
         if late:
@@ -211,7 +252,11 @@ class Run:
 
     def is_complete(self):
         """Returns whether the training has written all its results."""
-        return bool(checks.run_files(self.folder)) and not checks.partial(self.folder) and self.final_is_equal()
+        return (
+            bool(checks.run_files(self.folder))
+            and not checks.partial(self.folder)
+            and self.final_is_equal()
+        )
 
     def false_alarm(self, job, outcome):
         """Returns an outcome if the job has failed without a fault, None if it was over."""
@@ -219,7 +264,9 @@ class Run:
         if status == 0 or self.runner.stopped:
             return None
         outcome.phase, outcome.status = self.phase(), status
-        outcome.check("no failure before the fault", False, f"status {status}: {job.stderr().strip()[-400:]}")
+        outcome.check(
+            "no failure before the fault", False, f"status {status}: {job.stderr().strip()[-400:]}"
+        )
         return outcome
 
     def wait_for_moment(self, job):
@@ -230,7 +277,9 @@ class Run:
         if not job.wait_for(lambda: self.draw.victim in job.ranks()):
             return False
         seconds = self.reference.start if self.draw.early else self.reference.training
-        if not self.draw.early and not job.wait_for(lambda: checks.run_files(self.folder), interval=0.005):
+        if not self.draw.early and not job.wait_for(
+            lambda: checks.run_files(self.folder), interval=0.005
+        ):
             return False
         time.sleep(self.draw.position * seconds)
         return job.process.poll() is None
@@ -251,26 +300,41 @@ class Run:
             path.unlink(missing_ok=True)
 
     def check_files(self, outcome):
-        """Checks the run file and that no checkpoint is damaged or older than an acknowledged one."""
-        found = [line for path in checks.run_files(self.folder) for line in checks.problems_of_run_file(path)]
+        """Checks the run file and that no checkpoint is damaged or older than an acknowledged
+        one."""
+        found = [
+            line
+            for path in checks.run_files(self.folder)
+            for line in checks.problems_of_run_file(path)
+        ]
         outcome.check("run file", not found, "; ".join(found))
         present = checks.steps_of(self.checkpoints)
         damaged = []
         for step in present:
             try:
-                if checks.digest(self.checkpoints / f"checkpoint-{step}.h5") != self.reference.digests[step]:
+                if (
+                    checks.digest(self.checkpoints / f"checkpoint-{step}.h5")
+                    != self.reference.digests[step]
+                ):
                     damaged.append(f"checkpoint-{step}.h5 has other values")
             except (OSError, KeyError, RuntimeError) as error:
                 damaged.append(f"checkpoint-{step}.h5: {error}")
         outcome.check("checkpoints valid", not damaged, "; ".join(damaged))
-        lost = [step for step in self.acknowledged if step not in present and sum(p > step for p in present) < KEEP]
+        lost = [
+            step
+            for step in self.acknowledged
+            if step not in present and sum(p > step for p in present) < KEEP
+        ]
         outcome.check("checkpoints kept", not lost, f"lost: {lost}; present: {present}")
 
     def resume(self, outcome):
-        """Runs the same command to the end and compares its results with those of the uninterrupted run."""
+        """Runs the same command to the end and compares its results with those of the uninterrupted
+        run."""
         newest = max(checks.steps_of(self.checkpoints), default=0)
         before = len(checks.run_files(self.folder))
-        job = self.runner.start(self.folder, self.draw.ranks, self.draw.hosts, 300, self.runner.training(self.folder))
+        job = self.runner.start(
+            self.folder, self.draw.ranks, self.draw.hosts, 300, self.runner.training(self.folder)
+        )
         try:
             job.wait_until_over(time.monotonic(), 300)
             status = job.process.poll()
@@ -284,7 +348,9 @@ class Run:
         files = checks.run_files(self.folder)
         if len(files) > before:
             first = checks.values_of(files[-1])[0]
-            outcome.check("resumed from the newest", first == newest, f"step {first} instead of {newest}")
+            outcome.check(
+                "resumed from the newest", first == newest, f"step {first} instead of {newest}"
+            )
         outcome.check("resumed equal", self.final_is_equal(), "the final checkpoint differs")
         temporary = checks.temporary_files(self.checkpoints)
         outcome.check("resumed clean", not temporary, ", ".join(temporary))
@@ -296,8 +362,11 @@ class Run:
         return path.exists() and checks.digest(path) == self.reference.digests[STEPS]
 
     def compare_values(self):
-        """Returns whether the joined parts of the run file have the values of the uninterrupted run, and what differs."""
+        """Returns whether the joined parts of the run file have the values of the uninterrupted
+        run, and what differs."""
         steps, epochs = checks.joined_values(self.folder)
         differing = [f"step {s}" for s in range(STEPS) if steps.get(s) != self.reference.steps[s]]
-        differing += [f"epoch {e}" for e, row in self.reference.epochs.items() if epochs.get(e) != row]
+        differing += [
+            f"epoch {e}" for e, row in self.reference.epochs.items() if epochs.get(e) != row
+        ]
         return not differing, ", ".join(differing)

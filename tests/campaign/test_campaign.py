@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Tests of the campaign itself: its bounds, draws and checks, and a small slice of each kind of fault."""
+"""Tests of the campaign itself: its bounds, draws and checks, and a small slice of each kind of
+fault."""
 
 import json
 import os
@@ -23,12 +24,22 @@ from job import Job  # noqa: E402
 from kinds import KINDS, Outcome, is_before_queries  # noqa: E402
 from runner import ATTEMPTS, KEEP, STEPS, Reference, Run, Runner  # noqa: E402
 
+# --- bounds
+# --------------------------------------------------------------------------------------------------
 
-# --- bounds --------------------------------------------------------------------------------------------------
 
-@pytest.mark.parametrize("failures, runs, expected", [
-    (0, 200, 0.014867), (0, 1000, 0.0029912), (1, 100, 0.046561), (5, 100, 0.102253), (50, 100, 0.586378), (3, 3, 1),
-    (0, 0, 1)])
+@pytest.mark.parametrize(
+    "failures, runs, expected",
+    [
+        (0, 200, 0.014867),
+        (0, 1000, 0.0029912),
+        (1, 100, 0.046561),
+        (5, 100, 0.102253),
+        (50, 100, 0.586378),
+        (3, 3, 1),
+        (0, 0, 1),
+    ],
+)
 def test_upper_bound_is_that_of_clopper_and_pearson(failures, runs, expected):
     assert upper_bound(failures, runs) == pytest.approx(expected, rel=1e-4)
 
@@ -49,7 +60,9 @@ def test_percentile_is_a_value_of_the_sample():
     assert percentile([7.5], 99) == 7.5
 
 
-# --- draws ---------------------------------------------------------------------------------------------------
+# --- draws
+# ---------------------------------------------------------------------------------------------------
+
 
 @pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
 def test_draws_depend_on_seed_and_index_only(kind):
@@ -84,14 +97,18 @@ def test_draws_use_only_the_permitted_hosts_and_ranks():
     assert {(draw.hosts, draw.ranks) for draw in draws} == {(1, 3)}
 
 
-@pytest.mark.parametrize("activity, expected", [
-    ("MPI_Init_thread", True), ("creating communicators", True), ("comparing options", False)])
+@pytest.mark.parametrize(
+    "activity, expected",
+    [("MPI_Init_thread", True), ("creating communicators", True), ("comparing options", False)],
+)
 def test_ranks_are_not_named_before_they_can_ask_each_other(activity, expected):
     line = f"lockstep: rank 2 on a: watchdog timeout: no progress for 5 s during {activity}; check"
     assert is_before_queries(f"mpirun\n{line}\n") == expected
 
 
-# --- jobs ----------------------------------------------------------------------------------------------------
+# --- jobs
+# ----------------------------------------------------------------------------------------------------
+
 
 def start(folder, script):
     return Job(["bash", "-c", script], folder, f"test-{os.getpid()}-{folder.name}", 300)
@@ -130,19 +147,27 @@ def test_run_file_that_is_renamed_while_it_is_looked_for_is_left_out(tmp_path, m
 
 
 def test_temporary_files_and_shared_memory_are_found(tmp_path):
-    script = 'mkdir "$TMPDIR/ompi.host.0"; touch "$TMPDIR/left" "$TMPDIR/ompi.host.0/file"; PMIX_NAMESPACE=3735928559 sleep 1'
+    script = (
+        'mkdir "$TMPDIR/ompi.host.0"; touch "$TMPDIR/left" "$TMPDIR/ompi.host.0/file";'
+        " PMIX_NAMESPACE=3735928559 sleep 1"
+    )
     job = start(tmp_path, script)
     job.wait_for(lambda: job.processes() and job.job_ids)
     segment = pathlib.Path("/dev/shm/test_segment.deadbeef.0")
     segment.touch()
     try:
         job.wait_until_over(time.monotonic(), 10)
-        assert job.leftovers() == ([segment, job.scratch / "ompi.host.0" / "file"], [job.scratch / "left"])
+        assert job.leftovers() == (
+            [segment, job.scratch / "ompi.host.0" / "file"],
+            [job.scratch / "left"],
+        )
     finally:
         segment.unlink()
 
 
-# --- checks of files -----------------------------------------------------------------------------------------
+# --- checks of files
+# -----------------------------------------------------------------------------------------
+
 
 def write_checkpoint(path, step, value=1.0):
     with h5py.File(path, "w") as file:
@@ -153,15 +178,20 @@ def write_checkpoint(path, step, value=1.0):
 
 @pytest.fixture
 def run(tmp_path):
-    """A run with valid checkpoints of the last two steps, both of which existed before the fault."""
+    """A run with valid checkpoints of the last two steps, both of which existed before the
+    fault."""
     write_checkpoint(tmp_path / "valid.h5", 1)
     digests = {}
     for step in range(1, STEPS + 1):
         write_checkpoint(tmp_path / "other.h5", step)
         digests[step] = checks.digest(tmp_path / "other.h5")
     kind = KINDS["kills"]
-    made = Run(Runner("true", "true", ["mpirun"], tmp_path), kind, kind.draw(1, 0, (1,), (2,)),
-               Reference(digests, {}, {}, 1, 1))
+    made = Run(
+        Runner("true", "true", ["mpirun"], tmp_path),
+        kind,
+        kind.draw(1, 0, (1,), (2,)),
+        Reference(digests, {}, {}, 1, 1),
+    )
     made.checkpoints.mkdir(parents=True)
     made.acknowledged = [STEPS - 2, STEPS]
     for step in made.acknowledged:
@@ -181,7 +211,11 @@ def test_valid_files_pass(run):
 
 
 def test_checkpoint_with_another_value_fails(run):
-    write_checkpoint(run.checkpoints / f"checkpoint-{STEPS}.h5", STEPS, np.nextafter(np.float32(1), np.float32(2)))
+    write_checkpoint(
+        run.checkpoints / f"checkpoint-{STEPS}.h5",
+        STEPS,
+        np.nextafter(np.float32(1), np.float32(2)),
+    )
     assert failed_checks(run) == {"checkpoints valid"}
 
 
@@ -227,20 +261,35 @@ def test_job_that_always_ends_before_the_fault_fails_the_run(run, monkeypatch):
         assert seconds == sorted(set(seconds), reverse=True) and seconds[-1] < 0.1 * seconds[0]
 
 
-# --- the program ---------------------------------------------------------------------------------------------
+# --- the program
+# ---------------------------------------------------------------------------------------------
+
 
 def campaign(*arguments):
-    return subprocess.run([sys.executable, FOLDER / "campaign", *map(str, arguments)], capture_output=True, text=True,
-                          timeout=600)
+    return subprocess.run(
+        [sys.executable, FOLDER / "campaign", *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        timeout=600,
+    )
 
 
-@pytest.mark.parametrize("arguments, message", [
-    ((), "KIND"), (("kill:3",), "none of the kinds kills, stalls"), (("kills:x",), "not a number"), (("kills",), "--minutes"),
-    (("kills:1", "kills:2"), "twice"), (("--jobs", "0", "kills:1"), "--jobs"), (("--ranks", "1", "kills:1"), "--ranks"),
-    (("--program", "/none", "kills:1"), "/none is not a program"),
-    (("--with-faults", "/none", "flips:1"), "/none is not a program"),
-    (("--work", "/none", "kills:1"), "--work: /none is not a folder"),
-    (("--json", "/none/file.json", "kills:1"), "--json: /none is not a folder")])
+@pytest.mark.parametrize(
+    "arguments, message",
+    [
+        ((), "KIND"),
+        (("kill:3",), "none of the kinds kills, stalls"),
+        (("kills:x",), "not a number"),
+        (("kills",), "--minutes"),
+        (("kills:1", "kills:2"), "twice"),
+        (("--jobs", "0", "kills:1"), "--jobs"),
+        (("--ranks", "1", "kills:1"), "--ranks"),
+        (("--program", "/none", "kills:1"), "/none is not a program"),
+        (("--with-faults", "/none", "flips:1"), "/none is not a program"),
+        (("--work", "/none", "kills:1"), "--work: /none is not a folder"),
+        (("--json", "/none/file.json", "kills:1"), "--json: /none is not a folder"),
+    ],
+)
 def test_usage_errors(arguments, message):
     result = campaign("--hosts", "one", *arguments)
     assert result.returncode == 2 and message in result.stderr
@@ -258,8 +307,12 @@ def test_failed_reference_run_is_an_error(tmp_path):
 
 def slice_of(tmp_path, *arguments):
     """Runs a slice in which no check may fail; returns its results."""
-    with tempfile.TemporaryDirectory(dir="/dev/shm") as work:  # checkpoints on a disk take several times as long
-        result = campaign("--jobs", 2, "--work", work, "--json", tmp_path / "result.json", *arguments)
+    with tempfile.TemporaryDirectory(
+        dir="/dev/shm"
+    ) as work:  # checkpoints on a disk take several times as long
+        result = campaign(
+            "--jobs", 2, "--work", work, "--json", tmp_path / "result.json", *arguments
+        )
         assert result.returncode == 0, result.stdout + result.stderr
         assert not list(pathlib.Path(work).iterdir())
     found = json.loads((tmp_path / "result.json").read_text())["kinds"]
@@ -269,15 +322,38 @@ def slice_of(tmp_path, *arguments):
 
 
 def test_slice_on_one_host(tmp_path):
-    found = slice_of(tmp_path, "--hosts", "one", "--ranks", "2,4", "kills:3", "stalls:1", "resumes:2", "slow:1", "inject:2",
-                     "flips:1")
+    found = slice_of(
+        tmp_path,
+        "--hosts",
+        "one",
+        "--ranks",
+        "2,4",
+        "kills:3",
+        "stalls:1",
+        "resumes:2",
+        "slow:1",
+        "inject:2",
+        "flips:1",
+    )
     assert {name: kind["runs"] for name, kind in found.items()} == {
-        "flips": 1, "inject": 2, "kills": 3, "resumes": 2, "slow": 1, "stalls": 1}
+        "flips": 1,
+        "inject": 2,
+        "kills": 3,
+        "resumes": 2,
+        "slow": 1,
+        "stalls": 1,
+    }
     assert found["resumes"]["checks"]["resumed equal"]["runs"] == 2
     assert found["kills"]["checks"]["launcher over"]["runs"] == 3
 
 
 @pytest.mark.requires("CLUSTER")
 def test_slice_between_hosts(tmp_path):
-    found = slice_of(tmp_path, "--hosts", "two", "--ranks", "2", "kills:2", "network:2", "resumes:1")
-    assert {name: kind["runs"] for name, kind in found.items()} == {"kills": 2, "network": 2, "resumes": 1}
+    found = slice_of(
+        tmp_path, "--hosts", "two", "--ranks", "2", "kills:2", "network:2", "resumes:1"
+    )
+    assert {name: kind["runs"] for name, kind in found.items()} == {
+        "kills": 2,
+        "network": 2,
+        "resumes": 1,
+    }

@@ -34,8 +34,12 @@ with socket.create_server(("", 5001)) as server:
 
 def cluster(*arguments, name=NAME):
     """Runs the program for the cluster `name`."""
-    return subprocess.run([CLUSTER, *map(str, arguments)], capture_output=True, text=True,
-                          env=os.environ | {"LOCKSTEP_CLUSTER_NAME": name})
+    return subprocess.run(
+        [CLUSTER, *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        env=os.environ | {"LOCKSTEP_CLUSTER_NAME": name},
+    )
 
 
 def namespaces(name):
@@ -66,10 +70,15 @@ def test_up_replaces_the_hosts_and_down_removes_them(clean_up):
     cluster("up", 3)
     assert cluster("up", 1).returncode == 0
     assert namespaces(NAME) and f"{NAME}-2" not in namespaces(NAME)
-    sleeper = subprocess.Popen([CLUSTER, "exec", "1", "sleep", "100"],
-                               env=os.environ | {"LOCKSTEP_CLUSTER_NAME": NAME})
-    while f"{NAME}-1" not in subprocess.run(
-            ["ip", "netns", "identify", str(sleeper.pid)], capture_output=True, text=True).stdout:
+    sleeper = subprocess.Popen(
+        [CLUSTER, "exec", "1", "sleep", "100"], env=os.environ | {"LOCKSTEP_CLUSTER_NAME": NAME}
+    )
+    while (
+        f"{NAME}-1"
+        not in subprocess.run(
+            ["ip", "netns", "identify", str(sleeper.pid)], capture_output=True, text=True
+        ).stdout
+    ):
         time.sleep(0.02)
     assert cluster("down").returncode == 0
     assert namespaces(NAME) == []
@@ -90,8 +99,12 @@ def test_link_does_not_exceed_its_rate(clean_up):
     """2 MB at 20 Mbit/s take 0.8 s; the link sends a burst of 131 kB without delay."""
     cluster("up", 2, "20mbit")
     environment = os.environ | {"LOCKSTEP_CLUSTER_NAME": NAME}
-    with subprocess.Popen([CLUSTER, "exec", "2", sys.executable, "-c", RECEIVER], env=environment,
-                          stdout=subprocess.PIPE, text=True) as receiver:
+    with subprocess.Popen(
+        [CLUSTER, "exec", "2", sys.executable, "-c", RECEIVER],
+        env=environment,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as receiver:
         assert receiver.stdout.readline() == "ready\n"
         start = time.monotonic()
         result = cluster("exec", 1, sys.executable, "-c", SENDER, "10.83.7.2", 2 * MEGABYTE)
@@ -106,12 +119,21 @@ def test_exit_status_of_the_command_is_returned(clean_up):
     assert cluster("run", 2, "bash", "-c", "exit 5").returncode == 5
 
 
-@pytest.mark.parametrize("arguments, message", [
-    ((), "unknown command"), (("start",), "unknown command"), (("up",), "number of hosts"),
-    (("up", "0"), "number of hosts"), (("up", "2", "fast"), "is not a rate"),
-    (("up", "2", "1gbit; ls"), "is not a rate"), (("exec", "1"), "needs a host and a command"),
-    (("run", "many", "ls"), "number of ranks"), (("run", "2"), "number of ranks"),
-    (("exec", "5", "ls"), "does not exist")])
+@pytest.mark.parametrize(
+    "arguments, message",
+    [
+        ((), "unknown command"),
+        (("start",), "unknown command"),
+        (("up",), "number of hosts"),
+        (("up", "0"), "number of hosts"),
+        (("up", "2", "fast"), "is not a rate"),
+        (("up", "2", "1gbit; ls"), "is not a rate"),
+        (("exec", "1"), "needs a host and a command"),
+        (("run", "many", "ls"), "number of ranks"),
+        (("run", "2"), "number of ranks"),
+        (("exec", "5", "ls"), "does not exist"),
+    ],
+)
 def test_usage_errors_are_one_line(arguments, message):
     result = cluster(*arguments)
     assert result.returncode == 2 and message in result.stderr

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Runs a small part of the campaigns in tests/campaign about files: flipped bits, fuzzing, failed calls, failed allocations and
-kills.
+"""Runs a small part of the campaigns in tests/campaign about files: flipped bits, fuzzing, failed
+calls, failed allocations and kills.
 
 LOCKSTEP_BUILD is the build folder.
 """
@@ -21,7 +21,9 @@ from run_files import is_equal, values_of  # noqa: E402
 
 def run(program, *arguments):
     """Runs a campaign, which must find no failure; returns its output."""
-    result = subprocess.run([sys.executable, CAMPAIGN / program, *map(str, arguments)], text=True, capture_output=True)
+    result = subprocess.run(
+        [sys.executable, CAMPAIGN / program, *map(str, arguments)], text=True, capture_output=True
+    )
     assert result.returncode == 0, result.stdout + result.stderr
     return result.stdout
 
@@ -38,7 +40,9 @@ def test_failed_calls_on_files_lose_nothing(work, stride):
 
 @pytest.mark.parametrize("work", ["checkpoints", "run"])
 def test_failed_allocations_end_with_one_line(work):
-    assert "failures 0" in run("failed_calls", "--build", BUILD, "--work", work, "--allocations", "program", "--random", 20)
+    assert "failures 0" in run(
+        "failed_calls", "--build", BUILD, "--work", work, "--allocations", "program", "--random", 20
+    )
 
 
 def test_kills_lose_no_saved_checkpoint():

@@ -102,7 +102,9 @@ class DownloadTest(unittest.TestCase):
     def test_bomb_is_not_unpacked(self):
         bomb = self.archives / "bomb.tar.gz"
         write_archive(bomb, {"data_batch_1.bin": bytes(40_000_000), "other.bin": bytes(1000)})
-        self.assert_refused(self.run_script(bomb, md5(bomb)), "not a valid archive", "data_batch_1.bin")
+        self.assert_refused(
+            self.run_script(bomb, md5(bomb)), "not a valid archive", "data_batch_1.bin"
+        )
 
     def test_links_in_an_archive_are_not_followed(self):
         links = self.archives / "links.tar.gz"
@@ -111,7 +113,9 @@ class DownloadTest(unittest.TestCase):
                 entry = tarfile.TarInfo(f"{FOLDER}/{name}")
                 entry.type, entry.linkname = tarfile.SYMTYPE, "/dev/zero"
                 archive.addfile(entry)
-        self.assert_refused(self.run_script(links, md5(links)), "data_batch_1.bin is not a regular file")
+        self.assert_refused(
+            self.run_script(links, md5(links)), "data_batch_1.bin is not a regular file"
+        )
 
     def test_huge_sparse_file_is_not_read(self):
         (self.dest / FOLDER).mkdir(parents=True)

@@ -65,14 +65,18 @@ def steps_of(call, first):
     """Returns the steps of a call. `first`: JSON object of the call day, or None."""
     if call == "day":
         return DAY
-    done = {step["name"] for step in (first or {"steps": []})["steps"]
-            if step["verdict"] == "correct" and not step["not_run"]} - {"versions"}
+    done = {
+        step["name"]
+        for step in (first or {"steps": []})["steps"]
+        if step["verdict"] == "correct" and not step["not_run"]
+    } - {"versions"}
     return tuple(step for step in DAY if step.name not in done) + MORE
 
 
 def parse_arguments(words):
     parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     add, path = parser.add_argument, lambda text: pathlib.Path(text).absolute()
     add("call", choices=[*SECONDS, "page"], metavar="CALL", help="%(choices)s")
     add("files", nargs="*", type=path, metavar="FILE", help="acceptance.json of calls, for page")
@@ -82,12 +86,29 @@ def parse_arguments(words):
     add("--seconds", type=float, help=f"time limit of the call {SECONDS}")
     add("--first", metavar="FILE", type=path, help="acceptance.json of day, to omit complete steps")
     add("--cache", metavar="FILE", type=path, help="engines of day [cache.tar.gz beside --first]")
-    add("--environment", metavar="FILE", type=path, help="shell script that sets the environment of "
-        "Lockstep and mpirun, but not of PyTorch [.gpu/env.sh if it exists]")
-    add("--mpirun", default="mpirun --oversubscribe --bind-to none", metavar="COMMAND",
-        help="command that starts ranks [%(default)s]")
-    add("--dry-run", action="store_true", help="execute the steps with stubs of all programs, and "
-        "check that the program of --lockstep has the options that they use")
+    add(
+        "--environment",
+        metavar="FILE",
+        type=path,
+        help=(
+            "shell script that sets the environment of "
+            "Lockstep and mpirun, but not of PyTorch [.gpu/env.sh if it exists]"
+        ),
+    )
+    add(
+        "--mpirun",
+        default="mpirun --oversubscribe --bind-to none",
+        metavar="COMMAND",
+        help="command that starts ranks [%(default)s]",
+    )
+    add(
+        "--dry-run",
+        action="store_true",
+        help=(
+            "execute the steps with stubs of all programs, and "
+            "check that the program of --lockstep has the options that they use"
+        ),
+    )
     add("--stub", action="store_true", help=argparse.SUPPRESS)  # the programs are stubs
     add("--pytorch", help=argparse.SUPPRESS)  # stub of pytorch_gpu.py
     args = parser.parse_args(words)
@@ -123,13 +144,16 @@ def run_step(call, step, result, later):
         result.notes.append(f"```text\n{traceback.format_exc()}```")
     finally:
         result.seconds = time.monotonic() - began
-    print(f"{time.monotonic() - call.began:5.0f} s  {step.name}: {result.verdict}; " + "; ".join(
-        [*result.wrong, *result.diagnoses, *result.summary, *result.not_run])[:400], flush=True)
+    print(
+        f"{time.monotonic() - call.began:5.0f} s  {step.name}: {result.verdict}; "
+        + "; ".join([*result.wrong, *result.diagnoses, *result.summary, *result.not_run])[:400],
+        flush=True,
+    )
 
 
 def run_call(args):
-    """Runs the steps of a call, and writes the results after each of them, so that a call that is cut
-    off keeps what it has measured. Returns the exit status."""
+    """Runs the steps of a call, and writes the results after each of them, so that a call that is
+    cut off keeps what it has measured. Returns the exit status."""
     for name in ("logs", "scratch", *(["cache", "inductor"] if args.call == "day" else [])):
         shutil.rmtree(args.work / name, ignore_errors=True)
     if args.cache and args.cache.is_file():
@@ -140,10 +164,19 @@ def run_call(args):
     date = f"{datetime.datetime.now(datetime.timezone.utc):%Y-%m-%d %H:%M} UTC"
 
     def save(is_complete):
-        report.save(args.out, {
-            "call": args.call, "date": date, "command": shlex.join(sys.argv),
-            "is_synthetic": args.stub, "is_complete": is_complete, "properties": call.properties,
-            "seconds": time.monotonic() - call.began, "steps": [one.to_json() for one in results]})
+        report.save(
+            args.out,
+            {
+                "call": args.call,
+                "date": date,
+                "command": shlex.join(sys.argv),
+                "is_synthetic": args.stub,
+                "is_complete": is_complete,
+                "properties": call.properties,
+                "seconds": time.monotonic() - call.began,
+                "steps": [one.to_json() for one in results],
+            },
+        )
 
     try:
         for number, step in enumerate(steps, 1):

@@ -14,8 +14,15 @@ from losses import UNREADABLE
 PASSED, FAILED, NOT_RUN, HUNG = "passed", "failed", "not run", "did not end"
 SAME, MEMCHECK = "the same options", "memcheck"
 BLOCKING = "CUDA_LAUNCH_BLOCKING=1"  # if this passes, an order between streams is missing
-ONE_GPU = (BLOCKING, "--cuda-graph off", "--weight-stream off", "--bn-fusion none",
-           "--precision fp32 --engines quick", "--engines quick", MEMCHECK)
+ONE_GPU = (
+    BLOCKING,
+    "--cuda-graph off",
+    "--weight-stream off",
+    "--bn-fusion none",
+    "--precision fp32 --engines quick",
+    "--engines quick",
+    MEMCHECK,
+)
 BISECTION_SECONDS = 75  # at least; later steps become shorter
 USAGE = (2, 3, 6, 127)  # statuses: options or device, data, files; the program is missing
 
@@ -35,8 +42,22 @@ def sanitizer(*options):
     """Returns the words that start memcheck, or an empty list if it is not installed."""
     program = shutil.which("compute-sanitizer")
     # cuDNN calls functions of the runtime that fail and handles the errors itself.
-    return [program, "--tool", "memcheck", "--report-api-errors", "no", "--error-exitcode", "99",
-            "--target-processes", "all", *options] if program else []
+    return (
+        [
+            program,
+            "--tool",
+            "memcheck",
+            "--report-api-errors",
+            "no",
+            "--error-exitcode",
+            "99",
+            "--target-processes",
+            "all",
+            *options,
+        ]
+        if program
+        else []
+    )
 
 
 def failure_of(outcome, is_small):
@@ -47,14 +68,17 @@ def failure_of(outcome, is_small):
         return NOT_RUN, outcome.reason
     if "watchdog timeout" in outcome.stderr or (outcome.timed_out and is_small):
         return HUNG, outcome.reason
-    error = re.search(r"=========\s+((?:Invalid|Program hit|Uninitialized|Barrier|Error)\b.*)",
-                      outcome.stdout + outcome.stderr)  # of compute-sanitizer
+    error = re.search(
+        r"=========\s+((?:Invalid|Program hit|Uninitialized|Barrier|Error)\b.*)",
+        outcome.stdout + outcome.stderr,
+    )  # of compute-sanitizer
     reason = error.group(1).strip()[:200] if error else outcome.reason
     return (NOT_RUN if outcome.timed_out else FAILED), reason
 
 
 def conclusion(name, results):
-    """Returns one line that names the changes that make a check pass. `results`: {label: result}."""
+    """Returns one line that names the changes that make a check pass. `results`: {label:
+    result}."""
     passing = [label for label, one in results.items() if one == PASSED]
     failing = [label for label, one in results.items() if one in (FAILED, HUNG) and label != SAME]
     others = ", ".join(failing) or "no other change"
@@ -70,8 +94,8 @@ def conclusion(name, results):
 
 
 def bisect(result, name, attempt, labels):
-    """Reruns a failed check with each change. Returns {label: result}. A change must make two reruns
-    pass, because some failures do not occur in every run."""
+    """Reruns a failed check with each change. Returns {label: result}. A change must make two
+    reruns pass, because some failures do not occur in every run."""
     results, rows = {}, []
     for number, label in enumerate((SAME, *labels)):
         if results.get(SAME) in (PASSED, NOT_RUN) or (label == MEMCHECK and not sanitizer()):
@@ -90,9 +114,9 @@ def bisect(result, name, attempt, labels):
 
 
 def conclude(call, name, attempt, labels=()):
-    """Records the result of `attempt(name, label)`, which returns a result and a reason, and bisects a
-    failure. A program that hangs is wrong only if it hangs again and a change makes it end: otherwise
-    the machine may be slow. Returns whether the check has passed."""
+    """Records the result of `attempt(name, label)`, which returns a result and a reason, and
+    bisects a failure. A program that hangs is wrong only if it hangs again and a change makes it
+    end: otherwise the machine may be slow. Returns whether the check has passed."""
     result, (found, reason), reruns = call.result, attempt(name, SAME), {}
     if found in (PASSED, FAILED):
         result.check(found == PASSED, f"{name}: {reason}")
@@ -111,14 +135,22 @@ def conclude(call, name, attempt, labels=()):
 def check(call, name, words, verify, seconds, labels=(), is_small=True, **variables):
     """Runs a program of Lockstep and checks its results. `verify(outcome)` returns whether they are
     right, and a text that describes them. Returns whether the check has passed."""
+
     def attempt(name, label):
         prefix = sanitizer() if label == MEMCHECK else []
-        logs = {"CUDNN_LOGLEVEL_DBG": 1, "CUDNN_LOGDEST_DBG": call.path(f"{name}.cudnn-log"),
-                "NCCL_DEBUG": "INFO", "NCCL_DEBUG_SUBSYS": "INIT,COLL,GRAPH,NET,REG,TUNING",
-                "NCCL_DEBUG_FILE": call.path(f"{name}.nccl-log-%p")}
+        logs = {
+            "CUDNN_LOGLEVEL_DBG": 1,
+            "CUDNN_LOGDEST_DBG": call.path(f"{name}.cudnn-log"),
+            "NCCL_DEBUG": "INFO",
+            "NCCL_DEBUG_SUBSYS": "INIT,COLL,GRAPH,NET,REG,TUNING",
+            "NCCL_DEBUG_FILE": call.path(f"{name}.nccl-log-%p"),
+        }
         change = dict([label.split("=")]) if "=" in label else {}
-        outcome = call.run(name, call.with_environment(
-            [*prefix, *changed(words, label)], **logs, **variables, **change), seconds)
+        outcome = call.run(
+            name,
+            call.with_environment([*prefix, *changed(words, label)], **logs, **variables, **change),
+            seconds,
+        )
         if outcome.status != 0:
             call.result.notes.append(f"```text\n{name}:\n{last_lines(outcome.stderr)}\n```")
             return failure_of(outcome, is_small)

@@ -15,8 +15,12 @@ from dataclasses import dataclass
 
 PYTORCH = pathlib.Path(__file__).resolve().parent.parent / "bench" / "pytorch_gpu.py"
 # Open MPI refuses to start as root without the first two variables.
-OPEN_MPI = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
-            "OMPI_MCA_rmaps_base_oversubscribe": "1", "OMPI_MCA_mpi_yield_when_idle": "1"}
+OPEN_MPI = {
+    "OMPI_ALLOW_RUN_AS_ROOT": "1",
+    "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
+    "OMPI_MCA_rmaps_base_oversubscribe": "1",
+    "OMPI_MCA_mpi_yield_when_idle": "1",
+}
 SEED, LOSS_SCALE = "1", "1024"  # constant, here and in pytorch_gpu.py, so that no step is skipped
 SHORTEST_LIMIT = 1.0  # seconds; a program that could run only this long is not started
 STUB_SECONDS = 2.5  # time limit of a stub, which answers at once
@@ -25,8 +29,10 @@ GRACE_SECONDS = 4.0  # time between SIGTERM and SIGKILL, in which mpirun ends it
 
 @dataclass
 class Outcome:
-    """Result of a program. `status` is None if the program did not end within its time limit or could
-    not be started. `is_cut_off`: the time of the step ended before the time limit of the program."""
+    """Result of a program. `status` is None if the program did not end within its time limit or
+    could not be started. `is_cut_off`: the time of the step ended before the time limit of the
+    program.
+    """
 
     name: str
     command: list
@@ -44,7 +50,9 @@ class Outcome:
             end = ", when the time of the step ended" if self.is_cut_off else ""
             return f"did not end within {self.seconds:.0f} s{end}"
         # The message of Lockstep or GoogleTest; mpirun prints lines after it.
-        found = re.search(r"^lockstep:.*|(?<=: Failure\n).*\n.*", self.stderr + self.stdout, re.MULTILINE)
+        found = re.search(
+            r"^lockstep:.*|(?<=: Failure\n).*\n.*", self.stderr + self.stdout, re.MULTILINE
+        )
         cause = found[0].replace("\n", ": ")[:300] if found else last_lines(self.stderr, 1)
         return cause if self.status is None else f"exit status {self.status}; {cause}"
 
@@ -56,8 +64,8 @@ def last_lines(text, count=12, width=300):
 
 
 def processes_of(session):
-    """Returns the process ids of the processes of a session that are not zombies. The ranks of mpirun
-    have process groups of their own, but its session."""
+    """Returns the process ids of the processes of a session that are not zombies. The ranks of
+    mpirun have process groups of their own, but its session."""
     found = []
     for path in pathlib.Path("/proc").glob("[0-9]*/stat"):
         try:
@@ -84,8 +92,10 @@ class Call:
         self.pytorch_problem = None  # reason why PyTorch cannot be used
         self.selected = {}  # {(precision, batch): why the selection of engines failed, or ""}
         self.rates = {}  # {(batch, configuration): median images/s}
-        self.environment = os.environ | {"PYTHONDONTWRITEBYTECODE": "1",
-                                         "TORCHINDUCTOR_CACHE_DIR": str(args.work / "inductor")}
+        self.environment = os.environ | {
+            "PYTHONDONTWRITEBYTECODE": "1",
+            "TORCHINDUCTOR_CACHE_DIR": str(args.work / "inductor"),
+        }
         for folder in (self.scratch, self.cache):
             folder.mkdir(parents=True, exist_ok=True)
 
@@ -95,9 +105,10 @@ class Call:
         return self.deadline - time.monotonic()
 
     def begin(self, result, seconds, later):
-        """Starts a step that has `seconds`. `later`: seconds of all later steps. Returns whether enough
-        of the call is left. Steps are in the order of their importance: a step also has the time that
-        earlier ones did not use, and if earlier ones need more, the last steps are not run."""
+        """Starts a step that has `seconds`. `later`: seconds of all later steps. Returns whether
+        enough of the call is left. Steps are in the order of their importance: a step also has the
+        time that earlier ones did not use, and if earlier ones need more, the last steps are not
+        run."""
         self.result = result
         self.deadline = min(self.end, max(time.monotonic() + seconds, self.end - later))
         self.folder = self.args.work / "logs" / result.name.replace(" ", "-")
@@ -114,18 +125,49 @@ class Call:
         return [*start, self.args.lockstep, *arguments]
 
     def train(self, precision, *options, engines="timed", evaluate="never", ranks=1):
-        """Returns the words of `lockstep train` on the GPU. "{run}" stands for the name of the run."""
+        """Returns the words of `lockstep train` on the GPU. "{run}" stands for the name of the
+        run."""
         scale = ["--loss-scale", LOSS_SCALE] if precision == "fp16" else []
         return self.lockstep(
-            "train", "--device", "cuda", "--precision", precision, "--engines", engines, *scale,
-            *options, "--seed", SEED, "--evaluate-every", evaluate, "--output",
-            self.path("{run}.h5"), "--overwrite", "--json", "--quiet", ranks=ranks)
+            "train",
+            "--device",
+            "cuda",
+            "--precision",
+            precision,
+            "--engines",
+            engines,
+            *scale,
+            *options,
+            "--seed",
+            SEED,
+            "--evaluate-every",
+            evaluate,
+            "--output",
+            self.path("{run}.h5"),
+            "--overwrite",
+            "--json",
+            "--quiet",
+            ranks=ranks,
+        )
 
     def small_run(self, precision, *options, batch=32, engines="quick"):
         """Returns the words of three steps on synthetic images. Initial weights, image order and
         images are the same on every device."""
-        return self.train(precision, "--data", f"synthetic:{3 * batch}", "--batch-per-rank", batch,
-                          "--steps", 3, "--augment", "none", "--lr", "0.001", *options, engines=engines)
+        return self.train(
+            precision,
+            "--data",
+            f"synthetic:{3 * batch}",
+            "--batch-per-rank",
+            batch,
+            "--steps",
+            3,
+            "--augment",
+            "none",
+            "--lr",
+            "0.001",
+            *options,
+            engines=engines,
+        )
 
     def pytorch(self, *arguments):
         """Returns the words that start pytorch_gpu.py."""
@@ -154,8 +196,13 @@ class Call:
         try:
             with out.open("w") as stdout, err.open("w") as stderr:
                 self.process = subprocess.Popen(
-                    command, stdin=subprocess.DEVNULL, stdout=stdout, stderr=stderr,
-                    env=self.environment, start_new_session=True)
+                    command,
+                    stdin=subprocess.DEVNULL,
+                    stdout=stdout,
+                    stderr=stderr,
+                    env=self.environment,
+                    start_new_session=True,
+                )
             outcome.status = self.process.wait(min(limit, left))
         except OSError as error:
             err.write_text(f"{command[0]} cannot be started: {error.strerror}\n")
@@ -167,8 +214,8 @@ class Call:
         return outcome
 
     def stop(self):
-        """Ends the program: sends it SIGTERM, then SIGKILL to all processes of its session. Waits for
-        them, because a running process still uses the memory of the GPU."""
+        """Ends the program: sends it SIGTERM, then SIGKILL to all processes of its session. Waits
+        for them, because a running process still uses the memory of the GPU."""
         if self.process is None:
             return
         if self.process.poll() is None:

@@ -61,9 +61,15 @@ def markdown_table(head, rows):
 
 def step_section(number, call, step):
     """Returns the lines of the section of one step."""
-    paragraphs = [f"## {number}. {step['name']}: {step['verdict']}", f"Call `{call}`. {step['proves']}"]
-    for title, texts in (("WRONG", step["wrong"]), ("NOT RUN", step["not_run"]),
-                         ("DIAGNOSIS", step["diagnoses"])):
+    paragraphs = [
+        f"## {number}. {step['name']}: {step['verdict']}",
+        f"Call `{call}`. {step['proves']}",
+    ]
+    for title, texts in (
+        ("WRONG", step["wrong"]),
+        ("NOT RUN", step["not_run"]),
+        ("DIAGNOSIS", step["diagnoses"]),
+    ):
         paragraphs += [f"**{title}** {text}" for text in texts]
     lines = [line for text in paragraphs + step["notes"] for line in (text, "")]
     for title, head, rows in step["tables"]:
@@ -72,43 +78,70 @@ def step_section(number, call, step):
 
 
 def page(calls):
-    """Returns the Markdown page of the JSON objects of one or more calls. Of each step, it has the last
-    result that is not "not run"."""
+    """Returns the Markdown page of the JSON objects of one or more calls. Of each step, it has the
+    last result that is not "not run"."""
     lines, latest = [f"# {calls[0]['date'][:10]}, GPU acceptance", ""], {}
     for call in calls:
         lines += [SYNTHETIC, ""] if call["is_synthetic"] else []
         end = "" if call["is_complete"] else " **Not complete:** it was running or was cut off."
-        lines += [f"**Call `{call['call']}`**, {call['date']}, {call['seconds']:.0f} s: "
-                  f"`{call['command']}`.{end}", ""]
+        lines += [
+            (
+                f"**Call `{call['call']}`**, {call['date']}, {call['seconds']:.0f} s: "
+                f"`{call['command']}`.{end}"
+            ),
+            "",
+        ]
         for step in call["steps"]:
             if step["name"] not in latest or step["verdict"] != "not run":
                 latest[step["name"]] = call["call"], step
     properties = dict.fromkeys(tuple(pair) for call in calls for pair in call["properties"])
     rows, sections = [], []
     for number, (call, step) in enumerate(latest.values(), 1):
-        remarks = [*step["summary"], *step["wrong"][:1], *step["diagnoses"],
-                   *(f"not run: {text}" for text in step["not_run"][:2])]
-        rows.append([f"{number} {step['name']}", step["verdict"], call, f"{step['seconds']:.0f}",
-                     "; ".join(text[:250] for text in remarks)])
+        remarks = [
+            *step["summary"],
+            *step["wrong"][:1],
+            *step["diagnoses"],
+            *(f"not run: {text}" for text in step["not_run"][:2]),
+        ]
+        rows.append(
+            [
+                f"{number} {step['name']}",
+                step["verdict"],
+                call,
+                f"{step['seconds']:.0f}",
+                "; ".join(text[:250] for text in remarks),
+            ]
+        )
         sections += step_section(number, call, step)
-    return "\n".join([
-        *lines, "## Machine and versions", "", *markdown_table(["property", "value"], properties),
-        "## Verdicts", "", *markdown_table(["step", "verdict", "call", "s", "result"], rows),
-        "[How to read this page](README.md#gpu-acceptance).", "",
-        *sections])
+    return "\n".join(
+        [
+            *lines,
+            "## Machine and versions",
+            "",
+            *markdown_table(["property", "value"], properties),
+            "## Verdicts",
+            "",
+            *markdown_table(["step", "verdict", "call", "s", "result"], rows),
+            "[How to read this page](README.md#gpu-acceptance).",
+            "",
+            *sections,
+        ]
+    )
 
 
 def save(folder, content):
     """Writes the report and the JSON file of a call; they are never incomplete."""
-    for name, text in (("acceptance.json", json.dumps(content, indent=1, default=str)),
-                       ("acceptance.md", page([content]))):
+    for name, text in (
+        ("acceptance.json", json.dumps(content, indent=1, default=str)),
+        ("acceptance.md", page([content])),
+    ):
         (folder / "partial").write_text(text)
         (folder / "partial").replace(folder / name)
 
 
 def pack(archive, folder, limit=ARCHIVE_BYTES):
-    """Writes the files in `folder` to `archive`, small files first. Omits, and returns, the names of
-    those with which the archive could exceed `limit` bytes."""
+    """Writes the files in `folder` to `archive`, small files first. Omits, and returns, the names
+    of those with which the archive could exceed `limit` bytes."""
     files = sorted((path.stat().st_size, path) for path in folder.rglob("*") if path.is_file())
     omitted = []
     with open(archive, "wb") as raw, tarfile.open(fileobj=raw, mode="w:gz", compresslevel=6) as tar:

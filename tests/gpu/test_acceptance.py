@@ -35,12 +35,24 @@ def test_page_has_verdicts_ratios_and_what_was_not_run(tmp_path):
     dry_run.run_stubs("day", tmp_path)
     out = tmp_path / "out"
     assert {path.name for path in out.iterdir()} == {
-        "acceptance.json", "acceptance.md", "logs.tar.gz", "cache.tar.gz"}
+        "acceptance.json",
+        "acceptance.md",
+        "logs.tar.gz",
+        "cache.tar.gz",
+    }
     first = json.loads((out / "acceptance.json").read_text())
     text = report.page([first])
-    for part in ("Dry run: nothing was measured", "| 1 versions | correct | day |", "acceptance.py day",
-                 "ratio to PyTorch compile_default", "1.80 (1.80 - 1.80)", "| one | 1 | 1.0 |",
-                 "Share of the roofline bound", "test accuracy 92.00%", "out_of_memory"):
+    for part in (
+        "Dry run: nothing was measured",
+        "| 1 versions | correct | day |",
+        "acceptance.py day",
+        "ratio to PyTorch compile_default",
+        "1.80 (1.80 - 1.80)",
+        "| one | 1 | 1.0 |",
+        "Share of the roofline bound",
+        "test accuracy 92.00%",
+        "out_of_memory",
+    ):
         assert part in text
     missing = first["steps"][1] | {"verdict": "not run", "not_run": ["steps: no time was left"]}
     calls = [first | {"steps": [missing]}, first | {"call": "again", "steps": [first["steps"][1]]}]
@@ -59,38 +71,72 @@ def test_archive_omits_the_largest_files(tmp_path):
 
 
 def test_again_omits_steps_that_were_correct_and_complete():
-    first = {"steps": [{"name": "versions", "verdict": "correct", "not_run": []},
-                       {"name": "engines", "verdict": "correct", "not_run": []},
-                       {"name": "losses", "verdict": "wrong", "not_run": []},
-                       {"name": "throughput", "verdict": "correct", "not_run": ["PyTorch graph"]}]}
+    first = {
+        "steps": [
+            {"name": "versions", "verdict": "correct", "not_run": []},
+            {"name": "engines", "verdict": "correct", "not_run": []},
+            {"name": "losses", "verdict": "wrong", "not_run": []},
+            {"name": "throughput", "verdict": "correct", "not_run": ["PyTorch graph"]},
+        ]
+    }
     names = [step.name for step in acceptance.steps_of("again", first)]
     assert names[:4] == ["versions", "quick steps", "losses", "throughput"]
     assert "engines" not in names and "throughput 128" in names
     assert acceptance.steps_of("again", None) == acceptance.DAY + acceptance.MORE
 
 
-@pytest.mark.parametrize("status, timed_out, is_cut_off, stderr, is_small, expected", [
-    (70, False, False, "", True, FAILED), (-11, False, False, "", False, FAILED),
-    (2, False, False, "", True, NOT_RUN), (None, False, False, "", True, NOT_RUN),
-    (None, True, True, "", True, NOT_RUN), (None, True, False, "", False, NOT_RUN),
-    (None, True, False, "", True, HUNG), (70, False, False, "watchdog timeout", False, HUNG)])
+@pytest.mark.parametrize(
+    "status, timed_out, is_cut_off, stderr, is_small, expected",
+    [
+        (70, False, False, "", True, FAILED),
+        (-11, False, False, "", False, FAILED),
+        (2, False, False, "", True, NOT_RUN),
+        (None, False, False, "", True, NOT_RUN),
+        (None, True, True, "", True, NOT_RUN),
+        (None, True, False, "", False, NOT_RUN),
+        (None, True, False, "", True, HUNG),
+        (70, False, False, "watchdog timeout", False, HUNG),
+    ],
+)
 def test_slow_program_is_not_wrong(status, timed_out, is_cut_off, stderr, is_small, expected):
     outcome = Outcome("a", [], status, 1.0, "", stderr, timed_out, is_cut_off)
     assert bisection.failure_of(outcome, is_small)[0] == expected
 
 
-@pytest.mark.parametrize("first, reruns, verdict, diagnosis", [
-    (PASSED, {}, "correct", None),
-    (NOT_RUN, {}, "not run", None),
-    (FAILED, {SAME: [PASSED]}, "wrong", "not reproduced by a rerun"),
-    (FAILED, {SAME: [NOT_RUN]}, "wrong", "no conclusion, because the rerun was not complete"),
-    (FAILED, {SAME: [FAILED], "A=0": [PASSED] * 2, "--b off": [FAILED]}, "wrong",
-     "passes with A=0; fails with --b off"),
-    (FAILED, {SAME: [FAILED], "A=0": [PASSED, FAILED]}, "wrong", "no change makes it pass: A=0"),
-    (HUNG, {SAME: [HUNG], "A=0": [PASSED] * 2}, "wrong", "passes with A=0; fails with no other change"),
-    (HUNG, {SAME: [HUNG], "A=0": [HUNG]}, "not run",
-     "no rerun ended, so it hangs with every change, or the machine is slow"),
-    (HUNG, {SAME: [PASSED], "A=0": []}, "not run", "not reproduced by a rerun")])
+@pytest.mark.parametrize(
+    "first, reruns, verdict, diagnosis",
+    [
+        (PASSED, {}, "correct", None),
+        (NOT_RUN, {}, "not run", None),
+        (FAILED, {SAME: [PASSED]}, "wrong", "not reproduced by a rerun"),
+        (FAILED, {SAME: [NOT_RUN]}, "wrong", "no conclusion, because the rerun was not complete"),
+        (
+            FAILED,
+            {SAME: [FAILED], "A=0": [PASSED] * 2, "--b off": [FAILED]},
+            "wrong",
+            "passes with A=0; fails with --b off",
+        ),
+        (
+            FAILED,
+            {SAME: [FAILED], "A=0": [PASSED, FAILED]},
+            "wrong",
+            "no change makes it pass: A=0",
+        ),
+        (
+            HUNG,
+            {SAME: [HUNG], "A=0": [PASSED] * 2},
+            "wrong",
+            "passes with A=0; fails with no other change",
+        ),
+        (
+            HUNG,
+            {SAME: [HUNG], "A=0": [HUNG]},
+            "not run",
+            "no rerun ended, so it hangs with every change, or the machine is slow",
+        ),
+        (HUNG, {SAME: [PASSED], "A=0": []}, "not run", "not reproduced by a rerun"),
+    ],
+)
 def test_verdict_and_diagnosis_follow_from_the_reruns(first, reruns, verdict, diagnosis):
     result = report.Result("a", "")
     call = SimpleNamespace(deadline=0, end=0, result=result)
@@ -113,15 +159,20 @@ def test_losses_must_be_within_the_band_of_the_curves():
 
 
 def test_tests_that_failed_or_crashed_are_found():
-    output = ("[ RUN      ] A.F/bf16\n[       OK ] A.F/bf16 (5 ms)\n[ RUN      ] A.F/fp16\n"
-              "[  FAILED  ] A.F/fp16, where GetParam() = (bn_1, cuda) (7 ms)\n[ RUN      ] A.F/fp32\n"
-              "[  FAILED  ] 1 test, listed below:\n[  FAILED  ] A.F/fp16, where\n")
+    output = (
+        "[ RUN      ] A.F/bf16\n[       OK ] A.F/bf16 (5 ms)\n[ RUN      ] A.F/fp16\n"
+        "[  FAILED  ] A.F/fp16, where GetParam() = (bn_1, cuda) (7 ms)\n[ RUN      ] A.F/fp32\n"
+        "[  FAILED  ] 1 test, listed below:\n[  FAILED  ] A.F/fp16, where\n"
+    )
     assert correctness.failed_tests(output, timed_out=False) == ["A.F/fp16", "A.F/fp32"]
     assert correctness.failed_tests(output, timed_out=True) == ["A.F/fp16"]
 
 
 def test_step_has_the_time_that_earlier_ones_did_not_use(tmp_path):
-    call, result = Call(SimpleNamespace(seconds=100, work=tmp_path, stub=False)), report.Result("a", "")
+    call, result = (
+        Call(SimpleNamespace(seconds=100, work=tmp_path, stub=False)),
+        report.Result("a", ""),
+    )
     assert call.begin(result, 30, later=40) and call.left == pytest.approx(60, abs=1)
     assert call.begin(result, 80, later=90) and call.left == pytest.approx(80, abs=1)
     assert not call.begin(result, 400, later=0)
@@ -140,12 +191,17 @@ def test_program_that_ignores_sigterm_is_killed_with_its_children(tmp_path, monk
 def test_call_that_is_cut_off_keeps_its_results(tmp_path):
     script = "import pathlib, dry_run; dry_run.run_stubs('day', pathlib.Path.cwd(), ['hang:plan'])"
     log = tmp_path / "lockstep-acceptance/logs/engines/engines-bf16-512.out"
-    with subprocess.Popen([sys.executable, "-B", "-c", script], cwd=tmp_path,
-                          env=os.environ | {"PYTHONPATH": str(HERE)}):
+    with subprocess.Popen(
+        [sys.executable, "-B", "-c", script],
+        cwd=tmp_path,
+        env=os.environ | {"PYTHONPATH": str(HERE)},
+    ):
         deadline = time.monotonic() + 30
         while not log.exists() and time.monotonic() < deadline:
             time.sleep(0.02)
-        table = subprocess.run(["ps", "-eo", "pid,args", "-ww"], capture_output=True, text=True).stdout
+        table = subprocess.run(
+            ["ps", "-eo", "pid,args", "-ww"], capture_output=True, text=True
+        ).stdout
         for line in table.splitlines():
             if "acceptance.py day" in line and str(tmp_path) in line:
                 os.kill(int(line.split()[0]), signal.SIGTERM)

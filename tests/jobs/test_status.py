@@ -13,14 +13,22 @@ STATUS = pathlib.Path(__file__).resolve().parents[2] / "jobs" / "slurm" / "statu
 
 @pytest.fixture
 def folder(tmp_path):
-    """A study of 3 points with 2 repeats: tasks 1 to 6. Its last point was submitted with another batch."""
+    """A study of 3 points with 2 repeats: tasks 1 to 6. Its last point was submitted with another
+    batch."""
     folder = tmp_path / "results" / "a study"
     (folder / "logs").mkdir(parents=True)
-    (folder / "table.tsv").write_text("one\t1\ttrain\ntwo\t2\ttrain\nbig\t2\ttrain --global-batch 3\n", encoding="utf-8")
+    (folder / "table.tsv").write_text(
+        "one\t1\ttrain\ntwo\t2\ttrain\nbig\t2\ttrain --global-batch 3\n", encoding="utf-8"
+    )
     (folder / "repeats").write_text("2\n", encoding="utf-8")
     (folder / "one-1.done").touch()
     (folder / "big-1.memory").touch()
-    for task, text in {1: "", 2: "x\nepoch 1/3: 4 steps\nepoch 2/3: 4 steps\n", 3: "before\nlockstep: no data \x1b[2J\n\n", 5: ""}.items():
+    for task, text in {
+        1: "",
+        2: "x\nepoch 1/3: 4 steps\nepoch 2/3: 4 steps\n",
+        3: "before\nlockstep: no data \x1b[2J\n\n",
+        5: "",
+    }.items():
         (folder / "logs" / f"70_{task}.log").write_text(text, encoding="utf-8")
     earlier = folder / "logs" / "69_6.log"  # of a submission that numbered the tasks in another way
     earlier.touch()
@@ -29,55 +37,120 @@ def folder(tmp_path):
 
 
 def status(folder, tmp_path, *arguments, **stubs):
-    """Runs `status` with stubs of the programs of Slurm, given as code of bash, in the folder that contains `results`."""
+    """Runs `status` with stubs of the programs of Slurm, given as code of bash, in the folder that
+    contains `results`."""
     programs = tmp_path / "bin"
     programs.mkdir()
-    for name in ("bash", "find", "sort", "tail", "cut", "awk", "grep", "tr", "cat", "id", "cksum", "realpath", "sed", "stat", "head", "od",
-                 "wc", "basename", "dirname", "env", "readlink"):
-        (programs / name).symlink_to(next(path for path in (f"/usr/bin/{name}", f"/bin/{name}") if os.path.exists(path)))
-    sum_of_folder = subprocess.run(["cksum"], input=f"{folder}\n", capture_output=True, text=True, check=True).stdout.split()[0]
+    for name in (
+        "bash",
+        "find",
+        "sort",
+        "tail",
+        "cut",
+        "awk",
+        "grep",
+        "tr",
+        "cat",
+        "id",
+        "cksum",
+        "realpath",
+        "sed",
+        "stat",
+        "head",
+        "od",
+        "wc",
+        "basename",
+        "dirname",
+        "env",
+        "readlink",
+    ):
+        (programs / name).symlink_to(
+            next(path for path in (f"/usr/bin/{name}", f"/bin/{name}") if os.path.exists(path))
+        )
+    sum_of_folder = subprocess.run(
+        ["cksum"], input=f"{folder}\n", capture_output=True, text=True, check=True
+    ).stdout.split()[0]
     for name, code in stubs.items():
-        (programs / name).write_text(f"#!/bin/bash\n{code.replace('SUM', sum_of_folder)}\n", encoding="utf-8")
+        (programs / name).write_text(
+            f"#!/bin/bash\n{code.replace('SUM', sum_of_folder)}\n", encoding="utf-8"
+        )
         (programs / name).chmod(0o755)
-    result = subprocess.run([STATUS, *arguments], capture_output=True, text=True, cwd=tmp_path, env=os.environ | {"PATH": str(programs)})
+    result = subprocess.run(
+        [STATUS, *arguments],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        env=os.environ | {"PATH": str(programs)},
+    )
     return result
 
 
 # The jobs of other users of a shared folder count.
-QUEUE = "[[ $* == *--user* ]] && exit; echo 70_2 RUNNING lockstep-points-SUM-n1; echo 70_4 PENDING lockstep-points-SUM-n2; echo 71_6 RUNNING lockstep-points-1SUM-n2"
+QUEUE = (
+    "[[ $* == *--user* ]] && exit; echo 70_2 RUNNING lockstep-points-SUM-n1; echo 70_4 PENDING"
+    " lockstep-points-SUM-n2; echo 71_6 RUNNING lockstep-points-1SUM-n2"
+)
 
 
 def test_one_line_per_study(folder, tmp_path):
     result = status(folder, tmp_path, squeue=QUEUE, sacct="echo RUNNING; echo FAILED")
-    assert result.stderr == "" and result.stdout == (
-        f"{folder}: 1 of 6 runs complete, 1 do not fit in memory, 1 pending, 1 not started; running: one-2 (epoch 2/3); "
-        "failed: two-1 (FAILED: lockstep: no data [2J)\n")
+    assert (
+        result.stderr == ""
+        and result.stdout
+        == f"{folder}: 1 of 6 runs complete, 1 do not fit in memory, 1 pending, 1 not started;"
+        " running: one-2 (epoch 2/3); failed: two-1 (FAILED: lockstep: no data [2J)\n"
+    )
 
 
 def test_held_and_suspended_runs_are_named(folder, tmp_path):
-    """States and reasons as Slurm 22.05 prints them after `scontrol suspend`, `hold` and `requeuehold`."""
-    jobs = ["70_2 SUSPENDED lockstep-points-SUM-n1 None", "70_3 SPECIAL_EXIT lockstep-points-SUM-n2 job requeued in held state",
-            "70_4 PENDING lockstep-points-SUM-n2 JobHeldUser", "70_6 PENDING lockstep-points-SUM-n2 Resources"]
+    """States and reasons as Slurm 22.05 prints them after `scontrol suspend`, `hold` and
+    `requeuehold`."""
+    jobs = [
+        "70_2 SUSPENDED lockstep-points-SUM-n1 None",
+        "70_3 SPECIAL_EXIT lockstep-points-SUM-n2 job requeued in held state",
+        "70_4 PENDING lockstep-points-SUM-n2 JobHeldUser",
+        "70_6 PENDING lockstep-points-SUM-n2 Resources",
+    ]
     result = status(folder, tmp_path, squeue="; ".join(f"echo {job}" for job in jobs))
-    assert result.stderr == "" and result.stdout == (
-        f"{folder}: 1 of 6 runs complete, 1 do not fit in memory, 1 pending; held: two-1 (scontrol release 70_3), "
-        "two-2 (scontrol release 70_4); running: one-2 suspended (epoch 2/3)\n")
+    assert (
+        result.stderr == ""
+        and result.stdout
+        == f"{folder}: 1 of 6 runs complete, 1 do not fit in memory, 1 pending; held: two-1"
+        " (scontrol release 70_3), two-2 (scontrol release 70_4); running: one-2 suspended"
+        " (epoch 2/3)\n"
+    )
 
 
 @pytest.mark.parametrize("stubs", [{}, {"squeue": "echo no controller >&2; exit 1"}])
 def test_files_are_read_without_squeue(folder, tmp_path, stubs):
     result = status(folder, tmp_path, folder, **stubs)
-    assert result.returncode == 0 and result.stdout == (
-        f"{folder}: 1 of 6 runs complete, 1 do not fit in memory, 2 not started; started: one-2, two-1\n")
+    assert (
+        result.returncode == 0
+        and result.stdout
+        == f"{folder}: 1 of 6 runs complete, 1 do not fit in memory, 2 not started; started: one-2,"
+        " two-1\n"
+    )
 
 
 def test_study_without_logs(folder, tmp_path):
     shutil.rmtree(folder / "logs")
     result = status(folder, tmp_path, folder)
-    assert result.returncode == 0 and result.stdout == f"{folder}: 1 of 6 runs complete, 1 do not fit in memory, 4 not started\n"
+    assert (
+        result.returncode == 0
+        and result.stdout
+        == f"{folder}: 1 of 6 runs complete, 1 do not fit in memory, 4 not started\n"
+    )
 
 
-@pytest.mark.parametrize("arguments, message", [(["--unknown"], "unknown option --unknown"), (["."], "contains no study that submit has stored")])
+@pytest.mark.parametrize(
+    "arguments, message",
+    [
+        (["--unknown"], "unknown option --unknown"),
+        (["."], "contains no study that submit has stored"),
+    ],
+)
 def test_invalid_arguments_are_one_error(folder, tmp_path, arguments, message):
     result = status(folder, tmp_path, *arguments)
-    assert result.returncode == 1 and message in result.stderr and len(result.stderr.splitlines()) == 1
+    assert (
+        result.returncode == 1 and message in result.stderr and len(result.stderr.splitlines()) == 1
+    )

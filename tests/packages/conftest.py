@@ -24,8 +24,12 @@ def install(build):
     """Returns a function that installs a component of the build directory under a prefix."""
 
     def install_component(component, prefix, **variables):
-        result = subprocess.run(["cmake", "--install", build, "--prefix", prefix, "--component", component], text=True,
-                                capture_output=True, env=os.environ | variables)
+        result = subprocess.run(
+            ["cmake", "--install", build, "--prefix", prefix, "--component", component],
+            text=True,
+            capture_output=True,
+            env=os.environ | variables,
+        )
         assert result.returncode == 0, result.stderr
         return prefix
 

@@ -30,14 +30,23 @@ int main(void) {
 def wrapper(tmp_path):
     """A compiler wrapper that names the installed HDF5 libhdf5_serial."""
     shown = subprocess.run(["h5cc", "-show"], text=True, capture_output=True, check=True).stdout
-    folders = [pathlib.Path(word[2:]) for word in shlex.split(shown) if word.startswith("-L")] + [pathlib.Path("/usr/lib/x86_64-linux-gnu")]
+    folders = [pathlib.Path(word[2:]) for word in shlex.split(shown) if word.startswith("-L")] + [
+        pathlib.Path("/usr/lib/x86_64-linux-gnu")
+    ]
     for name in ("", "_hl"):
-        library = next(file for folder in folders for file in (folder / f"libhdf5{name}.so", folder / f"libhdf5_serial{name}.so")
-                       if file.exists())
+        library = next(
+            file
+            for folder in folders
+            for file in (folder / f"libhdf5{name}.so", folder / f"libhdf5_serial{name}.so")
+            if file.exists()
+        )
         (tmp_path / f"libhdf5_serial{name}.so").symlink_to(library)
     include = next(word for word in shlex.split(shown) if word.startswith("-I"))
     script = tmp_path / "h5cc"
-    script.write_text(f"#!/bin/sh\necho cc cmake_hdf5_test.c {include} -L{tmp_path} -lhdf5_serial_hl -lhdf5_serial\n")
+    script.write_text(
+        f"#!/bin/sh\necho cc cmake_hdf5_test.c {include} -L{tmp_path} -lhdf5_serial_hl"
+        " -lhdf5_serial\n"
+    )
     script.chmod(0o755)
     return script
 
@@ -47,9 +56,26 @@ def test_libraries_that_are_called_serial_are_linked(wrapper, tmp_path):
     project.mkdir()
     (project / "CMakeLists.txt").write_text(PROJECT.format(modules=ROOT / "cmake"))
     (project / "version.c").write_text(PROGRAM)
-    configured = subprocess.run(["cmake", "-G", "Ninja", "-S", project, "-B", build, f"-DHDF5_C_COMPILER_EXECUTABLE={wrapper}"], text=True,
-                                capture_output=True)
+    configured = subprocess.run(
+        [
+            "cmake",
+            "-G",
+            "Ninja",
+            "-S",
+            project,
+            "-B",
+            build,
+            f"-DHDF5_C_COMPILER_EXECUTABLE={wrapper}",
+        ],
+        text=True,
+        capture_output=True,
+    )
     assert configured.returncode == 0, configured.stderr
     assert "libhdf5_serial" in configured.stdout
     subprocess.run(["cmake", "--build", build], check=True, capture_output=True)
-    assert subprocess.run([build / "version"], text=True, capture_output=True, check=True).stdout.count(".") == 2
+    assert (
+        subprocess.run(
+            [build / "version"], text=True, capture_output=True, check=True
+        ).stdout.count(".")
+        == 2
+    )

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Finds a oneDNN that was built for OpenMP, and refuses those for other runtimes, whose results or threads would be wrong."""
+"""Finds a oneDNN that was built for OpenMP, and refuses those for other runtimes, whose results or
+threads would be wrong."""
 
 import subprocess
 
@@ -11,7 +12,9 @@ project(find LANGUAGES NONE)
 list(APPEND CMAKE_MODULE_PATH "{modules}")
 find_package(oneDNN 2.6 REQUIRED)
 """
-VERSION = "#define DNNL_VERSION_MAJOR 3\n#define DNNL_VERSION_MINOR 13\n#define DNNL_VERSION_PATCH 2\n"
+VERSION = (
+    "#define DNNL_VERSION_MAJOR 3\n#define DNNL_VERSION_MINOR 13\n#define DNNL_VERSION_PATCH 2\n"
+)
 
 
 @pytest.fixture
@@ -24,13 +27,18 @@ def configure(tmp_path):
         (headers / "dnnl.hpp").touch()
         (headers / "dnnl_version.h").write_text(VERSION)
         # A list of all runtimes stands before the definition, as in the header of oneDNN.
-        (headers / "dnnl_config.h").write_text(f"#define DNNL_RUNTIME_OMP 2u\n#define DNNL_CPU_THREADING_RUNTIME DNNL_RUNTIME_OMP\n"
-                                               f"#define DNNL_CPU_RUNTIME DNNL_RUNTIME_{runtime}\n")
+        (headers / "dnnl_config.h").write_text(
+            "#define DNNL_RUNTIME_OMP 2u\n#define DNNL_CPU_THREADING_RUNTIME DNNL_RUNTIME_OMP\n"
+            f"#define DNNL_CPU_RUNTIME DNNL_RUNTIME_{runtime}\n"
+        )
         (tmp_path / "onednn/lib").mkdir()
         (tmp_path / "onednn/lib/libdnnl.so").touch()
         (tmp_path / "CMakeLists.txt").write_text(PROJECT.format(modules=ROOT / "cmake"))
-        return subprocess.run(["cmake", "-S", tmp_path, "-B", tmp_path / "build", f"-DoneDNN_ROOT={tmp_path}/onednn"],
-                              text=True, capture_output=True)
+        return subprocess.run(
+            ["cmake", "-S", tmp_path, "-B", tmp_path / "build", f"-DoneDNN_ROOT={tmp_path}/onednn"],
+            text=True,
+            capture_output=True,
+        )
 
     return with_runtime
 
@@ -44,4 +52,7 @@ def test_openmp_is_accepted(configure):
 def test_another_runtime_is_refused(configure, runtime):
     result = configure(runtime)
     assert result.returncode != 0
-    assert f"is of a oneDNN with DNNL_CPU_RUNTIME={runtime}. Set oneDNN_ROOT to the prefix of one with OMP" in result.stderr
+    assert (
+        f"is of a oneDNN with DNNL_CPU_RUNTIME={runtime}. Set oneDNN_ROOT to the prefix of one"
+        " with OMP" in result.stderr
+    )

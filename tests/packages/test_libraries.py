@@ -27,8 +27,16 @@ def cmake(*arguments):
 @pytest.fixture(scope="module")
 def consumer(prefix, tmp_path_factory):
     build = tmp_path_factory.mktemp("consumer")
-    configured = cmake("-S", CONSUMER, "-B", build, "-G", "Ninja", f"-DCMAKE_PREFIX_PATH={prefix}",
-                       "-DCMAKE_CXX_FLAGS=-Wall -Werror")
+    configured = cmake(
+        "-S",
+        CONSUMER,
+        "-B",
+        build,
+        "-G",
+        "Ninja",
+        f"-DCMAKE_PREFIX_PATH={prefix}",
+        "-DCMAKE_CXX_FLAGS=-Wall -Werror",
+    )
     assert configured.returncode == 0, configured.stdout + configured.stderr
     built = cmake("--build", build)
     assert built.returncode == 0, built.stdout[-5000:]
@@ -49,7 +57,9 @@ def test_every_symbol_of_the_libraries_is_found(consumer):
 
 def test_every_public_header_is_installed(prefix):
     public = {path.relative_to(ROOT / "include") for path in (ROOT / "include").rglob("*.hpp")}
-    installed = {path.relative_to(prefix / "include") for path in (prefix / "include").rglob("*.hpp")}
+    installed = {
+        path.relative_to(prefix / "include") for path in (prefix / "include").rglob("*.hpp")
+    }
     private = {pathlib.Path("lockstep/core") / name for name in ("cuda.hpp", "hdf5.hpp")}
     assert public - installed == private and not installed - public
 
@@ -62,7 +72,10 @@ def test_package_does_not_contain_paths_of_the_source_or_the_first_prefix(prefix
 
 @pytest.mark.parametrize("version", ["0.1", "1.0"])
 def test_another_minor_version_is_refused(prefix, tmp_path, version):
-    (tmp_path / "CMakeLists.txt").write_text(f"cmake_minimum_required(VERSION 3.25)\nproject(other LANGUAGES NONE)\n"
-                                             f"find_package(Lockstep {version} REQUIRED)\n", encoding="utf-8")
+    (tmp_path / "CMakeLists.txt").write_text(
+        "cmake_minimum_required(VERSION 3.25)\nproject(other LANGUAGES NONE)\n"
+        f"find_package(Lockstep {version} REQUIRED)\n",
+        encoding="utf-8",
+    )
     result = cmake("-S", tmp_path, "-B", tmp_path / "build", f"-DCMAKE_PREFIX_PATH={prefix}")
     assert result.returncode != 0 and "version" in result.stderr, result.stderr

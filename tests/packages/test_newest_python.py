@@ -50,16 +50,39 @@ for engine, options in (("h5netcdf", {}), ("netcdf4", {"decode_cf": False})):
 
 def python(*arguments, **variables):
     """Runs Python with the newest packages; returns its output."""
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("LOCKSTEP_REQUIRE_")} | {
-        "PYTHONPATH": f"{NEWEST}{os.pathsep}{ROOT / 'analysis'}"} | variables
-    result = subprocess.run([sys.executable, *arguments], env=environment, text=True, capture_output=True)
+    environment = (
+        {
+            name: value
+            for name, value in os.environ.items()
+            if not name.startswith("LOCKSTEP_REQUIRE_")
+        }
+        | {"PYTHONPATH": f"{NEWEST}{os.pathsep}{ROOT / 'analysis'}"}
+        | variables
+    )
+    result = subprocess.run(
+        [sys.executable, *arguments], env=environment, text=True, capture_output=True
+    )
     assert result.returncode == 0, result.stdout + result.stderr
     return result.stdout
 
 
 def train(build, data, output):
-    return subprocess.run([build / "bin" / "lockstep", "train", "--data", f"hdf5:{data}", "--batch-per-rank", "8", "--threads", "1",
-                           "--output", output], text=True, capture_output=True)
+    return subprocess.run(
+        [
+            build / "bin" / "lockstep",
+            "train",
+            "--data",
+            f"hdf5:{data}",
+            "--batch-per-rank",
+            "8",
+            "--threads",
+            "1",
+            "--output",
+            output,
+        ],
+        text=True,
+        capture_output=True,
+    )
 
 
 @pytest.fixture(scope="module")
@@ -80,19 +103,35 @@ def test_images_of_hdf5_2_are_read(build, images, tmp_path, name):
 def test_images_in_a_newer_format_are_refused(build, images, tmp_path):
     """HDF5 2 reads them; before, the error names the format."""
     result = train(build, images / "latest-gzip.h5", tmp_path / "run.h5")
-    assert result.returncode == 0 or (result.returncode == 3 and result.stderr.count("\n") == 1 and "in the format of a newer HDF5 than" in result.stderr)
+    assert result.returncode == 0 or (
+        result.returncode == 3
+        and result.stderr.count("\n") == 1
+        and "in the format of a newer HDF5 than" in result.stderr
+    )
 
 
 def test_xarray_and_netcdf_read_run_files(build, images, tmp_path):
     assert train(build, images / "default.h5", tmp_path / "run.h5").returncode == 0
     python("-c", READ, tmp_path / "run.h5", tmp_path)
     for engine in ("h5netcdf", "netcdf4"):
-        text = subprocess.run(["ncdump", tmp_path / f"{engine}.nc"], text=True, capture_output=True, check=True).stdout
+        text = subprocess.run(
+            ["ncdump", tmp_path / f"{engine}.nc"], text=True, capture_output=True, check=True
+        ).stdout
         assert '"data_wait", "upload", "forward"' in text and "group: steps {" in text
 
 
 def test_the_report_works():
     tests = [ROOT / "analysis" / "tests" / f"test_{name}.py" for name in TESTED]
-    output = python("-m", "pytest", "-q", "-p", "no:cacheprovider", *tests, "--deselect", tests[TESTED.index("python_api")].as_posix()
-                    + "::test_example_notebook", LOCKSTEP_REQUIRE_PANDAS="1", LOCKSTEP_TEST_SHARD="1/1")
+    output = python(
+        "-m",
+        "pytest",
+        "-q",
+        "-p",
+        "no:cacheprovider",
+        *tests,
+        "--deselect",
+        tests[TESTED.index("python_api")].as_posix() + "::test_example_notebook",
+        LOCKSTEP_REQUIRE_PANDAS="1",
+        LOCKSTEP_TEST_SHARD="1/1",
+    )
     assert " passed" in output and " failed" not in output

@@ -1,20 +1,24 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Writes the losses and gradients with which golden_test.cpp compares Lockstep, computed by PyTorch in float64.
+"""Writes the losses and gradients with which golden_test.cpp compares Lockstep, computed by PyTorch
+in float64.
 
 usage: golden_input /tmp/golden.h5 && make_golden.py /tmp/golden.h5 tests/pytorch/golden.txt
 
-golden_input writes the HDF5 file with the initial weights, the images and the labels. golden_test.cpp reads the text
-file. The first line of the text file is `pair INDEX`: its gradients are those of the images 2 INDEX and 2 INDEX + 1. For
-each tensor, it has a line `gradient NAME NORM VALUE...` with up to 64 values at evenly spaced positions, and for each of
-the 20 steps of SGD a line `loss STEP VALUE`. For each of the five steps of AdamW and LARS, it has a line
-`loss:OPTIMIZER STEP VALUE`, and for each tensor after these steps a line `parameter:OPTIMIZER NAME VALUE...` with the values
-at the same positions. AdamW is that of PyTorch; LARS is computed here with NumPy (You, Gitman, Ginsburg,
-arXiv:1708.03888, algorithm 1). The lines `update:OPTIMIZER 0 VALUE...` have the parameters after 20 updates by given
-gradients (`given_gradients` here and in golden.hpp), which no rounding of a network changes.
+golden_input writes the HDF5 file with the initial weights, the images and the labels.
+golden_test.cpp reads the text file. The first line of the text file is `pair INDEX`: its gradients
+are those of the images 2 INDEX and 2 INDEX + 1. For each tensor, it has a line `gradient NAME NORM
+VALUE...` with up to 64 values at evenly spaced positions, and for each of the 20 steps of SGD a
+line `loss STEP VALUE`. For each of the five steps of AdamW and LARS, it has a line `loss:OPTIMIZER
+STEP VALUE`, and for each tensor after these steps a line `parameter:OPTIMIZER NAME VALUE...` with
+the values at the same positions. AdamW is that of PyTorch; LARS is computed here with NumPy (You,
+Gitman, Ginsburg, arXiv:1708.03888, algorithm 1). The lines `update:OPTIMIZER 0 VALUE...` have the
+parameters after 20 updates by given gradients (`given_gradients` here and in golden.hpp), which no
+rounding of a network changes.
 
-All computations use float64, so that the tolerance of the test only has to cover rounding in Lockstep. The pair is the
-one whose ReLU inputs have the largest distance from zero. If rounding changes the sign of an input, the ReLU passes a
-different gradient; one such change alters the gradients of all preceding layers by up to one percent in float32.
+All computations use float64, so that the tolerance of the test only has to cover rounding in
+Lockstep. The pair is the one whose ReLU inputs have the largest distance from zero. If rounding
+changes the sign of an input, the ReLU passes a different gradient; one such change alters the
+gradients of all preceding layers by up to one percent in float32.
 """
 
 import pathlib
@@ -100,7 +104,9 @@ class Lars:
             rate, decay = 1.0, 0.0
             if w.ndim > 1:
                 decay = self.weight_decay
-                rate = self.eta * np.linalg.norm(w) / (np.linalg.norm(g) + decay * np.linalg.norm(w))
+                rate = (
+                    self.eta * np.linalg.norm(w) / (np.linalg.norm(g) + decay * np.linalg.norm(w))
+                )
             velocity[...] = self.momentum * velocity + self.lr * rate * (g + decay * w)
             w -= velocity  # shares the memory of the parameter
 
@@ -132,9 +138,14 @@ def given_gradients(step):
 
 def update_lines():
     lines = []
-    for name, make in (("sgd", lambda p: torch.optim.SGD(p, lr=0.01, momentum=0.9, weight_decay=0.1, nesterov=True)),
-                       ("adamw", lambda p: torch.optim.AdamW(p, lr=0.01, weight_decay=0.1)),
-                       ("lars", lambda p: Lars(p, lr=0.5, momentum=0.9, weight_decay=0.1, eta=0.01))):
+    for name, make in (
+        (
+            "sgd",
+            lambda p: torch.optim.SGD(p, lr=0.01, momentum=0.9, weight_decay=0.1, nesterov=True),
+        ),
+        ("adamw", lambda p: torch.optim.AdamW(p, lr=0.01, weight_decay=0.1)),
+        ("lars", lambda p: Lars(p, lr=0.5, momentum=0.9, weight_decay=0.1, eta=0.01)),
+    ):
         parameter = torch.nn.Parameter(torch.from_numpy(np.sin(np.arange(64.0)).reshape(8, 8)))
         optimizer = make([parameter])
         for step in range(1, STEPS + 1):
@@ -146,19 +157,25 @@ def update_lines():
 
 def adaptive_lines(source, images, labels):
     lines = []
-    for name, make in (("adamw", lambda p: torch.optim.AdamW(p, lr=1e-4, weight_decay=0.5)),
-                       ("lars", lambda p: Lars(p, lr=0.5, momentum=0.9, weight_decay=0.01, eta=0.001))):
+    for name, make in (
+        ("adamw", lambda p: torch.optim.AdamW(p, lr=1e-4, weight_decay=0.5)),
+        ("lars", lambda p: Lars(p, lr=0.5, momentum=0.9, weight_decay=0.01, eta=0.001)),
+    ):
         network = network_from(source)
         losses = train(network, make(network.parameters()), images, labels, ADAPTIVE_STEPS)
         lines += [f"loss:{name} {step} {loss:.9g}" for step, loss in enumerate(losses)]
-        lines += [f"parameter:{name} {key} {samples(value.detach().flatten())}"
-                  for key, value in network.named_parameters()]
+        lines += [
+            f"parameter:{name} {key} {samples(value.detach().flatten())}"
+            for key, value in network.named_parameters()
+        ]
     return lines
 
 
 def main(source, target):
     with h5py.File(source) as file:
-        images = cifar10.normalise(torch.from_numpy(file["input"]["images"][()]).to(torch.uint8)).double()
+        images = cifar10.normalise(
+            torch.from_numpy(file["input"]["images"][()]).to(torch.uint8)
+        ).double()
         labels = torch.from_numpy(file["input"]["labels"][()]).long()
     assert len(images) == STEPS * BATCH
     lines = gradient_lines(source, images, labels) + loss_lines(source, images, labels)

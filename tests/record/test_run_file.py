@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Tests of run files and checkpoints with independent readers: h5py and h5dump (CTest: record.python)."""
+"""Tests of run files and checkpoints with independent readers: h5py and h5dump (CTest:
+record.python)."""
 
 import os
 import subprocess
@@ -29,7 +30,9 @@ def samples(tmp_path_factory):
 
 def datasets(file):
     found = {}
-    file.visititems(lambda name, item: found.update({name: item}) if isinstance(item, h5py.Dataset) else None)
+    file.visititems(
+        lambda name, item: found.update({name: item}) if isinstance(item, h5py.Dataset) else None
+    )
     return found
 
 
@@ -50,9 +53,13 @@ def test_every_dataset_is_in_the_schema(samples, name):
             assert dataset.attrs["units"].decode() == spec.units, path
             assert dataset.attrs["long_name"].decode() == spec.description.replace("`", ""), path
             # xarray reads a text as bytes without this attribute of the NetCDF conventions.
-            assert dataset.attrs.get("_Encoding", b"").decode() == ("utf-8" if spec.is_text else ""), path
+            assert dataset.attrs.get("_Encoding", b"").decode() == (
+                "utf-8" if spec.is_text else ""
+            ), path
             if not spec.is_scale:
-                assert tuple(dim[0].name.strip("/") for dim in dataset.dims) == spec.dimensions, path
+                assert tuple(dim[0].name.strip("/") for dim in dataset.dims) == spec.dimensions, (
+                    path
+                )
 
 
 @pytest.mark.parametrize("name", RUNS)
@@ -71,7 +78,9 @@ def test_every_dataset_of_the_schema_is_written(samples, name):
 @pytest.mark.parametrize("name", RUNS)
 def test_attributes_are_those_of_the_schema(samples, name):
     with h5py.File(samples / name) as file:
-        assert set(file.attrs) == {spec.name for spec in schema.attributes("/")} - {"program"}  # of other programs
+        assert set(file.attrs) == {spec.name for spec in schema.attributes("/")} - {
+            "program"
+        }  # of other programs
         assert set(file["results"].attrs) <= {spec.name for spec in schema.attributes("/results")}
 
 
@@ -97,6 +106,7 @@ def test_every_dimension_has_its_scale_in_the_root(samples, name):
 @pytest.mark.parametrize("name", RUNS)
 def test_texts_have_a_fixed_length(samples, name):
     """HDF5 stores texts of variable length in a heap without checksums."""
+
     def is_fixed(dtype):
         text = h5py.check_string_dtype(dtype)
         return text is None or text.length is not None
@@ -127,7 +137,9 @@ def test_root_attributes(samples):
     assert attributes["failure"] == b""
     assert attributes["command_line"].decode() == 'lockstep train --model "Größe"'
     assert attributes["git_dirty"] in (0, 1)
-    assert np.datetime64(attributes["date_utc"].decode().removesuffix("Z")) > np.datetime64("2020-01-01")
+    assert np.datetime64(attributes["date_utc"].decode().removesuffix("Z")) > np.datetime64(
+        "2020-01-01"
+    )
     assert attributes["date_utc"].endswith(b"Z")
     for name in ("software_version", "git_commit", "run_id"):
         assert isinstance(attributes[name], bytes) and attributes[name]
@@ -155,8 +167,17 @@ def test_run_ids_differ(samples):
 def test_the_layout(samples):
     with h5py.File(samples / "run.h5") as file:
         assert set(SCALES) <= set(file)
-        assert set(file["steps"]) == {"epoch", "learning_rate", "loss", "images", "phase_seconds", "start_seconds",
-                                      "end_seconds", "sent_bytes", "received_bytes"}
+        assert set(file["steps"]) == {
+            "epoch",
+            "learning_rate",
+            "loss",
+            "images",
+            "phase_seconds",
+            "start_seconds",
+            "end_seconds",
+            "sent_bytes",
+            "received_bytes",
+        }
         assert set(file["buckets"]) == {"bytes", "start_seconds", "end_seconds", "call_seconds"}
         assert file["phase"].asstr()[()].tolist() == PHASES
         assert file["clock_reading"].asstr()[()].tolist() == ["begin", "end"]
@@ -227,7 +248,14 @@ def test_a_checkpoint_is_one_dataset_per_tensor(samples):
         state = {name: file["state"][name][()] for name in file["state"]}
         assert file["state/layer1.0.conv1.weight"].chunks is None
         assert file.attrs["step"] == 12
-        assert file["momentum"]["layer1.0.conv1.weight"][()].ravel().tolist() == [7, 8, 9, 10, 11, 12]
+        assert file["momentum"]["layer1.0.conv1.weight"][()].ravel().tolist() == [
+            7,
+            8,
+            9,
+            10,
+            11,
+            12,
+        ]
     assert state["layer1.0.conv1.weight"].dtype == np.float32
     assert state["layer1.0.conv1.weight"].shape == (1, 2, 3, 1)
     assert state["layer1.0.bn1.running_mean"].tolist() == [0.5, -0.5]

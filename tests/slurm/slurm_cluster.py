@@ -15,7 +15,16 @@ PROGRAM = pathlib.Path(__file__).resolve().parent / "cluster"
 SUBMIT = ROOT / "jobs" / "slurm" / "submit"
 STATUS = SUBMIT.with_name("status")
 COMMAND_LIMIT = 200  # seconds; a command that takes longer does not end
-OPTIONS = ["--data", "synthetic:64@3x8x8", "--threads", "1", "--evaluate-every", "never", "--checkpoint-every", "10-steps"]
+OPTIONS = [
+    "--data",
+    "synthetic:64@3x8x8",
+    "--threads",
+    "1",
+    "--evaluate-every",
+    "never",
+    "--checkpoint-every",
+    "10-steps",
+]
 
 
 class CommandFailed(Exception):
@@ -23,7 +32,8 @@ class CommandFailed(Exception):
 
 
 class Cluster:
-    """A running cluster of two nodes. `folder`: its configuration and logs; `work`: a folder for tables and results."""
+    """A running cluster of two nodes. `folder`: its configuration and logs; `work`: a folder for
+    tables and results."""
 
     def __init__(self, folder):
         self.folder, self.work = folder / "cluster", folder / "work"
@@ -32,8 +42,13 @@ class Cluster:
         self.studies = []
 
     def __enter__(self):
-        self.daemons = subprocess.Popen([PROGRAM, "run", self.folder, "bash", "-c", "echo ready && cat"], text=True,
-                                        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        self.daemons = subprocess.Popen(
+            [PROGRAM, "run", self.folder, "bash", "-c", "echo ready && cat"],
+            text=True,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
         if self.daemons.stdout.readline() != "ready\n":
             raise RuntimeError(self.daemons.stderr.read().strip())
         return self
@@ -44,19 +59,35 @@ class Cluster:
         self.daemons.wait(30)
         self.daemons.stdout.close()
         self.daemons.stderr.close()
-        assert subprocess.run(["pgrep", "-f", self.folder], stdout=subprocess.DEVNULL).returncode == 1, "processes remain"
+        assert (
+            subprocess.run(["pgrep", "-f", self.folder], stdout=subprocess.DEVNULL).returncode == 1
+        ), "processes remain"
 
     def start(self, *command):
         """Runs a command; returns the completed process."""
-        return subprocess.run([str(word) for word in command], stdin=subprocess.DEVNULL, capture_output=True, text=True,
-                              timeout=COMMAND_LIMIT, env=self.environment)
+        return subprocess.run(
+            [str(word) for word in command],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=COMMAND_LIMIT,
+            env=self.environment,
+        )
 
     def start_parts(self, *command):
-        """As `start`, for srun with several parts. That of Slurm 22.05 sometimes does not end although all tasks and steps of an
-        MPI program have ended (docs/reliability.md); it is repeated then. A task that does not end is an error."""
+        """As `start`, for srun with several parts. That of Slurm 22.05 sometimes does not end
+        although all tasks and steps of an MPI program have ended (docs/reliability.md); it is
+        repeated then. A task that does not end is an error.
+        """
         for _ in range(5):
-            with subprocess.Popen([str(word) for word in command], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                                  stderr=subprocess.PIPE, text=True, env=self.environment) as process:
+            with subprocess.Popen(
+                [str(word) for word in command],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                text=True,
+                env=self.environment,
+            ) as process:
                 try:
                     output, errors = process.communicate(timeout=60)
                     return subprocess.CompletedProcess(command, process.returncode, output, errors)
@@ -76,8 +107,8 @@ class Cluster:
         return result.stdout
 
     def job(self, identifier):
-        """Returns the fields of a job as `scontrol show job` prints them. Repeats the query for 30 s if it fails, because the
-        controller does not always answer in time on a loaded machine."""
+        """Returns the fields of a job as `scontrol show job` prints them. Repeats the query for 30
+        s if it fails, because the controller does not always answer in time on a loaded machine."""
         end = time.monotonic() + 30
         while time.monotonic() < end:
             try:
@@ -87,13 +118,19 @@ class Cluster:
         return self.fields_of(identifier)
 
     def fields_of(self, identifier):
-        return dict(re.findall(r"(\w+)=(\S*)", self.run("scontrol", "--oneliner", "show", "job", identifier)))
+        return dict(
+            re.findall(
+                r"(\w+)=(\S*)", self.run("scontrol", "--oneliner", "show", "job", identifier)
+            )
+        )
 
     def wait_until(self, condition, limit):
         """Waits until the condition is true; fails after `limit` seconds."""
         end = time.monotonic() + limit
         while not (result := condition()):
-            assert time.monotonic() < end, f"not true after {limit} s; jobs:\n" + self.run("squeue", "--all", "--states=all")
+            assert time.monotonic() < end, f"not true after {limit} s; jobs:\n" + self.run(
+                "squeue", "--all", "--states=all"
+            )
             time.sleep(0.2)
         return result
 
@@ -106,8 +143,24 @@ class Cluster:
         if not isinstance(table, pathlib.Path):
             path.write_text(table, encoding="utf-8")
             table = path
-        return subprocess.run([program, "--repeats", "1", "--dir", self.work / folder, *options, table, "--", *OPTIONS, *further],
-                              capture_output=True, text=True, timeout=COMMAND_LIMIT, env=self.environment)
+        return subprocess.run(
+            [
+                program,
+                "--repeats",
+                "1",
+                "--dir",
+                self.work / folder,
+                *options,
+                table,
+                "--",
+                *OPTIONS,
+                *further,
+            ],
+            capture_output=True,
+            text=True,
+            timeout=COMMAND_LIMIT,
+            env=self.environment,
+        )
 
     def submit(self, table, *options, further=(), folder="results", program=SUBMIT):
         result = self.try_submit(table, *options, further=further, folder=folder, program=program)
@@ -127,7 +180,8 @@ class Cluster:
 
 
 class Study:
-    """A submitted study: `arrays` are the ids of the array jobs, `report` is the id of the report job."""
+    """A submitted study: `arrays` are the ids of the array jobs, `report` is the id of the report
+    job."""
 
     def __init__(self, cluster, folder, result):
         self.cluster, self.folder, self.warnings = cluster, folder, result.stderr
@@ -136,21 +190,36 @@ class Study:
         self.arrays, self.report = found[1].split(), found[2]
 
     def started(self, point, restart=0):
-        """Waits until the first checkpoint of a point exists and its process after `restart` restarts runs."""
+        """Waits until the first checkpoint of a point exists and its process after `restart`
+        restarts runs."""
         self.cluster.wait_until(
-            lambda: list(self.folder.glob(f"checkpoints/{point}-1/checkpoint-*.h5")) and
-            list(self.folder.glob(f"{point}-1.{self.arrays[0]}_*.{restart}.h5*")), 150)
+            lambda: (
+                list(self.folder.glob(f"checkpoints/{point}-1/checkpoint-*.h5"))
+                and list(self.folder.glob(f"{point}-1.{self.arrays[0]}_*.{restart}.h5*"))
+            ),
+            150,
+        )
 
     def parts(self, point):
         """Returns the status of each run file of a point, by restart."""
-        files = sorted(self.folder.glob(f"{point}-1.*.h5"), key=lambda path: int(path.suffixes[-2][1:]))
+        files = sorted(
+            self.folder.glob(f"{point}-1.*.h5"), key=lambda path: int(path.suffixes[-2][1:])
+        )
         return [status(path) for path in files]
 
     def resumed(self):
-        """Waits until a task with the index 1 has resumed from a checkpoint; returns its number of steps."""
+        """Waits until a task with the index 1 has resumed from a checkpoint; returns its number of
+        steps."""
         log = self.folder / "logs" / f"{self.arrays[0]}_1.log"
-        return int(self.cluster.wait_until(
-            lambda: log.exists() and re.search(r"^  resumed after step (\d+)$", log.read_text(), re.M), 150)[1])
+        return int(
+            self.cluster.wait_until(
+                lambda: (
+                    log.exists()
+                    and re.search(r"^  resumed after step (\d+)$", log.read_text(), re.M)
+                ),
+                150,
+            )[1]
+        )
 
 
 def status(path):

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Tests of jobs/slurm with a real Slurm: tests/slurm/cluster starts two nodes on this machine.
 
-Every scenario has a cluster of its own and mostly waits for Slurm, therefore all selected scenarios run at the same time.
+Every scenario has a cluster of its own and mostly waits for Slurm, therefore all selected scenarios
+run at the same time.
 """
 
 import os
@@ -20,16 +21,27 @@ ENDLESS = 100_000  # steps of runs that a test stops
 
 
 def strong_study_ends_in_one_report(cluster):
-    """The points of the table `strong` with 1, 2 and 8 ranks (two nodes), in folders with special characters in their names."""
+    """The points of the table `strong` with 1, 2 and 8 ranks (two nodes), in folders with special
+    characters in their names."""
     odd = cluster.work / "a copy, 100%j $(touch x) `touch x` 'of' \"it\" [1]; & é"
     odd.mkdir()
     (odd / "lockstep").symlink_to(ROOT)
-    lines = (ROOT / "jobs" / "studies" / "strong.tsv").read_text(encoding="utf-8").splitlines(keepends=True)
+    lines = (
+        (ROOT / "jobs" / "studies" / "strong.tsv")
+        .read_text(encoding="utf-8")
+        .splitlines(keepends=True)
+    )
     table = odd / "strong table.tsv"
-    table.write_text("".join(line for line in lines if re.match("strong-128-n[128]\t", line)), encoding="utf-8")
+    table.write_text(
+        "".join(line for line in lines if re.match("strong-128-n[128]\t", line)), encoding="utf-8"
+    )
     further = ["--global-batch", "16", "--epochs", "1", "--train-samples", "64"]
-    study = cluster.submit(table, folder=odd / "results", program=odd / "lockstep" / "jobs" / "slurm" / "submit",
-                           further=further)
+    study = cluster.submit(
+        table,
+        folder=odd / "results",
+        program=odd / "lockstep" / "jobs" / "slurm" / "submit",
+        further=further,
+    )
     table.unlink()  # the jobs have a copy
     assert len(study.arrays) == 3 and study.warnings == ""
     cluster.wait_for_state(study.report, "COMPLETED", "FAILED")
@@ -44,25 +56,55 @@ def strong_study_ends_in_one_report(cluster):
     changed = cluster.try_submit(study.folder / "table.tsv", folder=odd / "results")
     assert changed.returncode != 0 and "epochs from '1' to '2'" in changed.stderr, changed.stderr
     again = cluster.try_submit(study.folder / "table.tsv", folder=odd / "results", further=further)
-    assert again.returncode == 0 and again.stdout == f"all points are complete; the results are in {study.folder}\n", again.stderr
+    assert (
+        again.returncode == 0
+        and again.stdout == f"all points are complete; the results are in {study.folder}\n"
+    ), again.stderr
 
 
 def exclusive_study_of_several_commands_is_complete_without_what_does_not_fit(cluster):
-    table = "one\t1\ttrain --batch-per-rank 4\nbig\t2\ttrain --batch-per-rank 8 --memory-limit 10MB\nsweep\t2\tallreduce\n"
-    mixed = cluster.submit(table, "--exclusive", "--partition=batch", "--sbatch", "--exclude=node2", further=["--epochs", "1", "--max-bytes", "4K"])
+    table = (
+        "one\t1\ttrain --batch-per-rank 4\nbig\t2\ttrain --batch-per-rank 8 --memory-limit"
+        " 10MB\nsweep\t2\tallreduce\n"
+    )
+    mixed = cluster.submit(
+        table,
+        "--exclusive",
+        "--partition=batch",
+        "--sbatch",
+        "--exclude=node2",
+        further=["--epochs", "1", "--max-bytes", "4K"],
+    )
     assert cluster.job(f"{mixed.arrays[0]}_1")["OverSubscribe"] == "NO"
     assert re.search(rf"^{mixed.folder}: \d of 3 runs complete", cluster.run(STATUS, mixed.folder))
     cluster.wait_for_state(mixed.report, "COMPLETED", "FAILED")
     assert cluster.job(mixed.report)["JobState"] == "COMPLETED"
-    assert cluster.run(STATUS, mixed.folder) == f"{mixed.folder}: 2 of 3 runs complete, 1 do not fit in memory\n"
-    assert "points that do not fit in memory: big" in (mixed.folder / "report.html").read_text(encoding="utf-8")
+    assert (
+        cluster.run(STATUS, mixed.folder)
+        == f"{mixed.folder}: 2 of 3 runs complete, 1 do not fit in memory\n"
+    )
+    assert "points that do not fit in memory: big" in (mixed.folder / "report.html").read_text(
+        encoding="utf-8"
+    )
 
 
 def signal_before_the_time_limit_requeues_the_task_which_resumes(cluster):
-    """Slurm checks time limits every 30 s: the signal arrives between 10 s and 40 s after the start. With srun, the ranks
-    receive it; with mpirun, the batch script."""
-    studies = [cluster.submit("limited\t2\ttrain --batch-per-rank 4\n", "--time", "1", "--grace", "20", "--launcher", launcher,
-                     further=["--steps", str(ENDLESS)], folder=launcher) for launcher in ("srun", "mpirun")]
+    """Slurm checks time limits every 30 s: the signal arrives between 10 s and 40 s after the
+    start. With srun, the ranks receive it; with mpirun, the batch script."""
+    studies = [
+        cluster.submit(
+            "limited\t2\ttrain --batch-per-rank 4\n",
+            "--time",
+            "1",
+            "--grace",
+            "20",
+            "--launcher",
+            launcher,
+            further=["--steps", str(ENDLESS)],
+            folder=launcher,
+        )
+        for launcher in ("srun", "mpirun")
+    ]
     for limited in studies:
         cluster.wait_until(lambda: int(cluster.job(f"{limited.arrays[0]}_1")["Restarts"]) >= 1, 150)
         assert limited.parts("limited")[0] == "preempted"
@@ -75,8 +117,16 @@ def urgent_job_preempts_a_task_which_resumes(cluster):
     preempted = cluster.submit(table, further=["--steps", "240"])
     task = f"{preempted.arrays[0]}_1"
     preempted.started("first")
-    urgent = cluster.run("sbatch", "--parsable", "--partition=urgent", "--ntasks-per-node=4", "--nodes=2", "--output=/dev/null",
-                         "--wrap", "sleep 1").strip()
+    urgent = cluster.run(
+        "sbatch",
+        "--parsable",
+        "--partition=urgent",
+        "--ntasks-per-node=4",
+        "--nodes=2",
+        "--output=/dev/null",
+        "--wrap",
+        "sleep 1",
+    ).strip()
     cluster.wait_for_state(urgent, "COMPLETED")
     assert preempted.parts("first") == ["preempted"]
     cluster.wait_for_state(task, "COMPLETED", "FAILED")
@@ -91,21 +141,42 @@ def cancelled_array_is_not_requeued_and_can_be_submitted_again(cluster):
     assert cluster.job(f"{cancelled.arrays[0]}_2")["JobState"] == "PENDING"  # --at-once 1
     second = cluster.try_submit(table, further=["--steps", str(ENDLESS)])
     assert second.returncode != 0 and second.stdout == ""
-    assert re.search(r"0 of 2 runs complete, 1 pending; running: one-1 \(.+\)\n$", cluster.run(STATUS, cancelled.folder))
+    assert re.search(
+        r"0 of 2 runs complete, 1 pending; running: one-1 \(.+\)\n$",
+        cluster.run(STATUS, cancelled.folder),
+    )
     waiting = f"{cancelled.arrays[0]}_2"
     cluster.run("scontrol", "hold", waiting)
-    cluster.wait_until(lambda: f"held: two-1 (scontrol release {waiting}); running: one-1" in cluster.run(STATUS, cancelled.folder), 60)
+    cluster.wait_until(
+        lambda: (
+            f"held: two-1 (scontrol release {waiting}); running: one-1"
+            in cluster.run(STATUS, cancelled.folder)
+        ),
+        60,
+    )
     cluster.run("scontrol", "release", waiting)
-    assert f"a study of this folder is pending or running (jobs {cancelled.arrays[0]} {cancelled.report}); wait for" in second.stderr
+    assert (
+        f"a study of this folder is pending or running (jobs {cancelled.arrays[0]}"
+        f" {cancelled.report}); wait for" in second.stderr
+    )
     cluster.run("scancel", cancelled.arrays[0])
     cluster.wait_for_state(cancelled.report, "FAILED", "COMPLETED")
     assert cluster.job(cancelled.report)["JobState"] == "FAILED"
     log = (cancelled.folder / "logs" / f"report-{cancelled.report}.log").read_text(encoding="utf-8")
     assert "runs that are not complete: one-1 two-1" in log
-    assert [cluster.job(f"{cancelled.arrays[0]}_{index}")["JobState"] for index in (1, 2)] == ["CANCELLED", "CANCELLED"]
-    assert re.search(r"0 of 2 runs complete, 1 not started; failed: one-1 \(.+\)\n$", cluster.run(STATUS, cancelled.folder))
+    assert [cluster.job(f"{cancelled.arrays[0]}_{index}")["JobState"] for index in (1, 2)] == [
+        "CANCELLED",
+        "CANCELLED",
+    ]
+    assert re.search(
+        r"0 of 2 runs complete, 1 not started; failed: one-1 \(.+\)\n$",
+        cluster.run(STATUS, cancelled.folder),
+    )
     time.sleep(3)  # a requeued job would be pending
-    assert [cluster.job(f"{cancelled.arrays[0]}_{index}")["JobState"] for index in (1, 2)] == ["CANCELLED", "CANCELLED"]
+    assert [cluster.job(f"{cancelled.arrays[0]}_{index}")["JobState"] for index in (1, 2)] == [
+        "CANCELLED",
+        "CANCELLED",
+    ]
     again = cluster.submit(table, further=["--steps", str(ENDLESS)])
     assert again.resumed() > 0
 
@@ -132,7 +203,9 @@ def ranks_find_each_other_or_one_line_says_how(cluster):
     program = os.environ["LOCKSTEP_BIN"]
 
     def srun(*words):
-        result = cluster.start_parts("srun", *words) if ":" in words else cluster.start("srun", *words)
+        result = (
+            cluster.start_parts("srun", *words) if ":" in words else cluster.start("srun", *words)
+        )
         lines = [line for line in result.stderr.splitlines() if not line.startswith("srun: ")]
         found = re.search(r"^  launcher +(.+) \(environment variables\)$", result.stdout, re.M)
         return result.returncode, found and found[1], lines
@@ -141,49 +214,90 @@ def ranks_find_each_other_or_one_line_says_how(cluster):
     for words, ranks in (["-n", "2", program, "info"], 2), (parts, 3):
         for kind in ("none", "pmi2"):
             status, _, lines = srun(f"--mpi={kind}", *words)
-            assert status == 2 and len(lines) == 1 and "start with `srun --mpi=pm" in lines[0], lines
+            assert status == 2 and len(lines) == 1 and "start with `srun --mpi=pm" in lines[0], (
+                lines
+            )
         assert srun("--mpi=pmix", *words) == (0, f"srun (SLURM_STEP_NUM_TASKS={ranks})", [])
     for kind in ("none", "pmi2", "pmix"):
-        assert srun(f"--mpi={kind}", "-n", "1", program, "info") == (0, "srun (SLURM_STEP_NUM_TASKS=1)", [])
+        assert srun(f"--mpi={kind}", "-n", "1", program, "info") == (
+            0,
+            "srun (SLURM_STEP_NUM_TASKS=1)",
+            [],
+        )
     train = [program, "train", *OPTIONS, "--batch-per-rank", "4", "--steps", "2"]
     assert srun("--mpi=pmix", "-n", "1", *train, ":", "-n", "1", *train)[0] == 0
-    shell = cluster.start("script", "--quiet", "--return", "--command", f"srun -n 1 --pty {program} info", "/dev/null")
+    shell = cluster.start(
+        "script", "--quiet", "--return", "--command", f"srun -n 1 --pty {program} info", "/dev/null"
+    )
     assert shell.returncode == 0 and "none (environment variables)" in shell.stdout, shell.stdout
-    inside = cluster.start("srun", "-n", "1", *os.environ["LOCKSTEP_MPIRUN"].split(), "-n", "2", program, "info")
-    assert inside.returncode == 0 and "mpirun of Open MPI (OMPI_COMM_WORLD_SIZE=2)" in inside.stdout, inside.stderr
+    inside = cluster.start(
+        "srun", "-n", "1", *os.environ["LOCKSTEP_MPIRUN"].split(), "-n", "2", program, "info"
+    )
+    assert (
+        inside.returncode == 0 and "mpirun of Open MPI (OMPI_COMM_WORLD_SIZE=2)" in inside.stdout
+    ), inside.stderr
 
 
 def study_submitted_inside_a_job_is_independent_of_that_job(cluster):
-    """Only the outer job has an amount of memory per node, which contradicts the memory per processor of the jobs."""
+    """Only the outer job has an amount of memory per node, which contradicts the memory per
+    processor of the jobs."""
     table = cluster.work / "inner.tsv"
     table.write_text("one\t1\ttrain --batch-per-rank 4 --steps 2\n", encoding="utf-8")
-    command = shlex.join(map(str, [SUBMIT, "--repeats", "1", "--launcher", "srun", "--dir", cluster.work / "inner", table, "--",
-                                   *OPTIONS]))
-    outer = cluster.run("sbatch", "--parsable", "--mem=1G", "--cpus-per-task=2", f"--output={cluster.work}/outer.log", "--wrap",
-                        f"srun {command}").strip()
+    command = shlex.join(
+        map(
+            str,
+            [
+                SUBMIT,
+                "--repeats",
+                "1",
+                "--launcher",
+                "srun",
+                "--dir",
+                cluster.work / "inner",
+                table,
+                "--",
+                *OPTIONS,
+            ],
+        )
+    )
+    outer = cluster.run(
+        "sbatch",
+        "--parsable",
+        "--mem=1G",
+        "--cpus-per-task=2",
+        f"--output={cluster.work}/outer.log",
+        "--wrap",
+        f"srun {command}",
+    ).strip()
     cluster.wait_for_state(outer, "COMPLETED", "FAILED")
     log = (cluster.work / "outer.log").read_text(encoding="utf-8")
     report = re.search(r"job (\d+) writes", log)
     assert report, log
     cluster.wait_for_state(report[1], "COMPLETED", "FAILED")
-    logs = "\n".join(path.read_text(encoding="utf-8") for path in (cluster.work / "inner" / "logs").glob("*"))
+    logs = "\n".join(
+        path.read_text(encoding="utf-8") for path in (cluster.work / "inner" / "logs").glob("*")
+    )
     assert cluster.job(report[1])["JobState"] == "COMPLETED", logs
 
 
-SCENARIOS = {function.__name__: function for function in (
-    strong_study_ends_in_one_report,
-    exclusive_study_of_several_commands_is_complete_without_what_does_not_fit,
-    signal_before_the_time_limit_requeues_the_task_which_resumes,
-    urgent_job_preempts_a_task_which_resumes,
-    cancelled_array_is_not_requeued_and_can_be_submitted_again,
-    task_of_a_failed_node_resumes_on_another_node,
-    ranks_find_each_other_or_one_line_says_how,
-    study_submitted_inside_a_job_is_independent_of_that_job,
-)}
+SCENARIOS = {
+    function.__name__: function
+    for function in (
+        strong_study_ends_in_one_report,
+        exclusive_study_of_several_commands_is_complete_without_what_does_not_fit,
+        signal_before_the_time_limit_requeues_the_task_which_resumes,
+        urgent_job_preempts_a_task_which_resumes,
+        cancelled_array_is_not_requeued_and_can_be_submitted_again,
+        task_of_a_failed_node_resumes_on_another_node,
+        ranks_find_each_other_or_one_line_says_how,
+        study_submitted_inside_a_job_is_independent_of_that_job,
+    )
+}
 
 
 def run_scenario(function):
-    """Runs a scenario in a new cluster. Returns its exception, or None, and the logs of its jobs."""
+    """Runs a scenario in a new cluster. Returns its exception, or None, and the logs of its
+    jobs."""
     with tempfile.TemporaryDirectory(prefix="lockstep-slurm-") as folder:
         cluster = Cluster(pathlib.Path(folder))
         try:
@@ -199,7 +313,11 @@ def outcomes(request):
     """Starts all selected scenarios. Returns {name: future of the outcome}."""
     if not os.environ.get("LOCKSTEP_BIN"):
         pytest.fail("LOCKSTEP_BIN is not set to the program; CTest sets it")
-    names = [item.callspec.params["scenario"] for item in request.session.items if "outcomes" in item.fixturenames]
+    names = [
+        item.callspec.params["scenario"]
+        for item in request.session.items
+        if "outcomes" in item.fixturenames
+    ]
     with ThreadPoolExecutor(len(names)) as pool:
         yield {name: pool.submit(run_scenario, SCENARIOS[name]) for name in names}
 
@@ -215,12 +333,24 @@ def test_slurm(scenario, outcomes):
 
 @pytest.mark.requires("SLURM")
 def test_clusters_have_ports_of_their_own(tmp_path):
-    """No port is in the range of outgoing connections, which another process can use at any time."""
+    """No port is in the range of outgoing connections, which another process can use at any
+    time."""
+
     def ports(name):
         (tmp_path / name).mkdir()
         command = [PROGRAM, "run", tmp_path / name, "cat", tmp_path / name / "slurm.conf"]
-        return re.findall(r"Port=(\d+)", subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+        return re.findall(
+            r"Port=(\d+)",
+            subprocess.run(command, capture_output=True, text=True, check=True).stdout,
+        )
+
     with ThreadPoolExecutor() as pool:
-        found = [int(port) for ports_of_cluster in pool.map(ports, "abc") for port in ports_of_cluster]
+        found = [
+            int(port) for ports_of_cluster in pool.map(ports, "abc") for port in ports_of_cluster
+        ]
     assert len(set(found)) == len(found) == 9
-    assert max(found) < int(pathlib.Path("/proc/sys/net/ipv4/ip_local_port_range").read_text(encoding="utf-8").split()[0])
+    assert max(found) < int(
+        pathlib.Path("/proc/sys/net/ipv4/ip_local_port_range")
+        .read_text(encoding="utf-8")
+        .split()[0]
+    )

@@ -13,20 +13,27 @@ from lockstep_report.runfile.settings import plural, runs_text
 
 
 def accuracy_figure(runs):
-    """Returns the figure of the runs that were evaluated after at least two epochs; None without one."""
+    """Returns the figure of the runs that were evaluated after at least two epochs; None without
+    one."""
     curves = [c for c in accuracy_curves(runs) if np.isfinite(c.accuracy).any(axis=0).sum() > 1]
     if not curves:
         return None
     labels = labels_of(curves)
-    figure = panel_figure([length(4.5)] * 2, 3.5, (
-        "Test accuracy (%) after epochs", "Test accuracy (%) after seconds of training"), is_shared=True)
+    figure = panel_figure(
+        [length(4.5)] * 2,
+        3.5,
+        ("Test accuracy (%) after epochs", "Test accuracy (%) after seconds of training"),
+        is_shared=True,
+    )
     left, right = figure.axes
     for index, (found, label) in enumerate(zip(curves, labels)):
         shown = np.isfinite(found.accuracy).all(axis=0)
         accuracy, epochs = 100 * found.accuracy[:, shown], found.epoch_numbers[shown]
         values, seconds = np.median(accuracy, axis=0), np.median(found.seconds[:, shown], axis=0)
-        texts = [f"{label}, epoch {epoch}, {short_number(second)} s: {value:.2f} %"
-                 for epoch, second, value in zip(epochs, seconds, values)]
+        texts = [
+            f"{label}, epoch {epoch}, {short_number(second)} s: {value:.2f} %"
+            for epoch, second, value in zip(epochs, seconds, values)
+        ]
         for axes, places in ((left, epochs), (right, seconds)):
             curve(axes, index, places, values, texts, label=label, markersize=5)
         if len(found.labels) > 1:
@@ -37,13 +44,27 @@ def accuracy_figure(runs):
     for axes in (left, right):
         light_grid(axes, "both")
     legend_beside([right])
-    return arrange(figure, "Learning curves: " + ", ".join(sorted({c.model for c in curves})),
-                   ["Medians of " + runs_text([len(c.labels) for c in curves], "curve")])
+    return arrange(
+        figure,
+        "Learning curves: " + ", ".join(sorted({c.model for c in curves})),
+        ["Medians of " + runs_text([len(c.labels) for c in curves], "curve")],
+    )
 
 
 def labels_of(curves):
-    """Returns one label per curve with the properties in which the curves differ; the batch if they differ in none."""
-    parts = [", ".join(filter(None, (c.model, c.data, f"batch {c.global_batch}", plural(c.ranks, "rank"), c.recipe))).split(", ")
-             for c in curves]
+    """Returns one label per curve with the properties in which the curves differ; the batch if they
+    differ in none."""
+    parts = [
+        ", ".join(
+            filter(
+                None,
+                (c.model, c.data, f"batch {c.global_batch}", plural(c.ranks, "rank"), c.recipe),
+            )
+        ).split(", ")
+        for c in curves
+    ]
     common = set.intersection(*map(set, parts))
-    return [", ".join(part for part in own if part not in common) or f"batch {c.global_batch}" for c, own in zip(curves, parts)]
+    return [
+        ", ".join(part for part in own if part not in common) or f"batch {c.global_batch}"
+        for c, own in zip(curves, parts)
+    ]

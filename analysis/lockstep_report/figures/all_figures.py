@@ -33,19 +33,34 @@ def all_figures(points, runs, link_gbit=None, explanation=None, formats=("svg", 
             further = f"-{number}" if number > 1 else ""
             made[f"phases{ending}{further}"] = phase_bars(part, letters)
         made[f"scaling{ending}"] = scaling(
-            group, weak_series(group), "Scaling at fixed batch per rank",
-            "Weak efficiency t(1)/t(N)", letters)
+            group,
+            weak_series(group),
+            "Scaling at fixed batch per rank",
+            "Weak efficiency t(1)/t(N)",
+            letters,
+        )
         made[f"strong-scaling{ending}"] = scaling(
-            group, strong_series(group), "Strong scaling, fixed global batch",
-            "Efficiency T(1)/(N·T(N))", letters)
+            group,
+            strong_series(group),
+            "Strong scaling, fixed global batch",
+            "Efficiency T(1)/(N·T(N))",
+            letters,
+        )
         made[f"waiting{ending}"] = waiting_bars(group, letters)
     made["work"] = work_figure(runs, [step.straggler for step in explanation.steps])
     compared = compared_points(points)
-    endings = file_endings({i: f"{names[group[0].setting]} {group[0].batch_per_rank}"
-                            for i, group in enumerate(compared)})
+    endings = file_endings(
+        {
+            i: f"{names[group[0].setting]} {group[0].batch_per_rank}"
+            for i, group in enumerate(compared)
+        }
+    )
     made |= {f"reducers{endings[i]}": reducer_bars(group) for i, group in enumerate(compared)}
-    made |= {table.name: ladder(table.rows, table.title)
-             for table in ladder_tables(points, runs) if len(table.rows) > 1}
+    made |= {
+        table.name: ladder(table.rows, table.title)
+        for table in ladder_tables(points, runs)
+        if len(table.rows) > 1
+    }
     made |= thread_figures(points)
     made |= telemetry_figures(runs) | profile_figures(runs) | layer_figures(runs)
     made["pipeline-stages"] = pipeline_figure(pipeline_table(runs))

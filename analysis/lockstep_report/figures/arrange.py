@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Arranges the texts of a figure so that none is cut off or overlaps another text. On the screen, the figure is enlarged;
-on a canvas of a fixed width, legends are below the axes, and the height is what the texts need."""
+"""Arranges the texts of a figure so that none is cut off or overlaps another text. On the screen,
+the figure is enlarged; on a canvas of a fixed width, legends are below the axes, and the height is
+what the texts need."""
 
 import warnings
 
@@ -20,8 +21,8 @@ HANDLE = 4.5  # width of the symbol of a legend entry and its spaces, relative t
 
 def arrange(figure, title="", notes=()):
     """Sets the title and the notes below the axes, enlarges the figure until every text is inside
-    it and overlaps no other text (at most ATTEMPTS times), and fixes the layout. The title is the label of
-    the figure. Returns the figure."""
+    it and overlaps no other text (at most ATTEMPTS times), and fixes the layout. The title is the
+    label of the figure. Returns the figure."""
     figure.set_label(title)
     is_paper = current().width is not None
     rotations = iter(ROTATIONS)
@@ -44,22 +45,33 @@ def arrange(figure, title="", notes=()):
         if wider and is_paper:
             shorten_tick_labels(figure, next(rotations, None))
         width, height = figure.get_size_inches()
-        figure.set_size_inches(width * (GROWTH if wider and not is_paper else 1), height * (GROWTH if higher else 1))
+        figure.set_size_inches(
+            width * (GROWTH if wider and not is_paper else 1), height * (GROWTH if higher else 1)
+        )
     figure.set_layout_engine("none")
-    for axes in figure.axes:  # The last bits of the positions differ between processes; equal input gives equal files.
+    for axes in (
+        figure.axes
+    ):  # The last bits of the positions differ between processes; equal input gives equal files.
         axes.set_position([round(float(side), 9) for side in axes.get_position().bounds])
     return figure
 
 
 def common_legend(figure, legends):
-    """Replaces the legends of the axes by one of the figure, with as many columns as fit. Returns it; None without legends."""
+    """Replaces the legends of the axes by one of the figure, with as many columns as fit. Returns
+    it; None without legends."""
     entries = legend_entries(figure.axes)
     names = dict.fromkeys(text.get_text() for legend in legends for text in legend.get_texts())
     for legend in legends:
         legend.remove()
     labels = [wrap(name, figure.get_figwidth() - HANDLE * text_size() / 72) for name in names]
     for columns in range(min(len(names), 6), 0, -1):
-        legend = figure.legend([entries[name] for name in names], labels, loc="lower center", ncol=columns, borderaxespad=0)
+        legend = figure.legend(
+            [entries[name] for name in names],
+            labels,
+            loc="lower center",
+            ncol=columns,
+            borderaxespad=0,
+        )
         if columns == 1 or legend.get_window_extent().width <= 0.97 * figure.bbox.width:
             return legend
         legend.remove()
@@ -67,12 +79,19 @@ def common_legend(figure, legends):
 
 
 def write_around(figure, title, notes, legend):
-    """Writes the title above the axes, and below them the legend and the notes, one paragraph each. Returns the
-    height of all in inches."""
+    """Writes the title above the axes, and below them the legend and the notes, one paragraph each.
+    Returns the height of all in inches."""
     width, height = figure.get_size_inches()
-    parts = [figure.suptitle(wrap(title, width - 0.3, text_size(11)), fontsize=text_size(11)),
-             figure.supxlabel(wrap("\n".join(notes), width - 0.3, text_size(8)), x=0.1 / width, ha="left",
-                              fontsize=text_size(8)), *([legend] if legend else [])]
+    parts = [
+        figure.suptitle(wrap(title, width - 0.3, text_size(11)), fontsize=text_size(11)),
+        figure.supxlabel(
+            wrap("\n".join(notes), width - 0.3, text_size(8)),
+            x=0.1 / width,
+            ha="left",
+            fontsize=text_size(8),
+        ),
+        *([legend] if legend else []),
+    ]
     # Lines are up to 5 % higher at another resolution.
     heights = [1.05 * part.get_window_extent().height / figure.dpi + 2 * MARGIN for part in parts]
     if legend:
@@ -83,12 +102,17 @@ def write_around(figure, title, notes, legend):
 
 
 def wrap_texts(figure):
-    """Breaks titles and labels that are longer than the axes. Returns whether a text has changed."""
+    """Breaks titles and labels that are longer than the axes. Returns whether a text has
+    changed."""
     has_changed = False
     for axes in figure.axes:
         box = axes.get_window_extent().transformed(figure.dpi_scale_trans.inverted())
         title = axes.set_title(axes.get_title(loc="left"))
-        for text, room in ((title, box.width), (axes.xaxis.label, box.width), (axes.yaxis.label, box.height)):
+        for text, room in (
+            (title, box.width),
+            (axes.xaxis.label, box.width),
+            (axes.yaxis.label, box.height),
+        ):
             wrapped = wrap(text.get_text(), max(0.8, room))
             has_changed |= wrapped != text.get_text()
             text.set_text(wrapped)
@@ -96,7 +120,8 @@ def wrap_texts(figure):
 
 
 def shorten_tick_labels(figure, rotation):
-    """Rotates the tick labels of horizontal axes, or removes every second one if `rotation` is None."""
+    """Rotates the tick labels of horizontal axes, or removes every second one if `rotation` is
+    None."""
     for axes in figure.axes:
         ticks, labels = axes.get_xticks(), [text.get_text() for text in axes.get_xticklabels()]
         if rotation:
@@ -113,15 +138,22 @@ def draw(figure):
 
 
 def missing_space(figure):
-    """Returns (wider, higher): whether the figure must be wider or higher to fit its texts and legends."""
+    """Returns (wider, higher): whether the figure must be wider or higher to fit its texts and
+    legends."""
     boxes = np.array([box.extents for box in text_boxes(figure)]).reshape(-1, 4)
     canvas = figure.bbox
     width, height = overlaps(boxes)
     common = (width > -GAP * figure.dpi) & (height > 0)
-    wider = np.any((boxes[:, 0] < canvas.x0) | (boxes[:, 2] > canvas.x1)) or np.any(width[common] <= height[common])
-    higher = np.any((boxes[:, 1] < canvas.y0) | (boxes[:, 3] > canvas.y1)) or np.any(height[common] <= width[common])
-    return wider, higher or any(axes.get_legend() and axes.get_legend().get_window_extent().height > axes.bbox.height
-                                for axes in figure.axes)
+    wider = np.any((boxes[:, 0] < canvas.x0) | (boxes[:, 2] > canvas.x1)) or np.any(
+        width[common] <= height[common]
+    )
+    higher = np.any((boxes[:, 1] < canvas.y0) | (boxes[:, 3] > canvas.y1)) or np.any(
+        height[common] <= width[common]
+    )
+    return wider, higher or any(
+        axes.get_legend() and axes.get_legend().get_window_extent().height > axes.bbox.height
+        for axes in figure.axes
+    )
 
 
 def overlaps(boxes):
@@ -138,6 +170,10 @@ def text_boxes(figure):
     for axis in (axis for axes in figure.axes for axis in (axes.xaxis, axes.yaxis)):
         low, high = sorted(axis.get_view_interval())
         slack = 1e-9 * (high - low)
-        left_out |= {tick.label1 for tick in axis.get_major_ticks() if not low - slack <= tick.get_loc() <= high + slack}
+        left_out |= {
+            tick.label1
+            for tick in axis.get_major_ticks()
+            if not low - slack <= tick.get_loc() <= high + slack
+        }
     texts = (t for t in figure.findobj(Text) if t.get_visible() and t.get_text().strip())
     return [text.get_window_extent() for text in texts if text not in left_out]

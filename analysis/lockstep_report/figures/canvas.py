@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The width for which figures are drawn: the screen, where a figure is as wide as its content needs, or
-one or two columns of a paper; and the import of the modules that draw them, which need Matplotlib."""
+"""The width for which figures are drawn: the screen, where a figure is as wide as its content
+needs, or one or two columns of a paper; and the import of the modules that draw them, which need
+Matplotlib.
+"""
 
 import atexit
 import importlib
@@ -65,9 +67,9 @@ def length(inches):
 
 
 def figure_module(name):
-    """Returns the module `name` of this package, without the settings of the user (matplotlibrc, MPLBACKEND, home
-    directory). Raises `ReportError` (usage) if Matplotlib is not installed, or (output) if it has no folder for its
-    cache of fonts."""
+    """Returns the module `name` of this package, without the settings of the user (matplotlibrc,
+    MPLBACKEND, home directory). Raises `ReportError` (usage) if Matplotlib is not installed, or
+    (output) if it has no folder for its cache of fonts."""
     os.environ["MPLBACKEND"] = "Agg"
     os.environ["MATPLOTLIBRC"] = os.devnull
     logging.getLogger("matplotlib").setLevel(logging.ERROR)
@@ -76,13 +78,16 @@ def figure_module(name):
         require("matplotlib", "drawing figures")
         return importlib.import_module(f"lockstep_report.figures.{name}")
     except OSError as error:
-        raise ReportError(OUTPUT, f"Matplotlib needs a folder for its cache of fonts ({reason_of(error)}); "
-                                  "set MPLCONFIGDIR to a folder that can be written") from error
+        raise ReportError(
+            OUTPUT,
+            f"Matplotlib needs a folder for its cache of fonts ({reason_of(error)}); "
+            "set MPLCONFIGDIR to a folder that can be written",
+        ) from error
 
 
 def give_folder_without_home():
-    """Sets MPLCONFIGDIR to a temporary folder if the user has no home directory. If there is one that cannot
-    be written, Matplotlib creates such a folder itself."""
+    """Sets MPLCONFIGDIR to a temporary folder if the user has no home directory. If there is one
+    that cannot be written, Matplotlib creates such a folder itself."""
     try:
         Path.home()
     except RuntimeError:

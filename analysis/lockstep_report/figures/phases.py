@@ -1,13 +1,23 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Figures of stacked bars: the time of an epoch by phase for each rank count, waiting and transfer in the all-reduces of each
-rank, the phases of a step of each gradient reducer, and the busy and idle shares of pipeline stages."""
+"""Figures of stacked bars: the time of an epoch by phase for each rank count, waiting and transfer
+in the all-reduces of each rank, the phases of a step of each gradient reducer, and the busy and
+idle shares of pipeline stages.
+"""
 
 import numpy as np
 from matplotlib.ticker import MaxNLocator
 
 from lockstep_report.figures.arrange import arrange
 from lockstep_report.figures.canvas import length
-from lockstep_report.figures.layout import bar_axes, chunks, legend_beside, panel_figure, stack, text_above, text_width
+from lockstep_report.figures.layout import (
+    bar_axes,
+    chunks,
+    legend_beside,
+    panel_figure,
+    stack,
+    text_above,
+    text_width,
+)
 from lockstep_report.figures.style import light_grid, name_of, notes_of, plt, short_number, title_of
 from lockstep_report.groups import grouped
 from lockstep_report.measure import validity
@@ -27,43 +37,81 @@ COLOURS = {
 NAMES = {phase: phase_name(phase).lower() for phase in COLOURS}
 LINE_HEIGHT = 0.17  # height of a line of 10-point text, inches
 # The transfer is its upper bound (docs/analysis.md, "Waiting and transfer").
-PARTS = (("transfer", "transfer, at most", COLOURS["backward"]),
-         ("waiting", "waiting for the last rank", COLOURS["exposed_communication"]))
-STAGE_PARTS = (("busy_percent", "busy", COLOURS["backward"]),
-               ("transfer_percent", "copies", COLOURS["upload"]),
-               ("idle_percent", "idle", COLOURS[IMBALANCE]))
+PARTS = (
+    ("transfer", "transfer, at most", COLOURS["backward"]),
+    ("waiting", "waiting for the last rank", COLOURS["exposed_communication"]),
+)
+STAGE_PARTS = (
+    ("busy_percent", "busy", COLOURS["backward"]),
+    ("transfer_percent", "copies", COLOURS["upload"]),
+    ("idle_percent", "idle", COLOURS[IMBALANCE]),
+)
 BAR_WIDTH = 0.5  # inches per rank; narrower if the ranks of a panel do not fit in a row
 
 
 def phase_bars(points, letters=None):
-    """Returns the phases of each rank count as stacked bars, one panel per batch; None if no point has phases."""
+    """Returns the phases of each rank count as stacked bars, one panel per batch; None if no point
+    has phases."""
     letters = letters or validity.letters(points)
-    timed = [p for p in points if p.phase_seconds and np.isfinite([p.epoch_seconds, *p.phase_seconds.values()]).all()]
+    timed = [
+        p
+        for p in points
+        if p.phase_seconds and np.isfinite([p.epoch_seconds, *p.phase_seconds.values()]).all()
+    ]
     if not timed:
         return None
     batches = sorted({p.batch_per_rank for p in timed})
     labels = [bar_label(p, letters) for p in timed]
     unit = max(length(0.95), *(text_width(label) + length(0.15) for label in labels))
-    panels = [(batch, number, part) for batch in batches
-              for number, part in enumerate(chunks([p for p in timed if p.batch_per_rank == batch], unit))]
+    panels = [
+        (batch, number, part)
+        for batch in batches
+        for number, part in enumerate(chunks([p for p in timed if p.batch_per_rank == batch], unit))
+    ]
     figure = panel_figure(
-        [unit * len(part) for _, _, part in panels], 3.3 + LINE_HEIGHT * max(label.count("\n") + 1 for label in labels),
-        [f"batch {batch:,} per rank" + (", continued" if number else "") for batch, number, _ in panels],
-        "seconds per epoch\n(mean over the ranks)")
+        [unit * len(part) for _, _, part in panels],
+        3.3 + LINE_HEIGHT * max(label.count("\n") + 1 for label in labels),
+        [
+            f"batch {batch:,} per rank" + (", continued" if number else "")
+            for batch, number, _ in panels
+        ],
+        "seconds per epoch\n(mean over the ranks)",
+    )
     for axes, (batch, _, part) in zip(figure.axes, panels):
-        draw_phases(axes, part, range(len(part)), [bar_label(p, letters) for p in part],
-                    max(p.epoch_seconds for p in timed if p.batch_per_rank == batch), "s", lambda point: 1)
+        draw_phases(
+            axes,
+            part,
+            range(len(part)),
+            [bar_label(p, letters) for p in part],
+            max(p.epoch_seconds for p in timed if p.batch_per_rank == batch),
+            "s",
+            lambda point: 1,
+        )
     legend_beside(figure.axes, list(NAMES.values()))
-    return arrange(figure, "Time of an epoch by phase: " + title_of(timed), notes_of(timed, letters))
+    return arrange(
+        figure, "Time of an epoch by phase: " + title_of(timed), notes_of(timed, letters)
+    )
 
 
 def draw_phases(axes, points, places, labels, highest, unit, factor):
-    """Draws the phases of points as stacked bars in `unit`, which is `factor(point)` seconds. `highest`: bar of all panels."""
-    heights = {name: [factor(p) * p.phase_seconds.get(name, 0.0) for p in points] for name in COLOURS}
-    stack(axes, places, [(NAMES[name], COLOURS[name], values) for name, values in heights.items()
-                         if max(values) >= 0.002 * highest],
-          lambda i, label, value: f"{name_of(points[i])}, {label}: {short_number(value)} {unit}",
-          width=0.66, edgecolor="white", linewidth=0.6)
+    """Draws the phases of points as stacked bars in `unit`, which is `factor(point)` seconds.
+    `highest`: bar of all panels."""
+    heights = {
+        name: [factor(p) * p.phase_seconds.get(name, 0.0) for p in points] for name in COLOURS
+    }
+    stack(
+        axes,
+        places,
+        [
+            (NAMES[name], COLOURS[name], values)
+            for name, values in heights.items()
+            if max(values) >= 0.002 * highest
+        ],
+        lambda i, label, value: f"{name_of(points[i])}, {label}: {short_number(value)} {unit}",
+        width=0.66,
+        edgecolor="white",
+        linewidth=0.6,
+    )
     for place, point in zip(places, points):
         whole = factor(point) * point.epoch_seconds
         text_above(axes, f"{short_number(whole)} {unit}", place, whole, 2)
@@ -73,25 +121,50 @@ def draw_phases(axes, points, places, labels, highest, unit, factor):
 def bar_label(point, letters, has_hosts=False):
     how = "no communi-\ncation" if point.is_independent else point.reducer
     marks = ", ".join(letters[note] for note in point.notes if note in letters)
-    return "\n".join(filter(None, (
-        plural(point.ranks, "rank"), plural(hosts_of(point), "host") if has_hosts else "", how if point.ranks > 1 else "",
-        point.gradient_dtype.replace("fp32", ""), point.detail.replace(", ", "\n"), marks and f"({marks})")))
+    return "\n".join(
+        filter(
+            None,
+            (
+                plural(point.ranks, "rank"),
+                plural(hosts_of(point), "host") if has_hosts else "",
+                how if point.ranks > 1 else "",
+                point.gradient_dtype.replace("fp32", ""),
+                point.detail.replace(", ", "\n"),
+                marks and f"({marks})",
+            ),
+        )
+    )
 
 
 def waiting_bars(points, letters=None):
-    """Returns waiting and transfer of each rank as stacked bars; None if no point has them. `letters`: as in the tables."""
+    """Returns waiting and transfer of each rank as stacked bars; None if no point has them.
+    `letters`: as in the tables."""
     letters = letters or validity.letters(points)
     split = [p for p in points if p.split]
     if not split:
         return None
-    titles = [(f"batch {p.batch_per_rank:,} per rank\n" if p.batch_per_rank else "") + bar_label(p, letters) for p in split]
+    titles = [
+        (f"batch {p.batch_per_rank:,} per rank\n" if p.batch_per_rank else "")
+        + bar_label(p, letters)
+        for p in split
+    ]
     highest = max(w + t for p in split for w, t in zip(p.split.waiting, p.split.transfer))
-    figure = panel_figure([length(BAR_WIDTH) * p.ranks for p in split],
-                          3.1 + LINE_HEIGHT * max(title.count("\n") for title in titles), titles, "seconds per epoch")
+    figure = panel_figure(
+        [length(BAR_WIDTH) * p.ranks for p in split],
+        3.1 + LINE_HEIGHT * max(title.count("\n") for title in titles),
+        titles,
+        "seconds per epoch",
+    )
     for axes, point in zip(figure.axes, split):
-        stack(axes, range(point.ranks), [(label, colour, getattr(point.split, name)) for name, label, colour in PARTS],
-              lambda rank, label, height: f"{name_of(point)}, rank {rank}, {label}: {short_number(height)} s",
-              width=0.7)
+        stack(
+            axes,
+            range(point.ranks),
+            [(label, colour, getattr(point.split, name)) for name, label, colour in PARTS],
+            lambda rank, label, height: (
+                f"{name_of(point)}, rank {rank}, {label}: {short_number(height)} s"
+            ),
+            width=0.7,
+        )
         bar_axes(axes, highest, places=range(point.ranks))
         axes.xaxis.set_major_locator(MaxNLocator(nbins=8, integer=True, min_n_ticks=1))
         axes.set_xlabel("rank")
@@ -100,31 +173,55 @@ def waiting_bars(points, letters=None):
 
 
 def reducer_bars(points):
-    """Returns the phases of a step of each point, in order; below, the bytes of the rank that sends most, if known."""
+    """Returns the phases of a step of each point, in order; below, the bytes of the rank that sends
+    most, if known."""
     has_hosts = any(hosts_of(p) > 1 for p in points)
-    unit = max(length(0.75), *(text_width(bar_label(p, {}, has_hosts)) + length(0.1) for p in points))
-    parts = [(part, spaced([(p.ranks, hosts_of(p)) for p in part], 0.6)) for part in chunks(points, 1.4 * unit)]
+    unit = max(
+        length(0.75), *(text_width(bar_label(p, {}, has_hosts)) + length(0.1) for p in points)
+    )
+    parts = [
+        (part, spaced([(p.ranks, hosts_of(p)) for p in part], 0.6))
+        for part in chunks(points, 1.4 * unit)
+    ]
     longest = max(places[-1] for _, places in parts)
     heights = [3.8, 2.6] if any(p.sent_bytes is not None for p in points) else [4.0]
     figure, panels = plt.subplots(
-        len(parts) * len(heights), 1, squeeze=False, height_ratios=heights * len(parts),
-        figsize=(max(unit * (longest + 1.2), 3.0), sum(heights) * len(parts)))
+        len(parts) * len(heights),
+        1,
+        squeeze=False,
+        height_ratios=heights * len(parts),
+        figsize=(max(unit * (longest + 1.2), 3.0), sum(heights) * len(parts)),
+    )
     panels = panels.reshape(len(parts), len(heights))
     for (above, *below), (part, places) in zip(panels, parts):
         texts = [bar_label(p, {}, has_hosts) for p in part]
-        draw_phases(above, part, places, [""] * len(part) if below else texts,
-                    max(1e3 * p.epoch_seconds / p.steps for p in points), "ms", lambda point: 1e3 / point.steps)
+        draw_phases(
+            above,
+            part,
+            places,
+            [""] * len(part) if below else texts,
+            max(1e3 * p.epoch_seconds / p.steps for p in points),
+            "ms",
+            lambda point: 1e3 / point.steps,
+        )
         above.set_ylabel("ms per step\n(mean over the ranks)")
         for axes in below:
             sent = [None if p.sent_bytes is None else 1e-6 * p.sent_bytes for p in part]
             bars = axes.bar(places, [size or 0.0 for size in sent], color="#777777", width=0.66)
-            axes.bar_label(bars, ["not known" if size is None else short_number(size) for size in sent], padding=2)
+            axes.bar_label(
+                bars,
+                ["not known" if size is None else short_number(size) for size in sent],
+                padding=2,
+            )
             bar_axes(axes, 1e-6 * max(p.sent_bytes or 0.0 for p in points), texts, places)
             axes.set_ylabel("MB sent per step\n(rank that sends most)")
     plt.setp(panels, xlim=(-0.6, longest + 0.6))
     legend_beside(panels[:, 0], list(NAMES.values()))
-    return arrange(figure, f"Gradient reducers, batch {points[0].batch_per_rank:,} per rank: "
-                           + title_of(points), [measured_on(points)])
+    return arrange(
+        figure,
+        f"Gradient reducers, batch {points[0].batch_per_rank:,} per rank: " + title_of(points),
+        [measured_on(points)],
+    )
 
 
 def spaced(keys, gap):
@@ -134,13 +231,18 @@ def spaced(keys, gap):
 
 
 def pipeline_figure(table):
-    """Returns one bar per stage of each run, and the ideal busy share; None if the table has no rows."""
+    """Returns one bar per stage of each run, and the ideal busy share; None if the table has no
+    rows."""
     runs = list(grouped(table.rows, lambda row: row["source"]).values())
     if not runs:
         return None
     unit = max(length(0.6), *(text_width(run_text(rows)) / len(rows) + 0.1 for rows in runs))
     parts = chunks(runs, unit * (max(map(len, runs)) + 0.7))
-    figure = panel_figure([unit * sum(len(rows) + 0.7 for rows in part) for part in parts], 3.6, label="share of the time, %")
+    figure = panel_figure(
+        [unit * sum(len(rows) + 0.7 for rows in part) for part in parts],
+        3.6,
+        label="share of the time, %",
+    )
     for axes, part in zip(figure.axes, parts):
         draw_stages(axes, part)
     legend_beside(figure.axes)
@@ -152,11 +254,22 @@ def draw_stages(axes, runs):
     places = spaced([row["source"] for row in rows], 0.7)
     for run in runs:
         own = [place for place, row in zip(places, rows) if row in run]
-        axes.hlines(100 - run[0]["ideal_percent"], own[0] - 0.45, own[-1] + 0.45, colors="black", linestyles="dashed",
-                    label="ideal busy share")
+        axes.hlines(
+            100 - run[0]["ideal_percent"],
+            own[0] - 0.45,
+            own[-1] + 0.45,
+            colors="black",
+            linestyles="dashed",
+            label="ideal busy share",
+        )
         text_above(axes, run_text(run), sum(own) / len(own), 100)
-    stack(axes, places, [(label, colour, [row[key] for row in rows]) for key, label, colour in STAGE_PARTS],
-          lambda i, label, value: f"stage {rows[i]['stage']}, {label}: {value:.3g} %", width=0.8)
+    stack(
+        axes,
+        places,
+        [(label, colour, [row[key] for row in rows]) for key, label, colour in STAGE_PARTS],
+        lambda i, label, value: f"stage {rows[i]['stage']}, {label}: {value:.3g} %",
+        width=0.8,
+    )
     axes.set_xticks(places, [str(row["stage"]) for row in rows])
     axes.set(xlabel="stage", xlim=(-0.7, places[-1] + 0.7), ylim=(0, 118), yticks=range(0, 101, 20))
     light_grid(axes)

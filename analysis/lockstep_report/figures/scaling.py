@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Figures of scaling: speedup and efficiency over the number of ranks, speedup over the threads per rank, and predicted step
-times over the number of ranks, dashed with a band for the interval, with the measured steps as points."""
+"""Figures of scaling: speedup and efficiency over the number of ranks, speedup over the threads per
+rank, and predicted step times over the number of ranks, dashed with a band for the interval, with
+the measured steps as points.
+"""
 
 import math
 from typing import NamedTuple
@@ -9,18 +11,32 @@ import numpy as np
 
 from lockstep_report.figures.arrange import arrange
 from lockstep_report.figures.canvas import length
-from lockstep_report.figures.layout import band, curve, legend_beside, panel_figure, rank_axis, vertical_log_axis
+from lockstep_report.figures.layout import (
+    band,
+    curve,
+    legend_beside,
+    panel_figure,
+    rank_axis,
+    vertical_log_axis,
+)
 from lockstep_report.figures.style import DASHED, IDEAL_LINE, notes_of, plt, short_number, title_of
 from lockstep_report.groups import grouped
 from lockstep_report.measure import metrics, validity
-from lockstep_report.measure.comparison import base_of, independent_of, scaling_series, strong_base_of, weak_efficiency
+from lockstep_report.measure.comparison import (
+    base_of,
+    independent_of,
+    scaling_series,
+    strong_base_of,
+    weak_efficiency,
+)
 from lockstep_report.runfile.settings import measured_on, plural
 from lockstep_report.tables import threads
 from lockstep_report.tables.contents import SPEEDUP_ENDS, speedups
 
 
 class Scaled(NamedTuple):
-    """A point of a curve. `low`, `high`: interval of the speedup over runs; None for the base case."""
+    """A point of a curve. `low`, `high`: interval of the speedup over runs; None for the base
+    case."""
 
     ranks: int
     speedup: float
@@ -31,63 +47,113 @@ class Scaled(NamedTuple):
 
 
 def weak_series(points):
-    """Returns [(label, [`Scaled`])], one per batch per rank and series, with the efficiencies of the table."""
-    return curves_of(scaling_series(points, base_of, lambda p: p.batch_per_rank), weak_efficiency,
-                     lambda p: f"batch {p.batch_per_rank} per rank" if p.batch_per_rank else "as given", points)
+    """Returns [(label, [`Scaled`])], one per batch per rank and series, with the efficiencies of
+    the table."""
+    return curves_of(
+        scaling_series(points, base_of, lambda p: p.batch_per_rank),
+        weak_efficiency,
+        lambda p: f"batch {p.batch_per_rank} per rank" if p.batch_per_rank else "as given",
+        points,
+    )
 
 
 def strong_series(points):
     """Returns curves as `weak_series` does, one per global batch and series."""
-    found = scaling_series([p for p in points if p.batch_per_rank], strong_base_of, lambda p: p.global_batch)
-    return curves_of(sorted(found, key=lambda pair: pair[1][0].global_batch),
-                     lambda base, p: metrics.strong_efficiency(base.epoch_seconds, p.epoch_seconds, p.ranks),
-                     lambda p: f"global batch {p.global_batch}")
+    found = scaling_series(
+        [p for p in points if p.batch_per_rank], strong_base_of, lambda p: p.global_batch
+    )
+    return curves_of(
+        sorted(found, key=lambda pair: pair[1][0].global_batch),
+        lambda base, p: metrics.strong_efficiency(base.epoch_seconds, p.epoch_seconds, p.ranks),
+        lambda p: f"global batch {p.global_batch}",
+    )
 
 
 def curves_of(series, efficiency, name, points=()):
-    """Returns [(label, [`Scaled`])] of [(base, points)]. The label has the mode if the series have several. `points`:
-    with the independent replicas."""
+    """Returns [(label, [`Scaled`])] of [(base, points)]. The label has the mode if the series have
+    several. `points`: with the independent replicas."""
     has_modes = len({group[0].mode for _, group in series}) > 1
-    return [(", ".join([name(group[0])] + [group[0].mode] * has_modes),
-             [scaled(base, p, efficiency, independent_of(p, points)) for p in (base, *group)]) for base, group in series]
+    return [
+        (
+            ", ".join([name(group[0])] + [group[0].mode] * has_modes),
+            [scaled(base, p, efficiency, independent_of(p, points)) for p in (base, *group)],
+        )
+        for base, group in series
+    ]
 
 
 def scaled(base, point, efficiency, alone):
     found = speedups(base, point)
-    return Scaled(point.ranks, *(found[key] for key in ("speedup", *SPEEDUP_ENDS)), efficiency(base, point),
-                  alone and efficiency(alone, point))
+    return Scaled(
+        point.ranks,
+        *(found[key] for key in ("speedup", *SPEEDUP_ENDS)),
+        efficiency(base, point),
+        alone and efficiency(alone, point),
+    )
 
 
 def scaling(points, series, title, efficiency, letters=None):
-    """Returns speedup and efficiency over the rank count; None if `series` is empty. `letters`: as in the tables."""
+    """Returns speedup and efficiency over the rank count; None if `series` is empty. `letters`: as
+    in the tables."""
     if not series:
         return None
     letters = letters or validity.letters(points)
     ranks = sorted({row.ranks for _, rows in series for row in rows})
-    figure = panel_figure([length(4.5)] * 2, 3.5, ("Epoch speedup T(1)/T(N)", f"{efficiency}, per cent"))
+    figure = panel_figure(
+        [length(4.5)] * 2, 3.5, ("Epoch speedup T(1)/T(N)", f"{efficiency}, per cent")
+    )
     left, right = figure.axes
     left.plot([1, ranks[-1]], [1, ranks[-1]], **IDEAL_LINE)
     right.axhline(100, label="ideal", **IDEAL_LINE)
     for index, (label, rows) in enumerate(series):
         draw_speedup(left, index, label, rows)
-        draw_efficiency(right, index, label, [(row.ranks, row.efficiency) for row in rows], label=label)
-        draw_efficiency(right, index, f"{label}, against independent replicas", [
-            (row.ranks, row.independent) for row in rows if row.independent], linestyle=":", markerfacecolor="white")
+        draw_efficiency(
+            right, index, label, [(row.ranks, row.efficiency) for row in rows], label=label
+        )
+        draw_efficiency(
+            right,
+            index,
+            f"{label}, against independent replicas",
+            [(row.ranks, row.independent) for row in rows if row.independent],
+            linestyle=":",
+            markerfacecolor="white",
+        )
     if any(row.independent for _, rows in series for row in rows):
-        right.plot([], [], color="#777777", linestyle=":", marker="o", markerfacecolor="white",
-                   label="against independent\nreplicas")
+        right.plot(
+            [],
+            [],
+            color="#777777",
+            linestyle=":",
+            marker="o",
+            markerfacecolor="white",
+            label="against independent\nreplicas",
+        )
     for axes in figure.axes:
         rank_axis(axes, ranks)
     vertical_log_axis(left, 2)
-    right.set_ylim(0, 110 * max(1.0, *(max(row.efficiency, row.independent or 0) for _, rows in series for row in rows)))
+    right.set_ylim(
+        0,
+        110
+        * max(
+            1.0, *(max(row.efficiency, row.independent or 0) for _, rows in series for row in rows)
+        ),
+    )
     legend_beside([right])
-    return arrange(figure, f"{title}: {title_of(points)}",
-                   notes_of(points, letters, lambda note: f" {places_of(note, points)}:"))
+    return arrange(
+        figure,
+        f"{title}: {title_of(points)}",
+        notes_of(points, letters, lambda note: f" {places_of(note, points)}:"),
+    )
 
 
 def draw_speedup(axes, index, label, rows):
-    curve(axes, index, [row.ranks for row in rows], [row.speedup for row in rows], [
-        f"{label}, {plural(row.ranks, 'rank')}: {short_number(row.speedup)}" for row in rows])
+    curve(
+        axes,
+        index,
+        [row.ranks for row in rows],
+        [row.speedup for row in rows],
+        [f"{label}, {plural(row.ranks, 'rank')}: {short_number(row.speedup)}" for row in rows],
+    )
     for row in rows:
         if row.low:
             curve(axes, index, [row.ranks] * 2, [row.low, row.high], linewidth=1, marker="_")
@@ -95,13 +161,21 @@ def draw_speedup(axes, index, label, rows):
 
 def draw_efficiency(axes, index, name, pairs, **style):
     if pairs:
-        curve(axes, index, [ranks for ranks, _ in pairs], [100 * value for _, value in pairs], [
-            f"{name}, {plural(ranks, 'rank')}: {100 * value:.3g} %" for ranks, value in pairs], **style)
+        curve(
+            axes,
+            index,
+            [ranks for ranks, _ in pairs],
+            [100 * value for _, value in pairs],
+            [f"{name}, {plural(ranks, 'rank')}: {100 * value:.3g} %" for ranks, value in pairs],
+            **style,
+        )
 
 
 def places_of(note, points):
     """Returns a text that names the points with a note: "batch 32 on 2 and 4 ranks"."""
-    batches = grouped((p for p in points if note in p.notes), lambda p: p.batch_per_rank, lambda p: p.ranks)
+    batches = grouped(
+        (p for p in points if note in p.notes), lambda p: p.batch_per_rank, lambda p: p.ranks
+    )
     texts = []
     for batch, counts in sorted(batches.items()):
         counts = sorted(set(counts))
@@ -121,12 +195,25 @@ def thread_figure(group):
     axes.plot(counts, [n / base.threads for n in counts], label="ideal", **IDEAL_LINE)
     for index, name in enumerate(("", *threads.PASSES)):
         values = [row[f"{name}_speedup" if name else "speedup"] or math.nan for row in table.rows]
-        curve(axes, index, counts, values, [
-            f"{name or 'epoch'}, {plural(count, 'thread')}: {short_number(value)}"
-            for count, value in zip(counts, values)], label=name or "epoch")
+        curve(
+            axes,
+            index,
+            counts,
+            values,
+            [
+                f"{name or 'epoch'}, {plural(count, 'thread')}: {short_number(value)}"
+                for count, value in zip(counts, values)
+            ],
+            label=name or "epoch",
+        )
     if base.processors:
-        axes.axvline(base.processors, color="#777777", linewidth=1, linestyle=":",
-                     label=f"{base.processors} processors")
+        axes.axvline(
+            base.processors,
+            color="#777777",
+            linewidth=1,
+            linestyle=":",
+            label=f"{base.processors} processors",
+        )
     rank_axis(axes, counts, "threads per rank")
     vertical_log_axis(axes, 2)
     axes.set_ylabel("speedup")
@@ -143,21 +230,44 @@ def prediction_figure(rows):
         counts = [row.predicted.ranks for row in group]
         middle, low, high = 1e3 * np.transpose([row.predicted.step for row in group])
         band(axes, index, counts, low, high)
-        curve(axes, index, counts, middle, linestyle=DASHED, marker="_", markersize=8,
-              label=f"{batch}, {reducer}, predicted")
+        curve(
+            axes,
+            index,
+            counts,
+            middle,
+            linestyle=DASHED,
+            marker="_",
+            markersize=8,
+            label=f"{batch}, {reducer}, predicted",
+        )
         measured = [(row.predicted.ranks, 1e3 * row.measured) for row in group if row.measured]
         if measured:
-            curve(axes, index, *zip(*measured), linestyle="none", label=f"{batch}, {reducer}, measured")
+            curve(
+                axes,
+                index,
+                *zip(*measured),
+                linestyle="none",
+                label=f"{batch}, {reducer}, measured",
+            )
     rank_axis(axes, sorted({row.predicted.ranks for row in rows}))
     axes.yaxis.set_major_formatter(lambda value, _: short_number(value))
     axes.set(ylim=(0, None), ylabel="step, ms")
     legend_beside([axes])
-    return arrange(figure, f"Predicted step time: {network.label}, network {network.name}",
-                   ["Dashed line and band: predicted, with the 95 % interval. Points: measured.",
-                    *dict.fromkeys(text for row in rows for text in row.warnings)])
+    return arrange(
+        figure,
+        f"Predicted step time: {network.label}, network {network.name}",
+        [
+            "Dashed line and band: predicted, with the 95 % interval. Points: measured.",
+            *dict.fromkeys(text for row in rows for text in row.warnings),
+        ],
+    )
 
 
 def group_of(row):
     basis = row.predicted.basis
-    batch = f"global batch {row.predicted.ranks * basis.batch:,}" if row.is_strong else f"batch {basis.batch:,}"
+    batch = (
+        f"global batch {row.predicted.ranks * basis.batch:,}"
+        if row.is_strong
+        else f"batch {basis.batch:,}"
+    )
     return basis.setting, batch, basis.reducer

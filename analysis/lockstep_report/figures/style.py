@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Style of all figures, and their rendering as SVG, PNG and PDF. The colours are those of Okabe and Ito,
-which colour-blind readers can distinguish. The SVG, for files and for the HTML page, is the output of Matplotlib with the
-values of bars and markers as titles, which browsers show under the pointer, and without style attributes, which the security
-policy of the page forbids."""
+"""Style of all figures, and their rendering as SVG, PNG and PDF. The colours are those of Okabe and
+Ito, which colour-blind readers can distinguish. The SVG, for files and for the HTML page, is the
+output of Matplotlib with the values of bars and markers as titles, which browsers show under the
+pointer, and without style attributes, which the security policy of the page forbids."""
 
 import io
 import json
@@ -38,15 +38,22 @@ DASHED = (0, (4, 3))
 IDEAL_LINE = {"color": "#777777", "linewidth": 1, "linestyle": DASHED}
 SVG = "{http://www.w3.org/2000/svg}"
 VALUES = "values "  # beginning of the identifier of an artist that shows values
-FONTS = "DejaVu Sans, Verdana, sans-serif"  # the layout is that of the first; the others are not wider
+FONTS = (  # the layout is that of the first; the others are not wider
+    "DejaVu Sans, Verdana, sans-serif"
+)
 ElementTree.register_namespace("", SVG[1:-1])
 ElementTree.register_namespace("xlink", "http://www.w3.org/1999/xlink")
 
 
 def rc_settings():
-    return {**STYLE, "font.size": text_size(), "axes.titlesize": text_size(),
-            "legend.fontsize": text_size(), "figure.dpi": current().dpi,
-            "lines.linewidth": length(1.5)}
+    return {
+        **STYLE,
+        "font.size": text_size(),
+        "axes.titlesize": text_size(),
+        "legend.fontsize": text_size(),
+        "figure.dpi": current().dpi,
+        "lines.linewidth": length(1.5),
+    }
 
 
 plt.switch_backend("Agg")
@@ -55,8 +62,9 @@ plt.rcParams.update(rc_settings())
 
 
 def render(figure, formats=("svg", "png"), name="figure"):
-    """Renders a figure in the `formats` (svg, png, pdf) and closes it. Returns {suffix: bytes}; equal
-    input gives equal bytes. The identifiers in the SVG of figures with different names differ."""
+    """Renders a figure in the `formats` (svg, png, pdf) and closes it. Returns {suffix: bytes};
+    equal input gives equal bytes. The identifiers in the SVG of figures with different names
+    differ."""
     images = {}
     with plt.rc_context({"svg.hashsalt": name}):
         for suffix in formats:
@@ -64,7 +72,9 @@ def render(figure, formats=("svg", "png"), name="figure"):
                 images[suffix] = svg_of(figure).encode()
                 continue
             buffer = io.BytesIO()
-            figure.savefig(buffer, format=suffix, metadata={"CreationDate": None} if suffix == "pdf" else None)
+            figure.savefig(
+                buffer, format=suffix, metadata={"CreationDate": None} if suffix == "pdf" else None
+            )
             images[suffix] = buffer.getvalue()
     plt.close(figure)
     return images
@@ -81,7 +91,11 @@ def title_of(points):
 
 def name_of(point):
     """Returns "1 rank", "4 ranks, overlap"."""
-    return point.mode if point.mode.startswith("1 rank") else f"{plural(point.ranks, 'rank')}, {point.mode}"
+    return (
+        point.mode
+        if point.mode.startswith("1 rank")
+        else f"{plural(point.ranks, 'rank')}, {point.mode}"
+    )
 
 
 def short_number(value):
@@ -90,11 +104,18 @@ def short_number(value):
 
 
 def notes_of(points, letters, place_of=lambda note: ""):
-    """Returns the validity notes of the points and where they were measured; none on a canvas without notes."""
+    """Returns the validity notes of the points and where they were measured; none on a canvas
+    without notes."""
     if not current().has_notes:
         return []
-    return [*(f"({letters[note]}){place_of(note)} {note}" for note in letters if any(note in p.notes for p in points)),
-            measured_on(points)]
+    return [
+        *(
+            f"({letters[note]}){place_of(note)} {note}"
+            for note in letters
+            if any(note in p.notes for p in points)
+        ),
+        measured_on(points),
+    ]
 
 
 def show_values(artists, texts):
@@ -119,7 +140,9 @@ def svg_of(figure):
     """Returns the figure as the element svg. Identifiers are made from the contents and from
     `svg.hashsalt`; the text alternative is the label of the figure."""
     stream, resolution = io.StringIO(), figure.dpi
-    FigureCanvasSVG(figure).print_svg(stream, metadata={"Date": None})  # `savefig` takes longer for the same bytes
+    FigureCanvasSVG(figure).print_svg(
+        stream, metadata={"Date": None}
+    )  # `savefig` takes longer for the same bytes
     figure.set_dpi(resolution)  # which `print_svg` changes
     text = printable(stream.getvalue())  # XML permits no control characters
     referenced = set(re.findall(r'(?:\(|href=")#(\w+)', text))
@@ -128,13 +151,18 @@ def svg_of(figure):
         root.remove(root.find(unused))
     for element in list(root.iter()):
         finish(element, referenced)
-    root.attrib |= {"role": "img", "aria-label": one_line(figure.get_label()), "font-family": FONTS,
-                    "stroke-linejoin": "round"}
+    root.attrib |= {
+        "role": "img",
+        "aria-label": one_line(figure.get_label()),
+        "font-family": FONTS,
+        "stroke-linejoin": "round",
+    }
     return ElementTree.tostring(root, encoding="unicode")
 
 
 def finish(element, referenced):
-    """Replaces the style by attributes, and the identifier by titles; keeps it if another element refers to it."""
+    """Replaces the style by attributes, and the identifier by titles; keeps it if another element
+    refers to it."""
     identifier = element.attrib.pop("id", "")
     for name, value in re.findall(r"([\w-]+):\s*([^;]+)", element.attrib.pop("style", "")):
         if name in ("font", "font-size"):  # the second since Matplotlib 3.11

@@ -23,11 +23,20 @@ STYLES = ("-", (0, (4, 2)))
 
 # (title, unit, [(quantity, beginning of the label, is cumulative, factor)])
 PANELS = (
-    ("Processors in use", "processors", (("user_cpu_seconds", "user, ", True, 1),
-                                         ("system_cpu_seconds", "system, ", True, 1))),
+    (
+        "Processors in use",
+        "processors",
+        (("user_cpu_seconds", "user, ", True, 1), ("system_cpu_seconds", "system, ", True, 1)),
+    ),
     ("Resident memory", "MiB", (("resident_memory_bytes", "", False, 1 / 2**20),)),
-    ("Context switches", "per second", (("voluntary_context_switches", "voluntary, ", True, 1),
-                                        ("involuntary_context_switches", "involuntary, ", True, 1))),
+    (
+        "Context switches",
+        "per second",
+        (
+            ("voluntary_context_switches", "voluntary, ", True, 1),
+            ("involuntary_context_switches", "involuntary, ", True, 1),
+        ),
+    ),
     ("GPU utilisation", "per cent", (("device_utilisation", "", False, 100),)),
     ("GPU memory", "MiB", (("device_memory_bytes", "", False, 1 / 2**20),)),
     ("GPU power", "W", (("device_power_watts", "", False, 1),)),
@@ -50,17 +59,33 @@ def draw(run):
     samples = telemetry.samples_of(run)
     if not samples or min(len(s.seconds) for s in samples) < 2:
         return None
-    panels = [panel for panel in (
-        *((title, unit, quantity_curves(samples, quantities)) for title, unit, quantities in PANELS),
-        ("Network", "MB/s", network_curves(run, samples)),
-        ("Host power", "W", host_power_curves(run, samples))) if panel[2]]
-    figure, _ = plt.subplots(len(panels) + 1, 1, sharex=True, figsize=(8.6, 1.0 + 1.45 * (len(panels) + 1)))
+    panels = [
+        panel
+        for panel in (
+            *(
+                (title, unit, quantity_curves(samples, quantities))
+                for title, unit, quantities in PANELS
+            ),
+            ("Network", "MB/s", network_curves(run, samples)),
+            ("Host power", "W", host_power_curves(run, samples)),
+        )
+        if panel[2]
+    ]
+    figure, _ = plt.subplots(
+        len(panels) + 1, 1, sharex=True, figsize=(8.6, 1.0 + 1.45 * (len(panels) + 1))
+    )
     ends = np.zeros(0) if run.step_end is None else run.step_end.max(axis=1)  # on the last rank
     draw_steps(figure.axes[0], run, ends)
     for axes, (title, unit, curves) in zip(figure.axes[1:], panels):
         for curve in curves:
-            axes.plot(curve.x, curve.y, color=colour_of(curve.index), linestyle=curve.style, linewidth=1.2,
-                      label=curve.label or None)
+            axes.plot(
+                curve.x,
+                curve.y,
+                color=colour_of(curve.index),
+                linestyle=curve.style,
+                linewidth=1.2,
+                label=curve.label or None,
+            )
             if curve.range:
                 band(axes, curve.index, curve.x, *curve.range, alpha=0.2)
         finish(axes, title, unit)
@@ -72,7 +97,9 @@ def draw(run):
         for second in marks:
             axes.axvline(second, color="#BBBBBB", linewidth=0.8, linestyle=(0, (3, 3)), zorder=0)
     which = "an epoch" if every == 1 else f"every {every} epochs"
-    return arrange(figure, f"Telemetry of {run.file_name}", [f"Dashed vertical lines: end of {which}"])
+    return arrange(
+        figure, f"Telemetry of {run.file_name}", [f"Dashed vertical lines: end of {which}"]
+    )
 
 
 def finish(axes, title, unit):
@@ -87,7 +114,10 @@ def draw_steps(axes, run, ends):
         group = -(-len(ends) // MOST_STEPS)  # steps per dot
         if group > 1:
             detail = f"; the longest of each {group} steps"
-            longest = [first + int(np.argmax(seconds[first:first + group])) for first in range(0, len(ends), group)]
+            longest = [
+                first + int(np.argmax(seconds[first : first + group]))
+                for first in range(0, len(ends), group)
+            ]
             ends, seconds = ends[longest], seconds[longest]
         axes.plot(ends, 1e3 * seconds, ".", markersize=3, color="#333333")
     finish(axes, f"Step (slowest rank{detail})", "ms")
@@ -103,7 +133,8 @@ def epoch_marks(run, ends):
 
 
 def rates(seconds, counter):
-    """Returns (times, rates) of a counter over windows of at least SHORTEST_WINDOW; the time is the middle of a window."""
+    """Returns (times, rates) of a counter over windows of at least SHORTEST_WINDOW; the time is the
+    middle of a window."""
     seconds, counter = telemetry.finite(seconds, counter)
     if len(seconds) < 2:
         return np.zeros(0), np.zeros(0)
@@ -131,18 +162,34 @@ class Curve:
 def quantity_curves(samples, quantities):
     curves = []
     for style, (name, label, is_cumulative, factor) in zip(STYLES, quantities):
-        found = [(s.rank, *(rates if is_cumulative else telemetry.finite)(s.seconds, s.columns[name])) for s in samples]
-        curves += rank_curves([(rank, x, factor * y) for rank, x, y in found if len(y)], label, style)
+        found = [
+            (s.rank, *(rates if is_cumulative else telemetry.finite)(s.seconds, s.columns[name]))
+            for s in samples
+        ]
+        curves += rank_curves(
+            [(rank, x, factor * y) for rank, x, y in found if len(y)], label, style
+        )
     return curves
 
 
 def rank_curves(of_ranks, label, style):
     if len(of_ranks) <= MOST_LINES:
-        return [Curve(f"{label}rank {rank}", x, y, place, style) for place, (rank, x, y) in enumerate(of_ranks)]
+        return [
+            Curve(f"{label}rank {rank}", x, y, place, style)
+            for place, (rank, x, y) in enumerate(of_ranks)
+        ]
     times = of_ranks[0][1]
     table = np.array([np.interp(times, x, y) for _, x, y in of_ranks])
-    return [Curve(f"{label}mean of {len(of_ranks)} ranks,\nband: minimum to maximum", times, table.mean(axis=0),
-                  STYLES.index(style), style, (table.min(axis=0), table.max(axis=0)))]
+    return [
+        Curve(
+            f"{label}mean of {len(of_ranks)} ranks,\nband: minimum to maximum",
+            times,
+            table.mean(axis=0),
+            STYLES.index(style),
+            style,
+            (table.min(axis=0), table.max(axis=0)),
+        )
+    ]
 
 
 def network_curves(run, samples):
@@ -154,12 +201,18 @@ def network_curves(run, samples):
                 if len(y) and y.max() > 0:
                     where = f"{host} {name}" if run.host_count > 1 else name
                     # Both directions may have the same values, so they have different colours.
-                    curves.append(Curve(f"{where}, {direction}", x, 1e-6 * y, 2 * place + offset, STYLES[offset]))
+                    curves.append(
+                        Curve(
+                            f"{where}, {direction}", x, 1e-6 * y, 2 * place + offset, STYLES[offset]
+                        )
+                    )
     # A longer legend would hide the panel.
     return curves if len(curves) <= 8 else [replace(curve, label="") for curve in curves]
 
 
 def host_power_curves(run, samples):
-    found = [(host, *rates(of_host.seconds, of_host.columns["host_energy_joules"]))
-             for host, of_host in telemetry.first_ranks(run, samples)]
+    found = [
+        (host, *rates(of_host.seconds, of_host.columns["host_energy_joules"]))
+        for host, of_host in telemetry.first_ranks(run, samples)
+    ]
     return [Curve(host, x, y, place) for place, (host, x, y) in enumerate(found) if len(y)]

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Builds HTML elements, and those of a `Table` with the columns, digits and notes of its Markdown form. Every text that is
-not `Markup` is escaped, so a text of a run file cannot become an element or an attribute."""
+"""Builds HTML elements, and those of a `Table` with the columns, digits and notes of its Markdown
+form. Every text that is not `Markup` is escaped, so a text of a run file cannot become an element
+or an attribute."""
 
 import html
 
@@ -31,36 +32,85 @@ def element(tag, *children, **attributes):
     opening = tag
     for name, value in attributes.items():
         if value is not None:
-            opening += " " + name.rstrip("_").replace("_", "-") + ("" if value is True else f'="{escaped(value)}"')
+            opening += (
+                " "
+                + name.rstrip("_").replace("_", "-")
+                + ("" if value is True else f'="{escaped(value)}"')
+            )
     return Markup(f"<{opening}>{join(children)}</{tag}>")
 
 
 def table_element(table):
-    """Returns the table in a container that scrolls, and below it the notes and the texts to copy."""
+    """Returns the table in a container that scrolls, and below it the notes and the texts to
+    copy."""
     kinds = table.alignment(None, "number")
     headers, *rows = table.texts()
-    head = element("tr", *(element("th", header, scope="col", class_=kind) for header, kind in zip(headers, kinds)))
-    copies = [join([element("button", name, type="button"),
-                    element("textarea", Markup(html.escape(RENDERERS[suffix](table))), readonly=True, hidden=True)])
-              for suffix, name in FORMATS.items()]
+    head = element(
+        "tr",
+        *(element("th", header, scope="col", class_=kind) for header, kind in zip(headers, kinds)),
+    )
+    copies = [
+        join(
+            [
+                element("button", name, type="button"),
+                element(
+                    "textarea",
+                    Markup(html.escape(RENDERERS[suffix](table))),
+                    readonly=True,
+                    hidden=True,
+                ),
+            ]
+        )
+        for suffix, name in FORMATS.items()
+    ]
     notes = [element("li", note) for note in table.footnotes]
     name = f"table-{table.name}"
-    # What stays visible: the first column if it has texts, otherwise up to two leading columns with numbers.
+    # What stays visible: the first column if it has texts, otherwise up to two leading columns with
+    # numbers.
     pinned = "text" if not kinds or kinds[0] is None else 2 if kinds[1:2] == ["number"] else 1
-    made = element("table", element("caption", table.title, id=f"{name}-title"),
-                   element("thead", head), element("tbody", *(row_element(texts, kinds) for texts in rows)),
-                   data_table=table.name, class_=join([f"pin-{pinned}", "many" if len(kinds) > MANY else None], " "))
+    made = element(
+        "table",
+        element("caption", table.title, id=f"{name}-title"),
+        element("thead", head),
+        element("tbody", *(row_element(texts, kinds) for texts in rows)),
+        data_table=table.name,
+        class_=join([f"pin-{pinned}", "many" if len(kinds) > MANY else None], " "),
+    )
     return element(
-        "div", element("div", made, class_="scroll", role="region", tabindex="0", aria_labelledby=f"{name}-title"),
+        "div",
+        element(
+            "div",
+            made,
+            class_="scroll",
+            role="region",
+            tabindex="0",
+            aria_labelledby=f"{name}-title",
+        ),
         element("p", "Copy as ", *copies, class_="copy", hidden=True),
-        element("details", element("summary", f"Notes ({len(notes)})"), element("ul", *notes),
-                class_="notes") if notes else None,
-        class_="table", id=name)
+        (
+            element(
+                "details",
+                element("summary", f"Notes ({len(notes)})"),
+                element("ul", *notes),
+                class_="notes",
+            )
+            if notes
+            else None
+        ),
+        class_="table",
+        id=name,
+    )
 
 
 def row_element(texts, kinds):
-    """Returns a row. `kinds`: the classes of its cells; None for a text, whose class depends on its length."""
-    kinds = [kind or ("text" if len(text) > LONG else "phrase" if len(text) > MEDIUM else None)
-             for text, kind in zip(texts, kinds)]
-    return element("tr", element("th", texts[0], scope="row", class_=kinds[0]),
-                   *(element("td", text, class_=kind) for text, kind in zip(texts[1:], kinds[1:])))
+    """Returns a row. `kinds`: the classes of its cells; None for a text, whose class depends on its
+    length."""
+    kinds = [
+        kind or ("text" if len(text) > LONG else "phrase" if len(text) > MEDIUM else None)
+        for text, kind in zip(texts, kinds)
+    ]
+    return element(
+        "tr",
+        element("th", texts[0], scope="row", class_=kinds[0]),
+        *(element("td", text, class_=kind) for text, kind in zip(texts[1:], kinds[1:])),
+    )

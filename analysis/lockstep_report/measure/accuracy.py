@@ -8,19 +8,33 @@ import numpy as np
 from lockstep_report.groups import grouped
 from lockstep_report.measure.comparison import is_diverged, left_out_note, split_repeats
 from lockstep_report.measure.window import timed_seconds
-from lockstep_report.runfile.experiment import distinguishing, is_of_software, results_of, text_of, variant_of
+from lockstep_report.runfile.experiment import (
+    distinguishing,
+    is_of_software,
+    results_of,
+    text_of,
+    variant_of,
+)
 from lockstep_report.runfile.settings import SETTING_PARTS, setting_of, uses_threads
 
 # Options that are always shown: (name, value that is not shown).
-RECIPE = (("optimizer", "sgd"), ("lr", ""), ("lr-schedule", "constant"), ("lr-scaling", "none"), ("warmup-epochs", "0"),
-          ("grad-clip", "0"), ("label-smoothing", "0"), ("bn", "broadcast"))
+RECIPE = (
+    ("optimizer", "sgd"),
+    ("lr", ""),
+    ("lr-schedule", "constant"),
+    ("lr-scaling", "none"),
+    ("warmup-epochs", "0"),
+    ("grad-clip", "0"),
+    ("label-smoothing", "0"),
+    ("bn", "broadcast"),
+)
 LENGTH = {"epochs", "steps"}  # shown only if runs of equal lengths differ in them
 
 
 @dataclass(frozen=True)
 class Curve:
-    """Repeats of a training, which differ in their seeds. Accuracies are shares of 1, lists have one
-    element per run."""
+    """Repeats of a training, which differ in their seeds. Accuracies are shares of 1, lists have
+    one element per run."""
 
     data: str
     model: str
@@ -44,8 +58,11 @@ class Curve:
     @property
     def options(self):
         """The properties without the software and the machine."""
-        return frozenset((name, value) for name, value in self.properties
-                         if name != "device name" and not is_of_software(name))
+        return frozenset(
+            (name, value)
+            for name, value in self.properties
+            if name != "device name" and not is_of_software(name)
+        )
 
     @property
     def last(self):
@@ -59,19 +76,40 @@ def is_shown(value, hidden):
 
 
 def recipe_of(run, names):
-    """Returns the options of RECIPE and the properties `names` as text: "lr 0.1, lr-schedule cosine"."""
-    return ", ".join(filter(None, (
-        *(f"{name} {run.option(name)}" for name, hidden in RECIPE if is_shown(run.option(name), hidden)),
-        text_of(properties_of(run), names - {"train-samples", *dict(RECIPE)}))))
+    """Returns the options of RECIPE and the properties `names` as text: "lr 0.1, lr-schedule
+    cosine"."""
+    return ", ".join(
+        filter(
+            None,
+            (
+                *(
+                    f"{name} {run.option(name)}"
+                    for name, hidden in RECIPE
+                    if is_shown(run.option(name), hidden)
+                ),
+                text_of(properties_of(run), names - {"train-samples", *dict(RECIPE)}),
+            ),
+        )
+    )
 
 
 def properties_of(run):
-    """Returns the properties of a run that affect results or time, except those that `training_of` has besides, and the seed."""
-    stated = dict(zip(SETTING_PARTS, setting_of(run))) | {"threads": run.option("threads") if uses_threads(run) else ""}
+    """Returns the properties of a run that affect results or time, except those that `training_of`
+    has besides, and the seed."""
+    stated = dict(zip(SETTING_PARTS, setting_of(run))) | {
+        "threads": run.option("threads") if uses_threads(run) else ""
+    }
     if run.rank_count > 1:
         stated |= {name: run.option(name) for name in ("reducer", "gradient-dtype")}
-    return variant_of(run) | results_of(run) | {
-        (name, value) for name, value in stated.items() if value and name not in ("model", "data")}
+    return (
+        variant_of(run)
+        | results_of(run)
+        | {
+            (name, value)
+            for name, value in stated.items()
+            if value and name not in ("model", "data")
+        }
+    )
 
 
 def training_of(run):
@@ -82,10 +120,18 @@ def training_of(run):
 def trainings(runs):
     """Returns [(recipe, repeats)] of runs that trained one network, without attempts that did not
     finish. The recipes have the properties in which the trainings differ."""
-    found = list(grouped(split_repeats(runs, training_of)[0], lambda run: (
-        training_of(run), tuple(run.epoch_numbers.tolist()))).values())
-    lengths = [[(properties_of(first), first.rank_count) for first, *_ in group]
-               for group in grouped(found, lambda repeats: tuple(repeats[0].epoch_numbers.tolist())).values()]
+    found = list(
+        grouped(
+            split_repeats(runs, training_of)[0],
+            lambda run: (training_of(run), tuple(run.epoch_numbers.tolist())),
+        ).values()
+    )
+    lengths = [
+        [(properties_of(first), first.rank_count) for first, *_ in group]
+        for group in grouped(
+            found, lambda repeats: tuple(repeats[0].epoch_numbers.tolist())
+        ).values()
+    ]
     names = distinguishing([item for items in lengths for item in items]) - LENGTH
     names |= set().union(*(distinguishing(items) & LENGTH for items in lengths))
     return [(recipe_of(repeats[0], names), repeats) for repeats in found]
@@ -102,10 +148,17 @@ def batch_of(run):
 
 
 def attempt_notes(runs):
-    """Returns notes about the training runs that did not finish and are not counted, or diverged."""
-    return [f"{run.label} diverged: its loss was not finite" if is_diverged(run) else
-            left_out_note(run.label, run.status) for run in split_repeats(runs, training_of)[1]
-            if run.has_steps or is_diverged(run)]
+    """Returns notes about the training runs that did not finish and are not counted, or
+    diverged."""
+    return [
+        (
+            f"{run.label} diverged: its loss was not finite"
+            if is_diverged(run)
+            else left_out_note(run.label, run.status)
+        )
+        for run in split_repeats(runs, training_of)[1]
+        if run.has_steps or is_diverged(run)
+    ]
 
 
 def last_accuracy(run):
@@ -118,11 +171,30 @@ def last_accuracy(run):
 def accuracy_curves(runs):
     """Returns one `Curve` per training and number of epochs, sorted by batch. Runs without a test
     accuracy, independent replicas and attempts that did not finish are left out."""
-    evaluated = [run for run in runs if run.has_steps and not is_independent(run) and last_accuracy(run) is not None]
-    left_out = split_repeats([run for run in runs if run.has_steps or is_diverged(run)], training_of)[1]
+    evaluated = [
+        run
+        for run in runs
+        if run.has_steps and not is_independent(run) and last_accuracy(run) is not None
+    ]
+    left_out = split_repeats(
+        [run for run in runs if run.has_steps or is_diverged(run)], training_of
+    )[1]
     diverged = grouped(filter(is_diverged, left_out), training_of)
-    curves = [curve_of(recipe, repeats, diverged.get(training_of(repeats[0]), ())) for recipe, repeats in trainings(evaluated)]
-    return sorted(curves, key=lambda c: (c.data, c.model, c.global_batch, c.ranks, c.recipe, c.epoch_numbers.tolist()))
+    curves = [
+        curve_of(recipe, repeats, diverged.get(training_of(repeats[0]), ()))
+        for recipe, repeats in trainings(evaluated)
+    ]
+    return sorted(
+        curves,
+        key=lambda c: (
+            c.data,
+            c.model,
+            c.global_batch,
+            c.ranks,
+            c.recipe,
+            c.epoch_numbers.tolist(),
+        ),
+    )
 
 
 def data_text(run):
@@ -135,13 +207,24 @@ def curve_of(recipe, runs, diverged):
     first = runs[0]
     *training, properties = training_of(first)
     return Curve(
-        *training, recipe, np.array(first.epoch_numbers), int(first.step[-1]) + 1,
+        *training,
+        recipe,
+        np.array(first.epoch_numbers),
+        int(first.step[-1]) + 1,
         np.array([np.asarray(run.epochs["test_accuracy"], dtype=float) for run in runs]),
         np.array([seconds_of(run) for run in runs]),
         np.array([float(run.epochs["train_loss"][-1]) for run in runs]),
-        tuple(run.label for run in runs), properties, tuple(run.label for run in diverged))
+        tuple(run.label for run in runs),
+        properties,
+        tuple(run.label for run in diverged),
+    )
 
 
 def seconds_of(run):
     """Returns (epoch): the training time from the start of the run to the end of each epoch."""
-    return np.cumsum([timed_seconds(run, np.flatnonzero(run.epoch == number))[1].sum() for number in run.epoch_numbers])
+    return np.cumsum(
+        [
+            timed_seconds(run, np.flatnonzero(run.epoch == number))[1].sum()
+            for number in run.epoch_numbers
+        ]
+    )

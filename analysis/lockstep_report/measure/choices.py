@@ -11,12 +11,15 @@ from lockstep_report.runfile.settings import some_of
 # In the order of the program, which is that of tables and bar charts.
 REDUCERS = tuple(OPTION_TABLE["reducer"]["values"])
 ALGORITHMS = tuple(OPTION_TABLE["all-reduce"]["values"])
-# Only their buckets are used for fits and predictions: all-reduces of the complete gradients between all
-# ranks. A reducer that is added later joins them when its times are known to mean the same.
+# Only their buckets are used for fits and predictions: all-reduces of the complete gradients
+# between all ranks. A reducer that is added later joins them when its times are known to mean the
+# same.
 ALL_REDUCES = ("overlap", "allreduce")
-# Nothing is communicated, or the sums are on one rank only: there is no all-reduce, and no bandwidth of one.
+# Nothing is communicated, or the sums are on one rank only: there is no all-reduce, and no
+# bandwidth of one.
 NOT_ALL_REDUCED = ("none", "parameter-server")
-# Libraries that select their algorithms themselves and do not report them, as they name themselves in the run file.
+# Libraries that select their algorithms themselves and do not report them, as they name themselves
+# in the run file.
 CHOOSING = {"nccl": "NCCL", "gloo": "Gloo"}
 
 
@@ -27,7 +30,8 @@ def library_of(run):
 
 
 def algorithm_of(run):
-    """Returns the all-reduce algorithm with its library, such as "ring (MPI)"; only the library if it does not report it."""
+    """Returns the all-reduce algorithm with its library, such as "ring (MPI)"; only the library if
+    it does not report it."""
     text = str(run.environment.get("all_reduce", "")) or run.option("all-reduce")
     return labelled(text.partition(":")[0].partition(" (")[0].strip() or "unknown", library_of(run))
 
@@ -38,7 +42,8 @@ def labelled(algorithm, library):
 
 
 def swept_algorithm(run, index):
-    """Returns the algorithm of a row of a sweep, as `algorithm_of`, and the program if it is not Lockstep."""
+    """Returns the algorithm of a row of a sweep, as `algorithm_of`, and the program if it is not
+    Lockstep."""
     name = labelled(str(run.allreduce["algorithm"][index]), library_of(run))
     return name if program_of(run) == LOCKSTEP else f"{name} ({program_of(run)})"
 
@@ -55,43 +60,67 @@ def listed(choices):
 
 
 def choice_notes(repeats):
-    """Returns notes about what the program chose differently in repeated runs. `repeats`: points."""
+    """Returns notes about what the program chose differently in repeated runs. `repeats`:
+    points."""
     notes = []
-    algorithms = grouped((p for p in repeats if p.algorithm), attrgetter("algorithm"), attrgetter("source"))
+    algorithms = grouped(
+        (p for p in repeats if p.algorithm), attrgetter("algorithm"), attrgetter("source")
+    )
     if len(algorithms) > 1:
-        notes.append("the program chose different all-reduce algorithms in the repeats "
-                     f"({listed(algorithms)}); select one with --all-reduce")
+        notes.append(
+            "the program chose different all-reduce algorithms in the repeats "
+            f"({listed(algorithms)}); select one with --all-reduce"
+        )
     kernels = [dict(p.kernels) for p in repeats if p.kernels]
     passes = list(dict.fromkeys(name for of_run in kernels for name in of_run))
     unlike = [name for name in passes if len({of_run.get(name) for of_run in kernels}) > 1]
     if unlike:
-        found = grouped((p for p in repeats if p.kernels), lambda p: dict(p.kernels).get(unlike[0]), attrgetter("source"))
-        notes.append(f"{len(unlike)} of {len(passes)} convolution passes use different kernels in the "
-                     f"repeats ({unlike[0]}: {listed(found)}); select one with --conv-algorithm")
+        found = grouped(
+            (p for p in repeats if p.kernels),
+            lambda p: dict(p.kernels).get(unlike[0]),
+            attrgetter("source"),
+        )
+        notes.append(
+            f"{len(unlike)} of {len(passes)} convolution passes use different kernels in the "
+            f"repeats ({unlike[0]}: {listed(found)}); select one with --conv-algorithm"
+        )
     return notes
 
 
 def kernel_changes(point, base):
-    """Returns a text about the convolution passes that use another kernel than in `base`; "" without one."""
+    """Returns a text about the convolution passes that use another kernel than in `base`; ""
+    without one."""
     own, other = dict(point.kernels), dict(base.kernels)
     changed = sum(own[name] != other.get(name, own[name]) for name in own)
     return f"{changed} of {len(own)} convolution passes use another kernel" if changed else ""
 
 
 def series_notes(point, points):
-    """Returns a note if the program chose another all-reduce algorithm for other points of the same series."""
+    """Returns a note if the program chose another all-reduce algorithm for other points of the same
+    series."""
     if not point.algorithm or not point.is_all_reduced:
         return []
-    series = [p for p in points if p.algorithm and p.is_all_reduced and p.host_count == point.host_count
-              and (p.setting, p.variant, p.reducer) == (point.setting, point.variant, point.reducer)]
-    found = grouped(series, attrgetter("algorithm"), lambda p: f"{p.ranks} ranks, batch {p.batch_per_rank}")
+    series = [
+        p
+        for p in points
+        if p.algorithm
+        and p.is_all_reduced
+        and p.host_count == point.host_count
+        and (p.setting, p.variant, p.reducer) == (point.setting, point.variant, point.reducer)
+    ]
+    found = grouped(
+        series, attrgetter("algorithm"), lambda p: f"{p.ranks} ranks, batch {p.batch_per_rank}"
+    )
     if len(found) < 2:
         return []
-    return ["the program chose different all-reduce algorithms for the points of this setting "
-            f"({listed(found)}); to compare only the numbers of ranks, select one with --all-reduce"]
+    return [
+        "the program chose different all-reduce algorithms for the points of this setting "
+        f"({listed(found)}); to compare only the numbers of ranks, select one with --all-reduce"
+    ]
 
 
 def place_of(name, names):
-    """Returns the position in `names` of a name, which may be followed by its library; the last one if unknown."""
+    """Returns the position in `names` of a name, which may be followed by its library; the last one
+    if unknown."""
     name = name.partition(" ")[0]
     return names.index(name) if name in names else len(names)

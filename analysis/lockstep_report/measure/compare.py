@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The comparison of two sets of runs: `Case`, the repeated runs of one configuration, its quantities with intervals, and whether
-a change is significant or a regression. docs/analysis.md states the method."""
+"""The comparison of two sets of runs: `Case`, the repeated runs of one configuration, its
+quantities with intervals, and whether a change is significant or a regression. docs/analysis.md
+states the method."""
 
 from dataclasses import dataclass
 
@@ -15,7 +16,13 @@ from lockstep_report.measure.inference import median_interval, series_interval
 from lockstep_report.measure.points import point_of
 from lockstep_report.measure.window import step_seconds, timed_window
 from lockstep_report.runfile import settings
-from lockstep_report.runfile.experiment import NEITHER, STATED, effect_of, is_of_software, options_of
+from lockstep_report.runfile.experiment import (
+    NEITHER,
+    STATED,
+    effect_of,
+    is_of_software,
+    options_of,
+)
 from lockstep_report.runfile.input_files import each
 from lockstep_report.runfile.schema import PHASES, QUANTITIES as MEASUREMENTS
 
@@ -38,17 +45,36 @@ QUANTITIES = (
     Quantity("images_per_second", "Throughput", "images/s", digits=1, better=1),
     Quantity("step_seconds", "Step (slowest rank)", "ms", 1e3),
     Quantity("data_wait_seconds", "Step: data wait", "ms", 1e3),
-    *(Quantity(f"{name}_seconds", f"Step: {name.replace('_', ' ')} (mean over the ranks)", "ms", 1e3)
-      for name in PHASES if name != "data_wait"),
+    *(
+        Quantity(
+            f"{name}_seconds", f"Step: {name.replace('_', ' ')} (mean over the ranks)", "ms", 1e3
+        )
+        for name in PHASES
+        if name != "data_wait"
+    ),
     Quantity("all_reduce_seconds", "Step: all-reduce in progress (mean over the ranks)", "ms", 1e3),
-    Quantity("all_reduce_call_seconds", "Step: in calls of the all-reduce (mean over the ranks)", "ms", 1e3),
+    Quantity(
+        "all_reduce_call_seconds",
+        "Step: in calls of the all-reduce (mean over the ranks)",
+        "ms",
+        1e3,
+    ),
     Quantity("all_reduce_waiting_seconds", "Epoch: waiting in the all-reduce", "s"),
     Quantity("all_reduce_transfer_seconds", "Epoch: transfer in the all-reduce", "s"),
     Quantity("test_accuracy", "Test accuracy, last", "%", 100, 2, better=1),
     Quantity("train_loss", "Training loss, last epoch", "", digits=4),
     Quantity("joules_per_image", "Energy per image", "J", digits=4),
-    *(Quantity(m.name, m.label[:1].upper() + m.label[1:], m.unit, 1 / m.divisor, m.digits,
-               0 if m.name in ("utilisation", "processor_busy_seconds") else -1) for m in MEASUREMENTS),
+    *(
+        Quantity(
+            m.name,
+            m.label[:1].upper() + m.label[1:],
+            m.unit,
+            1 / m.divisor,
+            m.digits,
+            0 if m.name in ("utilisation", "processor_busy_seconds") else -1,
+        )
+        for m in MEASUREMENTS
+    ),
 )
 BY_NAME = {quantity.name: quantity for quantity in QUANTITIES}
 BETTER, WORSE = "better", "worse"
@@ -60,7 +86,8 @@ ENVIRONMENT = ("operating_system", "cpu_model", "all_reduce", "transport", "kern
 
 @dataclass(frozen=True)
 class Estimate:
-    """The median of `count` values, steps of one run or repeated runs (`over`), with its 95 % interval; None if it has none."""
+    """The median of `count` values, steps of one run or repeated runs (`over`), with its 95 %
+    interval; None if it has none."""
 
     median: float
     low: float = None
@@ -73,10 +100,15 @@ def estimates_of(runs, points):
     """Returns {name: Estimate} of repeated runs. A single run has intervals over its timed steps;
     several runs have intervals over the runs, from the median step of each."""
     of_steps = [step_values(run, timed_window(run).steps) for run in runs]
-    of_runs = [run_values(run, point) | {name: np.median(values) for name, values in steps.items()}
-               for run, point, steps in zip(runs, points, of_steps)]
-    found = {name: estimate([values[name] for values in of_runs], "runs") for name in BY_NAME
-             if all(name in values for values in of_runs)}
+    of_runs = [
+        run_values(run, point) | {name: np.median(values) for name, values in steps.items()}
+        for run, point, steps in zip(runs, points, of_steps)
+    ]
+    found = {
+        name: estimate([values[name] for values in of_runs], "runs")
+        for name in BY_NAME
+        if all(name in values for values in of_runs)
+    }
     if len(runs) == 1:
         found |= {name: estimate(values, "steps") for name, values in of_steps[0].items()}
     return found
@@ -95,7 +127,9 @@ def step_values(run, steps):
     of_phases = run.phase_seconds[steps].mean(axis=1)
     found |= {f"{name}_seconds": of_phases[:, i] for i, name in enumerate(run.phases)}
     if len(run.bucket_bytes):
-        found["all_reduce_seconds"] = metrics.busy_seconds(run.bucket_start[steps], run.bucket_end[steps]).mean(axis=1)
+        found["all_reduce_seconds"] = metrics.busy_seconds(
+            run.bucket_start[steps], run.bucket_end[steps]
+        ).mean(axis=1)
         if run.bucket_calls is not None:
             found["all_reduce_call_seconds"] = run.bucket_calls[steps].sum(axis=2).mean(axis=1)
     return found
@@ -107,7 +141,8 @@ def run_values(run, point):
     loss = np.asarray(run.epochs.get("train_loss", ()), dtype=float)
     found = {
         **point.measurements,
-        "epoch_seconds": point.epoch_seconds, "training_seconds": point.training_seconds,
+        "epoch_seconds": point.epoch_seconds,
+        "training_seconds": point.training_seconds,
         "images_per_second": point.images_per_second,
         "all_reduce_waiting_seconds": split and split.waiting_seconds,
         "all_reduce_transfer_seconds": split and split.transfer_bounds.value,
@@ -115,7 +150,11 @@ def run_values(run, point):
         "train_loss": loss[-1] if len(loss) else None,
         "joules_per_image": point.joules_per_image,
     }
-    return {name: float(value) for name, value in found.items() if value is not None and np.isfinite(value)}
+    return {
+        name: float(value)
+        for name, value in found.items()
+        if value is not None and np.isfinite(value)
+    }
 
 
 @dataclass(frozen=True)
@@ -133,7 +172,8 @@ class Change:
 
     @property
     def is_significant(self):
-        """Whether A and B differ; None if it is unknown, as for steps of single runs, which do not show how much runs differ."""
+        """Whether A and B differ; None if it is unknown, as for steps of single runs, which do not
+        show how much runs differ."""
         return self.is_apart if self.over == "runs" else None
 
 
@@ -144,8 +184,15 @@ def change(a, b):
     if a.low is None or b.low is None or a.over != b.over:
         return Change(b.median - a.median, ratio=ratio)
     ratios = metrics.ratio_interval(b, a) if ratio is not None else (None, None)
-    return Change(b.median - a.median, b.low - a.high, b.high - a.low, ratio, *ratios,
-                  is_apart=a.high < b.low or b.high < a.low, over=a.over)
+    return Change(
+        b.median - a.median,
+        b.low - a.high,
+        b.high - a.low,
+        ratio,
+        *ratios,
+        is_apart=a.high < b.low or b.high < a.low,
+        over=a.over,
+    )
 
 
 def direction(found, quantity):
@@ -188,53 +235,84 @@ class Case:
     @property
     def title(self):
         batch = self.identity["batch_per_rank"]
-        parts = [settings.plural(self.identity["ranks"], "rank"), batch and f"batch {batch} per rank",
-                 self.identity["mode"]]
+        parts = [
+            settings.plural(self.identity["ranks"], "rank"),
+            batch and f"batch {batch} per rank",
+            self.identity["mode"],
+        ]
         return ", ".join(part for part in dict.fromkeys(parts) if part)
 
 
 def cases_of(runs, skipped=None):
-    """Returns the cases of the runs that trained, one for each configuration. `skipped`: as in `input_files.each`."""
+    """Returns the cases of the runs that trained, one for each configuration. `skipped`: as in
+    `input_files.each`."""
     trained = {point.source: (run, point) for run, point in each(skipped, runs, point_of) if point}
     points = sorted((point for _, point in trained.values()), key=configuration_of)
-    return [case_of([trained[point.source][0] for point in group], group, notes)
-            for group, notes in grouped_repeats(points, configuration_of).values()]
+    return [
+        case_of([trained[point.source][0] for point in group], group, notes)
+        for group, notes in grouped_repeats(points, configuration_of).values()
+    ]
 
 
 def configuration_of(point):
-    return (point.setting, point.ranks, point.batch_per_rank, place_of(point.communication[0], REDUCERS),
-            point.communication, tuple(sorted(point.variant | point.others)))
+    return (
+        point.setting,
+        point.ranks,
+        point.batch_per_rank,
+        place_of(point.communication[0], REDUCERS),
+        point.communication,
+        tuple(sorted(point.variant | point.others)),
+    )
 
 
 def case_of(runs, points, further_notes):
     point = points[0]
-    options = {(name, value) for name, value in point.variant | point.others if not is_of_software(name)}
+    options = {
+        (name, value) for name, value in point.variant | point.others if not is_of_software(name)
+    }
     identity = {
         "setting": ", ".join(filter(None, settings.setting_texts(point.setting))),
-        "ranks": str(point.ranks), "batch_per_rank": f"{point.batch_per_rank or ''}",
+        "ranks": str(point.ranks),
+        "batch_per_rank": f"{point.batch_per_rank or ''}",
         "mode": point.mode,
         "options": ", ".join(f"{name} {value}" for name, value in sorted(options)),
     }
     notes = dict.fromkeys([*(note for p in points for note in p.notes), *further_notes])
-    return Case(identity, settings_of(runs, point), estimates_of(runs, points), tuple(run.label for run in runs), tuple(notes))
+    return Case(
+        identity,
+        settings_of(runs, point),
+        estimates_of(runs, points),
+        tuple(run.label for run in runs),
+        tuple(notes),
+    )
 
 
 def settings_of(runs, point):
     """Returns {name: text} of what can explain a change, with all values if the runs differ."""
     found = dict(zip(settings.SETTING_PARTS, point.setting))
-    found |= {"ranks": str(point.ranks), "batch per rank": f"{point.batch_per_rank or ''}",
-              "reducer": point.reducer, "gradient dtype": point.gradient_dtype}
+    found |= {
+        "ranks": str(point.ranks),
+        "batch per rank": f"{point.batch_per_rank or ''}",
+        "reducer": point.reducer,
+        "gradient dtype": point.gradient_dtype,
+    }
     for name in sorted({name for run in runs for name in options_of(run)}):
         if effect_of(name, point.ranks) != NEITHER and name not in STATED:
             found[name] = joined(run.option(name) for run in runs)
     found["hosts"] = joined(", ".join(run.host_names) for run in runs)
     found["program"] = joined(settings.version_of(run) for run in runs)
-    names = {name for run in runs for name in run.environment
-             if name in ENVIRONMENT or name.startswith("OMP_") or is_of_software(name)}
+    names = {
+        name
+        for run in runs
+        for name in run.environment
+        if name in ENVIRONMENT or name.startswith("OMP_") or is_of_software(name)
+    }
     for name in sorted(names):
         texts = [str(run.environment.get(name, "")) for run in runs]
         # The attribute all_reduce also has the times by which the algorithm was selected.
-        found[name] = joined(text.partition(":")[0] if name == "all_reduce" else text for text in texts)
+        found[name] = joined(
+            text.partition(":")[0] if name == "all_reduce" else text for text in texts
+        )
     return found
 
 
@@ -246,9 +324,19 @@ def match(a, b):
     """Returns (pairs, rest of a, rest of b). Cases are a pair if they are equal in all of IDENTITY,
     or in as much of it as possible while both are the only such case of their side."""
     rest_a, rest_b, pairs = list(a), list(b), []
-    for names in (IDENTITY, IDENTITY[:4], IDENTITY[1:4], IDENTITY[:3], IDENTITY[1:3], IDENTITY[1:2], ()):
-        of_a, of_b = (grouped(rest, lambda case, names=names: tuple(map(case.identity.get, names)))
-                      for rest in (rest_a, rest_b))
+    for names in (
+        IDENTITY,
+        IDENTITY[:4],
+        IDENTITY[1:4],
+        IDENTITY[:3],
+        IDENTITY[1:3],
+        IDENTITY[1:2],
+        (),
+    ):
+        of_a, of_b = (
+            grouped(rest, lambda case, names=names: tuple(map(case.identity.get, names)))
+            for rest in (rest_a, rest_b)
+        )
         for key, own in of_a.items():
             if len(own) == len(of_b.get(key, ())) == 1:
                 pairs.append((own[0], of_b[key][0]))
@@ -261,7 +349,13 @@ def changed_settings(a, b):
     """Returns [(name, text in a, text in b)] of the settings that differ; a setting that one side
     does not have is an empty text, and no difference if the sides are different programs."""
     names = list(dict.fromkeys([*a.settings, *b.settings]))
-    if a.settings.get("program", "").partition(" ")[0] != b.settings.get("program", "").partition(" ")[0]:
+    if (
+        a.settings.get("program", "").partition(" ")[0]
+        != b.settings.get("program", "").partition(" ")[0]
+    ):
         names = [name for name in names if name in a.settings and name in b.settings]
-    return [(name, a.settings.get(name, ""), b.settings.get(name, "")) for name in names
-            if a.settings.get(name, "") != b.settings.get(name, "")]
+    return [
+        (name, a.settings.get(name, ""), b.settings.get(name, ""))
+        for name in names
+        if a.settings.get(name, "") != b.settings.get(name, "")
+    ]

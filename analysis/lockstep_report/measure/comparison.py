@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Which runs of one configuration count as repeats, their merging into one point, and the base cases of a point."""
+"""Which runs of one configuration count as repeats, their merging into one point, and the base
+cases of a point."""
 
 from dataclasses import replace
 
@@ -39,22 +40,45 @@ def is_diverged(run):
 
 
 def left_out_note(name, status):
-    return (f"{name} did not finish (status {status}) and is not counted, because a complete run has "
-            "the same configuration")
+    return (
+        f"{name} did not finish (status {status}) and is not counted, because a complete run has "
+        "the same configuration"
+    )
 
 
-MEDIANS = ("epoch_seconds", "training_seconds", "step_median", "slow_seconds", "allreduce_seconds", "joules_per_image")
+MEDIANS = (
+    "epoch_seconds",
+    "training_seconds",
+    "step_median",
+    "slow_seconds",
+    "allreduce_seconds",
+    "joules_per_image",
+)
 
 
 def merge_repeats(points):
-    """Returns one point per setting, rank count, batch and variant, with medians over repeated runs. Runs that did
-    not finish count only if no run of the point is complete; otherwise a note names them. The properties without a
-    table column in which the points of a setting differ are in `detail`."""
+    """Returns one point per setting, rank count, batch and variant, with medians over repeated
+    runs. Runs that did not finish count only if no run of the point is complete; otherwise a note
+    names them. The properties without a table column in which the points of a setting differ are in
+    `detail`."""
     repeats = grouped_repeats(points, lambda p: (row_of(p), p.variant, p.bytes_per_step))
     merged = [median_point(group, notes) for group, notes in repeats.values()]
-    merged = [point for group in grouped(merged, lambda p: p.setting).values() for point in with_details(group)]
-    return sorted(merged, key=lambda p: (
-        p.setting, p.batch_per_rank, p.ranks, reducer_order(p), p.communication, p.detail))
+    merged = [
+        point
+        for group in grouped(merged, lambda p: p.setting).values()
+        for point in with_details(group)
+    ]
+    return sorted(
+        merged,
+        key=lambda p: (
+            p.setting,
+            p.batch_per_rank,
+            p.ranks,
+            reducer_order(p),
+            p.communication,
+            p.detail,
+        ),
+    )
 
 
 def reducer_order(point):
@@ -77,22 +101,38 @@ def with_details(points):
 
 
 def scaling_series(points, lookup, batch_of):
-    """Returns [(base, points)]: the points with several ranks of each series and batch, in ascending order of ranks,
-    and their base case `lookup(point, points)`; without points that lack one, and without independent replicas."""
+    """Returns [(base, points)]: the points with several ranks of each series and batch, in
+    ascending order of ranks, and their base case `lookup(point, points)`; without points that lack
+    one, and without independent replicas.
+    """
     pairs = [(lookup(p, points), p) for p in points if p.ranks > 1 and not p.is_independent]
-    groups = grouped((pair for pair in pairs if pair[0] is not None), lambda pair: (pair[1].series, batch_of(pair[1])))
-    return [(group[0][0], sorted((p for _, p in group), key=lambda p: p.ranks)) for group in groups.values()]
+    groups = grouped(
+        (pair for pair in pairs if pair[0] is not None),
+        lambda pair: (pair[1].series, batch_of(pair[1])),
+    )
+    return [
+        (group[0][0], sorted((p for _, p in group), key=lambda p: p.ranks))
+        for group in groups.values()
+    ]
 
 
 def differences(point, *others):
-    """Returns texts such as "bn broadcast, sync", one for each property in which the points differ that affects the time."""
-    return [f"{name} {', '.join(values)}" for name, values in unlike(*(
-        (p.variant | set(zip(("reducer", "gradient-dtype"), p.communication)), p.ranks)
-        for p in (point, *others)))]
+    """Returns texts such as "bn broadcast, sync", one for each property in which the points differ
+    that affects the time."""
+    return [
+        f"{name} {', '.join(values)}"
+        for name, values in unlike(
+            *(
+                (p.variant | set(zip(("reducer", "gradient-dtype"), p.communication)), p.ranks)
+                for p in (point, *others)
+            )
+        )
+    ]
 
 
 def median_point(group, further_notes):
-    """Returns a point with the medians over repeated runs of the same point, and `further_notes`."""
+    """Returns a point with the medians over repeated runs of the same point, and
+    `further_notes`."""
     first, notes = group[0], (*notes_of_repeats(group), *further_notes)
     if len(group) == 1:
         return replace(first, notes=notes)
@@ -126,13 +166,19 @@ def median_of(values):
 
 def medians(values):
     """Returns {name: median} of the names that all dicts `values` have."""
-    return {name: median_of([own[name] for own in values]) for name in values[0] if all(name in own for own in values)}
+    return {
+        name: median_of([own[name] for own in values])
+        for name in values[0]
+        if all(name in own for own in values)
+    }
 
 
 def notes_of_repeats(group):
     """Returns the notes of all repeats; a note that applies only to some names their files."""
-    notes = [f"the runs differ in {name} ({', '.join(values)}), which does not affect the time"
-             for name, values in unlike(*((p.others, p.ranks) for p in group))]
+    notes = [
+        f"the runs differ in {name} ({', '.join(values)}), which does not affect the time"
+        for name, values in unlike(*((p.others, p.ranks) for p in group))
+    ]
     for note in dict.fromkeys(note for p in group for note in p.notes):
         sources = [p.source for p in group if note in p.notes]
         notes.append(note if len(sources) == len(group) else f"{note} ({', '.join(sources)})")
@@ -140,7 +186,8 @@ def notes_of_repeats(group):
 
 
 def base_of(point, points):
-    """Returns the base case T(1), the 1-rank point with the same batch per rank and setting; None if there is none."""
+    """Returns the base case T(1), the 1-rank point with the same batch per rank and setting; None
+    if there is none."""
     return one_rank(point, points, point.batch_per_rank)
 
 
@@ -150,25 +197,43 @@ def strong_base_of(point, points):
 
 
 def one_rank(point, points, batch):
-    return nearest(point, [p for p in points if p.ranks == 1 and p.setting == point.setting
-                           and p.batch_per_rank == batch])
+    return nearest(
+        point,
+        [
+            p
+            for p in points
+            if p.ranks == 1 and p.setting == point.setting and p.batch_per_rank == batch
+        ],
+    )
 
 
 def independent_of(point, points):
-    """Returns the independent replicas with the same setting, ranks and batch per rank; None if there are none."""
-    return nearest(point, [p for p in points if p.is_independent and p.setting == point.setting
-                           and p.ranks == point.ranks
-                           and p.batch_per_rank == point.batch_per_rank])
+    """Returns the independent replicas with the same setting, ranks and batch per rank; None if
+    there are none."""
+    return nearest(
+        point,
+        [
+            p
+            for p in points
+            if p.is_independent
+            and p.setting == point.setting
+            and p.ranks == point.ranks
+            and p.batch_per_rank == point.batch_per_rank
+        ],
+    )
 
 
 def weak_efficiency(base, point):
-    """Returns t(1)/t(N), the ratio of the mean step times of `base` and `point` at the same batch per rank. `base` has
-    one rank, or as many independent replicas as `point` has ranks; None without it. If the number of steps is unknown
-    (a CSV without batch sizes), an epoch on N ranks is assumed to have N times fewer steps."""
+    """Returns t(1)/t(N), the ratio of the mean step times of `base` and `point` at the same batch
+    per rank. `base` has one rank, or as many independent replicas as `point` has ranks; None
+    without it. If the number of steps is unknown (a CSV without batch sizes), an epoch on N ranks
+    is assumed to have N times fewer steps."""
     if base is None:
         return None
     if base.mean_step is None or point.mean_step is None:
-        return metrics.strong_efficiency(base.epoch_seconds, point.epoch_seconds, point.ranks / base.ranks)
+        return metrics.strong_efficiency(
+            base.epoch_seconds, point.epoch_seconds, point.ranks / base.ranks
+        )
     return metrics.weak_efficiency(base.mean_step, point.mean_step)
 
 

@@ -10,7 +10,9 @@ from lockstep_report.runfile.settings import plural, some_of, uses_threads
 
 LIMIT = 0.05  # share of the epoch from which the lack of a processor spoils its times
 OTHERS = 0.1  # processors that other processes used on average, from which they are named
-NEIGHBOURS = 0.5  # processors of the host that other processes used on average, from which there is a note
+NEIGHBOURS = (
+    0.5  # processors of the host that other processes used on average, from which there is a note
+)
 COMPUTE_PHASES = ("upload", "forward", "backward", "update")
 REMEDY = "repeat the run on processors that nothing else uses"
 OTHERS_RAN = "other processes ran on its processors"
@@ -30,8 +32,10 @@ class Lack:
         """The validity note: the share is rounded down, so that repeats have equal notes."""
         percent = 100 * self.share + 1e-9
         step = 5 if percent < 10 else 10
-        return (f"a rank lacked a processor for at least {min(90, step * int(percent // step))} % "
-                f"of the epoch, because {self.cause}")
+        return (
+            f"a rank lacked a processor for at least {min(90, step * int(percent // step))} % "
+            f"of the epoch, because {self.cause}"
+        )
 
 
 def lack_of(run, window):
@@ -39,15 +43,21 @@ def lack_of(run, window):
     if not uses_threads(run) or window.epoch not in run.epoch_numbers:
         return None
     delays = reading(run, "run_delay_seconds", window.epoch) / epoch_seconds(run, window.epoch)
-    steal, busy = (reading(run, f"processor_{name}_seconds", window.epoch) for name in ("steal", "busy"))
-    with np.errstate(invalid="ignore"):  # of the work of the processors, the share that a hypervisor delayed
+    steal, busy = (
+        reading(run, f"processor_{name}_seconds", window.epoch) for name in ("steal", "busy")
+    )
+    with np.errstate(
+        invalid="ignore"
+    ):  # of the work of the processors, the share that a hypervisor delayed
         stolen = np.where(steal > 0, steal / (steal + busy), steal)
     shares = np.fmax(np.where(np.isnan(delays), missing_shares(run, window), delays), stolen)
     if not np.isfinite(shares).any():
         return None
     rank = int(np.nanargmax(shares))
     is_stolen = stolen[rank] > np.nan_to_num(delays[rank])
-    return Lack(float(shares[rank]), rank, STOLEN if is_stolen else cause_of(run, window.epoch, rank))
+    return Lack(
+        float(shares[rank]), rank, STOLEN if is_stolen else cause_of(run, window.epoch, rank)
+    )
 
 
 def reading(run, name, epoch):
@@ -70,33 +80,46 @@ def epoch_seconds(run, epoch):
 
 
 def missing_shares(run, window):
-    """Returns (rank): the time of the computation less the processor time of all threads, as a share; NaN if it is
-    unknown. Ranks that communicate during the computation may sleep in it."""
-    if run.option("bn") == "sync" or run.option("reducer") == "parameter-server" or run.stage_count > 1:
+    """Returns (rank): the time of the computation less the processor time of all threads, as a
+    share; NaN if it is unknown. Ranks that communicate during the computation may sleep in it."""
+    if (
+        run.option("bn") == "sync"
+        or run.option("reducer") == "parameter-server"
+        or run.stage_count > 1
+    ):
         return np.full(run.rank_count, np.nan)
     phases = run.phase_seconds[np.flatnonzero(run.epoch == window.epoch)]
     computed = phases[:, :, [run.phases.index(name) for name in COMPUTE_PHASES]].sum(axis=(0, 2))
-    return np.maximum(0.0, computed - reading(run, "cpu_seconds", window.epoch)) / epoch_seconds(run, window.epoch)
+    return np.maximum(0.0, computed - reading(run, "cpu_seconds", window.epoch)) / epoch_seconds(
+        run, window.epoch
+    )
 
 
 def cause_of(run, epoch, rank):
     """Returns what the processors of the rank did instead, with the remedy."""
     if reading(run, "throttled_periods", epoch)[rank] > 0:
-        return ("the CPU quota of its control group was used up; raise the quota (the CPU limit of "
-                "the container or job) or use fewer threads")
+        return (
+            "the CPU quota of its control group was used up; raise the quota (the CPU limit of "
+            "the container or job) or use fewer threads"
+        )
     busy, used = (reading(run, name, epoch) for name in ("processor_busy_seconds", "cpu_seconds"))
     hosts, lists = run.ranks["host"], np.asarray(run.ranks["cpu_list"]).astype(str)
     sharing = (hosts == hosts[rank]) & (lists == lists[rank])
-    others = (busy[rank] - used[sharing].sum()) / epoch_seconds(run, epoch)  # processors, on average
+    others = (busy[rank] - used[sharing].sum()) / epoch_seconds(
+        run, epoch
+    )  # processors, on average
     if not np.isfinite(others):
         return f"other processes or threads used it; {REMEDY}"
     if others >= OTHERS:
         return f"{OTHERS_RAN}; {REMEDY}"
-    return "threads of this run share its processors; use fewer ranks or threads, or more processors"
+    return (
+        "threads of this run share its processors; use fewer ranks or threads, or more processors"
+    )
 
 
 def contention_notes(run, window, lack):
-    """Returns the notes about processors that the ranks lacked or that other processes used. `lack`: `lack_of` the run."""
+    """Returns the notes about processors that the ranks lacked or that other processes used.
+    `lack`: `lack_of` the run."""
     is_spoiled = lack is not None and lack.share >= LIMIT
     if is_spoiled and lack.cause.startswith(OTHERS_RAN):
         return (lack.note,)
@@ -104,20 +127,26 @@ def contention_notes(run, window, lack):
 
 
 def neighbour_notes(run, window):
-    """Returns a note if other processes used processors of a host of a training on CPUs. The number is rounded
-    down, so that repeats have equal notes."""
+    """Returns a note if other processes used processors of a host of a training on CPUs. The number
+    is rounded down, so that repeats have equal notes."""
     if not uses_threads(run) or window.epoch not in run.epoch_numbers:
         return ()
     found = [neighbours_on(run, window.epoch, host) for host in set(run.ranks["host"])]
     used = max((value for value in found if value == value), default=0.0)  # without NaN
     if used < NEIGHBOURS:
         return ()
-    return (f"other processes used at least {NEIGHBOURS * int(used / NEIGHBOURS):g} processors of the host on average; they "
-            "share its memory bandwidth, caches and clock rates with the ranks; repeat the run on a host that nothing else uses",)
+    return (
+        (
+            f"other processes used at least {NEIGHBOURS * int(used / NEIGHBOURS):g} processors of"
+            " the host on average; they share its memory bandwidth, caches and clock rates with"
+            " the ranks; repeat the run on a host that nothing else uses"
+        ),
+    )
 
 
 def neighbours_on(run, epoch, host):
-    """Returns the number of processors that other processes used on `host`, the mean over the epoch; NaN if it is unknown."""
+    """Returns the number of processors that other processes used on `host`, the mean over the
+    epoch; NaN if it is unknown."""
     names = ("processor_busy_seconds", "other_processor_busy_seconds", "cpu_seconds")
     own, others, used = (reading(run, name, epoch) for name in names)
     is_here = run.ranks["host"] == host
@@ -132,6 +161,9 @@ def spoiled_text(points):
         return ""
     worst = max((lack for p in spoiled for lack in p.lacks.values()), key=lambda lack: lack.share)
     names = list(dict.fromkeys(name for p in spoiled for name in p.lacks))
-    return (f"In {plural(len(names), 'run')} ({some_of(names, 4)}), ranks lacked a processor for up to "
-            f"{100 * worst.share:.0f} % of the epoch, because {worst.cause}. Their times, speedups and efficiencies do "
-            "not describe the program, and their causes of lost efficiency cannot be told apart.")
+    return (
+        f"In {plural(len(names), 'run')} ({some_of(names, 4)}), ranks lacked a processor for up to"
+        f" {100 * worst.share:.0f} % of the epoch, because {worst.cause}. Their times, speedups and"
+        " efficiencies do not describe the program, and their causes of lost efficiency cannot be"
+        " told apart."
+    )

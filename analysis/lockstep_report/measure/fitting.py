@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Weighted least squares with confidence intervals. docs/analysis.md ("Model fits") states the method.
+"""Weighted least squares with confidence intervals. docs/analysis.md ("Model fits") states the
+method.
 
-The errors of times are assumed to be proportional to the times. Observations of one group were measured under the
-same conditions, such as in one job, and share a deviation that their spread does not show.
+The errors of times are assumed to be proportional to the times. Observations of one group were
+measured under the same conditions, such as in one job, and share a deviation that their spread does
+not show.
 """
 
 import math
@@ -74,8 +76,10 @@ class LinearFit:
         value = float(weights @ self.coefficients)
         if not self.spreads:
             return Estimate(value, note=self.note)
-        half = max(student_quantile(dof) * math.sqrt(max(0.0, float(weights @ covariance @ weights)))
-                   for covariance, dof in self.spreads)
+        half = max(
+            student_quantile(dof) * math.sqrt(max(0.0, float(weights @ covariance @ weights)))
+            for covariance, dof in self.spreads
+        )
         return Estimate(value, value - half, value + half)
 
     def share(self, index):
@@ -99,10 +103,11 @@ class LinearFit:
 
 
 def fit_linear(columns, observed, groups=None):
-    """Fits `observed` (n positive values) as a combination of `columns` (p arrays of n values). `groups`: of each
-    observation what it has in common with others that were measured together [each is alone]; equal groups need
-    equal columns, and their means are fitted. Returns None if the columns are not linearly independent, n < p, or
-    a value is not positive and of a size whose square is finite."""
+    """Fits `observed` (n positive values) as a combination of `columns` (p arrays of n values).
+    `groups`: of each observation what it has in common with others that were measured together
+    [each is alone]; equal groups need equal columns, and their means are fitted. Returns None if
+    the columns are not linearly independent, n < p, or a value is not positive and of a size whose
+    square is finite."""
     matrix = np.column_stack([np.asarray(column, dtype=float) for column in columns])
     observed = np.asarray(observed, dtype=float)
     count, parameters = matrix.shape
@@ -115,7 +120,9 @@ def fit_linear(columns, observed, groups=None):
     scaled = matrix / lengths
     if np.linalg.matrix_rank(scaled / observed[:, None], tol=1e-9) < parameters:
         return None
-    _, first, group = np.unique(np.arange(count) if groups is None else groups, return_index=True, return_inverse=True)
+    _, first, group = np.unique(
+        np.arange(count) if groups is None else groups, return_index=True, return_inverse=True
+    )
     sizes = np.bincount(group)
     means, places = np.bincount(group, observed) / sizes, scaled[first]
     scale = means
@@ -129,25 +136,40 @@ def fit_linear(columns, observed, groups=None):
         deviations = (means - places @ coefficients) / scale
         of_means = [(np.full(len(means), float(deviations @ deviations) / dof), dof)]
         if count > len(means):  # repeats
-            within = float((((observed - means[group]) / scale[group])**2).sum()) / (count - len(means))
+            within = float((((observed - means[group]) / scale[group]) ** 2).sum()) / (
+                count - len(means)
+            )
             of_means.append((within / sizes, count - len(means)))
         spreads = [((inverse * variances) @ inverse.T / units, of) for variances, of in of_means]
     fitted = scaled @ coefficients
-    return LinearFit(coefficients / lengths, tuple(spreads), fitted,
-                     (observed - fitted) / np.where(fitted > 0, fitted, observed))
+    return LinearFit(
+        coefficients / lengths,
+        tuple(spreads),
+        fitted,
+        (observed - fitted) / np.where(fitted > 0, fitted, observed),
+    )
 
 
 def mean_fit(fits, columns, observed):
-    """Returns the mean of the fits of several jobs, of which `columns` and `observed` have all observations. The
-    difference between the jobs is one of its kinds of errors, and the errors within the jobs are the other."""
+    """Returns the mean of the fits of several jobs, of which `columns` and `observed` have all
+    observations. The difference between the jobs is one of its kinds of errors, and the errors
+    within the jobs are the other.
+    """
     if len(fits) == 1:
         return fits[0]
     all_coefficients = np.array([fit.coefficients for fit in fits])
     coefficients, count = all_coefficients.mean(axis=0), len(fits)
-    scale = np.abs(coefficients).clip(min=1 / LARGEST)  # the units differ by many orders of magnitude
+    scale = np.abs(coefficients).clip(
+        min=1 / LARGEST
+    )  # the units differ by many orders of magnitude
     between = np.cov((all_coefficients / scale).T) / count * np.outer(scale, scale)
     spreads = [(between, count - 1)]
     if all(fit.spreads for fit in fits):
-        spreads.append((sum(fit.spreads[0][0] for fit in fits) / count**2, sum(fit.spreads[0][1] for fit in fits)))
+        spreads.append(
+            (
+                sum(fit.spreads[0][0] for fit in fits) / count**2,
+                sum(fit.spreads[0][1] for fit in fits),
+            )
+        )
     fitted = np.column_stack(columns) @ coefficients
     return LinearFit(coefficients, tuple(spreads), fitted, (observed - fitted) / fitted)

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""95 % intervals of medians, of independent values and of series of correlated ones, and differences between values.
-docs/analysis.md ("Intervals", "Differences") states the method; `core/statistics` of the program has the same for its summary."""
+"""95 % intervals of medians, of independent values and of series of correlated ones, and
+differences between values. docs/analysis.md ("Intervals", "Differences") states the method;
+`core/statistics` of the program has the same for its summary.
+"""
 
 import math
 from dataclasses import dataclass
@@ -13,7 +15,9 @@ CONFIDENCE = 0.95
 MINIMUM_VALUES = 6
 RUN_SPREAD = 0.05  # standard deviation of a run, as a share, that is assumed for a single run
 NORMAL_QUANTILE = 1.96
-ONE_RUN = "this compares one run with one run, which does not show how much runs differ: repeat both"
+ONE_RUN = (
+    "this compares one run with one run, which does not show how much runs differ: repeat both"
+)
 
 
 @dataclass(frozen=True)
@@ -27,7 +31,8 @@ class Interval:
 
 
 def student_coverage(t, dof):
-    """Returns P(|T| <= t) of Student's t with `dof` degrees of freedom (Abramowitz and Stegun, 26.7.3 and 26.7.4)."""
+    """Returns P(|T| <= t) of Student's t with `dof` degrees of freedom (Abramowitz and Stegun,
+    26.7.3 and 26.7.4)."""
     angle = math.atan(t / math.sqrt(dof))
     cosine, sine = math.cos(angle), math.sin(angle)
     total, term = 0.0, (cosine if dof % 2 else 1.0)
@@ -53,8 +58,8 @@ def student_quantile(dof, confidence=CONFIDENCE):
 
 
 def median_interval(values, confidence=CONFIDENCE):
-    """Returns an interval of the median of independent values, the narrowest pair (x_k, x_{n+1-k}) with
-    1 - 2*P(Binomial(n, 1/2) <= k-1) >= confidence; None for fewer than 6 values."""
+    """Returns an interval of the median of independent values, the narrowest pair (x_k, x_{n+1-k})
+    with 1 - 2*P(Binomial(n, 1/2) <= k-1) >= confidence; None for fewer than 6 values."""
     ordered = np.sort(np.asarray(values, dtype=float))
     n = len(ordered)
     if n < MINIMUM_VALUES:
@@ -75,9 +80,9 @@ def autocorrelation_time(values):
     """Returns the integrated autocorrelation time tau of a series, at least 1: its median varies as
     much as that of len(values) / tau independent values.
 
-    tau = 1 + 2 * (sum of the autocorrelations of the signs of the deviations from the median), up to the first sum of
-    two neighbours that is not positive (Geyer 1992). Each of them is too small by about tau / n, because the median is
-    that of the same values.
+    tau = 1 + 2 * (sum of the autocorrelations of the signs of the deviations from the median), up
+    to the first sum of two neighbours that is not positive (Geyer 1992). Each of them is too small
+    by about tau / n, because the median is that of the same values.
     """
     values = np.asarray(values, dtype=float)
     n = len(values)
@@ -86,7 +91,7 @@ def autocorrelation_time(values):
         return 1.0
     spectrum = np.fft.rfft(signs, 2 * n)
     products = np.rint(np.fft.irfft(spectrum * np.conj(spectrum), 2 * n)[:n])
-    pairs = products[0:n - 1:2] + products[1:n:2]
+    pairs = products[0 : n - 1 : 2] + products[1:n:2]
     ended = np.flatnonzero(pairs <= 0)
     used = int(ended[0]) if len(ended) else len(pairs)
     tau = 2 * float(pairs[:used].sum()) / float(products[0]) - 1
@@ -94,11 +99,12 @@ def autocorrelation_time(values):
 
 
 def series_interval(values, confidence=CONFIDENCE):
-    """Returns an interval of the median of a series in the order of time, whose values may be correlated; None if the
-    series is worth fewer than 6 independent values.
+    """Returns an interval of the median of a series in the order of time, whose values may be
+    correlated; None if the series is worth fewer than 6 independent values.
 
-    The ranks of its ends are (n+1)/2 -+ t/2 * sqrt(n * tau), with Student's t because tau is estimated. It is the whole
-    range if these ranks do not exist and the range of n / tau independent values covers the median.
+    The ranks of its ends are (n+1)/2 -+ t/2 * sqrt(n * tau), with Student's t because tau is
+    estimated. It is the whole range if these ranks do not exist and the range of n / tau
+    independent values covers the median.
     """
     ordered = np.sort(np.asarray(values, dtype=float))
     n = len(ordered)
@@ -129,7 +135,8 @@ class Difference:
 
 
 def assumed_difference(*repeats):
-    """Returns half of the 95 % interval of a ratio, as a share. `repeats`: the number of runs of each side."""
+    """Returns half of the 95 % interval of a ratio, as a share. `repeats`: the number of runs of
+    each side."""
     return NORMAL_QUANTILE * RUN_SPREAD * math.sqrt(sum(1 / count for count in repeats))
 
 
@@ -138,8 +145,10 @@ def difference(a, b):
     single run is assumed to vary by RUN_SPREAD."""
     a, b = (np.asarray(values, dtype=float) for values in (a, b))
     is_assumed = min(len(a), len(b)) < 2
-    variances = [(RUN_SPREAD * values.mean())**2 if len(values) < 2 else values.var(ddof=1) / len(values)
-                 for values in (a, b)]
+    variances = [
+        (RUN_SPREAD * values.mean()) ** 2 if len(values) < 2 else values.var(ddof=1) / len(values)
+        for values in (a, b)
+    ]
     quantile, total = NORMAL_QUANTILE, sum(variances)
     if not is_assumed and total > 0:
         dof = total**2 / sum(v**2 / (len(values) - 1) for v, values in zip(variances, (a, b)))

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The bytes that an all-reduce sends over the link of a host, by algorithm and placement of the ranks. The messages
-are those of `src/comm/all_reduce`. docs/analysis.md ("Use of the link") has the formulas."""
+"""The bytes that an all-reduce sends over the link of a host, by algorithm and placement of the
+ranks. The messages are those of `src/comm/all_reduce`. docs/analysis.md ("Use of the link") has the
+formulas."""
 
 import numpy as np
 
@@ -27,8 +28,10 @@ def gather(ranks, size):
 
 
 def recursive_doubling(ranks, size):
-    """Exchanges between ranks whose indices differ in one bit: of the whole array, or of 1/2, 1/4, ... in both phases
-    of halving-doubling. Without a power of two, the first ranks form pairs, of which only the odd one takes part."""
+    """Exchanges between ranks whose indices differ in one bit: of the whole array, or of 1/2, 1/4,
+    ... in both phases of halving-doubling. Without a power of two, the first ranks form pairs, of
+    which only the odd one takes part.
+    """
     power = 1 << (ranks.bit_length() - 1)
     pairs = ranks - power
     place = [2 * i + 1 if i < pairs else i + pairs for i in range(power)]
@@ -48,8 +51,10 @@ MESSAGES = {"ring": ring, "direct": direct, "recursive-doubling": recursive_doub
 
 
 def link_bytes(algorithm, hosts, size):
-    """Returns the bytes of an all-reduce of `size` bytes over the link that carries most of them; None if the algorithm
-    does not tell its messages. `algorithm`: with its library, as `choices.algorithm_of`; `hosts`: host of each rank."""
+    """Returns the bytes of an all-reduce of `size` bytes over the link that carries most of them;
+    None if the algorithm does not tell its messages. `algorithm`: with its library, as
+    `choices.algorithm_of`; `hosts`: host of each rank.
+    """
     hosts = np.asarray(hosts)
     names, host, ranks_of = np.unique(hosts, return_inverse=True, return_counts=True)
     name, _, library = algorithm.partition(" ")
@@ -61,13 +66,16 @@ def link_bytes(algorithm, hosts, size):
         return None
     if name == "gather-scatter":  # the array is scattered after it was gathered
         return 2 * crossing(gather(len(hosts), size), host)
-    if name == "hierarchical":  # the ranks of a host divide the array, and each sums its part directly
+    if (
+        name == "hierarchical"
+    ):  # the ranks of a host divide the array, and each sums its part directly
         return ring_bytes(size, len(names)) if len(set(ranks_of)) == 1 else None
     return crossing(MESSAGES[name](len(hosts), size), host) if name in MESSAGES else None
 
 
 def crossing(sent, host):
-    """Returns the largest number of bytes that enter or leave a host. `sent`: (source, destination)."""
+    """Returns the largest number of bytes that enter or leave a host. `sent`: (source,
+    destination)."""
     between = np.zeros((host.max() + 1,) * 2)
     np.add.at(between, (host[:, None], host[None, :]), sent)
     np.fill_diagonal(between, 0)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The formulas of the report, as pure functions; docs/analysis.md lists them. All units are seconds, bytes and bytes
-per second; N is the number of ranks."""
+"""The formulas of the report, as pure functions; docs/analysis.md lists them. All units are
+seconds, bytes and bytes per second; N is the number of ranks."""
 
 import math
 from dataclasses import dataclass
@@ -10,14 +10,17 @@ import numpy as np
 
 @dataclass(frozen=True)
 class Bounds:
-    """A quantity between `low` and `high`, None if unknown. `value`: the quantity, None if the bounds do not agree."""
+    """A quantity between `low` and `high`, None if unknown. `value`: the quantity, None if the
+    bounds do not agree."""
 
     low: float
     high: float
     value: float = None
 
     def times(self, factor):
-        return Bounds(*(None if x is None else factor * x for x in (self.low, self.high, self.value)))
+        return Bounds(
+            *(None if x is None else factor * x for x in (self.low, self.high, self.value))
+        )
 
 
 def rank_seconds(phase_seconds, phases, without=()):
@@ -91,7 +94,8 @@ def utilisation(bytes_per_second, link_gbit):
 
 
 def busy_seconds(start, end):
-    """Returns (step, rank): the time in which at least one bucket was being reduced, the union of [start, end]."""
+    """Returns (step, rank): the time in which at least one bucket was being reduced, the union of
+    [start, end]."""
     if start.shape[-1] == 0:
         return np.zeros(start.shape[:-1])
     if np.any(start[..., 1:] < start[..., :-1]):
@@ -104,9 +108,9 @@ def busy_seconds(start, end):
 
 
 def common_start(step_start, offsets):
-    """Returns (step, rank): the starts of the steps of an epoch on the clock of rank 0. `step_start` (step, rank) is
-    on the clock of each rank; `offsets` (rank, 2) is the clock of each rank minus that of rank 0, before the first and
-    after the last of these steps."""
+    """Returns (step, rank): the starts of the steps of an epoch on the clock of rank 0.
+    `step_start` (step, rank) is on the clock of each rank; `offsets` (rank, 2) is the clock of each
+    rank minus that of rank 0, before the first and after the last of these steps."""
     first, last = step_start[0], step_start[-1]
     length = np.where(last > first, last - first, 1.0)
     share = (step_start - first) / length

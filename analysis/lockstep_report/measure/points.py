@@ -7,7 +7,13 @@ import numpy as np
 
 from lockstep_report.errors import INPUT, ReportError
 from lockstep_report.measure import choices, metrics, validity
-from lockstep_report.measure.contention import COMPUTE_PHASES, LIMIT, contention_notes, known_reading, lack_of
+from lockstep_report.measure.contention import (
+    COMPUTE_PHASES,
+    LIMIT,
+    contention_notes,
+    known_reading,
+    lack_of,
+)
 from lockstep_report.measure.inference import Interval, series_interval
 from lockstep_report.measure.link_bytes import link_bytes
 from lockstep_report.measure.window import batch_per_rank, epoch_rate, timed_seconds, timed_window
@@ -33,7 +39,9 @@ class Point:
     variant: frozenset = frozenset()  # other properties that affect the time
     others: frozenset = frozenset()  # properties that affect only the results
     detail: str = ""  # properties in which points of the setting differ, as text
-    is_of_hosts: bool = False  # whether points that differ only in their hosts are in several series
+    is_of_hosts: bool = (
+        False  # whether points that differ only in their hosts are in several series
+    )
     reducer: str = ""
     gradient_dtype: str = ""
     training_seconds: float = None  # excludes data_wait
@@ -53,7 +61,9 @@ class Point:
     received_bytes: float = None  # the same for the bytes received
     all_sent_bytes: float = None  # in messages of a step, sum over the ranks
     joules_per_image: float = None  # summed over all devices
-    measurements: dict = field(default_factory=dict)  # name -> maximum over ranks, of one epoch, if all ranks measured it
+    measurements: dict = field(
+        default_factory=dict
+    )  # name -> maximum over ranks, of one epoch, if all ranks measured it
     lacks: dict = field(default_factory=dict)  # run -> contention.Lack, of runs that it spoils
     link_gbit: float = None  # rate of the link that was given to the run
     hosts: tuple = ()  # host names
@@ -101,8 +111,8 @@ class Point:
         return bool(self.lacks) and 2 * len(self.lacks) >= self.repeats
 
     def link_rate(self, given=None):
-        """Returns the rate of the link between the ranks in Gbit/s, `given` or that of the run; None
-        if it is unknown or if no message uses a link, because all ranks are on one host."""
+        """Returns the rate of the link between the ranks in Gbit/s, `given` or that of the run;
+        None if it is unknown or if no message uses a link, because all ranks are on one host."""
         return None if self.host_count == 1 else given or self.link_gbit
 
     @property
@@ -118,8 +128,11 @@ class Point:
     @property
     def series(self):
         """What the points of a curve over the numbers of ranks have in common."""
-        return (self.setting, self.communication, frozenset(
-            pair for pair in self.variant if self.is_of_hosts or pair[0] != HOSTS))
+        return (
+            self.setting,
+            self.communication,
+            frozenset(pair for pair in self.variant if self.is_of_hosts or pair[0] != HOSTS),
+        )
 
     @property
     def mode(self):
@@ -156,16 +169,22 @@ class Point:
         if not self.transfer or not self.bytes_per_step or not self.steps:
             return None
         seconds = (self.transfer.high, self.transfer.low, self.transfer.value)
-        found = [metrics.bus_bandwidth(self.bytes_per_step * self.steps, time, self.ranks) for time in seconds]
+        found = [
+            metrics.bus_bandwidth(self.bytes_per_step * self.steps, time, self.ranks)
+            for time in seconds
+        ]
         return None if found[0] is None else metrics.Bounds(*found)
 
     @property
     def link_share(self):
         """The bytes over the link of a host per byte of the bus bandwidth; None if unknown."""
-        return self.link_bytes and self.link_bytes / metrics.ring_bytes(self.bytes_per_step, self.ranks)
+        return self.link_bytes and self.link_bytes / metrics.ring_bytes(
+            self.bytes_per_step, self.ranks
+        )
 
     def link_use(self, bytes_per_second, rate):
-        """Returns the share of a link of `rate` Gbit/s that is used at a bus bandwidth; None if it is unknown."""
+        """Returns the share of a link of `rate` Gbit/s that is used at a bus bandwidth; None if it
+        is unknown."""
         if bytes_per_second is None or not self.link_share:
             return None
         return metrics.utilisation(self.link_share * bytes_per_second, rate)
@@ -179,7 +198,9 @@ class Point:
 def from_run(run):
     """Returns the point of a run. Raises `ReportError` if the run has no steps."""
     if not run.has_steps:
-        raise ReportError(INPUT, f"{run.path}: holds no steps (status {run.status}); nothing to report")
+        raise ReportError(
+            INPUT, f"{run.path}: holds no steps (status {run.status}); nothing to report"
+        )
     window = timed_window(run)
     lack = lack_of(run, window)
     is_spoiled = lack is not None and lack.share >= LIMIT
@@ -189,11 +210,15 @@ def from_run(run):
     scale = epoch_seconds / step.sum()
     of_phases = {name: scale * phases[:, i].mean() for i, name in enumerate(run.phases)}
     of_phases[IMBALANCE] = epoch_seconds - sum(of_phases.values())
-    readings = {quantity.name: known_reading(run, quantity.name, window.epoch) for quantity in QUANTITIES}
+    readings = {
+        quantity.name: known_reading(run, quantity.name, window.epoch) for quantity in QUANTITIES
+    }
     joules = readings["energy_joules"]
     columns = [run.phases.index(name) for name in COMPUTATION]
     computation = run.phase_seconds[window.steps[:MOST_STEPS]][:, :, columns].sum(axis=2)
-    busy = metrics.busy_seconds(run.bucket_start[window.steps], run.bucket_end[window.steps]).sum(axis=0)
+    busy = metrics.busy_seconds(run.bucket_start[window.steps], run.bucket_end[window.steps]).sum(
+        axis=0
+    )
     return Point(
         source=run.label,
         ranks=run.rank_count,
@@ -217,8 +242,14 @@ def from_run(run):
         bytes_per_step=int(run.bucket_bytes.sum()) or None,
         link_bytes=link_bytes_of(run),
         **traffic_of(run, window.steps),
-        joules_per_image=None if joules is None else float(joules.sum() / run.images[run.epoch == window.epoch].sum()),
-        measurements={name: float(values.max()) for name, values in readings.items() if values is not None},
+        joules_per_image=(
+            None
+            if joules is None
+            else float(joules.sum() / run.images[run.epoch == window.epoch].sum())
+        ),
+        measurements={
+            name: float(values.max()) for name, values in readings.items() if values is not None
+        },
         lacks={run.label: lack} if is_spoiled else {},
         link_gbit=run.link_gbit,
         hosts=origin.host_names,
@@ -233,9 +264,11 @@ def from_run(run):
         status=run.status,
         rule=window.rule,
         scaled=window.is_extrapolated,
-        notes=(*validity.run_notes(run, origin, window),
-               *(step_notes(step, run.step[window.steps] + 1) or epoch_notes(run, window)),
-               *contention_notes(run, window, lack)),
+        notes=(
+            *validity.run_notes(run, origin, window),
+            *(step_notes(step, run.step[window.steps] + 1) or epoch_notes(run, window)),
+            *contention_notes(run, window, lack),
+        ),
     )
 
 
@@ -245,9 +278,14 @@ def point_of(run):
 
 
 def processors_of(run, column="cpu_list"):
-    """Returns the number of processors, or physical cores (`core_list`), of the ranks of the first host; None if unknown."""
+    """Returns the number of processors, or physical cores (`core_list`), of the ranks of the first
+    host; None if unknown."""
     hosts = run.ranks["host"]
-    listed = [validity.parse_processors(text) for host, text in zip(hosts, run.ranks.get(column, ())) if host == hosts[0]]
+    listed = [
+        validity.parse_processors(text)
+        for host, text in zip(hosts, run.ranks.get(column, ()))
+        if host == hosts[0]
+    ]
     return len(set().union(*listed)) if listed and all(listed) else None
 
 
@@ -256,12 +294,17 @@ def traffic_of(run, steps):
     if not {"sent", "received"} <= run.traffic.keys():
         return {}
     sent, received = (run.traffic[name][steps].mean(axis=0) for name in ("sent", "received"))
-    found = {"sent_bytes": sent.max(), "received_bytes": received.max(), "all_sent_bytes": sent.sum()}
+    found = {
+        "sent_bytes": sent.max(),
+        "received_bytes": received.max(),
+        "all_sent_bytes": sent.sum(),
+    }
     return {name: float(value) for name, value in found.items() if np.isfinite(value)}
 
 
 def link_bytes_of(run):
-    """Returns the bytes of a step over the link that carries most of them; None if they are not known."""
+    """Returns the bytes of a step over the link that carries most of them; None if they are not
+    known."""
     if run.option("reducer") in choices.NOT_ALL_REDUCED:
         return None
     algorithm = choices.algorithm_of(run)
@@ -272,7 +315,8 @@ def link_bytes_of(run):
 
 
 def from_times(row, parameters=None, train_samples=None, notes=()):
-    """Returns the point of one row of a CSV of epoch times. `parameters`: number of parameters of 4 bytes each."""
+    """Returns the point of one row of a CSV of epoch times. `parameters`: number of parameters of 4
+    bytes each."""
     return Point(
         source=row.source,
         ranks=row.ranks,
@@ -281,10 +325,15 @@ def from_times(row, parameters=None, train_samples=None, notes=()):
         setting=(row.source.removesuffix(".csv"), *row.series),
         images_per_second=train_samples / float(row.seconds) if train_samples else None,
         images=train_samples,
-        steps=(metrics.steps_per_epoch(train_samples, row.batch_per_rank, row.ranks)
-               if train_samples and row.batch_per_rank else None),
+        steps=(
+            metrics.steps_per_epoch(train_samples, row.batch_per_rank, row.ranks)
+            if train_samples and row.batch_per_rank
+            else None
+        ),
         bytes_per_step=4 * parameters if parameters else None,
-        link_bytes=metrics.ring_bytes(4 * parameters, row.ranks) if parameters and row.ranks > 1 else None,
+        link_bytes=(
+            metrics.ring_bytes(4 * parameters, row.ranks) if parameters and row.ranks > 1 else None
+        ),
         rule="epoch times as given in the CSV",
         notes=tuple(notes),
     )

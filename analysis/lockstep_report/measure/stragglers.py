@@ -33,8 +33,8 @@ class Straggler:
 
     @property
     def is_clock_wrong(self):
-        """Whether the ends of the all-reduces contradict the recorded offsets. Ranks of one host, whose bound is 0,
-        read the same clock: their all-reduces end at different times."""
+        """Whether the ends of the all-reduces contradict the recorded offsets. Ranks of one host,
+        whose bound is 0, read the same clock: their all-reduces end at different times."""
         if self.clock is None or not self.clock.has_interval or self.clock_error == 0:
             return False
         nearest = max(0.0, self.clock.low, -self.clock.high)
@@ -42,13 +42,14 @@ class Straggler:
 
 
 def excess_work(work):
-    """Returns (step, rank): the work of each rank less the median over the other ranks, for `work` (step, rank)."""
+    """Returns (step, rank): the work of each rank less the median over the other ranks, for `work`
+    (step, rank)."""
     ordered = np.sort(work, axis=1)
     others = work.shape[1] - 1
 
     def of_others(k):
         """The k-th smallest value without that of the rank."""
-        lower, upper = ordered[:, k:k + 1], ordered[:, k + 1:k + 2]
+        lower, upper = ordered[:, k : k + 1], ordered[:, k + 1 : k + 2]
         return np.where(work > lower, lower, upper)
 
     return work - (of_others((others - 1) // 2) + of_others(others // 2)) / 2
@@ -64,8 +65,8 @@ def median_estimate(values, confidence=CONFIDENCE):
 
 def excess_estimate(excess, rank):
     """Returns the median of `excess` (step, rank) of a rank, with its interval. One of N ranks is
-    selected, so the interval of each has the level 2.5 % / N (Bonferroni): with 5 % / N, 5.2 % of the
-    simulated groups of 16 equal ranks with correlated steps had a slow rank."""
+    selected, so the interval of each has the level 2.5 % / N (Bonferroni): with 5 % / N, 5.2 % of
+    the simulated groups of 16 equal ranks with correlated steps had a slow rank."""
     return median_estimate(excess[:, rank], 1 - (1 - CONFIDENCE) / 2 / excess.shape[1])
 
 
@@ -82,8 +83,10 @@ def is_slow(excess):
 
 
 def slow_work(work):
-    """Returns the mean work per step and rank, of `work` (step, rank), that slow ranks do beyond the median rank;
-    of an even number of ranks, the faster of both in the middle. 0 without a rank that is shown to be slow."""
+    """Returns the mean work per step and rank, of `work` (step, rank), that slow ranks do beyond
+    the median rank; of an even number of ranks, the faster of both in the middle. 0 without a rank
+    that is shown to be slow.
+    """
     if work.shape[1] < 2 or len(work) == 0 or not np.all(np.isfinite(work)):
         return 0.0
     mean = work.mean(axis=0)
@@ -98,17 +101,28 @@ def straggler_of(timed):
     work = metrics.rank_seconds(timed.phase_seconds, run.phases, (COMMUNICATION,))
     rank, excess = slowest(work)
     return Straggler(
-        run.label, run.rank_count, rank, str(run.ranks["hostname"][rank]), excess,
-        float(np.median(np.delete(work, rank, axis=1))), is_slow(excess),
-        **({} if timed.times is None else all_reduces_of(timed.times, rank)))
+        run.label,
+        run.rank_count,
+        rank,
+        str(run.ranks["hostname"][rank]),
+        excess,
+        float(np.median(np.delete(work, rank, axis=1))),
+        is_slow(excess),
+        **({} if timed.times is None else all_reduces_of(timed.times, rank)),
+    )
 
 
 def all_reduces_of(times, rank):
     """Returns the fields of the `Straggler` that follow from the times of the all-reduces."""
-    # (step, rank). A constant difference is an error of the recorded clock offsets or a property of the algorithm.
+    # (step, rank). A constant difference is an error of the recorded clock offsets or a property of
+    # the algorithm.
     deviation = np.median(times.end - times.end[:, :1], axis=2)
     clock_rank = int(np.argmax(np.abs(np.median(deviation, axis=0))))
     transfers = np.maximum(0, times.end.max(axis=1) - times.start.max(axis=1)).min(axis=1)
-    return {"last_share": float(np.mean(times.start.argmax(axis=1) == rank)), "clock_rank": clock_rank,
-            "clock": median_estimate(deviation[:, clock_rank]), "clock_error": times.clock_error,
-            "transfer_seconds": float(np.median(transfers))}
+    return {
+        "last_share": float(np.mean(times.start.argmax(axis=1) == rank)),
+        "clock_rank": clock_rank,
+        "clock": median_estimate(deviation[:, clock_rank]),
+        "clock_error": times.clock_error,
+        "transfer_seconds": float(np.median(transfers)),
+    }

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The telemetry of runs: cumulative counters (processor time, context switches, bytes, energy), from which rates
-over any interval follow, and current values (memory, utilisation, power)."""
+"""The telemetry of runs: cumulative counters (processor time, context switches, bytes, energy),
+from which rates over any interval follow, and current values (memory, utilisation, power)."""
 
 from dataclasses import dataclass
 
@@ -37,7 +37,11 @@ class Samples:
 
     def traffic(self, direction):
         """Returns {interface: cumulative bytes (sample)} of "received" or "sent"."""
-        return {name: self.columns[f"{direction}_bytes"][:, i] for i, name in enumerate(self.interfaces) if name}
+        return {
+            name: self.columns[f"{direction}_bytes"][:, i]
+            for i, name in enumerate(self.interfaces)
+            if name
+        }
 
 
 def finite(seconds, values):
@@ -57,18 +61,27 @@ def samples_of(run):
     """Returns the samples of each rank of one run file; empty without telemetry."""
     if not run.telemetry:
         return []
-    columns = {name: values for name, values in run.telemetry.items() if name not in ("rank", "interface_name")}
+    columns = {
+        name: values
+        for name, values in run.telemetry.items()
+        if name not in ("rank", "interface_name")
+    }
     found = []
     for rank in np.unique(run.telemetry["rank"]):
         chosen = run.telemetry["rank"] == rank
-        found.append(Samples(int(rank), tuple(map(str, run.telemetry["interface_name"][rank])),
-                             {name: values[chosen] for name, values in columns.items()}))
+        found.append(
+            Samples(
+                int(rank),
+                tuple(map(str, run.telemetry["interface_name"][rank])),
+                {name: values[chosen] for name, values in columns.items()},
+            )
+        )
     return found
 
 
 def files_of(runs):
     """Returns the single files of the runs: each part of a run has its own clock."""
-    return [part for run in runs for part in (run.parts or (run,)) if part.telemetry]
+    return [part for run in runs for part in run.parts or (run,) if part.telemetry]
 
 
 def first_ranks(run, samples):

@@ -11,10 +11,15 @@ from lockstep_report.runfile.experiment import unlike
 from lockstep_report.runfile.settings import SETTING_PARTS
 
 # Part of the setting -> what makes it equal in two runs.
-REMEDIES = {"model": "the same --model", "device": "the same --device",
-            "precision": "the same --precision", "data": "the same --data and --train-samples",
-            "device name": "processors or GPUs of the same kind", "program": "the same program",
-            "threads": "the same --threads (without it, the ranks divide the cores among them)"}
+REMEDIES = {
+    "model": "the same --model",
+    "device": "the same --device",
+    "precision": "the same --precision",
+    "data": "the same --data and --train-samples",
+    "device name": "processors or GPUs of the same kind",
+    "program": "the same program",
+    "threads": "the same --threads (without it, the ranks divide the cores among them)",
+}
 UNLIKE = "no speedup, because"  # begin of the note about a 1-rank run of another setting
 IMAGES_TOLERANCE = 0.01  # relative difference in images up to which two epochs count as equal
 
@@ -32,16 +37,21 @@ def run_notes(run, origin, window):
 
 def lines_of(attributes):
     """Returns the warnings in the attributes of a group of the run file."""
-    return [line.strip() for line in str(attributes.get("warnings", "")).splitlines() if line.strip()]
+    return [
+        line.strip() for line in str(attributes.get("warnings", "")).splitlines() if line.strip()
+    ]
 
 
 def warnings_of(run):
-    """Returns the warnings that the program printed about the data, the options, the times and the results."""
+    """Returns the warnings that the program printed about the data, the options, the times and the
+    results."""
     found = [*lines_of(run.environment), *lines_of(run.results)]
     share = float(run.results.get("lacking_processor_share", 0.0))  # of a run that is no training
     if share >= LIMIT:
-        found.append(f"a rank lacked a processor for {100 * share:.0f} % of the time (other processes, more "
-                     f"threads than processors, a CPU quota, or a hypervisor); {REMEDY}")
+        found.append(
+            f"a rank lacked a processor for {100 * share:.0f} % of the time (other processes, more "
+            f"threads than processors, a CPU quota, or a hypervisor); {REMEDY}"
+        )
     return found
 
 
@@ -62,8 +72,9 @@ def parse_processors(text):
 
 
 def add_comparison_notes(points, link_gbit=None):
-    """Returns the points with additional notes about their base cases and about impossible values. `link_gbit`:
-    rate of the link for all points, in Gbit/s; if it is None, each point's own rate is used."""
+    """Returns the points with additional notes about their base cases and about impossible values.
+    `link_gbit`: rate of the link for all points, in Gbit/s; if it is None, each point's own rate is
+    used."""
     return [replace(p, notes=(*p.notes, *comparison_notes(p, points, link_gbit))) for p in points]
 
 
@@ -86,47 +97,75 @@ def base_notes(point, base):
     """Yields notes about differences between a point and its base case besides the rank count."""
     case = f"the base case {base.source}"
     if base.hosts and not set(base.hosts) <= set(point.hosts):
-        yield f"{case} ran on another host ({', '.join(base.hosts)}) than this point ({', '.join(point.hosts)})"
+        yield (
+            f"{case} ran on another host ({', '.join(base.hosts)}) than this point"
+            f" ({', '.join(point.hosts)})"
+        )
     if base.lacks_processors:
         yield f"ranks lacked processors in {case}, so the speedup is too large or too small"
     yield from option_notes(point, base, case)
     changed = kernel_changes(point, base)
     if changed:
         yield f"{changed} than in {case}"
-    if point.images and base.images and abs(point.images - base.images) > IMAGES_TOLERANCE * base.images:
-        yield (f"an epoch of this point trains on {point.images:,} images, an epoch of "
-               f"{case} on {base.images:,} (an incomplete last batch is dropped)")
+    if (
+        point.images
+        and base.images
+        and abs(point.images - base.images) > IMAGES_TOLERANCE * base.images
+    ):
+        yield (
+            f"an epoch of this point trains on {point.images:,} images, an epoch of "
+            f"{case} on {base.images:,} (an incomplete last batch is dropped)"
+        )
     speedup = metrics.speedup(base.epoch_seconds, point.epoch_seconds)
     if speedup > point.ranks:
-        yield (f"speedup {speedup:.2f} is above the number of ranks ({point.ranks}): check "
-               f"that {case} ran under the same conditions")
+        yield (
+            f"speedup {speedup:.2f} is above the number of ranks ({point.ranks}): check "
+            f"that {case} ran under the same conditions"
+        )
 
 
 def option_notes(point, other, case):
-    """Returns one note per property that affects the time and differs between a point and the point `other`, named `case`."""
-    return [f"{case} has {name} {values[0]}, this point {values[-1]}" for name, values in unlike(
-        (other.variant, other.ranks), (point.variant, point.ranks))]
+    """Returns one note per property that affects the time and differs between a point and the point
+    `other`, named `case`."""
+    return [
+        f"{case} has {name} {values[0]}, this point {values[-1]}"
+        for name, values in unlike((other.variant, other.ranks), (point.variant, point.ranks))
+    ]
 
 
 def unlike_base_notes(point, points):
-    """Returns a note if the only 1-rank runs with the batch of a point have another setting, with the remedy."""
-    others = [p for p in points if p.ranks == 1 and len(p.setting) == len(point.setting)
-              and p.batch_per_rank in (point.batch_per_rank, point.global_batch)]
+    """Returns a note if the only 1-rank runs with the batch of a point have another setting, with
+    the remedy."""
+    others = [
+        p
+        for p in points
+        if p.ranks == 1
+        and len(p.setting) == len(point.setting)
+        and p.batch_per_rank in (point.batch_per_rank, point.global_batch)
+    ]
     if not others or len(point.setting) != len(SETTING_PARTS):
         return []
     base = min(others, key=lambda other: sum(a != b for a, b in zip(point.setting, other.setting)))
-    changed = [parts for parts in zip(SETTING_PARTS, base.setting, point.setting) if parts[1] != parts[2]]
-    texts = [f"{of_base or 'no value'} instead of {own or 'no value'}" for _, of_base, own in changed]
+    changed = [
+        parts for parts in zip(SETTING_PARTS, base.setting, point.setting) if parts[1] != parts[2]
+    ]
+    texts = [
+        f"{of_base or 'no value'} instead of {own or 'no value'}" for _, of_base, own in changed
+    ]
     remedies = dict.fromkeys(REMEDIES[name] for name, *_ in changed)
-    return [f"{UNLIKE} the 1-rank run {base.source} has {', '.join(texts)}; for a "
-            f"comparison, run both with {' and '.join(remedies)}"]
+    return [
+        f"{UNLIKE} the 1-rank run {base.source} has {', '.join(texts)}; for a "
+        f"comparison, run both with {' and '.join(remedies)}"
+    ]
 
 
 def link_notes(point, given):
     """`given`: as `link_gbit` of `add_comparison_notes`."""
     if point.ranks > 1 and point.host_count == 1 and (given or point.link_gbit):
-        return ["a rate of the link was given, but all ranks are on one host: their messages do not "
-                "use the link, so it has no utilisation"]
+        return [
+            "a rate of the link was given, but all ranks are on one host: their messages do not "
+            "use the link, so it has no utilisation"
+        ]
     link_gbit = point.link_rate(given)
     if point.ranks < 2 or point.is_independent or not point.bytes_per_step or not point.steps:
         return []
@@ -134,13 +173,18 @@ def link_notes(point, given):
     share = point.link_use(rate and rate.low, link_gbit)  # at least
     if share is None or share <= 1:
         return []
-    return [f"the all-reduces use at least {share:.0%} of the link of {link_gbit:g} Gbit/s: not all "
-            "messages used this link, or the rate is wrong"]
+    return [
+        f"the all-reduces use at least {share:.0%} of the link of {link_gbit:g} Gbit/s: not all "
+        "messages used this link, or the rate is wrong"
+    ]
 
 
 def letters(points):
     """Returns {note: letter} in the order of the points; letters are a, b, ..., z, aa, ab, ..."""
-    return {note: letter(i) for i, note in enumerate(dict.fromkeys(note for p in points for note in p.notes))}
+    return {
+        note: letter(i)
+        for i, note in enumerate(dict.fromkeys(note for p in points for note in p.notes))
+    }
 
 
 def letter(index):

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The timed steps of a training run, and the time of their all-reduces, split into waiting for the last rank and transfer.
-docs/analysis.md ("Bounds of the transfer") states the method."""
+"""The timed steps of a training run, and the time of their all-reduces, split into waiting for the
+last rank and transfer. docs/analysis.md ("Bounds of the transfer") states the method."""
 
 from dataclasses import dataclass, fields, replace
 
@@ -30,7 +30,9 @@ class Split:
     exposed_transfer: np.ndarray = UNKNOWN
     hidden: np.ndarray = UNKNOWN  # transfer during the backward pass
     least_transfer: np.ndarray = UNKNOWN  # lower bound of the transfer
-    uncertain: np.ndarray = (0.0,)  # by which waiting and transfer can be wrong: error of the clocks
+    uncertain: np.ndarray = (
+        0.0,
+    )  # by which waiting and transfer can be wrong: error of the clocks
 
     def mean(self, name):
         """Returns the mean of a field over the ranks; None if it is unknown."""
@@ -72,8 +74,10 @@ class Times:
 
 
 def common_starts(run, epoch, steps):
-    """Returns (step, rank), the starts of `steps` of an epoch on the clock of rank 0, in seconds, and the bound on the error of
-    the difference of two clocks. Returns None twice if the run lacks the starts of the epoch or the offsets of its clocks."""
+    """Returns (step, rank), the starts of `steps` of an epoch on the clock of rank 0, in seconds,
+    and the bound on the error of the difference of two clocks. Returns None twice if the run lacks
+    the starts of the epoch or the offsets of its clocks.
+    """
     rows = np.flatnonzero(run.epoch_numbers == epoch)
     if len(rows) == 0 or any(c not in run.epochs for c in CLOCKS):
         return None, None
@@ -86,7 +90,8 @@ def common_starts(run, epoch, steps):
 
 
 def times_of(run, window):
-    """Returns the times of the timed steps; None if they have no buckets or no common clock, or are not finite."""
+    """Returns the times of the timed steps; None if they have no buckets or no common clock, or are
+    not finite."""
     if not len(run.bucket_bytes):
         return None
     origin, error = common_starts(run, window.epoch, window.steps)
@@ -98,33 +103,50 @@ def times_of(run, window):
 
 
 def split_of(run, steps, times, scale):
-    """Returns the split of `steps`, whose times are `times`, times `scale`; None without `times`. Without the time in
-    calls of the all-reduces, the lower bound of the transfer and the hidden transfer are unknown."""
+    """Returns the split of `steps`, whose times are `times`, times `scale`; None without `times`.
+    Without the time in calls of the all-reduces, the lower bound of the transfer and the hidden
+    transfer are unknown.
+    """
     if times is None:
         return None
     phases = run.phase_seconds[steps]
-    calls = np.full(phases.shape[:2], np.nan) if run.bucket_calls is None else run.bucket_calls[steps].sum(axis=2)
+    calls = (
+        np.full(phases.shape[:2], np.nan)
+        if run.bucket_calls is None
+        else run.bucket_calls[steps].sum(axis=2)
+    )
     waiting, transfer = parts_within(times)
     busy = metrics.busy_seconds(times.start, times.end)
     begin, end = exposed_interval(phases, run.phases, times)
     exposed_waiting, exposed_transfer = parts_within(times, begin, end)
-    _, early_transfer = parts_within(times, begin, np.minimum(end, begin.max(axis=1, keepdims=True)))
-    certain = np.clip(calls - exposed_waiting, 0.0, transfer)  # the rank waited in its calls for `exposed_waiting`
+    _, early_transfer = parts_within(
+        times, begin, np.minimum(end, begin.max(axis=1, keepdims=True))
+    )
+    certain = np.clip(
+        calls - exposed_waiting, 0.0, transfer
+    )  # the rank waited in its calls for `exposed_waiting`
     parts = {
         "waiting": waiting,
         "transfer": transfer,
         "exposed_waiting": exposed_waiting,
         "exposed_transfer": exposed_transfer,
-        # While other ranks are in their backward pass, a rank that has ended it may wait for their next call, unless its
-        # all-reduces consist of calls.
-        "least_transfer": np.maximum(0.0, certain - np.where(calls >= WHOLE * busy, 0.0, early_transfer)),
-        # It would be exposed if the all-reduces started after the backward pass. Computation between calls does not count.
+        # While other ranks are in their backward pass, a rank that has ended it may wait for their
+        # next call, unless its all-reduces consist of calls.
+        "least_transfer": np.maximum(
+            0.0, certain - np.where(calls >= WHOLE * busy, 0.0, early_transfer)
+        ),
+        # It would be exposed if the all-reduces started after the backward pass. Computation
+        # between calls does not count.
         "hidden": np.maximum(0.0, certain - exposed_transfer),
         # Each begin of the transfer of a bucket is a time of another rank.
-        "uncertain": np.minimum(busy, times.clock_error * times.start.shape[2])}
+        "uncertain": np.minimum(busy, times.clock_error * times.start.shape[2]),
+    }
     last = np.bincount(times.start.argmax(axis=1).ravel(), minlength=run.rank_count)
-    return Split(last_share=last / last.sum(), clock_error=times.clock_error,
-                 **{name: scale * part.sum(axis=0) for name, part in parts.items()})
+    return Split(
+        last_share=last / last.sum(),
+        clock_error=times.clock_error,
+        **{name: scale * part.sum(axis=0) for name, part in parts.items()},
+    )
 
 
 def exposed_interval(phase_seconds, phases, times):
@@ -135,8 +157,8 @@ def exposed_interval(phase_seconds, phases, times):
 
 
 def parts_within(times, begin=-np.inf, end=np.inf):
-    """Returns (step, rank) twice: the parts of the times from `begin` to `end`, (step, rank) [all], in
-    which the rank waited for the last rank, and in which a bucket was transferred that all ranks
+    """Returns (step, rank) twice: the parts of the times from `begin` to `end`, (step, rank) [all],
+    in which the rank waited for the last rank, and in which a bucket was transferred that all ranks
     had started; the rest is in no all-reduce."""
     limits = np.expand_dims(begin, -1), np.expand_dims(end, -1)
 
@@ -152,7 +174,10 @@ def median_split(splits):
     """Returns the medians over repeated runs for each rank; None if one of them is unknown."""
     if None in splits:
         return None
-    medians = {field.name: np.median([getattr(split, field.name) for split in splits], axis=0) for field in fields(Split)}
+    medians = {
+        field.name: np.median([getattr(split, field.name) for split in splits], axis=0)
+        for field in fields(Split)
+    }
     return Split(**medians | {"clock_error": max(split.clock_error for split in splits)})
 
 

@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The timed window, the steps from which the reported times of a run are computed, and their times. docs/analysis.md states the
-rule.
+"""The timed window, the steps from which the reported times of a run are computed, and their times.
+docs/analysis.md states the rule.
 
-A step takes from its start to the start of the next one, on the clock of the rank that takes longest for all steps. The sum of
-the maxima over the ranks would count the jitter of every rank: a rank that is late in one step makes the others wait only once."""
+A step takes from its start to the start of the next one, on the clock of the rank that takes
+longest for all steps. The sum of the maxima over the ranks would count the jitter of every rank: a
+rank that is late in one step makes the others wait only once.
+"""
 
 import math
 from dataclasses import dataclass
@@ -18,7 +20,8 @@ WARM_UP_FRACTION = 0.1
 
 @dataclass(frozen=True)
 class Window:
-    """The timed steps, and the size of the complete epoch, over all ranks, to which their times are scaled."""
+    """The timed steps, and the size of the complete epoch, over all ranks, to which their times are
+    scaled."""
 
     steps: np.ndarray  # indices into the steps of the run
     epoch: int  # epoch of the timed steps, from 1
@@ -38,8 +41,8 @@ def timed_window(run):
 def choose_steps(epoch, step, starts_part, steps_per_epoch):
     """Selects the timed steps. Returns (indices, epoch, rule as text, is the epoch complete).
 
-    `epoch`: epoch of each step; `step`: its number in the run; `starts_part`: whether it is the first step of a
-    process.
+    `epoch`: epoch of each step; `step`: its number in the run; `starts_part`: whether it is the
+    first step of a process.
     """
     complete = complete_epochs(epoch, steps_per_epoch)
     warm = warm_epochs(epoch, starts_part, steps_per_epoch)
@@ -53,17 +56,26 @@ def choose_steps(epoch, step, starts_part, steps_per_epoch):
         number = int(epoch[steps[0]])
     kept, processes = without_start_up(steps, starts_part)
     if complete:
-        which = f"first {len(steps) - len(kept)} of {steps_per_epoch} steps" if processes == 1 else (
-            f"first steps of {processes} processes, {len(steps) - len(kept)} of {steps_per_epoch} steps")
+        which = (
+            f"first {len(steps) - len(kept)} of {steps_per_epoch} steps"
+            if processes == 1
+            else (
+                f"first steps of {processes} processes, {len(steps) - len(kept)} of"
+                f" {steps_per_epoch} steps"
+            )
+        )
         rule = f"epoch {number} without its {which} (start-up; no complete epoch follows)"
     else:
-        rule = (f"scaled from {len(kept)} of {steps_per_epoch} steps of epoch {number} "
-                "(no complete epoch was recorded)")
+        rule = (
+            f"scaled from {len(kept)} of {steps_per_epoch} steps of epoch {number} "
+            "(no complete epoch was recorded)"
+        )
     return kept, number, rule, bool(complete)
 
 
 def complete_epochs(epoch, steps_per_epoch):
-    """Returns the ascending numbers of the epochs that have all their steps. `epoch`: epoch of each step."""
+    """Returns the ascending numbers of the epochs that have all their steps. `epoch`: epoch of each
+    step."""
     numbers, counts = np.unique(epoch, return_counts=True)
     return numbers[counts == steps_per_epoch].tolist()
 
@@ -75,23 +87,30 @@ def warm_epochs(epoch, starts_part, steps_per_epoch):
 
 
 def without_start_up(steps, starts_part):
-    """Returns the indices `steps` without the first steps of each process: ceil(10 %) of those at the
-    begin and of those of each process that starts among them. Returns the number of processes too."""
+    """Returns the indices `steps` without the first steps of each process: ceil(10 %) of those at
+    the begin and of those of each process that starts among them. Returns the number of processes
+    too.
+    """
     first, *later = np.split(steps, 1 + np.flatnonzero(starts_part[steps[1:]]))
-    skipped = min(max(1, math.ceil(WARM_UP_FRACTION * len(first))), len(first) - 1)  # at least one step remains
-    kept = [first[skipped:], *(own[math.ceil(WARM_UP_FRACTION * len(own)):] for own in later)]
+    skipped = min(
+        max(1, math.ceil(WARM_UP_FRACTION * len(first))), len(first) - 1
+    )  # at least one step remains
+    kept = [first[skipped:], *(own[math.ceil(WARM_UP_FRACTION * len(own)) :] for own in later)]
     return np.concatenate(kept), len(kept)
 
 
 def longest_sequence(epoch, step, starts_part):
-    """Returns the indices of the first longest sequence of consecutive steps of one epoch in one process."""
+    """Returns the indices of the first longest sequence of consecutive steps of one epoch in one
+    process."""
     breaks = (np.diff(epoch) != 0) | (np.diff(step) != 1) | starts_part[1:]
     return max(np.split(np.arange(len(epoch)), np.flatnonzero(breaks) + 1), key=len)
 
 
 def batch_per_rank(run):
-    """Returns the batch per rank from the options; if they lack it, from the step with the most images. The stages of a
-    pipeline share the batch of their replica, so the batch per rank times the number of ranks is the global batch."""
+    """Returns the batch per rank from the options; if they lack it, from the step with the most
+    images. The stages of a pipeline share the batch of their replica, so the batch per rank times
+    the number of ranks is the global batch.
+    """
     given = run.number("batch-per-rank")
     if given:
         stages = run.stage_count
@@ -103,13 +122,16 @@ def batch_per_rank(run):
 
 
 def step_seconds(run, steps):
-    """Returns (step): the times of the steps with the ascending indices `steps`, on the rank with the largest sum.
-    The last step of an epoch or of a process takes the sum of its phases, as does a step without recorded starts."""
+    """Returns (step): the times of the steps with the ascending indices `steps`, on the rank with
+    the largest sum. The last step of an epoch or of a process takes the sum of its phases, as does
+    a step without recorded starts.
+    """
     return timed_seconds(run, steps)[0]
 
 
 def all_step_seconds(run):
-    """Returns (step): the times of all steps, each as `step_seconds` of the timed window or of its epoch."""
+    """Returns (step): the times of all steps, each as `step_seconds` of the timed window or of its
+    epoch."""
     found, is_timed = np.zeros(len(run.step)), np.zeros(len(run.step), dtype=int)
     if run.has_steps:
         is_timed[timed_window(run).steps] = 1
@@ -132,19 +154,26 @@ def timed_seconds(run, steps):
 
 
 def epoch_rate(run, window, step):
-    """Returns (seconds of a complete epoch, images per second) from the times `step` (step) of the timed steps. Raises
-    `ReportError` (input) if they have times or images from which no rate follows."""
+    """Returns (seconds of a complete epoch, images per second) from the times `step` (step) of the
+    timed steps. Raises `ReportError` (input) if they have times or images from which no rate
+    follows."""
     images = run.images[window.steps]
     if images.min() <= 0 or not np.isfinite(step.sum()) or step.sum() <= 0:
-        raise ReportError(INPUT, f"{run.path}: the timed steps have no finite, positive times and "
-                                 "numbers of images; 'lockstep-report validate' lists the problems")
+        raise ReportError(
+            INPUT,
+            f"{run.path}: the timed steps have no finite, positive times and "
+            "numbers of images; 'lockstep-report validate' lists the problems",
+        )
     return float(window.epoch_images / images.sum() * step.sum()), metrics.throughput(images, step)
 
 
 def durations(run, steps, totals):
-    """Returns (step, rank): the time from each step to the next. `totals` (step, rank): the sums of the phases."""
+    """Returns (step, rank): the time from each step to the next. `totals` (step, rank): the sums of
+    the phases."""
     first, second = steps[:-1], steps[1:]
-    follows = (second == first + 1) & (run.epoch[first] == run.epoch[second]) & ~run.starts_part[second]
+    follows = (
+        (second == first + 1) & (run.epoch[first] == run.epoch[second]) & ~run.starts_part[second]
+    )
     between = np.diff(run.step_start[steps], axis=0)
     is_known = follows[:, None] & np.isfinite(between) & (between > 0)
     return np.concatenate([np.where(is_known, between, totals[:-1]), totals[-1:]])

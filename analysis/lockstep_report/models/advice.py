@@ -32,8 +32,9 @@ OPTION = re.compile(r" \(--[^)]*\)")  # of Lockstep, in the text of an advice
 
 @dataclass(frozen=True)
 class Advice:
-    """`evidence`: name with unit -> number, the size of the effect first; `threshold`: the value that
-    the evidence reached; `case`: what distinguishes advice of the same rule, such as a rank."""
+    """`evidence`: name with unit -> number, the size of the effect first; `threshold`: the value
+    that the evidence reached; `case`: what distinguishes advice of the same rule, such as a
+    rank."""
 
     rule: str
     source: str
@@ -51,13 +52,17 @@ def percent(share):
 
 def duration(seconds):
     """Formats a time with three significant digits: "2.10 ms", "85.0 µs"."""
-    unit, factor = next((pair for pair in (("s", 1), ("ms", 1e3)) if abs(seconds) * pair[1] >= 1), ("µs", 1e6))
+    unit, factor = next(
+        (pair for pair in (("s", 1), ("ms", 1e3)) if abs(seconds) * pair[1] >= 1), ("µs", 1e6)
+    )
     value = seconds * factor
     return f"{value:.0f} {unit}" if abs(value) >= 100 else f"{value:#.3g} {unit}"
 
 
 def with_interval(estimate, more=""):
-    return f"{duration(estimate.value)} ({duration(estimate.low)} to {duration(estimate.high)}{more})"
+    return (
+        f"{duration(estimate.value)} ({duration(estimate.low)} to {duration(estimate.high)}{more})"
+    )
 
 
 def size(count):
@@ -73,16 +78,30 @@ def exposed_buckets(step):
     if step.reducer != "overlap" or step.buckets < 2 or not exposes_transfer(step):
         return None
     is_last = step.last_bucket >= LAST_BUCKET_SHARE * step.transfer
-    remedy = ("Smaller buckets (--bucket-mib) shorten the all-reduce that starts last." if is_last else
-              "The all-reduces take longer than the backward pass can hide: smaller buckets do not help; fewer "
-              "bytes (--gradient-dtype bf16), a faster algorithm (--all-reduce) or a larger batch per rank do.")
+    remedy = (
+        "Smaller buckets (--bucket-mib) shorten the all-reduce that starts last."
+        if is_last
+        else (
+            "The all-reduces take longer than the backward pass can hide: smaller buckets do not"
+            " help; fewer bytes (--gradient-dtype bf16), a faster algorithm (--all-reduce) or a"
+            " larger batch per rank do."
+        )
+    )
     return Advice(
-        "exposed-buckets", step.source,
-        f"Buckets of {size(step.largest_bucket)} leave {duration(step.transfer)} of transfer exposed per step "
-        f"({percent(step.transfer / step.step)}); the last bucket alone is {duration(step.last_bucket)}. {remedy}",
-        {"exposed_transfer_seconds": step.transfer, "last_bucket_seconds": step.last_bucket,
-         "step_seconds": step.step, "bucket_bytes": step.largest_bucket}, EXPOSED_SHARE,
-        case="last bucket" if is_last else "all buckets")
+        "exposed-buckets",
+        step.source,
+        f"Buckets of {size(step.largest_bucket)} leave {duration(step.transfer)} of transfer"
+        f" exposed per step ({percent(step.transfer / step.step)}); the last bucket alone is"
+        f" {duration(step.last_bucket)}. {remedy}",
+        {
+            "exposed_transfer_seconds": step.transfer,
+            "last_bucket_seconds": step.last_bucket,
+            "step_seconds": step.step,
+            "bucket_bytes": step.largest_bucket,
+        },
+        EXPOSED_SHARE,
+        case="last bucket" if is_last else "all buckets",
+    )
 
 
 def no_overlap(step):
@@ -95,40 +114,71 @@ def no_overlap(step):
     backward = step.phases["backward"]
     most = min(backward, transfer)
     return Advice(
-        "no-overlap", step.source,
-        f"The all-reduce starts after the backward pass and leaves {duration(transfer)} per step "
-        f"exposed{', without waiting for slower ranks' if is_known else ''} ({percent(transfer / step.step)}). "
-        f"--reducer overlap can hide at most {duration(most)} of it behind the backward pass ({duration(backward)}); "
-        "measure both, because on CPUs the communication then uses the cores of the backward pass.",
-        {"exposed_seconds": transfer, "backward_seconds": backward, "most_hidden_seconds": most,
-         "step_seconds": step.step}, EXPOSED_SHARE)
+        "no-overlap",
+        step.source,
+        f"The all-reduce starts after the backward pass and leaves {duration(transfer)} per step"
+        f" exposed{', without waiting for slower ranks' if is_known else ''}"
+        f" ({percent(transfer / step.step)}). --reducer overlap can hide at most {duration(most)}"
+        f" of it behind the backward pass ({duration(backward)}); measure both, because on CPUs the"
+        " communication then uses the cores of the backward pass.",
+        {
+            "exposed_seconds": transfer,
+            "backward_seconds": backward,
+            "most_hidden_seconds": most,
+            "step_seconds": step.step,
+        },
+        EXPOSED_SHARE,
+    )
 
 
 def waiting(step):
-    """Imbalance: the other ranks wait for one rank whose work takes longer, or for a rank that changes from step to step."""
+    """Imbalance: the other ranks wait for one rank whose work takes longer, or for a rank that
+    changes from step to step."""
     slow = step.straggler
-    is_one = step.waiting is not None and slow is not None and (
-        slow.is_significant and slow.excess.value >= EXPLAINED_SHARE * step.waiting)
-    if step.waiting is None or step.waiting < (WAITING_SHARE if is_one else CHANGING_SHARE) * step.step:
+    is_one = (
+        step.waiting is not None
+        and slow is not None
+        and (slow.is_significant and slow.excess.value >= EXPLAINED_SHARE * step.waiting)
+    )
+    if (
+        step.waiting is None
+        or step.waiting < (WAITING_SHARE if is_one else CHANGING_SHARE) * step.step
+    ):
         return None
-    text = (f"The ranks wait {duration(step.waiting)} per step for the last one "
-            f"({percent(step.waiting / step.step)}), which no faster network removes")
+    text = (
+        f"The ranks wait {duration(step.waiting)} per step for the last one "
+        f"({percent(step.waiting / step.step)}), which no faster network removes"
+    )
     if is_one:
         return Advice(
-            "waiting-rank", step.source,
-            f"{text}. Rank {slow.rank} ({slow.host}) works {duration(slow.excess.value)} longer than the "
-            f"others ({duration(slow.work_seconds)}) and starts {percent(slow.last_share)} of the all-reduces last: "
-            "compare its processors, device and other load with those of the others.",
-            {"waiting_seconds": step.waiting, "rank": slow.rank,
-             "excess_seconds": slow.excess.value, "excess_low_seconds": slow.excess.low,
-             "excess_high_seconds": slow.excess.high, "last_share": slow.last_share,
-             "step_seconds": step.step}, WAITING_SHARE, case=f"rank {slow.rank}")
+            "waiting-rank",
+            step.source,
+            f"{text}. Rank {slow.rank} ({slow.host}) works {duration(slow.excess.value)} longer"
+            f" than the others ({duration(slow.work_seconds)}) and starts"
+            f" {percent(slow.last_share)} of the all-reduces last: compare its processors, device"
+            " and other load with those of the others.",
+            {
+                "waiting_seconds": step.waiting,
+                "rank": slow.rank,
+                "excess_seconds": slow.excess.value,
+                "excess_low_seconds": slow.excess.low,
+                "excess_high_seconds": slow.excess.high,
+                "last_share": slow.last_share,
+                "step_seconds": step.step,
+            },
+            WAITING_SHARE,
+            case=f"rank {slow.rank}",
+        )
     return Advice(
-        "waiting-in-turn", step.source,
-        f"{text}, and no slow rank explains it: the ranks are delayed at random, by other processes, "
-        "interrupts, input data or changing clock rates. Leave a processor of each host to the system, and "
-        "compare the hosts; with a larger batch per rank, the ranks wait less often.",
-        {"waiting_seconds": step.waiting, "step_seconds": step.step}, CHANGING_SHARE)
+        "waiting-in-turn",
+        step.source,
+        f"{text}, and no slow rank explains it: the ranks are delayed at random, by other"
+        " processes, interrupts, input data or changing clock rates. Leave a processor of each"
+        " host to the system, and compare the hosts; with a larger batch per rank, the ranks wait"
+        " less often.",
+        {"waiting_seconds": step.waiting, "step_seconds": step.step},
+        CHANGING_SHARE,
+    )
 
 
 def input_wait(step):
@@ -137,10 +187,14 @@ def input_wait(step):
     if wait < INPUT_SHARE * step.step:
         return None
     return Advice(
-        "input-wait", step.source,
-        f"Each step waits {duration(wait)} for its batch ({percent(wait / step.step)}). More loader threads "
-        "(--loader-threads) or, on a GPU, images in device memory (--data-residency device) shorten it.",
-        {"data_wait_seconds": wait, "step_seconds": step.step}, INPUT_SHARE)
+        "input-wait",
+        step.source,
+        f"Each step waits {duration(wait)} for its batch ({percent(wait / step.step)}). More loader"
+        " threads (--loader-threads) or, on a GPU, images in device memory (--data-residency"
+        " device) shorten it.",
+        {"data_wait_seconds": wait, "step_seconds": step.step},
+        INPUT_SHARE,
+    )
 
 
 def link_limit(step, link_gbit=None):
@@ -150,54 +204,94 @@ def link_limit(step, link_gbit=None):
     if step.hosts < 2 or used is None or not LINK_SHARE <= used <= 1 or not exposes_transfer(step):
         return None
     return Advice(
-        "link-limit", step.source,
-        f"The transfer uses at least {percent(used)} of the link of {rate:g} Gbit/s and leaves "
-        f"{duration(step.transfer)} per step exposed ({percent(step.transfer / step.step)}): no other algorithm is "
-        "much faster. Fewer bytes (--gradient-dtype bf16), a larger batch per rank or a faster link are.",
-        {"link_share": used, "link_gbit": rate, "exposed_transfer_seconds": step.transfer,
-         "step_seconds": step.step}, LINK_SHARE)
+        "link-limit",
+        step.source,
+        f"The transfer uses at least {percent(used)} of the link of {rate:g} Gbit/s and leaves"
+        f" {duration(step.transfer)} per step exposed ({percent(step.transfer / step.step)}): no"
+        " other algorithm is much faster. Fewer bytes (--gradient-dtype bf16), a larger batch per"
+        " rank or a faster link are.",
+        {
+            "link_share": used,
+            "link_gbit": rate,
+            "exposed_transfer_seconds": step.transfer,
+            "step_seconds": step.step,
+        },
+        LINK_SHARE,
+    )
 
 
 def latency(step, fits):
     """Bucket size: alpha takes most of the time of each all-reduce."""
     if step.reducer != "overlap" or not exposes_transfer(step):
         return None
-    own = [f for f in fits if (f.algorithm, f.ranks, f.hosts) == (step.algorithm, step.ranks, step.hosts)]
+    own = [
+        f
+        for f in fits
+        if (f.algorithm, f.ranks, f.hosts) == (step.algorithm, step.ranks, step.hosts)
+    ]
     for found in (f for f in own if f.alpha is not None and f.alpha.has_interval):
         alpha, whole = found.alpha, found.time_of(step.largest_bucket).value
         if 0 < LATENCY_SHARE * whole <= alpha.low:
             sources = ", ".join(found.sources)
             return Advice(
-                "latency", step.source,
-                f"The latency of an all-reduce, alpha = {with_interval(alpha, f', from {sources}')}, is at least "
-                f"{percent(alpha.low / whole)} of the time of a bucket of {size(step.largest_bucket)} "
-                f"({duration(whole)}). Larger buckets (--bucket-mib) pay it less often.",
-                {"alpha_seconds": alpha.value, "alpha_low_seconds": alpha.low, "alpha_high_seconds": alpha.high,
-                 "bucket_seconds": whole, "bucket_bytes": step.largest_bucket}, LATENCY_SHARE)
+                "latency",
+                step.source,
+                "The latency of an all-reduce, alpha ="
+                f" {with_interval(alpha, f', from {sources}')}, is at least"
+                f" {percent(alpha.low / whole)} of the time of a bucket of"
+                f" {size(step.largest_bucket)} ({duration(whole)}). Larger buckets (--bucket-mib)"
+                " pay it less often.",
+                {
+                    "alpha_seconds": alpha.value,
+                    "alpha_low_seconds": alpha.low,
+                    "alpha_high_seconds": alpha.high,
+                    "bucket_seconds": whole,
+                    "bucket_bytes": step.largest_bucket,
+                },
+                LATENCY_SHARE,
+            )
     return None
 
 
 def better_algorithm(step, fits):
     """Algorithm: a sweep on as many ranks and hosts measured a faster one."""
-    usable = [f for f in fits if f.origin == SWEEP and f.fit is not None and f.fit.dof > 0
-              and (f.ranks, f.hosts) == (step.ranks, step.hosts)
-              and f.sizes.min() <= step.largest_bucket <= f.sizes.max()]
+    usable = [
+        f
+        for f in fits
+        if f.origin == SWEEP
+        and f.fit is not None
+        and f.fit.dof > 0
+        and (f.ranks, f.hosts) == (step.ranks, step.hosts)
+        and f.sizes.min() <= step.largest_bucket <= f.sizes.max()
+    ]
     own = next((f for f in usable if f.algorithm == step.algorithm), None)
     if own is None or not exposes_transfer(step):
         return None
-    times = {f.algorithm: f.time_of(step.largest_bucket) for f in usable
-             if not f.algorithm.startswith("mpi-blocking")}  # cannot be selected for training
+    times = {
+        f.algorithm: f.time_of(step.largest_bucket)
+        for f in usable
+        if not f.algorithm.startswith("mpi-blocking")
+    }  # cannot be selected for training
     best = min(times, key=lambda name: times[name].value)
     current = times[own.algorithm]
     if times[best].high > (1 - ALGORITHM_GAIN) * current.low:
         return None
     return Advice(
-        "better-algorithm", step.source,
-        f"In the sweep {', '.join(own.sources)}, {best} reduces {size(step.largest_bucket)} in "
-        f"{with_interval(times[best])}, {step.algorithm} in {with_interval(current)}: select it with --all-reduce.",
-        {"best_seconds": times[best].value, "best_high_seconds": times[best].high,
-         "current_seconds": current.value, "current_low_seconds": current.low,
-         "bucket_bytes": step.largest_bucket}, ALGORITHM_GAIN, case=best)
+        "better-algorithm",
+        step.source,
+        f"In the sweep {', '.join(own.sources)}, {best} reduces {size(step.largest_bucket)} in"
+        f" {with_interval(times[best])}, {step.algorithm} in {with_interval(current)}: select it"
+        " with --all-reduce.",
+        {
+            "best_seconds": times[best].value,
+            "best_high_seconds": times[best].high,
+            "current_seconds": current.value,
+            "current_low_seconds": current.low,
+            "bucket_bytes": step.largest_bucket,
+        },
+        ALGORITHM_GAIN,
+        case=best,
+    )
 
 
 def wrong_clock(step):
@@ -206,62 +300,96 @@ def wrong_clock(step):
     if found is None or not found.is_clock_wrong:
         return None
     return Advice(
-        "clock", step.source,
-        f"On rank {found.clock_rank} the all-reduces end {with_interval(found.clock)} apart from rank 0, more "
-        f"than the recorded clock error ({duration(found.clock_error)}) and the time of an "
-        "all-reduce explain: do not use the split into waiting and transfer of this run.",
-        {"deviation_seconds": found.clock.value, "rank": found.clock_rank,
-         "clock_error_seconds": found.clock_error}, 0.0, case=f"rank {found.clock_rank}")
+        "clock",
+        step.source,
+        f"On rank {found.clock_rank} the all-reduces end {with_interval(found.clock)} apart from"
+        f" rank 0, more than the recorded clock error ({duration(found.clock_error)}) and the time"
+        " of an all-reduce explain: do not use the split into waiting and transfer of this run.",
+        {
+            "deviation_seconds": found.clock.value,
+            "rank": found.clock_rank,
+            "clock_error_seconds": found.clock_error,
+        },
+        0.0,
+        case=f"rank {found.clock_rank}",
+    )
 
 
 def small_batch(loss):
     """Strong scaling: the smaller batch computes fewer images per second."""
     cause = "smaller_batch" if "smaller_batch" in loss.causes else "computation"
     batch = loss.point.batch_per_rank
-    other = "" if cause == "smaller_batch" else (
-        f" (a 1-rank run of batch {batch} would show how much of it is slower computation at the same batch)")
-    return None if loss.scaling == WEAK else loss_advice(
-        "small-batch", loss, cause,
-        f"a rank computes fewer images per second at batch {batch} than at batch {loss.base.batch_per_rank}{other}: "
-        "a larger global batch keeps the ranks busy (and changes the training).")
+    other = (
+        ""
+        if cause == "smaller_batch"
+        else (
+            f" (a 1-rank run of batch {batch} would show how much of it is slower computation at"
+            " the same batch)"
+        )
+    )
+    return (
+        None
+        if loss.scaling == WEAK
+        else loss_advice(
+            "small-batch",
+            loss,
+            cause,
+            f"a rank computes fewer images per second at batch {batch} than at batch"
+            f" {loss.base.batch_per_rank}{other}: a larger global batch keeps the ranks busy (and"
+            " changes the training).",
+        )
+    )
 
 
 def slower_compute(loss):
     """Computation: the same batch takes longer on several ranks."""
     return loss_advice(
-        "slower-compute", loss, "slower_compute",
+        "slower-compute",
+        loss,
+        "slower_compute",
         f"the computation of a batch of {loss.point.batch_per_rank} takes longer than on one rank. "
-        + slower_reason(loss))
+        + slower_reason(loss),
+    )
 
 
 def loss_advice(rule, loss, cause, text):
-    """Returns the advice about a cause of lost efficiency that compares runs; None if it does not reach the
-    threshold or exceed their spread. One run does not show the spread: then the advice says so."""
+    """Returns the advice about a cause of lost efficiency that compares runs; None if it does not
+    reach the threshold or exceed their spread. One run does not show the spread: then the advice
+    says so."""
     share, seconds = loss.share(cause), loss.causes.get(cause, 0.0)
     is_assumed = loss.difference.is_assumed
     if share < COMPUTATION_SHARE or not (is_assumed or seconds > loss.difference.half):
         return None
     return Advice(
-        rule, loss.point.source,
+        rule,
+        loss.point.source,
         f"{percent(share)} of the epoch on {loss.point.ranks} ranks is lost because {text}"
         + (f" Note: {ONE_RUN}." if is_assumed else ""),
         {"share": share, "seconds_per_epoch": seconds, "batch_per_rank": loss.point.batch_per_rank},
-        COMPUTATION_SHARE)
+        COMPUTATION_SHARE,
+    )
 
 
 def slower_reason(loss):
     point = loss.point
     changed = kernel_changes(point, loss.same_batch or loss.base)
     if changed:
-        return f"{changed} than on one rank: select the same one with --conv-algorithm, and compare again."
+        return (
+            f"{changed} than on one rank: select the same one with --conv-algorithm, and compare"
+            " again."
+        )
     per_host = -(-point.ranks // max(1, point.host_count or len(point.hosts)))
     if per_host == 1:
-        return ("Each host has one rank, so ranks share no processors: compare the clock rates and "
-                "the other load of the hosts, and the 1-rank run with a repeat on each host.")
+        return (
+            "Each host has one rank, so ranks share no processors: compare the clock rates and "
+            "the other load of the hosts, and the 1-rank run with a repeat on each host."
+        )
     crowded = ""
     if point.processors and point.threads:
-        crowded = (f" (here up to {per_host} ranks of {plural(point.threads, 'thread')} share "
-                   f"{point.processors} processors")
+        crowded = (
+            f" (here up to {per_host} ranks of {plural(point.threads, 'thread')} share "
+            f"{point.processors} processors"
+        )
         if point.cores and point.cores < point.processors:
             crowded += f", which are hardware threads of {plural(point.cores, 'core')}"
         crowded += ")"
@@ -269,36 +397,67 @@ def slower_reason(loss):
 
 
 def merged(advice, points):
-    """Returns the advice with one element per rule and case of the repeated runs of a point; that of less than half is last."""
+    """Returns the advice with one element per rule and case of the repeated runs of a point; that
+    of less than half is last."""
     point_of = {source: p for p in points for source in p.sources}
-    groups = grouped(advice, lambda one: (
-        one.rule, point_of[one.source].sources if one.source in point_of else one.source, one.case))
+    groups = grouped(
+        advice,
+        lambda one: (
+            one.rule,
+            point_of[one.source].sources if one.source in point_of else one.source,
+            one.case,
+        ),
+    )
     found = []
     for group in groups.values():
         point = point_of.get(group[0].source)
-        chosen = sorted(group, key=lambda advice: next(iter(advice.evidence.values())))[(len(group) - 1) // 2]
-        text = chosen.text if point is None or point.program == LOCKSTEP else OPTION.sub("", chosen.text)
-        found.append(replace(chosen, text=text, repeats=len(group), of=point.repeats if point else 1))
+        chosen = sorted(group, key=lambda advice: next(iter(advice.evidence.values())))[
+            (len(group) - 1) // 2
+        ]
+        text = (
+            chosen.text
+            if point is None or point.program == LOCKSTEP
+            else OPTION.sub("", chosen.text)
+        )
+        found.append(
+            replace(chosen, text=text, repeats=len(group), of=point.repeats if point else 1)
+        )
     return sorted(found, key=lambda advice: 2 * advice.repeats < advice.of)
 
 
 def lacking_processors(source, lack):
     """Processors: the ranks lacked them, which spoils the evidence of all other rules."""
     return Advice(
-        "lacking-processors", source,
+        "lacking-processors",
+        source,
         f"Rank {lack.rank} lacked a processor for {percent(lack.share)} of the epoch, because "
         f"{lack.cause}. Other advice from this run would be about the lack.",
-        {"lacking_share": lack.share, "rank": lack.rank}, LIMIT, case=lack.cause)
+        {"lacking_share": lack.share, "rank": lack.rank},
+        LIMIT,
+        case=lack.cause,
+    )
 
 
 def all_advice(steps, found_losses, fits, link_gbit=None, points=(), lacks=None):
-    """Applies all rules. Returns the advice in the order of runs and rules, without repetitions and once for the
-    repeated runs of each of `points`. `lacks`: run -> `Lack` of the runs whose ranks lacked processors."""
+    """Applies all rules. Returns the advice in the order of runs and rules, without repetitions and
+    once for the repeated runs of each of `points`. `lacks`: run -> `Lack` of the runs whose ranks
+    lacked processors.
+    """
     lacks = lacks or {}
     made = [lacking_processors(source, lack) for source, lack in lacks.items()]
     for step in (step for step in steps if step.source not in lacks):
-        made += [exposed_buckets(step), no_overlap(step), waiting(step), input_wait(step), link_limit(step, link_gbit),
-                 latency(step, fits), better_algorithm(step, fits), wrong_clock(step)]
+        made += [
+            exposed_buckets(step),
+            no_overlap(step),
+            waiting(step),
+            input_wait(step),
+            link_limit(step, link_gbit),
+            latency(step, fits),
+            better_algorithm(step, fits),
+            wrong_clock(step),
+        ]
     for loss in found_losses:
         made += [small_batch(loss), slower_compute(loss)]
-    return merged({(advice.source, advice.text): advice for advice in filter(None, made)}.values(), points)
+    return merged(
+        {(advice.source, advice.text): advice for advice in filter(None, made)}.values(), points
+    )

@@ -26,7 +26,8 @@ CAUSES = (
     ("lacking", "not divided: ranks lacked processors"),
 )
 LABELS = dict(CAUSES)
-# Causes that compare the computation of two groups of runs; the others are measured within the runs.
+# Causes that compare the computation of two groups of runs; the others are measured within the
+# runs.
 BETWEEN_RUNS = ("smaller_batch", "slower_compute", "computation")
 NAMED_SHARE = 0.03  # of the epoch, from which a cause is named as the largest one
 SMALLEST_DRAWN = 5e-4  # figures omit causes with a smaller share everywhere
@@ -55,12 +56,18 @@ class Loss:
     @property
     def difference(self):
         """The `Difference` of T(N) and T(1)/N over the runs."""
-        return difference([seconds / self.point.ranks for seconds in self.base.epoch_repeats], self.point.epoch_repeats)
+        return difference(
+            [seconds / self.point.ranks for seconds in self.base.epoch_repeats],
+            self.point.epoch_repeats,
+        )
 
     def is_shown(self, cause):
-        """Whether a cause takes at least NAMED_SHARE, and more than the difference between runs if it compares runs."""
+        """Whether a cause takes at least NAMED_SHARE, and more than the difference between runs if
+        it compares runs."""
         seconds = self.causes.get(cause, 0.0)
-        return self.share(cause) >= NAMED_SHARE and (cause not in BETWEEN_RUNS or seconds > self.difference.half)
+        return self.share(cause) >= NAMED_SHARE and (
+            cause not in BETWEEN_RUNS or seconds > self.difference.half
+        )
 
     def share(self, cause):
         """The share of T(N) that the cause takes; efficiency + sum of all shares = 1."""
@@ -68,7 +75,8 @@ class Loss:
 
 
 def parts_of(point):
-    """Returns {part: seconds per epoch} of a point, which add up to the epoch time unless they are medians over runs."""
+    """Returns {part: seconds per epoch} of a point, which add up to the epoch time unless they are
+    medians over runs."""
     phases = point.phase_seconds
     exposed = phases["exposed_communication"]
     parts = {name: phases[name] for name in ("imbalance", "data_wait", "upload")}
@@ -81,23 +89,29 @@ def parts_of(point):
         parts["transfer"] = split.mean("exposed_transfer")
         exposed -= parts["waiting"] + parts["transfer"]
     parts["communication"] = exposed
-    if point.threads is not None and point.hidden_seconds:  # GPUs communicate beside the computation
+    if (
+        point.threads is not None and point.hidden_seconds
+    ):  # GPUs communicate beside the computation
         parts["calls"] = point.hidden_seconds
         parts["computation"] -= parts["calls"]
     return parts
 
 
 def causes_of(point, base, same_batch):
-    """Returns {cause: seconds per epoch}: each part of the point less 1/N of that of the base, for the same number of
-    images. `same_batch`: the 1-rank point with the batch per rank of `point`, which divides the computation; None if
-    there is none. If ranks of one of them lacked processors, the loss is not divided."""
+    """Returns {cause: seconds per epoch}: each part of the point less 1/N of that of the base, for
+    the same number of images. `same_batch`: the 1-rank point with the batch per rank of `point`,
+    which divides the computation; None if there is none. If ranks of one of them lacked processors,
+    the loss is not divided."""
     total = point.epoch_seconds - base.epoch_seconds / point.ranks
     if any(p.lacks_processors for p in (point, base, same_batch) if p):
         return {"lacking": total}  # it lengthens computation, waiting and transfer alike
     work = point.images / base.images if point.images and base.images else 1.0
     share = work / point.ranks
     parts, alone = parts_of(point), parts_of(base)
-    causes = {name: parts.get(name, 0.0) - share * alone.get(name, 0.0) for name in dict.fromkeys((*parts, *alone))}
+    causes = {
+        name: parts.get(name, 0.0) - share * alone.get(name, 0.0)
+        for name in dict.fromkeys((*parts, *alone))
+    }
     computation = causes.pop("computation")
     if same_batch is None:
         causes["computation"] = computation
@@ -112,7 +126,8 @@ def causes_of(point, base, same_batch):
 
 
 def losses(points):
-    """Returns the decompositions of all points with phases and a base case: first at fixed batch per rank."""
+    """Returns the decompositions of all points with phases and a base case: first at fixed batch
+    per rank."""
     found = []
     usable = [p for p in points if p.phase_seconds and 0 < p.epoch_seconds < math.inf]
     for scaling, lookup in ((WEAK, base_of), (STRONG, strong_base_of)):

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The explanation of a set of runs, and the measurements of a run on which its advice is based. One `Explanation` feeds tables,
-figures and JSON. Times are in seconds, in `StepEvidence` per step."""
+"""The explanation of a set of runs, and the measurements of a run on which its advice is based. One
+`Explanation` feeds tables, figures and JSON. Times are in seconds, in `StepEvidence` per step."""
 
 from dataclasses import dataclass
 
@@ -40,7 +40,8 @@ class StepEvidence:
 
     @property
     def link_rate(self):
-        """Lower bound of the bytes/s over the link of a host during the transfer; None if unknown."""
+        """Lower bound of the bytes/s over the link of a host during the transfer; None if
+        unknown."""
         if not self.link_bytes or not self.all_reduce_transfer:
             return None
         return self.link_bytes / self.all_reduce_transfer
@@ -50,24 +51,40 @@ def step_evidence(timed):
     run, phases, times = timed.run, timed.phase_seconds, timed.times
     found = {}
     if times is not None:
-        found = {"last_bucket": float(last_bucket_seconds(phases, run.phases, times).mean()),
-                 "all_reduce_transfer": timed.split.transfer_bounds.high / len(phases)}
+        found = {
+            "last_bucket": float(last_bucket_seconds(phases, run.phases, times).mean()),
+            "all_reduce_transfer": timed.split.transfer_bounds.high / len(phases),
+        }
         if timed.split.divides_exposed:
-            found |= {"waiting": timed.split.mean("exposed_waiting") / len(phases),
-                      "transfer": timed.split.mean("exposed_transfer") / len(phases)}
+            found |= {
+                "waiting": timed.split.mean("exposed_waiting") / len(phases),
+                "transfer": timed.split.mean("exposed_transfer") / len(phases),
+            }
     return StepEvidence(
-        run.label, run.rank_count, run.host_count, run.option("reducer"),
-        algorithm_of(run), float(step_seconds(run, timed.window.steps).mean()),
+        run.label,
+        run.rank_count,
+        run.host_count,
+        run.option("reducer"),
+        algorithm_of(run),
+        float(step_seconds(run, timed.window.steps).mean()),
         {name: float(phases[:, :, i].mean()) for i, name in enumerate(run.phases)},
-        int(max(run.bucket_bytes, default=0)), len(run.bucket_bytes),
-        link_gbit=run.link_gbit, link_bytes=link_bytes_of(run), straggler=straggler_of(timed), **found)
+        int(max(run.bucket_bytes, default=0)),
+        len(run.bucket_bytes),
+        link_gbit=run.link_gbit,
+        link_bytes=link_bytes_of(run),
+        straggler=straggler_of(timed),
+        **found,
+    )
 
 
 def last_bucket_seconds(phase_seconds, phases, times):
-    """Returns (step, rank): the time after the backward pass in which only the last bucket was in progress."""
+    """Returns (step, rank): the time after the backward pass in which only the last bucket was in
+    progress."""
     begin, _ = exposed_interval(phase_seconds, phases, times)
     before = times.end[:, :, :-1].max(axis=2, initial=-np.inf)
-    return np.maximum(0.0, times.end[:, :, -1] - np.maximum(begin, np.maximum(before, times.start[:, :, -1])))
+    return np.maximum(
+        0.0, times.end[:, :, -1] - np.maximum(begin, np.maximum(before, times.start[:, :, -1]))
+    )
 
 
 @dataclass(frozen=True)
@@ -86,43 +103,104 @@ def explain(points, runs, link_gbit=None):
     found = losses(points)
     lacks = {name: lack for p in points for name, lack in p.lacks.items()}
     fits = alpha_beta_fits(runs, [t for t in timed if t.run.label not in lacks])
-    return Explanation(found, scaling_fits([p for p in points if not p.lacks_processors]), fits, steps,
-                       all_advice(steps, found, fits, link_gbit, points, lacks),
-                       answers(points, runs, found))
+    return Explanation(
+        found,
+        scaling_fits([p for p in points if not p.lacks_processors]),
+        fits,
+        steps,
+        all_advice(steps, found, fits, link_gbit, points, lacks),
+        answers(points, runs, found),
+    )
 
 
 def explanation_values(explanation):
     """Returns the explanation as values for `json_text`. Times are in seconds, sizes in bytes."""
+
     def place(point):
-        return {"runs": point.source, "setting": point.setting, "ranks": point.ranks,
-                "batch_per_rank": point.batch_per_rank or None, "mode": point.mode}
+        return {
+            "runs": point.source,
+            "setting": point.setting,
+            "ranks": point.ranks,
+            "batch_per_rank": point.batch_per_rank or None,
+            "mode": point.mode,
+        }
 
     return {
-        "answers": [{"question": a.question, "runs": a.source, "text": a.text, "values": a.values}
-                    for a in explanation.answers],
-        "causes": [{
-            **place(loss.point), "scaling": loss.scaling, "base": loss.base.source,
-            "epoch_seconds": loss.point.epoch_seconds, "base_epoch_seconds": loss.base.epoch_seconds,
-            "efficiency": loss.efficiency, "loss_seconds": loss.seconds, "causes_seconds": loss.causes,
-        } for loss in explanation.losses],
-        "scaling_laws": [{
-            **place(law.points[-1]), "ranks": law.ranks, "law": law.law, "seconds": law.seconds,
-            "fitted_seconds": law.fit and law.predicted(law.ranks), "relative_residuals": law.fit and law.residuals,
-            "serial_fraction": law.serial, "degrees_of_freedom": law.fit and law.fit.dof, "notes": law.notes,
-        } for law in explanation.laws],
-        "alpha_beta": [{
-            "algorithm": found.algorithm, "from": found.origin, "ranks": found.ranks, "hosts": found.hosts,
-            "runs": found.sources, "alpha_seconds": found.alpha, "beta_seconds_per_byte": found.beta,
-            "bytes": found.sizes, "seconds": found.seconds, "fitted_seconds": found.fit and found.fit.fitted,
-            "relative_residuals": found.fit and found.fit.residuals,
-            "degrees_of_freedom": found.fit and found.fit.dof, "notes": found.notes,
-        } for found in explanation.all_reduces],
-        "stragglers": [{
-            "run": slow.source, "ranks": slow.ranks, "rank": slow.rank, "host": slow.host,
-            "excess_seconds": slow.excess, "is_significant": slow.is_significant, "last_share": slow.last_share,
-            "clock_rank": slow.clock_rank, "clock_deviation_seconds": slow.clock,
-            "clock_error_seconds": slow.clock_error, "is_clock_wrong": slow.is_clock_wrong,
-        } for slow in (step.straggler for step in explanation.steps)],
-        "advice": [{"rule": a.rule, "run": a.source, "text": a.text, "repeats": a.repeats,
-                    "of": a.of, "threshold": a.threshold, "evidence": a.evidence} for a in explanation.advice],
+        "answers": [
+            {"question": a.question, "runs": a.source, "text": a.text, "values": a.values}
+            for a in explanation.answers
+        ],
+        "causes": [
+            {
+                **place(loss.point),
+                "scaling": loss.scaling,
+                "base": loss.base.source,
+                "epoch_seconds": loss.point.epoch_seconds,
+                "base_epoch_seconds": loss.base.epoch_seconds,
+                "efficiency": loss.efficiency,
+                "loss_seconds": loss.seconds,
+                "causes_seconds": loss.causes,
+            }
+            for loss in explanation.losses
+        ],
+        "scaling_laws": [
+            {
+                **place(law.points[-1]),
+                "ranks": law.ranks,
+                "law": law.law,
+                "seconds": law.seconds,
+                "fitted_seconds": law.fit and law.predicted(law.ranks),
+                "relative_residuals": law.fit and law.residuals,
+                "serial_fraction": law.serial,
+                "degrees_of_freedom": law.fit and law.fit.dof,
+                "notes": law.notes,
+            }
+            for law in explanation.laws
+        ],
+        "alpha_beta": [
+            {
+                "algorithm": found.algorithm,
+                "from": found.origin,
+                "ranks": found.ranks,
+                "hosts": found.hosts,
+                "runs": found.sources,
+                "alpha_seconds": found.alpha,
+                "beta_seconds_per_byte": found.beta,
+                "bytes": found.sizes,
+                "seconds": found.seconds,
+                "fitted_seconds": found.fit and found.fit.fitted,
+                "relative_residuals": found.fit and found.fit.residuals,
+                "degrees_of_freedom": found.fit and found.fit.dof,
+                "notes": found.notes,
+            }
+            for found in explanation.all_reduces
+        ],
+        "stragglers": [
+            {
+                "run": slow.source,
+                "ranks": slow.ranks,
+                "rank": slow.rank,
+                "host": slow.host,
+                "excess_seconds": slow.excess,
+                "is_significant": slow.is_significant,
+                "last_share": slow.last_share,
+                "clock_rank": slow.clock_rank,
+                "clock_deviation_seconds": slow.clock,
+                "clock_error_seconds": slow.clock_error,
+                "is_clock_wrong": slow.is_clock_wrong,
+            }
+            for slow in (step.straggler for step in explanation.steps)
+        ],
+        "advice": [
+            {
+                "rule": a.rule,
+                "run": a.source,
+                "text": a.text,
+                "repeats": a.repeats,
+                "of": a.of,
+                "threshold": a.threshold,
+                "evidence": a.evidence,
+            }
+            for a in explanation.advice
+        ],
     }

@@ -1,29 +1,61 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Fits of Amdahl's and Gustafson's laws to the epoch or step times of several rank counts, and of the time of an all-reduce to
-alpha + beta · bytes, from sweeps and from the buckets of training runs."""
+"""Fits of Amdahl's and Gustafson's laws to the epoch or step times of several rank counts, and of
+the time of an all-reduce to alpha + beta · bytes, from sweeps and from the buckets of training
+runs."""
 
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from lockstep_report.groups import grouped
-from lockstep_report.measure.choices import ALGORITHMS, ALL_REDUCES, algorithm_of, place_of, swept_algorithm
+from lockstep_report.measure.choices import (
+    ALGORITHMS,
+    ALL_REDUCES,
+    algorithm_of,
+    place_of,
+    swept_algorithm,
+)
 from lockstep_report.measure.comparison import base_of, differences, scaling_series, strong_base_of
-from lockstep_report.measure.fitting import Estimate, LinearFit, fit_linear, largest_residual, mean_fit, sign_note
-from lockstep_report.runfile.experiment import PROGRAM, distinguishing, program_of, text_of, variant_of
+from lockstep_report.measure.fitting import (
+    Estimate,
+    LinearFit,
+    fit_linear,
+    largest_residual,
+    mean_fit,
+    sign_note,
+)
+from lockstep_report.runfile.experiment import (
+    PROGRAM,
+    distinguishing,
+    program_of,
+    text_of,
+    variant_of,
+)
 from lockstep_report.runfile.settings import setting_of
 
 AMDAHL, GUSTAFSON = "Amdahl", "Gustafson"
 SWEEP, BUCKETS = "sweep", "buckets"
-SIZES = ("min-bytes", "max-bytes", "step-factor", "repeats", "bucket-mib")  # options that select what is fitted
+SIZES = (
+    "min-bytes",
+    "max-bytes",
+    "step-factor",
+    "repeats",
+    "bucket-mib",
+)  # options that select what is fitted
 LARGE_RESIDUAL = 0.2  # a fit with a larger relative residual does not describe the times or sizes
-TWO_COUNTS = "no fit: times on two rank counts agree with every law; runs on a third rank count would test it"
-SUPERLINEAR = "below 0: the runs scale better than the ideal, so check that they had equal conditions"
+TWO_COUNTS = (
+    "no fit: times on two rank counts agree with every law; runs on a third rank count would"
+    " test it"
+)
+SUPERLINEAR = (
+    "below 0: the runs scale better than the ideal, so check that they had equal conditions"
+)
 
 
 @dataclass(frozen=True)
 class ScalingFit:
-    """The fit of one law to the points of one batch and series; `fit` and `serial` are None for two rank counts."""
+    """The fit of one law to the points of one batch and series; `fit` and `serial` are None for two
+    rank counts."""
 
     law: str
     points: tuple  # the merged points, in ascending order of ranks
@@ -37,8 +69,8 @@ class ScalingFit:
         return values if self.law == AMDAHL else 1 / values
 
     def speedup(self, ranks, seconds=None):
-        """Returns T(1)/T(N) (Amdahl) or N·t(1)/t(N) (Gustafson). T(1) is that of the law, T(N) is `seconds` [that of the
-        law]."""
+        """Returns T(1)/T(N) (Amdahl) or N·t(1)/t(N) (Gustafson). T(1) is that of the law, T(N) is
+        `seconds` [that of the law]."""
         ratio = self.predicted(1) / (self.predicted(ranks) if seconds is None else seconds)
         return ratio if self.law == AMDAHL else ranks * ratio
 
@@ -55,23 +87,40 @@ class ScalingFit:
     def notes(self):
         if self.fit is None:
             return [TWO_COUNTS]
-        return list(filter(None, [*(f"the points differ in {text}" for text in differences(*self.points)),
-                                  sign_note(self.serial, below=SUPERLINEAR),
-                                  residual_note("the law does not describe the times", self.residuals)]))
+        return list(
+            filter(
+                None,
+                [
+                    *(f"the points differ in {text}" for text in differences(*self.points)),
+                    sign_note(self.serial, below=SUPERLINEAR),
+                    residual_note("the law does not describe the times", self.residuals),
+                ],
+            )
+        )
 
     @property
     def limit(self):
-        """The speedup 1/s that Amdahl's law does not exceed; None if s is unknown, not positive or may be 0."""
-        if self.law != AMDAHL or self.serial is None or self.serial.value <= 0 or self.serial.contains(0):
+        """The speedup 1/s that Amdahl's law does not exceed; None if s is unknown, not positive or
+        may be 0."""
+        if (
+            self.law != AMDAHL
+            or self.serial is None
+            or self.serial.value <= 0
+            or self.serial.contains(0)
+        ):
             return None
         return 1 / self.serial.value
 
 
 def fit_law(law, ranks, seconds):
-    """Fits Amdahl's T(N) = T(1) (s + (1-s)/N), or Gustafson's N·t(1)/t(N) = N - s (N-1), whose rate 1/t(N) is
-    ((1-s) + s/N) / t(1): both are linear in 1 and 1/N. Returns (fit, estimate of s); None if s is not determined."""
+    """Fits Amdahl's T(N) = T(1) (s + (1-s)/N), or Gustafson's N·t(1)/t(N) = N - s (N-1), whose rate
+    1/t(N) is ((1-s) + s/N) / t(1): both are linear in 1 and 1/N. Returns (fit, estimate of s); None
+    if s is not determined.
+    """
     ranks, seconds = np.asarray(ranks, dtype=float), np.asarray(seconds, dtype=float)
-    fit = fit_linear((np.ones(len(ranks)), 1 / ranks), seconds if law == AMDAHL else 1 / seconds, groups=ranks)
+    fit = fit_linear(
+        (np.ones(len(ranks)), 1 / ranks), seconds if law == AMDAHL else 1 / seconds, groups=ranks
+    )
     if fit is None or fit.coefficients.sum() <= 0:
         return None
     return fit, fit.share(0 if law == AMDAHL else 1)
@@ -80,8 +129,13 @@ def fit_law(law, ranks, seconds):
 def scaling_fits(points):
     """Returns the fits of all groups of points with several rank counts, one of them 1."""
     sized = [p for p in points if p.batch_per_rank]
-    series = [*((AMDAHL, *one) for one in scaling_series(sized, strong_base_of, lambda p: p.global_batch)),
-              *((GUSTAFSON, *one) for one in scaling_series(points, base_of, lambda p: p.batch_per_rank))]
+    series = [
+        *(
+            (AMDAHL, *one)
+            for one in scaling_series(sized, strong_base_of, lambda p: p.global_batch)
+        ),
+        *((GUSTAFSON, *one) for one in scaling_series(points, base_of, lambda p: p.batch_per_rank)),
+    ]
     return list(filter(None, (scaling_fit(law, [base, *group]) for law, base, group in series)))
 
 
@@ -89,9 +143,15 @@ def scaling_fit(law, group):
     """Returns the `ScalingFit` of a group of points; None if the parameter is not determined."""
     group = [p for p in group if all(0 < epoch < np.inf for epoch in p.epoch_repeats)]
     ranks = np.array([p.ranks for p in group for _ in p.epoch_repeats])
-    # Gustafson: without the number of steps a multiple of the step time, because N ranks make N times fewer.
-    seconds = np.array([epoch if law == AMDAHL else epoch / p.steps if p.steps else epoch * p.ranks
-                        for p in group for epoch in p.epoch_repeats])
+    # Gustafson: without the number of steps a multiple of the step time, because N ranks make N
+    # times fewer.
+    seconds = np.array(
+        [
+            epoch if law == AMDAHL else epoch / p.steps if p.steps else epoch * p.ranks
+            for p in group
+            for epoch in p.epoch_repeats
+        ]
+    )
     if len(set(ranks)) == 2:
         return ScalingFit(law, tuple(group), ranks, seconds)
     found = fit_law(law, ranks, seconds) if len(ranks) else None
@@ -123,9 +183,9 @@ class AlphaBeta:
 
 
 def alpha_beta(sizes, seconds, jobs=None):
-    """Fits seconds = alpha + beta · sizes: the mean of one fit for each of `jobs`, the name of the job
-    of each observation [one job]. Returns (alpha, beta, fit, notes); the first three are None if
-    there are fewer than three different sizes."""
+    """Fits seconds = alpha + beta · sizes: the mean of one fit for each of `jobs`, the name of the
+    job of each observation [one job]. Returns (alpha, beta, fit, notes); the first three are None
+    if there are fewer than three different sizes."""
     sizes, seconds = np.asarray(sizes, dtype=float), np.asarray(seconds, dtype=float)
     if len(set(sizes.tolist())) < 3:
         return None, None, None, ("fewer than three sizes: alpha and beta cannot be separated",)
@@ -135,8 +195,13 @@ def alpha_beta(sizes, seconds, jobs=None):
         return None, None, None, ("the sizes do not determine alpha and beta",)
     alpha, beta = fit.combination((1, 0)), fit.combination((0, 1))
     # Without intervals, both have the same note.
-    notes = dict.fromkeys([sign_note(alpha, "alpha is "), sign_note(beta, "beta is "),
-                           residual_note("one line does not describe all sizes", fit.residuals)])
+    notes = dict.fromkeys(
+        [
+            sign_note(alpha, "alpha is "),
+            sign_note(beta, "beta is "),
+            residual_note("one line does not describe all sizes", fit.residuals),
+        ]
+    )
     return alpha, beta, fit, tuple(filter(None, notes))
 
 
@@ -147,14 +212,20 @@ def residual_note(text, residuals):
 
 
 def fit_of_jobs(columns, observed, jobs):
-    """Returns the mean of the fits of the jobs; one fit of all, without interval, if a job alone determines none; or None."""
-    fits = [fit_linear([column[jobs == job] for column in columns], observed[jobs == job])
-            for job in dict.fromkeys(jobs.tolist())]
+    """Returns the mean of the fits of the jobs; one fit of all, without interval, if a job alone
+    determines none; or None."""
+    fits = [
+        fit_linear([column[jobs == job] for column in columns], observed[jobs == job])
+        for job in dict.fromkeys(jobs.tolist())
+    ]
     if None not in fits:
         return mean_fit(fits, columns, observed)
     fit = fit_linear(columns, observed)
-    return fit and replace(fit, spreads=(), note="a job alone does not determine both, so the "
-                                                 "difference between the jobs is unknown")
+    return fit and replace(
+        fit,
+        spreads=(),
+        note="a job alone does not determine both, so the difference between the jobs is unknown",
+    )
 
 
 def alpha_beta_fits(runs, timed):
@@ -162,12 +233,24 @@ def alpha_beta_fits(runs, timed):
     per algorithm, number of ranks and hosts, setting, link, data type of the gradients and options
     that affect the time; the notes have the options in which the fits of an algorithm differ."""
     groups = {}
-    for run, found in (*((run, sweep_observations(run)) for run in runs),
-                       *((t.run, bucket_observations(t)) for t in timed)):
-        conditions = frozenset(pair for pair in variant_of(run) if pair[0] not in SIZES) | {
-            (name, run.option(name)) for name in ("reducer", "batch-per-rank", "global-batch")} | {(PROGRAM, program_of(run))}
+    for run, found in (
+        *((run, sweep_observations(run)) for run in runs),
+        *((t.run, bucket_observations(t)) for t in timed),
+    ):
+        conditions = (
+            frozenset(pair for pair in variant_of(run) if pair[0] not in SIZES)
+            | {(name, run.option(name)) for name in ("reducer", "batch-per-rank", "global-batch")}
+            | {(PROGRAM, program_of(run))}
+        )
         for key, size, seconds in found:
-            key = (*key, run.rank_count, run.host_count, setting_of(run), run.link_gbit, run.option("gradient-dtype"))
+            key = (
+                *key,
+                run.rank_count,
+                run.host_count,
+                setting_of(run),
+                run.link_gbit,
+                run.option("gradient-dtype"),
+            )
             groups.setdefault((key, conditions), []).append((run.label, size, seconds))
     alike = grouped(groups, lambda pair: pair[0][:4])
     made = []
@@ -176,13 +259,36 @@ def alpha_beta_fits(runs, timed):
         sources, sizes, seconds = zip(*rows)
         sizes, seconds = np.array(sizes, dtype=float), np.array(seconds)
         alpha, beta, fit, notes = alpha_beta(sizes, seconds, sources)
-        notes = [text_of(conditions, distinguishing([(other, ranks) for _, other in alike[key[:4]]])), *notes]
+        notes = [
+            text_of(conditions, distinguishing([(other, ranks) for _, other in alike[key[:4]]])),
+            *notes,
+        ]
         if alpha is not None and alpha.has_interval and len(set(sources)) == 1:
             notes.append("one job: the interval does not contain the difference between jobs")
-        made.append(AlphaBeta(algorithm, origin, ranks, hosts, tuple(dict.fromkeys(sources)), sizes, seconds,
-                              alpha, beta, fit, tuple(filter(None, notes))))
-    return sorted(made, key=lambda found: (found.origin != SWEEP, found.ranks,
-                                           place_of(found.algorithm, ALGORITHMS), found.algorithm))
+        made.append(
+            AlphaBeta(
+                algorithm,
+                origin,
+                ranks,
+                hosts,
+                tuple(dict.fromkeys(sources)),
+                sizes,
+                seconds,
+                alpha,
+                beta,
+                fit,
+                tuple(filter(None, notes)),
+            )
+        )
+    return sorted(
+        made,
+        key=lambda found: (
+            found.origin != SWEEP,
+            found.ranks,
+            place_of(found.algorithm, ALGORITHMS),
+            found.algorithm,
+        ),
+    )
 
 
 def sweep_observations(run):
@@ -194,10 +300,14 @@ def sweep_observations(run):
 
 
 def bucket_observations(timed):
-    """Yields ((origin, algorithm), bytes, seconds): the median over the steps of each bucket; nothing for a run whose
-    all-reduces may contain computation, because the bounds of its transfer do not agree."""
-    if (timed.times is None or timed.run.option("reducer") not in ALL_REDUCES
-            or timed.split.transfer_bounds.value is None):
+    """Yields ((origin, algorithm), bytes, seconds): the median over the steps of each bucket;
+    nothing for a run whose all-reduces may contain computation, because the bounds of its transfer
+    do not agree."""
+    if (
+        timed.times is None
+        or timed.run.option("reducer") not in ALL_REDUCES
+        or timed.split.transfer_bounds.value is None
+    ):
         return
     seconds = np.median(bucket_seconds(timed.times), axis=0)
     for size, value in zip(timed.run.bucket_bytes, seconds):

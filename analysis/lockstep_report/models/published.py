@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Checks published values against the epoch times in the same CSV. The candidate formulas for a value are the correct formula,
-which has no `mistakes`, and common mistakes; a column is explained by the simplest one that gives the printed digits of all
-its values."""
+"""Checks published values against the epoch times in the same CSV. The candidate formulas for a
+value are the correct formula, which has no `mistakes`, and common mistakes; a column is explained
+by the simplest one that gives the printed digits of all its values."""
 
 import itertools
 from dataclasses import dataclass
@@ -51,7 +51,8 @@ class Epochs:
         return t_1 and t_1 / row.ranks
 
     def previous_batch(self, row):
-        """Returns T at the same ranks and the next smaller batch, or the same one if it is the smallest; None without it."""
+        """Returns T at the same ranks and the next smaller batch, or the same one if it is the
+        smallest; None without it."""
         if not row.batch_per_rank:
             return None
         smaller = [batch for _, batch in self.seconds if batch and batch < row.batch_per_rank]
@@ -59,19 +60,30 @@ class Epochs:
 
 
 def candidates_for(column, epochs, assumptions):
-    """Returns the candidates for a column by what its name contains, first a correct one; None if no formula is known."""
+    """Returns the candidates for a column by what its name contains, first a correct one; None if
+    no formula is known."""
     if "speedup" in column:
         return speedup_candidates(epochs, "n_t1_over_tn" in column)
     if "computation" in column:
-        return [Candidate("T(1)/N", epochs.computation),
-                Candidate("T(1)", epochs.one_rank, ("is T(1), not divided by the number of ranks",)),
-                Candidate("T(N)", lambda row: row.seconds, ("is the time of the complete epoch",))]
+        return [
+            Candidate("T(1)/N", epochs.computation),
+            Candidate("T(1)", epochs.one_rank, ("is T(1), not divided by the number of ranks",)),
+            Candidate("T(N)", lambda row: row.seconds, ("is the time of the complete epoch",)),
+        ]
     if "communication" in column:
-        return [Candidate("T(N) − T(1)/N", lambda row: rest(row, epochs.computation(row))),
-                Candidate("T(N) − the computation as printed", lambda row: rest(row, printed(row, "computation")), (
-                    "subtracts the computation as it was printed, after rounding",)),
-                Candidate("T(N) − T(1)", lambda row: rest(row, epochs.one_rank(row)), (
-                    "subtracts all of T(1), not T(1)/N",))]
+        return [
+            Candidate("T(N) − T(1)/N", lambda row: rest(row, epochs.computation(row))),
+            Candidate(
+                "T(N) − the computation as printed",
+                lambda row: rest(row, printed(row, "computation")),
+                ("subtracts the computation as it was printed, after rounding",),
+            ),
+            Candidate(
+                "T(N) − T(1)",
+                lambda row: rest(row, epochs.one_rank(row)),
+                ("subtracts all of T(1), not T(1)/N",),
+            ),
+        ]
     return bandwidth_candidates(epochs, assumptions) if "bandwidth" in column else None
 
 
@@ -86,6 +98,7 @@ def printed(row, kind):
 
 def speedup_candidates(epochs, is_scaled):
     """`is_scaled`: N·T(1)/T(N) is correct, not T(1)/T(N)."""
+
     def over(time, factor=lambda row: 1):
         return lambda row: None if time(row) is None else factor(row) * time(row) / row.seconds
 
@@ -95,51 +108,114 @@ def speedup_candidates(epochs, is_scaled):
     return [
         Candidate(*correct),
         Candidate(*other, (f"is {other[0]}, not {correct[0]}",)),
-        Candidate("T(previous batch, same N)/T(N)", over(epochs.previous_batch), (
-            "divides the time at the previous batch size and the SAME number of ranks by the "
-            "time of the row: this is the effect of a larger batch, not of more ranks; a speedup "
-            "is relative to one rank at the same batch per rank",)),
-        Candidate("T(previous row)/T", over(lambda row: epochs.rows[max(0, epochs.rows.index(row) - 1)].seconds), (
-            "is relative to the previous row of the table, not to one rank",)),
-        Candidate("T(first row)/T", over(lambda row: epochs.rows[0].seconds), (
-            "is relative to the first row of the table, at another batch size",))]
+        Candidate(
+            "T(previous batch, same N)/T(N)",
+            over(epochs.previous_batch),
+            (
+                (
+                    "divides the time at the previous batch size and the SAME number of ranks by"
+                    " the time of the row: this is the effect of a larger batch, not of more ranks;"
+                    " a speedup is relative to one rank at the same batch per rank"
+                ),
+            ),
+        ),
+        Candidate(
+            "T(previous row)/T",
+            over(lambda row: epochs.rows[max(0, epochs.rows.index(row) - 1)].seconds),
+            ("is relative to the previous row of the table, not to one rank",),
+        ),
+        Candidate(
+            "T(first row)/T",
+            over(lambda row: epochs.rows[0].seconds),
+            ("is relative to the first row of the table, at another batch size",),
+        ),
+    ]
 
 
 def step_counts(samples):
     """Returns alternatives, see below: the number of steps of the epoch of a row."""
     return (
-        ("ceil(D/(b·N)) steps", lambda row: steps_per_epoch(samples, row.batch_per_rank, row.ranks), None),
-        ("ceil(D/b) steps", lambda row: steps_per_epoch(samples, row.batch_per_rank, 1),
-         "counts ceil(D/b) steps on every number of ranks, as if b were the global batch; with batch b on each "
-         "of N ranks an epoch has ceil(D/(b·N)) steps, about N times fewer"),
-        ("one all-reduce", lambda row: 1,
-         "divides the bytes of ONE all-reduce by the communication time of an epoch: too small by a factor "
-         "equal to the number of steps, ceil(D/(b·N))"),
+        (
+            "ceil(D/(b·N)) steps",
+            lambda row: steps_per_epoch(samples, row.batch_per_rank, row.ranks),
+            None,
+        ),
+        (
+            "ceil(D/b) steps",
+            lambda row: steps_per_epoch(samples, row.batch_per_rank, 1),
+            (
+                "counts ceil(D/b) steps on every number of ranks, as if b were the global batch;"
+                " with batch b on each of N ranks an epoch has ceil(D/(b·N)) steps, about N times"
+                " fewer"
+            ),
+        ),
+        (
+            "one all-reduce",
+            lambda row: 1,
+            (
+                "divides the bytes of ONE all-reduce by the communication time of an epoch: too"
+                " small by a factor equal to the number of steps, ceil(D/(b·N))"
+            ),
+        ),
     )
 
 
 # Alternatives: (text, value, mistake).
-ELEMENTS = (("· 4 bytes ", Decimal(4), None),
-            ("", Decimal(1), "counts parameters, not bytes: the value in bytes is 4 times as large (float32)"))
-UNITS = (("1e9", Decimal(10**9), None),
-         ("2^30", Decimal(2**30), "is in GiB/s (2^30 bytes), 1.074 times smaller than in GB/s"))
-RINGS = (("2(N−1)/N", lambda n: Decimal(2 * (n - 1)) / n, None),
-         ("(N−1)/N", lambda n: Decimal(n - 1) / n, "counts half of the bytes of a ring: (N−1)/N, not 2(N−1)/N"),
-         ("1", lambda n: Decimal(1), "omits the factor 2(N−1)/N of the ring algorithm"))
-ROUNDINGS = (("", None, None), *(("", digits, f"rounds the amount sent to {digits} decimals before dividing")
-                                 for digits in (2, 3, 4)))
-TIMES = (("", False, None), ("", True, "divides by the communication time as printed, after rounding"))
+ELEMENTS = (
+    ("· 4 bytes ", Decimal(4), None),
+    (
+        "",
+        Decimal(1),
+        "counts parameters, not bytes: the value in bytes is 4 times as large (float32)",
+    ),
+)
+UNITS = (
+    ("1e9", Decimal(10**9), None),
+    ("2^30", Decimal(2**30), "is in GiB/s (2^30 bytes), 1.074 times smaller than in GB/s"),
+)
+RINGS = (
+    ("2(N−1)/N", lambda n: Decimal(2 * (n - 1)) / n, None),
+    (
+        "(N−1)/N",
+        lambda n: Decimal(n - 1) / n,
+        "counts half of the bytes of a ring: (N−1)/N, not 2(N−1)/N",
+    ),
+    ("1", lambda n: Decimal(1), "omits the factor 2(N−1)/N of the ring algorithm"),
+)
+ROUNDINGS = (
+    ("", None, None),
+    *(
+        ("", digits, f"rounds the amount sent to {digits} decimals before dividing")
+        for digits in (2, 3, 4)
+    ),
+)
+TIMES = (
+    ("", False, None),
+    ("", True, "divides by the communication time as printed, after rounding"),
+)
 
 
 def bandwidth_candidates(epochs, assumptions):
     """Returns every combination of the alternatives above, sorted by the number of mistakes."""
     candidates = []
     for (model, count), *chosen in itertools.product(
-            assumptions.models, ELEMENTS, step_counts(assumptions.samples), UNITS, RINGS, ROUNDINGS, TIMES):
+        assumptions.models,
+        ELEMENTS,
+        step_counts(assumptions.samples),
+        UNITS,
+        RINGS,
+        ROUNDINGS,
+        TIMES,
+    ):
         (element, steps, unit, ring, _, _), values, mistakes = zip(*chosen)
-        candidates.append(Candidate(
-            f"{ring} · {count:,} {element}· {steps} / communication / {unit} ({model})",
-            partial(bandwidth, epochs, count, *values), tuple(filter(None, mistakes)), model))
+        candidates.append(
+            Candidate(
+                f"{ring} · {count:,} {element}· {steps} / communication / {unit} ({model})",
+                partial(bandwidth, epochs, count, *values),
+                tuple(filter(None, mistakes)),
+                model,
+            )
+        )
     return sorted(candidates, key=lambda c: len(c.mistakes))
 
 
@@ -148,7 +224,9 @@ def bandwidth(epochs, count, element, steps, unit, ring, digits, as_printed, row
     if row.ranks < 2 or not seconds or seconds <= 0 or not row.batch_per_rank:
         return None
     sent = ring(row.ranks) * (count * element) * steps(row) / unit
-    return (sent if digits is None else sent.quantize(Decimal(1).scaleb(-digits), ROUND_HALF_UP)) / seconds
+    return (
+        sent if digits is None else sent.quantize(Decimal(1).scaleb(-digits), ROUND_HALF_UP)
+    ) / seconds
 
 
 @dataclass(frozen=True)
@@ -193,15 +271,20 @@ def check_column(times, column, assumptions=Assumptions()):
     has_steps = "bandwidth" not in column or all(row.batch_per_rank for row in rows)
     candidates = candidates_for(column, Epochs(times.rows), assumptions) if has_steps else None
     if not candidates or not rows:
-        reason = ("no formula is known for such a column" if has_steps else
-                  "the number of steps is unknown; add the column batch_per_rank")
+        reason = (
+            "no formula is known for such a column"
+            if has_steps
+            else "the number of steps is unknown; add the column batch_per_rank"
+        )
         return Verdict(column, UNEXPLAINED, "", "", (reason,), (), 0)
 
     def hits(candidate):
         return sum(rounds_to(candidate.value(row), row.published[column]) for row in rows)
 
     found = next((c for c in candidates if hits(c) == len(rows)), None)
-    correct = next(c for c in candidates if not c.mistakes and (found is None or c.model == found.model))
+    correct = next(
+        c for c in candidates if not c.mistakes and (found is None or c.model == found.model)
+    )
     is_mostly_correct = 2 * hits(correct) >= len(rows)
     if found is None and is_mostly_correct:
         found = correct
@@ -211,10 +294,24 @@ def check_column(times, column, assumptions=Assumptions()):
     elif all(cell.agrees for cell in cells):
         mark, mistakes = AGREES, ()
     elif is_mostly_correct:
-        mark, mistakes = EXCEPT, (*found.mistakes, *(describe_cell(c) for c in cells if not c.agrees))
+        mark, mistakes = (
+            EXCEPT,
+            (
+                *found.mistakes,
+                *(describe_cell(c) for c in cells if not c.agrees),
+            ),
+        )
     else:
         mark, mistakes = DIFFERS, found.mistakes
-    return Verdict(column, mark, correct.description, found.description if found else "", mistakes, cells, len(candidates))
+    return Verdict(
+        column,
+        mark,
+        correct.description,
+        found.description if found else "",
+        mistakes,
+        cells,
+        len(candidates),
+    )
 
 
 def check_cell(row, column, correct, found):
@@ -224,8 +321,12 @@ def check_cell(row, column, correct, found):
     remark = ""
     if agrees and abs(exact - published) == unit_of(published) / 2:
         remark = f"{exact.normalize()} is a tie"
-    elif exact is not None and not agrees and found is correct and (
-            exact.quantize(unit_of(published), ROUND_DOWN) == published):
+    elif (
+        exact is not None
+        and not agrees
+        and found is correct
+        and (exact.quantize(unit_of(published), ROUND_DOWN) == published)
+    ):
         remark = f"{shorten(exact)} truncated instead of rounded"
     reproduced = to_digits_of(found.value(row), published) if found else None
     return Cell(row, published, exact, reproduced, agrees, remark)
@@ -243,29 +344,40 @@ def describe_row(row):
 
 def describe_cell(cell):
     correct, remark = to_digits_of(cell.correct, cell.published), cell.remark and f": {cell.remark}"
-    return (f"{describe_row(cell.row)}: published {cell.published}, correct is {correct} "
-            f"({shorten(cell.correct)}){remark}")
+    return (
+        f"{describe_row(cell.row)}: published {cell.published}, correct is {correct} "
+        f"({shorten(cell.correct)}){remark}"
+    )
 
 
 def unexplained_mistakes(times, column, cells, assumptions):
-    mistakes = ["does not follow from the epoch times by any formula that was tried: it must have "
-                "been measured separately"]
+    mistakes = [
+        "does not follow from the epoch times by any formula that was tried: it must have "
+        "been measured separately"
+    ]
     cell = cells[0]
     if "communication" in column and cell.row.batch_per_rank and cell.published > 0:
         name, count = assumptions.models[0]
         steps = steps_per_epoch(assumptions.samples, cell.row.batch_per_rank, cell.row.ranks)
         rate = bus_bandwidth(4 * count * steps, float(cell.published), cell.row.ranks)
         mistakes.append(
-            f"{describe_row(cell.row)}: {shorten(cell.published, 3)} s for {steps} all-reduces of {4 * count:,} bytes "
-            f"(if the model is {name}) would be {rate / 1e9:.0f} GB/s of bus bandwidth; compare this with the rate of "
-            "the link: a timer that does not wait for the device measures the call, not the transfer")
+            f"{describe_row(cell.row)}: {shorten(cell.published, 3)} s for {steps} all-reduces of"
+            f" {4 * count:,} bytes (if the model is {name}) would be {rate / 1e9:.0f} GB/s of bus"
+            " bandwidth; compare this with the rate of the link: a timer that does not wait for"
+            " the device measures the call, not the transfer"
+        )
     if "computation" in column:
-        both = [(row.seconds - row.published[column] - printed(row, "communication"), row)
-                for row in times.rows if column in row.published and printed(row, "communication")]
+        both = [
+            (row.seconds - row.published[column] - printed(row, "communication"), row)
+            for row in times.rows
+            if column in row.published and printed(row, "communication")
+        ]
         if both:
             rest, row = max(both, key=lambda item: item[0])
-            mistakes.append(f"computation and communication do not account for {shorten(rest, 4)} of "
-                            f"{shorten(row.seconds, 4)} s at {describe_row(row)}")
+            mistakes.append(
+                f"computation and communication do not account for {shorten(rest, 4)} of "
+                f"{shorten(row.seconds, 4)} s at {describe_row(row)}"
+            )
     return tuple(mistakes)
 
 

@@ -12,20 +12,27 @@ from lockstep_report.runfile.hdf5_access import read_attributes, read_dataset
 from lockstep_report.runfile.read import checked_objects, read_tables
 
 # Datasets of /ranks or of the same group that are coordinates along a dimension.
-LABELS = {"rank": ("hostname", "device_name"), "step": ("epoch",), "bucket": ("bytes",),
-          "message": ("algorithm", "bytes"), "operation": ("name",),
-          "layer": ("description",), "point": ("batch_per_rank",)}
+LABELS = {
+    "rank": ("hostname", "device_name"),
+    "step": ("epoch",),
+    "bucket": ("bytes",),
+    "message": ("algorithm", "bytes"),
+    "operation": ("name",),
+    "layer": ("description",),
+    "point": ("batch_per_rank",),
+}
 
 
 def open_tree(path):
-    """Reads one run file and returns an `xarray.DataTree` with a node for each group. With a version of xarray
-    without `DataTree` (before 2024.10, for example that of Debian 12), returns {name of the group: `xarray.Dataset`};
-    the name of the root is "/".
+    """Reads one run file and returns an `xarray.DataTree` with a node for each group. With a
+    version of xarray without `DataTree` (before 2024.10, for example that of Debian 12), returns
+    {name of the group: `xarray.Dataset`}; the name of the root is "/".
 
-    The root has the attributes of the file; `/config`, `/environment` and `/results` have attributes only.
-    Variables have the attributes `units` and `long_name`. Each node has the coordinates of its dimensions (`step`,
-    `rank`, `phase`, `epoch`, ...), and further coordinates along them, such as `hostname` along `rank`. Steps of
-    an epoch that was being written are omitted. Raises `ReportError` if the file cannot be read.
+    The root has the attributes of the file; `/config`, `/environment` and `/results` have
+    attributes only. Variables have the attributes `units` and `long_name`. Each node has the
+    coordinates of its dimensions (`step`, `rank`, `phase`, `epoch`, ...), and further coordinates
+    along them, such as `hostname` along `rank`. Steps of an epoch that was being written are
+    omitted. Raises `ReportError` if the file cannot be read.
     """
     xarray = require("xarray", "lockstep_report.open")
     path = Path(path)
@@ -33,22 +40,34 @@ def open_tree(path):
         tables = read_tables(path, items, in_memory=math.inf)
         nodes = {"/": xarray.Dataset(attrs=attributes)} | {
             group.path.strip("/"): dataset_of(xarray, items, group.path, tables)
-            for group in schema.GROUPS if group.path in items}
-    return xarray.DataTree.from_dict(nodes, name=path.name) if hasattr(xarray, "DataTree") else nodes
+            for group in schema.GROUPS
+            if group.path in items
+        }
+    return (
+        xarray.DataTree.from_dict(nodes, name=path.name) if hasattr(xarray, "DataTree") else nodes
+    )
 
 
 def dataset_of(xarray, items, group, tables):
     found = xarray.Dataset(attrs=read_attributes(items[group]))
     columns = tables.get(group.strip("/"), {})
     for spec in schema.datasets(group):
-        if spec.name in columns and spec.name not in spec.dimensions:  # /ranks/rank is also the coordinate
+        if (
+            spec.name in columns and spec.name not in spec.dimensions
+        ):  # /ranks/rank is also the coordinate
             # /telemetry/rank: the name `rank` is that of the coordinate
-            found["sample_rank" if spec.name == "rank" else spec.name] = variable(xarray, spec, columns[spec.name])
-    return found.assign_coords(coordinates(xarray, items, group, tables["ranks"] | columns, found.sizes))
+            found["sample_rank" if spec.name == "rank" else spec.name] = variable(
+                xarray, spec, columns[spec.name]
+            )
+    return found.assign_coords(
+        coordinates(xarray, items, group, tables["ranks"] | columns, found.sizes)
+    )
 
 
 def variable(xarray, spec, values):
-    return xarray.Variable(spec.dimensions, values, {"units": spec.units, "long_name": spec.description})
+    return xarray.Variable(
+        spec.dimensions, values, {"units": spec.units, "long_name": spec.description}
+    )
 
 
 def coordinates(xarray, items, group, columns, sizes):
@@ -57,8 +76,14 @@ def coordinates(xarray, items, group, columns, sizes):
     for dimension, size in sizes.items():
         scale = schema.dataset(f"/{dimension}")
         numbers = read_dataset(items[scale.path])[:size] if scale.path in items else np.arange(0)
-        made[dimension] = variable(xarray, scale, numbers if len(numbers) == size else np.arange(size))
+        made[dimension] = variable(
+            xarray, scale, numbers if len(numbers) == size else np.arange(size)
+        )
         for spec in (*schema.datasets("/ranks"), *schema.datasets(group)):
-            if spec.dimensions == (dimension,) and spec.name in LABELS.get(dimension, ()) and spec.name in columns:
+            if (
+                spec.dimensions == (dimension,)
+                and spec.name in LABELS.get(dimension, ())
+                and spec.name in columns
+            ):
                 made[spec.name] = variable(xarray, spec, columns[spec.name])
     return made

@@ -1,54 +1,88 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What makes two runs the same experiment: the program and its options that have an effect are equal, as are the
-software (build, libraries and their environment variables) and the number of hosts. Repeats of an
-experiment differ in the seed. The properties of a run are pairs (name, value)."""
+"""What makes two runs the same experiment: the program and its options that have an effect are
+equal, as are the software (build, libraries and their environment variables) and the number of
+hosts. Repeats of an experiment differ in the seed. The properties of a run are pairs (name,
+value)."""
 
 import json
 import re
 from pathlib import Path
 
-# What each option affects, and the values of a choice in their order, from the option table of the program.
+# What each option affects, and the values of a choice in their order, from the option table of the
+# program.
 OPTION_TABLE = json.loads(Path(__file__).with_name("options.json").read_text(encoding="utf-8"))
 NEITHER, RESULTS, TIME, BOTH = "neither", "results", "time", "both"
 SEED, HOSTS, BUILD, PROGRAM, DATA_DIGEST = "seed", "hosts", "build", "program", "data digest"
 LOCKSTEP = "lockstep"  # program of a run file that names none
-# Options that the setting of a run, its batch, its reducer and the data type of its gradients contain.
-STATED = ("model", "device", "precision", "data", "threads", "batch-per-rank",
-          "global-batch", "reducer", "gradient-dtype")
-# Attributes of /environment, or the beginnings of their names, that describe the software: of all runs,
-# and of the messages between ranks. HARMLESS: variables that affect only the log or the connections.
+# Options that the setting of a run, its batch, its reducer and the data type of its gradients
+# contain.
+STATED = (
+    "model",
+    "device",
+    "precision",
+    "data",
+    "threads",
+    "batch-per-rank",
+    "global-batch",
+    "reducer",
+    "gradient-dtype",
+)
+# Attributes of /environment, or the beginnings of their names, that describe the software: of all
+# runs, and of the messages between ranks. HARMLESS: variables that affect only the log or the
+# connections.
 COMPILATION = ("compiler", "build_type", "device_library")
-MESSAGES = ("mpi_version", "NCCL_", "UCX_", *(f"OMPI_MCA_{part}" for part in ("btl", "pml", "mtl", "coll", "osc", "smsc")),
-            "MPIR_CVAR_", "MPICH_", "I_MPI_ADJUST_", "I_MPI_FABRICS", "I_MPI_OFI_", "I_MPI_SHM", "FI_PROVIDER")
+MESSAGES = (
+    "mpi_version",
+    "NCCL_",
+    "UCX_",
+    *(f"OMPI_MCA_{part}" for part in ("btl", "pml", "mtl", "coll", "osc", "smsc")),
+    "MPIR_CVAR_",
+    "MPICH_",
+    "I_MPI_ADJUST_",
+    "I_MPI_FABRICS",
+    "I_MPI_OFI_",
+    "I_MPI_SHM",
+    "FI_PROVIDER",
+)
 HARMLESS = ("NCCL_DEBUG", "NCCL_COMM_ID", "UCX_LOG_")
 
 
 def is_used(name, ranks):
     """Returns whether a run with `ranks` ranks uses a property."""
-    needs_several = (name == HOSTS or name.startswith(MESSAGES)
-                     or OPTION_TABLE.get(name, {}).get("effect_requires") == "several ranks")
+    needs_several = (
+        name == HOSTS
+        or name.startswith(MESSAGES)
+        or OPTION_TABLE.get(name, {}).get("effect_requires") == "several ranks"
+    )
     return ranks > 1 or not needs_several
 
 
 def is_of_software(name):
     """Returns whether a property or an attribute of /environment describes the software."""
-    return name == BUILD or name.startswith((*COMPILATION, *MESSAGES)) and not name.startswith(HARMLESS)
+    return (
+        name == BUILD
+        or name.startswith((*COMPILATION, *MESSAGES))
+        and not name.startswith(HARMLESS)
+    )
 
 
 def short_version(text):
-    """Returns the form "Open MPI 4.1.4" or "MPICH 5.0.2" of a version of MPI, which files of version 0.2.0 and earlier write as "Open
-    MPI v4.1.4" and "MPICH Version:      5.0.2"."""
+    """Returns the form "Open MPI 4.1.4" or "MPICH 5.0.2" of a version of MPI, which files of
+    version 0.2.0 and earlier write as "Open MPI v4.1.4" and "MPICH Version:      5.0.2"."""
     return re.sub(r"( Version: *| v)(?=\d)", " ", text)
 
 
 def software_of(run):
     return {(BUILD, build_of(run))} | {
-        (name, short_version(str(value)) if name == "mpi_version" else str(value)) for name, value in run.environment.items()
-        if is_of_software(name) and is_used(name, run.rank_count)}
+        (name, short_version(str(value)) if name == "mpi_version" else str(value))
+        for name, value in run.environment.items()
+        if is_of_software(name) and is_used(name, run.rank_count)
+    }
 
 
 def effect_of(name, ranks):
-    """Returns what an option affects: NEITHER, RESULTS, TIME or BOTH, also if the table does not contain it."""
+    """Returns what an option affects: NEITHER, RESULTS, TIME or BOTH, also if the table does not
+    contain it."""
     return OPTION_TABLE.get(name, {}).get("effect", BOTH) if is_used(name, ranks) else NEITHER
 
 
@@ -59,18 +93,25 @@ def options_of(run):
 
 def variant_of(run):
     """Returns the properties outside STATED that affect the time; they are equal in repeats."""
-    found = {(name, value) for name, value in options_of(run).items()
-             if name not in STATED and effect_of(name, run.rank_count) in (TIME, BOTH)}
+    found = {
+        (name, value)
+        for name, value in options_of(run).items()
+        if name not in STATED and effect_of(name, run.rank_count) in (TIME, BOTH)
+    }
     if run.rank_count > 1 and run.host_count:
         found.add((HOSTS, str(run.host_count)))
     return frozenset(found | software_of(run))
 
 
 def results_of(run):
-    """Returns the properties outside STATED, except the seed, that affect only the results: options, and the content of
-    the data. Synthetic images follow from the other properties and the seed."""
-    found = {(name, value) for name, value in options_of(run).items()
-             if name not in STATED and name != SEED and effect_of(name, run.rank_count) == RESULTS}
+    """Returns the properties outside STATED, except the seed, that affect only the results:
+    options, and the content of the data. Synthetic images follow from the other properties and the
+    seed."""
+    found = {
+        (name, value)
+        for name, value in options_of(run).items()
+        if name not in STATED and name != SEED and effect_of(name, run.rank_count) == RESULTS
+    }
     digest = str(run.environment.get("data_digest", ""))
     if digest and not run.option("data").startswith("synthetic"):
         found.add((DATA_DIGEST, digest[:8]))
@@ -78,35 +119,58 @@ def results_of(run):
 
 
 def distinguishing(items):
-    """Returns the names of the properties that have several values in `items`, pairs (properties, ranks), counting only
-    items that use the property; a property that is not recorded counts as a value, unless the items are of another
-    program. The software is compared for equal programs, the number of hosts for equal numbers of ranks."""
+    """Returns the names of the properties that have several values in `items`, pairs (properties,
+    ranks), counting only items that use the property; a property that is not recorded counts as a
+    value, unless the items are of another program. The software is compared for equal programs, the
+    number of hosts for equal numbers of ranks.
+    """
     values = {}
-    recorded = {(dict(properties).get(PROGRAM), name) for properties, _ in items for name, _ in properties}
+    recorded = {
+        (dict(properties).get(PROGRAM), name) for properties, _ in items for name, _ in properties
+    }
     for properties, ranks in items:
         own = dict(properties)
-        for name in (name for program, name in recorded if program == own.get(PROGRAM) and is_used(name, ranks)):
-            place = name, ranks if name == HOSTS else own.get(PROGRAM) if is_of_software(name) else None
+        for name in (
+            name
+            for program, name in recorded
+            if program == own.get(PROGRAM) and is_used(name, ranks)
+        ):
+            place = (
+                name,
+                (ranks if name == HOSTS else own.get(PROGRAM) if is_of_software(name) else None),
+            )
             values.setdefault(place, set()).add(own.get(name))
     return {name for (name, _), found in values.items() if len(found) > 1}
 
 
 def text_of(properties, names):
     """Returns the properties with these names as text, for example "bn sync, hosts 2"."""
-    return ", ".join(f"{name} {value or 'none'}" for name, value in sorted(properties) if name in names)
+    return ", ".join(
+        f"{name} {value or 'none'}" for name, value in sorted(properties) if name in names
+    )
 
 
 def unlike(*items):
-    """Returns [(name, values)] of the properties in which `items`, pairs (properties, ranks), differ,
-    except the number of hosts; values in the order of the items that use the property."""
-    return [(name, list(dict.fromkeys(dict(properties).get(name, "not recorded") or "none"
-                                      for properties, ranks in items if is_used(name, ranks))))
-            for name in sorted(distinguishing(items) - {HOSTS})]
+    """Returns [(name, values)] of the properties in which `items`, pairs (properties, ranks),
+    differ, except the number of hosts; values in the order of the items that use the property."""
+    return [
+        (
+            name,
+            list(
+                dict.fromkeys(
+                    dict(properties).get(name, "not recorded") or "none"
+                    for properties, ranks in items
+                    if is_used(name, ranks)
+                )
+            ),
+        )
+        for name in sorted(distinguishing(items) - {HOSTS})
+    ]
 
 
 def program_of(run):
-    """Returns the name of the program that wrote the run file. It is part of the setting of a run, so that runs of
-    different programs are neither repeats nor base cases of each other."""
+    """Returns the name of the program that wrote the run file. It is part of the setting of a run,
+    so that runs of different programs are neither repeats nor base cases of each other."""
     return str(run.attributes.get(PROGRAM, "")) or LOCKSTEP
 
 

@@ -53,15 +53,21 @@ def is_of_bytes(sign):
 
 
 def is_found(sign, head):
-    return (head.startswith(sign.get("bytes", "").encode("latin-1"), sign.get("at", 0))
-            and sign.get("has", "").encode("latin-1") in head[:sign.get("within", 0)])
+    return (
+        head.startswith(sign.get("bytes", "").encode("latin-1"), sign.get("at", 0))
+        and sign.get("has", "").encode("latin-1") in head[: sign.get("within", 0)]
+    )
 
 
 def kind_of_text(text):
     plain = plain_text(text)
-    found = first_kind(lambda sign: (
-        not is_of_bytes(sign) and plain.startswith(sign.get("begins", ""))
-        and all(word in plain for word in sign.get("has_words", ()))))
+    found = first_kind(
+        lambda sign: (
+            not is_of_bytes(sign)
+            and plain.startswith(sign.get("begins", ""))
+            and all(word in plain for word in sign.get("has_words", ()))
+        )
+    )
     return found or (CSV if has_columns(text) else TEXT)
 
 
@@ -75,7 +81,8 @@ def has_columns(text):
     """Returns whether the first lines have the same separators."""
     lines = [line for line in text.splitlines()[:20] if line.strip() and line[0] != "#"][:2]
     return len(lines) == 2 and any(
-        lines[0].count(mark) and lines[1].count(mark) >= lines[0].count(mark) for mark in ",;\t")
+        lines[0].count(mark) and lines[1].count(mark) >= lines[0].count(mark) for mark in ",;\t"
+    )
 
 
 def decoded(data):
@@ -88,7 +95,7 @@ def decoded(data):
         return data.decode("utf-8")
     except UnicodeDecodeError as error:
         if error.start > len(data) - 4 and error.reason == "unexpected end of data":
-            return data[:error.start].decode("utf-8")
+            return data[: error.start].decode("utf-8")
         return data.decode("latin-1")
 
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Access to HDF5 files that may be damaged or hostile: every failure is a `ReportError`, and every text
-is printable."""
+"""Access to HDF5 files that may be damaged or hostile: every failure is a `ReportError`, and every
+text is printable."""
 
 import stat
 from contextlib import contextmanager, suppress
@@ -32,7 +32,11 @@ def open_run(path):
         kind = HDF5 if h5py.is_hdf5(str(path)) else kind_of(head)
     except FileNotFoundError as error:
         partial = path.with_name(path.name + ".partial")
-        hint = f"the run has not finished; give {partial.name}" if partial.is_file() else "give the path of a run file"
+        hint = (
+            f"the run has not finished; give {partial.name}"
+            if partial.is_file()
+            else "give the path of a run file"
+        )
         raise ReportError(INPUT, f"{path}: no such file; {hint}") from error
     except OSError as error:
         raise cannot_read(path, error) from error
@@ -41,8 +45,9 @@ def open_run(path):
     try:
         return open_without_lock(path, {})
     except OSError as error:
-        # The flags of the superblock must be exactly those of a file that is open for writing (1) in SWMR mode (4),
-        # because in this mode HDF5 retries for minutes to read metadata that are damaged.
+        # The flags of the superblock must be exactly those of a file that is open for writing (1)
+        # in SWMR mode (4), because in this mode HDF5 retries for minutes to read metadata that are
+        # damaged.
         if len(head) >= 12 and head[8] >= 3 and head[11] == 1 | 4:
             with suppress(OSError):
                 return open_without_lock(path, {"swmr": True, "libver": "latest"})
@@ -50,8 +55,10 @@ def open_run(path):
 
 
 def open_without_lock(path, options):
-    """Opens a file so that neither locks of other programs nor file systems without locks hinder it, and it
-    hinders no program that writes. With a lock if HDF5 is too old, or if this process has the file open with one."""
+    """Opens a file so that neither locks of other programs nor file systems without locks hinder
+    it, and it hinders no program that writes. With a lock if HDF5 is too old, or if this process
+    has the file open with one.
+    """
     try:
         return h5py.File(path, "r", locking=False, **options)
     except (OSError, ValueError) as error:
@@ -64,8 +71,11 @@ def failure_to_open(path, error):
     if errno_of(error):
         return cannot_read(path, error)
     if "already open for write" in str(error):
-        return ReportError(INPUT, f"{path}: another program is writing it, or was killed while it did; try "
-                                  "again when it has ended, or give another file")
+        return ReportError(
+            INPUT,
+            f"{path}: another program is writing it, or was killed while it did; try "
+            "again when it has ended, or give another file",
+        )
     return ReportError(INPUT, f"{path}: damaged or cut-off HDF5 file ({reason_of(error)})")
 
 
@@ -74,8 +84,10 @@ MOST_COMPRESSION = 1100
 
 
 def safe_objects(path, file):
-    """Returns {path in the file: group or dataset}. Raises `ReportError` for objects that lockstep does not write and
-    that would read other files (links, external and virtual storage), or need far more memory than the file has."""
+    """Returns {path in the file: group or dataset}. Raises `ReportError` for objects that lockstep
+    does not write and that would read other files (links, external and virtual storage), or need
+    far more memory than the file has.
+    """
     with errors_of_hdf5(path):
         most_bytes = MOST_COMPRESSION * path.stat().st_size
         links = []
@@ -101,7 +113,10 @@ def safe_object(path, place, opened, most_bytes):
         raise ReportError(INPUT, f"{path}: {place} is stored in other files; lockstep writes none")
     size = opened.get_space().get_simple_extent_npoints() * opened.get_type().get_size()
     if size > most_bytes:
-        raise ReportError(INPUT, f"{path}: {place} claims {size:,} bytes, more than a file of this size can contain")
+        raise ReportError(
+            INPUT,
+            f"{path}: {place} claims {size:,} bytes, more than a file of this size can contain",
+        )
     return h5py.Dataset(opened)
 
 

@@ -15,18 +15,28 @@ from lockstep_report.runfile.nccl_tests import run_of_sweep
 
 PROGRAMS = {OSU: "OSU benchmarks", IMB: "Intel MPI benchmarks"}
 EXAMPLES = {OSU: "osu_allreduce -f", IMB: "IMB-MPI1 Allreduce"}
-TITLE = re.compile(r"# OSU (MPI|NCCL)\S*\s+(.*?)\s+(?:Latency|Bandwidth)? ?Test\s*(?:v([\d.]+))?|"
-                   r"# Benchmarking\s+(\S+)", re.I)
+TITLE = re.compile(
+    r"# OSU (MPI|NCCL)\S*\s+(.*?)\s+(?:Latency|Bandwidth)? ?Test\s*(?:v([\d.]+))?|"
+    r"# Benchmarking\s+(\S+)",
+    re.I,
+)
 VERSION = re.compile(r"MPI Benchmarks (\d[\d.]*)", re.I)
 TYPE = re.compile(r"# (?:Datatype:|MPI_Datatype for reductions *:)\s*(\w+)", re.I)
-UNKNOWN_ALGORITHM = ("the output does not state the all-reduce algorithms, which the library "
-                     "selects by size")
+UNKNOWN_ALGORITHM = (
+    "the output does not state the all-reduce algorithms, which the library selects by size"
+)
 DATA_TYPES = {"MPI_FLOAT": "fp32"}
-RANKS = re.compile(r"#processes = (\d{1,7})\b|# *ranks *[:=] *(\d{1,7})\b|"
-                   r"(?:-np?|--np|--ntasks)[ =]*(\d{1,7})\b.*\bosu_", re.I)
+RANKS = re.compile(
+    r"#processes = (\d{1,7})\b|# *ranks *[:=] *(\d{1,7})\b|"
+    r"(?:-np?|--np|--ntasks)[ =]*(\d{1,7})\b.*\bosu_",
+    re.I,
+)
 NAMES = re.compile(r"#\s*(?:Size\b|bytes\s+#repetitions).*(?:\(us\)|\[usec\])")
-COLUMN = re.compile(r"(avg|min|max)[ _]latency\(us\)|t_(min|max|avg)\[usec\]|(latency)\(us\)|"
-                    r"#?(size|bytes|#repetitions|iterations)", re.I)
+COLUMN = re.compile(
+    r"(avg|min|max)[ _]latency\(us\)|t_(min|max|avg)\[usec\]|(latency)\(us\)|"
+    r"#?(size|bytes|#repetitions|iterations)",
+    re.I,
+)
 ROW = re.compile(r"\s*\d{1,15}(?:\s+\d{1,15}(?:\.\d*)?)+\s*")
 
 
@@ -52,13 +62,17 @@ def read_sweeps(path, kind):
     tables = tables_of(text)
     used = [table for table in tables if table.is_of_all_reduces and table.ranks > 1]
     if not used:
-        raise ReportError(INPUT, f"{path}: this output of the {PROGRAMS[kind]} cannot be used "
-                                 f"({lack_of(tables)})")
+        raise ReportError(
+            INPUT, f"{path}: this output of the {PROGRAMS[kind]} cannot be used ({lack_of(tables)})"
+        )
     version = VERSION.search(text) or TITLE.search(text)
     data_type = TYPE.search(text)
     numbers = filter(None, reversed(version.groups())) if version else iter(())
-    facts = {"program": PROGRAMS[kind], "status": "complete",
-             "software_version": one_line(next(numbers, ""))}
+    facts = {
+        "program": PROGRAMS[kind],
+        "status": "complete",
+        "software_version": one_line(next(numbers, "")),
+    }
     type_name = data_type[1].upper() if data_type else ""
     return [run_of_table(path, facts, type_name, table, len(used) > 1) for table in used]
 
@@ -75,11 +89,17 @@ def lack_of(tables):
 
 def run_of_table(path, facts, data_type, table, is_one_of_several):
     is_nccl = table.library.upper() == "NCCL"
-    config = {"command": "allreduce", "device": "cuda" if is_nccl else "cpu",
-              "transport": "nccl" if is_nccl else "mpi",
-              "gradient-dtype": DATA_TYPES.get(data_type, "")}
-    texts = {"/config": config, "/environment": {
-        "transport": "NCCL" if is_nccl else "MPI", "warnings": UNKNOWN_ALGORITHM}, "/results": {}}
+    config = {
+        "command": "allreduce",
+        "device": "cuda" if is_nccl else "cpu",
+        "transport": "nccl" if is_nccl else "mpi",
+        "gradient-dtype": DATA_TYPES.get(data_type, ""),
+    }
+    texts = {
+        "/config": config,
+        "/environment": {"transport": "NCCL" if is_nccl else "MPI", "warnings": UNKNOWN_ALGORITHM},
+        "/results": {},
+    }
     name = path.with_name(f"{path.name} ({table.ranks} ranks)") if is_one_of_several else path
     rows = [(size, seconds, math.nan) for size, seconds in table.rows]
     return run_of_sweep(name, facts, texts, "nccl" if is_nccl else "unknown", rows, table.ranks)
@@ -97,8 +117,9 @@ def tables_of(text):
             for table in tables[-1:]:
                 table.ranks = ranks
         if NAMES.search(line):
-            columns = ["".join(filter(None, found.groups())).lower()
-                       for found in COLUMN.finditer(line)]
+            columns = [
+                "".join(filter(None, found.groups())).lower() for found in COLUMN.finditer(line)
+            ]
         elif tables and columns and ROW.fullmatch(line):
             add_row(tables[-1], dict(zip(columns, map(float, line.split()))))
     return tables

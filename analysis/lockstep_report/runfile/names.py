@@ -47,8 +47,11 @@ def run_files_in(folder):
     """Returns the run files in a folder, sorted by name: all *.h5, and files with other suffixes of
     HDF5 that are run files."""
     paths = [folder / name for name in sorted_names(folder, "give run files")]
-    return [path for path in paths if path.suffix == SUFFIXES[0]
-            or path.suffix.lower() in SUFFIXES and is_run_file(path)]
+    return [
+        path
+        for path in paths
+        if path.suffix == SUFFIXES[0] or path.suffix.lower() in SUFFIXES and is_run_file(path)
+    ]
 
 
 def is_run_file(path):

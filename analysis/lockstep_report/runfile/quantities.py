@@ -6,12 +6,19 @@ from contextlib import suppress
 from decimal import Decimal
 
 # Units of times -> seconds. In a name with underscores, min is a minimum.
-UNITS = {name: Decimal(seconds) for seconds, names in (
-    ("1e-9", "ns nsec nanosecond nanoseconds"),
-    ("1e-6", "us usec usecs \u00b5s \u03bcs microsecond microseconds"),
-    ("1e-3", "ms msec msecs millisecond milliseconds"), ("1", "s sec secs second seconds"),
-    ("60", "min mins minute minutes m"),
-    ("3600", "h hr hrs hour hours"), ("86400", "d day days")) for name in names.split()}
+UNITS = {
+    name: Decimal(seconds)
+    for seconds, names in (
+        ("1e-9", "ns nsec nanosecond nanoseconds"),
+        ("1e-6", "us usec usecs \u00b5s \u03bcs microsecond microseconds"),
+        ("1e-3", "ms msec msecs millisecond milliseconds"),
+        ("1", "s sec secs second seconds"),
+        ("60", "min mins minute minutes m"),
+        ("3600", "h hr hrs hour hours"),
+        ("86400", "d day days"),
+    )
+    for name in names.split()
+}
 SUFFIXES = {name: factor for name, factor in UNITS.items() if name not in ("min", "m", "d", "day")}
 THOUSANDS = r"[\s'\u2019]"  # separators of thousands besides comma and point
 DIGITS = r"[.,]?\d(?:[\d.,'\u2019]|\s(?=\d{3}(?!\d)))*(?:[eE][+-]?\d+)?"
@@ -23,7 +30,9 @@ TERM = re.compile(r"(\d+(?:\.\d+)?(?:e[+-]?\d+)?)\s*([a-z\u00b5\u03bc]+)[\s,]*",
 NO_VALUE = re.compile(
     r"|-+|\u2013|\u2014|\?|x|\.|n\.?/?a\.?|#n/a|<na>|#div/0!|#value!|#ref!|[+-]?nan|[+-]?inf|nat|"
     r"none|null|nil|tbd|todo|missing|skipped|fail(ed)?|failure|err(or)?|oom|out[ _]of[ _]me.*|"
-    r"time(d )?[ -]?out|cancel.*|crash(ed)?|killed|abort(ed)?|unknown", re.I)
+    r"time(d )?[ -]?out|cancel.*|crash(ed)?|killed|abort(ed)?|unknown",
+    re.I,
+)
 
 
 def is_missing(text):
@@ -38,8 +47,10 @@ def decimal_mark(cells, separator):
 
     def is_shown(mark, other):
         end = r"(?:[eE][+-]?\d+)?"
-        pattern = (rf"(\d|{THOUSANDS})*{mark}(\d{{1,2}}|\d{{4,}}){end}|\d*{mark}\d+[eE].*|"
-                   rf".*\d{other}\d{{3}}{mark}\d+{end}")
+        pattern = (
+            rf"(\d|{THOUSANDS})*{mark}(\d{{1,2}}|\d{{4,}}){end}|\d*{mark}\d+[eE].*|"
+            rf".*\d{other}\d{{3}}{mark}\d+{end}"
+        )
         return any(re.fullmatch(pattern, number) for number in numbers)
 
     if is_shown(r"\.", ","):
@@ -105,4 +116,3 @@ def terms_seconds(text):
             return None
         total, last, place = total + Decimal(term[1]) * factor, factor, term.end()
     return total if last is not None else None
-

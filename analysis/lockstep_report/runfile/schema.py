@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The schema of the run file: groups, attributes and datasets, read from run_file_schema.json. The program writes run
-files from the same file, and tests/architecture/schema_page.py generates the tables of docs/run-file.md from it."""
+"""The schema of the run file: groups, attributes and datasets, read from run_file_schema.json. The
+program writes run files from the same file, and tests/architecture/schema_page.py generates the
+tables of docs/run-file.md from it.
+"""
 
 import json
 from dataclasses import dataclass
@@ -14,10 +16,14 @@ class Entry:
     `dimensions` names a dimension scale in the root."""
 
     path: str
-    required: bool  # every file has it; groups of training runs: if the file has no other measurement
+    required: (
+        bool  # every file has it; groups of training runs: if the file has no other measurement
+    )
     description: str
     name: str = ""
-    type: str = ""  # of datasets: int64, uint64, float64, string, or string64 (fixed length of 64 bytes)
+    type: str = (
+        ""  # of datasets: int64, uint64, float64, string, or string64 (fixed length of 64 bytes)
+    )
     dimensions: tuple = ()
     units: str = ""
     values: tuple = ()  # permitted values; empty if there is no restriction
@@ -36,14 +42,18 @@ class Entry:
 
 
 def entry(line):
-    values = {key: tuple(value) if isinstance(value, list) else value for key, value in line.items()}
+    values = {
+        key: tuple(value) if isinstance(value, list) else value for key, value in line.items()
+    }
     return Entry(**{"name": line["path"].rpartition("/")[2]} | values)
 
 
 SCHEMA = json.loads(Path(__file__).with_name("run_file_schema.json").read_text(encoding="utf-8"))
 FORMAT = SCHEMA["format"]
 VERSION = SCHEMA["version"]
-GROUPS, ATTRIBUTES, DATASETS = (tuple(map(entry, SCHEMA[kind])) for kind in ("groups", "attributes", "datasets"))
+GROUPS, ATTRIBUTES, DATASETS = (
+    tuple(map(entry, SCHEMA[kind])) for kind in ("groups", "attributes", "datasets")
+)
 BY_PATH = {spec.path: spec for spec in DATASETS}
 
 
@@ -66,7 +76,11 @@ PHASES = dataset("/phase").values
 
 
 # Units of the run file: (unit in tables, divisor, digits, ending of names with this unit).
-UNITS = {"byte": ("MiB", 2**20, 0, "bytes"), "J": ("J", 1, 1, "joules"), "s": ("s", 1, 3, "seconds")}
+UNITS = {
+    "byte": ("MiB", 2**20, 0, "bytes"),
+    "J": ("J", 1, 1, "joules"),
+    "s": ("s", 1, 3, "seconds"),
+}
 
 
 @dataclass(frozen=True)
@@ -92,4 +106,6 @@ def quantity_of(spec):
     return Quantity(spec.name, label, unit, divisor, digits, spec.description.replace("`", ""))
 
 
-QUANTITIES = tuple(quantity_of(spec) for spec in datasets("/epochs") if spec.dimensions == ("epoch", "rank"))
+QUANTITIES = tuple(
+    quantity_of(spec) for spec in datasets("/epochs") if spec.dimensions == ("epoch", "rank")
+)

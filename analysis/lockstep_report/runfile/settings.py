@@ -5,7 +5,15 @@ import re
 
 from lockstep_report.groups import grouped
 from lockstep_report.runfile.experiment import (
-    LOCKSTEP, PROGRAM, build_of, distinguishing, is_used, program_of, results_of, variant_of)
+    LOCKSTEP,
+    PROGRAM,
+    build_of,
+    distinguishing,
+    is_used,
+    program_of,
+    results_of,
+    variant_of,
+)
 
 MOST_NAMES = 8  # in a list of hosts or files
 SETTING_PARTS = ("model", "device", "precision", "data", "device name", "program", "threads")
@@ -18,39 +26,69 @@ def data_of(run):
 
 
 def name_of_data(run):
-    """Returns the name of the dataset, with the name of the file of own images, and with the image shape and the classes
-    of synthetic images if they are given; for example "cifar10", "own.h5" or "synthetic@3x224x224/1000"."""
+    """Returns the name of the dataset, with the name of the file of own images, and with the image
+    shape and the classes of synthetic images if they are given; for example "cifar10", "own.h5" or
+    "synthetic@3x224x224/1000".
+    """
     data = run.option("data")
     if data.startswith("hdf5:"):
         return data.rpartition("/")[2].removeprefix("hdf5:")
-    return re.sub(r":\d+", "", data, count=1) if data.startswith("synthetic") else data.partition(":")[0]
+    return (
+        re.sub(r":\d+", "", data, count=1)
+        if data.startswith("synthetic")
+        else data.partition(":")[0]
+    )
 
 
 def setting_of(run):
     """Returns the texts of SETTING_PARTS. Only runs with equal settings are compared."""
     threads = run.option("threads") if uses_threads(run) else ""
-    return (run.option("model"), run.option("device"), run.option("precision"), data_of(run),
-            " + ".join(run.device_names), program_of(run), threads and plural(threads, "thread") + " per rank")
+    return (
+        run.option("model"),
+        run.option("device"),
+        run.option("precision"),
+        data_of(run),
+        " + ".join(run.device_names),
+        program_of(run),
+        threads and plural(threads, "thread") + " per rank",
+    )
 
 
 def describe_run(run):
-    """Returns one line about a run: model, device, precision, data, threads, hosts and version of the program."""
-    return ", ".join(filter(None, (*setting_texts(setting_of(run)), list_hosts(run.host_names), version_of(run))))
+    """Returns one line about a run: model, device, precision, data, threads, hosts and version of
+    the program."""
+    return ", ".join(
+        filter(None, (*setting_texts(setting_of(run)), list_hosts(run.host_names), version_of(run)))
+    )
 
 
 def describe_setting(points):
     """Returns one line about points of one setting, as `describe_run`."""
     hosts = set().union(*(p.hosts for p in points))
     versions = sorted({p.version for p in points if p.version})
-    return ", ".join(filter(None, (*setting_texts(points[0].setting), list_hosts(hosts), " and ".join(versions),
-                                   link_text(points, hosts))))
+    return ", ".join(
+        filter(
+            None,
+            (
+                *setting_texts(points[0].setting),
+                list_hosts(hosts),
+                " and ".join(versions),
+                link_text(points, hosts),
+            ),
+        )
+    )
 
 
 def measured_on(points):
     """Returns one line for captions: device, hosts, link and number of runs of points."""
     devices = [setting_texts(p.setting)[1] for p in points if len(p.setting) == len(SETTING_PARTS)]
     hosts = set().union(*(p.hosts for p in points))
-    machine = ", ".join(filter(None, (" and ".join(dict.fromkeys(devices)), list_hosts(hosts), link_text(points, hosts))))
+    machine = ", ".join(
+        filter(
+            None,
+            (" and ".join(dict.fromkeys(devices)), list_hosts(hosts), link_text(points, hosts)),
+        )
+    )
     runs = runs_text([p.repeats for p in points])
     return f"Measured on {machine}; {runs}" if machine else runs
 
@@ -66,17 +104,26 @@ def link_text(points, hosts):
 
 def runs_text(counts, what="point"):
     low, high = min(counts), max(counts)
-    return f"n = {low if low == high else f'{low} to {high}'} {'run' if high == 1 else 'runs'} per {what}"
+    return (
+        f"n = {low if low == high else f'{low} to {high}'} {'run' if high == 1 else 'runs'} per"
+        f" {what}"
+    )
 
 
 def setting_texts(setting):
-    """Returns the parts of a setting in display order, without the program if it is Lockstep. The setting of times from a
-    CSV has other parts."""
+    """Returns the parts of a setting in display order, without the program if it is Lockstep. The
+    setting of times from a CSV has other parts."""
     if len(setting) != len(SETTING_PARTS):
         return list(setting)
     model, device, precision, data, name, program, threads = setting
-    return [model, f"{device} ({name})" if name else device, precision, data,
-            "" if program == LOCKSTEP else program, threads]
+    return [
+        model,
+        f"{device} ({name})" if name else device,
+        precision,
+        data,
+        "" if program == LOCKSTEP else program,
+        threads,
+    ]
 
 
 def list_hosts(names):
@@ -96,19 +143,29 @@ def plural(count, noun):
 
 
 def some_of(names, most=MOST_NAMES):
-    """Returns the names as a list, for example "a.h5, b.h5 and 5 more", with at most `most` names."""
+    """Returns the names as a list, for example "a.h5, b.h5 and 5 more", with at most `most`
+    names."""
     shown = ", ".join(names[:most])
     return f"{shown} and {len(names) - most} more" if len(names) > most else shown
 
 
 def difference_notes(runs):
     """Yields one note per property in which runs differ that are shown by their names."""
-    items = {run.label: (variant_of(run) | results_of(run) | {(PROGRAM, program_of(run))}, run.rank_count) for run in runs}
+    items = {
+        run.label: (
+            variant_of(run) | results_of(run) | {(PROGRAM, program_of(run))},
+            run.rank_count,
+        )
+        for run in runs
+    }
     for name in sorted(distinguishing(list(items.values()))):
-        values = grouped((label for label, (_, ranks) in items.items() if is_used(name, ranks)),
-                         lambda label: dict(items[label][0]).get(name, "not recorded") or "none")
+        values = grouped(
+            (label for label, (_, ranks) in items.items() if is_used(name, ranks)),
+            lambda label: dict(items[label][0]).get(name, "not recorded") or "none",
+        )
         yield f"the runs differ in {name}: " + "; ".join(
-            f"{value} ({some_of(labels)})" for value, labels in values.items())
+            f"{value} ({some_of(labels)})" for value, labels in values.items()
+        )
 
 
 def version_of(run):
@@ -121,18 +178,25 @@ def version_of(run):
 def setting_names(settings):
     """Returns {setting: the parts that distinguish it from the others}; "" for a single setting."""
     settings = sorted(set(settings))
-    return {setting: ", ".join(part for i, part in enumerate(setting)
-                               if part and any(other[i:i + 1] != (part,) for other in settings))
-            for setting in settings}
+    return {
+        setting: ", ".join(
+            part
+            for i, part in enumerate(setting)
+            if part and any(other[i : i + 1] != (part,) for other in settings)
+        )
+        for setting in settings
+    }
 
 
 def file_ending(name):
-    """Returns a suffix for file names of lower-case letters, digits and '-', such as "-resnet18-cifar"; "" without a name."""
+    """Returns a suffix for file names of lower-case letters, digits and '-', such as
+    "-resnet18-cifar"; "" without a name."""
     return re.sub("[^a-z0-9]+", "-", f"-{name}".lower()).rstrip("-") if name else ""
 
 
 def file_endings(names):
-    """Returns {key: suffix for file names} of {key: name}, with numbers if names have the same `file_ending`."""
+    """Returns {key: suffix for file names} of {key: name}, with numbers if names have the same
+    `file_ending`."""
     return dict(zip(names, distinct(map(file_ending, names.values()))))
 
 

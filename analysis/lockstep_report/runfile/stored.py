@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Arrays that stay in the run file until their rows are used: most quantities use the rows of one epoch only."""
+"""Arrays that stay in the run file until their rows are used: most quantities use the rows of one
+epoch only."""
 
 import numpy as np
 
@@ -11,9 +12,9 @@ BLOCK_BYTES = 16 * 2**20  # of the rows that are processed together
 
 
 class Rows:
-    """An array of numbers whose rows are read when it is indexed. It has the shape and the operations of a NumPy
-    array; operations on all rows read all rows. `read(rows)` returns the array of the rows with the ascending indices
-    `rows`."""
+    """An array of numbers whose rows are read when it is indexed. It has the shape and the
+    operations of a NumPy array; operations on all rows read all rows. `read(rows)` returns the
+    array of the rows with the ascending indices `rows`."""
 
     dtype = np.dtype(float)
 
@@ -53,31 +54,40 @@ def stored_rows(open_file, name, shape):
             with errors_of_hdf5(file.filename):
                 found = np.asarray(file[name][first:end], dtype=Rows.dtype)
             if len(found) != end - first:
-                raise ReportError(INPUT, f"{file.filename}: {name} became shorter while the file was read")
+                raise ReportError(
+                    INPUT, f"{file.filename}: {name} became shorter while the file was read"
+                )
         return found if len(rows) == len(found) else found[rows - first]
 
     return Rows(read, shape)
 
 
 def join_rows(arrays, kept):
-    """Returns the rows `kept[i]` of each of the `arrays`, one after another; in memory, unless one is stored."""
+    """Returns the rows `kept[i]` of each of the `arrays`, one after another; in memory, unless one
+    is stored."""
     if not any(isinstance(array, Rows) for array in arrays):
         return np.concatenate([array[chosen] for array, chosen in zip(arrays, kept)])
     ends = np.cumsum([len(chosen) for chosen in kept])
 
     def read(rows):
         parts = np.split(rows, np.searchsorted(rows, ends[:-1]))
-        return np.concatenate([array[chosen[part - end + len(chosen)]]
-                               for array, chosen, end, part in zip(arrays, kept, ends, parts)])
+        return np.concatenate(
+            [
+                array[chosen[part - end + len(chosen)]]
+                for array, chosen, end, part in zip(arrays, kept, ends, parts)
+            ]
+        )
 
     return Rows(read, (ends[-1], *arrays[0].shape[1:]))
 
 
 def blocks(rows, *arrays):
-    """Yields (indices, block of each array): consecutive parts of the indices `rows`, and the rows of the arrays
-    with these indices. A block has at most about BLOCK_BYTES per array. Without rows, yields one empty block."""
+    """Yields (indices, block of each array): consecutive parts of the indices `rows`, and the rows
+    of the arrays with these indices. A block has at most about BLOCK_BYTES per array. Without rows,
+    yields one empty block.
+    """
     row_bytes = max((array.nbytes // max(1, len(array)) for array in arrays), default=1)
     count = max(1, BLOCK_BYTES // max(1, row_bytes))
     for first in range(0, max(1, len(rows)), count):
-        part = rows[first:first + count]
+        part = rows[first : first + count]
         yield part, *(array[part] for array in arrays)

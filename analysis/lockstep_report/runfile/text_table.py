@@ -35,9 +35,12 @@ def table_lines(path, text, is_header, wanted):
             cells = fitting(cells[0], len(names))
             has_index = len(cells) == len(names) + 1  # pandas prints no name for it
             names = ["", *names] if has_index else names
-        if any(cells[len(names):]):
-            advice = ("commas or tabs if cells contain blanks" if has_blanks
-                      else "; if numbers have decimal commas")
+        if any(cells[len(names) :]):
+            advice = (
+                "commas or tabs if cells contain blanks"
+                if has_blanks
+                else "; if numbers have decimal commas"
+            )
             what = f"{len(cells)} cells, but the first line names {len(names)} columns"
             raise ReportError(INPUT, f"{path}:{number}: {what}; separate columns by {advice}")
         found.append(Line(number, cells, names))
@@ -51,8 +54,9 @@ def find_header(lines, is_header):
         for separator in (*sorted(SEPARATORS, key=line.count, reverse=True), ALIGNED, BLANKS):
             if is_header(header_cells(line, separator)):
                 return i, separator
-    first = next((i for i, line in enumerate(lines)
-                  if is_content(line) and not line.startswith("#")), 0)
+    first = next(
+        (i for i, line in enumerate(lines) if is_content(line) and not line.startswith("#")), 0
+    )
     separator = max(SEPARATORS, key=lines[first].count) if lines else ","
     return first, separator
 
@@ -93,26 +97,33 @@ def fitting(line, count):
     """Returns the cells of a line between blanks: as many as there are columns if one of the
     separators gives them."""
     both = [blank_cells(line, separator) for separator in (ALIGNED, BLANKS)]
-    return next((cells for number in (count, count + 1) for cells in both
-                 if len(cells) == number), both[1])
+    return next(
+        (cells for number in (count, count + 1) for cells in both if len(cells) == number), both[1]
+    )
 
 
 def cells_of(path, lines, start, separator, wanted):
     """Returns [(number of the line, cells)] of the lines with cells, from that with the names on.
     With blanks as separator, the line is the only cell of each line but the first."""
-    kept = ["" if i < start or not is_content(line) or i > start and line.startswith("#") else line
-            for i, line in enumerate(lines)]
+    kept = [
+        "" if i < start or not is_content(line) or i > start and line.startswith("#") else line
+        for i, line in enumerate(lines)
+    ]
     if kept:
         kept[start] = uncommented(kept[start])
     if separator in (ALIGNED, BLANKS):
-        return [(i + 1, blank_cells(line, separator) if i == start else [line])
-                for i, line in enumerate(kept) if line.strip()]
+        return [
+            (i + 1, blank_cells(line, separator) if i == start else [line])
+            for i, line in enumerate(kept)
+            if line.strip()
+        ]
     if separator == "|" and kept[start].lstrip().startswith("|"):
         kept = list(map(unframed, kept))
     reader = csv.reader(kept, delimiter=separator, skipinitialspace=True, strict=True)
     try:
         found = [(reader.line_num, [cell.strip() for cell in cells]) for cells in reader]
     except csv.Error as error:
-        raise ReportError(INPUT, f"{path}: not a CSV table ({error}); give a text with the columns "
-                                 f"{wanted}") from error
+        raise ReportError(
+            INPUT, f"{path}: not a CSV table ({error}); give a text with the columns {wanted}"
+        ) from error
     return [(number, cells) for number, cells in found if any(cells)]

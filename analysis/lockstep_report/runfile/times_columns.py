@@ -31,36 +31,52 @@ NOUN = "rank|gpu|process|proc|worker|task|device|replica|mpi_rank|mpi_process"
 COUNTED = NOUN.replace("worker|", "")  # num_workers are loader threads in PyTorch
 UNIT = "|".join(SUFFIXES)
 MEAN, NUMBER = r"(?:_(?:mean|avg|median))?", r"(?:_?(?:id|no|nr|number|index))?"
-EPOCH_TIME = (r"epoch_?time|epoch_duration|epoch_runtime|epoch_wall_?time|"
-              r"time_(?:per|of|for)_(?:an_|one_)?epoch")
+EPOCH_TIME = (
+    r"epoch_?time|epoch_duration|epoch_runtime|epoch_wall_?time|"
+    r"time_(?:per|of|for)_(?:an_|one_)?epoch"
+)
 KIND = r"(?:(?:avg|average|mean|median|measured|train|training|wall)_)*"
 
 # (name, role, pattern of plain names); the name is the plain one if it is None. The first pattern
 # that fits decides.
 COLUMNS = (
-    (RANKS, POINT,
-     rf"(?:{NOUN})(?:s|es)|(?:n_?|nr_|nr_of_|no_of_|num_|number_of_)(?:{COUNTED})(?:s|es)?|"
-     rf"(?:{NOUN})(?:s|es)?_count|(?:n|number_of)_workers|np|world_size"),
-    (BATCH, POINT,
-     rf"(?:local_|mini_?)?(?:batch|batch_?size|images)_per_(?:{NOUN})|local_batch(?:_size)?|"
-     rf"per_(?:{NOUN})(?:_train)?_batch(?:_size)?"),
+    (
+        RANKS,
+        POINT,
+        rf"(?:{NOUN})(?:s|es)|(?:n_?|nr_|nr_of_|no_of_|num_|number_of_)(?:{COUNTED})(?:s|es)?|"
+        rf"(?:{NOUN})(?:s|es)?_count|(?:n|number_of)_workers|np|world_size",
+    ),
+    (
+        BATCH,
+        POINT,
+        rf"(?:local_|mini_?)?(?:batch|batch_?size|images)_per_(?:{NOUN})|local_batch(?:_size)?|"
+        rf"per_(?:{NOUN})(?:_train)?_batch(?:_size)?",
+    ),
     (GLOBAL_BATCH, POINT, r"(?:global|total|effective)_(?:mini_?)?batch(?:_?size)?"),
     (UNCLEAR_BATCH, POINT, r"(?:mini_?)?batch(?:_?size)?|bs"),
-    (SECONDS, TIME,
-     rf"{KIND}(?:time_)?epoch_(?P<after_epoch>{UNIT}){MEAN}|{KIND}(?P<before>{UNIT})_per_epoch|"
-     rf"{KIND}(?:{EPOCH_TIME})(?:_(?P<after_time>{UNIT}))?{MEAN}"),
+    (
+        SECONDS,
+        TIME,
+        rf"{KIND}(?:time_)?epoch_(?P<after_epoch>{UNIT}){MEAN}|{KIND}(?P<before>{UNIT})_per_epoch|"
+        rf"{KIND}(?:{EPOCH_TIME})(?:_(?P<after_time>{UNIT}))?{MEAN}",
+    ),
     (NODES, POINT, r"(?:n_?|num_|number_of_)?nodes"),
     (PER_NODE, POINT, rf"(?:n_?|num_)?(?:{NOUN})(?:s|es)?_per_node"),
-    (None, PART,
-     r"node(?:_?(?:id|name|rank))?|host(?:name)?|(?:global_|local_)?rank(?:_?id)?|"
-     rf"(?:{NOUN})_?(?:id|index|rank)"),
+    (
+        None,
+        PART,
+        r"node(?:_?(?:id|name|rank))?|host(?:name)?|(?:global_|local_)?rank(?:_?id)?|"
+        rf"(?:{NOUN})_?(?:id|index|rank)",
+    ),
     (None, DEVICE, NOUN),
-    (None, SERIES,
-     r"model|network|architecture|framework|library|backend|transport|mode|method|strategy|"
-     r"algorithm|reducer|optimi[sz]er|precision|d?type|machine|cluster|system|dataset|"
-     r"(?:gpu|device)_(?:name|type|model)|setting|config(?:uration)?|version|variant"),
-    (None, REPEAT,
-     rf"(?:repeat|repetition|rep|trial|run|seed|try|attempt)s?{NUMBER}|run_name"),
+    (
+        None,
+        SERIES,
+        r"model|network|architecture|framework|library|backend|transport|mode|method|strategy|"
+        r"algorithm|reducer|optimi[sz]er|precision|d?type|machine|cluster|system|dataset|"
+        r"(?:gpu|device)_(?:name|type|model)|setting|config(?:uration)?|version|variant",
+    ),
+    (None, REPEAT, rf"(?:repeat|repetition|rep|trial|run|seed|try|attempt)s?{NUMBER}|run_name"),
     ("epoch", SEQUENCE, rf"(?:current_)?epochs?{NUMBER}"),
     ("iteration", SEQUENCE, r"iter(?:ation)?s?|(?:global_)?steps?"),
     ("state", STATE, r"(?:job_)?(?:state|status|result|outcome)"),
@@ -107,7 +123,7 @@ def plain_name(given):
     bracket = re.search(r"[(\[]\s*([^)\]]*?)\s*[)\]]?\s*$", text)
     slash = re.fullmatch(r"(.*\S)\s*[/,]\s*([A-Za-z\u00b5]+)\s*", text)
     if bracket:
-        text, unit = text[:bracket.start()], UNITS.get(bracket[1].lower().removeprefix("in "))
+        text, unit = text[: bracket.start()], UNITS.get(bracket[1].lower().removeprefix("in "))
     elif slash and slash[2].lower() in UNITS:
         text, unit = slash[1], UNITS[slash[2].lower()]
     text = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", text.strip())
@@ -122,5 +138,12 @@ def is_header(names):
 
 
 def batch_column(columns):
-    return next((column for name in (BATCH, GLOBAL_BATCH, UNCLEAR_BATCH) for column in columns
-                 if column and column.name == name), None)
+    return next(
+        (
+            column
+            for name in (BATCH, GLOBAL_BATCH, UNCLEAR_BATCH)
+            for column in columns
+            if column and column.name == name
+        ),
+        None,
+    )

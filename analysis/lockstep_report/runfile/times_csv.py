@@ -63,8 +63,9 @@ def merged_parts(table):
         repeat = (*entry.repeat, count[key, entry.part])
         groups.setdefault((*key, repeat), []).append(replace(entry, repeat=repeat))
     if any(len(parts) > 1 for parts in groups.values()):
-        table.method["part"] = (f"rows that differ only in {table.names(PART)} are one epoch, "
-                                "whose time is the largest")
+        table.method["part"] = (
+            f"rows that differ only in {table.names(PART)} are one epoch, whose time is the largest"
+        )
     return list(map(slowest, groups.values()))
 
 
@@ -72,26 +73,36 @@ def slowest(parts):
     """Returns the entry of an epoch: the time of its slowest part, none if a part has none, and
     means of the extra columns."""
     times = [part.seconds for part in parts]
-    values = grouped(((name, value) for part in parts for name, value in part.extra.items()),
-                     lambda item: item[0], lambda item: item[1])
-    return replace(parts[0], seconds=None if None in times else max(times),
-                   extra={name: sum(found) / len(found) for name, found in values.items()})
+    values = grouped(
+        ((name, value) for part in parts for name, value in part.extra.items()),
+        lambda item: item[0],
+        lambda item: item[1],
+    )
+    return replace(
+        parts[0],
+        seconds=None if None in times else max(times),
+        extra={name: sum(found) / len(found) for name, found in values.items()},
+    )
 
 
 def without_warm_up(table, epochs):
     """Returns one entry for each run, whose time is the median of the epochs after the first."""
-    runs = grouped(epochs, lambda epoch: (
-        epoch.ranks, epoch.batch, epoch.repeat, series_of(table, epoch)))
+    runs = grouped(
+        epochs, lambda epoch: (epoch.ranks, epoch.batch, epoch.repeat, series_of(table, epoch))
+    )
     name, found = table.names(SEQUENCE), []
     for run in runs.values():
         first, *others = sorted(run, key=lambda epoch: epoch.place)
         found.append(replace(first, seconds=median(epoch.seconds for epoch in others or [first])))
     if len(epochs) > len(runs):
-        table.method["sequence"] = (f"column {name}: the first epoch of a run is its warm-up and "
-                                    "is not counted; the time is the median of the others")
+        table.method["sequence"] = (
+            f"column {name}: the first epoch of a run is its warm-up and "
+            "is not counted; the time is the median of the others"
+        )
     if any(len(run) == 1 for run in runs.values()):
-        table.method["single"] = (f"column {name}: the time of a run with one epoch may include "
-                                  "the warm-up")
+        table.method["single"] = (
+            f"column {name}: the time of a run with one epoch may include the warm-up"
+        )
     return found
 
 
@@ -101,6 +112,13 @@ def series_of(table, entry):
 
 def row_of(table, entry):
     cpu = [value for name, value in entry.extra.items() if name.startswith("cpu_")]
-    return Row(one_line(table.path.name), entry.ranks, entry.batch, entry.seconds, entry.published,
-               sum(cpu) if cpu else None, entry.extra.get("network_mb_per_s"),
-               tuple(map(one_line, series_of(table, entry))))
+    return Row(
+        one_line(table.path.name),
+        entry.ranks,
+        entry.batch,
+        entry.seconds,
+        entry.published,
+        sum(cpu) if cpu else None,
+        entry.extra.get("network_mb_per_s"),
+        tuple(map(one_line, series_of(table, entry))),
+    )

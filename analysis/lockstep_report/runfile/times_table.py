@@ -10,17 +10,45 @@ from lockstep_report.escaping import one_line
 from lockstep_report.groups import grouped
 from lockstep_report.runfile.file_kind import CSV, TEXT, read_text
 from lockstep_report.runfile.quantities import (
-    decimal, decimal_mark, is_missing, plain_number, seconds)
+    decimal,
+    decimal_mark,
+    is_missing,
+    plain_number,
+    seconds,
+)
 from lockstep_report.runfile.settings import plural, some_of
 from lockstep_report.runfile.text_table import table_lines
 from lockstep_report.runfile.times_columns import (
-    BATCH, DEVICE, EXTRA, GLOBAL_BATCH, JOB, NODES, NOUN, PART, PER_NODE, POINT, RANKS, REPEAT,
-    SECONDS, SEQUENCE, SERIES, STATE, TIME, UNCLEAR_BATCH, WANTED, batch_column, column_of,
-    columns_of, is_header)
+    BATCH,
+    DEVICE,
+    EXTRA,
+    GLOBAL_BATCH,
+    JOB,
+    NODES,
+    NOUN,
+    PART,
+    PER_NODE,
+    POINT,
+    RANKS,
+    REPEAT,
+    SECONDS,
+    SEQUENCE,
+    SERIES,
+    STATE,
+    TIME,
+    UNCLEAR_BATCH,
+    WANTED,
+    batch_column,
+    column_of,
+    columns_of,
+    is_header,
+)
 
 NO_RESULT = re.compile(  # states of Slurm, W&B and MLflow
     r"fail|cancel|time_?out|out_of_me|oom|node_fail|preempt|boot_fail|deadline|revoked|running|"
-    r"pending|error|crash|kill|abort", re.I)
+    r"pending|error|crash|kill|abort",
+    re.I,
+)
 STEP_OF_JOB = re.compile(r".+\.(batch|extern|interactive|\d+)")  # lines of sacct beside their job
 TIME_LIKE = re.compile(r"time|elapsed|second|duration|^real$|^t$", re.I)
 EXTRAS = ("cpu_user_percent", "cpu_system_percent", "network_mb_per_s")
@@ -61,10 +89,18 @@ class Table:
         if not lines:
             raise self.error("no column has a value; write one line for each run below their names")
         rows = [(line.number, named_cells(line)) for line in lines]
-        self.columns = [column and column._replace(role=self.role_of(column, rows))
-                        for column in self.columns]
-        self.mark = decimal_mark([cell for _, row in rows for column, cell in row.values()
-                                  if column.role in (POINT, TIME, EXTRA)], separator)
+        self.columns = [
+            column and column._replace(role=self.role_of(column, rows)) for column in self.columns
+        ]
+        self.mark = decimal_mark(
+            [
+                cell
+                for _, row in rows
+                for column, cell in row.values()
+                if column.role in (POINT, TIME, EXTRA)
+            ],
+            separator,
+        )
         self.entries = [entry for number, row in rows if (entry := self.entry(number, row))]
         self.series = self.series_that_differ()
 
@@ -79,11 +115,14 @@ class Table:
                 raise self.missing(wanted, text)
         batch, time = batch_column(self.columns), self.named(SECONDS)
         if batch and batch.name == UNCLEAR_BATCH:
-            raise self.error(f"is {batch.given} the batch of each rank or of all ranks? name the "
-                             "column batch_per_rank or global_batch")
+            raise self.error(
+                f"is {batch.given} the batch of each rank or of all ranks? name the "
+                "column batch_per_rank or global_batch"
+            )
         if time.unit is None:
-            raise self.error(f"the name {time.given} states two units; name the column "
-                             "epoch_seconds")
+            raise self.error(
+                f"the name {time.given} states two units; name the column epoch_seconds"
+            )
         if not time.is_stated:
             self.method["unit"] = f"column {time.given}: numbers without a unit are seconds"
 
@@ -96,18 +135,28 @@ class Table:
 
     def series_that_differ(self):
         """Returns the columns of series in which rows differ that are otherwise the same point."""
-        points = grouped(self.entries, lambda entry: (
-            entry.ranks, entry.batch, entry.repeat, entry.part, entry.place)).values()
-        return [column for column in self.of_role(SERIES)
-                if any(len({entry.series[column.name] for entry in rows}) > 1 for rows in points)]
+        points = grouped(
+            self.entries,
+            lambda entry: (entry.ranks, entry.batch, entry.repeat, entry.part, entry.place),
+        ).values()
+        return [
+            column
+            for column in self.of_role(SERIES)
+            if any(len({entry.series[column.name] for entry in rows}) > 1 for rows in points)
+        ]
 
     def missing(self, wanted, text):
         """Returns the error of a table without a column, which names one that may be meant."""
         found = ", ".join(filter(None, self.header)) or "none"
         similar = next(filter(TIME_LIKE.search, self.header), None) if wanted == SECONDS else None
-        advice = (f"if {similar} is the time of an epoch, name it epoch_seconds" if similar else
-                  f"name the columns {WANTED} in the first line, separated by commas, "
-                  "semicolons, tabs, vertical bars or blanks")
+        advice = (
+            f"if {similar} is the time of an epoch, name it epoch_seconds"
+            if similar
+            else (
+                f"name the columns {WANTED} in the first line, separated by commas, "
+                "semicolons, tabs, vertical bars or blanks"
+            )
+        )
         return self.error(f"no column {text} (found: {found}); {advice}")
 
     def named(self, name):
@@ -135,16 +184,33 @@ class Table:
             return None
         ranks = self.ranks(number, row)
         return Entry(
-            number, ranks, self.batch(number, row, ranks), time,
-            *(tuple(cells.get(column.name, "") for column in self.of_role(role))
-              for role in (REPEAT, PART)),
-            place=next((int(re.search(r"\d+", cells[column.name])[0])
-                        for column in self.of_role(SEQUENCE)), 0),
+            number,
+            ranks,
+            self.batch(number, row, ranks),
+            time,
+            *(
+                tuple(cells.get(column.name, "") for column in self.of_role(role))
+                for role in (REPEAT, PART)
+            ),
+            place=next(
+                (
+                    int(re.search(r"\d+", cells[column.name])[0])
+                    for column in self.of_role(SEQUENCE)
+                ),
+                0,
+            ),
             series={column.name: cells.get(column.name, "") for column in self.of_role(SERIES)},
-            extra={name: float(self.decimal(number, *row[name])) for name in EXTRAS
-                   if not is_missing(cells.get(name, ""))},
-            published={name: self.decimal(number, *row[name]) for name, cell in cells.items()
-                       if name.startswith("published_") and not is_missing(cell)})
+            extra={
+                name: float(self.decimal(number, *row[name]))
+                for name in EXTRAS
+                if not is_missing(cells.get(name, ""))
+            },
+            published={
+                name: self.decimal(number, *row[name])
+                for name, cell in cells.items()
+                if name.startswith("published_") and not is_missing(cell)
+            },
+        )
 
     def lack_of(self, row, cells):
         """Returns why a line has no result, or None, and whether only its time is missing."""
@@ -203,7 +269,8 @@ class Table:
             raise self.error(f"{column.plain} must be above 0", number)
         if re.fullmatch(r"\d+:\d+(\.\d+)?", text):
             self.method.setdefault(
-                "clock", f"column {column.given}: times such as {cell} are minutes:seconds")
+                "clock", f"column {column.given}: times such as {cell} are minutes:seconds"
+            )
         return value
 
     def decimal(self, number, column, cell):
@@ -220,8 +287,11 @@ class Table:
 
     def invalid(self, number, column, cell, needed):
         has_comma = re.fullmatch(r"[\d.]+,\d+", cell)
-        remedy = ("write it with a decimal point and without other separators" if has_comma
-                  else "delete the line if the run has no result")
+        remedy = (
+            "write it with a decimal point and without other separators"
+            if has_comma
+            else "delete the line if the run has no result"
+        )
         return self.error(f'{column.plain} is "{cell}", {needed} is needed; {remedy}', number)
 
     def error(self, text, number=None):
@@ -231,21 +301,33 @@ class Table:
 
     def no_time(self):
         """Returns the error of a table in which no row has a result."""
-        reasons = "; ".join(f"{reason} in {plural(len(lines), 'line')}"
-                            for reason, lines in self.left_out.items())
+        reasons = "; ".join(
+            f"{reason} in {plural(len(lines), 'line')}" for reason, lines in self.left_out.items()
+        )
         return self.error(f"no line has a result ({reasons}); give the time of at least one run")
 
     def notes(self):
         """Returns the notes, one line each, which begin with the name of the file."""
         factors = [self.named(name) for name in (NODES, PER_NODE) if RANKS in self.counts()]
-        idle = {column.given for column in (*self.of_role(SERIES), *factors)
-                if column and column not in self.series}
-        unused = [given for given, column in zip(self.header, self.columns)
-                  if given and (column is None or given in idle)]
-        texts = [*self.method.values(),
-                 *(f"left out, because {reason}: line {some_of(list(map(str, lines)))}"
-                   for reason, lines in self.left_out.items())]
+        idle = {
+            column.given
+            for column in (*self.of_role(SERIES), *factors)
+            if column and column not in self.series
+        }
+        unused = [
+            given
+            for given, column in zip(self.header, self.columns)
+            if given and (column is None or given in idle)
+        ]
+        texts = [
+            *self.method.values(),
+            *(
+                f"left out, because {reason}: line {some_of(list(map(str, lines)))}"
+                for reason, lines in self.left_out.items()
+            ),
+        ]
         if unused:
-            texts.append("columns that are not used, and do not tell rows apart: "
-                         f"{some_of(unused)}")
+            texts.append(
+                f"columns that are not used, and do not tell rows apart: {some_of(unused)}"
+            )
         return [one_line(f"{self.path.name}: {text}") for text in texts]

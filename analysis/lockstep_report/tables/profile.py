@@ -11,10 +11,15 @@ ALL_REDUCE = "all-reduce"  # phase of the row that overlaps with the others
 
 # Columns of both tables of operations.
 MEASURED = (
-    Column("kind", "Operation"), Column("phase", "Phase"), Column("calls", "Calls", 0),
-    Column("milliseconds", "Time (ms)", 3), Column("share", "Share (%)", 1),
-    Column("slowest_ms", "Slowest rank (ms)", 3), Column("gflop_per_second", "GFLOP/s", 1),
-    Column("gb_per_second", "GB/s", 1))
+    Column("kind", "Operation"),
+    Column("phase", "Phase"),
+    Column("calls", "Calls", 0),
+    Column("milliseconds", "Time (ms)", 3),
+    Column("share", "Share (%)", 1),
+    Column("slowest_ms", "Slowest rank (ms)", 3),
+    Column("gflop_per_second", "GFLOP/s", 1),
+    Column("gb_per_second", "GB/s", 1),
+)
 BOUND = Column("bound_percent", "Bound / time (%)", 0)
 
 
@@ -24,41 +29,75 @@ def profile_tables(runs):
         title, notes = f"of a training step ({run.label}, rank 0)", notes_of(run)
         kinds = operation_rows(run, lambda kind, phase, _: (kind.split(",")[0], phase, ""))
         tables += [
-            Table(f"profile-kinds{ending}", f"Kinds of operations {title}", [*MEASURED, BOUND], kinds, notes),
-            Table(f"profile{ending}", f"Profile {title}", [*MEASURED, Column("ceiling", "Ceiling"), BOUND, Column(
-                "implementation", "Implementation", csv_only=True)], operation_rows(run), notes)]
+            Table(
+                f"profile-kinds{ending}",
+                f"Kinds of operations {title}",
+                [*MEASURED, BOUND],
+                kinds,
+                notes,
+            ),
+            Table(
+                f"profile{ending}",
+                f"Profile {title}",
+                [
+                    *MEASURED,
+                    Column("ceiling", "Ceiling"),
+                    BOUND,
+                    Column("implementation", "Implementation", csv_only=True),
+                ],
+                operation_rows(run),
+                notes,
+            ),
+        ]
     return tables
 
 
 def profiled_runs(runs):
-    """Returns [(run, ending of the names of its tables and its figure)] of the runs with a profile."""
+    """Returns [(run, ending of the names of its tables and its figure)] of the runs with a
+    profile."""
     profiled = [run for run in runs if run.profile]
-    endings = file_endings({i: run.path.stem if len(profiled) > 1 else "" for i, run in enumerate(profiled)})
+    endings = file_endings(
+        {i: run.path.stem if len(profiled) > 1 else "" for i, run in enumerate(profiled)}
+    )
     return list(zip(profiled, endings.values()))
 
 
 def operation_rows(run, group=lambda *key: key):
-    """Returns one row (per step) per value of `group(kind, phase, implementation)`, in descending order of time."""
+    """Returns one row (per step) per value of `group(kind, phase, implementation)`, in descending
+    order of time."""
     profile = run.profile
     seconds = np.asarray(profile["seconds"], dtype=float)
     keys = list(zip(profile["kind"], profile["phase"], profile["implementation"]))
     total = step_seconds(run)
     rows = []
     for (kind, phase, implementation), members in grouped(
-            range(len(keys)), lambda i: group(*map(str, keys[i]))).items():
+        range(len(keys)), lambda i: group(*map(str, keys[i]))
+    ).items():
         time = seconds[members, 0].sum()
-        calls, flops, size, bound = (float(np.sum(profile[name][members]))
-                                     for name in ("calls", "flops", "bytes", "bound_seconds"))
+        calls, flops, size, bound = (
+            float(np.sum(profile[name][members]))
+            for name in ("calls", "flops", "bytes", "bound_seconds")
+        )
         ceiling = str(profile["ceiling"][members[int(np.argmax(seconds[members, 0]))]])
-        rows.append({
-            "kind": kind.replace("_", " "), "phase": phase if phase != kind else None,
-            "calls": calls, "milliseconds": 1e3 * time, "share": None if phase == ALL_REDUCE else 100 * time / total,
-            "slowest_ms": 1e3 * np.nanmax(seconds[members].sum(axis=0)) if seconds.shape[1] > 1 else None,
-            "gflop_per_second": flops / time / 1e9 if flops and time else None,
-            "gb_per_second": size / time / 1e9 if size and time else None,
-            "ceiling": None if ceiling == "none" else ceiling,
-            "bound_percent": 100 * bound / time if bound and time else None,
-            "implementation": implementation or None, "flops": flops, "bytes": size})
+        rows.append(
+            {
+                "kind": kind.replace("_", " "),
+                "phase": phase if phase != kind else None,
+                "calls": calls,
+                "milliseconds": 1e3 * time,
+                "share": None if phase == ALL_REDUCE else 100 * time / total,
+                "slowest_ms": (
+                    1e3 * np.nanmax(seconds[members].sum(axis=0)) if seconds.shape[1] > 1 else None
+                ),
+                "gflop_per_second": flops / time / 1e9 if flops and time else None,
+                "gb_per_second": size / time / 1e9 if size and time else None,
+                "ceiling": None if ceiling == "none" else ceiling,
+                "bound_percent": 100 * bound / time if bound and time else None,
+                "implementation": implementation or None,
+                "flops": flops,
+                "bytes": size,
+            }
+        )
     return sorted(rows, key=lambda row: -row["milliseconds"])
 
 
@@ -70,28 +109,39 @@ def step_seconds(run):
 
 def cost_of(run):
     """Returns (time of a step with the profile, without it, number of profiled steps)."""
-    return tuple(float(run.results.get(name, np.nan)) for name in (
-        "profile_step_seconds", "profile_step_seconds_without", "profile_steps"))
+    return tuple(
+        float(run.results.get(name, np.nan))
+        for name in ("profile_step_seconds", "profile_step_seconds_without", "profile_steps")
+    )
 
 
 def ceilings_of(run):
     """Returns the highest rates (FLOP/s, bytes/s); 0 if unknown."""
-    return tuple(float(run.results.get(f"profile_{name}_per_second", 0)) for name in ("flops", "bytes"))
+    return tuple(
+        float(run.results.get(f"profile_{name}_per_second", 0)) for name in ("flops", "bytes")
+    )
 
 
 def notes_of(run):
     flops, memory = ceilings_of(run)
     with_profile, without, steps = cost_of(run)
     return [
-        f"per step, means over {steps:.0f} profiled steps after the training; share: of the sum of "
-        "all rows that do not overlap",
-        f"cost of the profile: {1e3 * with_profile:.2f} ms per step with it, {1e3 * without:.2f} ms without "
-        f"({100 * (with_profile / without - 1):+.1f} %; medians, in turn)",
+        (
+            f"per step, means over {steps:.0f} profiled steps after the training; share: of the sum"
+            " of all rows that do not overlap"
+        ),
+        (
+            f"cost of the profile: {1e3 * with_profile:.2f} ms per step with it,"
+            f" {1e3 * without:.2f} ms without ({100 * (with_profile / without - 1):+.1f} %;"
+            " medians, in turn)"
+        ),
         flops and memory and f"highest rates: {flops / 1e9:,.1f} GFLOP/s, {memory / 1e9:,.1f} GB/s",
-        Note("ceiling: the resource that needs longer at its highest rate; cache: the operation "
-             "took less time than its bytes need in memory; bound: the time at that rate",
-             ("ceiling",)),
+        Note(
+            "ceiling: the resource that needs longer at its highest rate; cache: the operation "
+            "took less time than its bytes need in memory; bound: the time at that rate",
+            ("ceiling",),
+        ),
         f"setting: {describe_run(run)}",
-        ALL_REDUCE in set(map(str, run.profile["phase"])) and
-        "all-reduce: sum over the buckets of the time in calls, on GPUs from their start "
-        "to their end; they overlap with other rows, and have no share"]
+        ALL_REDUCE in set(map(str, run.profile["phase"]))
+        and "all-reduce: sum over the buckets of the time in calls, on GPUs from their start to their end; they overlap with other rows, and have no share",
+    ]

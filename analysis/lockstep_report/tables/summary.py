@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A summary of one run: one screen of text, or values for JSON; and the table of the command `index`: one row per run file."""
+"""A summary of one run: one screen of text, or values for JSON; and the table of the command
+`index`: one row per run file."""
 
 from collections import Counter
 
@@ -16,53 +17,99 @@ from lockstep_report.measure.window import batch_per_rank, epoch_rate, step_seco
 from lockstep_report.runfile.experiment import build_of
 from lockstep_report.runfile.read import read_run
 from lockstep_report.runfile.schema import QUANTITIES
-from lockstep_report.runfile.settings import SETTING_PARTS, list_hosts, plural, setting_of, setting_texts, version_of
+from lockstep_report.runfile.settings import (
+    SETTING_PARTS,
+    list_hosts,
+    plural,
+    setting_of,
+    setting_texts,
+    version_of,
+)
 from lockstep_report.tables.sweep import ladder_tables, layer_table, stack_table, sweep_table
 from lockstep_report.tables.table import Column, Table, bounds_text, rows_of
 
 DEVICE_READINGS = ("energy_joules", "utilisation", "memory_used_bytes")
-PHASE_LABELS = {"data_wait": "waiting for data", "exposed_communication": "exposed communication",
-                IMBALANCE: "imbalance, and time between the steps"}
+PHASE_LABELS = {
+    "data_wait": "waiting for data",
+    "exposed_communication": "exposed communication",
+    IMBALANCE: "imbalance, and time between the steps",
+}
 # Columns of the index, of any run and of a training.
 OF_RUN = (
-    Column("run_id", "Run", csv_only=True), Column("part", "Part", value=lambda run: run.integer("part") or 1),
-    Column("status", "Status"), Column("date_utc", "Date (UTC)", value=lambda run: run.attributes.get("date_utc")),
+    Column("run_id", "Run", csv_only=True),
+    Column("part", "Part", value=lambda run: run.integer("part") or 1),
+    Column("status", "Status"),
+    Column("date_utc", "Date (UTC)", value=lambda run: run.attributes.get("date_utc")),
     Column("build", "Build", csv_only=True, value=build_of),
     Column("command", "Command", csv_only=True, value=lambda run: run.option("command") or None),
-    *(Column(name.replace(" ", "_"), name[:1].upper() + name[1:], csv_only=name != "model",
-             value=lambda run, i=i: setting_of(run)[i] or None) for i, name in enumerate(SETTING_PARTS)),
+    *(
+        Column(
+            name.replace(" ", "_"),
+            name[:1].upper() + name[1:],
+            csv_only=name != "model",
+            value=lambda run, i=i: setting_of(run)[i] or None,
+        )
+        for i, name in enumerate(SETTING_PARTS)
+    ),
     Column("hosts", "Hosts", value=lambda run: run.host_count),
-    Column("ranks", "Ranks", value=lambda run: run.rank_count))
+    Column("ranks", "Ranks", value=lambda run: run.rank_count),
+)
 OF_TRAINING = (
     Column("batch_per_rank", "Batch per rank", value=batch_per_rank),
     Column("reducer", "Reducer", value=lambda run: run.option("reducer") or None),
     Column("epochs", "Epochs", value=lambda run: len(run.epoch_numbers)),
     Column("steps", "Steps", value=lambda run: len(run.step)),
-    Column("epoch_seconds", "Epoch (s)", 2), Column("images_per_second", "Images/s", 1),  # set in `row_of`
-    Column("test_accuracy", "Test accuracy", 4, value=last_accuracy))
+    Column("epoch_seconds", "Epoch (s)", 2),
+    Column("images_per_second", "Images/s", 1),  # set in `row_of`
+    Column("test_accuracy", "Test accuracy", 4, value=last_accuracy),
+)
 
 
 def summary(run):
     """Returns the lines of the text, at most 100 characters each for a training run."""
     if run.has_tables:
-        tables = [*ladder_tables([], [run]), sweep_table([run]), layer_table([run]), stack_table([run])]
-        return head(run)[:2] + [line for table in tables if table.rows for line in ("", *table_lines(table))]
+        tables = [
+            *ladder_tables([], [run]),
+            sweep_table([run]),
+            layer_table([run]),
+            stack_table([run]),
+        ]
+        return head(run)[:2] + [
+            line for table in tables if table.rows for line in ("", *table_lines(table))
+        ]
     if not run.has_steps:
         return head(run) + ["No steps were recorded."]
     point, window = from_run(run), timed_window(run)
     per_rank = f", {point.images_per_second / point.ranks:,.1f} per rank" if point.ranks > 1 else ""
-    scaled = f", scaled from {len(window.steps)} of {window.epoch_steps} steps" if window.is_extrapolated else ""
+    scaled = (
+        f", scaled from {len(window.steps)} of {window.epoch_steps} steps"
+        if window.is_extrapolated
+        else ""
+    )
     return [
-        *head(run), "",
-        f"An epoch takes {seconds(point.epoch_seconds)} ({point.images:,} images in {point.steps} steps){scaled}.",
+        *head(run),
+        "",
+        (
+            f"An epoch takes {seconds(point.epoch_seconds)} ({point.images:,} images in"
+            f" {point.steps} steps){scaled}."
+        ),
         f"Throughput: {point.images_per_second:,.1f} images/s{per_rank}.",
         f"Training time without waiting for data: {seconds(point.training_seconds)} per epoch.",
-        *communication_lines(point), "",
+        *communication_lines(point),
+        "",
         "Time of an epoch by phase (mean over the ranks):",
-        *(f"  {PHASE_LABELS.get(name, name):<40}{value:>10.3f} s{value / point.epoch_seconds:>8.1%}"
-          for name, value in point.phase_seconds.items() if name != IMBALANCE or point.ranks > 1),
-        "", *step_lines(run, point, window), *device_lines(run, point, window), *accuracy_lines(run),
-        *(f"Note: {note}." for note in point.notes if not note.startswith("scaled from"))]
+        *(
+            f"  {PHASE_LABELS.get(name, name):<40}{value:>10.3f}"
+            f" s{value / point.epoch_seconds:>8.1%}"
+            for name, value in point.phase_seconds.items()
+            if name != IMBALANCE or point.ranks > 1
+        ),
+        "",
+        *step_lines(run, point, window),
+        *device_lines(run, point, window),
+        *accuracy_lines(run),
+        *(f"Note: {note}." for note in point.notes if not note.startswith("scaled from")),
+    ]
 
 
 def summary_values(run):
@@ -73,7 +120,10 @@ def summary_values(run):
     interval, lack = point.step_interval, lack_of(run, window)
     transfer = point.split.transfer_bounds if point.split else metrics.Bounds(None, None)
     return values | {
-        **{name: getattr(point, name) for name in ("images_per_second", "epoch_seconds", "training_seconds")},
+        **{
+            name: getattr(point, name)
+            for name in ("images_per_second", "epoch_seconds", "training_seconds")
+        },
         "step_seconds_median": point.step_median,
         "step_seconds_interval": [interval.low, interval.high] if interval else None,
         "exposed_communication_share": point.exposed_seconds / point.epoch_seconds,
@@ -82,26 +132,40 @@ def summary_values(run):
         "all_reduce_transfer_seconds_low": transfer.low,
         "all_reduce_transfer_seconds_high": transfer.high,
         "lacking_processor_share": lack and lack.share,
-        "timed_epoch": window.epoch, "timed_steps": len(window.steps), "steps_per_epoch": window.epoch_steps,
-        "images_per_epoch": window.epoch_images, "is_extrapolated": window.is_extrapolated,
+        "timed_epoch": window.epoch,
+        "timed_steps": len(window.steps),
+        "steps_per_epoch": window.epoch_steps,
+        "images_per_epoch": window.epoch_images,
+        "is_extrapolated": window.is_extrapolated,
         "notes": point.notes,
     }
 
 
 def head(run):
     batch = run.option("batch-per-rank")
-    parts = [plural(run.rank_count, "rank") + (f" on {plural(run.host_count, 'host')}" if run.host_count else "")]
+    parts = [
+        plural(run.rank_count, "rank")
+        + (f" on {plural(run.host_count, 'host')}" if run.host_count else "")
+    ]
     if batch and batch != "0":
         stages = run.option("pipeline-stages", "1")
-        parts.append(f"batch {batch} per " + ("rank" if stages == "1" else f"replica of {stages} stages"))
+        parts.append(
+            f"batch {batch} per " + ("rank" if stages == "1" else f"replica of {stages} stages")
+        )
     if run.rank_count > 1 and run.has_steps:
         reducer = run.option("reducer", "unknown")
-        parts.append("independent replicas, no communication" if reducer == "none" else f"reducer {reducer}")
+        parts.append(
+            "independent replicas, no communication" if reducer == "none" else f"reducer {reducer}"
+        )
     setting = ", ".join(filter(None, setting_texts(setting_of(run))))
     failure = run.attributes.get("failure")
-    return [f"{run.label}: {run.status}", ", ".join(parts), setting or "unknown network",
-            ", ".join(filter(None, (list_hosts(run.host_names), version_of(run)))),
-            *([f"The run failed: {failure}"] if failure else [])]
+    return [
+        f"{run.label}: {run.status}",
+        ", ".join(parts),
+        setting or "unknown network",
+        ", ".join(filter(None, (list_hosts(run.host_names), version_of(run)))),
+        *([f"The run failed: {failure}"] if failure else []),
+    ]
 
 
 def table_lines(table):
@@ -120,23 +184,33 @@ def seconds(value):
 
 def communication_lines(point):
     if point.ranks == 1 or point.is_independent:
-        return [f"Communication: none ({'1 rank' if point.ranks == 1 else 'independent replicas'})."]
+        return [
+            f"Communication: none ({'1 rank' if point.ranks == 1 else 'independent replicas'})."
+        ]
     exposed, split = point.exposed_seconds, point.split
     hidden = point.hidden_seconds if point.allreduce_seconds else None
-    lines = [f"Communication: {seconds(exposed)} exposed = {exposed / point.epoch_seconds:.1%} of the epoch"
-             + ("" if hidden is None else f"; {seconds(hidden)} hidden by the backward pass")]
+    lines = [
+        f"Communication: {seconds(exposed)} exposed = {exposed / point.epoch_seconds:.1%} of the"
+        " epoch" + ("" if hidden is None else f"; {seconds(hidden)} hidden by the backward pass")
+    ]
     if point.allreduce_seconds and point.bandwidth:
         rate = bounds_text(point.bandwidth, lambda rate: f"{rate / 1e9:.2f} GB/s")
-        lines.append(f"All-reduce: {point.bytes_per_step / 1e6:.1f} MB per step, bus bandwidth {rate}")
+        lines.append(
+            f"All-reduce: {point.bytes_per_step / 1e6:.1f} MB per step, bus bandwidth {rate}"
+        )
     total = split.all_reduce_seconds if split and point.allreduce_seconds else 0
     if total > 0:
         is_known = split.transfer_bounds.value is not None
-        lines.append(f"All-reduces are in progress for {seconds(total)}: {seconds(split.waiting_seconds)} "
-                     f"= {split.waiting_seconds / total:.0%} of waiting\nfor the last rank, "
-                     f"{bounds_text(split.transfer_bounds, seconds)} of transfer"
-                     + ("" if is_known else "; the rest may be computation"))
+        lines.append(
+            f"All-reduces are in progress for {seconds(total)}: {seconds(split.waiting_seconds)} "
+            f"= {split.waiting_seconds / total:.0%} of waiting\nfor the last rank, "
+            f"{bounds_text(split.transfer_bounds, seconds)} of transfer"
+            + ("" if is_known else "; the rest may be computation")
+        )
         if not is_known:
-            lines.append("The transfer alone is measured by --reducer allreduce, or by lockstep allreduce")
+            lines.append(
+                "The transfer alone is measured by --reducer allreduce, or by lockstep allreduce"
+            )
     return [f"{line}." for line in lines]
 
 
@@ -145,30 +219,47 @@ def step_lines(run, point, window):
     text = f"Step: median {1e3 * point.step_median:.2f} ms"
     interval = point.step_interval
     if interval:
-        text += (f" [{1e3 * interval.low:.2f}, {1e3 * interval.high:.2f}] "
-                 f"({interval.coverage:.0%} of this run, n = {interval.count})")
-    return [f"{text}, longest {1e3 * step.max():.2f} ms.", f"Timed: {window.rule}.",
-            *([slowest_line(run, window.steps[:MOST_STEPS])] if point.ranks > 1 else [])]
+        text += (
+            f" [{1e3 * interval.low:.2f}, {1e3 * interval.high:.2f}] "
+            f"({interval.coverage:.0%} of this run, n = {interval.count})"
+        )
+    return [
+        f"{text}, longest {1e3 * step.max():.2f} ms.",
+        f"Timed: {window.rule}.",
+        *([slowest_line(run, window.steps[:MOST_STEPS])] if point.ranks > 1 else []),
+    ]
 
 
 def slowest_line(run, steps):
-    work = metrics.rank_seconds(run.phase_seconds[steps], run.phases, without=("exposed_communication",))
+    work = metrics.rank_seconds(
+        run.phase_seconds[steps], run.phases, without=("exposed_communication",)
+    )
     rank, excess = slowest(work)
     if not is_slow(excess):
         return "Slowest rank: none is significantly slower than the others, without communication."
     host = run.ranks["hostname"][rank] if "hostname" in run.ranks else "unknown host"
     share = excess.value / np.median(np.delete(work, rank, axis=1))
-    return f"Slowest rank: {rank} on {host}, {share:.1%} more time than the others, without communication."
+    return (
+        f"Slowest rank: {rank} on {host}, {share:.1%} more time than the others, without"
+        " communication."
+    )
 
 
 def device_lines(run, point, window):
-    """Returns a line with the readings of the devices, if there are any, and one line per further measurement."""
+    """Returns a line with the readings of the devices, if there are any, and one line per further
+    measurement."""
     joules, busy, memory = (known_reading(run, name, window.epoch) for name in DEVICE_READINGS)
-    texts = list(filter(None, (
-        joules is not None and f"{point.joules_per_image:.3g} J per image, "
-                               f"{np.mean(joules / epoch_seconds(run, window.epoch)):,.0f} W per device",
-        busy is not None and f"GPU utilisation {busy.mean():.0%}",
-        memory is not None and f"{memory.max() / 1e9:.2f} GB of device memory in use")))
+    texts = list(
+        filter(
+            None,
+            (
+                joules is not None
+                and f"{point.joules_per_image:.3g} J per image, {np.mean(joules / epoch_seconds(run, window.epoch)):,.0f} W per device",
+                busy is not None and f"GPU utilisation {busy.mean():.0%}",
+                memory is not None and f"{memory.max() / 1e9:.2f} GB of device memory in use",
+            ),
+        )
+    )
     lines = [f"Device: {', '.join(texts)}."] if texts else []
     for quantity in QUANTITIES:
         if quantity.name in point.measurements and quantity.name not in DEVICE_READINGS:
@@ -186,8 +277,10 @@ def accuracy_lines(run):
         return []
     last, best = known[-1], known[np.argmax(accuracy[known])]
     numbers = run.epoch_numbers
-    return [f"Test accuracy: {accuracy[last]:.2%} after epoch {numbers[last]}, "
-            f"best {accuracy[best]:.2%} after epoch {numbers[best]}."]
+    return [
+        f"Test accuracy: {accuracy[last]:.2%} after epoch {numbers[last]}, "
+        f"best {accuracy[best]:.2%} after epoch {numbers[best]}."
+    ]
 
 
 def index_table(options, paths):
@@ -201,20 +294,30 @@ def index_table(options, paths):
         elif parts[row["run_id"]] > 1 and not row["remark"]:
             row["remark"] = "one of several files of this run"
         seen.add(key)
-    return Table("index", f"Index of {len(rows):,} run files",
-                 [Column("file", "File"), *OF_RUN, *OF_TRAINING, Column("remark", "Remark")], rows)
+    return Table(
+        "index",
+        f"Index of {len(rows):,} run files",
+        [Column("file", "File"), *OF_RUN, *OF_TRAINING, Column("remark", "Remark")],
+        rows,
+    )
 
 
 def row_of(options, path):
     """Returns the row of a file; with only a remark if it cannot be read."""
     try:
         run = read_run(path)
-        row, = rows_of(OF_RUN, [run])
+        (row,) = rows_of(OF_RUN, [run])
         if run.has_steps:
             window = timed_window(run)
             rates = epoch_rate(run, window, step_seconds(run, window.steps))
-            row |= rows_of(OF_TRAINING, [run])[0] | dict(zip(("epoch_seconds", "images_per_second"), rates))
-        return {"file": str(path), "remark": None if run.status == "complete" else f"not finished: {run.status}", **row}
+            row |= rows_of(OF_TRAINING, [run])[0] | dict(
+                zip(("epoch_seconds", "images_per_second"), rates)
+            )
+        return {
+            "file": str(path),
+            "remark": None if run.status == "complete" else f"not finished: {run.status}",
+            **row,
+        }
     except ReportError as error:
         options.skipped.append(error)
         return {"file": str(path), "remark": str(error)}

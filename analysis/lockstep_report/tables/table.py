@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A table structure that can be written as Markdown, CSV, LaTeX and JSON. In JSON, numbers are numbers; unknown values, and
-quantities whose bounds do not agree, are null; docs/analysis.md describes the output of each command."""
+"""A table structure that can be written as Markdown, CSV, LaTeX and JSON. In JSON, numbers are
+numbers; unknown values, and quantities whose bounds do not agree, are null; docs/analysis.md
+describes the output of each command.
+"""
 
 import csv
 import io
@@ -34,7 +36,9 @@ class Column:
     # Keys of the ends of the interval that limits the digits, and of the value that it is about, if
     # that is another one, to which the value is proportional.
     interval: tuple = ()
-    value: object = None  # function of the item of a row [its attribute of the name `key`], see `rows_of`
+    value: object = (
+        None  # function of the item of a row [its attribute of the name `key`], see `rows_of`
+    )
 
 
 @dataclass(frozen=True)
@@ -66,7 +70,11 @@ class Table:
 
     def without_empty_columns(self):
         """Returns the columns to print: those that have a value in at least one row."""
-        return [c for c in self.columns if not c.csv_only and any(row.get(c.key) is not None for row in self.rows)]
+        return [
+            c
+            for c in self.columns
+            if not c.csv_only and any(row.get(c.key) is not None for row in self.rows)
+        ]
 
     def texts(self):
         """Returns the printed texts (row, column): first the headers."""
@@ -75,21 +83,32 @@ class Table:
 
     def alignment(self, text, number):
         """Returns one of both arguments for each printed column: whether it has texts."""
-        return [text if any(isinstance(row.get(c.key), str) for row in self.rows) else number
-                for c in self.without_empty_columns()]
+        return [
+            text if any(isinstance(row.get(c.key), str) for row in self.rows) else number
+            for c in self.without_empty_columns()
+        ]
 
     @property
     def footnotes(self):
         """Texts of the notes, without those about columns that are not printed."""
         shown = {column.key for column in self.without_empty_columns()}
-        return [getattr(note, "text", note) for note in self.notes
-                if not isinstance(note, Note) or shown & set(note.columns)]
+        return [
+            getattr(note, "text", note)
+            for note in self.notes
+            if not isinstance(note, Note) or shown & set(note.columns)
+        ]
 
 
 def rows_of(columns, items):
-    """Returns one row per item, with the values of the columns; None for an attribute that the item does not have."""
-    return [{column.key: column.value(item) if column.value else getattr(item, column.key, None) for column in columns}
-            for item in items]
+    """Returns one row per item, with the values of the columns; None for an attribute that the item
+    does not have."""
+    return [
+        {
+            column.key: column.value(item) if column.value else getattr(item, column.key, None)
+            for column in columns
+        }
+        for item in items
+    ]
 
 
 def item_table(name, title, columns, items, notes=()):
@@ -98,16 +117,19 @@ def item_table(name, title, columns, items, notes=()):
 
 
 def interval_columns(column, low, high, unit="", interval=None, scale=1):
-    """Returns a column and those of the ends of its 95 % interval, whose width limits the digits of all three.
-    `interval`: function of the item of a row that returns the interval, or the estimate with the value of `column`, or
-    None. Its numbers are multiplied by `scale`."""
+    """Returns a column and those of the ends of its 95 % interval, whose width limits the digits of
+    all three. `interval`: function of the item of a row that returns the interval, or the estimate
+    with the value of `column`, or None. Its numbers are multiplied by `scale`."""
+
     def part(name):
         return interval and (lambda item: scaled(getattr(interval(item), name, None), scale))
 
     ends = (low, high)
-    return [replace(column, interval=ends, value=column.value or part("value")),
-            Column(low, f"95 % from{unit}", column.digits, interval=ends, value=part("low")),
-            Column(high, f"to{unit}", column.digits, interval=ends, value=part("high"))]
+    return [
+        replace(column, interval=ends, value=column.value or part("value")),
+        Column(low, f"95 % from{unit}", column.digits, interval=ends, value=part("low")),
+        Column(high, f"to{unit}", column.digits, interval=ends, value=part("high")),
+    ]
 
 
 def scaled(value, factor=1, divisor=1):
@@ -119,10 +141,15 @@ def percent(share):
 
 
 def bounded_columns(key, header, digits, value=None):
-    """Returns the column of a `Bounds`, and the columns of its two bounds in the CSV, whose values `Table` adds."""
-    return [Column(key, header, digits, value=value),
-            *(Column(f"{key}_{end}", f"{header}, {text}", digits, csv_only=True)
-              for end, text in (("low", "at least"), ("high", "at most")))]
+    """Returns the column of a `Bounds`, and the columns of its two bounds in the CSV, whose values
+    `Table` adds."""
+    return [
+        Column(key, header, digits, value=value),
+        *(
+            Column(f"{key}_{end}", f"{header}, {text}", digits, csv_only=True)
+            for end, text in (("low", "at least"), ("high", "at most"))
+        ),
+    ]
 
 
 def bounds_text(bounds, text):
@@ -137,15 +164,19 @@ def bounds_text(bounds, text):
 
 
 def cell_texts(column, rows):
-    """Returns the formatted values of a column, with thousands separators if an integer has five digits or more."""
+    """Returns the formatted values of a column, with thousands separators if an integer has five
+    digits or more."""
     values = [row.get(column.key) for row in rows]
     separator = "," if any(isinstance(v, Integral) and abs(v) >= 10000 for v in values) else ""
-    return [MISSING if v is None else cell_text(v, digits_of(column, row), separator) for v, row in zip(values, rows)]
+    return [
+        MISSING if v is None else cell_text(v, digits_of(column, row), separator)
+        for v, row in zip(values, rows)
+    ]
 
 
 def digits_of(column, row):
-    """Returns the number of digits of a cell: at most those of the column, and at most two digits of the
-    width of the interval; negative if digits before the point are rounded."""
+    """Returns the number of digits of a cell: at most those of the column, and at most two digits
+    of the width of the interval; negative if digits before the point are rounded."""
     if not column.interval:
         return column.digits
     low, high, *of = (row.get(key) for key in column.interval)
@@ -175,7 +206,9 @@ def cell_text(value, digits, separator):
 
 
 def markdown(table):
-    header, *rows = ("| " + " | ".join(map(markdown_escape, texts)) + " |" for texts in table.texts())
+    header, *rows = (
+        "| " + " | ".join(map(markdown_escape, texts)) + " |" for texts in table.texts()
+    )
     align = "|".join(table.alignment("---", "---:"))
     lines = [f"### {markdown_escape(table.title)}", "", header, f"|{align}|", *rows]
     if table.footnotes:
@@ -218,11 +251,32 @@ def latex(table):
     for index, part in enumerate(equal_parts(rows, LATEX_ROWS)):
         if index > 0 and index % LATEX_PARTS == 0:
             lines.append(r"\clearpage")
-        number = ([r"\addtocounter{table}{-1}", rf"\caption{{{caption} (continued)}}"] if lines else
-                  [rf"\caption{{{caption}}}", rf"\label{{tab:{re.sub('[^A-Za-z0-9.-]', '-', table.name)}}}"])
-        lines += [r"\begin{table}", r"\centering", *number, fit, rf"\begin{{tabular}}{{{align}}}", r"\toprule",
-                  header, r"\midrule", *part, r"\bottomrule", r"\end{tabular}}", r"\end{table}"]
-    lines[-1:] = [*(rf"\par\footnotesize {latex_escape(note)}" for note in table.footnotes), lines[-1]]
+        number = (
+            [r"\addtocounter{table}{-1}", rf"\caption{{{caption} (continued)}}"]
+            if lines
+            else [
+                rf"\caption{{{caption}}}",
+                rf"\label{{tab:{re.sub('[^A-Za-z0-9.-]', '-', table.name)}}}",
+            ]
+        )
+        lines += [
+            r"\begin{table}",
+            r"\centering",
+            *number,
+            fit,
+            rf"\begin{{tabular}}{{{align}}}",
+            r"\toprule",
+            header,
+            r"\midrule",
+            *part,
+            r"\bottomrule",
+            r"\end{tabular}}",
+            r"\end{table}",
+        ]
+    lines[-1:] = [
+        *(rf"\par\footnotesize {latex_escape(note)}" for note in table.footnotes),
+        lines[-1],
+    ]
     return "\n".join(lines) + "\n"
 
 
@@ -230,10 +284,11 @@ RENDERERS = {"md": markdown, "csv": csv_text, "tex": latex}
 
 
 def equal_parts(items, most):
-    """Divides a list into parts of at most `most` items and about equal length; an empty list is one part."""
+    """Divides a list into parts of at most `most` items and about equal length; an empty list is
+    one part."""
     count = max(1, -(-len(items) // most))
     length = max(1, -(-len(items) // count))
-    return [items[first:first + length] for first in range(0, max(1, len(items)), length)]
+    return [items[first : first + length] for first in range(0, max(1, len(items)), length)]
 
 
 def typed(value):
@@ -245,8 +300,11 @@ def typed(value):
     if isinstance(value, Bounds):
         return typed(value.value)
     if isinstance(value, Estimate):
-        value = {"value": value.value, "interval": [value.low, value.high] if value.has_interval else None,
-                 "note": value.note or None}
+        value = {
+            "value": value.value,
+            "interval": [value.low, value.high] if value.has_interval else None,
+            "note": value.note or None,
+        }
     if isinstance(value, dict):
         return {str(key): typed(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
@@ -262,9 +320,12 @@ def json_text(value, indent=2):
 def table_values(table):
     """Returns a table: its rows by column key, without rounding; missing values are null."""
     return {
-        "name": table.name, "title": table.title,
+        "name": table.name,
+        "title": table.title,
         "columns": [{"key": column.key, "header": column.header} for column in table.columns],
-        "rows": [{column.key: row.get(column.key) for column in table.columns} for row in table.rows],
+        "rows": [
+            {column.key: row.get(column.key) for column in table.columns} for row in table.rows
+        ],
         "notes": table.footnotes,
     }
 

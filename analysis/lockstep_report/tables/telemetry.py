@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The tables of resources: telemetry of each rank, network interfaces, and energy per epoch, image and percentage point of
-test accuracy."""
+"""The tables of resources: telemetry of each rank, network interfaces, and energy per epoch, image
+and percentage point of test accuracy."""
 
 import numpy as np
 
@@ -21,84 +21,193 @@ OF_RANK = (  # columns of the samples of a rank
     Column("samples", "Samples", value=lambda s: len(s.seconds)),
     Column("seconds", "Time (s)", 1, value=lambda s: float(s.seconds[-1] - s.seconds[0])),
     Column("user_processors", "User (processors)", 3, value=lambda s: s.rate("user_cpu_seconds")),
-    Column("system_processors", "System (processors)", 3, value=lambda s: s.rate("system_cpu_seconds")),
-    Column("resident_mib", "Peak resident memory (MiB)", 0,
-           value=lambda s: scaled(s.maximum("resident_memory_bytes"), divisor=MIB)),
-    Column("voluntary_per_second", "Voluntary switches (1/s)", 0, value=lambda s: s.rate("voluntary_context_switches")),
-    Column("involuntary_per_second", "Involuntary switches (1/s)", 0, value=lambda s: s.rate("involuntary_context_switches")),
-    Column("device_percent", "GPU utilisation (%)", 1, value=lambda s: percent(s.mean("device_utilisation"))),
-    Column("device_mib", "Peak GPU memory (MiB)", 0, value=lambda s: scaled(s.maximum("device_memory_bytes"), divisor=MIB)),
+    Column(
+        "system_processors", "System (processors)", 3, value=lambda s: s.rate("system_cpu_seconds")
+    ),
+    Column(
+        "resident_mib",
+        "Peak resident memory (MiB)",
+        0,
+        value=lambda s: scaled(s.maximum("resident_memory_bytes"), divisor=MIB),
+    ),
+    Column(
+        "voluntary_per_second",
+        "Voluntary switches (1/s)",
+        0,
+        value=lambda s: s.rate("voluntary_context_switches"),
+    ),
+    Column(
+        "involuntary_per_second",
+        "Involuntary switches (1/s)",
+        0,
+        value=lambda s: s.rate("involuntary_context_switches"),
+    ),
+    Column(
+        "device_percent",
+        "GPU utilisation (%)",
+        1,
+        value=lambda s: percent(s.mean("device_utilisation")),
+    ),
+    Column(
+        "device_mib",
+        "Peak GPU memory (MiB)",
+        0,
+        value=lambda s: scaled(s.maximum("device_memory_bytes"), divisor=MIB),
+    ),
     Column("device_watts", "GPU power (W)", 1, value=device_watts),
-    Column("sampler_percent", "Sampling (% of one processor)", 3, value=lambda s: percent(s.rate("sampler_cpu_seconds"))))
+    Column(
+        "sampler_percent",
+        "Sampling (% of one processor)",
+        3,
+        value=lambda s: percent(s.rate("sampler_cpu_seconds")),
+    ),
+)
 
 
 def telemetry_table(runs):
     return Table(
-        "telemetry", "Telemetry: resources of each rank", [Column("source", "File"), *OF_RANK],
-        [{"source": run.file_name, **row} for run in files_of(runs) for row in rows_of(OF_RANK, samples_of(run))],
-        ["means over the time of the samples, which includes evaluations; processors: processor "
-         "time per time, so 1 is one processor that is always busy",
-         "peak memory: maximum of the samples; shorter peaks are missed",
-         Note("GPU power: energy per time if the device counts energy, otherwise the mean of the "
-              "power that it reports", ("device_watts",)),
-         Note("sampling: processor time of the thread that takes the samples", ("sampler_percent",))])
+        "telemetry",
+        "Telemetry: resources of each rank",
+        [Column("source", "File"), *OF_RANK],
+        [
+            {"source": run.file_name, **row}
+            for run in files_of(runs)
+            for row in rows_of(OF_RANK, samples_of(run))
+        ],
+        [
+            (
+                "means over the time of the samples, which includes evaluations; processors:"
+                " processor time per time, so 1 is one processor that is always busy"
+            ),
+            "peak memory: maximum of the samples; shorter peaks are missed",
+            Note(
+                "GPU power: energy per time if the device counts energy, otherwise the mean of the "
+                "power that it reports",
+                ("device_watts",),
+            ),
+            Note(
+                "sampling: processor time of the thread that takes the samples",
+                ("sampler_percent",),
+            ),
+        ],
+    )
 
 
 def network_table(runs):
-    rows = [{"source": run.file_name, "host": host, "interface": name,
-             **traffic_of(samples, name, "received"), **traffic_of(samples, name, "sent")}
-            for run in files_of(runs) for host, samples in first_ranks(run, samples_of(run))
-            for name in samples.traffic("received")]
+    rows = [
+        {
+            "source": run.file_name,
+            "host": host,
+            "interface": name,
+            **traffic_of(samples, name, "received"),
+            **traffic_of(samples, name, "sent"),
+        }
+        for run in files_of(runs)
+        for host, samples in first_ranks(run, samples_of(run))
+        for name in samples.traffic("received")
+    ]
     return Table(
-        "telemetry-network", "Telemetry: network interfaces",
-        [Column("source", "File"), Column("host", "Host"), Column("interface", "Interface"),
-         Column("received_mb", "Received (MB)", 2), Column("sent_mb", "Sent (MB)", 2),
-         Column("received_mb_s", "Received (MB/s)", 3), Column("sent_mb_s", "Sent (MB/s)", 3)],
+        "telemetry-network",
+        "Telemetry: network interfaces",
+        [
+            Column("source", "File"),
+            Column("host", "Host"),
+            Column("interface", "Interface"),
+            Column("received_mb", "Received (MB)", 2),
+            Column("sent_mb", "Sent (MB)", 2),
+            Column("received_mb_s", "Received (MB/s)", 3),
+            Column("sent_mb_s", "Sent (MB/s)", 3),
+        ],
         [row for row in rows if row["received_mb"] or row["sent_mb"]],
-        ["all processes of the host; MB = 1e6 bytes; interfaces without traffic are omitted",
-         "messages in shared memory pass no interface; names such as mlx5_0:1 are InfiniBand "
-         "ports, whose RDMA traffic no other interface counts"])
+        [
+            "all processes of the host; MB = 1e6 bytes; interfaces without traffic are omitted",
+            (
+                "messages in shared memory pass no interface; names such as mlx5_0:1 are InfiniBand"
+                " ports, whose RDMA traffic no other interface counts"
+            ),
+        ],
+    )
 
 
 def traffic_of(samples, interface, direction):
     counter = samples.traffic(direction)[interface]
     values = finite(samples.seconds, counter)[1]
-    return {f"{direction}_mb": float(values[-1] - values[0]) / 1e6 if len(values) else None,
-            f"{direction}_mb_s": scaled(mean_rate(samples.seconds, counter), divisor=1e6)}
+    return {
+        f"{direction}_mb": float(values[-1] - values[0]) / 1e6 if len(values) else None,
+        f"{direction}_mb_s": scaled(mean_rate(samples.seconds, counter), divisor=1e6),
+    }
 
 
 def energy_table(runs):
-    """Returns one row per run with columns for the energy of an epoch; a value that was not measured is a text."""
-    measured = [run for run in runs if "host_energy_joules" in run.epochs and len(run.epoch_numbers)]
+    """Returns one row per run with columns for the energy of an epoch; a value that was not
+    measured is a text."""
+    measured = [
+        run for run in runs if "host_energy_joules" in run.epochs and len(run.epoch_numbers)
+    ]
     return Table(
-        "energy", "Energy of the training",
-        [Column("source", "File"), Column("ranks", "Ranks"), Column("epochs", "Epochs"),
-         Column("device_joules", "Devices (J per epoch)", 1),
-         Column("host_joules", "Hosts (J per epoch)", 1), Column("counted", "Counted"),
-         Column("joules_per_image", "J per image", 4),
-         Column("test_accuracy_percent", "Test accuracy (%)", 2),
-         Column("joules_per_point", "J per accuracy point", 1)],
+        "energy",
+        "Energy of the training",
+        [
+            Column("source", "File"),
+            Column("ranks", "Ranks"),
+            Column("epochs", "Epochs"),
+            Column("device_joules", "Devices (J per epoch)", 1),
+            Column("host_joules", "Hosts (J per epoch)", 1),
+            Column("counted", "Counted"),
+            Column("joules_per_image", "J per image", 4),
+            Column("test_accuracy_percent", "Test accuracy (%)", 2),
+            Column("joules_per_point", "J per accuracy point", 1),
+        ],
         list(map(energy_row, measured)),
-        ["mean over the epochs; devices: sum of the GPUs (NVML); hosts: sum of the processors and "
-         "memory of all hosts (RAPL), which includes other processes; evaluations are not included",
-         Note("J per image: of what is counted, over the images of the epochs", ("joules_per_image",)),
-         Note("J per accuracy point: energy of all epochs / test accuracy in per cent after the "
-              "last of them", ("joules_per_point",)),
-         *(f"{run.label}: host energy: {run.environment.get('host_energy', NOT_READABLE)}" for run in measured)])
+        [
+            (
+                "mean over the epochs; devices: sum of the GPUs (NVML); hosts: sum of the"
+                " processors and memory of all hosts (RAPL), which includes other processes;"
+                " evaluations are not included"
+            ),
+            Note(
+                "J per image: of what is counted, over the images of the epochs",
+                ("joules_per_image",),
+            ),
+            Note(
+                "J per accuracy point: energy of all epochs / test accuracy in per cent after the "
+                "last of them",
+                ("joules_per_point",),
+            ),
+            *(
+                f"{run.label}: host energy: {run.environment.get('host_energy', NOT_READABLE)}"
+                for run in measured
+            ),
+        ],
+    )
 
 
 def energy_row(run):
-    lowest_ranks = np.unique(run.ranks["host"], return_index=True)[1]  # all ranks of a host read the same counters
-    device, host = joules_of(run, "energy_joules", range(run.rank_count)), joules_of(run, "host_energy_joules", lowest_ranks)
-    known = {name: float(values.sum()) for name, values in (("devices", device), ("hosts", host)) if values is not None}
+    lowest_ranks = np.unique(run.ranks["host"], return_index=True)[
+        1
+    ]  # all ranks of a host read the same counters
+    device, host = (
+        joules_of(run, "energy_joules", range(run.rank_count)),
+        joules_of(run, "host_energy_joules", lowest_ranks),
+    )
+    known = {
+        name: float(values.sum())
+        for name, values in (("devices", device), ("hosts", host))
+        if values is not None
+    }
     unknown = NOT_MEASURED if run.environment.get("host_energy") == NOT_MEASURED else NOT_READABLE
     total, accuracy = sum(known.values()), last_accuracy(run)
-    return {"source": run.label, "ranks": run.rank_count, "epochs": len(run.epoch_numbers),
-            "device_joules": NOT_READABLE if device is None else float(device.mean()),
-            "host_joules": unknown if host is None else float(host.mean()),
-            "counted": " + ".join(known) or "nothing", "test_accuracy_percent": percent(accuracy),
-            "joules_per_image": total / float(run.images.sum()) if known else None,
-            "joules_per_point": total / (100 * accuracy) if known and accuracy else None}
+    return {
+        "source": run.label,
+        "ranks": run.rank_count,
+        "epochs": len(run.epoch_numbers),
+        "device_joules": NOT_READABLE if device is None else float(device.mean()),
+        "host_joules": unknown if host is None else float(host.mean()),
+        "counted": " + ".join(known) or "nothing",
+        "test_accuracy_percent": percent(accuracy),
+        "joules_per_image": total / float(run.images.sum()) if known else None,
+        "joules_per_point": total / (100 * accuracy) if known and accuracy else None,
+    }
 
 
 def joules_of(run, name, ranks):
@@ -108,6 +217,7 @@ def joules_of(run, name, ranks):
 
 
 def last_accuracy(run):
-    """Returns the test accuracy after the last epoch; None if that epoch, whose energy is counted too, was not evaluated."""
+    """Returns the test accuracy after the last epoch; None if that epoch, whose energy is counted
+    too, was not evaluated."""
     values = np.asarray(run.epochs.get("test_accuracy", ()), dtype=float)
     return float(values[-1]) if len(values) and np.isfinite(values[-1]) else None

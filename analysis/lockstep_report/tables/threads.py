@@ -10,15 +10,22 @@ PASSES = ("forward", "backward", "update")
 
 
 def thread_groups(points):
-    """Returns {name of the table and figure: points that differ only in their threads, in ascending order of threads}."""
-    groups = grouped((p for p in points if p.threads and p.phase_seconds), lambda p: (
-        p.setting[:-1], p.ranks, p.batch_per_rank, p.communication, p.variant, p.hosts))
+    """Returns {name of the table and figure: points that differ only in their threads, in ascending
+    order of threads}."""
+    groups = grouped(
+        (p for p in points if p.threads and p.phase_seconds),
+        lambda p: (p.setting[:-1], p.ranks, p.batch_per_rank, p.communication, p.variant, p.hosts),
+    )
     groups = [sorted(group, key=lambda p: p.threads) for group in groups.values()]
     groups = [group for group in groups if len({p.threads for p in group}) > 1]
     if len(groups) == 1:
         return {"thread-scaling": groups[0]}
-    return {f"thread-scaling-{number}{file_ending(f'{group[0].setting[0]} {group[0].batch_per_rank}')}": group
-            for number, group in enumerate(groups, 1)}
+    return {
+        f"thread-scaling-{number}{file_ending(f'{group[0].setting[0]} {group[0].batch_per_rank}')}": (
+            group
+        )
+        for number, group in enumerate(groups, 1)
+    }
 
 
 def thread_tables(points):
@@ -29,21 +36,63 @@ def thread_table(name, group):
     base = group[0]
     model, *others = setting_texts(base.setting)
     return item_table(
-        name, f"Thread scaling: {model}, batch {base.batch_per_rank} per rank, {plural(base.ranks, 'rank')}",
-        [Column("threads", "Threads per rank"), Column("epoch_seconds", "Epoch (s)", 2),
-         *(Column(f"{p}_seconds", f"{p.capitalize()} (s)", 3, value=lambda point, p=p: point.phase_seconds[p])
-           for p in PASSES),
-         Column("speedup", "Speedup", 2, value=lambda point: metrics.speedup(base.epoch_seconds, point.epoch_seconds)),
-         *(Column(f"{p}_speedup", f"Speedup, {p}", 2, value=lambda point, p=p: (
-             base.phase_seconds[p] / point.phase_seconds[p] if point.phase_seconds[p] > 0 else None)) for p in PASSES),
-         Column("efficiency", "Efficiency", 2, value=lambda point: (
-             metrics.speedup(base.epoch_seconds, point.epoch_seconds) * base.threads / point.threads)),
-         Column("processors", "Processors", csv_only=True), Column("repeats", "Repeats")],
+        name,
+        f"Thread scaling: {model}, batch {base.batch_per_rank} per rank,"
+        f" {plural(base.ranks, 'rank')}",
+        [
+            Column("threads", "Threads per rank"),
+            Column("epoch_seconds", "Epoch (s)", 2),
+            *(
+                Column(
+                    f"{p}_seconds",
+                    f"{p.capitalize()} (s)",
+                    3,
+                    value=lambda point, p=p: point.phase_seconds[p],
+                )
+                for p in PASSES
+            ),
+            Column(
+                "speedup",
+                "Speedup",
+                2,
+                value=lambda point: metrics.speedup(base.epoch_seconds, point.epoch_seconds),
+            ),
+            *(
+                Column(
+                    f"{p}_speedup",
+                    f"Speedup, {p}",
+                    2,
+                    value=lambda point, p=p: (
+                        base.phase_seconds[p] / point.phase_seconds[p]
+                        if point.phase_seconds[p] > 0
+                        else None
+                    ),
+                )
+                for p in PASSES
+            ),
+            Column(
+                "efficiency",
+                "Efficiency",
+                2,
+                value=lambda point: (
+                    metrics.speedup(base.epoch_seconds, point.epoch_seconds)
+                    * base.threads
+                    / point.threads
+                ),
+            ),
+            Column("processors", "Processors", csv_only=True),
+            Column("repeats", "Repeats"),
+        ],
         group,
-        [f"speedup: time with {plural(base.threads, 'thread')} / time; "
-         "efficiency: speedup of the epoch / (threads / threads of the first row)",
-         "forward, backward and update: seconds per epoch, mean over the ranks",
-         base.processors and f"the host has {base.processors} processors (hardware threads) for its ranks; "
-                             "more threads than processors share them",
-         "setting: " + ", ".join(filter(None, (model, *others[:-1], list_hosts(base.hosts)))),
-         *dict.fromkeys(note for point in group for note in point.notes)])
+        [
+            (
+                f"speedup: time with {plural(base.threads, 'thread')} / time; "
+                "efficiency: speedup of the epoch / (threads / threads of the first row)"
+            ),
+            "forward, backward and update: seconds per epoch, mean over the ranks",
+            base.processors
+            and f"the host has {base.processors} processors (hardware threads) for its ranks; more threads than processors share them",
+            "setting: " + ", ".join(filter(None, (model, *others[:-1], list_hosts(base.hosts)))),
+            *dict.fromkeys(note for point in group for note in point.notes),
+        ],
+    )

@@ -13,7 +13,8 @@ KERNELS = "conv1 forward: direct; conv1 backward: direct"
 
 
 def deviations(random, kind, steps, ranks=None):
-    """Returns (step) or (step, rank): deviations of unit scale with median 0, of independent ranks."""
+    """Returns (step) or (step, rank): deviations of unit scale with median 0, of independent
+    ranks."""
     shape = steps if ranks is None else (steps, ranks)
     values = random.standard_normal(shape)
     if kind == "AR(1) 0.6":
@@ -21,8 +22,11 @@ def deviations(random, kind, steps, ranks=None):
             values[i] = 0.6 * values[i - 1] + 0.8 * values[i]
     elif kind == "two states":  # a state lasts for 5 steps on average and is 3 units slower
         state = np.cumsum(random.random(shape) < 0.2, axis=0) % 2
-        values += 3 * (state - 0.5) if ranks is None else 3 * np.where(
-            random.random(ranks) < 0.5, state, 1 - state) - 1.5
+        values += (
+            3 * (state - 0.5)
+            if ranks is None
+            else 3 * np.where(random.random(ranks) < 0.5, state, 1 - state) - 1.5
+        )
     elif kind == "skewed":
         values = random.exponential(size=shape) - np.log(2)
     return values
@@ -42,25 +46,50 @@ class Effect:
 
 
 EFFECTS = {
-    "waiting": Effect(lambda n: {"slower_compute": 0.03 / n, "waiting": 0.03 * (n - 1) / n}, turn=0.03),
+    "waiting": Effect(
+        lambda n: {"slower_compute": 0.03 / n, "waiting": 0.03 * (n - 1) / n}, turn=0.03
+    ),
     "transfer": Effect(lambda n: {"transfer": 0.02}, transfer=0.02),
-    "communication": Effect(lambda n: {"communication": 0.01}, every={"exposed_communication": 0.01}),
+    "communication": Effect(
+        lambda n: {"communication": 0.01}, every={"exposed_communication": 0.01}
+    ),
     "calls": Effect(lambda n: {"calls": 0.012}, every={"backward": 0.012}, calls=0.012),
     "data_wait": Effect(lambda n: {"data_wait": 0.012}, every={"data_wait": 0.012}),
     "upload": Effect(lambda n: {"upload": 0.011}, every={"upload": 0.011}),
-    "slow_rank": Effect(lambda n: {"slow_rank": 0.03 / n, "waiting": 0.03 * (n - 1) / n}, rank={"forward": 0.03}),
+    "slow_rank": Effect(
+        lambda n: {"slow_rank": 0.03 / n, "waiting": 0.03 * (n - 1) / n}, rank={"forward": 0.03}
+    ),
     "slower_compute": Effect(lambda n: {"slower_compute": 0.02}, every={"forward": 0.02}),
-    "kernels": Effect(lambda n: {"slower_compute": 0.03}, every={"backward": 0.03},
-                      options={"kernels": KERNELS.replace("direct", "winograd")}),
+    "kernels": Effect(
+        lambda n: {"slower_compute": 0.03},
+        every={"backward": 0.03},
+        options={"kernels": KERNELS.replace("direct", "winograd")},
+    ),
 }
 
 
-def write_steps(path, random, ranks, effects=(), per_host=1, steps=30, sigma=0.002, factor=1.0, correlation="independent",
-                batch=32, images=None, kernels=KERNELS, lack=0.0, clock=0.0, clock_error=0.0,
-                config=()):
-    """Writes a training of two epochs, of one and of `steps` steps, whose ranks start every step together and reduce one
-    bucket after the backward pass. All times are multiplied by `factor`, and the passes of a rank vary by `sigma`. The clock
-    of the last rank is ahead by `clock`; the file has no offsets, and the errors `clock_error`."""
+def write_steps(
+    path,
+    random,
+    ranks,
+    effects=(),
+    per_host=1,
+    steps=30,
+    sigma=0.002,
+    factor=1.0,
+    correlation="independent",
+    batch=32,
+    images=None,
+    kernels=KERNELS,
+    lack=0.0,
+    clock=0.0,
+    clock_error=0.0,
+    config=(),
+):
+    """Writes a training of two epochs, of one and of `steps` steps, whose ranks start every step
+    together and reduce one bucket after the backward pass. All times are multiplied by `factor`,
+    and the passes of a rank vary by `sigma`. The clock of the last rank is ahead by `clock`; the
+    file has no offsets, and the errors `clock_error`."""
     chosen = [EFFECTS[name] for name in effects] if ranks > 1 else []
     count = steps + 1
     phases = np.zeros((count, ranks, len(PHASES)))
@@ -74,8 +103,10 @@ def write_steps(path, random, ranks, effects=(), per_host=1, steps=30, sigma=0.0
             phases[:, :, place[name]] += value
         for name, value in effect.rank.items():
             phases[:, -1, place[name]] += value
-        phases[np.arange(count), random.integers(ranks, size=count), place["forward"]] += effect.turn
-    work = phases[:, :, :place["exposed_communication"]].sum(axis=2)
+        phases[np.arange(count), random.integers(ranks, size=count), place["forward"]] += (
+            effect.turn
+        )
+    work = phases[:, :, : place["exposed_communication"]].sum(axis=2)
     transfer, calls = (sum(getattr(e, name) for e in chosen) for name in ("transfer", "calls"))
     end = work.max(axis=1, keepdims=True) + transfer
     exposed = end - work if ranks > 1 else np.zeros_like(work)
@@ -86,34 +117,60 @@ def write_steps(path, random, ranks, effects=(), per_host=1, steps=30, sigma=0.0
     starts[1:] = np.cumsum(phases.sum(axis=2).max(axis=1))[:-1, None]
     kernels = dict(pair for e in chosen for pair in e.options.items()).get("kernels", kernels)
     has_buckets = ranks > 1
-    write_run(path, phases, batch * ranks, batch=batch, reducer="overlap" if calls else "allreduce",
-              bucket_bytes=[4_000_000] if has_buckets else (),
-              bucket_start=factor * begin[:, :, None] if has_buckets else None,
-              bucket_end=factor * np.broadcast_to(end, work.shape)[:, :, None] if has_buckets else None,
-              bucket_calls=factor * (exposed + calls)[:, :, None] if has_buckets else None,
-              config={"train-samples": str(images or steps * batch * ranks), **dict(config)},
-              attributes={"part": 1, "first_step": 0, "steps_per_epoch": steps,
-                          "images_per_epoch": steps * batch * ranks},
-              epoch_of_step=np.array([1] + [2] * steps),
-              environment={"all_reduce": "ring", "transport": "Open MPI", "kernels": kernels},
-              ranks_of={"hostname": [f"node{rank // per_host}" for rank in range(ranks)], "cpu_list": "0-7"})
+    write_run(
+        path,
+        phases,
+        batch * ranks,
+        batch=batch,
+        reducer="overlap" if calls else "allreduce",
+        bucket_bytes=[4_000_000] if has_buckets else (),
+        bucket_start=factor * begin[:, :, None] if has_buckets else None,
+        bucket_end=factor * np.broadcast_to(end, work.shape)[:, :, None] if has_buckets else None,
+        bucket_calls=factor * (exposed + calls)[:, :, None] if has_buckets else None,
+        config={"train-samples": str(images or steps * batch * ranks), **dict(config)},
+        attributes={
+            "part": 1,
+            "first_step": 0,
+            "steps_per_epoch": steps,
+            "images_per_epoch": steps * batch * ranks,
+        },
+        epoch_of_step=np.array([1] + [2] * steps),
+        environment={"all_reduce": "ring", "transport": "Open MPI", "kernels": kernels},
+        ranks_of={
+            "hostname": [f"node{rank // per_host}" for rank in range(ranks)],
+            "cpu_list": "0-7",
+        },
+    )
     starts[:, -1] += clock
     write_clocks(path, starts, error=clock_error)
     if lack:
         with h5py.File(path, "r+") as file:
             seconds = np.asarray(file["epochs/seconds"])
-            dataset(file, "/epochs/run_delay_seconds", lack * np.repeat(seconds[:, None], ranks, axis=1))
+            dataset(
+                file, "/epochs/run_delay_seconds", lack * np.repeat(seconds[:, None], ranks, axis=1)
+            )
     return path
 
 
-def write_study(folder, random, ranks, effects=(), per_host=1, repeats=1, spread=0.0, steps=30, **options):
-    """Writes the runs of one rank and of `ranks` ranks at a fixed batch per rank; the runs vary by `spread`. Returns the
-    paths."""
+def write_study(
+    folder, random, ranks, effects=(), per_host=1, repeats=1, spread=0.0, steps=30, **options
+):
+    """Writes the runs of one rank and of `ranks` ranks at a fixed batch per rank; the runs vary by
+    `spread`. Returns the paths."""
     paths = []
     for count in (1, ranks):
         for repeat in range(repeats):
-            paths.append(write_steps(
-                folder / f"{count}-{repeat}.h5", random, count, effects, per_host, steps * ranks // count,
-                factor=np.exp(spread * random.standard_normal()), images=steps * 32 * ranks,
-                **(options if count > 1 else {})))
+            paths.append(
+                write_steps(
+                    folder / f"{count}-{repeat}.h5",
+                    random,
+                    count,
+                    effects,
+                    per_host,
+                    steps * ranks // count,
+                    factor=np.exp(spread * random.standard_normal()),
+                    images=steps * 32 * ranks,
+                    **(options if count > 1 else {}),
+                )
+            )
     return paths

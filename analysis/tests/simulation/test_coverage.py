@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Runs the checks of the report against simulated measurements, and compares docs/measurements/coverage.md with
-them.
+"""Runs the checks of the report against simulated measurements, and compares
+docs/measurements/coverage.md with them.
 
 `python3 analysis/tests/simulation/test_coverage.py` writes the page.
 """
@@ -15,7 +15,9 @@ sys.path[:0] = [str(HERE), str(HERE.parent), str(HERE.parents[1])]
 import pytest  # noqa: E402
 from checks import CHECKS  # noqa: E402
 
-ROUNDING = 0.03  # of a share: other libraries round differently, so a few repeats may have another result
+ROUNDING = (
+    0.03  # of a share: other libraries round differently, so a few repeats may have another result
+)
 
 HEAD = """# Coverage
 
@@ -37,12 +39,22 @@ neither errors of its model nor the difference between jobs.
 def row_of(check):
     share, count = check.run()
     low, high = check.bounds
-    limits = f"at least {low:g}" if high == 1 else f"at most {high:g}" if low == 0 else f"{low:g} to {high:g}"
+    limits = (
+        f"at least {low:g}"
+        if high == 1
+        else f"at most {high:g}"
+        if low == 0
+        else f"{low:g} to {high:g}"
+    )
     return f"| {check.group} | {check.truth} | {share:.3f} | {count} | {limits} |"
 
 
 def page():
-    lines = [HEAD, "| Quantity or statement | Simulated system | Share | Repeats | Bounds |", "|---|---|---:|---:|---|"]
+    lines = [
+        HEAD,
+        "| Quantity or statement | Simulated system | Share | Repeats | Bounds |",
+        "|---|---|---:|---:|---|",
+    ]
     return "\n".join([*lines, *map(row_of, CHECKS)]) + "\n" + NOT_COVERED
 
 
@@ -57,7 +69,9 @@ def test_share_is_within_its_bounds_and_that_of_the_page(check):
 def shares_of_page():
     """Returns {(quantity, system): share} of the rows of the page."""
     rows = [line.strip("| ").split(" | ") for line in PAGE.read_text(encoding="utf-8").splitlines()]
-    return {(row[0], row[1]): float(row[2]) for row in rows[1:] if len(row) == 5 and row[3].isdigit()}
+    return {
+        (row[0], row[1]): float(row[2]) for row in rows[1:] if len(row) == 5 and row[3].isdigit()
+    }
 
 
 def test_the_page_has_all_checks():

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The measured step on which a prediction is based: the times of each step and rank at which the
-gradients of each bucket are final, the end of the backward pass, and the time of the update. They follow from the measured
-buckets of a run, or without all-reduces from the profile of its operations (`--profile`)."""
+gradients of each bucket are final, the end of the backward pass, and the time of the update. They
+follow from the measured buckets of a run, or without all-reduces from the profile of its operations
+(`--profile`)."""
 
 import re
 from dataclasses import dataclass, replace
@@ -21,7 +22,9 @@ LINEAR = re.compile(r"linear, (\d+)x(\d+)x(\d+)")
 UPDATE_BYTES = 20  # of memory traffic per parameter: reads 3, writes 2 values of 4 bytes
 TOLERANCE = 0.01  # relative difference of the two counts of the parameters
 MIB = 2**20
-RECOMPUTE = "recompute"  # phase of a profile: computes the output of an operation again in the backward pass
+RECOMPUTE = (  # phase of a profile: computes the output of an operation again in the backward pass
+    "recompute"
+)
 BEFORE = ("data_wait", "upload", "forward")  # phases before the backward pass
 
 
@@ -58,8 +61,8 @@ class Basis:
 
 
 def step_times(run):
-    """Returns (start of the backward pass, its time, time of the update) of the timed steps, each (step, rank); None
-    for a pipeline, or if a time is not finite."""
+    """Returns (start of the backward pass, its time, time of the update) of the timed steps, each
+    (step, rank); None for a pipeline, or if a time is not finite."""
     seconds = run.phase_seconds[timed_window(run).steps]
     if run.stage_count > 1 or not np.all(np.isfinite(seconds)) or seconds.sum() <= 0:
         return None
@@ -69,12 +72,27 @@ def step_times(run):
 
 def made(run, point, reducer, times, ready, sizes, notes):
     start, backward, update = times
-    return Basis(run.label, point, batch_per_rank(run), reducer, library_of(run), algorithm_of(run), ready, start,
-                 start + backward, update, sizes, updates_by_bucket(run), point.mean_step, tuple(notes))
+    return Basis(
+        run.label,
+        point,
+        batch_per_rank(run),
+        reducer,
+        library_of(run),
+        algorithm_of(run),
+        ready,
+        start,
+        start + backward,
+        update,
+        sizes,
+        updates_by_bucket(run),
+        point.mean_step,
+        tuple(notes),
+    )
 
 
 def basis_of(run, point):
-    """Returns the basis of a run with buckets of a synchronous training and finite times; None for other runs."""
+    """Returns the basis of a run with buckets of a synchronous training and finite times; None for
+    other runs."""
     times = step_times(run)
     if times is None or run.option("reducer") not in ALL_REDUCES or run.bucket_bytes.sum() <= 0:
         return None
@@ -82,28 +100,50 @@ def basis_of(run, point):
     starts, end = run.bucket_start[window.steps], (times[0] + times[1])[:, :, None]
     if not np.all(np.isfinite(starts)):
         return None
-    ready = np.broadcast_to(end, starts.shape) if run.option("reducer") == "allreduce" else np.minimum(starts, end)
+    ready = (
+        np.broadcast_to(end, starts.shape)
+        if run.option("reducer") == "allreduce"
+        else np.minimum(starts, end)
+    )
     notes = []
     if library_of(run) == "NCCL" and len(run.bucket_bytes) > 1:
-        notes.append(f"{run.label}: NCCL starts a bucket after the previous one, so the times at "
-                     "which gradients are final are upper bounds for the later buckets")
+        notes.append(
+            f"{run.label}: NCCL starts a bucket after the previous one, so the times at "
+            "which gradients are final are upper bounds for the later buckets"
+        )
     notes += [f"{name}: {lack.note}" for name, lack in point.lacks.items()]
     if window.is_extrapolated:
         notes.append(f"{run.label}: {point.rule}")
-    return made(run, point, run.option("reducer"), times, ready, np.asarray(run.bucket_bytes, dtype=float), notes)
+    return made(
+        run,
+        point,
+        run.option("reducer"),
+        times,
+        ready,
+        np.asarray(run.bucket_bytes, dtype=float),
+        notes,
+    )
 
 
 def updates_by_bucket(run):
     """Whether a bucket is updated as soon as it is reduced: fp16 and --grad-clip need all gradients
-    before the update, CPUs wait for all of them with the reducer `allreduce`, and PyTorch always."""
+    before the update, CPUs wait for all of them with the reducer `allreduce`, and PyTorch always.
+    """
     clips = run.number("grad-clip", float) is not None
     waits = run.option("reducer") == "allreduce" and run.option("device") == "cpu"
-    return program_of(run) == LOCKSTEP and run.option("precision") != "fp16" and not clips and not waits
+    return (
+        program_of(run) == LOCKSTEP
+        and run.option("precision") != "fp16"
+        and not clips
+        and not waits
+    )
 
 
 def with_bucket_bytes(basis, size):
-    """Returns the basis with buckets of `size` bytes instead of the measured ones. The time at which gradients are
-    final is interpolated linearly over the bytes of the backward pass between the ends of the measured buckets."""
+    """Returns the basis with buckets of `size` bytes instead of the measured ones. The time at
+    which gradients are final is interpolated linearly over the bytes of the backward pass between
+    the ends of the measured buckets.
+    """
     total = basis.sizes.sum()
     ends = np.append(np.arange(size, total, size), total)
     known = np.concatenate([[0.0], np.cumsum(basis.sizes)])
@@ -111,9 +151,18 @@ def with_bucket_bytes(basis, size):
     place = np.clip(np.searchsorted(known, ends), 1, len(known) - 1)
     share = (ends - known[place - 1]) / (known[place] - known[place - 1])
     ready = times[:, :, place - 1] + share * (times[:, :, place] - times[:, :, place - 1])
-    return replace(basis, ready=ready, sizes=np.diff(ends, prepend=0.0),
-                   notes=(*basis.notes, f"buckets of {size / MIB:g} MiB: times of the gradients "
-                                        "interpolated between the measured buckets"))
+    return replace(
+        basis,
+        ready=ready,
+        sizes=np.diff(ends, prepend=0.0),
+        notes=(
+            *basis.notes,
+            (
+                f"buckets of {size / MIB:g} MiB: times of the gradients "
+                "interpolated between the measured buckets"
+            ),
+        ),
+    )
 
 
 def parameters_of(kind, phase, flops, batch):
@@ -138,23 +187,34 @@ def gradient_times(run):
     its end. None if the profile does not account for all parameters."""
     profile = run.profile
     phases = np.asarray(profile["phase"], dtype=str)
-    chosen = [i for i, phase in enumerate(phases)
-              if (phase.startswith("backward") or phase == RECOMPUTE) and profile["kind"][i] != "backward"]
+    chosen = [
+        i
+        for i, phase in enumerate(phases)
+        if (phase.startswith("backward") or phase == RECOMPUTE) and profile["kind"][i] != "backward"
+    ]
     # Loss and seconds of an operation that another rank executes in another form are NaN there.
     seconds = np.nan_to_num(np.asarray(profile["seconds"], dtype=float)[chosen, 0])
     batch = batch_per_rank(run)
-    counts = np.array([parameters_of(str(profile["kind"][i]), phases[i],
-                                     float(profile["flops"][i]), batch) for i in chosen])
+    counts = np.array(
+        [
+            parameters_of(str(profile["kind"][i]), phases[i], float(profile["flops"][i]), batch)
+            for i in chosen
+        ]
+    )
     updated = float(np.sum(np.asarray(profile["bytes"])[phases == "update"])) / UPDATE_BYTES
-    if counts.sum() == 0 or seconds.sum() <= 0 or abs(counts.sum() - updated) > TOLERANCE * counts.sum():
+    if (
+        counts.sum() == 0
+        or seconds.sum() <= 0
+        or abs(counts.sum() - updated) > TOLERANCE * counts.sum()
+    ):
         return None
     return counts, np.cumsum(seconds) / seconds.sum()
 
 
 def profile_basis_of(run, point):
-    """Returns the basis of a run that trained with a profile; None if it has none that accounts for all
-    parameters. The buckets have the size of --bucket-mib; a bucket is final when the operation has
-    ended that completes its last gradient."""
+    """Returns the basis of a run that trained with a profile; None if it has none that accounts for
+    all parameters. The buckets have the size of --bucket-mib; a bucket is final when the operation
+    has ended that completes its last gradient."""
     times, found = step_times(run), gradient_times(run) if run.profile else None
     if times is None or found is None:
         return None
@@ -165,21 +225,34 @@ def profile_basis_of(run, point):
     ends = np.append(np.arange(size, done[-1], size), done[-1])
     start, backward, _ = times
     ready = start[:, :, None] + backward[:, :, None] * share[np.searchsorted(done, ends)]
-    return made(run, point, "overlap", times, ready, np.diff(ends, prepend=0.0),
-                [f"{run.label}: the times at which gradients are final follow from its profile"])
+    return made(
+        run,
+        point,
+        "overlap",
+        times,
+        ready,
+        np.diff(ends, prepend=0.0),
+        [f"{run.label}: the times at which gradients are final follow from its profile"],
+    )
 
 
 def best_bases(trained):
-    """Returns one basis of the runs `trained` ([(run, point)]) per series, batch per rank and reducer: the run with the
-    most ranks, whose conditions are nearest to those of the prediction; of repeated runs, the one with the median step
-    (the shorter of both for an even number). Measured buckets are preferred to times that follow from a profile."""
+    """Returns one basis of the runs `trained` ([(run, point)]) per series, batch per rank and
+    reducer: the run with the most ranks, whose conditions are nearest to those of the prediction;
+    of repeated runs, the one with the median step (the shorter of both for an even number).
+    Measured buckets are preferred to times that follow from a profile.
+    """
     found = []
     for make in (basis_of, profile_basis_of):
-        groups = grouped(filter(None, (make(run, point) for run, point in trained if point)),
-                         lambda basis: (basis.point.series, basis.batch, basis.reducer))
+        groups = grouped(
+            filter(None, (make(run, point) for run, point in trained if point)),
+            lambda basis: (basis.point.series, basis.batch, basis.reducer),
+        )
         for basis in sorted(map(median_basis, groups.values()), key=lambda basis: -basis.ranks):
-            if not any(basis.conditions == other.conditions and not differences(basis.point, other.point)
-                       for other in found):
+            if not any(
+                basis.conditions == other.conditions and not differences(basis.point, other.point)
+                for other in found
+            ):
                 found.append(basis)
     return sorted(found, key=lambda basis: basis.conditions)
 
@@ -194,8 +267,16 @@ def at_batch(bases, batch):
     """Returns a basis with `batch` images per rank from those of one setting and reducer: the
     measured one, or the nearest one with its times scaled to the mean work that a line between the
     next smaller and the next larger batch gives. None if `batch` is not between measured ones."""
-    low = max((basis for basis in bases if basis.batch <= batch), key=lambda basis: basis.batch, default=None)
-    high = min((basis for basis in bases if basis.batch > batch), key=lambda basis: basis.batch, default=None)
+    low = max(
+        (basis for basis in bases if basis.batch <= batch),
+        key=lambda basis: basis.batch,
+        default=None,
+    )
+    high = min(
+        (basis for basis in bases if basis.batch > batch),
+        key=lambda basis: basis.batch,
+        default=None,
+    )
     if low is not None and low.batch == batch:
         return low
     if low is None or high is None:
@@ -205,7 +286,16 @@ def at_batch(bases, batch):
     nearest = low if share < 0.5 else high
     scale = float(work / nearest.backward_end.mean())
     return replace(
-        nearest, batch=batch, ready=scale * nearest.ready,
-        backward_start=scale * nearest.backward_start, backward_end=scale * nearest.backward_end,
-        notes=(*nearest.notes, f"batch {batch}: work interpolated between batch {low.batch} "
-                               f"({low.source}) and batch {high.batch} ({high.source})"))
+        nearest,
+        batch=batch,
+        ready=scale * nearest.ready,
+        backward_start=scale * nearest.backward_start,
+        backward_end=scale * nearest.backward_end,
+        notes=(
+            *nearest.notes,
+            (
+                f"batch {batch}: work interpolated between batch {low.batch} "
+                f"({low.source}) and batch {high.batch} ({high.source})"
+            ),
+        ),
+    )

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Networks of predictions, from descriptions in small JSON files (docs/analysis.md, "Network description") or fitted to sweeps of
-`lockstep allreduce`, nccl-tests, OSU and IMB; and the time of an all-reduce of b bytes by algorithm, from the latency alpha (s per message)
-and the inverse bandwidth beta (s per byte) of a link in each direction. Each formula is linear in both, and is defined by its two
-factors."""
+"""Networks of predictions, from descriptions in small JSON files (docs/analysis.md, "Network
+description") or fitted to sweeps of `lockstep allreduce`, nccl-tests, OSU and IMB; and the time of
+an all-reduce of b bytes by algorithm, from the latency alpha (s per message) and the inverse
+bandwidth beta (s per byte) of a link in each direction. Each formula is linear in both, and is
+defined by its two factors."""
 
 import functools
 import json
@@ -59,7 +60,10 @@ FLAT = {"ring": ring, "direct": direct, "recursive-doubling": recursive_doubling
 HIERARCHICAL = "hierarchical"
 # Algorithms of each library. The same name means the same formula, but the labels always contain
 # the library, because protocols and constants differ.
-ALGORITHMS = {"MPI": ("ring", "direct", "recursive-doubling", HIERARCHICAL), "NCCL": ("ring", "tree", HIERARCHICAL)}
+ALGORITHMS = {
+    "MPI": ("ring", "direct", "recursive-doubling", HIERARCHICAL),
+    "NCCL": ("ring", "tree", HIERARCHICAL),
+}
 
 
 def flat_seconds(algorithm, ranks, size, alpha, beta):
@@ -97,8 +101,13 @@ class Network:
 
     def draw(self, random, count):
         """Returns `count` random values of each quantity: uniform between its ends."""
-        return [tuple(values.low + random.random(count) * (values.high - values.low)
-                      for values in (level.alpha, level.beta)) for level in self.levels]
+        return [
+            tuple(
+                values.low + random.random(count) * (values.high - values.low)
+                for values in (level.alpha, level.beta)
+            )
+            for level in self.levels
+        ]
 
     def seconds(self, ranks, size, values):
         """Returns the time of an all-reduce of `size` bytes. `values`: (alpha, beta) of each level,
@@ -111,21 +120,31 @@ class Network:
         spanned = [i for i, count in enumerate(units) if count > 1]
         if self.algorithm != "ring" and len(spanned) > 1:
             raise ReportError(
-                USAGE, f"{self.name}: {ranks} ranks span several levels, for which the algorithm "
-                       f"{self.algorithm} has no model; use hierarchical or ring")
+                USAGE,
+                f"{self.name}: {ranks} ranks span several levels, for which the algorithm "
+                f"{self.algorithm} has no model; use hierarchical or ring",
+            )
         # All links of a ring send at the same time: the slowest one determines each turn. A ring
         # crosses the link of a group once, so nothing is shared.
-        alpha, beta = (functools.reduce(np.maximum, quantity) for quantity in zip(*(values[i] for i in spanned)))
+        alpha, beta = (
+            functools.reduce(np.maximum, quantity)
+            for quantity in zip(*(values[i] for i in spanned))
+        )
         return flat_seconds(self.algorithm, ranks, size, alpha, beta)
 
     def hierarchical_seconds(self, units, size, values):
-        """In each level but the last one a ring reduces 1/n of the array to each of its n units before the next
-        level, and gathers the sums after it: together the time of an all-reduce by a ring. The last level reduces
-        the part that remains with its own algorithm."""
+        """In each level but the last one a ring reduces 1/n of the array to each of its n units
+        before the next level, and gathers the sums after it: together the time of an all-reduce by
+        a ring. The last level reduces the part that remains with its own algorithm."""
         total, inner, last = 0.0, 1, len(units) - 1
         for i, (count, level, (alpha, beta)) in enumerate(zip(units, self.levels, values)):
-            total = total + flat_seconds(level.algorithm if i == last else "ring", count, size, alpha,
-                                         beta * inner if level.is_shared else beta)
+            total = total + flat_seconds(
+                level.algorithm if i == last else "ring",
+                count,
+                size,
+                alpha,
+                beta * inner if level.is_shared else beta,
+            )
             inner *= count
             size = size / count
         return total
@@ -137,13 +156,17 @@ class Network:
             units = rest if level.ranks is None else min(rest, level.ranks)
             if rest % units:
                 raise ReportError(
-                    USAGE, f"--ranks {ranks}: level {level.name} of the network {self.name} has "
-                           f"groups of {level.ranks}; use a multiple")
+                    USAGE,
+                    f"--ranks {ranks}: level {level.name} of the network {self.name} has "
+                    f"groups of {level.ranks}; use a multiple",
+                )
             found.append(units)
             rest //= units
             if rest == 1:
                 return found
-        raise ReportError(USAGE, f"--ranks {ranks}: the network {self.name} has at most {ranks // rest} ranks")
+        raise ReportError(
+            USAGE, f"--ranks {ranks}: the network {self.name} has at most {ranks // rest} ranks"
+        )
 
 
 def read_network(path):
@@ -156,15 +179,24 @@ def read_network(path):
         check(isinstance(content, dict), "it is no object")
         return level_network(content, path.stem)
     except (KeyError, TypeError, ValueError, OverflowError, RecursionError) as error:
-        what = f"{error.args[0]} is missing" if isinstance(error, KeyError) else str(error).splitlines()[0]
-        raise ReportError(INPUT, f"{path}: not a network description ({what}); {described}") from error
+        what = (
+            f"{error.args[0]} is missing"
+            if isinstance(error, KeyError)
+            else str(error).splitlines()[0]
+        )
+        raise ReportError(
+            INPUT, f"{path}: not a network description ({what}); {described}"
+        ) from error
 
 
 def level_network(content, name):
     refuse_unknown(content, ("name", "library", "algorithm", "overlap", "levels", "source"))
     library, algorithm = str(content["library"]), str(content["algorithm"])
     check(library in ALGORITHMS, f"library is {library}, not MPI or NCCL")
-    check(algorithm in ALGORITHMS[library], f"algorithm {algorithm} is none of {library}: {', '.join(ALGORITHMS[library])}")
+    check(
+        algorithm in ALGORITHMS[library],
+        f"algorithm {algorithm} is none of {library}: {', '.join(ALGORITHMS[library])}",
+    )
     overlap, given = float(content.get("overlap", 1)), content["levels"]
     check(0 <= overlap <= 1, "overlap is not between 0 and 1")
     check(isinstance(given, list) and given, "levels is no list of levels")
@@ -176,11 +208,24 @@ def level_of(item, number, count, library):
     refuse_unknown(item, ("name", "ranks", "alpha", "beta", "shared", "algorithm"))
     place, ranks, shared = f"level {number}", item.get("ranks"), item.get("shared", True)
     check(ranks is not None or number == count, f"ranks of {place} is missing")
-    check(ranks is None or (type(ranks) is int and ranks >= 1), f"ranks of {place} is not a positive integer")
+    check(
+        ranks is None or (type(ranks) is int and ranks >= 1),
+        f"ranks of {place} is not a positive integer",
+    )
     algorithm = str(item.get("algorithm", "ring"))
-    check(algorithm in FLAT and algorithm in ALGORITHMS[library], f"algorithm {algorithm} of {place} is none of {library}")
+    check(
+        algorithm in FLAT and algorithm in ALGORITHMS[library],
+        f"algorithm {algorithm} of {place} is none of {library}",
+    )
     check(isinstance(shared, bool), f"shared of {place} is neither true nor false")
-    return Level(str(item.get("name", place)), ranks, range_of(item, "alpha"), range_of(item, "beta"), shared, algorithm)
+    return Level(
+        str(item.get("name", place)),
+        ranks,
+        range_of(item, "alpha"),
+        range_of(item, "beta"),
+        shared,
+        algorithm,
+    )
 
 
 def check(is_valid, problem):
@@ -200,7 +245,10 @@ def range_of(content, key):
         refuse_unknown(value, ("value", "unit", "source"))
         value = value["value"]
     pair = value if isinstance(value, list) else [value, value]
-    check(len(pair) == 2 and not any(isinstance(x, (str, bool)) for x in pair), f"{key} is no number or pair of numbers")
+    check(
+        len(pair) == 2 and not any(isinstance(x, (str, bool)) for x in pair),
+        f"{key} is no number or pair of numbers",
+    )
     low, high = map(float, pair)
     check(0 <= low <= high < math.inf, f"{key} is not a range of values that are at least 0")
     return Bounds(low, high)
@@ -216,9 +264,12 @@ class FittedNetwork(Network):
     def draw(self, random, count):
         covariance, dof = self.fit.spreads[0]
         lengths = np.sqrt(np.diag(covariance))
-        lengths = np.where(lengths > 0, lengths, 1.0)  # alpha and beta differ by orders of magnitude
+        lengths = np.where(
+            lengths > 0, lengths, 1.0
+        )  # alpha and beta differ by orders of magnitude
         deviations = random.multivariate_normal(
-            np.zeros(2), covariance / np.outer(lengths, lengths), size=count, method="eigh")
+            np.zeros(2), covariance / np.outer(lengths, lengths), size=count, method="eigh"
+        )
         deviations /= np.sqrt(random.chisquare(dof, size=count) / dof)[:, None]
         alpha, beta = (self.fit.coefficients + deviations * lengths).T
         low = 1e-3 * self.fit.coefficients[1]  # t with few degrees of freedom has long tails
@@ -227,8 +278,8 @@ class FittedNetwork(Network):
 
 def network_of_sweeps(runs, algorithm):
     """Returns the network of sweeps over any numbers of ranks, with the 95 % intervals of alpha and
-    beta as their ranges. `algorithm`: name in the sweep, or that of the formula for a program that does not state its own. Raises
-    `ReportError` (input) if the sweeps do not determine both."""
+    beta as their ranges. `algorithm`: name in the sweep, or that of the formula for a program that
+    does not state its own. Raises `ReportError` (input) if the sweeps do not determine both."""
     names = ", ".join(run.path.name for run in runs)
     library = library_of(runs[0])
     if any(library_of(run) != library for run in runs):
@@ -236,32 +287,61 @@ def network_of_sweeps(runs, algorithm):
     known = [name for name in ALGORITHMS.get(library, ()) if name != HIERARCHICAL]
     if algorithm not in known:
         raise ReportError(
-            INPUT, f"{names}: no model to fit for the algorithm {algorithm} of {library}, only for {', '.join(known)}; give "
-                   "a network description with its levels")
+            INPUT,
+            f"{names}: no model to fit for the algorithm {algorithm} of {library}, only for"
+            f" {', '.join(known)}; give a network description with its levels",
+        )
     columns, seconds = [], []
     for run in runs:
         if 1 < run.host_count < run.rank_count:
-            raise ReportError(INPUT, f"{run.path}: several ranks on several hosts, so alpha and beta belong to no single "
-                                     "level; give sweeps with one rank per host, or on one host")
+            raise ReportError(
+                INPUT,
+                f"{run.path}: several ranks on several hosts, so alpha and beta belong to no single"
+                " level; give sweeps with one rank per host, or on one host",
+            )
         wanted, program = labelled(algorithm, library), program_of(run)
         for (_, label), size, value in sweep_observations(run):
-            if label in (wanted, f"{wanted} ({program})", f"{labelled('unknown', library)} ({program})"):
+            if label in (
+                wanted,
+                f"{wanted} ({program})",
+                f"{labelled('unknown', library)} ({program})",
+            ):
                 columns.append(FLAT[algorithm](run.rank_count, size))
                 seconds.append(value)
     fit = fit_linear(np.transpose(columns), seconds) if columns else None
     if fit is None or fit.dof < 1 or len({c[1] for c in columns}) < MINIMUM_SIZES:
         raise ReportError(
-            INPUT, f"{names}: fewer than {MINIMUM_SIZES} measured sizes of the algorithm "
-                   f"{algorithm}, which do not determine alpha and beta; give a sweep with more sizes")
+            INPUT,
+            f"{names}: fewer than {MINIMUM_SIZES} measured sizes of the algorithm "
+            f"{algorithm}, which do not determine alpha and beta; give a sweep with more sizes",
+        )
     alpha, beta = fit.combination((1, 0)), fit.combination((0, 1))
     if beta.low <= 0:
-        raise ReportError(INPUT, f"{names}: beta of {algorithm} is not distinguishable from 0; give "
-                                 "a sweep with larger messages or more repeats")
-    level = Level("links of the sweep", None, Bounds(max(0.0, alpha.low), max(0.0, alpha.high)),
-                  Bounds(beta.low, beta.high), True)
+        raise ReportError(
+            INPUT,
+            f"{names}: beta of {algorithm} is not distinguishable from 0; give "
+            "a sweep with larger messages or more repeats",
+        )
+    level = Level(
+        "links of the sweep",
+        None,
+        Bounds(max(0.0, alpha.low), max(0.0, alpha.high)),
+        Bounds(beta.low, beta.high),
+        True,
+    )
     return FittedNetwork(
-        f"fit to {names}", library, algorithm, (level,),
-        notes=(*warning_notes(runs),
-               f"alpha {1e6 * alpha.value:.4g} µs per message ({1e6 * alpha.low:.4g} to {1e6 * alpha.high:.4g}), beta "
-               f"{1e9 * beta.value:.4g} ns per byte ({1e9 * beta.low:.4g} to {1e9 * beta.high:.4g}), largest residual "
-               f"{100 * largest_residual(fit.residuals):.1f} %",), fit=fit)
+        f"fit to {names}",
+        library,
+        algorithm,
+        (level,),
+        notes=(
+            *warning_notes(runs),
+            (
+                f"alpha {1e6 * alpha.value:.4g} µs per message ({1e6 * alpha.low:.4g} to"
+                f" {1e6 * alpha.high:.4g}), beta {1e9 * beta.value:.4g} ns per byte"
+                f" ({1e9 * beta.low:.4g} to {1e9 * beta.high:.4g}), largest residual"
+                f" {100 * largest_residual(fit.residuals):.1f} %"
+            ),
+        ),
+        fit=fit,
+    )

@@ -14,7 +14,8 @@ STEPS = 64  # simulated steps of a replicate
 MOST_PAIRS = 20_000  # measured (step, rank) pairs; of more, evenly spaced steps are used
 SEED = 1
 PERCENTILES = (2.5, 97.5)
-PAIRS_PER_RANK = 10  # independent measured (step, rank) pairs per predicted rank, with fewer of which it is marked
+# independent measured (step, rank) pairs per predicted rank, with fewer of which it is marked
+PAIRS_PER_RANK = 10
 TAIL_SHARE = 0.03  # of the deviations, whose distribution is fitted
 SMALLEST_TIME = 1.5  # autocorrelation time in steps, above which steps are drawn in blocks
 LEVELS = 64  # of the distribution of a maximum, for its mean
@@ -60,41 +61,63 @@ def predict(basis, network, ranks, seed=SEED):
 
     Each replicate draws blocks of measured steps with replacement and the quantities of the network
     uniformly between their ends. Of each simulated step, the part that the ranks have in common is
-    that of a drawn measured step, and the deviation of the last rank is the maximum of `ranks` draws
-    from the distribution of the measured deviations, whose upper tail is fitted.
+    that of a drawn measured step, and the deviation of the last rank is the maximum of `ranks`
+    draws from the distribution of the measured deviations, whose upper tail is fitted.
     """
     random = np.random.default_rng([seed, ranks])
-    work = np.concatenate([basis.ready, basis.backward_end[:, :, None], basis.update[:, :, None]], axis=2)
-    work = work[::math.ceil(work.shape[0] * work.shape[1] / MOST_PAIRS)]
+    work = np.concatenate(
+        [basis.ready, basis.backward_end[:, :, None], basis.update[:, :, None]], axis=2
+    )
+    work = work[:: math.ceil(work.shape[0] * work.shape[1] / MOST_PAIRS)]
     common, deviations = spread_of(work)
     tau = float(np.mean([autocorrelation_time(series) for series in work[:, :, -2].T]))
     tau, block = (tau, min(len(work), math.ceil(2 * tau))) if tau > SMALLEST_TIME else (1.0, 1)
     missing = missing_maximum(deviations, ranks, block, random)
     values = network.draw(random, REPLICATES)
-    comm = np.stack([network.seconds(ranks, size, values) for size in basis.sizes], axis=1)  # (replicate, bucket)
-    found = [replicate(basis, network, ranks, random, common, deviations, comm[k:k + 1], block, missing)
-             for k in range(REPLICATES)]
+    comm = np.stack(
+        [network.seconds(ranks, size, values) for size in basis.sizes], axis=1
+    )  # (replicate, bucket)
+    found = [
+        replicate(
+            basis, network, ranks, random, common, deviations, comm[k : k + 1], block, missing
+        )
+        for k in range(REPLICATES)
+    ]
     # About pairs / ranks independent maxima were measured, so the range is that of Student's t.
     pairs = work.shape[0] * work.shape[1] / tau
     wide = student_quantile(max(SMALLEST_DOF, int(pairs / ranks) - 1)) / student_quantile(10**4)
     step, exposed, all_reduce, straggler = (
-        range_of(column, factor) for column, factor in zip(np.array(found).T, (wide, wide, 1, wide)))
+        range_of(column, factor) for column, factor in zip(np.array(found).T, (wide, wide, 1, wide))
+    )
     alone = float((basis.backward_end + basis.update).mean())
-    return Predicted(basis, network, ranks, step, exposed, all_reduce, straggler, alone,
-                     is_tail_extrapolated=PAIRS_PER_RANK * ranks > pairs)
+    return Predicted(
+        basis,
+        network,
+        ranks,
+        step,
+        exposed,
+        all_reduce,
+        straggler,
+        alone,
+        is_tail_extrapolated=PAIRS_PER_RANK * ranks > pairs,
+    )
 
 
 def range_of(values, factor):
     """Returns the `Quantity` of replicates; the range is `factor` times as wide as theirs."""
     middle = float(np.median(values))
-    return Quantity(middle, *(middle + factor * (float(end) - middle) for end in np.percentile(values, PERCENTILES)))
+    return Quantity(
+        middle,
+        *(middle + factor * (float(end) - middle) for end in np.percentile(values, PERCENTILES)),
+    )
 
 
 def spread_of(work):
-    """Returns (step, quantity) the part of `work` (step, rank, quantity) that the ranks of a step have
-    in common and (step, rank, quantity) the deviations from it. Both have the variance that the
-    correlation of the ranks gives them: without correlation, the deviations are those from the mean
-    of all steps, which keeps their distribution. With one rank, all of the spread is deviation."""
+    """Returns (step, quantity) the part of `work` (step, rank, quantity) that the ranks of a step
+    have in common and (step, rank, quantity) the deviations from it. Both have the variance that
+    the correlation of the ranks gives them: without correlation, the deviations are those from the
+    mean of all steps, which keeps their distribution. With one rank, all of the spread is
+    deviation."""
     steps, ranks, _ = work.shape
     center, mean = work.mean(axis=(0, 1)), work.mean(axis=1)
     of_means = mean.var(axis=0) * steps / max(1, steps - 1)
@@ -109,17 +132,20 @@ def spread_of(work):
 
 
 def quantiles(ordered, probability):
-    """Returns the quantiles of the distribution of the columns of `ordered` (n, quantity): between the
-    ordered values, and a generalized Pareto distribution in the upper tail."""
+    """Returns the quantiles of the distribution of the columns of `ordered` (n, quantity): between
+    the ordered values, and a generalized Pareto distribution in the upper tail."""
     count = len(ordered)
     tail = max(SMALLEST_TAIL, int(TAIL_SHARE * count))
     found = np.quantile(ordered, probability, method="hazen", axis=0)
     if 2 * tail > count:
         return found
     start = (ordered[count - tail - 1] + ordered[count - tail]) / 2
-    excess = ordered[count - tail:] - start
+    excess = ordered[count - tail :] - start
     weights = 1 - (np.arange(tail) + 0.65) / tail
-    first, second = excess.mean(axis=0), (weights[:, None] * excess).mean(axis=0)  # weighted moments
+    first, second = (
+        excess.mean(axis=0),
+        (weights[:, None] * excess).mean(axis=0),
+    )  # weighted moments
     difference = np.where(first > 2 * second, first - 2 * second, np.inf)
     shape = np.clip(2 - first / difference, *SHAPES)
     scale = first * (1 - shape)
@@ -142,18 +168,21 @@ def pool_of(deviations, steps=slice(None)):
 
 
 def missing_maximum(deviations, ranks, block, random):
-    """Returns (quantity): by how much the maximum of `ranks` draws from a sample is too small on average.
-    It is estimated by how much smaller it is in replicates of the sample than in the sample: twice
-    this difference for the replicates, which are samples of a sample."""
+    """Returns (quantity): by how much the maximum of `ranks` draws from a sample is too small on
+    average. It is estimated by how much smaller it is in replicates of the sample than in the
+    sample: twice this difference for the replicates, which are samples of a sample."""
     levels = ((np.arange(LEVELS) + 0.5) / LEVELS) ** (1 / ranks)
     own = quantiles(pool_of(deviations), levels).mean(axis=0)
-    drawn = [quantiles(pool_of(deviations, drawn_blocks(random, len(deviations), block)), levels)
-             for _ in range(BIAS_REPLICATES)]
+    drawn = [
+        quantiles(pool_of(deviations, drawn_blocks(random, len(deviations), block)), levels)
+        for _ in range(BIAS_REPLICATES)
+    ]
     return 2 * (own - np.mean(drawn, axis=(0, 1)))
 
 
 def replicate(basis, network, ranks, random, common, deviations, comm, block, missing):
-    """Returns the means over the steps of one replicate: step, exposed, all-reduce, excess of the last rank."""
+    """Returns the means over the steps of one replicate: step, exposed, all-reduce, excess of the
+    last rank."""
     steps = len(common)
     drawn = drawn_blocks(random, steps, block)
     pool = pool_of(deviations, drawn)
@@ -165,18 +194,41 @@ def replicate(basis, network, ranks, random, common, deviations, comm, block, mi
     mean_end = own[:, -2]
     backward_end = np.maximum(work[:, -2], work[:, :-2].max(axis=1))
     update = np.maximum(0, own[:, -1] + quantiles(pool[:, -1:], last)[:, 0] + missing[-1])
-    seconds = schedule(work[:, :-2], backward_end, update, comm, basis.sizes,
-                       network.overlap, basis.reducer == "overlap", basis.updates_by_bucket)
-    return (seconds.mean(), np.maximum(0, seconds - update - mean_end).mean(), comm.sum(axis=1).mean(),
-            (backward_end - mean_end).mean())
+    seconds = schedule(
+        work[:, :-2],
+        backward_end,
+        update,
+        comm,
+        basis.sizes,
+        network.overlap,
+        basis.reducer == "overlap",
+        basis.updates_by_bucket,
+    )
+    return (
+        seconds.mean(),
+        np.maximum(0, seconds - update - mean_end).mean(),
+        comm.sum(axis=1).mean(),
+        (backward_end - mean_end).mean(),
+    )
 
 
-def schedule(ready, backward_end, update, all_reduces, sizes, overlap=1.0, has_overlap=True, updates_by_bucket=True):
-    """Returns the times (draw) of simulated steps: all-reduces of buckets one after the other, and the updates.
+def schedule(
+    ready,
+    backward_end,
+    update,
+    all_reduces,
+    sizes,
+    overlap=1.0,
+    has_overlap=True,
+    updates_by_bucket=True,
+):
+    """Returns the times (draw) of simulated steps: all-reduces of buckets one after the other, and
+    the updates.
 
-    `ready` (draw, bucket): the gradients of the bucket are final on the last rank; `backward_end`, `update` (draw): of
-    the last rank; `all_reduces` (draw or 1, bucket): their times alone. During the backward pass an all-reduce
-    progresses at the rate `overlap`. Without `has_overlap` the all-reduces start at the end of the backward pass.
+    `ready` (draw, bucket): the gradients of the bucket are final on the last rank; `backward_end`,
+    `update` (draw): of the last rank; `all_reduces` (draw or 1, bucket): their times alone. During
+    the backward pass an all-reduce progresses at the rate `overlap`. Without `has_overlap` the
+    all-reduces start at the end of the backward pass.
     """
     if not has_overlap:
         ready = np.broadcast_to(backward_end[:, None], ready.shape)

@@ -11,12 +11,16 @@ from lockstep_report.runfile.settings import file_endings, setting_names
 from lockstep_report.tables.table import json_text
 
 RANKS, BATCH = "ranks", "batch_per_rank"  # parameters of the models
-CALL_PATHS = {"step_seconds": "step", "all_reduce_seconds": "all-reduce",
-              "all_reduce_call_seconds": "all-reduce->calls"}
+CALL_PATHS = {
+    "step_seconds": "step",
+    "all_reduce_seconds": "all-reduce",
+    "all_reduce_call_seconds": "all-reduce->calls",
+}
 
 
 def write(folder, runs, _selection):
-    """Writes one file per setting, series and model, with the 1-rank runs of the setting that have the fewest other options."""
+    """Writes one file per setting, series and model, with the 1-rank runs of the setting that have
+    the fewest other options."""
     trained = [(run, point) for run in runs if (point := point_of(run))]
     if not trained:
         raise ReportError(INPUT, f"{runs[0].path}: holds no steps; nothing to export")
@@ -29,36 +33,64 @@ def write(folder, runs, _selection):
     found = {}
     for key, group in series.items():
         bases = [one_rank(group[0], points, batch) for batch in {p.batch_per_rank for p in points}]
-        chosen = [(run, point) for run, point in trained if members.get(run.label) in [*group, *filter(None, bases)]]
+        chosen = [
+            (run, point)
+            for run, point in trained
+            if members.get(run.label) in [*group, *filter(None, bases)]
+        ]
         name = f"{names[group[0].setting]} {mode_of(group[0])}".strip()
-        found |= {(key, line): (f"{name} {line}".strip(), *model) for line, model in models(chosen).items()}
+        found |= {
+            (key, line): (f"{name} {line}".strip(), *model)
+            for line, model in models(chosen).items()
+        }
     endings = file_endings({key: name for key, (name, *_) in found.items()})
     for key, (_, parameters, chosen) in found.items():
-        folder.write(f"extra-p{endings[key]}.json", json_text(experiment(chosen, parameters)) + "\n", folder.kinds[0])
+        folder.write(
+            f"extra-p{endings[key]}.json",
+            json_text(experiment(chosen, parameters)) + "\n",
+            folder.kinds[0],
+        )
 
 
 def mode_of(point):
     if point.ranks == 1:
         return point.detail
-    return " ".join(filter(None, (point.reducer, point.gradient_dtype.replace("fp32", ""), point.detail)))
+    return " ".join(
+        filter(None, (point.reducer, point.gradient_dtype.replace("fp32", ""), point.detail))
+    )
 
 
-# Lines in the plane of ranks and batches per rank: (name, value that is the same on a line, parameter that differs).
-OF_RANKS = (("batch {} per rank", lambda ranks, batch: batch, RANKS), ("global batch {}", lambda ranks, batch: ranks * batch, RANKS))
+# Lines in the plane of ranks and batches per rank: (name, value that is the same on a line,
+# parameter that differs).
+OF_RANKS = (
+    ("batch {} per rank", lambda ranks, batch: batch, RANKS),
+    ("global batch {}", lambda ranks, batch: ranks * batch, RANKS),
+)
 OF_BATCHES = (("{} ranks", lambda ranks, batch: ranks, BATCH),)
 
 
 def models(trained):
-    """Returns {name: (parameters, runs and points)} of the models that the runs of a series permit. Extra-P fits a constant if one of two
-    parameters follows from the other. So there are two parameters only if each number of ranks was measured with each batch;
-    otherwise one per line: of ranks with the same batch, or the same global batch, whichever lines are longer."""
+    """Returns {name: (parameters, runs and points)} of the models that the runs of a series permit.
+    Extra-P fits a constant if one of two parameters follows from the other. So there are two
+    parameters only if each number of ranks was measured with each batch; otherwise one per line: of
+    ranks with the same batch, or the same global batch, whichever lines are longer.
+    """
     places = sorted({place_of(point) for _, point in trained})
     ranks, batches = ({place[axis] for place in places} for axis in (0, 1))
     if min(len(ranks), len(batches)) > 1 and len(places) == len(ranks) * len(batches):
         return {"": ([RANKS, BATCH], trained)}
-    lines = longest_lines(places, OF_RANKS) or longest_lines(places, OF_BATCHES) or {tuple(places): ("", RANKS)}
-    return {name if len(lines) > 1 else "": ([parameter], [(run, point) for run, point in trained if place_of(point) in own])
-            for own, (name, parameter) in lines.items()}
+    lines = (
+        longest_lines(places, OF_RANKS)
+        or longest_lines(places, OF_BATCHES)
+        or {tuple(places): ("", RANKS)}
+    )
+    return {
+        name if len(lines) > 1 else "": (
+            [parameter],
+            [(run, point) for run, point in trained if place_of(point) in own],
+        )
+        for own, (name, parameter) in lines.items()
+    }
 
 
 def place_of(point):
@@ -66,23 +98,31 @@ def place_of(point):
 
 
 def longest_lines(places, kinds):
-    """Returns {places of a line: (name, parameter)} of the kinds with the longest lines; {} if each line is one place."""
+    """Returns {places of a line: (name, parameter)} of the kinds with the longest lines; {} if each
+    line is one place."""
     lines = [grouped(places, lambda place, same=same: same(*place)) for _, same, _ in kinds]
     lengths = [max(map(len, of.values())) for of in lines]
     found = {}
     for (name, _, parameter), of, length in zip(kinds, lines, lengths):
         if length == max(lengths) > 1:
-            found |= {tuple(own): (name.format(value), parameter) for value, own in of.items() if len(own) > 1}
+            found |= {
+                tuple(own): (name.format(value), parameter)
+                for value, own in of.items()
+                if len(own) > 1
+            }
     return found
 
 
 def experiment(trained, parameters):
-    """Returns the mean time of a timed step for each call path, one value per run of one setting."""
+    """Returns the mean time of a timed step for each call path, one value per run of one
+    setting."""
     measured = {}
     for run, point in trained:
         for name, seconds in step_values(run, timed_window(run).steps).items():
             path = CALL_PATHS.get(name) or "step->" + name.removesuffix("_seconds")
-            measured.setdefault(path, {}).setdefault(place_of(point), []).append(float(seconds.mean()))
+            measured.setdefault(path, {}).setdefault(place_of(point), []).append(
+                float(seconds.mean())
+            )
     for path, places in list(measured.items()):  # Extra-P needs each call path at every point
         for place, values in measured["step"].items():
             if place[0] == 1:
@@ -90,6 +130,15 @@ def experiment(trained, parameters):
         if len(places) < len(measured["step"]):
             del measured[path]
     axes = [(RANKS, BATCH).index(parameter) for parameter in parameters]
-    return {"parameters": parameters, "measurements": {
-        path: {"time": [{"point": [place[axis] for axis in axes], "values": values} for place, values in sorted(places.items())]}
-        for path, places in measured.items()}}
+    return {
+        "parameters": parameters,
+        "measurements": {
+            path: {
+                "time": [
+                    {"point": [place[axis] for axis in axes], "values": values}
+                    for place, values in sorted(places.items())
+                ]
+            }
+            for path, places in measured.items()
+        },
+    }

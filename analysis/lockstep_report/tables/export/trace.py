@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Export to the trace event format of Chrome, which Perfetto and chrome://tracing display. Each rank is a process with
-one thread for the phases and one for each all-reduce that is in progress at the same time. Times are in microseconds."""
+"""Export to the trace event format of Chrome, which Perfetto and chrome://tracing display. Each
+rank is a process with one thread for the phases and one for each all-reduce that is in progress at
+the same time. Times are in microseconds.
+"""
 
 import numpy as np
 
@@ -19,8 +21,11 @@ def write(folder, runs, selection):
         ranks = selection.ranks_of(run)
         count = len(steps) * len(ranks) * (1 + len(run.phases) + len(run.bucket_bytes))
         if count > MOST_EVENTS:
-            raise ReportError(USAGE, f"{run.path}: {count:,} events are more than viewers display "
-                                     f"({MOST_EVENTS:,}); choose --steps and --ranks")
+            raise ReportError(
+                USAGE,
+                f"{run.path}: {count:,} events are more than viewers display "
+                f"({MOST_EVENTS:,}); choose --steps and --ranks",
+            )
         folder.write(f"{name}.trace.json", trace_text(run, steps, ranks), folder.kinds[0])
 
 
@@ -29,8 +34,13 @@ def trace_text(run, steps, ranks):
     origin = start[:, ranks].min() if len(steps) else 0.0
     others = {"run": run.label, "run_id": run.run_id, "clock": clock, "clock_error_us": error}
     events = [json_text(event, None) for event in trace_events(run, steps, ranks, start - origin)]
-    return ('{"displayTimeUnit": "ms", "otherData": ' + json_text(others, None)
-            + ', "traceEvents": [\n' + ",\n".join(events) + "\n]}\n")
+    return (
+        '{"displayTimeUnit": "ms", "otherData": '
+        + json_text(others, None)
+        + ', "traceEvents": [\n'
+        + ",\n".join(events)
+        + "\n]}\n"
+    )
 
 
 def starts(run, steps):
@@ -50,7 +60,9 @@ def starts(run, steps):
     # Times of the slowest rank, so that the steps of no rank overlap.
     seconds = run.phase_seconds[steps].sum(axis=2).max(axis=1)
     begin = np.concatenate([[0.0], np.cumsum(seconds)[:-1]]) if len(seconds) else seconds
-    text = "no common clock: the steps of all ranks are shown with a common start, one after another"
+    text = (
+        "no common clock: the steps of all ranks are shown with a common start, one after another"
+    )
     return text, None, np.repeat(begin[:, None], run.rank_count, axis=1)
 
 
@@ -59,14 +71,20 @@ def trace_events(run, steps, ranks, start):
     seconds = run.phase_seconds[steps]
     begin, end = run.bucket_start[steps], run.bucket_end[steps]
     for rank in ranks:
-        yield metadata("process_name", rank, PHASES, name=f"rank {rank} ({run.ranks['hostname'][rank]})")
+        yield metadata(
+            "process_name", rank, PHASES, name=f"rank {rank} ({run.ranks['hostname'][rank]})"
+        )
         yield metadata("process_sort_index", rank, PHASES, sort_index=int(rank))
         yield metadata("thread_name", rank, PHASES, name="phases")
         first_of, last_of = (values[:, rank] + start[:, rank, None] for values in (begin, end))
         known = np.isfinite(first_of + last_of)
-        lane, free = lanes_of(*(np.where(known, times, start[:, rank, None]) for times in (first_of, last_of)))
+        lane, free = lanes_of(
+            *(np.where(known, times, start[:, rank, None]) for times in (first_of, last_of))
+        )
         for number in range(free):
-            yield metadata("thread_name", rank, FIRST_LANE + number, name=f"all-reduce {number + 1}")
+            yield metadata(
+                "thread_name", rank, FIRST_LANE + number, name=f"all-reduce {number + 1}"
+            )
         for row, index in enumerate(steps):
             label = {"step": int(run.step[index]) + 1, "epoch": int(run.epoch[index])}
             first = start[row, rank]
@@ -77,8 +95,15 @@ def trace_events(run, steps, ranks, start):
             for bucket, size in enumerate(run.bucket_bytes):
                 if known[row, bucket]:
                     length = end[row, rank, bucket] - begin[row, rank, bucket]
-                    yield event(f"bucket {bucket}", "all-reduce", rank, FIRST_LANE + int(lane[row, bucket]),
-                                first_of[row, bucket], length, {**label, "bytes": int(size)})
+                    yield event(
+                        f"bucket {bucket}",
+                        "all-reduce",
+                        rank,
+                        FIRST_LANE + int(lane[row, bucket]),
+                        first_of[row, bucket],
+                        length,
+                        {**label, "bytes": int(size)},
+                    )
 
 
 def metadata(kind, rank, thread, **arguments):
@@ -89,12 +114,21 @@ def event(name, category, rank, thread, begin, length, arguments):
     """Returns a complete event. The times are multiples of 1/8 µs, so that the end of an event and
     the begin of the next one are equal numbers also if a viewer converts them to nanoseconds."""
     first, last = round(8e6 * float(begin)) / 8, round(8e6 * float(begin + length)) / 8
-    return {"name": name, "cat": category, "ph": "X", "pid": int(rank), "tid": thread,
-            "ts": first, "dur": max(0.0, last - first), "args": arguments}
+    return {
+        "name": name,
+        "cat": category,
+        "ph": "X",
+        "pid": int(rank),
+        "tid": thread,
+        "ts": first,
+        "dur": max(0.0, last - first),
+        "args": arguments,
+    }
 
 
 def lanes_of(begin, end):
-    """Returns (thread of each interval (step, bucket), number of threads), so that intervals of a thread do not overlap."""
+    """Returns (thread of each interval (step, bucket), number of threads), so that intervals of a
+    thread do not overlap."""
     lane = np.zeros(begin.shape, dtype=int)
     free = []  # time from which each thread is free
     for place in np.argsort(begin, axis=None, kind="stable"):

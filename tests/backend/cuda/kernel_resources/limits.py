@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Limits on the resources of each kernel, for all architectures and data types.
 
-No kernel may have a stack frame (local memory) or spill registers. A limit on registers is the largest number with which
+No kernel may have a stack frame (local memory) or spill registers. A limit on registers is the
+largest number with which
 the stated number of blocks of 256 threads is resident on a multiprocessor with 65,536 registers:
     32: 8 blocks    40: 6    48: 5    64: 4    80: 3    128: 2
 From sm_80 on, 8 blocks are the maximum; on sm_75, 4 are.
@@ -21,9 +22,11 @@ TOTALS = 2 * 8 * 8  # two sums of one float64 per warp of a block
 
 
 def slabs(kinds):
-    """Limit of a kernel that sums slabs of rows. Each thread has several 16-byte reads in flight and sums for up to 8
-    channels. The grid has 512 threads per multiprocessor of an H100 (slab_blocks in slabs.hpp), so a higher occupancy is
-    useless. The shared memory has the sums of each thread, `kinds` per channel, for 8 channels or 1, and 4 bytes more."""
+    """Limit of a kernel that sums slabs of rows. Each thread has several 16-byte reads in flight
+    and sums for up to 8 channels. The grid has 512 threads per multiprocessor of an H100
+    (slab_blocks in slabs.hpp), so a higher occupancy is useless. The shared memory has the sums of
+    each thread, `kinds` per channel, for 8 channels or 1, and 4 bytes more.
+    """
     return Limit(128, 256 * 4 * ((8 * kinds + 1) + (kinds + 1)), occupancy=0.25)
 
 
@@ -57,7 +60,8 @@ LIMITS = {
     "LarsUpdate": Limit(48),
     "LocalRates": Limit(40, TOTALS),
     "LossScaleUpdate": Limit(32),
-    # Each thread has the maxima, their positions and the gradients of 8 channels; 64 registers lead to spills.
+    # Each thread has the maxima, their positions and the gradients of 8 channels; 64 registers lead
+    # to spills.
     "MaxPoolBackward": Limit(80, occupancy=0.375),
     "MaxPoolForward": Limit(64),
     "NormaliseImages": Limit(64),

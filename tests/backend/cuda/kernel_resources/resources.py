@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Reads the resource usage that ptxas prints, and computes the occupancy of the kernels.
 
-    python3 resources.py FOLDER     prints a table of all kernels; FOLDER contains the files *.usage of the build
+python3 resources.py FOLDER     prints a table of all kernels; FOLDER contains the files *.usage of
+the build
 """
 
 import math
@@ -17,8 +18,8 @@ WARP = 32
 
 @dataclass(frozen=True)
 class Multiprocessor:
-    """Limits of one multiprocessor (CUDA C++ Programming Guide, "Technical Specifications per Compute Capability").
-    The allocation units are those of cuda_occupancy.h in the CUDA toolkit."""
+    """Limits of one multiprocessor (CUDA C++ Programming Guide, "Technical Specifications per
+    Compute Capability"). The allocation units are those of cuda_occupancy.h in the CUDA toolkit."""
 
     warps: int
     blocks: int
@@ -29,8 +30,8 @@ class Multiprocessor:
     register_unit: int = 256  # per warp
 
     def occupancy(self, registers: int, shared_bytes: int) -> float:
-        """Returns resident warps / maximum for blocks of 256 threads with `registers` per thread and `shared_bytes`
-        of static shared memory per block."""
+        """Returns resident warps / maximum for blocks of 256 threads with `registers` per thread
+        and `shared_bytes` of static shared memory per block."""
         warps_per_block = THREADS_PER_BLOCK // WARP
         blocks = [self.blocks, self.warps // warps_per_block]
         if registers > 0:
@@ -44,10 +45,18 @@ class Multiprocessor:
 
 
 MULTIPROCESSORS = {
-    75: Multiprocessor(warps=32, blocks=16, shared_bytes=64 << 10, shared_unit=256, reserved_shared_bytes=0),
-    80: Multiprocessor(warps=64, blocks=32, shared_bytes=164 << 10, shared_unit=128, reserved_shared_bytes=1 << 10),
-    90: Multiprocessor(warps=64, blocks=32, shared_bytes=228 << 10, shared_unit=128, reserved_shared_bytes=1 << 10),
-    100: Multiprocessor(warps=64, blocks=32, shared_bytes=228 << 10, shared_unit=128, reserved_shared_bytes=1 << 10),
+    75: Multiprocessor(
+        warps=32, blocks=16, shared_bytes=64 << 10, shared_unit=256, reserved_shared_bytes=0
+    ),
+    80: Multiprocessor(
+        warps=64, blocks=32, shared_bytes=164 << 10, shared_unit=128, reserved_shared_bytes=1 << 10
+    ),
+    90: Multiprocessor(
+        warps=64, blocks=32, shared_bytes=228 << 10, shared_unit=128, reserved_shared_bytes=1 << 10
+    ),
+    100: Multiprocessor(
+        warps=64, blocks=32, shared_bytes=228 << 10, shared_unit=128, reserved_shared_bytes=1 << 10
+    ),
 }
 
 
@@ -78,14 +87,19 @@ SHARED = re.compile(r"(\d+) bytes smem")
 
 
 def parse(text: str) -> list[Usage]:
-    """Returns the resources in the output of `nvcc --resource-usage`. Throws ValueError if a kernel lacks a line."""
+    """Returns the resources in the output of `nvcc --resource-usage`. Throws ValueError if a kernel
+    lacks a line."""
     usages = []
     starts = list(COMPILING.finditer(text))
     names = demangle([start[1] for start in starts])
     for position, start in enumerate(starts):
         end = starts[position + 1].start() if position + 1 < len(starts) else len(text)
         section = text[start.end() : end]
-        memory, registers, shared = MEMORY.search(section), REGISTERS.search(section), SHARED.search(section)
+        memory, registers, shared = (
+            MEMORY.search(section),
+            REGISTERS.search(section),
+            SHARED.search(section),
+        )
         if memory is None or registers is None:
             raise ValueError(f"no resources of {start[1]} in the output of ptxas")
         usages.append(
@@ -102,10 +116,13 @@ def parse(text: str) -> list[Usage]:
 
 
 def demangle(symbols: list[str]) -> list[str]:
-    """Returns the functor types of `run_kernel`, without namespaces of the CUDA backend; other functions in full."""
+    """Returns the functor types of `run_kernel`, without namespaces of the CUDA backend; other
+    functions in full."""
     if not symbols:
         return []
-    names = subprocess.run(["c++filt"], input="\n".join(symbols), check=True, capture_output=True, text=True).stdout
+    names = subprocess.run(
+        ["c++filt"], input="\n".join(symbols), check=True, capture_output=True, text=True
+    ).stdout
     prefix = re.compile(r"\blockstep::(backend::cuda::kernels::)?")
     result = []
     for name in names.splitlines():
@@ -133,12 +150,20 @@ def table(usages: list[Usage]) -> str:
     for usage in usages:
         by_kernel.setdefault(usage.kernel, {})[usage.architecture] = usage
     width = max(len(kernel) for kernel in by_kernel)
-    lines = [f"{'kernel':{width}}" + "".join(f"{f'sm_{a}':>11}" for a in architectures) + "  shared  stack  spills"]
+    lines = [
+        f"{'kernel':{width}}"
+        + "".join(f"{f'sm_{a}':>11}" for a in architectures)
+        + "  shared  stack  spills"
+    ]
     for kernel, row in sorted(by_kernel.items()):
         cells = "".join(
-            f"{row[a].registers:5d} {row[a].occupancy:4.0%} " if a in row else f"{'-':>11}" for a in architectures
+            f"{row[a].registers:5d} {row[a].occupancy:4.0%} " if a in row else f"{'-':>11}"
+            for a in architectures
         )
-        worst = [max(getattr(u, field) for u in row.values()) for field in ("shared_bytes", "stack_bytes", "spill_bytes")]
+        worst = [
+            max(getattr(u, field) for u in row.values())
+            for field in ("shared_bytes", "stack_bytes", "spill_bytes")
+        ]
         lines.append(f"{kernel:{width}}{cells}{worst[0]:8d}{worst[1]:7d}{worst[2]:8d}")
     return "\n".join(lines)
 

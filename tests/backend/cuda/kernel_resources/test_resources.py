@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Tests that every kernel of the program stays within its limits on every architecture (limits.py)."""
+"""Tests that every kernel of the program stays within its limits on every architecture
+(limits.py)."""
 
 import os
 from pathlib import Path
@@ -20,7 +21,8 @@ def base(kernel: str) -> str:
 
 
 def violations(usages: list[Usage], limits: dict[str, Limit]) -> list[str]:
-    """Returns one line for each value that exceeds its limit, and for each kernel without limits."""
+    """Returns one line for each value that exceeds its limit, and for each kernel without
+    limits."""
     lines = []
     for usage in usages:
         limit = limits.get(base(usage.kernel))
@@ -61,7 +63,11 @@ def test_no_kernel_divides_64_bit_integers():
     for file in FOLDER.glob("*.ptx"):
         counts |= resources.divisions(file.read_text())
     assert set(counts) == {usage.kernel for usage in USAGES}
-    assert not [f"{kernel}: {count} divisions; use divide()" for kernel, count in counts.items() if count > 0]
+    assert not [
+        f"{kernel}: {count} divisions; use divide()"
+        for kernel, count in counts.items()
+        if count > 0
+    ]
 
 
 def test_counts_divisions_in_ptx():
@@ -80,7 +86,10 @@ GOOD = Usage("Add<float>", 90, registers=32, stack_bytes=0, spill_bytes=0, share
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"kernel": "Subtract<float>"}, "Subtract<float>, sm_90: the kernel has no entry in limits.py"),
+        (
+            {"kernel": "Subtract<float>"},
+            "Subtract<float>, sm_90: the kernel has no entry in limits.py",
+        ),
         ({"registers": 33}, "Add<float>, sm_90: 33 registers, limit 32"),
         ({"stack_bytes": 8}, "Add<float>, sm_90: 8 bytes of stack, limit 0"),
         ({"spill_bytes": 4}, "Add<float>, sm_90: 4 bytes of spills, limit 0"),
@@ -95,12 +104,15 @@ def test_reports_kernel_architecture_value_and_limit(change, message):
 
 def test_reports_low_occupancy():
     usage = Usage(**{**vars(GOOD), "registers": 40})
-    assert violations([usage], {"Add": Limit(40, occupancy=1)}) == ["Add<float>, sm_90: occupancy 75.0%, limit 100.0%"]
+    assert violations([usage], {"Add": Limit(40, occupancy=1)}) == [
+        "Add<float>, sm_90: occupancy 75.0%, limit 100.0%"
+    ]
 
 
 @pytest.mark.parametrize(
     ("architecture", "registers", "shared_bytes", "blocks"),
-    # The values are those of cudaOccMaxActiveBlocksPerMultiprocessor in cuda_occupancy.h, in blocks of 256 threads.
+    # The values are those of cudaOccMaxActiveBlocksPerMultiprocessor in cuda_occupancy.h, in blocks
+    # of 256 threads.
     [
         (75, 32, 0, 4), (75, 64, 0, 4), (75, 65, 0, 3), (75, 255, 0, 1), (75, 32, 40000, 1),
         (80, 32, 0, 8), (80, 33, 0, 6), (80, 41, 0, 5), (80, 49, 0, 4), (80, 65, 0, 3), (80, 81, 0, 2), (80, 129, 0, 1),
@@ -113,7 +125,9 @@ def test_occupancy_equals_that_of_the_cuda_toolkit(architecture, registers, shar
 
 
 def test_reads_the_output_of_ptxas():
-    symbol = "_ZN8lockstep7backend4cuda10run_kernelINS1_7kernels9SgdUpdateINS_4core8BFloat16EEEEEvT_"
+    symbol = (
+        "_ZN8lockstep7backend4cuda10run_kernelINS1_7kernels9SgdUpdateINS_4core8BFloat16EEEEEvT_"
+    )
     text = f"""ptxas info    : 0 bytes gmem
 ptxas info    : Compiling entry function '{symbol}' for 'sm_90'
 ptxas info    : Function properties for {symbol}

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Recipe of Lockstep for Spack 1.0 and newer (package API 2). packaging/spack/spack.yaml uses it for this source tree."""
+"""Recipe of Lockstep for Spack 1.0 and newer (package API 2). packaging/spack/spack.yaml uses it
+for this source tree."""
 
 from spack_repo.builtin.build_systems.cmake import CMakePackage, generator
 
@@ -7,13 +8,18 @@ from spack.package import *
 
 
 class Lockstep(CMakePackage):
-    """Data-parallel training of ResNet-18 on CIFAR-10 over MPI ranks, with measurements of its scaling."""
+    """Data-parallel training of ResNet-18 on CIFAR-10 over MPI ranks, with measurements of its
+    scaling."""
 
     license("BSD-3-Clause")
     # The sources come from `develop` in spack.yaml.
     version("develop")
 
-    variant("cuda", default=False, description="GPU backend; run jobs/setup --cuda first, Spack has no cudnn-frontend")
+    variant(
+        "cuda",
+        default=False,
+        description="GPU backend; run jobs/setup --cuda first, Spack has no cudnn-frontend",
+    )
     variant("report", default=True, description="Dependencies of lockstep-report")
 
     depends_on("c", type="build")
