@@ -10,7 +10,7 @@ from lockstep_report.measure.comparison import merge_repeats
 from lockstep_report.measure.points import point_of
 from lockstep_report.measure.validity import add_comparison_notes
 from lockstep_report.runfile.read import read_run
-from lockstep_report.tables.contents import all_tables
+from lockstep_report.tables.registry import all_tables
 from synthetic import phases, write_ladder, write_run
 
 

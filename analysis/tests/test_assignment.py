@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 from lockstep_report.cli import main
-from lockstep_report.tables.contents import assignment_tables
+from lockstep_report.tables.assignment import assignment_tables
 from lockstep_report.tables.table import Column, Table
 
 TIMES = """ranks,batch_per_rank,epoch_seconds

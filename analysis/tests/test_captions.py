@@ -4,13 +4,14 @@ that strategies are in the order in which the program lists them."""
 
 import numpy as np
 from lockstep_report.cli import main
-from lockstep_report.figures import phases as phase_figure, scaling as scaling_figure
+from lockstep_report.figures import phases as phase_figure
+from lockstep_report.figures import scaling as scaling_figure
 from lockstep_report.figures.captions import CAPTIONS, caption
 from lockstep_report.measure.choices import ALGORITHMS, REDUCERS, place_of
 from lockstep_report.measure.comparison import merge_repeats
 from lockstep_report.runfile.settings import measured_on, runs_text
 from lockstep_report.tables import contents
-from lockstep_report.tables.phases import compared_points
+from lockstep_report.tables.reducers import compared_points
 from lockstep_report.tables.table import markdown
 from matplotlib.text import Text
 from planted import write_sweep, write_training

@@ -14,7 +14,7 @@ from lockstep_report.measure.validity import add_comparison_notes
 from lockstep_report.measure.window import timed_window
 from lockstep_report.models.explanation import explain
 from lockstep_report.runfile.read import read_run
-from lockstep_report.tables.contents import all_tables
+from lockstep_report.tables.registry import all_tables
 from lockstep_report.tables.summary import summary, summary_values
 from synthetic import (
     dataset,

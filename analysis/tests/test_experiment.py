@@ -17,7 +17,7 @@ from lockstep_report.runfile.read import read_run
 from lockstep_report.tables import contents
 from lockstep_report.tables.accuracy import accuracy_table, learning_table, time_to_accuracy_table
 from lockstep_report.tables.export import extra_p
-from lockstep_report.tables.sweep import ladder_tables
+from lockstep_report.tables.ladder import ladder_tables
 from planted import write_sweep, write_training
 from synthetic import phases, write_ladder, write_run
 

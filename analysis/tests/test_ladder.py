@@ -5,8 +5,8 @@ import csv
 
 from lockstep_report.cli import main
 from lockstep_report.runfile.read import read_run
-from lockstep_report.tables.sweep import ladder_tables
-from synthetic import write_ladder, write_sweep, phases, write_run
+from lockstep_report.tables.ladder import ladder_tables
+from synthetic import phases, write_ladder, write_run, write_sweep
 
 
 def page_of(tmp_path, *paths):

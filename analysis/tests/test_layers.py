@@ -2,10 +2,10 @@
 """Tests tables, figures and summaries of single layers and of stacks of layers."""
 
 import pytest
-
 from lockstep_report.cli import main
 from lockstep_report.runfile.read import read_run
-from lockstep_report.tables.sweep import layer_table, stack_table
+from lockstep_report.tables.layers import layer_table
+from lockstep_report.tables.stack import stack_table
 from synthetic import write_layers, write_stack
 
 

@@ -6,7 +6,7 @@ import pytest
 from lockstep_report.measure.link_bytes import MESSAGES, gather, link_bytes
 from lockstep_report.measure.points import from_run
 from lockstep_report.runfile.read import read_run
-from lockstep_report.tables.contents import bandwidth_table
+from lockstep_report.tables.bandwidth import bandwidth_table
 from synthetic import phases, write_run, write_sweep
 
 M = 44_695_872  # bytes of resnet18-cifar with padding: the buckets of the runs below

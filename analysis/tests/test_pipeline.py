@@ -11,7 +11,7 @@ from lockstep_report.measure.comparison import merge_repeats
 from lockstep_report.measure.points import from_run
 from lockstep_report.runfile import schema
 from lockstep_report.runfile.read import read_run
-from lockstep_report.tables.phases import ideal_bubble, pipeline_table, stage_shares
+from lockstep_report.tables.pipeline import ideal_bubble, pipeline_table, stage_shares
 from synthetic import dataset, phases, write_run
 
 PHASES = (0.0, 0.1, 1.0, 2.0, 0.5, 0.1)

@@ -7,7 +7,7 @@ from lockstep_report.cli import main
 from lockstep_report.measure.points import from_run
 from lockstep_report.runfile import input_files
 from lockstep_report.runfile.read import read_run
-from lockstep_report.tables.phases import compared_points
+from lockstep_report.tables.reducers import compared_points
 from synthetic import dataset, phases, write_run
 
 

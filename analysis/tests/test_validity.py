@@ -9,7 +9,7 @@ from lockstep_report.measure import validity
 from lockstep_report.measure.comparison import merge_repeats
 from lockstep_report.measure.points import from_run
 from lockstep_report.runfile.read import read_run
-from lockstep_report.tables.contents import bandwidth_table
+from lockstep_report.tables.bandwidth import bandwidth_table
 from synthetic import phases, write_run
 
 TWO_HOSTS = {"hostname": ["node1", "node2"]}

@@ -13,8 +13,9 @@ from lockstep_report.figures.work import work_figure
 from lockstep_report.measure import validity
 from lockstep_report.models.explanation import explain
 from lockstep_report.runfile.settings import file_endings, setting_names
-from lockstep_report.tables.sweep import ladder_tables
-from lockstep_report.tables.phases import compared_points, pipeline_table
+from lockstep_report.tables.ladder import ladder_tables
+from lockstep_report.tables.pipeline import pipeline_table
+from lockstep_report.tables.reducers import compared_points
 from lockstep_report.tables.table import equal_parts
 
 MOST_BARS = 100  # of one figure of phases; the time of the layout is cubic in its panels

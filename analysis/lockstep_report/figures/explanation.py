@@ -33,7 +33,8 @@ from lockstep_report.measure import metrics
 from lockstep_report.models.causes import CAUSES, LABELS, SMALLEST_DRAWN, WEAK
 from lockstep_report.models.fits import AMDAHL, SWEEP
 from lockstep_report.runfile.settings import measured_on, plural
-from lockstep_report.tables.sweep import machine_of, sweep_table, times_text, wrong_text
+from lockstep_report.tables.machines import machine_of
+from lockstep_report.tables.sweep import sweep_table, times_text, wrong_text
 
 EXTENSION = 4  # a law is drawn up to this multiple of the largest number of ranks
 EFFICIENT = "#DDDDDD"

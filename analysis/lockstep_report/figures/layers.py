@@ -15,7 +15,8 @@ from lockstep_report.figures.layout import (
 )
 from lockstep_report.figures.style import IDEAL_LINE, SERIES, light_grid, short_number
 from lockstep_report.runfile.settings import plural
-from lockstep_report.tables.sweep import PASSES, layer_table, stack_table
+from lockstep_report.tables.layers import PASSES, layer_table
+from lockstep_report.tables.stack import stack_table
 
 
 def ladder(rows, title):

@@ -23,7 +23,8 @@ from lockstep_report.groups import grouped
 from lockstep_report.measure import validity
 from lockstep_report.measure.points import IMBALANCE
 from lockstep_report.runfile.settings import measured_on, plural
-from lockstep_report.tables.phases import hosts_of, phase_name
+from lockstep_report.tables.phases import phase_name
+from lockstep_report.tables.reducers import hosts_of
 
 COLOURS = {
     "data_wait": "#999999",

@@ -31,7 +31,7 @@ from lockstep_report.measure.comparison import (
 )
 from lockstep_report.runfile.settings import measured_on, plural
 from lockstep_report.tables import threads
-from lockstep_report.tables.contents import SPEEDUP_ENDS, speedups
+from lockstep_report.tables.speedups import SPEEDUP_ENDS, speedups
 
 
 class Scaled(NamedTuple):

@@ -25,7 +25,10 @@ from lockstep_report.runfile.settings import (
     setting_texts,
     version_of,
 )
-from lockstep_report.tables.sweep import ladder_tables, layer_table, stack_table, sweep_table
+from lockstep_report.tables.ladder import ladder_tables
+from lockstep_report.tables.layers import layer_table
+from lockstep_report.tables.stack import stack_table
+from lockstep_report.tables.sweep import sweep_table
 from lockstep_report.tables.table import Column, Table, bounds_text, rows_of
 
 DEVICE_READINGS = ("energy_joules", "utilisation", "memory_used_bytes")

@@ -24,7 +24,7 @@ from lockstep_report.models.prediction.predict import predict
 from lockstep_report.models.questions import which_scaling
 from lockstep_report.runfile.input_files import load_runs
 from lockstep_report.runfile.read import read_run
-from lockstep_report.tables.contents import all_tables
+from lockstep_report.tables.registry import all_tables
 from planted import write_training
 from predictions import ring_network
 from systems import EFFECTS, STEP, deviations, write_steps, write_study

@@ -1,0 +1,156 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The tables of batch ladders: the epoch time over the batch size up to the memory limit."""
+
+from lockstep_report.groups import grouped
+from lockstep_report.measure.validity import warning_notes
+from lockstep_report.runfile.settings import (
+    describe_setting,
+    difference_notes,
+    file_endings,
+    list_hosts,
+    plural,
+    setting_names,
+    setting_of,
+    setting_texts,
+    version_of,
+)
+from lockstep_report.tables.machines import entries
+from lockstep_report.tables.table import Column, Table, rows_of
+
+LADDER_COLUMNS = [
+    Column("source", "File"),
+    Column("mode", "Mode"),
+    Column("batch_per_rank", "Batch per rank"),
+    Column("status", "Status"),
+    Column("epoch_seconds", "Epoch (s)", 2),
+    Column("training_seconds", "Training, without data wait (s)", 2),
+    Column("images_per_second", "Images/s", 1),
+    Column("measured", "Measured"),
+    Column("predicted_mib", "Estimated memory (MiB)", 0),
+    Column("peak_mib", "Peak memory (MiB)", 0),
+    Column("steps", "Measured steps", csv_only=True),
+    Column("is_extrapolated", "Extrapolated", csv_only=True),
+]
+
+
+def ladder_tables(points, runs):
+    """Returns one table of ladder runs per setting, rank count and number of hosts. If there are no
+    ladder runs, returns one table per setting of the points with 1 rank and several batch sizes."""
+    ladders = grouped(
+        (run for run in runs if run.ladder),
+        lambda run: (
+            *setting_of(run),
+            plural(run.rank_count, "rank"),
+            plural(run.host_count, "host"),
+        ),
+    )
+    if ladders:
+        endings = file_endings(setting_names(ladders))
+        # The title already contains the device name.
+        others = setting_names((*setting[:4], *setting[5:7]) for setting in ladders)
+        return [
+            table_of_ladders(group, endings[key], others[(*key[:4], *key[5:7])])
+            for key, group in ladders.items()
+        ]
+    settings = grouped(
+        (p for p in points if p.ranks == 1 and p.batch_per_rank), lambda p: p.setting
+    )
+    settings = {
+        key: group for key, group in settings.items() if len({p.batch_per_rank for p in group}) > 1
+    }
+    endings = file_endings(setting_names(settings))
+    return [table_of_points(group, endings[key]) for key, group in settings.items()]
+
+
+def table_of_ladders(runs, ending, other=""):
+    """Returns the table of runs with equal settings. `ending` distinguishes its file name from
+    others, `other` its title."""
+    first = runs[0]
+    place = (
+        plural(first.rank_count, "rank")
+        + (f" on {first.host_count} hosts" if first.host_count > 1 else "")
+        + (f" ({' + '.join(first.device_names)})" if first.device_names else "")
+    )
+    rows = [
+        {"source": run.label if len(runs) > 1 else None, **ladder_row(point)}
+        for run in runs
+        for point in entries(run.ladder)
+    ]
+    rows.sort(key=lambda row: (row["source"] or "", row["batch_per_rank"]))
+    texts = [
+        *setting_texts(setting_of(first)),
+        list_hosts(set().union(*(run.host_names for run in runs))),
+        " and ".join(sorted({version_of(run) for run in runs})),
+    ]
+    return Table(
+        f"batch-ladder{ending}",
+        "Batch ladder: " + ", ".join(filter(None, (place, other))),
+        LADDER_COLUMNS,
+        rows,
+        [
+            any(row["status"] == "out of memory" for row in rows)
+            and "out of memory: the expected end of the ladder, not an error",
+            any(row["is_extrapolated"] for row in rows)
+            and "extrapolated: the epoch was not run to its end; its time is that of the measured steps, scaled to the epoch",
+            *(
+                f"{run.label}: the ladder did not finish (status {run.status}); larger batches"
+                " may fit"
+                for run in runs
+                if run.status != "complete"
+            ),
+            *warning_notes(runs),
+            *difference_notes(runs),
+            "setting: " + ", ".join(filter(None, texts)),
+        ],
+    )
+
+
+def table_of_points(points, ending):
+    has_details = any(p.detail for p in points)
+    rows = [
+        row
+        | {
+            "source": None,
+            "mode": row["mode"] if has_details else None,
+            "status": "complete",
+            "is_extrapolated": int(p.scaled),
+            "measured": next((note for note in p.notes if note.startswith("scaled from")), None),
+        }
+        for row, p in zip(rows_of(LADDER_COLUMNS, points), points)
+    ]
+    rows.sort(key=lambda row: (row["batch_per_rank"], row["mode"] or ""))
+    return Table(
+        f"batch-sizes{ending}",
+        "Batch sizes on 1 rank (training runs)",
+        LADDER_COLUMNS,
+        rows,
+        [
+            f"setting: {describe_setting(points)}",
+            *dict.fromkeys(note for p in points for note in p.notes),
+        ],
+    )
+
+
+def ladder_row(point):
+    """Returns the row of a point of a ladder; a value that was not measured (NaN or 0) is None."""
+
+    def value(name, divisor=1.0):
+        number = float(point[name])
+        return number / divisor if number > 0 else None
+
+    steps, is_extrapolated = int(point["steps"]) or None, int(point["is_extrapolated"])
+    count = plural(steps, "step")
+    return {
+        "batch_per_rank": int(point["batch_per_rank"]),
+        "status": str(point["status"]).replace("_", " "),
+        **{
+            name: value(name) for name in ("epoch_seconds", "training_seconds", "images_per_second")
+        },
+        "steps": steps,
+        "is_extrapolated": is_extrapolated,
+        "measured": (
+            steps and (f"{count}, extrapolated" if is_extrapolated else f"complete epoch, {count}")
+        ),
+        "predicted_mib": value("predicted_bytes", 2**20),
+        "peak_mib": value("peak_bytes", 2**20),
+    }

@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The table of single layers."""
+
+import numpy as np
+
+from lockstep_report.tables.machines import entries, finite, machine_notes
+from lockstep_report.tables.table import Column, Table
+
+PASSES = ("forward", "backward")
+
+
+def layer_table(runs):
+    measured = [run for run in runs if run.layers]
+    rows = [
+        {"source": run.file_name if len(measured) > 1 else None, **row}
+        for run in measured
+        for layer in entries(run.layers)
+        for row in layer_rows(layer)
+    ]
+    return Table(
+        "layers",
+        "Single layers",
+        [
+            Column("source", "File"),
+            Column("layer", "Layer"),
+            Column("pass", "Pass"),
+            Column("status", "Status"),
+            Column("median_ms", "Median time (ms)", 3),
+            Column("mb", "MB", 1),
+            Column("gflop", "GFLOP", 2),
+            Column("copy_percent", "of the copy rate (%)", 0),
+            Column("product_percent", "of the product rate (%)", 0),
+            Column("estimated_mb", "Estimated memory (MB)", 1),
+            Column("peak_mb", "Peak memory (MB)", 1),
+            Column("power_watts", "Power (W)", 1),
+            Column("energy_joules", "Energy, both passes (J)", 3),
+        ],
+        rows,
+        [
+            (
+                "times are medians over the repeats; MB count each feature map and parameter once"
+                " per pass over it; the shares are those of the measured rates of a memory copy and"
+                " a matrix product"
+            ),
+            (
+                "above 100 % of the copy rate, data stayed in a cache; above 100 % of the product,"
+                " the algorithm (Winograd's) multiplies less than a direct convolution"
+            ),
+            any(row["status"] == "out of memory" for row in rows)
+            and "out of memory: the layer does not fit in the memory limit; not an error",
+            *(
+                f"{run.label}: power and energy are not readable on this device"
+                for run in measured
+                if not np.isfinite(run.layers["power_watts"]).any()
+            ),
+            *machine_notes(measured),
+        ],
+    )
+
+
+def layer_rows(layer):
+    """Returns the rows of a layer: one per pass, or one if it was not measured."""
+    common = {"layer": str(layer["description"]), "status": str(layer["status"]).replace("_", " ")}
+    estimated = float(layer["estimated_bytes"]) / 1e6
+    if layer["status"] != "complete":
+        return [{**common, "estimated_mb": estimated}]
+    rows = []
+    for name in PASSES:
+        seconds = float(np.median(layer[f"{name}_seconds"]))
+        size, work = float(layer[f"{name}_bytes"]), float(layer[f"{name}_flops"])
+        rows.append(
+            {
+                **common,
+                "pass": name,
+                "median_ms": 1e3 * seconds,
+                "mb": size / 1e6,
+                "gflop": work / 1e9,
+                "copy_percent": percent_of(size / seconds, layer["copy_bytes_per_second"]),
+                "product_percent": percent_of(work / seconds, layer["product_flops_per_second"]),
+            }
+        )
+    rows[0] |= {
+        "estimated_mb": estimated,
+        "peak_mb": float(layer["peak_bytes"]) / 1e6,
+        "power_watts": finite(layer["power_watts"]),
+        "energy_joules": finite(layer["energy_joules"]),
+    }
+    return rows
+
+
+def percent_of(rate, ceiling):
+    return 100 * rate / float(ceiling) if ceiling > 0 else None
