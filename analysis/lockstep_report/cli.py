@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Command-line interface: lockstep-report COMMAND ..."""
 
-from lockstep_report import compare, export, predict, report, watch
+from lockstep_report import compare, export, predict, published, report, watch
 from lockstep_report.arguments import commands_of, finish, run
 from lockstep_report.errors import INPUT, ReportError
 from lockstep_report.escaping import one_line, printable
@@ -39,7 +39,7 @@ def parser():
     command = commands.add_parser("validate", help="check a run file against the format")
     command.add_argument("run", metavar="RUN.h5")
     finish(command, print_problems, "print the problems as JSON")
-    report.add_published(commands)
+    published.add(commands)
     compare.add(commands)
     export.add(commands)
     command = commands.add_parser(

@@ -23,8 +23,8 @@ from lockstep_report.runfile.file_kind import (
     other_kind,
 )
 from lockstep_report.runfile.input_files import each, read_files, require
-from lockstep_report.tables.table import json_text, markdown
 from lockstep_report.tables.prediction import prediction_rows, prediction_table, prediction_values
+from lockstep_report.tables.table import json_text, markdown
 
 
 def add(commands):

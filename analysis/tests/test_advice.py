@@ -9,9 +9,9 @@ from lockstep_report.measure.fitting import Estimate
 from lockstep_report.measure.points import Point
 from lockstep_report.measure.stragglers import Straggler
 from lockstep_report.models import advice
-from lockstep_report.models.fits import SWEEP, AlphaBeta, alpha_beta
 from lockstep_report.models.causes import STRONG, WEAK, Loss
 from lockstep_report.models.explanation import StepEvidence
+from lockstep_report.models.fits import SWEEP, AlphaBeta, alpha_beta
 
 MIB = 2**20
 SLOW = Straggler(

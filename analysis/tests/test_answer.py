@@ -3,12 +3,14 @@
 
 import re
 
+import h5py
 import numpy as np
 import pytest
-from lockstep_report.html.answer import answer
 from lockstep_report.measure.comparison import merge_repeats
 from lockstep_report.measure.points import point_of
 from lockstep_report.measure.validity import add_comparison_notes
+from lockstep_report.models.answers.all_answers import headline_texts
+from lockstep_report.models.explanation import explain
 from lockstep_report.runfile.read import read_run
 from lockstep_report.tables.registry import all_tables
 from synthetic import phases, write_ladder, write_run
@@ -35,7 +37,8 @@ def answer_of(*paths):
     runs = [read_run(path) for path in paths]
     points = add_comparison_notes(merge_repeats([p for p in map(point_of, runs) if p]))
     tables = all_tables(points, runs)
-    return {table.name: table.rows for table in tables}, answer(tables, points)
+    texts = headline_texts(explain(points, runs).answers)
+    return {table.name: table.rows for table in tables}, texts
 
 
 STUDIES = {
@@ -55,26 +58,37 @@ def test_statements_of_the_answer_agree(tmp_path, name):
     book, texts = answer_of(*STUDIES[name](tmp_path))
     text = " ".join(texts)
     found = re.search(
-        r"shortest epoch.*? takes ([\d.]+) s.*?, which is ([\d.,]+) images/s for its ([\d,]+)"
-        r" images",
+        r"The highest throughput is ([\d.,]+) images/s: an epoch of ([\d,]+) images takes ([\d.]+) s",
         text,
     )
-    seconds, rate, images = (float(number.replace(",", "")) for number in found.groups())
+    rate, images, seconds = (float(number.replace(",", "")) for number in found.groups())
     assert images / seconds == pytest.approx(rate, rel=0.01)
-    same = [row for row in book["table-1-time-speedup"] if row["images"] == images]
-    assert seconds == pytest.approx(min(row["epoch_seconds"] for row in same), abs=0.006)
-    assert images == max(row["images"] for row in book["table-1-time-speedup"])
+    rows = book["table-1-time-speedup"]
+    assert rate == pytest.approx(max(row["images_per_second"] for row in rows), abs=0.06)
     assert ("ladder" in text) == (name == "ladder")
-    for row in book["table-1-time-speedup"]:
+    for row in rows:
         assert row["images"] / row["epoch_seconds"] == pytest.approx(row["images_per_second"])
 
 
-def test_a_ladder_is_named_as_a_separate_measurement(tmp_path):
+def test_a_ladder_answers_which_batch_fits(tmp_path):
     _, texts = answer_of(*STUDIES["ladder"](tmp_path))
-    assert (
-        "A separate measurement, the batch ladder: 1 rank (device), has its shortest epoch, 20.00"
-        " s, 3 steps, extrapolated, at batch 128 per rank." in texts[0]
+    assert texts[2] == (
+        "The largest batch of the ladder ladder.h5 that fits is 128 per rank on 1 rank with 410"
+        " MiB; batch 512 exceeds the memory limit. Its highest throughput is 2,500.0 images/s at"
+        " batch 128."
     )
+
+
+def test_a_ladder_that_ended_before_the_memory_was_full_says_so(tmp_path):
+    path = write_ladder(tmp_path / "ladder.h5", config={"train-samples": "1000"})
+    with h5py.File(path, "r+") as file:
+        file["ladder/status"][2] = "complete"
+        file["ladder/images_per_second"][2] = 3000.0
+    _, texts = answer_of(path)
+    assert (
+        "is 512 per rank on 1 rank; the next batch has more images than the 1,000 of the training"
+        " set, so the memory limit was not reached"
+    ) in " ".join(texts)
 
 
 def test_scaling_names_why_a_run_is_no_base_case(tmp_path):

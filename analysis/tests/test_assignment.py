@@ -7,6 +7,7 @@ from types import SimpleNamespace
 import pytest
 from lockstep_report.cli import main
 from lockstep_report.tables.assignment import assignment_tables
+from lockstep_report.tables.kinds import TableKind
 from lockstep_report.tables.table import Column, Table
 
 TIMES = """ranks,batch_per_rank,epoch_seconds
@@ -70,7 +71,7 @@ def test_tables_show_one_setting_and_name_it():
     """Table 3 has no rows of 1 rank, so most of its rows may have another setting."""
 
     def row(precision, ranks, batch):
-        point = SimpleNamespace(setting=precision, is_independent=False)
+        point = SimpleNamespace(setting=precision, is_independent=False, notes=())
         return {
             "ranks": ranks,
             "batch_per_rank": batch,
@@ -93,6 +94,7 @@ def test_tables_show_one_setting_and_name_it():
             "speedup",
             "measured_gb_s",
             "measured_percent",
+            "measured_peak_percent",
         )
     ]
     found = assignment_tables(
@@ -103,8 +105,9 @@ def test_tables_show_one_setting_and_name_it():
                 columns,
                 [row("fp32", 1, batch) for batch in (32, 64, 128, 256)] + both,
                 [],
+                TableKind.TIMES,
             ),
-            Table("table-3-bandwidth", "Table 3", columns, both, []),
+            Table("table-3-bandwidth", "Table 3", columns, both, [], TableKind.BANDWIDTH),
         ]
     )
     assert [table.rows[0]["ranks"] for table in found] == [1, 2]

@@ -6,13 +6,13 @@ import numpy as np
 from lockstep_report.cli import main
 from lockstep_report.figures import phases as phase_figure
 from lockstep_report.figures import scaling as scaling_figure
-from lockstep_report.figures.captions import CAPTIONS, caption
+from lockstep_report.figures.kinds import FigureKind
 from lockstep_report.measure.choices import ALGORITHMS, REDUCERS, place_of
 from lockstep_report.measure.comparison import merge_repeats
 from lockstep_report.runfile.settings import measured_on, runs_text
-from lockstep_report.tables import contents
 from lockstep_report.tables.reducers import compared_points
 from lockstep_report.tables.table import markdown
+from lockstep_report.tables.times import time_table
 from matplotlib.text import Text
 from planted import write_sweep, write_training
 from test_figures import point
@@ -67,7 +67,8 @@ def test_a_caption_of_runs_and_a_csv_names_the_device():
 
 
 def test_every_figure_of_the_report_has_its_own_caption():
-    assert all(caption(name) == text for name, text in CAPTIONS.items())
+    captions = [kind.caption for kind in FigureKind]
+    assert len(set(captions)) == len(captions) and all(map(str.strip, captions))
 
 
 def test_figures_and_tables_have_the_caption():
@@ -78,7 +79,7 @@ def test_figures_and_tables_have_the_caption():
         scaling_figure.scaling(found, series, "Scaling", "Efficiency"),
     ):
         assert measured_on(found) in texts_of(figure)
-    table = markdown(contents.time_table(found))
+    table = markdown(time_table(found))
     assert all(text in table for text in ("AMD EPYC 9654", "node0, node1", "link 25 Gbit/s"))
 
 
@@ -93,7 +94,7 @@ def test_reducers_have_one_natural_order():
     assert [p.reducer for p in group] == order
     labels = [text.get_text() for text in phase_figure.phase_bars(found).axes[0].get_xticklabels()]
     assert [label.split("\n")[1] for label in labels[:2]] == ["overlap", "allreduce"]
-    assert [row["mode"] for row in contents.time_table(found).rows][0] == "overlap"
+    assert [row["mode"] for row in time_table(found).rows][0] == "overlap"
     names = sorted(("mpi", "ring (NCCL)", "direct"), key=lambda name: place_of(name, ALGORITHMS))
     assert names == ["direct", "ring (NCCL)", "mpi"]
     assert ALGORITHMS[-1] == "mpi"

@@ -6,12 +6,12 @@ import h5py
 import numpy as np
 import pytest
 from lockstep_report.cli import main
-from lockstep_report.html.answer import answer
 from lockstep_report.measure.comparison import merge_repeats
 from lockstep_report.measure.contention import lack_of
 from lockstep_report.measure.points import from_run
 from lockstep_report.measure.validity import add_comparison_notes
 from lockstep_report.measure.window import timed_window
+from lockstep_report.models.answers.all_answers import headline_texts
 from lockstep_report.models.explanation import explain
 from lockstep_report.runfile.read import read_run
 from lockstep_report.tables.registry import all_tables
@@ -161,7 +161,8 @@ def statements(points, runs):
         if table.name in chosen
         for row in table.rows
     ]
-    return "\n".join([*cells, *answer(tables, points)])
+    answers = explain(points, runs).answers
+    return "\n".join([*cells, *headline_texts(answers)])
 
 
 def test_no_cause_is_named_that_the_lack_explains(tmp_path):

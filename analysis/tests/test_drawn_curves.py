@@ -9,8 +9,14 @@ import pytest
 from drawn import lines, numbers, ticks, values
 from lockstep_report.figures import (
     accuracy as accuracy_figure,
+)
+from lockstep_report.figures import (
     profile as profile_figure,
+)
+from lockstep_report.figures import (
     telemetry as telemetry_figure,
+)
+from lockstep_report.figures import (
     work as work_figure,
 )
 from lockstep_report.figures.explanation import (

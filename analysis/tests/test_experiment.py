@@ -14,10 +14,10 @@ from lockstep_report.output import Folder
 from lockstep_report.runfile.experiment import OPTION_TABLE, SEED, STATED
 from lockstep_report.runfile.input_files import changed_options
 from lockstep_report.runfile.read import read_run
-from lockstep_report.tables import contents
 from lockstep_report.tables.accuracy import accuracy_table, learning_table, time_to_accuracy_table
 from lockstep_report.tables.export import extra_p
 from lockstep_report.tables.ladder import ladder_tables
+from lockstep_report.tables.times import time_table
 from planted import write_sweep, write_training
 from synthetic import phases, write_ladder, write_run
 
@@ -91,7 +91,7 @@ def check(found, expected, option):
 def test_rows_of_times(tmp_path, option):
     has_effect = effect_of(option) in ("time", "both")
     points = merge_repeats([from_run(run) for run in pair(tmp_path, option)])
-    rows = contents.time_table(points).rows
+    rows = time_table(points).rows
     check(
         sorted(texts(rows, ("setting", "batch_per_rank", "global_batch", "mode"))),
         1 + has_effect,

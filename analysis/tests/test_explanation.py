@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from lockstep_report.cli import main
 from lockstep_report.errors import INPUT
-from lockstep_report.figures.explanation import explanation_figures
+from lockstep_report.figures.explanation import all_reduce_lines, cause_bars, law_curves
 from lockstep_report.measure.comparison import merge_repeats
 from lockstep_report.measure.points import from_run
 from lockstep_report.models.explanation import explain
@@ -196,7 +196,12 @@ def test_texts_of_files_are_escaped(tmp_path, capsys):
 def test_texts_of_the_figures_fit(tmp_path, ranks, batches):
     """1, 4, 6 and 20 points of each scaling. Two numbers of ranks determine a law, so it is not
     drawn."""
-    made = explanation_figures(explain_files(study(tmp_path, ranks, batches)))
+    found = explain_files(study(tmp_path, ranks, batches))
+    made = {
+        "efficiency-causes": cause_bars(found.losses),
+        "scaling-laws": law_curves(found.laws),
+        "alpha-beta": all_reduce_lines(found.all_reduces),
+    }
     assert made.pop("scaling-laws") is None if len(ranks) == 2 else all(made.values())
     for name, figure in made.items():
         assert faults(figure) == [], name

@@ -10,22 +10,40 @@ import numpy as np
 import pytest
 from lockstep_report.figures import (
     accuracy as accuracy_figure,
+)
+from lockstep_report.figures import (
     canvas,
+)
+from lockstep_report.figures import (
     explanation as explanation_figures,
+)
+from lockstep_report.figures import (
     layers as layer_figures,
+)
+from lockstep_report.figures import (
     layout as figure_layout,
+)
+from lockstep_report.figures import (
     phases as phase_figure,
+)
+from lockstep_report.figures import (
     profile as profile_figure,
+)
+from lockstep_report.figures import (
     scaling as scaling_figure,
+)
+from lockstep_report.figures import (
     style as figure_style,
+)
+from lockstep_report.figures import (
     telemetry as telemetry_figure,
 )
 from lockstep_report.figures.scaling import prediction_figure
 from lockstep_report.measure.accuracy import Curve
 from lockstep_report.measure.choices import REDUCERS
 from lockstep_report.measure.waiting import Split
-from lockstep_report.models.fits import AlphaBeta, alpha_beta, scaling_fits
 from lockstep_report.models.causes import losses
+from lockstep_report.models.fits import AlphaBeta, alpha_beta, scaling_fits
 from lockstep_report.runfile.read import read_run
 from matplotlib.text import Text
 from planted import write_sweep

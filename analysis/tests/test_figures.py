@@ -9,16 +9,24 @@ import numpy as np
 import pytest
 from lockstep_report.figures import (
     all_figures as figures,
+)
+from lockstep_report.figures import (
     layers as layer_figures,
+)
+from lockstep_report.figures import (
     phases as phase_figure,
+)
+from lockstep_report.figures import (
     scaling as scaling_figure,
+)
+from lockstep_report.figures import (
     style as figure_style,
 )
 from lockstep_report.figures.arrange import overlaps
 from lockstep_report.figures.canvas import canvas
 from lockstep_report.figures.layout import wrap
 from lockstep_report.measure import points
-from lockstep_report.tables import contents
+from lockstep_report.tables.scaling import weak_table
 from matplotlib.text import Text
 
 PHASES = (
@@ -270,5 +278,5 @@ def test_weak_efficiency_is_the_same_in_the_figure_and_in_the_table():
     group = [point(1, 2, 5.0), point(2, 2, 3.6)]
     group = [replace(p, steps=steps) for p, steps in zip(group, (5, 3))]
     ((_, rows),) = scaling_figure.weak_series(group)
-    row = contents.weak_table(group).rows[1]
+    row = weak_table(group).rows[1]
     assert rows[1].efficiency == row["efficiency"] == pytest.approx(1.0 / 1.2)

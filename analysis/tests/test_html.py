@@ -16,9 +16,8 @@ import pytest
 from html_study import write_study
 from lockstep_report.cli import main, parser
 from lockstep_report.figures.style import short_number
-from lockstep_report.html.answer import answer
 from lockstep_report.html.markup import Markup, element, escaped
-from lockstep_report.report import Material
+from lockstep_report.material import Material
 from synthetic import phases, write_ladder, write_layers, write_run, write_stack, write_sweep
 from test_hostile_names import NAMES, run_with
 
@@ -140,7 +139,7 @@ def test_numbers_of_the_answer_are_those_of_the_tables(text):
     }
     answer = re.search(r'<section id="answer".*?</section>', text, re.S)[0]
     sentences = [data for parent, data in Page(answer).texts if parent == "li"]
-    assert len(sentences) == 3
+    assert len(sentences) == 6
     for data in sentences:
         unknown = [
             n for n in numbers_of(data) if n not in known | {"1", "95"}
@@ -186,7 +185,7 @@ def test_values_at_the_marks_are_those_of_the_table(
 
 
 def test_answer_names_epoch_scaling_and_cause(text):
-    scaling, shortest, advice = (
+    scaling, throughput, memory, _, accuracy, advice = (
         data
         for parent, data in Page(
             re.search(r'<section id="answer".*?</section>', text, re.S)[0]
@@ -194,12 +193,12 @@ def test_answer_names_epoch_scaling_and_cause(text):
         if parent == "li"
     )
     rows = Page(text).tables["table-1-time-speedup"]
-    row = min((r for r in rows[1:]), key=lambda r: float(r[rows[0].index("Epoch (s)")]))
-    assert f"{row[rows[0].index('Epoch (s)')]} s (95 % interval " in shortest
-    assert (
-        "the batch ladder: 1 rank (device), has its shortest epoch, 20.00 s, 3 steps, extrapolated,"
-        " at batch 128 per rank." in shortest
-    )
+    place = rows[0].index("Images/s")
+    row = max(rows[1:], key=lambda row: float(row[place].replace(",", "")))
+    assert f"{row[rows[0].index('Epoch (s)')]} s (95 % interval " in throughput
+    assert throughput.startswith(f"The highest throughput is {row[place]} images/s: an epoch of ")
+    assert "batch 512 exceeds the memory limit" in memory
+    assert accuracy.startswith("After 2 epochs, the test accuracy of resnet18-cifar")
     assert scaling.startswith("On 8 ranks, an epoch takes ") and "fixed global batch" in scaling
     assert "largest causes of lost efficiency" in scaling and advice.startswith("Advice (")
 
@@ -402,7 +401,7 @@ def test_element_escapes_texts_and_attributes():
 
 
 def test_the_begin_of_the_answer_is_printed(study, material, tmp_path, capsys):
-    first, *others = answer(material.tables, material.points)
+    first, *others = material.headline
     make(tmp_path / "page.html", study)
     line, *printed = capsys.readouterr().out.splitlines()
     assert line.startswith(f"{tmp_path}/page.html (") and " ".join(printed) == first

@@ -3,7 +3,6 @@
 
 import numpy as np
 import pytest
-
 from lockstep_report.measure.inference import autocorrelation_time, median_interval, series_interval
 
 

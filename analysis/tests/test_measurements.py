@@ -9,8 +9,8 @@ import pytest
 from lockstep_report.cli import main
 from lockstep_report.measure.comparison import merge_repeats
 from lockstep_report.measure.points import from_run
-from lockstep_report.runfile.schema import QUANTITIES
 from lockstep_report.runfile.read import read_run
+from lockstep_report.runfile.schema import QUANTITIES
 from synthetic import dataset, phases, write_run
 
 STEPS = phases(20, *[(0, 0, 0.1, 0, 0, 0)] * 2)

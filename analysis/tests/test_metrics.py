@@ -16,7 +16,6 @@ def test_speedups_and_efficiencies():
     assert metrics.speedup(40, 25) == 1.6
     assert metrics.scaled_speedup(40, 25, 2) == 3.2
     assert metrics.strong_efficiency(40, 25, 2) == 0.8
-    assert metrics.weak_efficiency(0.05, 0.0625) == 0.8
 
 
 def test_derived_split_counts_the_rest_as_communication():

@@ -11,7 +11,8 @@ import pytest
 from lockstep_report.cli import main
 from lockstep_report.measure import points
 from lockstep_report.output import MANIFEST
-from lockstep_report.tables import contents
+from lockstep_report.tables.registry import all_tables
+from lockstep_report.tables.scaling import weak_table
 from lockstep_report.tables.table import (
     Column,
     Note,
@@ -92,10 +93,10 @@ def test_a_note_is_printed_only_with_its_column():
 def test_no_table_explains_a_column_that_it_does_not_have():
     """With one rank only, there is no speedup, no communication and no independent replica."""
     alone = points.Point("a.csv", 2, 32, 10.0)
-    text = "".join(markdown(t) for t in contents.all_tables([alone], []))
+    text = "".join(markdown(t) for t in all_tables([alone], []))
     assert "Epoch speedup" not in text and "epoch speedup" not in text
     assert "derived:" not in text
-    table = contents.weak_table([replace(alone, steps=10, step_median=1.0)])
+    table = weak_table([replace(alone, steps=10, step_median=1.0)])
     assert "independent replicas" not in markdown(table)
 
 

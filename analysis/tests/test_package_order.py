@@ -6,9 +6,8 @@ import ast
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
-import pytest
-
 import lockstep_report
+import pytest
 
 ROOT = Path(lockstep_report.__file__).parent
 BASE = (

@@ -7,10 +7,15 @@ import numpy as np
 import pytest
 from lockstep_report.measure import points
 from lockstep_report.measure.comparison import independent_of, merge_repeats
-from lockstep_report.models import questions
+from lockstep_report.models.answers import scaling as answers_scaling
 from lockstep_report.runfile.read import read_run
-from lockstep_report.tables import contents
+from lockstep_report.tables import scaling as tables_scaling
+from lockstep_report.tables.bandwidth import bandwidth_table
+from lockstep_report.tables.communication import split_table
 from lockstep_report.tables.method import method_lines
+from lockstep_report.tables.registry import all_tables
+from lockstep_report.tables.scaling import strong_table, weak_table
+from lockstep_report.tables.times import time_table
 from synthetic import phases, write_clocks, write_run
 
 
@@ -65,7 +70,7 @@ def test_point_of_a_run(scaling_set):
 
 
 def test_table_1(scaling_set):
-    table = contents.time_table(scaling_set)
+    table = time_table(scaling_set)
     row = row_of(table, mode="overlap")
     assert row["speedup"] == pytest.approx(4.0 / 2.5)
     assert row["scaled_speedup"] == pytest.approx(2 * 4.0 / 2.5)
@@ -73,7 +78,7 @@ def test_table_1(scaling_set):
 
 
 def test_table_2_measured_beside_derived(scaling_set):
-    row = row_of(contents.split_table(scaling_set), mode="overlap")
+    row = row_of(split_table(scaling_set), mode="overlap")
     assert row["derived_compute"] == pytest.approx(2.0)
     assert row["derived_communication"] == pytest.approx(0.5)
     assert row["exposed"] == pytest.approx(0.5)
@@ -83,7 +88,7 @@ def test_table_2_measured_beside_derived(scaling_set):
 
 
 def test_table_3(scaling_set):
-    table = contents.bandwidth_table(
+    table = bandwidth_table(
         [replace(p, host_count=2, link_bytes=400) for p in scaling_set], link_gbit=1e-4
     )
     row = row_of(table, ranks=2)  # the only row: not the 1-rank run, not the independent run
@@ -94,7 +99,7 @@ def test_table_3(scaling_set):
 
 
 def test_weak_scaling_has_both_baselines(scaling_set):
-    row = row_of(contents.weak_table(scaling_set), mode="overlap")
+    row = row_of(weak_table(scaling_set), mode="overlap")
     assert row["efficiency"] == pytest.approx(0.1 / 0.125)
     assert row["efficiency_independent"] == pytest.approx(0.1 / 0.125)
     assert row["step_low_ms"] == pytest.approx(125)
@@ -107,7 +112,7 @@ def test_the_no_communication_baseline_is_a_run_without_a_reducer(scaling_set):
 
 
 def test_independent_replicas_are_marked_in_every_table(scaling_set):
-    for table in contents.all_tables(scaling_set, []):
+    for table in all_tables(scaling_set, []):
         if any(row.get("ranks") == 2 and row.get("mode") != "overlap" for row in table.rows):
             assert any("baseline" in note for note in table.footnotes), table.name
             row_of(table, mode="independent replicas, no communication")
@@ -122,10 +127,10 @@ def test_strong_scaling_needs_the_same_global_batch(tmp_path):
             write_run(tmp_path / "b.h5", phases(10, *[(0, 0, 0.1, 0.1, 0.05, 0)] * 2), 20, batch=10)
         )
     )
-    row = row_of(contents.strong_table([one, two]), ranks=2)
+    row = row_of(strong_table([one, two]), ranks=2)
     assert row["speedup"] == pytest.approx(0.4 / 0.25)
     assert row["efficiency"] == pytest.approx(0.8)
-    assert contents.strong_table([one]).rows == []
+    assert strong_table([one]).rows == []
 
 
 def test_ideal_speedup_has_a_serial_fraction_of_0(tmp_path):
@@ -133,9 +138,9 @@ def test_ideal_speedup_has_a_serial_fraction_of_0(tmp_path):
         read_run(write_run(tmp_path / "a.h5", phases(10, (0, 0, 0.2, 0.2, 0, 0)), 20, batch=20))
     )
     two = replace(one, ranks=2, epoch_seconds=one.epoch_seconds / 2, batch_per_rank=10)
-    assert row_of(contents.strong_table([one, two]), ranks=2)["karp_flatt"] == 0
+    assert row_of(strong_table([one, two]), ranks=2)["karp_flatt"] == 0
     two = replace(two, batch_per_rank=20)
-    assert row_of(contents.weak_table([one, two]), ranks=2)["karp_flatt"] == 0
+    assert row_of(weak_table([one, two]), ranks=2)["karp_flatt"] == 0
 
 
 def test_imbalance_is_what_the_slowest_rank_adds(tmp_path):
@@ -212,7 +217,7 @@ def test_other_models_are_no_base_case(tmp_path):
             write_run(tmp_path / "b.h5", phases(10, *[(0, 0, 0.1, 0, 0, 0)] * 2), 20, batch=10)
         )
     )
-    table = contents.time_table(merge_repeats([one, two]))
+    table = time_table(merge_repeats([one, two]))
     assert row_of(table, ranks=2)["speedup"] is None
     assert row_of(table, ranks=1)["setting"] == "vgg11, 100 images"  # the other run: 200 images
 
@@ -259,7 +264,7 @@ def test_the_base_case_has_the_most_options_in_common(tmp_path):
             )
         )
 
-    table = contents.time_table(
+    table = time_table(
         merge_repeats(
             [
                 write("a.h5", 1, 0.4, "direct"),
@@ -314,7 +319,7 @@ def test_the_base_case_is_looked_up_once_per_point(tmp_path, monkeypatch):
         ]
     )
     calls = []
-    for module in (contents, questions):
+    for module in (tables_scaling, answers_scaling):
         for name in ("base_of", "strong_base_of"):
             lookup = getattr(module, name)
             monkeypatch.setattr(
@@ -322,9 +327,9 @@ def test_the_base_case_is_looked_up_once_per_point(tmp_path, monkeypatch):
                 name,
                 lambda *given, lookup=lookup: (calls.append(lookup), lookup(*given))[1],
             )
-    assert len(contents.strong_table(found).rows) == 20
+    assert len(strong_table(found).rows) == 20
     assert len(calls) == 20
-    assert len(list(questions.scaled_from(found))) == 10
+    assert len(answers_scaling.scaling_cases(found)) == 10
     assert len(calls) == 20 + 2 * 10
 
 

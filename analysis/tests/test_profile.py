@@ -4,7 +4,6 @@
 import h5py
 import numpy as np
 import pytest
-
 from lockstep_report.cli import main
 from lockstep_report.figures.profile import profile_figure, profile_figures
 from lockstep_report.runfile.read import read_run

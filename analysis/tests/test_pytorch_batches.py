@@ -161,7 +161,6 @@ def test_the_images_of_a_batch_of_any_type_are_counted():
 def test_all_tensors_are_moved_and_the_types_are_kept():
     """The device meta, which stores no values, takes the place of a GPU."""
     import torch
-
     from lockstep_recorder.batches import found_in, moved
 
     for batch, _ in forms():

@@ -7,14 +7,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from lockstep_report.measure.points import Point
+from lockstep_report.models.answers.accuracy import large_batches
+from lockstep_report.models.answers.communication import derived_communication, other_messages
+from lockstep_report.models.answers.scaling import which_scaling, which_speedup
 from lockstep_report.models.causes import STRONG, WEAK, Loss
-from lockstep_report.models.questions import (
-    derived_communication,
-    large_batches,
-    other_messages,
-    which_scaling,
-    which_speedup,
-)
 from lockstep_report.runfile.read import read_run
 from synthetic import phases, write_run
 from test_accuracy import write

@@ -8,7 +8,8 @@ from lockstep_report.measure.comparison import merge_repeats
 from lockstep_report.measure.points import from_run
 from lockstep_report.runfile.read import read_run
 from lockstep_report.runfile.settings import file_endings
-from lockstep_report.tables import contents
+from lockstep_report.tables.scaling import weak_table
+from lockstep_report.tables.times import time_table
 from synthetic import phases, write_run
 
 
@@ -89,7 +90,7 @@ def test_two_thread_counts_are_two_settings_with_their_own_base_cases(tmp_path):
     def run(name, ranks, seconds, threads):
         return point(tmp_path / name, ranks, seconds, config={"threads": threads})
 
-    table = contents.time_table(
+    table = time_table(
         merge_repeats(
             [
                 run("a.h5", 1, 0.4, "1"),
@@ -119,7 +120,7 @@ def test_two_programs_are_two_settings_with_their_own_base_cases(tmp_path):
             run("d.h5", 2, 0.25, program="pytorch", software_version="2.4", git_commit="e"),
         ]
     )
-    table = contents.time_table(points)
+    table = time_table(points)
     assert [(r["setting"], r["ranks"], r["speedup"]) for r in table.rows] == [
         ("lockstep", 1, 1),
         ("lockstep", 2, pytest.approx(2.0)),
@@ -129,14 +130,14 @@ def test_two_programs_are_two_settings_with_their_own_base_cases(tmp_path):
     assert points[-1].version == "pytorch 2.4, commit e"
     assert [
         r["speedup"]
-        for r in contents.time_table(
+        for r in time_table(
             merge_repeats([run("a.h5", 1, 0.4), run("d.h5", 2, 0.25, program="pytorch")])
         ).rows
     ] == [1, None]
 
 
 def test_another_number_of_threads_is_no_base_case(tmp_path):
-    table = contents.time_table(
+    table = time_table(
         merge_repeats(
             [point(tmp_path / "a.h5", config={"threads": "2"}), point(tmp_path / "b.h5", 2)]
         )
@@ -159,7 +160,7 @@ def test_tables_name_the_setting(tmp_path):
     points = merge_repeats(
         [point(tmp_path / "a.h5", ranks_of={"device_name": "AMD EPYC"}, config=config)]
     )
-    for table in (contents.time_table(points), contents.weak_table(points)):
+    for table in (time_table(points), weak_table(points)):
         assert (
             "setting: resnet18-cifar, cpu (AMD EPYC), fp32, synthetic, 100 images, "
             "1 thread per rank, host node1, lockstep 0.1.0, commit abc" in table.notes

@@ -8,8 +8,8 @@ from lockstep_report.measure.comparison import merge_repeats
 from lockstep_report.measure.points import from_run
 from lockstep_report.runfile.input_files import load_runs
 from lockstep_report.runfile.read import read_run
-from lockstep_report.tables import contents
 from lockstep_report.tables.accuracy import accuracy_table
+from lockstep_report.tables.times import time_table
 from synthetic import phases, write_run
 
 OF_ALL_RUNS = ["compiler", "compiler_flags", "build_type", "device_library"]
@@ -51,7 +51,7 @@ def pair(folder, name, ranks=2):
 @pytest.mark.parametrize("name", OF_ALL_RUNS + OF_SEVERAL_RANKS)
 def test_other_software_has_rows_of_its_own(tmp_path, name):
     runs = pair(tmp_path, name)
-    rows = contents.time_table(merge_repeats([from_run(run) for run in runs])).rows
+    rows = time_table(merge_repeats([from_run(run) for run in runs])).rows
     assert [row["runs"] for row in rows] == [1, 1]
     assert {f"overlap ({name} first)", f"overlap ({name} second)"} == {row["mode"] for row in rows}
     assert {row["runs"] for row in accuracy_table(runs).rows} == {1}

@@ -12,7 +12,8 @@ from lockstep_report.measure.waiting import timed_run
 from lockstep_report.models.causes import losses
 from lockstep_report.models.fits import alpha_beta_fits
 from lockstep_report.runfile.read import read_run
-from lockstep_report.tables import contents
+from lockstep_report.tables.bandwidth import bandwidth_table
+from lockstep_report.tables.communication import split_table
 from lockstep_report.tables.summary import summary
 from lockstep_report.tables.table import csv_text, markdown
 from synthetic import phases, write_clocks, write_run
@@ -42,7 +43,7 @@ def write(path, start, end, calls=None, exposed=0.0, later=0.0, hosts=("a", "a")
 
 
 def table_3(path):
-    table = contents.bandwidth_table([from_run(read_run(path))])
+    table = bandwidth_table([from_run(read_run(path))])
     return table, table.rows[0]
 
 
@@ -66,7 +67,7 @@ def test_hidden_communication_is_no_longer_than_the_calls(tmp_path):
     """Not the 100 ms, most of which are computation."""
     point = from_run(read_run(write(tmp_path / "a.h5", 0.1, 0.2, calls=0.010)))
     assert point.hidden_seconds == pytest.approx(STEPS * 0.010)
-    table = contents.split_table([point])
+    table = split_table([point])
     assert table.rows[0]["hidden"] == pytest.approx(STEPS * 0.010)
     assert any(
         note.startswith("hidden: transfer during the backward pass, which would be exposed")
@@ -140,7 +141,7 @@ def test_a_file_without_the_time_in_calls_has_no_lower_bound(tmp_path):
     assert row["transfer_seconds_low"] is None
     assert "| at least 0.080 |" in markdown(table) and "| at most 1.10 |" in markdown(table)
     assert any("lacks the time in calls" in note for note in table.footnotes)
-    split = contents.split_table([from_run(read_run(path))])
+    split = split_table([from_run(read_run(path))])
     assert split.rows[0]["hidden"] is None
     assert any("hidden communication is unknown" in note for note in split.footnotes)
 

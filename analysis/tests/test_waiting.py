@@ -8,8 +8,8 @@ import h5py
 import numpy as np
 import pytest
 from lockstep_report.cli import main
-from lockstep_report.figures.style import render
 from lockstep_report.figures.phases import waiting_bars
+from lockstep_report.figures.style import render
 from lockstep_report.measure import metrics
 from lockstep_report.measure.comparison import merge_repeats
 from lockstep_report.measure.points import from_run
@@ -17,7 +17,7 @@ from lockstep_report.measure.waiting import Times, parts_within
 from lockstep_report.runfile.input_files import load_runs
 from lockstep_report.runfile.read import read_run
 from lockstep_report.runfile.validate import problems
-from lockstep_report.tables import contents
+from lockstep_report.tables.bandwidth import bandwidth_table
 from lockstep_report.tables.summary import summary, summary_values
 from synthetic import phases, write_clocks, write_run
 
@@ -91,7 +91,7 @@ def test_error_of_two_other_ranks_is_the_sum_of_their_bounds(tmp_path):
 
 def test_table_3_counts_the_transfer_only(tmp_path):
     point = from_run(read_run(write(tmp_path / "a.h5")))
-    table = contents.bandwidth_table([point])
+    table = bandwidth_table([point])
     (row,) = table.rows
     assert row["waiting_seconds"] == pytest.approx(4 * 1.5)
     assert row["transfer_seconds"].value == pytest.approx(4 * 2.25 + 3e-5 * 2 * 4)
@@ -104,7 +104,7 @@ def test_table_3_names_the_rows_whose_waiting_is_unknown(tmp_path):
     known = from_run(read_run(write(tmp_path / "a.h5")))
     unknown = from_run(read_run(write(tmp_path / "b.h5", starts=False, reducer="allreduce")))
     assert unknown.split is None
-    table = contents.bandwidth_table([known, unknown])
+    table = bandwidth_table([known, unknown])
     assert table.rows[1]["measured_gb_s_low"] == pytest.approx(400 * 4 / (4 * 3.75) / 1e9)
     assert table.rows[1]["measured_gb_s"].value is table.rows[1]["measured_gb_s_high"] is None
     assert any("waiting for slower ranks" in note for note in table.footnotes)

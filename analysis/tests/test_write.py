@@ -9,10 +9,10 @@ from pathlib import Path
 import h5py
 import numpy as np
 import pytest
+from lockstep_recorder.run_file import RunFileWriter
 from lockstep_report.cli import main
 from lockstep_report.runfile.read import read_run
 from lockstep_report.runfile.schema import PHASES
-from lockstep_recorder.run_file import RunFileWriter
 
 RANK = {
     "rank": [0],

@@ -1,9 +1,18 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""All figures of a report, as SVG, PNG and PDF."""
+"""The registry of figures: one entry per kind, in the order of the files and of the page."""
+
+from collections.abc import Callable
+from typing import NamedTuple
 
 from lockstep_report.figures.accuracy import accuracy_figure
-from lockstep_report.figures.explanation import explanation_figures, sweep_figure
-from lockstep_report.figures.layers import ladder, layer_figures
+from lockstep_report.figures.explanation import (
+    all_reduce_lines,
+    cause_bars,
+    law_curves,
+    sweep_figure,
+)
+from lockstep_report.figures.kinds import FigureKind
+from lockstep_report.figures.layers import ladder, layer_figure, stack_figure
 from lockstep_report.figures.phases import phase_bars, pipeline_figure, reducer_bars, waiting_bars
 from lockstep_report.figures.profile import profile_figures
 from lockstep_report.figures.scaling import scaling, strong_series, thread_figures, weak_series
@@ -11,61 +20,157 @@ from lockstep_report.figures.style import render
 from lockstep_report.figures.telemetry import telemetry_figures
 from lockstep_report.figures.work import work_figure
 from lockstep_report.measure import validity
-from lockstep_report.models.explanation import explain
 from lockstep_report.runfile.settings import file_endings, setting_names
-from lockstep_report.tables.ladder import ladder_tables
+from lockstep_report.tables.ladder import batch_size_tables, ladder_run_tables
+from lockstep_report.tables.layers import layer_table
 from lockstep_report.tables.pipeline import pipeline_table
 from lockstep_report.tables.reducers import compared_points
+from lockstep_report.tables.registry import Content, has_no_ladder
+from lockstep_report.tables.stack import stack_table
 from lockstep_report.tables.table import equal_parts
 
 MOST_BARS = 100  # of one figure of phases; the time of the layout is cubic in its panels
+EFFICIENCY = "Efficiency T(1)/(N·T(N))"
 
 
-def all_figures(points, runs, link_gbit=None, explanation=None, formats=("svg", "png")):
-    """Returns {name: {suffix: bytes}} of all figures that have data; each kind of figure is made
-    once per setting. `explanation` [that of these points]. `formats`: as for `render`."""
-    made = {}
-    explanation = explanation or explain(points, runs, link_gbit)
-    letters = validity.letters(points)
-    names = setting_names(p.setting for p in points)
-    for setting, ending in file_endings(names).items():
-        group = [p for p in points if p.setting == setting]
+class Entry(NamedTuple):
+    """One kind of figure. `make(content)` returns {name: figure, or None without data}."""
+
+    kind: FigureKind
+    make: Callable
+
+
+class Figure(NamedTuple):
+    """A rendered figure. `images`: suffix -> bytes."""
+
+    kind: FigureKind
+    images: dict
+
+
+def settings_of(content):
+    """Yields (points of a setting, ending of the names of its figures)."""
+    endings = file_endings(setting_names(p.setting for p in content.points))
+    for setting, ending in endings.items():
+        yield [p for p in content.points if p.setting == setting], ending
+
+
+def phase_figures(content):
+    letters, made = validity.letters(content.points), {}
+    for group, ending in settings_of(content):
         for number, part in enumerate(equal_parts(group, MOST_BARS), 1):
             further = f"-{number}" if number > 1 else ""
             made[f"phases{ending}{further}"] = phase_bars(part, letters)
-        made[f"scaling{ending}"] = scaling(
-            group,
-            weak_series(group),
-            "Scaling at fixed batch per rank",
-            "Weak efficiency t(1)/t(N)",
-            letters,
-        )
-        made[f"strong-scaling{ending}"] = scaling(
-            group,
-            strong_series(group),
-            "Strong scaling, fixed global batch",
-            "Efficiency T(1)/(N·T(N))",
-            letters,
-        )
-        made[f"waiting{ending}"] = waiting_bars(group, letters)
-    made["work"] = work_figure(runs, [step.straggler for step in explanation.steps])
-    compared = compared_points(points)
-    endings = file_endings(
-        {
-            i: f"{names[group[0].setting]} {group[0].batch_per_rank}"
-            for i, group in enumerate(compared)
-        }
-    )
-    made |= {f"reducers{endings[i]}": reducer_bars(group) for i, group in enumerate(compared)}
-    made |= {
-        table.name: ladder(table.rows, table.title)
-        for table in ladder_tables(points, runs)
-        if len(table.rows) > 1
+    return made
+
+
+def weak_figures(content):
+    letters, title = validity.letters(content.points), "Scaling at fixed batch per rank"
+    return {
+        f"scaling{ending}": scaling(group, weak_series(group), title, EFFICIENCY, letters)
+        for group, ending in settings_of(content)
     }
-    made |= thread_figures(points)
-    made |= telemetry_figures(runs) | profile_figures(runs) | layer_figures(runs)
-    made["pipeline-stages"] = pipeline_figure(pipeline_table(runs))
-    made["allreduce-sweep"] = sweep_figure(runs, link_gbit, explanation.all_reduces)
-    made |= explanation_figures(explanation)
-    made["learning-curves"] = accuracy_figure(runs)
-    return {name: render(figure, formats, name) for name, figure in made.items() if figure}
+
+
+def strong_figures(content):
+    letters, title = validity.letters(content.points), "Strong scaling, fixed global batch"
+    return {
+        f"strong-scaling{ending}": scaling(group, strong_series(group), title, EFFICIENCY, letters)
+        for group, ending in settings_of(content)
+    }
+
+
+def waiting_figures(content):
+    letters = validity.letters(content.points)
+    return {
+        f"waiting{ending}": waiting_bars(group, letters) for group, ending in settings_of(content)
+    }
+
+
+def work_figures(content):
+    stragglers = [step.straggler for step in content.explanation.steps]
+    return {"work": work_figure(content.runs, stragglers)}
+
+
+def reducer_figures(content):
+    names = setting_names(p.setting for p in content.points)
+    compared = compared_points(content.points)
+    labels = [f"{names[group[0].setting]} {group[0].batch_per_rank}" for group in compared]
+    endings = file_endings(dict(enumerate(labels)))
+    return {f"reducers{endings[i]}": reducer_bars(group) for i, group in enumerate(compared)}
+
+
+def ladder_figures(tables):
+    return {table.name: ladder(table.rows, table.title) for table in tables if len(table.rows) > 1}
+
+
+def ladders(content):
+    return ladder_figures(ladder_run_tables(content.runs))
+
+
+def batch_sizes(content):
+    return ladder_figures(batch_size_tables(content.points)) if has_no_ladder(content) else {}
+
+
+def layers(content):
+    table = layer_table(content.runs)
+    return {table.name: layer_figure(table.rows, table.title)}
+
+
+def stacks(content):
+    table = stack_table(content.runs)
+    return {table.name: stack_figure(table.rows, table.title)}
+
+
+def sweeps(content):
+    fits = content.explanation.all_reduces
+    return {"allreduce-sweep": sweep_figure(content.runs, content.link_gbit, fits)}
+
+
+ENTRIES = (
+    Entry(FigureKind.PHASES, phase_figures),
+    Entry(FigureKind.SCALING, weak_figures),
+    Entry(FigureKind.STRONG_SCALING, strong_figures),
+    Entry(FigureKind.WAITING, waiting_figures),
+    Entry(FigureKind.WORK, work_figures),
+    Entry(FigureKind.REDUCERS, reducer_figures),
+    Entry(FigureKind.LADDER, ladders),
+    Entry(FigureKind.BATCH_SIZES, batch_sizes),
+    Entry(FigureKind.THREADS, lambda content: thread_figures(content.points)),
+    Entry(FigureKind.TELEMETRY, lambda content: telemetry_figures(content.runs)),
+    Entry(FigureKind.PROFILE, lambda content: profile_figures(content.runs)),
+    Entry(FigureKind.LAYERS, layers),
+    Entry(FigureKind.STACK, stacks),
+    Entry(
+        FigureKind.PIPELINE,
+        lambda content: {"pipeline-stages": pipeline_figure(pipeline_table(content.runs))},
+    ),
+    Entry(FigureKind.SWEEP, sweeps),
+    Entry(
+        FigureKind.CAUSES,
+        lambda content: {"efficiency-causes": cause_bars(content.explanation.losses)},
+    ),
+    Entry(
+        FigureKind.SCALING_LAWS,
+        lambda content: {"scaling-laws": law_curves(content.explanation.laws)},
+    ),
+    Entry(
+        FigureKind.ALPHA_BETA,
+        lambda content: {"alpha-beta": all_reduce_lines(content.explanation.all_reduces)},
+    ),
+    Entry(
+        FigureKind.LEARNING_CURVES,
+        lambda content: {"learning-curves": accuracy_figure(content.runs)},
+    ),
+)
+
+
+def all_figures(points, runs, link_gbit=None, explanation=None, formats=("svg", "png")):
+    """Returns {name: `Figure`} of all figures that have data; each kind of figure is made once per
+    setting. `explanation` [that of these points]. `formats`: as for `render`."""
+    content = Content(points, runs, link_gbit, explanation)
+    return {
+        name: Figure(entry.kind, render(figure, formats, name))
+        for entry in ENTRIES
+        for name, figure in entry.make(content).items()
+        if figure
+    }

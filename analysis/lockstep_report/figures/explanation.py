@@ -61,15 +61,6 @@ COLOURS = dict(
 )
 
 
-def explanation_figures(explanation):
-    """Returns {name: figure or None}."""
-    return {
-        "efficiency-causes": cause_bars(explanation.losses),
-        "scaling-laws": law_curves(explanation.laws),
-        "alpha-beta": all_reduce_lines(explanation.all_reduces),
-    }
-
-
 def cause_bars(losses):
     """Returns efficiency and causes as stacked shares of the epoch, one panel per scaling, setting
     and batch."""

@@ -15,8 +15,7 @@ from lockstep_report.figures.layout import (
 )
 from lockstep_report.figures.style import IDEAL_LINE, SERIES, light_grid, short_number
 from lockstep_report.runfile.settings import plural
-from lockstep_report.tables.layers import PASSES, layer_table
-from lockstep_report.tables.stack import stack_table
+from lockstep_report.tables.layers import PASSES
 
 
 def ladder(rows, title):
@@ -150,8 +149,3 @@ def stack_figure(rows, title):
         bar_axes(axes, max(row["depth"] for row in shown), [label for _, label in part])
     legend_beside(figure.axes)
     return arrange(figure, title)
-
-
-def layer_figures(runs):
-    tables = ((layer_table(runs), layer_figure), (stack_table(runs), stack_figure))
-    return {table.name: draw(table.rows, table.title) for table, draw in tables}

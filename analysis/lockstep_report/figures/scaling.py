@@ -21,17 +21,16 @@ from lockstep_report.figures.layout import (
 )
 from lockstep_report.figures.style import DASHED, IDEAL_LINE, notes_of, plt, short_number, title_of
 from lockstep_report.groups import grouped
-from lockstep_report.measure import metrics, validity
+from lockstep_report.measure import validity
 from lockstep_report.measure.comparison import (
     base_of,
     independent_of,
     scaling_series,
     strong_base_of,
-    weak_efficiency,
 )
 from lockstep_report.runfile.settings import measured_on, plural
 from lockstep_report.tables import threads
-from lockstep_report.tables.speedups import SPEEDUP_ENDS, speedups
+from lockstep_report.tables.speedups import SPEEDUP_ENDS, efficiency_against, speedup_values
 
 
 class Scaled(NamedTuple):
@@ -51,7 +50,7 @@ def weak_series(points):
     the table."""
     return curves_of(
         scaling_series(points, base_of, lambda p: p.batch_per_rank),
-        weak_efficiency,
+        efficiency_against,
         lambda p: f"batch {p.batch_per_rank} per rank" if p.batch_per_rank else "as given",
         points,
     )
@@ -64,7 +63,7 @@ def strong_series(points):
     )
     return curves_of(
         sorted(found, key=lambda pair: pair[1][0].global_batch),
-        lambda base, p: metrics.strong_efficiency(base.epoch_seconds, p.epoch_seconds, p.ranks),
+        efficiency_against,
         lambda p: f"global batch {p.global_batch}",
     )
 
@@ -83,7 +82,7 @@ def curves_of(series, efficiency, name, points=()):
 
 
 def scaled(base, point, efficiency, alone):
-    found = speedups(base, point)
+    found = speedup_values(base, point)
     return Scaled(
         point.ranks,
         *(found[key] for key in ("speedup", *SPEEDUP_ENDS)),

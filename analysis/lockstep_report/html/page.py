@@ -4,82 +4,75 @@
 import base64
 import hashlib
 from importlib import resources
+from typing import NamedTuple
 
 from lockstep_report import __version__
 from lockstep_report.errors import ReportError
 from lockstep_report.figures.canvas import canvas, figure_module
-from lockstep_report.figures.captions import caption, kind_of, tables_of
-from lockstep_report.groups import grouped
-from lockstep_report.html.answer import answer
+from lockstep_report.figures.kinds import FigureKind, tables_of
 from lockstep_report.html.markup import Markup, element, escaped, join, table_element
 from lockstep_report.measure import validity
-from lockstep_report.measure.choices import place_of
+from lockstep_report.models.answers.answer import AnswerKind
 from lockstep_report.runfile.settings import plural
+from lockstep_report.tables.kinds import TableKind
 from lockstep_report.tables.method import method_lines
+from lockstep_report.tables.registry import Section, missing_runs, tables_of_section
 
-# tables and figures that are shown at first; the others are in sections that the reader opens
+# Tables and figures that are shown at first; the others are in sections that the reader opens.
 SHOWN = 3
-# (question, beginnings of the names of tables, beginnings of the questions of the table
-# "questions")
+
+
+class Question(NamedTuple):
+    """A question of the assignment, with the kinds of tables and answers that answer it."""
+
+    title: str
+    tables: tuple
+    answers: tuple
+
+
 QUESTIONS = (
-    ("Training time by batch, until memory is full", ("assignment-1", "batch-"), ()),
-    (
+    Question(
+        "Training time by batch, until memory is full",
+        (TableKind.ASSIGNMENT_TIMES, TableKind.LADDER, TableKind.BATCH_SIZES),
+        (AnswerKind.MEMORY,),
+    ),
+    Question(
         "Speedup; weak or strong scaling",
-        ("assignment-1", "weak-scaling", "strong-scaling"),
-        ("Which scaling", "Which speedup"),
+        (TableKind.ASSIGNMENT_TIMES, TableKind.WEAK_SCALING, TableKind.STRONG_SCALING),
+        (AnswerKind.WHICH_SCALING, AnswerKind.WHICH_SPEEDUP),
     ),
-    ("Compute and communication time", ("assignment-2", "table-2"), ("How wrong",)),
-    ("Communication bandwidth utilisation", ("assignment-3", "table-3", "allreduce-sweep"), ()),
-    (
+    Question(
+        "Compute and communication time",
+        (TableKind.ASSIGNMENT_COMMUNICATION, TableKind.COMMUNICATION),
+        (AnswerKind.DERIVED,),
+    ),
+    Question(
+        "Communication bandwidth utilisation",
+        (TableKind.ASSIGNMENT_BANDWIDTH, TableKind.BANDWIDTH, TableKind.SWEEP),
+        (AnswerKind.BANDWIDTH,),
+    ),
+    Question(
         "Accuracy with a large batch, and how to improve it",
-        ("accuracy", "learning-curves"),
-        ("What does the large batch",),
+        (TableKind.ACCURACY, TableKind.LEARNING_CURVES),
+        (AnswerKind.LARGE_BATCH, AnswerKind.ACCURACY),
     ),
-    ("What is communicated besides gradients", (), ("What is sent",)),
+    Question("What is communicated besides gradients", (), (AnswerKind.MESSAGES,)),
 )
-
-
-# {name of a section: (title, names or beginnings of names of its tables, in their order on the
-# page)}
-SECTIONS = {
-    "assignment": ("Questions of the assignment", ("assignment",)),
-    "times": ("Time, communication and bandwidth", ("table-1", "table-2", "table-3")),
-    "ladder": ("Batch ladder", ("batch-ladder", "batch-sizes")),
-    "scaling": ("Weak and strong scaling", ("weak-scaling", "strong-scaling", "phases")),
-    "accuracy": ("Accuracy", ("accuracy", "time-to-accuracy", "learning-curves")),
-    "explanation": (
-        "Explanation and advice",
-        ("questions", "advice", "efficiency-causes", "scaling-laws", "alpha-beta", "stragglers"),
-    ),
-    "further": ("Further tables", ("",)),  # everything else
-}
-FIGURES = ("scaling", "phases", "efficiency-causes", "strong-scaling", "waiting")
-
-# (beginnings of the names of tables, the runs that would add them).
-NEEDED = (
-    (
-        SECTIONS["times"][1],
-        "tables 1 to 3: lockstep train --output RUN.h5, with 1 rank and with several ranks",
-    ),
-    (SECTIONS["ladder"][1], "batch ladder: lockstep ladder --output LADDER.h5"),
-    (
-        SECTIONS["accuracy"][1],
-        "accuracy and learning curves: lockstep train with --evaluate-every and several --epochs",
-    ),
-    (
-        "strong-scaling",
-        "strong scaling: runs with the same --global-batch on 1 and on several ranks",
-    ),
-    ("weak-scaling", "weak scaling: runs with the same --batch-per-rank on 1 and on several ranks"),
-    (
-        "allreduce-sweep",
-        "bandwidth over message size: mpirun -n N lockstep allreduce --output SWEEP.h5",
-    ),
-    (
-        "efficiency-causes",
-        "causes of lost efficiency: a run with 1 rank and the batch of the other runs",
-    ),
-    ("stragglers", "slow ranks: lockstep train on several ranks"),
+# The sections with tables that the reader opens, in the order of the page.
+CLOSED = (
+    Section.SCALING,
+    Section.EXPLANATION,
+    Section.LADDER,
+    Section.ACCURACY,
+    Section.FURTHER,
+)
+# The kinds of figures that are shown at first, if there are any; then those of the other kinds.
+FIGURES = (
+    FigureKind.SCALING,
+    FigureKind.PHASES,
+    FigureKind.CAUSES,
+    FigureKind.STRONG_SCALING,
+    FigureKind.WAITING,
 )
 
 
@@ -108,12 +101,17 @@ def html_page(material, file_notes=(), problems=()):
 <style>{style}</style>
 </head>
 <body>
-{element("header", element("h1", title), element("button", "Dark or light", type="button", id="theme", hidden=True))}
+{header(title)}
 {element("main", *content(material, file_notes, problems))}
 <script>{script}</script>
 </body>
 </html>
 """
+
+
+def header(title):
+    theme = element("button", "Dark or light", type="button", id="theme", hidden=True)
+    return element("header", element("h1", title), theme)
 
 
 def digest(text):
@@ -133,51 +131,53 @@ def title_of(points, runs):
 
 
 def content(material, file_notes, problems):
-    tables = {
-        name: list(map(table_element, chosen)) for name, chosen in divided(material.tables).items()
-    }
+    tables = divided(material.tables)
     shown, further = figure_elements(material)
-    missing = [
-        text for names, text in NEEDED if not any(t.name.startswith(names) for t in material.tables)
-    ]
-    warnings = [
-        f"{note} ({', '.join(dict.fromkeys(p.source for p in material.points if note in p.notes))})"
-        for note in validity.letters(material.points)
-    ]
     return [
-        section("answer", "Answer", listed(answer(material.tables, material.points), "ol")),
-        section(
-            "assignment",
-            SECTIONS["assignment"][0],
-            [*question_list(material.tables), *tables["assignment"]],
-            True,
-        ),
-        section("times", SECTIONS["times"][0], tables["times"]),
+        section("answer", "Answer", listed(material.headline, "ol")),
+        table_section(tables, Section.ASSIGNMENT, question_list(material)),
+        section("times", Section.TIMES.value, list(map(table_element, tables[Section.TIMES]))),
         section("figures", "Figures", shown),
-        *(
-            section(name, SECTIONS[name][0], tables[name], True)
-            for name in ("scaling", "explanation", "ladder", "accuracy", "further")
-        ),
+        *(table_section(tables, one) for one in CLOSED),
         section("further-figures", "Further figures", further, True),
         section(
-            "checks", "Checks of published values", list(map(table_element, material.checks)), True
-        ),
-        section(
-            "method",
-            "Method",
-            [
-                *listed(method_lines(material.points, material.runs, file_notes)),
-                (
-                    element("p", "Sections without data, and the runs that would add them:")
-                    if missing
-                    else None
-                ),
-                *listed(missing),
-            ],
+            "checks",
+            "Checks of published values",
+            list(map(table_element, material.checks)),
             True,
         ),
-        section("warnings", "Assumptions and warnings", listed(warnings), True),
+        section("method", "Method", method_elements(material, file_notes), True),
+        section(
+            "warnings",
+            "Assumptions and warnings",
+            listed(warning_lines(material.points)),
+            True,
+        ),
         section("problems", "Files with problems", listed(problems)),
+    ]
+
+
+def table_section(tables, one, parts=()):
+    """Returns the closed section `one` with `parts` and its tables."""
+    found = [*parts, *map(table_element, tables[one])]
+    return section(one.name.lower(), one.value, found, True)
+
+
+def method_elements(material, file_notes):
+    missing = missing_runs(material.tables)
+    sentence = "Sections without data, and the runs that would add them:"
+    return [
+        *listed(method_lines(material.points, material.runs, file_notes)),
+        element("p", sentence) if missing else None,
+        *listed(missing),
+    ]
+
+
+def warning_lines(points):
+    """Returns the validity notes of the points with the names of their runs."""
+    return [
+        f"{note} ({', '.join(dict.fromkeys(p.source for p in points if note in p.notes))})"
+        for note in validity.letters(points)
     ]
 
 
@@ -190,27 +190,33 @@ def figure_elements(material):
         return [element("p", f"The figures are missing: {error}.")], []
     with canvas("page"):
         made = figures.all_figures(
-            material.points, material.runs, material.link_gbit, material.explanation, ("svg",)
+            material.points,
+            material.runs,
+            material.link_gbit,
+            material.explanation,
+            ("svg",),
         )
-    found = {
-        name: figure_element(name, images["svg"].decode(), tables_of(name, material.tables))
-        for name, images in made.items()
+    first_of_kind = {figure.kind: name for name, figure in reversed(made.items())}
+    kinds = [kind for kind in FIGURES if kind in first_of_kind]
+    kinds += [kind for kind in reversed(first_of_kind) if kind not in FIGURES]
+    shown = [first_of_kind[kind] for kind in kinds[:SHOWN]]
+    further = [name for name in made if name not in shown]
+    elements = {
+        name: figure_element(name, figure, material.tables) for name, figure in made.items()
     }
-    kinds = grouped(found, kind_of)
-    shown = [
-        kinds[kind][0] for kind in sorted(kinds, key=lambda kind: place_of(kind, FIGURES))[:SHOWN]
-    ]
-    return [
-        [element("div", *(found[name] for name in names), class_="figures")] if names else []
-        for names in (shown, [name for name in found if name not in shown])
-    ]
+    return [figure_group(elements, names) for names in (shown, further)]
 
 
-def figure_element(name, svg, tables):
-    values = join([" Values: ", join(map(link_to, tables), ", "), "."]) if tables else None
-    return element(
-        "figure", Markup(svg), element("figcaption", caption(name), values), id=f"figure-{name}"
-    )
+def figure_group(elements, names):
+    return [element("div", *(elements[name] for name in names), class_="figures")] if names else []
+
+
+def figure_element(name, figure, tables):
+    """Returns a figure with its caption and links to the tables with its values."""
+    links = join(map(link_to, tables_of(figure.kind, name, tables)), ", ")
+    values = join([" Values: ", links, "."]) if links else None
+    caption = element("figcaption", figure.kind.caption, values)
+    return element("figure", Markup(figure.images["svg"].decode()), caption, id=f"figure-{name}")
 
 
 def link_to(table):
@@ -237,42 +243,38 @@ def listed(lines, tag="ul"):
     return [element(tag, *(element("li", line) for line in lines))] if lines else []
 
 
-def question_list(tables):
-    if not any(table.name.startswith("assignment") for table in tables):
+def question_list(material):
+    """Returns the list of the questions of the assignment, if there are tables of it."""
+    has_assignment = tables_of_section(material.tables, Section.ASSIGNMENT)
+    if not has_assignment:
         return []
-    answers = [row for table in tables if table.name == "questions" for row in table.rows]
-    made = []
-    for title, names, questions in QUESTIONS:
-        found = join(
-            [link_to(t) for name in names for t in tables if t.name.startswith(name)], "; "
-        )
-        texts = [
-            element("p", row["text"])
-            for row in answers
-            if questions and row["question"].startswith(questions)
-        ]
-        made.append(
-            element(
-                "li",
-                element("strong", title),
-                ": ",
-                found if found or texts else "no run shows it",
-                *texts,
-            )
-        )
-    return [element("ol", *made)]
+    answers = material.explanation.answers
+    items = [question_element(question, material.tables, answers) for question in QUESTIONS]
+    return [element("ol", *items)]
+
+
+def question_element(question, tables, answers):
+    of_kinds = [table for kind in question.tables for table in tables if table.kind is kind]
+    links = join(map(link_to, of_kinds), "; ")
+    texts = [
+        element("p", answer.text)
+        for kind in question.answers
+        for answer in answers
+        if answer.kind is kind
+    ]
+    without = "" if texts else "no run shows it"
+    return element("li", element("strong", question.title), ": ", links or without, *texts)
 
 
 def divided(tables):
-    """Returns {name of a section: tables}: each table in the first section that names it. Without
-    training runs, "times" has the first tables of the others."""
-    rest, found = list(tables), {}
-    for section, (_, starts) in SECTIONS.items():
-        found[section] = [t for start in starts for t in rest if t.name.startswith(start)]
-        rest = [t for t in rest if t not in found[section]]
-    if found["times"]:
+    """Returns {section: tables}. Without training runs, the section of times has the first tables
+    of the others."""
+    found = {one: tables_of_section(tables, one) for one in Section}
+    if found[Section.TIMES]:
         return found
-    first = [table for tables in found.values() for table in tables][:SHOWN]
-    return {
-        name: [table for table in tables if table not in first] for name, tables in found.items()
-    } | {"times": first}
+    first = [table for of_section in found.values() for table in of_section][:SHOWN]
+    rest = {
+        one: [table for table in of_section if table not in first]
+        for one, of_section in found.items()
+    }
+    return {**rest, Section.TIMES: first}

@@ -7,9 +7,9 @@ from dataclasses import replace
 import numpy as np
 
 from lockstep_report.groups import grouped
-from lockstep_report.measure import metrics
 from lockstep_report.measure.choices import REDUCERS, choice_notes, place_of
 from lockstep_report.measure.inference import median_interval
+from lockstep_report.measure.notes import note_of_runs
 from lockstep_report.measure.waiting import median_split
 from lockstep_report.runfile.experiment import HOSTS, distinguishing, text_of, unlike
 
@@ -181,7 +181,7 @@ def notes_of_repeats(group):
     ]
     for note in dict.fromkeys(note for p in group for note in p.notes):
         sources = [p.source for p in group if note in p.notes]
-        notes.append(note if len(sources) == len(group) else f"{note} ({', '.join(sources)})")
+        notes.append(note if len(sources) == len(group) else note_of_runs(note, sources))
     return [*notes, *choice_notes(group)]
 
 
@@ -221,20 +221,6 @@ def independent_of(point, points):
             and p.batch_per_rank == point.batch_per_rank
         ],
     )
-
-
-def weak_efficiency(base, point):
-    """Returns t(1)/t(N), the ratio of the mean step times of `base` and `point` at the same batch
-    per rank. `base` has one rank, or as many independent replicas as `point` has ranks; None
-    without it. If the number of steps is unknown (a CSV without batch sizes), an epoch on N ranks
-    is assumed to have N times fewer steps."""
-    if base is None:
-        return None
-    if base.mean_step is None or point.mean_step is None:
-        return metrics.strong_efficiency(
-            base.epoch_seconds, point.epoch_seconds, point.ranks / base.ranks
-        )
-    return metrics.weak_efficiency(base.mean_step, point.mean_step)
 
 
 def nearest(point, others):

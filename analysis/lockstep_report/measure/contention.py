@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from lockstep_report.runfile.settings import plural, some_of, uses_threads
+from lockstep_report.runfile.settings import uses_threads
 
 LIMIT = 0.05  # share of the epoch from which the lack of a processor spoils its times
 OTHERS = 0.1  # processors that other processes used on average, from which they are named
@@ -152,18 +152,3 @@ def neighbours_on(run, epoch, host):
     is_here = run.ranks["host"] == host
     rank = int(np.flatnonzero(is_here)[0])
     return float(own[rank] + others[rank] - used[is_here].sum()) / epoch_seconds(run, epoch)
-
-
-def spoiled_text(points):
-    """Returns a sentence for points whose ranks lacked processors; "" without one."""
-    spoiled = [p for p in points if p.lacks_processors]
-    if not spoiled:
-        return ""
-    worst = max((lack for p in spoiled for lack in p.lacks.values()), key=lambda lack: lack.share)
-    names = list(dict.fromkeys(name for p in spoiled for name in p.lacks))
-    return (
-        f"In {plural(len(names), 'run')} ({some_of(names, 4)}), ranks lacked a processor for up to"
-        f" {100 * worst.share:.0f} % of the epoch, because {worst.cause}. Their times, speedups and"
-        " efficiencies do not describe the program, and their causes of lost efficiency cannot be"
-        " told apart."
-    )

@@ -48,11 +48,6 @@ def strong_efficiency(t_1, t_n, n):
     return t_1 / (n * t_n)
 
 
-def weak_efficiency(step_1, step_n):
-    """Returns t_step(1)/t_step(N) at a fixed batch per rank."""
-    return step_1 / step_n
-
-
 def ratio_interval(numerator, denominator):
     """Returns (low, high): an interval of a ratio of two quantities with the intervals `numerator`
     and `denominator`; (None, None) if one is None. It covers at least as much as both together."""

@@ -16,10 +16,10 @@ from lockstep_report.measure.contention import (
 )
 from lockstep_report.measure.inference import Interval, series_interval
 from lockstep_report.measure.link_bytes import link_bytes
-from lockstep_report.measure.window import batch_per_rank, epoch_rate, timed_seconds, timed_window
 from lockstep_report.measure.step_notes import epoch_notes, step_notes
 from lockstep_report.measure.stragglers import COMPUTATION, slow_work
 from lockstep_report.measure.waiting import MOST_STEPS, Split, split_of, times_of
+from lockstep_report.measure.window import batch_per_rank, epoch_rate, timed_seconds, timed_window
 from lockstep_report.runfile import settings
 from lockstep_report.runfile.experiment import HOSTS, LOCKSTEP, program_of, results_of, variant_of
 from lockstep_report.runfile.schema import QUANTITIES
@@ -27,7 +27,7 @@ from lockstep_report.runfile.schema import QUANTITIES
 IMBALANCE = "imbalance"  # time of the slowest rank less the means of the phases
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)  # points are keys by identity
 class Point:
     """One row of the tables. Seconds are per epoch, except `step_*`; None means unknown."""
 

@@ -3,10 +3,11 @@
 
 from dataclasses import replace
 
-from lockstep_report.measure import metrics
 from lockstep_report.measure.choices import kernel_changes, series_notes
 from lockstep_report.measure.comparison import base_of, independent_of, strong_base_of
 from lockstep_report.measure.contention import LIMIT, REMEDY
+from lockstep_report.measure.notes import NoteKind, PointNote
+from lockstep_report.measure.speedup import has_equal_images, speedup_of
 from lockstep_report.runfile.experiment import unlike
 from lockstep_report.runfile.settings import SETTING_PARTS
 
@@ -20,17 +21,17 @@ REMEDIES = {
     "program": "the same program",
     "threads": "the same --threads (without it, the ranks divide the cores among them)",
 }
-UNLIKE = "no speedup, because"  # begin of the note about a 1-rank run of another setting
-IMAGES_TOLERANCE = 0.01  # relative difference in images up to which two epochs count as equal
 
 
 def run_notes(run, origin, window):
     """Returns the notes of one run. `origin`: the part of the run with the timed window."""
     notes = []
     if window.is_extrapolated:
-        notes.append(f"scaled from {len(window.steps)} of {window.epoch_steps} steps")
+        text = f"scaled from {len(window.steps)} of {window.epoch_steps} steps"
+        notes.append(PointNote(NoteKind.SCALED, text))
     if run.status != "complete":
-        notes.append(f"the run did not finish (status {run.status})")
+        text = f"the run did not finish (status {run.status})"
+        notes.append(PointNote(NoteKind.UNFINISHED, text))
     warnings = [*warnings_of(origin), *lines_of(run.results)]
     return tuple(notes + [f"warning: {line}" for line in dict.fromkeys(warnings)])
 
@@ -102,21 +103,22 @@ def base_notes(point, base):
             f" ({', '.join(point.hosts)})"
         )
     if base.lacks_processors:
-        yield f"ranks lacked processors in {case}, so the speedup is too large or too small"
+        yield PointNote(
+            NoteKind.LACKING,
+            f"ranks lacked processors in {case}, so the speedup is too large or too small",
+        )
     yield from option_notes(point, base, case)
     changed = kernel_changes(point, base)
     if changed:
         yield f"{changed} than in {case}"
-    if (
-        point.images
-        and base.images
-        and abs(point.images - base.images) > IMAGES_TOLERANCE * base.images
-    ):
-        yield (
+    if not has_equal_images(base, point):
+        yield PointNote(
+            NoteKind.OTHER_IMAGES,
             f"an epoch of this point trains on {point.images:,} images, an epoch of "
-            f"{case} on {base.images:,} (an incomplete last batch is dropped)"
+            f"{case} on {base.images:,} (an incomplete last batch is dropped): speedup, efficiency "
+            "and derived times are those for the same number of images",
         )
-    speedup = metrics.speedup(base.epoch_seconds, point.epoch_seconds)
+    speedup = speedup_of(base, point).value
     if speedup > point.ranks:
         yield (
             f"speedup {speedup:.2f} is above the number of ranks ({point.ranks}): check "
@@ -153,10 +155,11 @@ def unlike_base_notes(point, points):
         f"{of_base or 'no value'} instead of {own or 'no value'}" for _, of_base, own in changed
     ]
     remedies = dict.fromkeys(REMEDIES[name] for name, *_ in changed)
-    return [
-        f"{UNLIKE} the 1-rank run {base.source} has {', '.join(texts)}; for a "
+    text = (
+        f"no speedup, because the 1-rank run {base.source} has {', '.join(texts)}; for a "
         f"comparison, run both with {' and '.join(remedies)}"
-    ]
+    )
+    return [PointNote(NoteKind.UNLIKE_BASE, text)]
 
 
 def link_notes(point, given):

@@ -1,11 +1,18 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The causes of lost efficiency: an exact decomposition of T(N) - T(1)/N."""
+"""The causes of lost efficiency: an exact decomposition of T(N) - T(1)/N, for the same number of
+images."""
 
 import math
 from dataclasses import dataclass
 
 from lockstep_report.measure.comparison import base_of, strong_base_of
 from lockstep_report.measure.inference import difference
+from lockstep_report.measure.speedup import (
+    base_seconds,
+    has_equal_images,
+    image_ratio,
+    speedup_of,
+)
 
 WEAK, STRONG = "fixed batch per rank", "fixed global batch"
 # (key, text), in the order of the tables. The causes add up to T(N) - T(1)/N.
@@ -21,7 +28,6 @@ CAUSES = (
     ("smaller_batch", "smaller batch per rank"),
     ("slower_compute", "slower computation at the same batch"),
     ("computation", "computation, not divided"),
-    ("images", "images per epoch"),
     ("remainder", "remainder (medians over runs)"),
     ("lacking", "not divided: ranks lacked processors"),
 )
@@ -45,19 +51,29 @@ class Loss:
 
     @property
     def seconds(self):
-        """The total, T(N) - T(1)/N."""
-        return self.point.epoch_seconds - self.base.epoch_seconds / self.point.ranks
+        """The total, T(N) - T(1)/N for the same number of images."""
+        return self.point.epoch_seconds - self.ideal_seconds
+
+    @property
+    def ideal_seconds(self):
+        """T(1)/N for as many images as an epoch of the point."""
+        return base_seconds(self.base, self.point) / self.point.ranks
+
+    @property
+    def has_equal_images(self):
+        return has_equal_images(self.base, self.point)
 
     @property
     def efficiency(self):
-        """T(1) / (N T(N))."""
-        return self.base.epoch_seconds / (self.point.ranks * self.point.epoch_seconds)
+        """Speedup / N: T(1) / (N T(N)) for the same number of images."""
+        return speedup_of(self.base, self.point).efficiency
 
     @property
     def difference(self):
         """The `Difference` of T(N) and T(1)/N over the runs."""
+        share = image_ratio(self.base, self.point) / self.point.ranks
         return difference(
-            [seconds / self.point.ranks for seconds in self.base.epoch_repeats],
+            [share * seconds for seconds in self.base.epoch_repeats],
             self.point.epoch_repeats,
         )
 
@@ -102,11 +118,10 @@ def causes_of(point, base, same_batch):
     the same number of images. `same_batch`: the 1-rank point with the batch per rank of `point`,
     which divides the computation; None if there is none. If ranks of one of them lacked processors,
     the loss is not divided."""
-    total = point.epoch_seconds - base.epoch_seconds / point.ranks
+    total = point.epoch_seconds - base_seconds(base, point) / point.ranks
     if any(p.lacks_processors for p in (point, base, same_batch) if p):
         return {"lacking": total}  # it lengthens computation, waiting and transfer alike
-    work = point.images / base.images if point.images and base.images else 1.0
-    share = work / point.ranks
+    share = image_ratio(base, point) / point.ranks
     parts, alone = parts_of(point), parts_of(base)
     causes = {
         name: parts.get(name, 0.0) - share * alone.get(name, 0.0)
@@ -116,11 +131,10 @@ def causes_of(point, base, same_batch):
     if same_batch is None:
         causes["computation"] = computation
     else:
-        own = work * base.images / same_batch.images if base.images and same_batch.images else work
-        ideal = own / point.ranks * parts_of(same_batch)["computation"]
+        own_share = image_ratio(same_batch, point) / point.ranks
+        ideal = own_share * parts_of(same_batch)["computation"]
         causes["slower_compute"] = parts["computation"] - ideal
         causes["smaller_batch"] = ideal - share * alone["computation"]
-    causes["images"] = base.epoch_seconds / point.ranks * (work - 1)
     causes["remainder"] = total - sum(causes.values())
     return {name: causes[name] for name, _ in CAUSES if name in causes}
 

@@ -12,9 +12,9 @@ from lockstep_report.measure.stragglers import Straggler, straggler_of
 from lockstep_report.measure.waiting import exposed_interval, timed_run
 from lockstep_report.measure.window import step_seconds
 from lockstep_report.models.advice import all_advice
+from lockstep_report.models.answers.all_answers import all_answers
 from lockstep_report.models.causes import losses
 from lockstep_report.models.fits import alpha_beta_fits, scaling_fits
-from lockstep_report.models.questions import answers
 
 
 @dataclass(frozen=True)
@@ -94,7 +94,7 @@ class Explanation:
     all_reduces: list  # [fits.AlphaBeta]
     steps: list  # [StepEvidence]
     advice: list  # [advice.Advice]
-    answers: list  # [questions.Answer]
+    answers: list  # [answers.answer.Answer]
 
 
 def explain(points, runs, link_gbit=None):
@@ -103,13 +103,14 @@ def explain(points, runs, link_gbit=None):
     found = losses(points)
     lacks = {name: lack for p in points for name, lack in p.lacks.items()}
     fits = alpha_beta_fits(runs, [t for t in timed if t.run.label not in lacks])
+    advice = all_advice(steps, found, fits, link_gbit, points, lacks)
     return Explanation(
-        found,
-        scaling_fits([p for p in points if not p.lacks_processors]),
-        fits,
-        steps,
-        all_advice(steps, found, fits, link_gbit, points, lacks),
-        answers(points, runs, found),
+        losses=found,
+        laws=scaling_fits([p for p in points if not p.lacks_processors]),
+        all_reduces=fits,
+        steps=steps,
+        advice=advice,
+        answers=all_answers(points, runs, found, advice, steps, link_gbit),
     )
 
 
@@ -127,7 +128,13 @@ def explanation_values(explanation):
 
     return {
         "answers": [
-            {"question": a.question, "runs": a.source, "text": a.text, "values": a.values}
+            {
+                "kind": a.kind.name.lower(),
+                "question": a.question,
+                "runs": a.source,
+                "text": a.text,
+                "values": a.values,
+            }
             for a in explanation.answers
         ],
         "causes": [

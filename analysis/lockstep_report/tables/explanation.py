@@ -20,18 +20,6 @@ from lockstep_report.tables.table import (
 REMARKS = Column("remarks", "Remarks", value=lambda found: "; ".join(found.notes) or None)
 
 
-def explanation_tables(explanation, points):
-    tables = [
-        answer_table(explanation.answers),
-        advice_table(explanation.advice),
-        cause_table(explanation.losses, points),
-        law_table(explanation.laws, points),
-        alpha_beta_table(explanation.all_reduces),
-        straggler_table(explanation.steps),
-    ]
-    return [table for table in tables if table.rows]
-
-
 def answer_table(answers):
     return item_table(
         "questions",
@@ -41,7 +29,7 @@ def answer_table(answers):
             Column("text", "Answer"),
             Column("source", "Runs", csv_only=True),
         ],
-        answers,
+        [answer for answer in answers if not answer.kind.is_headline],
         ["efficiency: T(1)/(N·T(N)); docs/analysis.md explains the answers"],
     )
 

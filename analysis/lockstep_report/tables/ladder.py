@@ -2,6 +2,7 @@
 """The tables of batch ladders: the epoch time over the batch size up to the memory limit."""
 
 from lockstep_report.groups import grouped
+from lockstep_report.measure.notes import NoteKind, notes_of_kind
 from lockstep_report.measure.validity import warning_notes
 from lockstep_report.runfile.settings import (
     describe_setting,
@@ -34,24 +35,33 @@ LADDER_COLUMNS = [
 
 
 def ladder_tables(points, runs):
-    """Returns one table of ladder runs per setting, rank count and number of hosts. If there are no
-    ladder runs, returns one table per setting of the points with 1 rank and several batch sizes."""
-    ladders = grouped(
-        (run for run in runs if run.ladder),
-        lambda run: (
-            *setting_of(run),
-            plural(run.rank_count, "rank"),
-            plural(run.host_count, "host"),
-        ),
-    )
-    if ladders:
-        endings = file_endings(setting_names(ladders))
-        # The title already contains the device name.
-        others = setting_names((*setting[:4], *setting[5:7]) for setting in ladders)
-        return [
-            table_of_ladders(group, endings[key], others[(*key[:4], *key[5:7])])
-            for key, group in ladders.items()
-        ]
+    """Returns the tables of the ladder runs; without such runs, those of the batches on 1 rank."""
+    return ladder_run_tables(runs) or batch_size_tables(points)
+
+
+def ladder_run_tables(runs):
+    """Returns one table of ladder runs per setting, rank count and number of hosts."""
+    ladders = grouped((run for run in runs if run.ladder), place_of_ladder)
+    endings = file_endings(setting_names(ladders))
+    # The title already contains the device name.
+    others = setting_names(without_device_name(place) for place in ladders)
+    return [
+        table_of_ladders(group, endings[place], others[without_device_name(place)])
+        for place, group in ladders.items()
+    ]
+
+
+def place_of_ladder(run):
+    hosts = plural(run.host_count, "host")
+    return (*setting_of(run), plural(run.rank_count, "rank"), hosts)
+
+
+def without_device_name(place):
+    return (*place[:4], *place[5:7])
+
+
+def batch_size_tables(points):
+    """Returns one table per setting of the points with 1 rank and several batch sizes."""
     settings = grouped(
         (p for p in points if p.ranks == 1 and p.batch_per_rank), lambda p: p.setting
     )
@@ -114,7 +124,7 @@ def table_of_points(points, ending):
             "mode": row["mode"] if has_details else None,
             "status": "complete",
             "is_extrapolated": int(p.scaled),
-            "measured": next((note for note in p.notes if note.startswith("scaled from")), None),
+            "measured": next(iter(notes_of_kind(p.notes, NoteKind.SCALED)), None),
         }
         for row, p in zip(rows_of(LADDER_COLUMNS, points), points)
     ]

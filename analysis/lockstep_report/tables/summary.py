@@ -10,6 +10,7 @@ from lockstep_report.errors import ReportError
 from lockstep_report.measure import metrics
 from lockstep_report.measure.accuracy import last_accuracy
 from lockstep_report.measure.contention import epoch_seconds, known_reading, lack_of
+from lockstep_report.measure.notes import NoteKind, kind_of
 from lockstep_report.measure.points import IMBALANCE, from_run
 from lockstep_report.measure.stragglers import is_slow, slowest
 from lockstep_report.measure.waiting import MOST_STEPS
@@ -111,7 +112,7 @@ def summary(run):
         *step_lines(run, point, window),
         *device_lines(run, point, window),
         *accuracy_lines(run),
-        *(f"Note: {note}." for note in point.notes if not note.startswith("scaled from")),
+        *(f"Note: {note}." for note in point.notes if kind_of(note) is not NoteKind.SCALED),
     ]
 
 

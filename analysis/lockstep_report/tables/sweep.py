@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The table of all-reduce sweeps."""
 
-from operator import itemgetter
-
 import numpy as np
 
 from lockstep_report.groups import grouped
@@ -11,9 +9,6 @@ from lockstep_report.measure.choices import swept_algorithm
 from lockstep_report.measure.inference import series_interval
 from lockstep_report.runfile.experiment import program_of
 from lockstep_report.runfile.nccl_tests import PROGRAM as NCCL_TESTS
-from lockstep_report.runfile.settings import (
-    setting_of,
-)
 from lockstep_report.tables.machines import entries, machine_notes
 from lockstep_report.tables.table import Column, Table, interval_columns
 
@@ -85,24 +80,6 @@ def average_notes(rows):
         yield f"{source}: average busbw, the mean over the sizes: " + ", ".join(
             f"{name} {np.mean(values):.3f} GB/s" for name, values in means.items()
         )
-
-
-def peaks_of(runs):
-    """Returns {`machine_key`: the largest busbw in GB/s that the sweeps measured}."""
-    found = [
-        (machine_key(run.rank_count, setting_of(run), run.host_names), row["busbw"])
-        for run in runs
-        if run.allreduce and run.host_names
-        for row in sweep_rows(run)
-        if row["busbw"]
-    ]
-    return {key: max(rates) for key, rates in grouped(found, itemgetter(0), itemgetter(1)).items()}
-
-
-def machine_key(ranks, setting, hosts):
-    """Returns what must be equal for a sweep to be the limit of a training: ranks, devices and
-    hosts."""
-    return (ranks, setting[1], setting[4], frozenset(hosts)) if hosts else None
 
 
 def sweep_rows(run):

@@ -16,8 +16,10 @@ from pathlib import Path
 import numpy as np
 
 from lockstep_report.escaping import csv_cell, latex_escape, markdown_escape
+from lockstep_report.measure.digits import number_text, supported_digits
 from lockstep_report.measure.fitting import Estimate
 from lockstep_report.measure.metrics import Bounds
+from lockstep_report.tables.kinds import TableKind
 
 MISSING = "–"
 LATEX_PARTS = 15  # of one table that LaTeX keeps in memory; it has room for 52 at most
@@ -36,6 +38,7 @@ class Column:
     # Keys of the ends of the interval that limits the digits, and of the value that it is about, if
     # that is another one, to which the value is proportional.
     interval: tuple = ()
+    mark: str = None  # key of the letters of notes that are printed behind the value
     value: object = (
         None  # function of the item of a row [its attribute of the name `key`], see `rows_of`
     )
@@ -60,6 +63,7 @@ class Table:
     columns: list
     rows: list
     notes: list = field(default_factory=list)
+    kind: TableKind = None  # that of its entry in the registry
 
     def __post_init__(self):
         self.notes = list(filter(None, self.notes))
@@ -169,9 +173,17 @@ def cell_texts(column, rows):
     values = [row.get(column.key) for row in rows]
     separator = "," if any(isinstance(v, Integral) and abs(v) >= 10000 for v in values) else ""
     return [
-        MISSING if v is None else cell_text(v, digits_of(column, row), separator)
+        MISSING
+        if v is None
+        else cell_text(v, digits_of(column, row), separator) + mark(column, row)
         for v, row in zip(values, rows)
     ]
+
+
+def mark(column, row):
+    """Returns the letters of the notes that restrict a cell, in parentheses; "" without one."""
+    letters = row.get(column.mark) if column.mark else None
+    return f" ({letters})" if letters else ""
 
 
 def digits_of(column, row):
@@ -188,11 +200,6 @@ def digits_of(column, row):
     return supported_digits(width, column.digits)
 
 
-def supported_digits(width, most):
-    """Returns `most`, or the fewer digits with which an interval of this width has two digits."""
-    return min(most, 1 - math.floor(math.log10(width))) if 0 < width < math.inf else most
-
-
 def cell_text(value, digits, separator):
     if isinstance(value, Bounds):
         return bounds_text(value, lambda number: cell_text(number, digits, separator))
@@ -200,9 +207,7 @@ def cell_text(value, digits, separator):
         return str(value)
     if digits is None:
         return f"{value:{separator}}"
-    text = f"{round(value, digits):,.{max(0, digits)}f}"
-    is_zero = not text.strip("-0.,")
-    return text.lstrip("-") if is_zero else text
+    return number_text(value, digits)
 
 
 def markdown(table):

@@ -1,53 +1,52 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Table 1: time and speedup per epoch at a fixed batch per rank."""
 
-from lockstep_report.measure.comparison import (
-    base_of,
-)
+from lockstep_report.measure.comparison import base_of
 from lockstep_report.tables.point_table import EPOCH, EPOCH_ENDS, PLACE, point_table
 from lockstep_report.tables.speedups import (
     GLOBAL_BATCH,
     IMAGE_RATE,
     SPEEDUP_ENDS,
     SPEEDUP_NOTE,
-    speedups,
+    speedup_values,
 )
-from lockstep_report.tables.table import (
-    Column,
-    Note,
-    interval_columns,
+from lockstep_report.tables.table import Column, Note, interval_columns
+
+COLUMNS = (
+    *PLACE,
+    GLOBAL_BATCH,
+    *EPOCH,
+    Column("training_seconds", "Training, without data wait (s)", 2, interval=EPOCH_ENDS),
+    Column("images", "Images per epoch"),
+    IMAGE_RATE,
+    *interval_columns(Column("speedup", "Epoch speedup T(1)/T(N)", 2), *SPEEDUP_ENDS),
+    Column("scaled_speedup", "N·T(1)/T(N)", 2, interval=(*SPEEDUP_ENDS, "speedup")),
+    Column("joules_per_image", "J per image", 4),
+    Column("runs", "Runs", value=lambda p: p.repeats),
+)
+TWO_SPEEDUPS_NOTE = Note(
+    "epoch speedup at fixed batch per rank: T(1)/T(N) compares the time of the same "
+    "epoch; N·T(1)/T(N) also counts that N ranks take N times the batch in each step",
+    ("speedup", "scaled_speedup"),
 )
 
 
 def time_table(points):
-    rows = [{"point": p, **speedups(base_of(p, points), p)} for p in points]
-    lacking = sorted({row["point"].batch_per_rank for row in rows if "speedup" not in row})
-    batches = ", ".join(str(batch or "unknown") for batch in lacking)
+    rows = [{"point": p, **speedup_values(base_of(p, points), p)} for p in points]
     return point_table(
         points,
         "table-1-time-speedup",
         "Table 1: time and speedup per epoch at fixed batch per rank",
-        [
-            *PLACE,
-            GLOBAL_BATCH,
-            *EPOCH,
-            Column("training_seconds", "Training, without data wait (s)", 2, interval=EPOCH_ENDS),
-            Column("images", "Images per epoch"),
-            IMAGE_RATE,
-            *interval_columns(Column("speedup", "Epoch speedup T(1)/T(N)", 2), *SPEEDUP_ENDS),
-            Column("scaled_speedup", "N·T(1)/T(N)", 2, interval=(*SPEEDUP_ENDS, "speedup")),
-            Column("joules_per_image", "J per image", 4),
-            Column("runs", "Runs", value=lambda p: p.repeats),
-        ],
+        COLUMNS,
         rows,
-        [
-            Note(
-                "epoch speedup at fixed batch per rank: T(1)/T(N) compares the time of the same "
-                "epoch; N·T(1)/T(N) also counts that N ranks take N times the batch in each step",
-                ("speedup", "scaled_speedup"),
-            ),
-            SPEEDUP_NOTE,
-            lacking
-            and f"batch {batches}: no 1-rank run with the same setting and batch per rank, so no speedup",
-        ],
+        [TWO_SPEEDUPS_NOTE, SPEEDUP_NOTE, without_base_note(rows)],
     )
+
+
+def without_base_note(rows):
+    """Returns a note that lists the batches without a base case; None if all rows have one."""
+    lacking = sorted({row["point"].batch_per_rank for row in rows if "speedup" not in row})
+    if not lacking:
+        return None
+    batches = ", ".join(str(batch or "unknown") for batch in lacking)
+    return f"batch {batches}: no 1-rank run with the same setting and batch per rank, so no speedup"

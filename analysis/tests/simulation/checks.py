@@ -10,21 +10,20 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
-from lockstep_report.html.answer import answer
 from lockstep_report.measure.compare import BY_NAME, change, estimate, verdict
 from lockstep_report.measure.comparison import merge_repeats
 from lockstep_report.measure.inference import median_interval, series_interval
 from lockstep_report.measure.points import Point, point_of
 from lockstep_report.measure.stragglers import straggler_of
 from lockstep_report.measure.waiting import timed_run
+from lockstep_report.models.answers.all_answers import headline_texts
+from lockstep_report.models.answers.scaling import which_scaling
 from lockstep_report.models.explanation import explain
 from lockstep_report.models.fits import AMDAHL, GUSTAFSON, alpha_beta, fit_law
 from lockstep_report.models.prediction.basis import Basis
 from lockstep_report.models.prediction.predict import predict
-from lockstep_report.models.questions import which_scaling
 from lockstep_report.runfile.input_files import load_runs
 from lockstep_report.runfile.read import read_run
-from lockstep_report.tables.registry import all_tables
 from planted import write_training
 from predictions import ring_network
 from systems import EFFECTS, STEP, deviations, write_steps, write_study
@@ -392,8 +391,7 @@ for repeats, per_host in NOISE:
                     folder, random, 4, per_host=per_host, repeats=repeats, spread=0.05, steps=20
                 )
             )
-            tables = all_tables(found.points, found.runs, explanation=found.explanation)
-            return " ".join(answer(tables, found.points))
+            return " ".join(headline_texts(found.explanation.answers))
 
         return "The largest cause" in in_folder(text)
 

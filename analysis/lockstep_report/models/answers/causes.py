@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The sentences about the largest causes of lost efficiency, and the first advice about them."""
+
+from dataclasses import dataclass
+
+from lockstep_report.measure.digits import number_text
+from lockstep_report.models.answers.answer import Answer, AnswerKind
+from lockstep_report.models.causes import LABELS, Loss
+from lockstep_report.runfile.settings import some_of
+
+COMMUNICATION = ("exposed-buckets", "no-overlap", "link-limit", "latency", "better-algorithm")
+# cause of lost efficiency -> rules of the advice about it
+RULES = {
+    "imbalance": ("waiting-rank",),
+    "waiting": ("waiting-rank", "waiting-in-turn"),
+    "slow_rank": ("waiting-rank",),
+    "transfer": COMMUNICATION,
+    "communication": COMMUNICATION,
+    "calls": ("better-algorithm",),
+    "data_wait": ("input-wait",),
+    "upload": ("input-wait",),
+    "smaller_batch": ("small-batch",),
+    "computation": ("small-batch",),
+    "slower_compute": ("slower-compute",),
+}
+MOST_CAUSES = 3  # that the answer names
+SHARE_DIGITS = 1
+
+
+@dataclass(frozen=True)
+class LargestCauses:
+    """The loss that the answer explains, and its largest causes in descending order."""
+
+    loss: Loss
+    causes: tuple
+
+    @property
+    def sources(self):
+        return self.loss.point.sources
+
+
+def largest_causes(losses, chosen):
+    """Returns the `LargestCauses` of the first comparison in `chosen` that has a loss; without one,
+    of the fastest point on the most ranks; None without losses."""
+    of_comparison = {(loss.point, loss.scaling): loss for loss in losses}
+    named = [of_comparison.get((c.point, c.scaling)) for c in chosen]
+    found = next(filter(None, named), None)
+    if found is None and losses:
+        most = max(loss.point.ranks for loss in losses)
+        found = min(
+            (loss for loss in losses if loss.point.ranks == most),
+            key=lambda loss: loss.point.epoch_seconds,
+        )
+    if found is None:
+        return None
+    causes = [name for name in found.causes if name != "remainder" and is_named(found, name)]
+    causes.sort(key=lambda name: -found.causes[name])
+    return LargestCauses(found, tuple(causes[:MOST_CAUSES]))
+
+
+def is_named(loss, cause):
+    return loss.is_shown(cause) and loss.causes[cause] > 0
+
+
+def causes_text(largest, chosen, points, names):
+    """Returns the sentence about the causes of lost efficiency; `chosen`: the comparisons of the
+    sentence before."""
+    if largest is None:
+        if any(p.ranks > 1 and not p.is_independent for p in points):
+            return (
+                "The causes of lost efficiency are unknown without the phases of a 1-rank run with "
+                "the same setting and batch."
+            )
+        return "Causes of lost efficiency need a run with several ranks and one with 1 rank."
+    loss = largest.loss
+    is_only_one = [(c.point, c.scaling) for c in chosen] == [(loss.point, loss.scaling)]
+    case = "" if is_only_one else f" ({names.place(loss.point)}, {loss.scaling})"
+    if "lacking" in loss.causes:
+        return (
+            f"The causes of lost efficiency{case} cannot be told apart, because ranks lacked "
+            "processors."
+        )
+    if not largest.causes:
+        return f"No cause of lost efficiency is larger than the difference between runs{case}."
+    shares = [
+        f"“{LABELS[name]}” ({number_text(100 * loss.share(name), SHARE_DIGITS)} %)"
+        for name in largest.causes
+    ]
+    if len(shares) == 1:
+        return (
+            f"The largest cause of lost efficiency{case}, in per cent of the epoch, is {shares[0]}."
+        )
+    listed = f"{', '.join(shares[:-1])} and {shares[-1]}"
+    return f"The largest causes of lost efficiency{case}, in per cent of the epoch, are {listed}."
+
+
+def advice_answer(advice, largest, steps):
+    """The first advice about the largest cause; otherwise about the runs that the answer explains;
+    None without advice."""
+    if not advice:
+        return None
+    cause = largest.causes[0] if largest and largest.causes else None
+    sources = largest.sources if largest else ()
+    most = largest.loss.point.ranks if largest else 0
+    ranks = {step.source: step.ranks for step in steps}
+
+    def order(one):
+        is_about_cause = one.rule in RULES.get(cause, ())
+        is_about_runs = one.source in (*sources, ", ".join(sources))
+        return (not is_about_cause, not is_about_runs, ranks.get(one.source) != most)
+
+    chosen = min(advice, key=order)
+    text = f"Advice ({some_of(chosen.source.split(', '), 1)}): {chosen.text}"
+    return Answer(AnswerKind.ADVICE, text, chosen.source, chosen.evidence)

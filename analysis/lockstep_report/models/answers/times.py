@@ -1,0 +1,159 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Answers about epoch times: the highest throughput, the largest batch, and the ratio of
+programs."""
+
+from lockstep_report.groups import grouped
+from lockstep_report.measure.digits import number_text
+from lockstep_report.measure.inference import difference
+from lockstep_report.models.answers.answer import Answer, AnswerKind
+from lockstep_report.models.answers.places import (
+    RATIO_DIGITS,
+    batch_text,
+    rate_text,
+    restriction_text,
+    seconds_interval,
+    seconds_text,
+)
+from lockstep_report.runfile.experiment import LOCKSTEP
+from lockstep_report.runfile.settings import plural
+
+MIB = 2**20
+NO_TIME = "No training run is among the files, so there is no epoch time; lockstep train makes one."
+PROGRAM_NAMES = {LOCKSTEP: "Lockstep", "pytorch": "PyTorch"}
+
+
+def throughput_answer(points, runs, names):
+    """The point that trains the most images per second, of those whose ranks had processors. Their
+    epochs may have different numbers of images."""
+    usable = [p for p in points if not p.is_independent and p.images_per_second]
+    undisturbed = [p for p in usable if not p.lacks_processors]
+    ordered = sorted(undisturbed or usable, key=lambda p: -p.images_per_second)
+    if not ordered:
+        has_ladder = any(run.ladder for run in runs)
+        return None if has_ladder else Answer(AnswerKind.THROUGHPUT, shortest_text(points, names))
+    best, *others = ordered
+    spread = seconds_interval(best)
+    if best.repeats == 1:
+        spread = " (one run; another one may differ)"
+    text = (
+        f"The highest throughput is {rate_text(best)} images/s: an epoch of {best.images:,} images "
+        f"takes {seconds_text(best)} s{spread}: {names.place(best)}{restriction_text(best)}."
+        f"{tie_text(best, others, names)}"
+    )
+    values = {"images_per_second": best.images_per_second, "epoch_seconds": best.epoch_seconds}
+    return Answer(AnswerKind.THROUGHPUT, text, best.source, values)
+
+
+def shortest_text(points, names):
+    """Returns a text about the shortest epoch of points whose number of images is unknown."""
+    usable = [p for p in points if not p.is_independent and p.epoch_seconds]
+    if not usable:
+        return NO_TIME
+    best = min(usable, key=lambda p: p.epoch_seconds)
+    return f"The shortest epoch takes {seconds_text(best)} s{seconds_interval(best)}: " + (
+        f"{names.place(best)}{restriction_text(best)}."
+    )
+
+
+def tie_text(best, others, names):
+    """Returns a text if the next highest throughput may be as high; "" otherwise."""
+    if not others:
+        return ""
+    of_best, of_next = (
+        [point.images / seconds for seconds in point.epoch_repeats] for point in (best, others[0])
+    )
+    if difference(of_next, of_best).is_shown:
+        return ""
+    return (
+        f" The next one ({rate_text(others[0])} images/s: {names.place(others[0])}) differs by no "
+        "more than runs may differ."
+    )
+
+
+def memory_answers(runs):
+    """The largest batch of each ladder, and what ended it."""
+    return [memory_answer(run) for run in runs if run.ladder]
+
+
+def memory_answer(run):
+    statuses = [str(status) for status in run.ladder["status"]]
+    batches = [int(batch) for batch in run.ladder["batch_per_rank"]]
+    complete = [i for i, status in enumerate(statuses) if status == "complete"]
+    place = plural(run.rank_count, "rank")
+    if not complete:
+        text = f"No batch of the ladder {run.label} fits in the memory limit on {place}."
+        return Answer(AnswerKind.MEMORY, text, run.label)
+    largest = max(complete, key=lambda i: batches[i])
+    fastest = max(complete, key=lambda i: float(run.ladder["images_per_second"][i]))
+    peak = float(run.ladder["peak_bytes"][largest])
+    used = f" with {number_text(peak / MIB, 0)} MiB" if peak > 0 else ""
+    rate = number_text(float(run.ladder["images_per_second"][fastest]), 1)
+    text = (
+        f"The largest batch of the ladder {run.label} that fits is {batches[largest]} per rank on "
+        f"{place}{used}; {ladder_end(run, statuses, batches)}. Its highest throughput is {rate} "
+        f"images/s at batch {batches[fastest]}."
+    )
+    values = {
+        "largest_batch_per_rank": batches[largest],
+        "peak_bytes": peak or None,
+        "fastest_batch_per_rank": batches[fastest],
+    }
+    return Answer(AnswerKind.MEMORY, text, run.label, values)
+
+
+def ladder_end(run, statuses, batches):
+    """Returns why a ladder has no larger batch."""
+    if "out_of_memory" in statuses:
+        return f"batch {batches[statuses.index('out_of_memory')]} exceeds the memory limit"
+    if run.status != "complete":
+        return f"the ladder did not finish (status {run.status}), so larger batches may fit"
+    samples = run.number("train-samples")
+    next_batch = 2 * max(batches) * run.rank_count
+    if samples and next_batch > samples:
+        return (
+            f"the next batch has more images than the {samples:,} of the training set, so the "
+            "memory limit was not reached"
+        )
+    return "the memory limit was not reached"
+
+
+def program_answers(points, names):
+    """The ratio of the throughputs of two programs with the same model, ranks and batch per rank:
+    for each other program, on the most ranks that both have."""
+    usable = [p for p in points if p.images_per_second and not p.lacks_processors]
+    own = grouped((p for p in usable if p.program == LOCKSTEP), case_of_point)
+    found = []
+    for program in dict.fromkeys(p.program for p in usable if p.program != LOCKSTEP):
+        pairs = [
+            (max(own[case_of_point(p)], key=lambda p: p.images_per_second), p)
+            for p in usable
+            if p.program == program and case_of_point(p) in own
+        ]
+        if pairs:
+            most = max(p.ranks for _, p in pairs)
+            chosen = [pair for pair in pairs if pair[1].ranks == most]
+            found.append(program_answer(*max(chosen, key=lambda pair: pair[1].images_per_second)))
+    return found
+
+
+def case_of_point(point):
+    model = point.setting[0] if point.setting else ""
+    return (model, point.ranks, point.batch_per_rank, point.is_independent)
+
+
+def program_answer(own, other):
+    ratio = own.images_per_second / other.images_per_second
+    first, second = (PROGRAM_NAMES.get(p.program, p.program) for p in (own, other))
+    unequal = [
+        f"{theirs or 'none'} against {ours or 'none'}"
+        for ours, theirs in zip(own.setting, other.setting)
+        if ours != theirs and theirs != other.program
+    ]
+    differing = f" The runs differ in their setting: {'; '.join(unequal)}." if unequal else ""
+    text = (
+        f"{first} trains {number_text(ratio, RATIO_DIGITS)} times as many images per second as "
+        f"{second} on {plural(own.ranks, 'rank')} with {batch_text(own)}: {rate_text(own)} and "
+        f"{rate_text(other)} images/s{restriction_text(own, other)}.{differing}"
+    )
+    source = f"{own.source}, {other.source}"
+    return Answer(AnswerKind.PROGRAMS, text, source, {"throughput_ratio": ratio})

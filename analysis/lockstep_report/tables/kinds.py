@@ -1,0 +1,40 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The kinds of tables. The value of a kind is the name of the files of its table, or the beginning
+of the names if a report can have several tables of the kind."""
+
+from enum import Enum
+
+
+class TableKind(Enum):
+    LADDER = "batch-ladder"
+    BATCH_SIZES = "batch-sizes"
+    TIMES = "table-1-time-speedup"
+    COMMUNICATION = "table-2-compute-communication"
+    BANDWIDTH = "table-3-bandwidth"
+    WAITING = "waiting-transfer"
+    WEAK_SCALING = "weak-scaling"
+    STRONG_SCALING = "strong-scaling"
+    PHASES = "phases"
+    REDUCERS = "reducers"
+    MEASUREMENTS = "measurements"
+    THREADS = "thread-scaling"
+    QUESTIONS = "questions"
+    ADVICE = "advice"
+    CAUSES = "efficiency-causes"
+    SCALING_LAWS = "scaling-laws"
+    ALPHA_BETA = "alpha-beta"
+    STRAGGLERS = "stragglers"
+    PIPELINE = "pipeline-stages"
+    ACCURACY = "accuracy"
+    TIME_TO_ACCURACY = "time-to-accuracy"
+    LEARNING_CURVES = "learning-curves"
+    ENERGY = "energy"
+    TELEMETRY = "telemetry"
+    NETWORK = "telemetry-network"
+    SWEEP = "allreduce-sweep"
+    LAYERS = "layers"
+    STACK = "stack"
+    PROFILE = "profile"
+    ASSIGNMENT_TIMES = "assignment-1"
+    ASSIGNMENT_COMMUNICATION = "assignment-2"
+    ASSIGNMENT_BANDWIDTH = "assignment-3"

@@ -1,0 +1,217 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Tests that the headline of a report is a valid number: its ranks had processors, and its speedup
+compares the same number of images; and that every copy of a table marks the other numbers."""
+
+import csv
+import io
+from dataclasses import replace
+
+import pytest
+from lockstep_report.measure.contention import Lack
+from lockstep_report.measure.inference import Interval
+from lockstep_report.measure.metrics import Bounds
+from lockstep_report.measure.points import Point
+from lockstep_report.measure.speedup import speedup_of
+from lockstep_report.measure.validity import add_comparison_notes
+from lockstep_report.models.answers.answer import AnswerKind
+from lockstep_report.models.explanation import explain
+from lockstep_report.tables.kinds import TableKind
+from lockstep_report.tables.registry import all_tables
+from lockstep_report.tables.table import csv_text, latex, markdown
+
+SETTING = ("resnet18", "cpu", "fp32", "cifar10", "cpu x", "lockstep", "1 thread per rank")
+OTHERS_RAN = "other processes ran on its processors"
+SHARED = "threads of this run share its processors"
+
+
+def point(ranks, batch, seconds, images=1024, lack="", **options):
+    source = f"{ranks}x{batch}.h5"
+    lacks = {source: Lack(0.5, 0, lack)} if lack else {}
+    options = {"setting": SETTING, "reducer": "overlap", **options}
+    return Point(
+        source,
+        ranks,
+        batch,
+        seconds,
+        images=images,
+        images_per_second=images / seconds,
+        lacks=lacks,
+        **options,
+    )
+
+
+def answers_of(*points):
+    points = add_comparison_notes(list(points))
+    return {answer.kind: answer for answer in explain(points, []).answers}
+
+
+def test_speedup_compares_the_same_number_of_images():
+    """1,536 images in 6.39 s against 1,024 in 2.114 s: 484.4 against 240.4 images/s."""
+    found = speedup_of(point(1, 512, 6.39, images=1536), point(2, 512, 2.114, images=1024))
+    assert found.value == pytest.approx((1024 / 2.114) / (1536 / 6.39))
+    assert found.efficiency == pytest.approx(found.value / 2)
+    assert found.scaled == pytest.approx(found.value * 2)
+
+
+def test_interval_of_the_speedup_is_that_of_the_same_images():
+    one = replace(point(1, 32, 4.0), epoch_interval=Interval(3.0, 5.0, 0.97, 6))
+    two = replace(point(2, 32, 1.0, images=512), epoch_interval=Interval(0.5, 2.0, 0.97, 6))
+    found = speedup_of(one, two)
+    assert (found.low, found.value, found.high) == (0.5 * 1.5, 0.5 * 4, 0.5 * 10)
+
+
+def test_headline_is_on_the_most_ranks_that_had_processors():
+    found = answers_of(point(1, 32, 14.01), point(2, 32, 7.13), point(4, 32, 8.04, lack=SHARED))
+    scaling = found[AnswerKind.SCALING]
+    assert scaling.text.startswith(
+        "On 2 ranks, an epoch takes 7.13 s, 1.96 times as fast as on 1 rank at fixed batch per rank"
+    )
+    assert "and the efficiency is 0.98 (" in scaling.text
+    assert (
+        "Not the headline: 1.74 times as fast on 4 ranks (batch 32 per rank), because ranks lacked"
+        " processors." in scaling.text
+    )
+    assert scaling.values["weak_efficiency"] == pytest.approx(14.01 / (2 * 7.13))
+    assert found[AnswerKind.THROUGHPUT].text.startswith("The highest throughput is 143.6 images/s")
+
+
+def test_headline_has_the_images_of_its_base_case():
+    scaling = answers_of(point(1, 32, 14.0), point(2, 32, 7.0), point(4, 32, 2.0, images=512))[
+        AnswerKind.SCALING
+    ]
+    assert scaling.text.startswith("On 2 ranks,")
+    assert (
+        "Not the headline: 3.50 times as fast on 4 ranks (batch 32 per rank), because the epochs"
+        " have other numbers of images than the base case." in scaling.text
+    )
+
+
+def test_headline_without_a_valid_point_names_the_restriction_in_the_sentence():
+    scaling = answers_of(point(1, 32, 14.0), point(2, 32, 3.0, images=512))[AnswerKind.SCALING]
+    assert scaling.text.startswith("On 2 ranks, an epoch takes 3.00 s, 2.33 times as fast")
+    assert "; restricted: an epoch of this point trains on 512 images" in scaling.text
+
+
+def test_one_sentence_per_cause_of_lacking_processors():
+    text = answers_of(
+        point(1, 32, 14.0), point(2, 32, 7.0, lack=OTHERS_RAN), point(4, 32, 8.0, lack=SHARED)
+    )[AnswerKind.DISTURBED].text
+    assert (
+        f"In 1 run (2x32.h5), ranks lacked a processor for up to 50 % of the epoch, because {OTHERS_RAN}."
+        in text
+    )
+    assert (
+        f"In 1 run (4x32.h5), ranks lacked a processor for up to 50 % of the epoch, because {SHARED}."
+        in text
+    )
+
+
+def test_all_efficiencies_of_a_point_are_equal():
+    points = add_comparison_notes(
+        [
+            point(1, 32, 14.0, images=1920, step_median=0.1),
+            point(2, 32, 7.0, images=1536, step_median=0.1),
+        ]
+    )
+    explanation = explain(points, [])
+    tables = {table.kind: table for table in all_tables(points, [], None, explanation)}
+    expected = 14.0 / (2 * 7.0) * 1536 / 1920
+    weak = [row for row in tables[TableKind.WEAK_SCALING].rows if row["ranks"] == 2]
+    assert weak[0]["efficiency"] == pytest.approx(expected)
+    values = {answer.kind: answer.values for answer in explanation.answers}
+    assert values[AnswerKind.SCALING]["weak_efficiency"] == pytest.approx(expected)
+    assert values[AnswerKind.WHICH_SCALING]["weak_efficiency"] == pytest.approx(expected)
+
+
+def test_every_copy_of_an_assignment_table_has_the_mark_of_other_images():
+    points = add_comparison_notes(
+        [
+            point(1, 32, 14.0),
+            point(1, 512, 6.39, images=1536),
+            point(2, 32, 7.0),
+            point(2, 512, 2.114),
+        ]
+    )
+    (table,) = (t for t in all_tables(points, []) if t.kind is TableKind.ASSIGNMENT_TIMES)
+    note = "(a) an epoch of this point trains on 1,024 images, an epoch of the base case"
+    assert "| 2.11 (a) | 2.02 (a) |" in markdown(table) and note in markdown(table).replace(
+        "\\", ""
+    )
+    assert "2.11 (a) & 2.02 (a)" in latex(table) and note in latex(table)
+    rows = list(csv.DictReader(io.StringIO(csv_text(table))))
+    assert rows[1]["restrictions_512"].startswith("an epoch of this point trains on 1,024 images")
+    assert rows[1]["restrictions_32"] == "" and float(rows[1]["speedup_512"]) == pytest.approx(
+        2.015, abs=0.001
+    )
+
+
+def test_bandwidth_of_an_assignment_has_its_bounds_in_the_csv():
+    split = SplitStub()
+    points = add_comparison_notes(
+        [
+            point(1, 32, 14.0),
+            point(1, 128, 13.0),
+            *(
+                point(2, batch, 7.0, bytes_per_step=10**9, steps=4, split=split)
+                for batch in (32, 128)
+            ),
+        ]
+    )
+    (table,) = (t for t in all_tables(points, []) if t.kind is TableKind.ASSIGNMENT_BANDWIDTH)
+    row = next(csv.DictReader(io.StringIO(csv_text(table))))
+    assert row["measured_gb_s_32"] == ""
+    assert float(row["measured_gb_s_low_32"]) == pytest.approx(2.0)
+    assert float(row["measured_gb_s_high_32"]) == pytest.approx(4.0)
+    text = explain(points, []).answers
+    bandwidth = next(a for a in text if a.kind is AnswerKind.BANDWIDTH)
+    assert "the all-reduces reach at least 2.000 GB/s of bus bandwidth" in bandwidth.text
+    assert "a run with --reducer allreduce measures the bandwidth" in bandwidth.text
+
+
+class SplitStub:
+    """A transfer of 1 to 2 s per epoch, and nothing else."""
+
+    transfer_bounds = Bounds(1.0, 2.0)
+    waiting_seconds = all_reduce_seconds = clock_error = 0.0
+    waiting = last_share = (0.0,)
+    divides_exposed = False
+
+    def mean(self, name):
+        return 0.0
+
+
+def test_ratio_of_two_programs():
+    setting = (*SETTING[:5], "pytorch", SETTING[6])
+    found = answers_of(
+        point(1, 32, 14.0), point(1, 32, 39.5, setting=setting, program="pytorch", reducer="")
+    )[AnswerKind.PROGRAMS]
+    assert found.text.startswith(
+        "Lockstep trains 2.82 times as many images per second as PyTorch on 1 rank with batch 32"
+        " per rank: 73.1 and 25.9 images/s"
+    )
+    assert found.values == {"throughput_ratio": pytest.approx(39.5 / 14.0)}
+
+
+def test_no_percentage_of_almost_no_communication():
+    """A derived time of 3 s is not "30000 %" of 10 ms of communication."""
+    phases = dict.fromkeys(("data_wait", "upload", "update", "imbalance"), 0.0)
+    one, two = (
+        point(
+            n,
+            32,
+            s,
+            phase_seconds={
+                **phases,
+                "forward": s / 2,
+                "backward": s / 2 - c,
+                "exposed_communication": c,
+            },
+            threads=1,
+        )
+        for n, s, c in ((1, 14.0, 0.0), (2, 10.0, 0.01))
+    )
+    derived = answers_of(one, two)[AnswerKind.DERIVED].text
+    assert (
+        "the exposed communication is 0.01 s. The derived time is 2.99 s too large, because"
+        in derived
+    )
