@@ -64,19 +64,25 @@ physical_cores() {
 # error if no interpreter has the modules.
 find_python() { LOCKSTEP_COMMAND=${0##*/} "$root/analysis/run-python" --modules "$1" --find; }
 
-# Writes the report of the run files in the folder $1: tables and figures to $1/report, and the page $1/report.html. Does nothing if
-# the folder has no run files. Names the points that do not fit in memory ($1/NAME.memory). Returns a status other than 0 if the report
-# fails, also where `set -e` has no effect.
+# Writes the report of the run files in the folder $1: tables and figures to $1/report, and the page $1/report.html. Does
+# nothing if the folder has no run files. Its notes name the points that do not fit in memory ($1/NAME.memory) and the runs
+# that started and are not complete ($1/NAME.started). Returns a status other than 0 if the report fails, also where
+# `set -e` has no effect.
 write_report() {
-  local directory=$1 status=0 too_large note=() report=("$root/analysis/run-python" lockstep_report)
+  local directory=$1 status=0 too_large failed notes=() report=("$root/analysis/run-python" lockstep_report)
   [ -n "$(find "$directory" -maxdepth 1 -name '*.h5' -print -quit)" ] || return 0
   heading "report"
-  too_large=$(find "$directory" -maxdepth 1 -name '*.memory' -printf '%f\n' | sort -V | sed 's/-[0-9]*\.memory$//' | uniq | paste -sd ' ')
-  [ -z "$too_large" ] || note=(--note "points that do not fit in memory: ${too_large// /, }")
-  "${report[@]}" report "$directory" --out "$directory/report" "${note[@]}" || status=$?
-  "${report[@]}" html "$directory" -o "$directory/report.html" "${note[@]}" || status=$?
+  too_large=$(points_with "$directory" memory | sed 's/-[0-9]*$//' | uniq | paste -sd ' ')
+  failed=$(comm -23 <(points_with "$directory" started | sort) <(points_with "$directory" memory | sort) | sort -V | paste -sd ' ')
+  [ -z "$too_large" ] || notes+=(--note "points that do not fit in memory: ${too_large// /, }")
+  [ -z "$failed" ] || notes+=(--note "runs that failed or did not finish, which the report does not contain: ${failed// /, }")
+  "${report[@]}" report "$directory" --out "$directory/report" "${notes[@]}" || status=$?
+  "${report[@]}" html "$directory" -o "$directory/report.html" "${notes[@]}" || status=$?
   return $status
 }
+
+# Prints the names of the points and repeats that have a file with the suffix .$2 in the folder $1, in natural order.
+points_with() { find "$1" -maxdepth 1 -name "*.$2" -printf '%f\n' | sed "s/\.$2\$//" | sort -V; }
 
 # Waits until the background process $1 has ended and sets `status` to its exit status. `wait` returns early, with a status above
 # 128, if a signal arrives; bash keeps the status of a process that has ended.

@@ -14,10 +14,9 @@ import zlib
 
 import torch
 import torch.distributed as dist
+from pytorch_training import options, train
 from torch.nn.parallel import DistributedDataParallel
 from torch.utils.data.distributed import DistributedSampler
-
-from pytorch_training import options, train
 
 # The variables of torchrun, and those of mpirun (Open MPI) and srun with the same meaning.
 LAUNCHERS = {

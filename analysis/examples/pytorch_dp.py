@@ -9,7 +9,6 @@ together.
 """
 
 import torch
-
 from pytorch_training import options, train
 
 

@@ -13,14 +13,13 @@ import functools
 import math
 import time
 
+import cifar10
 import torch
 import torch.nn.functional as F
+from lockstep_recorder import Recorder
+from networks import VGG11, ResNet18
 from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import bf16_compress_hook
 from torch.utils.data import BatchSampler, DataLoader, RandomSampler
-
-import cifar10
-from lockstep_recorder import Recorder
-from networks import ResNet18, VGG11
 
 NETWORKS = {"resnet18-cifar": ResNet18, "vgg11": VGG11}
 

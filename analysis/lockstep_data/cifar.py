@@ -8,8 +8,6 @@ import tarfile
 from pathlib import Path, PurePosixPath
 
 import numpy as np
-
-from lockstep_data.images import from_arrays
 from lockstep_report.errors import INPUT, ReportError, cannot_read
 from lockstep_report.runfile.file_kind import (
     HEAD,
@@ -20,6 +18,8 @@ from lockstep_report.runfile.file_kind import (
     remedy,
     wrong_kind,
 )
+
+from lockstep_data.images import from_arrays
 
 # Files of the training images, file of the test images, file of the names, key of the labels, key
 # of the names.

@@ -4,10 +4,11 @@
 import argparse
 import sys
 
-from lockstep_data import plausibility
-from lockstep_data.data_file import write_images
 from lockstep_report.arguments import commands_of, run, share
 from lockstep_report.escaping import one_line
+
+from lockstep_data import plausibility
+from lockstep_data.data_file import write_images
 
 INTERRUPTED = 130  # 128 + SIGINT
 

@@ -11,11 +11,11 @@ from pathlib import Path
 
 import h5py
 import numpy as np
+from lockstep_report.errors import INPUT, OUTPUT, USAGE, ReportError, errno_of, reason_of
+from lockstep_report.output import require_new
 
 from lockstep_data.images import SPLITS
 from lockstep_data.progress import Progress
-from lockstep_report.errors import INPUT, OUTPUT, USAGE, ReportError, errno_of, reason_of
-from lockstep_report.output import require_new
 
 BLOCK = 256  # images
 DONE = "imported"  # attribute and datasets of a file that is not complete

@@ -10,11 +10,11 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
-
-from lockstep_data.images import SPLITS, TEST_NAMES, TRAIN_NAMES, Images, note_on_test
 from lockstep_report.errors import INPUT, ReportError, cannot_read, reason_of, require
 from lockstep_report.runfile.file_kind import kind_of_file
 from lockstep_report.runfile.settings import some_of
+
+from lockstep_data.images import SPLITS, TEST_NAMES, TRAIN_NAMES, Images, note_on_test
 
 SUFFIXES = {".jpg", ".jpeg", ".png", ".ppm", ".pgm", ".bmp", ".gif", ".tif", ".tiff", ".webp"}
 

@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 from typing import Callable
 
 import numpy as np
-
 from lockstep_report.errors import INPUT, ReportError
 
 SPLITS = ("train", "test")

@@ -6,11 +6,11 @@ import gzip
 from pathlib import Path
 
 import numpy as np
-
-from lockstep_data.images import from_arrays
 from lockstep_report.errors import INPUT, ReportError, cannot_read
 from lockstep_report.runfile.file_kind import HEAD, kind_of, remedy
 from lockstep_report.runfile.settings import some_of
+
+from lockstep_data.images import from_arrays
 
 NAMES = {
     "train": ("train",),

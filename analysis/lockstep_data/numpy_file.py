@@ -6,11 +6,11 @@ import re
 import zipfile
 
 import numpy as np
-
-from lockstep_data.images import SPLITS, TEST_NAMES, TRAIN_NAMES, from_arrays, note_on_test
 from lockstep_report.errors import INPUT, ReportError, cannot_read
 from lockstep_report.runfile.file_kind import NUMPY_ZIP, kind_of, read_head, wrong_kind
 from lockstep_report.runfile.settings import some_of
+
+from lockstep_data.images import SPLITS, TEST_NAMES, TRAIN_NAMES, from_arrays, note_on_test
 
 ROLES = {
     "images": {"images", "image", "x", "data", "imgs", "features"},

@@ -11,6 +11,7 @@ from datetime import datetime, timezone
 import numpy as np
 import torch
 import torch.distributed as dist
+from lockstep_report.runfile.schema import PHASES
 from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import allreduce_hook
 from torch.nn.parallel import DistributedDataParallel
 
@@ -21,7 +22,6 @@ from lockstep_recorder.meeting import Meeting
 from lockstep_recorder.run_file import last_writer
 from lockstep_recorder.shape import Shape
 from lockstep_recorder.steps import CudaClock, HostClock, Step, epoch_columns, refitted, values_of
-from lockstep_report.runfile.schema import PHASES
 
 START_LIMIT = 30  # seconds between the first and the last process that create the Recorder
 NO_LENGTH = (

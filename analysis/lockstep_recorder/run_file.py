@@ -9,9 +9,9 @@ from pathlib import Path
 
 import h5py
 import numpy as np
+from lockstep_report.runfile import schema
 
 from lockstep_recorder import attempts
-from lockstep_report.runfile import schema
 
 GROWING = ("step", "epoch")  # dimensions
 LIBVER = ("v110", "v110")  # what HDF5 1.10 can read; older formats have no SWMR

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import torch
-
 from lockstep_report.runfile.schema import PHASES
 
 

@@ -26,7 +26,8 @@ from lockstep_report.tables.table import RENDERERS
 
 MANIFEST = ".lockstep-report.json"
 # Kinds of files.
-TABLE, CHECK, FIGURE, PAGE, PREDICTION = "table", "check", "figure", "page", "prediction"
+TABLE, CHECK, FIGURE = "table", "check", "figure"
+PAGE, PREDICTION = "page", "prediction"
 ANOTHER_FILE = "give another file"
 SUFFIXES = {HTML: (".html", ".htm"), CSV: (".csv",)}
 

@@ -6,6 +6,7 @@ from lockstep_report.errors import USAGE, ReportError
 from lockstep_report.escaping import one_line
 from lockstep_report.output import require_new
 from lockstep_report.runfile.settings import some_of
+
 from lockstep_weights import files, states
 from lockstep_weights.matching import match, require_finite, require_fit, require_statistics
 from lockstep_weights.networks import KUANGLIU, NETWORKS, TORCHVISION, renamed

@@ -13,7 +13,6 @@ from pathlib import Path
 
 import h5py
 import numpy as np
-
 from lockstep_report.errors import (
     INPUT,
     OUTPUT,
@@ -39,6 +38,7 @@ from lockstep_report.runfile.file_kind import (
 )
 from lockstep_report.runfile.hdf5_access import open_run, read_attributes, safe_objects
 from lockstep_report.runfile.settings import some_of
+
 from lockstep_weights import unpickling
 
 PTH, SAFE = (".pth", ".pt"), ".safetensors"

@@ -4,9 +4,9 @@
 from dataclasses import dataclass, replace
 
 import numpy as np
-
 from lockstep_report.errors import INPUT, USAGE, ReportError
 from lockstep_report.runfile.settings import plural, some_of
+
 from lockstep_weights.networks import COUNTER, NETWORKS, Network, renamed
 from lockstep_weights.states import is_beside
 

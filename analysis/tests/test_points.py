@@ -200,6 +200,24 @@ def test_repeats_become_medians_with_an_interval_from_six(tmp_path):
     assert (six.epoch_interval.low, six.epoch_interval.high) == pytest.approx((1.0, 6.0))
 
 
+def test_runs_that_evaluate_are_no_repeats_of_runs_that_do_not(tmp_path):
+    """Their epochs take 1 s and 5 s: the median of both would be no time of either study."""
+
+    def made(name, seconds, **config):
+        path = write_run(
+            tmp_path / name, phases(20, (0, 0, seconds, 0, 0, 0)), 10, epochs=2, config=config
+        )
+        return points.from_run(read_run(path))
+
+    timed = made("timed.h5", 0.1, **{"evaluate-every": "never"})
+    evaluated = made("accuracy.h5", 0.5, **{"evaluate-every": "1"})
+    (both,) = merge_repeats([evaluated, timed])
+    assert both.epoch_seconds == pytest.approx(1.0) and both.repeats == 1
+    assert any(note.startswith("accuracy.h5 evaluates its test accuracy") for note in both.notes)
+    (alone,) = merge_repeats([evaluated])
+    assert alone.epoch_seconds == pytest.approx(5.0) and alone.notes == evaluated.notes
+
+
 def test_other_models_are_no_base_case(tmp_path):
     one = points.from_run(
         read_run(

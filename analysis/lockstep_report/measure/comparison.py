@@ -3,6 +3,7 @@
 cases of a point."""
 
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -62,7 +63,9 @@ def merge_repeats(points):
     names them. The properties without a table column in which the points of a setting differ are in
     `detail`."""
     repeats = grouped_repeats(points, lambda p: (row_of(p), p.variant, p.bytes_per_step))
-    merged = [median_point(group, notes) for group, notes in repeats.values()]
+    merged = [
+        median_point(*without_evaluations(group, notes)) for group, notes in repeats.values()
+    ]
     merged = [
         point
         for group in grouped(merged, lambda p: p.setting).values()
@@ -86,8 +89,38 @@ def reducer_order(point):
     return place_of(point.reducer, REDUCERS)
 
 
+def without_evaluations(group, notes):
+    """Returns (repeats, notes) of a point without the runs that evaluate their test accuracy, if
+    others do not: a study of accuracy may run later than the study of times."""
+    timed = [p for p in group if not is_evaluated(p)]
+    if not timed:
+        return group, notes
+    left_out = [p.source for p in group if is_evaluated(p)]
+    return timed, [*notes, *map(evaluation_note, left_out)]
+
+
+def is_evaluated(point):
+    return dict(point.others).get("evaluate-every", "never") != "never"
+
+
+def evaluation_note(name):
+    return (
+        f"{name} evaluates its test accuracy and is not counted, because a run without "
+        "evaluation has the same configuration"
+    )
+
+
+class PlaceOfPoint(NamedTuple):
+    """What the points of one row have in common."""
+
+    setting: tuple
+    ranks: int
+    batch_per_rank: int
+    communication: tuple
+
+
 def row_of(point):
-    return (point.setting, point.ranks, point.batch_per_rank, point.communication)
+    return PlaceOfPoint(point.setting, point.ranks, point.batch_per_rank, point.communication)
 
 
 def with_details(points):

@@ -3,7 +3,7 @@
 derived times follow. It compares the times of the same number of images: epochs of several ranks
 may have fewer images, because an incomplete last batch is dropped."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from lockstep_report.measure import metrics
 from lockstep_report.measure.inference import assumed_difference
@@ -23,8 +23,8 @@ def has_equal_images(base, point):
 
 @dataclass(frozen=True)
 class Speedup:
-    """The speedup of a point with `ranks` ranks against a base case with `base_ranks` ranks (1,
-    or as many independent replicas). `low`, `high`: its 95 % interval over runs, None if unknown."""
+    """The speedup of a point with `ranks` ranks against a base case with `base_ranks` ranks (1, or
+    as many independent replicas). `low`, `high`: its 95 % interval over runs; None if unknown."""
 
     value: float
     ranks: int
@@ -48,16 +48,13 @@ def speedup_of(base, point):
     if base is None:
         return None
     ratio = image_ratio(base, point)
-    low, high = None, None
-    if base is not point:
-        low, high = metrics.ratio_interval(base.epoch_interval, point.epoch_interval)
-    return Speedup(
-        ratio * metrics.speedup(base.epoch_seconds, point.epoch_seconds),
-        point.ranks,
-        base.ranks,
-        None if low is None else ratio * low,
-        None if high is None else ratio * high,
+    found = Speedup(
+        ratio * metrics.speedup(base.epoch_seconds, point.epoch_seconds), point.ranks, base.ranks
     )
+    low, high = metrics.ratio_interval(base.epoch_interval, point.epoch_interval)
+    if base is point or low is None:
+        return found
+    return replace(found, low=ratio * low, high=ratio * high)
 
 
 def assumed_ends(base, point, speedup):

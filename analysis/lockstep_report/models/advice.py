@@ -134,41 +134,44 @@ def no_overlap(step):
 def waiting(step):
     """Imbalance: the other ranks wait for one rank whose work takes longer, or for a rank that
     changes from step to step."""
+    if step.waiting is None:
+        return None
     slow = step.straggler
-    is_one = (
-        step.waiting is not None
-        and slow is not None
-        and (slow.is_significant and slow.excess.value >= EXPLAINED_SHARE * step.waiting)
-    )
-    if (
-        step.waiting is None
-        or step.waiting < (WAITING_SHARE if is_one else CHANGING_SHARE) * step.step
-    ):
+    is_explained = slow is not None and slow.excess.value >= EXPLAINED_SHARE * step.waiting
+    is_one = is_explained and slow.is_significant
+    least = WAITING_SHARE if is_one else CHANGING_SHARE
+    if step.waiting < least * step.step:
         return None
     text = (
         f"The ranks wait {duration(step.waiting)} per step for the last one "
         f"({percent(step.waiting / step.step)}), which no faster network removes"
     )
-    if is_one:
-        return Advice(
-            "waiting-rank",
-            step.source,
-            f"{text}. Rank {slow.rank} ({slow.host}) works {duration(slow.excess.value)} longer"
-            f" than the others ({duration(slow.work_seconds)}) and starts"
-            f" {percent(slow.last_share)} of the all-reduces last: compare its processors, device"
-            " and other load with those of the others.",
-            {
-                "waiting_seconds": step.waiting,
-                "rank": slow.rank,
-                "excess_seconds": slow.excess.value,
-                "excess_low_seconds": slow.excess.low,
-                "excess_high_seconds": slow.excess.high,
-                "last_share": slow.last_share,
-                "step_seconds": step.step,
-            },
-            WAITING_SHARE,
-            case=f"rank {slow.rank}",
-        )
+    return waiting_for_rank(step, slow, text) if is_one else waiting_in_turn(step, text)
+
+
+def waiting_for_rank(step, slow, text):
+    return Advice(
+        "waiting-rank",
+        step.source,
+        f"{text}. Rank {slow.rank} ({slow.host}) works {duration(slow.excess.value)} longer"
+        f" than the others ({duration(slow.work_seconds)}) and starts"
+        f" {percent(slow.last_share)} of the all-reduces last: compare its processors, device"
+        " and other load with those of the others.",
+        {
+            "waiting_seconds": step.waiting,
+            "rank": slow.rank,
+            "excess_seconds": slow.excess.value,
+            "excess_low_seconds": slow.excess.low,
+            "excess_high_seconds": slow.excess.high,
+            "last_share": slow.last_share,
+            "step_seconds": step.step,
+        },
+        WAITING_SHARE,
+        case=f"rank {slow.rank}",
+    )
+
+
+def waiting_in_turn(step, text):
     return Advice(
         "waiting-in-turn",
         step.source,
@@ -400,29 +403,29 @@ def merged(advice, points):
     """Returns the advice with one element per rule and case of the repeated runs of a point; that
     of less than half is last."""
     point_of = {source: p for p in points for source in p.sources}
-    groups = grouped(
-        advice,
-        lambda one: (
-            one.rule,
-            point_of[one.source].sources if one.source in point_of else one.source,
-            one.case,
-        ),
-    )
-    found = []
-    for group in groups.values():
-        point = point_of.get(group[0].source)
-        chosen = sorted(group, key=lambda advice: next(iter(advice.evidence.values())))[
-            (len(group) - 1) // 2
-        ]
-        text = (
-            chosen.text
-            if point is None or point.program == LOCKSTEP
-            else OPTION.sub("", chosen.text)
-        )
-        found.append(
-            replace(chosen, text=text, repeats=len(group), of=point.repeats if point else 1)
-        )
+
+    def case_of(one):
+        point = point_of.get(one.source)
+        return (one.rule, point.sources if point else one.source, one.case)
+
+    groups = grouped(advice, case_of).values()
+    found = [median_advice(group, point_of.get(group[0].source)) for group in groups]
     return sorted(found, key=lambda advice: 2 * advice.repeats < advice.of)
+
+
+def median_advice(group, point):
+    """Returns the advice with the median effect, of repeated runs of a point (None if it is
+    unknown). Only Lockstep has the options that a text names."""
+    by_effect = sorted(group, key=effect_of)
+    chosen = by_effect[(len(group) - 1) // 2]
+    is_of_lockstep = point is None or point.program == LOCKSTEP
+    text = chosen.text if is_of_lockstep else OPTION.sub("", chosen.text)
+    return replace(chosen, text=text, repeats=len(group), of=point.repeats if point else 1)
+
+
+def effect_of(advice):
+    """Returns the size of the effect, which is the first number of the evidence."""
+    return next(iter(advice.evidence.values()))
 
 
 def lacking_processors(source, lack):

@@ -116,98 +116,104 @@ def explain(points, runs, link_gbit=None):
 
 def explanation_values(explanation):
     """Returns the explanation as values for `json_text`. Times are in seconds, sizes in bytes."""
-
-    def place(point):
-        return {
-            "runs": point.source,
-            "setting": point.setting,
-            "ranks": point.ranks,
-            "batch_per_rank": point.batch_per_rank or None,
-            "mode": point.mode,
-        }
-
     return {
-        "answers": [
-            {
-                "kind": a.kind.name.lower(),
-                "question": a.question,
-                "runs": a.source,
-                "text": a.text,
-                "values": a.values,
-            }
-            for a in explanation.answers
-        ],
-        "causes": [
-            {
-                **place(loss.point),
-                "scaling": loss.scaling,
-                "base": loss.base.source,
-                "epoch_seconds": loss.point.epoch_seconds,
-                "base_epoch_seconds": loss.base.epoch_seconds,
-                "efficiency": loss.efficiency,
-                "loss_seconds": loss.seconds,
-                "causes_seconds": loss.causes,
-            }
-            for loss in explanation.losses
-        ],
-        "scaling_laws": [
-            {
-                **place(law.points[-1]),
-                "ranks": law.ranks,
-                "law": law.law,
-                "seconds": law.seconds,
-                "fitted_seconds": law.fit and law.predicted(law.ranks),
-                "relative_residuals": law.fit and law.residuals,
-                "serial_fraction": law.serial,
-                "degrees_of_freedom": law.fit and law.fit.dof,
-                "notes": law.notes,
-            }
-            for law in explanation.laws
-        ],
-        "alpha_beta": [
-            {
-                "algorithm": found.algorithm,
-                "from": found.origin,
-                "ranks": found.ranks,
-                "hosts": found.hosts,
-                "runs": found.sources,
-                "alpha_seconds": found.alpha,
-                "beta_seconds_per_byte": found.beta,
-                "bytes": found.sizes,
-                "seconds": found.seconds,
-                "fitted_seconds": found.fit and found.fit.fitted,
-                "relative_residuals": found.fit and found.fit.residuals,
-                "degrees_of_freedom": found.fit and found.fit.dof,
-                "notes": found.notes,
-            }
-            for found in explanation.all_reduces
-        ],
-        "stragglers": [
-            {
-                "run": slow.source,
-                "ranks": slow.ranks,
-                "rank": slow.rank,
-                "host": slow.host,
-                "excess_seconds": slow.excess,
-                "is_significant": slow.is_significant,
-                "last_share": slow.last_share,
-                "clock_rank": slow.clock_rank,
-                "clock_deviation_seconds": slow.clock,
-                "clock_error_seconds": slow.clock_error,
-                "is_clock_wrong": slow.is_clock_wrong,
-            }
-            for slow in (step.straggler for step in explanation.steps)
-        ],
-        "advice": [
-            {
-                "rule": a.rule,
-                "run": a.source,
-                "text": a.text,
-                "repeats": a.repeats,
-                "of": a.of,
-                "threshold": a.threshold,
-                "evidence": a.evidence,
-            }
-            for a in explanation.advice
-        ],
+        "answers": list(map(answer_values, explanation.answers)),
+        "causes": list(map(cause_values, explanation.losses)),
+        "scaling_laws": list(map(law_values, explanation.laws)),
+        "alpha_beta": list(map(all_reduce_values, explanation.all_reduces)),
+        "stragglers": [straggler_values(step.straggler) for step in explanation.steps],
+        "advice": list(map(advice_values, explanation.advice)),
+    }
+
+
+def place_values(point):
+    return {
+        "runs": point.source,
+        "setting": point.setting,
+        "ranks": point.ranks,
+        "batch_per_rank": point.batch_per_rank or None,
+        "mode": point.mode,
+    }
+
+
+def answer_values(answer):
+    return {
+        "kind": answer.kind.name.lower(),
+        "question": answer.question,
+        "runs": answer.source,
+        "text": answer.text,
+        "values": answer.values,
+    }
+
+
+def cause_values(loss):
+    return {
+        **place_values(loss.point),
+        "scaling": loss.scaling,
+        "base": loss.base.source,
+        "epoch_seconds": loss.point.epoch_seconds,
+        "base_epoch_seconds": loss.base.epoch_seconds,
+        "efficiency": loss.efficiency,
+        "loss_seconds": loss.seconds,
+        "causes_seconds": loss.causes,
+    }
+
+
+def law_values(law):
+    return {
+        **place_values(law.points[-1]),
+        "ranks": law.ranks,
+        "law": law.law,
+        "seconds": law.seconds,
+        "fitted_seconds": law.fit and law.predicted(law.ranks),
+        "relative_residuals": law.fit and law.residuals,
+        "serial_fraction": law.serial,
+        "degrees_of_freedom": law.fit and law.fit.dof,
+        "notes": law.notes,
+    }
+
+
+def all_reduce_values(found):
+    return {
+        "algorithm": found.algorithm,
+        "from": found.origin,
+        "ranks": found.ranks,
+        "hosts": found.hosts,
+        "runs": found.sources,
+        "alpha_seconds": found.alpha,
+        "beta_seconds_per_byte": found.beta,
+        "bytes": found.sizes,
+        "seconds": found.seconds,
+        "fitted_seconds": found.fit and found.fit.fitted,
+        "relative_residuals": found.fit and found.fit.residuals,
+        "degrees_of_freedom": found.fit and found.fit.dof,
+        "notes": found.notes,
+    }
+
+
+def straggler_values(slow):
+    return {
+        "run": slow.source,
+        "ranks": slow.ranks,
+        "rank": slow.rank,
+        "host": slow.host,
+        "excess_seconds": slow.excess,
+        "is_significant": slow.is_significant,
+        "last_share": slow.last_share,
+        "clock_rank": slow.clock_rank,
+        "clock_deviation_seconds": slow.clock,
+        "clock_error_seconds": slow.clock_error,
+        "is_clock_wrong": slow.is_clock_wrong,
+    }
+
+
+def advice_values(advice):
+    return {
+        "rule": advice.rule,
+        "run": advice.source,
+        "text": advice.text,
+        "repeats": advice.repeats,
+        "of": advice.of,
+        "threshold": advice.threshold,
+        "evidence": advice.evidence,
     }

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The tables of the usual course assignment on data-parallel training: numbers of ranks in rows, and
-batches per rank in columns. Their cells are those of tables 1 to 3; letters mark the cells whose
-times or speedups are restricted, so that a copy of the table keeps the restriction."""
+"""The tables of the usual course assignment on data-parallel training: numbers of ranks in rows,
+and batches per rank in columns. Their cells are those of tables 1 to 3; letters mark the cells
+whose times or speedups are restricted, so that a copy of the table keeps the restriction."""
 
 from collections import Counter
 from dataclasses import dataclass, replace
@@ -134,7 +134,8 @@ def restrictions_of(rows):
 
 
 def keys_of(pivot, of_key):
-    """Returns the keys of the columns of a batch: those of the pivot and their bounds in the CSV."""
+    """Returns the keys of the columns of a batch: those of the pivot, and their bounds in the
+    CSV."""
     ends = [f"{key}_{end}" for key in pivot.headers for end in ("low", "high")]
     return [*pivot.headers, *(key for key in ends if key in of_key)]
 
@@ -157,8 +158,8 @@ def columns_of(pivot, of_key, batch):
 
 
 def row_of(ranks, batches, cells, pivot, of_key, letters):
-    """Returns the row of a number of ranks. `cells`: (ranks, batch) -> row of the source; `letters`:
-    note -> mark of the cells that it restricts."""
+    """Returns the row of a number of ranks. `cells`: (ranks, batch) -> row of the source;
+    `letters`: note -> mark of the cells that it restricts."""
     values = {"ranks": ranks}
     for batch in batches:
         row = cells.get((ranks, batch))

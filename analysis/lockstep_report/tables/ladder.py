@@ -2,6 +2,7 @@
 """The tables of batch ladders: the epoch time over the batch size up to the memory limit."""
 
 from lockstep_report.groups import grouped
+from lockstep_report.measure.ladders import ladder_end
 from lockstep_report.measure.notes import NoteKind, notes_of_kind
 from lockstep_report.measure.validity import warning_notes
 from lockstep_report.runfile.settings import (
@@ -72,47 +73,64 @@ def batch_size_tables(points):
     return [table_of_points(group, endings[key]) for key, group in settings.items()]
 
 
+MEMORY_NOTE = "out of memory: the expected end of the ladder, not an error"
+EXTRAPOLATED_NOTE = (
+    "extrapolated: the epoch was not run to its end; its time is that of the measured steps, "
+    "scaled to the epoch"
+)
+
+
 def table_of_ladders(runs, ending, other=""):
     """Returns the table of runs with equal settings. `ending` distinguishes its file name from
     others, `other` its title."""
-    first = runs[0]
-    place = (
-        plural(first.rank_count, "rank")
-        + (f" on {first.host_count} hosts" if first.host_count > 1 else "")
-        + (f" ({' + '.join(first.device_names)})" if first.device_names else "")
-    )
     rows = [
         {"source": run.label if len(runs) > 1 else None, **ladder_row(point)}
         for run in runs
         for point in entries(run.ladder)
     ]
     rows.sort(key=lambda row: (row["source"] or "", row["batch_per_rank"]))
-    texts = [
-        *setting_texts(setting_of(first)),
-        list_hosts(set().union(*(run.host_names for run in runs))),
-        " and ".join(sorted({version_of(run) for run in runs})),
-    ]
+    exceeds_memory = any(row["status"] == "out of memory" for row in rows)
+    is_extrapolated = any(row["is_extrapolated"] for row in rows)
     return Table(
         f"batch-ladder{ending}",
-        "Batch ladder: " + ", ".join(filter(None, (place, other))),
+        "Batch ladder: " + ", ".join(filter(None, (place_text(runs[0]), other))),
         LADDER_COLUMNS,
         rows,
         [
-            any(row["status"] == "out of memory" for row in rows)
-            and "out of memory: the expected end of the ladder, not an error",
-            any(row["is_extrapolated"] for row in rows)
-            and "extrapolated: the epoch was not run to its end; its time is that of the measured steps, scaled to the epoch",
-            *(
-                f"{run.label}: the ladder did not finish (status {run.status}); larger batches"
-                " may fit"
-                for run in runs
-                if run.status != "complete"
-            ),
+            exceeds_memory and MEMORY_NOTE,
+            is_extrapolated and EXTRAPOLATED_NOTE,
+            *(ladder_end_note(run) for run in runs),
             *warning_notes(runs),
             *difference_notes(runs),
-            "setting: " + ", ".join(filter(None, texts)),
+            "setting: " + setting_line(runs),
         ],
     )
+
+
+def place_text(run):
+    """Returns the ranks, hosts and devices of a run."""
+    text = plural(run.rank_count, "rank")
+    if run.host_count > 1:
+        text += f" on {run.host_count} hosts"
+    if run.device_names:
+        text += f" ({' + '.join(run.device_names)})"
+    return text
+
+
+def setting_line(runs):
+    hosts = list_hosts(set().union(*(run.host_names for run in runs)))
+    versions = " and ".join(sorted({version_of(run) for run in runs}))
+    return ", ".join(filter(None, [*setting_texts(setting_of(runs[0])), hosts, versions]))
+
+
+def ladder_end_note(run):
+    """Returns a note about the end of a ladder at which the memory was not full; None otherwise."""
+    if run.status != "complete":
+        return (
+            f"{run.label}: the ladder did not finish (status {run.status}); larger batches may fit"
+        )
+    end = ladder_end(run)
+    return None if end.exceeds_memory else f"{run.label}: {end.text}"
 
 
 def table_of_points(points, ending):

@@ -8,6 +8,29 @@ import numpy as np
 from lockstep_report.runfile.settings import describe_run, difference_notes
 from lockstep_report.tables.table import Column, Table
 
+COLUMNS = (
+    Column("source", "File"),
+    Column("schedule", "Schedule"),
+    Column("replicas", "Replicas"),
+    Column("micro_batches", "Micro-batches"),
+    Column("stage", "Stage"),
+    Column("layers", "Layers"),
+    Column("parameters", "Parameters"),
+    Column("planned_mib", "Planned memory (MiB)", 0),
+    Column("peak_mib", "Peak resident memory (MiB)", 0),
+    Column("busy_percent", "Busy (%)", 1),
+    Column("transfer_percent", "Copies (%)", 1),
+    Column("idle_percent", "Idle (%)", 1),
+    Column("bubble_percent", "Measured bubble (%)", 1),
+    Column("ideal_percent", "(N−1)/(M+N−1) (%)", 1),
+)
+NOTES = (
+    "busy: passes of micro-batches; copies: between feature maps and messages; idle: the rest "
+    "of the time from the first to the last pass of a step on the first stage; measured "
+    "bubble: mean of the idle shares of the stages",
+    "(N−1)/(M+N−1): idle share of N equal stages and M micro-batches without communication time",
+)
+
 
 def ideal_bubble(stages, micro_batches):
     return (stages - 1) / (micro_batches + stages - 1)
@@ -60,43 +83,21 @@ def pipeline_rows(run):
         }
 
 
+def has_stages(run):
+    """Whether a run has the times of the stages of its pipeline."""
+    has_times = len(run.epochs.get("pipeline_busy_seconds", ())) > 0
+    return "pipeline_stages" in run.environment and has_times
+
+
 def pipeline_table(runs):
-    found = [
-        run
-        for run in runs
-        if "pipeline_stages" in run.environment
-        and len(run.epochs.get("pipeline_busy_seconds", ())) > 0
-    ]
+    found = [run for run in runs if has_stages(run)]
     return Table(
         "pipeline-stages",
         "Stages of the pipelines",
-        [
-            Column("source", "File"),
-            Column("schedule", "Schedule"),
-            Column("replicas", "Replicas"),
-            Column("micro_batches", "Micro-batches"),
-            Column("stage", "Stage"),
-            Column("layers", "Layers"),
-            Column("parameters", "Parameters"),
-            Column("planned_mib", "Planned memory (MiB)", 0),
-            Column("peak_mib", "Peak resident memory (MiB)", 0),
-            Column("busy_percent", "Busy (%)", 1),
-            Column("transfer_percent", "Copies (%)", 1),
-            Column("idle_percent", "Idle (%)", 1),
-            Column("bubble_percent", "Measured bubble (%)", 1),
-            Column("ideal_percent", "(N−1)/(M+N−1) (%)", 1),
-        ],
+        COLUMNS,
         [row for run in found for row in pipeline_rows(run)],
         [
-            (
-                "busy: passes of micro-batches; copies: between feature maps and messages; idle:"
-                " the rest of the time from the first to the last pass of a step on the first"
-                " stage; measured bubble: mean of the idle shares of the stages"
-            ),
-            (
-                "(N−1)/(M+N−1): idle share of N equal stages and M micro-batches without"
-                " communication time"
-            ),
+            *NOTES,
             *(f"{run.label}: {describe_run(run)}" for run in found),
             *difference_notes(found),
         ],

@@ -31,6 +31,15 @@ OF_STACK = (  # columns of the `entries` of a stack
     ),
 )
 
+FITS_NOTE = (
+    "a stack fits if a forward and a backward pass run within the memory limit; the "
+    "estimated depth follows from shapes; times are medians of the forward pass"
+)
+DEVICES_NOTE = (
+    "several devices: the layers are divided equally, up to a difference of one; memory is that of "
+    "the device that needs most, and a forward pass goes through all of them"
+)
+
 
 def stack_table(runs):
     measured = [run for run in runs if run.stack]
@@ -39,18 +48,11 @@ def stack_table(runs):
         for run in measured
         for row in rows_of(OF_STACK, entries(run.stack))
     ]
+    has_several_devices = any(row["devices"] > 1 for row in rows)
     return Table(
         "stack",
         "Deepest stack of layers",
         [Column("source", "File"), *OF_STACK],
         rows,
-        [
-            (
-                "a stack fits if a forward and a backward pass run within the memory limit; the "
-                "estimated depth follows from shapes; times are medians of the forward pass"
-            ),
-            any(row["devices"] > 1 for row in rows)
-            and "several devices: the layers are divided equally, up to a difference of one; memory is that of the device that needs most, and a forward pass goes through all of them",
-            *machine_notes(measured),
-        ],
+        [FITS_NOTE, has_several_devices and DEVICES_NOTE, *machine_notes(measured)],
     )

@@ -26,7 +26,7 @@ from lockstep_report.runfile.settings import (
     setting_texts,
     version_of,
 )
-from lockstep_report.tables.ladder import ladder_tables
+from lockstep_report.tables.ladder import ladder_run_tables
 from lockstep_report.tables.layers import layer_table
 from lockstep_report.tables.stack import stack_table
 from lockstep_report.tables.sweep import sweep_table
@@ -38,6 +38,18 @@ PHASE_LABELS = {
     "exposed_communication": "exposed communication",
     IMBALANCE: "imbalance, and time between the steps",
 }
+
+
+def setting_column(index, name):
+    """Returns the column of the part `index` of the setting."""
+
+    def value(run):
+        return setting_of(run)[index] or None
+
+    header = name[:1].upper() + name[1:]
+    return Column(name.replace(" ", "_"), header, csv_only=name != "model", value=value)
+
+
 # Columns of the index, of any run and of a training.
 OF_RUN = (
     Column("run_id", "Run", csv_only=True),
@@ -46,15 +58,7 @@ OF_RUN = (
     Column("date_utc", "Date (UTC)", value=lambda run: run.attributes.get("date_utc")),
     Column("build", "Build", csv_only=True, value=build_of),
     Column("command", "Command", csv_only=True, value=lambda run: run.option("command") or None),
-    *(
-        Column(
-            name.replace(" ", "_"),
-            name[:1].upper() + name[1:],
-            csv_only=name != "model",
-            value=lambda run, i=i: setting_of(run)[i] or None,
-        )
-        for i, name in enumerate(SETTING_PARTS)
-    ),
+    *(setting_column(index, name) for index, name in enumerate(SETTING_PARTS)),
     Column("hosts", "Hosts", value=lambda run: run.host_count),
     Column("ranks", "Ranks", value=lambda run: run.rank_count),
 )
@@ -72,47 +76,50 @@ OF_TRAINING = (
 def summary(run):
     """Returns the lines of the text, at most 100 characters each for a training run."""
     if run.has_tables:
-        tables = [
-            *ladder_tables([], [run]),
-            sweep_table([run]),
-            layer_table([run]),
-            stack_table([run]),
-        ]
-        return head(run)[:2] + [
-            line for table in tables if table.rows for line in ("", *table_lines(table))
-        ]
+        return [*head(run)[:2], *lines_of_tables(run)]
     if not run.has_steps:
-        return head(run) + ["No steps were recorded."]
+        return [*head(run), "No steps were recorded."]
     point, window = from_run(run), timed_window(run)
-    per_rank = f", {point.images_per_second / point.ranks:,.1f} per rank" if point.ranks > 1 else ""
-    scaled = (
-        f", scaled from {len(window.steps)} of {window.epoch_steps} steps"
-        if window.is_extrapolated
-        else ""
-    )
     return [
         *head(run),
         "",
-        (
-            f"An epoch takes {seconds(point.epoch_seconds)} ({point.images:,} images in"
-            f" {point.steps} steps){scaled}."
-        ),
-        f"Throughput: {point.images_per_second:,.1f} images/s{per_rank}.",
-        f"Training time without waiting for data: {seconds(point.training_seconds)} per epoch.",
+        *time_lines(point, window),
         *communication_lines(point),
         "",
         "Time of an epoch by phase (mean over the ranks):",
-        *(
-            f"  {PHASE_LABELS.get(name, name):<40}{value:>10.3f}"
-            f" s{value / point.epoch_seconds:>8.1%}"
-            for name, value in point.phase_seconds.items()
-            if name != IMBALANCE or point.ranks > 1
-        ),
+        *phase_lines(point),
         "",
         *step_lines(run, point, window),
         *device_lines(run, point, window),
         *accuracy_lines(run),
         *(f"Note: {note}." for note in point.notes if kind_of(note) is not NoteKind.SCALED),
+    ]
+
+
+def lines_of_tables(run):
+    tables = [*ladder_run_tables([run]), sweep_table([run]), layer_table([run]), stack_table([run])]
+    return [line for table in tables if table.rows for line in ("", *table_lines(table))]
+
+
+def time_lines(point, window):
+    per_rank, part = "", ""
+    if point.ranks > 1:
+        per_rank = f", {point.images_per_second / point.ranks:,.1f} per rank"
+    if window.is_extrapolated:
+        part = f", scaled from {len(window.steps)} of {window.epoch_steps} steps"
+    return [
+        f"An epoch takes {seconds(point.epoch_seconds)} ({point.images:,} images in"
+        f" {point.steps} steps){part}.",
+        f"Throughput: {point.images_per_second:,.1f} images/s{per_rank}.",
+        f"Training time without waiting for data: {seconds(point.training_seconds)} per epoch.",
+    ]
+
+
+def phase_lines(point):
+    return [
+        f"  {PHASE_LABELS.get(name, name):<40}{value:>10.3f} s{value / point.epoch_seconds:>8.1%}"
+        for name, value in point.phase_seconds.items()
+        if name != IMBALANCE or point.ranks > 1
     ]
 
 
@@ -252,18 +259,7 @@ def slowest_line(run, steps):
 def device_lines(run, point, window):
     """Returns a line with the readings of the devices, if there are any, and one line per further
     measurement."""
-    joules, busy, memory = (known_reading(run, name, window.epoch) for name in DEVICE_READINGS)
-    texts = list(
-        filter(
-            None,
-            (
-                joules is not None
-                and f"{point.joules_per_image:.3g} J per image, {np.mean(joules / epoch_seconds(run, window.epoch)):,.0f} W per device",
-                busy is not None and f"GPU utilisation {busy.mean():.0%}",
-                memory is not None and f"{memory.max() / 1e9:.2f} GB of device memory in use",
-            ),
-        )
-    )
+    texts = list(device_texts(run, point, window))
     lines = [f"Device: {', '.join(texts)}."] if texts else []
     for quantity in QUANTITIES:
         if quantity.name in point.measurements and quantity.name not in DEVICE_READINGS:
@@ -272,6 +268,18 @@ def device_lines(run, point, window):
             text = f"{label}: {value:,.{quantity.digits}f} {quantity.unit}".rstrip()
             lines.append(text + (" (maximum over the ranks)." if point.ranks > 1 else "."))
     return lines
+
+
+def device_texts(run, point, window):
+    """Yields the readings of the devices that are known."""
+    joules, busy, memory = (known_reading(run, name, window.epoch) for name in DEVICE_READINGS)
+    if joules is not None:
+        watts = np.mean(joules / epoch_seconds(run, window.epoch))
+        yield f"{point.joules_per_image:.3g} J per image, {watts:,.0f} W per device"
+    if busy is not None:
+        yield f"GPU utilisation {busy.mean():.0%}"
+    if memory is not None:
+        yield f"{memory.max() / 1e9:.2f} GB of device memory in use"
 
 
 def accuracy_lines(run):

@@ -95,8 +95,12 @@ def sweep_rows(run):
             "median_us": 1e6 * median,
             "low_us": interval and 1e6 * interval.low,
             "high_us": interval and 1e6 * interval.high,
-            "algbw": size / median / 1e9 if bus else None,
+            "algbw": bus and size / median / 1e9,
             "busbw": bus and bus / 1e9,
-            "wrong": None if np.isnan(values["wrong"]) else int(values["wrong"]),
+            "wrong": integer_or_none(values["wrong"]),
             "repeats": None if is_of_nccl_tests(run) else len(seconds),
         }
+
+
+def integer_or_none(value):
+    return None if np.isnan(value) else int(value)

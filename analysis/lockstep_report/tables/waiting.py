@@ -6,81 +6,69 @@ import numpy as np
 from lockstep_report.tables.point_table import PLACE, point_table
 from lockstep_report.tables.table import Column, Note, bounded_columns
 
+COLUMNS = (
+    *PLACE,
+    Column("allreduce_seconds", "All-reduce (s)", 3, value=lambda p: p.split.all_reduce_seconds),
+    Column(
+        "waiting_seconds",
+        "Waiting for the last rank (s)",
+        3,
+        value=lambda p: p.split.waiting_seconds,
+    ),
+    Column("waiting_percent", "of the all-reduce (%)", 1, value=lambda p: waiting_percent(p.split)),
+    *bounded_columns("transfer_seconds", "Transfer (s)", 3, lambda p: p.split.transfer_bounds),
+    Column(
+        "longest_waiting",
+        "Longest waiting (s)",
+        3,
+        value=lambda p: float(max(p.split.waiting)),
+    ),
+    Column("longest_waiting_rank", "of rank", value=lambda p: int(np.argmax(p.split.waiting))),
+    Column("last_rank", "Last rank", value=lambda p: int(np.argmax(p.split.last_share))),
+    Column("last_percent", "last in (%)", 1, value=lambda p: 100 * float(max(p.split.last_share))),
+    Column("clock_error_us", "Clock error (µs)", 1, value=lambda p: 1e6 * p.split.clock_error),
+    Column(
+        "uncertain_seconds",
+        "Uncertain by it (s)",
+        3,
+        value=lambda p: p.split.mean("uncertain") if p.split.clock_error else None,
+    ),
+)
+DEFINITION_NOTE = (
+    "seconds per epoch, mean over the ranks; waiting: the rank has started a bucket that another "
+    "rank has not started; transfer: all ranks have started it; waiting + transfer (at most) = "
+    "all-reduce"
+)
+RANKS_NOTE = (
+    "longest waiting: of the rank that waited most; last rank: the rank that started the most "
+    "buckets last, and the share of the buckets that it started last"
+)
+CLOCK_NOTE = Note(
+    "clock error: bound on the error of a difference between the clocks of two ranks; 0 "
+    "on the CPUs of one host. Waiting and transfer are uncertain by this error for each "
+    "bucket of each step; the bounds of the transfer contain it",
+    ("clock_error_us",),
+)
+
+
+def waiting_percent(split):
+    total = split.all_reduce_seconds
+    return 100 * split.waiting_seconds / total if total else None
+
 
 def waiting_table(points):
-    points_of_rows = [p for p in points if p.split]
+    shown = [p for p in points if p.split]
     return point_table(
         points,
         "waiting-transfer",
         "Waiting and transfer in the all-reduce",
+        COLUMNS,
+        [{"point": p} for p in shown],
         [
-            *PLACE,
-            Column(
-                "allreduce_seconds", "All-reduce (s)", 3, value=lambda p: p.split.all_reduce_seconds
-            ),
-            Column(
-                "waiting_seconds",
-                "Waiting for the last rank (s)",
-                3,
-                value=lambda p: p.split.waiting_seconds,
-            ),
-            Column(
-                "waiting_percent",
-                "of the all-reduce (%)",
-                1,
-                value=lambda p: (
-                    100 * p.split.waiting_seconds / p.split.all_reduce_seconds
-                    if p.split.all_reduce_seconds
-                    else None
-                ),
-            ),
-            *bounded_columns(
-                "transfer_seconds", "Transfer (s)", 3, lambda p: p.split.transfer_bounds
-            ),
-            Column(
-                "longest_waiting",
-                "Longest waiting (s)",
-                3,
-                value=lambda p: float(max(p.split.waiting)),
-            ),
-            Column(
-                "longest_waiting_rank", "of rank", value=lambda p: int(np.argmax(p.split.waiting))
-            ),
-            Column("last_rank", "Last rank", value=lambda p: int(np.argmax(p.split.last_share))),
-            Column(
-                "last_percent",
-                "last in (%)",
-                1,
-                value=lambda p: 100 * float(max(p.split.last_share)),
-            ),
-            Column(
-                "clock_error_us", "Clock error (µs)", 1, value=lambda p: 1e6 * p.split.clock_error
-            ),
-            Column(
-                "uncertain_seconds",
-                "Uncertain by it (s)",
-                3,
-                value=lambda p: p.split.mean("uncertain") if p.split.clock_error else None,
-            ),
-        ],
-        [{"point": p} for p in points_of_rows],
-        [
-            (
-                "seconds per epoch, mean over the ranks; waiting: the rank has started a bucket"
-                " that another rank has not started; transfer: all ranks have started it; waiting +"
-                " transfer (at most) = all-reduce"
-            ),
-            *range_notes(p.split.transfer_bounds for p in points_of_rows),
-            (
-                "longest waiting: of the rank that waited most; last rank: the rank that started"
-                " the most buckets last, and the share of the buckets that it started last"
-            ),
-            Note(
-                "clock error: bound on the error of a difference between the clocks of two ranks; 0"
-                " on the CPUs of one host. Waiting and transfer are uncertain by this error for"
-                " each bucket of each step; the bounds of the transfer contain it",
-                ("clock_error_us",),
-            ),
+            DEFINITION_NOTE,
+            *range_notes(p.split.transfer_bounds for p in shown),
+            RANKS_NOTE,
+            CLOCK_NOTE,
         ],
     )
 

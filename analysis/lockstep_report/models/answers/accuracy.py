@@ -108,7 +108,8 @@ class BatchComparison:
 
 def batch_answer(curves, runs, epochs):
     found = BatchComparison(curves, epochs)
-    small, shown, best, longer = found.small, found.shown, found.best, found.longer
+    small, shown = found.small, found.shown
+    best, longer = found.best, found.longer
     texts = [cost_text(found)]
     if best is not shown:
         texts.append(f"With {best.recipe} it is {accuracy_text(best)} at {found.largest}.")

@@ -2,9 +2,12 @@
 """Answers about epoch times: the highest throughput, the largest batch, and the ratio of
 programs."""
 
+from typing import NamedTuple
+
 from lockstep_report.groups import grouped
 from lockstep_report.measure.digits import number_text
 from lockstep_report.measure.inference import difference
+from lockstep_report.measure.ladders import ladder_end
 from lockstep_report.models.answers.answer import Answer, AnswerKind
 from lockstep_report.models.answers.places import (
     RATIO_DIGITS,
@@ -90,7 +93,7 @@ def memory_answer(run):
     rate = number_text(float(run.ladder["images_per_second"][fastest]), 1)
     text = (
         f"The largest batch of the ladder {run.label} that fits is {batches[largest]} per rank on "
-        f"{place}{used}; {ladder_end(run, statuses, batches)}. Its highest throughput is {rate} "
+        f"{place}{used}; {ladder_end(run).text}. Its highest throughput is {rate} "
         f"images/s at batch {batches[fastest]}."
     )
     values = {
@@ -99,22 +102,6 @@ def memory_answer(run):
         "fastest_batch_per_rank": batches[fastest],
     }
     return Answer(AnswerKind.MEMORY, text, run.label, values)
-
-
-def ladder_end(run, statuses, batches):
-    """Returns why a ladder has no larger batch."""
-    if "out_of_memory" in statuses:
-        return f"batch {batches[statuses.index('out_of_memory')]} exceeds the memory limit"
-    if run.status != "complete":
-        return f"the ladder did not finish (status {run.status}), so larger batches may fit"
-    samples = run.number("train-samples")
-    next_batch = 2 * max(batches) * run.rank_count
-    if samples and next_batch > samples:
-        return (
-            f"the next batch has more images than the {samples:,} of the training set, so the "
-            "memory limit was not reached"
-        )
-    return "the memory limit was not reached"
 
 
 def program_answers(points, names):
@@ -136,9 +123,18 @@ def program_answers(points, names):
     return found
 
 
+class ProgramCase(NamedTuple):
+    """What must be equal for the throughputs of two programs to be compared."""
+
+    model: str
+    ranks: int
+    batch_per_rank: int
+    is_independent: bool
+
+
 def case_of_point(point):
     model = point.setting[0] if point.setting else ""
-    return (model, point.ranks, point.batch_per_rank, point.is_independent)
+    return ProgramCase(model, point.ranks, point.batch_per_rank, point.is_independent)
 
 
 def program_answer(own, other):
