@@ -8,7 +8,7 @@ import subprocess
 
 import pytest
 
-STATUS = pathlib.Path(__file__).resolve().parents[2] / "jobs" / "slurm" / "status"
+STATUS = pathlib.Path(__file__).resolve().parents[3] / "jobs" / "slurm" / "status"
 
 
 @pytest.fixture

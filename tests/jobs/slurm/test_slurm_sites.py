@@ -1,0 +1,137 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Tests of files of sites, and of paths with odd characters."""
+
+import os
+import shlex
+import shutil
+import subprocess
+
+import pytest
+from slurm_scripts import ROOT, options, run_task, submit
+
+
+@pytest.fixture
+def copy(tmp_path):
+    """A copy of the scripts, in a folder with special characters in its name, whose sites a test
+    may change."""
+    root = tmp_path / "a copy, 100%j $(touch x) `touch x` 'of' \"it\" [1]; & é"
+    shutil.copytree(ROOT / "jobs", root / "jobs")
+    return root
+
+
+@pytest.mark.parametrize(
+    "text, message",
+    [
+        ("needs_account=no\nranks_per_node=(\n", "the file of the site is invalid: "),
+        ("ranks_per_node=four\n", "ranks_per_node is 'four', but must be a positive integer"),
+        ("ranks_per_node=0\n", "ranks_per_node is '0', but must be"),
+        ("cores_per_rank=\n", "cores_per_rank is '', but must be"),
+        (
+            "memory_per_core='4G; x'\n",
+            "memory_per_core is '4G; x', but must be an amount such as 4G",
+        ),
+        ("needs_account=perhaps\n", "needs_account is 'perhaps', but must be yes or no"),
+        ("unset -f site_environment\n", "site_environment is '', but must be a function"),
+    ],
+)
+def test_invalid_site_file_is_one_error(copy, table, text, message):
+    sites = copy / "jobs" / "slurm" / "sites"
+    (sites / "own.sh").write_text(
+        (sites / "generic.sh").read_text(encoding="utf-8") + text, encoding="utf-8"
+    )
+    result = subprocess.run(
+        [copy / "jobs" / "slurm" / "submit", "--dry-run", "--site", "own", table],
+        capture_output=True,
+        text=True,
+    )
+    assert result.returncode != 0 and result.stdout == "" and message in result.stderr
+    assert len(result.stderr.splitlines()) == 1 and result.stderr.startswith("submit: "), (
+        result.stderr
+    )
+
+
+def test_options_are_attributed_with_the_environment_of_the_site(copy, table, tmp_path):
+    """The program needs modules, and rejects options of the other command."""
+    sites, stub = copy / "jobs" / "slurm" / "sites", tmp_path / "lockstep"
+    (sites / "own.sh").write_text(
+        (sites / "generic.sh").read_text(encoding="utf-8")
+        + "site_environment() { export LOADED=1; }\n",
+        encoding="utf-8",
+    )
+    stub.write_text(
+        """#!/bin/bash
+[ -n "${LOADED:-}" ] || exit 127
+case "$1 $2 $*" in
+  "help options"*) echo '| `--epochs E` | | `train` | | |'; echo '| `-b`, `--min-bytes B` | | `allreduce` | | |' ;;
+  train*--min-bytes* | allreduce*--epochs*) exit 2 ;;
+esac
+""",
+        encoding="utf-8",
+    )
+    stub.chmod(0o755)
+    table.write_text("one\t1\ttrain\ntwo\t1\tallreduce\n", encoding="utf-8")
+    result = subprocess.run(
+        [
+            copy / "jobs" / "slurm" / "submit",
+            "--dry-run",
+            "--site",
+            "own",
+            "--dir",
+            tmp_path / "out",
+            table,
+            "--",
+            "-b",
+            "4K",
+            "--epochs",
+            "3",
+        ],
+        capture_output=True,
+        text=True,
+        env=os.environ | {"LOCKSTEP_BIN": str(stub)},
+    )
+    assert (result.returncode, result.stderr) == (0, "") and "-b 4K --epochs 3" in result.stdout
+
+
+def test_odd_characters_in_paths_stay_words(copy, table):
+    odd = copy / "points $HOME;x.tsv"
+    table.rename(odd)
+    result = subprocess.run(
+        [copy / "jobs" / "slurm" / "submit", "--dry-run", "--dir", copy / "results", odd],
+        capture_output=True,
+        text=True,
+        cwd=copy,
+        env=os.environ | {"LOCKSTEP_BIN": "/nowhere"},
+    )
+    assert result.returncode == 0, result.stderr
+    for line in result.stdout.splitlines():
+        words = shlex.split(line)
+        assert (
+            str(copy) in words
+            and str(copy / "results") in words
+            and str(copy / "results" / "table.tsv") in words
+        )
+        assert options(line)["--output"].startswith(str(copy / "results").replace("%", "%%"))
+        assert options(line)["--job-name"].startswith("lockstep-points__HOME_x-")
+    assert not list(copy.rglob("x")) and not list(copy.rglob("results"))
+
+
+@pytest.mark.parametrize("name", ["a\nb", "a\\b"])
+def test_paths_that_sbatch_cannot_write_are_one_error(table, tmp_path, name):
+    result = submit("--dir", tmp_path / name, table)
+    assert result.returncode != 0 and "contains a backslash or a control character" in result.stderr
+    assert len(result.stderr.splitlines()) == 1
+
+
+def test_scripts_of_a_site_may_read_unset_variables(copy, tmp_path, table):
+    """Scripts of modules and conda do."""
+    sites = copy / "jobs" / "slurm" / "sites"
+    (sites / "own.sh").write_text(
+        (sites / "generic.sh").read_text(encoding="utf-8")
+        + "site_environment() { export MINE=$NOT_SET; }\n",
+        encoding="utf-8",
+    )
+    shutil.copytree(
+        ROOT / "analysis", copy / "analysis", ignore=shutil.ignore_patterns("tests", "lockstep_*")
+    )
+    result = run_task(tmp_path, table, 1, 0, root=copy, site="own")
+    assert result.returncode == 0, result.stderr

@@ -1,0 +1,105 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Tests that `submit` lets lockstep check options and durations."""
+
+import os
+
+import pytest
+from slurm_scripts import submit
+
+
+def test_lockstep_checks_the_further_options(table, tmp_path, program):
+    result = submit(
+        "--dir", tmp_path / "out", table, "--", "--epochs", "2", **program(0), TMPDIR="/nowhere"
+    )
+    assert (result.returncode, result.stderr) == (0, "")
+    assert "--epochs 2" in result.stdout
+    words = (tmp_path / "lockstep.calls").read_text().split()
+    assert (
+        words[0] == "train"
+        and words[-1] == "--dry-run"
+        and dict(zip(words, words[1:]))["--epochs"] == "2"
+    )
+    assert dict(zip(words, words[1:]))["--global-batch"] == "64"  # the point with one rank
+
+
+@pytest.mark.parametrize(
+    "limit, is_warned",
+    [
+        ("2:30", True),
+        ("0:2:30", True),
+        ("0-0:2", True),
+        ("0-1", False),
+        ("3", False),
+        ("UNLIMITED", False),
+        ("0", False),
+    ],
+)
+def test_durations_are_compared_with_the_time_limit(table, tmp_path, limit, is_warned):
+    """The stub trains 200 images per second, which is 150 s for the point with one rank, and less
+    for two ranks."""
+    stub = tmp_path / "lockstep"
+    stub.write_text(
+        """#!/bin/bash
+case "$1 $2" in
+  "help options") echo '| `--batch-per-rank B` | | `train` | time | |'; echo '| `-b`, `--min-bytes B` | | `allreduce` | | |' ;;
+  "help experiment") printf '%s\\n' batch-per-rank=8 global-batch=8 epochs=1 steps=0 evaluate-every=never ;;
+  *) printf '"train-samples": "30000",\\n"images_per_second": 199.0,\\n' ;;
+esac
+""",
+        encoding="utf-8",
+    )
+    stub.chmod(0o755)
+    result = submit(
+        "--repeats",
+        2,
+        "--time",
+        limit,
+        "--grace",
+        60,
+        "--dir",
+        tmp_path / "out",
+        table,
+        LOCKSTEP_BIN=str(stub),
+    )
+    assert result.returncode == 0, result.stderr
+    one, two, _, total = result.stdout.splitlines()
+    assert (
+        one.endswith(" # per task: about 3 min")
+        and two.endswith(" # per task: about 76 s")
+        and total == "# all tasks: about 10 min"
+    )
+    warning = (
+        f"submit: warning: on this machine, these points take longer than --time {limit}: one"
+        " (about 3 min); their tasks resume after the limit"
+    )
+    assert result.stderr == (f"{warning}\n" if is_warned else "")
+
+
+@pytest.mark.parametrize("status", [2, 3])
+def test_options_that_lockstep_rejects_are_not_submitted(table, program, status):
+    result = submit(
+        table, "--", "--epocs", "2", **program(status, "lockstep: unknown option --epocs")
+    )
+    assert result.returncode != 0 and result.stdout == ""
+    assert (
+        result.stderr == "submit: lockstep rejects the options: lockstep: unknown option --epocs\n"
+    )
+
+
+@pytest.mark.parametrize(
+    "further, status", [(["--device", "cuda"], 2), (["--device=cuda"], 2), (["--epochs", "2"], 4)]
+)
+def test_options_that_cannot_be_checked_are_submitted_with_a_note(
+    table, tmp_path, program, further, status
+):
+    result = submit("--dir", tmp_path / "out", table, "--", *further, **program(status))
+    assert result.returncode == 0 and "sbatch" in result.stdout
+    assert "were not checked" in result.stderr
+
+
+@pytest.mark.parametrize("further", [["--epocs", "2"], ["--seed", "7"], ["--epochs", "two"]])
+def test_installed_program_rejects_invalid_further_options(table, further):
+    if not os.environ.get("LOCKSTEP_BIN"):
+        pytest.skip("LOCKSTEP_BIN is not set to the program; CTest sets it")
+    result = submit(table, "--", *further, LOCKSTEP_BIN=os.environ["LOCKSTEP_BIN"])
+    assert result.returncode != 0 and further[0] in result.stderr, result.stderr

@@ -1,0 +1,35 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Fixtures of the tests of jobs/study."""
+
+import pytest
+
+
+@pytest.fixture
+def program(tmp_path):
+    """A function that writes a stub of lockstep, which appends its arguments to `calls`, creates
+    its run file and exits with `status`; `experiment` is the command that runs for `help
+    experiment`. Returns the environment variable that names it.
+    """
+
+    def make(status=0, experiment='echo "build=1"'):
+        path = tmp_path / "lockstep"
+        path.write_text(
+            f'#!/bin/bash\n[ "$1" != help ] || {{ {experiment}; exit; }}\n'
+            f'echo "$@" >>"{tmp_path}/calls"\ntouch "${{@: -1}}"\nexit {status}\n',
+            encoding="utf-8",
+        )
+        path.chmod(0o755)
+        return {"LOCKSTEP_BIN": str(path)}
+
+    return make
+
+
+@pytest.fixture
+def table(tmp_path):
+    path = tmp_path / "points.tsv"
+    path.write_text(
+        "# name\tranks\tcommand\none\t1\ttrain --batch-per-rank 8 --epochs 2\ntwo\t2\tallreduce"
+        " --max-bytes 1K\n",
+        encoding="utf-8",
+    )
+    return path

@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Tests of failed runs, and of reports of studies with failed runs."""
+
+import os
+import subprocess
+
+import pytest
+from study_command import ROOT, RUN, calls, study
+
+
+def test_failed_runs_are_listed_and_the_others_run(table, tmp_path, program):
+    result = study(*RUN, "--dir", tmp_path / "out", table, **program(5))
+    assert result.returncode == 1
+    assert (
+        result.stderr.splitlines()[-1] == "study: failed runs: one-1 (status 5), two-1 (status 5)"
+    )
+    assert len(calls(tmp_path)) == 2 and not list((tmp_path / "out").glob("*.done"))
+
+
+def test_run_that_does_not_fit_in_memory_is_no_failure(table, tmp_path, program):
+    command = [*RUN, "--dir", tmp_path / "out", table]
+    result = study(*command, **program(4))
+    assert result.returncode == 0, result.stderr
+    assert "one-1 does not fit in memory" in result.stdout and len(calls(tmp_path)) == 2
+    assert sorted(path.name for path in (tmp_path / "out").glob("*.memory")) == [
+        "one-1.memory",
+        "two-1.memory",
+    ]
+    assert study(*command, **program(3)).returncode == 1  # a later failure is not hidden
+    assert not list((tmp_path / "out").glob("*.memory"))
+    assert study(*command, **program()).returncode == 0 and len(calls(tmp_path)) == 6  # now it fits
+    assert (
+        not list((tmp_path / "out").glob("*.memory")) and (tmp_path / "out" / "one-1.done").exists()
+    )
+
+
+def test_report_names_points_that_do_not_fit_in_memory(tmp_path):
+    for name in ("one-1.0.h5", "big-2.memory", "big-1.memory", "big-10-1.memory"):
+        (tmp_path / name).touch()
+    python = tmp_path / "python"
+    python.write_text('#!/bin/sh\n[ "$2" = --check ] || echo "$@"\n', encoding="utf-8")
+    python.chmod(0o755)
+    script = f'source {ROOT}/jobs/lib.sh; write_report "$1"'
+    result = subprocess.run(
+        ["bash", "-euc", script, "bash", tmp_path],
+        capture_output=True,
+        text=True,
+        check=True,
+        env=os.environ | {"LOCKSTEP_PYTHON": str(python)},
+    )
+    lines = [line for line in result.stdout.splitlines() if " lockstep_report " in line]
+    assert len(lines) == 2 and all(
+        line.endswith(" --note points that do not fit in memory: big, big-10") for line in lines
+    )
+
+
+@pytest.mark.parametrize("status", [0, 5])
+def test_report_that_fails_is_listed_after_the_failed_runs(table, tmp_path, program, status):
+    """The stub writes empty files, which are no run files."""
+    result = study(*RUN[:-1], "--dir", tmp_path / "out", table, **program(status))
+    assert result.returncode == 1
+    runs = "one-1 (status 5), two-1 (status 5), " if status else ""
+    assert result.stderr.splitlines()[-1] == f"study: failed runs: {runs}the report"
+    assert "not an HDF5 file" in result.stderr
+
+
+def test_study_without_run_files_has_no_report(table, tmp_path):
+    stub = tmp_path / "lockstep"
+    stub.write_text("#!/bin/bash\nexit 6\n", encoding="utf-8")
+    stub.chmod(0o755)
+    result = study(*RUN[:-1], "--dir", tmp_path / "out", table, LOCKSTEP_BIN=str(stub))
+    assert result.stderr.splitlines() == ["study: failed runs: one-1 (status 6), two-1 (status 6)"]
+    assert "report" not in result.stdout and not (tmp_path / "out" / "report").exists()

@@ -1,0 +1,112 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Tests of the launcher and of the processors of the ranks."""
+
+import os
+import socket
+import subprocess
+
+import pytest
+from study_command import ROOT, study
+
+
+def mpi_environment(ranks, **variables):
+    """Returns the variables of Open MPI that the scripts set for `ranks` ranks, on two hardware
+    threads of one core."""
+    script = (
+        f"source {ROOT}/jobs/lib.sh; nproc() {{ :; }}; physical_cores() {{ echo 1; }}; env() {{"
+        f' echo "${{NPROC:-2}}"; }}\nmpi_environment {ranks}; unset -f env; env'
+    )
+    inherited = {
+        name: value for name, value in os.environ.items() if not name.startswith("OMPI_MCA_")
+    }
+    result = subprocess.run(
+        ["bash", "-c", script],
+        capture_output=True,
+        text=True,
+        check=True,
+        env=inherited | variables,
+    )
+    return dict(
+        line.split("=", 1) for line in result.stdout.splitlines() if line.startswith("OMPI_MCA_")
+    )
+
+
+def test_ranks_may_use_all_hardware_threads():
+    hardware_threads = "OMPI_MCA_hwloc_base_use_hwthreads_as_cpus"
+    assert (
+        hardware_threads not in mpi_environment(1) and mpi_environment(2)[hardware_threads] == "1"
+    )
+
+
+def test_ranks_yield_only_if_they_share_processors():
+    """More ranks than slots are not more ranks than processors: an allocation may have one task
+    with two processors."""
+    oversubscribe, yields = "OMPI_MCA_rmaps_base_oversubscribe", "OMPI_MCA_mpi_yield_when_idle"
+    for ranks, expected in ((1, "0"), (2, "0"), (3, "1")):
+        assert mpi_environment(ranks).items() >= {(oversubscribe, "1"), (yields, expected)}
+    assert mpi_environment(2, **{yields: "1", oversubscribe: "0"}).items() >= {
+        (oversubscribe, "0"),
+        (yields, "1"),
+    }
+
+
+ONE_SLOT = {
+    "SLURM_JOB_ID": "77",
+    "SLURM_NNODES": "1",
+    "SLURM_NTASKS": "1",
+    "SLURM_TASKS_PER_NODE": "1",
+    "SLURM_CPUS_PER_TASK": "2",
+    "SLURM_JOB_NODELIST": socket.gethostname(),
+    "SLURM_NODELIST": socket.gethostname(),
+}  # salloc -n 1 -c 2
+
+
+@pytest.mark.parametrize("slots", ["Slurm", "hostfile"])
+def test_points_run_with_more_ranks_than_slots(table, tmp_path, slots):
+    """mpirun itself starts the processes; without the settings of the script, it refuses them."""
+    hosts = tmp_path / "hosts"
+    hosts.write_text("localhost slots=1\n", encoding="utf-8")
+    stub = tmp_path / "lockstep"
+    stub.write_text(
+        f'#!/bin/bash\n[ "$1" != help ] || exit 0\necho >>"{tmp_path}/ranks"\ntouch "${{@: -1}}"\n',
+        encoding="utf-8",
+    )
+    stub.chmod(0o755)
+    table.write_text("two\t2\tallreduce\n", encoding="utf-8")
+    variables = ONE_SLOT if slots == "Slurm" else {"OMPI_MCA_orte_default_hostfile": str(hosts)}
+    result = study(
+        "--no-report", "--dir", tmp_path / "out", table, LOCKSTEP_BIN=str(stub), **variables
+    )
+    assert result.returncode == 0, result.stderr
+    assert len((tmp_path / "ranks").read_text(encoding="utf-8").splitlines()) == 2
+
+
+@pytest.mark.parametrize(
+    "options, message",
+    [
+        ([], "study: the program /nowhere was not found; build it"),
+        (
+            ["--launcher", "no-such-mpirun -n RANKS"],
+            "study: the launcher no-such-mpirun was not found; load",
+        ),
+    ],
+)
+def test_missing_programs_are_one_error(table, tmp_path, options, message):
+    result = study(*options, "--dir", tmp_path / "out", table)
+    assert (
+        result.returncode == 1
+        and result.stderr.startswith(message)
+        and len(result.stderr.splitlines()) == 1
+    )
+
+
+def test_number_of_processors_does_not_follow_openmp():
+    for variables in ({}, {"OMP_NUM_THREADS": "100"}, {"OMP_THREAD_LIMIT": "1"}):
+        result = subprocess.run(
+            ["bash", "-c", f"source {ROOT}/jobs/lib.sh; cores"],
+            capture_output=True,
+            text=True,
+            check=True,
+            env=os.environ | variables,
+        )
+        assert int(result.stdout) == len(os.sched_getaffinity(0))
