@@ -6,15 +6,14 @@ import time
 
 import pytest
 
+pytest.register_assert_rewrite("command_line", "interrupted_runs")
+
 
 @pytest.fixture(scope="module")
 def limit():
     """A watchdog limit that a run without errors does not reach: twice its total duration in
     seconds, at least 3."""
-    from test_cli import (
-        start_ranks,
-        train,
-    )  # imported here, so that pytest can rewrite the assertions of the file
+    from command_line import start_ranks, train  # after register_assert_rewrite
 
     begin = time.monotonic()
     assert start_ranks((2, train())).returncode == 0

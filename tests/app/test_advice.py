@@ -12,8 +12,7 @@ import sys
 import h5py
 import numpy as np
 import pytest
-
-from test_cli import expect_failure, start, start_ranks, train
+from command_line import expect_failure, start, start_ranks, train
 from test_own_images import convert, write_version_for_python
 
 sys.path += [

@@ -7,8 +7,7 @@ import re
 import subprocess
 
 import pytest
-
-from test_cli import BIN, WITH_FAULTS, start
+from command_line import BIN, WITH_FAULTS, start
 
 TABLE = json.loads(
     subprocess.run([BIN, "help", "options-json"], capture_output=True, text=True, check=True).stdout

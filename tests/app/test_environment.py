@@ -8,7 +8,7 @@ import subprocess
 
 import h5py
 import pytest
-from test_cli import BIN, HANG, MPIRUN, environment, expect_failure, start, start_ranks, train
+from command_line import BIN, HANG, MPIRUN, environment, expect_failure, start, start_ranks, train
 
 
 def header_line(name, result):

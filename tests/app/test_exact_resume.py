@@ -15,9 +15,8 @@ import time
 import h5py
 import numpy as np
 import pytest
-
-from test_cli import BIN, HANG, MPIRUN, environment, train
-from test_resume import root
+from command_line import BIN, HANG, MPIRUN, environment, train
+from interrupted_runs import root
 
 pytestmark = pytest.mark.slow
 CHANGING_SUMS = os.environ.get("LOCKSTEP_CHANGING_SUMS")

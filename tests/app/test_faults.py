@@ -8,8 +8,7 @@ import threading
 import time
 
 import pytest
-
-from test_cli import HANG, MPIRUN, WITH_FAULTS, environment, expect_failure, start, train
+from command_line import HANG, MPIRUN, WITH_FAULTS, environment, expect_failure, start, train
 
 pytestmark = pytest.mark.slow
 

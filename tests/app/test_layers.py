@@ -7,8 +7,7 @@ import json
 import h5py
 import numpy as np
 import pytest
-
-from test_cli import expect_failure, start, start_ranks, train
+from command_line import expect_failure, start, start_ranks, train
 
 LAYERS = "relu@2x8x16x16+maxpool:k2@2x8x16x16+conv:3-8,k3,p1@2x16x16+linear:64-32@4"
 

@@ -12,9 +12,8 @@ import subprocess
 
 import h5py
 import pytest
-
-from test_cli import BIN, HANG, MPIRUN, environment, messages_of, train
-from test_resume import FORWARD_SIGNALS, LONG, start_until_checkpoint
+from command_line import BIN, HANG, MPIRUN, environment, messages_of, train
+from interrupted_runs import FORWARD_SIGNALS, LONG, start_until_checkpoint
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 OPENMPI_5, MPICH = (ROOT / "build" / "libraries" / name for name in ("openmpi5", "mpich"))

@@ -11,8 +11,7 @@ import sys
 import h5py
 import numpy as np
 import pytest
-
-from test_cli import expect_failure, start, start_ranks, train
+from command_line import expect_failure, start, start_ranks, train
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BATCHES = [f"data_batch_{i}" for i in range(1, 6)]

@@ -6,8 +6,7 @@ import json
 
 import h5py
 import pytest
-
-from test_cli import expect_failure, start, start_ranks, train
+from command_line import expect_failure, start, start_ranks, train
 
 
 def pipeline(*arguments, **options):

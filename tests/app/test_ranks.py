@@ -10,8 +10,16 @@ import sys
 
 import h5py
 import pytest
-
-from test_cli import BIN, HANG, MPIRUN, environment, expect_failure, messages_of, start_ranks, train
+from command_line import (
+    BIN,
+    HANG,
+    MPIRUN,
+    environment,
+    expect_failure,
+    messages_of,
+    start_ranks,
+    train,
+)
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "analysis"))
 from lockstep_report.measure.validity import parse_processors  # noqa: E402

@@ -11,8 +11,7 @@ import sys
 import h5py
 import numpy as np
 import pytest
-
-from test_cli import HANG, environment, expect_failure, start, start_ranks, train
+from command_line import HANG, environment, expect_failure, start, start_ranks, train
 
 ROOT = pathlib.Path(__file__).parents[2]
 ANALYSIS = ROOT / "analysis"

@@ -16,8 +16,7 @@ import time
 
 import h5py
 import pytest
-
-from test_cli import BIN, HANG, MPIRUN, environment, messages_of, start_ranks, train
+from command_line import BIN, HANG, MPIRUN, environment, messages_of, start_ranks, train
 from test_watchdog import ranks_of
 
 pytestmark = pytest.mark.slow

@@ -9,8 +9,7 @@ import subprocess
 import sys
 
 import pytest
-
-from test_cli import HANG, environment, start_ranks, train
+from command_line import HANG, environment, start_ranks, train
 
 ANALYSIS = pathlib.Path(__file__).parents[2] / "analysis"
 SHARED = (

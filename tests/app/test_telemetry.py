@@ -7,8 +7,7 @@ import sys
 import h5py
 import numpy as np
 import pytest
-
-from test_cli import expect_failure, start, start_ranks, train
+from command_line import expect_failure, start, start_ranks, train
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "analysis"))
 from lockstep_report.runfile.validate import problems  # noqa: E402

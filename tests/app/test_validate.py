@@ -7,8 +7,7 @@ import sys
 
 import h5py
 import pytest
-
-from test_cli import start, start_ranks, train
+from command_line import start, start_ranks, train
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "analysis"))
 from lockstep_report.runfile.validate import problems  # noqa: E402

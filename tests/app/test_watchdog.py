@@ -13,8 +13,7 @@ import threading
 import time
 
 import pytest
-
-from test_cli import BIN, HANG, MPIRUN, WITH_FAULTS, environment, start, train
+from command_line import BIN, HANG, MPIRUN, WITH_FAULTS, environment, start, train
 
 pytestmark = pytest.mark.slow
 
