@@ -9,6 +9,9 @@ import pytest  # noqa: E402
 from synthetic import phases, write_run  # noqa: E402
 
 STEP = (0.01, 0.01, 0.03, 0.04, 0.0, 0.01)
+TWO = (0.01, 0.01, 0.03, 0.04, 0.025, 0.01)
+
+pytest.register_assert_rewrite("commands", "pytorch_programs", "nccl_outputs")
 
 
 @pytest.fixture
@@ -35,3 +38,29 @@ def pair(tmp_path, one):
             )
         ),
     ]
+
+
+@pytest.fixture
+def runs(tmp_path):
+    """Paths of two runs of 2 epochs: 1 rank with 10 steps per epoch, 2 ranks with 5."""
+    one = write_run(tmp_path / "one.h5", phases(20, STEP), 10, epochs=2, batch=10)
+    two = write_run(
+        tmp_path / "two.h5",
+        phases(10, TWO, TWO),
+        20,
+        epochs=2,
+        batch=10,
+        bucket_bytes=[400],
+        bucket_start=[0.05],
+        bucket_end=[0.1],
+    )
+    return [str(one), str(two)]
+
+
+@pytest.fixture
+def close_figures():
+    """Closes all figures after the test."""
+    yield
+    from lockstep_report.figures.style import plt
+
+    plt.close("all")

@@ -15,11 +15,7 @@ from lockstep_report.models.causes import WEAK, Loss
 from lockstep_report.tables.table import Table
 from test_figures import LONG, point
 
-
-@pytest.fixture(autouse=True)
-def close():
-    yield
-    plt.close("all")
+pytestmark = pytest.mark.usefixtures("close_figures")
 
 
 def phased(ranks, batch, seconds, forward, backward, exposed, **options):

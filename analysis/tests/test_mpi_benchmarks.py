@@ -6,7 +6,7 @@ from lockstep_report.cli import main
 from lockstep_report.errors import INPUT, ReportError
 from lockstep_report.models.prediction.network import network_of_sweeps
 from lockstep_report.runfile.input_files import load_runs
-from test_nccl_tests import ALPHA, BETA, SIZES, microseconds
+from nccl_outputs import ALPHA, BETA, SIZES, microseconds
 
 HEADERS = {
     5: "# Size       Avg Latency(us)   Min Latency(us)   Max Latency(us)  Iterations",

@@ -9,7 +9,7 @@ import pytest
 from lockstep_recorder.shape import Shape
 from lockstep_report.cli import main
 from lockstep_report.runfile.read import read_run
-from test_pytorch import HEAD, NAMES, run
+from pytorch_programs import HEAD, NAMES, run
 
 GRADIENTS = 4 * (64 * 64 + 64 + 64 * 10 + 10)  # bytes of Sequential below
 

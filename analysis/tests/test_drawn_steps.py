@@ -1,0 +1,139 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Tests the numbers that figures of single steps and of work show."""
+
+import numpy as np
+import pytest
+from drawn import lines, numbers, ticks
+from lockstep_report.figures import telemetry as telemetry_figure, work as work_figure
+from lockstep_report.figures.style import plt
+from lockstep_report.measure.fitting import Estimate
+from lockstep_report.measure.stragglers import Straggler
+from lockstep_report.runfile.read import read_run
+from matplotlib.colors import to_hex
+from planted import write_training
+from test_telemetry import write as write_telemetry
+
+pytestmark = pytest.mark.usefixtures("close_figures")
+
+
+def test_telemetry_shows_steps_rates_and_ends_of_epochs(tmp_path):
+    steps, *panels = telemetry_figure.draw(read_run(write_telemetry(tmp_path / "a.h5"))).axes
+    dots, *marks = lines(steps)
+    assert dots[1] == numbers(1 + 0.1 * np.arange(1, 31)) and dots[2] == [100] * 30
+    assert sorted(mark[1][0] for mark in marks) == [2.5, 4] and steps.get_ylim()[0] == 0
+    assert len(panels) == 4 and all(axes.get_ylim()[0] == 0 for axes in panels)
+    by_title = {axes.get_title(loc="left"): lines(axes) for axes in panels}
+    processors, memory, network = (
+        by_title[name] for name in ("Processors in use", "Resident memory", "Network")
+    )
+    assert processors[1][0] == "user, rank 1" and set(processors[1][2]) == {3}  # 1.5 (rank + 1)
+    assert (
+        memory[2][0] == "rank 2" and memory[2][1][-1] == 10 and memory[2][2][-1] == 33
+    )  # 3 (1 + t) MiB
+    assert (
+        network[0][0] == "node1 eth0, received"
+        and set(network[0][2]) == {2}
+        and set(network[1][2]) == {4}
+    )
+
+
+def test_dots_of_long_runs_are_the_longest_of_a_group(monkeypatch):
+    monkeypatch.setattr(telemetry_figure, "MOST_STEPS", 2)
+    seconds = np.array([1.0, 3, 2, 5, 4.0])
+    monkeypatch.setattr(telemetry_figure, "step_seconds", lambda run, steps: seconds[steps])
+    _, axes = plt.subplots()
+    telemetry_figure.draw_steps(axes, None, np.arange(10.0, 15))
+    assert lines(axes) == [(None, [11, 13], [3000, 5000])]
+    assert axes.get_title("left") == "Step (slowest rank; the longest of each 3 steps)"
+
+
+def test_work_is_in_classes_relative_to_the_median_rank():
+    work = np.ones((100, 4))
+    work[50:, 2] = 1.15
+    work[:10, 1] = 1.5  # the limit belongs to the lower class
+    work[90:, 3] = 1.75
+    classes, edges, ranks = work_figure.work_classes(work, columns=10)
+    assert edges.tolist() == list(range(0, 101, 10)) and ranks.tolist() == [0, 1, 2, 3]
+    assert classes.tolist() == [[0] * 10, [4] + [0] * 9, [0] * 5 + [3] * 4 + [2], [0] * 9 + [5]]
+    classes, edges, ranks = work_figure.work_classes(work[:, :3], columns=60, rows=2)
+    assert (
+        ranks.tolist() == [0, 1] and classes[1, -1] == 3 and len(edges) == 61 and edges[-1] == 100
+    )
+
+
+def test_work_of_a_run_is_drawn_with_its_slowest_rank(tmp_path):
+    random = np.random.default_rng(1)
+    runs = [
+        read_run(
+            write_training(
+                tmp_path / f"{name}.h5",
+                random,
+                ranks=ranks,
+                steps=300,
+                work=0.1,
+                sigma=1e-6,
+                slow_rank=slow,
+                slow=0.03,
+            )
+        )
+        for name, ranks, slow in (("a", 2, None), ("b", 4, 2), ("c", 4, 2), ("d", 3, None))
+    ]
+    slow = [
+        Straggler(
+            run.label,
+            run.rank_count,
+            2 if run.rank_count == 4 else 0,
+            "node2" if run.rank_count == 4 else "",
+            Estimate(0.03, 0.029, 0.031) if run.rank_count == 4 else Estimate(0.0),
+            0.1,
+            run.rank_count == 4,
+            0.5,
+        )
+        for run in runs
+    ]
+    (axes,) = work_figure.work_figure(
+        runs, slow
+    ).axes  # a repeat of a slow run and the others are left out
+    assert (
+        " ".join(axes.get_title(loc="left").split())
+        == "b.h5: rank 2 on node2, 30 ms per step more than the others (95 % interval 29.0 to"
+        " 31.0 ms)"
+    )
+    background, *classes, frame = axes.patches
+    first, last = background.get_x(), background.get_x() + background.get_width()
+    assert (first, last) == (2, 302) and numbers(background.get_bbox().extents) == [
+        first,
+        -0.5,
+        last,
+        3.5,
+    ]
+    assert (
+        background.get_label() == "up to 2 % above"
+        and to_hex(background.get_facecolor()) == "#eef0f3"
+    )
+    assert numbers((frame.get_x(), frame.get_y(), frame.get_width(), frame.get_height())) == [
+        first,
+        1.5,
+        last - first,
+        1,
+    ]
+    assert numbers((*axes.get_xlim(), *axes.get_ylim())) == [first, last, 3.5, -0.5]
+    cells = {patch.get_label(): patch.get_path().vertices.reshape(-1, 5, 2) for patch in classes}
+    assert [len(found) for found in cells.values()] == [0, 0, 0, 60, 0]
+    slow_cells = cells["20 to 50 % above"]
+    assert numbers(slow_cells[0][:4]) == numbers(
+        [(first, 1.5), (first + 5, 1.5), (first + 5, 2.5), (first, 2.5)]
+    )
+    assert (
+        numbers(slow_cells[1:, 0, 0]) == numbers(slow_cells[:-1, 1, 0])
+        and slow_cells[-1, 1, 0] == last
+    )
+    assert classes[3].get_path().codes.tolist() == [1, 2, 2, 2, 79] * 60
+    assert [label for _, label in ticks(axes.yaxis)] == [0, 1, 2, 3]
+    fast = work_figure.work_figure(runs[:1] + runs[3:], slow[:1] + slow[3:]).axes[0]
+    assert fast.get_title(loc="left").startswith("d.h5: rank 0, 0 ms") and fast.get_title(
+        loc="left"
+    ).endswith("significant")
+    assert work_figure.work_figure([], []) is None
+    idle, _, _ = work_figure.work_classes(np.zeros((4, 2)))
+    assert idle.tolist() == [[0] * 4] * 2  # no work to compare
