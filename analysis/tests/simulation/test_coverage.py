@@ -12,8 +12,18 @@ HERE = Path(__file__).resolve().parent
 PAGE = HERE.parents[2] / "docs" / "measurements" / "coverage.md"
 sys.path[:0] = [str(HERE), str(HERE.parent), str(HERE.parents[1])]
 
+import cause_checks  # noqa: E402
+import interval_checks  # noqa: E402
+import prediction_checks  # noqa: E402
 import pytest  # noqa: E402
-from checks import CHECKS  # noqa: E402
+import statement_checks  # noqa: E402
+
+CHECKS = [
+    *interval_checks.CHECKS,
+    *prediction_checks.CHECKS,
+    *statement_checks.CHECKS,
+    *cause_checks.CHECKS,
+]
 
 ROUNDING = (
     0.03  # of a share: other libraries round differently, so a few repeats may have another result
