@@ -10,28 +10,22 @@ usage: pytorch_gpu.py versions
 versions: prints the versions of PyTorch, CUDA and cuDNN and the missing features as JSON.
 
 speed: warms up the variants one after another, which takes at most --warm-up-seconds, and prints a
-JSON line for each
-that has failed. Then, in each of --rounds rounds, it trains whole epochs with each variant for at
-least 1.2 s, prints
-the images/s of each epoch as JSON, and runs the commands of --turns, for example another program
-("{round}" in a command is
-the number of the round). Every other round is in reverse order, so that a drift of the GPU clocks
-affects all equally.
-After --seconds, it starts nothing more. All variants use channels-last, bf16 with autocast, fused
-SGD and
+JSON line for each that has failed. Then, in each of --rounds rounds, it trains whole epochs with
+each variant for at least 1.2 s, prints the images/s of each epoch as JSON, and runs the commands of
+--turns, for example another program ("{round}" in a command is the number of the round). Every
+other round is in reverse order, so that a drift of the GPU clocks affects all equally. After
+--seconds, it starts nothing more. All variants use channels-last, bf16 with autocast, fused SGD and
 cudnn.benchmark with all algorithms of cuDNN. The images are stored on the GPU as uint8, and a whole
-epoch is
-cropped, flipped and normalised there at once. In variant `host`, the images are stored in host
-memory; each batch is
-copied from pinned memory with a non-blocking copy that overlaps the preceding step, and is
-augmented on the GPU.
-Variants:
-  eager          eager execution
-  graph          eager code, from forward to SGD captured once as a CUDA graph
-  host           like graph, with batches from host memory
-  compile        torch.compile(mode="max-autotune"): Inductor's own CUDA graphs, SGD outside of them
-  compile_graph  torch.compile(mode="max-autotune-no-cudagraphs"), from forward to SGD captured as
-  one CUDA graph
+epoch is cropped, flipped and normalised there at once. In variant `host`, the images are stored in
+host memory; each batch is copied from pinned memory with a non-blocking copy that overlaps the
+preceding step, and is augmented on the GPU. Variants:
+  eager            eager execution
+  graph            eager code, from forward to SGD captured once as a CUDA graph
+  host             like graph, with batches from host memory
+  compile          torch.compile(mode="max-autotune"): Inductor's own CUDA graphs, SGD outside of
+                   them
+  compile_graph    torch.compile(mode="max-autotune-no-cudagraphs"), from forward to SGD captured as
+                   one CUDA graph
   compile_default  torch.compile in its default mode, from forward to SGD captured as one CUDA graph
 
 losses: writes initial weights to FILE.h5 (one dataset per tensor under /state), then prints as JSON
@@ -48,250 +42,23 @@ import argparse
 import inspect
 import json
 import math
-import pathlib
 import shlex
 import signal
 import subprocess
-import sys
 import time
 
 import numpy
 import torch
-import torch.nn.functional as F
-
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "analysis" / "examples"))
-import cifar10  # noqa: E402
-from networks import ResNet18  # noqa: E402
+from pytorch_epochs import variant_epoch
+from pytorch_training import DTYPES, GraphedStep, Images, ResNet18, Trainer
 
 WARM_UP_EPOCHS = 2
 MEASURE_SECONDS = 1.2
-SLOTS = 3  # buffers in pinned memory: one is filled, one is copied, one is in use by the step
-DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
-COMPILE_MODES = {
-    "compile": "max-autotune",
-    "compile_graph": "max-autotune-no-cudagraphs",
-    "compile_default": "default",
-}
-LOSS_SCALE = 1024.0  # for fp16; constant, so that no step is skipped
 
 
 def print_json(**fields):
     """Prints one line with a JSON object."""
     print(json.dumps(fields), flush=True)
-
-
-class Images:
-    """Labelled images on `device` as uint8, padded for cropping; provides whole epochs or single
-    batches."""
-
-    def __init__(self, folder, split, samples, device, dtype):
-        images, self.labels = cifar10.read(folder, split, samples)
-        self.images = images.permute(0, 2, 3, 1).contiguous()  # on the host, (N, 32, 32, 3)
-        self.device, self.dtype, self.count = device, dtype, len(images)
-        self.padded = F.pad(images, (4, 4, 4, 4)).permute(0, 2, 3, 1).contiguous().to(device)
-        self.device_labels = self.labels.to(device)
-        self.mean = cifar10.MEAN.view(3).mul(255).to(device)
-        self.scale = cifar10.STD.view(3).mul(255).reciprocal().to(device)
-
-    def normalise(self, pixels):
-        """Normalises (N, 32, 32, 3) uint8; returns (N, 3, 32, 32) in channels-last format and
-        `self.dtype`."""
-        return ((pixels.float() - self.mean) * self.scale).to(self.dtype).permute(0, 3, 1, 2)
-
-    def crop_and_flip(self, padded, pick, count):
-        """Crops and flips the `count` padded images with the indices `pick` at random; returns
-        (count, 32, 32, 3)."""
-        top, left = (torch.randint(0, 9, (count, 1), device=self.device) for _ in range(2))
-        flip = torch.rand(count, 1, device=self.device) < 0.5
-        side = torch.arange(32, device=self.device).view(1, 32)
-        columns = torch.where(flip, 31 - side, side) + left
-        return padded[pick.view(-1, 1, 1), (side + top).unsqueeze(2), columns.unsqueeze(1)]
-
-    def epoch(self):
-        """Returns all images (N, 3, 32, 32), augmented and in a new random order, and their
-        labels."""
-        order = torch.randperm(self.count, device=self.device)
-        return (
-            self.normalise(self.crop_and_flip(self.padded, order, self.count)),
-            self.device_labels[order],
-        )
-
-    def augment(self, images):
-        """Augments and normalises a batch (N, 32, 32, 3) of uint8 on the device; returns (N, 3, 32,
-        32)."""
-        padded = F.pad(images, (0, 0, 4, 4, 4, 4))
-        count = len(images)
-        pick = torch.arange(count, device=self.device)
-        return self.normalise(self.crop_and_flip(padded, pick, count))
-
-    def without_augmentation(self, pick):
-        """Returns the images with the indices `pick`, normalised, and their labels."""
-        return self.normalise(self.padded[pick.to(self.device), 4:36, 4:36]), self.labels[pick].to(
-            self.device
-        )
-
-
-class Trainer:
-    """A network and its training step. `compile_options` are passed to torch.compile; None selects
-    eager execution."""
-
-    def __init__(
-        self, device, precision, rate, compile_options=None, channels_last=True, state=None
-    ):
-        self.device, self.scale = device, LOSS_SCALE if precision == "fp16" else 1.0
-        self.layout = torch.channels_last if channels_last else torch.contiguous_format
-        self.network = ResNet18().to(device, memory_format=self.layout)
-        if state is not None:
-            self.network.load_state_dict(state)
-        self.optimizer = torch.optim.SGD(
-            self.network.parameters(), lr=rate, momentum=0.9, weight_decay=5e-4, fused=True
-        )
-        self.autocast = {
-            "device_type": device,
-            "dtype": DTYPES[precision],
-            "enabled": precision != "fp32",
-        }
-        self.has_inductor_graphs = (
-            compile_options is not None and compile_options.get("mode") == "max-autotune"
-        )
-        self.loss = self.eager_loss
-        if compile_options is not None:
-            self.loss = torch.compile(self.eager_loss, fullgraph=True, **compile_options)
-
-    def eager_loss(self, pixels, labels):
-        with torch.autocast(**self.autocast):
-            logits = self.network(pixels)
-        return F.cross_entropy(logits.float(), labels)
-
-    def step(self, pixels, labels):
-        """Runs forward pass, backward pass and update on one batch; returns the loss."""
-        if self.has_inductor_graphs:
-            torch.compiler.cudagraph_mark_step_begin()
-        loss = self.loss(pixels.contiguous(memory_format=self.layout), labels)
-        if self.scale == 1.0:
-            loss.backward()
-        else:
-            (loss * self.scale).backward()
-            gradients = [parameter.grad for parameter in self.network.parameters()]
-            torch._foreach_mul_(gradients, 1 / self.scale)
-        self.optimizer.step()
-        self.optimizer.zero_grad(set_to_none=True)
-        return loss.detach()
-
-
-class GraphedStep:
-    """Executes `step(pixels, labels)` as one captured CUDA graph; on a CPU, calls `step`."""
-
-    def __init__(self, step, pixels, labels):
-        self.step, self.graph = step, None
-        self.pixels, self.labels = pixels.clone(), labels.clone()
-        if not pixels.is_cuda:
-            return
-        side = torch.cuda.Stream()
-        side.wait_stream(torch.cuda.current_stream())
-        with torch.cuda.stream(side):
-            for _ in range(4):  # select kernels and allocate momentum before the capture
-                step(self.pixels, self.labels)
-        torch.cuda.current_stream().wait_stream(side)
-        self.graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(self.graph):
-            self.loss = step(self.pixels, self.labels)
-
-    def replay(self):
-        if self.graph is None:
-            return self.step(self.pixels, self.labels)
-        self.graph.replay()
-        return self.loss
-
-    def __call__(self, pixels, labels):
-        self.pixels.copy_(pixels)
-        self.labels.copy_(labels)
-        return self.replay()
-
-
-def device_epoch(images, step, batch):
-    """Trains one epoch with images that are stored on the device; returns the last loss."""
-    pixels, labels = images.epoch()
-    for begin in range(0, images.count - batch + 1, batch):
-        loss = step(pixels[begin : begin + batch], labels[begin : begin + batch])
-    return loss
-
-
-class HostEpochs:
-    """Trains epochs with images in host memory. Each batch is gathered in pinned memory, copied to
-    the GPU on a separate stream while the preceding step runs, and augmented on the GPU."""
-
-    def __init__(self, images, trainer, batch):
-        self.images, self.batch, self.cuda = images, batch, images.device == "cuda"
-        shape = (batch, 32, 32, 3)
-        self.pinned = [
-            torch.empty(shape, dtype=torch.uint8, pin_memory=self.cuda) for _ in range(SLOTS)
-        ]
-        self.pinned_labels = [
-            torch.empty(batch, dtype=torch.int64, pin_memory=self.cuda) for _ in range(SLOTS)
-        ]
-        self.staged = [
-            torch.empty(shape, dtype=torch.uint8, device=images.device) for _ in range(SLOTS)
-        ]
-        self.staged_labels = [
-            torch.empty(batch, dtype=torch.int64, device=images.device) for _ in range(SLOTS)
-        ]
-        if self.cuda:
-            self.stream = torch.cuda.Stream()
-            self.copied = [torch.cuda.Event() for _ in range(SLOTS)]
-            self.used = [torch.cuda.Event() for _ in range(SLOTS)]
-        example, labels = (
-            images.images[:batch].to(images.device),
-            images.labels[:batch].to(images.device),
-        )
-        self.step = GraphedStep(
-            lambda raw, targets: trainer.step(images.augment(raw), targets), example, labels
-        )
-
-    def upload(self, slot):
-        """Copies the batch in the pinned buffer `slot` to the device."""
-        if not self.cuda:
-            self.staged[slot].copy_(self.pinned[slot])
-            self.staged_labels[slot].copy_(self.pinned_labels[slot])
-            return
-        with torch.cuda.stream(self.stream):
-            self.stream.wait_event(self.used[slot])
-            self.staged[slot].copy_(self.pinned[slot], non_blocking=True)
-            self.staged_labels[slot].copy_(self.pinned_labels[slot], non_blocking=True)
-            self.copied[slot].record()
-        torch.cuda.current_stream().wait_event(self.copied[slot])
-
-    def __call__(self):
-        """Trains one epoch; returns the last loss."""
-        order = torch.randperm(self.images.count)
-        for index, begin in enumerate(range(0, self.images.count - self.batch + 1, self.batch)):
-            slot, pick = index % SLOTS, order[begin : begin + self.batch]
-            if self.cuda:
-                self.copied[
-                    slot
-                ].synchronize()  # wait until the previous copy from this slot has finished
-            torch.index_select(self.images.images, 0, pick, out=self.pinned[slot])
-            torch.index_select(self.images.labels, 0, pick, out=self.pinned_labels[slot])
-            self.upload(slot)
-            loss = self.step(self.staged[slot], self.staged_labels[slot])
-            if self.cuda:
-                self.used[slot].record()
-        return loss
-
-
-def variant_epoch(name, images, args):
-    """Returns a function that trains one epoch with variant `name` and returns the last loss."""
-    options = None
-    if name.startswith("compile"):
-        options = {"mode": COMPILE_MODES[name]} if args.device == "cuda" else {"backend": "eager"}
-    trainer = Trainer(args.device, "bf16", 0.1 * args.batch / 1024, options)
-    if name == "host":
-        return HostEpochs(images, trainer, args.batch)
-    step = trainer.step
-    if name in ("graph", "compile_graph", "compile_default"):
-        pixels, labels = images.epoch()
-        step = GraphedStep(step, pixels[: args.batch], labels[: args.batch])
-    return lambda: device_epoch(images, step, args.batch)
 
 
 def timed_epoch(epoch, images, args):
@@ -472,90 +239,84 @@ def versions(args):
     )
 
 
-def main():
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("command", choices=["versions", "speed", "losses", "accuracy"])
-    parser.add_argument("--data", metavar="DIR", help="folder of the CIFAR-10 binary files")
-    parser.add_argument(
-        "--batch",
-        type=int,
-        default=512,
-        help="images per step for speed and accuracy [%(default)s]",
-    )
-    parser.add_argument(
+def add_speed_arguments(add):
+    add(
         "--variants",
         nargs="+",
         default=["eager", "graph", "host", "compile_default", "compile", "compile_graph"],
         help="variants for speed [all]",
     )
-    parser.add_argument(
+    add(
         "--warm-up-seconds",
         type=float,
         default=600,
         help="time limit of the warm-up for speed [%(default)s]",
     )
-    parser.add_argument(
-        "--seconds", type=float, default=1200, help="time limit of speed [%(default)s]"
-    )
-    parser.add_argument("--rounds", type=int, default=3, help="rounds of speed [%(default)s]")
-    parser.add_argument(
+    add("--seconds", type=float, default=1200, help="time limit of speed [%(default)s]")
+    add("--rounds", type=int, default=3, help="rounds of speed [%(default)s]")
+    add(
         "--turns",
         nargs="+",
         default=[],
         metavar="COMMAND",
         help="commands that speed runs in each round",
     )
-    parser.add_argument(
-        "--train-samples", type=int, metavar="N", help="use the first N training images [all]"
-    )
-    parser.add_argument(
-        "--test-samples", type=int, metavar="N", help="use the first N test images [all]"
-    )
-    parser.add_argument(
-        "--order", metavar="FILE", help="npy file of image indices (steps, batch) for losses"
-    )
-    parser.add_argument(
-        "--weights", metavar="FILE", help="HDF5 file to which losses writes the initial weights"
-    )
-    parser.add_argument(
+
+
+def add_loss_arguments(add):
+    add("--order", metavar="FILE", help="npy file of image indices (steps, batch) for losses")
+    add("--weights", metavar="FILE", help="HDF5 file to which losses writes the initial weights")
+    add(
         "--precision",
         nargs="+",
         choices=["bf16", "fp16"],
         default=["bf16", "fp16"],
         help="precisions for losses, besides float32 [bf16 fp16]",
     )
-    parser.add_argument(
+    add(
         "--modes",
         nargs="+",
         choices=["eager", "contiguous", "compiled"],
         default=["eager", "contiguous", "compiled"],
         help="modes for losses [all]",
     )
-    parser.add_argument(
-        "--lr", type=float, default=0.01, help="learning rate for losses [%(default)s]"
+    add("--lr", type=float, default=0.01, help="learning rate for losses [%(default)s]")
+
+
+def parsed_arguments():
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument(
-        "--rates", metavar="FILE", help="npy file of the learning rate of each step for accuracy"
+    add = parser.add_argument
+    add("command", choices=["versions", "speed", "losses", "accuracy"])
+    add("--data", metavar="DIR", help="folder of the CIFAR-10 binary files")
+    add(
+        "--batch",
+        type=int,
+        default=512,
+        help="images per step for speed and accuracy [%(default)s]",
     )
-    parser.add_argument(
-        "--seed", type=int, default=1, help="seed for losses and accuracy [%(default)s]"
-    )
-    parser.add_argument(
+    add_speed_arguments(add)
+    add("--train-samples", type=int, metavar="N", help="use the first N training images [all]")
+    add("--test-samples", type=int, metavar="N", help="use the first N test images [all]")
+    add_loss_arguments(add)
+    add("--rates", metavar="FILE", help="npy file of the learning rate of each step for accuracy")
+    add("--seed", type=int, default=1, help="seed for losses and accuracy [%(default)s]")
+    add(
         "--device",
         choices=["cuda", "cpu"],
         default="cuda",
         help="cpu tests the code without a GPU [%(default)s]",
     )
-    args = parser.parse_args()
-    torch.backends.cudnn.benchmark, torch.backends.cudnn.benchmark_limit = (
-        True,
-        0,
-    )  # 0: all algorithms of cuDNN
-    {"versions": versions, "speed": speed, "losses": losses, "accuracy": accuracy}[args.command](
-        args
-    )
+    return parser.parse_args()
+
+
+def main():
+    args = parsed_arguments()
+    torch.backends.cudnn.benchmark = True
+    torch.backends.cudnn.benchmark_limit = 0  # all algorithms of cuDNN
+    commands = {"versions": versions, "speed": speed, "losses": losses, "accuracy": accuracy}
+    commands[args.command](args)
 
 
 if __name__ == "__main__":
