@@ -1,14 +1,11 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """`Recorder`: records the phases of the training steps of a PyTorch program in a run file."""
 
-import os
 import resource
 import time
 import warnings
 from contextlib import nullcontext
-from datetime import datetime, timezone
 
-import numpy as np
 import torch
 import torch.distributed as dist
 from lockstep_report.runfile.schema import PHASES
@@ -19,9 +16,9 @@ from lockstep_recorder import facts
 from lockstep_recorder.batches import images_of, moved
 from lockstep_recorder.buckets import timer_of
 from lockstep_recorder.meeting import Meeting
+from lockstep_recorder.recording import Recording
 from lockstep_recorder.run_file import last_writer
-from lockstep_recorder.shape import Shape
-from lockstep_recorder.steps import CudaClock, HostClock, Step, epoch_columns, refitted, values_of
+from lockstep_recorder.steps import CudaClock, HostClock, Step, values_of
 
 START_LIMIT = 30  # seconds between the first and the last process that create the Recorder
 NO_LENGTH = (
@@ -90,7 +87,6 @@ class Recorder:
             "accumulate": str(accumulate),
             **{name.replace("_", "-"): str(value) for name, value in options.items()},
         }
-        self._environment, self._warnings = facts.environment_of(model), []
         self._ranks = self._gathered(
             facts.rank_facts(model),
             "created it",
@@ -99,7 +95,7 @@ class Recorder:
             limit=START_LIMIT,
         )
         self._step, self._steps, self._epoch, self._is_open = None, [], 0, False
-        self._shape, self._begun, self._written, self._losses_before = Shape(), None, 0, 0
+        self._losses_before = 0
         # Bytes per element if the gradients are sent in another type than that in which they are
         # computed.
         self._width = (
@@ -194,8 +190,8 @@ class Recorder:
                 f"Recorder.evaluated: the accuracy is a share from 0 to 1, not {float(accuracy):g};"
                 " divide percent by 100"
             )
-        if self._rank == 0 and self._writer.is_created:
-            self._writer.replace_last(
+        if self._rank == 0 and self._recording.is_created:
+            self._recording.replace_last(
                 {
                     "/epochs/test_accuracy": float(accuracy),
                     "/epochs/test_loss": float(loss),
@@ -234,26 +230,25 @@ class Recorder:
         self._step.buckets.append((size, self._clock.stamp(), ends))
 
     def _outcome(self):
-        return ("failed", "the loss is not finite") if self._diverged else ("complete", "")
+        return self._recording.outcome() if self._rank == 0 else ("complete", "")
 
     def _close(self, status, failure):
         if self._rank == 0:
-            if status == "complete" and not self._writer.is_created:
+            if status == "complete" and not self._recording.is_created:
                 warnings.warn(
                     f"Recorder: no epoch was recorded, so {self._path} is not written", stacklevel=3
                 )
-            self._writer.close(
-                {"/environment": {"warnings": "\n".join(self._warnings)}},
-                status=status,
-                failure=failure,
-            )
+            self._recording.close(status, failure)
 
     def _reserve(self, path, overwrite):
-        """Creates the writer of rank 0. Raises its error on all ranks."""
-        self._writer, self._diverged, failure = None, False, None
+        """Creates the recording of rank 0. Raises its error on all ranks."""
+        self._recording, failure = None, None
         if self._rank == 0:
             try:
-                self._writer = last_writer(path, overwrite)
+                environment = facts.environment_of(self._model)
+                on_cuda = isinstance(self._clock, CudaClock)
+                writer = last_writer(path, overwrite)
+                self._recording = Recording(writer, self._config, environment, self._ranks, on_cuda)
             except Exception as error:  # of any type, because the other ranks wait
                 failure = error
         failure = self._gathered(failure)[0]
@@ -342,83 +337,4 @@ class Recorder:
             "all processes must read all batches from Recorder.batches",
         )
         if self._rank == 0:
-            self._append(found)
-
-    def _append(self, found):
-        """Appends an epoch with the values of all ranks to the run file."""
-        counts = [len(of.images) for of, *_ in found]
-        if min(counts) < max(counts):
-            self._warn(
-                f"the ranks trained {min(counts)} to {max(counts)} steps; the run file has the"
-                f" first {min(counts)}"
-            )
-        elif max(counts) == 0:
-            self._warn("the loader has no batch; the run file lacks it")
-        if min(counts) == 0:
-            return
-        counted = [of.images[: min(counts)] for of, *_ in found]
-        images = np.sum(counted, axis=0)
-        before, self._shape = (
-            self._shape,
-            self._shape.with_epoch(
-                images,
-                max(map(max, counted)),
-                found[0][0].sizes[: min(counts)],
-                self._steps_per_epoch,
-                self._is_complete,
-            ),
-        )
-        columns = epoch_columns(
-            self._epoch,
-            found,
-            self._ranks,
-            len(self._shape.buckets),
-            isinstance(self._clock, CudaClock),
-        )
-        self._diverged |= not all(map(torch.isfinite, torch.as_tensor(columns["/steps/loss"])))
-        if self._shape.stated != before.stated:
-            self._create(set(columns), len(self._shape.buckets))
-        columns["/step"] += self._written
-        self._written += len(images)
-        self._writer.append(columns)
-
-    def _warn(self, text):
-        self._warnings.append(f"epoch {self._epoch}: {text}")
-        warnings.warn(f"Recorder: {self._warnings[-1]}", stacklevel=2)
-
-    def _create(self, measured, buckets):
-        """Creates the run file, or replaces it with one for the current shape. `measured`: the
-        datasets of an epoch; `buckets`: their number."""
-        now = datetime.now(timezone.utc)
-        self._begun = self._begun or {
-            **facts.program(),
-            "date_utc": now.strftime("%Y-%m-%dT%H:%M:%SZ"),
-            "run_id": (
-                f"{now.strftime('%Y%m%dT%H%M%S.%fZ')}-{self._ranks[0]['hostname']}-{os.getpid()}"
-            ),
-        }
-        shape = self._shape
-        attributes = self._begun | {
-            "steps_per_epoch": shape.steps,
-            "images_per_epoch": shape.images,
-        }
-        config = self._config | {
-            "batch-per-rank": str(shape.batch_per_rank),
-            "global-batch": str(shape.global_batch),
-        }
-        fixed = {
-            "/phase": PHASES,
-            "/clock_reading": ("begin", "end"),
-            **facts.rank_columns(self._ranks),
-        }
-        if buckets:
-            fixed |= {"/bucket": range(buckets), "/buckets/bytes": shape.buckets}
-        rows = refitted(self._writer.rows(), buckets) if self._writer.is_created else None
-        self._writer.create(
-            attributes,
-            {"/config": config, "/environment": self._environment},
-            fixed,
-            measured,
-            shape.steps,
-            rows,
-        )
+            self._recording.append(self._epoch, found, self._steps_per_epoch, self._is_complete)
