@@ -55,8 +55,8 @@ if(GIT)
     file(REAL_PATH "${top}" top)
     if(top STREQUAL source)
       list(GET output 1 COMMIT)
-      execute_process(COMMAND "${GIT}" -C "${SOURCE}" status --porcelain --untracked-files=no OUTPUT_VARIABLE changes
-                      ERROR_QUIET)
+      execute_process(COMMAND "${GIT}" -C "${SOURCE}" status --porcelain --untracked-files=no
+                      OUTPUT_VARIABLE changes ERROR_QUIET)
       if(NOT changes STREQUAL "")
         set(DIRTY "true")
       endif()

@@ -13,13 +13,15 @@ endforeach()
 set(HDF5_PREFER_PARALLEL OFF)
 find_package(HDF5 ${SerialHDF5_FIND_VERSION} QUIET COMPONENTS C HL)
 foreach(_target IN LISTS SerialHDF5_created)
-  set_target_properties(${_target} PROPERTIES INTERFACE_INCLUDE_DIRECTORIES "${HDF5_C_INCLUDE_DIRS}"
-                                              INTERFACE_LINK_LIBRARIES "${HDF5_C_HL_LIBRARIES};${HDF5_C_LIBRARIES}")
+  set_target_properties(
+    ${_target} PROPERTIES INTERFACE_INCLUDE_DIRECTORIES "${HDF5_C_INCLUDE_DIRS}"
+                          INTERFACE_LINK_LIBRARIES "${HDF5_C_HL_LIBRARIES};${HDF5_C_LIBRARIES}")
   string(REPLACE "-D" "" _definitions "${HDF5_C_DEFINITIONS}")
   set_property(TARGET ${_target} PROPERTY INTERFACE_COMPILE_DEFINITIONS ${_definitions})
 endforeach()
 unset(SerialHDF5_created)
 
 include(FindPackageHandleStandardArgs)
-find_package_handle_standard_args(SerialHDF5 REQUIRED_VARS HDF5_C_LIBRARIES HDF5_C_HL_LIBRARIES HDF5_C_INCLUDE_DIRS
-                                  VERSION_VAR HDF5_VERSION)
+find_package_handle_standard_args(
+  SerialHDF5 REQUIRED_VARS HDF5_C_LIBRARIES HDF5_C_HL_LIBRARIES HDF5_C_INCLUDE_DIRS
+  VERSION_VAR HDF5_VERSION)

@@ -10,26 +10,29 @@ find_library(oneDNN_LIBRARY NAMES dnnl)
 if(oneDNN_INCLUDE_DIR AND EXISTS "${oneDNN_INCLUDE_DIR}/oneapi/dnnl/dnnl_version.h")
   file(STRINGS "${oneDNN_INCLUDE_DIR}/oneapi/dnnl/dnnl_version.h" _version_lines
        REGEX "#define DNNL_VERSION_(MAJOR|MINOR|PATCH) ")
-  string(REGEX REPLACE ".*MAJOR ([0-9]+).*MINOR ([0-9]+).*PATCH ([0-9]+).*" "\\1.\\2.\\3" oneDNN_VERSION
-                       "${_version_lines}")
+  string(REGEX REPLACE ".*MAJOR ([0-9]+).*MINOR ([0-9]+).*PATCH ([0-9]+).*" "\\1.\\2.\\3"
+                       oneDNN_VERSION "${_version_lines}")
   file(STRINGS "${oneDNN_INCLUDE_DIR}/oneapi/dnnl/dnnl_config.h" _runtime_line
        REGEX "#define DNNL_CPU_RUNTIME DNNL_RUNTIME_[A-Z]+")
   string(REGEX REPLACE ".*DNNL_RUNTIME_" "" _runtime "${_runtime_line}")
   if(_runtime STREQUAL "OMP")
     set(oneDNN_OPENMP TRUE)
   else()
-    set(oneDNN_reason "${oneDNN_INCLUDE_DIR} is of a oneDNN with DNNL_CPU_RUNTIME=${_runtime}. Set oneDNN_ROOT to the \
+    set(oneDNN_reason
+        "${oneDNN_INCLUDE_DIR} is of a oneDNN with DNNL_CPU_RUNTIME=${_runtime}. Set oneDNN_ROOT to the \
 prefix of one with OMP (conda-forge: onednn-cpu-omp)")
   endif()
 endif()
 
 include(FindPackageHandleStandardArgs)
-find_package_handle_standard_args(oneDNN REQUIRED_VARS oneDNN_LIBRARY oneDNN_INCLUDE_DIR oneDNN_OPENMP
-                                  VERSION_VAR oneDNN_VERSION REASON_FAILURE_MESSAGE "${oneDNN_reason}")
+find_package_handle_standard_args(
+  oneDNN REQUIRED_VARS oneDNN_LIBRARY oneDNN_INCLUDE_DIR oneDNN_OPENMP
+  VERSION_VAR oneDNN_VERSION REASON_FAILURE_MESSAGE "${oneDNN_reason}")
 
 if(oneDNN_FOUND AND NOT TARGET oneDNN::oneDNN)
   add_library(oneDNN::oneDNN UNKNOWN IMPORTED)
-  set_target_properties(oneDNN::oneDNN PROPERTIES IMPORTED_LOCATION "${oneDNN_LIBRARY}" INTERFACE_INCLUDE_DIRECTORIES
-                                                                                        "${oneDNN_INCLUDE_DIR}")
+  set_target_properties(
+    oneDNN::oneDNN PROPERTIES IMPORTED_LOCATION "${oneDNN_LIBRARY}" INTERFACE_INCLUDE_DIRECTORIES
+                                                                    "${oneDNN_INCLUDE_DIR}")
 endif()
 mark_as_advanced(oneDNN_INCLUDE_DIR oneDNN_LIBRARY)

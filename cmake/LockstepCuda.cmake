@@ -13,7 +13,8 @@
 macro(_lockstep_require_version PREFIX OLDEST NAME FILE)
   if(EXISTS "${FILE}")
     file(STRINGS "${FILE}" _lines REGEX "#define ${PREFIX}_(MAJOR|MINOR)")
-    string(REGEX REPLACE ".*MAJOR[A-Z_]* +([0-9]+).*MINOR[A-Z_]* +([0-9]+).*" "\\1.\\2" ${PREFIX}_VERSION "${_lines}")
+    string(REGEX REPLACE ".*MAJOR[A-Z_]* +([0-9]+).*MINOR[A-Z_]* +([0-9]+).*" "\\1.\\2"
+                         ${PREFIX}_VERSION "${_lines}")
     if(${PREFIX}_VERSION VERSION_LESS ${OLDEST})
       list(APPEND _missing "${NAME} ${OLDEST} or newer (found ${${PREFIX}_VERSION})")
     endif()
@@ -30,28 +31,32 @@ if(NOT LOCKSTEP_CUDA STREQUAL "off")
   if(CUDAToolkit_FOUND)
     find_program(_python python3)
     if(_python)
-      execute_process(COMMAND "${_python}" -c "import site, sys; print(';'.join(site.getsitepackages()))"
-                      OUTPUT_VARIABLE _site OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET)
+      execute_process(
+        COMMAND "${_python}" -c "import site, sys; print(';'.join(site.getsitepackages()))"
+        OUTPUT_VARIABLE _site OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET)
     endif()
-    set(_toolkit ${CUDAToolkit_LIBRARY_DIR} ${CUDAToolkit_LIBRARY_ROOT}/lib ${CUDAToolkit_LIBRARY_ROOT}/lib64)
-    find_path(CUDNN_INCLUDE_DIR cudnn_version.h HINTS ${CUDNN_ROOT} $ENV{CUDNN_ROOT} ${CUDAToolkit_INCLUDE_DIRS}
-                                                      ${_site} PATH_SUFFIXES include nvidia/cudnn/include)
+    set(_toolkit ${CUDAToolkit_LIBRARY_DIR} ${CUDAToolkit_LIBRARY_ROOT}/lib
+                 ${CUDAToolkit_LIBRARY_ROOT}/lib64)
+    find_path(CUDNN_INCLUDE_DIR cudnn_version.h HINTS ${CUDNN_ROOT} $ENV{CUDNN_ROOT}
+                                                      ${CUDAToolkit_INCLUDE_DIRS} ${_site}
+              PATH_SUFFIXES include nvidia/cudnn/include)
     find_library(
       CUDNN_LIBRARY
       NAMES cudnn libcudnn.so.9 NAMES_PER_DIR
       HINTS ${CUDNN_ROOT} $ENV{CUDNN_ROOT} ${_toolkit} ${_site}
       PATH_SUFFIXES lib lib64 nvidia/cudnn/lib)
-    find_path(NCCL_INCLUDE_DIR nccl.h HINTS ${NCCL_ROOT} $ENV{NCCL_ROOT} ${CUDAToolkit_INCLUDE_DIRS} ${_site}
-              PATH_SUFFIXES include nvidia/nccl/include)
+    find_path(NCCL_INCLUDE_DIR nccl.h HINTS ${NCCL_ROOT} $ENV{NCCL_ROOT} ${CUDAToolkit_INCLUDE_DIRS}
+                                            ${_site} PATH_SUFFIXES include nvidia/nccl/include)
     find_library(
       NCCL_LIBRARY
       NAMES nccl libnccl.so.2 NAMES_PER_DIR
       HINTS ${NCCL_ROOT} $ENV{NCCL_ROOT} ${_toolkit} ${_site}
       PATH_SUFFIXES lib lib64 nvidia/nccl/lib)
-    find_path(CUDNN_FRONTEND_INCLUDE_DIR cudnn_frontend.h HINTS ${CUDNN_FRONTEND_ROOT} $ENV{CUDNN_FRONTEND_ROOT}
-                                                                "${PROJECT_SOURCE_DIR}/build/cudnn-frontend" ${_site}
-              PATH_SUFFIXES include)
-    foreach(_part CUDNN_INCLUDE_DIR CUDNN_LIBRARY NCCL_INCLUDE_DIR NCCL_LIBRARY CUDNN_FRONTEND_INCLUDE_DIR)
+    find_path(CUDNN_FRONTEND_INCLUDE_DIR cudnn_frontend.h
+              HINTS ${CUDNN_FRONTEND_ROOT} $ENV{CUDNN_FRONTEND_ROOT}
+                    "${PROJECT_SOURCE_DIR}/build/cudnn-frontend" ${_site} PATH_SUFFIXES include)
+    foreach(_part CUDNN_INCLUDE_DIR CUDNN_LIBRARY NCCL_INCLUDE_DIR NCCL_LIBRARY
+                  CUDNN_FRONTEND_INCLUDE_DIR)
       mark_as_advanced(${_part})
       if(NOT ${_part})
         list(APPEND _missing ${_part})
@@ -95,14 +100,17 @@ if(LOCKSTEP_HAS_CUDA)
     math(EXPR _oldest "100 * ${CMAKE_MATCH_1} + ${CMAKE_MATCH_2}")
     set_target_properties(
       ${_library}::${_library}
-      PROPERTIES IMPORTED_LOCATION "${${_library}_LIBRARY}" INTERFACE_INCLUDE_DIRECTORIES "${${_library}_INCLUDE_DIR}"
+      PROPERTIES IMPORTED_LOCATION "${${_library}_LIBRARY}" INTERFACE_INCLUDE_DIRECTORIES
+                                                            "${${_library}_INCLUDE_DIR}"
                  INTERFACE_COMPILE_DEFINITIONS "LOCKSTEP_OLDEST_${_library}=${_oldest}")
   endforeach()
   add_library(cudnn_frontend INTERFACE IMPORTED)
-  set_target_properties(cudnn_frontend PROPERTIES INTERFACE_INCLUDE_DIRECTORIES "${CUDNN_FRONTEND_INCLUDE_DIR}")
+  set_target_properties(cudnn_frontend PROPERTIES INTERFACE_INCLUDE_DIRECTORIES
+                                                  "${CUDNN_FRONTEND_INCLUDE_DIR}")
   target_link_libraries(cudnn_frontend INTERFACE CUDNN::CUDNN CUDA::cudart)
   set(_found
-      "CUDA ${CUDAToolkit_VERSION}, cuDNN ${CUDNN_VERSION}, NCCL ${NCCL_VERSION}, for ${CMAKE_CUDA_ARCHITECTURES}")
+      "CUDA ${CUDAToolkit_VERSION}, cuDNN ${CUDNN_VERSION}, NCCL ${NCCL_VERSION}, for ${CMAKE_CUDA_ARCHITECTURES}"
+  )
 elseif(LOCKSTEP_CUDA STREQUAL "off")
   set(_found "LOCKSTEP_CUDA=off")
 else()

@@ -19,10 +19,17 @@ install(
   DESTINATION "${_package}"
   COMPONENT libraries)
 
-configure_package_config_file("${PROJECT_SOURCE_DIR}/cmake/LockstepConfig.cmake.in"
-                              "${PROJECT_BINARY_DIR}/LockstepConfig.cmake" INSTALL_DESTINATION "${_package}")
+configure_package_config_file(
+  "${PROJECT_SOURCE_DIR}/cmake/LockstepConfig.cmake.in" "${PROJECT_BINARY_DIR}/LockstepConfig.cmake"
+  INSTALL_DESTINATION "${_package}")
 # Before version 1.0, every minor version may change the libraries.
-write_basic_package_version_file("${PROJECT_BINARY_DIR}/LockstepConfigVersion.cmake" COMPATIBILITY SameMinorVersion)
-install(FILES "${PROJECT_BINARY_DIR}/LockstepConfig.cmake" "${PROJECT_BINARY_DIR}/LockstepConfigVersion.cmake"
-              "${PROJECT_SOURCE_DIR}/cmake/FindSerialHDF5.cmake" "${PROJECT_SOURCE_DIR}/cmake/FindoneDNN.cmake"
-              "${PROJECT_SOURCE_DIR}/cmake/FindxxHash.cmake" DESTINATION "${_package}" COMPONENT libraries)
+write_basic_package_version_file("${PROJECT_BINARY_DIR}/LockstepConfigVersion.cmake"
+                                 COMPATIBILITY SameMinorVersion)
+install(
+  FILES "${PROJECT_BINARY_DIR}/LockstepConfig.cmake"
+        "${PROJECT_BINARY_DIR}/LockstepConfigVersion.cmake"
+        "${PROJECT_SOURCE_DIR}/cmake/FindSerialHDF5.cmake"
+        "${PROJECT_SOURCE_DIR}/cmake/FindoneDNN.cmake"
+        "${PROJECT_SOURCE_DIR}/cmake/FindxxHash.cmake"
+  DESTINATION "${_package}"
+  COMPONENT libraries)

@@ -8,8 +8,9 @@ endif()
 # Compiler options and include paths of all Lockstep targets.
 add_library(lockstep_settings INTERFACE)
 target_compile_features(lockstep_settings INTERFACE cxx_std_20)
-target_include_directories(lockstep_settings INTERFACE "$<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>"
-                                                       "$<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>")
+target_include_directories(
+  lockstep_settings INTERFACE "$<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>"
+                              "$<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>")
 # The programs of others that use the installed libraries choose their own warnings and optimisation.
 set(_options
     $<$<COMPILE_LANGUAGE:CXX>:-Wall;-Wextra;-Wpedantic;-Wshadow;-Wconversion>
@@ -18,18 +19,21 @@ set(_options
     $<$<AND:$<COMPILE_LANGUAGE:CXX>,$<BOOL:${LOCKSTEP_WERROR}>>:-Werror>
     $<$<COMPILE_LANGUAGE:CUDA>:-std=c++20>
     $<$<AND:$<COMPILE_LANGUAGE:CUDA>,$<BOOL:${LOCKSTEP_WERROR}>>:-Werror=all-warnings>
-    $<$<AND:$<COMPILE_LANGUAGE:CXX>,$<CONFIG:RelWithDebInfo>>:-O3>) # -O2 does not vectorise feature-map loops
+    $<$<AND:$<COMPILE_LANGUAGE:CXX>,$<CONFIG:RelWithDebInfo>>:-O3>
+)# -O2 does not vectorise feature-map loops
 target_compile_options(lockstep_settings INTERFACE "$<BUILD_INTERFACE:${_options}>")
 if(LOCKSTEP_SANITIZERS)
-  target_compile_options(lockstep_settings INTERFACE $<$<COMPILE_LANGUAGE:C,CXX>:-fsanitize=${LOCKSTEP_SANITIZERS}
-                                                     -fno-omit-frame-pointer -fno-sanitize-recover=all>)
+  target_compile_options(
+    lockstep_settings INTERFACE $<$<COMPILE_LANGUAGE:C,CXX>:-fsanitize=${LOCKSTEP_SANITIZERS}
+                                -fno-omit-frame-pointer -fno-sanitize-recover=all>)
   target_link_options(lockstep_settings INTERFACE -fsanitize=${LOCKSTEP_SANITIZERS})
 endif()
 
 # lockstep_export(NAME) installs the target `lockstep_NAME`, which other projects link as `Lockstep::NAME`.
 function(lockstep_export name)
   set_target_properties(lockstep_${name} PROPERTIES EXPORT_NAME ${name})
-  install(TARGETS lockstep_${name} EXPORT Lockstep ARCHIVE DESTINATION "${CMAKE_INSTALL_LIBDIR}" COMPONENT libraries)
+  install(TARGETS lockstep_${name} EXPORT Lockstep ARCHIVE DESTINATION "${CMAKE_INSTALL_LIBDIR}"
+                                                           COMPONENT libraries)
 endfunction()
 lockstep_export(settings)
 
@@ -41,7 +45,8 @@ function(lockstep_module name)
   cmake_parse_arguments(PARSE_ARGV 1 module "" "" "SOURCES;USES;LIBRARIES")
   add_library(lockstep_${name} STATIC ${module_SOURCES})
   list(TRANSFORM module_USES PREPEND lockstep_)
-  target_link_libraries(lockstep_${name} PUBLIC lockstep_settings ${module_USES} PRIVATE ${module_LIBRARIES})
+  target_link_libraries(lockstep_${name} PUBLIC lockstep_settings ${module_USES}
+                        PRIVATE ${module_LIBRARIES})
   if(EXISTS "${PROJECT_SOURCE_DIR}/include/lockstep/${name}")
     lockstep_export(${name})
   endif()
@@ -58,7 +63,8 @@ function(lockstep_module_cuda name)
   target_sources(lockstep_${name} PRIVATE ${module_SOURCES})
   target_link_libraries(lockstep_${name} PRIVATE CUDA::cudart ${module_LIBRARIES})
   if(module_FACTORY)
-    set_source_files_properties("${module_FACTORY}" PROPERTIES COMPILE_DEFINITIONS LOCKSTEP_HAS_CUDA)
+    set_source_files_properties("${module_FACTORY}" PROPERTIES COMPILE_DEFINITIONS
+                                                               LOCKSTEP_HAS_CUDA)
   endif()
 endfunction()
 
@@ -70,13 +76,16 @@ function(lockstep_test name)
   cmake_parse_arguments(PARSE_ARGV 1 test "" "SHARDS" "SOURCES;USES;LIBRARIES;RANKS;LABELS")
   add_executable(${name} ${test_SOURCES})
   list(TRANSFORM test_USES PREPEND lockstep_)
-  target_link_libraries(${name} PRIVATE lockstep_settings ${test_USES} ${test_LIBRARIES} lockstep_testing)
+  target_link_libraries(${name} PRIVATE lockstep_settings ${test_USES} ${test_LIBRARIES}
+                                        lockstep_testing)
   target_precompile_headers(${name} REUSE_FROM lockstep_mpi_main)
   if(test_RANKS)
     target_link_libraries(${name} PRIVATE lockstep_mpi_main MPI::MPI_C)
     foreach(ranks IN LISTS test_RANKS)
-      add_test(NAME ${name}.np${ranks} COMMAND ${LOCKSTEP_MPIRUN} -n ${ranks} $<TARGET_FILE:${name}>)
-      set_tests_properties(${name}.np${ranks} PROPERTIES PROCESSORS ${ranks} LABELS "mpi;${test_LABELS}")
+      add_test(NAME ${name}.np${ranks} COMMAND ${LOCKSTEP_MPIRUN} -n ${ranks}
+                                               $<TARGET_FILE:${name}>)
+      set_tests_properties(${name}.np${ranks} PROPERTIES PROCESSORS ${ranks} LABELS
+                                                         "mpi;${test_LABELS}")
       set_property(TEST ${name}.np${ranks} PROPERTY ENVIRONMENT "${LOCKSTEP_MPI_ENVIRONMENT}")
     endforeach()
     return()
@@ -90,8 +99,9 @@ function(lockstep_test name)
   foreach(shard RANGE 1 ${test_SHARDS})
     add_test(NAME ${name}.${shard} COMMAND ${name})
     math(EXPR index "${shard} - 1")
-    set_tests_properties(${name}.${shard} PROPERTIES LABELS "${test_LABELS}" COST 20 ENVIRONMENT
-                                                     "GTEST_TOTAL_SHARDS=${test_SHARDS};GTEST_SHARD_INDEX=${index}")
+    set_tests_properties(
+      ${name}.${shard} PROPERTIES LABELS "${test_LABELS}" COST 20 ENVIRONMENT
+                                  "GTEST_TOTAL_SHARDS=${test_SHARDS};GTEST_SHARD_INDEX=${index}")
   endforeach()
 endfunction()
 
@@ -112,7 +122,8 @@ function(lockstep_pytest name)
     set(names ${shards})
   endif()
   foreach(part IN LISTS names)
-    add_test(NAME ${part} COMMAND ${LOCKSTEP_PYTHON} -B -m pytest -q ${test_ARGUMENTS} ${test_PATHS})
+    add_test(NAME ${part} COMMAND ${LOCKSTEP_PYTHON} -B -m pytest -q ${test_ARGUMENTS}
+                                  ${test_PATHS})
     set_tests_properties(${part} PROPERTIES LABELS "${test_LABELS}" COST "${test_COST}")
     set_property(
       TEST ${part}
@@ -128,7 +139,8 @@ function(lockstep_pytest name)
     endif()
     if(test_SHARDS)
       string(REGEX REPLACE ".*\\." "" shard ${part})
-      set_property(TEST ${part} APPEND PROPERTY ENVIRONMENT "LOCKSTEP_TEST_SHARD=${shard}/${test_SHARDS}")
+      set_property(TEST ${part} APPEND PROPERTY ENVIRONMENT
+                                                "LOCKSTEP_TEST_SHARD=${shard}/${test_SHARDS}")
     endif()
   endforeach()
 endfunction()

@@ -11,7 +11,9 @@ set(DEPENDENCIES_TCL "")
 set(DEPENDENCIES_LUA "")
 foreach(module IN LISTS modules)
   if(NOT module MATCHES "^[A-Za-z0-9_.+/@=~-]+$")
-    message(FATAL_ERROR "LOCKSTEP_MODULES: '${module}' is not the name of a module; separate names by blanks")
+    message(
+      FATAL_ERROR
+        "LOCKSTEP_MODULES: '${module}' is not the name of a module; separate names by blanks")
   endif()
   string(APPEND DEPENDENCIES_TCL "depends-on ${module}\n")
   string(APPEND DEPENDENCIES_LUA "depends_on(\"${module}\")\n")
@@ -22,5 +24,6 @@ foreach(language IN ITEMS tcl lua)
     string(APPEND file ".lua")
   endif()
   configure_file("${CMAKE_CURRENT_LIST_DIR}/lockstep.${language}.in" "${file}" @ONLY)
-  file(INSTALL "${file}" DESTINATION "${CMAKE_INSTALL_PREFIX}/${CMAKE_INSTALL_DATADIR}/modulefiles/lockstep")
+  file(INSTALL "${file}"
+       DESTINATION "${CMAKE_INSTALL_PREFIX}/${CMAKE_INSTALL_DATADIR}/modulefiles/lockstep")
 endforeach()

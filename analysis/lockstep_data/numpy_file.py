@@ -164,12 +164,12 @@ def as_bytes(path, name, array):
             f"{path}: {name} is {array.dtype}, not uint8; write values from 0 to 255 as uint8",
         )
     least, most = array.min(), array.max()
-    if 0 <= least and most <= 255:
+    if least >= 0 and most <= 255:
         for factor in (255, 1) if array.dtype.kind == "f" and most <= 1 else (1,):
             pixels = rounded(array, factor)
             if pixels is not None:
                 return pixels
-    how = f"numpy.rint(255 * {name})" if 0 <= least and most <= 1 else f"numpy.rint({name})"
+    how = f"numpy.rint(255 * {name})" if least >= 0 and most <= 1 else f"numpy.rint({name})"
     if not (np.isfinite(least) and np.isfinite(most)) or least < 0 or most > 255:
         how = f"({name} * std + mean) * 255, which undoes a normalisation,"
     raise ReportError(

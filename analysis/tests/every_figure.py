@@ -115,7 +115,7 @@ def threads(count, folder):
         [
             replace(
                 point(1, 32, 10.0 / n, threads=n, processors=16, setting=MACHINE),
-                phase_seconds={name: 1.0 / n for name in times},
+                phase_seconds=dict.fromkeys(times, 1.0 / n),
             )
             for n in range(1, count + 1)
         ]

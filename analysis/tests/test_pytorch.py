@@ -27,7 +27,7 @@ def test_phases_are_those_of_the_loop(tmp_path, ranks):
         and found.host_count == 1
         and found.epoch.tolist() == [1] * 4 + [2] * 4
     )
-    assert 0.01 <= times["data_wait"] and 0.02 <= times["forward"] and 0.06 <= times["backward"]
+    assert times["data_wait"] >= 0.01 and times["forward"] >= 0.02 and times["backward"] >= 0.06
     assert np.allclose(np.diff(found.step_start[:4], axis=0), found.phase_seconds[:3].sum(axis=2))
     assert found.images.tolist() == [8 * ranks] * 8 and found.number("batch-per-rank") == 8
     assert (found.option("model"), found.option("data"), found.option("seed")) == (

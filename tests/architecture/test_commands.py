@@ -116,7 +116,7 @@ def test_mistakes_in_commands_are_found(options):
     for line, word in wrong.items():
         ((name, arguments),) = COMMAND.findall(line)
         assert [word in text for text in mistakes(name, arguments.split(), options)] == [True], line
-    assert mistakes("jobs/study", "--repeats 6 t.tsv -- --data x".split(), options) == []
+    assert mistakes("jobs/study", ["--repeats", "6", "t.tsv", "--", "--data", "x"], options) == []
 
 
 @pytest.mark.parametrize(

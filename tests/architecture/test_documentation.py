@@ -8,7 +8,6 @@ import re
 import subprocess
 
 import pytest
-
 import rules
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]

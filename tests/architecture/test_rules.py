@@ -4,7 +4,6 @@
 import pathlib
 
 import pytest
-
 import rules
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]

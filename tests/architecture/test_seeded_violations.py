@@ -3,7 +3,6 @@
 seeded violation."""
 
 import pytest
-
 import rules
 
 CLEAN = {

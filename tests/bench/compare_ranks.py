@@ -21,7 +21,6 @@ import subprocess
 import tempfile
 
 import h5py
-
 from in_turn import in_turn, ratio_text
 
 REDUCERS = ("none", "overlap", "allreduce")

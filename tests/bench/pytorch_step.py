@@ -24,7 +24,7 @@ import torch.nn.functional as F
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "analysis" / "examples"))
 import cifar10  # noqa: E402
-from networks import ResNet18, VGG11  # noqa: E402
+from networks import VGG11, ResNet18  # noqa: E402
 
 NETWORKS = {"resnet18-cifar": ResNet18, "vgg11": VGG11}
 

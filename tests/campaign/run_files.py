@@ -11,7 +11,6 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "analysis"))
 
 import numpy as np  # noqa: E402
-
 from lockstep_report.errors import ReportError  # noqa: E402
 from lockstep_report.runfile.read import read_run  # noqa: E402
 from lockstep_report.runfile.validate import problems  # noqa: E402

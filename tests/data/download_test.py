@@ -19,7 +19,7 @@ FILES = [f"data_batch_{i}.bin" for i in range(1, 6)] + ["test_batch.bin"]
 
 def write_archive(path, changed=()):
     """Write the archive, with the files of `changed` (name: bytes) in place of the right ones."""
-    content = {name: BATCH for name in FILES} | {"batches.meta.txt": NAMES} | dict(changed)
+    content = dict.fromkeys(FILES, BATCH) | {"batches.meta.txt": NAMES} | dict(changed)
     with tarfile.open(path, "w:gz", compresslevel=1) as archive:
         for name, data in content.items():
             entry = tarfile.TarInfo(f"{FOLDER}/{name}")

@@ -7,7 +7,6 @@ import platform
 import re
 
 import numpy as np
-
 from bisection import BLOCKING, MEMCHECK, ONE_GPU, changed, check, sanitizer
 from call import SEED, read_json
 from losses import RANK_BOUNDS, SMALL_BOUNDS, agrees_with, run_of

@@ -17,12 +17,12 @@ HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
 import acceptance  # noqa: E402
 import bisection  # noqa: E402
+import call as call_module  # noqa: E402
 import correctness  # noqa: E402
 import dry_run  # noqa: E402
 import losses  # noqa: E402
 import report  # noqa: E402
 from bisection import FAILED, HUNG, NOT_RUN, PASSED, SAME  # noqa: E402
-import call as call_module  # noqa: E402
 from call import Call, Outcome  # noqa: E402
 
 

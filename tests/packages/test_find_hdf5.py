@@ -6,6 +6,7 @@ import shlex
 import subprocess
 
 import pytest
+
 from conftest import ROOT
 
 PROJECT = """cmake_minimum_required(VERSION 3.25)

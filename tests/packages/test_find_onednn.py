@@ -5,6 +5,7 @@ threads would be wrong."""
 import subprocess
 
 import pytest
+
 from conftest import ROOT
 
 PROJECT = """cmake_minimum_required(VERSION 3.25)

@@ -13,6 +13,7 @@ import subprocess
 import sys
 
 import pytest
+
 from conftest import ROOT
 
 pytestmark = pytest.mark.requires("PACKAGES")

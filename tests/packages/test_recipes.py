@@ -9,6 +9,7 @@ import shutil
 import subprocess
 
 import pytest
+
 from conftest import ROOT
 
 PACKAGING = ROOT / "packaging"

@@ -3,9 +3,8 @@
 record.python)."""
 
 import os
-import subprocess
-
 import pathlib
+import subprocess
 import sys
 
 import h5py

@@ -6,7 +6,6 @@ import os
 from pathlib import Path
 
 import pytest
-
 import resources
 from limits import LIMITS, Limit
 from resources import MULTIPROCESSORS, Usage
