@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# lockstep_build_info(TARGET) generates the source `build_info.cpp` of the target. It contains the version, commit,
-# build type, compiler and flags, which are recorded in run files. Every build runs this file with cmake -P to update the
-# source; it is rewritten only if its content has changed.
+# lockstep_build_info(TARGET) generates the source `build_info.cpp` of the target. It contains the
+# version, commit, build type, compiler and flags, which are recorded in run files. Every build runs
+# this file with cmake -P to update the source; it is rewritten only if its content has changed.
 
 if(NOT CMAKE_SCRIPT_MODE_FILE)
   function(lockstep_build_info target)
@@ -36,8 +36,8 @@ if(NOT CMAKE_SCRIPT_MODE_FILE)
   return()
 endif()
 
-# Outside a git repository, or if git fails, the commit is "unknown" and the build continues. If the sources were
-# unpacked inside another git repository, the commit of that repository is not used.
+# Outside a git repository, or if git fails, the commit is "unknown" and the build continues. If the
+# sources were unpacked inside another git repository, the commit of that repository is not used.
 set(COMMIT "unknown")
 set(DIRTY "false")
 find_program(GIT git)

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# Finds the serial HDF5 with CMake's FindHDF5 and its variables (HDF5_ROOT, HDF5_VERSION). The targets hdf5::hdf5 and
-# hdf5::hdf5_hl are created here, because FindHDF5 (CMake 3.25 to 4.3) ends with an error instead if the library is not
-# called libhdf5: h5cc of HDF5 2.2 in Debian names libhdf5_serial.
+# Finds the serial HDF5 with CMake's FindHDF5 and its variables (HDF5_ROOT, HDF5_VERSION). The
+# targets hdf5::hdf5 and hdf5::hdf5_hl are created here, because FindHDF5 (CMake 3.25 to 4.3) ends
+# with an error instead if the library is not called libhdf5: h5cc of HDF5 2.2 in Debian names
+# libhdf5_serial.
 
 foreach(_target IN ITEMS hdf5::hdf5 hdf5::hdf5_hl)
   if(NOT TARGET ${_target})

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# Finds oneDNN by its header and library, because Debian's CMake package of oneDNN also requires the OpenCL headers,
-# which Lockstep does not use. Defines oneDNN::oneDNN and oneDNN_VERSION. Set oneDNN_ROOT if oneDNN is installed in
-# another prefix. A oneDNN that was built for another runtime than OpenMP is not accepted: its kernels would not run in
-# the threads of a rank, and those of SYCL return before the result is complete.
+# Finds oneDNN by its header and library, because Debian's CMake package of oneDNN also requires the
+# OpenCL headers, which Lockstep does not use. Defines oneDNN::oneDNN and oneDNN_VERSION. Set
+# oneDNN_ROOT if oneDNN is installed in another prefix. A oneDNN that was built for another runtime
+# than OpenMP is not accepted: its kernels would not run in the threads of a rank, and those of SYCL
+# return before the result is complete.
 
 find_path(oneDNN_INCLUDE_DIR oneapi/dnnl/dnnl.hpp)
 find_library(oneDNN_LIBRARY NAMES dnnl)

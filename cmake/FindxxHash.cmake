@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# Finds xxHash by its header and library, because its package in Debian 12 has no CMake configuration. Defines
-# xxHash::xxHash and xxHash_VERSION. Set xxHash_ROOT if xxHash is installed in another prefix.
+# Finds xxHash by its header and library, because its package in Debian 12 has no CMake
+# configuration. Defines xxHash::xxHash and xxHash_VERSION. Set xxHash_ROOT if xxHash is installed
+# in another prefix.
 
 find_path(xxHash_INCLUDE_DIR xxhash.h)
 find_library(xxHash_LIBRARY NAMES xxhash)

@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# Finds the dependencies of the GPU backend: CUDA toolkit, cuDNN, cudnn-frontend (headers) and NCCL. Sets
-# LOCKSTEP_HAS_CUDA if all of them are found and LOCKSTEP_CUDA is not off. If some are missing, the feature summary
-# lists them; with LOCKSTEP_CUDA=on, configuring fails. Nothing is downloaded.
+# Finds the dependencies of the GPU backend: CUDA toolkit, cuDNN, cudnn-frontend (headers) and NCCL.
+# Sets LOCKSTEP_HAS_CUDA if all of them are found and LOCKSTEP_CUDA is not off. If some are missing,
+# the feature summary lists them; with LOCKSTEP_CUDA=on, configuring fails. Nothing is downloaded.
 #
-# Besides the default paths of CMake, these are searched: CUDAToolkit_ROOT, CUDNN_ROOT, NCCL_ROOT and
-# CUDNN_FRONTEND_ROOT (all as CMake or environment variables), build/cudnn-frontend (jobs/setup --cuda), the folders of
-# the toolkit, and the Python packages nvidia-cudnn-frontend, nvidia-cudnn-cu13 and nvidia-nccl-cu13 of the first
-# python3 in PATH.
+# Besides the default paths of CMake, these are searched: CUDAToolkit_ROOT, CUDNN_ROOT, NCCL_ROOT
+# and CUDNN_FRONTEND_ROOT (all as CMake or environment variables), build/cudnn-frontend (jobs/setup
+# --cuda), the folders of the toolkit, and the Python packages nvidia-cudnn-frontend,
+# nvidia-cudnn-cu13 and nvidia-nccl-cu13 of the first python3 in PATH.
 
-# Sets PREFIX_VERSION to the version in the header FILE, if it exists, and adds NAME to _missing if it is older than
-# OLDEST.
+# Sets PREFIX_VERSION to the version in the header FILE, if it exists, and adds NAME to _missing if
+# it is older than OLDEST.
 macro(_lockstep_require_version PREFIX OLDEST NAME FILE)
   if(EXISTS "${FILE}")
     file(STRINGS "${FILE}" _lines REGEX "#define ${PREFIX}_(MAJOR|MINOR)")
@@ -65,7 +65,8 @@ if(NOT LOCKSTEP_CUDA STREQUAL "off")
   else()
     list(APPEND _missing "the CUDA toolkit (12.0 or newer)")
   endif()
-  # The oldest versions that have every function that is used. At run time, the program refuses older libraries.
+  # The oldest versions that have every function that is used. At run time, the program refuses
+  # older libraries.
   set(_oldest_CUDNN 9.10)
   set(_oldest_NCCL 2.27)
   _lockstep_require_version(CUDNN ${_oldest_CUDNN} "cuDNN" "${CUDNN_INCLUDE_DIR}/cudnn_version.h")

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # The external dependencies of Lockstep; docs/install.md gives the purpose of each.
 
-# Lockstep calls MPI in C. The headers must not declare the C++ bindings, which MPI 3.0 removed and Open MPI 5 no longer has:
-# a program that links them does not start with its libraries, nor with its mpirun, which puts these first in LD_LIBRARY_PATH.
+# Lockstep calls MPI in C. The headers must not declare the C++ bindings, which MPI 3.0 removed and
+# Open MPI 5 no longer has: a program that links them does not start with its libraries, nor with
+# its mpirun, which puts these first in LD_LIBRARY_PATH.
 find_package(MPI REQUIRED COMPONENTS C)
 set_property(TARGET MPI::MPI_C APPEND PROPERTY INTERFACE_COMPILE_DEFINITIONS OMPI_SKIP_MPICXX
                                                MPICH_SKIP_MPICXX)
@@ -20,8 +21,9 @@ set_package_properties(xxHash PROPERTIES DESCRIPTION "hashes of datasets and che
 set_package_properties(MPI PROPERTIES DESCRIPTION "communication between ranks")
 set_package_properties(SerialHDF5 PROPERTIES DESCRIPTION "run files and checkpoints")
 
-# By default, mpirun of Open MPI does not start as root or with more ranks than cores. The tests need both. That of MPICH and Intel
-# MPI (hydra) starts them, and refuses the options of Open MPI. Version 5 of Open MPI ignores the variable of version 4.
+# By default, mpirun of Open MPI does not start as root or with more ranks than cores. The tests
+# need both. That of MPICH and Intel MPI (hydra) starts them, and refuses the options of Open MPI.
+# Version 5 of Open MPI ignores the variable of version 4.
 set(LOCKSTEP_MPIRUN "${MPIEXEC_EXECUTABLE}")
 execute_process(COMMAND "${MPIEXEC_EXECUTABLE}" --version OUTPUT_VARIABLE _mpirun_version
                 ERROR_QUIET)
@@ -35,8 +37,8 @@ set(LOCKSTEP_MPI_ENVIRONMENT
 if(LOCKSTEP_TESTS)
   find_package(GTest REQUIRED)
 
-  # Selects the first python3 in PATH that has the modules of the Python tests. An active virtual environment without
-  # these modules is skipped.
+  # Selects the first python3 in PATH that has the modules of the Python tests. An active virtual
+  # environment without these modules is skipped.
   function(lockstep_validate_python result candidate)
     execute_process(COMMAND "${candidate}" -c "import pytest, numpy, h5py, matplotlib"
                     RESULT_VARIABLE status OUTPUT_QUIET ERROR_QUIET)

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# Installs the libraries of the modules, their public headers and the files for find_package(Lockstep), as component
-# `libraries`. The targets are named Lockstep::core, Lockstep::graph and so on.
+# Installs the libraries of the modules, their public headers and the files for
+# find_package(Lockstep), as component `libraries`. The targets are named Lockstep::core,
+# Lockstep::graph and so on.
 
 include(CMakePackageConfigHelpers)
 set(_package "${CMAKE_INSTALL_LIBDIR}/cmake/Lockstep")

@@ -11,7 +11,8 @@ target_compile_features(lockstep_settings INTERFACE cxx_std_20)
 target_include_directories(
   lockstep_settings INTERFACE "$<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>"
                               "$<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>")
-# The programs of others that use the installed libraries choose their own warnings and optimisation.
+# The programs of others that use the installed libraries choose their own warnings and
+# optimisation.
 set(_options
     $<$<COMPILE_LANGUAGE:CXX>:-Wall;-Wextra;-Wpedantic;-Wshadow;-Wconversion>
     # GCC 12 reports false -Wrestrict warnings about overlaps in std::string (GCC bug 105651).
@@ -29,7 +30,8 @@ if(LOCKSTEP_SANITIZERS)
   target_link_options(lockstep_settings INTERFACE -fsanitize=${LOCKSTEP_SANITIZERS})
 endif()
 
-# lockstep_export(NAME) installs the target `lockstep_NAME`, which other projects link as `Lockstep::NAME`.
+# lockstep_export(NAME) installs the target `lockstep_NAME`, which other projects link as
+# `Lockstep::NAME`.
 function(lockstep_export name)
   set_target_properties(lockstep_${name} PROPERTIES EXPORT_NAME ${name})
   install(TARGETS lockstep_${name} EXPORT Lockstep ARCHIVE DESTINATION "${CMAKE_INSTALL_LIBDIR}"
@@ -38,9 +40,9 @@ endfunction()
 lockstep_export(settings)
 
 # lockstep_module(NAME SOURCES ... [USES modules...] [LIBRARIES imported targets...])
-# Declares the module NAME: a folder under src, built as the static library `lockstep_NAME`. USES lists the modules
-# whose headers it may include. A module with public headers is installed as the library `Lockstep::NAME`
-# (LockstepPackage.cmake).
+# Declares the module NAME: a folder under src, built as the static library `lockstep_NAME`. USES
+# lists the modules whose headers it may include. A module with public headers is installed as the
+# library `Lockstep::NAME` (LockstepPackage.cmake).
 function(lockstep_module name)
   cmake_parse_arguments(PARSE_ARGV 1 module "" "" "SOURCES;USES;LIBRARIES")
   add_library(lockstep_${name} STATIC ${module_SOURCES})
@@ -53,8 +55,8 @@ function(lockstep_module name)
 endfunction()
 
 # lockstep_module_cuda(NAME SOURCES ... [LIBRARIES ...] [FACTORY file])
-# Adds sources to the module NAME if Lockstep is built with CUDA. FACTORY is the file with the factory of the module, the
-# only file for which the macro LOCKSTEP_HAS_CUDA is defined.
+# Adds sources to the module NAME if Lockstep is built with CUDA. FACTORY is the file with the
+# factory of the module, the only file for which the macro LOCKSTEP_HAS_CUDA is defined.
 function(lockstep_module_cuda name)
   if(NOT LOCKSTEP_HAS_CUDA)
     return()
@@ -68,10 +70,12 @@ function(lockstep_module_cuda name)
   endif()
 endfunction()
 
-# lockstep_test(NAME SOURCES ... USES modules... [LIBRARIES imported targets...] [RANKS 1 2 4] [SHARDS n] [LABELS ...])
-# Declares a GoogleTest program, and one CTest test NAME that runs all its tests in one process; with SHARDS, several CTest
-# tests NAME.I that run a part each. With RANKS, the program runs under mpirun once per number of ranks (NAME.npN); the
-# CTest test fails if any rank fails.
+# lockstep_test(NAME SOURCES ... USES modules... [LIBRARIES imported targets...] [RANKS 1 2 4]
+#               [SHARDS n] [LABELS ...])
+#
+# Declares a GoogleTest program, and one CTest test NAME that runs all its tests in one process; with
+# SHARDS, several CTest tests NAME.I that run a part each. With RANKS, the program runs under mpirun
+# once per number of ranks (NAME.npN); the CTest test fails if any rank fails.
 function(lockstep_test name)
   cmake_parse_arguments(PARSE_ARGV 1 test "" "SHARDS" "SOURCES;USES;LIBRARIES;RANKS;LABELS")
   add_executable(${name} ${test_SOURCES})
@@ -105,9 +109,11 @@ function(lockstep_test name)
   endforeach()
 endfunction()
 
-# lockstep_pytest(NAME [PATHS files or folders...] [SHARDS n] [LABELS ...] [COST c] [ENVIRONMENT ...] [ARGUMENTS ...])
-# Declares a CTest test that runs pytest on PATHS [the current folder]; with SHARDS, several CTest tests NAME.I that run a
-# part each. The environment names the program and the build directory.
+# lockstep_pytest(NAME [PATHS files or folders...] [SHARDS n] [LABELS ...] [COST c]
+#                 [ENVIRONMENT ...] [ARGUMENTS ...])
+#
+# Declares a CTest test that runs pytest on PATHS [the current folder]; with SHARDS, several CTest
+# tests NAME.I that run a part each. The environment names the program and the build directory.
 function(lockstep_pytest name)
   cmake_parse_arguments(PARSE_ARGV 1 test "" "SHARDS;COST" "PATHS;LABELS;ENVIRONMENT;ARGUMENTS")
   if(NOT test_PATHS)

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# Generates the module files during installation, because the prefix is not known earlier. Lmod reads VERSION.lua, and
-# Environment Modules reads VERSION; both files are in the same folder. CMakeLists.txt sets the variables. The environment variable
-# LOCKSTEP_MODULES lists the modules that the program needs, separated by blanks, for example "openmpi/4.1.4 hdf5"; they are loaded as well.
+# Generates the module files during installation, because the prefix is not known earlier. Lmod
+# reads VERSION.lua, and Environment Modules reads VERSION; both files are in the same folder.
+# CMakeLists.txt sets the variables. The environment variable LOCKSTEP_MODULES lists the modules
+# that the program needs, separated by blanks, for example "openmpi/4.1.4 hdf5"; they are loaded as
+# well.
 
 # In strings of Tcl, the characters $ and [ start substitutions.
 string(REGEX REPLACE "([\\\"$[])" "\\\\\\1" PREFIX_TCL "${CMAKE_INSTALL_PREFIX}")

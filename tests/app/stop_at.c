@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Shared library for LD_PRELOAD in one rank: the process stops itself (SIGSTOP) at the beginning of the first call of the
-// function that the environment variable STOP_AT names. "FUNCTION TEXT": the first call whose file name contains TEXT.
+// Shared library for LD_PRELOAD in one rank: the process stops itself (SIGSTOP) at the beginning of
+// the first call of the function that the environment variable STOP_AT names. "FUNCTION TEXT": the
+// first call whose file name contains TEXT.
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <signal.h>

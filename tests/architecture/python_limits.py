@@ -56,10 +56,6 @@ def expressions_of(statement):
         found += [child for child in ast.iter_child_nodes(node) if not isinstance(child, ast.stmt)]
 
 
-def is_long_tuple(node):
-    return isinstance(node, (ast.Tuple, ast.List)) and len(node.elts) > MAX_VALUES
-
-
 class Limits(ast.NodeVisitor):
     """Collects the violations of a file in `violations`."""
 
@@ -91,23 +87,26 @@ class Limits(ast.NodeVisitor):
                 " statements or name the values",
             )
 
-    def check_target(self, target):
-        if is_long_tuple(target):
-            self.report(
-                target,
-                "unnamed-values",
-                f"unpacks {len(target.elts)} values, more than {MAX_VALUES}; use a dataclass or a"
-                " NamedTuple",
-            )
-
-    def check_loop(self, loop, node):
-        self.check_target(loop.target)
-        if isinstance(loop.iter, ast.IfExp):
+    def visit_Tuple(self, node):
+        if isinstance(node.ctx, ast.Store) and len(node.elts) > MAX_VALUES:
             self.report(
                 node,
+                "unnamed-values",
+                f"unpacks {len(node.elts)} values, more than {MAX_VALUES}; use a dataclass or a"
+                " NamedTuple",
+            )
+        self.generic_visit(node)
+
+    visit_List = visit_Tuple
+
+    def check_loop(self, loop):
+        if isinstance(loop.iter, ast.IfExp):
+            self.report(
+                loop.iter,
                 "conditional-loop",
                 "iterates over a conditional expression; test the condition before the loop",
             )
+        self.generic_visit(loop)
 
     def visit_function(self, node):
         count = body_lines(node)
@@ -133,7 +132,7 @@ class Limits(ast.NodeVisitor):
         self.generic_visit(node)
 
     def visit_Return(self, node):
-        if is_long_tuple(node.value) and isinstance(node.value, ast.Tuple):
+        if isinstance(node.value, ast.Tuple) and len(node.value.elts) > MAX_VALUES:
             self.report(
                 node,
                 "unnamed-values",
@@ -142,20 +141,7 @@ class Limits(ast.NodeVisitor):
             )
         self.generic_visit(node)
 
-    def visit_Assign(self, node):
-        for target in node.targets:
-            self.check_target(target)
-        self.generic_visit(node)
-
-    def visit_For(self, node):
-        self.check_loop(node, node)
-        self.generic_visit(node)
-
-    visit_AsyncFor = visit_For
-
-    def visit_comprehension(self, node):
-        self.check_loop(node, node.iter)
-        self.generic_visit(node)
+    visit_For = visit_AsyncFor = visit_comprehension = check_loop
 
 
 def violations_of(text):
