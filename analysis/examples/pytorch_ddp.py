@@ -32,18 +32,16 @@ def set_ranks():
     """Sets the variables of torchrun if another program started the processes. Two jobs have
     different ports."""
     size = os.environ.get("OMPI_COMM_WORLD_SIZE")
-    if (
-        os.environ.get("OMPI_COMM_WORLD_LOCAL_SIZE") == size
-        if size
-        else os.environ.get("SLURM_STEP_NUM_NODES") == "1"
-    ):
-        os.environ.setdefault(
-            "MASTER_ADDR", ALONE["MASTER_ADDR"]
-        )  # the variable of Slurm is the host of srun
+    is_one_host = os.environ.get("SLURM_STEP_NUM_NODES") == "1"
+    if size:
+        is_one_host = os.environ.get("OMPI_COMM_WORLD_LOCAL_SIZE") == size
+    if is_one_host:  # the variable of Slurm is the host of srun
+        os.environ.setdefault("MASTER_ADDR", ALONE["MASTER_ADDR"])
     for name, others in LAUNCHERS.items():
         found = [os.environ[other] for other in others if other in os.environ]
         os.environ.setdefault(name, found[0] if found else ALONE[name])
-    job = os.environ.get("SLURM_JOB_ID") or os.environ.get("OMPI_MCA_ess_base_jobid") or "0"
+    job_of_open_mpi = os.environ.get("OMPI_MCA_ess_base_jobid")  # noqa: SIM112
+    job = os.environ.get("SLURM_JOB_ID") or job_of_open_mpi or "0"
     os.environ.setdefault("MASTER_PORT", str(20000 + zlib.crc32(job.encode()) % 10000))
 
 

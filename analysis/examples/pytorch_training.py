@@ -29,92 +29,89 @@ def options(description):
     parser = argparse.ArgumentParser(
         description=description, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument(
+    add_run_options(parser.add_argument)
+    add_recipe_options(parser.add_argument)
+    add_process_options(parser.add_argument)
+    args = parser.parse_args()
+    if args.device == "auto":
+        args.device = "cuda" if torch.cuda.is_available() else "cpu"
+    torch.manual_seed(args.seed)
+    if args.threads:
+        torch.set_num_threads(args.threads)
+    return args
+
+
+def add_run_options(add):
+    add(
         "--data",
         default="synthetic:50000",
         help="synthetic:N (N random images) or cifar10:DIR (binary files) [%(default)s]",
     )
-    parser.add_argument("--output", required=True, metavar="FILE", help="run file")
-    parser.add_argument(
-        "--epochs", type=int, default=2, help="passes over the images [%(default)s]"
-    )
-    parser.add_argument(
-        "--batch-per-rank", type=int, default=128, help="images per process and step [%(default)s]"
-    )
-    parser.add_argument(
-        "--train-samples", type=int, metavar="N", help="use the first N images [all]"
-    )
-    parser.add_argument(
-        "--model", choices=NETWORKS, default="resnet18-cifar", help="network [%(default)s]"
-    )
-    parser.add_argument(
+    add("--output", required=True, metavar="FILE", help="run file")
+    add("--epochs", type=int, default=2, help="passes over the images [%(default)s]")
+    add("--batch-per-rank", type=int, default=128, help="images per process and step [%(default)s]")
+    add("--train-samples", type=int, metavar="N", help="use the first N images [all]")
+    add("--model", choices=NETWORKS, default="resnet18-cifar", help="network [%(default)s]")
+    add(
         "--device",
         choices=["auto", "cpu", "cuda"],
         default="auto",
         help="auto: a GPU if there is one [%(default)s]",
     )
-    parser.add_argument(
+    add(
         "--precision",
         choices=["fp32", "bf16"],
         default="fp32",
         help="bf16: with autocast [%(default)s]",
     )
-    parser.add_argument(
+    add(
         "--gradient-dtype",
         choices=["fp32", "bf16"],
         default="fp32",
         help="communication data type of the gradients [%(default)s]",
     )
-    parser.add_argument("--lr", type=float, default=0.1, help="peak learning rate [%(default)s]")
-    parser.add_argument(
+
+
+def add_recipe_options(add):
+    add("--lr", type=float, default=0.1, help="peak learning rate [%(default)s]")
+    add(
         "--lr-schedule",
         choices=["constant", "cosine", "onecycle"],
         default="constant",
         help="learning-rate schedule [%(default)s]",
     )
-    parser.add_argument(
+    add(
         "--warmup-epochs",
         type=float,
         default=0,
         metavar="W",
         help="epochs of linear warm-up [%(default)s]",
     )
-    parser.add_argument("--nesterov", action="store_true", help="Nesterov momentum")
-    parser.add_argument(
+    add("--nesterov", action="store_true", help="Nesterov momentum")
+    add(
         "--label-smoothing",
         type=float,
         default=0,
         metavar="S",
         help="weight of the uniform distribution in the target [0]",
     )
-    parser.add_argument(
+    add(
         "--evaluate-every",
         default="never",
         metavar="E",
         help="epochs between evaluations on the test images; 0: one, at the end [%(default)s]",
     )
-    parser.add_argument(
-        "--seed", type=int, default=1, help="seed of weights, order and augmentation [%(default)s]"
-    )
-    parser.add_argument(
+
+
+def add_process_options(add):
+    add("--seed", type=int, default=1, help="seed of weights, order and augmentation [%(default)s]")
+    add(
         "--threads",
         type=int,
         default=0,
         help="CPU threads per process [those that PyTorch selects]",
     )
-    parser.add_argument(
-        "--workers", type=int, default=1, help="data-loading processes per process [%(default)s]"
-    )
-    args = parser.parse_args()
-    args.device = (
-        "cuda"
-        if args.device != "cpu" and (args.device == "cuda" or torch.cuda.is_available())
-        else "cpu"
-    )
-    torch.manual_seed(args.seed)
-    if args.threads:
-        torch.set_num_threads(args.threads)
-    return args
+    add("--workers", type=int, default=1, help="data-loading processes per process [%(default)s]")
 
 
 def learning_rate(args, step, steps_per_epoch):
@@ -126,7 +123,9 @@ def learning_rate(args, step, steps_per_epoch):
     if args.lr_schedule == "constant":
         return args.lr
     t = (step - warmup) / max(steps - warmup, 1)
-    rise, last = (0 if warmup else 0.3, 1e-4) if args.lr_schedule == "onecycle" else (0, 0)
+    rise, last = 0, 0
+    if args.lr_schedule == "onecycle":
+        rise, last = 0 if warmup else 0.3, 1e-4
     if t < rise:
         return args.lr * (1 + 24 * t / rise) / 25
     return args.lr * (last + (1 - last) * (1 + math.cos(math.pi * (t - rise) / (1 - rise))) / 2)
@@ -173,6 +172,35 @@ class Images(torch.utils.data.Dataset):
         return images.contiguous(memory_format=torch.channels_last), self.labels[pick]
 
 
+def loader_of(args, device, images, sampler):
+    """Returns a loader of complete batches."""
+    return DataLoader(
+        images,
+        batch_size=None,
+        sampler=BatchSampler(sampler, args.batch_per_rank, drop_last=True),
+        num_workers=args.workers,
+        pin_memory=device.type == "cuda",
+        persistent_workers=args.workers > 0,
+    )
+
+
+def recorder_of(args, model):
+    recipe = {
+        name: getattr(args, name)
+        for name in ("lr", "lr_schedule", "warmup_epochs", "nesterov", "label_smoothing")
+    }
+    return Recorder(
+        args.output,
+        model,
+        network=args.model,
+        data=args.data,
+        precision=args.precision,
+        comm_hook=(None, bf16_compress_hook) if args.gradient_dtype == "bf16" else None,
+        loader_workers=args.workers,
+        **recipe,
+    )
+
+
 def train(args, device, parallelise, make_sampler=RandomSampler, rank=0):
     """Trains the network `parallelise(network)` on the images that `make_sampler(images)` selects,
     records the run, and prints a line per epoch on rank 0."""
@@ -183,37 +211,13 @@ def train(args, device, parallelise, make_sampler=RandomSampler, rank=0):
     )
     sampler = make_sampler(images)
     torch.manual_seed(args.seed + rank)  # of the augmentation, which differs between the ranks
-    loader = DataLoader(
-        images,
-        batch_size=None,
-        sampler=BatchSampler(sampler, args.batch_per_rank, drop_last=True),
-        num_workers=args.workers,
-        pin_memory=device.type == "cuda",
-        persistent_workers=args.workers > 0,
-    )
+    loader = loader_of(args, device, images, sampler)
     precision = contextlib.nullcontext
     if args.precision == "bf16":
         precision = functools.partial(torch.autocast, device.type, torch.bfloat16)
     criterion = torch.nn.CrossEntropyLoss(label_smoothing=args.label_smoothing)
-    tests, evaluated = None, set()
-    if args.evaluate_every != "never":
-        tests = Images(args.data, "test")
-        evaluated = {*range(0, args.epochs, int(args.evaluate_every) or args.epochs), args.epochs}
-    recipe = {
-        name: getattr(args, name)
-        for name in ("lr", "lr_schedule", "warmup_epochs", "nesterov", "label_smoothing")
-    }
-    hook = (None, bf16_compress_hook) if args.gradient_dtype == "bf16" else None
-    with Recorder(
-        args.output,
-        model,
-        network=args.model,
-        data=args.data,
-        precision=args.precision,
-        comm_hook=hook,
-        loader_workers=args.workers,
-        **recipe,
-    ) as recorder:
+    evaluation = evaluation_of(args, model, device, precision)
+    with recorder_of(args, model) as recorder:
         for epoch in range(args.epochs):
             if hasattr(sampler, "set_epoch"):
                 sampler.set_epoch(epoch)  # otherwise, every epoch has the same order
@@ -229,12 +233,27 @@ def train(args, device, parallelise, make_sampler=RandomSampler, rank=0):
                 total += loss.detach()
             mean = total.item() / len(loader)  # waits for the GPU
             line = f"epoch {epoch + 1}: loss {mean:.4f}, {time.perf_counter() - start:.2f} s"
-            if epoch + 1 in evaluated:
-                with precision():
-                    accuracy, test_loss = evaluate(
-                        getattr(model, "module", model), tests.images, tests.labels, device
-                    )
-                recorder.evaluated(accuracy, test_loss)
-                line += f"; test loss {test_loss:.4f}, accuracy {accuracy:.2%}"
+            line += evaluation(recorder, epoch + 1)
             if rank == 0:
                 print(line, flush=True)
+
+
+def evaluation_of(args, model, device, precision):
+    """Returns a function that evaluates the model after the epochs of `--evaluate-every`, records
+    the result and returns its text."""
+    if args.evaluate_every == "never":
+        return lambda recorder, epoch: ""
+    tests = Images(args.data, "test")
+    epochs = {*range(0, args.epochs, int(args.evaluate_every) or args.epochs), args.epochs}
+
+    def evaluated(recorder, epoch):
+        if epoch not in epochs:
+            return ""
+        with precision():
+            accuracy, loss = evaluate(
+                getattr(model, "module", model), tests.images, tests.labels, device
+            )
+        recorder.evaluated(accuracy, loss)
+        return f"; test loss {loss:.4f}, accuracy {accuracy:.2%}"
+
+    return evaluated

@@ -6,6 +6,7 @@ import io
 import pickle
 import tarfile
 from pathlib import Path, PurePosixPath
+from typing import NamedTuple
 
 import numpy as np
 from lockstep_report.errors import INPUT, ReportError, cannot_read
@@ -21,41 +22,53 @@ from lockstep_report.runfile.file_kind import (
 
 from lockstep_data.images import from_arrays
 
-# Files of the training images, file of the test images, file of the names, key of the labels, key
-# of the names.
-CIFAR10 = (
-    [f"data_batch_{i}" for i in range(1, 6)],
+
+class Layout(NamedTuple):
+    """The files of a dataset, and the keys in them."""
+
+    train: tuple  # files of the training images
+    test: str  # file of the test images
+    meta: str  # file of the names
+    labels: bytes
+    label_names: bytes
+
+    def files(self):
+        return (*self.train, self.test, self.meta)
+
+
+CIFAR10 = Layout(
+    tuple(f"data_batch_{i}" for i in range(1, 6)),
     "test_batch",
     "batches.meta",
     b"labels",
     b"label_names",
 )
-CIFAR100 = (["train"], "test", "meta", b"fine_labels", b"fine_label_names")
+CIFAR100 = Layout(("train",), "test", "meta", b"fine_labels", b"fine_label_names")
+LAYOUTS = (CIFAR10, CIFAR100)
 
 
 def read_cifar(source):
     """Returns the images of a folder with the files, a folder that contains it, or a tar archive of
     it. Raises `ReportError` (input)."""
     files = read_files(Path(source))
-    for train, test, meta, label_key, name_key in (CIFAR10, CIFAR100):
-        if train[0] in files:
-            break
-    else:
+    layout = next((layout for layout in LAYOUTS if layout.train[0] in files), None)
+    if layout is None:
         raise ReportError(
             INPUT,
             f"{source}: contains neither data_batch_1 (CIFAR-10) nor train (CIFAR-100); give the "
             "folder or archive of the version for Python",
         )
-    missing = [name for name in (*train, test, meta) if name not in files]
+    missing = [name for name in layout.files() if name not in files]
     if missing:
         raise ReportError(INPUT, f"{source}: lacks {', '.join(missing)}; get a fresh copy")
     pixels, labels = {}, {}
-    for split, names in (("train", train), ("test", [test])):
-        batches = [batch(source, name, files[name], label_key) for name in names]
+    for split, names in (("train", layout.train), ("test", [layout.test])):
+        batches = [batch(source, name, files[name], layout.labels) for name in names]
         pixels[split] = np.concatenate([images for images, _ in batches])
         labels[split] = np.concatenate([own for _, own in batches])
-    names = load(source, meta, files[meta]).get(name_key, [])
-    return from_arrays(source, pixels, labels, [as_text(source, meta, name) for name in names])
+    names = load(source, layout.meta, files[layout.meta]).get(layout.label_names, [])
+    texts = [as_text(source, layout.meta, name) for name in names]
+    return from_arrays(source, pixels, labels, texts)
 
 
 def as_text(source, file, name):
@@ -77,7 +90,7 @@ def read_files(source):
                 ),
                 source,
             )
-            wanted = {*CIFAR10[0], *CIFAR10[1:3], *CIFAR100[0], *CIFAR100[1:3]}
+            wanted = {*CIFAR10.files(), *CIFAR100.files()}
             return {
                 path.name: path.read_bytes()
                 for path in found.iterdir()
@@ -164,11 +177,11 @@ def array_bytes(array):
     """Returns the bytes of a captured array of uint8 in the order of C; None if it is none."""
     if not isinstance(array, Captured):
         return None
-    if len(array.state) == 5:  # of numpy.core.multiarray._reconstruct
-        _, _, kind, is_fortran, content = array.state
-    elif len(array.arguments) == 4:  # of numpy.core.numeric._frombuffer
-        content, kind, _, order = array.arguments
-        is_fortran = order != "C"
+    if len(array.state) == 5:  # version, shape, type, order, content of multiarray._reconstruct
+        kind, is_fortran, content = array.state[2:]
+    elif len(array.arguments) == 4:  # content, type, shape, order of numpy.core.numeric._frombuffer
+        content, kind = array.arguments[:2]
+        is_fortran = array.arguments[3] != "C"
     else:
         return None
     is_bytes = isinstance(kind, Captured) and kind.arguments[:1] in ((b"u1",), ("u1",))

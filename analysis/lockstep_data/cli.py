@@ -30,13 +30,34 @@ def parser():
         " input, 6 output cannot be written, 130 interrupted.",
         metavar="SOURCE",
     )
-    command = add(
+    add(
         sources,
         "cifar-python",
         "SRC",
         "CIFAR-10 or CIFAR-100, version for Python: folder or .tar.gz",
         cifar,
     )
+    add_folder(sources)
+    add(
+        sources,
+        "mnist",
+        "DIR",
+        "folder with the IDX files of MNIST, Fashion-MNIST, KMNIST or EMNIST, compressed or not",
+        mnist,
+    )
+    add(
+        sources,
+        "numpy",
+        "FILE",
+        ".npz with train_images, train_labels, test_images, test_labels (uint8; one integer per"
+        " image), optionally class_names; or x_train, y_train, x_test, y_test, or val instead of"
+        " test",
+        numpy,
+    )
+    return top
+
+
+def add_folder(sources):
     command = add(
         sources,
         "folder",
@@ -69,23 +90,6 @@ def parser():
         metavar="S",
         help="seed of this choice and of the order of the images [1]",
     )
-    add(
-        sources,
-        "mnist",
-        "DIR",
-        "folder with the IDX files of MNIST, Fashion-MNIST, KMNIST or EMNIST, compressed or not",
-        mnist,
-    )
-    add(
-        sources,
-        "numpy",
-        "FILE",
-        ".npz with train_images, train_labels, test_images, test_labels (uint8; one integer per"
-        " image), optionally class_names; or x_train, y_train, x_test, y_test, or val instead of"
-        " test",
-        numpy,
-    )
-    return top
 
 
 def add(sources, name, place, text, read):

@@ -34,17 +34,11 @@ def read_folder(folder, size, channels=3, test_share=0.2, seed=1):
     notes = note_on_test([place.name.lower() for place in tests]) + note_on_depth(
         train, names, files
     )
-    if not tests:
-        shuffled = [
-            (random.Random(f"{seed} {name}").sample(own, len(own)))
-            for name, own in zip(names, files)
-        ]
-        counts = [max(1, round(len(own) * test_share)) if len(own) > 1 else 0 for own in files]
-        test_files = [own[:count] for own, count in zip(shuffled, counts)]
-        files = [own[count:] for own, count in zip(shuffled, counts)]
-    else:
+    if tests:
         test_files, absent = test_images_of(folder, train, tests[0], names)
         notes += [f"{tests[0].name} has no images of {', '.join(absent)}"] if absent else []
+    else:
+        files, test_files = divided(names, files, test_share, seed)
     listed = {
         split: in_random_order(own, f"{seed} {split}")
         for split, own in zip(SPLITS, (files, test_files))
@@ -54,29 +48,6 @@ def read_folder(folder, size, channels=3, test_share=0.2, seed=1):
             raise ReportError(
                 INPUT, f"{folder}: there are no {split} images; add images or change --test-share"
             )
-    identity = repr(
-        (
-            size,
-            channels,
-            [
-                (str(path.relative_to(folder)), label)
-                for own in listed.values()
-                for path, label in own
-            ],
-        )
-    )
-    load = functools.partial(load_image, pillow, size, channels)
-
-    def read(split, first, last):
-        with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as threads:
-            loaded = list(threads.map(load, (path for path, _ in listed[split][first:last])))
-        failures = {index: value for index, value in enumerate(loaded) if isinstance(value, str)}
-        blank = np.zeros((channels, *size), np.uint8)
-        return (
-            np.stack([blank if index in failures else value for index, value in enumerate(loaded)]),
-            failures,
-        )
-
     labels = {
         split: np.array([label for _, label in own], np.int64) for split, own in listed.items()
     }
@@ -84,10 +55,45 @@ def read_folder(folder, size, channels=3, test_share=0.2, seed=1):
         (channels, *size),
         names,
         labels,
-        read,
-        hashlib.sha256(identity.encode("utf-8", "surrogateescape")).hexdigest(),
+        reader(listed, functools.partial(load_image, pillow, size, channels), (channels, *size)),
+        digest_of(folder, listed, size, channels),
         notes,
     )
+
+
+def divided(names, files, test_share, seed):
+    """Returns the training and the test images of each class; `test_share` of the images of a
+    class, chosen at random, are test images."""
+    shuffled = [
+        random.Random(f"{seed} {name}").sample(own, len(own)) for name, own in zip(names, files)
+    ]
+    counts = [max(1, round(len(own) * test_share)) if len(own) > 1 else 0 for own in files]
+    test_files = [own[:count] for own, count in zip(shuffled, counts)]
+    return [own[count:] for own, count in zip(shuffled, counts)], test_files
+
+
+def reader(listed, load, shape):
+    """Returns a function that returns images of a split and the failures {index: text}; an image
+    that cannot be read is black."""
+
+    def read(split, first, last):
+        with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as threads:
+            loaded = list(threads.map(load, (path for path, _ in listed[split][first:last])))
+        failures = {index: value for index, value in enumerate(loaded) if isinstance(value, str)}
+        blank = np.zeros(shape, np.uint8)
+        images = [blank if index in failures else value for index, value in enumerate(loaded)]
+        return np.stack(images), failures
+
+    return read
+
+
+def digest_of(folder, listed, size, channels):
+    """Returns a digest of the names of the images, their labels and the size."""
+    images = [
+        (str(path.relative_to(folder)), label) for own in listed.values() for path, label in own
+    ]
+    identity = repr((size, channels, images))
+    return hashlib.sha256(identity.encode("utf-8", "surrogateescape")).hexdigest()
 
 
 def in_random_order(files, seed):

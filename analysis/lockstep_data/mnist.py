@@ -62,12 +62,8 @@ def find_folder(folder):
 def find_files(folder, split, content, dimensions):
     """Returns the files by the names of MNIST (one of several equal ones) or, if there are none,
     with a prefix, as those of EMNIST."""
-    names = [
-        f"{name}-{content}{mark}idx{dimensions}-ubyte{suffix}"
-        for name in NAMES[split]
-        for mark in "-."
-        for suffix in ("", ".gz")
-    ]
+    ends = [f"{mark}idx{dimensions}-ubyte{suffix}" for mark in "-." for suffix in ("", ".gz")]
+    names = [f"{name}-{content}{end}" for name in NAMES[split] for end in ends]
     plain = [folder / name for name in names if (folder / name).is_file()]
     return plain[:1] or sorted(path for name in names for path in folder.glob(f"*-{name}"))
 

@@ -165,7 +165,8 @@ def as_bytes(path, name, array):
         )
     least, most = array.min(), array.max()
     if least >= 0 and most <= 255:
-        for factor in (255, 1) if array.dtype.kind == "f" and most <= 1 else (1,):
+        factors = (255, 1) if array.dtype.kind == "f" and most <= 1 else (1,)
+        for factor in factors:
             pixels = rounded(array, factor)
             if pixels is not None:
                 return pixels

@@ -109,22 +109,22 @@ def config_of(model, comm_hook):
         if getattr(model, name, False)
     ]
     config["parallelism"] += f" with {' and '.join(flags)}" if flags else ""
-    has_synchronous = any(isinstance(module, nn.SyncBatchNorm) for module in model.modules())
     config |= {
         "reducer": "overlap",
         "transport": backend_of(model),
-        "bn": (
-            "sync"
-            if has_synchronous
-            else "broadcast"
-            if getattr(model, "broadcast_buffers", True)
-            else "local"
-        ),
+        "bn": statistics_of(model),
         "bucket-mib": f"{model.bucket_bytes_cap / 2**20:g}",
     }
     if comm_hook is not None:
         config["comm-hook"] = next(names_of(comm_hook[1]))
     return config
+
+
+def statistics_of(model):
+    """Returns how the ranks share the statistics of batch norm."""
+    if any(isinstance(module, nn.SyncBatchNorm) for module in model.modules()):
+        return "sync"
+    return "broadcast" if getattr(model, "broadcast_buffers", True) else "local"
 
 
 def gradient_type(model, comm_hook):

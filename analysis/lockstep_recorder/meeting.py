@@ -34,16 +34,11 @@ class Meeting:
         if self.store is None:
             return
         self.count += 1
-        key, begin, pause, is_silent = (
-            f"{self.name}/{self.count}",
-            time.monotonic(),
-            SHORTEST_PAUSE,
-            True,
-        )
+        key, begin = f"{self.name}/{self.count}", time.monotonic()
+        pause, is_silent = SHORTEST_PAUSE, True
         arrived = self.store.add(key, 1)
-        while (
-            arrived < self.size
-        ):  # without Store.wait, whose timeout breaks the connection in PyTorch 1.13
+        # Without Store.wait, whose timeout breaks the connection in PyTorch 1.13.
+        while arrived < self.size:
             time.sleep(pause)
             pause = min(2 * pause, LONGEST_PAUSE)
             arrived, seconds = self.store.add(key, 0), time.monotonic() - begin

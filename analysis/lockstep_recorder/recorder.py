@@ -4,7 +4,7 @@
 import resource
 import time
 import warnings
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 
 import torch
 import torch.distributed as dist
@@ -21,11 +21,7 @@ from lockstep_recorder.run_file import last_writer
 from lockstep_recorder.steps import CudaClock, HostClock, Step, values_of
 
 START_LIMIT = 30  # seconds between the first and the last process that create the Recorder
-NO_LENGTH = (
-    TypeError,
-    NotImplementedError,
-    AttributeError,
-)  # errors of len() of loaders and datasets
+NO_LENGTH = (TypeError, NotImplementedError, AttributeError)  # of len() of loaders and datasets
 
 
 class Epoch:
@@ -94,8 +90,8 @@ class Recorder:
             "DistributedDataParallel(...); rank 0 writes the file",
             limit=START_LIMIT,
         )
-        self._step, self._steps, self._epoch, self._is_open = None, [], 0, False
-        self._losses_before = 0
+        self._step, self._steps, self._epoch = None, [], 0
+        self._is_open, self._losses_before = False, 0
         # Bytes per element if the gradients are sent in another type than that in which they are
         # computed.
         self._width = (
@@ -287,13 +283,11 @@ class Recorder:
             self._steps_per_epoch = -(-len(loader) // self._accumulate)
         except NO_LENGTH:  # its length is unknown before the first epoch
             self._steps_per_epoch = 0
-        try:
+        with suppress(NO_LENGTH):
             self._config["train-samples"] = str(len(loader.dataset))
-        except NO_LENGTH:
-            pass
         self._epoch += 1
-        self._steps, self._step, self._is_complete, self._count = [], None, False, 0
-        self._is_open = True
+        self._steps, self._step, self._count = [], None, 0
+        self._is_complete, self._is_open = False, True
         self._clock.begin_epoch()
         self._ended, self._cpu_ended = time.monotonic(), time.process_time()
         self._cpu = self._cpu_ended

@@ -23,8 +23,8 @@ class Recording:
     def __init__(self, writer, config, environment, ranks, on_cuda):
         self._writer, self._config, self._environment = writer, config, environment
         self._ranks, self._on_cuda = ranks, on_cuda
-        self._warnings, self._shape, self._begun, self._written = [], Shape(), None, 0
-        self._is_diverged = False
+        self._warnings, self._is_diverged = [], False
+        self._shape, self._begun, self._written = Shape(), None, 0
 
     @property
     def is_created(self):

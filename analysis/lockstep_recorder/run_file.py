@@ -65,26 +65,7 @@ class RunFileWriter:
             for group in schema.GROUPS:
                 if group.required:
                     set_attributes(file.create_group(group.path), groups.get(group.path, {}))
-            sizes = dict.fromkeys(GROWING, 0) | {
-                path[1:]: len(values)
-                for path, values in columns.items()
-                if schema.dataset(path).is_scale
-            }
-            for spec in schema.DATASETS:  # the scales are the first of them
-                if spec.path in columns:
-                    create_dataset(file, spec, (len(columns[spec.path]),), columns[spec.path])
-                elif (
-                    grows(spec)
-                    and sizes.keys() >= {*spec.dimensions}
-                    and (spec.required or spec.path in measured)
-                ):
-                    shape = [sizes[name] for name in spec.dimensions]
-                    first = steps_per_epoch if spec.dimensions[0] == "step" else 1
-                    create_dataset(file, spec, shape, None, (first, *shape[1:]))
-                else:
-                    continue
-                for axis, scale in enumerate(() if spec.is_scale else spec.dimensions):
-                    file[spec.path].dims[axis].attach_scale(file[scale])
+            create_datasets(file, columns, measured, steps_per_epoch)
             if rows:
                 append_rows(file, rows)
         fresh.rename(self.partial)
@@ -224,6 +205,26 @@ def set_attributes(node, values):
             node.attrs.create(name, encoded, dtype=h5py.string_dtype("utf-8", len(encoded)))
         else:
             node.attrs[name] = value
+
+
+def create_datasets(file, columns, measured, steps_per_epoch):
+    """Creates the datasets of `RunFileWriter.create` that have all their dimensions in the file."""
+    sizes = dict.fromkeys(GROWING, 0) | {
+        path[1:]: len(values) for path, values in columns.items() if schema.dataset(path).is_scale
+    }
+    for spec in schema.DATASETS:  # the scales are the first of them
+        is_wanted = spec.required or spec.path in measured
+        if spec.path in columns:
+            create_dataset(file, spec, (len(columns[spec.path]),), columns[spec.path])
+        elif grows(spec) and sizes.keys() >= {*spec.dimensions} and is_wanted:
+            shape = [sizes[name] for name in spec.dimensions]
+            first = steps_per_epoch if spec.dimensions[0] == "step" else 1
+            create_dataset(file, spec, shape, None, (first, *shape[1:]))
+        else:
+            continue
+        if not spec.is_scale:
+            for axis, scale in enumerate(spec.dimensions):
+                file[spec.path].dims[axis].attach_scale(file[scale])
 
 
 def create_dataset(file, spec, shape, values, chunks=None):

@@ -3,6 +3,17 @@
 be shorter than the others, and its first or last step may reduce the gradients in other buckets."""
 
 from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+
+class Stated(NamedTuple):
+    """What the run file contains of a shape."""
+
+    steps: int
+    images: int
+    batch_per_rank: int
+    global_batch: int
+    buckets: tuple
 
 
 @dataclass(frozen=True)
@@ -51,5 +62,4 @@ class Shape:
 
     @property
     def stated(self):
-        """Returns what the run file contains of it."""
-        return self.steps, self.images, self.batch_per_rank, self.global_batch, self.buckets
+        return Stated(self.steps, self.images, self.batch_per_rank, self.global_batch, self.buckets)

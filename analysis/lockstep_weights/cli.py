@@ -24,6 +24,12 @@ def parser():
         "Networks and classes: docs/pytorch.md. Exit status: 0 done, 2 bad option or missing"
         " library, 3 bad or missing input, 6 output cannot be written.",
     )
+    add_from_pytorch(commands)
+    add_to_pytorch(commands)
+    return top
+
+
+def add_from_pytorch(commands):
     command = commands.add_parser(
         "from-pytorch",
         help="write a file for lockstep --init-from",
@@ -57,6 +63,9 @@ def parser():
         ),
     )
     command.set_defaults(command=from_pytorch)
+
+
+def add_to_pytorch(commands):
     command = commands.add_parser(
         "to-pytorch",
         help="write a file for load_state_dict",
@@ -76,7 +85,6 @@ def parser():
         ),
     )
     command.set_defaults(command=to_pytorch)
-    return top
 
 
 def add_files(command, source, target):

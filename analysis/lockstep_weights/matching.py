@@ -134,10 +134,8 @@ def compare(state, network, classes=None, is_partial=False):
 def match(state, name=None, classes=None, is_partial=False):
     """Returns the `Match` of a state with the network `name`, or with the most similar network.
     `is_partial`: it may lack the classifier and have other tensors."""
-    found = [
-        compare(state, network, classes, is_partial)
-        for network in ([NETWORKS[name]] if name else NETWORKS.values())
-    ]
+    networks = [NETWORKS[name]] if name else NETWORKS.values()
+    found = [compare(state, network, classes, is_partial) for network in networks]
     return max(found, key=Match.likeness)
 
 

@@ -197,10 +197,8 @@ def what_of(content):
 
 
 def described(name, value):
-    is_plain = (
-        isinstance(value, (str, int, float, list, tuple, type(None)))
-        or isinstance(value, Mapping)
-        or hasattr(value, "shape")
+    is_plain = isinstance(value, (str, int, float, list, tuple, type(None), Mapping)) or hasattr(
+        value, "shape"
     )
     return str(name) if is_plain else f"{name} ({object_of(value)})"
 

@@ -52,7 +52,7 @@ class Unpickler(pickle.Unpickler):
         return self.known.get((module, name)) or type(name, (StandIn,), {"__module__": module})
 
     def persistent_load(self, saved):
-        _, storage, key, *_ = saved  # then the device and the number of elements
+        storage, key = saved[1:3]  # "storage", type, key, device, number of elements
         data = self.archive.read(f"{self.folder}data/{key}")
         return self.torch.frombuffer(
             bytearray(data), dtype=getattr(self.torch, TYPES[storage.__name__])
