@@ -224,7 +224,8 @@ def with_stdout(command, errors):
     is_closed = sys.stdout is None  # as by >&-
     for name in ("stdout", "stderr"):  # otherwise an input would get the descriptor
         if getattr(sys, name) is None:
-            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))
+            # It stays open until the process ends.
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115
     if isinstance(sys.stdout, io.TextIOWrapper):  # a notebook has another class
         sys.stdout.reconfigure(errors="backslashreplace")
     status = 0

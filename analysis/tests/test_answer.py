@@ -21,12 +21,13 @@ def write(path, ranks=1, batch=32, seconds=0.5, images=384, steps=None, **config
     per_epoch = images // (batch * ranks)
     made = phases(steps or 2 * per_epoch, *[(0.01, 0, seconds, 0.3, 0.05 * (ranks > 1), 0)] * ranks)
     made *= 1 + 0.2 * np.random.default_rng(len(str(path))).random((len(made), 1, 1))
+    epochs = 1 if steps else 2
     return write_run(
         path,
         made,
         batch * ranks,
         batch=batch,
-        epochs=1 if steps else 2,
+        epochs=epochs,
         reducer="overlap" if ranks > 1 else "none",
         config={"train-samples": str(images), **config},
         attributes={"part": 1, "steps_per_epoch": per_epoch, "images_per_epoch": images},
@@ -58,7 +59,8 @@ def test_statements_of_the_answer_agree(tmp_path, name):
     book, texts = answer_of(*STUDIES[name](tmp_path))
     text = " ".join(texts)
     found = re.search(
-        r"The highest throughput is ([\d.,]+) images/s: an epoch of ([\d,]+) images takes ([\d.]+) s",
+        r"The highest throughput is ([\d.,]+) images/s:"
+        r" an epoch of ([\d,]+) images takes ([\d.]+) s",
         text,
     )
     rate, images, seconds = (float(number.replace(",", "")) for number in found.groups())

@@ -4,8 +4,7 @@ that strategies are in the order in which the program lists them."""
 
 import numpy as np
 from lockstep_report.cli import main
-from lockstep_report.figures import phases as phase_figure
-from lockstep_report.figures import scaling as scaling_figure
+from lockstep_report.figures import phases as phase_figure, scaling as scaling_figure
 from lockstep_report.figures.kinds import FigureKind
 from lockstep_report.measure.choices import ALGORITHMS, REDUCERS, place_of
 from lockstep_report.measure.comparison import merge_repeats

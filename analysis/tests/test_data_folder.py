@@ -7,8 +7,7 @@ import sys
 import numpy as np
 import pytest
 from data_command import convert, error_of
-from lockstep_data import data_file
-from lockstep_data import folder as folders
+from lockstep_data import data_file, folder as folders
 from PIL import Image
 
 

@@ -9,17 +9,9 @@ import numpy as np
 import pytest
 from lockstep_report.figures import (
     all_figures as figures,
-)
-from lockstep_report.figures import (
     layers as layer_figures,
-)
-from lockstep_report.figures import (
     phases as phase_figure,
-)
-from lockstep_report.figures import (
     scaling as scaling_figure,
-)
-from lockstep_report.figures import (
     style as figure_style,
 )
 from lockstep_report.figures.arrange import overlaps

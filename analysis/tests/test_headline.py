@@ -96,14 +96,11 @@ def test_one_sentence_per_cause_of_lacking_processors():
     text = answers_of(
         point(1, 32, 14.0), point(2, 32, 7.0, lack=OTHERS_RAN), point(4, 32, 8.0, lack=SHARED)
     )[AnswerKind.DISTURBED].text
-    assert (
-        f"In 1 run (2x32.h5), ranks lacked a processor for up to 50 % of the epoch, because {OTHERS_RAN}."
-        in text
-    )
-    assert (
-        f"In 1 run (4x32.h5), ranks lacked a processor for up to 50 % of the epoch, because {SHARED}."
-        in text
-    )
+    for source, cause in (("2x32.h5", OTHERS_RAN), ("4x32.h5", SHARED)):
+        assert (
+            f"In 1 run ({source}), ranks lacked a processor for up to 50 % of the epoch, because"
+            f" {cause}." in text
+        )
 
 
 def test_all_efficiencies_of_a_point_are_equal():

@@ -337,14 +337,17 @@ def test_the_base_case_is_looked_up_once_per_point(tmp_path, monkeypatch):
         ]
     )
     calls = []
+
+    def counted(lookup):
+        def call(*given):
+            calls.append(lookup)
+            return lookup(*given)
+
+        return call
+
     for module in (tables_scaling, answers_scaling):
         for name in ("base_of", "strong_base_of"):
-            lookup = getattr(module, name)
-            monkeypatch.setattr(
-                module,
-                name,
-                lambda *given, lookup=lookup: (calls.append(lookup), lookup(*given))[1],
-            )
+            monkeypatch.setattr(module, name, counted(getattr(module, name)))
     assert len(strong_table(found).rows) == 20
     assert len(calls) == 20
     assert len(answers_scaling.scaling_cases(found)) == 10

@@ -5,11 +5,9 @@ has the kind of its entry."""
 import pytest
 from html_study import write_study
 from lockstep_report.cli import parser
-from lockstep_report.figures.all_figures import ENTRIES as FIGURES
-from lockstep_report.figures.all_figures import all_figures
+from lockstep_report.figures.all_figures import ENTRIES as FIGURES, all_figures
 from lockstep_report.figures.kinds import FigureKind, tables_of
-from lockstep_report.html.page import CLOSED
-from lockstep_report.html.page import FIGURES as SHOWN_FIGURES
+from lockstep_report.html.page import CLOSED, FIGURES as SHOWN_FIGURES
 from lockstep_report.material import Material
 from lockstep_report.tables.kinds import TableKind
 from lockstep_report.tables.registry import (

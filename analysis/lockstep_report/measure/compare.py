@@ -24,8 +24,7 @@ from lockstep_report.runfile.experiment import (
     options_of,
 )
 from lockstep_report.runfile.input_files import each
-from lockstep_report.runfile.schema import PHASES
-from lockstep_report.runfile.schema import QUANTITIES as MEASUREMENTS
+from lockstep_report.runfile.schema import PHASES, QUANTITIES as MEASUREMENTS
 
 
 @dataclass(frozen=True)

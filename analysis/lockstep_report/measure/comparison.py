@@ -63,9 +63,7 @@ def merge_repeats(points):
     names them. The properties without a table column in which the points of a setting differ are in
     `detail`."""
     repeats = grouped_repeats(points, lambda p: (row_of(p), p.variant, p.bytes_per_step))
-    merged = [
-        median_point(*without_evaluations(group, notes)) for group, notes in repeats.values()
-    ]
+    merged = [median_point(*without_evaluations(group, notes)) for group, notes in repeats.values()]
     merged = [
         point
         for group in grouped(merged, lambda p: p.setting).values()

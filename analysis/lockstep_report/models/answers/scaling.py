@@ -292,14 +292,11 @@ def which_speedup(points):
     case = max(cases, key=lambda case: (case.weak.ranks, -case.weak.epoch_seconds))
     speedup, n = speedup_of(case.base, case.weak), case.weak.ranks
     start = Names(points).start(case.base)
-    return [
-        Answer(
-            AnswerKind.WHICH_SPEEDUP,
-            f"{start}T(N) is the time of the same images on any number of ranks, so T(1)/T(N) = {speedup.value:.2f} is the speedup (ideal: {n}). N·T(1)/T(N) = "
-            f"{speedup.scaled:.2f} counts the ranks twice (ideal: N² = {n * n}): it is a speedup "
-            "only if T is the time of the same number of steps, in which N ranks process N times "
-            "the images.",
-            case.weak.source,
-            {"speedup": speedup.value, "scaled_speedup": speedup.scaled, "ranks": n},
-        )
-    ]
+    text = (
+        f"{start}T(N) is the time of the same images on any number of ranks, so T(1)/T(N) = "
+        f"{speedup.value:.2f} is the speedup (ideal: {n}). N·T(1)/T(N) = {speedup.scaled:.2f} "
+        f"counts the ranks twice (ideal: N² = {n * n}): it is a speedup only if T is the time of "
+        "the same number of steps, in which N ranks process N times the images."
+    )
+    values = {"speedup": speedup.value, "scaled_speedup": speedup.scaled, "ranks": n}
+    return [Answer(AnswerKind.WHICH_SPEEDUP, text, case.weak.source, values)]
