@@ -189,6 +189,22 @@ def test_ratio_of_two_programs():
     assert found.values == {"throughput_ratio": pytest.approx(39.5 / 14.0)}
 
 
+def test_programs_with_one_model_each_may_name_it_differently():
+    other = ("net", *SETTING[1:5], "pytorch", SETTING[6])
+    pytorch = {"setting": other, "program": "pytorch", "reducer": ""}
+    found = answers_of(point(1, 32, 14.0), point(2, 32, 7.0), point(1, 32, 39.5, **pytorch))[
+        AnswerKind.PROGRAMS
+    ]
+    assert "2.82 times as many images per second as PyTorch on 1 rank" in found.text
+    assert found.text.endswith("The runs differ in: net against resnet18.")
+    several = answers_of(
+        point(1, 32, 14.0),
+        point(1, 32, 9.0, setting=("vgg11", *SETTING[1:])),
+        point(1, 32, 39.5, **pytorch),
+    )
+    assert AnswerKind.PROGRAMS not in several
+
+
 def test_no_percentage_of_almost_no_communication():
     """A derived time of 3 s is not "30000 %" of 10 ms of communication."""
     phases = dict.fromkeys(("data_wait", "upload", "update", "imbalance"), 0.0)

@@ -41,7 +41,7 @@ def all_answers(points, runs, losses, advice, steps, link_gbit=None):
         *memory_answers(runs),
         bandwidth_answer(points, runs, link_gbit, [c.point for c in chosen]),
         *accuracy_answers(runs),
-        *program_answers(points, names),
+        *program_answers(points),
         advice_answer(advice, largest, steps),
         *which_scaling(points),
         *which_speedup(points),

@@ -2,7 +2,7 @@
 """Answers about epoch times: the highest throughput, the largest batch, and the ratio of
 programs."""
 
-from typing import NamedTuple
+from itertools import product
 
 from lockstep_report.groups import grouped
 from lockstep_report.measure.digits import number_text
@@ -104,37 +104,37 @@ def memory_answer(run):
     return Answer(AnswerKind.MEMORY, text, run.label, values)
 
 
-def program_answers(points, names):
-    """The ratio of the throughputs of two programs with the same model, ranks and batch per rank:
-    for each other program, on the most ranks that both have."""
+def program_answers(points):
+    """The ratio of the throughputs of Lockstep and each other program, on the most ranks that both
+    have."""
     usable = [p for p in points if p.images_per_second and not p.lacks_processors]
-    own = grouped((p for p in usable if p.program == LOCKSTEP), case_of_point)
-    found = []
-    for program in dict.fromkeys(p.program for p in usable if p.program != LOCKSTEP):
-        pairs = [
-            (max(own[case_of_point(p)], key=lambda p: p.images_per_second), p)
-            for p in usable
-            if p.program == program and case_of_point(p) in own
-        ]
-        if pairs:
-            most = max(p.ranks for _, p in pairs)
-            chosen = [pair for pair in pairs if pair[1].ranks == most]
-            found.append(program_answer(*max(chosen, key=lambda pair: pair[1].images_per_second)))
-    return found
+    own = [p for p in usable if p.program == LOCKSTEP]
+    others = grouped((p for p in usable if p.program != LOCKSTEP), lambda p: p.program)
+    best = [best_pair(own, group) for group in others.values()]
+    return [program_answer(*pair) for pair in best if pair]
 
 
-class ProgramCase(NamedTuple):
-    """What must be equal for the throughputs of two programs to be compared."""
+def best_pair(own, other):
+    """Returns the fastest points of two programs with the same model, ranks and batch per rank, on
+    the most ranks that both have; None without such points. If each program has one model, under
+    names of its own, the names may differ."""
+    pairs = [pair for pair in product(own, other) if case_of(pair[0]) == case_of(pair[1])]
+    same_model = [pair for pair in pairs if model_of(pair[0]) == model_of(pair[1])]
+    has_one_model = len({model_of(p) for p in own}) == len({model_of(p) for p in other}) == 1
+    usable = same_model or (pairs if has_one_model else [])
 
-    model: str
-    ranks: int
-    batch_per_rank: int
-    is_independent: bool
+    def order(pair):
+        return (pair[0].ranks, pair[0].images_per_second, pair[1].images_per_second)
+
+    return max(usable, key=order, default=None)
 
 
-def case_of_point(point):
-    model = point.setting[0] if point.setting else ""
-    return ProgramCase(model, point.ranks, point.batch_per_rank, point.is_independent)
+def model_of(point):
+    return point.setting[0] if point.setting else ""
+
+
+def case_of(point):
+    return (point.ranks, point.batch_per_rank, point.is_independent)
 
 
 def program_answer(own, other):
@@ -145,7 +145,7 @@ def program_answer(own, other):
         for ours, theirs in zip(own.setting, other.setting)
         if ours != theirs and theirs != other.program
     ]
-    differing = f" The runs differ in their setting: {'; '.join(unequal)}." if unequal else ""
+    differing = f" The runs differ in: {'; '.join(unequal)}." if unequal else ""
     text = (
         f"{first} trains {number_text(ratio, RATIO_DIGITS)} times as many images per second as "
         f"{second} on {plural(own.ranks, 'rank')} with {batch_text(own)}: {rate_text(own)} and "
