@@ -93,18 +93,18 @@ def reducers(count, folder):
 
 
 def ladder(count, folder):
-    return layer_figures.ladder(
-        [
-            {
-                "batch_per_rank": 8 * (n + 1),
-                "status": "complete" if n < 39 else "out of memory",
-                "epoch_seconds": 1234.5 / (n + 1) if n < 39 else None,
-                "images_per_second": 12345.6 * (n + 1),
-            }
-            for n in range(count)
-        ],
-        "Batch ladder: " + ", ".join(LONG),
-    )
+    points = [
+        {
+            "batch_per_rank": 8 * (n + 1),
+            "status": "complete",
+            "epoch_seconds": 1234.5 / (n + 1),
+            "images_per_second": 12345.6 * (n + 1),
+        }
+        for n in range(count)
+    ]
+    for point_without_memory in points[39:]:
+        point_without_memory.update(status="out of memory", epoch_seconds=None)
+    return layer_figures.ladder(points, "Batch ladder: " + ", ".join(LONG))
 
 
 def threads(count, folder):

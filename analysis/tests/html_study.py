@@ -16,6 +16,7 @@ from planted import write_sweep, write_training  # noqa: E402
 from synthetic import phases, write_ladder, write_run  # noqa: E402
 
 SIZES = [4 * 4**n for n in range(12)]
+BUCKETS = (4e6, 2e6, 1e6)
 
 
 def write_study(folder, counts=(1, 2, 4, 8, 16), repeats=6):
@@ -25,40 +26,11 @@ def write_study(folder, counts=(1, 2, 4, 8, 16), repeats=6):
     for ranks in counts:
         for repeat in range(repeats):
             weak = folder / f"weak-{ranks:02d}-{repeat + 1}.h5"
-            buckets = () if ranks == 1 else (4e6, 2e6, 1e6)
-            reducer = "none" if ranks == 1 else "overlap"
-            write_training(
-                weak,
-                random,
-                ranks=ranks,
-                steps=320 // ranks,
-                sizes=buckets,
-                alpha=2e-4 * ranks,
-                beta=4e-9,
-                work=0.1,
-                images=32 * ranks,
-                slow_rank=ranks - 1 if ranks > 4 else None,
-                slow=0.012,
-                reducer=reducer,
-                epochs=2,
-            )
+            write_weak(weak, random, ranks)
             curve(weak, repeat, ranks)
         if ranks > 1:
             strong = folder / f"strong-{ranks:02d}.h5"
-            write_training(
-                strong,
-                random,
-                ranks=ranks,
-                steps=320,
-                sizes=buckets,
-                alpha=2e-4 * ranks,
-                beta=4e-9,
-                batch=32 // ranks,
-                work=0.1 / ranks + 0.004,
-                images=32,
-                reducer=reducer,
-                epochs=2,
-            )
+            write_strong(strong, random, ranks)
             curve(strong, 0, 1)
     write_ladder(folder / "ladder.h5")
     for algorithm, alpha, beta in (("ring", 2e-5, 4e-9), ("direct", 5e-6, 9e-9)):
@@ -66,6 +38,43 @@ def write_study(folder, counts=(1, 2, 4, 8, 16), repeats=6):
             folder / f"sweep-{algorithm}.h5", random, 8, alpha, beta, SIZES, algorithm=algorithm
         )
     return folder
+
+
+def write_weak(path, random, ranks):
+    communication = {"sizes": BUCKETS, "reducer": "overlap"}
+    if ranks == 1:
+        communication = {"sizes": (), "reducer": "none"}
+    write_training(
+        path,
+        random,
+        ranks=ranks,
+        steps=320 // ranks,
+        alpha=2e-4 * ranks,
+        beta=4e-9,
+        work=0.1,
+        images=32 * ranks,
+        slow_rank=ranks - 1 if ranks > 4 else None,
+        slow=0.012,
+        epochs=2,
+        **communication,
+    )
+
+
+def write_strong(path, random, ranks):
+    write_training(
+        path,
+        random,
+        ranks=ranks,
+        steps=320,
+        sizes=BUCKETS,
+        alpha=2e-4 * ranks,
+        beta=4e-9,
+        batch=32 // ranks,
+        work=0.1 / ranks + 0.004,
+        images=32,
+        reducer="overlap",
+        epochs=2,
+    )
 
 
 def write_points(folder, count):

@@ -12,7 +12,7 @@ RANDOM = np.random.default_rng(1)
 
 
 def write_cifar(place, protocol=2, per_file=3):
-    """Writes the files of CIFAR-10 and returns the pixels and labels of the training and the test
+    """Writes the files of CIFAR-10; returns (pixels, labels) of the training and the test
     images."""
     place.mkdir(parents=True)
     images, labels = pixels(6 * per_file, 3, 32, 32), RANDOM.integers(0, 10, 6 * per_file)
@@ -27,9 +27,5 @@ def write_cifar(place, protocol=2, per_file=3):
     (place / "batches.meta").write_bytes(
         pickle.dumps({b"label_names": [name.encode() for name in NAMES]}, protocol)
     )
-    return (
-        images[: 5 * per_file],
-        labels[: 5 * per_file],
-        images[5 * per_file :],
-        labels[5 * per_file :],
-    )
+    count = 5 * per_file
+    return (images[:count], labels[:count]), (images[count:], labels[count:])

@@ -5,6 +5,20 @@ import json
 
 ALPHA, BETA = 3e-6, 5e-12  # s per message, s per byte
 SIZES = [2**k for k in range(10, 28, 2)]
+HEAD = [
+    "# nccl-tests version 2.19.6 nccl-headers=22807 nccl-library=22807",
+    "# Collective test starting: all_reduce_perf",
+    (
+        "# nThread 1 nGpus 1 minBytes 8 maxBytes 8 step: 2(factor) warmup iters: 5 iters: 20 agg"
+        " iters: 1 validation: 1"
+    ),
+    "# Using devices",
+]
+NOTICES = [  # other lines, which are no measurements
+    "node-0:70:81 [0] NCCL INFO comm 0x5 rank 0 nranks 8",
+    "  1048576  262",
+    "2 of 8 ranks",
+]
 
 
 def microseconds(ranks, size):
@@ -15,6 +29,15 @@ def microseconds(ranks, size):
 def bandwidths(ranks, size, factor=None):
     algorithm = 1e-3 * size / microseconds(ranks, size)
     return algorithm, algorithm * (2 * (ranks - 1) / ranks if factor is None else factor)
+
+
+def devices_of(ranks, hosts):
+    """Returns the first lines, with one per rank."""
+    return HEAD + [
+        f"#  Rank {rank:2} Group  0 Pid   {70 + rank} on    node-{rank * hosts // ranks} device"
+        f" {rank:2} [0000:0{rank}:00] NVIDIA H100"
+        for rank in range(ranks)
+    ]
 
 
 def text(
@@ -33,25 +56,7 @@ def text(
     bounds=0,
 ):
     """The text with values that follow from ALPHA and BETA. Old versions have no column `root`."""
-    lines = (
-        [
-            "# nccl-tests version 2.19.6 nccl-headers=22807 nccl-library=22807",
-            "# Collective test starting: all_reduce_perf",
-            (
-                "# nThread 1 nGpus 1 minBytes 8 maxBytes 8 step: 2(factor) warmup iters: 5 iters:"
-                " 20 agg iters: 1 validation: 1"
-            ),
-            "# Using devices",
-        ]
-        if devices
-        else []
-    )
-    lines += [
-        f"#  Rank {rank:2} Group  0 Pid   {70 + rank} on    node-{rank * hosts // ranks} device"
-        f" {rank:2} [0000:0{rank}:00] NVIDIA H100"
-        for rank in range(ranks)
-        if devices
-    ]
+    lines = devices_of(ranks, hosts) if devices else []
     names = [
         "size",
         "count",
@@ -73,13 +78,8 @@ def text(
             f"  {size:12}  {size // 4:12}  {data_type:>8}  {operation:>6} "
             f" {'    -1' if root else ''}  {measured}  999.99  1.00  1.00  N/A"
         )
-    lines += [
-        "node-0:70:81 [0] NCCL INFO comm 0x5 rank 0 nranks 8",
-        "  1048576  262",
-        "2 of 8 ranks",
-        f"# Out of bounds values : {bounds} {'FAILED' if bounds else 'OK'}",
-        "# Avg bus bandwidth    : 41.3",
-    ]
+    lines += [*NOTICES, f"# Out of bounds values : {bounds} {'FAILED' if bounds else 'OK'}"]
+    lines.append("# Avg bus bandwidth    : 41.3")
     return "".join(f"{prefix}{line}\n" for line in lines)
 
 

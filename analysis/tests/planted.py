@@ -61,6 +61,26 @@ def write_sweep(
     return path
 
 
+def ends_of(random, ready, seconds, sigma):
+    """Returns (step, bucket): the ends of the all-reduces, one after the other, of buckets that are
+    ready at (step, rank, bucket) and take `seconds`."""
+    count = len(ready)
+    end, free = np.empty((count, len(seconds))), np.zeros(count)
+    for i, duration in enumerate(seconds):
+        begin = np.maximum(free, ready[:, :, i].max(axis=1))
+        free = end[:, i] = begin + duration * noise(random, sigma, count)
+    return end
+
+
+def phases_of(own, end):
+    """Returns (step, rank, phase) for the work of the ranks and the ends of the all-reduces."""
+    phases = np.zeros((*own.shape, 6))
+    phases[:, :, 2], phases[:, :, 3] = 0.3 * own, 0.7 * own
+    phases[:, :, 4] = end[:, -1:] - own if end.shape[1] else 0
+    phases[:, :, 5] = 0.002
+    return phases
+
+
 def write_training(
     path,
     random,
@@ -93,25 +113,16 @@ def write_training(
     last one, because gradients are clipped. The clock of `clock_rank` is ahead by `clock` seconds,
     but the recorded offsets are 0 with the errors `clock_error`. A step has `images` images on any
     number of ranks, so that all runs have the same setting."""
-    count = steps + 1
+    count, sizes = steps + 1, np.asarray(sizes)
     own = work * noise(random, sigma, (count, ranks), correlation)
     if slow_rank is not None:
         own[:, slow_rank] += slow
-    sizes = np.asarray(sizes)
     shares = np.arange(1, len(sizes) + 1) / len(sizes)
     if reducer == "allreduce":
         shares[:] = 1
     ready = own[:, :, None] * (0.3 + 0.7 * shares)
-    end = np.empty((count, len(sizes)))
-    free = np.zeros(count)
-    for i, size in enumerate(sizes):
-        free = end[:, i] = np.maximum(free, ready[:, :, i].max(axis=1)) + (
-            alpha + beta * size
-        ) * noise(random, sigma, count)
-    phases = np.zeros((count, ranks, 6))
-    phases[:, :, 2], phases[:, :, 3] = 0.3 * own, 0.7 * own
-    phases[:, :, 4] = end[:, -1:] - own if len(sizes) else 0
-    phases[:, :, 5] = 0.002
+    end = ends_of(random, ready, alpha + beta * sizes, sigma)
+    phases = phases_of(own, end)
     starts = np.zeros((count, ranks))
     starts[1:] = np.cumsum(phases.sum(axis=2).max(axis=1))[:-1, None]
     ends = end[:, None, :] + jitter * random.standard_normal((count, ranks, len(sizes)))

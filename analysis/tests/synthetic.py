@@ -83,7 +83,6 @@ def write_run(
         epoch_of_step = np.repeat(np.arange(1, epochs + 1), steps // epochs)
     epoch_of_step = np.asarray(epoch_of_step)
     numbers = np.unique(epoch_of_step) if steps else np.arange(1, epochs + 1)
-    epochs = len(numbers)
     options = {
         "model": "resnet18-cifar",
         "device": "cpu",
@@ -91,20 +90,12 @@ def write_run(
         "reducer": reducer,
         "batch-per-rank": str(batch),
         "threads": "1",
-        "train-samples": str(images_per_step * steps // epochs),
+        "train-samples": str(images_per_step * steps // len(numbers)),
         **dict(config),
     }
     with h5py.File(path, "w", libver="latest") as file:
-        samples = int(options["train-samples"]) or images_per_step * steps // epochs
-        per_epoch = max(
-            1,
-            (
-                -(-samples // images_per_step)
-                if options.get("last-batch") == "pad"
-                else samples // images_per_step
-            ),
-        )
-        size = {"steps_per_epoch": per_epoch, "images_per_epoch": per_epoch * images_per_step}
+        samples = int(options["train-samples"]) or images_per_step * steps // len(numbers)
+        size = size_of(samples, images_per_step, options.get("last-batch") == "pad")
         header(file, status, failure, options, size | dict(attributes), environment)
         dataset(file, "/step", np.arange(1, steps + 1))
         dataset(file, "/rank", np.arange(ranks))
@@ -117,39 +108,51 @@ def write_run(
             dataset(file, f"/steps/{name}", np.full(steps, 0.1))
         dataset(file, "/steps/images", np.full(steps, images_per_step))
         dataset(file, "/steps/phase_seconds", phase_seconds)
-        for name in ("train_loss", "train_accuracy", "test_loss"):
-            dataset(file, f"/epochs/{name}", np.full(epochs, 0.5))
-        dataset(file, "/epochs/test_accuracy", np.linspace(0.5, 0.6, epochs))
-        times = np.nan_to_num(phase_seconds.sum(axis=2))
-        dataset(
-            file,
-            "/epochs/seconds",
-            [
-                max(
-                    1.0,
-                    times[: len(epoch_of_step)][epoch_of_step[:steps] == number]
-                    .sum(axis=0)
-                    .max(initial=0.0),
-                )
-                for number in numbers
-            ],
-        )
-        dataset(file, "/epochs/evaluation_seconds", np.full(epochs, 0.5))
-        dataset(file, "/epochs/parameter_hash", np.full(epochs, "0123456789abcdef"))
-        shape = (steps, ranks, len(bucket_bytes))
+        write_epochs(file, seconds_of(phase_seconds, epoch_of_step, numbers))
         dataset(file, "/buckets/bytes", np.asarray(bucket_bytes, dtype=np.uint64))
-        start, end = (
-            np.broadcast_to(0.0 if values is None else values, shape)
-            for values in (bucket_start, bucket_end)
-        )
-        columns = {"start": start, "end": end}
-        if not isinstance(bucket_calls, str):
-            columns["call"] = (
-                end - start if bucket_calls is None else np.broadcast_to(bucket_calls, shape)
-            )
-        for name, values in columns.items():
-            dataset(file, f"/buckets/{name}_seconds", values)
+        shape = (steps, ranks, len(bucket_bytes))
+        write_buckets(file, shape, bucket_start, bucket_end, bucket_calls)
     return path
+
+
+def size_of(samples, images_per_step, is_padded):
+    """Returns the attributes of the root for the size of an epoch."""
+    steps = -(-samples // images_per_step) if is_padded else samples // images_per_step
+    steps = max(1, steps)
+    return {"steps_per_epoch": steps, "images_per_epoch": steps * images_per_step}
+
+
+def seconds_of(phase_seconds, epoch_of_step, numbers):
+    """Returns the seconds of each epoch: those of the slowest rank, at least 1."""
+    times = np.nan_to_num(phase_seconds.sum(axis=2))
+    epoch_of_step, times = epoch_of_step[: len(times)], times[: len(epoch_of_step)]
+    slowest = [times[epoch_of_step == n].sum(axis=0).max(initial=0.0) for n in numbers]
+    return [max(1.0, seconds) for seconds in slowest]
+
+
+def write_epochs(file, seconds):
+    """Writes /epochs."""
+    epochs = len(seconds)
+    for name in ("train_loss", "train_accuracy", "test_loss"):
+        dataset(file, f"/epochs/{name}", np.full(epochs, 0.5))
+    dataset(file, "/epochs/test_accuracy", np.linspace(0.5, 0.6, epochs))
+    dataset(file, "/epochs/seconds", seconds)
+    dataset(file, "/epochs/evaluation_seconds", np.full(epochs, 0.5))
+    dataset(file, "/epochs/parameter_hash", np.full(epochs, "0123456789abcdef"))
+
+
+def write_buckets(file, shape, start, end, calls):
+    """Writes the times of the buckets, (step, rank, bucket); `calls` as in `write_run`."""
+    start, end = (
+        np.broadcast_to(0.0 if values is None else values, shape) for values in (start, end)
+    )
+    columns = {"start": start, "end": end}
+    if calls is None:
+        columns["call"] = end - start
+    elif not isinstance(calls, str):
+        columns["call"] = np.broadcast_to(calls, shape)
+    for name, values in columns.items():
+        dataset(file, f"/buckets/{name}_seconds", values)
 
 
 def write_clocks(path, starts, offset=0.0, error=0.0):

@@ -15,10 +15,10 @@ from image_files import LFS, NAMES, write_cifar
 @pytest.mark.parametrize("form", ["cifar-10-batches-py", ".", "cifar-10-python.tar.gz"])
 @pytest.mark.parametrize("protocol", [2, 4, 5])
 def test_cifar_for_python(form, protocol, tmp_path):
-    expected = write_cifar(tmp_path / "cifar-10-batches-py", protocol)
+    train, test = write_cifar(tmp_path / "cifar-10-batches-py", protocol)
     with tarfile.open(tmp_path / "cifar-10-python.tar.gz", "w:gz") as archive:
         archive.add(tmp_path / "cifar-10-batches-py", "cifar-10-batches-py")
-    check(convert(tmp_path, "cifar-python", tmp_path / form), *expected, NAMES)
+    check(convert(tmp_path, "cifar-python", tmp_path / form), *train, *test, NAMES)
 
 
 def test_cifar_100_has_the_fine_labels(tmp_path):

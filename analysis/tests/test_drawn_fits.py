@@ -74,18 +74,15 @@ def test_fits_of_all_reduces_are_dashed_beyond_the_sizes():
         exact_fit("tree", "sweep", 4, [1000, 16000, 2000], 1e-3, 1e-6),
     ]
     (axes,) = all_reduce_lines([*found, replace(found[0], fit=None)]).axes
-    inside, above, below, measured = lines(axes)[:4]
-    assert (inside[1][0], inside[1][-1], inside[2][0], inside[2][-1]) == (1000, 4000, 0.5, 3.5)
-    assert (above[1][0], above[1][-1], above[2][-1]) == (
-        4000,
-        64000,
-        63.5,
-    )  # four times the largest of both
-    assert (
-        500 < below[1][0] < 530 and below[1][-1] == 1000 and below[2][0] > 0
-    )  # negative below 500 bytes
-    assert measured == ("ring", [1000, 2000, 4000], [0.5, 1.5, 3.5])
-    assert lines(axes)[6][1][0] == 250 and [line.get_linestyle() for line in axes.lines[:4]] == [
+    drawn = lines(axes)
+    _, sizes, seconds = drawn[0]
+    assert (sizes[0], sizes[-1], seconds[0], seconds[-1]) == (1000, 4000, 0.5, 3.5)
+    _, sizes, seconds = drawn[1]  # up to four times the largest size of both
+    assert (sizes[0], sizes[-1], seconds[-1]) == (4000, 64000, 63.5)
+    _, sizes, seconds = drawn[2]  # the times are negative below 500 bytes
+    assert 500 < sizes[0] < 530 and sizes[-1] == 1000 and seconds[0] > 0
+    assert drawn[3] == ("ring", [1000, 2000, 4000], [0.5, 1.5, 3.5])
+    assert drawn[6][1][0] == 250 and [line.get_linestyle() for line in axes.lines[:4]] == [
         "-",
         "--",
         "--",
@@ -104,7 +101,8 @@ def test_laws_are_dashed_up_to_four_times_the_ranks():
     ]
     laws = scaling_fits(strong)[:1]
     (axes,) = law_curves(laws).axes
-    ideal, inside, beyond, measured = lines(axes)
+    ideal, *of_law = lines(axes)
+    inside, beyond, measured = of_law
     assert ideal == ("ideal", [1, 16], [1, 16])
     assert (inside[1][0], inside[1][-1], inside[2][-1]) == (1, 4, 2.5)
     assert (beyond[1][0], beyond[1][-1], beyond[2][-1]) == (4, 16, 4)  # 10 / (2 + 8/16) = 4

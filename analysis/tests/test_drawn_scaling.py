@@ -135,10 +135,10 @@ def test_threads_show_speedups_of_the_passes():
     assert axes.get_xscale() == axes.get_yscale() == "log"
 
 
-def test_learning_curves_show_medians_and_the_range_of_the_seeds(monkeypatch):
-    accuracy = np.array([[0.1, 0.5, np.nan], [0.2, 0.6, 0.7], [0.4, 0.9, 0.8]])
-    seconds = np.array([[10.0, 20, 30], [11, 22, 33], [15, 30, 45]])
-    curve = Curve(
+@pytest.fixture
+def curve():
+    """A learning curve of three seeds and three epochs."""
+    return Curve(
         "cifar10",
         "resnet18-cifar",
         32,
@@ -146,11 +146,15 @@ def test_learning_curves_show_medians_and_the_range_of_the_seeds(monkeypatch):
         "lr 0.1",
         np.arange(1, 4),
         10,
-        accuracy,
-        seconds,
+        np.array([[0.1, 0.5, np.nan], [0.2, 0.6, 0.7], [0.4, 0.9, 0.8]]),
+        np.array([[10.0, 20, 30], [11, 22, 33], [15, 30, 45]]),
         np.ones(3),
         ("a", "b", "c"),
     )
+
+
+def test_learning_curves_show_medians_and_the_range_of_the_seeds(curve, monkeypatch):
+    accuracy, seconds = curve.accuracy, curve.seconds
     alone = replace(
         curve, global_batch=64, ranks=2, accuracy=accuracy[2:], seconds=seconds[2:], labels=("d",)
     )
@@ -172,6 +176,10 @@ def test_learning_curves_show_medians_and_the_range_of_the_seeds(monkeypatch):
         (2, 90),
     }
     assert values(left)[1] == values(right)[1] == "batch 32, 1 rank, epoch 2, 22 s: 60.00 %"
+
+
+def test_learning_curves_of_two_seeds_are_means_and_one_epoch_is_no_curve(curve, monkeypatch):
+    accuracy, seconds = curve.accuracy, curve.seconds
     two = replace(curve, accuracy=accuracy[:2], seconds=seconds[:2], labels=("a", "b"))
     monkeypatch.setattr(accuracy_figure, "accuracy_curves", lambda runs: [two])
     left, _ = accuracy_figure.accuracy_figure([]).axes

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Tests the numbers that figures of single steps and of work show."""
 
+from typing import NamedTuple, Optional
+
 import numpy as np
 import pytest
 from drawn import lines, numbers, ticks
@@ -61,62 +63,52 @@ def test_work_is_in_classes_relative_to_the_median_rank():
     )
 
 
-def test_work_of_a_run_is_drawn_with_its_slowest_rank(tmp_path):
+class Written(NamedTuple):
+    """A run that a test writes."""
+
+    name: str
+    ranks: int
+    slow_rank: Optional[int] = None
+
+
+WRITTEN = (Written("a", 2), Written("b", 4, 2), Written("c", 4, 2), Written("d", 3))
+
+
+def read_written(folder):
+    """Returns the runs of WRITTEN; the slow ranks work 30 ms longer."""
     random = np.random.default_rng(1)
-    runs = [
-        read_run(
-            write_training(
-                tmp_path / f"{name}.h5",
-                random,
-                ranks=ranks,
-                steps=300,
-                work=0.1,
-                sigma=1e-6,
-                slow_rank=slow,
-                slow=0.03,
-            )
+    options = {"steps": 300, "work": 0.1, "sigma": 1e-6, "slow": 0.03}
+    paths = [
+        write_training(
+            folder / f"{run.name}.h5", random, ranks=run.ranks, slow_rank=run.slow_rank, **options
         )
-        for name, ranks, slow in (("a", 2, None), ("b", 4, 2), ("c", 4, 2), ("d", 3, None))
+        for run in WRITTEN
     ]
-    slow = [
-        Straggler(
-            run.label,
-            run.rank_count,
-            2 if run.rank_count == 4 else 0,
-            "node2" if run.rank_count == 4 else "",
-            Estimate(0.03, 0.029, 0.031) if run.rank_count == 4 else Estimate(0.0),
-            0.1,
-            run.rank_count == 4,
-            0.5,
-        )
-        for run in runs
-    ]
-    (axes,) = work_figure.work_figure(
-        runs, slow
-    ).axes  # a repeat of a slow run and the others are left out
-    assert (
-        " ".join(axes.get_title(loc="left").split())
-        == "b.h5: rank 2 on node2, 30 ms per step more than the others (95 % interval 29.0 to"
-        " 31.0 ms)"
+    return [read_run(path) for path in paths]
+
+
+def straggler(run):
+    """Returns the straggler of a run of four ranks, which have a slow one, or of another run."""
+    if run.rank_count != 4:
+        return Straggler(run.label, run.rank_count, 0, "", Estimate(0.0), 0.1, False, 0.5)
+    excess = Estimate(0.03, 0.029, 0.031)
+    return Straggler(run.label, 4, 2, "node2", excess, 0.1, True, 0.5)
+
+
+def test_work_of_a_run_is_drawn_with_its_slowest_rank(tmp_path):
+    runs = read_written(tmp_path)
+    # A repeat of a slow run, and the other runs, are left out.
+    (axes,) = work_figure.work_figure(runs, list(map(straggler, runs))).axes
+    assert " ".join(axes.get_title(loc="left").split()) == (
+        "b.h5: rank 2 on node2, 30 ms per step more than the others (95 % interval 29.0 to 31.0 ms)"
     )
     background, *classes, frame = axes.patches
     first, last = background.get_x(), background.get_x() + background.get_width()
-    assert (first, last) == (2, 302) and numbers(background.get_bbox().extents) == [
-        first,
-        -0.5,
-        last,
-        3.5,
-    ]
-    assert (
-        background.get_label() == "up to 2 % above"
-        and to_hex(background.get_facecolor()) == "#eef0f3"
-    )
-    assert numbers((frame.get_x(), frame.get_y(), frame.get_width(), frame.get_height())) == [
-        first,
-        1.5,
-        last - first,
-        1,
-    ]
+    assert (first, last) == (2, 302)
+    assert numbers(background.get_bbox().extents) == [first, -0.5, last, 3.5]
+    assert background.get_label() == "up to 2 % above"
+    assert to_hex(background.get_facecolor()) == "#eef0f3"
+    assert numbers(frame.get_bbox().bounds) == [first, 1.5, last - first, 1]
     assert numbers((*axes.get_xlim(), *axes.get_ylim())) == [first, last, 3.5, -0.5]
     cells = {patch.get_label(): patch.get_path().vertices.reshape(-1, 5, 2) for patch in classes}
     assert [len(found) for found in cells.values()] == [0, 0, 0, 60, 0]
@@ -124,16 +116,17 @@ def test_work_of_a_run_is_drawn_with_its_slowest_rank(tmp_path):
     assert numbers(slow_cells[0][:4]) == numbers(
         [(first, 1.5), (first + 5, 1.5), (first + 5, 2.5), (first, 2.5)]
     )
-    assert (
-        numbers(slow_cells[1:, 0, 0]) == numbers(slow_cells[:-1, 1, 0])
-        and slow_cells[-1, 1, 0] == last
-    )
+    assert numbers(slow_cells[1:, 0, 0]) == numbers(slow_cells[:-1, 1, 0])
+    assert slow_cells[-1, 1, 0] == last
     assert classes[3].get_path().codes.tolist() == [1, 2, 2, 2, 79] * 60
     assert [label for _, label in ticks(axes.yaxis)] == [0, 1, 2, 3]
-    fast = work_figure.work_figure(runs[:1] + runs[3:], slow[:1] + slow[3:]).axes[0]
-    assert fast.get_title(loc="left").startswith("d.h5: rank 0, 0 ms") and fast.get_title(
-        loc="left"
-    ).endswith("significant")
+
+
+def test_work_of_equal_ranks_is_drawn_without_a_slow_one(tmp_path):
+    runs = [run for run in read_written(tmp_path) if run.rank_count != 4]
+    figure = work_figure.work_figure(runs, list(map(straggler, runs)))
+    title = figure.axes[0].get_title(loc="left")
+    assert title.startswith("d.h5: rank 0, 0 ms") and title.endswith("significant")
     assert work_figure.work_figure([], []) is None
     idle, _, _ = work_figure.work_classes(np.zeros((4, 2)))
     assert idle.tolist() == [[0] * 4] * 2  # no work to compare

@@ -18,15 +18,13 @@ from test_figures import faults, point
 COUNTS = (1, 2, 7, 40)
 # Second drawings of a figure, with many panels instead of many points; 40 take long.
 PANELS = (waiting_panels, sweeps, alpha_beta_lines)
+SIZES = [(count, width) for count in COUNTS for width in ("one-column", "screen")]
 CASES = [
     (make, count, width)
     for make in FIGURES
-    for count in COUNTS
-    for width in ("one-column", "screen")
+    for count, width in SIZES
     if make not in PANELS or count < 40 and (width, count) != ("screen", 7)
 ] + [(make, 7, "two-column") for make in FIGURES if make not in PANELS]
-
-
 # The other cases are slow: 7 points have labels in all places, and 40 do not fit without a change.
 FAST = ((7, "one-column"), (40, "screen"))
 

@@ -204,11 +204,11 @@ def test_many_phase_bars_are_divided_over_several_figures(monkeypatch):
 def test_scaling_of_any_number(largest, every, batches, modes):
     counts = range(2, largest + 1) if every else [2**i for i in range(1, largest.bit_length())]
     group = [point(1, b, 100.0) for b in batches]
+    settings = [(batch, mode) for batch in batches for mode in modes]
     group += [
-        point(n, b, 100.0 / n * (1 + 0.01 * n), reducer=mode)
+        point(n, batch, 100.0 / n * (1 + 0.01 * n), reducer=mode)
         for n in counts
-        for b in batches
-        for mode in modes
+        for batch, mode in settings
     ]
     for series in (scaling_figure.weak_series(group), scaling_figure.strong_series(group)):
         figure = scaling_figure.scaling(

@@ -18,6 +18,14 @@ LOCKSTEP = {
 }
 PYTORCH = {"bucket-mib": "25", "bn": "local", "parallelism": "DistributedDataParallel", "lr": "0.1"}
 OTHER = {"program": "pytorch", "software_version": "2.4", "git_commit": "unknown"}
+WRITTEN = {
+    "lockstep": {"config": LOCKSTEP},
+    "pytorch": {
+        "config": PYTORCH,
+        "attributes_of": OTHER,
+        "environment": {"transport": "gloo", "device_library": "PyTorch 2.4"},
+    },
+}
 
 
 @pytest.fixture(scope="module")
@@ -28,20 +36,15 @@ def tables(tmp_path_factory):
     random = np.random.default_rng(1)
     for ranks in (1, 2):
         sizes = (4e6, 2e6) if ranks == 2 else ()
-        for name, config, attributes, environment in (
-            ("lockstep", LOCKSTEP, {}, {}),
-            ("pytorch", PYTORCH, OTHER, {"transport": "gloo", "device_library": "PyTorch 2.4"}),
-        ):
+        for name, options in WRITTEN.items():
             write_training(
                 folder / f"{name}-{ranks}.h5",
                 random,
                 ranks=ranks,
                 sizes=sizes,
                 beta=2e-8,
-                config=config,
-                environment=environment,
                 batch=128 // ranks,
-                attributes_of=attributes,
+                **options,
             )
     return folder
 

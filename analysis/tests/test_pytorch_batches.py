@@ -86,6 +86,28 @@ def forms():
         x,
         (x, y),
         [x, y],
+        *containers(x, y),
+        *nested(x, y),
+        (names, x, y),
+        (3, x, y),
+        (Path("a"), b"b", 1.5, None, x),
+        {"path": names, "images": x},
+        {"step": one, "images": x},
+        (x, box),
+        (different, y),
+        Graphs(box),
+        (Graphs(box), y),
+        Sized(),
+        (np.array(names), np.ones((N, 2))),
+        cyclic,
+        (iter([1]), x),
+    ]
+    return [(each, N) for each in same] + [(packed, 2), ((packed, y[:2]), 2)]
+
+
+def containers(x, y):
+    """Returns images and labels in objects of different types."""
+    return [
         Pair(x, y),
         {"images": x, "labels": y},
         collections.OrderedDict(images=x),
@@ -98,29 +120,21 @@ def forms():
         Plain(x),
         Slots(x),
         InPlace(x),
-        (names, x, y),
-        (3, x, y),
-        (Path("a"), b"b", 1.5, None, x),
-        {"path": names, "images": x},
-        {"step": one, "images": x},
+        collections.deque([x, y]),
+        collections.UserList([x, y]),
+    ]
+
+
+def nested(x, y):
+    """Returns images and labels in containers that contain others."""
+    return [
         ((x, x), y),
         ((x, y), (x, y)),
         ([x, x], y),
         [x, [x, x]],
         [{"data": x, "label": y}],
         ({"image": x}, {"label": y}),
-        collections.deque([x, y]),
-        collections.UserList([x, y]),
-        (x, box),
-        (different, y),
-        Graphs(box),
-        (Graphs(box), y),
-        Sized(),
-        (np.array(names), np.ones((N, 2))),
-        cyclic,
-        (iter([1]), x),
     ]
-    return [(each, N) for each in same] + [(packed, 2), ((packed, y[:2]), 2)]
 
 
 def unclear():

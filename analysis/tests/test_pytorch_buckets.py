@@ -235,7 +235,8 @@ def shape_of(*epochs):
     return shape
 
 
-FIRST, USUAL, HALF, NONE = (30,), (10, 20), (10, 5), ()
+FIRST, USUAL = (30,), (10, 20)  # bytes of the buckets of a step
+HALF, NONE = (10, 5), ()
 
 
 @pytest.mark.parametrize(

@@ -53,21 +53,23 @@ def test_reducers_are_compared_per_step(tmp_path):
     head, _, *rows = rows_of(out)
     found = {row[head.index("Mode")]: dict(zip(head, row)) for row in rows}
     assert list(found) == ["allreduce", "gather-scatter"]
-    for mode, exposed, step, sent, received, total in (
-        ("allreduce", "8.0", "40.0", "5.00", "5.00", "10.00"),
-        ("gather-scatter", "16.0", "48.0", "9.00", "9.00", "12.00"),
-    ):
-        row = found[mode]
-        assert (row["Forward (ms)"], row["Backward (ms)"], row["Update (ms)"]) == (
-            "10.0",
-            "20.0",
-            "2.0",
-        )
-        assert row["Exposed communication (ms)"] == exposed
-        assert row["Step (ms)"] == step
-        assert row["Sent, most of a rank (MB)"] == sent
-        assert row["Received, most of a rank (MB)"] == received
-        assert row["Sent by all ranks (MB)"] == total
+    passes = {"Forward (ms)": "10.0", "Backward (ms)": "20.0", "Update (ms)": "2.0"}
+    allreduce = {
+        "Exposed communication (ms)": "8.0",
+        "Step (ms)": "40.0",
+        "Sent, most of a rank (MB)": "5.00",
+        "Received, most of a rank (MB)": "5.00",
+        "Sent by all ranks (MB)": "10.00",
+    }
+    gather_scatter = {
+        "Exposed communication (ms)": "16.0",
+        "Step (ms)": "48.0",
+        "Sent, most of a rank (MB)": "9.00",
+        "Received, most of a rank (MB)": "9.00",
+        "Sent by all ranks (MB)": "12.00",
+    }
+    assert found["allreduce"].items() >= (passes | allreduce).items()
+    assert found["gather-scatter"].items() >= (passes | gather_scatter).items()
 
 
 def test_one_reducer_is_no_comparison(tmp_path):

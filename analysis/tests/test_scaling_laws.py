@@ -112,11 +112,8 @@ def test_two_rank_counts_have_no_fit_but_a_reason(tmp_path, law):
     """Every law agrees with two points; repeats of each do not change that."""
     paths = write_runs(tmp_path, np.random.default_rng(4), law, 0.2, repeats=6, ranks=(1, 2))
     assert main(["tables", *map(str, paths), "--out", str(tmp_path / "out")]) == 0
-    (row,) = [
-        row
-        for row in csv.DictReader(open(tmp_path / "out" / "scaling-laws.csv"))
-        if row["law"] == law
-    ]
+    with open(tmp_path / "out" / "scaling-laws.csv") as file:
+        (row,) = [row for row in csv.DictReader(file) if row["law"] == law]
     assert row["remarks"].startswith("no fit: ") and row["runs"] == "12"
     assert not (row["serial_percent"] or row["limit"] or row["residual_percent"])
     assert law_curves(fit_files(paths, law)) is None

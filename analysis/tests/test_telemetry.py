@@ -62,25 +62,30 @@ def write(path, *, seconds=10.0, ranks=3, attributes=(), environment=(), epochs=
         dataset(file, "/steps/end_seconds", np.repeat(ends[:, None], ranks, axis=1))
         for name, values in dict(epochs).items():
             dataset(file, f"/epochs/{name}", np.array(values, float))
-        dataset(file, "/sample", np.arange(ranks * len(times)))
-        dataset(file, "/interface", [0, 1])
-        rank = np.repeat(np.arange(ranks), len(times))
-        time = np.tile(times, ranks)
-        dataset(file, "/telemetry/rank", rank)
-        values = {
-            "seconds": time,
-            "resident_memory_bytes": (rank + 1) * 2**20 * (1 + time),
-            **{name: rate * time * (rank + 1) for name, rate in RATES.items()},
-            **{name: np.full(len(time), np.nan) for name in UNKNOWN},
-            **{name: column(time, rank) for name, column in columns.items()},
-        }
-        for name, column in values.items():
-            dataset(file, f"/telemetry/{name}", column)
-        moved = np.stack([2e6 * time, np.where(rank == 2, np.nan, 0 * time)], axis=1)
-        dataset(file, "/telemetry/received_bytes", moved)
-        dataset(file, "/telemetry/sent_bytes", 2 * moved)
-        dataset(file, "/telemetry/interface_name", np.array(INTERFACES[:ranks], dtype=object))
+        write_samples(file, times, ranks, columns)
     return path
+
+
+def write_samples(file, times, ranks, columns):
+    """Writes /telemetry with samples at `times` on each rank."""
+    dataset(file, "/sample", np.arange(ranks * len(times)))
+    dataset(file, "/interface", [0, 1])
+    rank = np.repeat(np.arange(ranks), len(times))
+    time = np.tile(times, ranks)
+    dataset(file, "/telemetry/rank", rank)
+    values = {
+        "seconds": time,
+        "resident_memory_bytes": (rank + 1) * 2**20 * (1 + time),
+        **{name: rate * time * (rank + 1) for name, rate in RATES.items()},
+        **{name: np.full(len(time), np.nan) for name in UNKNOWN},
+        **{name: column(time, rank) for name, column in columns.items()},
+    }
+    for name, column in values.items():
+        dataset(file, f"/telemetry/{name}", column)
+    moved = np.stack([2e6 * time, np.where(rank == 2, np.nan, 0 * time)], axis=1)
+    dataset(file, "/telemetry/received_bytes", moved)
+    dataset(file, "/telemetry/sent_bytes", 2 * moved)
+    dataset(file, "/telemetry/interface_name", np.array(INTERFACES[:ranks], dtype=object))
 
 
 def test_the_file_is_valid(tmp_path):

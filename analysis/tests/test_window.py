@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Tests the choice of the timed steps, and reading of truncated files."""
 
+from types import SimpleNamespace
+
 import h5py
 import numpy as np
 import pytest
@@ -18,46 +20,49 @@ def choose(*counts, size, first=0, starts=(0,)):
     the indices of the steps at which a process started."""
     epoch = np.repeat(np.arange(1, len(counts) + 1), counts)
     marks = np.isin(np.arange(len(epoch)), starts)
-    chosen, number, rule, is_complete = window.choose_steps(
-        epoch, first + np.arange(len(epoch)), marks, size
-    )
-    return chosen.tolist(), number, rule, is_complete
+    found = window.choose_steps(epoch, first + np.arange(len(epoch)), marks, size)
+    names = ("steps", "epoch", "rule", "is_complete")
+    chosen = SimpleNamespace(**dict(zip(names, found)))
+    chosen.steps = chosen.steps.tolist()
+    return chosen
 
 
 def test_the_first_complete_epoch_after_the_start_is_timed_whole():
-    assert choose(3, 3, 3, size=3) == ([3, 4, 5], 2, "epoch 2, all 3 steps", True)
+    assert choose(3, 3, 3, size=3) == SimpleNamespace(
+        steps=[3, 4, 5], epoch=2, rule="epoch 2, all 3 steps", is_complete=True
+    )
 
 
 def test_a_resumed_file_that_begins_with_a_rest_times_the_first_complete_epoch():
-    steps, number, _, is_complete = choose(2, 4, 4, size=4)
-    assert (steps, number, is_complete) == ([2, 3, 4, 5], 2, True)
+    found = choose(2, 4, 4, size=4)
+    assert (found.steps, found.epoch, found.is_complete) == ([2, 3, 4, 5], 2, True)
 
 
 def test_an_epoch_in_which_a_process_started_comes_after_one_without():
-    assert choose(3, 3, 3, size=3, starts=(0, 4))[0] == [6, 7, 8]
+    assert choose(3, 3, 3, size=3, starts=(0, 4)).steps == [6, 7, 8]
 
 
 def test_a_joined_epoch_is_timed_without_the_first_steps_of_each_process():
-    steps, _, rule, is_complete = choose(30, size=30, starts=(0, 10))
-    assert steps == [*range(1, 10), *range(12, 30)] and is_complete
-    assert "without its first steps of 2 processes, 3 of 30 steps" in rule
+    found = choose(30, size=30, starts=(0, 10))
+    assert found.steps == [*range(1, 10), *range(12, 30)] and found.is_complete
+    assert "without its first steps of 2 processes, 3 of 30 steps" in found.rule
 
 
 @pytest.mark.parametrize("steps, skipped", [(2, 1), (10, 1), (11, 2), (100, 10)])
 def test_a_single_complete_epoch_is_timed_without_its_first_tenth(steps, skipped):
-    chosen, number, rule, is_complete = choose(steps, size=steps)
-    assert chosen == list(range(skipped, steps)) and number == 1 and is_complete
-    assert f"without its first {skipped} of {steps} steps" in rule
+    found = choose(steps, size=steps)
+    assert found.steps == list(range(skipped, steps)) and found.epoch == 1 and found.is_complete
+    assert f"without its first {skipped} of {steps} steps" in found.rule
 
 
 def test_an_epoch_of_one_step_keeps_it():
-    assert choose(1, size=1)[0] == [0]
+    assert choose(1, size=1).steps == [0]
 
 
 def test_without_a_complete_epoch_the_longest_sequence_is_timed_and_marked():
-    steps, number, rule, is_complete = choose(3, 6, size=200)
-    assert (steps, number, is_complete) == ([4, 5, 6, 7, 8], 2, False)
-    assert rule.startswith("scaled from 5 of 200 steps of epoch 2")
+    found = choose(3, 6, size=200)
+    assert (found.steps, found.epoch, found.is_complete) == ([4, 5, 6, 7, 8], 2, False)
+    assert found.rule.startswith("scaled from 5 of 200 steps of epoch 2")
 
 
 def test_a_sequence_ends_where_steps_are_missing_and_where_a_process_starts():

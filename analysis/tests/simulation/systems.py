@@ -9,6 +9,7 @@ from synthetic import PHASES, dataset, write_clocks, write_run
 
 FORWARD, BACKWARD, UPDATE = 0.03, 0.06, 0.01  # seconds of a step of one rank
 STEP = FORWARD + BACKWARD + UPDATE
+EXPOSED = PHASES.index("exposed_communication")
 KERNELS = "conv1 forward: direct; conv1 backward: direct"
 
 
@@ -92,41 +93,26 @@ def write_steps(
     file has no offsets, and the errors `clock_error`."""
     chosen = [EFFECTS[name] for name in effects] if ranks > 1 else []
     count = steps + 1
-    phases = np.zeros((count, ranks, len(PHASES)))
-    place = {name: i for i, name in enumerate(PHASES)}
-    vary = np.exp(sigma * deviations(random, correlation, count, ranks))
-    for name, value in (("forward", FORWARD), ("backward", BACKWARD)):
-        phases[:, :, place[name]] = value * vary
-    phases[:, :, place["update"]] = UPDATE
-    for effect in chosen:
-        for name, value in effect.every.items():
-            phases[:, :, place[name]] += value
-        for name, value in effect.rank.items():
-            phases[:, -1, place[name]] += value
-        phases[np.arange(count), random.integers(ranks, size=count), place["forward"]] += (
-            effect.turn
-        )
-    work = phases[:, :, : place["exposed_communication"]].sum(axis=2)
+    phases = phases_of(random, chosen, deviations(random, correlation, count, ranks) * sigma)
+    work = phases[:, :, :EXPOSED].sum(axis=2)
     transfer, calls = (sum(getattr(e, name) for e in chosen) for name in ("transfer", "calls"))
     end = work.max(axis=1, keepdims=True) + transfer
     exposed = end - work if ranks > 1 else np.zeros_like(work)
-    phases[:, :, place["exposed_communication"]] += exposed
+    phases[:, :, EXPOSED] += exposed
     begin = work - (BACKWARD / 2 if calls else 0)
     phases *= factor
     starts = np.zeros((count, ranks))
     starts[1:] = np.cumsum(phases.sum(axis=2).max(axis=1))[:-1, None]
+    bucket = {}
+    if ranks > 1:
+        bucket = bucket_of(factor * begin, factor * end, factor * (exposed + calls))
     kernels = dict(pair for e in chosen for pair in e.options.items()).get("kernels", kernels)
-    has_buckets = ranks > 1
     write_run(
         path,
         phases,
         batch * ranks,
         batch=batch,
         reducer="overlap" if calls else "allreduce",
-        bucket_bytes=[4_000_000] if has_buckets else (),
-        bucket_start=factor * begin[:, :, None] if has_buckets else None,
-        bucket_end=factor * np.broadcast_to(end, work.shape)[:, :, None] if has_buckets else None,
-        bucket_calls=factor * (exposed + calls)[:, :, None] if has_buckets else None,
         config={"train-samples": str(images or steps * batch * ranks), **dict(config)},
         attributes={
             "part": 1,
@@ -136,20 +122,56 @@ def write_steps(
         },
         epoch_of_step=np.array([1] + [2] * steps),
         environment={"all_reduce": "ring", "transport": "Open MPI", "kernels": kernels},
-        ranks_of={
-            "hostname": [f"node{rank // per_host}" for rank in range(ranks)],
-            "cpu_list": "0-7",
-        },
+        ranks_of=ranks_of(ranks, per_host),
+        **bucket,
     )
     starts[:, -1] += clock
     write_clocks(path, starts, error=clock_error)
     if lack:
-        with h5py.File(path, "r+") as file:
-            seconds = np.asarray(file["epochs/seconds"])
-            dataset(
-                file, "/epochs/run_delay_seconds", lack * np.repeat(seconds[:, None], ranks, axis=1)
-            )
+        add_run_delay(path, lack, ranks)
     return path
+
+
+def phases_of(random, effects, noise):
+    """Returns (step, rank, phase) with the effects. `noise`: (step, rank), of the logarithms of the
+    passes."""
+    count, ranks = noise.shape
+    phases = np.zeros((count, ranks, len(PHASES)))
+    vary = np.exp(noise)
+    for name, value in (("forward", FORWARD), ("backward", BACKWARD)):
+        phases[:, :, PHASES.index(name)] = value * vary
+    phases[:, :, PHASES.index("update")] = UPDATE
+    for effect in effects:
+        for name, value in effect.every.items():
+            phases[:, :, PHASES.index(name)] += value
+        for name, value in effect.rank.items():
+            phases[:, -1, PHASES.index(name)] += value
+        slow = random.integers(ranks, size=count)
+        phases[np.arange(count), slow, PHASES.index("forward")] += effect.turn
+    return phases
+
+
+def bucket_of(begin, end, calls):
+    """Returns the options of `write_run` for one bucket of all gradients."""
+    return {
+        "bucket_bytes": [4_000_000],
+        "bucket_start": begin[:, :, None],
+        "bucket_end": np.broadcast_to(end, begin.shape)[:, :, None],
+        "bucket_calls": calls[:, :, None],
+    }
+
+
+def ranks_of(ranks, per_host):
+    names = [f"node{rank // per_host}" for rank in range(ranks)]
+    return {"hostname": names, "cpu_list": "0-7"}
+
+
+def add_run_delay(path, share, ranks):
+    """Adds that the ranks waited for a processor for a share of each epoch."""
+    with h5py.File(path, "r+") as file:
+        seconds = np.asarray(file["epochs/seconds"])
+        delays = share * np.repeat(seconds[:, None], ranks, axis=1)
+        dataset(file, "/epochs/run_delay_seconds", delays)
 
 
 def write_study(

@@ -25,9 +25,8 @@ CHECKS = [
     *cause_checks.CHECKS,
 ]
 
-ROUNDING = (
-    0.03  # of a share: other libraries round differently, so a few repeats may have another result
-)
+# Of a share: other libraries round differently, so a few repeats may have another result.
+ROUNDING = 0.03
 
 HEAD = """# Coverage
 
@@ -49,13 +48,11 @@ neither errors of its model nor the difference between jobs.
 def row_of(check):
     share, count = check.run()
     low, high = check.bounds
-    limits = (
-        f"at least {low:g}"
-        if high == 1
-        else f"at most {high:g}"
-        if low == 0
-        else f"{low:g} to {high:g}"
-    )
+    limits = f"{low:g} to {high:g}"
+    if high == 1:
+        limits = f"at least {low:g}"
+    elif low == 0:
+        limits = f"at most {high:g}"
     return f"| {check.group} | {check.truth} | {share:.3f} | {count} | {limits} |"
 
 
