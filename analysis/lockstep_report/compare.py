@@ -6,10 +6,12 @@ import sys
 
 from lockstep_report.arguments import finish
 from lockstep_report.errors import INPUT, REGRESSION, ReportError
-from lockstep_report.measure.compare import BY_NAME, CHECKED, cases_of, match
+from lockstep_report.measure.cases import cases_of, match
+from lockstep_report.measure.changes import CHECKED, regressions
+from lockstep_report.measure.estimates import BY_NAME
 from lockstep_report.runfile.input_files import read_files, require
 from lockstep_report.runfile.settings import plural
-from lockstep_report.tables.compare import comparison_lines, comparison_values, regressions
+from lockstep_report.tables.compare import comparison_lines, comparison_values
 from lockstep_report.tables.table import json_text
 
 
@@ -30,13 +32,13 @@ def add(commands):
     )
     command.add_argument(
         "--tolerance",
-        type=share,
+        type=tolerance_of,
         metavar="T",
         help="check: change for the worse that is permitted, for example 5%%",
     )
     command.add_argument(
         "--check",
-        type=names,
+        type=quantity_names,
         default=CHECKED,
         metavar="NAME,...",
         help="quantities that --tolerance checks ["
@@ -47,7 +49,7 @@ def add(commands):
     finish(command, compare)
 
 
-def share(text):
+def tolerance_of(text):
     """Returns the number of a share such as 5% or 0.05."""
     value = float(text[:-1]) / 100 if text.endswith("%") else float(text)
     if not 0 <= value < float("inf"):
@@ -55,7 +57,7 @@ def share(text):
     return value
 
 
-def names(text):
+def quantity_names(text):
     found = tuple(filter(None, text.split(",")))
     unknown = [name for name in found or (text,) if name not in BY_NAME]
     if unknown:

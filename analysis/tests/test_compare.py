@@ -8,17 +8,9 @@ import numpy as np
 import pytest
 from lockstep_report.arguments import positive_integer
 from lockstep_report.cli import main
-from lockstep_report.measure.compare import (
-    BY_NAME,
-    Estimate,
-    cases_of,
-    change,
-    changed_settings,
-    estimate,
-    is_regression,
-    match,
-    verdict,
-)
+from lockstep_report.measure.cases import cases_of, changed_settings, match
+from lockstep_report.measure.changes import change, is_regression, verdict
+from lockstep_report.measure.estimates import BY_NAME, MedianEstimate as Estimate, estimate
 from lockstep_report.runfile.read import read_run
 from lockstep_report.tables.compare import shortened
 from synthetic import write_run
@@ -242,6 +234,68 @@ def test_long_texts_that_differ_are_shown_where_they_differ(a, b):
     one, other = shortened([a, b])
     assert one != other and max(len(one), len(other)) <= 200
     assert shortened([a, a, b])[:2] == [one, one]
+
+
+def assumed(half_width, after=1.2):
+    return verdict(change(Estimate(1.0), Estimate(after), half_width), STEP)
+
+
+def test_verdict_about_single_runs_uses_the_assumed_spread():
+    assert assumed(0.1) == "larger than runs differ (assumed): worse"
+    assert assumed(0.1, after=0.8) == "larger than runs differ (assumed): better"
+    assert assumed(0.3) == "within what runs differ (assumed)"
+    assert assumed(None) == "unknown (no interval)"  # such as of accuracies
+    runs = change(Estimate(1.0, 0.9, 1.1, 6), Estimate(1.3, 1.2, 1.4, 6), 0.5)
+    assert runs.exceeds_assumed is None and verdict(runs, STEP) == "significant: worse"
+
+
+@pytest.mark.parametrize(
+    "after, text",
+    [
+        (0.114, "within what runs differ (assumed)"),
+        (0.117, "larger than runs differ (assumed): worse"),
+        (0.086, "larger than runs differ (assumed): better"),
+    ],
+)
+def test_epochs_of_two_single_runs_differ_from_14_percent_on(tmp_path, capsys, after, text):
+    """1.96 · 5 % · sqrt(1 + 1.15²) = 14.9 % of A; 1.96 · 5 % · sqrt(1 + 0.87²) = 13.0 %."""
+    paths = [run(tmp_path / f"{name}.h5", [s] * 20) for name, s in (("a", 0.1), ("b", after))]
+    _, printed = compare(capsys, *paths)
+    row = next(line for line in printed.out.splitlines() if line.startswith("Epoch  "))
+    assert text in row
+    assert row.split()[4:7] == [f"{100 * (after / 0.1 - 1):.1f}", "–", "–"]  # no interval
+    assert "a standard deviation of 5 % between runs is assumed" in printed.out
+    _, printed = compare(capsys, *paths, "--json")
+    (pair,) = json.loads(printed.out)["pairs"]
+    epoch = next(q for q in pair["quantities"] if q["name"] == "epoch_seconds")
+    assert epoch["exceeds_assumed"] is text.startswith("larger")
+    half = 1.96 * 0.05 * np.hypot(epoch["a"]["median"], epoch["b"]["median"])
+    assert epoch["assumed_half_width"] == pytest.approx(half)
+    assert epoch["is_apart"] is None and epoch["is_significant"] is None
+
+
+def test_repeats_without_an_interval_need_a_smaller_difference(tmp_path, capsys):
+    """Three runs each: 1.96 · 5 % · sqrt((1 + 1.1²) / 3) = 8.4 % of A."""
+    for side, seconds in (("a", 0.1), ("b", 0.11)):
+        for seed in range(3):
+            run(tmp_path / side / f"{seed}.h5", [seconds] * 20, seed=str(seed))
+    _, printed = compare(capsys, tmp_path / "a", tmp_path / "b")
+    row = next(line for line in printed.out.splitlines() if line.startswith("Epoch  "))
+    assert "larger than runs differ (assumed): worse" in row
+
+
+def test_parts_are_compared_with_the_spread_of_the_whole(tmp_path, capsys):
+    """The data wait of 1 ms doubles, in steps of 101 and 102 ms that differ by less than runs."""
+    paths = []
+    for name, wait in (("a", 0.001), ("b", 0.002)):
+        times = np.zeros((4, 2, 6))  # too few steps for an interval
+        times[:, :, 0], times[:, :, 2] = wait, 0.1
+        attributes = {"part": 1, "first_step": 0, "steps_per_epoch": 4, "images_per_epoch": 256}
+        path = tmp_path / f"{name}.h5"
+        paths.append(write_run(path, times, 64, batch=32, attributes=attributes))
+    _, printed = compare(capsys, *paths)
+    row = next(line for line in printed.out.splitlines() if line.startswith("Step: data wait"))
+    assert "100.0 " in row and "within what runs differ (assumed)" in row
 
 
 def test_a_large_change_is_a_factor(tmp_path, capsys):

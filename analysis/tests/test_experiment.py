@@ -4,7 +4,7 @@ no effect, and that the difference is named otherwise."""
 
 import numpy as np
 import pytest
-from lockstep_report.measure.compare import cases_of, changed_settings
+from lockstep_report.measure.cases import cases_of, changed_settings
 from lockstep_report.measure.comparison import base_of, merge_repeats, scaling_series
 from lockstep_report.measure.points import from_run
 from lockstep_report.measure.validity import add_comparison_notes

@@ -3,7 +3,7 @@
 and that the difference is named."""
 
 import pytest
-from lockstep_report.measure.compare import cases_of, changed_settings, match
+from lockstep_report.measure.cases import cases_of, changed_settings, match
 from lockstep_report.measure.comparison import merge_repeats
 from lockstep_report.measure.points import from_run
 from lockstep_report.runfile.input_files import load_runs

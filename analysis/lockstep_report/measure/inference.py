@@ -140,6 +140,13 @@ def assumed_difference(*repeats):
     return NORMAL_QUANTILE * RUN_SPREAD * math.sqrt(sum(1 / count for count in repeats))
 
 
+def assumed_half_width(a, b, repeats_a, repeats_b):
+    """Returns half of the 95 % interval of the difference of `a` and `b`, times or rates of
+    `repeats_a` and `repeats_b` runs that are assumed to vary by RUN_SPREAD."""
+    spread = RUN_SPREAD * math.sqrt(a**2 / repeats_a + b**2 / repeats_b)
+    return NORMAL_QUANTILE * spread
+
+
 def difference(a, b):
     """Returns the `Difference` of the values of runs `b` less those of runs `a`, by Welch's test. A
     single run is assumed to vary by RUN_SPREAD."""

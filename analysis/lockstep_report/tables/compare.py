@@ -5,14 +5,9 @@ import os.path
 from dataclasses import asdict
 
 from lockstep_report.escaping import one_line
-from lockstep_report.measure.compare import (
-    QUANTITIES,
-    change,
-    changed_settings,
-    direction,
-    is_regression,
-    verdict,
-)
+from lockstep_report.measure.cases import changed_settings
+from lockstep_report.measure.changes import changes_of, direction, regressions, verdict
+from lockstep_report.measure.inference import RUN_SPREAD, assumed_difference
 from lockstep_report.runfile.settings import plural
 from lockstep_report.tables.summary import table_lines
 from lockstep_report.tables.table import (
@@ -33,6 +28,7 @@ COLUMNS = [
     Column("result", "Change is"),
     Column("check", "Check"),
 ]
+CHECK_TEXTS = {None: None, True: "regression", False: "passed"}
 LARGE = 10  # B/A from which it is shown instead of the change in per cent
 NOTES = [
     (
@@ -44,53 +40,52 @@ NOTES = [
         " steps of two single runs do not overlap, which does not show that other runs differ"
     ),
 ]
+ASSUMED_NOTE = (
+    "(assumed): these times and rates have no interval over runs, so a standard deviation of"
+    f" {100 * RUN_SPREAD:g} % between runs is assumed; two single runs must then differ by about"
+    f" {100 * assumed_difference(1, 1):.0f} %, and a part of a step or epoch by this share of the"
+    " whole"
+)
 STEP_NOTE = (
     "A or B is one run: the interval over its steps does not contain the spread between runs; "
     "repeat each at least 6 times"
 )
 
 
-def changes_of(a, b, checked=(), tolerance=None):
-    """Yields (quantity, estimate of a, estimate of b, change, whether it is a regression beyond
-    `tolerance`) of the common quantities; the last one is None if the quantity is not among
-    `checked`."""
-    for q in (q for q in QUANTITIES if q.name in a.estimates and q.name in b.estimates):
-        of_a, of_b = a.estimates[q.name], b.estimates[q.name]
-        found, is_checked = change(of_a, of_b), q.name in checked and tolerance is not None
-        yield q, of_a, of_b, found, is_regression(found, q, tolerance) if is_checked else None
-
-
-def regressions(a, b, checked, tolerance):
-    return [q for q, *_, is_worse in changes_of(a, b, checked, tolerance) if is_worse]
-
-
 def pair_table(a, b, checked, tolerance):
-    rows = [
-        {
-            "quantity": q.label,
-            "unit": q.unit or "1",
-            "a": value_text(of_a, q),
-            "b": value_text(of_b, q),
-            **change_values(found),
-            "result": verdict(found, q),
-            "check": {None: None, True: "regression", False: "passed"}[is_worse],
-        }
-        for q, of_a, of_b, found, is_worse in changes_of(a, b, checked, tolerance)
-    ]
+    changes = list(changes_of(a, b, checked, tolerance))
+    has_assumed = any(item.change.is_apart is None and has_assumption(item) for item in changes)
     return Table(
         "compare",
         b.title,
         COLUMNS,
-        rows,
+        [change_row(item) for item in changes],
         [
             f"A: {count_text(a)}; B: {count_text(b)}",
             *NOTES,
+            has_assumed and ASSUMED_NOTE,
             min(len(a.sources), len(b.sources)) == 1 and STEP_NOTE,
         ],
     )
 
 
-def value_text(of, quantity):
+def has_assumption(item):
+    return item.change.exceeds_assumed is not None
+
+
+def change_row(item):
+    return {
+        "quantity": item.quantity.label,
+        "unit": item.quantity.unit or "1",
+        "a": median_text(item.a, item.quantity),
+        "b": median_text(item.b, item.quantity),
+        **change_values(item.change),
+        "result": verdict(item.change, item.quantity),
+        "check": CHECK_TEXTS[item.is_regression],
+    }
+
+
+def median_text(of, quantity):
     """Returns the median with at most two digits of the width of its interval."""
     width = 0 if of.low is None else (of.high - of.low) * quantity.factor
     return cell_text(of.median * quantity.factor, supported_digits(width, quantity.digits), ",")
@@ -127,9 +122,8 @@ def shortened(texts, most=200):
     before they differ."""
     texts = list(map(one_line, texts))
     begin = max(0, len(os.path.commonprefix(texts)) - most // 4)
-    texts = [
-        text if len(text) <= most else ("..." if begin else "") + text[begin:] for text in texts
-    ]
+    omitted = "..." if begin else ""
+    texts = [text if len(text) <= most else omitted + text[begin:] for text in texts]
     return [text if len(text) <= most else text[: most - 3] + "..." for text in texts]
 
 
@@ -181,16 +175,18 @@ def pair_values(a, b, checked, tolerance):
         "changed_settings": [
             dict(zip(("name", "a", "b"), changed)) for changed in changed_settings(a, b)
         ],
-        "quantities": [
-            {
-                "name": q.name,
-                "a": asdict(of_a),
-                "b": asdict(of_b),
-                **asdict(found),
-                "is_significant": found.is_significant,
-                "direction": direction(found, q),
-                "is_regression": is_worse,
-            }
-            for q, of_a, of_b, found, is_worse in changes_of(a, b, checked, tolerance)
-        ],
+        "quantities": [quantity_values(item) for item in changes_of(a, b, checked, tolerance)],
+    }
+
+
+def quantity_values(item):
+    return {
+        "name": item.quantity.name,
+        "a": asdict(item.a),
+        "b": asdict(item.b),
+        **asdict(item.change),
+        "is_significant": item.change.is_significant,
+        "exceeds_assumed": item.change.exceeds_assumed,
+        "direction": direction(item.change, item.quantity),
+        "is_regression": item.is_regression,
     }

@@ -3,7 +3,7 @@
 
 from lockstep_report.errors import INPUT, ReportError
 from lockstep_report.groups import grouped
-from lockstep_report.measure.compare import step_values
+from lockstep_report.measure.estimates import step_values
 from lockstep_report.measure.comparison import merge_repeats, one_rank
 from lockstep_report.measure.points import point_of
 from lockstep_report.measure.window import timed_window
