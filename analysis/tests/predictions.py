@@ -5,7 +5,7 @@ from lockstep_report.measure.metrics import Bounds
 from lockstep_report.measure.points import point_of
 from lockstep_report.models.prediction.basis import best_bases
 from lockstep_report.models.prediction.network import Level, Network
-from lockstep_report.tables.prediction import prediction_rows
+from lockstep_report.models.prediction.rows import prediction_rows
 
 
 def ring_network(alpha=1e-5, beta=1e-9, spread=0.0):

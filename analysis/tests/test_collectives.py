@@ -5,13 +5,13 @@ import json
 
 import pytest
 from lockstep_report.errors import INPUT, USAGE, ReportError
-from lockstep_report.models.prediction.network import (
-    direct,
-    read_network,
-    recursive_doubling,
-    ring,
-    tree,
+from lockstep_report.models.prediction.collectives import (
+    direct_factors as direct,
+    recursive_doubling_factors as recursive_doubling,
+    ring_factors as ring,
+    tree_factors as tree,
 )
+from lockstep_report.models.prediction.network_file import read_network
 
 MIB = 2**20
 

@@ -16,7 +16,7 @@ import h5py
 import numpy as np
 import pytest
 from lockstep_report.cli import main
-from lockstep_report.models.prediction.network import read_network
+from lockstep_report.models.prediction.network_file import read_network
 from lockstep_report.runfile import file_kind
 from lockstep_report.runfile.file_kind import HEAD, kind_of
 from lockstep_report.runfile.read import read_run

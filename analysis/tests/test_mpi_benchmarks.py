@@ -4,7 +4,7 @@
 import pytest
 from lockstep_report.cli import main
 from lockstep_report.errors import INPUT, ReportError
-from lockstep_report.models.prediction.network import network_of_sweeps
+from lockstep_report.models.prediction.sweep_fit import network_of_sweeps
 from lockstep_report.runfile.input_files import load_runs
 from nccl_outputs import ALPHA, BETA, SIZES, microseconds
 

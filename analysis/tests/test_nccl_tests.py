@@ -9,7 +9,7 @@ import pytest
 from lockstep_report.cli import main
 from lockstep_report.errors import INPUT, ReportError
 from lockstep_report.models.fits import alpha_beta_fits
-from lockstep_report.models.prediction.network import network_of_sweeps
+from lockstep_report.models.prediction.sweep_fit import network_of_sweeps
 from lockstep_report.runfile.input_files import load_runs
 from lockstep_report.tables.sweep import sweep_table
 from nccl_outputs import (

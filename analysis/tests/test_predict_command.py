@@ -3,15 +3,18 @@
 
 import json
 
+import h5py
 import numpy as np
 import pytest
 from lockstep_report.cli import main
 from lockstep_report.errors import INPUT, USAGE
 from lockstep_report.figures.arrange import text_boxes
 from lockstep_report.figures.scaling import prediction_figure
+from lockstep_report.models.prediction.network_file import EXAMPLE
 from lockstep_report.runfile.read import read_run
-from planted import write_training
+from planted import write_sweep, write_training
 from predictions import predicted, ring_network
+from synthetic import dataset
 
 
 def run_command(capsys, *arguments):
@@ -150,3 +153,165 @@ def test_texts_of_the_figure_fit(tmp_path, counts):
     canvas = figure.bbox
     assert all(box.x0 >= canvas.x0 and box.x1 <= canvas.x1 for box in boxes)
     assert all(box.y0 >= canvas.y0 and box.y1 <= canvas.y1 for box in boxes)
+
+
+def training(path, ranks=2, lacking=False, algorithm="ring", hosts=("node0",), **options):
+    """Writes a run on one host; `lacking`: its ranks lacked processors for half of the epoch."""
+    write_training(
+        path,
+        np.random.default_rng(ranks),
+        ranks=ranks,
+        environment={"all_reduce": algorithm},
+        hosts=[hosts[rank % len(hosts)] for rank in range(ranks)],
+        **options,
+    )
+    if lacking:
+        with h5py.File(path, "r+") as file:
+            seconds = file["epochs/seconds"][...]
+            dataset(file, "/epochs/run_delay_seconds", np.outer(seconds, [0.5] * ranks))
+    return path
+
+
+def sweep(path, algorithms=("ring",), ranks=2, hosts=("node0",)):
+    """Writes a sweep of algorithms, each 10 % slower than the one before it."""
+    sizes = 4096 * 4 ** np.arange(6)
+    write_sweep(
+        path,
+        np.random.default_rng(1),
+        ranks,
+        1e-4,
+        1e-9,
+        np.tile(sizes, len(algorithms)),
+        hosts=[hosts[rank % len(hosts)] for rank in range(ranks)],
+    )
+    with h5py.File(path, "r+") as file:
+        factors = 1.1 ** np.arange(len(algorithms))
+        file["allreduce/seconds"][...] *= np.repeat(factors, len(sizes))[:, None]
+        file["allreduce/algorithm"][...] = np.repeat(algorithms, len(sizes)).astype(object)
+    return path
+
+
+def values_of(capsys, *arguments):
+    status, printed = run_command(capsys, *arguments, "--json")
+    assert status == 0, printed.err
+    return json.loads(printed.out)
+
+
+def network_in(folder):
+    path = folder / "net.json"
+    path.write_text(EXAMPLE)
+    return path
+
+
+def test_basis_is_the_undisturbed_run_with_the_most_ranks(tmp_path, capsys):
+    runs = [training(tmp_path / f"{n}.h5", n, lacking=n == 4) for n in (2, 3, 4)]
+    arguments = (*runs, "--ranks", "2", "--network", network_in(tmp_path))
+    assert values_of(capsys, *arguments)["predicted"][0]["basis"] == "3.h5"
+    _, printed = run_command(capsys, *arguments)
+    assert "no basis, because their ranks lacked processors: 4.h5" in printed.out
+
+
+def test_without_an_undisturbed_run_nothing_is_predicted(tmp_path, capsys):
+    runs = [training(tmp_path / f"{n}.h5", n, lacking=True) for n in (2, 4)]
+    status, printed = run_command(capsys, *runs, "--ranks", "8", "--network", network_in(tmp_path))
+    assert (status, printed.err.count("\n")) == (INPUT, 1)
+    assert "4.h5" in printed.err and "ranks lacked a processor for up to 50 %" in printed.err
+    assert "repeat the run on processors that nothing else uses" in printed.err
+
+
+def test_disturbed_measurements_are_no_test_of_the_prediction(tmp_path, capsys):
+    runs = [
+        training(tmp_path / "1.h5", 1, lacking=True, sizes=(), reducer="none", work=0.2),
+        training(tmp_path / "2.h5", 2),
+        training(tmp_path / "4.h5", 4, lacking=True, work=0.2),
+    ]
+    found = values_of(capsys, *runs, "--ranks", "4", "--network", network_in(tmp_path))
+    (row,) = found["predicted"]
+    assert row["measured_run"] == "4.h5"
+    assert "is that of ranks that lacked processors, so it tests neither" in row["warnings"][0]
+    assert not row["is_base_measured"]
+
+
+def test_network_is_fitted_to_the_sweep_of_the_same_host(tmp_path, capsys):
+    runs = [
+        training(tmp_path / "2.h5"),
+        sweep(tmp_path / "sweep.h5"),
+        sweep(tmp_path / "other.h5", hosts=("node7",)),
+        sweep(tmp_path / "hosts.h5", hosts=("node0", "node1")),
+    ]
+    found = values_of(capsys, *runs, "--ranks", "2,8")
+    assert found["network"]["name"] == "fit to sweep.h5"
+    assert found["network"]["model"] == "MPI ring"
+    _, printed = run_command(capsys, *runs, "--ranks", "2,8")
+    assert "ranks of one host, which share its processors, caches and memory" in printed.out
+    same = values_of(capsys, runs[0], "--ranks", "2,8", "--network", runs[1])
+    assert same["predicted"] == found["predicted"]
+
+
+def test_network_is_fitted_to_the_sweep_between_the_hosts_of_the_runs(tmp_path, capsys):
+    hosts = ("node0", "node1")
+    runs = [
+        training(tmp_path / "2.h5", hosts=hosts),
+        sweep(tmp_path / "sweep.h5"),
+        sweep(tmp_path / "hosts.h5", hosts=hosts),
+    ]
+    assert values_of(capsys, *runs, "--ranks", "8")["network"]["name"] == "fit to hosts.h5"
+    _, printed = run_command(capsys, *runs, "--ranks", "8")
+    assert "one host" not in printed.out
+
+
+def test_sweep_whose_ranks_lacked_processors_is_not_used(tmp_path, capsys):
+    runs = [training(tmp_path / "2.h5"), sweep(tmp_path / "sweep.h5", ranks=4)]
+    with h5py.File(runs[1], "r+") as file:
+        file.create_group("results").attrs["lacking_processor_share"] = 0.5
+    status, printed = run_command(capsys, *runs, "--ranks", "8")
+    assert (status, printed.err.count("\n")) == (INPUT, 1)
+    assert "the ranks of the sweeps (sweep.h5) lacked processors" in printed.err
+
+
+@pytest.mark.parametrize(
+    "files, reason",
+    [
+        ((), "the given files have no sweep of `lockstep allreduce`"),
+        (("node7",), "the sweeps (sweep.h5) have other hosts or another library than the runs"),
+    ],
+)
+def test_without_a_network_both_ways_to_one_are_named(tmp_path, capsys, files, reason):
+    runs = [training(tmp_path / "2.h5")]
+    if files:
+        runs.append(sweep(tmp_path / "sweep.h5", hosts=files))
+    status, printed = run_command(capsys, *runs, "--ranks", "8")
+    assert (status, printed.err.count("\n")) == (INPUT, 1)
+    assert reason in printed.err
+    assert "mpirun -n 2 lockstep allreduce --output sweep.h5" in printed.err
+    assert f"--network FILE.json, for example {EXAMPLE}" in printed.err
+
+
+@pytest.mark.parametrize("is_given", [False, True])
+def test_algorithm_without_a_model_is_replaced_by_name(tmp_path, capsys, is_given):
+    measured = ("direct", "ring", "shared-memory", "gather-scatter", "hierarchical")
+    run = training(tmp_path / "2.h5", algorithm="shared-memory")
+    own = sweep(tmp_path / "sweep.h5", measured)
+    arguments = [run, "--network", own] if is_given else [run, own]
+    status, printed = run_command(capsys, *arguments, "--ranks", "2,8")
+    assert (status, printed.err.count("\n")) == (INPUT, 1)
+    assert "no model for shared-memory, the all-reduce algorithm of the runs" in printed.err
+    assert "the sweep has direct, gather-scatter, hierarchical, ring, shared-memory" in printed.err
+    assert "there is a model for ring, direct;" in printed.err
+    command = printed.err.rpartition("those of shared-memory: lockstep-report predict ")[2].split()
+    assert "--algorithm ring" in " ".join(command)
+    status, printed = run_command(capsys, *command)
+    assert status == 0 and "MPI ring (predicted)" in printed.out
+    assert "measured with shared-memory (MPI), the all-reduce is modelled as ring (MPI)" in (
+        printed.out
+    )
+
+
+def test_ranks_without_a_processor_each_have_a_warning(tmp_path, capsys):
+    run = training(tmp_path / "2.h5")
+    with h5py.File(run, "r+") as file:
+        file["ranks/cpu_list"][...] = np.array(["0", "1"], dtype=object)
+    found = values_of(capsys, run, sweep(tmp_path / "sweep.h5"), "--ranks", "2,8")
+    two, eight = found["predicted"]
+    assert not any("processor" in text for text in two["warnings"])
+    assert "8 ranks need 8 processors, and the ranks of 2.h5 had 2" in eight["warnings"][0]

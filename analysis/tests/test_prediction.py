@@ -10,8 +10,8 @@ import pytest
 from lockstep_report.errors import USAGE, ReportError
 from lockstep_report.measure.points import point_of
 from lockstep_report.models.prediction.basis import basis_of, best_bases, with_bucket_bytes
-from lockstep_report.models.prediction.network import network_of_sweeps
 from lockstep_report.models.prediction.predict import predict, spread_of
+from lockstep_report.models.prediction.sweep_fit import network_of_sweeps
 from lockstep_report.runfile.read import read_run
 from lockstep_report.tables.prediction import prediction_table, prediction_values
 from planted import check_coverage, write_sweep, write_training

@@ -1,20 +1,22 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The measured step on which a prediction is based: the times of each step and rank at which the
-gradients of each bucket are final, the end of the backward pass, and the time of the update. They
-follow from the measured buckets of a run, or without all-reduces from the profile of its operations
-(`--profile`)."""
+"""The measured step on which a prediction is based. Its times are those of each step and rank: when
+the gradients of each bucket are final, the end of the backward pass, and the time of the update.
+They follow from the measured buckets of a run, or without all-reduces from the profile of its
+operations (`--profile`)."""
 
 import re
 from dataclasses import dataclass, replace
 
 import numpy as np
 
+from lockstep_report.errors import INPUT, ReportError
 from lockstep_report.groups import grouped
 from lockstep_report.measure.choices import ALL_REDUCES, algorithm_of, library_of
 from lockstep_report.measure.comparison import differences
 from lockstep_report.measure.points import Point
 from lockstep_report.measure.window import batch_per_rank, timed_window
 from lockstep_report.runfile.experiment import LOCKSTEP, program_of
+from lockstep_report.runfile.settings import some_of
 
 CONVOLUTION = re.compile(r"convolution (\d+)x(\d+).*, (\d+)x\d+x\d+ -> (\d+)x\d+x\d+")
 BATCH_NORM = re.compile(r"batch norm.*, (\d+)x\d+x\d+")
@@ -111,7 +113,6 @@ def basis_of(run, point):
             f"{run.label}: NCCL starts a bucket after the previous one, so the times at "
             "which gradients are final are upper bounds for the later buckets"
         )
-    notes += [f"{name}: {lack.note}" for name, lack in point.lacks.items()]
     if window.is_extrapolated:
         notes.append(f"{run.label}: {point.rule}")
     return made(
@@ -240,8 +241,17 @@ def best_bases(trained):
     """Returns one basis of the runs `trained` ([(run, point)]) per series, batch per rank and
     reducer: the run with the most ranks, whose conditions are nearest to those of the prediction;
     of repeated runs, the one with the median step (the shorter of both for an even number).
-    Measured buckets are preferred to times that follow from a profile.
+    Measured buckets are preferred to times that follow from a profile. Runs whose ranks lacked
+    processors are no basis.
     """
+    disturbed = [point for _, point in trained if point and point.lacks_processors]
+    found = bases_of(
+        [(run, point) for run, point in trained if point and not point.lacks_processors]
+    )
+    return [with_left_out(basis, disturbed) for basis in found]
+
+
+def bases_of(trained):
     found = []
     for make in (basis_of, profile_basis_of):
         groups = grouped(
@@ -255,6 +265,43 @@ def best_bases(trained):
             ):
                 found.append(basis)
     return sorted(found, key=lambda basis: basis.conditions)
+
+
+def with_left_out(basis, disturbed):
+    """Returns the basis with a note about the runs that would be it if their ranks had had
+    processors."""
+    names = [
+        point.source
+        for point in disturbed
+        if point.setting == basis.setting
+        and (point.batch_per_rank, point.reducer) == (basis.batch, basis.reducer)
+        and point.ranks >= basis.ranks
+    ]
+    if not names:
+        return basis
+    note = f"no basis, because their ranks lacked processors: {some_of(names)}"
+    return replace(basis, notes=(*basis.notes, note))
+
+
+def require_bases(trained, bases):
+    """Raises `ReportError` (input) if the runs `trained` have no basis. `bases`: `best_bases` of
+    them."""
+    if bases:
+        return
+    disturbed = bases_of(trained)
+    if not disturbed:
+        raise ReportError(
+            INPUT,
+            f"{trained[0][0].path}: neither a run with the reducer overlap or allreduce on several "
+            "ranks, whose buckets have times, nor one with a profile (--profile)",
+        )
+    lacks = {name: lack for basis in disturbed for name, lack in basis.point.lacks.items()}
+    worst = max(lacks.values(), key=lambda lack: lack.share)
+    raise ReportError(
+        INPUT,
+        f"{some_of(list(lacks))}: no undisturbed run to predict from: ranks lacked a processor for"
+        f" up to {100 * worst.share:.0f} % of the epoch, because {worst.cause}",
+    )
 
 
 def median_basis(bases):

@@ -25,7 +25,7 @@ SMALLEST_DOF = 3  # of Student's t
 SMALLEST_TAIL = 10  # deviations of which it is fitted
 
 
-class Quantity(NamedTuple):
+class PredictedQuantity(NamedTuple):
     """The median of a quantity over the replicates, and its 95 % range."""
 
     value: float
@@ -34,7 +34,7 @@ class Quantity(NamedTuple):
 
     def rate(self, work, factor=1):
         """Returns `work` per `factor` times the quantity."""
-        return Quantity(*(work / (factor * x) for x in (self.value, self.high, self.low)))
+        return PredictedQuantity(*(work / (factor * x) for x in (self.value, self.high, self.low)))
 
 
 @dataclass(frozen=True)
@@ -44,10 +44,12 @@ class Predicted:
     basis: object
     network: object
     ranks: int
-    step: Quantity
-    exposed: Quantity  # mean over the ranks
-    all_reduce: Quantity  # sum of the all-reduces of a step
-    straggler: Quantity  # end of the backward pass on the last rank less the mean over the ranks
+    step: PredictedQuantity
+    exposed: PredictedQuantity  # mean over the ranks
+    all_reduce: PredictedQuantity  # sum of the all-reduces of a step
+    straggler: (
+        PredictedQuantity  # end of the backward pass on the last rank less the mean over the ranks
+    )
     alone: float  # step time on one rank without communication: predicted mean work of a rank
     is_tail_extrapolated: bool  # fewer than PAIRS_PER_RANK measured pairs per rank
 
@@ -65,51 +67,71 @@ def predict(basis, network, ranks, seed=SEED):
     draws from the distribution of the measured deviations, whose upper tail is fitted.
     """
     random = np.random.default_rng([seed, ranks])
-    work = np.concatenate(
-        [basis.ready, basis.backward_end[:, :, None], basis.update[:, :, None]], axis=2
-    )
-    work = work[:: math.ceil(work.shape[0] * work.shape[1] / MOST_PAIRS)]
+    work = measured_work(basis)
     common, deviations = spread_of(work)
     tau = float(np.mean([autocorrelation_time(series) for series in work[:, :, -2].T]))
-    tau, block = (tau, min(len(work), math.ceil(2 * tau))) if tau > SMALLEST_TIME else (1.0, 1)
+    tau = tau if tau > SMALLEST_TIME else 1.0
+    block = min(len(work), math.ceil(2 * tau)) if tau > 1 else 1
     missing = missing_maximum(deviations, ranks, block, random)
     values = network.draw(random, REPLICATES)
-    comm = np.stack(
-        [network.seconds(ranks, size, values) for size in basis.sizes], axis=1
-    )  # (replicate, bucket)
-    found = [
-        replicate(
-            basis, network, ranks, random, common, deviations, comm[k : k + 1], block, missing
-        )
-        for k in range(REPLICATES)
+    # (replicate, bucket)
+    comm = np.stack([network.seconds(ranks, size, values) for size in basis.sizes], axis=1)
+    sample = Sample(common, deviations, block, missing)
+    replicates = [
+        replicate(basis, network, ranks, random, sample, comm[k : k + 1]) for k in range(REPLICATES)
     ]
     # About pairs / ranks independent maxima were measured, so the range is that of Student's t.
     pairs = work.shape[0] * work.shape[1] / tau
     wide = student_quantile(max(SMALLEST_DOF, int(pairs / ranks) - 1)) / student_quantile(10**4)
-    step, exposed, all_reduce, straggler = (
-        range_of(column, factor) for column, factor in zip(np.array(found).T, (wide, wide, 1, wide))
-    )
-    alone = float((basis.backward_end + basis.update).mean())
     return Predicted(
         basis,
         network,
         ranks,
-        step,
-        exposed,
-        all_reduce,
-        straggler,
-        alone,
+        step=range_of([one.step for one in replicates], wide),
+        exposed=range_of([one.exposed for one in replicates], wide),
+        all_reduce=range_of([one.all_reduce for one in replicates], 1),
+        straggler=range_of([one.straggler for one in replicates], wide),
+        alone=float((basis.backward_end + basis.update).mean()),
         is_tail_extrapolated=PAIRS_PER_RANK * ranks > pairs,
     )
 
 
-def range_of(values, factor):
-    """Returns the `Quantity` of replicates; the range is `factor` times as wide as theirs."""
-    middle = float(np.median(values))
-    return Quantity(
-        middle,
-        *(middle + factor * (float(end) - middle) for end in np.percentile(values, PERCENTILES)),
+class Sample(NamedTuple):
+    """The measured times from which the replicates are drawn."""
+
+    common: np.ndarray  # (step, quantity), see `spread_of`
+    deviations: np.ndarray  # (step, rank, quantity)
+    block: int  # number of consecutive steps that are drawn together
+    missing: np.ndarray  # (quantity), see `missing_maximum`
+
+
+class Replicate(NamedTuple):
+    """Means over the simulated steps of one replicate, in seconds."""
+
+    step: float
+    exposed: float
+    all_reduce: float
+    straggler: float  # excess of the last rank
+
+
+def measured_work(basis):
+    """Returns (step, rank, quantity): the times of a step at which the gradients of each bucket are
+    final, the end of the backward pass, and the time of the update; of many steps, evenly spaced
+    ones."""
+    work = np.concatenate(
+        [basis.ready, basis.backward_end[:, :, None], basis.update[:, :, None]], axis=2
     )
+    return work[:: math.ceil(work.shape[0] * work.shape[1] / MOST_PAIRS)]
+
+
+def range_of(values, factor):
+    """Returns the `PredictedQuantity` of replicates; the range is `factor` times as wide as
+    theirs."""
+    middle = float(np.median(values))
+    low, high = (
+        middle + factor * (float(end) - middle) for end in np.percentile(values, PERCENTILES)
+    )
+    return PredictedQuantity(middle, low, high)
 
 
 def spread_of(work):
@@ -180,20 +202,20 @@ def missing_maximum(deviations, ranks, block, random):
     return 2 * (own - np.mean(drawn, axis=(0, 1)))
 
 
-def replicate(basis, network, ranks, random, common, deviations, comm, block, missing):
-    """Returns the means over the steps of one replicate: step, exposed, all-reduce, excess of the
-    last rank."""
-    steps = len(common)
-    drawn = drawn_blocks(random, steps, block)
-    pool = pool_of(deviations, drawn)
-    own = common[drawn[random.integers(steps, size=STEPS)]]
+def replicate(basis, network, ranks, random, sample, comm):
+    """Returns the `Replicate` of drawn steps. `comm` (1, bucket): the times of the all-reduces."""
+    steps = len(sample.common)
+    drawn = drawn_blocks(random, steps, sample.block)
+    pool = pool_of(sample.deviations, drawn)
+    own = sample.common[drawn[random.integers(steps, size=STEPS)]]
     # The maximum of n values is the quantile u^(1/n) of their distribution. A rank that is late
     # with one bucket is late with all, so they share u; the update follows and has its own.
     late, last = (random.random(STEPS) ** (1 / ranks) for _ in range(2))
-    work = own + quantiles(pool, late) + missing
+    work = own + quantiles(pool, late) + sample.missing
     mean_end = own[:, -2]
     backward_end = np.maximum(work[:, -2], work[:, :-2].max(axis=1))
-    update = np.maximum(0, own[:, -1] + quantiles(pool[:, -1:], last)[:, 0] + missing[-1])
+    late_update = quantiles(pool[:, -1:], last)[:, 0]
+    update = np.maximum(0, own[:, -1] + late_update + sample.missing[-1])
     seconds = schedule(
         work[:, :-2],
         backward_end,
@@ -204,11 +226,12 @@ def replicate(basis, network, ranks, random, common, deviations, comm, block, mi
         basis.reducer == "overlap",
         basis.updates_by_bucket,
     )
-    return (
-        seconds.mean(),
-        np.maximum(0, seconds - update - mean_end).mean(),
-        comm.sum(axis=1).mean(),
-        (backward_end - mean_end).mean(),
+    exposed = np.maximum(0, seconds - update - mean_end)
+    return Replicate(
+        step=seconds.mean(),
+        exposed=exposed.mean(),
+        all_reduce=comm.sum(axis=1).mean(),
+        straggler=(backward_end - mean_end).mean(),
     )
 
 
