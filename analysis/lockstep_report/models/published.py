@@ -1,15 +1,13 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Checks published values against the epoch times in the same CSV. The candidate formulas for a
-value are the correct formula, which has no `mistakes`, and common mistakes; a column is explained
-by the simplest one that gives the printed digits of all its values."""
+"""Checks published values against the epoch times in the same CSV. A column is explained by the
+simplest formula that gives the printed digits of all its values: the correct formula, which has no
+`mistakes`, or one of a common mistake."""
 
-import itertools
 from dataclasses import dataclass
 from decimal import ROUND_DOWN, ROUND_HALF_UP, Decimal
-from functools import partial
-from typing import Callable
 
 from lockstep_report.measure.metrics import bus_bandwidth, steps_per_epoch
+from lockstep_report.models.published_formulas import Epochs, candidates_for, printed
 
 AGREES, EXCEPT, DIFFERS, UNEXPLAINED = "agrees", "agrees except", "differs", "not derivable"
 KNOWN_PARAMETERS = {  # trainable parameters
@@ -20,213 +18,11 @@ KNOWN_PARAMETERS = {  # trainable parameters
 
 
 @dataclass(frozen=True)
-class Candidate:
-    description: str
-    value: Callable  # Row -> Decimal, or None if it cannot be computed
-    mistakes: tuple = ()
-    model: str = ""  # whose parameters it uses
-
-
-@dataclass(frozen=True)
 class Assumptions:
     """Values that are needed but not part of the CSV."""
 
     samples: int = 50_000
     models: tuple = tuple(KNOWN_PARAMETERS.items())
-
-
-class Epochs:
-    """The epoch times of one CSV, for access to other rows than the current one."""
-
-    def __init__(self, rows):
-        self.rows = rows
-        self.seconds = {(row.ranks, row.batch_per_rank): row.seconds for row in rows}
-
-    def one_rank(self, row):
-        """Returns T(1) at the row's batch per rank; None if the CSV has no such row."""
-        return self.seconds.get((1, row.batch_per_rank))
-
-    def computation(self, row):
-        t_1 = self.one_rank(row)
-        return t_1 and t_1 / row.ranks
-
-    def previous_batch(self, row):
-        """Returns T at the same ranks and the next smaller batch, or the same one if it is the
-        smallest; None without it."""
-        if not row.batch_per_rank:
-            return None
-        smaller = [batch for _, batch in self.seconds if batch and batch < row.batch_per_rank]
-        return self.seconds.get((row.ranks, max(smaller, default=row.batch_per_rank)))
-
-
-def candidates_for(column, epochs, assumptions):
-    """Returns the candidates for a column by what its name contains, first a correct one; None if
-    no formula is known."""
-    if "speedup" in column:
-        return speedup_candidates(epochs, "n_t1_over_tn" in column)
-    if "computation" in column:
-        return [
-            Candidate("T(1)/N", epochs.computation),
-            Candidate("T(1)", epochs.one_rank, ("is T(1), not divided by the number of ranks",)),
-            Candidate("T(N)", lambda row: row.seconds, ("is the time of the complete epoch",)),
-        ]
-    if "communication" in column:
-        return [
-            Candidate("T(N) − T(1)/N", lambda row: rest(row, epochs.computation(row))),
-            Candidate(
-                "T(N) − the computation as printed",
-                lambda row: rest(row, printed(row, "computation")),
-                ("subtracts the computation as it was printed, after rounding",),
-            ),
-            Candidate(
-                "T(N) − T(1)",
-                lambda row: rest(row, epochs.one_rank(row)),
-                ("subtracts all of T(1), not T(1)/N",),
-            ),
-        ]
-    return bandwidth_candidates(epochs, assumptions) if "bandwidth" in column else None
-
-
-def rest(row, part):
-    return None if part is None else row.seconds - part
-
-
-def printed(row, kind):
-    """Returns the first published value of the row whose column name contains `kind`, or None."""
-    return next((value for column, value in row.published.items() if kind in column), None)
-
-
-def speedup_candidates(epochs, is_scaled):
-    """`is_scaled`: N·T(1)/T(N) is correct, not T(1)/T(N)."""
-
-    def over(time, factor=lambda row: 1):
-        return lambda row: None if time(row) is None else factor(row) * time(row) / row.seconds
-
-    plain = ("T(1)/T(N)", over(epochs.one_rank))
-    scaled = ("N·T(1)/T(N)", over(epochs.one_rank, lambda row: row.ranks))
-    correct, other = (scaled, plain) if is_scaled else (plain, scaled)
-    return [
-        Candidate(*correct),
-        Candidate(*other, (f"is {other[0]}, not {correct[0]}",)),
-        Candidate(
-            "T(previous batch, same N)/T(N)",
-            over(epochs.previous_batch),
-            (
-                (
-                    "divides the time at the previous batch size and the SAME number of ranks by"
-                    " the time of the row: this is the effect of a larger batch, not of more ranks;"
-                    " a speedup is relative to one rank at the same batch per rank"
-                ),
-            ),
-        ),
-        Candidate(
-            "T(previous row)/T",
-            over(lambda row: epochs.rows[max(0, epochs.rows.index(row) - 1)].seconds),
-            ("is relative to the previous row of the table, not to one rank",),
-        ),
-        Candidate(
-            "T(first row)/T",
-            over(lambda row: epochs.rows[0].seconds),
-            ("is relative to the first row of the table, at another batch size",),
-        ),
-    ]
-
-
-def step_counts(samples):
-    """Returns alternatives, see below: the number of steps of the epoch of a row."""
-    return (
-        (
-            "ceil(D/(b·N)) steps",
-            lambda row: steps_per_epoch(samples, row.batch_per_rank, row.ranks),
-            None,
-        ),
-        (
-            "ceil(D/b) steps",
-            lambda row: steps_per_epoch(samples, row.batch_per_rank, 1),
-            (
-                "counts ceil(D/b) steps on every number of ranks, as if b were the global batch;"
-                " with batch b on each of N ranks an epoch has ceil(D/(b·N)) steps, about N times"
-                " fewer"
-            ),
-        ),
-        (
-            "one all-reduce",
-            lambda row: 1,
-            (
-                "divides the bytes of ONE all-reduce by the communication time of an epoch: too"
-                " small by a factor equal to the number of steps, ceil(D/(b·N))"
-            ),
-        ),
-    )
-
-
-# Alternatives: (text, value, mistake).
-ELEMENTS = (
-    ("· 4 bytes ", Decimal(4), None),
-    (
-        "",
-        Decimal(1),
-        "counts parameters, not bytes: the value in bytes is 4 times as large (float32)",
-    ),
-)
-UNITS = (
-    ("1e9", Decimal(10**9), None),
-    ("2^30", Decimal(2**30), "is in GiB/s (2^30 bytes), 1.074 times smaller than in GB/s"),
-)
-RINGS = (
-    ("2(N−1)/N", lambda n: Decimal(2 * (n - 1)) / n, None),
-    (
-        "(N−1)/N",
-        lambda n: Decimal(n - 1) / n,
-        "counts half of the bytes of a ring: (N−1)/N, not 2(N−1)/N",
-    ),
-    ("1", lambda n: Decimal(1), "omits the factor 2(N−1)/N of the ring algorithm"),
-)
-ROUNDINGS = (
-    ("", None, None),
-    *(
-        ("", digits, f"rounds the amount sent to {digits} decimals before dividing")
-        for digits in (2, 3, 4)
-    ),
-)
-TIMES = (
-    ("", False, None),
-    ("", True, "divides by the communication time as printed, after rounding"),
-)
-
-
-def bandwidth_candidates(epochs, assumptions):
-    """Returns every combination of the alternatives above, sorted by the number of mistakes."""
-    candidates = []
-    for (model, count), *chosen in itertools.product(
-        assumptions.models,
-        ELEMENTS,
-        step_counts(assumptions.samples),
-        UNITS,
-        RINGS,
-        ROUNDINGS,
-        TIMES,
-    ):
-        (element, steps, unit, ring, _, _), values, mistakes = zip(*chosen)
-        candidates.append(
-            Candidate(
-                f"{ring} · {count:,} {element}· {steps} / communication / {unit} ({model})",
-                partial(bandwidth, epochs, count, *values),
-                tuple(filter(None, mistakes)),
-                model,
-            )
-        )
-    return sorted(candidates, key=lambda c: len(c.mistakes))
-
-
-def bandwidth(epochs, count, element, steps, unit, ring, digits, as_printed, row):
-    seconds = printed(row, "communication") if as_printed else rest(row, epochs.computation(row))
-    if row.ranks < 2 or not seconds or seconds <= 0 or not row.batch_per_rank:
-        return None
-    sent = ring(row.ranks) * (count * element) * steps(row) / unit
-    return (
-        sent if digits is None else sent.quantize(Decimal(1).scaleb(-digits), ROUND_HALF_UP)
-    ) / seconds
 
 
 @dataclass(frozen=True)
@@ -250,20 +46,23 @@ class Verdict:
     tried: int  # number of candidates
 
 
-def unit_of(printed):
-    return Decimal(1).scaleb(printed.as_tuple().exponent)
+def unit_of(published):
+    return Decimal(1).scaleb(published.as_tuple().exponent)
 
 
-def rounds_to(value, printed):
-    """Returns whether `value` rounds to `printed` at its last digit; a tie may round either way."""
-    return value is not None and abs(value - printed) <= unit_of(printed) / 2
+def rounds_to(value, published):
+    """Returns whether `value` rounds to `published` at its last digit; a tie may round either
+    way."""
+    return value is not None and abs(value - published) <= unit_of(published) / 2
 
 
-def to_digits_of(value, printed):
-    """Returns `value` rounded to the digits of `printed`; a tie is rounded to `printed`."""
+def to_digits_of(value, published):
+    """Returns `value` rounded to the digits of `published`; a tie is rounded to `published`."""
     if value is None:
         return None
-    return printed if rounds_to(value, printed) else value.quantize(unit_of(printed), ROUND_HALF_UP)
+    if rounds_to(value, published):
+        return published
+    return value.quantize(unit_of(published), ROUND_HALF_UP)
 
 
 def check_column(times, column, assumptions=Assumptions()):
@@ -271,11 +70,9 @@ def check_column(times, column, assumptions=Assumptions()):
     has_steps = "bandwidth" not in column or all(row.batch_per_rank for row in rows)
     candidates = candidates_for(column, Epochs(times.rows), assumptions) if has_steps else None
     if not candidates or not rows:
-        reason = (
-            "no formula is known for such a column"
-            if has_steps
-            else "the number of steps is unknown; add the column batch_per_rank"
-        )
+        reason = "no formula is known for such a column"
+        if not has_steps:
+            reason = "the number of steps is unknown; add the column batch_per_rank"
         return Verdict(column, UNEXPLAINED, "", "", (reason,), (), 0)
 
     def hits(candidate):
@@ -289,29 +86,24 @@ def check_column(times, column, assumptions=Assumptions()):
     if found is None and is_mostly_correct:
         found = correct
     cells = tuple(check_cell(row, column, correct, found) for row in rows)
+    mark = mark_of(found, cells, is_mostly_correct)
+    mistakes = ()
+    if mark == UNEXPLAINED:
+        mistakes = unexplained_mistakes(times, column, cells, assumptions)
+    elif mark != AGREES:
+        mistakes = found.mistakes
+    if mark == EXCEPT:
+        mistakes += tuple(describe_cell(cell) for cell in cells if not cell.agrees)
+    description = found.description if found else ""
+    return Verdict(column, mark, correct.description, description, mistakes, cells, len(candidates))
+
+
+def mark_of(found, cells, is_mostly_correct):
     if found is None:
-        mark, mistakes = UNEXPLAINED, unexplained_mistakes(times, column, cells, assumptions)
-    elif all(cell.agrees for cell in cells):
-        mark, mistakes = AGREES, ()
-    elif is_mostly_correct:
-        mark, mistakes = (
-            EXCEPT,
-            (
-                *found.mistakes,
-                *(describe_cell(c) for c in cells if not c.agrees),
-            ),
-        )
-    else:
-        mark, mistakes = DIFFERS, found.mistakes
-    return Verdict(
-        column,
-        mark,
-        correct.description,
-        found.description if found else "",
-        mistakes,
-        cells,
-        len(candidates),
-    )
+        return UNEXPLAINED
+    if all(cell.agrees for cell in cells):
+        return AGREES
+    return EXCEPT if is_mostly_correct else DIFFERS
 
 
 def check_cell(row, column, correct, found):
@@ -343,7 +135,8 @@ def describe_row(row):
 
 
 def describe_cell(cell):
-    correct, remark = to_digits_of(cell.correct, cell.published), cell.remark and f": {cell.remark}"
+    correct = to_digits_of(cell.correct, cell.published)
+    remark = f": {cell.remark}" if cell.remark else ""
     return (
         f"{describe_row(cell.row)}: published {cell.published}, correct is {correct} "
         f"({shorten(cell.correct)}){remark}"
