@@ -4,6 +4,8 @@ in the all-reduces of each rank, the phases of a step of each gradient reducer, 
 idle shares of pipeline stages.
 """
 
+from typing import NamedTuple
+
 import numpy as np
 from matplotlib.ticker import MaxNLocator
 
@@ -54,37 +56,25 @@ def phase_bars(points, letters=None):
     """Returns the phases of each rank count as stacked bars, one panel per batch; None if no point
     has phases."""
     letters = letters or validity.letters(points)
-    timed = [
-        p
-        for p in points
-        if p.phase_seconds and np.isfinite([p.epoch_seconds, *p.phase_seconds.values()]).all()
-    ]
+    timed = [p for p in points if has_finite_phases(p)]
     if not timed:
         return None
-    batches = sorted({p.batch_per_rank for p in timed})
     labels = [bar_label(p, letters) for p in timed]
     unit = max(length(0.95), *(text_width(label) + length(0.15) for label in labels))
-    panels = [
-        (batch, number, part)
-        for batch in batches
-        for number, part in enumerate(chunks([p for p in timed if p.batch_per_rank == batch], unit))
-    ]
+    panels = phase_panels(timed, unit)
     figure = panel_figure(
-        [unit * len(part) for _, _, part in panels],
+        [unit * len(panel.points) for panel in panels],
         3.3 + LINE_HEIGHT * max(label.count("\n") + 1 for label in labels),
-        [
-            f"batch {batch:,} per rank" + (", continued" if number else "")
-            for batch, number, _ in panels
-        ],
+        [panel.title for panel in panels],
         "seconds per epoch\n(mean over the ranks)",
     )
-    for axes, (batch, _, part) in zip(figure.axes, panels):
+    for axes, panel in zip(figure.axes, panels):
         draw_phases(
             axes,
-            part,
-            range(len(part)),
-            [bar_label(p, letters) for p in part],
-            max(p.epoch_seconds for p in timed if p.batch_per_rank == batch),
+            panel.points,
+            range(len(panel.points)),
+            [bar_label(p, letters) for p in panel.points],
+            panel.highest,
             "s",
             lambda point: 1,
         )
@@ -92,6 +82,34 @@ def phase_bars(points, letters=None):
     return arrange(
         figure, "Time of an epoch by phase: " + title_of(timed), notes_of(timed, letters)
     )
+
+
+def has_finite_phases(point):
+    if not point.phase_seconds:
+        return False
+    return bool(np.isfinite([point.epoch_seconds, *point.phase_seconds.values()]).all())
+
+
+class PhasePanel(NamedTuple):
+    """A row of bars of one batch."""
+
+    title: str
+    points: list
+    highest: float  # epoch time of the batch, in seconds
+
+
+def phase_panels(points, unit):
+    """Returns the panels of all batches. `unit`: width of a bar; a batch with more bars than fit in
+    a row has further panels."""
+    panels = []
+    for batch in sorted({p.batch_per_rank for p in points}):
+        own = [p for p in points if p.batch_per_rank == batch]
+        highest = max(p.epoch_seconds for p in own)
+        title = f"batch {batch:,} per rank"
+        for part in chunks(own, unit):
+            panels.append(PhasePanel(title, part, highest))
+            title = f"batch {batch:,} per rank, continued"
+    return panels
 
 
 def draw_phases(axes, points, places, labels, highest, unit, factor):
@@ -120,21 +138,18 @@ def draw_phases(axes, points, places, labels, highest, unit, factor):
 
 
 def bar_label(point, letters, has_hosts=False):
-    how = "no communi-\ncation" if point.is_independent else point.reducer
+    """Returns the lines below a bar. `has_hosts`: with the number of hosts."""
+    lines = [plural(point.ranks, "rank")]
+    if has_hosts:
+        lines.append(plural(hosts_of(point), "host"))
+    if point.ranks > 1:
+        lines.append("no communi-\ncation" if point.is_independent else point.reducer)
+    lines.append(point.gradient_dtype.replace("fp32", ""))
+    lines.append(point.detail.replace(", ", "\n"))
     marks = ", ".join(letters[note] for note in point.notes if note in letters)
-    return "\n".join(
-        filter(
-            None,
-            (
-                plural(point.ranks, "rank"),
-                plural(hosts_of(point), "host") if has_hosts else "",
-                how if point.ranks > 1 else "",
-                point.gradient_dtype.replace("fp32", ""),
-                point.detail.replace(", ", "\n"),
-                marks and f"({marks})",
-            ),
-        )
-    )
+    if marks:
+        lines.append(f"({marks})")
+    return "\n".join(filter(None, lines))
 
 
 def waiting_bars(points, letters=None):
@@ -194,28 +209,15 @@ def reducer_bars(points):
         figsize=(max(unit * (longest + 1.2), 3.0), sum(heights) * len(parts)),
     )
     panels = panels.reshape(len(parts), len(heights))
+    highest = max(1e3 * p.epoch_seconds / p.steps for p in points)
+    most_sent = 1e-6 * max(p.sent_bytes or 0.0 for p in points)
     for (above, *below), (part, places) in zip(panels, parts):
         texts = [bar_label(p, {}, has_hosts) for p in part]
-        draw_phases(
-            above,
-            part,
-            places,
-            [""] * len(part) if below else texts,
-            max(1e3 * p.epoch_seconds / p.steps for p in points),
-            "ms",
-            lambda point: 1e3 / point.steps,
-        )
+        own = [""] * len(part) if below else texts
+        draw_phases(above, part, places, own, highest, "ms", lambda point: 1e3 / point.steps)
         above.set_ylabel("ms per step\n(mean over the ranks)")
         for axes in below:
-            sent = [None if p.sent_bytes is None else 1e-6 * p.sent_bytes for p in part]
-            bars = axes.bar(places, [size or 0.0 for size in sent], color="#777777", width=0.66)
-            axes.bar_label(
-                bars,
-                ["not known" if size is None else short_number(size) for size in sent],
-                padding=2,
-            )
-            bar_axes(axes, 1e-6 * max(p.sent_bytes or 0.0 for p in points), texts, places)
-            axes.set_ylabel("MB sent per step\n(rank that sends most)")
+            draw_sent(axes, part, places, texts, most_sent)
     plt.setp(panels, xlim=(-0.6, longest + 0.6))
     legend_beside(panels[:, 0], list(NAMES.values()))
     return arrange(
@@ -223,6 +225,17 @@ def reducer_bars(points):
         f"Gradient reducers, batch {points[0].batch_per_rank:,} per rank: " + title_of(points),
         [measured_on(points)],
     )
+
+
+def draw_sent(axes, points, places, texts, highest):
+    """Draws the megabytes that the rank that sends most sends in a step. `highest`: bar of all
+    panels."""
+    sizes = [None if p.sent_bytes is None else 1e-6 * p.sent_bytes for p in points]
+    labels = ["not known" if size is None else short_number(size) for size in sizes]
+    bars = axes.bar(places, [size or 0.0 for size in sizes], color="#777777", width=0.66)
+    axes.bar_label(bars, labels, padding=2)
+    bar_axes(axes, highest, texts, places)
+    axes.set_ylabel("MB sent per step\n(rank that sends most)")
 
 
 def spaced(keys, gap):

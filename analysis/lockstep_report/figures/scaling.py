@@ -28,12 +28,12 @@ from lockstep_report.measure.comparison import (
     scaling_series,
     strong_base_of,
 )
+from lockstep_report.measure.speedup import speedup_of
 from lockstep_report.runfile.settings import measured_on, plural
 from lockstep_report.tables import threads
-from lockstep_report.tables.speedups import SPEEDUP_ENDS, efficiency_against, speedup_values
 
 
-class Scaled(NamedTuple):
+class CurvePoint(NamedTuple):
     """A point of a curve. `low`, `high`: interval of the speedup over runs; None for the base
     case."""
 
@@ -46,14 +46,14 @@ class Scaled(NamedTuple):
 
 
 def weak_series(points):
-    """Returns [(label, [`Scaled`])], one per batch per rank and series, with the efficiencies of
-    the table."""
-    return curves_of(
-        scaling_series(points, base_of, lambda p: p.batch_per_rank),
-        efficiency_against,
-        lambda p: f"batch {p.batch_per_rank} per rank" if p.batch_per_rank else "as given",
-        points,
-    )
+    """Returns [(label, [`CurvePoint`])], one per batch per rank and series, with the efficiencies
+    of the table."""
+    series = scaling_series(points, base_of, lambda p: p.batch_per_rank)
+    names = [
+        f"batch {group[0].batch_per_rank} per rank" if group[0].batch_per_rank else "as given"
+        for _, group in series
+    ]
+    return curves_of(series, names, points)
 
 
 def strong_series(points):
@@ -61,33 +61,42 @@ def strong_series(points):
     found = scaling_series(
         [p for p in points if p.batch_per_rank], strong_base_of, lambda p: p.global_batch
     )
-    return curves_of(
-        sorted(found, key=lambda pair: pair[1][0].global_batch),
-        efficiency_against,
-        lambda p: f"global batch {p.global_batch}",
-    )
+    series = sorted(found, key=lambda pair: pair[1][0].global_batch)
+    names = [f"global batch {group[0].global_batch}" for _, group in series]
+    return curves_of(series, names)
 
 
-def curves_of(series, efficiency, name, points=()):
-    """Returns [(label, [`Scaled`])] of [(base, points)]. The label has the mode if the series have
-    several. `points`: with the independent replicas."""
-    has_modes = len({group[0].mode for _, group in series}) > 1
+def curves_of(series, names, points=()):
+    """Returns [(label, [`CurvePoint`])] of [(base, points)]. `points`: with the independent
+    replicas."""
+    labels = labels_of(series, names)
     return [
         (
-            ", ".join([name(group[0])] + [group[0].mode] * has_modes),
-            [scaled(base, p, efficiency, independent_of(p, points)) for p in (base, *group)],
+            label,
+            [curve_point(base, p, independent_of(p, points)) for p in (base, *group)],
         )
-        for base, group in series
+        for label, (base, group) in zip(labels, series)
     ]
 
 
-def scaled(base, point, efficiency, alone):
-    found = speedup_values(base, point)
-    return Scaled(
-        point.ranks,
-        *(found[key] for key in ("speedup", *SPEEDUP_ENDS)),
-        efficiency(base, point),
-        alone and efficiency(alone, point),
+def labels_of(series, names):
+    """Returns the names of the series, with their modes if there are several."""
+    modes = [group[0].mode for _, group in series]
+    if len(set(modes)) < 2:
+        return names
+    return [f"{name}, {mode}" for name, mode in zip(names, modes)]
+
+
+def curve_point(base, point, alone):
+    """`alone`: the independent replicas, None without them."""
+    found, against_alone = speedup_of(base, point), speedup_of(alone, point)
+    return CurvePoint(
+        ranks=point.ranks,
+        speedup=found.value,
+        low=found.low,
+        high=found.high,
+        efficiency=found.efficiency,
+        independent=against_alone and against_alone.efficiency,
     )
 
 
@@ -103,46 +112,40 @@ def scaling(points, series, title, efficiency, letters=None):
     )
     left, right = figure.axes
     left.plot([1, ranks[-1]], [1, ranks[-1]], **IDEAL_LINE)
-    right.axhline(100, label="ideal", **IDEAL_LINE)
     for index, (label, rows) in enumerate(series):
         draw_speedup(left, index, label, rows)
-        draw_efficiency(
-            right, index, label, [(row.ranks, row.efficiency) for row in rows], label=label
-        )
-        draw_efficiency(
-            right,
-            index,
-            f"{label}, against independent replicas",
-            [(row.ranks, row.independent) for row in rows if row.independent],
-            linestyle=":",
-            markerfacecolor="white",
-        )
-    if any(row.independent for _, rows in series for row in rows):
-        right.plot(
-            [],
-            [],
-            color="#777777",
-            linestyle=":",
-            marker="o",
-            markerfacecolor="white",
-            label="against independent\nreplicas",
-        )
+    draw_efficiencies(right, series)
     for axes in figure.axes:
         rank_axis(axes, ranks)
     vertical_log_axis(left, 2)
-    right.set_ylim(
-        0,
-        110
-        * max(
-            1.0, *(max(row.efficiency, row.independent or 0) for _, rows in series for row in rows)
-        ),
-    )
+    right.set_ylim(0, 110 * max(1.0, highest_efficiency(series)))
     legend_beside([right])
     return arrange(
         figure,
         f"{title}: {title_of(points)}",
         notes_of(points, letters, lambda note: f" {places_of(note, points)}:"),
     )
+
+
+def highest_efficiency(series):
+    return max(max(row.efficiency, row.independent or 0) for _, rows in series for row in rows)
+
+
+def draw_efficiencies(axes, series):
+    """Draws the efficiency of each curve, and dotted that against independent replicas."""
+    hollow = {"linestyle": ":", "markerfacecolor": "white"}
+    axes.axhline(100, label="ideal", **IDEAL_LINE)
+    has_independent = False
+    for index, (label, rows) in enumerate(series):
+        pairs = [(row.ranks, row.efficiency) for row in rows]
+        draw_efficiency(axes, index, label, pairs, label=label)
+        independent = [(row.ranks, row.independent) for row in rows if row.independent]
+        name = f"{label}, against independent replicas"
+        draw_efficiency(axes, index, name, independent, **hollow)
+        has_independent = has_independent or bool(independent)
+    if has_independent:
+        label = "against independent\nreplicas"
+        axes.plot([], [], color="#777777", marker="o", label=label, **hollow)
 
 
 def draw_speedup(axes, index, label, rows):

@@ -81,10 +81,12 @@ def last_bucket_seconds(phase_seconds, phases, times):
     """Returns (step, rank): the time after the backward pass in which only the last bucket was in
     progress."""
     begin, _ = exposed_interval(phase_seconds, phases, times)
-    before = times.end[:, :, :-1].max(axis=2, initial=-np.inf)
-    return np.maximum(
-        0.0, times.end[:, :, -1] - np.maximum(begin, np.maximum(before, times.start[:, :, -1]))
-    )
+    last_start, last_end = times.start[:, :, -1], times.end[:, :, -1]
+    begin = np.maximum(begin, last_start)
+    if times.end.shape[2] > 1:
+        end_of_others = times.end[:, :, :-1].max(axis=2)
+        begin = np.maximum(begin, end_of_others)
+    return np.maximum(0.0, last_end - begin)
 
 
 @dataclass(frozen=True)

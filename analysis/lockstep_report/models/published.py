@@ -9,7 +9,8 @@ from decimal import ROUND_DOWN, ROUND_HALF_UP, Decimal
 from lockstep_report.measure.metrics import bus_bandwidth, steps_per_epoch
 from lockstep_report.models.published_formulas import Epochs, candidates_for, printed
 
-AGREES, EXCEPT, DIFFERS, UNEXPLAINED = "agrees", "agrees except", "differs", "not derivable"
+AGREES, EXCEPT = "agrees", "agrees except"
+DIFFERS, UNEXPLAINED = "differs", "not derivable"
 KNOWN_PARAMETERS = {  # trainable parameters
     "resnet18-cifar (10 classes)": 11_173_962,
     "resnet18-imagenet (1,000 classes)": 11_689_512,

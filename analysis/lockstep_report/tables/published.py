@@ -4,7 +4,7 @@ network traffic, which is compared with that of gradient all-reduces."""
 
 import math
 import statistics
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 
 from lockstep_report.measure.metrics import ring_bytes, speedup
@@ -20,7 +20,6 @@ from lockstep_report.models.published import (
 )
 from lockstep_report.models.published_formulas import Epochs, step_alternatives
 from lockstep_report.tables.table import Column, item_table
-
 
 VERDICT_COLUMNS = (
     Column("column", "Column"),
@@ -68,8 +67,8 @@ class CheckedRow:
     """A row of the table of a column: a cell with the numbers of steps of its epoch."""
 
     cell: Cell
-    steps: int  # None unless the column is a bandwidth
-    published_steps: int  # of the mistake that the column has; None if the steps are correct
+    steps: int = None  # None unless the column is a bandwidth
+    published_steps: int = None  # of the mistake that the column has; None if the steps are correct
 
     @property
     def correct(self):
@@ -120,14 +119,11 @@ def column_table(verdict, name, assumptions=Assumptions()):
     correct_steps, global_steps, _ = step_alternatives(assumptions.samples)
     is_bandwidth = "bandwidth" in verdict.column
     keeps_steps = is_bandwidth and global_steps.text in verdict.found
-    items = [
-        CheckedRow(
-            cell,
-            steps=correct_steps.value(cell.row) if is_bandwidth else None,
-            published_steps=global_steps.value(cell.row) if keeps_steps else None,
-        )
-        for cell in verdict.cells
-    ]
+    items = [CheckedRow(cell) for cell in verdict.cells]
+    if is_bandwidth:
+        items = [replace(item, steps=correct_steps.value(item.cell.row)) for item in items]
+    if keeps_steps:
+        items = [replace(item, published_steps=global_steps.value(item.cell.row)) for item in items]
     notes = [f"correct: {verdict.correct}"]
     if verdict.found and verdict.found != verdict.correct:
         notes.append(
