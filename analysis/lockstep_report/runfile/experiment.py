@@ -11,8 +11,11 @@ from pathlib import Path
 # What each option affects, and the values of a choice in their order, from the option table of the
 # program.
 OPTION_TABLE = json.loads(Path(__file__).with_name("options.json").read_text(encoding="utf-8"))
-NEITHER, RESULTS, TIME, BOTH = "neither", "results", "time", "both"
-SEED, HOSTS, BUILD, PROGRAM, DATA_DIGEST = "seed", "hosts", "build", "program", "data digest"
+NEITHER, RESULTS = "neither", "results"
+TIME, BOTH = "time", "both"
+# Names of properties.
+SEED, HOSTS, BUILD = "seed", "hosts", "build"
+PROGRAM, DATA_DIGEST = "program", "data digest"
 LOCKSTEP = "lockstep"  # program of a run file that names none
 # Options that the setting of a run, its batch, its reducer and the data type of its gradients
 # contain.
@@ -124,23 +127,26 @@ def distinguishing(items):
     value, unless the items are of another program. The software is compared for equal programs, the
     number of hosts for equal numbers of ranks.
     """
+    recorded = {}  # program -> names of the properties that its items have
+    for properties, _ in items:
+        program = dict(properties).get(PROGRAM)
+        recorded.setdefault(program, set()).update(name for name, _ in properties)
     values = {}
-    recorded = {
-        (dict(properties).get(PROGRAM), name) for properties, _ in items for name, _ in properties
-    }
     for properties, ranks in items:
         own = dict(properties)
-        for name in (
-            name
-            for program, name in recorded
-            if program == own.get(PROGRAM) and is_used(name, ranks)
-        ):
-            place = (
-                name,
-                (ranks if name == HOSTS else own.get(PROGRAM) if is_of_software(name) else None),
-            )
-            values.setdefault(place, set()).add(own.get(name))
+        program = own.get(PROGRAM)
+        for name in recorded[program]:
+            if is_used(name, ranks):
+                place = (name, compared_for(name, program, ranks))
+                values.setdefault(place, set()).add(own.get(name))
     return {name for (name, _), found in values.items() if len(found) > 1}
+
+
+def compared_for(name, program, ranks):
+    """Returns what items have in common whose values of the property are compared."""
+    if name == HOSTS:
+        return ranks
+    return program if is_of_software(name) else None
 
 
 def text_of(properties, names):
@@ -153,19 +159,15 @@ def text_of(properties, names):
 def unlike(*items):
     """Returns [(name, values)] of the properties in which `items`, pairs (properties, ranks),
     differ, except the number of hosts; values in the order of the items that use the property."""
-    return [
-        (
-            name,
-            list(
-                dict.fromkeys(
-                    dict(properties).get(name, "not recorded") or "none"
-                    for properties, ranks in items
-                    if is_used(name, ranks)
-                )
-            ),
-        )
-        for name in sorted(distinguishing(items) - {HOSTS})
-    ]
+    found = []
+    for name in sorted(distinguishing(items) - {HOSTS}):
+        values = [
+            dict(properties).get(name, "not recorded") or "none"
+            for properties, ranks in items
+            if is_used(name, ranks)
+        ]
+        found.append((name, list(dict.fromkeys(values))))
+    return found
 
 
 def program_of(run):

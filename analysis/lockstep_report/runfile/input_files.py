@@ -98,28 +98,20 @@ def load_runs(paths, skipped=None):
     Other parts of a run in the same directory are read as well: all parts that are named after a
     file, and earlier parts with any name. `skipped`: as for `each`.
     """
-    files = {}  # path without links -> runs
-
-    def read(path):
-        """Reads the file, and returns whether it was not read before."""
+    files, notes = {}, []  # files: path without links -> runs
+    for path in map(Path, paths):
         place = os.path.realpath(path)
-        is_new = place not in files
-        if is_new:
-            files[place] = [run for _, runs in each(skipped, [path], read_runs) for run in runs]
-        return is_new
-
-    notes = [
-        f"{path} was given more than once and is counted once"
-        for path in map(Path, paths)
-        if not read(path)
-    ]
-    files_of_folder, header = (
-        cache(partial(named_files, skipped)),
-        cache(header_of),
-    )  # each is read once
-    for run in list(chain.from_iterable(files.values())):  # `read` adds files
+        if place in files:
+            notes.append(f"{path} was given more than once and is counted once")
+        else:
+            files[place] = runs_in(path, skipped)
+    # Each folder and each header is read once.
+    files_of_folder, header = cache(partial(named_files, skipped)), cache(header_of)
+    for run in list(chain.from_iterable(files.values())):
         for path in other_parts(run, files_of_folder, header, notes):
-            read(path)
+            place = os.path.realpath(path)
+            if place not in files:
+                files[place] = runs_in(path, skipped)
     joined = []
     for group in grouped(
         chain.from_iterable(files.values()), lambda run: run.run_id or run.path
@@ -129,6 +121,11 @@ def load_runs(paths, skipped=None):
         if len(runs) == 1:  # otherwise a note says that the parts are separate
             notes += missing_steps_notes(runs[0])
     return Loaded(with_distinct_names(joined), notes)
+
+
+def runs_in(path, skipped):
+    """Returns the runs of a file; none if it cannot be used, see `each`."""
+    return [run for _, runs in each(skipped, [path], read_runs) for run in runs]
 
 
 def read_runs(path):

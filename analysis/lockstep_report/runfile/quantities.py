@@ -2,8 +2,7 @@
 """Numbers and times as people, spreadsheets and other programs write them."""
 
 import re
-from contextlib import suppress
-from decimal import Decimal
+from decimal import Decimal, InvalidOperation
 
 # Units of times -> seconds. In a name with underscores, min is a minimum.
 UNITS = {
@@ -27,6 +26,7 @@ DIGITS = r"[.,]?\d(?:[\d.,'\u2019]|\s(?=\d{3}(?!\d)))*(?:[eE][+-]?\d+)?"
 CLOCK = re.compile(r"(?:(\d+)(?:-| days?[,.]? *))?(\d+)(?::(\d{1,2}))?(?::(\d{1,2}(?:\.\d+)?))?")
 SHORT_CLOCK = re.compile(r"(\d+):(\d{1,2}(?:\.\d+)?)")
 TERM = re.compile(r"(\d+(?:\.\d+)?(?:e[+-]?\d+)?)\s*([a-z\u00b5\u03bc]+)[\s,]*", re.I)
+LARGEST = Decimal("1e300")  # numbers from here on are none
 NO_VALUE = re.compile(
     r"|-+|\u2013|\u2014|\?|x|\.|n\.?/?a\.?|#n/a|<na>|#div/0!|#value!|#ref!|[+-]?nan|[+-]?inf|nat|"
     r"none|null|nil|tbd|todo|missing|skipped|fail(ed)?|failure|err(or)?|oom|out[ _]of[ _]me.*|"
@@ -72,11 +72,12 @@ def plain_number(text, mark):
 
 def decimal(text):
     """Returns a number; None if `text` is none, or beyond the range of a float."""
-    with suppress(ArithmeticError):  # of `decimal`
+    try:
         value = Decimal(text)
-        if value.is_finite() and abs(value) < Decimal("1e300"):
-            return value
-    return None
+    except InvalidOperation:
+        return None
+    is_in_range = value.is_finite() and value.copy_abs() < LARGEST
+    return value if is_in_range else None
 
 
 def seconds(text, unit=Decimal(1)):
@@ -92,17 +93,20 @@ def seconds(text, unit=Decimal(1)):
 
 
 def clock_seconds(text):
+    """Returns the seconds of a time with colons, or of days and hours; None if it is none."""
     short, full = SHORT_CLOCK.fullmatch(text), CLOCK.fullmatch(text)
     if short:
-        parts = (0, 0, *short.groups())
-    elif full:
-        parts = tuple(part or 0 for part in full.groups())
-    else:
+        return sum_of_clock(0, 0, *short.groups())
+    return sum_of_clock(*(part or 0 for part in full.groups())) if full else None
+
+
+def sum_of_clock(days, hours, minutes, seconds):
+    """Returns the sum in seconds; None if a part is too large for a clock."""
+    days, hours = Decimal(days), Decimal(hours)
+    minutes, seconds = Decimal(minutes), Decimal(seconds)
+    if seconds >= 60 or minutes >= 60 and (days or hours):
         return None
-    days, hours, minutes, rest = map(Decimal, parts)
-    if rest >= 60 or minutes >= 60 and (days or hours):
-        return None
-    return ((days * 24 + hours) * 60 + minutes) * 60 + rest
+    return ((days * 24 + hours) * 60 + minutes) * 60 + seconds
 
 
 def terms_seconds(text):

@@ -5,6 +5,7 @@ one line."""
 
 import re
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
@@ -54,23 +55,40 @@ ABSENT = (
 )
 TRAINING_GROUPS = ("/steps", "/epochs", "/buckets")
 LOSSES = ("/steps/loss", "/epochs/train_loss")  # numbers if a run ended normally
-# (datasets, smallest number, largest number, may be NaN, consequence of another number). The first
-# line for a dataset applies; infinite numbers are always wrong.
+
+
+class Range(NamedTuple):
+    """The numbers that datasets can have. Infinite numbers are always wrong."""
+
+    pattern: str  # of the paths of the datasets
+    low: float
+    high: float
+    may_be_nan: bool
+    consequence: str  # of another number
+
+    @property
+    def text(self):
+        if self.high < np.inf:
+            return f"from {self.low} to {self.high}"
+        return f"a number from {self.low:g} on"
+
+
+# The first line for a dataset applies.
 RANGES = (
-    ("/steps/phase_seconds", 0, np.inf, False, NO_TABLES),
-    ("/buckets/(start|end)_seconds", 0, np.inf, False, NO_BANDWIDTH),
-    ("/steps/images", 1, np.inf, True, "images/s are wrong"),
-    ("/epochs/(train|test)_accuracy", 0, 1, True, WRONG_ACCURACY),
-    ("/epochs/utilisation", 0, 1, True, WRONG_READINGS),
-    ("/epochs/clock_offset_seconds", -np.inf, np.inf, True, WRONG_READINGS),
-    ("/steps/(start|end)_seconds", -np.inf, np.inf, True, NO_TABLES),
-    ("|".join(LOSSES), 0, np.inf, True, WRONG_ACCURACY),
-    ("/steps/.*", 0, np.inf, True, NO_TABLES),
-    ("/epochs/.*", 0, np.inf, True, WRONG_READINGS),
-    ("/allreduce/.*", 0, np.inf, True, "the table of sweeps and the fits are wrong"),
-    ("/ladder/.*", 0, np.inf, True, "the table of the batch ladder is wrong"),
-    ("/telemetry/.*", 0, np.inf, True, "the table and the figure of the telemetry are wrong"),
-    ("/profile/.*", 0, np.inf, True, "the tables of the profile are wrong"),
+    Range("/steps/phase_seconds", 0, np.inf, False, NO_TABLES),
+    Range("/buckets/(start|end)_seconds", 0, np.inf, False, NO_BANDWIDTH),
+    Range("/steps/images", 1, np.inf, True, "images/s are wrong"),
+    Range("/epochs/(train|test)_accuracy", 0, 1, True, WRONG_ACCURACY),
+    Range("/epochs/utilisation", 0, 1, True, WRONG_READINGS),
+    Range("/epochs/clock_offset_seconds", -np.inf, np.inf, True, WRONG_READINGS),
+    Range("/steps/(start|end)_seconds", -np.inf, np.inf, True, NO_TABLES),
+    Range("|".join(LOSSES), 0, np.inf, True, WRONG_ACCURACY),
+    Range("/steps/.*", 0, np.inf, True, NO_TABLES),
+    Range("/epochs/.*", 0, np.inf, True, WRONG_READINGS),
+    Range("/allreduce/.*", 0, np.inf, True, "the table of sweeps and the fits are wrong"),
+    Range("/ladder/.*", 0, np.inf, True, "the table of the batch ladder is wrong"),
+    Range("/telemetry/.*", 0, np.inf, True, "the table and the figure of the telemetry are wrong"),
+    Range("/profile/.*", 0, np.inf, True, "the tables of the profile are wrong"),
 )
 
 
@@ -101,28 +119,37 @@ def is_complete(file):
 def step_counts(file):
     """/steps against /epoch and steps_per_epoch."""
     epochs, listed = values(file, "/steps/epoch"), values(file, "/epoch")
-    attributes = read_attributes(file)
-    size = attributes.get("steps_per_epoch", 0)
     if len(epochs) and np.any(np.diff(epochs) < 0):
         yield f"/steps/epoch decreases: {WRONG_STEPS}"
     if np.any(np.diff(listed) <= 0):
         yield f"/epoch does not increase: {WRONG_ACCURACY}"
+    unlisted, without_steps = np.setdiff1d(epochs, listed), np.setdiff1d(listed, epochs)
+    if len(unlisted) and is_complete(file):
+        yield (
+            f"/steps/epoch has steps of epoch {unlisted[0]}, which /epoch does not list: these"
+            " steps are not used"
+        )
+    if len(without_steps) and len(epochs):
+        yield (
+            f"/epoch lists epoch {without_steps[0]}, of which /steps has no steps: the tables have"
+            " no times of it"
+        )
+    yield from epoch_lengths(file, epochs)
+
+
+def epoch_lengths(file, epochs):
+    """The number of steps of each epoch against steps_per_epoch. The epochs of other programs can
+    have different lengths; a report uses the longest."""
+    attributes = read_attributes(file)
+    size = attributes.get("steps_per_epoch", 0)
+    if size <= 0:
+        return
     numbers, counts = np.unique(epochs, return_counts=True)
-    for number in np.setdiff1d(epochs, listed)[:1] if is_complete(file) else ():
-        yield (
-            f"/steps/epoch has steps of epoch {number}, which /epoch does not list: these steps are"
-            " not used"
-        )
-    for number in np.setdiff1d(listed, epochs)[:1] if len(epochs) else ():
-        yield (
-            f"/epoch lists epoch {number}, of which /steps has no steps: the tables have no times"
-            " of it"
-        )
-    # The epochs of other programs can have different lengths; a report uses the longest.
     is_inner = (numbers > numbers[:1]) & (numbers < numbers[-1:]) & ("program" not in attributes)
-    for row in np.flatnonzero((counts > size) | is_inner & (counts < size)) if size > 0 else ():
+    is_wrong = (counts > size) | is_inner & (counts < size)
+    for number, count in zip(numbers[is_wrong], counts[is_wrong]):
         yield (
-            f"/steps/epoch has {counts[row]} steps of epoch {numbers[row]}, steps_per_epoch is"
+            f"/steps/epoch has {count} steps of epoch {number}, steps_per_epoch is"
             f" {size}: {WRONG_STEPS}"
         )
 
@@ -188,7 +215,9 @@ def bucket_times(file):
             f"/buckets/end_seconds: an all-reduce of rank {rank} ends after step {step + 1} of the"
             f" file: {NO_BANDWIDTH}"
         )
-    for step, rank, bucket in first_above(calls, end - start) if calls.shape == end.shape else ():
+    if calls.shape != end.shape:
+        return
+    for step, rank, bucket in first_above(calls, end - start):
         yield (
             f"/buckets/call_seconds: rank {rank} is longer in calls of bucket {bucket} than from"
             f" its start to its end in step {step + 1} of the file: {NO_BANDWIDTH}"
@@ -353,15 +382,18 @@ def refers_to(file, reference, dataset):
 
 def number_problems(file, dataset, path):
     """Yields a line if a number of the dataset is outside its range."""
-    for pattern, low, high, may_be_nan, consequence in RANGES:
-        if re.fullmatch(pattern, path):
-            break
-    else:
+    limits = range_of(path)
+    if limits is None:
         return
     numbers = dataset[()]
-    is_wrong = np.isinf(numbers) | (numbers < low) | (numbers > high)
-    if not may_be_nan or path in LOSSES and is_complete(file):
+    is_wrong = np.isinf(numbers) | (numbers < limits.low) | (numbers > limits.high)
+    if not limits.may_be_nan or path in LOSSES and is_complete(file):
         is_wrong |= np.isnan(numbers)
     if is_wrong.any():
-        limits = f"from {low} to {high}" if high < np.inf else f"a number from {low:g} on"
-        yield f"{path} has {numbers[is_wrong].flat[0]:.4g}, which is not {limits}: {consequence}"
+        first = numbers[is_wrong].flat[0]
+        yield f"{path} has {first:.4g}, which is not {limits.text}: {limits.consequence}"
+
+
+def range_of(path):
+    """Returns the first of RANGES for a dataset; None without one."""
+    return next((limits for limits in RANGES if re.fullmatch(limits.pattern, path)), None)
