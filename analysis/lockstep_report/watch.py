@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
@@ -126,44 +127,52 @@ class Watch:
     printed: int = 0  # epochs or points
     longest: float = 0.0  # epoch, in seconds
     misses: int = 0
+    is_reported_quiet: bool = False
+
+    @property
+    def final(self):
+        """The path of the file when the run has ended."""
+        return self.path.with_name(self.path.name.removesuffix(".partial"))
+
+    @property
+    def partial(self):
+        return self.final.with_name(self.final.name + ".partial")
 
     def follow(self):
         """Returns the exit status when the run has ended."""
-        path = self.path.with_name(self.path.name.removesuffix(".partial"))
-        partial = path.with_name(path.name + ".partial")
-        seen, changed, is_reported_quiet = None, self.clock(), False
+        seen, changed = None, self.clock()
         while True:
-            file = partial if os.path.exists(partial) else path
-            state = identity_of(file)
+            file = self.partial if os.path.exists(self.partial) else self.final
+            state = state_of(file)
             if state is None and self.once:
-                raise ReportError(INPUT, f"{path}: no such file, nor {partial.name}")
+                raise ReportError(INPUT, f"{self.final}: no such file, nor {self.partial.name}")
             if state not in (None, seen) and self.read(file):
-                seen, changed, is_reported_quiet = state, self.clock(), False
+                seen, changed = state, self.clock()
+                self.is_reported_quiet = False
                 self.print_new()
                 if self.run.status != "running":
-                    return self.end(path)
+                    return self.end()
                 if self.once:
                     return 0
-            quiet = self.clock() - changed
+            self.wait(state is not None, self.clock() - changed)
+
+    def wait(self, has_file, quiet):
+        """Waits until the next poll. `quiet`: seconds since the last change of the file."""
+        if has_file:
             longest = f" (longest so far: {self.longest:.1f} s)" if self.longest else ""
-            self.output.waiting(
-                f"waiting for {partial.name}"
-                if state is None
-                else f"waiting for {self.printed + 1}: {quiet:.0f} s{longest}"
+            self.output.waiting(f"waiting for {self.printed + 1}: {quiet:.0f} s{longest}")
+        else:
+            self.output.waiting(f"waiting for {self.partial.name}")
+        limit = max(QUIET_SECONDS, QUIET_FACTOR * self.longest)
+        if has_file and quiet > limit and not self.is_reported_quiet:
+            self.is_reported_quiet = True
+            self.output.event(
+                "quiet",
+                {"seconds": quiet},
+                f"no change for {quiet:.0f} s: the run "
+                "may have been killed, or its file system shows changes late",
             )
-            if (
-                state
-                and quiet > max(QUIET_SECONDS, QUIET_FACTOR * self.longest)
-                and not is_reported_quiet
-            ):
-                is_reported_quiet = True
-                self.output.event(
-                    "quiet",
-                    {"seconds": quiet},
-                    f"no change for {quiet:.0f} s: the run "
-                    "may have been killed, or its file system shows changes late",
-                )
-            self.sleep(POLL_SECONDS)
+        self.sleep(POLL_SECONDS)
 
     def read(self, file):
         """Reads the run, and returns whether it could be read; not if the file is just being
@@ -177,19 +186,7 @@ class Watch:
             return False
         self.misses = 0
         if self.run is None:
-            name = run.path.name.removesuffix(".partial")
-            setting = list(filter(None, setting_texts(setting_of(run))))
-            values = {
-                "run": name,
-                "run_id": run.run_id,
-                "ranks": run.rank_count,
-                "hosts": run.host_count,
-                "setting": setting,
-                "epochs": run.number("epochs"),
-            }
-            self.output.event(
-                "run", values, f"{name}: " + ", ".join([plural(run.rank_count, "rank"), *setting])
-            )
+            self.output.event("run", *head_of(run))
         elif self.run.run_id != run.run_id:
             raise ReportError(INPUT, f"{self.path}: another run replaced the one that was watched")
         self.run = run
@@ -204,14 +201,38 @@ class Watch:
         if self.log:
             self.log.update(self.run)
 
-    def end(self, path):
+    def end(self):
         failure = str(self.run.attributes.get("failure", ""))
-        text = f"{path.name}: {self.run.status}" + (f" ({failure})" if failure else "")
+        text = f"{self.final.name}: {self.run.status}" + (f" ({failure})" if failure else "")
         self.output.event("end", {"status": self.run.status, "failure": failure or None}, text)
         return 0 if self.run.status == "complete" else INPUT
 
 
-def identity_of(path):
+def head_of(run):
+    """Returns (values, text) about a run that is watched."""
+    name = run.path.name.removesuffix(".partial")
+    setting = list(filter(None, setting_texts(setting_of(run))))
+    values = {
+        "run": name,
+        "run_id": run.run_id,
+        "ranks": run.rank_count,
+        "hosts": run.host_count,
+        "setting": setting,
+        "epochs": run.number("epochs"),
+    }
+    return values, f"{name}: " + ", ".join([plural(run.rank_count, "rank"), *setting])
+
+
+class FileState(NamedTuple):
+    """What changes if a file is written or replaced."""
+
+    path: Path
+    inode: int
+    size: int
+    modified_ns: int
+
+
+def state_of(path):
     """Returns a value that changes with the file; None if it does not exist."""
     try:
         found = path.stat()
@@ -219,7 +240,7 @@ def identity_of(path):
         return None
     except OSError as error:
         raise ReportError(INPUT, f"{path}: cannot be read ({reason_of(error)})") from error
-    return path, found.st_ino, found.st_size, found.st_mtime_ns
+    return FileState(path, found.st_ino, found.st_size, found.st_mtime_ns)
 
 
 def epoch_rows(run, first):
@@ -228,25 +249,32 @@ def epoch_rows(run, first):
         steps = np.flatnonzero(run.epoch == number)
         times, _, phases = timed_seconds(run, steps)
         seconds, exposed = times.sum(), phases[:, run.phases.index("exposed_communication")]
-        slowest = (
-            int(np.argmax(phases.sum(axis=1) - exposed))
-            if run.rank_count > 1 and len(steps)
-            else None
-        )
+        slowest, host = None, None
+        if run.rank_count > 1 and len(steps):
+            slowest = int(np.argmax(phases.sum(axis=1) - exposed))
+            host = str(run.ranks["hostname"][slowest])
         values = {
             "epoch": number,
             "steps": len(steps),
             "seconds": float(seconds) if len(steps) else None,
-            "images_per_second": float(run.images[steps].sum() / seconds) if seconds else None,
-            **{
-                name: float(run.epochs[name][row]) if name in run.epochs else None
-                for name in OF_EPOCHS
-            },
-            "exposed_communication_share": float(exposed.mean() / seconds) if seconds else None,
+            "images_per_second": per_second(run.images[steps].sum(), seconds),
+            **results_of_epoch(run, row),
+            "exposed_communication_share": per_second(exposed.mean(), seconds),
             "slowest_rank": slowest,
-            "slowest_host": None if slowest is None else str(run.ranks["hostname"][slowest]),
+            "slowest_host": host,
         }
         yield "epoch", values, epoch_text(values, run.number("epochs"), run.rank_count)
+
+
+def results_of_epoch(run, row):
+    return {
+        name: float(run.epochs[name][row]) if name in run.epochs else None for name in OF_EPOCHS
+    }
+
+
+def per_second(amount, seconds):
+    """Returns the amount per second; None without time."""
+    return float(amount / seconds) if seconds else None
 
 
 def epoch_text(values, total, ranks):
@@ -264,17 +292,16 @@ def epoch_text(values, total, ranks):
 
 def ladder_rows(run, first):
     """Yields ("point", values, text) of the points of a ladder from the index `first` on."""
-    columns = ("batch_per_rank", "status", "epoch_seconds", "images_per_second")
-    for batch, status, seconds, rate in zip(*(run.ladder[name][first:] for name in columns)):
-        is_timed = np.isfinite(seconds)
-        yield (
-            "point",
-            {
-                "batch_per_rank": int(batch),
-                "status": str(status),
-                "seconds": float(seconds) if is_timed else None,
-                "images_per_second": float(rate),
-            },
-            f"batch {batch}  {status}"
-            + (f"  epoch {seconds:.2f} s  {rate:,.1f} images/s" if is_timed else ""),
-        )
+    ladder = run.ladder
+    for row in range(first, len(ladder["status"])):
+        seconds, rate = ladder["epoch_seconds"][row], ladder["images_per_second"][row]
+        values = {
+            "batch_per_rank": int(ladder["batch_per_rank"][row]),
+            "status": str(ladder["status"][row]),
+            "seconds": float(seconds) if np.isfinite(seconds) else None,
+            "images_per_second": float(rate),
+        }
+        text = f"batch {values['batch_per_rank']}  {values['status']}"
+        if np.isfinite(seconds):
+            text += f"  epoch {seconds:.2f} s  {rate:,.1f} images/s"
+        yield "point", values, text
