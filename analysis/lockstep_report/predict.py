@@ -20,7 +20,7 @@ from lockstep_report.models.prediction.sweep_choice import (
     modelled_algorithms,
     nearest_algorithm,
     sweeps_like,
-    sweeps_of,
+    all_sweeps,
 )
 from lockstep_report.models.prediction.sweep_fit import flat_algorithms, network_of_sweeps
 from lockstep_report.output import PREDICTION, Folder
@@ -194,8 +194,8 @@ def own_sweeps(runs, bases):
         return sweeps
     if found:
         reason = f"the ranks of the sweeps ({some_of(labels(found))}) lacked processors"
-    elif sweeps_of(runs):
-        others = some_of(labels(sweeps_of(runs)))
+    elif all_sweeps(runs):
+        others = some_of(labels(all_sweeps(runs)))
         reason = f"the sweeps ({others}) have other hosts or another library than the runs"
     else:
         reason = "the given files have no sweep of `lockstep allreduce`"

@@ -15,7 +15,7 @@ from lockstep_report.figures import (
     telemetry as telemetry_figure,
 )
 from lockstep_report.figures.scaling import prediction_figure
-from lockstep_report.measure.accuracy import Curve
+from lockstep_report.measure.accuracy import AccuracyCurve
 from lockstep_report.measure.choices import REDUCERS
 from lockstep_report.measure.waiting import Split
 from lockstep_report.models.causes import losses
@@ -125,7 +125,7 @@ def threads(count, folder):
 def learning(count, folder, monkeypatch):
     epochs = max(2, count)
     curves = [
-        Curve(
+        AccuracyCurve(
             "cifar10",
             "resnet18-cifar",
             32 << n,

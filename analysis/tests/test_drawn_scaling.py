@@ -15,7 +15,7 @@ from lockstep_report.figures.scaling import (
     thread_figure,
     weak_series,
 )
-from lockstep_report.measure.accuracy import Curve
+from lockstep_report.measure.accuracy import AccuracyCurve
 from lockstep_report.measure.inference import Interval
 from test_figures import SHORT, point
 
@@ -138,7 +138,7 @@ def test_threads_show_speedups_of_the_passes():
 @pytest.fixture
 def curve():
     """A learning curve of three seeds and three epochs."""
-    return Curve(
+    return AccuracyCurve(
         "cifar10",
         "resnet18-cifar",
         32,

@@ -18,6 +18,23 @@ BASE = (
 PACKAGES = ("runfile", "measure", "models", "tables", "figures", "html")
 COMMANDS = len(PACKAGES) + 1  # all other modules at the top
 MOST_AT_TOP = 15
+SHARED_NAMES = {  # public name that several modules define -> why it is the same
+    "add": "each module of a command adds its parser",
+    "write": "each module of an export format writes it",
+    "bus_bandwidth": "the formula, and the estimate that follows from beta",
+    "draw": "computes the positions of the texts of a figure, and draws the telemetry of a run",
+    "finish": "the last part of a command, of an SVG element, and of an axis",
+    "finite": "the finite samples, and a finite number",
+    "kind_of": "the kind of a figure, and of a file",
+    "last_accuracy": "of the last evaluated epoch, and of the last epoch",
+    "percent": "a number, and a text",
+    "require": "an installed library, and an input",
+    "row_of": "the row of a point in the tables, and of a file in the index",
+    "rows_of": "the rows of a dataset, and of a table",
+    "title_of": "the title of a figure, and of the page",
+    "traffic_of": "the traffic of a run, and of a network interface",
+    "weak_efficiency": "of two step times, and of two points",
+}
 
 
 def level(module):
@@ -118,3 +135,28 @@ def test_recorder_imports_only_the_schema():
     sources = (ROOT.parent / "lockstep_recorder").glob("*.py")
     found = {name for path in sources for _, name in imports(path.read_text(encoding="utf-8"))}
     assert found and all(name.startswith("runfile.schema") for name in found)
+
+
+def shared_names(texts):
+    """Returns {name: modules} of the public classes and functions that several modules define."""
+    found = {}
+    for module, text in texts.items():
+        for node in ast.parse(text).body:
+            if isinstance(node, (ast.ClassDef, ast.FunctionDef)) and not node.name.startswith("_"):
+                found.setdefault(node.name, []).append(module)
+    return {name: modules for name, modules in found.items() if len(modules) > 1}
+
+
+def test_no_two_modules_define_the_same_public_name():
+    found = shared_names(dict(sources()))
+    assert {name: found[name] for name in found.keys() - SHARED_NAMES.keys()} == {}
+    assert SHARED_NAMES.keys() - found.keys() == set(), "remove these exceptions"
+
+
+def test_equal_names_are_found_with_their_modules():
+    texts = {
+        "a": "class Row: pass\ndef _own(): pass\n",
+        "b.c": "class Row: pass\ndef _own(): pass\ndef f():\n    def g(): pass\n",
+        "d": "def g(): pass\n",
+    }
+    assert shared_names(texts) == {"Row": ["a", "b.c"]}

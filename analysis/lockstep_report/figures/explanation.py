@@ -4,6 +4,8 @@ the bus bandwidth of all-reduce sweeps over the message size. Fits are drawn as 
 the data and dashed beyond them.
 """
 
+from typing import NamedTuple
+
 from lockstep_report.figures.arrange import arrange
 from lockstep_report.figures.canvas import length, text_size
 from lockstep_report.figures.layout import (
@@ -66,42 +68,42 @@ def cause_bars(losses):
     and batch."""
     if not losses:
         return None
-    panels = grouped(
-        losses,
-        lambda loss: (
-            loss.point.setting,
-            loss.scaling,
-            (
-                f"batch {loss.point.batch_per_rank:,} per rank"
-                if loss.scaling == WEAK
-                else f"global batch {loss.point.global_batch:,}"
-            ),
-        ),
-    )
     unit = max(
         length(0.5), *(text_width(bar_text(loss), text_size(9)) + length(0.15) for loss in losses)
     )
-    panels = {
-        (*key, i): part
-        for key, group in panels.items()
-        for i, part in enumerate(chunks(group, unit))
-    }
+    panels = cause_panels(losses, unit)
     used = [
         name for name, _ in CAUSES if any(abs(loss.share(name)) > SMALLEST_DRAWN for loss in losses)
     ]
     figure = panel_figure(
-        [unit * len(group) for group in panels.values()],
+        [unit * len(panel.losses) for panel in panels],
         3.6,
-        [f"{scaling},\n{batch}" for _, scaling, batch, _ in panels],
+        [panel.title for panel in panels],
         "per cent of the epoch",
     )
-    for panel, group in zip(figure.axes, panels.values()):
-        draw_causes(panel, group, used)
+    for axes, panel in zip(figure.axes, panels):
+        draw_causes(axes, panel.losses, used)
     legend_beside(figure.axes, ["efficiency", *LABELS.values()])
     points = [loss.point for loss in losses]
     return arrange(
         figure, "Causes of lost efficiency" + setting_text(points), [measured_on(points)]
     )
+
+
+def cause_panels(losses, unit):
+    """Returns the panels of bars of the width `unit`."""
+    groups = grouped(losses, lambda loss: (loss.point.setting, loss.scaling, batch_of_loss(loss)))
+    return [
+        CausePanel(f"{scaling},\n{batch}", part)
+        for (_, scaling, batch), group in groups.items()
+        for part in chunks(group, unit)
+    ]
+
+
+def batch_of_loss(loss):
+    if loss.scaling == WEAK:
+        return f"batch {loss.point.batch_per_rank:,} per rank"
+    return f"global batch {loss.point.global_batch:,}"
 
 
 def setting_text(points):
@@ -157,18 +159,18 @@ def law_curves(laws):
     )
 
 
+def batch_of_law(law, point):
+    if law == AMDAHL:
+        return f"global batch {point.global_batch:,}"
+    return f"batch {point.batch_per_rank:,}" if point.batch_per_rank else "as given"
+
+
 def draw_laws(axes, laws):
     most = EXTENSION * max(int(law.ranks.max()) for _, law in laws)
     axes.plot([1, most], [1, most], label="ideal", **IDEAL_LINE)
     for index, law in laws:
         point, last = law.points[-1], int(law.ranks.max())
-        batch = (
-            f"global batch {point.global_batch:,}"
-            if law.law == AMDAHL
-            else f"batch {point.batch_per_rank:,}"
-            if point.batch_per_rank
-            else "as given"
-        )
+        batch = batch_of_law(law.law, point)
         serial = law.serial.times(100)
         interval = f" ({serial.low:.3g} to {serial.high:.3g})" if serial.has_interval else ""
         fit_line(axes, index, law.speedup, 1, last)
@@ -264,26 +266,10 @@ def sweep_figure(runs, link_gbit=None, fits=()):
     )
     for axes, ((source, ranks), group) in zip(figure.axes, panels.items()):
         draw_sweep(axes, group, names, links[source])
-        for fit in fits:
-            name = fit.algorithm.removesuffix(" (MPI)")
-            is_of_panel = (
-                fit.origin == SWEEP
-                and source in fit.sources
-                and fit.ranks == ranks
-                and name in names
-            )
-            if (
-                is_of_panel and fit.fit is not None
-            ):  # the bandwidth that follows from alpha and beta
-                fit_line(
-                    axes,
-                    names.index(name),
-                    lambda sizes: 1e-9 * metrics.ring_bytes(sizes, ranks) / fit.predicted(sizes),
-                    fit.sizes.min(),
-                    fit.sizes.max(),
-                    ":",
-                    0.8,
-                )
+        own = [fit for fit in fits if fit.origin == SWEEP and source in fit.sources]
+        for fit in own:
+            if fit.ranks == ranks and fit.fit is not None:
+                draw_fitted_bandwidth(axes, fit, names)
     vertical_log_axis(figure.axes[0])
     legend_beside(figure.axes)
     return arrange(
@@ -293,28 +279,35 @@ def sweep_figure(runs, link_gbit=None, fits=()):
     )
 
 
+def draw_fitted_bandwidth(axes, fit, names):
+    """Draws the bandwidth that follows from alpha and beta, if the algorithm is among the shown
+    `names`."""
+    name = fit.algorithm.removesuffix(" (MPI)")
+    if name not in names:
+        return
+
+    def bandwidth(sizes):
+        return 1e-9 * metrics.ring_bytes(sizes, fit.ranks) / fit.predicted(sizes)
+
+    fit_line(axes, names.index(name), bandwidth, fit.sizes.min(), fit.sizes.max(), ":", 0.8)
+
+
 def sweep_notes(runs, link_gbit, fits):
     notes = []
     for run in runs:
-        rate = run.link_rate(link_gbit)
-        link = (
-            f"link {rate:g} Gbit/s"
-            if rate
-            else "one host, no link"
-            if run.host_count == 1
-            else "rate of the link not given"
-        )
-        notes.append(
-            "; ".join(
-                filter(
-                    None,
-                    (f"{run.label}: {machine_of(run)}, {link}", times_text(run), wrong_text(run)),
-                )
-            )
-        )
+        machine = f"{run.label}: {machine_of(run)}, {link_of(run, link_gbit)}"
+        texts = (machine, times_text(run), wrong_text(run))
+        notes.append("; ".join(filter(None, texts)))
     if any(fit.fit is not None and fit.origin == SWEEP for fit in fits):
         notes.append("Lines without markers: fits of the time, alpha + beta · bytes")
     return notes
+
+
+def link_of(run, link_gbit):
+    rate = run.link_rate(link_gbit)
+    if rate:
+        return f"link {rate:g} Gbit/s"
+    return "one host, no link" if run.host_count == 1 else "rate of the link not given"
 
 
 def draw_sweep(axes, rows, names, link_gbit):

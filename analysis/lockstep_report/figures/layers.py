@@ -31,7 +31,7 @@ def ladder(rows, title):
     ]
     if not any(row.get("epoch_seconds") for row in rows):
         return None
-    texts = [*map(batch_text, rows), *(value_text(row, key) for key, _ in keys for row in rows)]
+    texts = [*map(images_text, rows), *(drawn_text(row, key) for key, _ in keys for row in rows)]
     unit = max(length(0.75), *(text_width(text) + length(0.15) for text in texts))
     parts = chunks(rows, unit)
     panels = [(part, key, heading) for key, heading in keys for part in parts]
@@ -43,15 +43,15 @@ def ladder(rows, title):
             range(len(part)), [row.get(key) or 0 for row in part], color=SERIES[0], width=0.62
         )
         for row, text in zip(
-            part, axes.bar_label(bars, [value_text(row, key) for row in part], padding=3)
+            part, axes.bar_label(bars, [drawn_text(row, key) for row in part], padding=3)
         ):
             text.set_color("black" if row.get(key) else SERIES[1])
-        bar_axes(axes, max(row.get(key) or 0 for row in rows), [batch_text(row) for row in part])
+        bar_axes(axes, max(row.get(key) or 0 for row in rows), [images_text(row) for row in part])
         axes.set_xlabel("batch per rank")
     return arrange(figure, title)
 
 
-def batch_text(row):
+def images_text(row):
     """Returns the batch, the file or mode if rows of one batch differ in it, and "extrapolated" if
     the times are."""
     texts = [
@@ -63,7 +63,7 @@ def batch_text(row):
     return "\n".join(text for text in texts if text)
 
 
-def value_text(row, key):
+def drawn_text(row, key):
     value = row.get(key)
     return short_number(value) if value else "\n".join(row["status"].rsplit(" ", 1))
 

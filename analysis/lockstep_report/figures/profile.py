@@ -28,7 +28,7 @@ OTHER = "#999999"
 CEILING_MARKERS = {"compute": "o", "memory": "s", "cache": "^"}
 
 
-def colour_of(row):
+def colour_of_operation(row):
     return COLOURS.get(row["phase"] or row["kind"], OTHER)
 
 
@@ -57,7 +57,7 @@ def profile_figure(run):
     )
 
 
-def name_of(row):
+def name_of_operation(row):
     return ", ".join(filter(None, (row["kind"], row["phase"])))
 
 
@@ -65,9 +65,9 @@ def draw_bars(axes, rows):
     shown, rest = rows[:SHOWN], rows[SHOWN:]
     bars = [
         (
-            name_of(row) + (f" ({row['calls']:.0f}×)" if row["calls"] > 1 else ""),
+            name_of_operation(row) + (f" ({row['calls']:.0f}×)" if row["calls"] > 1 else ""),
             row["milliseconds"],
-            colour_of(row),
+            colour_of_operation(row),
         )
         for row in shown
     ]
@@ -97,7 +97,7 @@ def draw_roofline(axes, points, ceilings):
         point = axes.scatter(
             x,
             row["gflop_per_second"],
-            color=colour_of(row),
+            color=colour_of_operation(row),
             alpha=0.8,
             linewidth=0,
             marker=CEILING_MARKERS.get(row["ceiling"], "o"),
@@ -106,7 +106,7 @@ def draw_roofline(axes, points, ceilings):
         show_values(
             [point],
             [
-                f"{name_of(row)}: {short_number(row['gflop_per_second'])} GFLOP/s, "
+                f"{name_of_operation(row)}: {short_number(row['gflop_per_second'])} GFLOP/s, "
                 f"{short_number(row['milliseconds'])} ms"
             ],
         )

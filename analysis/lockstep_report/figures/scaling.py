@@ -69,7 +69,7 @@ def strong_series(points):
 def curves_of(series, names, points=()):
     """Returns [(label, [`CurvePoint`])] of [(base, points)]. `points`: with the independent
     replicas."""
-    labels = labels_of(series, names)
+    labels = curve_labels(series, names)
     return [
         (
             label,
@@ -79,7 +79,7 @@ def curves_of(series, names, points=()):
     ]
 
 
-def labels_of(series, names):
+def curve_labels(series, names):
     """Returns the names of the series, with their modes if there are several."""
     modes = [group[0].mode for _, group in series]
     if len(set(modes)) < 2:

@@ -2,6 +2,7 @@
 """Curves of the test accuracy of training runs."""
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -32,7 +33,7 @@ LENGTH = {"epochs", "steps"}  # shown only if runs of equal lengths differ in th
 
 
 @dataclass(frozen=True)
-class Curve:
+class AccuracyCurve:
     """Repeats of a training, which differ in their seeds. Accuracies are shares of 1, lists have
     one element per run."""
 
@@ -112,9 +113,24 @@ def properties_of(run):
     )
 
 
+class Training(NamedTuple):
+    """What the attempts and the repeats of a training have in common."""
+
+    data: str
+    model: str
+    global_batch: int
+    ranks: int
+    properties: frozenset
+
+
 def training_of(run):
-    """Returns what the attempts and the repeats of a training have in common."""
-    return (data_text(run), run.option("model"), batch_of(run), run.rank_count, properties_of(run))
+    return Training(
+        data=data_text(run),
+        model=run.option("model"),
+        global_batch=batch_of(run),
+        ranks=run.rank_count,
+        properties=properties_of(run),
+    )
 
 
 def trainings(runs):
@@ -169,8 +185,8 @@ def last_accuracy(run):
 
 
 def accuracy_curves(runs):
-    """Returns one `Curve` per training and number of epochs, sorted by batch. Runs without a test
-    accuracy, independent replicas and attempts that did not finish are left out."""
+    """Returns one `AccuracyCurve` per training and number of epochs, sorted by batch. Runs without a
+    test accuracy, independent replicas and attempts that did not finish are left out."""
     evaluated = [
         run
         for run in runs
@@ -205,22 +221,20 @@ def data_text(run):
 
 def curve_of(recipe, runs, diverged):
     first = runs[0]
-    *training, properties = training_of(first)
-    return Curve(
-        *training,
-        recipe,
-        np.array(first.epoch_numbers),
-        int(first.step[-1]) + 1,
-        np.array([np.asarray(run.epochs["test_accuracy"], dtype=float) for run in runs]),
-        np.array([seconds_of(run) for run in runs]),
-        np.array([float(run.epochs["train_loss"][-1]) for run in runs]),
-        tuple(run.label for run in runs),
-        properties,
-        tuple(run.label for run in diverged),
+    return AccuracyCurve(
+        **training_of(first)._asdict(),
+        recipe=recipe,
+        epoch_numbers=np.array(first.epoch_numbers),
+        steps=int(first.step[-1]) + 1,
+        accuracy=np.array([np.asarray(run.epochs["test_accuracy"], dtype=float) for run in runs]),
+        seconds=np.array([seconds_to_epochs(run) for run in runs]),
+        train_loss=np.array([float(run.epochs["train_loss"][-1]) for run in runs]),
+        labels=tuple(run.label for run in runs),
+        diverged=tuple(run.label for run in diverged),
     )
 
 
-def seconds_of(run):
+def seconds_to_epochs(run):
     """Returns (epoch): the training time from the start of the run to the end of each epoch."""
     return np.cumsum(
         [

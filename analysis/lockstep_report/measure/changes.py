@@ -68,9 +68,9 @@ def change(a, b, half_width=None):
 
 
 def half_width_of(a, b, quantity):
-    """Returns the assumed half width of the difference of a quantity of the cases `a` and `b`. Parts
-    of a step or epoch are assumed to vary by as many seconds as the whole. None if no spread of the
-    quantity is assumed, or the whole is unknown."""
+    """Returns the assumed half width of the difference of a quantity of the cases `a` and `b`.
+    Parts of a step or epoch are assumed to vary by as many seconds as the whole. None if no spread
+    of the quantity is assumed, or the whole is unknown."""
     if quantity.whole not in a.estimates or quantity.whole not in b.estimates:
         return None
     return assumed_half_width(

@@ -54,7 +54,7 @@ def kernels_of(run):
     return tuple((name, chosen) for name, _, chosen in pairs if chosen)
 
 
-def listed(choices):
+def listed_choices(choices):
     """Returns {choice: names} as text: "ring (MPI): a.h5, b.h5; direct (MPI): c.h5"."""
     return "; ".join(f"{choice}: {some_of(names, 4)}" for choice, names in choices.items())
 
@@ -69,7 +69,7 @@ def choice_notes(repeats):
     if len(algorithms) > 1:
         notes.append(
             "the program chose different all-reduce algorithms in the repeats "
-            f"({listed(algorithms)}); select one with --all-reduce"
+            f"({listed_choices(algorithms)}); select one with --all-reduce"
         )
     kernels = [dict(p.kernels) for p in repeats if p.kernels]
     passes = list(dict.fromkeys(name for of_run in kernels for name in of_run))
@@ -82,7 +82,7 @@ def choice_notes(repeats):
         )
         notes.append(
             f"{len(unlike)} of {len(passes)} convolution passes use different kernels in the "
-            f"repeats ({unlike[0]}: {listed(found)}); select one with --conv-algorithm"
+            f"repeats ({unlike[0]}: {listed_choices(found)}); select one with --conv-algorithm"
         )
     return notes
 
@@ -115,7 +115,7 @@ def series_notes(point, points):
         return []
     return [
         "the program chose different all-reduce algorithms for the points of this setting "
-        f"({listed(found)}); to compare only the numbers of ranks, select one with --all-reduce"
+        f"({listed_choices(found)}); to compare only the numbers of ranks, select one with --all-reduce"
     ]
 
 

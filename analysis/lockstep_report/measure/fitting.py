@@ -125,22 +125,14 @@ def fit_linear(columns, observed, groups=None):
     )
     sizes = np.bincount(group)
     means, places = np.bincount(group, observed) / sizes, scaled[first]
-    scale = means
-    for _ in range(REWEIGHTINGS):
-        rows = places / scale[:, None]
-        coefficients = np.linalg.lstsq(rows, means / scale, rcond=None)[0]
-        scale = np.where(places @ coefficients > 0, places @ coefficients, means)
-    spreads, dof = [], len(means) - parameters
+    coefficients, rows, scale = reweighted(places, means)
+    dof, spreads = len(means) - parameters, []
     if dof > 0:
-        units, inverse = np.outer(lengths, lengths), np.linalg.pinv(rows)
-        deviations = (means - places @ coefficients) / scale
-        of_means = [(np.full(len(means), float(deviations @ deviations) / dof), dof)]
+        variances = [variance_between((means - places @ coefficients) / scale, dof)]
         if count > len(means):  # repeats
-            within = float((((observed - means[group]) / scale[group]) ** 2).sum()) / (
-                count - len(means)
-            )
-            of_means.append((within / sizes, count - len(means)))
-        spreads = [((inverse * variances) @ inverse.T / units, of) for variances, of in of_means]
+            variances.append(variance_within((observed - means[group]) / scale[group], sizes))
+        units, inverse = np.outer(lengths, lengths), np.linalg.pinv(rows)
+        spreads = [((inverse * values) @ inverse.T / units, of) for values, of in variances]
     fitted = scaled @ coefficients
     return LinearFit(
         coefficients / lengths,
@@ -148,6 +140,30 @@ def fit_linear(columns, observed, groups=None):
         fitted,
         (observed - fitted) / np.where(fitted > 0, fitted, observed),
     )
+
+
+def reweighted(places, means):
+    """Returns (coefficients, weighted rows, scale) of the fit of `means` by the columns of
+    `places`, whose weights are 1 / fitted²."""
+    scale = means
+    for _ in range(REWEIGHTINGS):
+        rows = places / scale[:, None]
+        coefficients = np.linalg.lstsq(rows, means / scale, rcond=None)[0]
+        scale = np.where(places @ coefficients > 0, places @ coefficients, means)
+    return coefficients, rows, scale
+
+
+def variance_between(deviations, dof):
+    """Returns (variance of each mean, degrees of freedom) from the deviations of the means."""
+    return np.full(len(deviations), float(deviations @ deviations) / dof), dof
+
+
+def variance_within(deviations, sizes):
+    """Returns (variance of each mean, degrees of freedom) from the deviations of the repeats.
+    `sizes`: number of repeats of each mean."""
+    dof = len(deviations) - len(sizes)
+    within = float((deviations**2).sum()) / dof
+    return within / sizes, dof
 
 
 def mean_fit(fits, columns, observed):

@@ -14,7 +14,8 @@ from lockstep_report.errors import INPUT, ReportError, cannot_read
 HEAD = 2**16  # bytes that are read to recognise the kind
 
 HDF5, CHECKPOINT = "an HDF5 file", "a checkpoint of Lockstep"
-CSV, JSON, NCCL_TESTS, TEXT = "a CSV table", "a JSON text", "an output of nccl-tests", "a text"
+CSV, JSON, TEXT = "a CSV table", "a JSON text", "a text"
+NCCL_TESTS = "an output of nccl-tests"
 OSU, IMB = "an output of the OSU benchmarks", "an output of the Intel MPI benchmarks"
 HTML, EMPTY, ZEROS = "an HTML page", "an empty file", "a file of zero bytes"
 ZIP, PYTORCH = "a ZIP archive", "a ZIP archive of PyTorch"

@@ -23,7 +23,7 @@ from lockstep_report.runfile.experiment import NEITHER, effect_of, options_of, s
 from lockstep_report.runfile.file_kind import NCCL_TESTS, kind_of_file
 from lockstep_report.runfile.hdf5_access import errors_of_hdf5, open_run
 from lockstep_report.runfile.names import SUFFIXES, files_at, sorted_names
-from lockstep_report.runfile.nccl_tests import read_sweeps
+from lockstep_report.runfile.nccl_tests import read_nccl_tests
 from lockstep_report.runfile.read import STEP_COLUMNS, check_header, read_run
 from lockstep_report.runfile.schema import QUANTITIES
 from lockstep_report.runfile.settings import plural
@@ -133,8 +133,8 @@ def read_runs(path):
     program."""
     kind = kind_of_file(path)
     if kind in mpi_benchmarks.PROGRAMS:
-        return mpi_benchmarks.read_sweeps(path, kind)
-    return read_sweeps(path) if kind == NCCL_TESTS else [read_run(path)]
+        return mpi_benchmarks.read_benchmark(path, kind)
+    return read_nccl_tests(path) if kind == NCCL_TESTS else [read_run(path)]
 
 
 def with_distinct_names(runs):
@@ -215,7 +215,7 @@ def join_group(group, notes):
         )
         return parts
     notes.append(f"{names} are parts of one run and were joined")
-    run = join(parts)
+    run = join_parts(parts)
     changes = "; ".join(changed_options(parts))
     if changes:
         notes.append(
@@ -254,7 +254,7 @@ def missing_steps_notes(run):
         )
 
 
-def join(parts):
+def join_parts(parts):
     """Joins the parts of one run, which must be in order, and returns the run. A part replaces
     the rows of earlier parts from its first step on. Attributes and options are those of the
     last part."""

@@ -41,7 +41,7 @@ ROW = re.compile(r"\s*\d{1,15}(?:\s+\d{1,15}(?:\.\d*)?)+\s*")
 
 
 @dataclass
-class Table:
+class BenchmarkTable:
     """The rows of one benchmark on one number of ranks."""
 
     name: str
@@ -54,16 +54,17 @@ class Table:
         return self.name.lower() == "allreduce" and bool(self.rows)
 
 
-def read_sweeps(path, kind):
+def read_benchmark(path, kind):
     """Returns the sweeps in an output as a list of `Run`: one for each number of ranks. Raises
     `ReportError` (input) if it has no all-reduces of a known number of ranks."""
     path = Path(path)
     text = read_text(path, kind, (kind,), f"give that of {EXAMPLES[kind]}")
-    tables = tables_of(text)
+    tables = benchmark_tables(text)
     used = [table for table in tables if table.is_of_all_reduces and table.ranks > 1]
     if not used:
         raise ReportError(
-            INPUT, f"{path}: this output of the {PROGRAMS[kind]} cannot be used ({lack_of(tables)})"
+            INPUT,
+            f"{path}: this output of the {PROGRAMS[kind]} cannot be used ({reason_without_tables(tables)})",
         )
     version = VERSION.search(text) or TITLE.search(text)
     data_type = TYPE.search(text)
@@ -77,7 +78,7 @@ def read_sweeps(path, kind):
     return [run_of_table(path, facts, type_name, table, len(used) > 1) for table in used]
 
 
-def lack_of(tables):
+def reason_without_tables(tables):
     """Returns why none of the tables can be used, and what to do."""
     others = sorted({table.name for table in tables if table.rows and not table.is_of_all_reduces})
     if any(table.is_of_all_reduces and not table.ranks for table in tables):
@@ -89,15 +90,16 @@ def lack_of(tables):
 
 def run_of_table(path, facts, data_type, table, is_one_of_several):
     is_nccl = table.library.upper() == "NCCL"
+    device, library = ("cuda", "NCCL") if is_nccl else ("cpu", "MPI")
     config = {
         "command": "allreduce",
-        "device": "cuda" if is_nccl else "cpu",
-        "transport": "nccl" if is_nccl else "mpi",
+        "device": device,
+        "transport": library.lower(),
         "gradient-dtype": DATA_TYPES.get(data_type, ""),
     }
     texts = {
         "/config": config,
-        "/environment": {"transport": "NCCL" if is_nccl else "MPI", "warnings": UNKNOWN_ALGORITHM},
+        "/environment": {"transport": library, "warnings": UNKNOWN_ALGORITHM},
         "/results": {},
     }
     name = path.with_name(f"{path.name} ({table.ranks} ranks)") if is_one_of_several else path
@@ -105,12 +107,14 @@ def run_of_table(path, facts, data_type, table, is_one_of_several):
     return run_of_sweep(name, facts, texts, "nccl" if is_nccl else "unknown", rows, table.ranks)
 
 
-def tables_of(text):
+def benchmark_tables(text):
     tables, ranks, columns = [], 0, []
     for line in text.splitlines():
         title, stated = TITLE.search(line), RANKS.search(line)
         if title:
-            tables.append(Table(title[2] or title[4], title[1] or "MPI", 0 if title[4] else ranks))
+            tables.append(
+                BenchmarkTable(title[2] or title[4], title[1] or "MPI", 0 if title[4] else ranks)
+            )
             columns = []
         if stated:
             ranks = int(next(filter(None, stated.groups())))

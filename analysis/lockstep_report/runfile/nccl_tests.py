@@ -50,7 +50,7 @@ Row = namedtuple("Row", "type operation root size seconds algbw busbw wrong is_c
 
 
 @dataclass
-class Table:
+class NcclTestsTable:
     """The output of one run of the program."""
 
     ranks: list = field(
@@ -88,7 +88,7 @@ class Table:
             self.rows.append(row)
 
 
-def read_sweeps(path):
+def read_nccl_tests(path):
     """Returns the sweeps in an output as a list of `Run`: one for each run of the program, data
     type and operation. Raises `ReportError` (input) if it has none, or cannot be read."""
     path = Path(path)
@@ -143,11 +143,11 @@ def sweeps_of(path, table, place):
         found.append(
             sweep_of(path.with_name(f"{path.name} ({name})") if name else path, table, rows, ranks)
         )
-    warn(found[0], warnings_of(table))
+    warn(found[0], warnings_in(table))
     return found
 
 
-def warnings_of(table):
+def warnings_in(table):
     """Yields what restricts the use of a table, other than wrong results."""
     if not any(row.is_checked for row in table.rows):
         yield "the results were not checked (option -c)"
@@ -251,12 +251,12 @@ def rank_count(table):
 
 def text_tables(text):
     """Returns the tables of the text. The lines may have prefixes of the launcher or of a log."""
-    table, names = Table(), []
+    table, names = NcclTestsTable(), []
     tables = [table]
     for line in text.splitlines():
         device, header, start = (pattern.search(line) for pattern in (DEVICE, HEADER, START))
         if table.rows and (start or device or header) or table.ranks and start:
-            table = Table()
+            table = NcclTestsTable()
             tables.append(table)
         if device:
             table.add_rank(*device.groups())
@@ -328,7 +328,7 @@ def lines_tables(contents):
     for line in contents:
         if int(line["inPlace"]):
             continue
-        table = tables.setdefault(int(line["ranks"]), Table(count=int(line["ranks"])))
+        table = tables.setdefault(int(line["ranks"]), NcclTestsTable(count=int(line["ranks"])))
         operation = str(line["redop"]) if line["name"] == "AllReduce" else "none"
         wrong = number(line.get("#wrong"))
         table.add_row(
@@ -340,7 +340,7 @@ def lines_tables(contents):
             [wrong],
             not math.isnan(wrong),
         )
-    return list(tables.values()) or [Table()]
+    return list(tables.values()) or [NcclTestsTable()]
 
 
 def json_table(content):
@@ -350,7 +350,7 @@ def json_table(content):
         content.get("out_of_bounds") or {},
         str(content.get("nccl_version") or ""),
     )
-    table = Table()
+    table = NcclTestsTable()
     table.facts |= {
         "library" if "." in code else "library_code": code,
         "iterations": str(config.get("iterations", "")),

@@ -80,7 +80,7 @@ def decimal(text):
     return value if is_in_range else None
 
 
-def seconds(text, unit=Decimal(1)):
+def seconds_in(text, unit=Decimal(1)):
     """Returns the seconds in `text`, which has a decimal point; None if it is no time. `unit`: that
     of a number without one. Reads 83.4, "83.4 s", "1m23.4s", 1:23, 00:01:23, 1-02:03:04, "1 day,
     0:01:23" and PT1M23.4S."""

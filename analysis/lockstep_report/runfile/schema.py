@@ -8,6 +8,7 @@ import json
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import NamedTuple
 
 
 @dataclass(frozen=True)
@@ -75,11 +76,19 @@ def attributes(path):
 PHASES = dataset("/phase").values
 
 
-# Units of the run file: (unit in tables, divisor, digits, ending of names with this unit).
-UNITS = {
-    "byte": ("MiB", 2**20, 0, "bytes"),
-    "J": ("J", 1, 1, "joules"),
-    "s": ("s", 1, 3, "seconds"),
+class TableUnit(NamedTuple):
+    """How tables show a unit of the run file."""
+
+    text: str = ""
+    divisor: float = 1
+    digits: int = 3
+    ending: str = ""  # of names with this unit
+
+
+UNITS = {  # unit of the run file -> TableUnit
+    "byte": TableUnit("MiB", 2**20, 0, "bytes"),
+    "J": TableUnit("J", 1, 1, "joules"),
+    "s": TableUnit("s", 1, 3, "seconds"),
 }
 
 
@@ -101,9 +110,10 @@ class Quantity:
 
 
 def quantity_of(spec):
-    unit, divisor, digits, ending = UNITS.get(spec.units, ("", 1, 3, ""))
-    label = spec.name.removesuffix(f"_{ending}").replace("_", " ").replace("cpu", "CPU")
-    return Quantity(spec.name, label, unit, divisor, digits, spec.description.replace("`", ""))
+    unit = UNITS.get(spec.units, TableUnit())
+    label = spec.name.removesuffix(f"_{unit.ending}").replace("_", " ").replace("cpu", "CPU")
+    description = spec.description.replace("`", "")
+    return Quantity(spec.name, label, unit.text, unit.divisor, unit.digits, description)
 
 
 QUANTITIES = tuple(

@@ -2,6 +2,7 @@
 """The setting of a run, which must be equal for runs to be comparable, and texts about it."""
 
 import re
+from typing import NamedTuple
 
 from lockstep_report.groups import grouped
 from lockstep_report.runfile.experiment import (
@@ -16,7 +17,21 @@ from lockstep_report.runfile.experiment import (
 )
 
 MOST_NAMES = 8  # in a list of hosts or files
-SETTING_PARTS = ("model", "device", "precision", "data", "device name", "program", "threads")
+
+
+class Setting(NamedTuple):
+    """What must be equal in runs that are compared, as texts."""
+
+    model: str
+    device: str
+    precision: str
+    data: str
+    device_name: str
+    program: str
+    threads: str
+
+
+SETTING_PARTS = tuple(name.replace("_", " ") for name in Setting._fields)
 
 
 def data_of(run):
@@ -41,16 +56,16 @@ def name_of_data(run):
 
 
 def setting_of(run):
-    """Returns the texts of SETTING_PARTS. Only runs with equal settings are compared."""
+    """Returns the `Setting` of a run."""
     threads = run.option("threads") if uses_threads(run) else ""
-    return (
-        run.option("model"),
-        run.option("device"),
-        run.option("precision"),
-        data_of(run),
-        " + ".join(run.device_names),
-        program_of(run),
-        threads and plural(threads, "thread") + " per rank",
+    return Setting(
+        model=run.option("model"),
+        device=run.option("device"),
+        precision=run.option("precision"),
+        data=data_of(run),
+        device_name=" + ".join(run.device_names),
+        program=program_of(run),
+        threads=threads and plural(threads, "thread") + " per rank",
     )
 
 
@@ -104,10 +119,9 @@ def link_text(points, hosts):
 
 def runs_text(counts, what="point"):
     low, high = min(counts), max(counts)
-    return (
-        f"n = {low if low == high else f'{low} to {high}'} {'run' if high == 1 else 'runs'} per"
-        f" {what}"
-    )
+    number = str(low) if low == high else f"{low} to {high}"
+    runs = "run" if high == 1 else "runs"
+    return f"n = {number} {runs} per {what}"
 
 
 def setting_texts(setting):
@@ -115,22 +129,20 @@ def setting_texts(setting):
     setting of times from a CSV has other parts."""
     if len(setting) != len(SETTING_PARTS):
         return list(setting)
-    model, device, precision, data, name, program, threads = setting
-    return [
-        model,
-        f"{device} ({name})" if name else device,
-        precision,
-        data,
-        "" if program == LOCKSTEP else program,
-        threads,
-    ]
+    own = Setting(*setting)
+    device = f"{own.device} ({own.device_name})" if own.device_name else own.device
+    program = "" if own.program == LOCKSTEP else own.program
+    return [own.model, device, own.precision, own.data, program, own.threads]
 
 
 def list_hosts(names):
     """Returns "host node1" or "hosts node1, node2, ...", with at most MOST_NAMES names."""
     names = sorted(names)
-    shown = ", ".join(names[:MOST_NAMES]) + (", ..." if len(names) > MOST_NAMES else "")
-    return f"{'host' if len(names) == 1 else 'hosts'} {shown}" if names else ""
+    if not names:
+        return ""
+    noun = "host" if len(names) == 1 else "hosts"
+    more = ", ..." if len(names) > MOST_NAMES else ""
+    return f"{noun} {', '.join(names[:MOST_NAMES])}{more}"
 
 
 def uses_threads(run):

@@ -17,7 +17,7 @@ MOST_BEFORE = 100  # lines with a title, settings or comments before the names o
 Line = namedtuple("Line", "number cells names")  # number in the file, cells, names of columns
 
 
-def table_lines(path, text, is_header, wanted):
+def lines_with_cells(path, text, is_header, wanted):
     """Returns the separator, the names of the columns in the first header, and the `Line`s of a
     table. `is_header(names)`: whether cells are names of columns. Lines before the first header are
     not used; a later header applies to the lines that follow it. Raises `ReportError` (input) if a

@@ -22,7 +22,8 @@ JOB = "job"  # of Slurm; its steps are no rows of their own
 EXTRA = "extra"  # measured beside the time
 INDEX = "index"  # numbers of rows, which mean nothing
 
-RANKS, BATCH, GLOBAL_BATCH, SECONDS = "ranks", "batch_per_rank", "global_batch", "epoch_seconds"
+RANKS, SECONDS = "ranks", "epoch_seconds"
+BATCH, GLOBAL_BATCH = "batch_per_rank", "global_batch"
 NODES, PER_NODE = "nodes", "ranks_per_node"  # their product is the number of ranks
 UNCLEAR_BATCH = "batch_size"
 WANTED = "ranks (or gpus, workers), batch_per_rank (or batch_per_gpu) and epoch_seconds"

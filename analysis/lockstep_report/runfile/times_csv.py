@@ -11,11 +11,11 @@ from statistics import median
 from lockstep_report.escaping import one_line
 from lockstep_report.groups import grouped
 from lockstep_report.runfile.times_columns import PART, SEQUENCE
-from lockstep_report.runfile.times_table import Table
+from lockstep_report.runfile.times_table import TimesTable
 
 
 @dataclass(frozen=True)
-class Row:
+class TimesRow:
     """One point of the table. Decimal numbers keep their printed digits."""
 
     source: str
@@ -29,7 +29,7 @@ class Row:
 
 
 @dataclass(frozen=True)
-class Times:
+class EpochTimes:
     path: Path
     rows: list
     published_columns: list
@@ -42,15 +42,15 @@ def read_times(path):
     slowest one, mean CPU use and traffic. Of the epochs of a run, the first is left out if there
     are others, whose median is the time. Other rows of a point are repeats. Raises `ReportError`
     (input) if the file cannot be read or a value is invalid."""
-    table = Table(Path(path))
+    table = TimesTable(Path(path))
     epochs = [epoch for epoch in merged_parts(table) if epoch.seconds is not None]
     if not epochs:
         raise table.no_time()
     runs = without_warm_up(table, epochs) if table.of_role(SEQUENCE) else epochs
-    rows = [row_of(table, entry) for entry in runs]
+    rows = [times_row(table, entry) for entry in runs]
     names = [column.name for column in table.columns if column]
     published = [name for name in names if name.startswith("published_")]
-    return Times(table.path, rows, published, table.notes(), tuple(table.method.values()))
+    return EpochTimes(table.path, rows, published, table.notes(), tuple(table.method.values()))
 
 
 def merged_parts(table):
@@ -66,10 +66,10 @@ def merged_parts(table):
         table.method["part"] = (
             f"rows that differ only in {table.names(PART)} are one epoch, whose time is the largest"
         )
-    return list(map(slowest, groups.values()))
+    return list(map(slowest_part, groups.values()))
 
 
-def slowest(parts):
+def slowest_part(parts):
     """Returns the entry of an epoch: the time of its slowest part, none if a part has none, and
     means of the extra columns."""
     times = [part.seconds for part in parts]
@@ -110,9 +110,9 @@ def series_of(table, entry):
     return tuple(entry.series[column.name] for column in table.series)
 
 
-def row_of(table, entry):
+def times_row(table, entry):
     cpu = [value for name, value in entry.extra.items() if name.startswith("cpu_")]
-    return Row(
+    return TimesRow(
         one_line(table.path.name),
         entry.ranks,
         entry.batch,

@@ -14,10 +14,10 @@ from lockstep_report.runfile.quantities import (
     decimal_mark,
     is_missing,
     plain_number,
-    seconds,
+    seconds_in,
 )
 from lockstep_report.runfile.settings import plural, some_of
-from lockstep_report.runfile.text_table import table_lines
+from lockstep_report.runfile.text_table import lines_with_cells
 from lockstep_report.runfile.times_columns import (
     BATCH,
     DEVICE,
@@ -55,7 +55,7 @@ EXTRAS = ("cpu_user_percent", "cpu_system_percent", "network_mb_per_s")
 
 
 @dataclass
-class Entry:
+class TimesEntry:
     """A line with a result, or a part without one."""
 
     number: int  # of the line
@@ -76,14 +76,14 @@ def named_cells(line):
     return {column.name: (column, cell) for column, cell in pairs if column}
 
 
-class Table:
+class TimesTable:
     """The entries of a file, and notes on what was not used and on how the times were found. Raises
     `ReportError` (input) if the file is not such a table."""
 
     def __init__(self, path):
         self.path, self.left_out, self.method = path, {}, {}
         text = read_text(path, "a CSV table", (CSV, TEXT), f"give a text with the columns {WANTED}")
-        separator, self.header, lines = table_lines(path, text, is_header, WANTED)
+        separator, self.header, lines = lines_with_cells(path, text, is_header, WANTED)
         self.columns = columns_of(self.header)
         self.check_columns()
         if not lines:
@@ -183,7 +183,7 @@ class Table:
         if reason and not (is_part and self.of_role(PART)):
             return None
         ranks = self.ranks(number, row)
-        return Entry(
+        return TimesEntry(
             number,
             ranks,
             self.batch(number, row, ranks),
@@ -192,13 +192,7 @@ class Table:
                 tuple(cells.get(column.name, "") for column in self.of_role(role))
                 for role in (REPEAT, PART)
             ),
-            place=next(
-                (
-                    int(re.search(r"\d+", cells[column.name])[0])
-                    for column in self.of_role(SEQUENCE)
-                ),
-                0,
-            ),
+            place=self.place_of(cells),
             series={column.name: cells.get(column.name, "") for column in self.of_role(SERIES)},
             extra={
                 name: float(self.decimal(number, *row[name]))
@@ -211,6 +205,12 @@ class Table:
                 if name.startswith("published_") and not is_missing(cell)
             },
         )
+
+    def place_of(self, cells):
+        """Returns the number of an entry in its sequence; 0 without a sequence."""
+        for column in self.of_role(SEQUENCE):
+            return int(re.search(r"\d+", cells[column.name])[0])
+        return 0
 
     def lack_of(self, row, cells):
         """Returns why a line has no result, or None, and whether only its time is missing."""
@@ -260,7 +260,7 @@ class Table:
     def time(self, number, column, cell):
         without_uncertainty = re.sub(r"^[~\u2248]\s*|\s*(?:\u00b1|\+/?-).*$", "", cell)
         text = plain_number(without_uncertainty, self.mark)
-        value = seconds(text, column.unit)
+        value = seconds_in(text, column.unit)
         if value is None:
             is_number = re.fullmatch(r"[-+\d.,eE\s]+", cell)
             needed = "a number" if is_number else "a time such as 83.4, 1:23 or 1m23.4s"

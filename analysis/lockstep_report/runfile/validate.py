@@ -116,7 +116,7 @@ def is_complete(file):
     return read_attributes(file).get("status") == "complete"
 
 
-def step_counts(file):
+def counts_of_steps(file):
     """/steps against /epoch and steps_per_epoch."""
     epochs, listed = values(file, "/steps/epoch"), values(file, "/epoch")
     if len(epochs) and np.any(np.diff(epochs) < 0):
@@ -298,11 +298,11 @@ def problems(path):
                 found += [
                     line
                     for spec in schema.datasets(group.path)
-                    for line in dataset_problems(file, spec)
+                    for line in problems_of_dataset(file, spec)
                 ]
         # Values are compared only if the datasets have the right shapes.
         comparisons = (
-            step_counts,
+            counts_of_steps,
             images_of_epochs,
             phase_sums,
             bucket_times,
@@ -336,7 +336,7 @@ def group_problems(file):
         yield f"/phase is not ({', '.join(schema.PHASES)}): {NO_TABLES}"
 
 
-def dataset_problems(file, spec):
+def problems_of_dataset(file, spec):
     path = spec.path
     if path not in file:
         if spec.required:
@@ -382,7 +382,7 @@ def refers_to(file, reference, dataset):
 
 def number_problems(file, dataset, path):
     """Yields a line if a number of the dataset is outside its range."""
-    limits = range_of(path)
+    limits = limits_of(path)
     if limits is None:
         return
     numbers = dataset[()]
@@ -394,6 +394,6 @@ def number_problems(file, dataset, path):
         yield f"{path} has {first:.4g}, which is not {limits.text}: {limits.consequence}"
 
 
-def range_of(path):
+def limits_of(path):
     """Returns the first of RANGES for a dataset; None without one."""
     return next((limits for limits in RANGES if re.fullmatch(limits.pattern, path)), None)

@@ -9,7 +9,7 @@ from lockstep_report.measure.accuracy import (
     attempt_notes,
     data_text,
     is_independent,
-    seconds_of,
+    seconds_to_epochs,
     trainings,
 )
 from lockstep_report.runfile.settings import some_of
@@ -28,38 +28,35 @@ TRAINING = [
 SECONDS_NOTE = "seconds: training time without waiting for data and without evaluation"
 
 
+ACCURACY = [
+    DATA,
+    MODEL,
+    *TRAINING,
+    Column("epochs", "Epochs"),
+    Column("updates", "Updates", value=lambda c: c.steps),
+    Column("accuracy", "Test accuracy (%)", 2, value=lambda c: 100 * float(np.median(c.last))),
+    Column("lowest", "lowest (%)", 2, value=lambda c: of_several(c.last, np.min)),
+    Column("highest", "highest (%)", 2, value=lambda c: of_several(c.last, np.max)),
+    Column("train_loss", "Training loss", 4, value=lambda c: float(np.median(c.train_loss))),
+    Column("seconds", "Training (s)", 1, value=lambda c: float(np.median(c.seconds[:, -1]))),
+    Column("runs", "Runs", value=lambda c: len(c.last)),
+    Column("diverged", "Further runs that diverged", value=lambda c: len(c.diverged) or None),
+]
+
+
+def of_several(accuracies, end):
+    """Returns an end of the accuracies of several runs in per cent; None for one run."""
+    return 100 * float(end(accuracies)) if len(accuracies) > 1 else None
+
+
 def accuracy_table(runs):
     curves = accuracy_curves(runs)
     shared = [name for name in ("model", "data") if len({getattr(c, name) for c in curves}) == 1]
-    columns = [
-        DATA,
-        MODEL,
-        *TRAINING,
-        Column("epochs", "Epochs"),
-        Column("updates", "Updates", value=lambda c: c.steps),
-        Column("accuracy", "Test accuracy (%)", 2, value=lambda c: 100 * float(np.median(c.last))),
-        Column(
-            "lowest",
-            "lowest (%)",
-            2,
-            value=lambda c: 100 * float(c.last.min()) if len(c.last) > 1 else None,
-        ),
-        Column(
-            "highest",
-            "highest (%)",
-            2,
-            value=lambda c: 100 * float(c.last.max()) if len(c.last) > 1 else None,
-        ),
-        Column("train_loss", "Training loss", 4, value=lambda c: float(np.median(c.train_loss))),
-        Column("seconds", "Training (s)", 1, value=lambda c: float(np.median(c.seconds[:, -1]))),
-        Column("runs", "Runs", value=lambda c: len(c.last)),
-        Column("diverged", "Further runs that diverged", value=lambda c: len(c.diverged) or None),
-    ]
     return Table(
         "accuracy",
         "Test accuracy by global batch",
-        columns,
-        [row | dict.fromkeys(shared) for row in rows_of(columns, curves)],
+        ACCURACY,
+        [row | dict.fromkeys(shared) for row in rows_of(ACCURACY, curves)],
         [
             (
                 "test accuracy: of the last evaluation; median over the runs (seeds), which differ"
@@ -130,7 +127,7 @@ def target_values(curve, target):
 
 
 def learning_table(runs):
-    found = trainings([run for run in runs if run.has_steps and is_shown(run)])
+    found = trainings([run for run in runs if run.has_steps and has_training_curve(run)])
     places = [
         {"data": data_text(group[0]), "model": group[0].option("model")} for _, group in found
     ]
@@ -173,7 +170,7 @@ def curve_rows(group, recipe):
     last."""
     first = group[0]
     count = len(first.epoch_numbers)
-    seconds = np.median([seconds_of(run) for run in group], axis=0)
+    seconds = np.median([seconds_to_epochs(run) for run in group], axis=0)
     steps = np.append(0, first.step + 1)[
         np.searchsorted(first.epoch, first.epoch_numbers, side="right")
     ]
@@ -186,16 +183,16 @@ def curve_rows(group, recipe):
             "epoch": int(first.epoch_numbers[place]),
             "steps": int(steps[place]),
             "seconds": float(seconds[place]),
-            "train_loss": median_of(group, "train_loss", place),
-            "test_loss": median_of(group, "test_loss", place),
-            "test_accuracy": percent(median_of(group, "test_accuracy", place)),
+            "train_loss": median_at(group, "train_loss", place),
+            "test_loss": median_at(group, "test_loss", place),
+            "test_accuracy": percent(median_at(group, "test_accuracy", place)),
             "runs": len(group),
         }
         for place in np.unique(np.linspace(0, count - 1, min(count, MOST_ROWS)).round().astype(int))
     ]
 
 
-def is_shown(run):
+def has_training_curve(run):
     """Whether all ranks of a run train one network, and it has a loss."""
     losses = np.asarray(run.epochs.get("train_loss", ()), dtype=float)
     return (
@@ -205,7 +202,7 @@ def is_shown(run):
     )
 
 
-def median_of(group, name, place):
+def median_at(group, name, place):
     """Returns the median over the runs; None if a run has no finite value."""
     values = np.concatenate(
         [run.epochs.get(name, ())[place : place + 1] for run in group], dtype=float

@@ -50,7 +50,9 @@ def run_table(runs):
         }
         for run in runs
     ]
-    return {name: np.array([row[name] for row in rows]) for name in (rows[0] if rows else ())}
+    if not rows:
+        return {}
+    return {name: np.array([row[name] for row in rows]) for name in rows[0]}
 
 
 def training_values(run):
@@ -135,35 +137,41 @@ def group_tables(run, groups=GROUPS):
     column for each of them; a third dimension becomes several columns."""
     found = {}
     for group in groups:
-        columns = getattr(run, group)
-        for spec in schema.datasets(f"/{group}") if columns else ():
+        columns = getattr(run, group) or {}
+        for spec in schema.datasets(f"/{group}"):
             values = np.asarray(columns.get(spec.name, ()))
             if values.size:
-                name = (
-                    f"{group}_{spec.name}"
-                    if spec.dimensions[0] == "rank"
-                    else ("_by_".join((group, *spec.dimensions[1:2])))
-                )
-                shape = values.shape[:2]
-                scales = [
-                    run.epoch_numbers if dimension == "epoch" else np.arange(size)
-                    for dimension, size in zip(spec.dimensions, shape)
-                ]
-                index = dict(zip(spec.dimensions, np.meshgrid(*scales, indexing="ij")))
-                found.setdefault(name, {}).update(
-                    table_of(shape, {"run": run.label, **index, **columns_of(spec, values)})
-                )
+                table = found.setdefault(table_name(group, spec), {})
+                table.update(dataset_table(run, spec, values))
     return found
 
 
-def columns_of(spec, values):
+def table_name(group, spec):
+    """Returns the name of the table of a dataset."""
+    if spec.dimensions[0] == "rank":
+        return f"{group}_{spec.name}"
+    return "_by_".join((group, *spec.dimensions[1:2]))
+
+
+def dataset_table(run, spec, values):
+    """Returns the table of a dataset: its index columns and its values."""
+    shape = values.shape[:2]
+    scales = [
+        run.epoch_numbers if dimension == "epoch" else np.arange(size)
+        for dimension, size in zip(spec.dimensions, shape)
+    ]
+    index = dict(zip(spec.dimensions, np.meshgrid(*scales, indexing="ij")))
+    return table_of(shape, {"run": run.label, **index, **dataset_columns(spec, values)})
+
+
+def dataset_columns(spec, values):
     if values.ndim < 3:
         return {spec.name: values.astype(str) if values.dtype.kind in "OS" else values}
     labels = schema.dataset(f"/{spec.dimensions[2]}").values or range(values.shape[2])
     return {f"{spec.name}_{label}": values[:, :, place] for place, label in enumerate(labels)}
 
 
-def all_tables(runs, steps_of, ranks_of):
+def exported_tables(runs, steps_of, ranks_of):
     """Yields (name, names of the columns, iterator of the parts of the table) for the runs. A part
     lacks columns that its run does not have. `steps_of(run)`, `ranks_of(run)`: the steps (indices)
     and ranks of the tables `steps` and `buckets`."""
@@ -200,7 +208,7 @@ def names_of(tables):
 
 
 def write_csv(folder, runs, selection):
-    for name, columns, parts in all_tables(runs, selection.steps_of, selection.ranks_of):
+    for name, columns, parts in exported_tables(runs, selection.steps_of, selection.ranks_of):
         folder.write(f"{name}.csv", csv_parts(columns, parts), folder.kinds[0])
 
 
@@ -232,7 +240,7 @@ def write_parquet(folder, runs, selection):
             "export to Parquet needs pyarrow or fastparquet, which Debian 12 does "
             "not have: pip install pyarrow, or export to CSV",
         )
-    for name, columns, parts in all_tables(runs, selection.steps_of, selection.ranks_of):
+    for name, columns, parts in exported_tables(runs, selection.steps_of, selection.ranks_of):
         frame = pandas.concat([pandas.DataFrame(part) for part in parts], ignore_index=True)
         content = io.BytesIO()
         close, content.close = content.close, lambda: None  # fastparquet closes its file

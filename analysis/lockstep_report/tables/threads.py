@@ -20,12 +20,11 @@ def thread_groups(points):
     groups = [group for group in groups if len({p.threads for p in group}) > 1]
     if len(groups) == 1:
         return {"thread-scaling": groups[0]}
-    return {
-        f"thread-scaling-{number}{file_ending(f'{group[0].setting[0]} {group[0].batch_per_rank}')}": (
-            group
-        )
-        for number, group in enumerate(groups, 1)
-    }
+    found = {}
+    for number, group in enumerate(groups, 1):
+        ending = file_ending(f"{group[0].setting[0]} {group[0].batch_per_rank}")
+        found[f"thread-scaling-{number}{ending}"] = group
+    return found
 
 
 def thread_tables(points):
@@ -34,65 +33,71 @@ def thread_tables(points):
 
 def thread_table(name, group):
     base = group[0]
-    model, *others = setting_texts(base.setting)
+    model, *_ = setting_texts(base.setting)
     return item_table(
         name,
         f"Thread scaling: {model}, batch {base.batch_per_rank} per rank,"
         f" {plural(base.ranks, 'rank')}",
-        [
-            Column("threads", "Threads per rank"),
-            Column("epoch_seconds", "Epoch (s)", 2),
-            *(
-                Column(
-                    f"{p}_seconds",
-                    f"{p.capitalize()} (s)",
-                    3,
-                    value=lambda point, p=p: point.phase_seconds[p],
-                )
-                for p in PASSES
-            ),
-            Column(
-                "speedup",
-                "Speedup",
-                2,
-                value=lambda point: metrics.speedup(base.epoch_seconds, point.epoch_seconds),
-            ),
-            *(
-                Column(
-                    f"{p}_speedup",
-                    f"Speedup, {p}",
-                    2,
-                    value=lambda point, p=p: (
-                        base.phase_seconds[p] / point.phase_seconds[p]
-                        if point.phase_seconds[p] > 0
-                        else None
-                    ),
-                )
-                for p in PASSES
-            ),
-            Column(
-                "efficiency",
-                "Efficiency",
-                2,
-                value=lambda point: (
-                    metrics.speedup(base.epoch_seconds, point.epoch_seconds)
-                    * base.threads
-                    / point.threads
-                ),
-            ),
-            Column("processors", "Processors", csv_only=True),
-            Column("repeats", "Repeats"),
-        ],
+        thread_columns(base),
         group,
-        [
-            (
-                f"speedup: time with {plural(base.threads, 'thread')} / time; "
-                "efficiency: speedup of the epoch / (threads / threads of the first row)"
-            ),
-            "forward, backward and update: seconds per epoch, mean over the ranks",
-            base.processors
-            and f"the host has {base.processors} processors (hardware threads) for its ranks; more threads than processors share them",
-            "setting: " + ", ".join(filter(None, (model, *others[:-1], list_hosts(base.hosts)))),
-            *dict.fromkeys(note for point in group for note in point.notes),
-        ],
+        thread_notes(group),
     )
+
+
+def thread_columns(base):
+    def speedup(point):
+        return metrics.speedup(base.epoch_seconds, point.epoch_seconds)
+
+    return [
+        Column("threads", "Threads per rank"),
+        Column("epoch_seconds", "Epoch (s)", 2),
+        *map(seconds_column, PASSES),
+        Column("speedup", "Speedup", 2, value=speedup),
+        *(speedup_column(name, base) for name in PASSES),
+        Column(
+            "efficiency",
+            "Efficiency",
+            2,
+            value=lambda point: speedup(point) * base.threads / point.threads,
+        ),
+        Column("processors", "Processors", csv_only=True),
+        Column("repeats", "Repeats"),
+    ]
+
+
+def seconds_column(name):
+    """Returns the column of the time of a pass."""
+    return Column(
+        f"{name}_seconds",
+        f"{name.capitalize()} (s)",
+        3,
+        value=lambda point: point.phase_seconds[name],
+    )
+
+
+def speedup_column(name, base):
+    """Returns the column of the speedup of a pass."""
+
+    def speedup(point):
+        seconds = point.phase_seconds[name]
+        return base.phase_seconds[name] / seconds if seconds > 0 else None
+
+    return Column(f"{name}_speedup", f"Speedup, {name}", 2, value=speedup)
+
+
+def thread_notes(group):
+    base = group[0]
+    *setting, _ = setting_texts(base.setting)
+    notes = [
+        f"speedup: time with {plural(base.threads, 'thread')} / time; "
+        "efficiency: speedup of the epoch / (threads / threads of the first row)",
+        "forward, backward and update: seconds per epoch, mean over the ranks",
+    ]
+    if base.processors:
+        notes.append(
+            f"the host has {base.processors} processors (hardware threads) for its ranks; more"
+            " threads than processors share them"
+        )
+    notes.append("setting: " + ", ".join(filter(None, (*setting, list_hosts(base.hosts)))))
+    notes += dict.fromkeys(note for point in group for note in point.notes)
+    return notes

@@ -4,6 +4,7 @@ the gradients of each bucket are final, the end of the backward pass, and the ti
 They follow from the measured buckets of a run, or without all-reduces from the profile of its
 operations (`--profile`)."""
 
+import math
 import re
 from dataclasses import dataclass, replace
 
@@ -171,8 +172,8 @@ def parameters_of(kind, phase, flops, batch):
     completes. `flops`: of a linear layer, 4 per weight and image in both directions together."""
     convolution, norm, linear = (p.match(kind) for p in (CONVOLUTION, BATCH_NORM, LINEAR))
     if convolution:
-        height, width, inputs, outputs = map(int, convolution.groups())
-        return height * width * inputs * outputs if phase == "backward weights" else 0
+        weights = math.prod(map(int, convolution.groups()))
+        return weights if phase == "backward weights" else 0
     if norm and phase != RECOMPUTE:
         return 2 * int(norm[1])
     if linear and batch:

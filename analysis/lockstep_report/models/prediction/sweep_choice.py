@@ -13,7 +13,7 @@ from lockstep_report.models.fits import sweep_observations
 from lockstep_report.models.prediction.sweep_fit import flat_algorithms
 
 
-def sweeps_of(runs):
+def all_sweeps(runs):
     return [run for run in runs if run.allreduce]
 
 
@@ -22,7 +22,7 @@ def sweeps_like(runs, bases):
     same host, or with one rank per host on several of the same hosts."""
     return [
         run
-        for run in sweeps_of(runs)
+        for run in all_sweeps(runs)
         if any(uses_links_of(run, basis.point, basis) for basis in bases)
     ]
 

@@ -44,7 +44,7 @@ def network_of_sweeps(runs, algorithm):
     """Returns the network of sweeps over any numbers of ranks, with the 95 % intervals of alpha and
     beta as their ranges. `algorithm`: name in the sweep, or that of the formula for a program that
     does not state its own. Raises `ReportError` (input) if the sweeps do not determine both."""
-    names, library = names_of(runs), library_of(runs[0])
+    names, library = file_names(runs), library_of(runs[0])
     check_sweeps(runs, algorithm)
     fit = fit_of(runs, algorithm)
     if fit is None:
@@ -78,7 +78,7 @@ def network_of_sweeps(runs, algorithm):
     )
 
 
-def names_of(runs):
+def file_names(runs):
     return ", ".join(run.path.name for run in runs)
 
 
@@ -88,13 +88,13 @@ def check_sweeps(runs, algorithm):
     library = library_of(runs[0])
     if any(library_of(run) != library for run in runs):
         raise ReportError(
-            INPUT, f"{names_of(runs)}: sweeps with MPI and with NCCL; give those of one"
+            INPUT, f"{file_names(runs)}: sweeps with MPI and with NCCL; give those of one"
         )
     known = flat_algorithms(library)
     if algorithm not in known:
         raise ReportError(
             INPUT,
-            f"{names_of(runs)}: no model to fit for the algorithm {algorithm} of {library}, only"
+            f"{file_names(runs)}: no model to fit for the algorithm {algorithm} of {library}, only"
             f" for {', '.join(known)}; give a network description with its levels",
         )
     for run in runs:
@@ -116,7 +116,7 @@ def fit_of(runs, algorithm):
     both."""
     factors, seconds = [], []
     for run in runs:
-        labels = labels_of(run, algorithm)
+        labels = sweep_labels(run, algorithm)
         for (_, label), size, value in sweep_observations(run):
             if label in labels:
                 factors.append(FLAT[algorithm](run.rank_count, size))
@@ -127,7 +127,7 @@ def fit_of(runs, algorithm):
     return fit if fit is not None and fit.dof >= 1 else None
 
 
-def labels_of(run, algorithm):
+def sweep_labels(run, algorithm):
     """Returns the labels under which a sweep can have the algorithm: those of Lockstep, of another
     program, and of a program that does not state its algorithm."""
     library, program = library_of(run), program_of(run)

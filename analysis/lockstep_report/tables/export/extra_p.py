@@ -1,10 +1,13 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Export to the JSON format of Extra-P, which fits scaling models to repeated measurements."""
 
+from collections.abc import Callable
+from typing import NamedTuple
+
 from lockstep_report.errors import INPUT, ReportError
 from lockstep_report.groups import grouped
-from lockstep_report.measure.estimates import step_values
 from lockstep_report.measure.comparison import merge_repeats, one_rank
+from lockstep_report.measure.estimates import step_values
 from lockstep_report.measure.points import point_of
 from lockstep_report.measure.window import timed_window
 from lockstep_report.runfile.settings import file_endings, setting_names
@@ -60,13 +63,19 @@ def mode_of(point):
     )
 
 
-# Lines in the plane of ranks and batches per rank: (name, value that is the same on a line,
-# parameter that differs).
+class Line(NamedTuple):
+    """A kind of lines in the plane of ranks and batches per rank."""
+
+    name: str  # with a place for the value
+    value: Callable  # (ranks, batch) -> value that is the same on a line
+    parameter: str  # that differs on a line
+
+
 OF_RANKS = (
-    ("batch {} per rank", lambda ranks, batch: batch, RANKS),
-    ("global batch {}", lambda ranks, batch: ranks * batch, RANKS),
+    Line("batch {} per rank", lambda ranks, batch: batch, RANKS),
+    Line("global batch {}", lambda ranks, batch: ranks * batch, RANKS),
 )
-OF_BATCHES = (("{} ranks", lambda ranks, batch: ranks, BATCH),)
+OF_BATCHES = (Line("{} ranks", lambda ranks, batch: ranks, BATCH),)
 
 
 def models(trained):
@@ -75,7 +84,7 @@ def models(trained):
     parameters only if each number of ranks was measured with each batch; otherwise one per line: of
     ranks with the same batch, or the same global batch, whichever lines are longer.
     """
-    places = sorted({place_of(point) for _, point in trained})
+    places = sorted({ranks_and_batch(point) for _, point in trained})
     ranks, batches = ({place[axis] for place in places} for axis in (0, 1))
     if min(len(ranks), len(batches)) > 1 and len(places) == len(ranks) * len(batches):
         return {"": ([RANKS, BATCH], trained)}
@@ -87,30 +96,34 @@ def models(trained):
     return {
         name if len(lines) > 1 else "": (
             [parameter],
-            [(run, point) for run, point in trained if place_of(point) in own],
+            [(run, point) for run, point in trained if ranks_and_batch(point) in own],
         )
         for own, (name, parameter) in lines.items()
     }
 
 
-def place_of(point):
+def ranks_and_batch(point):
     return point.ranks, point.batch_per_rank
 
 
 def longest_lines(places, kinds):
     """Returns {places of a line: (name, parameter)} of the kinds with the longest lines; {} if each
     line is one place."""
-    lines = [grouped(places, lambda place, same=same: same(*place)) for _, same, _ in kinds]
+    lines = [places_by_value(places, kind) for kind in kinds]
     lengths = [max(map(len, of.values())) for of in lines]
     found = {}
-    for (name, _, parameter), of, length in zip(kinds, lines, lengths):
+    for kind, of, length in zip(kinds, lines, lengths):
         if length == max(lengths) > 1:
             found |= {
-                tuple(own): (name.format(value), parameter)
+                tuple(own): (kind.name.format(value), kind.parameter)
                 for value, own in of.items()
                 if len(own) > 1
             }
     return found
+
+
+def places_by_value(places, kind):
+    return grouped(places, lambda place: kind.value(*place))
 
 
 def experiment(trained, parameters):
@@ -120,7 +133,7 @@ def experiment(trained, parameters):
     for run, point in trained:
         for name, seconds in step_values(run, timed_window(run).steps).items():
             path = CALL_PATHS.get(name) or "step->" + name.removesuffix("_seconds")
-            measured.setdefault(path, {}).setdefault(place_of(point), []).append(
+            measured.setdefault(path, {}).setdefault(ranks_and_batch(point), []).append(
                 float(seconds.mean())
             )
     for path, places in list(measured.items()):  # Extra-P needs each call path at every point
