@@ -15,12 +15,12 @@ from lockstep_report.models.prediction.predict import SEED
 from lockstep_report.models.prediction.rows import prediction_rows
 from lockstep_report.models.prediction.sweep_choice import (
     algorithms_of,
+    all_sweeps,
     lacked_processors,
     measured_algorithms,
     modelled_algorithms,
     nearest_algorithm,
     sweeps_like,
-    all_sweeps,
 )
 from lockstep_report.models.prediction.sweep_fit import flat_algorithms, network_of_sweeps
 from lockstep_report.output import PREDICTION, Folder
@@ -137,8 +137,7 @@ def predicted_rows(options, runs):
     trained = each(options.skipped, runs, point_of)
     require(options.skipped, trained)
     bases = best_bases(trained)
-    require_bases(trained, bases)
-    network = network_of(options, runs, bases)
+    network = network_of(options, trained, bases)
     if options.overlap is not None:
         network = replace(network, overlap=options.overlap)
     size = options.bucket_mib and options.bucket_mib * 2**20
@@ -147,15 +146,19 @@ def predicted_rows(options, runs):
     )
 
 
-def network_of(options, runs, bases):
+def network_of(options, trained, bases):
     """Returns the network of --network: one JSON file, or sweeps, of which those of the algorithm
     of the bases are used; without --network, that of the sweeps among the runs."""
     if not options.network:
-        return fitted_network(options, own_sweeps(runs, bases), bases)
+        require_bases(trained, bases)
+        sweeps = own_sweeps([run for run, _ in trained], bases)
+        return fitted_network(options, sweeps, bases)
     kind = kind_of_file(options.network[0])
     if kind == JSON or (options.network[0].endswith(".json") and kind not in SWEEPS):
         return described_network(options)
-    return fitted_network(options, given_sweeps(options), bases)
+    sweeps = given_sweeps(options)
+    require_bases(trained, bases)
+    return fitted_network(options, sweeps, bases)
 
 
 def described_network(options):

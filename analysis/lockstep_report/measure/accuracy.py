@@ -185,8 +185,8 @@ def last_accuracy(run):
 
 
 def accuracy_curves(runs):
-    """Returns one `AccuracyCurve` per training and number of epochs, sorted by batch. Runs without a
-    test accuracy, independent replicas and attempts that did not finish are left out."""
+    """Returns one `AccuracyCurve` per training and number of epochs, sorted by batch. Runs without
+    a test accuracy, independent replicas and attempts that did not finish are left out."""
     evaluated = [
         run
         for run in runs

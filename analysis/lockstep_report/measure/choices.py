@@ -115,7 +115,8 @@ def series_notes(point, points):
         return []
     return [
         "the program chose different all-reduce algorithms for the points of this setting "
-        f"({listed_choices(found)}); to compare only the numbers of ranks, select one with --all-reduce"
+        f"({listed_choices(found)}); to compare only the numbers of ranks, select one with"
+        " --all-reduce"
     ]
 
 

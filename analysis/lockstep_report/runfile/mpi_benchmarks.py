@@ -62,9 +62,9 @@ def read_benchmark(path, kind):
     tables = benchmark_tables(text)
     used = [table for table in tables if table.is_of_all_reduces and table.ranks > 1]
     if not used:
+        reason = reason_without_tables(tables)
         raise ReportError(
-            INPUT,
-            f"{path}: this output of the {PROGRAMS[kind]} cannot be used ({reason_without_tables(tables)})",
+            INPUT, f"{path}: this output of the {PROGRAMS[kind]} cannot be used ({reason})"
         )
     version = VERSION.search(text) or TITLE.search(text)
     data_type = TYPE.search(text)
