@@ -63,6 +63,11 @@ COLOURS = dict(
 )
 
 
+class CausePanel(NamedTuple):
+    title: str
+    losses: list
+
+
 def cause_bars(losses):
     """Returns efficiency and causes as stacked shares of the epoch, one panel per scaling, setting
     and batch."""
