@@ -14,9 +14,11 @@ from lockstep_report.tables.table import (
     Note,
     Table,
     cell_texts,
+    csv_text,
     interval_columns,
     latex,
     markdown,
+    table_values,
 )
 from synthetic import phases, write_ladder, write_run, write_sweep
 
@@ -134,3 +136,16 @@ def test_the_latex_of_a_report_is_balanced(tmp_path):
         body = text.split(r"\toprule")[1].split(r"\bottomrule")[0]
         rows = [line for line in body.splitlines() if line.endswith(r"\\")]
         assert rows and all(len(re.findall(r"(?<!\\)&", row)) == columns - 1 for row in rows)
+
+
+def test_the_ends_of_an_interval_are_one_printed_column():
+    columns = interval_columns(Column("x", "X", 2), "low", "high", " (s)")
+    rows = [{"x": 1.85, "low": 1.726, "high": 1.973}, {"x": 2.0, "low": None, "high": None}]
+    table = Table("t", "T", columns, rows, [Note("about the interval", ("low",))])
+    text = markdown(table)
+    assert "| X | 95 % interval (s) |" in text and "about the interval" in text
+    assert column_of(text, "95 % interval (s)") == ["1.73 to 1.97", "–"]
+    assert "1.85 & 1.73 to 1.97" in latex(table)
+    assert csv_text(table).splitlines() == ["x,low,high", "1.85,1.726,1.973", "2,,"]
+    assert table_values(table)["rows"][0] == rows[0]
+    assert "95 %" not in markdown(Table("t", "T", columns, rows[1:]))

@@ -150,6 +150,8 @@ def columns_of(pivot, of_key, batch):
             csv_only=key not in pivot.headers,
             interval=tuple(f"{end}_{batch}" for end in of_key[key].interval),
             mark=f"mark_{batch}",
+            upper="",
+            range_header="",
         )
         for key in keys_of(pivot, of_key)
     ]

@@ -34,14 +34,21 @@ class Column:
     key: str
     header: str
     digits: int = None  # None: not rounded
-    csv_only: bool = False  # too long for a cell of a printed table
+    csv_only: bool = False  # not printed: too long for a cell, or seldom of interest
     # Keys of the ends of the interval that limits the digits, and of the value that it is about, if
     # that is another one, to which the value is proportional.
     interval: tuple = ()
     mark: str = None  # key of the letters of notes that are printed behind the value
-    value: object = (
-        None  # function of the item of a row [its attribute of the name `key`], see `rows_of`
-    )
+    # Function of the item of a row [its attribute of the name `key`], see `rows_of`.
+    value: object = None
+    # The key of the upper end of an interval whose lower end is this column, and the header of the
+    # one printed column with both.
+    upper: str = ""
+    range_header: str = ""
+
+    @property
+    def printed_header(self):
+        return self.range_header or self.header
 
 
 @dataclass(frozen=True)
@@ -83,7 +90,16 @@ class Table:
     def texts(self):
         """Returns the printed texts (row, column): first the headers."""
         columns = self.without_empty_columns()
-        return [[c.header for c in columns], *zip(*(cell_texts(c, self.rows) for c in columns))]
+        of_key = {c.key: c for c in self.columns}
+        headers = [c.printed_header for c in columns]
+        return [headers, *zip(*(self._column_texts(c, of_key) for c in columns))]
+
+    def _column_texts(self, column, of_key):
+        """Returns the printed texts of a column; ranges if it is the lower end of an interval."""
+        texts = cell_texts(column, self.rows)
+        if not column.upper:
+            return texts
+        return map(range_text, texts, cell_texts(of_key[column.upper], self.rows))
 
     def alignment(self, text, number):
         """Returns one of both arguments for each printed column: whether it has texts."""
@@ -122,7 +138,7 @@ def item_table(name, title, columns, items, notes=()):
 
 def interval_columns(column, low, high, unit="", interval=None, scale=1):
     """Returns a column and those of the ends of its 95 % interval, whose width limits the digits of
-    all three. `interval`: function of the item of a row that returns the interval, or the estimate
+    all three. Printed tables have one column with both ends. `interval`: function of the item of a row that returns the interval, or the estimate
     with the value of `column`, or None. Its numbers are multiplied by `scale`."""
 
     def part(name):
@@ -131,8 +147,16 @@ def interval_columns(column, low, high, unit="", interval=None, scale=1):
     ends = (low, high)
     return [
         replace(column, interval=ends, value=column.value or part("value")),
-        Column(low, f"95 % from{unit}", column.digits, interval=ends, value=part("low")),
-        Column(high, f"to{unit}", column.digits, interval=ends, value=part("high")),
+        Column(
+            low,
+            f"95 % from{unit}",
+            column.digits,
+            interval=ends,
+            value=part("low"),
+            upper=high,
+            range_header=f"95 % interval{unit}",
+        ),
+        Column(high, f"to{unit}", column.digits, csv_only=True, interval=ends, value=part("high")),
     ]
 
 
@@ -184,6 +208,11 @@ def mark(column, row):
     """Returns the letters of the notes that restrict a cell, in parentheses; "" without one."""
     letters = row.get(column.mark) if column.mark else None
     return f" ({letters})" if letters else ""
+
+
+def range_text(low, high):
+    """Returns "1.73 to 1.97"; `MISSING` if both ends are."""
+    return MISSING if low == high == MISSING else f"{low} to {high}"
 
 
 def digits_of(column, row):
