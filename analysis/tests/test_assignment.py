@@ -10,6 +10,7 @@ from lockstep_report.tables.assignment import assignment_tables
 from lockstep_report.tables.kinds import TableKind
 from lockstep_report.tables.table import Column, Table
 
+OTHERS = ("point", "setting", "mode")  # keys of rows that are no columns
 TIMES = """ranks,batch_per_rank,epoch_seconds
 1,32,80
 1,128,60
@@ -105,9 +106,10 @@ def test_tables_show_one_setting_and_name_it():
                 columns,
                 [row("fp32", 1, batch) for batch in (32, 64, 128, 256)] + both,
                 [],
+                OTHERS,
                 TableKind.TIMES,
             ),
-            Table("table-3-bandwidth", "Table 3", columns, both, [], TableKind.BANDWIDTH),
+            Table("table-3-bandwidth", "Table 3", columns, both, [], OTHERS, TableKind.BANDWIDTH),
         ]
     )
     assert [table.rows[0]["ranks"] for table in found] == [1, 2]

@@ -18,6 +18,7 @@ from lockstep_report.tables.table import (
     interval_columns,
     latex,
     markdown,
+    rows_of,
     table_values,
 )
 from synthetic import phases, write_ladder, write_run, write_sweep
@@ -149,3 +150,23 @@ def test_the_ends_of_an_interval_are_one_printed_column():
     assert csv_text(table).splitlines() == ["x,low,high", "1.85,1.726,1.973", "2,,"]
     assert table_values(table)["rows"][0] == rows[0]
     assert "95 %" not in markdown(Table("t", "T", columns, rows[1:]))
+
+
+@pytest.mark.parametrize(
+    "columns, row, notes",
+    [
+        ([Column("x", "X")], {"x": 1, "xx": 2}, []),
+        ([Column("x", "X", 2, interval=("low", "hihg"))], {"x": 1.0, "low": 0.9, "high": 1.1}, []),
+        ([Column("x", "X")], {"x": 1}, [Note("about y", ("y",))]),
+    ],
+    ids=["row", "interval", "note"],
+)
+def test_an_unknown_key_is_an_error(columns, row, notes):
+    with pytest.raises(ValueError, match="table t: no column has the key (xx|hihg|y)$"):
+        Table("t", "T", columns, [row], notes, ("low", "high"))
+
+
+def test_the_key_of_a_column_must_be_an_attribute():
+    """An empty column is not printed, so nobody would see a misspelt key."""
+    with pytest.raises(AttributeError, match="epoch_secnods"):
+        rows_of([Column("epoch_secnods", "Epoch (s)")], [points.Point("a.csv", 2, 32, 10.0)])

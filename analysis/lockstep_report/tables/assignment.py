@@ -118,8 +118,15 @@ def pivoted(pivot, table, setting, batches):
             len(cells) < len(rows) and f"further modes are in {source}",
             *(f"({mark}) {note}" for note, mark in letters.items()),
         ],
-        pivot.kind,
+        extra=[key for batch in batches for key in extra_keys(pivot, of_key, batch)],
+        kind=pivot.kind,
     )
+
+
+def extra_keys(pivot, of_key, batch):
+    """Returns the keys of a row that are no columns: marks, and ends of intervals."""
+    ends = {end for key in keys_of(pivot, of_key) for end in of_key[key].interval}
+    return [f"{key}_{batch}" for key in ("mark", *sorted(ends))]
 
 
 def has_only_bounds(row):

@@ -108,19 +108,20 @@ def cause_table(losses, points):
 
 
 def cause_row(loss):
-    shares = {name: loss.share(name) for name in loss.causes}
     return {
         "point": loss.point,
         "scaling": loss.scaling,
         "loss_seconds": loss.seconds,
         "efficiency_percent": 100 * loss.efficiency,
-        **{
-            f"{name}_percent": 100 * share
-            for name, share in shares.items()
-            if abs(share) >= SMALLEST_SHARE
-        },
-        **{f"{name}_seconds": seconds for name, seconds in loss.causes.items()},
+        **{f"{name}_percent": shown_percent(loss, name) for name, _ in CAUSES},
+        **{f"{name}_seconds": loss.causes.get(name) for name, _ in CAUSES},
     }
+
+
+def shown_percent(loss, name):
+    """Returns the share of a cause in per cent; None if it does not apply or would be 0.0 %."""
+    is_shown = name in loss.causes and abs(loss.share(name)) >= SMALLEST_SHARE
+    return 100 * loss.share(name) if is_shown else None
 
 
 LAW_COLUMNS = (

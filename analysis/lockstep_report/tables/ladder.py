@@ -17,8 +17,9 @@ from lockstep_report.runfile.settings import (
     version_of,
 )
 from lockstep_report.tables.machines import entries
-from lockstep_report.tables.table import Column, Table, rows_of
+from lockstep_report.tables.table import Column, Table
 
+TIMES = ("epoch_seconds", "training_seconds", "images_per_second")
 LADDER_COLUMNS = [
     Column("source", "File"),
     Column("mode", "Mode"),
@@ -136,15 +137,14 @@ def ladder_end_note(run):
 def table_of_points(points, ending):
     has_details = any(p.detail for p in points)
     rows = [
-        row
-        | {
-            "source": None,
-            "mode": row["mode"] if has_details else None,
+        {
+            **{name: getattr(p, name) for name in ("batch_per_rank", "steps", *TIMES)},
+            "mode": p.mode if has_details else None,
             "status": "complete",
             "is_extrapolated": int(p.scaled),
             "measured": next(iter(notes_of_kind(p.notes, NoteKind.SCALED)), None),
         }
-        for row, p in zip(rows_of(LADDER_COLUMNS, points), points)
+        for p in points
     ]
     rows.sort(key=lambda row: (row["batch_per_rank"], row["mode"] or ""))
     return Table(
@@ -171,9 +171,7 @@ def ladder_row(point):
     return {
         "batch_per_rank": int(point["batch_per_rank"]),
         "status": str(point["status"]).replace("_", " "),
-        **{
-            name: value(name) for name in ("epoch_seconds", "training_seconds", "images_per_second")
-        },
+        **{name: value(name) for name in TIMES},
         "steps": steps,
         "is_extrapolated": is_extrapolated,
         "measured": (

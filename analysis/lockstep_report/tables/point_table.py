@@ -29,10 +29,10 @@ EPOCH = interval_columns(
 )
 
 
-def point_table(points, name, title, columns, rows, notes):
+def point_table(points, name, title, columns, rows, notes, extra=()):
     """Returns a table of points. Rows have a `point`, from which the columns compute the values
-    that a row lacks. Its validity notes are letters in a column, whose texts are below the
-    table."""
+    that a row lacks. `extra`: keys of the rows that are not columns. The validity notes of the
+    points are letters in a column, whose texts are below the table."""
     names, letters = setting_names(p.setting for p in points), validity.letters(points)
     shown = [row["point"] for row in rows]
     columns = [
@@ -68,4 +68,5 @@ def point_table(points, name, title, columns, rows, notes):
                 if any(note in p.notes for p in shown)
             ),
         ],
+        ("point", *(column.key for column in (*PLACE, *EPOCH)), *extra),
     )

@@ -20,6 +20,7 @@ MEASURED = (
     Column("gflop_per_second", "GFLOP/s", 1),
     Column("gb_per_second", "GB/s", 1),
 )
+COUNTS = ("flops", "bytes")  # keys of rows that are no columns
 BOUND = Column("bound_percent", "Bound / time (%)", 0)
 
 
@@ -35,6 +36,7 @@ def profile_tables(runs):
                 [*MEASURED, BOUND],
                 kinds,
                 notes,
+                ("ceiling", "implementation", *COUNTS),
             ),
             Table(
                 f"profile{ending}",
@@ -47,6 +49,7 @@ def profile_tables(runs):
                 ],
                 operation_rows(run),
                 notes,
+                COUNTS,
             ),
         ]
     return tables

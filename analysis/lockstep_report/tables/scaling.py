@@ -13,8 +13,10 @@ from lockstep_report.tables.speedups import (
     GLOBAL_BATCH,
     IMAGE_RATE,
     KARP_FLATT,
+    KARP_FLATT_KEYS,
     KARP_FLATT_NOTE,
     SPEEDUP,
+    SPEEDUP_KEYS,
     SPEEDUP_NOTE,
     efficiency_against,
     serial_fraction,
@@ -64,6 +66,7 @@ def weak_table(points):
         WEAK_COLUMNS,
         [weak_row(p, points) for p in points if p.step_median is not None],
         [EFFICIENCY_NOTE, STEP_NOTE, INDEPENDENT_NOTE, KARP_FLATT_NOTE],
+        (*SPEEDUP_KEYS, *KARP_FLATT_KEYS),
     )
 
 
@@ -93,6 +96,7 @@ def strong_table(points):
         STRONG_COLUMNS,
         rows,
         [EFFICIENCY_NOTE, SPEEDUP_NOTE, KARP_FLATT_NOTE],
+        (*SPEEDUP_KEYS, *KARP_FLATT_KEYS),
     )
 
 

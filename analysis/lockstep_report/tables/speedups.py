@@ -8,6 +8,7 @@ from lockstep_report.tables.point_table import EPOCH_ENDS
 from lockstep_report.tables.table import Column, Note, interval_columns
 
 SPEEDUP_ENDS = ("speedup_low", "speedup_high")
+SPEEDUP_KEYS = ("speedup", *SPEEDUP_ENDS, "scaled_speedup", "efficiency")
 SPEEDUP = tuple(interval_columns(Column("speedup", "Speedup T(1)/T(N)", 2), *SPEEDUP_ENDS))
 SPEEDUP_NOTE = Note(
     "interval of a speedup: T(1) from / T(N) to, and T(1) to / T(N) from, with the "
@@ -17,8 +18,8 @@ SPEEDUP_NOTE = Note(
 EFFICIENCY = Column(
     "efficiency", "Efficiency T(1)/(N·T(N))", 2, interval=(*SPEEDUP_ENDS, "speedup")
 )
-KARP_FLATT_ENDS = ("karp_flatt_low", "karp_flatt_high")
-KARP_FLATT = Column("karp_flatt", "Karp-Flatt fraction", 4, interval=KARP_FLATT_ENDS)
+KARP_FLATT_KEYS = ("karp_flatt", "karp_flatt_low", "karp_flatt_high")
+KARP_FLATT = Column("karp_flatt", "Karp-Flatt fraction", 4, interval=KARP_FLATT_KEYS[1:])
 KARP_FLATT_NOTE = Note(
     "Karp-Flatt fraction: (1/S − 1/N) / (1 − 1/N) with S = T(1)/T(N); constant over N: serial part;"
     " growing with N: overhead; without an interval of the speedup, its digits are those for a"
@@ -31,10 +32,10 @@ EXPOSED = Column("exposed", "Exposed communication (s)", 2, value=lambda p: p.ex
 
 
 def speedup_values(base, point):
-    """Returns the values of a row that compare a point with its base case; nothing without one."""
+    """Returns the values of a row that compare a point with its base case; None without one."""
     found = speedup_of(base, point)
     if found is None:
-        return {}
+        return dict.fromkeys(SPEEDUP_KEYS)
     return {
         "speedup": found.value,
         "speedup_low": found.low,
@@ -46,9 +47,9 @@ def speedup_values(base, point):
 
 def serial_fraction(base, point):
     """Returns the Karp-Flatt fraction with its ends, from those of the speedup or from the spread
-    that is assumed for runs without an interval; nothing without a base or communication."""
+    that is assumed for runs without an interval; None without a base or communication."""
     if base is None or base is point or point.is_independent:
-        return {}
+        return dict.fromkeys(KARP_FLATT_KEYS)
     speedup = speedup_of(base, point)
     low, high = assumed_ends(base, point, speedup)
     return {

@@ -30,7 +30,7 @@ from lockstep_report.tables.ladder import ladder_run_tables
 from lockstep_report.tables.layers import layer_table
 from lockstep_report.tables.stack import stack_table
 from lockstep_report.tables.sweep import sweep_table
-from lockstep_report.tables.table import Column, Table, bounds_text, rows_of
+from lockstep_report.tables.table import Column, Table, bounds_text, rows_of, unset
 
 DEVICE_READINGS = ("energy_joules", "utilisation", "memory_used_bytes")
 PHASE_LABELS = {
@@ -67,8 +67,8 @@ OF_TRAINING = (
     Column("reducer", "Reducer", value=lambda run: run.option("reducer") or None),
     Column("epochs", "Epochs", value=lambda run: len(run.epoch_numbers)),
     Column("steps", "Steps", value=lambda run: len(run.step)),
-    Column("epoch_seconds", "Epoch (s)", 2),
-    Column("images_per_second", "Images/s", 1),  # set in `row_of`
+    Column("epoch_seconds", "Epoch (s)", 2, value=unset),
+    Column("images_per_second", "Images/s", 1, value=unset),  # set in `row_of`
     Column("test_accuracy", "Test accuracy", 4, value=last_accuracy),
 )
 

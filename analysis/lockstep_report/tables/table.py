@@ -63,21 +63,37 @@ class Note:
 class Table:
     """A table. `name` is the file name without suffix. Rows are dicts by column key; None is a
     missing value, and `Bounds` are printed as one number if they have a value, otherwise as a
-    range. A note is a string or a `Note`; others (None, False) are omitted."""
+    range. A note is a string or a `Note`; others (None, False) are omitted. `extra`: keys of rows
+    that are not columns, such as `point`, the item of the row. Raises `ValueError` for other
+    unknown keys of a row, an interval or a note."""
 
     name: str
     title: str
     columns: list
     rows: list
     notes: list = field(default_factory=list)
+    extra: tuple = ()
     kind: TableKind = None  # that of its entry in the registry
 
     def __post_init__(self):
         self.notes = list(filter(None, self.notes))
+        self._require_known_keys()
         for row in self.rows:
             for key, value in list(row.items()):
                 if isinstance(value, Bounds):
                     row |= {f"{key}_low": value.low, f"{key}_high": value.high}
+
+    def _require_known_keys(self):
+        known = {*self.extra, *(column.key for column in self.columns)}
+        used = {
+            *(key for row in self.rows for key in row),
+            *(key for column in self.columns for key in column.interval),
+            *(column.mark for column in self.columns if column.mark),
+            *(key for note in self.notes if isinstance(note, Note) for key in note.columns),
+        }
+        if not used <= known:
+            unknown = ", ".join(sorted(used - known))
+            raise ValueError(f"table {self.name}: no column has the key {unknown}")
 
     def without_empty_columns(self):
         """Returns the columns to print: those that have a value in at least one row."""
@@ -120,11 +136,11 @@ class Table:
 
 
 def rows_of(columns, items):
-    """Returns one row per item, with the values of the columns; None for an attribute that the item
-    does not have."""
+    """Returns one row per item, with the values of the columns. Raises `AttributeError` if a column
+    without a function has a key that is not an attribute of the item."""
     return [
         {
-            column.key: column.value(item) if column.value else getattr(item, column.key, None)
+            column.key: column.value(item) if column.value else getattr(item, column.key)
             for column in columns
         }
         for item in items
@@ -138,8 +154,9 @@ def item_table(name, title, columns, items, notes=()):
 
 def interval_columns(column, low, high, unit="", interval=None, scale=1):
     """Returns a column and those of the ends of its 95 % interval, whose width limits the digits of
-    all three. Printed tables have one column with both ends. `interval`: function of the item of a row that returns the interval, or the estimate
-    with the value of `column`, or None. Its numbers are multiplied by `scale`."""
+    all three. Printed tables have one column with both ends. `interval`: function of the item of a
+    row that returns the interval, or the estimate with the value of `column`, or None. Its numbers
+    are multiplied by `scale`."""
 
     def part(name):
         return interval and (lambda item: scaled(getattr(interval(item), name, None), scale))
@@ -174,10 +191,15 @@ def bounded_columns(key, header, digits, value=None):
     return [
         Column(key, header, digits, value=value),
         *(
-            Column(f"{key}_{end}", f"{header}, {text}", digits, csv_only=True)
+            Column(f"{key}_{end}", f"{header}, {text}", digits, csv_only=True, value=unset)
             for end, text in (("low", "at least"), ("high", "at most"))
         ),
     ]
+
+
+def unset(_):
+    """Returns None: the value of a column that is set later."""
+    return None
 
 
 def bounds_text(bounds, text):

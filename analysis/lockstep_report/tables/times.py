@@ -7,6 +7,7 @@ from lockstep_report.tables.speedups import (
     GLOBAL_BATCH,
     IMAGE_RATE,
     SPEEDUP_ENDS,
+    SPEEDUP_KEYS,
     SPEEDUP_NOTE,
     speedup_values,
 )
@@ -40,12 +41,13 @@ def time_table(points):
         COLUMNS,
         rows,
         [TWO_SPEEDUPS_NOTE, SPEEDUP_NOTE, without_base_note(rows)],
+        SPEEDUP_KEYS,
     )
 
 
 def without_base_note(rows):
     """Returns a note that lists the batches without a base case; None if all rows have one."""
-    lacking = sorted({row["point"].batch_per_rank for row in rows if "speedup" not in row})
+    lacking = sorted({row["point"].batch_per_rank for row in rows if row["speedup"] is None})
     if not lacking:
         return None
     batches = ", ".join(str(batch or "unknown") for batch in lacking)
