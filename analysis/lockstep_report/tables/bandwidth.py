@@ -18,38 +18,40 @@ COLUMNS = (
     Column("derived_gb_s", "Derived (GB/s)", 3),
     Column("derived_percent", "of the link, derived (%)", 1),
     Column("derived_peak_percent", "of the peak, derived (%)", 1),
+    *bounded_columns("transfer_seconds", "Transfer T (s)", 2, lambda p: p.bandwidth and p.transfer),
+    Column("derived_seconds", "Derived T (s)", 2),
     Column("bytes", "M (bytes)", value=lambda p: p.bytes_per_step),
-    Column("steps", "Steps per epoch"),
+    Column("peak_gb_s", "Peak (GB/s)", 3),
+    Column("link_gbit", "Link (Gbit/s)", 1),
+    Column("steps", "Steps per epoch", csv_only=True),
     Column(
         "sent_gb",
         "2(N−1)/N · M per epoch (GB)",
         2,
+        csv_only=True,
         value=lambda p: metrics.ring_bytes(p.bytes_per_step * p.steps, p.ranks) / 1e9,
     ),
     Column(
         "link_gb",
         "Over the link of a host, per epoch (GB)",
         2,
+        csv_only=True,
         value=lambda p: p.link_bytes and p.link_bytes * p.steps / 1e9,
     ),
     Column(
         "allreduce_seconds",
         "All-reduce in progress (s)",
         2,
+        csv_only=True,
         value=lambda p: p.bandwidth and p.allreduce_seconds,
     ),
     Column(
         "waiting_seconds",
         "of which waiting for the last rank (s)",
         2,
+        csv_only=True,
         value=lambda p: p.split and p.split.waiting_seconds,
     ),
-    *bounded_columns(
-        "transfer_seconds", "of which transfer (s)", 2, lambda p: p.bandwidth and p.transfer
-    ),
-    Column("derived_seconds", "Derived T (s)", 2),
-    Column("link_gbit", "Link (Gbit/s)", 1),
-    Column("peak_gb_s", "Peak (GB/s)", 3),
 )
 FORMULA_NOTE = (
     "bandwidth = 2(N−1)/N · M · steps / T, with M the bytes all-reduced per step, N the "
@@ -58,7 +60,7 @@ FORMULA_NOTE = (
 MEASURED_NOTE = Note(
     "measured: T is the transfer; waiting for the last rank is imbalance of the "
     "ranks and is not counted",
-    ("waiting_seconds",),
+    ("transfer_seconds",),
 )
 DERIVED_NOTE = Note("derived: T = T(N) − T(1)/N", ("derived_seconds", "derived_gb_s"))
 PEAK_NOTE = Note(

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Table 2: compute and communication time, measured and derived."""
 
-from dataclasses import replace
-
 from lockstep_report.measure import metrics
 from lockstep_report.measure.comparison import base_of
 from lockstep_report.measure.points import IMBALANCE
@@ -14,18 +12,26 @@ from lockstep_report.tables.table import Column, Note
 COLUMNS = (
     *PLACE,
     EPOCH[0],
+    Column("compute", "Compute (s)", 2, value=lambda p: p.compute_seconds),
+    EXPOSED,
+    Column("hidden", "Hidden communication (s)", 2, value=lambda p: p.hidden_seconds),
+    Column("data_wait", "Data wait (s)", 2, value=lambda p: phase_seconds(p, "data_wait")),
+    Column("imbalance", "Imbalance (s)", 2, value=lambda p: phase_seconds(p, IMBALANCE)),
     Column(
         "derived_communication", "Derived communication T(N) − T(1)/N (s)", 2, interval=EPOCH_ENDS
     ),
-    replace(EXPOSED, header="Measured exposed communication (s)"),
-    Column("compute", "Measured compute (s)", 2, value=lambda p: p.compute_seconds),
-    Column("hidden", "Measured hidden communication (s)", 2, value=lambda p: p.hidden_seconds),
-    Column("allreduce", "All-reduce in progress (s)", 2, value=lambda p: p.allreduce_seconds),
-    Column("data_wait", "Data wait (s)", 2, value=lambda p: phase_seconds(p, "data_wait")),
-    Column("imbalance", "Imbalance (s)", 2, value=lambda p: phase_seconds(p, IMBALANCE)),
     Column("derived_compute", "Derived compute T(1)/N (s)", 2, interval=EPOCH_ENDS),
+    Column(
+        "allreduce",
+        "All-reduce in progress (s)",
+        2,
+        csv_only=True,
+        value=lambda p: p.allreduce_seconds,
+    ),
 )
-MEASURED_NOTE = "measured: means over the ranks; compute = upload + forward + backward + update"
+MEASURED_NOTE = (
+    "measured, unless derived: means over the ranks; compute = upload + forward + backward + update"
+)
 HIDDEN_NOTE = Note(
     "hidden: transfer during the backward pass, which would be exposed if the all-reduces started "
     "after it; computation between the calls of an all-reduce does not count. On CPUs it is the "

@@ -11,7 +11,7 @@ SPEEDUP_ENDS = ("speedup_low", "speedup_high")
 SPEEDUP_KEYS = ("speedup", *SPEEDUP_ENDS, "scaled_speedup", "efficiency")
 SPEEDUP = tuple(interval_columns(Column("speedup", "Speedup T(1)/T(N)", 2), *SPEEDUP_ENDS))
 SPEEDUP_NOTE = Note(
-    "interval of a speedup: T(1) from / T(N) to, and T(1) to / T(N) from, with the "
+    "interval of a speedup: T(1) low / T(N) high to T(1) high / T(N) low, with the "
     "rank-based intervals of the medians over runs",
     ("speedup_low",),
 )
