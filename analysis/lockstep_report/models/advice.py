@@ -434,7 +434,8 @@ def lacking_processors(source, lack):
         "lacking-processors",
         source,
         f"Rank {lack.rank} lacked a processor for {percent(lack.share)} of the epoch, because "
-        f"{lack.cause}. Other advice from this run would be about the lack.",
+        f"{lack.cause}. No other advice is given for this run, because its times show this lack"
+        " more than the program.",
         {"lacking_share": lack.share, "rank": lack.rank},
         LIMIT,
         case=lack.cause,
