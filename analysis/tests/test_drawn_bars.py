@@ -198,6 +198,8 @@ def test_causes_above_and_below_zero():
         "4 ranks, overlap, exposed: transfer: -6.25 %",
     ]
     other = Loss(point(2, 32, 6.0, setting=LONG), point(1, 32, 12.0), WEAK, {})
+    descending = cause_bars([loss(4, 3.0), loss(2, 6.0)]).axes[0]
+    assert [text.split("\n")[0] for _, text in ticks(descending.xaxis)] == ["2", "4"]
     several = cause_bars([loss(2, 6.0), other])
     assert [numbers(panel.get_ylim()) for panel in several.axes] == [[0, 110]] * 2
     assert several.get_label() == "Causes of lost efficiency"
@@ -223,6 +225,7 @@ def test_stages_of_pipelines_with_their_ideal():
             "",
             [],
             [stage("a", 0, 70, 10, 20), stage("a", 1, 60, 5, 35), stage("b", 0, 50, 20, 30, 2)],
+            extra=tuple(stage("a", 0, 0, 0, 0)),
         )
     ).axes
     assert bars(axes) == {

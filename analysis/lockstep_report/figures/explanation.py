@@ -70,7 +70,7 @@ class CausePanel(NamedTuple):
 
 def cause_bars(losses):
     """Returns efficiency and causes as stacked shares of the epoch, one panel per scaling, setting
-    and batch."""
+    and batch, with bars in ascending order of ranks."""
     if not losses:
         return None
     unit = max(
@@ -101,8 +101,12 @@ def cause_panels(losses, unit):
     return [
         CausePanel(f"{scaling},\n{batch}", part)
         for (_, scaling, batch), group in groups.items()
-        for part in chunks(group, unit)
+        for part in chunks(sorted(group, key=ranks_of), unit)
     ]
+
+
+def ranks_of(loss):
+    return loss.point.ranks
 
 
 def batch_of_loss(loss):
