@@ -54,6 +54,22 @@ def test_batches_and_recipes_are_separate_rows(tmp_path):
     ]
 
 
+def test_options_without_effect_are_not_shown(tmp_path):
+    """The reference batch matters if the rate is scaled, the trust coefficient with LARS."""
+    both = {"lr-reference-batch": "64", "trust-coefficient": "0.002", "optimizer": "sgd"}
+    plain = {"lr-reference-batch": "128", "trust-coefficient": "auto", "lr-scaling": "none"}
+    paths = [
+        write(tmp_path / "a.h5", (0.2, 0.5), **{**plain, "optimizer": "sgd"}),
+        write(tmp_path / "b.h5", (0.2, 0.5), images=64, **both, **{"lr-scaling": "linear"}),
+        write(tmp_path / "c.h5", (0.2, 0.5), images=96, **{**both, "optimizer": "lars"}),
+    ]
+    assert [row["recipe"] for row in table_of(paths).rows] == [
+        "lr 0.1",
+        "lr 0.1, lr-scaling linear, lr-reference-batch 64",
+        "optimizer lars, lr 0.1, lr-reference-batch 64, trust-coefficient 0.002",
+    ]
+
+
 def test_epochs_that_were_not_evaluated_are_skipped(tmp_path):
     table = table_of([write(tmp_path / "a.h5", (0.4, np.nan))])
     assert table.rows[0]["accuracy"] == 40.0

@@ -29,6 +29,13 @@ RECIPE = (
     ("label-smoothing", "0"),
     ("bn", "broadcast"),
 )
+# Options that have no effect with some values of another one: {name: (the other one, values)}.
+WITHOUT_EFFECT = {
+    "lr-reference-batch": ("lr-scaling", ("none",)),
+    "trust-coefficient": ("optimizer", ("sgd", "adamw")),
+    "nesterov": ("optimizer", ("lars", "adamw")),
+    "momentum": ("optimizer", ("adamw",)),
+}
 LENGTH = {"epochs", "steps"}  # shown only if runs of equal lengths differ in them
 
 
@@ -76,9 +83,16 @@ def is_shown(value, hidden):
     return value not in ("", "none", "never", hidden)
 
 
+def has_effect(run, name):
+    """Whether an option can have an effect on the results of a run, given its other options."""
+    other, values = WITHOUT_EFFECT.get(name, (name, ()))
+    return run.option(other) not in values
+
+
 def recipe_of(run, names):
-    """Returns the options of RECIPE and the properties `names` as text: "lr 0.1, lr-schedule
-    cosine"."""
+    """Returns the options of RECIPE and the properties `names` that have an effect as text: "lr
+    0.1, lr-schedule cosine"."""
+    names = {name for name in names - {"train-samples", *dict(RECIPE)} if has_effect(run, name)}
     return ", ".join(
         filter(
             None,
@@ -88,7 +102,7 @@ def recipe_of(run, names):
                     for name, hidden in RECIPE
                     if is_shown(run.option(name), hidden)
                 ),
-                text_of(properties_of(run), names - {"train-samples", *dict(RECIPE)}),
+                text_of(properties_of(run), names),
             ),
         )
     )
