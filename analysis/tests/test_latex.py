@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 from lockstep_report.cli import main
 from lockstep_report.escaping import latex_escape
-from lockstep_report.tables.table import LATEX_ROWS, Column, Table, latex
+from lockstep_report.tables.latex import LATEX_ROWS
+from lockstep_report.tables.table import Column, Table, latex
 from planted import write_sweep, write_training
 from synthetic import write_ladder, write_layers, write_stack
 

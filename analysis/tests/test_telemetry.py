@@ -14,6 +14,8 @@ from lockstep_report.measure import telemetry
 from lockstep_report.runfile.input_files import load_runs
 from lockstep_report.runfile.read import read_run
 from lockstep_report.runfile.validate import problems
+from lockstep_report.html.markup import table_element
+from lockstep_report.tables.table import csv_text, latex, markdown
 from lockstep_report.tables.telemetry import energy_table, network_table, telemetry_table
 from synthetic import dataset, phases, write_run
 from test_figures import faults
@@ -256,6 +258,28 @@ def test_energy_that_is_not_readable_is_a_text(tmp_path):
     assert row["counted"] == "nothing"
     assert row["joules_per_image"] is None and row["joules_per_point"] is None
     assert table.notes[-1].endswith("not readable: energy_uj: Permission denied")
+
+
+def test_energy_that_no_run_could_read_is_one_note(tmp_path):
+    nan = [[np.nan] * 3] * 2
+    runs = [
+        read_run(
+            write(
+                tmp_path / f"{name}.h5",
+                epochs={"energy_joules": nan, "host_energy_joules": nan},
+                environment={"host_energy": "not readable: no RAPL zone"},
+            )
+        )
+        for name in "abc"
+    ]
+    table = energy_table(runs)
+    assert table.printed_rows == [] and len(table.rows) == 3
+    note = "energy is not readable on these devices and hosts; host energy: not readable: no RAPL"
+    for text in (markdown(table), latex(table), table_element(table)):
+        assert text.count(note) == 1 and "Devices" not in text
+    assert csv_text(table).count("nothing") == 3
+    some = energy_row(tmp_path, "d", epochs={"host_energy_joules": [[40, 40, 20]] * 2})
+    assert some["counted"] == "hosts"
 
 
 def test_energy_without_sampling_is_not_measured(tmp_path):

@@ -19,6 +19,7 @@ from lockstep_report.figures.scaling import scaling, strong_series, thread_figur
 from lockstep_report.figures.style import render
 from lockstep_report.figures.telemetry import telemetry_figures
 from lockstep_report.figures.work import work_figure
+from lockstep_report.groups import equal_parts
 from lockstep_report.measure import validity
 from lockstep_report.runfile.settings import file_endings, setting_names
 from lockstep_report.tables.ladder import batch_size_tables, ladder_run_tables
@@ -27,7 +28,6 @@ from lockstep_report.tables.pipeline import pipeline_table
 from lockstep_report.tables.reducers import compared_points
 from lockstep_report.tables.registry import Content, has_no_ladder
 from lockstep_report.tables.stack import stack_table
-from lockstep_report.tables.table import equal_parts
 
 MOST_BARS = 100  # of one figure of phases; the time of the layout is cubic in its panels
 EFFICIENCY = "Efficiency T(1)/(N·T(N))"

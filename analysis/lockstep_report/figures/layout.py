@@ -15,7 +15,7 @@ from matplotlib.ticker import LogLocator, NullLocator
 
 from lockstep_report.figures.canvas import current, length, text_size
 from lockstep_report.figures.style import MARKERS, SERIES, light_grid, plt, show_values
-from lockstep_report.tables.table import equal_parts
+from lockstep_report.groups import equal_parts
 
 
 def text_width(text, size=None):

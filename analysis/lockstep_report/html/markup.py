@@ -42,7 +42,11 @@ def element(tag, *children, **attributes):
 
 def table_element(table):
     """Returns the table in a container that scrolls, and below it the notes and the texts to
-    copy."""
+    copy; the title and the notes if the table has no printed rows."""
+    if not table.printed_rows:
+        notes = [element("p", note, class_="notes") for note in table.footnotes]
+        title = element("p", element("strong", table.title))
+        return element("div", title, *notes, class_="table", id=f"table-{table.name}")
     kinds = table.alignment(None, "number")
     headers, *rows = table.texts()
     head = element(

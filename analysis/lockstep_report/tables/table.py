@@ -8,22 +8,21 @@ import csv
 import io
 import json
 import math
-import re
 from dataclasses import dataclass, field, replace
 from numbers import Integral
 from pathlib import Path
 
 import numpy as np
 
-from lockstep_report.escaping import csv_cell, latex_escape, markdown_escape
+from lockstep_report.escaping import csv_cell, markdown_escape
 from lockstep_report.measure.digits import number_text, supported_digits
 from lockstep_report.measure.fitting import Estimate
 from lockstep_report.measure.metrics import Bounds
 from lockstep_report.tables.kinds import TableKind
+from lockstep_report.tables.latex import latex
 
 MISSING = "–"
-LATEX_PARTS = 15  # of one table that LaTeX keeps in memory; it has room for 52 at most
-LATEX_ROWS = 34  # that fit on a page of the class `article` together with a caption and footnotes
+CSV_ONLY = "csv_only"  # key of a row; True: the row is not printed
 
 
 @dataclass(frozen=True)
@@ -63,7 +62,7 @@ class Note:
 class Table:
     """A table. `name` is the file name without suffix. Rows are dicts by column key; None is a
     missing value, and `Bounds` are printed as one number if they have a value, otherwise as a
-    range. A note is a string or a `Note`; others (None, False) are omitted. `extra`: keys of rows
+    range. Rows with a true `CSV_ONLY` are not printed. A note is a string or a `Note`; others (None, False) are omitted. `extra`: keys of rows
     that are not columns, such as `point`, the item of the row. Raises `ValueError` for other
     unknown keys of a row, an interval or a note."""
 
@@ -84,7 +83,7 @@ class Table:
                     row |= {f"{key}_low": value.low, f"{key}_high": value.high}
 
     def _require_known_keys(self):
-        known = {*self.extra, *(column.key for column in self.columns)}
+        known = {CSV_ONLY, *self.extra, *(column.key for column in self.columns)}
         used = {
             *(key for row in self.rows for key in row),
             *(key for column in self.columns for key in column.interval),
@@ -95,12 +94,17 @@ class Table:
             unknown = ", ".join(sorted(used - known))
             raise ValueError(f"table {self.name}: no column has the key {unknown}")
 
+    @property
+    def printed_rows(self):
+        return [row for row in self.rows if not row.get(CSV_ONLY)]
+
     def without_empty_columns(self):
-        """Returns the columns to print: those that have a value in at least one row."""
+        """Returns the columns to print: those that have a value in at least one printed row."""
+        rows = self.printed_rows
         return [
             c
             for c in self.columns
-            if not c.csv_only and any(row.get(c.key) is not None for row in self.rows)
+            if not c.csv_only and any(row.get(c.key) is not None for row in rows)
         ]
 
     def texts(self):
@@ -112,15 +116,17 @@ class Table:
 
     def _column_texts(self, column, of_key):
         """Returns the printed texts of a column; ranges if it is the lower end of an interval."""
-        texts = cell_texts(column, self.rows)
+        rows = self.printed_rows
+        texts = cell_texts(column, rows)
         if not column.upper:
             return texts
-        return map(range_text, texts, cell_texts(of_key[column.upper], self.rows))
+        return map(range_text, texts, cell_texts(of_key[column.upper], rows))
 
     def alignment(self, text, number):
         """Returns one of both arguments for each printed column: whether it has texts."""
+        rows = self.printed_rows
         return [
-            text if any(isinstance(row.get(c.key), str) for row in self.rows) else number
+            text if any(isinstance(row.get(c.key), str) for row in rows) else number
             for c in self.without_empty_columns()
         ]
 
@@ -262,11 +268,14 @@ def cell_text(value, digits, separator):
 
 
 def markdown(table):
-    header, *rows = (
-        "| " + " | ".join(map(markdown_escape, texts)) + " |" for texts in table.texts()
-    )
-    align = "|".join(table.alignment("---", "---:"))
-    lines = [f"### {markdown_escape(table.title)}", "", header, f"|{align}|", *rows]
+    """Returns the title, the printed rows, if any, and the notes."""
+    lines = [f"### {markdown_escape(table.title)}"]
+    if table.printed_rows:
+        header, *rows = (
+            "| " + " | ".join(map(markdown_escape, texts)) + " |" for texts in table.texts()
+        )
+        align = "|".join(table.alignment("---", "---:"))
+        lines += ["", header, f"|{align}|", *rows]
     if table.footnotes:
         lines += ["", *(f"- {markdown_escape(note)}" for note in table.footnotes)]
     return "\n".join(lines) + "\n"
@@ -294,57 +303,7 @@ def raw(value):
     return f"{value:.9g}" if isinstance(value, float) else str(value)
 
 
-def latex(table):
-    """Returns the table as LaTeX `table` environments, which need the packages booktabs and
-    graphicx. A table that is wider than a line is scaled down. A table of more than LATEX_ROWS rows
-    becomes several environments with the same number, because LaTeX does not divide one."""
-    align = "".join(table.alignment("l", "r"))
-    header, *rows = (" & ".join(map(latex_escape, texts)) + r" \\" for texts in table.texts())
-    title = re.sub(r"^Table \d+: ", "", table.title)  # LaTeX numbers the tables
-    caption = latex_escape(title[:1].upper() + title[1:])
-    fit = r"\resizebox{\ifdim\width>\linewidth\linewidth\else\width\fi}{!}{%"
-    lines = []
-    for index, part in enumerate(equal_parts(rows, LATEX_ROWS)):
-        if index > 0 and index % LATEX_PARTS == 0:
-            lines.append(r"\clearpage")
-        number = (
-            [r"\addtocounter{table}{-1}", rf"\caption{{{caption} (continued)}}"]
-            if lines
-            else [
-                rf"\caption{{{caption}}}",
-                rf"\label{{tab:{re.sub('[^A-Za-z0-9.-]', '-', table.name)}}}",
-            ]
-        )
-        lines += [
-            r"\begin{table}",
-            r"\centering",
-            *number,
-            fit,
-            rf"\begin{{tabular}}{{{align}}}",
-            r"\toprule",
-            header,
-            r"\midrule",
-            *part,
-            r"\bottomrule",
-            r"\end{tabular}}",
-            r"\end{table}",
-        ]
-    lines[-1:] = [
-        *(rf"\par\footnotesize {latex_escape(note)}" for note in table.footnotes),
-        lines[-1],
-    ]
-    return "\n".join(lines) + "\n"
-
-
 RENDERERS = {"md": markdown, "csv": csv_text, "tex": latex}
-
-
-def equal_parts(items, most):
-    """Divides a list into parts of at most `most` items and about equal length; an empty list is
-    one part."""
-    count = max(1, -(-len(items) // most))
-    length = max(1, -(-len(items) // count))
-    return [items[first : first + length] for first in range(0, max(1, len(items)), length)]
 
 
 def typed(value):

@@ -4,11 +4,13 @@ and percentage point of test accuracy."""
 
 import numpy as np
 
+from lockstep_report.groups import grouped
 from lockstep_report.measure.telemetry import files_of, finite, first_ranks, mean_rate, samples_of
-from lockstep_report.tables.table import Column, Note, Table, percent, rows_of, scaled
+from lockstep_report.runfile.settings import some_of
+from lockstep_report.tables.table import CSV_ONLY, Column, Note, Table, percent, rows_of, scaled
 
 MIB = 2**20
-NOT_READABLE, NOT_MEASURED = "not readable", "not measured"
+NOT_READABLE, NOT_MEASURED, NOTHING = "not readable", "not measured", "nothing"
 
 
 def device_watts(samples):
@@ -138,27 +140,34 @@ def traffic_of(samples, interface, direction):
     }
 
 
+ENERGY_TITLE = "Energy of the training"
+ENERGY = [
+    Column("source", "File"),
+    Column("ranks", "Ranks"),
+    Column("epochs", "Epochs"),
+    Column("device_joules", "Devices (J per epoch)", 1),
+    Column("host_joules", "Hosts (J per epoch)", 1),
+    Column("counted", "Counted"),
+    Column("joules_per_image", "J per image", 4),
+    Column("test_accuracy_percent", "Test accuracy (%)", 2),
+    Column("joules_per_point", "J per accuracy point", 1),
+]
+
+
 def energy_table(runs):
     """Returns one row per run with columns for the energy of an epoch; a value that was not
     measured is a text."""
     measured = [
         run for run in runs if "host_energy_joules" in run.epochs and len(run.epoch_numbers)
     ]
+    rows = list(map(energy_row, measured))
+    if all(row["counted"] == NOTHING for row in rows):
+        return unreadable_table(rows, measured)
     return Table(
         "energy",
-        "Energy of the training",
-        [
-            Column("source", "File"),
-            Column("ranks", "Ranks"),
-            Column("epochs", "Epochs"),
-            Column("device_joules", "Devices (J per epoch)", 1),
-            Column("host_joules", "Hosts (J per epoch)", 1),
-            Column("counted", "Counted"),
-            Column("joules_per_image", "J per image", 4),
-            Column("test_accuracy_percent", "Test accuracy (%)", 2),
-            Column("joules_per_point", "J per accuracy point", 1),
-        ],
-        list(map(energy_row, measured)),
+        ENERGY_TITLE,
+        ENERGY,
+        rows,
         [
             (
                 "mean over the epochs; devices: sum of the GPUs (NVML); hosts: sum of the"
@@ -175,11 +184,29 @@ def energy_table(runs):
                 ("joules_per_point",),
             ),
             *(
-                f"{run.label}: host energy: {run.environment.get('host_energy', NOT_READABLE)}"
-                for run in measured
+                f"{some_of(labels, 3)}: host energy: {text}"
+                for text, labels in host_texts(measured).items()
             ),
         ],
     )
+
+
+def unreadable_table(rows, runs):
+    """Returns the table of runs without any energy: one note, and the rows in the CSV only."""
+    reasons = "; ".join(host_texts(runs))
+    return Table(
+        "energy",
+        ENERGY_TITLE,
+        ENERGY,
+        [row | {CSV_ONLY: True} for row in rows],
+        [f"energy is not readable on these devices and hosts; host energy: {reasons}"],
+    )
+
+
+def host_texts(runs):
+    """Returns {what the runs state about the energy of the hosts: their names}."""
+    groups = grouped(runs, lambda run: str(run.environment.get("host_energy", NOT_READABLE)))
+    return {text: [run.label for run in group] for text, group in groups.items()}
 
 
 def energy_row(run):
@@ -203,7 +230,7 @@ def energy_row(run):
         "epochs": len(run.epoch_numbers),
         "device_joules": NOT_READABLE if device is None else float(device.mean()),
         "host_joules": unknown if host is None else float(host.mean()),
-        "counted": " + ".join(known) or "nothing",
+        "counted": " + ".join(known) or NOTHING,
         "test_accuracy_percent": percent(accuracy),
         "joules_per_image": total / float(run.images.sum()) if known else None,
         "joules_per_point": total / (100 * accuracy) if known and accuracy else None,
