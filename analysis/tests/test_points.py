@@ -131,6 +131,13 @@ def test_strong_scaling_needs_the_same_global_batch(tmp_path):
     assert row["speedup"] == pytest.approx(0.4 / 0.25)
     assert row["efficiency"] == pytest.approx(0.8)
     assert strong_table([one]).rows == []
+    times = time_table([one, two])
+    assert [row["ranks"] for row in times.printed_rows] == [1]
+    assert [row["epoch_seconds"] for row in times.rows] == [one.epoch_seconds, two.epoch_seconds]
+    assert any("in the table of strong scaling" in str(note) for note in times.notes)
+    base = replace(one, batch_per_rank=10)
+    assert len(time_table([one, two, base]).printed_rows) == 3
+    assert len(time_table([two]).printed_rows) == 1  # no table of strong scaling
 
 
 def test_ideal_speedup_has_a_serial_fraction_of_0(tmp_path):

@@ -10,11 +10,11 @@ import pytest
 from lockstep_report.cli import main
 from lockstep_report.figures import telemetry as telemetry_figure
 from lockstep_report.figures.canvas import canvas
+from lockstep_report.html.markup import table_element
 from lockstep_report.measure import telemetry
 from lockstep_report.runfile.input_files import load_runs
 from lockstep_report.runfile.read import read_run
 from lockstep_report.runfile.validate import problems
-from lockstep_report.html.markup import table_element
 from lockstep_report.tables.table import csv_text, latex, markdown
 from lockstep_report.tables.telemetry import energy_table, network_table, telemetry_table
 from synthetic import dataset, phases, write_run

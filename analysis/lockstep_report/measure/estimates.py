@@ -10,8 +10,7 @@ from lockstep_report.measure import metrics
 from lockstep_report.measure.accuracy import last_accuracy
 from lockstep_report.measure.inference import median_interval, series_interval
 from lockstep_report.measure.window import step_seconds, timed_window
-from lockstep_report.runfile.schema import PHASES
-from lockstep_report.runfile.schema import QUANTITIES as MEASUREMENTS
+from lockstep_report.runfile.schema import PHASES, QUANTITIES as MEASUREMENTS
 
 
 @dataclass(frozen=True)

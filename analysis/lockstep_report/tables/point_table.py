@@ -4,7 +4,7 @@ points."""
 
 from lockstep_report.measure import validity
 from lockstep_report.runfile.settings import describe_setting, setting_names
-from lockstep_report.tables.table import Column, Table, interval_columns, rows_of
+from lockstep_report.tables.table import CSV_ONLY, Column, Table, interval_columns, rows_of
 
 INDEPENDENT_NOTE = (
     '"independent replicas, no communication" (reducer none): every rank trains its own network; '
@@ -29,12 +29,16 @@ EPOCH = interval_columns(
 )
 
 
+def point_values(columns, row):
+    """Returns the values of the columns that a row lacks, from its point."""
+    return rows_of([column for column in columns if column.key not in row], [row["point"]])[0]
+
+
 def point_table(points, name, title, columns, rows, notes, extra=()):
     """Returns a table of points. Rows have a `point`, from which the columns compute the values
     that a row lacks. `extra`: keys of the rows that are not columns. The validity notes of the
     points are letters in a column, whose texts are below the table."""
     names, letters = setting_names(p.setting for p in points), validity.letters(points)
-    shown = [row["point"] for row in rows]
     columns = [
         *columns,
         Column(
@@ -42,11 +46,9 @@ def point_table(points, name, title, columns, rows, notes, extra=()):
         ),
         Column("validity", "Validity", csv_only=True, value=lambda p: "; ".join(p.notes) or None),
     ]
-    rows = [{"setting": names[p.setting] or None, **row} for p, row in zip(shown, rows)]
-    rows = [
-        row | rows_of([c for c in (*PLACE, *EPOCH, *columns) if c.key not in row], [p])[0]
-        for p, row in zip(shown, rows)
-    ]
+    rows = [{"setting": names[row["point"].setting] or None, **row} for row in rows]
+    rows = [row | point_values([*PLACE, *EPOCH, *columns], row) for row in rows]
+    shown = [row["point"] for row in rows if not row.get(CSV_ONLY)]
     settings = dict.fromkeys(p.setting for p in shown)
     return Table(
         name,

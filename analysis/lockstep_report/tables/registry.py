@@ -240,7 +240,7 @@ def tables_of_content(content, entries=ENTRIES):
     for entry in entries:
         tables = made_by(entry, content)
         for table in tables:
-            if disturbed and entry.has_times_of_runs:
+            if disturbed and table.printed_rows and entry.has_times_of_runs:
                 table.notes.append(disturbed)
         content.made += tables
     return content.made

@@ -62,9 +62,9 @@ class Note:
 class Table:
     """A table. `name` is the file name without suffix. Rows are dicts by column key; None is a
     missing value, and `Bounds` are printed as one number if they have a value, otherwise as a
-    range. Rows with a true `CSV_ONLY` are not printed. A note is a string or a `Note`; others (None, False) are omitted. `extra`: keys of rows
-    that are not columns, such as `point`, the item of the row. Raises `ValueError` for other
-    unknown keys of a row, an interval or a note."""
+    range. Rows with a true `CSV_ONLY` are not printed. A note is a string or a `Note`; others
+    (None, False) are omitted. `extra`: keys of rows that are not columns, such as `point`, the item
+    of the row. Raises `ValueError` for other unknown keys of a row, an interval or a note."""
 
     name: str
     title: str

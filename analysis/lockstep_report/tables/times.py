@@ -5,6 +5,7 @@ from dataclasses import replace
 
 from lockstep_report.measure.comparison import base_of
 from lockstep_report.tables.point_table import EPOCH, EPOCH_ENDS, PLACE, point_table
+from lockstep_report.tables.scaling import strong_pairs
 from lockstep_report.tables.speedups import (
     GLOBAL_BATCH,
     IMAGE_RATE,
@@ -14,7 +15,7 @@ from lockstep_report.tables.speedups import (
     SPEEDUP_NOTE,
     speedup_values,
 )
-from lockstep_report.tables.table import Column, Note
+from lockstep_report.tables.table import CSV_ONLY, Column, Note
 
 # What answers the question comes first, so that a phone shows the speedup.
 FIRST_COLUMNS = (
@@ -52,22 +53,48 @@ def columns_of(points):
     return [*FIRST_COLUMNS, replace(IMAGES, csv_only=has_equal_images), *LAST_COLUMNS]
 
 
+ONLY_STRONG_NOTE = (
+    "points of strong scaling without a 1-rank run of their batch per rank are in the table of "
+    "strong scaling and in the CSV of this one"
+)
+
+
 def time_table(points):
-    rows = [{"point": p, **speedup_values(base_of(p, points), p)} for p in points]
+    of_strong_scaling = {p for _, p in strong_pairs(points)}
+    rows = [time_row(p, base_of(p, points), p in of_strong_scaling) for p in points]
+    omits_rows = any(row[CSV_ONLY] for row in rows)
     return point_table(
         points,
         "table-1-time-speedup",
         "Table 1: time and speedup per epoch at fixed batch per rank",
         columns_of(points),
         rows,
-        [TWO_SPEEDUPS_NOTE, SPEEDUP_NOTE, without_base_note(rows)],
+        [
+            TWO_SPEEDUPS_NOTE,
+            SPEEDUP_NOTE,
+            without_base_note(rows),
+            omits_rows and ONLY_STRONG_NOTE,
+        ],
         SPEEDUP_KEYS,
     )
 
 
+def time_row(point, base, is_of_strong_scaling):
+    """Returns the row of a point; only the CSV has it if the table of strong scaling shows it, and
+    it has no base case here."""
+    is_shown_there = base is None and is_of_strong_scaling
+    return {"point": point, **speedup_values(base, point), CSV_ONLY: is_shown_there}
+
+
 def without_base_note(rows):
     """Returns a note that lists the batches without a base case; None if all rows have one."""
-    lacking = sorted({row["point"].batch_per_rank for row in rows if row["speedup"] is None})
+    lacking = sorted(
+        {
+            row["point"].batch_per_rank
+            for row in rows
+            if row["speedup"] is None and not row[CSV_ONLY]
+        }
+    )
     if not lacking:
         return None
     batches = ", ".join(str(batch or "unknown") for batch in lacking)

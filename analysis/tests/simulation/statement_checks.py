@@ -5,8 +5,8 @@ from functools import partial
 
 import numpy as np
 from checks import RARELY, Check, explained, in_folder
-from lockstep_report.measure.estimates import BY_NAME, estimate
 from lockstep_report.measure.changes import change, verdict
+from lockstep_report.measure.estimates import BY_NAME, estimate
 from lockstep_report.measure.points import Point
 from lockstep_report.measure.stragglers import straggler_of
 from lockstep_report.measure.waiting import timed_run
