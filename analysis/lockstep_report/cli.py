@@ -1,33 +1,46 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Command-line interface: lockstep-report COMMAND ..."""
+"""Command-line interface: lockstep-report COMMAND ... The modules of the other commands are not
+imported, because that takes longer than a small command."""
 
-from lockstep_report import compare, export, predict, published, report, watch
+import sys
+from importlib import import_module
+
 from lockstep_report.arguments import commands_of, finish, run
 from lockstep_report.errors import INPUT, ReportError
 from lockstep_report.escaping import one_line, printable
-from lockstep_report.output import File
-from lockstep_report.runfile.file_kind import CSV
-from lockstep_report.runfile.input_files import each, read_files, require, run_files
-from lockstep_report.runfile.names import one_file
-from lockstep_report.runfile.settings import plural
-from lockstep_report.runfile.validate import notes, problems
-from lockstep_report.tables.summary import index_table, summary, summary_values, table_lines
-from lockstep_report.tables.table import csv_text, json_text, table_values
 
 
 def main(arguments=None):
-    return run(parser(), arguments)
+    given = sys.argv[1:] if arguments is None else arguments
+    return run(parser(given[:1]), arguments)
 
 
-def parser():
-    top, commands = commands_of(
+def parser(commands=()):
+    """Returns the parser of all commands, or only of those that are defined together with one of
+    `commands`, if it exists."""
+    top, added = commands_of(
         "lockstep-report",
         "Makes tables and figures from the run files of lockstep.",
         "Formulas and method: docs/analysis.md. Exit status: 0 done, 2 bad option, "
         "3 bad or missing input, 6 output cannot be written.",
     )
-    report.add(commands)
-    predict.add(commands)
+    named = [names for names, _ in DEFINITIONS if set(names) & set(map(str, commands))]
+    for names, define in DEFINITIONS:
+        if not named or names in named:
+            define(added)
+    return top
+
+
+def of_module(name, function="add"):
+    """Returns a function that imports the module `name` and defines its commands."""
+
+    def define(commands):
+        getattr(import_module(f"lockstep_report.{name}"), function)(commands)
+
+    return define
+
+
+def add_summary(commands):
     command = commands.add_parser("summary", help="print a summary of each run")
     command.add_argument(
         "runs",
@@ -36,12 +49,15 @@ def parser():
         help="run files; other parts of a run in the same directory are read as well",
     )
     finish(command, print_summary)
+
+
+def add_validate(commands):
     command = commands.add_parser("validate", help="check a run file against the format")
     command.add_argument("run", metavar="RUN.h5")
     finish(command, print_problems, "print the problems as JSON")
-    published.add(commands)
-    compare.add(commands)
-    export.add(commands)
+
+
+def add_index(commands):
     command = commands.add_parser(
         "index",
         help="list run files, one row per file",
@@ -55,11 +71,13 @@ def parser():
     )
     command.add_argument("--csv", metavar="FILE", help="write the table with all columns as CSV")
     finish(command, write_index, "print the rows as JSON")
-    watch.add(commands)
-    return top
 
 
 def print_summary(options):
+    from lockstep_report.runfile.input_files import each, read_files, require
+    from lockstep_report.tables.summary import summary, summary_values
+    from lockstep_report.tables.table import json_text
+
     runs = read_files(options, options.runs).runs
     found = each(options.skipped, runs, summary_values if options.json else summary)
     require(options.skipped, found)
@@ -71,6 +89,11 @@ def print_summary(options):
 
 
 def print_problems(options):
+    from lockstep_report.runfile.names import one_file
+    from lockstep_report.runfile.settings import plural
+    from lockstep_report.runfile.validate import notes, problems
+    from lockstep_report.tables.table import json_text
+
     found = problems(one_file(options.run))
     lacking = [] if found else notes(options.run)
     lines = found or [*(f"note: {note}" for note in lacking), "valid"]
@@ -84,6 +107,12 @@ def print_problems(options):
 
 
 def write_index(options):
+    from lockstep_report.output import File
+    from lockstep_report.runfile.file_kind import CSV
+    from lockstep_report.runfile.input_files import require, run_files
+    from lockstep_report.tables.summary import index_table, table_lines
+    from lockstep_report.tables.table import csv_text, json_text, table_values
+
     file = File(options.csv, options.runs, CSV) if options.csv else None
     table = index_table(options, run_files(options.runs, options.skipped))
     require(options.skipped, table.rows)
@@ -95,3 +124,17 @@ def write_index(options):
         print(one_line(str(file.path)))
     else:
         print("\n".join(map(one_line, table_lines(table))))
+
+
+# (names of commands, function that defines them), in the order of --help
+DEFINITIONS = (
+    (("tables", "figures", "report", "html", "explain"), of_module("report")),
+    (("predict",), of_module("predict")),
+    (("summary",), add_summary),
+    (("validate",), add_validate),
+    (("published",), of_module("published")),
+    (("compare",), of_module("compare")),
+    (("export",), of_module("export")),
+    (("index",), add_index),
+    (("watch",), of_module("watch")),
+)
