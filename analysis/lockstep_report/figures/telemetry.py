@@ -12,6 +12,7 @@ from lockstep_report.figures.style import light_grid, plt
 from lockstep_report.measure import telemetry
 from lockstep_report.measure.window import step_seconds
 from lockstep_report.runfile.names import stem_of
+from lockstep_report.runfile.stored import blocks
 
 MOST_FIGURES = 8  # files; the tables have all of them
 MOST_LINES = 4  # ranks with a line each; for more ranks, the mean and the range are drawn
@@ -74,7 +75,7 @@ def draw(run):
     figure, _ = plt.subplots(
         len(panels) + 1, 1, sharex=True, figsize=(8.6, 1.0 + 1.45 * (len(panels) + 1))
     )
-    ends = np.zeros(0) if run.step_end is None else run.step_end.max(axis=1)  # on the last rank
+    ends = step_ends(run)
     draw_steps(figure.axes[0], run, ends)
     for axes, (title, unit, curves) in zip(figure.axes[1:], panels):
         for curve in curves:
@@ -100,6 +101,14 @@ def draw(run):
     return arrange(
         figure, f"Telemetry of {run.file_name}", [f"Dashed vertical lines: end of {which}"]
     )
+
+
+def step_ends(run):
+    """Returns (step): the times at which the last rank ended each step; empty if not recorded."""
+    if run.step_end is None:
+        return np.zeros(0)
+    parts = blocks(np.arange(len(run.step_end)), run.step_end)
+    return np.concatenate([ends.max(axis=1) for _, ends in parts])
 
 
 def finish(axes, title, unit):

@@ -10,9 +10,8 @@ from lockstep_report.figures.arrange import arrange
 from lockstep_report.figures.canvas import length
 from lockstep_report.figures.layout import legend_beside, panel_figure
 from lockstep_report.figures.style import plt, short_number
-from lockstep_report.measure import metrics
 from lockstep_report.measure.stragglers import COMMUNICATION
-from lockstep_report.measure.waiting import timed_run
+from lockstep_report.measure.waiting import rank_seconds, timed_run
 
 # (upper limit of the work relative to the median of the ranks, less 1; colour; name)
 CLASSES = (
@@ -75,9 +74,7 @@ def slowest_text(slow):
 def draw_work(axes, run, slow):
     timed = timed_run(run)
     steps = timed.window.steps
-    classes, edges, ranks = work_classes(
-        metrics.rank_seconds(timed.phase_seconds, timed.run.phases, (COMMUNICATION,))
-    )
+    classes, edges, ranks = work_classes(rank_seconds(timed, (COMMUNICATION,)))
     numbers = np.append(run.step[steps[edges[:-1]]], run.step[steps[-1]] + 1) + 1
     starts, widths = numbers[:-1], np.diff(numbers)
     axes.add_patch(

@@ -8,7 +8,7 @@ import numpy as np
 
 from lockstep_report.groups import grouped
 from lockstep_report.measure.comparison import is_diverged, left_out_note, split_repeats
-from lockstep_report.measure.window import timed_seconds
+from lockstep_report.measure.window import open_times, timed_seconds
 from lockstep_report.runfile.experiment import (
     distinguishing,
     is_of_software,
@@ -250,9 +250,11 @@ def curve_of(recipe, runs, diverged):
 
 def seconds_to_epochs(run):
     """Returns (epoch): the training time from the start of the run to the end of each epoch."""
-    return np.cumsum(
-        [
-            timed_seconds(run, np.flatnonzero(run.epoch == number))[1].sum()
-            for number in run.epoch_numbers
-        ]
-    )
+    if "seconds_of" not in run.known:
+        with open_times(run) as source:
+            seconds = [
+                timed_seconds(source, np.flatnonzero(run.epoch == number))[1].sum()
+                for number in run.epoch_numbers
+            ]
+        run.known["seconds_of"] = np.cumsum(seconds)
+    return run.known["seconds_of"]

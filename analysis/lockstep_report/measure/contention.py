@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from lockstep_report.runfile.settings import uses_threads
+from lockstep_report.runfile.stored import blocks
 
 LIMIT = 0.05  # share of the epoch from which the lack of a processor spoils its times
 OTHERS = 0.1  # processors that other processes used on average, from which they are named
@@ -88,11 +89,13 @@ def missing_shares(run, window):
         or run.stage_count > 1
     ):
         return np.full(run.rank_count, np.nan)
-    phases = run.phase_seconds[np.flatnonzero(run.epoch == window.epoch)]
-    computed = phases[:, :, [run.phases.index(name) for name in COMPUTE_PHASES]].sum(axis=(0, 2))
-    return np.maximum(0.0, computed - reading(run, "cpu_seconds", window.epoch)) / epoch_seconds(
-        run, window.epoch
+    columns = [run.phases.index(name) for name in COMPUTE_PHASES]
+    steps = np.flatnonzero(run.epoch == window.epoch)
+    computed = sum(
+        phases[:, :, columns].sum(axis=(0, 2)) for _, phases in blocks(steps, run.phase_seconds)
     )
+    used = reading(run, "cpu_seconds", window.epoch)
+    return np.maximum(0.0, computed - used) / epoch_seconds(run, window.epoch)
 
 
 def cause_of(run, epoch, rank):

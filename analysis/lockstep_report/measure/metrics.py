@@ -102,11 +102,13 @@ def busy_seconds(start, end):
     return np.maximum(0.0, end - np.maximum(start, before)).sum(axis=-1)
 
 
-def common_start(step_start, offsets):
-    """Returns (step, rank): the starts of the steps of an epoch on the clock of rank 0.
+def common_start(step_start, offsets, first=None, last=None):
+    """Returns (step, rank): the starts of steps of an epoch on the clock of rank 0.
     `step_start` (step, rank) is on the clock of each rank; `offsets` (rank, 2) is the clock of each
-    rank minus that of rank 0, before the first and after the last of these steps."""
-    first, last = step_start[0], step_start[-1]
+    rank minus that of rank 0, before the step of the epoch that starts at `first` (rank) [the first
+    one of `step_start`] and after the one that starts at `last` (rank) [the last one]."""
+    first = step_start[0] if first is None else first
+    last = step_start[-1] if last is None else last
     length = np.where(last > first, last - first, 1.0)
     share = (step_start - first) / length
     return step_start - (offsets[:, 0] + share * (offsets[:, 1] - offsets[:, 0]))

@@ -18,11 +18,18 @@ from lockstep_report.measure.inference import Interval, series_interval
 from lockstep_report.measure.link_bytes import link_bytes
 from lockstep_report.measure.step_notes import epoch_notes, step_notes
 from lockstep_report.measure.stragglers import COMPUTATION, slow_work
-from lockstep_report.measure.waiting import MOST_STEPS, Split, split_of, times_of
-from lockstep_report.measure.window import batch_per_rank, epoch_rate, timed_seconds, timed_window
+from lockstep_report.measure.waiting import MOST_STEPS, Split, busy_seconds, split_of, times_of
+from lockstep_report.measure.window import (
+    batch_per_rank,
+    epoch_rate,
+    step_seconds,
+    timed_seconds,
+    timed_window,
+)
 from lockstep_report.runfile import settings
 from lockstep_report.runfile.experiment import HOSTS, LOCKSTEP, program_of, results_of, variant_of
 from lockstep_report.runfile.schema import QUANTITIES
+from lockstep_report.runfile.stored import BlockSum, blocks
 
 IMBALANCE = "imbalance"  # time of the slowest rank less the means of the phases
 
@@ -205,62 +212,28 @@ def from_run(run):
     lack = lack_of(run, window)
     is_spoiled = lack is not None and lack.share >= LIMIT
     origin = run.parts[run.part_of_step[window.steps[0]]] if run.parts else run
-    step, training, phases = timed_seconds(run, window.steps)
-    epoch_seconds, images_per_second = epoch_rate(run, window, step)
-    scale = epoch_seconds / step.sum()
-    of_phases = {name: scale * phases[:, i].mean() for i, name in enumerate(run.phases)}
-    of_phases[IMBALANCE] = epoch_seconds - sum(of_phases.values())
-    readings = {
-        quantity.name: known_reading(run, quantity.name, window.epoch) for quantity in QUANTITIES
-    }
-    joules = readings["energy_joules"]
-    columns = [run.phases.index(name) for name in COMPUTATION]
-    computation = run.phase_seconds[window.steps[:MOST_STEPS]][:, :, columns].sum(axis=2)
-    busy = metrics.busy_seconds(run.bucket_start[window.steps], run.bucket_end[window.steps]).sum(
-        axis=0
-    )
+    times = times_of_epoch(run, window)
+    step = step_seconds(run, window.steps)
     return Point(
         source=run.label,
         ranks=run.rank_count,
         batch_per_rank=batch_per_rank(run),
-        epoch_seconds=epoch_seconds,
         setting=settings.setting_of(origin),
         variant=variant_of(origin),
         others=results_of(origin),
         reducer=run.option("reducer"),
         gradient_dtype=run.option("gradient-dtype"),
-        training_seconds=scale * training.sum(),
-        images_per_second=images_per_second,
         images=window.epoch_images,
         steps=window.epoch_steps,
         step_median=float(np.median(step)),
         step_interval=series_interval(step),
-        phase_seconds=of_phases,
-        slow_seconds=scale * len(step) * slow_work(computation),
-        allreduce_seconds=scale * busy.mean(),
-        split=split_of(run, window.steps, times_of(run, window), scale),
+        **times,
         bytes_per_step=int(run.bucket_bytes.sum()) or None,
         link_bytes=link_bytes_of(run),
         **traffic_of(run, window.steps),
-        joules_per_image=(
-            None
-            if joules is None
-            else float(joules.sum() / run.images[run.epoch == window.epoch].sum())
-        ),
-        measurements={
-            name: float(values.max()) for name, values in readings.items() if values is not None
-        },
+        **readings_of(run, window),
         lacks={run.label: lack} if is_spoiled else {},
-        link_gbit=run.link_gbit,
-        hosts=origin.host_names,
-        host_count=origin.host_count or None,
-        threads=run.number("threads") if settings.uses_threads(run) else None,
-        processors=processors_of(run),
-        cores=processors_of(run, "core_list"),
-        program=program_of(origin),
-        version=settings.version_of(origin),
-        algorithm=choices.algorithm_of(origin) if run.rank_count > 1 else "",
-        kernels=choices.kernels_of(origin),
+        **machine_of(run, origin),
         status=run.status,
         rule=window.rule,
         scaled=window.is_extrapolated,
@@ -270,6 +243,67 @@ def from_run(run):
             *contention_notes(run, window, lack),
         ),
     )
+
+
+def times_of_epoch(run, window):
+    """Returns the fields of the point with the times of a complete epoch."""
+    step, training, phases = timed_seconds(run, window.steps)
+    epoch_seconds, images_per_second = epoch_rate(run, window, step)
+    scale = epoch_seconds / step.sum()
+    of_phases = {name: scale * phases[:, i].mean() for i, name in enumerate(run.phases)}
+    of_phases[IMBALANCE] = epoch_seconds - sum(of_phases.values())
+    busy, _ = busy_seconds(run, window.steps)
+    return {
+        "epoch_seconds": epoch_seconds,
+        "images_per_second": images_per_second,
+        "training_seconds": scale * training.sum(),
+        "phase_seconds": of_phases,
+        "slow_seconds": scale * len(step) * slow_work(computation_of(run, window.steps)),
+        "allreduce_seconds": scale * busy.mean(),
+        "split": split_of(run, window.steps, times_of(run, window), scale),
+    }
+
+
+def computation_of(run, steps):
+    """Returns (step, rank): the time of the computation in the first MOST_STEPS of `steps`."""
+    columns = [run.phases.index(name) for name in COMPUTATION]
+    return np.concatenate(
+        [
+            phases[:, :, columns].sum(axis=2)
+            for _, phases in blocks(steps[:MOST_STEPS], run.phase_seconds)
+        ]
+    )
+
+
+def readings_of(run, window):
+    """Returns the fields of the point with the measurements of the timed epoch."""
+    readings = {
+        quantity.name: known_reading(run, quantity.name, window.epoch) for quantity in QUANTITIES
+    }
+    known = {name: values for name, values in readings.items() if values is not None}
+    joules = known.get("energy_joules")
+    images = run.images[run.epoch == window.epoch].sum()
+    return {
+        "joules_per_image": None if joules is None else float(joules.sum() / images),
+        "measurements": {name: float(values.max()) for name, values in known.items()},
+    }
+
+
+def machine_of(run, origin):
+    """Returns the fields of the point about the program and the processors, of the part `origin`
+    of the run."""
+    return {
+        "link_gbit": run.link_gbit,
+        "hosts": origin.host_names,
+        "host_count": origin.host_count or None,
+        "threads": run.number("threads") if settings.uses_threads(run) else None,
+        "processors": processors_of(run),
+        "cores": processors_of(run, "core_list"),
+        "program": program_of(origin),
+        "version": settings.version_of(origin),
+        "algorithm": choices.algorithm_of(origin) if run.rank_count > 1 else "",
+        "kernels": choices.kernels_of(origin),
+    }
 
 
 def point_of(run):
@@ -293,13 +327,21 @@ def traffic_of(run, steps):
     """Returns the bytes of messages per step, mean over `steps`; nothing if they are not known."""
     if not {"sent", "received"} <= run.traffic.keys():
         return {}
-    sent, received = (run.traffic[name][steps].mean(axis=0) for name in ("sent", "received"))
+    sent, received = (mean_rows(run.traffic[name], steps) for name in ("sent", "received"))
     found = {
         "sent_bytes": sent.max(),
         "received_bytes": received.max(),
         "all_sent_bytes": sent.sum(),
     }
     return {name: float(value) for name, value in found.items() if np.isfinite(value)}
+
+
+def mean_rows(array, steps):
+    """Returns the mean over the rows `steps` of an array."""
+    total = BlockSum()
+    for _, values in blocks(steps, array):
+        total.add(values)
+    return total.total / len(steps)
 
 
 def link_bytes_of(run):

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from lockstep_report.measure import metrics
 from lockstep_report.measure.fitting import Estimate
 from lockstep_report.measure.inference import CONFIDENCE, series_interval
+from lockstep_report.measure.waiting import rank_seconds
 
 COMMUNICATION = "exposed_communication"
 COMPUTATION = ("forward", "backward", "update")
@@ -98,7 +98,7 @@ def slow_work(work):
 
 def straggler_of(timed):
     run = timed.run
-    work = metrics.rank_seconds(timed.phase_seconds, run.phases, (COMMUNICATION,))
+    work = rank_seconds(timed, (COMMUNICATION,))
     rank, excess = slowest(work)
     return Straggler(
         run.label,
@@ -114,15 +114,20 @@ def straggler_of(timed):
 
 def all_reduces_of(times, rank):
     """Returns the fields of the `Straggler` that follow from the times of the all-reduces."""
-    # (step, rank). A constant difference is an error of the recorded clock offsets or a property of
-    # the algorithm.
-    deviation = np.median(times.end - times.end[:, :1], axis=2)
+    deviations, transfers, last = [], [], 0
+    for (part,) in times.blocks():
+        # A constant difference is an error of the recorded clock offsets or a property of the
+        # algorithm.
+        deviations.append(np.median(part.end - part.end[:, :1], axis=2))
+        within = np.maximum(0, part.end.max(axis=1) - part.start.max(axis=1))
+        transfers.append(within.min(axis=1))
+        last += np.count_nonzero(part.start.argmax(axis=1) == rank)
+    deviation = np.concatenate(deviations)  # (step, rank)
     clock_rank = int(np.argmax(np.abs(np.median(deviation, axis=0))))
-    transfers = np.maximum(0, times.end.max(axis=1) - times.start.max(axis=1)).min(axis=1)
     return {
-        "last_share": float(np.mean(times.start.argmax(axis=1) == rank)),
+        "last_share": last / (len(deviation) * times.start.shape[2]),
         "clock_rank": clock_rank,
         "clock": median_estimate(deviation[:, clock_rank]),
         "clock_error": times.clock_error,
-        "transfer_seconds": float(np.median(transfers)),
+        "transfer_seconds": float(np.median(np.concatenate(transfers))),
     }

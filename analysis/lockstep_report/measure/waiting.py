@@ -10,6 +10,7 @@ from lockstep_report.measure import metrics
 from lockstep_report.measure.window import Window, timed_window
 from lockstep_report.runfile.input_files import CLOCKS
 from lockstep_report.runfile.read import Run
+from lockstep_report.runfile.stored import BlockSum, Rows, blocks, chosen_rows, computed_rows
 
 WHOLE = 1 - 1e-6  # share of the time in progress from which all-reduces consist of calls
 AGREEMENT = 1.2  # largest ratio of two bounds of a time that count as one value, the upper one
@@ -65,12 +66,20 @@ class Split:
 
 @dataclass(frozen=True)
 class Times:
-    """Times of some steps on the clock of rank 0, in seconds."""
+    """Times of some steps on the clock of rank 0, in seconds. `start` and `end` are `Rows` if the
+    times of the run are."""
 
     origin: np.ndarray  # (step, rank), start of the step
     start: np.ndarray  # (step, rank, bucket), start of the all-reduce
     end: np.ndarray  # (step, rank, bucket)
     clock_error: float  # bound on the error of the difference of two clocks
+
+    def blocks(self, *others):
+        """Yields (times, block of each of `others`) of consecutive steps; `others`: arrays of the
+        same steps."""
+        steps = np.arange(len(self.start))
+        for part, start, end, *found in blocks(steps, self.start, self.end, *others):
+            yield Times(self.origin[part], start, end, self.clock_error), *found
 
 
 def common_starts(run, epoch, steps):
@@ -83,10 +92,19 @@ def common_starts(run, epoch, steps):
         return None, None
     offsets, errors = (np.asarray(run.epochs[name][rows[0]], dtype=float) for name in CLOCKS)
     of_epoch = np.flatnonzero(run.epoch == epoch)
-    origin = metrics.common_start(run.step_start[of_epoch], offsets)
-    if not (np.all(np.isfinite(origin)) and np.all(np.isfinite(errors))):
+    begin, end = run.step_start[of_epoch[0]], run.step_start[of_epoch[-1]]
+    origin = np.empty((len(steps), run.rank_count))
+    filled = 0
+    for part, starts in blocks(of_epoch, run.step_start):
+        common = metrics.common_start(starts, offsets, begin, end)
+        if not np.all(np.isfinite(common)):
+            return None, None
+        own = common[np.isin(part, steps, assume_unique=True)]
+        origin[filled : filled + len(own)] = own
+        filled += len(own)
+    if not np.all(np.isfinite(errors)):
         return None, None
-    return origin[np.searchsorted(of_epoch, steps)], float(np.sort(errors.max(axis=1))[-2:].sum())
+    return origin, float(np.sort(errors.max(axis=1))[-2:].sum())
 
 
 def times_of(run, window):
@@ -94,12 +112,41 @@ def times_of(run, window):
     not finite."""
     if not len(run.bucket_bytes):
         return None
-    origin, error = common_starts(run, window.epoch, window.steps)
-    start, end = run.bucket_start[window.steps], run.bucket_end[window.steps]
-    if origin is None or not (np.all(np.isfinite(start)) and np.all(np.isfinite(end))):
+    steps = window.steps
+    origin, error = common_starts(run, window.epoch, steps)
+    if origin is None or not busy_seconds(run, steps)[1]:
         return None
-    begin = origin[:, :, None]
-    return Times(origin, begin + start, begin + end, error)
+    return Times(
+        origin,
+        on_common_clock(run.bucket_start, steps, origin),
+        on_common_clock(run.bucket_end, steps, origin),
+        error,
+    )
+
+
+def busy_seconds(run, steps):
+    """Returns (rank), the time in which at least one bucket was being reduced, the sum over
+    `steps`; and whether the times of all buckets are finite."""
+    key = ("busy_seconds", steps.tobytes())
+    if key not in run.known:
+        busy, is_finite = BlockSum(), True
+        for _, start, end in blocks(steps, run.bucket_start, run.bucket_end):
+            busy.add(metrics.busy_seconds(start, end))
+            is_finite = is_finite and bool(np.all(np.isfinite(start) & np.isfinite(end)))
+        run.known[key] = busy.total, is_finite
+    return run.known[key]
+
+
+def on_common_clock(array, steps, origin):
+    """Returns the rows `steps` of `array` (step, rank, bucket) plus `origin` (step, rank); stored
+    if the array is."""
+
+    def times(rows, source):
+        return origin[rows][:, :, None] + source[steps[rows]]
+
+    if isinstance(array, Rows):
+        return computed_rows(times, (len(steps), *array.shape[1:]), array)
+    return times(slice(None), array)
 
 
 def split_of(run, steps, times, scale):
@@ -109,23 +156,43 @@ def split_of(run, steps, times, scale):
     """
     if times is None:
         return None
-    phases = run.phase_seconds[steps]
-    calls = (
-        np.full(phases.shape[:2], np.nan)
-        if run.bucket_calls is None
-        else run.bucket_calls[steps].sum(axis=2)
+    key = ("split_of", steps.tobytes())
+    if key not in run.known:
+        run.known[key] = sums_of_parts(run, steps, times)
+    sums, last = run.known[key]
+    return Split(
+        last_share=last / last.sum(),
+        clock_error=times.clock_error,
+        **{name: scale * total for name, total in sums.items()},
     )
+
+
+def sums_of_parts(run, steps, times):
+    """Returns {field of `Split`: sum over `steps` (rank)}, and how often each rank started an
+    all-reduce last (rank)."""
+    sums, last = {}, np.zeros(run.rank_count, dtype=int)
+    arrays = [run.phase_seconds, *(() if run.bucket_calls is None else (run.bucket_calls,))]
+    for part, phases, *calls in times.blocks(*(chosen_rows(array, steps) for array in arrays)):
+        in_calls = calls[0].sum(axis=2) if calls else np.full(phases.shape[:2], np.nan)
+        for name, values in parts_of(part, phases, run.phases, in_calls).items():
+            sums.setdefault(name, BlockSum()).add(values)
+        last += np.bincount(part.start.argmax(axis=1).ravel(), minlength=run.rank_count)
+    return {name: sum_of.total for name, sum_of in sums.items()}, last
+
+
+def parts_of(times, phase_seconds, phases, calls):
+    """Returns {field of `Split`: (step, rank)}, seconds of each step. `calls` (step, rank): time in
+    calls of the all-reduces; NaN if it is unknown."""
     waiting, transfer = parts_within(times)
     busy = metrics.busy_seconds(times.start, times.end)
-    begin, end = exposed_interval(phases, run.phases, times)
+    begin, end = exposed_interval(phase_seconds, phases, times)
     exposed_waiting, exposed_transfer = parts_within(times, begin, end)
     _, early_transfer = parts_within(
         times, begin, np.minimum(end, begin.max(axis=1, keepdims=True))
     )
-    certain = np.clip(
-        calls - exposed_waiting, 0.0, transfer
-    )  # the rank waited in its calls for `exposed_waiting`
-    parts = {
+    # The rank waited in its calls for `exposed_waiting`.
+    certain = np.clip(calls - exposed_waiting, 0.0, transfer)
+    return {
         "waiting": waiting,
         "transfer": transfer,
         "exposed_waiting": exposed_waiting,
@@ -141,19 +208,16 @@ def split_of(run, steps, times, scale):
         # Each begin of the transfer of a bucket is a time of another rank.
         "uncertain": np.minimum(busy, times.clock_error * times.start.shape[2]),
     }
-    last = np.bincount(times.start.argmax(axis=1).ravel(), minlength=run.rank_count)
-    return Split(
-        last_share=last / last.sum(),
-        clock_error=times.clock_error,
-        **{name: scale * part.sum(axis=0) for name, part in parts.items()},
-    )
 
 
 def exposed_interval(phase_seconds, phases, times):
     """Returns (step, rank) twice: begin and end of the phase `exposed_communication`."""
     index = phases.index("exposed_communication")
-    begin = times.origin + phase_seconds[:, :, :index].sum(axis=2)
-    return begin, begin + phase_seconds[:, :, index]
+    begin, exposed = times.origin.copy(), np.empty(times.origin.shape)
+    for rows, values in blocks(np.arange(len(phase_seconds)), phase_seconds):
+        begin[rows] += values[:, :, :index].sum(axis=2)
+        exposed[rows] = values[:, :, index]
+    return begin, begin + exposed
 
 
 def parts_within(times, begin=-np.inf, end=np.inf):
@@ -183,7 +247,8 @@ def median_split(splits):
 
 @dataclass(frozen=True)
 class TimedRun:
-    """A synchronous training run on several ranks."""
+    """A synchronous training run on several ranks. `phase_seconds` are `Rows` if those of the run
+    are."""
 
     run: Run
     window: Window
@@ -199,8 +264,24 @@ def timed_run(run):
         return None
     window = timed_window(run)
     window = replace(window, steps=window.steps[:MOST_STEPS])
-    phases = run.phase_seconds[window.steps]
-    if not np.all(np.isfinite(phases)) or phases.sum() <= 0:
+    total = 0.0
+    for _, phases in blocks(window.steps, run.phase_seconds):
+        if not np.all(np.isfinite(phases)):
+            return None
+        total += phases.sum()
+    if total <= 0:
         return None
     times = times_of(run, window)
+    phases = chosen_rows(run.phase_seconds, window.steps)
     return TimedRun(run, window, phases, times, split_of(run, window.steps, times, 1.0))
+
+
+def rank_seconds(timed, without=()):
+    """Returns (step, rank): the time of the timed steps in all phases except those in `without`."""
+    phases, rows = timed.phase_seconds, np.arange(len(timed.phase_seconds))
+    return np.concatenate(
+        [
+            metrics.rank_seconds(values, timed.run.phases, without)
+            for _, values in blocks(rows, phases)
+        ]
+    )

@@ -8,12 +8,14 @@ rank that is late in one step makes the others wait only once.
 """
 
 import math
-from dataclasses import dataclass
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from lockstep_report.errors import INPUT, ReportError
 from lockstep_report.measure import metrics
+from lockstep_report.runfile.stored import BlockSum, block_slices, opened
 
 WARM_UP_FRACTION = 0.1
 
@@ -33,9 +35,11 @@ class Window:
 
 def timed_window(run):
     """Returns the timed window of a run, which must have steps."""
-    size = run.integer("steps_per_epoch")
-    chosen, number, rule, is_complete = choose_steps(run.epoch, run.step, run.starts_part, size)
-    return Window(chosen, number, size, run.integer("images_per_epoch"), rule, not is_complete)
+    if "timed_window" not in run.known:
+        size, images = run.integer("steps_per_epoch"), run.integer("images_per_epoch")
+        chosen, number, rule, is_complete = choose_steps(run.epoch, run.step, run.starts_part, size)
+        run.known["timed_window"] = Window(chosen, number, size, images, rule, not is_complete)
+    return run.known["timed_window"]
 
 
 def choose_steps(epoch, step, starts_part, steps_per_epoch):
@@ -135,10 +139,20 @@ def all_step_seconds(run):
     found, is_timed = np.zeros(len(run.step)), np.zeros(len(run.step), dtype=int)
     if run.has_steps:
         is_timed[timed_window(run).steps] = 1
-    for group in np.unique(2 * run.epoch + is_timed):
-        steps = np.flatnonzero(2 * run.epoch + is_timed == group)
-        found[steps] = step_seconds(run, steps)
+    groups = 2 * run.epoch + is_timed
+    with open_times(run) as source:
+        for group in np.unique(groups):
+            steps = np.flatnonzero(groups == group)
+            found[steps] = step_seconds(source, steps)
     return found
+
+
+@contextmanager
+def open_times(run):
+    """Gives the run with the file of the times of its steps open, which is faster for several
+    groups of steps."""
+    with opened(run.phase_seconds) as phases, opened(run.step_start) as starts:
+        yield replace(run, phase_seconds=phases, step_start=starts)
 
 
 def timed_seconds(run, steps):
@@ -146,11 +160,43 @@ def timed_seconds(run, steps):
     sums over the steps of each phase (rank, phase)."""
     if len(steps) == 0:
         return np.zeros(0), np.zeros(0), np.zeros((run.rank_count, len(run.phases)))
-    phases = run.phase_seconds[steps]
-    seconds = durations(run, steps, phases.sum(axis=2))
-    slowest = int(np.argmax(seconds.sum(axis=0)))
-    step = seconds[:, slowest]
-    return step, step - phases[:, slowest, run.phases.index("data_wait")], phases.sum(axis=0)
+    key = ("timed_seconds", steps.tobytes())
+    if key not in run.known:
+        run.known[key] = read_timed_seconds(run, steps)
+    return run.known[key]
+
+
+def read_timed_seconds(run, steps):
+    """Returns `timed_seconds`. Several blocks are read twice: the rank with the largest sum is known
+    only after the last one, and the times of all ranks may not fit in memory."""
+    kept, sums, phase_sums = [], BlockSum(), BlockSum()
+    parts = block_slices(len(steps), run.phase_seconds)
+    for phases, seconds in duration_blocks(run, steps, parts):
+        sums.add(seconds)
+        phase_sums.add(phases)
+        kept = [(phases, seconds)] if len(parts) == 1 else []
+    slowest = int(np.argmax(sums.total))
+    wait = run.phases.index("data_wait")
+    if kept:
+        of_rank = [(seconds[:, slowest], phases[:, slowest, wait]) for phases, seconds in kept]
+    else:
+        own = slice(slowest, slowest + 1)
+        of_rank = [
+            (seconds[:, 0], phases[:, 0, wait])
+            for phases, seconds in duration_blocks(run, steps, parts, own)
+        ]
+    step, waits = map(np.concatenate, zip(*of_rank))
+    return step, step - waits, phase_sums.total
+
+
+def duration_blocks(run, steps, parts, ranks=slice(None)):
+    """Yields (phases (step, rank, phase), time from each step to the next (step, rank)) of the
+    slices `parts` of `steps` and of `ranks`."""
+    with opened(run.phase_seconds) as phases, opened(run.step_start) as starts:
+        for part in parts:
+            own, with_next = steps[part], steps[part.start : part.stop + 1]
+            values, begins = phases[own][:, ranks], starts[with_next][:, ranks]
+            yield values, durations(run, with_next, begins, values.sum(axis=2))
 
 
 def epoch_rate(run, window, step):
@@ -167,13 +213,15 @@ def epoch_rate(run, window, step):
     return float(window.epoch_images / images.sum() * step.sum()), metrics.throughput(images, step)
 
 
-def durations(run, steps, totals):
-    """Returns (step, rank): the time from each step to the next. `totals` (step, rank): the sums of
-    the phases."""
+def durations(run, steps, starts, totals):
+    """Returns (step, rank): the time from each step to the next. `starts` (step, rank): the starts
+    of `steps`; `totals` (step, rank): the sums of the phases of `steps`, or of all but the last
+    one."""
     first, second = steps[:-1], steps[1:]
     follows = (
         (second == first + 1) & (run.epoch[first] == run.epoch[second]) & ~run.starts_part[second]
     )
-    between = np.diff(run.step_start[steps], axis=0)
+    between = np.diff(starts, axis=0)
     is_known = follows[:, None] & np.isfinite(between) & (between > 0)
-    return np.concatenate([np.where(is_known, between, totals[:-1]), totals[-1:]])
+    known = np.where(is_known, between, totals[: len(between)])
+    return np.concatenate([known, totals[len(between) :]])

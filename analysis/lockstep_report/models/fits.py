@@ -319,7 +319,8 @@ def bucket_seconds(times):
     """Returns (step, bucket): the time from the later of the start on the last rank and the end of
     all earlier buckets to the end on the last rank. It is the time of the all-reduce alone if the
     network transfers one bucket after the other."""
-    start, end = times.start.max(axis=1), times.end.max(axis=1)
+    last = [(part.start.max(axis=1), part.end.max(axis=1)) for (part,) in times.blocks()]
+    start, end = map(np.concatenate, zip(*last))
     before = np.maximum.accumulate(end, axis=1)[:, :-1]
     begin = np.concatenate([start[:, :1], np.maximum(start[:, 1:], before)], axis=1)
     return np.maximum(0.0, end - begin)

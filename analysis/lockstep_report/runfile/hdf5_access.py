@@ -22,9 +22,9 @@ def errors_of_hdf5(path):
         raise cannot_read(path, error) from error
 
 
-def open_run(path):
-    """Opens a run file for reading; in SWMR mode if it is being written or its writer was killed.
-    Raises `ReportError` (input) if it cannot be opened."""
+def open_run(path, **options):
+    """Opens a run file for reading, with the `options` of `h5py.File`; in SWMR mode if it is being
+    written or its writer was killed. Raises `ReportError` (input) if it cannot be opened."""
     try:
         if not stat.S_ISREG(path.stat().st_mode):
             raise ReportError(INPUT, f"{path}: not a regular file; give a run file of lockstep")
@@ -43,14 +43,14 @@ def open_run(path):
     if kind != HDF5:
         raise wrong_kind(path, "an HDF5 file", kind, "give a run file of lockstep")
     try:
-        return open_without_lock(path, {})
+        return open_without_lock(path, options)
     except OSError as error:
         # The flags of the superblock must be exactly those of a file that is open for writing (1)
         # in SWMR mode (4), because in this mode HDF5 retries for minutes to read metadata that are
         # damaged.
         if len(head) >= 12 and head[8] >= 3 and head[11] == 1 | 4:
             with suppress(OSError):
-                return open_without_lock(path, {"swmr": True, "libver": "latest"})
+                return open_without_lock(path, options | {"swmr": True, "libver": "latest"})
         raise failure_to_open(path, error) from error
 
 

@@ -2,9 +2,10 @@
 """Reads a run file, whose objects must have the kinds, types and dimensions of the schema, into a
 `Run` of plain NumPy arrays."""
 
+import math
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 
 import h5py
@@ -133,9 +134,12 @@ class Run:
     stack: dict = field(default_factory=dict)  # name -> (row[, repeat])
     parts: tuple = ()  # the runs that were joined; empty for a single file
     named_folders: int = 0  # number of folders in `file_name`
+    # What other modules computed from the run and use several times; not of a run that is made
+    # from this one.
+    known: dict = field(default_factory=dict, init=False, compare=False, repr=False)
     phases = schema.PHASES
 
-    @property
+    @cached_property
     def starts_part(self):
         """(step), True for the first step of each process."""
         return np.diff(self.part_of_step, prepend=-1) > 0
@@ -325,7 +329,9 @@ def complete_sizes(items):
 def rows_of(path, spec, dataset, count, in_memory):
     """Returns the first `count` rows of a dataset."""
     if spec.dimensions[:2] == ("step", "rank") and dataset.nbytes > in_memory:
-        return stored_rows(partial(open_run, path), spec.path, (count, *dataset.shape[1:]))
+        chunk = math.prod(dataset.chunks or (0,)) * dataset.dtype.itemsize
+        shape = (count, *dataset.shape[1:])
+        return stored_rows(partial(open_run, path), spec.path, shape, chunk)
     values = read_dataset(dataset)[:count]
     return values if spec.is_text else values.astype(spec.type)
 
