@@ -104,7 +104,6 @@ def write_training(
     environment=(),
     config=(),
     attributes_of=(),
-    hosts=None,
     **options,
 ):
     """Writes a training of `steps` steps in the second of two epochs. A rank works `work` seconds
@@ -146,7 +145,7 @@ def write_training(
         },
         epoch_of_step=np.array([1] + [2] * steps),
         environment={"all_reduce": "ring", "transport": "Open MPI", **dict(environment)},
-        ranks_of={"hostname": hosts or [f"node{rank}" for rank in range(ranks)]},
+        ranks_of={"hostname": [f"node{rank}" for rank in range(ranks)]},
         **options,
     )
     if clock_rank is not None:

@@ -156,17 +156,17 @@ def test_texts_of_the_figure_fit(tmp_path, counts):
 
 
 def training(path, ranks=2, lacking=False, algorithm="ring", hosts=("node0",), **options):
-    """Writes a run on one host; `lacking`: its ranks lacked processors for half of the epoch."""
+    """Writes a run on hosts in turn; `lacking`: its ranks lacked processors for half of the
+    epoch."""
+    environment = {"all_reduce": algorithm}
     write_training(
-        path,
-        np.random.default_rng(ranks),
-        ranks=ranks,
-        environment={"all_reduce": algorithm},
-        hosts=[hosts[rank % len(hosts)] for rank in range(ranks)],
-        **options,
+        path, np.random.default_rng(ranks), ranks=ranks, environment=environment, **options
     )
-    if lacking:
-        with h5py.File(path, "r+") as file:
+    with h5py.File(path, "r+") as file:
+        places = np.arange(ranks) % len(hosts)
+        file["ranks/host"][...] = places
+        file["ranks/hostname"][...] = np.array(hosts, dtype=object)[places]
+        if lacking:
             seconds = file["epochs/seconds"][...]
             dataset(file, "/epochs/run_delay_seconds", np.outer(seconds, [0.5] * ranks))
     return path
