@@ -6,10 +6,10 @@ import json
 import pytest
 from lockstep_report.errors import INPUT, USAGE, ReportError
 from lockstep_report.models.prediction.collectives import (
-    direct_factors as direct,
-    recursive_doubling_factors as recursive_doubling,
-    ring_factors as ring,
-    tree_factors as tree,
+    direct_factors,
+    recursive_doubling_factors,
+    ring_factors,
+    tree_factors,
 )
 from lockstep_report.models.prediction.network_file import read_network
 
@@ -19,14 +19,20 @@ MIB = 2**20
 @pytest.mark.parametrize(
     "factors, expected",
     [
-        (ring(4, 400), (6, 600)),
-        (ring(2, 400), (2, 400)),
-        (direct(4, 400), (2, 600)),
-        (recursive_doubling(4, 400), (2, 800)),  # short: 2 exchanges of the whole array
-        (recursive_doubling(4, 4 * MIB), (4, 6 * MIB)),  # halving-doubling: 2 log2 P, 2 * 3/4
-        (recursive_doubling(5, 4 * MIB), (6, 14 * MIB)),  # and two messages of the fifth rank
-        (tree(8, 400), (6, 800)),
-        (tree(5, 400), (6, 800)),
+        (ring_factors(4, 400), (6, 600)),
+        (ring_factors(2, 400), (2, 400)),
+        (direct_factors(4, 400), (2, 600)),
+        (recursive_doubling_factors(4, 400), (2, 800)),  # short: 2 exchanges of the whole array
+        (
+            recursive_doubling_factors(4, 4 * MIB),
+            (4, 6 * MIB),
+        ),  # halving-doubling: 2 log2 P, 2 * 3/4
+        (
+            recursive_doubling_factors(5, 4 * MIB),
+            (6, 14 * MIB),
+        ),  # and two messages of the fifth rank
+        (tree_factors(8, 400), (6, 800)),
+        (tree_factors(5, 400), (6, 800)),
     ],
 )
 def test_factors_of_alpha_and_beta(factors, expected):

@@ -10,7 +10,7 @@ from lockstep_report.arguments import positive_integer
 from lockstep_report.cli import main
 from lockstep_report.measure.cases import cases_of, changed_settings, match
 from lockstep_report.measure.changes import change, is_regression, verdict
-from lockstep_report.measure.estimates import BY_NAME, MedianEstimate as Estimate, estimate
+from lockstep_report.measure.estimates import BY_NAME, MedianEstimate, estimate
 from lockstep_report.runfile.read import read_run
 from lockstep_report.tables.compare import shortened
 from synthetic import write_run
@@ -46,25 +46,30 @@ def compare(capsys, *arguments):
 
 
 def test_change_of_medians_by_hand():
-    found = change(Estimate(2.0, 1.9, 2.1, 9), Estimate(3.0, 2.8, 3.2, 9))
+    found = change(MedianEstimate(2.0, 1.9, 2.1, 9), MedianEstimate(3.0, 2.8, 3.2, 9))
     assert found.difference == pytest.approx(1.0) and found.ratio == pytest.approx(1.5)
     assert (found.difference_low, found.difference_high) == pytest.approx((0.7, 1.3))
     assert (found.ratio_low, found.ratio_high) == pytest.approx((2.8 / 2.1, 3.2 / 1.9))
     assert found.is_significant and verdict(found, STEP) == "significant: worse"
     assert verdict(found, RATE) == "significant: better"
-    steps = change(Estimate(2.0, 1.9, 2.1, 9, "steps"), Estimate(3.0, 2.8, 3.2, 9, "steps"))
+    steps = change(
+        MedianEstimate(2.0, 1.9, 2.1, 9, "steps"), MedianEstimate(3.0, 2.8, 3.2, 9, "steps")
+    )
     assert steps.is_significant is None and verdict(steps, STEP) == "within these runs: worse"
     assert (
-        verdict(change(Estimate(2.0, 1, 3, 9, "steps"), Estimate(2.1, 1, 3, 9, "steps")), STEP)
+        verdict(
+            change(MedianEstimate(2.0, 1, 3, 9, "steps"), MedianEstimate(2.1, 1, 3, 9, "steps")),
+            STEP,
+        )
         == "none within these runs"
     )
-    unknown = change(Estimate(np.nan, 1, 3, 9), Estimate(np.nan, 1, 3, 9))
+    unknown = change(MedianEstimate(np.nan, 1, 3, 9), MedianEstimate(np.nan, 1, 3, 9))
     assert (unknown.ratio, unknown.ratio_low, unknown.ratio_high) == (None, None, None)
 
 
 def test_no_interval_if_one_side_has_none_or_other_values():
-    single, steps = Estimate(2.0), Estimate(3.0, 2.9, 3.1, 50, "steps")
-    runs = Estimate(3.0, 2.9, 3.1, 6, "runs")
+    single, steps = MedianEstimate(2.0), MedianEstimate(3.0, 2.9, 3.1, 50, "steps")
+    runs = MedianEstimate(3.0, 2.9, 3.1, 6, "runs")
     for a, b in ((single, runs), (runs, single), (runs, steps)):
         found = change(a, b)
         assert found.is_significant is None and found.ratio_low is None
@@ -72,15 +77,20 @@ def test_no_interval_if_one_side_has_none_or_other_values():
 
 
 def test_regression_needs_significance_and_more_than_the_tolerance():
-    slow = Estimate(2.2, 2.15, 2.25, 50, "steps")
-    fast, wide = Estimate(2.0, 1.95, 2.05, 50, "steps"), Estimate(2.0, 1.5, 2.5, 50, "steps")
+    slow = MedianEstimate(2.2, 2.15, 2.25, 50, "steps")
+    fast, wide = (
+        MedianEstimate(2.0, 1.95, 2.05, 50, "steps"),
+        MedianEstimate(2.0, 1.5, 2.5, 50, "steps"),
+    )
     assert is_regression(change(fast, slow), STEP, 0.05)
     assert not is_regression(change(fast, slow), STEP, 0.15)
     assert not is_regression(change(wide, slow), STEP, 0.05)  # not significant
     assert not is_regression(change(slow, fast), STEP, 0.05)  # better
     assert is_regression(change(slow, fast), RATE, 0.05)
-    assert is_regression(change(Estimate(2.0), Estimate(2.2)), STEP, 0.05)  # no interval
-    assert is_regression(change(Estimate(0.0), Estimate(2.2)), STEP, 0.05)
+    assert is_regression(
+        change(MedianEstimate(2.0), MedianEstimate(2.2)), STEP, 0.05
+    )  # no interval
+    assert is_regression(change(MedianEstimate(0.0), MedianEstimate(2.2)), STEP, 0.05)
 
 
 @pytest.mark.parametrize("correlation", [0.0, 0.5])
@@ -237,7 +247,7 @@ def test_long_texts_that_differ_are_shown_where_they_differ(a, b):
 
 
 def assumed(half_width, after=1.2):
-    return verdict(change(Estimate(1.0), Estimate(after), half_width), STEP)
+    return verdict(change(MedianEstimate(1.0), MedianEstimate(after), half_width), STEP)
 
 
 def test_verdict_about_single_runs_uses_the_assumed_spread():
@@ -245,7 +255,7 @@ def test_verdict_about_single_runs_uses_the_assumed_spread():
     assert assumed(0.1, after=0.8) == "larger than runs differ (assumed): better"
     assert assumed(0.3) == "within what runs differ (assumed)"
     assert assumed(None) == "unknown (no interval)"  # such as of accuracies
-    runs = change(Estimate(1.0, 0.9, 1.1, 6), Estimate(1.3, 1.2, 1.4, 6), 0.5)
+    runs = change(MedianEstimate(1.0, 0.9, 1.1, 6), MedianEstimate(1.3, 1.2, 1.4, 6), 0.5)
     assert runs.exceeds_assumed is None and verdict(runs, STEP) == "significant: worse"
 
 
