@@ -121,5 +121,5 @@ def test_joined_parts_keep_their_traffic(tmp_path):
         )
         for part in (1, 2)
     ]
-    joined = input_files.join(runs)
+    joined = input_files.join_parts(runs)
     assert joined.traffic["sent"].tolist() == [[1e6, 0]] * 8 + [[2e6, 0]] * 8

@@ -9,7 +9,7 @@ import pytest
 from lockstep_report.errors import ReportError
 from lockstep_report.measure.points import from_run
 from lockstep_report.runfile import stored
-from lockstep_report.runfile.input_files import join
+from lockstep_report.runfile.input_files import join_parts
 from lockstep_report.runfile.read import read_run
 from synthetic import write_run
 
@@ -68,7 +68,7 @@ def test_a_point_is_the_same_from_the_file(path):
 def test_joined_rows_stay_in_the_files(path):
     def joined(in_memory):  # the second part starts after 20 steps of the first
         first, second = read_run(path, in_memory), read_run(path, in_memory)
-        return join([first, replace(second, step=second.step + 20)])
+        return join_parts([first, replace(second, step=second.step + 20)])
 
     found, expected = joined(0), joined(1 << 30)
     assert isinstance(found.phase_seconds, stored.Rows)
