@@ -1,17 +1,21 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Draws every figure with 1, 2, 7 and 40 points for the screen and for one and two columns of a
-paper: no text is cut off, overlaps another one, or is smaller than 6 points, and the figure has the
-width of the column."""
+"""Draws every figure with 1, 2, 7 and 40 points for the screen, for one and two columns of a paper
+and for the page: no text is cut off, overlaps another one, or is smaller than 6 points, and the
+figure has the width of the column."""
 
 import numpy as np
 import pytest
 from every_figure import FIGURES, alpha_beta_lines, drawn, phases, scaled, sweeps, waiting_panels
+from html_study import write_study
+from lockstep_report.cli import parser
 from lockstep_report.figures import (
+    all_figures,
     canvas,
     layout as figure_layout,
     phases as phase_figure,
     style as figure_style,
 )
+from lockstep_report.material import Material
 from matplotlib.text import Text
 from test_figures import faults, point
 
@@ -24,9 +28,9 @@ CASES = [
     for make in FIGURES
     for count, width in SIZES
     if make not in PANELS or count < 40 and (width, count) != ("screen", 7)
-] + [(make, 7, "two-column") for make in FIGURES if make not in PANELS]
+] + [(make, 7, width) for width in ("two-column", "page") for make in FIGURES if make not in PANELS]
 # The other cases are slow: 7 points have labels in all places, and 40 do not fit without a change.
-FAST = ((7, "one-column"), (40, "screen"))
+FAST = ((7, "one-column"), (7, "page"), (40, "screen"))
 
 
 @pytest.mark.parametrize(
@@ -50,11 +54,31 @@ def test_texts_of_every_figure(make, count, width, tmp_path, monkeypatch):
             for text in figure.findobj(Text)
             if text.get_visible() and text.get_text().strip()
         ]
-        given = canvas.CANVASES[width].width
+        given = canvas.current().width
         if given:
             assert figure.get_figwidth() == given
         assert min(sizes) >= canvas.SMALLEST_TEXT
         assert faults(figure) == []
+
+
+@pytest.mark.parametrize("counts", [(1, 2), (1, 2, 4, 8)], ids=["few bars", "many bars"])
+def test_axes_of_figures_beside_each_other_on_the_page_are_aligned(counts, tmp_path, monkeypatch):
+    """The highest and the lowest axes end at the same distance, in inches, from the upper end."""
+    options = parser().parse_args(["html", str(write_study(tmp_path / "s", counts, 1)), "-o", "x"])
+    options.skipped = []
+    found = Material(options)
+    monkeypatch.setattr(all_figures, "render", lambda figure, formats, name: figure)
+    with canvas.canvas("page"):
+        made = all_figures.all_figures(found.points, found.runs, None, found.explanation, ("svg",))
+        ends = []
+        for name in ("scaling", "phases", "efficiency-causes"):
+            figure = made[name].images
+            boxes = [axes.get_position() for axes in figure.axes]
+            sides = (max(box.y1 for box in boxes), min(box.y0 for box in boxes))
+            ends.append([figure.get_figheight() * (1 - side) for side in sides])
+            assert figure.get_figheight() == pytest.approx(canvas.PAGE.height, abs=0.5)
+            assert faults(figure) == []
+    assert np.ptp(ends, axis=0).max() < 0.05
 
 
 def test_panels_fill_rows():

@@ -16,6 +16,12 @@ GROWTH = 1.15  # factor by which a side that is too short is enlarged
 MARGIN = 0.08  # above and below the title, the notes and the legend, inches
 ROTATIONS = (45, 90)  # of the tick labels of horizontal axes, until they do not overlap
 GAP = 0.03  # between texts beside each other, inches
+# On a canvas with a height, in inches: space for the legend, for the tick labels and the label
+# between it and the lowest axes, and for the titles above the highest axes.
+LEGEND_AREA, BELOW_AXES, ABOVE_AXES = 1.0, 0.5, 0.62
+# Least height of a figure that is as high as those beside it, and height of one with more rows of
+# panels, relative to what the content needs.
+ALIGNED, SHRUNK = 0.5, 0.65
 HANDLE = 4.5  # width of the symbol of a legend entry and its spaces, relative to the text
 
 
@@ -33,12 +39,15 @@ def arrange(figure, title="", notes=()):
         widest = max((legend.get_window_extent().width for legend in legends), default=0)
         figure.set_figwidth(figure.get_figwidth() + widest / figure.dpi)
     legend = common_legend(figure, legends) if is_paper else None
-    figure.set_figheight(figure.get_figheight() + write_around(figure, title, notes, legend))
+    needed = figure.get_figheight() + write_around(figure, title, notes, legend)
+    figure.set_figheight(page_height(needed, figure, legend) if current().height else needed)
     for _ in range(ATTEMPTS):
         write_around(figure, title, notes, legend)
         draw(figure)
         if wrap_texts(figure):
             draw(figure)
+        if current().height:
+            align_rows(figure)
         wider, higher = missing_space(figure)
         if not wider and not higher:
             break
@@ -94,11 +103,37 @@ def write_around(figure, title, notes, legend):
     ]
     # Lines are up to 5 % higher at another resolution.
     heights = [1.05 * part.get_window_extent().height / figure.dpi + 2 * MARGIN for part in parts]
+    below = heights[-1] if legend else 0
+    if current().height:  # the legend begins below the axes, also if it is small
+        below = max(below, LEGEND_AREA)
     if legend:
-        below = heights[-1] / height
-        legend.set_bbox_to_anchor((0.5, heights[1] / height))
-        figure.get_layout_engine().set(rect=(0, below, 1, 1 - below))
+        bottom = heights[1] + below - heights[-1]
+        legend.set_bbox_to_anchor((0.5, bottom / height))
+    if below:
+        figure.get_layout_engine().set(rect=(0, below / height, 1, 1 - below / height))
     return sum(heights)
+
+
+def page_height(needed, figure, legend):
+    """Returns the height in inches of a figure on a canvas with a height. `needed`: what the
+    content needs. A legend that is higher than LEGEND_AREA makes the figure higher."""
+    common = current().height
+    height = 1.05 * legend.get_window_extent().height / figure.dpi + 2 * MARGIN if legend else 0
+    least = common if ALIGNED * needed <= common else max(common, SHRUNK * needed)
+    return least + max(0, height - LEGEND_AREA)
+
+
+def align_rows(figure):
+    """Lays the figure out so that its highest axes begin ABOVE_AXES below its upper end and its
+    lowest axes end BELOW_AXES above the area of the legend, unless the texts there need more."""
+    engine, height = figure.get_layout_engine(), figure.get_figheight()
+    below = engine.get()["rect"][1]
+    boxes = [axes.get_position() for axes in figure.axes]
+    low, high = min(box.y0 for box in boxes), max(box.y1 for box in boxes)
+    bottom = below + max(0, below + BELOW_AXES / height - low)
+    top = 1 - max(0, high - 1 + ABOVE_AXES / height)
+    engine.set(rect=(0, bottom, 1, top - bottom))
+    draw(figure)
 
 
 def wrap_texts(figure):

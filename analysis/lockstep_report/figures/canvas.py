@@ -29,12 +29,16 @@ class Canvas:
     row: float  # width of the bars in one row of panels, inches
     dpi: int
     has_notes: bool = True  # below a figure, about the validity of its points
+    # Of figures beside each other, inches, with a legend of usual size and not more than twice as
+    # much content; None: what the content needs.
+    height: float = None
 
 
 SCREEN = Canvas("screen", None, 10, 11.0, 160)
 ONE_COLUMN = Canvas("one-column", 3.35, 7, 2.7, 300)  # 85 mm
 TWO_COLUMN = Canvas("two-column", 7.0, 7, 6.3, 300)  # 178 mm
-PAGE = replace(ONE_COLUMN, name="page", has_notes=False)  # the HTML page; its tables have the notes
+# The HTML page; its tables have the notes.
+PAGE = replace(ONE_COLUMN, name="page", has_notes=False, height=6.0)
 CANVASES = {c.name: c for c in (SCREEN, ONE_COLUMN, TWO_COLUMN)}
 
 _current = [SCREEN]

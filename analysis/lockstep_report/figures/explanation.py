@@ -7,7 +7,7 @@ the data and dashed beyond them.
 from typing import NamedTuple
 
 from lockstep_report.figures.arrange import arrange
-from lockstep_report.figures.canvas import length, text_size
+from lockstep_report.figures.canvas import current, length, text_size
 from lockstep_report.figures.layout import (
     chunks,
     curve,
@@ -90,9 +90,8 @@ def cause_bars(losses):
         draw_causes(axes, panel.losses, used)
     legend_beside(figure.axes, ["efficiency", *LABELS.values()])
     points = [loss.point for loss in losses]
-    return arrange(
-        figure, "Causes of lost efficiency" + setting_text(points), [measured_on(points)]
-    )
+    notes = [measured_on(points)] if current().has_notes else []
+    return arrange(figure, "Causes of lost efficiency" + setting_text(points), notes)
 
 
 def cause_panels(losses, unit):
