@@ -4,11 +4,13 @@ form. Every text that is not `Markup` is escaped, so a text of a run file cannot
 or an attribute."""
 
 import html
+import itertools
 
 from lockstep_report.escaping import one_line
 from lockstep_report.tables.table import RENDERERS
 
 LONG, MEDIUM = 60, 30  # characters of texts that are wrapped, in a wide and in a narrower column
+GROUPS = "setting"  # key of a first column whose values are headings of groups of rows
 MANY = 12  # columns of a table that is printed smaller
 FORMATS = {"tex": "LaTeX", "md": "Markdown", "csv": "CSV"}
 
@@ -49,6 +51,9 @@ def table_element(table):
         return element("div", title, *notes, class_="table", id=f"table-{table.name}")
     kinds = table.alignment(None, "number")
     headers, *rows = table.texts()
+    is_divided = table.without_empty_columns()[0].key == GROUPS
+    if is_divided:
+        headers, kinds = headers[1:], kinds[1:]
     head = element(
         "tr",
         *(element("th", header, scope="col", class_=kind) for header, kind in zip(headers, kinds)),
@@ -72,11 +77,12 @@ def table_element(table):
     # What stays visible: the first column if it has texts, otherwise up to two leading columns with
     # numbers.
     pinned = "text" if not kinds or kinds[0] is None else 2 if kinds[1:2] == ["number"] else 1
+    bodies = divided_bodies(rows, kinds) if is_divided else [body_element(rows, kinds)]
     made = element(
         "table",
         element("caption", table.title, id=f"{name}-title"),
         element("thead", head),
-        element("tbody", *(row_element(texts, kinds) for texts in rows)),
+        *bodies,
         data_table=table.name,
         class_=join([f"pin-{pinned}", "many" if len(kinds) > MANY else None], " "),
     )
@@ -104,6 +110,21 @@ def table_element(table):
         class_="table",
         id=name,
     )
+
+
+def divided_bodies(rows, kinds):
+    """Returns one body per group of rows with the same first text, which is the heading of the
+    group instead of a column."""
+    made = []
+    for text, group in itertools.groupby(rows, key=lambda texts: texts[0]):
+        heading = element("th", element("strong", text), scope="rowgroup", colspan=len(kinds))
+        title = element("tr", heading, class_="group")
+        made.append(body_element([texts[1:] for texts in group], kinds, title))
+    return made
+
+
+def body_element(rows, kinds, *titles):
+    return element("tbody", *titles, *(row_element(texts, kinds) for texts in rows))
 
 
 def row_element(texts, kinds):
