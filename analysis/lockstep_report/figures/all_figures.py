@@ -33,7 +33,7 @@ MOST_BARS = 100  # of one figure of phases; the time of the layout is cubic in i
 EFFICIENCY = "Efficiency T(1)/(N·T(N))"
 
 
-class Entry(NamedTuple):
+class FigureEntry(NamedTuple):
     """One kind of figure. `make(content)` returns {name: figure, or None without data}."""
 
     kind: FigureKind
@@ -47,7 +47,7 @@ class Figure(NamedTuple):
     images: dict
 
 
-def settings_of(content):
+def points_of_settings(content):
     """Yields (points of a setting, ending of the names of its figures)."""
     endings = file_endings(setting_names(p.setting for p in content.points))
     for setting, ending in endings.items():
@@ -56,7 +56,7 @@ def settings_of(content):
 
 def phase_figures(content):
     letters, made = validity.letters(content.points), {}
-    for group, ending in settings_of(content):
+    for group, ending in points_of_settings(content):
         for number, part in enumerate(equal_parts(group, MOST_BARS), 1):
             further = f"-{number}" if number > 1 else ""
             made[f"phases{ending}{further}"] = phase_bars(part, letters)
@@ -67,7 +67,7 @@ def weak_figures(content):
     letters, title = validity.letters(content.points), "Scaling at fixed batch per rank"
     return {
         f"scaling{ending}": scaling(group, weak_series(group), title, EFFICIENCY, letters)
-        for group, ending in settings_of(content)
+        for group, ending in points_of_settings(content)
     }
 
 
@@ -75,14 +75,15 @@ def strong_figures(content):
     letters, title = validity.letters(content.points), "Strong scaling, fixed global batch"
     return {
         f"strong-scaling{ending}": scaling(group, strong_series(group), title, EFFICIENCY, letters)
-        for group, ending in settings_of(content)
+        for group, ending in points_of_settings(content)
     }
 
 
 def waiting_figures(content):
     letters = validity.letters(content.points)
     return {
-        f"waiting{ending}": waiting_bars(group, letters) for group, ending in settings_of(content)
+        f"waiting{ending}": waiting_bars(group, letters)
+        for group, ending in points_of_settings(content)
     }
 
 
@@ -127,37 +128,37 @@ def sweeps(content):
 
 
 ENTRIES = (
-    Entry(FigureKind.PHASES, phase_figures),
-    Entry(FigureKind.SCALING, weak_figures),
-    Entry(FigureKind.STRONG_SCALING, strong_figures),
-    Entry(FigureKind.WAITING, waiting_figures),
-    Entry(FigureKind.WORK, work_figures),
-    Entry(FigureKind.REDUCERS, reducer_figures),
-    Entry(FigureKind.LADDER, ladders),
-    Entry(FigureKind.BATCH_SIZES, batch_sizes),
-    Entry(FigureKind.THREADS, lambda content: thread_figures(content.points)),
-    Entry(FigureKind.TELEMETRY, lambda content: telemetry_figures(content.runs)),
-    Entry(FigureKind.PROFILE, lambda content: profile_figures(content.runs)),
-    Entry(FigureKind.LAYERS, layers),
-    Entry(FigureKind.STACK, stacks),
-    Entry(
+    FigureEntry(FigureKind.PHASES, phase_figures),
+    FigureEntry(FigureKind.SCALING, weak_figures),
+    FigureEntry(FigureKind.STRONG_SCALING, strong_figures),
+    FigureEntry(FigureKind.WAITING, waiting_figures),
+    FigureEntry(FigureKind.WORK, work_figures),
+    FigureEntry(FigureKind.REDUCERS, reducer_figures),
+    FigureEntry(FigureKind.LADDER, ladders),
+    FigureEntry(FigureKind.BATCH_SIZES, batch_sizes),
+    FigureEntry(FigureKind.THREADS, lambda content: thread_figures(content.points)),
+    FigureEntry(FigureKind.TELEMETRY, lambda content: telemetry_figures(content.runs)),
+    FigureEntry(FigureKind.PROFILE, lambda content: profile_figures(content.runs)),
+    FigureEntry(FigureKind.LAYERS, layers),
+    FigureEntry(FigureKind.STACK, stacks),
+    FigureEntry(
         FigureKind.PIPELINE,
         lambda content: {"pipeline-stages": pipeline_figure(pipeline_table(content.runs))},
     ),
-    Entry(FigureKind.SWEEP, sweeps),
-    Entry(
+    FigureEntry(FigureKind.SWEEP, sweeps),
+    FigureEntry(
         FigureKind.CAUSES,
         lambda content: {"efficiency-causes": cause_bars(content.explanation.losses)},
     ),
-    Entry(
+    FigureEntry(
         FigureKind.SCALING_LAWS,
         lambda content: {"scaling-laws": law_curves(content.explanation.laws)},
     ),
-    Entry(
+    FigureEntry(
         FigureKind.ALPHA_BETA,
         lambda content: {"alpha-beta": all_reduce_lines(content.explanation.all_reduces)},
     ),
-    Entry(
+    FigureEntry(
         FigureKind.LEARNING_CURVES,
         lambda content: {"learning-curves": accuracy_figure(content.runs)},
     ),

@@ -35,7 +35,7 @@ from lockstep_report.measure import metrics
 from lockstep_report.models.causes import CAUSES, LABELS, SMALLEST_DRAWN, WEAK
 from lockstep_report.models.fits import AMDAHL, SWEEP
 from lockstep_report.runfile.settings import measured_on, plural
-from lockstep_report.tables.machines import machine_of
+from lockstep_report.tables.machines import machine_text
 from lockstep_report.tables.sweep import sweep_table, times_text, wrong_text
 
 EXTENSION = 4  # a law is drawn up to this multiple of the largest number of ranks
@@ -303,7 +303,7 @@ def draw_fitted_bandwidth(axes, fit, names):
 def sweep_notes(runs, link_gbit, fits):
     notes = []
     for run in runs:
-        machine = f"{run.label}: {machine_of(run)}, {link_of(run, link_gbit)}"
+        machine = f"{run.label}: {machine_text(run)}, {link_of(run, link_gbit)}"
         texts = (machine, times_text(run), wrong_text(run))
         notes.append("; ".join(filter(None, texts)))
     if any(fit.fit is not None and fit.origin == SWEEP for fit in fits):

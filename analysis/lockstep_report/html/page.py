@@ -89,7 +89,7 @@ def html_page(material, file_notes=(), problems=()):
         "default-src 'none'; base-uri 'none'; form-action 'none'; "
         f"style-src '{digest(style)}'; script-src '{digest(script)}'"
     )
-    title = title_of(material.points, material.runs)
+    title = page_title(material.points, material.runs)
     return f"""<!DOCTYPE html>
 <html lang="en">
 <head>
@@ -118,7 +118,7 @@ def digest(text):
     return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
 
 
-def title_of(points, runs):
+def page_title(points, runs):
     ranks = sorted({p.ranks for p in points} or {run.rank_count for run in runs})
     models = sorted({p.setting[0] for p in points if len(p.setting) > 1 and p.setting[0]})
     place = (

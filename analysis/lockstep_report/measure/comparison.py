@@ -62,7 +62,7 @@ def merge_repeats(points):
     runs. Runs that did not finish count only if no run of the point is complete; otherwise a note
     names them. The properties without a table column in which the points of a setting differ are in
     `detail`."""
-    repeats = grouped_repeats(points, lambda p: (row_of(p), p.variant, p.bytes_per_step))
+    repeats = grouped_repeats(points, lambda p: (place_of_point(p), p.variant, p.bytes_per_step))
     merged = [median_point(*without_evaluations(group, notes)) for group, notes in repeats.values()]
     merged = [
         point
@@ -117,7 +117,7 @@ class PlaceOfPoint(NamedTuple):
     communication: tuple
 
 
-def row_of(point):
+def place_of_point(point):
     return PlaceOfPoint(point.setting, point.ranks, point.batch_per_rank, point.communication)
 
 
@@ -125,7 +125,7 @@ def with_details(points):
     """Returns the points of a setting with the properties in which they differ. The number of hosts
     is one of them if it differs between points of one row."""
     names = distinguishing([(p.variant, p.ranks) for p in points]) - {HOSTS}
-    rows = grouped(points, row_of, lambda p: dict(p.variant).get(HOSTS))
+    rows = grouped(points, place_of_point, lambda p: dict(p.variant).get(HOSTS))
     is_of_hosts = any(len({*hosts} - {None}) > 1 for hosts in rows.values())
     names |= {HOSTS} if is_of_hosts else set()
     return [replace(p, detail=text_of(p.variant, names), is_of_hosts=is_of_hosts) for p in points]

@@ -30,14 +30,14 @@ class PointNote(str):
         return note
 
 
-def kind_of(note):
+def kind_of_note(note):
     return getattr(note, "kind", None)
 
 
 def notes_of_kind(notes, *kinds):
-    return [note for note in notes if kind_of(note) in kinds]
+    return [note for note in notes if kind_of_note(note) in kinds]
 
 
 def note_of_runs(note, sources):
     """Returns a note that applies only to these runs of a point; it keeps its kind."""
-    return PointNote(kind_of(note), f"{note} ({', '.join(sources)})")
+    return PointNote(kind_of_note(note), f"{note} ({', '.join(sources)})")

@@ -90,7 +90,7 @@ class Loss:
         return self.causes.get(cause, 0.0) / self.point.epoch_seconds
 
 
-def parts_of(point):
+def epoch_parts(point):
     """Returns {part: seconds per epoch} of a point, which add up to the epoch time unless they are
     medians over runs."""
     phases = point.phase_seconds
@@ -122,7 +122,7 @@ def causes_of(point, base, same_batch):
     if any(p.lacks_processors for p in (point, base, same_batch) if p):
         return {"lacking": total}  # it lengthens computation, waiting and transfer alike
     share = image_ratio(base, point) / point.ranks
-    parts, alone = parts_of(point), parts_of(base)
+    parts, alone = epoch_parts(point), epoch_parts(base)
     causes = {
         name: parts.get(name, 0.0) - share * alone.get(name, 0.0)
         for name in dict.fromkeys((*parts, *alone))
@@ -132,7 +132,7 @@ def causes_of(point, base, same_batch):
         causes["computation"] = computation
     else:
         own_share = image_ratio(same_batch, point) / point.ranks
-        ideal = own_share * parts_of(same_batch)["computation"]
+        ideal = own_share * epoch_parts(same_batch)["computation"]
         causes["slower_compute"] = parts["computation"] - ideal
         causes["smaller_batch"] = ideal - share * alone["computation"]
     causes["remainder"] = total - sum(causes.values())

@@ -11,7 +11,7 @@ from lockstep_report.measure.points import link_bytes_of
 from lockstep_report.measure.stragglers import Straggler, straggler_of
 from lockstep_report.measure.waiting import exposed_interval, timed_run
 from lockstep_report.measure.window import step_seconds
-from lockstep_report.models.advice import all_advice
+from lockstep_report.models.all_advice import all_advice
 from lockstep_report.models.answers.all_answers import all_answers
 from lockstep_report.models.causes import losses
 from lockstep_report.models.fits import alpha_beta_fits, scaling_fits

@@ -100,9 +100,9 @@ def pivoted(pivot, table, setting, batches):
     restrictions = restrictions_of(cells.values())
     letters = {note: letter(i) for i, note in enumerate(restrictions)}
     of_key = {column.key: column for column in table.columns}
-    columns = [column for batch in batches for column in columns_of(pivot, of_key, batch)]
+    columns = [column for batch in batches for column in batch_columns(pivot, of_key, batch)]
     values = [
-        row_of(ranks, batches, cells, pivot, of_key, letters)
+        row_of_ranks(ranks, batches, cells, pivot, of_key, letters)
         for ranks in sorted({row["ranks"] for row in rows})
     ]
     source = f"table {pivot.number}"
@@ -147,7 +147,7 @@ def keys_of(pivot, of_key):
     return [*pivot.headers, *(key for key in ends if key in of_key)]
 
 
-def columns_of(pivot, of_key, batch):
+def batch_columns(pivot, of_key, batch):
     """Returns the columns of a batch per rank."""
     columns = [
         replace(
@@ -166,7 +166,7 @@ def columns_of(pivot, of_key, batch):
     return [*columns, restrictions]
 
 
-def row_of(ranks, batches, cells, pivot, of_key, letters):
+def row_of_ranks(ranks, batches, cells, pivot, of_key, letters):
     """Returns the row of a number of ranks. `cells`: (ranks, batch) -> row of the source;
     `letters`: note -> mark of the cells that it restricts."""
     values = {"ranks": ranks}

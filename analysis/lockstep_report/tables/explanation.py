@@ -174,7 +174,7 @@ def law_table(laws, points):
     )
 
 
-def bus_bandwidth(found):
+def bus_bandwidth_estimate(found):
     """Returns the `Estimate` of the bus bandwidth, GB/s, that follows from beta; None if beta is
     unknown or not above 0. It has an interval if that of beta is above 0."""
     beta = found.beta
@@ -206,7 +206,7 @@ ALPHA_BETA_COLUMNS = (
         "busbw_low",
         "busbw_high",
         " (GB/s)",
-        bus_bandwidth,
+        bus_bandwidth_estimate,
     ),
     Column(
         "residual_percent",

@@ -3,7 +3,7 @@
 
 import numpy as np
 
-from lockstep_report.tables.machines import entries, finite, machine_notes
+from lockstep_report.tables.machines import entries, finite_or_none, machine_notes
 from lockstep_report.tables.table import Column, Table
 
 PASSES = ("forward", "backward")
@@ -90,8 +90,8 @@ def layer_rows(layer):
     rows[0] |= {
         "estimated_mb": estimated,
         "peak_mb": float(layer["peak_bytes"]) / 1e6,
-        "power_watts": finite(layer["power_watts"]),
-        "energy_joules": finite(layer["energy_joules"]),
+        "power_watts": finite_or_none(layer["power_watts"]),
+        "energy_joules": finite_or_none(layer["energy_joules"]),
     }
     return rows
 

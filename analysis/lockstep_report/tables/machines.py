@@ -18,18 +18,18 @@ def entries(columns):
     return (dict(zip(columns, values)) for values in zip(*columns.values()))
 
 
-def machine_of(run):
+def machine_text(run):
     device = setting_texts(setting_of(run))[1]
     return ", ".join(filter(None, (device, list_hosts(run.host_names), version_of(run))))
 
 
 def machine_notes(runs):
     return [
-        *(f"{run.label}: {machine_of(run)}" for run in runs),
+        *(f"{run.label}: {machine_text(run)}" for run in runs),
         *difference_notes(runs),
         *warning_notes(runs),
     ]
 
 
-def finite(value):
+def finite_or_none(value):
     return float(value) if np.isfinite(value) else None

@@ -70,7 +70,7 @@ class Content:
 
 
 @dataclass(frozen=True)
-class Entry:
+class TableEntry:
     """One kind of table. `make(content)` returns a table, several in a list, or None; tables
     without rows are left out. `is_possible(content)`: whether the content can have such a table;
     `needs`: the runs that would add it, for the reader of a page without it."""
@@ -93,12 +93,12 @@ def has_no_ladder(content):
 
 def of_points(kind, section, make, needs=""):
     """Returns the entry of a table that `make(points)` returns."""
-    return Entry(kind, section, lambda content: make(content.points), has_points, needs)
+    return TableEntry(kind, section, lambda content: make(content.points), has_points, needs)
 
 
 def of_runs(kind, section, make, needs="", has_times_of_runs=False):
     """Returns the entry of a table that `make(runs)` returns."""
-    return Entry(
+    return TableEntry(
         kind,
         section,
         lambda content: make(content.runs),
@@ -108,7 +108,7 @@ def of_runs(kind, section, make, needs="", has_times_of_runs=False):
 
 
 def of_assignment(kind):
-    return Entry(kind, Section.ASSIGNMENT, lambda content: content.assignment.get(kind))
+    return TableEntry(kind, Section.ASSIGNMENT, lambda content: content.assignment.get(kind))
 
 
 TRAININGS = "tables 1 to 3: lockstep train --output RUN.h5, with 1 rank and with several ranks"
@@ -118,7 +118,7 @@ EVALUATIONS = (
 )
 ENTRIES = (
     of_runs(TableKind.LADDER, Section.LADDER, ladder_run_tables, LADDERS),
-    Entry(
+    TableEntry(
         TableKind.BATCH_SIZES,
         Section.LADDER,
         lambda content: batch_size_tables(content.points),
@@ -127,7 +127,7 @@ ENTRIES = (
     ),
     of_points(TableKind.TIMES, Section.TIMES, time_table, TRAININGS),
     of_points(TableKind.COMMUNICATION, Section.TIMES, split_table, TRAININGS),
-    Entry(
+    TableEntry(
         TableKind.BANDWIDTH,
         Section.TIMES,
         lambda content: bandwidth_table(content.points, content.link_gbit, content.runs),
@@ -151,33 +151,33 @@ ENTRIES = (
     of_points(TableKind.REDUCERS, Section.FURTHER, reducer_table),
     of_points(TableKind.MEASUREMENTS, Section.FURTHER, measurement_table),
     of_points(TableKind.THREADS, Section.FURTHER, thread_tables),
-    Entry(
+    TableEntry(
         TableKind.QUESTIONS,
         Section.EXPLANATION,
         lambda content: answer_table(content.explanation.answers),
     ),
-    Entry(
+    TableEntry(
         TableKind.ADVICE,
         Section.EXPLANATION,
         lambda content: advice_table(content.explanation.advice),
     ),
-    Entry(
+    TableEntry(
         TableKind.CAUSES,
         Section.EXPLANATION,
         lambda content: cause_table(content.explanation.losses, content.points),
         needs="causes of lost efficiency: a run with 1 rank and the batch of the other runs",
     ),
-    Entry(
+    TableEntry(
         TableKind.SCALING_LAWS,
         Section.EXPLANATION,
         lambda content: law_table(content.explanation.laws, content.points),
     ),
-    Entry(
+    TableEntry(
         TableKind.ALPHA_BETA,
         Section.EXPLANATION,
         lambda content: alpha_beta_table(content.explanation.all_reduces),
     ),
-    Entry(
+    TableEntry(
         TableKind.STRAGGLERS,
         Section.EXPLANATION,
         lambda content: straggler_table(content.explanation.steps),

@@ -3,7 +3,7 @@
 
 import numpy as np
 
-from lockstep_report.tables.machines import entries, finite, machine_notes
+from lockstep_report.tables.machines import entries, finite_or_none, machine_notes
 from lockstep_report.tables.table import Column, Table, rows_of
 
 STACK_STATUS = {"complete": "fits", "out_of_memory": "out of memory"}
@@ -27,7 +27,7 @@ OF_STACK = (  # columns of the `entries` of a stack
         "forward_ms",
         "Forward pass (ms)",
         1,
-        value=lambda v: finite(1e3 * np.median(v["forward_seconds"])),
+        value=lambda v: finite_or_none(1e3 * np.median(v["forward_seconds"])),
     ),
 )
 

@@ -10,7 +10,7 @@ from lockstep_report.errors import ReportError
 from lockstep_report.measure import metrics
 from lockstep_report.measure.accuracy import last_accuracy
 from lockstep_report.measure.contention import epoch_seconds, known_reading, lack_of
-from lockstep_report.measure.notes import NoteKind, kind_of
+from lockstep_report.measure.notes import NoteKind, kind_of_note
 from lockstep_report.measure.points import IMBALANCE, from_run
 from lockstep_report.measure.stragglers import is_slow, slowest
 from lockstep_report.measure.waiting import MOST_STEPS
@@ -68,7 +68,7 @@ OF_TRAINING = (
     Column("epochs", "Epochs", value=lambda run: len(run.epoch_numbers)),
     Column("steps", "Steps", value=lambda run: len(run.step)),
     Column("epoch_seconds", "Epoch (s)", 2, value=unset),
-    Column("images_per_second", "Images/s", 1, value=unset),  # set in `row_of`
+    Column("images_per_second", "Images/s", 1, value=unset),  # set in `index_row`
     Column("test_accuracy", "Test accuracy", 4, value=last_accuracy),
 )
 
@@ -92,7 +92,7 @@ def summary(run):
         *step_lines(run, point, window),
         *device_lines(run, point, window),
         *accuracy_lines(run),
-        *(f"Note: {note}." for note in point.notes if kind_of(note) is not NoteKind.SCALED),
+        *(f"Note: {note}." for note in point.notes if kind_of_note(note) is not NoteKind.SCALED),
     ]
 
 
@@ -296,7 +296,7 @@ def accuracy_lines(run):
 
 
 def index_table(options, paths):
-    rows = [row_of(options, path) for path in paths]
+    rows = [index_row(options, path) for path in paths]
     seen = set()
     parts = Counter(row.get("run_id") for row in rows)
     for row in (row for row in rows if row.get("run_id")):
@@ -314,7 +314,7 @@ def index_table(options, paths):
     )
 
 
-def row_of(options, path):
+def index_row(options, path):
     """Returns the row of a file; with only a remark if it cannot be read."""
     try:
         run = read_run(path)

@@ -47,7 +47,7 @@ TWO_SPEEDUPS_NOTE = Note(
 )
 
 
-def columns_of(points):
+def time_columns(points):
     """Returns the columns; the number of images is printed only if it differs."""
     has_equal_images = len({p.images for p in points}) == 1
     return [*FIRST_COLUMNS, replace(IMAGES, csv_only=has_equal_images), *LAST_COLUMNS]
@@ -67,7 +67,7 @@ def time_table(points):
         points,
         "table-1-time-speedup",
         "Table 1: time and speedup per epoch at fixed batch per rank",
-        columns_of(points),
+        time_columns(points),
         rows,
         [
             TWO_SPEEDUPS_NOTE,

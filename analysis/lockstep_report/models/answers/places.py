@@ -2,7 +2,7 @@
 """Parts of sentences about points: what distinguishes them, their times and their restrictions."""
 
 from lockstep_report.measure.digits import number_text, supported_digits
-from lockstep_report.measure.notes import RESTRICTIONS, kind_of
+from lockstep_report.measure.notes import RESTRICTIONS, kind_of_note
 from lockstep_report.runfile.settings import plural, setting_names
 
 SECONDS_DIGITS, RATE_DIGITS, RATIO_DIGITS = 2, 1, 2
@@ -65,7 +65,7 @@ def restriction_text(*points):
     """Returns the rest of a sentence: the first restriction of these points, and how many more
     there are; "" without one. Those of the times themselves come first."""
     notes = list(dict.fromkeys(note for point in points for note in point.notes))
-    notes.sort(key=lambda note: kind_of(note) not in RESTRICTIONS)
+    notes.sort(key=lambda note: kind_of_note(note) not in RESTRICTIONS)
     if not notes:
         return ""
     others = len(notes) - 1

@@ -118,7 +118,7 @@ def best_pair(own, other):
     """Returns the fastest points of two programs with the same model, ranks and batch per rank, on
     the most ranks that both have; None without such points. If each program has one model, under
     names of its own, the names may differ."""
-    pairs = [pair for pair in product(own, other) if case_of(pair[0]) == case_of(pair[1])]
+    pairs = [pair for pair in product(own, other) if program_case(pair[0]) == program_case(pair[1])]
     same_model = [pair for pair in pairs if model_of(pair[0]) == model_of(pair[1])]
     has_one_model = len({model_of(p) for p in own}) == len({model_of(p) for p in other}) == 1
     usable = same_model or (pairs if has_one_model else [])
@@ -133,7 +133,7 @@ def model_of(point):
     return point.setting[0] if point.setting else ""
 
 
-def case_of(point):
+def program_case(point):
     return (point.ranks, point.batch_per_rank, point.is_independent)
 
 
