@@ -3,6 +3,7 @@
 
 import json
 import subprocess
+from typing import NamedTuple
 
 import h5py
 import pytest
@@ -50,74 +51,53 @@ def test_json_output_is_one_object():
     assert found["results"]["last_test_accuracy"] is None
 
 
+class Command(NamedTuple):
+    """A command, its options, and the key of its results in the JSON object."""
+
+    name: str
+    options: str
+    results: str
+
+
+COMMANDS = (
+    Command("train", " ".join(train(batch_per_rank=8)[1:]), "results"),
+    Command("evaluate", "--init-from CHECKPOINT --data synthetic:24 --threads 1", "results"),
+    Command(
+        "ladder", "--ladder-start 2 --steps 1 --data synthetic:12 --threads 1", results="ladder"
+    ),
+    Command("allreduce", "--max-bytes 16K --repeats 2 --threads 1", "allreduce"),
+    Command("plan", "--batch-per-rank 2 --data synthetic:24 --threads 1", "memory_bytes"),
+    Command("layers", "--layer relu@1x4x4x4 --threads 1", "layers"),
+    Command("stack", "--layer linear:1024-1024@1 --memory-limit 150MB --threads 1", "stack"),
+    Command("info", "", "devices"),
+)
+
+
+def expect_json(command, *arguments):
+    """Checks that the command prints one object on stdout; returns it."""
+    result = start(command, *arguments, "--json")
+    # Two steps train nothing.
+    messages = [
+        line for line in messages_of(result) if "the test loss" not in line or command != "evaluate"
+    ]
+    assert (result.returncode, messages) == (0, []), command
+    found = json.loads(result.stdout)
+    assert found["command"] == command
+    assert (found["learning_rate"] is None) == (command not in ("train", "plan")), command
+    return found
+
+
 @pytest.mark.slow
 def test_every_command_prints_json(tmp_path):
     """Every command prints one object on stdout and exits with status 0, also with --dry-run (which
     info lacks)."""
     assert start(*train("--quiet", checkpoint_dir=tmp_path)).returncode == 0
     checkpoint = next(tmp_path.glob("checkpoint-*"))
-    commands = {
-        "train": train(batch_per_rank=8),
-        "evaluate": [
-            "evaluate",
-            "--init-from",
-            checkpoint,
-            "--data",
-            "synthetic:24",
-            "--threads",
-            "1",
-        ],
-        "ladder": [
-            "ladder",
-            "--ladder-start",
-            "2",
-            "--steps",
-            "1",
-            "--data",
-            "synthetic:12",
-            "--threads",
-            "1",
-        ],
-        "allreduce": ["allreduce", "--max-bytes", "16K", "--repeats", "2", "--threads", "1"],
-        "plan": ["plan", "--batch-per-rank", "2", "--data", "synthetic:24", "--threads", "1"],
-        "layers": ["layers", "--layer", "relu@1x4x4x4", "--threads", "1"],
-        "stack": [
-            "stack",
-            "--layer",
-            "linear:1024-1024@1",
-            "--memory-limit",
-            "150MB",
-            "--threads",
-            "1",
-        ],
-        "info": ["info"],
-    }
-    results = {
-        "train": "results",
-        "evaluate": "results",
-        "ladder": "ladder",
-        "allreduce": "allreduce",
-        "plan": "memory_bytes",
-        "layers": "layers",
-        "stack": "stack",
-        "info": "devices",
-    }
-    for command, arguments in commands.items():
-        for dry_run in ([], ["--dry-run"]):
-            if dry_run and command == "info":
-                continue
-            result = start(*arguments, "--json", *dry_run)
-            # Two steps train nothing.
-            messages = [
-                line
-                for line in messages_of(result)
-                if "the test loss" not in line or command != "evaluate"
-            ]
-            assert (result.returncode, messages) == (0, []), command
-            found = json.loads(result.stdout)
-            assert found["command"] == command
-            assert dry_run or found[results[command]], command
-            assert (found["learning_rate"] is None) == (command not in ("train", "plan")), command
+    for command, options, results in COMMANDS:
+        arguments = [checkpoint if word == "CHECKPOINT" else word for word in options.split()]
+        assert expect_json(command, *arguments)[results], command
+        if command != "info":
+            expect_json(command, *arguments, "--dry-run")
 
 
 def test_progress_line_appears_only_on_a_terminal():

@@ -10,42 +10,20 @@ import numpy as np
 from command_line import BIN, HANG, environment, expect_failure, start
 
 
+def estimated_bytes(batch):
+    """Returns the estimated memory of a training with this batch."""
+    options = "--data synthetic:200 --threads 1 --evaluate-every never".split()
+    planned = start("plan", *options, "--batch-per-rank", batch, "--json")
+    return json.loads(planned.stdout)["memory_bytes"]["total"]
+
+
 def test_ladder_ends_with_an_out_of_memory_point_and_status_0(tmp_path):
     path = tmp_path / "ladder.h5"
     # Between the estimates of the first two points: the process itself is larger with sanitizers
     # and on some processors.
-    estimates = [
-        json.loads(
-            start(
-                "plan",
-                "--data",
-                "synthetic:200",
-                "--threads",
-                "1",
-                "--evaluate-every",
-                "never",
-                "--batch-per-rank",
-                batch,
-                "--json",
-            ).stdout
-        )["memory_bytes"]["total"]
-        for batch in (2, 8)
-    ]
-    result = start(
-        "ladder",
-        "--ladder-start",
-        "2",
-        "--steps",
-        "1",
-        "--data",
-        "synthetic:200",
-        "--threads",
-        "1",
-        "--memory-limit",
-        sum(estimates) // 2,
-        "--output",
-        path,
-    )
+    limit = (estimated_bytes(2) + estimated_bytes(8)) // 2
+    options = "--ladder-start 2 --steps 1 --data synthetic:200 --threads 1".split()
+    result = start("ladder", *options, "--memory-limit", limit, "--output", path)
     assert result.returncode == 0, result.stderr
     assert "out of memory" in result.stdout
     with h5py.File(path) as file:

@@ -32,6 +32,22 @@ def run(path, reducer, *arguments, ranks=2):
     return result.stdout
 
 
+def reported(paths, folder):
+    """Returns {reducer: row} of the table in the report of the runs."""
+    command = [sys.executable, "-B", "-m", "lockstep_report", "report"]
+    report = subprocess.run(
+        [*command, *map(str, paths), "--out", str(folder)],
+        env=environment() | {"PYTHONPATH": str(ANALYSIS), "MPLBACKEND": "Agg"},
+        text=True,
+        capture_output=True,
+        timeout=HANG,
+    )
+    assert report.returncode == 0, report.stderr
+    assert list(folder.glob("reducers*.svg"))
+    with (folder / "reducers.csv").open() as file:
+        return {row["mode"]: row for row in csv.DictReader(file)}
+
+
 @pytest.mark.slow
 def test_losses_and_messages_of_each_reducer(tmp_path):
     expected = {  # reducer: (bytes that rank 0 and rank 1 send, bytes that they receive)
@@ -54,26 +70,7 @@ def test_losses_and_messages_of_each_reducer(tmp_path):
     # The sum of two ranks has one order only, so all reducers give the same bits.
     assert np.array_equal(losses["gather-scatter"], losses["allreduce"])
     assert np.array_equal(losses["parameter-server"], losses["allreduce"])
-    report = subprocess.run(
-        [
-            sys.executable,
-            "-B",
-            "-m",
-            "lockstep_report",
-            "report",
-            *map(str, tmp_path.glob("*.h5")),
-            "--out",
-            str(tmp_path / "out"),
-        ],
-        env=environment() | {"PYTHONPATH": str(ANALYSIS), "MPLBACKEND": "Agg"},
-        text=True,
-        capture_output=True,
-        timeout=HANG,
-    )
-    assert report.returncode == 0, report.stderr
-    assert list((tmp_path / "out").glob("reducers*.svg"))
-    with (tmp_path / "out" / "reducers.csv").open() as file:
-        rows = {row["mode"]: row for row in csv.DictReader(file)}
+    rows = reported(tmp_path.glob("*.h5"), tmp_path / "out")
     assert set(rows) == set(expected)
     for reducer, (sent, received) in expected.items():
         assert float(rows[reducer]["sent_mb"]) == pytest.approx(max(sent) / 1e6)

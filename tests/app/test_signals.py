@@ -21,10 +21,10 @@ from test_watchdog import ranks_of
 
 pytestmark = pytest.mark.slow
 
-TERM, INT, HUP, USR1 = signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1
-LIMIT = int(
-    os.environ.get("LOCKSTEP_SIGNAL_LIMIT", HANG)
-)  # seconds from the signal to the end of the job
+TERM, INT = signal.SIGTERM, signal.SIGINT
+HUP, USR1 = signal.SIGHUP, signal.SIGUSR1
+# Seconds from the signal to the end of the job.
+LIMIT = int(os.environ.get("LOCKSTEP_SIGNAL_LIMIT", HANG))
 STOP_AT = os.environ.get("LOCKSTEP_STOP_AT")
 
 

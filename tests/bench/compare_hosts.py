@@ -91,40 +91,35 @@ def pytorch_rate(args, script, folder):
     address = subprocess.run(
         [script, "exec", "1", "hostname", "-I"], check=True, stdout=subprocess.PIPE, text=True
     )
-    environment = {**os.environ, "MASTER_ADDR": address.stdout.split()[0], "MASTER_PORT": PORT}
-    environment |= {
+    environment = {
+        **os.environ,
+        **QUIET,
+        "MASTER_ADDR": address.stdout.split()[0],
+        "MASTER_PORT": PORT,
         "GLOO_SOCKET_IFNAME": INTERFACE,
         "WORLD_SIZE": str(args.hosts),
         "PYTHONPATH": str(ROOT / "analysis"),
     }
-    environment |= QUIET
-    command = [
-        sys.executable,
-        str(ROOT / "analysis" / "examples" / "pytorch_ddp.py"),
-        "--device",
-        "cpu",
-        "--threads",
-        "1",
-    ]
-    command += [
-        "--data",
-        f"synthetic:{args.batch * args.hosts * args.steps}",
-        "--epochs",
-        "1",
-        "--output",
-        str(output),
-    ]
-    command += [
-        "--batch-per-rank",
-        str(args.batch),
-        "--precision",
-        args.precision,
-        "--gradient-dtype",
-        args.gradient_dtype,
-    ]
+    options = {
+        "--device": "cpu",
+        "--threads": "1",
+        "--data": f"synthetic:{args.batch * args.hosts * args.steps}",
+        "--epochs": "1",
+        "--output": str(output),
+        "--batch-per-rank": str(args.batch),
+        "--precision": args.precision,
+        "--gradient-dtype": args.gradient_dtype,
+    }
+    program = str(ROOT / "analysis" / "examples" / "pytorch_ddp.py")
+    run_on_hosts(script, [sys.executable, program, *sum(options.items(), ())], environment)
+    return images_per_second(output)
+
+
+def run_on_hosts(script, command, environment):
+    """Runs one rank of PyTorch on each host."""
     ranks = []
     try:
-        for rank in range(args.hosts):
+        for rank in range(int(environment["WORLD_SIZE"])):
             on_host = [script, "exec", str(rank + 1), *command]
             variables = {**environment, "RANK": str(rank)}
             ranks.append(subprocess.Popen(on_host, env=variables, stdout=subprocess.DEVNULL))
@@ -135,10 +130,9 @@ def pytorch_rate(args, script, folder):
             process.kill()
     if any(process.returncode for process in ranks):
         raise SystemExit("compare_hosts: PyTorch failed on a host")
-    return images_per_second(output)
 
 
-def main():
+def parsed_arguments():
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -166,7 +160,11 @@ def main():
         help="steps per run, including two for warm-up [%(default)s]",
     )
     parser.add_argument("--rounds", type=int, default=6, help="quiet rounds [%(default)s]")
-    args = parser.parse_args()
+    return parser.parse_args()
+
+
+def main():
+    args = parsed_arguments()
     script = cluster_script()
     with tempfile.TemporaryDirectory() as folder, cluster(script, args.hosts, args.rate):
         rounds = in_turn(

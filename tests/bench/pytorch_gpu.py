@@ -46,6 +46,7 @@ import shlex
 import signal
 import subprocess
 import time
+from functools import partial
 
 import numpy
 import torch
@@ -92,9 +93,9 @@ def warm_up(args, images):
     return epochs
 
 
-def measure(name, epoch, images, args):
-    """Trains whole epochs for at least MEASURE_SECONDS; returns the JSON object of their
-    throughput."""
+def measure(name, epoch, images, args, number):
+    """Trains whole epochs in round `number` for at least MEASURE_SECONDS; returns the JSON object
+    of their throughput."""
     rates, loss, start = [], math.nan, time.monotonic()
     while not rates or time.monotonic() - start < MEASURE_SECONDS:
         rate, loss = timed_epoch(epoch, images, args)
@@ -107,7 +108,7 @@ def measure(name, epoch, images, args):
 
 
 def take_turn(index, command, number):
-    """Runs a command of --turns; returns the JSON object of its exit status."""
+    """Runs a command of --turns in round `number`; returns the JSON object of its exit status."""
     words = [word.replace("{round}", str(number)) for word in shlex.split(command)]
     process = subprocess.run(words, stdin=subprocess.DEVNULL, capture_output=True, text=True)
     return {"turn": index, "status": process.returncode, "error": process.stderr.strip()[-500:]}
@@ -117,10 +118,10 @@ def speed(args):
     end = time.monotonic() + args.seconds
     images = Images(args.data, "train", args.train_samples, args.device, torch.bfloat16)
     epochs, longest = warm_up(args, images), 0.0
-    turns = [lambda number, one=one: measure(*one, images, args) for one in epochs.items()]
-    turns += [lambda number, one=one: take_turn(*one, number) for one in enumerate(args.turns)]
+    turns = [partial(measure, *one, images, args) for one in epochs.items()]
+    turns += [partial(take_turn, *one) for one in enumerate(args.turns)]
     for number in range(1, args.rounds + 1):
-        for turn in turns if number % 2 else turns[::-1]:
+        for turn in turns[:: 1 if number % 2 else -1]:
             start = time.monotonic()
             if start + longest > end:
                 return

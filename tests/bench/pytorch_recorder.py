@@ -20,6 +20,7 @@ import statistics
 import sys
 import tempfile
 import time
+from typing import NamedTuple
 
 import torch
 import torch.distributed as dist
@@ -47,8 +48,41 @@ class Plain:
         loss.backward()
 
 
-def main():
-    networks = NETWORKS | {"linear": linear}
+class Variant(NamedTuple):
+    """A network that is trained with or without a recorder."""
+
+    recorder: object
+    model: torch.nn.Module
+    optimizer: torch.optim.Optimizer
+
+    def train(self, batches):
+        """Trains one epoch; returns its `Times`."""
+        dist.barrier()
+        start, used = time.perf_counter(), time.process_time()
+        for images, labels in self.recorder.batches(batches):
+            self.optimizer.zero_grad(set_to_none=True)
+            self.recorder.backward(F.cross_entropy(self.model(images), labels))
+            self.optimizer.step()
+            end, used_until = time.perf_counter(), time.process_time()
+        dist.barrier()
+        return Times(end - start, used_until - used, time.perf_counter() - end)
+
+
+class Times(NamedTuple):
+    steps: float  # seconds of the steps of an epoch
+    processor: float  # processor time of these
+    writing: float  # seconds until the epoch is recorded
+
+
+def make(network):
+    """Returns a parallel model and its optimiser."""
+    model = DistributedDataParallel(
+        network().to(memory_format=torch.channels_last), broadcast_buffers=False
+    )
+    return model, torch.optim.SGD(model.parameters(), lr=0.001, momentum=0.9)
+
+
+def parsed_arguments(networks):
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -63,65 +97,61 @@ def main():
         "--steps", type=int, default=4, help="steps per round and variant [%(default)s]"
     )
     parser.add_argument("--rounds", type=int, default=20, help="rounds [%(default)s]")
-    args = parser.parse_args()
+    return parser.parse_args()
+
+
+def measured(args, network, folder):
+    """Trains both variants in turn; returns {variant: `Times` of the rounds}."""
+    images = torch.rand(args.batch, 3, 32, 32).contiguous(memory_format=torch.channels_last)
+    batches = [(images, torch.randint(0, 10, (args.batch,)))] * args.steps
+    plain = Variant(Plain(), *make(network))
+    plain.train(batches)  # first steps
+    model, optimizer = make(network)
+    recorder = Recorder(f"{folder}/run.h5", model, network=args.model)
+    recorded = Variant(recorder, model, optimizer)
+    recorded.train(batches)
+    variants = [("recorded", recorded), ("plain", plain)]
+    rounds = {"plain": [], "recorded": []}
+    for _ in range(args.rounds):
+        for name, variant in variants:
+            rounds[name].append(variant.train(batches))
+        variants.reverse()  # for the next round
+    recorder.close()
+    return {name: Times(*zip(*times)) for name, times in rounds.items()}
+
+
+def report(args, plain, recorded):
+    """Prints the medians and ratios of the times of all rounds."""
+
+    def difference(ours, theirs):
+        """Returns the text of the difference per step in microseconds."""
+        seconds = (statistics.median(ours) - statistics.median(theirs)) / args.steps
+        return f"{1e6 * seconds:.0f} µs"
+
+    step = 1e3 * statistics.median(plain.steps) / args.steps
+    writing = 1e3 * statistics.median(recorded.writing)
+    print(f"{dist.get_world_size()} ranks, batch {args.batch}: a step takes {step:.1f} ms")
+    print(
+        f"recorded / plain: time {ratio_text(recorded.steps, plain.steps, 4)},"
+        f" processor time {ratio_text(recorded.processor, plain.processor, 4)}"
+    )
+    print(
+        f"difference per step: {difference(recorded.steps, plain.steps)},"
+        f" processor time {difference(recorded.processor, plain.processor)}"
+    )
+    print(f"an epoch of {args.steps} steps is recorded in {writing:.1f} ms")
+
+
+def main():
+    networks = NETWORKS | {"linear": linear}
+    args = parsed_arguments(networks)
     torch.set_num_threads(args.threads)
     set_ranks()
     dist.init_process_group("gloo")
-    batch = (
-        torch.rand(args.batch, 3, 32, 32).contiguous(memory_format=torch.channels_last),
-        torch.randint(0, 10, (args.batch,)),
-    )
-
-    def make():
-        model = DistributedDataParallel(
-            networks[args.model]().to(memory_format=torch.channels_last), broadcast_buffers=False
-        )
-        return model, torch.optim.SGD(model.parameters(), lr=0.001, momentum=0.9)
-
-    def steps(recorder, model, optimizer):
-        """Trains one epoch; returns the seconds of its steps, the processor time of these, and the
-        seconds until it is recorded."""
-        dist.barrier()
-        start, used = time.perf_counter(), time.process_time()
-        for images, labels in recorder.batches([batch] * args.steps):
-            optimizer.zero_grad(set_to_none=True)
-            recorder.backward(F.cross_entropy(model(images), labels))
-            optimizer.step()
-            end, used_until = time.perf_counter(), time.process_time()
-        dist.barrier()
-        return end - start, used_until - used, time.perf_counter() - end
-
     with tempfile.TemporaryDirectory() as folder:
-        variants = {}
-        for name in ("plain", "recorded"):
-            model, optimizer = make()
-            recorder = (
-                Plain()
-                if name == "plain"
-                else Recorder(f"{folder}/run.h5", model, network=args.model)
-            )
-            variants[name] = recorder, model, optimizer
-            steps(*variants[name])  # first steps
-        times = {name: [] for name in variants}
-        for index in range(args.rounds):
-            for name in list(variants) if index % 2 else list(variants)[::-1]:
-                times[name].append(steps(*variants[name]))
-        variants["recorded"][0].close()
+        times = measured(args, networks[args.model], folder)
     if dist.get_rank() == 0:
-        (plain, plain_used, _), (recorded, recorded_used, writing) = (
-            zip(*times[name]) for name in ("plain", "recorded")
-        )
-        print(
-            f"{dist.get_world_size()} ranks, batch {args.batch}: a step takes"
-            f" {1e3 * statistics.median(plain) / args.steps:.1f} ms\nrecorded / plain: time"
-            f" {ratio_text(recorded, plain, 4)}, processor time"
-            f" {ratio_text(recorded_used, plain_used, 4)}\ndifference per step:"
-            f" {1e6 * (statistics.median(recorded) - statistics.median(plain)) / args.steps:.0f}"
-            " µs, processor time"
-            f" {1e6 * (statistics.median(recorded_used) - statistics.median(plain_used)) / args.steps:.0f}"
-            f" µs\nan epoch of {args.steps} steps is recorded in"
-            f" {1e3 * statistics.median(writing):.1f} ms"
-        )
+        report(args, **times)
     dist.destroy_process_group()
 
 

@@ -29,7 +29,7 @@ from networks import VGG11, ResNet18  # noqa: E402
 NETWORKS = {"resnet18-cifar": ResNet18, "vgg11": VGG11}
 
 
-def main():
+def parsed_arguments():
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -46,8 +46,11 @@ def main():
     )
     parser.add_argument("--compile", action="store_true", help="use torch.compile")
     parser.add_argument("--device", default="cpu", help="device: cpu, cuda [%(default)s]")
-    args = parser.parse_args()
+    return parser.parse_args()
 
+
+def main():
+    args = parsed_arguments()
     torch.set_num_threads(args.threads)
     torch.manual_seed(1)
     network = NETWORKS[args.model]().to(args.device, memory_format=torch.channels_last)

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Tests of the selection of quiet rounds, with loops of given times."""
 
+from functools import partial
+
 from in_turn import MOST, in_turn, loop_seconds, ratio_text
 
 
@@ -14,9 +16,8 @@ def run(rounds, loops):
         return calls[name]
 
     given = iter(loops)
-    return in_turn(
-        {name: lambda name=name: call(name) for name in calls}, rounds, lambda: next(given)
-    )
+    programs = {name: partial(call, name) for name in calls}
+    return in_turn(programs, rounds, lambda: next(given))
 
 
 def test_rounds_on_a_quiet_machine_are_all_used():

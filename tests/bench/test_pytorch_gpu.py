@@ -11,6 +11,23 @@ import numpy as np
 import pytest
 
 PROGRAM = pathlib.Path(__file__).resolve().parent / "pytorch_gpu.py"
+OPTIONS = [
+    *("--device", "cpu"),
+    *("--data", "."),
+    *("--batch", "2"),
+    *("--train-samples", "4"),
+    *("--test-samples", "4"),
+]
+VARIANTS = ("eager", "graph", "host", "compile_default", "compile", "compile_graph")
+
+
+def write_cifar(folder):
+    """Writes files of CIFAR-10 with four images each."""
+    random = np.random.default_rng(1)
+    for name in (*(f"data_batch_{i}.bin" for i in range(1, 6)), "test_batch.bin"):
+        records = random.integers(0, 256, (4, 3073), np.uint8)
+        records[:, 0] %= 10
+        records.tofile(folder / name)
 
 
 @pytest.mark.requires("PYTORCH_2")
@@ -23,29 +40,11 @@ PROGRAM = pathlib.Path(__file__).resolve().parent / "pytorch_gpu.py"
     ],
 )
 def test_program_trains_on_a_cpu(tmp_path, command, key):
-    random = np.random.default_rng(1)
-    for name in (*(f"data_batch_{i}.bin" for i in range(1, 6)), "test_batch.bin"):
-        records = random.integers(0, 256, (4, 3073), np.uint8)  # four images
-        records[:, 0] %= 10
-        records.tofile(tmp_path / name)
+    write_cifar(tmp_path)
     np.save(tmp_path / "order.npy", np.arange(4).reshape(2, 2))
     np.save(tmp_path / "rates.npy", np.full(2, 0.01))
     process = subprocess.run(
-        [
-            sys.executable,
-            PROGRAM,
-            *command,
-            "--device",
-            "cpu",
-            "--data",
-            ".",
-            "--batch",
-            "2",
-            "--train-samples",
-            "4",
-            "--test-samples",
-            "4",
-        ],
+        [sys.executable, PROGRAM, *command, *OPTIONS],
         cwd=tmp_path,
         capture_output=True,
         text=True,
@@ -56,18 +55,7 @@ def test_program_trains_on_a_cpu(tmp_path, command, key):
     assert key in lines[-1] and not any("failed" in line for line in lines)
     if command[0] == "speed":
         rounds = [(line["round"], line.get("variant", "turn")) for line in lines[:-1]]
-        assert rounds[:7] == [
-            (1, name)
-            for name in (
-                "eager",
-                "graph",
-                "host",
-                "compile_default",
-                "compile",
-                "compile_graph",
-                "turn",
-            )
-        ]
+        assert rounds[:7] == [(1, name) for name in (*VARIANTS, "turn")]
         assert rounds[7:] == [(2, name) for _, name in rounds[6::-1]]
         assert (tmp_path / "turn-1").exists() and (tmp_path / "turn-2").exists()
 

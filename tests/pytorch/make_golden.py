@@ -33,8 +33,8 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "analysis" 
 import cifar10  # noqa: E402
 from networks import ResNet18, load_checkpoint  # noqa: E402
 
-STEPS, BATCH, SAMPLES, PAIRS = 20, 32, 64, 160
-ADAPTIVE_STEPS = 5
+STEPS, ADAPTIVE_STEPS = 20, 5
+BATCH, SAMPLES, PAIRS = 32, 64, 160
 
 
 class Margin:
@@ -92,7 +92,8 @@ class Lars:
     def __init__(self, parameters, lr, momentum, weight_decay, eta):
         self.parameters = list(parameters)
         self.velocities = [np.zeros(tuple(p.shape)) for p in self.parameters]
-        self.lr, self.momentum, self.weight_decay, self.eta = lr, momentum, weight_decay, eta
+        self.lr, self.momentum = lr, momentum
+        self.weight_decay, self.eta = weight_decay, eta
 
     def zero_grad(self):
         for parameter in self.parameters:

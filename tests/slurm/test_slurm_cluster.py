@@ -13,6 +13,7 @@ import subprocess
 import tempfile
 import time
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 import pytest
 from slurm_cluster import OPTIONS, PROGRAM, ROOT, STATUS, SUBMIT, Cluster
@@ -88,6 +89,10 @@ def exclusive_study_of_several_commands_is_complete_without_what_does_not_fit(cl
     )
 
 
+def has_restarted(cluster, task):
+    return int(cluster.job(task)["Restarts"]) >= 1
+
+
 def signal_before_the_time_limit_requeues_the_task_which_resumes(cluster):
     """Slurm checks time limits every 30 s: the signal arrives between 10 s and 40 s after the
     start. With srun, the ranks receive it; with mpirun, the batch script."""
@@ -106,7 +111,7 @@ def signal_before_the_time_limit_requeues_the_task_which_resumes(cluster):
         for launcher in ("srun", "mpirun")
     ]
     for limited in studies:
-        cluster.wait_until(lambda: int(cluster.job(f"{limited.arrays[0]}_1")["Restarts"]) >= 1, 150)
+        cluster.wait_until(partial(has_restarted, cluster, f"{limited.arrays[0]}_1"), 150)
         assert limited.parts("limited")[0] == "preempted"
         assert limited.resumed() > 0
         assert "due to time limit" not in cluster.output()
@@ -132,6 +137,11 @@ def urgent_job_preempts_a_task_which_resumes(cluster):
     cluster.wait_for_state(task, "COMPLETED", "FAILED")
     assert cluster.job(task)["JobState"] == "COMPLETED" and cluster.job(task)["Restarts"] == "1"
     assert preempted.parts("first") == ["preempted", "complete"] and preempted.resumed() > 0
+
+
+def states(cluster, study):
+    """Returns the states of the two tasks of the first array."""
+    return [cluster.job(f"{study.arrays[0]}_{index}")["JobState"] for index in (1, 2)]
 
 
 def cancelled_array_is_not_requeued_and_can_be_submitted_again(cluster):
@@ -164,19 +174,13 @@ def cancelled_array_is_not_requeued_and_can_be_submitted_again(cluster):
     assert cluster.job(cancelled.report)["JobState"] == "FAILED"
     log = (cancelled.folder / "logs" / f"report-{cancelled.report}.log").read_text(encoding="utf-8")
     assert "runs that are not complete: one-1 two-1" in log
-    assert [cluster.job(f"{cancelled.arrays[0]}_{index}")["JobState"] for index in (1, 2)] == [
-        "CANCELLED",
-        "CANCELLED",
-    ]
+    assert states(cluster, cancelled) == ["CANCELLED", "CANCELLED"]
     assert re.search(
         r"0 of 2 runs complete, 1 not started; failed: one-1 \(.+\)\n$",
         cluster.run(STATUS, cancelled.folder),
     )
     time.sleep(3)  # a requeued job would be pending
-    assert [cluster.job(f"{cancelled.arrays[0]}_{index}")["JobState"] for index in (1, 2)] == [
-        "CANCELLED",
-        "CANCELLED",
-    ]
+    assert states(cluster, cancelled) == ["CANCELLED", "CANCELLED"]
     again = cluster.submit(table, further=["--steps", str(ENDLESS)])
     assert again.resumed() > 0
 

@@ -36,34 +36,19 @@ def folder(tmp_path):
     return folder
 
 
+# Programs that the script may call besides those of Slurm.
+PROGRAMS = (
+    "bash find sort tail cut awk grep tr cat id cksum realpath sed stat head od wc basename dirname"
+    " env readlink"
+).split()
+
+
 def status(folder, tmp_path, *arguments, **stubs):
     """Runs `status` with stubs of the programs of Slurm, given as code of bash, in the folder that
     contains `results`."""
     programs = tmp_path / "bin"
     programs.mkdir()
-    for name in (
-        "bash",
-        "find",
-        "sort",
-        "tail",
-        "cut",
-        "awk",
-        "grep",
-        "tr",
-        "cat",
-        "id",
-        "cksum",
-        "realpath",
-        "sed",
-        "stat",
-        "head",
-        "od",
-        "wc",
-        "basename",
-        "dirname",
-        "env",
-        "readlink",
-    ):
+    for name in PROGRAMS:
         (programs / name).symlink_to(
             next(path for path in (f"/usr/bin/{name}", f"/bin/{name}") if os.path.exists(path))
         )

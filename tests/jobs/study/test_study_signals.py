@@ -41,11 +41,10 @@ def test_signals_reach_the_launcher_that_a_script_starts(tmp_path, handles):
         f"#!/bin/bash\ntrap 'exit 75' USR1\ntouch {ready}\nwhile sleep 0.05; do :; done\n",
         encoding="utf-8",
     )
-    script.write_text(
-        f"#!/bin/sh\n{'trap : USR1' if handles else ''}\n{launcher}"
-        f" &\n{'wait; kill $!; exit 4' if handles else 'wait $!'}\n",
-        encoding="utf-8",
-    )
+    lines = ["#!/bin/sh", f"{launcher} &", "wait $!"]
+    if handles:
+        lines = ["#!/bin/sh", "trap : USR1", f"{launcher} &", "wait; kill $!; exit 4"]
+    script.write_text("\n".join(lines) + "\n", encoding="utf-8")
     for file in (launcher, script):
         file.chmod(0o755)
     process = subprocess.Popen(
