@@ -39,7 +39,9 @@ class Injected(Kind):
         # At the end, "finish" is what the rank does anyway.
         later = LATER[:-1] if action == "finish" else LATER
         phase = source.choice(BEFORE + 2 * STEP_PHASES + later)
-        step = 0 if phase in BEFORE else source.randint(1, 5 if phase in STEP_PHASES else 2)
+        step = 0
+        if phase not in BEFORE:
+            step = source.randint(1, 5 if phase in STEP_PHASES else 2)
         return f"{action}:{victim}:{step}:{phase}"
 
     def options(self, draw):

@@ -40,14 +40,14 @@ class Runner:
     """Runs draws in folders below `work`; thread-safe."""
 
     def __init__(self, program, with_faults, mpirun, work):
-        self.program, self.with_faults, self.mpirun, self.work = program, with_faults, mpirun, work
+        self.program, self.with_faults = program, with_faults
+        self.mpirun, self.work = mpirun, work
         self.references, self.lock = {}, threading.Lock()
         self.jobs, self.clusters, self.local = set(), [], threading.local()
         self.stopped = False
         self.kept = 0
-        self.finalised = (
-            0  # runs that are not counted, because the rank was stopped after the others had ended
-        )
+        # Runs that are not counted, because the rank was stopped after the others had ended.
+        self.finalised = 0
 
     def close(self):
         """Ends all jobs and removes the emulated hosts."""
@@ -183,7 +183,8 @@ class Run:
     """One job with one fault, and the job that resumes it."""
 
     def __init__(self, runner, kind, draw, reference):
-        self.runner, self.kind, self.draw, self.reference = runner, kind, draw, reference
+        self.runner, self.reference = runner, reference
+        self.kind, self.draw = kind, draw
         self.folder = runner.work / f"{draw.kind}-{draw.index:05d}"
         shutil.rmtree(self.folder, ignore_errors=True)
         self.checkpoints = self.folder / "checkpoints"

@@ -77,19 +77,60 @@ def parse_arguments(words):
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    add, path = parser.add_argument, lambda text: pathlib.Path(text).absolute()
+    add_arguments(parser.add_argument)
+    args = parser.parse_args(words)
+    if args.call == "page":
+        return args
+    if os.path.isfile(".gpu/env.sh"):
+        args.environment = args.environment or absolute(".gpu/env.sh")
+    shell = ["bash", "-c", 'source "$0" >&2 && exec "$@"', args.environment]
+    args.shell = shell if args.environment else []
+    subprocess.run([*args.shell, "true"], timeout=90, check=True)  # may unpack the programs
+    if not args.dry_run and not (args.lockstep and args.data and args.out):
+        parser.error("--lockstep, --data and --out are required")
+    for one in filter(None, (args.lockstep, args.data, args.first, args.cache)):
+        if not one.exists():
+            parser.error(f"{one} does not exist")
+    args.cache = args.cache or (args.first and args.first.with_name("cache.tar.gz"))
+    args.tests = args.lockstep and args.lockstep.parent.parent / "tests"  # of the build folder
+    args.seconds = args.seconds or SECONDS[args.call]
+    args.work = absolute(tempfile.gettempdir()) / "lockstep-acceptance"
+    return args
+
+
+def absolute(text):
+    return pathlib.Path(text).absolute()
+
+
+def add_arguments(add):
     add("call", choices=[*SECONDS, "page"], metavar="CALL", help="%(choices)s")
-    add("files", nargs="*", type=path, metavar="FILE", help="acceptance.json of calls, for page")
-    add("--lockstep", metavar="PROGRAM", type=path, help="program lockstep")
-    add("--data", metavar="DIR", type=path, help="folder of the CIFAR-10 binary files")
-    add("--out", metavar="DIR", type=path, help="folder for the results: four files")
+    add(
+        "files", nargs="*", type=absolute, metavar="FILE", help="acceptance.json of calls, for page"
+    )
+    add("--lockstep", metavar="PROGRAM", type=absolute, help="program lockstep")
+    add("--data", metavar="DIR", type=absolute, help="folder of the CIFAR-10 binary files")
+    add("--out", metavar="DIR", type=absolute, help="folder for the results: four files")
     add("--seconds", type=float, help=f"time limit of the call {SECONDS}")
-    add("--first", metavar="FILE", type=path, help="acceptance.json of day, to omit complete steps")
-    add("--cache", metavar="FILE", type=path, help="engines of day [cache.tar.gz beside --first]")
+    add(
+        "--first",
+        metavar="FILE",
+        type=absolute,
+        help="acceptance.json of day, to omit complete steps",
+    )
+    add(
+        "--cache",
+        metavar="FILE",
+        type=absolute,
+        help="engines of day [cache.tar.gz beside --first]",
+    )
+    add_program_arguments(add)
+
+
+def add_program_arguments(add):
     add(
         "--environment",
         metavar="FILE",
-        type=path,
+        type=absolute,
         help=(
             "shell script that sets the environment of "
             "Lockstep and mpirun, but not of PyTorch [.gpu/env.sh if it exists]"
@@ -111,24 +152,6 @@ def parse_arguments(words):
     )
     add("--stub", action="store_true", help=argparse.SUPPRESS)  # the programs are stubs
     add("--pytorch", help=argparse.SUPPRESS)  # stub of pytorch_gpu.py
-    args = parser.parse_args(words)
-    if args.call == "page":
-        return args
-    if os.path.isfile(".gpu/env.sh"):
-        args.environment = args.environment or path(".gpu/env.sh")
-    shell = ["bash", "-c", 'source "$0" >&2 && exec "$@"', args.environment]
-    args.shell = shell if args.environment else []
-    subprocess.run([*args.shell, "true"], timeout=90, check=True)  # may unpack the programs
-    if not args.dry_run and not (args.lockstep and args.data and args.out):
-        parser.error("--lockstep, --data and --out are required")
-    for one in filter(None, (args.lockstep, args.data, args.first, args.cache)):
-        if not one.exists():
-            parser.error(f"{one} does not exist")
-    args.cache = args.cache or (args.first and args.first.with_name("cache.tar.gz"))
-    args.tests = args.lockstep and args.lockstep.parent.parent / "tests"  # of the build folder
-    args.seconds = args.seconds or SECONDS[args.call]
-    args.work = path(tempfile.gettempdir()) / "lockstep-acceptance"
-    return args
 
 
 def run_step(call, step, result, later):

@@ -11,7 +11,8 @@ import time
 from call import last_lines
 from losses import UNREADABLE
 
-PASSED, FAILED, NOT_RUN, HUNG = "passed", "failed", "not run", "did not end"
+PASSED, FAILED = "passed", "failed"
+NOT_RUN, HUNG = "not run", "did not end"
 SAME, MEMCHECK = "the same options", "memcheck"
 BLOCKING = "CUDA_LAUNCH_BLOCKING=1"  # if this passes, an order between streams is missing
 ONE_GPU = (

@@ -69,7 +69,8 @@ def processes_of(session):
     found = []
     for path in pathlib.Path("/proc").glob("[0-9]*/stat"):
         try:
-            state, _, _, its_session = path.read_text().rsplit(")", 1)[1].split()[:4]
+            values = path.read_text().rsplit(")", 1)[1].split()
+            state, its_session = values[0], values[3]
         except (OSError, ValueError, IndexError):  # the process has ended
             continue
         if int(its_session) == session and state not in "ZX":

@@ -203,6 +203,17 @@ def accuracy(call):
         )
 
 
+def batch_row(point):
+    """Returns the cells of a point of a ladder."""
+    return [
+        point["batch_per_rank"],
+        point["status"],
+        f"{point['images_per_second'] or 0:,.0f}",
+        f"{point['predicted_bytes'] / 1e9:.2f}",
+        f"{(point['peak_bytes'] or 0) / 1e9:.2f}",
+    ]
+
+
 def ladder(call):
     """Batches grow by a factor of four until memory is full; the one that does not fit is
     refused."""
@@ -214,16 +225,7 @@ def ladder(call):
         call.result.add_table(
             "Batches, with quick engines",
             ["batch", "status", "img/s", "predicted GB", "peak GB"],
-            [
-                [
-                    one["batch_per_rank"],
-                    one["status"],
-                    f"{one['images_per_second'] or 0:,.0f}",
-                    f"{one['predicted_bytes'] / 1e9:.2f}",
-                    f"{(one['peak_bytes'] or 0) / 1e9:.2f}",
-                ]
-                for one in points
-            ],
+            list(map(batch_row, points)),
         )
         return 0 < len(fitting) == len(points) - 1, "the last batch, and no other, must be refused"
 

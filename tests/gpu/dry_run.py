@@ -167,18 +167,21 @@ def run_program(name, words, is_wrong):
     return 0
 
 
+STUBS = (
+    "bin/lockstep",
+    "bin/pytorch",
+    "bin/mpirun",
+    "bin/ncu",
+    "bin/compute-sanitizer",
+    "bin/nvidia-smi",
+    "tests/backend/cuda_agreement_test",
+    "tests/comm/nccl_one_rank_test",
+)
+
+
 def run_stubs(call, folder, faults=()):
     """Runs a call with stubs. Its results are in `folder`/out. Returns {step: JSON object}."""
-    for name in (
-        "bin/lockstep",
-        "bin/pytorch",
-        "bin/mpirun",
-        "bin/ncu",
-        "bin/compute-sanitizer",
-        "bin/nvidia-smi",
-        "tests/backend/cuda_agreement_test",
-        "tests/comm/nccl_one_rank_test",
-    ):
+    for name in STUBS:
         program = folder / name
         program.parent.mkdir(parents=True, exist_ok=True)
         stub = "tests" if name.startswith("tests") else program.name

@@ -77,6 +77,23 @@ def step_section(number, call, step):
     return lines
 
 
+def step_row(number, call, step):
+    """Returns the row of a step in the table of verdicts."""
+    remarks = [
+        *step["summary"],
+        *step["wrong"][:1],
+        *step["diagnoses"],
+        *(f"not run: {text}" for text in step["not_run"][:2]),
+    ]
+    return [
+        f"{number} {step['name']}",
+        step["verdict"],
+        call,
+        f"{step['seconds']:.0f}",
+        "; ".join(text[:250] for text in remarks),
+    ]
+
+
 def page(calls):
     """Returns the Markdown page of the JSON objects of one or more calls. Of each step, it has the
     last result that is not "not run"."""
@@ -97,21 +114,7 @@ def page(calls):
     properties = dict.fromkeys(tuple(pair) for call in calls for pair in call["properties"])
     rows, sections = [], []
     for number, (call, step) in enumerate(latest.values(), 1):
-        remarks = [
-            *step["summary"],
-            *step["wrong"][:1],
-            *step["diagnoses"],
-            *(f"not run: {text}" for text in step["not_run"][:2]),
-        ]
-        rows.append(
-            [
-                f"{number} {step['name']}",
-                step["verdict"],
-                call,
-                f"{step['seconds']:.0f}",
-                "; ".join(text[:250] for text in remarks),
-            ]
-        )
+        rows.append(step_row(number, call, step))
         sections += step_section(number, call, step)
     return "\n".join(
         [

@@ -8,6 +8,7 @@ import pathlib
 import shlex
 import shutil
 import statistics
+from functools import partial
 
 from bisection import check, conclude, failure_of
 from call import Outcome, read_json
@@ -42,31 +43,17 @@ def select_engines(call, precision="bf16", batch=BATCH, seconds=110):
         return bool(kernels), f"{len(kernels)} kernels"
 
     if key not in call.selected:
-        is_right = check(
-            call,
-            name,
-            call.lockstep(
-                "plan",
-                "--device",
-                "cuda",
-                "--precision",
-                precision,
-                "--batch-per-rank",
-                batch,
-                "--engines",
-                "timed",
-                "--threads",
-                os.cpu_count(),
-                "--engine-seconds",
-                seconds,
-                "--engine-log",
-                log,
-                "--json",
-            ),
-            verify,
-            2 * seconds + 30,
-            is_small=False,
+        words = call.lockstep(
+            *("plan", "--json"),
+            *("--device", "cuda"),
+            *("--precision", precision),
+            *("--batch-per-rank", batch),
+            *("--engines", "timed"),
+            *("--threads", os.cpu_count()),
+            *("--engine-seconds", seconds),
+            *("--engine-log", log),
         )
+        is_right = check(call, name, words, verify, 2 * seconds + 30, is_small=False)
         outcome = call.result.outcomes[-1]
         cut_off = read_json(outcome.stdout).get("kernel_selections_cut_off", 0)
         if cut_off:
@@ -115,20 +102,13 @@ def run_beside_pytorch(call, batch, turns, variants):
         f"pytorch {batch}",
         call.pytorch(
             "speed",
-            "--data",
-            call.args.data,
-            "--batch",
-            batch,
-            "--variants",
-            *variants,
-            "--warm-up-seconds",
-            int(0.55 * call.left),
-            "--seconds",
-            int(call.left - 5),
-            "--rounds",
-            ROUNDS,
-            "--turns",
-            *commands,
+            *("--data", call.args.data),
+            *("--batch", batch),
+            *("--variants", *variants),
+            *("--warm-up-seconds", int(0.55 * call.left)),
+            *("--seconds", int(call.left - 5)),
+            *("--rounds", ROUNDS),
+            *("--turns", *commands),
         ),
         call.left + 1,
     )
@@ -143,11 +123,16 @@ def run_beside_pytorch(call, batch, turns, variants):
             ]
         elif one.get("status"):
             failed = Outcome(list(turns)[one["turn"]], [], one["status"], stderr=one["error"])
-            conclude(call, failed.name, lambda *_: failure_of(failed, is_small=False))
+            found = failure_of(failed, is_small=False)
+            conclude(call, failed.name, partial(constant, found))
     if not is_complete:
         reason = outcome.reason if outcome.status != 0 else "the time of the step ended"
         call.result.skip(f"rest of {outcome.name}", reason)
     return rates
+
+
+def constant(value, *_):
+    return value
 
 
 def take_turns(call, batch, turns, variants=(), reference=None):
@@ -262,17 +247,11 @@ def bound(call):
             call,
             "bound",
             call.lockstep(
-                "plan",
-                "--device",
-                "cuda",
-                "--measure",
-                "--batch-per-rank",
-                BATCH,
-                "--precision",
-                "bf16",
-                "--engines",
-                "timed",
-                "--json",
+                *("plan", "--measure", "--json"),
+                *("--device", "cuda"),
+                *("--batch-per-rank", BATCH),
+                *("--precision", "bf16"),
+                *("--engines", "timed"),
             ),
             verify,
             60,
@@ -290,6 +269,20 @@ def kernels(call):
         profile(call, program, ["us", "read", "written"])
 
 
+def kernel_row(kernel, launches):
+    """Returns the cells of a kernel. `launches`: values in the order of METRICS."""
+    time, *moved = map(sum, list(zip(*launches))[:3])
+    tensor = sum(one[0] * one[3] for one in launches) / time
+    return [
+        kernel,
+        len(launches),
+        f"{time / 1e3:.1f}",
+        f"{sum(moved) / 1e9:.3f}",
+        f"{sum(moved) / time / 1e3:.2f}",
+        f"{tensor:.0f}",
+    ]
+
+
 def profile(call, program, keys):
     """Runs three eager steps under ncu and adds a table of the kernels. Returns whether it has
     any."""
@@ -297,57 +290,27 @@ def profile(call, program, keys):
     log = pathlib.Path(call.path(f"{name}.csv"))
     # About 150 kernels in a step, and one more step before the first.
     prefix = [
-        program,
-        "--clock-control",
-        "none",
-        "--csv",
-        "--page",
-        "raw",
-        "--print-units",
-        "base",
-        "--log-file",
-        log,
-        "--launch-skip",
-        450,
-        "--launch-count",
-        160,
-        "--metrics",
-        ",".join(METRICS[key] for key in keys),
-        "--target-processes",
-        "all",
+        *(program, "--csv"),
+        *("--clock-control", "none"),
+        *("--page", "raw"),
+        *("--print-units", "base"),
+        *("--log-file", log),
+        *("--launch-skip", 450),
+        *("--launch-count", 160),
+        *("--metrics", ",".join(METRICS[key] for key in keys)),
+        *("--target-processes", "all"),
     ]
-    outcome = call.run(
-        name,
-        call.with_environment(
-            [
-                *prefix,
-                *call.small_run(
-                    "bf16", "--cuda-graph", "off", "--watchdog", "0", batch=BATCH, engines="timed"
-                ),
-            ]
-        ),
-        60,
-    )
+    options = ("--cuda-graph", "off", "--watchdog", "0")
+    words = call.small_run("bf16", *options, batch=BATCH, engines="timed")
+    outcome = call.run(name, call.with_environment([*prefix, *words]), 60)
     lines = log.read_text().splitlines() if log.exists() else []
     launches = list(csv.DictReader(line for line in lines if not line.startswith("==")))[1:]
-    groups, rows = collections.defaultdict(list), []
+    groups = collections.defaultdict(list)
     for launch in launches:  # the first row had the units: nanoseconds and bytes
         groups[launch["Kernel Name"][:80]].append(
             [float(launch.get(METRICS[key], "nan").replace(",", "")) for key in METRICS]
         )
-    for kernel, values in groups.items():
-        time, read, written, _ = map(sum, zip(*values))
-        tensor = sum(one[0] * one[3] for one in values) / time
-        rows.append(
-            [
-                kernel,
-                len(values),
-                f"{time / 1e3:.1f}",
-                f"{(read + written) / 1e9:.3f}",
-                f"{(read + written) / time / 1e3:.2f}",
-                f"{tensor:.0f}",
-            ]
-        )
+    rows = [kernel_row(kernel, values) for kernel, values in groups.items()]
     rows.sort(key=lambda row: -float(row[2]))
     call.result.checks += bool(rows)
     call.result.add_table(
