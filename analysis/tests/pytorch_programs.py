@@ -20,7 +20,9 @@ rank, world = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
 if world > 1:
     dist.init_process_group("gloo")
     @atexit.register
-    def leave():  # without the destructors of PyTorch, which can abort the process because threads of Gloo still run
+    def leave():
+        # Without the destructors of PyTorch, which can abort the process because threads of Gloo
+        # still run.
         dist.destroy_process_group()
         sys.stdout.flush()
         sys.stderr.flush()

@@ -55,12 +55,15 @@ def test_page_does_not_scroll_sideways(browser, page, width):
 OPEN = "document.querySelectorAll('details').forEach((details) => { details.open = true; })"
 TEXTS = """[...document.querySelectorAll("figure svg")].flatMap((chart) => {
       const inside = chart.getBoundingClientRect();
-      const boxes = [...chart.querySelectorAll("text")].map((t) => [t.textContent, t.getBoundingClientRect()]);
+      const boxes = [...chart.querySelectorAll("text")].map(
+        (t) => [t.textContent, t.getBoundingClientRect()]);
       return boxes.flatMap(([text, a], i) => [
         ...(a.left < inside.left - 1 || a.right > inside.right + 1 || a.top < inside.top - 1
             || a.bottom > inside.bottom + 1 ? [`outside: ${text}`] : []),
-        ...boxes.slice(i + 1).filter(([, b]) => Math.min(a.right, b.right) - Math.max(a.left, b.left) > 2
-            && Math.min(a.bottom, b.bottom) - Math.max(a.top, b.top) > 2).map(([t]) => `overlap: ${text}, ${t}`)]);
+        ...boxes.slice(i + 1).filter(([, b]) =>
+            Math.min(a.right, b.right) - Math.max(a.left, b.left) > 2
+            && Math.min(a.bottom, b.bottom) - Math.max(a.top, b.top) > 2
+          ).map(([t]) => `overlap: ${text}, ${t}`)]);
     }).join("; ")"""
 
 
@@ -97,8 +100,8 @@ def test_theme_and_values(browser, page):
       return getComputedStyle(document.body).backgroundColor + filter;
     })()"""
     assert browser.value(dark) == "rgb(22, 24, 28)invert(0.91) hue-rotate(180deg)"
-    mark = """[...document.querySelectorAll("#figure-scaling use > title")].map((title) => [title.textContent,
-        title.parentNode.getBoundingClientRect().width > 4]).join()"""
+    mark = """[...document.querySelectorAll("#figure-scaling use > title")].map((title) => [
+        title.textContent, title.parentNode.getBoundingClientRect().width > 4]).join()"""
     assert re.search(r"batch 32 per rank, 2 ranks: \d\.\d\d,true", browser.value(mark))
 
 
@@ -120,7 +123,8 @@ def test_first_columns_and_header_remain_visible_in_a_scrolled_table(browser, pa
       const before = [edge("tbody th", "left"), edge("td", "left"), edge("thead th", "top")];
       box.scrollTo(120, 0);
       box.scrollBy(0, 80);
-      return [edge("tbody th", "left") === before[0], edge("td", "left") === before[1], box.scrollLeft, box.scrollTop,
+      return [edge("tbody th", "left") === before[0], edge("td", "left") === before[1],
+              box.scrollLeft, box.scrollTop,
               edge("thead th", "top") === box.getBoundingClientRect().top].join();
     })()"""
     browser.open(page, 390)
@@ -131,7 +135,8 @@ def test_copied_table_is_the_text_of_the_file(browser, page):
     """The script uses the clipboard, or selects the text if there is no access to it."""
     script = """(async () => {
       let copied = "";
-      const clipboard = { writeText: async (text) => { if (!ALLOWED) throw new Error(); copied = text; } };
+      const writeText = async (text) => { if (!ALLOWED) throw new Error(); copied = text; };
+      const clipboard = { writeText };
       Object.defineProperty(navigator, "clipboard", { value: clipboard, configurable: true });
       document.addEventListener("copy", () => { copied = document.activeElement.value; });
       const button = document.querySelector(".copy button");

@@ -54,7 +54,8 @@ def test_the_buckets_are_those_of_most_steps(tmp_path):
         """
 def record(name, epochs, accumulate=1, no_sync=False, **options):
     model = small_buckets(sequential(), **options)
-    with Recorder(path.replace("a.h5", name), model, network="net", accumulate=accumulate) as recorder:
+    file = path.replace("a.h5", name)
+    with Recorder(file, model, network="net", accumulate=accumulate) as recorder:
         for count, stop in epochs:
             loop(recorder, model, count, accumulate, no_sync, stop)
             recorder.evaluated(0.25 if count < 5 else 0.75)
@@ -100,7 +101,8 @@ class Late(Slow):
 class Layers(torch.nn.Module):
     def __init__(self, is_outer):
         super().__init__()
-        self.layers, self.is_outer = torch.nn.ModuleList(torch.nn.Linear(64, 64) for _ in range(4)), is_outer
+        self.layers = torch.nn.ModuleList(torch.nn.Linear(64, 64) for _ in range(4))
+        self.is_outer = is_outer
     def forward(self, x):
         x = x.clone().requires_grad_()
         for i, layer in enumerate(self.layers):
@@ -146,19 +148,26 @@ def optional():
         other = 1
     return lambda state, bucket: other if rank > 5 else hooks.allreduce_hook(state, bucket)
 half = lambda: sequential().bfloat16()
-cases = {"plain-fp32": (sequential, None, {}), "mine-fp32": (sequential, mine, {}), "empty-fp32": (sequential, optional(), {}),
+cases = {"plain-fp32": (sequential, None, {}),
+         "mine-fp32": (sequential, mine, {}),
+         "empty-fp32": (sequential, optional(), {}),
          "wrapper-bf16": (sequential, hooks.bf16_compress_wrapper(mine), {}),
          "wrapper-fp16": (sequential, hooks.fp16_compress_wrapper(hooks.allreduce_hook), {}),
-         "partial-bf16": (sequential, functools.partial(hooks.bf16_compress_hook), {}), "wraps-fp16": (sequential, wrapped, {}),
-         "stated-bf16": (sequential, mine, {"gradient_dtype": "bf16"}), "network-bf16": (half, None, {}),
-         "network_hook-bf16": (half, mine, {}), "double-fp64": (lambda: sequential().double(), None, {})}
-dtypes = {"network-bf16": torch.bfloat16, "network_hook-bf16": torch.bfloat16, "double-fp64": torch.float64}
+         "partial-bf16": (sequential, functools.partial(hooks.bf16_compress_hook), {}),
+         "wraps-fp16": (sequential, wrapped, {}),
+         "stated-bf16": (sequential, mine, {"gradient_dtype": "bf16"}),
+         "network-bf16": (half, None, {}),
+         "network_hook-bf16": (half, mine, {}),
+         "double-fp64": (lambda: sequential().double(), None, {})}
+dtypes = {"network-bf16": torch.bfloat16, "network_hook-bf16": torch.bfloat16,
+          "double-fp64": torch.float64}
 for name, (network, hook, options) in cases.items():
     if name.endswith(left_out):
         continue
     model = DDP(network())
     comm_hook = (None, hook) if hook else None
-    with Recorder(path.replace("a.h5", f"{name}.h5"), model, network="net", comm_hook=comm_hook, **options) as recorder:
+    file = path.replace("a.h5", f"{name}.h5")
+    with Recorder(file, model, network="net", comm_hook=comm_hook, **options) as recorder:
         for images, labels in recorder.batches(Data(2)):
             recorder.backward(model(images.to(dtypes.get(name, torch.float32))).square().mean())
 """,

@@ -25,7 +25,6 @@ from kinds import KINDS, Outcome, is_before_queries  # noqa: E402
 from runner import ATTEMPTS, KEEP, STEPS, Reference, Run, Runner  # noqa: E402
 
 # --- bounds
-# --------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -61,7 +60,6 @@ def test_percentile_is_a_value_of_the_sample():
 
 
 # --- draws
-# ---------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
@@ -107,7 +105,6 @@ def test_ranks_are_not_named_before_they_can_ask_each_other(activity, expected):
 
 
 # --- jobs
-# ----------------------------------------------------------------------------------------------------
 
 
 def start(folder, script):
@@ -166,7 +163,6 @@ def test_temporary_files_and_shared_memory_are_found(tmp_path):
 
 
 # --- checks of files
-# -----------------------------------------------------------------------------------------
 
 
 def write_checkpoint(path, step, value=1.0):
@@ -262,7 +258,6 @@ def test_job_that_always_ends_before_the_fault_fails_the_run(run, monkeypatch):
 
 
 # --- the program
-# ---------------------------------------------------------------------------------------------
 
 
 def campaign(*arguments):

@@ -18,15 +18,21 @@ import h5py, numpy, sys
 assert h5py.version.hdf5_version_tuple[0] == 2
 random, folder = numpy.random.default_rng(1), sys.argv[1]
 packed = {"chunks": (8, 3, 8, 8), "compression": "gzip", "shuffle": True, "fletcher32": True}
-files = {"default": ({}, packed), "track_order": ({"track_order": True}, packed), "latest": ({"libver": "latest", "track_order": True}, {}),
-         "latest-gzip": ({"libver": "latest"}, packed), "v108": ({"libver": "v108"}, packed)}
+files = {"default": ({}, packed),
+         "track_order": ({"track_order": True}, packed),
+         "latest": ({"libver": "latest", "track_order": True}, {}),
+         "latest-gzip": ({"libver": "latest"}, packed),
+         "v108": ({"libver": "v108"}, packed)}
 for name, (options, storage) in files.items():
     with h5py.File(f"{folder}/{name}.h5", "w", **options) as file:
         for split in ("train", "test"):
-            file.create_dataset(f"{split}/images", data=random.integers(0, 256, (16, 3, 8, 8), dtype="u1"), **storage)
+            images = random.integers(0, 256, (16, 3, 8, 8), dtype="u1")
+            file.create_dataset(f"{split}/images", data=images, **storage)
             file[f"{split}/labels"] = random.integers(0, 2, 16)
-        file["class_names"], file["mean"], file["std"] = numpy.array(["cat", "dog"], "S"), numpy.full(3, 0.5), numpy.full(3, 0.2)
-        file["train/images"].attrs.update({f"note {i}": i for i in range(12)})  # more than an object header contains
+        file["class_names"] = numpy.array(["cat", "dog"], "S")
+        file["mean"], file["std"] = numpy.full(3, 0.5), numpy.full(3, 0.2)
+        # More than an object header contains.
+        file["train/images"].attrs.update({f"note {i}": i for i in range(12)})
 """
 
 READ = """
@@ -35,7 +41,8 @@ path, folder = sys.argv[1:]
 assert h5py.version.hdf5_version_tuple[0] == 2
 def content(tree):
     steps = tree["steps"]["phase_seconds"]
-    return (float(steps.sel(phase="forward").max("rank").mean("step")), [str(name) for name in tree["ranks"]["hostname"].values],
+    return (float(steps.sel(phase="forward").max("rank").mean("step")),
+            [str(name) for name in tree["ranks"]["hostname"].values],
             [str(name) for name in tree["epochs"]["parameter_hash"].values])
 own = lockstep_report.open(path)
 for engine, options in (("h5netcdf", {}), ("netcdf4", {"decode_cf": False})):

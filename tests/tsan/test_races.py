@@ -44,7 +44,10 @@ def environment(folder):
     inherited = {
         name: value for name, value in os.environ.items() if not name.startswith("LOCKSTEP_")
     }
-    options = f"suppressions={FOLDER / 'suppressions'}:log_path={folder / 'race'}:exitcode=0:history_size=7"
+    options = (
+        f"suppressions={FOLDER / 'suppressions'}:log_path={folder / 'race'}:exitcode=0"
+        ":history_size=7"
+    )
     return inherited | {
         "TSAN_OPTIONS": options,
         "OMP_TOOL_LIBRARIES": os.environ.get("LOCKSTEP_ARCHER", "libarcher.so"),

@@ -38,11 +38,11 @@ test compares it with the code:
 ```
 python3 analysis/tests/simulation/test_coverage.py
 ```
-"""
+"""  # noqa: E501
 NOT_COVERED = """
 No interval contains what the measurements do not show: an interval over steps or of one file describes its job, and a prediction contains
 neither errors of its model nor the difference between jobs.
-"""
+"""  # noqa: E501
 
 
 def row_of(check):

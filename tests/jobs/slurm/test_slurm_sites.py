@@ -62,7 +62,10 @@ def test_options_are_attributed_with_the_environment_of_the_site(copy, table, tm
         """#!/bin/bash
 [ -n "${LOADED:-}" ] || exit 127
 case "$1 $2 $*" in
-  "help options"*) echo '| `--epochs E` | | `train` | | |'; echo '| `-b`, `--min-bytes B` | | `allreduce` | | |' ;;
+  "help options"*)
+    echo '| `--epochs E` | | `train` | | |'
+    echo '| `-b`, `--min-bytes B` | | `allreduce` | | |'
+    ;;
   train*--min-bytes* | allreduce*--epochs*) exit 2 ;;
 esac
 """,

@@ -55,16 +55,15 @@ def test_dry_run_estimates_durations(table, tmp_path, program):
         " --threads 8 --lr 1\nthree\t2\tallreduce\n",
         encoding="utf-8",
     )
+    experiment = "threads=8 batch-per-rank=8 global-batch=8 epochs=2 steps=0 evaluate-every=1"
     stub = program(
-        experiment=f"""[ $2 != experiment ] || {{ printf '%s\\n' threads=8 batch-per-rank=8 global-batch=8 epochs=2 steps=0 \\
-        evaluate-every=1; exit; }}; echo '{OPTIONS_OF_PROGRAMS}'"""
+        experiment=f"""[ $2 != experiment ] || {{ printf '%s\\n' {experiment}; exit; }}
+        echo '{OPTIONS_OF_PROGRAMS}'"""
     )
+    results = '"train-samples": "30000",\\n"test-samples": "3000",\\n"images_per_second": 100.0,\\n'
     path = tmp_path / "lockstep"
     path.write_text(
-        path.read_text(encoding="utf-8").replace(
-            "touch",
-            """printf '"train-samples": "30000",\\n"test-samples": "3000",\\n"images_per_second": 100.0,\\n'\n: """,
-        ),
+        path.read_text(encoding="utf-8").replace("touch", f"printf '{results}'\n: "),
         encoding="utf-8",
     )
     result = study("--dry-run", "--dir", tmp_path / "out", "--repeats", 2, table, **stub)

@@ -2,8 +2,8 @@
 """Limits on the resources of each kernel, for all architectures and data types.
 
 No kernel may have a stack frame (local memory) or spill registers. A limit on registers is the
-largest number with which
-the stated number of blocks of 256 threads is resident on a multiprocessor with 65,536 registers:
+largest number with which the stated number of blocks of 256 threads is resident on a multiprocessor
+with 65,536 registers:
     32: 8 blocks    40: 6    48: 5    64: 4    80: 3    128: 2
 From sm_80 on, 8 blocks are the maximum; on sm_75, 4 are.
 """
