@@ -15,8 +15,9 @@ from html_page import Page, assert_isolated
 from html_study import write_study
 from lockstep_report.cli import main, parser
 from lockstep_report.figures.style import short_number
-from lockstep_report.html.markup import Markup, element, escaped
+from lockstep_report.html.markup import Markup, element, escaped, table_element
 from lockstep_report.material import Material
+from lockstep_report.tables.table import Column, Table
 from synthetic import phases, write_ladder, write_layers, write_run, write_stack, write_sweep
 from test_hostile_names import NAMES, run_with
 
@@ -280,6 +281,18 @@ def test_names_are_shown_literally(tmp_path):
     assert not re.search("[\x00-\x09\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]", text)
     assert escaped("<img src=x onerror=alert(1)>") in text
     assert all(escaped(name)[:20] in text for name in names)
+
+
+def test_a_setting_is_the_heading_of_its_rows():
+    columns = [Column("setting", "Setting"), Column("ranks", "Ranks"), Column("x", "X", 1)]
+    values = (("a <b>", 1, 2.0), ("a <b>", 2, 1.0), ("c", 1, 3.0))
+    rows = [dict(zip(("setting", "ranks", "x"), row)) for row in values]
+    page = Page(table_element(Table("t", "Title", columns, rows)))
+    assert page.table == [["Ranks", "X"], [""], ["1", "2.0"], ["2", "1.0"], [""], ["1", "3.0"]]
+    assert [text for tag, text in page.texts if tag == "div"] == ["a <b>", "c"]
+    scopes = [attributes["scope"] for attributes in page.of("th")]
+    assert scopes == ["col", "col", "rowgroup", "row", "row", "rowgroup", "row"]
+    assert len(page.of("tbody")) == 2
 
 
 def test_element_escapes_texts_and_attributes():

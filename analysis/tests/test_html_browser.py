@@ -52,6 +52,29 @@ def test_page_does_not_scroll_sideways(browser, page, width):
     assert browser.value(SIDEWAYS) == f"{width},{width},"
 
 
+PLACES = """[...document.querySelectorAll("#figures SELECTOR")].map(
+    (e) => e.getBoundingClientRect().top)"""
+OVERFLOW = (
+    """[...document.querySelectorAll("#times .scroll")].map((e) => e.scrollWidth - e.clientWidth)"""
+)
+SPEEDUP = """[...document.querySelectorAll("#table-table-1-time-speedup th")]
+    .find((e) => e.textContent.startsWith("Speedup")).getBoundingClientRect().right"""
+
+
+def test_first_tables_fit_a_laptop_and_the_speedup_a_phone(browser, page):
+    browser.open(page, 1200)
+    assert browser.value(OVERFLOW) == [0, 0, 0]
+    browser.open(page, 400)
+    assert browser.value(SPEEDUP) <= 400
+
+
+def test_figures_of_a_row_and_their_captions_begin_together(browser, page):
+    browser.open(page, 1200)
+    for selector in ("svg", "figcaption"):
+        places = browser.value(PLACES.replace("SELECTOR", selector))
+        assert len(places) == 3 and max(places) - min(places) < 1
+
+
 OPEN = "document.querySelectorAll('details').forEach((details) => { details.open = true; })"
 TEXTS = """[...document.querySelectorAll("figure svg")].flatMap((chart) => {
       const inside = chart.getBoundingClientRect();

@@ -47,7 +47,7 @@ def table_element(table):
     copy; the title and the notes if the table has no printed rows."""
     if not table.printed_rows:
         notes = [element("p", note, class_="notes") for note in table.footnotes]
-        title = element("p", element("strong", table.title))
+        title = element("p", table.title, class_="title")
         return element("div", title, *notes, class_="table", id=f"table-{table.name}")
     kinds = table.alignment(None, "number")
     headers, *rows = table.texts()
@@ -117,7 +117,7 @@ def divided_bodies(rows, kinds):
     group instead of a column."""
     made = []
     for text, group in itertools.groupby(rows, key=lambda texts: texts[0]):
-        heading = element("th", element("strong", text), scope="rowgroup", colspan=len(kinds))
+        heading = element("th", element("div", text), scope="rowgroup", colspan=len(kinds))
         title = element("tr", heading, class_="group")
         made.append(body_element([texts[1:] for texts in group], kinds, title))
     return made
