@@ -182,7 +182,7 @@ def read_timed_seconds(run, steps):
     else:
         own = slice(slowest, slowest + 1)
         of_rank = [
-            (seconds[:, 0], phases[:, 0, wait])
+            (seconds[:, 0], phases[:, 0, wait].copy())  # a view would keep the block
             for phases, seconds in duration_blocks(run, steps, parts, own)
         ]
     step, waits = map(np.concatenate, zip(*of_rank))

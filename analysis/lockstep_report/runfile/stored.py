@@ -63,25 +63,28 @@ def stored_rows(open_file, name, shape, chunk_bytes=0):
     """Returns the rows of the dataset `name` of numbers in the file that `open_file()` opens, whose
     chunks have `chunk_bytes` bytes. `open_file` has the options of `h5py.File`."""
 
-    def read_from(file, rows):
-        first, end = (int(rows[0]), int(rows[-1]) + 1) if len(rows) else (0, 0)
+    def dataset_of(file):
         with errors_of_hdf5(file.filename):
-            found = np.asarray(file[name][first:end], dtype=Rows.dtype)
+            return file[name]
+
+    def read_from(dataset, rows):
+        first, end = (int(rows[0]), int(rows[-1]) + 1) if len(rows) else (0, 0)
+        path = dataset.file.filename
+        with errors_of_hdf5(path):
+            found = np.asarray(dataset[first:end], dtype=Rows.dtype)
         if len(found) != end - first:
-            raise ReportError(
-                INPUT, f"{file.filename}: {name} became shorter while the file was read"
-            )
+            raise ReportError(INPUT, f"{path}: {name} became shorter while the file was read")
         return found if len(rows) == len(found) else found[rows - first]
 
     def read(rows):
         with open_file() as file:
-            return read_from(file, rows)
+            return read_from(dataset_of(file), rows)
 
     @contextmanager
     def opened_rows():
-        # HDF5 reads a whole chunk, and reads it again for the next rows if its cache is smaller.
+        # HDF5 reads whole chunks, and keeps them while the dataset is open if the cache suffices.
         with open_file(rdcc_nbytes=max(SMALLEST_CACHE, chunk_bytes)) as file:
-            yield Rows(partial(read_from, file), shape)
+            yield Rows(partial(read_from, dataset_of(file)), shape)
 
     return Rows(read, shape, opened_rows)
 
