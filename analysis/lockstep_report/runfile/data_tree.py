@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """A run file as an xarray `DataTree`."""
 
-import math
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +9,7 @@ from lockstep_report.errors import require
 from lockstep_report.runfile import schema
 from lockstep_report.runfile.hdf5_access import read_attributes, read_dataset
 from lockstep_report.runfile.read import checked_objects, read_tables
+from lockstep_report.runfile.stored import IN_MEMORY_BYTES, Rows
 
 # Datasets of /ranks or of the same group that are coordinates along a dimension.
 LABELS = {
@@ -32,12 +32,13 @@ def open_tree(path):
     attributes only. Variables have the attributes `units` and `long_name`. Each node has the
     coordinates of its dimensions (`step`, `rank`, `phase`, `epoch`, ...), and further coordinates
     along them, such as `hostname` along `rank`. Steps of an epoch that was being written are
-    omitted. Raises `ReportError` if the file cannot be read.
+    omitted. Large variables along `step` and `rank` are read when they are used, so the file must
+    still exist then. Raises `ReportError` if the file cannot be read.
     """
     xarray = require("xarray", "lockstep_report.open")
     path = Path(path)
     with checked_objects(path) as (attributes, items):
-        tables = read_tables(path, items, in_memory=math.inf)
+        tables = read_tables(path, items, IN_MEMORY_BYTES)
         nodes = {"/": xarray.Dataset(attrs=attributes)} | {
             group.path.strip("/"): dataset_of(xarray, items, group.path, tables)
             for group in schema.GROUPS
@@ -65,8 +66,38 @@ def dataset_of(xarray, items, group, tables):
 
 
 def variable(xarray, spec, values):
+    if isinstance(values, Rows):
+        values = read_when_used(values)
     return xarray.Variable(
         spec.dimensions, values, {"units": spec.units, "long_name": spec.description}
+    )
+
+
+def read_when_used(rows):
+    """Returns `Rows` as an array of xarray. A selection reads its rows only; a use of all values
+    reads them once and keeps them, as in a file that xarray opens."""
+    from xarray.backends import BackendArray
+    from xarray.core import indexing
+
+    class StoredArray(BackendArray):
+        dtype, shape = rows.dtype, rows.shape
+
+        def __getitem__(self, key):
+            return indexing.explicit_indexing_adapter(
+                key, self.shape, indexing.IndexingSupport.OUTER, selected
+            )
+
+    def selected(key):
+        """Returns the values with the indices `key`, one for each dimension."""
+        first, *others = key
+        found = rows[first]
+        leading = (slice(None),) * (found.ndim - rows.ndim + 1)
+        for place, index in reversed(list(enumerate(others))):
+            found = found[leading + (slice(None),) * place + (index,)]
+        return found
+
+    return indexing.CopyOnWriteArray(
+        indexing.MemoryCachedArray(indexing.LazilyIndexedArray(StoredArray()))
     )
 
 
