@@ -21,7 +21,8 @@ def parser(commands=()):
     top, added = commands_of(
         "lockstep-report",
         "Makes tables and figures from the run files of lockstep.",
-        "Formulas and method: docs/analysis.md. Exit status: 0 done, 2 bad option, "
+        "Formulas and method: docs/analysis.md; inputs, tables and JSON: "
+        "docs/report-reference.md. Exit status: 0 done, 2 bad option, "
         "3 bad or missing input, 6 output cannot be written.",
     )
     named = [names for names, _ in DEFINITIONS if set(names) & set(map(str, commands))]

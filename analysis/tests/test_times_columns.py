@@ -157,8 +157,8 @@ def test_rows_of_several_models_are_series(tmp_path, capsys):
 
 
 def test_every_name_of_a_column_is_documented_or_a_form_of_one():
-    """The names in docs/analysis.md have the meaning that it states."""
-    page = (Path(__file__).parents[2] / "docs" / "analysis.md").read_text(encoding="utf-8")
+    """The names in docs/report-reference.md have the meaning that it states."""
+    page = (Path(__file__).parents[2] / "docs" / "report-reference.md").read_text(encoding="utf-8")
     section = page.partition("## Epoch times from a table")[2].partition("##")[0]
     rows = re.findall(r"^\| (`.*?) \| (\w+)", section, re.MULTILINE)
     assert len(rows) >= 8

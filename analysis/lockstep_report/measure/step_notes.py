@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Notes about times that something disturbed: long steps, a start-up, a trend during the timed
-steps, and a timed epoch that differs from the others. docs/analysis.md states the rules."""
+steps, and a timed epoch that differs from the others. docs/report-reference.md states the rules."""
 
 import numpy as np
 

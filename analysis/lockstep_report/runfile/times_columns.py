@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The columns of a table of epoch times, and what each means for its rows (docs/analysis.md, "Epoch
+"""The columns of a table of epoch times, and what each means for its rows
+(docs/report-reference.md, "Epoch
 times from a table")."""
 
 import re

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Reads epoch times from a table in a text. docs/analysis.md ("Epoch times from a table") lists the
+"""Reads epoch times from a table in a text.
+docs/report-reference.md ("Epoch times from a table") lists the
 columns and the forms."""
 
 from collections import Counter

@@ -55,7 +55,7 @@ def advice_table(advice):
         "Advice",
         ADVICE_COLUMNS,
         advice,
-        ["each rule and its threshold: docs/analysis.md", REPEATS_NOTE],
+        ["each rule and its threshold: docs/report-reference.md", REPEATS_NOTE],
     )
 
 

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """A table structure that can be written as Markdown, CSV, LaTeX and JSON. In JSON, numbers are
-numbers; unknown values, and quantities whose bounds do not agree, are null; docs/analysis.md
+numbers; unknown values, and quantities whose bounds do not agree, are null;
+docs/report-reference.md
 describes the output of each command.
 """
 

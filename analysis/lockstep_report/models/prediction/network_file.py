@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Reads networks from JSON files. docs/analysis.md ("Network description") describes the format."""
+"""Reads networks from JSON files.
+docs/report-reference.md ("Network description") describes the format."""
 
 import json
 import math
@@ -19,7 +20,7 @@ EXAMPLE = (  # alpha and beta of a network of 10 Gbit/s
 def read_network(path):
     """Reads a network description. Raises `ReportError` (input) if it is not valid."""
     path = Path(path)
-    described = "docs/analysis.md describes the format"
+    described = "docs/report-reference.md describes the format"
     text = read_text(path, "a network description", (JSON,), described)
     try:
         content = json.loads(text)
