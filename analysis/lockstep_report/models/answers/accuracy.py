@@ -28,9 +28,9 @@ def accuracy_answer(curves):
         for batch in dict.fromkeys((batches[0], batches[-1]))
     ]
     texts = [reached_text(curve) for curve in chosen]
-    names = (f"{c.model} on {c.data}" for c in chosen[:1])
+    trained = " on ".join(filter(None, (chosen[0].model, chosen[0].data.strip(", "))))
     text = (
-        f"After {plural(epochs, 'epoch')}, the test accuracy of {next(names)} is "
+        f"After {plural(epochs, 'epoch')}, the test accuracy of {trained} is "
         f"{' and '.join(texts)}."
     )
     values = {
