@@ -38,6 +38,8 @@ def read_network(path):
 
 
 def level_network(content, name):
+    """Returns the network of the content of a file. `name`: of a network without one. Raises
+    `ValueError` or `KeyError` if it is not valid."""
     refuse_unknown(content, ("name", "library", "algorithm", "overlap", "levels", "source"))
     library, algorithm = str(content["library"]), str(content["algorithm"])
     check(library in MODELLED, f"library is {library}, not MPI or NCCL")
@@ -53,6 +55,7 @@ def level_network(content, name):
 
 
 def level_of(item, number, count, library):
+    """Returns the level `number` of `count`, as `level_network`."""
     refuse_unknown(item, ("name", "ranks", "alpha", "beta", "shared", "algorithm"))
     place, ranks, shared = f"level {number}", item.get("ranks"), item.get("shared", True)
     check(ranks is not None or number == count, f"ranks of {place} is missing")

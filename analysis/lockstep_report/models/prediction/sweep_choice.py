@@ -14,24 +14,22 @@ from lockstep_report.models.prediction.sweep_fit import flat_algorithms
 
 
 def all_sweeps(runs):
+    """Returns the sweeps of all-reduces among `runs`."""
     return [run for run in runs if run.allreduce]
 
 
 def sweeps_like(runs, bases):
-    """Returns the sweeps among `runs` that use the links of a basis: with the same library, on the
-    same host, or with one rank per host on several of the same hosts."""
-    return [
-        run
-        for run in all_sweeps(runs)
-        if any(uses_links_of(run, basis.point, basis) for basis in bases)
-    ]
+    """Returns the sweeps among `runs` that use the links of a basis."""
+    return [run for run in all_sweeps(runs) if any(uses_links_of(run, basis) for basis in bases)]
 
 
-def uses_links_of(sweep, point, basis):
-    hosts = set(sweep.host_names)
-    if not hosts or not hosts <= set(point.hosts) or library_of(sweep) != basis.library:
+def uses_links_of(sweep, basis):
+    """Returns whether a sweep uses the library and the links of a basis: on the same host, or with
+    one rank per host on several of its hosts."""
+    hosts, hosts_of_basis = set(sweep.host_names), set(basis.point.hosts)
+    if not hosts or not hosts <= hosts_of_basis or library_of(sweep) != basis.library:
         return False
-    if len(set(point.hosts)) == 1:
+    if len(hosts_of_basis) == 1:
         return sweep.host_count == 1
     return sweep.host_count == sweep.rank_count
 
@@ -54,6 +52,7 @@ def modelled_algorithms(sweeps):
 
 
 def measured_algorithms(sweeps):
+    """Returns the names of the algorithms that the sweeps measured."""
     return sorted({str(name) for run in sweeps for name in run.allreduce["algorithm"]})
 
 
