@@ -238,7 +238,7 @@ def draw_all_reduces(axes, group, names):
             (high, 4 * most, DASHED),
             (low / 4, low, DASHED),
         ):
-            fit_line(axes, index, lambda sizes: 1e3 * found.predicted(sizes), first, last, style)
+            fit_line(axes, index, milliseconds_of(found), first, last, style)
         curve(
             axes,
             index,
@@ -255,6 +255,15 @@ def draw_all_reduces(axes, group, names):
     log_axis(axes, "bytes of each rank", size_text)
     vertical_log_axis(axes)
     axes.tick_params(axis="x", rotation=45)
+
+
+def milliseconds_of(fit):
+    """Returns a function: sizes in bytes -> the times of a fit in ms."""
+
+    def milliseconds(sizes):
+        return 1e3 * fit.predicted(sizes)
+
+    return milliseconds
 
 
 def sweep_figure(runs, link_gbit=None, fits=()):

@@ -152,6 +152,15 @@ def bar_label(point, letters, has_hosts=False):
     return "\n".join(filter(None, lines))
 
 
+def value_text_of(point):
+    """Returns a function: (rank, label, height) -> the text of a bar."""
+
+    def value_text(rank, label, height):
+        return f"{name_of(point)}, rank {rank}, {label}: {short_number(height)} s"
+
+    return value_text
+
+
 def waiting_bars(points, letters=None):
     """Returns waiting and transfer of each rank as stacked bars; None if no point has them.
     `letters`: as in the tables."""
@@ -176,9 +185,7 @@ def waiting_bars(points, letters=None):
             axes,
             range(point.ranks),
             [(label, colour, getattr(point.split, name)) for name, label, colour in PARTS],
-            lambda rank, label, height: (
-                f"{name_of(point)}, rank {rank}, {label}: {short_number(height)} s"
-            ),
+            value_text_of(point),
             width=0.7,
         )
         bar_axes(axes, highest, places=range(point.ranks))

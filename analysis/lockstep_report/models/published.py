@@ -26,6 +26,9 @@ class Assumptions:
     models: tuple = tuple(KNOWN_PARAMETERS.items())
 
 
+DEFAULT_ASSUMPTIONS = Assumptions()
+
+
 @dataclass(frozen=True)
 class Cell:
     row: object
@@ -66,7 +69,7 @@ def to_digits_of(value, published):
     return value.quantize(unit_of(published), ROUND_HALF_UP)
 
 
-def check_column(times, column, assumptions=Assumptions()):
+def check_column(times, column, assumptions=DEFAULT_ASSUMPTIONS):
     rows = [row for row in times.rows if column in row.published]
     has_steps = "bandwidth" not in column or all(row.batch_per_rank for row in rows)
     candidates = candidates_for(column, Epochs(times.rows), assumptions) if has_steps else None
@@ -175,5 +178,5 @@ def unexplained_mistakes(times, column, cells, assumptions):
     return tuple(mistakes)
 
 
-def check_times(times, assumptions=Assumptions()):
+def check_times(times, assumptions=DEFAULT_ASSUMPTIONS):
     return [check_column(times, column, assumptions) for column in times.published_columns]

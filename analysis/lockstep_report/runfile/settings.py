@@ -171,13 +171,22 @@ def difference_notes(runs):
         for run in runs
     }
     for name in sorted(distinguishing(list(items.values()))):
-        values = grouped(
-            (label for label, (_, ranks) in items.items() if is_used(name, ranks)),
-            lambda label: dict(items[label][0]).get(name, "not recorded") or "none",
-        )
+        values = labels_by_value(items, name)
         yield f"the runs differ in {name}: " + "; ".join(
             f"{value} ({some_of(labels)})" for value, labels in values.items()
         )
+
+
+def labels_by_value(items, name):
+    """Returns {value of the property `name`: labels of the runs that use it}. `items`: label ->
+    (properties, ranks)."""
+
+    def value_of(label):
+        properties, _ = items[label]
+        return dict(properties).get(name, "not recorded") or "none"
+
+    used = [label for label, (_, ranks) in items.items() if is_used(name, ranks)]
+    return grouped(used, value_of)
 
 
 def version_of(run):

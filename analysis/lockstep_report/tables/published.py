@@ -10,9 +10,9 @@ from decimal import Decimal
 from lockstep_report.measure.metrics import ring_bytes, speedup
 from lockstep_report.models.published import (
     AGREES,
+    DEFAULT_ASSUMPTIONS,
     DIFFERS,
     EXCEPT,
-    Assumptions,
     Cell,
     check_times,
     shorten,
@@ -115,7 +115,7 @@ COLUMNS = (
 )
 
 
-def column_table(verdict, name, assumptions=Assumptions()):
+def column_table(verdict, name, assumptions=DEFAULT_ASSUMPTIONS):
     correct_steps, global_steps, _ = step_alternatives(assumptions.samples)
     is_bandwidth = "bandwidth" in verdict.column
     keeps_steps = is_bandwidth and global_steps.text in verdict.found
@@ -156,7 +156,7 @@ def resolution_notes(times):
     ]
 
 
-def published_tables(times, assumptions=Assumptions()):
+def published_tables(times, assumptions=DEFAULT_ASSUMPTIONS):
     """Returns all tables that check a CSV; empty if it has neither published columns nor network
     traffic."""
     verdicts, name = check_times(times, assumptions), times.path.stem
@@ -226,7 +226,7 @@ def sent_gigabytes(row):
     return row.network_mb_per_s * float(row.seconds) / 1e3
 
 
-def traffic_table(times, assumptions=Assumptions()):
+def traffic_table(times, assumptions=DEFAULT_ASSUMPTIONS):
     """Returns a table of speedup, CPU use and network traffic; None if the CSV has no traffic."""
     measured = [row for row in times.rows if row.network_mb_per_s and row.ranks > 1]
     if not measured:

@@ -30,8 +30,7 @@ def accuracy_answer(curves):
     texts = [reached_text(curve) for curve in chosen]
     trained = " on ".join(filter(None, (chosen[0].model, chosen[0].data.strip(", "))))
     text = (
-        f"After {plural(epochs, 'epoch')}, the test accuracy of {trained} is "
-        f"{' and '.join(texts)}."
+        f"After {plural(epochs, 'epoch')}, the test accuracy of {trained} is {' and '.join(texts)}."
     )
     values = {
         f"percent_at_global_batch_{curve.global_batch}": median_accuracy(curve) for curve in chosen
