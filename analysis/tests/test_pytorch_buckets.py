@@ -122,20 +122,7 @@ for is_outer in (-1, 0, 3):
         ), (name, times)
 
 
-@pytest.mark.parametrize(
-    "left_out",
-    [
-        pytest.param(
-            "bf16", marks=pytest.mark.requires("PYTORCH")
-        ),  # which Gloo of PyTorch 1.13 does not reduce
-        pytest.param("none", marks=pytest.mark.requires("PYTORCH_2")),
-    ],
-)
-def test_compressed_gradients_are_recognised(tmp_path, left_out):
-    found = recordings(
-        tmp_path,
-        f"left_out = {left_out!r}"
-        + """
+COMPRESSED = """
 import functools
 from torch.distributed.algorithms.ddp_comm_hooks import default_hooks as hooks
 def mine(state, bucket):
@@ -170,7 +157,22 @@ for name, (network, hook, options) in cases.items():
     with Recorder(file, model, network="net", comm_hook=comm_hook, **options) as recorder:
         for images, labels in recorder.batches(Data(2)):
             recorder.backward(model(images.to(dtypes.get(name, torch.float32))).square().mean())
-""",
+"""
+
+
+@pytest.mark.parametrize(
+    "left_out",
+    [
+        pytest.param(
+            "bf16", marks=pytest.mark.requires("PYTORCH")
+        ),  # which Gloo of PyTorch 1.13 does not reduce
+        pytest.param("none", marks=pytest.mark.requires("PYTORCH_2")),
+    ],
+)
+def test_compressed_gradients_are_recognised(tmp_path, left_out):
+    found = recordings(
+        tmp_path,
+        f"left_out = {left_out!r}\n{COMPRESSED}",
     )
     assert len(found) == {"bf16": 6, "none": 11}[left_out]
     for name, run_ in found.items():

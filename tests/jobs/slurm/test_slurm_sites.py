@@ -75,18 +75,8 @@ esac
     table.write_text("one\t1\ttrain\ntwo\t1\tallreduce\n", encoding="utf-8")
     result = subprocess.run(
         [
-            copy / "jobs" / "slurm" / "submit",
-            "--dry-run",
-            "--site",
-            "own",
-            "--dir",
-            tmp_path / "out",
-            table,
-            "--",
-            "-b",
-            "4K",
-            "--epochs",
-            "3",
+            *(copy / "jobs" / "slurm" / "submit", "--dry-run", "--site", "own"),
+            *("--dir", tmp_path / "out", table, "--", "-b", "4K", "--epochs", "3"),
         ],
         capture_output=True,
         text=True,
