@@ -9,7 +9,7 @@ import lockstep_report as lr
 import numpy as np
 import pytest
 from lockstep_report.errors import ReportError
-from lockstep_report.runfile import stored
+from lockstep_report.runfile import data_tree, stored
 from synthetic import write_run, write_sweep
 
 ANALYSIS = Path(__file__).resolve().parents[1]
@@ -57,6 +57,34 @@ def test_tree_has_groups_variables_and_coordinates(has_tree, path, monkeypatch):
     assert tree["buckets"]["start_seconds"].coords["bytes"].values.tolist() == [8, 16]
     mean = seconds.groupby("epoch").mean()
     assert mean.sizes["epoch"] == 2
+
+
+def test_large_variables_of_the_tree_are_read_when_they_are_used(path, monkeypatch):
+    expected = lr.open(path)["steps"]["phase_seconds"].load()
+    monkeypatch.setattr(data_tree, "IN_MEMORY_BYTES", 0)
+    read = []
+    rows_of = stored.Rows.__getitem__
+    monkeypatch.setattr(
+        stored.Rows, "__getitem__", lambda rows, key: read.append(key) or rows_of(rows, key)
+    )
+    for select in (
+        lambda seconds: seconds[3],
+        lambda seconds: seconds[-1, -1, -1],
+        lambda seconds: seconds[2:9:3, 1],
+        lambda seconds: seconds[::-1, :, 2],
+        lambda seconds: seconds[[4, 2, 2], 0:1, [0, 1, 1]],
+        lambda seconds: seconds.isel(step=[1, 5], rank=[1, 0]),
+        lambda seconds: seconds.sel(phase="backward").max("rank"),
+        lambda seconds: seconds + 1,
+    ):
+        seconds = lr.open(path)["steps"]["phase_seconds"]
+        assert not read and seconds.dtype == float and seconds.shape == expected.shape
+        np.testing.assert_array_equal(select(seconds).values, select(expected).values)
+        assert len(read) == 1
+        read.clear()
+    seconds = lr.open(path)["steps"]["phase_seconds"].load()
+    path.unlink()
+    np.testing.assert_array_equal(seconds.values, expected.values)
 
 
 def test_one_rank_has_no_buckets(one):

@@ -1,17 +1,22 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Arrays that stay in the run file until their rows are used."""
 
-from dataclasses import replace
+from dataclasses import fields, replace
 
 import h5py
 import numpy as np
 import pytest
 from lockstep_report.errors import ReportError
+from lockstep_report.measure.accuracy import seconds_of
 from lockstep_report.measure.points import from_run
-from lockstep_report.runfile import stored
+from lockstep_report.measure.stragglers import straggler_of
+from lockstep_report.measure.waiting import timed_run
+from lockstep_report.models.fits import bucket_seconds
+from lockstep_report.runfile import read, stored
+from lockstep_report.runfile.hdf5_access import open_run
 from lockstep_report.runfile.input_files import join_parts
 from lockstep_report.runfile.read import read_run
-from synthetic import write_run
+from synthetic import write_clocks, write_run
 
 
 @pytest.fixture
@@ -88,3 +93,76 @@ def test_a_file_that_changes_while_it_is_read_gives_one_line(path):
     path.unlink()
     with pytest.raises(ReportError, match="no such file"):
         rows.sum()
+
+
+def test_blocks_of_any_size_give_the_same_bits(path, monkeypatch):
+    write_clocks(path, 2.0 * np.arange(40)[:, None] + np.zeros(3), [(0, 0)] * 3, [(0, 0)] * 3)
+
+    def found(in_memory, block_bytes):
+        monkeypatch.setattr(stored, "BLOCK_BYTES", block_bytes)
+        run = read_run(path, in_memory)
+        point, timed = from_run(run), timed_run(run)
+        slow = straggler_of(timed)
+        return [
+            point.epoch_seconds,
+            point.training_seconds,
+            *point.phase_seconds.values(),
+            point.slow_seconds,
+            point.allreduce_seconds,
+            *(getattr(point.split, field.name) for field in fields(point.split)),
+            *(getattr(timed.split, field.name) for field in fields(timed.split)),
+            seconds_of(run),
+            bucket_seconds(timed.times),
+            slow.excess.value,
+            slow.last_share,
+            slow.clock.value,
+            slow.transfer_seconds,
+        ]
+
+    expected = found(1 << 30, 1 << 30)
+    for block_bytes in (1, 3 * 8 * 6 * 7):  # one and seven steps
+        for mine, other in zip(found(0, block_bytes), expected):
+            np.testing.assert_array_equal(mine, other)
+
+
+def test_several_blocks_open_the_file_once(path, monkeypatch):
+    opened = []
+
+    def counted(*arguments, **options):
+        opened.append(options)
+        return open_run(*arguments, **options)
+
+    monkeypatch.setattr(read, "open_run", counted)
+    monkeypatch.setattr(stored, "BLOCK_BYTES", 1)
+    run = read_run(path, in_memory=0)
+    opened.clear()
+    assert len(list(stored.blocks(np.arange(40), run.phase_seconds))) == 40
+    assert opened == [{"rdcc_nbytes": stored.SMALLEST_CACHE}]
+    both = join_parts([run, replace(run, step=run.step + 40)])
+    opened.clear()
+    parts = [block for _, block in stored.blocks(np.arange(80), both.phase_seconds)]
+    assert len(opened) == 2
+    np.testing.assert_array_equal(np.concatenate(parts), np.asarray(both.phase_seconds))
+
+
+def test_chosen_and_computed_rows_stay_in_the_file(path):
+    run = read_run(path, in_memory=0)
+    chosen = stored.chosen_rows(run.phase_seconds, np.arange(5, 30, 2))
+    doubled = stored.computed_rows(lambda rows, array: 2 * array[rows], chosen.shape, chosen)
+    assert isinstance(chosen, stored.Rows) and chosen.shape == (13, 3, 6)
+    expected = np.asarray(run.phase_seconds)[5:30:2]
+    np.testing.assert_array_equal(np.asarray(chosen), expected)
+    np.testing.assert_array_equal(np.asarray(doubled), 2 * expected)
+    with stored.opened(doubled) as array:
+        np.testing.assert_array_equal(array[[0, 12]], 2 * expected[[0, 12]])
+    in_memory = read_run(path).phase_seconds
+    assert isinstance(stored.chosen_rows(in_memory, np.arange(3)), np.ndarray)
+
+
+def test_sum_of_blocks_adds_rows_in_their_order():
+    values = np.random.default_rng(1).random((50, 3))
+    total = stored.BlockSum()
+    assert total.total is None
+    for part in np.split(values, [1, 20]):
+        total.add(part)
+    np.testing.assert_array_equal(total.total, values.sum(axis=0))

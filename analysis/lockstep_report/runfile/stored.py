@@ -126,7 +126,7 @@ def join_rows(arrays, kept):
             [
                 get(i)[kept[i][part - ends[i] + len(kept[i])]]
                 for i, part in enumerate(parts)
-                if len(part) or i == 0
+                if len(part) or (i == 0 and len(rows) == 0)
             ]
         )
 
