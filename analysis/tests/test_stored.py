@@ -36,7 +36,9 @@ def path(tmp_path):
     )
 
 
-def test_rows_in_the_file_index_like_an_array(path):
+@pytest.mark.parametrize("block_bytes", [stored.BLOCK_BYTES, 3 * 8 * 6 * 7])
+def test_rows_in_the_file_index_like_an_array(block_bytes, path, monkeypatch):
+    monkeypatch.setattr(stored, "BLOCK_BYTES", block_bytes)
     rows = read_run(path, in_memory=0).phase_seconds
     array = read_run(path).phase_seconds
     assert isinstance(rows, stored.Rows) and isinstance(array, np.ndarray)
@@ -51,6 +53,8 @@ def test_rows_in_the_file_index_like_an_array(path):
         np.arange(40) % 3 == 0,
         (slice(2, 4), 1),
         (slice(None), 0, 2),
+        (slice(None), slice(None), slice(None, -1)),
+        (slice(None), [2, 0], 1),
         (3, 1, 2),
         ...,
         np.zeros(0, dtype=int),

@@ -39,14 +39,26 @@ class Rows:
             return np.asarray(self)[key]
         rows = np.arange(len(self))[first]
         if rows.ndim == 1 and np.all(rows[1:] > rows[:-1]):
-            found = self.read(rows)
-        else:
-            needed, places = np.unique(rows, return_inverse=True)
-            found = self.read(needed)[places.reshape(rows.shape)]
+            return self.gathered(rows, rest)
+        needed, places = np.unique(rows, return_inverse=True)
+        found = self.read(needed)[places.reshape(rows.shape)]
         return found[(slice(None),) * rows.ndim + tuple(rest)]
 
+    def gathered(self, rows, others=()):
+        """Returns the array with the ascending indices `rows`, and `others` along the other
+        dimensions, which are selected from each block."""
+        key = (slice(None), *others)
+        parts = block_slices(len(rows), self)
+        if len(parts) == 1 or not all(isinstance(index, (int, slice)) for index in others):
+            return self.read(rows)[key]
+        with self.opened() as source:
+            array = np.empty((len(rows), *source.read(rows[:1])[key].shape[1:]))
+            for part in parts:
+                array[part] = source.read(rows[part])[key]
+        return array
+
     def __array__(self, dtype=None, copy=None):
-        return np.asarray(self.read(np.arange(len(self))), dtype=dtype)
+        return np.asarray(self.gathered(np.arange(len(self))), dtype=dtype)
 
     def __getattr__(self, name):
         if name.startswith("_"):
