@@ -7,7 +7,7 @@ import h5py
 import numpy as np
 import pytest
 from lockstep_report.errors import ReportError
-from lockstep_report.measure.accuracy import seconds_of
+from lockstep_report.measure.accuracy import seconds_to_epochs
 from lockstep_report.measure.points import from_run
 from lockstep_report.measure.stragglers import straggler_of
 from lockstep_report.measure.waiting import timed_run
@@ -115,7 +115,7 @@ def test_blocks_of_any_size_give_the_same_bits(path, monkeypatch):
             point.allreduce_seconds,
             *(getattr(point.split, field.name) for field in fields(point.split)),
             *(getattr(timed.split, field.name) for field in fields(timed.split)),
-            seconds_of(run),
+            seconds_to_epochs(run),
             bucket_seconds(timed.times),
             slow.excess.value,
             slow.last_share,

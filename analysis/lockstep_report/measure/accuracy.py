@@ -250,11 +250,11 @@ def curve_of(recipe, runs, diverged):
 
 def seconds_to_epochs(run):
     """Returns (epoch): the training time from the start of the run to the end of each epoch."""
-    if "seconds_of" not in run.known:
+    if "seconds_to_epochs" not in run.known:
         with open_times(run) as source:
             seconds = [
                 timed_seconds(source, np.flatnonzero(run.epoch == number))[1].sum()
                 for number in run.epoch_numbers
             ]
-        run.known["seconds_of"] = np.cumsum(seconds)
-    return run.known["seconds_of"]
+        run.known["seconds_to_epochs"] = np.cumsum(seconds)
+    return run.known["seconds_to_epochs"]
