@@ -47,8 +47,8 @@ def test_markdown_csv_and_latex_have_the_same_values(runs, tmp_path):
     # 1 rank: 10 steps of 0.1 s; 2 ranks: 5 steps of 0.125 s
     assert float(row["epoch_seconds"]) == pytest.approx(0.625)
     assert float(row["speedup"]) == pytest.approx(1.6)
-    assert "| 10 | 2 | overlap | 20 | 0.62 |" in (out / "table-1-time-speedup.md").read_text()
-    assert r"10 & 2 & overlap & 20 & 0.62 &" in (out / "table-1-time-speedup.tex").read_text()
+    assert "| 10 | 2 | overlap | 0.62 | 1.60 |" in (out / "table-1-time-speedup.md").read_text()
+    assert r"10 & 2 & overlap & 0.62 & 1.60 &" in (out / "table-1-time-speedup.tex").read_text()
 
 
 def test_ladder_table_has_the_batch_that_does_not_fit(tmp_path):
@@ -116,9 +116,7 @@ def test_summary_of_a_failed_run_has_the_failure(tmp_path, capsys):
 def test_epoch_times_from_a_csv(tmp_path):
     out = tmp_path / "out"
     assert main(["tables", "--csv", str(OWN), "--out", str(out)]) == 0
-    assert (
-        "| 100 | 2 | synchronous | 200 | 25.00 |" in (out / "table-1-time-speedup.md").read_text()
-    )
+    assert "| 100 | 2 | synchronous | 25.00 |" in (out / "table-1-time-speedup.md").read_text()
     assert "ONE all-reduce" in (out / "own-times-published_bandwidth_gb_per_s.md").read_text()
 
 
