@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "replica.hpp"
+#include "batch_feed.hpp"
 
 #include <algorithm>
 #include <vector>

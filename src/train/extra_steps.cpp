@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
+#include "lockstep/train/extra_steps.hpp"
+
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/process/stop_signal.hpp"
-#include "lockstep/train/trainer.hpp"
 #include "replica.hpp"
 #include "training_step.hpp"
 

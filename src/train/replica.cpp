@@ -61,15 +61,6 @@ Replica::Replica(const TrainingContext& context, core::StatisticsAllReduce* all_
   initialise(context.graph, context.config.seed, state);
 }
 
-std::unique_ptr<comm::GradientTransport> make_transport(const TrainingContext& context) {
-  std::unique_ptr<comm::GradientTransport> transport;
-  together_over_groups(context.world, [&] {
-    transport = comm::make_gradient_transport(
-        context.data_parallel, context.backend.device().queue(), context.config.transport);
-  });
-  return transport;
-}
-
 std::unique_ptr<Replica> make_replica(const TrainingContext& context,
                                       comm::GradientTransport& transport) {
   core::begin_activity(context.monitor, core::Activity::planning);
@@ -87,21 +78,6 @@ std::unique_ptr<Replica> make_replica(const TrainingContext& context,
   together(context.world,
            [&] { replica = std::make_unique<Replica>(context, all_reduce, std::move(gradients)); });
   return replica;
-}
-
-comm::ReducerOptions reducer_options(const TrainingContext& context) {
-  const Config& config = context.config;
-  // For gradients in host memory, `automatic` selects the algorithm by timing, but the algorithm
-  // determines the order of summation.
-  const bool is_free =
-      config.reducer.algorithm == comm::AllReduceAlgorithm::automatic &&
-      comm::algorithm_of({.kind = config.reducer.kind}) == config.reducer.algorithm;
-  const bool is_fixed = config.device.deterministic && is_free &&
-                        (context.backend.device().queue().is_host() ||
-                         config.transport.kind == comm::TransportKind::staged);
-  comm::ReducerOptions options = reducer_options(config);
-  if (is_fixed) options.algorithm = comm::AllReduceAlgorithm::direct;
-  return options;
 }
 
 }  // namespace lockstep::train

@@ -3,11 +3,14 @@
 
 #include <limits>
 
-#include "between_steps.hpp"
+#include "checkpoint_saver.hpp"
+#include "gradient_communication.hpp"
 #include "instruments.hpp"
 #include "replica.hpp"
 #include "replica_policy.hpp"
+#include "run_evaluation.hpp"
 #include "run_plan.hpp"
+#include "stop_agreement.hpp"
 #include "training_step.hpp"
 
 namespace lockstep::train {
