@@ -3,18 +3,17 @@
 
 #include <functional>
 #include <memory>
-#include <optional>
 #include <span>
 #include <string>
-#include <vector>
+#include <string_view>
 
-#include "console.hpp"
 #include "lockstep/backend/backend.hpp"
 #include "lockstep/comm/communicator.hpp"
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/progress.hpp"
 #include "lockstep/train/config.hpp"
 #include "options/option.hpp"
+#include "standard_output.hpp"
 
 namespace lockstep::app {
 
@@ -53,18 +52,5 @@ struct Command {
 std::span<const Command> commands();
 /// Returns the command `name`, which must exist.
 const Command& find_command(std::string_view name);
-
-/// Returns the text that the arguments request (`--help`, `--help-all`, `--version`, `help`, or no
-/// arguments); nothing if there is a command to run. `arguments`: without the name of the program.
-/// Throws `Error` (usage) if `help experiment` is followed by an invalid command line.
-std::optional<std::string> requested_information(const std::vector<std::string>& arguments);
-
-/// Returns the reference of all options in Markdown: one section with a table per group. It is part
-/// of docs/options.md.
-std::string options_page();
-
-/// Returns the option table as JSON: an array of objects with the members name, group, type, range,
-/// values, default, commands, across_ranks, effect, effect_requires and help.
-std::string options_json();
 
 }  // namespace lockstep::app

@@ -4,7 +4,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "guard/watchdog.hpp"
+#include "guard/early_stop.hpp"
 #include "lockstep/data/plausibility.hpp"
 #include "lockstep/train/agreement.hpp"
 

@@ -17,6 +17,7 @@
 #include "lockstep/train/agreement.hpp"
 #include "lockstep/train/pipeline/pipeline.hpp"
 #include "lockstep/train/plan_options.hpp"
+#include "profile_text.hpp"
 
 namespace lockstep::app {
 

@@ -14,7 +14,10 @@
 #include <string>
 #include <vector>
 
+#include "guard/early_stop.hpp"
+#include "guard/process_end_report.hpp"
 #include "guard/watchdog.hpp"
+#include "help.hpp"
 #include "lockstep/comm/communicator.hpp"
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/process/stop_signal.hpp"
@@ -22,6 +25,7 @@
 #include "lockstep/record/provenance.hpp"
 #include "lockstep/train/agreement.hpp"
 #include "options/option.hpp"
+#include "options/parse.hpp"
 
 namespace lockstep::app {
 
@@ -99,7 +103,7 @@ int run_process(int argc, char** argv, const ProcessParts& parts) {
         train::outcome_of([&] { config = parse_options(arguments, process_environment()); });
     if (config.json) output.separate();
     watchdog.set_limit(std::chrono::seconds(config.watchdog_seconds));
-    watchdog.limit_stop(config, comm::rank_before_mpi().value_or(0));
+    watchdog.limit_stop(stopped_command(config), comm::rank_before_mpi().value_or(0));
     core::ProgressMonitor& progress = parts.monitor(watchdog);
     progress.begin(core::Activity::mpi_init, 0);
     if (config.command == "train")

@@ -10,7 +10,7 @@
 #include <optional>
 #include <utility>
 
-#include "guard/watchdog.hpp"
+#include "guard/early_stop.hpp"
 #include "header.hpp"
 #include "load_data.hpp"
 #include "lockstep/core/error.hpp"
@@ -24,6 +24,8 @@
 #include "lockstep/train/plausibility.hpp"
 #include "lockstep/train/trainer.hpp"
 #include "options/option.hpp"
+#include "profile_text.hpp"
+#include "summary_text.hpp"
 
 namespace lockstep::app {
 

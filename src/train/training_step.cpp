@@ -3,6 +3,7 @@
 
 #include <utility>
 
+#include "gradient_communication.hpp"
 #include "lockstep/train/agreement.hpp"
 
 namespace lockstep::train {

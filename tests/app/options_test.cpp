@@ -16,7 +16,11 @@
 
 #include "commands.hpp"
 #include "expect_error.hpp"
+#include "help.hpp"
 #include "lockstep/core/error.hpp"
+#include "options/option_reference.hpp"
+#include "options/parse.hpp"
+#include "options/suggestion.hpp"
 
 namespace lockstep::app {
 namespace {

@@ -10,6 +10,7 @@
 
 #include "fuzz_target.hpp"
 #include "options/option.hpp"
+#include "options/parse.hpp"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace lockstep;

@@ -2,13 +2,9 @@
 #include "watchdog.hpp"
 
 #include <fmt/format.h>
-#include <signal.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
-#include <charconv>
-#include <cstdlib>
 #include <utility>
 
 #include "lockstep/core/error.hpp"
@@ -54,9 +50,9 @@ void Watchdog::connect(comm::Communicator& communicator) {
   }
 }
 
-void Watchdog::limit_stop(const train::Config& config, int rank) {
+void Watchdog::limit_stop(StoppedCommand command, int rank) {
   const std::lock_guard lock(mutex_);
-  config_ = config;
+  command_ = command;
   rank_ = rank;
 }
 
@@ -90,7 +86,7 @@ void Watchdog::watch(const std::stop_token& stop) {
     const bool is_signalled = core::StopSignal::requested() && core::StopSignal::count() == 1;
     signalled = is_signalled ? signalled + passed : Clock::duration{};
     if (is_launched_ && ::getppid() != launcher_) end_orphan();
-    if (config_ && signalled >= stop_limit()) end_stopped();
+    if (command_ && signalled >= stop_limit()) end_stopped();
     if (limit_ > 0s && still > limit_) end_process();
   }
 }
@@ -106,7 +102,7 @@ void Watchdog::end_stopped() const {
   // The main thread is blocked, so destructors might not return.
   if (status_) _exit(*status_);
   const core::Error error =
-      early_stop(*config_, core::StopSignal::number(), core::text_of(activity()));
+      early_stop(*command_, core::StopSignal::number(), core::text_of(activity()));
   core::log_line(fmt::format("{}: {}", who_, error.what()));
   _exit(static_cast<int>(error.status()));
 }
@@ -137,107 +133,6 @@ void Watchdog::end_process() {
   if (peers_) peers_->end_others();
   // The main thread is blocked, so destructors might not return.
   _exit(static_cast<int>(core::ExitStatus::internal));
-}
-
-namespace {
-
-struct FatalSignal {
-  int number;
-  std::string_view name;
-};
-constexpr std::array<FatalSignal, 5> fatal_signals{{{SIGSEGV, "SIGSEGV (invalid memory access)"},
-                                                    {SIGBUS, "SIGBUS (invalid memory access)"},
-                                                    {SIGFPE, "SIGFPE (arithmetic error)"},
-                                                    {SIGILL, "SIGILL (invalid instruction)"},
-                                                    {SIGABRT, "SIGABRT (abort)"}}};
-
-// Signal handlers have no other access to objects.
-std::atomic<const Watchdog*> watched = nullptr;
-std::array<struct sigaction, fatal_signals.size()> previous;
-
-/// Writes "lockstep: NAME: WHAT during ACTIVITY of step N". Calls only functions that are safe in
-/// signal handlers.
-void write_line(const Watchdog& watchdog, std::string_view what) noexcept {
-  std::array<char, 512> line{};
-  std::size_t size = 0;
-  const auto append = [&](std::string_view text) {
-    const std::size_t count = std::min(text.size(), line.size() - 1 - size);
-    std::copy_n(text.begin(), count, line.begin() + static_cast<std::ptrdiff_t>(size));
-    size += count;
-  };
-  append("lockstep: ");
-  append(watchdog.name());
-  append(": ");
-  append(what);
-  append(" during ");
-  append(core::text_of(watchdog.activity()));
-  if (const std::int64_t step = watchdog.step(); step > 0) {
-    std::array<char, 24> digits{};
-    const auto end = std::to_chars(digits.data(), digits.data() + digits.size(), step).ptr;
-    append(" of step ");
-    append({digits.data(), static_cast<std::size_t>(end - digits.data())});
-  }
-  line[size++] = '\n';
-  [[maybe_unused]] const auto written = ::write(STDERR_FILENO, line.data(), size);
-}
-
-extern "C" void report_signal(int number) {
-  if (const Watchdog* const watchdog = watched.exchange(nullptr)) {
-    const auto signal = std::ranges::find(fatal_signals, number, &FatalSignal::number);
-    write_line(*watchdog, signal->name);
-  }
-  for (std::size_t i = 0; i < fatal_signals.size(); ++i) {
-    if (fatal_signals[i].number == number) ::sigaction(number, &previous[i], nullptr);
-  }
-  ::raise(number);  // delivered when this handler returns
-}
-
-extern "C" void report_exit() {
-  const Watchdog* const watchdog = watched.exchange(nullptr);
-  if (watchdog == nullptr) return;
-  write_line(*watchdog, "the process has called exit");
-  ::_exit(static_cast<int>(core::ExitStatus::internal));
-}
-
-}  // namespace
-
-ProcessEndReport::ProcessEndReport(const Watchdog& watchdog) {
-  watched = &watchdog;
-  std::atexit(report_exit);
-  for (std::size_t i = 0; i < fatal_signals.size(); ++i) {
-    struct sigaction action {};
-    action.sa_handler = report_signal;
-    sigemptyset(&action.sa_mask);
-    ::sigaction(fatal_signals[i].number, &action, &previous[i]);
-  }
-}
-
-void ProcessEndReport::disable() noexcept { watched = nullptr; }
-
-ProcessEndReport::~ProcessEndReport() {
-  disable();
-  for (std::size_t i = 0; i < fatal_signals.size(); ++i)
-    ::sigaction(fatal_signals[i].number, &previous[i], nullptr);
-}
-
-core::Error early_stop(const train::Config& config, int signal, std::string_view activity) {
-  const bool is_training = config.command == "train";
-  std::string text = fmt::format("stopped by signal {}", signal);
-  if (!activity.empty()) text += fmt::format(" during '{}'", activity);
-  if (is_training) text += activity.empty() ? " before the first step" : ", before the first step";
-  // Nothing is lost, so the same command continues where this one would have begun.
-  if (is_training && !config.checkpoint.directory.empty()) {
-    return {core::ExitStatus::interrupted, text + "; nothing is lost: run the same command again"};
-  }
-  return {core::stopped_by(signal), text};
-}
-
-void end_if_signalled(const train::Config& config, comm::Communicator& communicator) {
-  const int signal = train::agreed_signal(communicator);
-  if (signal == 0) return;
-  train::together(communicator, [&] {
-    if (communicator.rank() == 0) throw early_stop(config, signal);
-  });
 }
 
 }  // namespace lockstep::app

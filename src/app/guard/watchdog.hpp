@@ -9,13 +9,11 @@
 #include <mutex>
 #include <optional>
 #include <string>
-#include <string_view>
 #include <thread>
 
+#include "early_stop.hpp"
 #include "lockstep/comm/communicator.hpp"
-#include "lockstep/core/error.hpp"
 #include "lockstep/core/progress.hpp"
-#include "lockstep/train/config.hpp"
 #include "watchdog_peers.hpp"
 
 namespace lockstep::app {
@@ -52,11 +50,11 @@ class Watchdog final : public core::ProgressMonitor {
   /// From now on, also ends the process some seconds after a signal (`core::StopSignal`) if nothing
   /// else does: while MPI is initialised, kernels are timed or another rank is waited for, the
   /// program cannot react, and has nothing to save. Has no effect while objects of class
-  /// `StopSignal` exist besides that of `run_process`, because their owners react. `config`
+  /// `StopSignal` exist besides that of `run_process`, because their owners react. `command`
   /// determines the status of a process that ends before its work is complete. Ranks other than 0
   /// wait longer, until the launcher has ended them because rank 0 has ended, so that one rank
   /// prints a message.
-  void limit_stop(const train::Config& config, int rank);
+  void limit_stop(StoppedCommand command, int rank);
   /// States that the program is complete: a process that has received a signal ends with `status`
   /// and without a message.
   void set_status(int status);
@@ -71,9 +69,9 @@ class Watchdog final : public core::ProgressMonitor {
 
   std::mutex mutex_;  ///< protects the members up to `who_`
   std::chrono::seconds limit_;
-  std::optional<train::Config> config_;  ///< of `limit_stop`
-  int rank_ = 0;                         ///< of `limit_stop`
-  std::optional<int> status_;            ///< of `set_status`
+  std::optional<StoppedCommand> command_;  ///< of `limit_stop`
+  int rank_ = 0;                           ///< of `limit_stop`
+  std::optional<int> status_;              ///< of `set_status`
   const std::string who_;
   std::atomic<std::uint64_t> progress_ = 0;
   std::atomic<std::int64_t> step_ = 0;
@@ -87,30 +85,5 @@ class Watchdog final : public core::ProgressMonitor {
   std::condition_variable_any stopping_;
   std::jthread thread_;
 };
-
-/// While an object of this class exists, a process that ends because of a fatal signal (SIGSEGV,
-/// SIGBUS, SIGFPE, SIGILL, SIGABRT) or a call of `exit` first writes a line with its rank and what
-/// it was doing. After a call of `exit` the status becomes 70, because launchers may not notice a
-/// rank that exits with 0. At most one object may exist. Created only by `run_process`.
-class ProcessEndReport {
- public:
-  /// `watchdog` must outlive this object. Must follow MPI_Init, which installs its own handlers:
-  /// they are called after the line is written.
-  explicit ProcessEndReport(const Watchdog& watchdog);
-  ~ProcessEndReport();
-  ProcessEndReport(const ProcessEndReport&) = delete;
-  ProcessEndReport& operator=(const ProcessEndReport&) = delete;
-
-  /// Disables the report: the program ends the process itself, after it has reported an error.
-  static void disable() noexcept;
-};
-
-/// Returns the error with which a signal ends a command that has nothing to save, such as a
-/// training before its first step. `activity`: what the program was doing; may be empty.
-core::Error early_stop(const train::Config& config, int signal, std::string_view activity = {});
-
-/// Throws this error, of rank 0, as `AgreedError` if a rank has received a signal. Collective: all
-/// ranks must call this.
-void end_if_signalled(const train::Config& config, comm::Communicator& communicator);
 
 }  // namespace lockstep::app

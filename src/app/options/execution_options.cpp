@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Options of the execution: communication between ranks and the device of each rank.
 
-#include "option.hpp"
+#include "execution_options.hpp"
 
 namespace lockstep::app {
 

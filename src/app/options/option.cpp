@@ -9,7 +9,10 @@
 #include <utility>
 
 #include "../commands.hpp"
+#include "execution_options.hpp"
 #include "lockstep/record/provenance.hpp"
+#include "output_options.hpp"
+#include "training_options.hpp"
 
 namespace lockstep::app {
 

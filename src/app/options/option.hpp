@@ -102,17 +102,6 @@ struct Option {
   bool is_recorded() const { return value.print != nullptr; }
 };
 
-// The rows of the option table, one function per group.
-std::vector<Option> run_options();
-std::vector<Option> network_options();
-std::vector<Option> data_options();
-std::vector<Option> optimiser_options();
-std::vector<Option> communication_options();
-std::vector<Option> device_options();
-std::vector<Option> checkpoint_options();
-std::vector<Option> output_options();
-std::vector<Option> single_command_options();
-
 /// Returns the names of all commands.
 std::vector<std::string> command_names();
 
@@ -144,15 +133,5 @@ train::Entries shared_entries(const train::Config& config);
 /// uses and that have an effect (`Effect`): two runs are of one experiment if these entries are
 /// equal.
 train::Entries experiment_entries(const train::Config& config);
-
-/// Environment variables as "NAME=VALUE".
-using Environment = std::vector<std::string>;
-Environment process_environment();
-
-/// Returns the configuration, not yet resolved. Sources in order of precedence: the command line,
-/// LOCKSTEP_* environment variables (LOCKSTEP_BATCH_PER_RANK), the file that --config names,
-/// defaults. Throws `Error` (usage) for an unknown command or option, or an invalid value.
-train::Config parse_options(const std::vector<std::string>& arguments,
-                            const Environment& environment);
 
 }  // namespace lockstep::app

@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "lockstep/core/error.hpp"
+#include "suggestion.hpp"
 
 namespace lockstep::app {
 

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Options of checkpoints and output, and options of single commands.
 
+#include "output_options.hpp"
+
 #include <fmt/ranges.h>
 
 #include "lockstep/graph/layer.hpp"
-#include "option.hpp"
 
 namespace lockstep::app {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "option.hpp"
+#include "parse.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -14,6 +14,8 @@
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/file_kind.hpp"
 #include "lockstep/core/format.hpp"
+#include "option.hpp"
+#include "suggestion.hpp"
 
 namespace lockstep::app {
 

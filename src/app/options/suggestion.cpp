@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "option_value.hpp"
+#include "suggestion.hpp"
 
 #include <fmt/format.h>
 

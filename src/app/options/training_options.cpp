@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Options of the training itself: size of the run, network, data, optimiser.
 
+#include "training_options.hpp"
+
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include "lockstep/data/dataset.hpp"
 #include "lockstep/graph/models.hpp"
-#include "option.hpp"
 
 namespace lockstep::app {
 
