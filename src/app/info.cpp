@@ -10,7 +10,7 @@
 #include "job.hpp"
 #include "lockstep/core/format.hpp"
 #include "lockstep/core/process/limits.hpp"
-#include "lockstep/core/process/thread.hpp"
+#include "lockstep/core/process/openmp.hpp"
 #include "lockstep/record/provenance.hpp"
 
 namespace lockstep::app {

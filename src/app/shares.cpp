@@ -12,7 +12,7 @@
 
 #include "lockstep/comm/messages.hpp"
 #include "lockstep/core/format.hpp"
-#include "lockstep/core/process/thread.hpp"
+#include "lockstep/core/process/processors.hpp"
 
 namespace lockstep::app {
 

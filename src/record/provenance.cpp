@@ -15,8 +15,9 @@
 
 #include "digest.hpp"
 #include "files.hpp"
+#include "lockstep/core/process/openmp.hpp"
+#include "lockstep/core/process/processors.hpp"
 #include "lockstep/core/process/system.hpp"
-#include "lockstep/core/process/thread.hpp"
 
 namespace lockstep::record {
 

@@ -11,7 +11,7 @@
 #include "device/kernel_stopwatch.hpp"
 #include "dnn/convolution_graphs.hpp"
 #include "lockstep/core/error.hpp"
-#include "lockstep/core/process/thread.hpp"
+#include "lockstep/core/process/openmp.hpp"
 #include "plan.hpp"
 #include "state.hpp"
 

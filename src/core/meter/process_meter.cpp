@@ -15,9 +15,9 @@
 #include <string>
 #include <vector>
 
-#include "lockstep/core/process/limits.hpp"
+#include "../process/control_groups.hpp"
+#include "lockstep/core/process/openmp.hpp"
 #include "lockstep/core/process/system.hpp"
-#include "lockstep/core/process/thread.hpp"
 
 namespace lockstep::core {
 

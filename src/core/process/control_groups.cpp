@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
+#include "control_groups.hpp"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -8,8 +10,6 @@
 #include <sstream>
 #include <string>
 #include <utility>
-
-#include "lockstep/core/process/limits.hpp"
 
 namespace lockstep::core {
 

@@ -10,6 +10,7 @@
 #include <map>
 #include <optional>
 
+#include "control_groups.hpp"
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/process/system.hpp"
 

@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <ctime>
 
-#include "lockstep/core/process/thread.hpp"
+#include "lockstep/core/process/processors.hpp"
 
 namespace lockstep::core {
 

@@ -9,7 +9,7 @@
 #include <string>
 
 #include "core/fake_root.hpp"
-#include "lockstep/core/process/thread.hpp"
+#include "lockstep/core/process/processors.hpp"
 
 namespace lockstep::core {
 namespace {

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "lockstep/core/process/thread.hpp"
+#include "lockstep/core/process/openmp.hpp"
+#include "lockstep/core/process/processors.hpp"
 
 #include <gtest/gtest.h>
 
