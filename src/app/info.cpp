@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "job.hpp"
+#include "lockstep/comm/mpi_session.hpp"
 #include "lockstep/core/format.hpp"
 #include "lockstep/core/process/limits.hpp"
 #include "lockstep/core/process/openmp.hpp"

@@ -19,6 +19,7 @@
 #include "guard/watchdog.hpp"
 #include "help.hpp"
 #include "lockstep/comm/communicator.hpp"
+#include "lockstep/comm/mpi_session.hpp"
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/process/stop_signal.hpp"
 #include "lockstep/core/process/system.hpp"

@@ -13,6 +13,7 @@
 #include "guard/early_stop.hpp"
 #include "header.hpp"
 #include "load_data.hpp"
+#include "lockstep/comm/mpi_session.hpp"
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/format.hpp"
 #include "lockstep/core/process/stop_signal.hpp"

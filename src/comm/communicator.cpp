@@ -15,8 +15,6 @@
 #include <utility>
 #include <vector>
 
-#include "lockstep/comm/agreement.hpp"
-#include "lockstep/comm/messages.hpp"
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/handle.hpp"
 #include "lockstep/core/process/system.hpp"
@@ -323,23 +321,6 @@ std::unique_ptr<Communicator> make_communicator(const MpiSession&) {
 std::unique_ptr<Communicator> make_self_communicator(std::string library_version,
                                                      TerminateAll terminate) {
   return std::make_unique<SelfCommunicator>(std::move(library_version), terminate);
-}
-
-void agree(Communicator& communicator, const std::optional<core::Error>& failure) {
-  std::pair<core::ExitStatus, std::string> own{core::ExitStatus::done, ""};
-  if (failure) own = {failure->status(), failure->what()};
-  const auto outcomes = all_gather(communicator, own);
-  for (std::size_t rank = 0; rank < outcomes.size(); ++rank) {
-    const auto& [status, message] = outcomes[rank];
-    if (status == core::ExitStatus::done) continue;
-    throw AgreedError(status, message, static_cast<int>(rank), communicator.rank());
-  }
-}
-
-void fail_together(const Communicator& communicator, core::ExitStatus status,
-                   const std::string& message) {
-  constexpr int reporter = 0;
-  throw AgreedError(status, message, reporter, communicator.rank());
 }
 
 std::string describe_rank(const Communicator& communicator) {

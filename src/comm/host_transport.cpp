@@ -1,14 +1,17 @@
 // SPDX-License-Identifier: BSD-3-Clause
+#include "host_transport.hpp"
+
 #include <fmt/format.h>
 #include <sched.h>
 
+#include "all_reduce/gather_scatter.hpp"
 #include "all_reduce/registry.hpp"
 #include "fixed_order_sum.hpp"
 #include "lockstep/comm/agreement.hpp"
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/timeline.hpp"
+#include "reducers/registry.hpp"
 #include "sweep_parts.hpp"
-#include "transports.hpp"
 
 namespace lockstep::comm {
 

@@ -12,6 +12,10 @@ namespace lockstep::comm {
 /// Looks up an environment variable like `std::getenv`; returns null if it is not set.
 using EnvironmentLookup = std::function<const char*(const char* name)>;
 
+/// Looks up the variables with which this process was started: MPI_Init adds some to the
+/// environment of a process that no launcher has started.
+EnvironmentLookup initial_lookup();
+
 /// What the launcher of this process announces in the environment.
 struct Launch {
   std::string_view launcher;  ///< for example "srun"

@@ -83,13 +83,4 @@ struct SweptArray {
 void sweep_sums(Communicator& communicator, const SweepOptions& options, const SweptArray& array,
                 std::span<const SweptSum> sums, std::span<SweepRow> rows);
 
-/// Benchmarks the all-reduce of arrays in device memory, like `sweep_all_reduce`. `memory` must
-/// hold the largest array in the data type `options.communication_type`; `make_sum(elements)`
-/// returns the all-reduce of its first `elements` elements. `empty`: the row of each size without
-/// its results. Throws `Error` (usage) if `sweep_sizes` rejects `options`. Collective: all ranks
-/// must call this. Only in builds with CUDA.
-std::vector<SweepRow> sweep_device(Communicator& control, const core::Buffer& memory,
-                                   const SweepOptions& options, const SweepRow& empty,
-                                   const std::function<SweptSum(std::size_t elements)>& make_sum);
-
 }  // namespace lockstep::comm

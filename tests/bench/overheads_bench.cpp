@@ -19,6 +19,7 @@
 
 #include "lockstep/backend/backend.hpp"
 #include "lockstep/comm/communicator.hpp"
+#include "lockstep/comm/mpi_session.hpp"
 #include "lockstep/core/statistics.hpp"
 #include "lockstep/data/loader.hpp"
 #include "lockstep/graph/models.hpp"

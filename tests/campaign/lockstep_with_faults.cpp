@@ -14,6 +14,7 @@
 #include "app/process.hpp"
 #include "fault_injection.hpp"
 #include "lockstep/comm/communicator.hpp"
+#include "lockstep/comm/mpi_session.hpp"
 #include "lockstep/core/error.hpp"
 #include "train/delegating_backend.hpp"
 

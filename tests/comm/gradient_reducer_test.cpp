@@ -15,7 +15,7 @@
 #include "lockstep/comm/messages.hpp"
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/random.hpp"
-#include "reducers/bucket_reducer.hpp"
+#include "reducers/registry.hpp"
 #include "world.hpp"
 
 namespace lockstep::comm {

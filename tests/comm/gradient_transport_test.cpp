@@ -6,9 +6,9 @@
 #include <gtest/gtest.h>
 
 #include "expect_error.hpp"
+#include "gpu_checks.hpp"
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/process/system.hpp"
-#include "transports.hpp"
 #include "world.hpp"
 
 namespace lockstep::comm {

@@ -8,6 +8,7 @@
 #include <array>
 #include <cmath>
 
+#include "all_reduce/gather_scatter.hpp"
 #include "all_reduce/registry.hpp"
 #include "lockstep/comm/communicator.hpp"
 #include "world.hpp"

@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "lockstep/comm/communicator.hpp"
+#include "lockstep/comm/mpi_session.hpp"
 
 namespace lockstep::comm {
 

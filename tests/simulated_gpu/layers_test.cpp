@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include "lockstep/comm/mpi_session.hpp"
 #include "simulated_gpu/runtime.hpp"
 
 namespace lockstep::study {

@@ -9,6 +9,7 @@
 #include <map>
 #include <vector>
 
+#include "lockstep/comm/mpi_session.hpp"
 #include "lockstep/train/trainer.hpp"
 #include "simulated_gpu/engines.hpp"
 #include "simulated_gpu/runtime.hpp"

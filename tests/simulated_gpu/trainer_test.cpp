@@ -7,6 +7,7 @@
 
 #include <cmath>
 
+#include "lockstep/comm/mpi_session.hpp"
 #include "lockstep/record/checkpoint.hpp"
 #include "lockstep/record/run_file.hpp"
 #include "lockstep/study/ladder.hpp"

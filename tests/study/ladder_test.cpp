@@ -7,6 +7,7 @@
 #include <functional>
 
 #include "lockstep/comm/communicator.hpp"
+#include "lockstep/comm/mpi_session.hpp"
 #include "train/small.hpp"
 
 namespace lockstep::study {

@@ -12,6 +12,7 @@
 #include <set>
 
 #include "expect_error.hpp"
+#include "lockstep/comm/mpi_session.hpp"
 #include "lockstep/train/trainer.hpp"
 #include "study/known_ceilings.hpp"
 #include "train/small.hpp"

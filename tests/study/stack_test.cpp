@@ -11,6 +11,7 @@
 
 #include "expect_error.hpp"
 #include "layer_memory.hpp"
+#include "lockstep/comm/mpi_session.hpp"
 #include "lockstep/core/process/system.hpp"
 #include "lockstep/train/agreement.hpp"
 

@@ -6,6 +6,7 @@
 #include <new>
 
 #include "expect_error.hpp"
+#include "lockstep/comm/mpi_session.hpp"
 
 namespace lockstep::train {
 namespace {

@@ -12,6 +12,7 @@
 #include <map>
 
 #include "expect_error.hpp"
+#include "lockstep/comm/mpi_session.hpp"
 #include "lockstep/record/checkpoint.hpp"
 #include "lockstep/study/profile.hpp"
 #include "lockstep/train/agreement.hpp"

@@ -8,6 +8,7 @@
 #include <limits>
 
 #include "lockstep/backend/backend.hpp"
+#include "lockstep/comm/mpi_session.hpp"
 #include "train/small.hpp"
 
 namespace lockstep::train {

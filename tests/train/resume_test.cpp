@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "expect_error.hpp"
+#include "lockstep/comm/mpi_session.hpp"
 #include "lockstep/record/checkpoint.hpp"
 #include "lockstep/record/run_file.hpp"
 #include "lockstep/train/agreement.hpp"

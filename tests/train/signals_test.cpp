@@ -8,6 +8,7 @@
 #include <csignal>
 #include <filesystem>
 
+#include "lockstep/comm/mpi_session.hpp"
 #include "lockstep/core/error.hpp"
 #include "lockstep/record/checkpoint.hpp"
 #include "lockstep/train/agreement.hpp"

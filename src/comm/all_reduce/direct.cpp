@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
+#include "direct.hpp"
+
 #include <algorithm>
 #include <array>
 #include <type_traits>

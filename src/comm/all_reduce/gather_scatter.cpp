@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
+#include "gather_scatter.hpp"
+
 #include <algorithm>
 
 #include "registry.hpp"

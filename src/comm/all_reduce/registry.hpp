@@ -80,26 +80,4 @@ std::unique_ptr<AllReduce> make_all_reduce(AllReduceResources& resources, std::s
 AllReduceChoice choose_algorithm(AllReduceResources& resources, std::span<float> values,
                                  core::DataType communication_type, AllReduceAlgorithm requested);
 
-/// Creates an all-reduce with the direct algorithm (pairwise exchange). The array is divided into
-/// pieces, and each piece into one chunk per rank. Every rank sends chunk k to rank k, which adds
-/// the contributions in rank order and sends the sum to all ranks. Several pieces are in flight at
-/// the same time, so that a link carries contributions and sums in both directions.
-std::unique_ptr<AllReduce> make_direct_all_reduce(const MessageRoute& route,
-                                                  std::span<float> values,
-                                                  core::DataType communication_type);
-
-/// Returns the workspace in bytes of the direct algorithm on each of `ranks` ranks.
-std::size_t direct_workspace_bytes(std::size_t elements, std::size_t ranks,
-                                   core::DataType communication_type);
-
-/// Stages that an exchange with rank 0 consists of. `gather`: rank 0 receives the arrays of all
-/// ranks and sums them. `scatter`: rank 0 sends its array to all ranks.
-enum class RootStages { gather_and_scatter, gather, scatter };
-
-/// Creates an exchange of `values` between rank 0 and all other ranks, in float32. The array is
-/// divided into pieces; several of them are in flight at the same time, so that rank 0 receives
-/// contributions to one piece while it sends another one.
-std::unique_ptr<AllReduce> make_root_all_reduce(const MessageRoute& route, std::span<float> values,
-                                                RootStages stages);
-
 }  // namespace lockstep::comm

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "../elements.hpp"
+#include "direct.hpp"
 #include "lockstep/core/error.hpp"
 #include "registry.hpp"
 

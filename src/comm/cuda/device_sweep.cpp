@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
+#include "device_sweep.hpp"
+
 #include <cuda_runtime_api.h>
 
 #include "../elements.hpp"
-#include "../sweep_parts.hpp"
 #include "lockstep/comm/agreement.hpp"
 #include "lockstep/core/cuda.hpp"
 

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
+#include "nccl_transport.hpp"
+
 #include <cuda_runtime_api.h>
 #include <fmt/format.h>
 
@@ -8,8 +10,9 @@
 #include <utility>
 #include <vector>
 
-#include "../sweep_parts.hpp"
-#include "../transports.hpp"
+#include "../gpu_checks.hpp"
+#include "../reducers/registry.hpp"
+#include "device_sweep.hpp"
 #include "lockstep/comm/agreement.hpp"
 #include "lockstep/comm/messages.hpp"
 #include "lockstep/core/cuda.hpp"

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
+#include "staged_transport.hpp"
+
 #include <cuda_runtime_api.h>
 #include <sched.h>
 
@@ -6,11 +8,12 @@
 #include <optional>
 #include <vector>
 
-#include "../all_reduce/registry.hpp"
+#include "../all_reduce/gather_scatter.hpp"
 #include "../elements.hpp"
 #include "../fixed_order_sum.hpp"
-#include "../sweep_parts.hpp"
-#include "../transports.hpp"
+#include "../gpu_checks.hpp"
+#include "../host_transport.hpp"
+#include "device_sweep.hpp"
 #include "lockstep/comm/agreement.hpp"
 #include "lockstep/core/cuda.hpp"
 

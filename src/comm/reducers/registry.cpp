@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
+#include "registry.hpp"
+
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
 
+#include "../all_reduce/gather_scatter.hpp"
 #include "../all_reduce/registry.hpp"
-#include "bucket_reducer.hpp"
 #include "lockstep/core/error.hpp"
 
 namespace lockstep::comm {

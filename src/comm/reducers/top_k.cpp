@@ -8,8 +8,8 @@
 
 #include "../all_reduce/resources.hpp"
 #include "../elements.hpp"
-#include "bucket_reducer.hpp"
 #include "lockstep/core/error.hpp"
+#include "registry.hpp"
 
 // Gradient sparsification with error feedback: Y. Lin et al., "Deep Gradient Compression", ICLR
 // 2018 (without its momentum correction and warm-up); D. Alistarh et al., "The convergence of

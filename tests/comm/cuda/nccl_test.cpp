@@ -11,9 +11,9 @@
 
 #include "comm/world.hpp"
 #include "cuda/nccl_communicator.hpp"
+#include "cuda/nccl_transport.hpp"
 #include "lockstep/comm/gradient_transport.hpp"
 #include "lockstep/core/error.hpp"
-#include "transports.hpp"
 
 namespace lockstep::comm {
 namespace {
