@@ -23,7 +23,7 @@
 #include "lockstep/graph/operations/max_pool.hpp"
 #include "lockstep/record/provenance.hpp"
 #include "lockstep/study/memory.hpp"
-#include "lockstep/study/profile.hpp"
+#include "lockstep/study/roofline.hpp"
 #include "lockstep/train/agreement.hpp"
 #include "lockstep/train/plan_options.hpp"
 #include "options/option.hpp"

@@ -13,7 +13,7 @@
 #include "lockstep/core/format.hpp"
 #include "lockstep/data/loader.hpp"
 #include "lockstep/study/memory.hpp"
-#include "lockstep/study/profile.hpp"
+#include "lockstep/study/roofline.hpp"
 #include "lockstep/train/agreement.hpp"
 #include "lockstep/train/pipeline/pipeline.hpp"
 #include "lockstep/train/plan_options.hpp"

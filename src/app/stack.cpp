@@ -12,6 +12,7 @@
 #include "job.hpp"
 #include "lockstep/core/format.hpp"
 #include "lockstep/core/statistics.hpp"
+#include "lockstep/study/stack.hpp"
 
 namespace lockstep::app {
 

@@ -21,6 +21,7 @@
 #include "lockstep/record/provenance.hpp"
 #include "lockstep/study/memory.hpp"
 #include "lockstep/study/profile.hpp"
+#include "lockstep/study/roofline.hpp"
 #include "lockstep/train/agreement.hpp"
 #include "lockstep/train/plausibility.hpp"
 #include "lockstep/train/trainer.hpp"

@@ -13,10 +13,12 @@
 #include <string_view>
 #include <utility>
 
+#include "hdf5_source.hpp"
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/file_kind.hpp"
 #include "record_files.hpp"
 #include "source.hpp"
+#include "synthetic.hpp"
 
 namespace lockstep::data {
 

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
+#include "hdf5_source.hpp"
+
 // Own images in one HDF5 file; docs/options.md describes its layout.
 
 #include <fmt/format.h>
@@ -8,7 +10,6 @@
 
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/hdf5.hpp"
-#include "source.hpp"
 
 namespace lockstep::data {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "source.hpp"
+#include "synthetic.hpp"
 
 #include <fmt/format.h>
 

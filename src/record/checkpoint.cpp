@@ -10,6 +10,7 @@
 #include "checkpoint_file.hpp"
 #include "files.hpp"
 #include "lockstep/core/error.hpp"
+#include "lockstep/record/checkpoint_reader.hpp"
 #include "lockstep/record/provenance.hpp"
 
 namespace lockstep::record {

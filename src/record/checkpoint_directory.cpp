@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
+#include "lockstep/record/checkpoint_directory.hpp"
+
 #include <dirent.h>
 #include <fmt/format.h>
 #include <unistd.h>
@@ -21,7 +23,7 @@
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/process/system.hpp"
 #include "lockstep/core/trust.hpp"
-#include "lockstep/record/checkpoint.hpp"
+#include "lockstep/record/checkpoint_reader.hpp"
 
 namespace lockstep::record {
 

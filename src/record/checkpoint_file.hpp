@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <filesystem>
 #include <span>
 #include <string>
 #include <string_view>
@@ -15,9 +14,6 @@ namespace lockstep::record {
 inline constexpr std::string_view checkpoint_format = "lockstep-checkpoint";
 /// Version of the format that this program writes and reads.
 inline constexpr std::int64_t checkpoint_version = 2;
-
-/// Returns whether `path` has the name of a checkpoint or of its temporary file.
-bool has_checkpoint_name(const std::filesystem::path& path);
 
 /// Computes the digest of a checkpoint. It covers the counters, the texts, and then the
 /// datasets with their names, types, shapes and values. Datasets must be added in the order of

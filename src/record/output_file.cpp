@@ -13,6 +13,7 @@
 #include "checkpoint_file.hpp"
 #include "files.hpp"
 #include "lockstep/core/error.hpp"
+#include "lockstep/record/checkpoint_directory.hpp"
 #include "schema.hpp"
 
 namespace lockstep::record {

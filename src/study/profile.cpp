@@ -17,6 +17,7 @@
 #include "lockstep/core/statistics.hpp"
 #include "lockstep/train/agreement.hpp"
 #include "profile_rows.hpp"
+#include "trace.hpp"
 
 namespace lockstep::study {
 

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
+#include "lockstep/study/roofline.hpp"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -7,7 +9,6 @@
 #include <vector>
 
 #include "lockstep/core/error.hpp"
-#include "lockstep/study/profile.hpp"
 #include "lockstep/train/plan_options.hpp"
 #include "profile_rows.hpp"
 #include "timed_plan.hpp"

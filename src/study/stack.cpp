@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "lockstep/study/layers.hpp"
+#include "lockstep/study/stack.hpp"
 
 #include <fmt/format.h>
 
@@ -13,6 +13,7 @@
 #include "lockstep/core/process/limits.hpp"
 #include "lockstep/core/process/system.hpp"
 #include "lockstep/core/random.hpp"
+#include "lockstep/study/layers.hpp"
 #include "lockstep/train/agreement.hpp"
 #include "lockstep/train/pipeline/pipeline.hpp"
 #include "lockstep/train/plan_options.hpp"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "profile_rows.hpp"
+#include "trace.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

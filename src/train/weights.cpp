@@ -8,6 +8,7 @@
 
 #include "lockstep/core/error.hpp"
 #include "lockstep/graph/graph.hpp"
+#include "lockstep/record/checkpoint_reader.hpp"
 #include "lockstep/train/agreement.hpp"
 
 namespace lockstep::train {

@@ -23,6 +23,7 @@
 #include "lockstep/core/statistics.hpp"
 #include "lockstep/data/loader.hpp"
 #include "lockstep/graph/models.hpp"
+#include "lockstep/record/checkpoint_directory.hpp"
 #include "lockstep/record/run_file.hpp"
 #include "lockstep/train/trainer.hpp"
 #include "lockstep/train/weights.hpp"

@@ -17,6 +17,8 @@
 #include <string_view>
 
 #include "lockstep/core/error.hpp"
+#include "lockstep/record/checkpoint_directory.hpp"
+#include "lockstep/record/checkpoint_reader.hpp"
 #include "record/samples.hpp"
 #include "record/weights.hpp"
 

@@ -4,6 +4,8 @@
 // must be accepted by all readers. Any other behaviour aborts.
 
 #include "hdf5_target.hpp"
+#include "lockstep/record/checkpoint_directory.hpp"
+#include "lockstep/record/checkpoint_reader.hpp"
 #include "record/weights.hpp"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {

@@ -10,6 +10,7 @@
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/random.hpp"
 #include "lockstep/record/checkpoint.hpp"
+#include "lockstep/record/checkpoint_reader.hpp"
 #include "samples.hpp"
 #include "weights.hpp"
 

@@ -19,6 +19,8 @@
 #include "killed_writer.hpp"
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/random.hpp"
+#include "lockstep/record/checkpoint_directory.hpp"
+#include "lockstep/record/checkpoint_reader.hpp"
 #include "samples.hpp"
 #include "weights.hpp"
 

@@ -19,6 +19,7 @@
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/trust.hpp"
 #include "lockstep/record/checkpoint.hpp"
+#include "lockstep/record/checkpoint_directory.hpp"
 #include "lockstep/record/run_file.hpp"
 #include "samples.hpp"
 

@@ -12,6 +12,8 @@
 
 #include "lockstep/core/error.hpp"
 #include "lockstep/record/checkpoint.hpp"
+#include "lockstep/record/checkpoint_directory.hpp"
+#include "lockstep/record/checkpoint_reader.hpp"
 #include "lockstep/record/run_file.hpp"
 #include "samples.hpp"
 #include "weights.hpp"

@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "lockstep/comm/mpi_session.hpp"
+#include "lockstep/study/stack.hpp"
 #include "simulated_gpu/runtime.hpp"
 
 namespace lockstep::study {

@@ -9,7 +9,7 @@
 
 #include "comm/world.hpp"
 #include "lockstep/study/ladder.hpp"
-#include "lockstep/study/profile.hpp"
+#include "lockstep/study/roofline.hpp"
 #include "lockstep/train/agreement.hpp"
 #include "simulated_gpu/runtime.hpp"
 #include "train/small.hpp"

@@ -9,6 +9,8 @@
 
 #include "lockstep/comm/mpi_session.hpp"
 #include "lockstep/record/checkpoint.hpp"
+#include "lockstep/record/checkpoint_directory.hpp"
+#include "lockstep/record/checkpoint_reader.hpp"
 #include "lockstep/record/run_file.hpp"
 #include "lockstep/study/ladder.hpp"
 #include "simulated_gpu/engines.hpp"

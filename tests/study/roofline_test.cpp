@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "lockstep/study/profile.hpp"
+#include "lockstep/study/roofline.hpp"
 
 #include <gtest/gtest.h>
 

@@ -13,6 +13,7 @@
 #include "layer_memory.hpp"
 #include "lockstep/comm/mpi_session.hpp"
 #include "lockstep/core/process/system.hpp"
+#include "lockstep/study/stack.hpp"
 #include "lockstep/train/agreement.hpp"
 
 namespace lockstep::study {

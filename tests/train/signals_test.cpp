@@ -11,6 +11,7 @@
 #include "lockstep/comm/mpi_session.hpp"
 #include "lockstep/core/error.hpp"
 #include "lockstep/record/checkpoint.hpp"
+#include "lockstep/record/checkpoint_directory.hpp"
 #include "lockstep/train/agreement.hpp"
 #include "lockstep/train/trainer.hpp"
 #include "small.hpp"

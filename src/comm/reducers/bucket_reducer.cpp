@@ -2,6 +2,7 @@
 #include "bucket_reducer.hpp"
 
 #include "lockstep/core/error.hpp"
+#include "registry.hpp"
 
 namespace lockstep::comm {
 

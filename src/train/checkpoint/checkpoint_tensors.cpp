@@ -11,6 +11,7 @@
 #include "lockstep/comm/messages.hpp"
 #include "lockstep/core/process/thread.hpp"
 #include "lockstep/core/timeline.hpp"
+#include "lockstep/record/checkpoint_directory.hpp"
 #include "lockstep/train/agreement.hpp"
 
 namespace lockstep::train {

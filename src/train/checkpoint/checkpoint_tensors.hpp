@@ -11,6 +11,7 @@
 #include "lockstep/core/buffer.hpp"
 #include "lockstep/core/error.hpp"
 #include "lockstep/record/checkpoint.hpp"
+#include "lockstep/record/checkpoint_directory.hpp"
 
 // Copies of the tensors of a checkpoint: of other ranks, and while a file is written.
 namespace lockstep::train {

@@ -14,6 +14,8 @@
 #include "lockstep/comm/messages.hpp"
 #include "lockstep/core/error.hpp"
 #include "lockstep/optim/update.hpp"
+#include "lockstep/record/checkpoint_directory.hpp"
+#include "lockstep/record/checkpoint_reader.hpp"
 #include "lockstep/train/agreement.hpp"
 #include "lockstep/train/weights.hpp"
 

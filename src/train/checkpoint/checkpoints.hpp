@@ -12,6 +12,7 @@
 #include "lockstep/comm/communicator.hpp"
 #include "lockstep/graph/graph.hpp"
 #include "lockstep/record/checkpoint.hpp"
+#include "lockstep/record/checkpoint_directory.hpp"
 #include "lockstep/record/run_file.hpp"
 #include "lockstep/train/agreement.hpp"
 #include "lockstep/train/config.hpp"
