@@ -2,6 +2,8 @@
 // Copies between feature maps in any layout and plain arrays (images, channels, height, width): the
 // uploaded images, the boundaries of a stage, and flattening.
 
+#include "boundary.hpp"
+
 #include <algorithm>
 
 #include "lockstep/core/error.hpp"

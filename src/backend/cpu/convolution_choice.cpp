@@ -11,7 +11,7 @@
 #include "division.hpp"
 #include "lockstep/core/buffer.hpp"
 #include "lockstep/core/error.hpp"
-#include "onednn.hpp"
+#include "onednn_convolution.hpp"
 #include "winograd.hpp"
 
 namespace lockstep::backend::cpu {

@@ -3,6 +3,7 @@
 // height x width), in the order (channel, row, column). For 1 x 1 maps it only converts layout and
 // type.
 
+#include "boundary.hpp"
 #include "operations.hpp"
 
 namespace lockstep::backend::cpu {

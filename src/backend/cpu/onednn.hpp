@@ -5,7 +5,6 @@
 
 #include <cstdint>
 #include <functional>
-#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -17,8 +16,6 @@
 // directory uses only what both versions have in common.
 
 namespace lockstep::backend::cpu {
-
-struct Context;
 
 dnnl::memory::data_type to_onednn(core::DataType type);
 dnnl::memory::desc describe(const FeatureMap& map);
@@ -44,11 +41,6 @@ void require_success(dnnl_status_t status, const char* what);
 /// a vector in every call).
 void execute(const dnnl::primitive& primitive, const dnnl::stream& stream,
              std::span<const dnnl_exec_arg_t> arguments);
-
-/// Creates a direction that uses oneDNN's direct kernels for the element type of the maps, or for
-/// float32 if there are none; returns null if there are neither.
-std::unique_ptr<ConvolutionDirection> make_onednn_direction(const Context& context,
-                                                            const ConvolutionProblem& problem);
 
 /// Creates a matrix product of `size` x `size` matrices of bfloat16 values with float32
 /// accumulation. Returns an empty function if this processor or this version of oneDNN has no

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
+#include "onednn_convolution.hpp"
+
 #include <oneapi/dnnl/dnnl.hpp>
 
 #include <algorithm>

@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "../host_plan.hpp"
+#include "boundary.hpp"
 #include "lockstep/core/error.hpp"
 
 namespace lockstep::backend::cpu {

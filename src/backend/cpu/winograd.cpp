@@ -5,7 +5,8 @@
 #include <numeric>
 
 #include "division.hpp"
-#include "winograd_directions.hpp"
+#include "winograd_map_direction.hpp"
+#include "winograd_weights_direction.hpp"
 
 namespace lockstep::backend::cpu::winograd {
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-#include <memory>
 #include <string>
 
 #include "winograd.hpp"
@@ -40,11 +39,5 @@ inline std::string implementation_name(const ConvolutionProblem& problem) {
   return "winograd 4x4 (" + std::to_string(lanes_for(problem.source, problem.destination)) +
          " lanes)";
 }
-
-/// Creates forward or backward data.
-std::unique_ptr<ConvolutionDirection> make_map_direction(const ConvolutionProblem& problem,
-                                                         int threads);
-std::unique_ptr<ConvolutionDirection> make_weights_direction(const ConvolutionProblem& problem,
-                                                             int threads);
 
 }  // namespace lockstep::backend::cpu::winograd

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
+#include "winograd_map_direction.hpp"
+
 #include <omp.h>
 
 #include <algorithm>
@@ -8,6 +10,7 @@
 #include "fused_statistics.hpp"
 #include "row_kernels.hpp"
 #include "winograd_directions.hpp"
+#include "winograd_products.hpp"
 #include "winograd_strided_kernels.hpp"
 
 namespace lockstep::backend::cpu::winograd {

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
+#include "winograd_products.hpp"
+
 #include <algorithm>
 #include <type_traits>
 
 #include "vectors.hpp"
-#include "winograd_kernels.hpp"
 
 // The matrix products between the transforms, which are most of the arithmetic.
 

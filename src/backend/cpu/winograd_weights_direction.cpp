@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
+#include "winograd_weights_direction.hpp"
+
 #include <omp.h>
 
 #include <algorithm>
@@ -7,6 +9,7 @@
 #include "division.hpp"
 #include "row_kernels.hpp"
 #include "winograd_directions.hpp"
+#include "winograd_products.hpp"
 #include "winograd_strided_kernels.hpp"
 
 namespace lockstep::backend::cpu::winograd {

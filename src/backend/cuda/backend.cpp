@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "device/description.hpp"
 #include "device/kernel_stopwatch.hpp"
 #include "dnn/convolution_graphs.hpp"
 #include "lockstep/core/error.hpp"

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "batch_norm/passes.hpp"
+#include "batch_norm/trial.hpp"
 #include "lockstep/graph/operations/batch_norm.hpp"
 #include "operations.hpp"
 

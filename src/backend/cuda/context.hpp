@@ -3,13 +3,13 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <deque>
 #include <memory>
 #include <utility>
 #include <vector>
 
 #include "../fusion.hpp"
 #include "../operation.hpp"
+#include "batch_norm/fusion_plan.hpp"
 #include "device/device.hpp"
 #include "kernels/loss.hpp"
 #include "lockstep/backend/backend.hpp"
@@ -20,7 +20,6 @@ namespace lockstep::backend::cuda {
 
 class DnnPlanner;
 class SideStream;
-struct Context;
 
 /// Values that change from step to step. Kernels read them from device memory, so that each replay
 /// of a captured step uses the current values.
@@ -53,36 +52,6 @@ struct UploadedStep {
   /// (images) index of the stored image and its label; null: i for image i.
   const std::int32_t* source = nullptr;
   std::int64_t images = 0;  ///< number of images in the batch
-};
-
-/// Fusion of a batch norm with the preceding convolution, which also computes the sums of its
-/// output that the batch norm needs.
-struct FusedBatchNorm {
-  graph::NodeId convolution = -1;
-  graph::NodeId batch_norm = -1;
-  std::int64_t channels = 0;
-  float* sums = nullptr;     ///< (channels), in device memory
-  float* squares = nullptr;  ///< as `sums`
-
-  std::size_t vector_bytes() const;  ///< of `sums` and of `squares`, with padding
-};
-
-/// All fusions of batch norms with convolutions in a plan. The constructor goes through the steps
-/// of the plan and decides which batch norms to fuse (`PlanOptions::batch_norm_fusion`).
-class BatchNormFusionPlan {
- public:
-  BatchNormFusionPlan() = default;
-  BatchNormFusionPlan(const Context& context, const std::vector<Step>& steps);
-
-  /// Returns the fusion of a node, a convolution or a batch norm; null if there is none.
-  const FusedBatchNorm* find(graph::NodeId node) const;
-
-  /// Size in bytes of the sums and squares, which must be zeroed before each forward pass.
-  std::size_t bytes() const;
-  void place(std::byte* memory);  ///< `memory`: `bytes()`, aligned to 256 bytes
-
- private:
-  std::deque<FusedBatchNorm> entries_;  ///< a deque keeps the addresses of its elements valid
 };
 
 /// Common arguments of all operations of a plan.

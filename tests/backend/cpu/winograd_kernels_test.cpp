@@ -17,6 +17,7 @@
 #include <tuple>
 #include <vector>
 
+#include "backend/cpu/winograd_products.hpp"
 #include "backend/cpu/winograd_strided_kernels.hpp"
 #include "lockstep/core/random.hpp"
 

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
+#include "fusion_plan.hpp"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -12,6 +14,7 @@
 #include "lockstep/graph/operations/batch_norm.hpp"
 #include "lockstep/graph/operations/convolution.hpp"
 #include "passes.hpp"
+#include "trial.hpp"
 
 namespace lockstep::backend::cuda {
 

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
+#include "trial.hpp"
+
 // Times the implementation candidates for the passes of batch norm.
 
 #include <fmt/format.h>
@@ -7,7 +9,6 @@
 
 #include "../device/kernel_stopwatch.hpp"
 #include "lockstep/core/error.hpp"
-#include "passes.hpp"
 
 namespace lockstep::backend::cuda {
 

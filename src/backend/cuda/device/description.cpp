@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
+#include "description.hpp"
+
 #include <cudnn.h>
 
 #include <cstdint>

@@ -52,10 +52,6 @@ DeviceInfo describe_device(int index);
 /// Throws `Error` (usage) if the compute capability is below `oldest_compute_capability`.
 void check_supported(const DeviceInfo& device);
 
-/// Returns cuDNN's description of GPU `index`, in the format of `DescribedDevice::json`. Throws
-/// `Error` if cuDNN does not return it.
-std::string read_description(int index);
-
 /// A device description from the folder descriptions/, built into the program.
 struct DescribedDevice {
   std::string_view name;  ///< file name without extension: "h200"

@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include <memory>
+
+#include "winograd.hpp"
+
+namespace lockstep::backend::cpu::winograd {
+
+std::unique_ptr<ConvolutionDirection> make_weights_direction(const ConvolutionProblem& problem,
+                                                             int threads);
+
+}  // namespace lockstep::backend::cpu::winograd
