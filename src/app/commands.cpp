@@ -12,7 +12,8 @@ namespace {
 
 constexpr std::array<Command, 8> all_commands{{
     {"train", cmd_train, train_command, "trains a network and times every phase of every step",
-     R"(Trains with synchronous data-parallel SGD, one MPI rank per device, and records how each rank spends
+     R"(
+Trains with synchronous data-parallel SGD, one MPI rank per device, and records how each rank spends
 its time.
 
   lockstep train --batch-per-rank 32 --steps 20
@@ -24,14 +25,17 @@ its time.
 )"},
     {"evaluate", cmd_evaluate, evaluate_command,
      "computes the test accuracy of the weights in a file",
-     R"(Computes loss and accuracy on the test images with the weights of a checkpoint, or of an HDF5 file
-with tensors under /state that are named as in PyTorch. Each image counts once for any number of ranks.
+     R"(
+Computes loss and accuracy on the test images with the weights of a checkpoint, or of an HDF5 file
+with tensors under /state that are named as in PyTorch. Each image counts once for any number of
+ranks.
 
   lockstep evaluate --init-from ckpt/checkpoint-780.h5 --data cifar10:DIR
 )"},
     {"ladder", cmd_ladder, ladder_command,
      "epoch time at batch 32, 128, 512, ... until memory is full",
-     R"(Times an epoch at a batch of 32 images per rank, then four times as many, and so on until memory is
+     R"(
+Times an epoch at a batch of 32 images per rank, then four times as many, and so on until memory is
 full. Running out of memory is the expected end and a row of the table, not an error. Each point
 trains two epochs and reports the second. With --steps S it times S steps after a first one, scales
 them to an epoch and marks the row.
@@ -42,7 +46,8 @@ them to an epoch and marks the row.
 )"},
     {"allreduce", cmd_allreduce, allreduce_command,
      "times all-reduces over all ranks, by message size",
-     R"(Times all-reduces of arrays of growing size in the memory of the devices, and checks every element
+     R"(
+Times all-reduces of arrays of growing size in the memory of the devices, and checks every element
 of the sums. Between CPUs it times every algorithm of `lockstep train --all-reduce` and
 MPI_Allreduce ("mpi-blocking"); between GPUs NCCL, or MPI through host memory (--transport). The
 columns are those of nccl-tests, then the times of the shortest and the longest repeat, and with
@@ -52,7 +57,8 @@ columns are those of nccl-tests, then the times of the shortest and the longest 
   mpirun -n 2 lockstep allreduce --device cuda --gradient-dtype bf16
 )"},
     {"plan", cmd_plan, plan_command, "estimates memory, work and communication of a training run",
-     R"(Estimates what a run of `lockstep train` with these options needs: memory by purpose, floating-point
+     R"(
+Estimates what a run of `lockstep train` with these options needs: memory by purpose, floating-point
 operations and bytes communicated. The total is the estimated peak of the resident memory of one
 rank, without the buffers of the MPI library for messages: 0 to 30 MB on hosts with up to 8 ranks.
 With --measure it runs a few steps of one rank and compares the time of each operation with a lower
@@ -64,7 +70,8 @@ bound, which follows from the measured rates of matrix products and memory copie
 )"},
     {"layers", cmd_layers, layers_command,
      "measures single layers: time, memory, share of the peak rates, energy",
-     R"(Measures the forward and the backward pass of single layers on one device, and compares their rates
+     R"(
+Measures the forward and the backward pass of single layers on one device, and compares their rates
 with the measured rates of a matrix product and a memory copy. A layer is one of
 
 LAYER-FORMS
@@ -77,18 +84,22 @@ table, not an error.
 )"},
     {"stack", cmd_stack, stack_command,
      "finds the deepest stack of equal layers that one or several devices hold",
-     R"(Finds the largest number of equal layers in a row whose training fits in the memory of one device:
+     R"(
+Finds the largest number of equal layers in a row whose training fits in the memory of one device:
 by an estimate from shapes, which is then confirmed by running the deepest stack that fits and the
 next one, under the memory limit. The notation of --layer is that of `lockstep layers --help`; each
 layer must keep the shape of its input. At most 10,000 layers per device are tried. With N ranks,
-the stack is divided over N devices as the stages of a pipeline; --memory-limit is that of each rank.
+the stack is divided over N devices as the stages of a pipeline; --memory-limit is that of each
+rank.
 
   lockstep stack --memory-limit 2G
   mpirun -n 2 lockstep stack --layer conv:64-64,k3,p1@16x112x112 --output stack.h5
 )"},
     {"info", cmd_info, info_command, "prints versions, devices, processors and limits",
-     R"(Prints the versions and devices of this build and machine, the processors of each rank, and what rank 0
-has read about its environment: launcher, processors, threads and limits, each with its source.
+     R"(
+Prints the versions and devices of this build and machine, the processors of each rank, and what
+rank 0 has read about its environment: launcher, processors, threads and limits, each with its
+source.
 
   mpirun -n 2 lockstep info
 )"},

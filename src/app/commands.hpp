@@ -45,7 +45,8 @@ struct Command {
   std::string_view name;
   CommandSet bit;
   core::ExitStatus (*run)(const Invocation& invocation);
-  std::string_view summary, details;  ///< for the help
+  std::string_view summary;  ///< for the help, like `details`
+  std::string_view details;  ///< begins and ends with the end of a line
 };
 
 /// Returns all commands.

@@ -28,8 +28,8 @@ constexpr std::string_view epilogue =
 LOCKSTEP_BATCH_PER_RANK=32, else from the file of --config FILE (lines such as batch-per-rank = 32).
 Defaults are in [brackets].
 
-Exit status: 0 done; 2 bad option, or ranks that differ; 3 bad input data; 4 out of memory; 5 loss not
-finite; 6 output cannot be written; 70 internal error or watchdog; 75 stopped by a signal with a
+Exit status: 0 done; 2 bad option, or ranks that differ; 3 bad input data; 4 out of memory; 5 loss
+not finite; 6 output cannot be written; 70 internal error or watchdog; 75 stopped by a signal with a
 checkpoint saved: run the same command again, it resumes; 128 + N stopped by signal N without one.
 )";
 
@@ -114,7 +114,7 @@ std::string help_text(std::string_view command, HelpDetail detail) {
           : fmt::format(
                 "Defaults are in [brackets]. lockstep {} --help-all lists all {} options.\n",
                 command, option_names(command).size());
-  return fmt::format("lockstep {} [options]: {}\n\n{}\n{}{}", found.name, found.summary, details,
+  return fmt::format("lockstep {} [options]: {}\n{}\n{}{}", found.name, found.summary, details,
                      groups, end);
 }
 

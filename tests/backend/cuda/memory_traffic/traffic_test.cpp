@@ -38,8 +38,8 @@ const std::vector<Traffic>& all_cases() {
 
 /// Returns the types of kernels that the .cu files instantiate.
 std::set<std::string> kernels_of_the_program() {
-  const std::regex instantiation(
-      R"(template void launch\(cudaStream_t, const ([\w:<>]+)&\)|LOCKSTEP_LAUNCH_ALL_TYPES\((\w+)\))");
+  const std::regex instantiation(R"(template void launch\(cudaStream_t, const ([\w:<>]+)&\)|)"
+                                 R"(LOCKSTEP_LAUNCH_ALL_TYPES\((\w+)\))");
   std::set<std::string> kernels;
   for (const auto& entry : std::filesystem::directory_iterator(backend)) {
     if (entry.path().extension() != ".cu") continue;
