@@ -105,6 +105,37 @@ LOCKSTEP_INLINE void add_pixels(const M* pixel, const FeatureMap& map, Place<con
   }
 }
 
+/// Prefetches the size x size pixels from `corner` on, whose addresses differ by `line` and
+/// `pixel`.
+template <int size, int writes, class M>
+LOCKSTEP_INLINE void prefetch_pixels(const M* corner, std::int64_t line, std::int64_t pixel) {
+#pragma GCC unroll 8
+  for (std::int64_t row = 0; row < size; ++row) {
+#pragma GCC unroll 8
+    for (std::int64_t column = 0; column < size; ++column)
+      __builtin_prefetch(corner + row * line + column * pixel, writes);
+  }
+}
+
+/// Applies T to the T::in x T::in pixels from `in` on, whose first row and column are `top` and
+/// `left`; pixels outside the map are 0. `patch`: memory for pixels at the edge of the map.
+template <class T, int W, class M>
+LOCKSTEP_INLINE void transform_tile(const M* in, const FeatureMap& map, std::int64_t top,
+                                    std::int64_t left, M* patch,
+                                    const TileProducts<T::out>& products, std::int64_t lane) {
+  const std::int64_t pixel = map.lanes(), line = map.shape.width * pixel;
+  const bool inside =
+      top >= 0 && left >= 0 && top + T::in <= map.shape.height && left + T::in <= map.shape.width;
+  const std::int64_t down = inside ? line : T::in * W, right = inside ? pixel : W;
+  if (!inside) {
+    copy_patch<W, T::in>(in, map, top, left, patch);
+    in = patch;
+  }
+  transform<T, W>(
+      [&](int column, Vector<W>(&x)[T::in]) { load_each<W, T::in>(in + column * right, down, x); },
+      [&](int row, const Vector<W>(&y)[T::out]) { products.template store_row<W>(row, y, lane); });
+}
+
 /// Applies T to the T::in x T::in pixels that begin `margin` pixels above and left of each tile of
 /// size x size pixels; pixels outside the map are 0.
 template <class T, int W, int size, int margin, class M>
@@ -132,31 +163,12 @@ LOCKSTEP_INLINE void transform_tiles(const M* data, const FeatureMap& map, Tilin
       for (std::int64_t i = 0; i < count; ++i) {
         // The hardware prefetcher does not recognise this pattern.
         const M* soon = (is_last ? next[i] : places[i]).pixel + ahead;
-#pragma GCC unroll 8
-        for (std::int64_t row = 0; row < size; ++row) {
-#pragma GCC unroll 8
-          for (std::int64_t column = 0; column < size; ++column)
-            __builtin_prefetch(soon + row * line + column * pixel);
-        }
+        prefetch_pixels<size, 0>(soon, line, pixel);
         const M* in = places[i].pixel + offset;
         if (sums != nullptr) add_pixels<W, size>(in, map, places[i], sum);
-        in -= margin * (line + pixel);
-        const std::int64_t top = places[i].row - margin, left = places[i].column - margin;
-        const bool inside = top >= 0 && left >= 0 && top + T::in <= map.shape.height &&
-                            left + T::in <= map.shape.width;
-        const std::int64_t down = inside ? line : T::in * W, right = inside ? pixel : W;
-        if (!inside) {
-          copy_patch<W, T::in>(in, map, top, left, patch);
-          in = patch;
-        }
         const TileProducts<T::out> products(to, panel, first_entry + begin + i);
-        transform<T, W>(
-            [&](int column, Vector<W>(&x)[T::in]) {
-              load_each<W, T::in>(in + column * right, down, x);
-            },
-            [&](int row, const Vector<W>(&y)[T::out]) {
-              products.template store_row<W>(row, y, lane);
-            });
+        transform_tile<T, W>(in - margin * (line + pixel), map, places[i].row - margin,
+                             places[i].column - margin, patch, products, lane);
       }
       if (sums != nullptr) store<W>(load<W>(sums + channel) + sum, sums + channel);
     }
@@ -184,6 +196,59 @@ LOCKSTEP_INLINE void transform_map(const FeatureMap& map, Tiling tiling, TileRan
   }
 }
 
+/// The statistics of the channels of one vector.
+template <int W>
+struct VectorStatistics {
+  Vector<W> shift = {}, sum = {}, square = {};
+
+  LOCKSTEP_INLINE void load_from(const PartialSums& sums, std::int64_t lane) {
+    shift = load<W>(sums.shift.data() + lane);
+    sum = load<W>(sums.sum.data() + lane);
+    square = load<W>(sums.square.data() + lane);
+  }
+  LOCKSTEP_INLINE void store_to(PartialSums& sums, std::int64_t lane) const {
+    store<W>(shift, sums.shift.data() + lane);
+    store<W>(sum, sums.sum.data() + lane);
+    store<W>(square, sums.square.data() + lane);
+  }
+  LOCKSTEP_INLINE void add(Vector<W> output) {
+    const Vector<W> difference = output - shift;
+    sum += difference;
+    square += difference * difference;
+  }
+};
+
+/// The pixels of a tile that are in the map, in one vector of channels.
+template <class M>
+struct TilePixels {
+  M* corner;
+  std::int64_t line, pixel;  ///< distances
+  std::int64_t rows, columns;
+};
+
+/// Applies T to the products of one tile, in the channels from `lane` on, and adds `bias`. Adds the
+/// results to `statistics`, whose shift becomes the first pixel if `is_first`.
+template <class T, int W, class M>
+LOCKSTEP_INLINE void output_tile(const TileProducts<T::in>& products, std::int64_t lane,
+                                 const TilePixels<M>& to, Vector<W> bias, bool is_first,
+                                 VectorStatistics<W>& statistics) {
+  transform<T, W>(
+      [&](int column, Vector<W>(&x)[T::in]) { products.template load_column<W>(column, x, lane); },
+      [&](int row, const Vector<W>(&y)[T::out]) {
+        if (row >= to.rows) return;
+        M* at = to.corner + row * to.line;
+#pragma GCC unroll 8
+        for (int column = 0; column < T::out; ++column, at += to.pixel) {
+          if (column >= to.columns) break;
+          forget(at);
+          store<W>(y[column] + bias, at);
+          const Vector<W> output = load<W>(at);  // rounded to the type of the map
+          if (row == 0 && column == 0 && is_first) statistics.shift = output;
+          statistics.add(output);
+        }
+      });
+}
+
 /// Applies T to the products of each tile; adds `bias`.
 template <class T, int W, class M>
 LOCKSTEP_INLINE void output_tiles(const Panels& from, std::int64_t first_entry, M* data,
@@ -199,48 +264,17 @@ LOCKSTEP_INLINE void output_tiles(const Panels& from, std::int64_t first_entry, 
     const std::int64_t columns = std::min(size, map.shape.width - place.column);
     for (std::int64_t lane = 0; lane < from.lanes(); lane += W) {
       const std::int64_t channel = panel * from.lanes() + lane;
-      M* corner = place.pixel + channel_offset(map, channel);
-      // Prefetches the pixels that the next tile writes.
-      M* next_corner = next.pixel + channel_offset(map, channel);
-#pragma GCC unroll 8
-      for (std::int64_t row = 0; row < size; ++row) {
-#pragma GCC unroll 8
-        for (std::int64_t column = 0; column < size; ++column)
-          __builtin_prefetch(next_corner + row * line + column * pixel, 1);
-      }
+      const std::int64_t offset = channel_offset(map, channel);
+      // The pixels that the next tile writes.
+      prefetch_pixels<size, 1>(next.pixel + offset, line, pixel);
       const Vector<W> added = bias != nullptr ? load<W>(bias + channel) : Vector<W>{};
       const bool is_first = i == 0 && (statistics == nullptr || statistics->count == 0);
-      Vector<W> shift = {}, sum = {}, square = {};
-      if (!is_first && statistics != nullptr) {
-        shift = load<W>(statistics->shift.data() + lane);
-        sum = load<W>(statistics->sum.data() + lane);
-        square = load<W>(statistics->square.data() + lane);
-      }
-      const TileProducts<T::in> products(from, 0, first_entry + i);
-      transform<T, W>(
-          [&](int column, Vector<W>(&x)[T::in]) {
-            products.template load_column<W>(column, x, lane);
-          },
-          [&](int row, const Vector<W>(&y)[T::out]) {
-            if (row >= rows) return;
-            M* at = corner + row * line;
-#pragma GCC unroll 8
-            for (int column = 0; column < size; ++column, at += pixel) {
-              if (column >= columns) break;
-              forget(at);
-              store<W>(y[column] + added, at);
-              const Vector<W> output = load<W>(at);  // rounded to the type of the map
-              if (row == 0 && column == 0 && is_first) shift = output;
-              const Vector<W> difference = output - shift;
-              sum += difference;
-              square += difference * difference;
-            }
-          });
-      if (statistics != nullptr) {
-        store<W>(shift, statistics->shift.data() + lane);
-        store<W>(sum, statistics->sum.data() + lane);
-        store<W>(square, statistics->square.data() + lane);
-      }
+      VectorStatistics<W> of_vector;
+      if (!is_first && statistics != nullptr) of_vector.load_from(*statistics, lane);
+      output_tile<T, W>(TileProducts<T::in>(from, 0, first_entry + i), lane,
+                        TilePixels<M>{place.pixel + offset, line, pixel, rows, columns}, added,
+                        is_first, of_vector);
+      if (statistics != nullptr) of_vector.store_to(*statistics, lane);
     }
     if (statistics != nullptr) statistics->count += rows * columns;
   }

@@ -6,11 +6,35 @@
 
 #include <algorithm>
 #include <cmath>
+#include <span>
 
 #include "lockstep/graph/operations/max_pool.hpp"
 #include "operations.hpp"
 
 namespace lockstep::backend::reference {
+
+namespace {
+
+/// Returns the index in `plane` of the maximum in the window of the output (p, q).
+std::int64_t index_of_maximum(const graph::MaxPool& operation, std::span<const double> plane,
+                              core::ImageShape shape, std::int64_t p, std::int64_t q) {
+  const std::int64_t top = p * operation.stride - operation.padding;
+  const std::int64_t left = q * operation.stride - operation.padding;
+  const std::int64_t bottom = std::min(top + operation.kernel, shape.height);
+  const std::int64_t right = std::min(left + operation.kernel, shape.width);
+  const std::int64_t first_h = std::max<std::int64_t>(top, 0);
+  const std::int64_t first_w = std::max<std::int64_t>(left, 0);
+  std::int64_t best = first_h * shape.width + first_w;
+  for (std::int64_t h = first_h; h < bottom; ++h) {
+    for (std::int64_t w = first_w; w < right; ++w) {
+      const std::int64_t pixel = h * shape.width + w;
+      if (plane[pixel] > plane[best] || std::isnan(plane[pixel])) best = pixel;
+    }
+  }
+  return best;
+}
+
+}  // namespace
 
 void forward(const graph::MaxPool& operation, NodeData& node, PlanData&) {
   const Tensor& x = node.x();
@@ -22,19 +46,7 @@ void forward(const graph::MaxPool& operation, NodeData& node, PlanData&) {
       const auto plane = x.plane(n, c);
       for (std::int64_t p = 0; p < y.shape.height; ++p) {
         for (std::int64_t q = 0; q < y.shape.width; ++q) {
-          const std::int64_t top = p * operation.stride - operation.padding;
-          const std::int64_t left = q * operation.stride - operation.padding;
-          const std::int64_t bottom = std::min(top + operation.kernel, x.shape.height);
-          const std::int64_t right = std::min(left + operation.kernel, x.shape.width);
-          const std::int64_t first_h = std::max<std::int64_t>(top, 0);
-          const std::int64_t first_w = std::max<std::int64_t>(left, 0);
-          std::int64_t best = first_h * x.shape.width + first_w;
-          for (std::int64_t h = first_h; h < bottom; ++h) {
-            for (std::int64_t w = first_w; w < right; ++w) {
-              const std::int64_t pixel = h * x.shape.width + w;
-              if (plane[pixel] > plane[best] || std::isnan(plane[pixel])) best = pixel;
-            }
-          }
+          const std::int64_t best = index_of_maximum(operation, plane, x.shape, p, q);
           *winner++ = static_cast<double>(best);
           y.row(n, c, p)[q] = plane[best];
         }

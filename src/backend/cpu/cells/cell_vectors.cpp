@@ -33,6 +33,26 @@ void transform_cells(const Patch& patch, Range part, BFloat16* to, std::int64_t 
   }
 }
 
+using OutputPixels = Square<std::array<float, cell_channels>, 2>;
+
+/// Returns the output of one image in a tile, rounded to bfloat16, from its sums `from`. `bias`: of
+/// each channel, or null.
+OutputPixels output_pixels(const float* from, std::int64_t stride, std::int64_t image,
+                           const float* bias) {
+  OutputPixels outputs{};
+  for (std::int64_t channel = 0; channel < cell_channels; ++channel) {
+    Square<float, 4> sums;
+    const float* at =
+        from + (image / 16 * 2 + channel / 16) * tile_floats + image % 16 * 16 + channel % 16;
+    for (std::size_t f = 0; f < frequencies; ++f, at += stride) sums[f / 4][f % 4] = *at;
+    const auto values = transformed<OutputTransform>(sums);
+    for (std::size_t pixel = 0; pixel < 4; ++pixel)
+      outputs[pixel / 2][pixel % 2][static_cast<std::size_t>(channel)] = core::to_float(
+          rounded(values[pixel / 2][pixel % 2] + (bias != nullptr ? bias[channel] : 0.0F)));
+  }
+  return outputs;
+}
+
 }  // namespace
 
 alignas(64) const BFloat16 zero_cell[cell_size] = {};
@@ -131,17 +151,7 @@ void Kernels::transform_output(const float* from, std::int64_t stride,
                                const OutputTile& tile) const {
   const MapRow& row = tile.first_row;
   for (std::int64_t image = 0; image < row.images; ++image) {
-    Square<std::array<float, 32>, 2> outputs{};
-    for (std::int64_t channel = 0; channel < cell_channels; ++channel) {
-      Square<float, 4> sums;
-      const float* at =
-          from + (image / 16 * 2 + channel / 16) * tile_floats + image % 16 * 16 + channel % 16;
-      for (std::size_t f = 0; f < frequencies; ++f, at += stride) sums[f / 4][f % 4] = *at;
-      const auto values = transformed<OutputTransform>(sums);
-      for (std::size_t pixel = 0; pixel < 4; ++pixel)
-        outputs[pixel / 2][pixel % 2][static_cast<std::size_t>(channel)] = core::to_float(rounded(
-            values[pixel / 2][pixel % 2] + (tile.bias != nullptr ? tile.bias[channel] : 0.0F)));
-    }
+    const OutputPixels outputs = output_pixels(from, stride, image, tile.bias);
     for (std::int64_t i = 0; i < tile.rows; ++i) {
       for (std::int64_t j = 0; j < row.pixels; ++j) {
         const auto& values = outputs[static_cast<std::size_t>(i)][static_cast<std::size_t>(j)];
