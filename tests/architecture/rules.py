@@ -47,6 +47,59 @@ FACTORIES = {"src/backend/make_backend.cpp", "src/comm/gradient_transport.cpp"}
 # them compiles them.
 TWO_COMPILERS = {"src/backend/cuda/kernels/device.hpp"}
 
+# Maps a reason to the .cpp files without a header of their own. All other .cpp files have a header
+# of their name, which declares what they define.
+OPERATIONS = (
+    "add average_pool batch_norm convolution dropout flatten linear max_pool relu"
+    " softmax_cross_entropy"
+).split()
+WITHOUT_HEADER = {
+    "defines main": ["src/app/main.cpp"],
+    "is a command: app/commands.hpp declares all of them": [
+        f"src/app/{command}.cpp"
+        for command in "allreduce evaluate info ladder layers plan stack train".split()
+    ],
+    "is an operation: operations.hpp of the backend declares all of them": [
+        *(
+            f"src/backend/{backend}/{operation}.cpp"
+            for backend in ("reference", "cpu", "cuda")
+            for operation in OPERATIONS
+        ),
+        "src/backend/reference/group_norm.cpp",
+        "src/backend/cpu/group_norm.cpp",
+    ],
+    "creates every backend: lockstep/backend/backend.hpp declares it without naming any": [
+        "src/backend/make_backend.cpp"
+    ],
+    "is a direction of a convolution: cells/directions.hpp declares all of them": [
+        f"src/backend/cpu/cells/{algorithm}_{result}_direction.cpp"
+        for algorithm in ("direct", "f2x2", "int16")
+        for result in ("map", "weights")
+    ],
+    "has kernels for an instruction set: one header of cells declares them for all sets": [
+        "src/backend/cpu/cells/cell_vectors_avx512.cpp",
+        "src/backend/cpu/cells/dot_kernels.cpp",
+        "src/backend/cpu/cells/int16_kernels_avx512.cpp",
+        "src/backend/cpu/cells/tile_kernels.cpp",
+    ],
+    "defines one entry of a registry: registry.cpp declares all of them": [
+        "src/comm/all_reduce/mpi.cpp",
+        "src/comm/all_reduce/recursive_doubling.cpp",
+        "src/comm/all_reduce/ring.cpp",
+        "src/comm/all_reduce/shared_memory.cpp",
+        "src/comm/reducers/top_k.cpp",
+    ],
+    "is a family of networks: graph/models/models.hpp declares all of them": [
+        "src/graph/models/resnet.cpp",
+        "src/graph/models/vgg.cpp",
+    ],
+    "defines one group of functions of a class that graph.hpp, backend.hpp or plan.hpp declares": [
+        "src/graph/cut.cpp",
+        "src/backend/cuda/gradient_sums.cpp",
+        "src/backend/cuda/update.cpp",
+    ],
+}
+
 MAX_LINES = 400
 # A file may be longer if a comment of this form in its first 30 lines states the reason.
 REASON = re.compile(r"(//|#)\s*Longer than 400 lines: \S.{10,}")
@@ -217,6 +270,25 @@ def header_violations(root):
     return violations
 
 
+def own_headers(root, path):
+    """Returns the headers that a .cpp file of a module may have: NAME.hpp in its folder, or in the
+    same folder of include/lockstep."""
+    header = path.with_suffix(".hpp")
+    public = pathlib.Path("include", "lockstep", *header.parts[1:])
+    return [name for name in (header, public) if (root / name).is_file()]
+
+
+def missing_headers(root):
+    """Reports .cpp files without a header of their name that WITHOUT_HEADER does not list."""
+    excepted = {name for names in WITHOUT_HEADER.values() for name in names}
+    return [
+        f"{path}: has no header {path.stem}.hpp in its folder or in include/lockstep"
+        for path, _ in sources(root)
+        if path.suffix == ".cpp" and module_of(path) in ALLOWED
+        if path.as_posix() not in excepted and not own_headers(root, path)
+    ]
+
+
 def forbidden_uses(root):
     """Reports modules after USES in lockstep_module (src/MODULE/CMakeLists.txt) that ALLOWED does
     not permit."""
@@ -265,5 +337,6 @@ RULES = [
     cuda_conditions,
     long_files,
     header_violations,
+    missing_headers,
     forbidden_uses,
 ]

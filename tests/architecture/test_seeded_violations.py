@@ -18,6 +18,7 @@ CLEAN = {
         '#include <vector>\n#include "models.hpp"\n#include "lockstep/core/error.hpp"\n'
     ),
     "src/graph/graph.cpp": '#include "models/models.hpp"\n',
+    "include/lockstep/comm/gradient_transport.hpp": "#pragma once\nnamespace lockstep::comm {}\n",
     "src/comm/gradient_transport.cpp": (
         '#if LOCKSTEP_HAVE_CUDA\n#include "lockstep/comm/communicator.hpp"\n#endif\n'
     ),
@@ -30,6 +31,11 @@ CLEAN = {
         "lockstep_module(graph SOURCES graph.cpp USES core LIBRARIES fmt::fmt)\n"
     ),
 }
+
+
+# Headers of the files a.cpp with seeded violations.
+for folder in ("backend", "comm", "core", "graph", "train/pipeline", "train/timing"):
+    CLEAN[f"src/{folder}/a.hpp"] = "#pragma once\n"
 
 
 @pytest.fixture
@@ -106,7 +112,7 @@ def test_clean_tree_has_no_violations(tree):
             '#include "timing/step_clock.hpp"\n',
             "train may not include src/train/timing",
         ),
-        ("src/train/unknown/a.cpp", "int x;\n", "is in no folder of FOLDERS"),
+        ("src/train/unknown/a.hpp", "#pragma once\n", "is in no folder of FOLDERS"),
         (
             "src/backend/a.cpp",
             "#ifdef LOCKSTEP_HAVE_CUDA\n#endif\n",
@@ -128,6 +134,8 @@ def test_clean_tree_has_no_violations(tree):
         ),
         ("src/core/a.hpp", "#pragma once\nusing namespace std;\n", "using namespace"),
         ("src/unknown/a.cpp", "int x;\n", "is in no module"),
+        ("src/core/process/a.cpp", "int x;\n", "has no header a.hpp"),
+        ("src/comm/error.cpp", "int x;\n", "has no header error.hpp"),
         (
             "src/graph/CMakeLists.txt",
             "lockstep_module(graph SOURCES graph.cpp USES core data LIBRARIES x)\n",
