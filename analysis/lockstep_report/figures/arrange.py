@@ -54,13 +54,14 @@ def arrange(figure, title="", notes=()):
         if wider and is_paper:
             shorten_tick_labels(figure, next(rotations, None))
         width, height = figure.get_size_inches()
-        figure.set_size_inches(
-            width * (GROWTH if wider and not is_paper else 1), height * (GROWTH if higher else 1)
-        )
+        if wider and not is_paper:
+            width *= GROWTH
+        if higher:
+            height *= GROWTH
+        figure.set_size_inches(width, height)
     figure.set_layout_engine("none")
-    for axes in (
-        figure.axes
-    ):  # The last bits of the positions differ between processes; equal input gives equal files.
+    for axes in figure.axes:
+        # The last bits of the positions differ between processes; equal input gives equal files.
         axes.set_position([round(float(side), 9) for side in axes.get_position().bounds])
     return figure
 

@@ -49,67 +49,70 @@ def table_element(table):
         notes = [element("p", note, class_="notes") for note in table.footnotes]
         title = element("p", table.title, class_="title")
         return element("div", title, *notes, class_="table", id=f"table-{table.name}")
+    name = f"table-{table.name}"
+    container = element(
+        "div",
+        grid_element(table, name),
+        class_="scroll",
+        role="region",
+        tabindex="0",
+        aria_labelledby=f"{name}-title",
+    )
+    copies = [copy_element(table, *format_) for format_ in FORMATS.items()]
+    return element(
+        "div",
+        container,
+        element("p", "Copy as ", *copies, class_="copy", hidden=True),
+        notes_element(table.footnotes),
+        class_="table",
+        id=name,
+    )
+
+
+def grid_element(table, name):
+    """Returns the element table."""
     kinds = table.alignment(None, "number")
     headers, *rows = table.texts()
     is_divided = table.without_empty_columns()[0].key == GROUPS
     if is_divided:
         headers, kinds = headers[1:], kinds[1:]
-    head = element(
-        "tr",
-        *(element("th", header, scope="col", class_=kind) for header, kind in zip(headers, kinds)),
-    )
-    copies = [
-        join(
-            [
-                element("button", name, type="button"),
-                element(
-                    "textarea",
-                    Markup(html.escape(RENDERERS[suffix](table))),
-                    readonly=True,
-                    hidden=True,
-                ),
-            ]
-        )
-        for suffix, name in FORMATS.items()
+    cells = [
+        element("th", header, scope="col", class_=kind) for header, kind in zip(headers, kinds)
     ]
-    notes = [element("li", note) for note in table.footnotes]
-    name = f"table-{table.name}"
-    # What stays visible: the first column if it has texts, otherwise up to two leading columns with
-    # numbers.
-    pinned = "text" if not kinds or kinds[0] is None else 2 if kinds[1:2] == ["number"] else 1
     bodies = divided_bodies(rows, kinds) if is_divided else [body_element(rows, kinds)]
-    made = element(
+    size = "many" if len(kinds) > MANY else None
+    return element(
         "table",
         element("caption", table.title, id=f"{name}-title"),
-        element("thead", head),
+        element("thead", element("tr", *cells)),
         *bodies,
         data_table=table.name,
-        class_=join([f"pin-{pinned}", "many" if len(kinds) > MANY else None], " "),
+        class_=join([f"pin-{pinned_columns(kinds)}", size], " "),
     )
-    return element(
-        "div",
-        element(
-            "div",
-            made,
-            class_="scroll",
-            role="region",
-            tabindex="0",
-            aria_labelledby=f"{name}-title",
-        ),
-        element("p", "Copy as ", *copies, class_="copy", hidden=True),
-        (
-            element(
-                "details",
-                element("summary", f"Notes ({len(notes)})"),
-                element("ul", *notes),
-                class_="notes",
-            )
-            if notes
-            else None
-        ),
-        class_="table",
-        id=name,
-    )
+
+
+def pinned_columns(kinds):
+    """Returns what stays visible: the first column if it has texts ("text"), otherwise up to two
+    leading columns with numbers."""
+    if not kinds or kinds[0] is None:
+        return "text"
+    return 2 if kinds[1:2] == ["number"] else 1
+
+
+def copy_element(table, suffix, name):
+    """Returns the button that copies the table in a format, and the text that it copies."""
+    text = Markup(html.escape(RENDERERS[suffix](table)))
+    button = element("button", name, type="button")
+    return join([button, element("textarea", text, readonly=True, hidden=True)])
+
+
+def notes_element(notes):
+    """Returns the notes, which the reader opens; None without notes."""
+    if not notes:
+        return None
+    items = [element("li", note) for note in notes]
+    summary = element("summary", f"Notes ({len(notes)})")
+    return element("details", summary, element("ul", *items), class_="notes")
 
 
 def divided_bodies(rows, kinds):
@@ -130,12 +133,15 @@ def body_element(rows, kinds, *titles):
 def row_element(texts, kinds):
     """Returns a row. `kinds`: the classes of its cells; None for a text, whose class depends on its
     length."""
-    kinds = [
-        kind or ("text" if len(text) > LONG else "phrase" if len(text) > MEDIUM else None)
-        for text, kind in zip(texts, kinds)
-    ]
+    kinds = [kind or class_of_text(text) for text, kind in zip(texts, kinds)]
     return element(
         "tr",
         element("th", texts[0], scope="row", class_=kinds[0]),
         *(element("td", text, class_=kind) for text, kind in zip(texts[1:], kinds[1:])),
     )
+
+
+def class_of_text(text):
+    if len(text) > LONG:
+        return "text"
+    return "phrase" if len(text) > MEDIUM else None

@@ -95,19 +95,22 @@ def telemetry_table(runs):
     )
 
 
-def network_table(runs):
-    rows = [
+def interface_rows(run):
+    return [
         {
             "source": run.file_name,
             "host": host,
             "interface": name,
-            **traffic_of(samples, name, "received"),
-            **traffic_of(samples, name, "sent"),
+            **traffic_values(samples, name, "received"),
+            **traffic_values(samples, name, "sent"),
         }
-        for run in files_of(runs)
         for host, samples in first_ranks(run, samples_of(run))
         for name in samples.traffic("received")
     ]
+
+
+def network_table(runs):
+    rows = [row for run in files_of(runs) for row in interface_rows(run)]
     return Table(
         "telemetry-network",
         "Telemetry: network interfaces",
@@ -131,7 +134,7 @@ def network_table(runs):
     )
 
 
-def traffic_of(samples, interface, direction):
+def traffic_values(samples, interface, direction):
     counter = samples.traffic(direction)[interface]
     values = finite(samples.seconds, counter)[1]
     return {
@@ -210,31 +213,42 @@ def host_texts(runs):
 
 
 def energy_row(run):
-    lowest_ranks = np.unique(run.ranks["host"], return_index=True)[
-        1
-    ]  # all ranks of a host read the same counters
-    device, host = (
-        joules_of(run, "energy_joules", range(run.rank_count)),
-        joules_of(run, "host_energy_joules", lowest_ranks),
-    )
+    # All ranks of a host read the same counters.
+    _, lowest_ranks = np.unique(run.ranks["host"], return_index=True)
+    device = joules_of(run, "energy_joules", range(run.rank_count))
+    host = joules_of(run, "host_energy_joules", lowest_ranks)
     known = {
         name: float(values.sum())
         for name, values in (("devices", device), ("hosts", host))
         if values is not None
     }
-    unknown = NOT_MEASURED if run.environment.get("host_energy") == NOT_MEASURED else NOT_READABLE
-    total, accuracy = sum(known.values()), last_accuracy(run)
+    total, accuracy = sum(known.values()), accuracy_after_last_epoch(run)
+    per_image, per_point = None, None
+    if known:
+        per_image = total / float(run.images.sum())
+    if known and accuracy:
+        per_point = total / (100 * accuracy)
     return {
         "source": run.label,
         "ranks": run.rank_count,
         "epochs": len(run.epoch_numbers),
-        "device_joules": NOT_READABLE if device is None else float(device.mean()),
-        "host_joules": unknown if host is None else float(host.mean()),
+        "device_joules": joules_or_reason(device, NOT_READABLE),
+        "host_joules": joules_or_reason(host, reason_without_host_energy(run)),
         "counted": " + ".join(known) or NOTHING,
         "test_accuracy_percent": percent(accuracy),
-        "joules_per_image": total / float(run.images.sum()) if known else None,
-        "joules_per_point": total / (100 * accuracy) if known and accuracy else None,
+        "joules_per_image": per_image,
+        "joules_per_point": per_point,
     }
+
+
+def joules_or_reason(joules, reason):
+    """Returns the mean over the epochs; why there is none if `joules` is None."""
+    return reason if joules is None else float(joules.mean())
+
+
+def reason_without_host_energy(run):
+    is_off = run.environment.get("host_energy") == NOT_MEASURED
+    return NOT_MEASURED if is_off else NOT_READABLE
 
 
 def joules_of(run, name, ranks):
@@ -243,7 +257,7 @@ def joules_of(run, name, ranks):
     return values.sum(axis=1) if np.all(np.isfinite(values)) else None
 
 
-def last_accuracy(run):
+def accuracy_after_last_epoch(run):
     """Returns the test accuracy after the last epoch; None if that epoch, whose energy is counted
     too, was not evaluated."""
     values = np.asarray(run.epochs.get("test_accuracy", ()), dtype=float)
