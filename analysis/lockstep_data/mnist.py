@@ -12,10 +12,11 @@ from lockstep_report.runfile.settings import some_of
 
 from lockstep_data.images import from_arrays
 
+# The second is that of EMNIST: emnist-letters-test-images-idx3-ubyte.
 NAMES = {
     "train": ("train",),
     "test": ("t10k", "test"),
-}  # the second is that of EMNIST: emnist-letters-test-images-idx3-ubyte
+}
 FASHION = [
     "T-shirt/top",
     "Trouser",

@@ -12,10 +12,11 @@ import numpy as np
 from lockstep_data.images import SPLITS
 
 LEAST_SHARE = 0.01  # of the images, from which there is a warning
+# Share of a class in this number of test images or more.
 DOMINANT_SHARE, LEAST_OF_DOMINANT = (
     0.6,
     20,
-)  # share of a class in this number of test images or more
+)
 LEAST_SINGLE = 10  # training images of a single colour
 SHOWN = 4  # labels in a text
 BLOCK = 1024  # images

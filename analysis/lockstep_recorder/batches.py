@@ -14,6 +14,7 @@ ADVICE = (
     "state the number of images: Recorder.batches(loader, device, images=N), or images=FUNCTION of"
     " the batch"
 )
+# Without parts.
 PLAIN = (
     str,
     bytes,
@@ -29,7 +30,7 @@ PLAIN = (
     np.generic,
     type,
     torch.nn.Module,
-)  # without parts
+)
 
 
 @dataclass
@@ -93,9 +94,8 @@ def found_in(value, kind, above=(), is_listed=False):
     if isinstance(value, torch.nn.utils.rnn.PackedSequence):
         yield Found(int(value.batch_sizes[0]), 1, is_listed)
         return
-    graphs = attribute_of(
-        value, "num_graphs"
-    )  # of PyTorch Geometric, whose first dimension are nodes
+    # Of PyTorch Geometric, whose first dimension are nodes.
+    graphs = attribute_of(value, "num_graphs")
     if isinstance(graphs, int):
         yield Found(graphs, 1, is_listed)
         return

@@ -16,9 +16,8 @@ class BucketTimer:
         self.state, self.hook, self.owner = state, hook, None
 
     def time(self, _, bucket):
-        if (
-            self.owner is None or not self.owner.is_timing
-        ):  # a backward pass that does not belong to a step
+        # A backward pass that does not belong to a step.
+        if self.owner is None or not self.owner.is_timing:
             return self.hook(self.state, bucket)
         owner, ends = self.owner, []
         owner.add_bucket(bucket.buffer(), ends)

@@ -138,9 +138,8 @@ def epoch_columns(epoch, found, ranks, buckets, is_on_gpus):
     """Returns {path: values} of an epoch. `found`: (`Values`, {measured quantity: value}, error of
     the clock) of each rank."""
     values = [of for of, *_ in found]
-    count = min(
-        len(of.images) for of in values
-    )  # a rank with more batches than others trains them alone
+    # A rank with more batches than others trains them alone.
+    count = min(len(of.images) for of in values)
     images = np.array([of.images[:count] for of in values])
     losses = np.array([of.loss[:count] for of in values])
     times = fitted_times(

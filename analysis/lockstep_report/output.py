@@ -71,9 +71,8 @@ class Folder:
         with errors_of_output(target):
             if not target.is_symlink():
                 check_target(target, self.inputs, self.check_own)
-            if (
-                name not in self.manifest
-            ):  # before the file exists, so that it is listed if the program is killed
+            # Before the file exists, so that it is listed if the program is killed.
+            if name not in self.manifest:
                 self.manifest[name] = {"kind": kind, "sha256": ""}
                 self.save()
             self.manifest[name] = {"kind": kind, "sha256": write_and_rename(target, content)}

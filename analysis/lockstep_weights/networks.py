@@ -6,16 +6,18 @@ from dataclasses import dataclass
 from functools import partial
 
 KUANGLIU, TORCHVISION = "kuangliu", "torchvision"
+# Of ResNet: name of kuangliu/pytorch-cifar -> name of torchvision.
 MODULES = {
     "shortcut": "downsample",
     "linear": "fc",
-}  # of ResNet: name of kuangliu/pytorch-cifar -> name of torchvision
+}
 RENAMED = {TORCHVISION: MODULES, KUANGLIU: {theirs: ours for ours, theirs in MODULES.items()}}
+# Tensors of a normalisation.
 BATCH_NORM, GROUP_NORM, NO_NORM = (
     ("weight", "bias", "running_mean", "running_var"),
     ("weight", "bias"),
     (),
-)  # tensors of a normalisation
+)
 COUNTER = (  # PyTorch's count of training steps, one per batch norm; Lockstep does not read it
     ".num_batches_tracked"
 )

@@ -20,12 +20,13 @@ CONTAINERS = (
     "weights",
     "params",
 )
+# Modules around others, at any depth.
 WRAPPERS = {
     "module",
     "_orig_mod",
     "_fsdp_wrapped_module",
     "_checkpoint_wrapped_module",
-}  # modules around others, at any depth
+}
 AVERAGE = re.compile(
     r"(^|[/._])(ema|swa|avg|average|averaged|shadow)([/._]|$)|_ema\b|\bema_", re.IGNORECASE
 )

@@ -74,9 +74,8 @@ def run(tmp_path, body, ranks=2, head=HEAD):
 
 def start(arguments, ranks):
     """Runs Python with these arguments on `ranks` ranks; returns [(exit status, output)]."""
-    port = (
-        5000 + os.getpid() % 5000
-    )  # below the range from which the kernel takes the ports of outgoing connections
+    # Below the range from which the kernel takes the ports of outgoing connections.
+    port = 5000 + os.getpid() % 5000
     environment = {
         **os.environ,
         "WORLD_SIZE": str(ranks),

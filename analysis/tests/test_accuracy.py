@@ -108,13 +108,11 @@ def test_time_to_accuracy_is_that_of_the_first_epoch_that_reaches_it(tmp_path):
     assert list(rows) == [90, 91, 92]
     assert rows[90]["seconds"] == (10.5 + 21) / 2 and rows[90]["epochs"] == 1.5
     assert rows[92]["seconds"] is None and (rows[92]["reached"], rows[92]["runs"]) == (1, 2)
-    worse = read_run(
-        write(tmp_path / "w.h5", (0.3, 0.55), lr="0.01")
-    )  # the targets are those of the best curve
+    # The targets are those of the best curve.
+    worse = read_run(write(tmp_path / "w.h5", (0.3, 0.55), lr="0.01"))
     assert {row["target"] for row in time_to_accuracy_table([*runs, worse]).rows} == {90, 91, 92}
-    late = time_to_accuracy_table(
-        [read_run(write(tmp_path / "l.h5", (np.nan, 0.92)))]
-    )  # NaN: not evaluated
+    # NaN: not evaluated.
+    late = time_to_accuracy_table([read_run(write(tmp_path / "l.h5", (np.nan, 0.92)))])
     assert {row["epochs"] for row in late.rows} == {2}
     assert time_to_accuracy_table([read_run(write(tmp_path / "c.h5", (0.1, 0.2)))]).rows == []
 

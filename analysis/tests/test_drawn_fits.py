@@ -93,9 +93,8 @@ def test_fits_of_all_reduces_are_dashed_beyond_the_sizes():
 
 
 def test_laws_are_dashed_up_to_four_times_the_ranks():
-    strong = [
-        point(n, 64 // n, seconds) for n, seconds in ((1, 10.0), (2, 6.0), (4, 4.0))
-    ]  # 2 + 8/N
+    # 2 + 8/N.
+    strong = [point(n, 64 // n, seconds) for n, seconds in ((1, 10.0), (2, 6.0), (4, 4.0))]
     weak = [
         replace(point(n, 32, seconds), steps=1) for n, seconds in ((1, 10.0), (2, 12.5), (4, 15.0))
     ]

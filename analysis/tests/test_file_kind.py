@@ -39,10 +39,11 @@ def zipped(data, name="inside"):
 def tarred(data):
     content = io.BytesIO()
     with tarfile.open(fileobj=content, mode="w") as archive:
+        # HDF5 would read a run file behind one header of 512 bytes.
         for name in (
             "first",
             "inside",
-        ):  # HDF5 would read a run file behind one header of 512 bytes
+        ):
             entry = tarfile.TarInfo(name)
             entry.size = len(data)
             archive.addfile(entry, io.BytesIO(data if name == "inside" else bytes(len(data))))

@@ -96,9 +96,8 @@ def test_numbers_of_the_answer_are_those_of_the_tables(text):
     sentences = [data for parent, data in Page(answer).texts if parent == "li"]
     assert len(sentences) == 6
     for data in sentences:
-        unknown = [
-            n for n in numbers_of(data) if n not in known | {"1", "95"}
-        ]  # the base case, "95 %"
+        # The base case, "95 %".
+        unknown = [n for n in numbers_of(data) if n not in known | {"1", "95"}]
         assert not unknown or "fewer than 6" in data and unknown == ["6"], (unknown, data)
 
 

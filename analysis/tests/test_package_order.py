@@ -10,11 +10,12 @@ import lockstep_report
 import pytest
 
 ROOT = Path(lockstep_report.__file__).parent
+# At the top; every module may import them, and they import no other.
 BASE = (
     "errors",
     "escaping",
     "groups",
-)  # at the top; every module may import them, and they import no other
+)
 PACKAGES = ("runfile", "measure", "models", "tables", "figures", "html")
 COMMANDS = len(PACKAGES) + 1  # all other modules at the top
 MOST_AT_TOP = 15

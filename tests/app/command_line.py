@@ -9,9 +9,8 @@ import os
 import subprocess
 
 BIN = os.environ["LOCKSTEP_BIN"]
-WITH_FAULTS = (
-    os.environ["LOCKSTEP_BUILD"] + "/tests/campaign/lockstep_with_faults"
-)  # the program with the option --inject
+# The program with the option --inject.
+WITH_FAULTS = os.environ["LOCKSTEP_BUILD"] + "/tests/campaign/lockstep_with_faults"
 HANG = 1800  # seconds; limits of time are against hangs, also on a machine with other load
 MPIRUN = (
     os.environ.get("LOCKSTEP_MPIRUN", "mpirun --oversubscribe --bind-to none")

@@ -10,11 +10,12 @@ import h5py
 from command_line import HANG, environment
 
 FORWARD_SIGNALS = pathlib.Path(__file__).resolve().parents[2] / "jobs" / "forward-signals"
+# Takes minutes; the tests end the run earlier.
 LONG = {
     "steps": None,
     "epochs": 40,
     "checkpoint_every": "2-steps",
-}  # takes minutes; the tests end the run earlier
+}
 
 
 def wait_until(condition, process, seconds=HANG):

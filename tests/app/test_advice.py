@@ -68,9 +68,8 @@ def test_program_and_report_name_the_same_kinds(tmp_path):
         ::5
     ]:  # both read the same list; unit tests have all kinds
         file.write_bytes(content)
-        named = (
-            "a text" if kind == "a CSV table" else kind
-        )  # the report tells tables from other texts
+        # The report tells tables from other texts.
+        named = "a text" if kind == "a CSV table" else kind
         assert f"is {named}, not a folder of CIFAR-10 files" in expect_failure(
             dry_run(f"cifar10:{file}"), 3
         )

@@ -121,9 +121,8 @@ def test_info_has_the_description_of_a_gpu_that_is_available():
     if "not available" in found["devices"]["cuda"]:
         assert "device_descriptions" not in found
         return
-    description = found["device_descriptions"][
-        "cuda"
-    ]  # in the format of src/backend/cuda/device/descriptions
+    # In the format of src/backend/cuda/device/descriptions.
+    description = found["device_descriptions"]["cuda"]
     assert description["deviceName"] and description["multiProcessorCount"] > 0
 
 

@@ -50,6 +50,7 @@ def test_resumed_run_computes_the_same_bits(tmp_path):
 def test_signal_saves_a_checkpoint(tmp_path, number):
     """Until then, no other run can use the directory."""
     directory, path = tmp_path / "ckpt", tmp_path / "run.h5"
+    # `nohup` ignores it.
     process = subprocess.Popen(
         [
             BIN,
@@ -60,7 +61,7 @@ def test_signal_saves_a_checkpoint(tmp_path, number):
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_DFL),
-    )  # `nohup` ignores it
+    )
     deadline = time.monotonic() + HANG
     while not any(directory.glob("checkpoint-*")) and time.monotonic() < deadline:
         time.sleep(0.05)

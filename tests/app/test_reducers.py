@@ -18,9 +18,8 @@ ANALYSIS = ROOT / "analysis"
 STUDY = ROOT / "jobs" / "studies" / "reducers.tsv"
 GRADIENTS = 4 * 11_173_962  # bytes of the gradients and of the parameters of resnet18-cifar
 BUCKETS = [1_572_864] * 7 + [163_914]  # gradients in each bucket of 6 MiB
-SPARSE = sum(
-    8 * math.ceil(0.01 * gradients) for gradients in BUCKETS
-)  # an index and a value for 1 % of them
+# An index and a value for 1 % of them.
+SPARSE = sum(8 * math.ceil(0.01 * gradients) for gradients in BUCKETS)
 BATCH = 2 * (3 * 32 * 32 + 4)  # bytes of the images and labels of a rank
 
 

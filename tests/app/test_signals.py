@@ -133,9 +133,8 @@ def signalled(arguments, function, number, receiver, rank):
             lambda: is_stopped(job.ranks[rank]) and all(map(handles_signals, job.pids)), job.process
         )
         job.send(number, receiver)
-        if (
-            receiver == "mpirun"
-        ):  # which forwards the signal; for SIGTERM it first continues the rank
+        # Which forwards the signal; for SIGTERM it first continues the rank.
+        if receiver == "mpirun":
             pid = job.ranks[rank]
             wait_for(lambda: has_pending_signal(pid) or not is_stopped(pid), job.process)
         return job.finish()

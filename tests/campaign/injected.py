@@ -14,11 +14,12 @@ CRASHES = ("kill", "segv", "abort", "exit", "throw", "oom")
 HANGS = ("stop", "stall", "finish", "skip")
 BEFORE = ("init", "start", "data", "planning")
 STEP_PHASES = ("data_wait", "upload", "forward", "backward", "exposed_communication", "update")
+# Of an epoch or of the run; a later one follows each of the first steps.
 LATER = (
     "gathering",
     "evaluation",
     "end",
-)  # of an epoch or of the run; a later one follows each of the first steps
+)
 
 
 class Injected(Kind):

@@ -61,9 +61,8 @@ class Job:
         self.scratch.mkdir(parents=True, exist_ok=True)
         self.job_ids = set()
         self.begin = time.monotonic()
-        self.number = len(
-            list(folder.glob("stdout*"))
-        )  # the same folder holds the output of the job that resumes
+        # The same folder holds the output of the job that resumes.
+        self.number = len(list(folder.glob("stdout*")))
         with self.file("stdout").open("wb") as out, self.file("stderr").open("wb") as err:
             self.process = subprocess.Popen(
                 list(map(str, command)),

@@ -92,9 +92,8 @@ class Runner:
         if hosts == 1:
             command = [*self.mpirun, "-n", ranks, *training, "--all-reduce=shared-memory"]
         else:
-            algorithm = (
-                "hierarchical" if ranks == 4 else "direct"
-            )  # hierarchical needs two ranks on each host
+            # Hierarchical needs two ranks on each host.
+            algorithm = "hierarchical" if ranks == 4 else "direct"
             command = self.hosts().command(ranks, [*training, f"--all-reduce={algorithm}"])
         job = Job(command, folder, uuid.uuid4().hex, watchdog)
         (folder / "command").write_text(

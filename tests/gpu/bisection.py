@@ -69,10 +69,11 @@ def failure_of(outcome, is_small):
         return NOT_RUN, outcome.reason
     if "watchdog timeout" in outcome.stderr or (outcome.timed_out and is_small):
         return HUNG, outcome.reason
+    # Of compute-sanitizer.
     error = re.search(
         r"=========\s+((?:Invalid|Program hit|Uninitialized|Barrier|Error)\b.*)",
         outcome.stdout + outcome.stderr,
-    )  # of compute-sanitizer
+    )
     reason = error.group(1).strip()[:200] if error else outcome.reason
     return (NOT_RUN if outcome.timed_out else FAILED), reason
 

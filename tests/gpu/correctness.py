@@ -59,9 +59,8 @@ def versions(call):
     if pytorch.status != 0 or missing:
         problem = f"it lacks {missing}" if missing else pytorch.reason
         call.result.skip("PyTorch", problem)
-        call.pytorch_problem = (
-            None if pytorch.timed_out else problem
-        )  # the first import may be slow
+        # The first import may be slow.
+        call.pytorch_problem = None if pytorch.timed_out else problem
     call.properties += [
         *([f"GPU ({GPU_FIELDS})", line] for line in smi.stdout.splitlines() or [smi.reason]),
         ["processors", os.cpu_count()],

@@ -14,9 +14,8 @@ import time
 import pytest
 
 BIN = os.environ["LOCKSTEP_BIN"]
-WITH_FAULTS = (
-    os.environ["LOCKSTEP_BUILD"] + "/tests/campaign/lockstep_with_faults"
-)  # the program with the option --inject
+# The program with the option --inject.
+WITH_FAULTS = os.environ["LOCKSTEP_BUILD"] + "/tests/campaign/lockstep_with_faults"
 MPIRUN = (
     os.environ.get("LOCKSTEP_MPIRUN", "mpirun --oversubscribe --bind-to none")
     .replace(";", " ")

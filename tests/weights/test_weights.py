@@ -90,9 +90,8 @@ def test_another_state_is_an_error(change, status, error, tmp_path, capsys):
 def test_partial_takes_the_features_and_names_the_rest(tmp_path, capsys):
     state = random_state("vgg16")
     features = {name: array for name, array in state.items() if name.startswith("features")}
-    heads = {
-        f"classifier.{index}.bias": np.ones(4, np.float32) for index in (0, 3, 6)
-    }  # as in torchvision's vgg16_bn
+    # As in torchvision's vgg16_bn.
+    heads = {f"classifier.{index}.bias": np.ones(4, np.float32) for index in (0, 3, 6)}
     source = save_npz(tmp_path / "a.npz", features | heads)
     assert (
         convert("from-pytorch", source, "-o", tmp_path / "a.h5", "--partial", "--classes", 7) == 0

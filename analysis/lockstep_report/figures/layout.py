@@ -35,9 +35,8 @@ def wrap(text, width, size=None):
     """Returns `text` with further line breaks, so that no line is wider than `width` inches [the
     size of most texts]."""
     wrapped, lines = text, text.split("\n")
-    characters = int(
-        1.2 * width * max(map(len, lines)) / (text_width(text, size) or 1)
-    )  # a few more than fit
+    # A few more than fit.
+    characters = int(1.2 * width * max(map(len, lines)) / (text_width(text, size) or 1))
     while text_width(wrapped, size) > width and characters > 0:
         wrapped = "\n".join(
             textwrap.fill(line, characters, break_on_hyphens=False) for line in lines

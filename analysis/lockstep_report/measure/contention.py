@@ -47,9 +47,8 @@ def lack_of(run, window):
     steal, busy = (
         reading(run, f"processor_{name}_seconds", window.epoch) for name in ("steal", "busy")
     )
-    with np.errstate(
-        invalid="ignore"
-    ):  # of the work of the processors, the share that a hypervisor delayed
+    # Of the work of the processors, the share that a hypervisor delayed.
+    with np.errstate(invalid="ignore"):
         stolen = np.where(steal > 0, steal / (steal + busy), steal)
     shares = np.fmax(np.where(np.isnan(delays), missing_shares(run, window), delays), stolen)
     if not np.isfinite(shares).any():
@@ -108,9 +107,8 @@ def cause_of(run, epoch, rank):
     busy, used = (reading(run, name, epoch) for name in ("processor_busy_seconds", "cpu_seconds"))
     hosts, lists = run.ranks["host"], np.asarray(run.ranks["cpu_list"]).astype(str)
     sharing = (hosts == hosts[rank]) & (lists == lists[rank])
-    others = (busy[rank] - used[sharing].sum()) / epoch_seconds(
-        run, epoch
-    )  # processors, on average
+    # Processors, on average.
+    others = (busy[rank] - used[sharing].sum()) / epoch_seconds(run, epoch)
     if not np.isfinite(others):
         return f"other processes or threads used it; {REMEDY}"
     if others >= OTHERS:

@@ -175,9 +175,8 @@ def mean_fit(fits, columns, observed):
         return fits[0]
     all_coefficients = np.array([fit.coefficients for fit in fits])
     coefficients, count = all_coefficients.mean(axis=0), len(fits)
-    scale = np.abs(coefficients).clip(
-        min=1 / LARGEST
-    )  # the units differ by many orders of magnitude
+    # The units differ by many orders of magnitude.
+    scale = np.abs(coefficients).clip(min=1 / LARGEST)
     between = np.cov((all_coefficients / scale).T) / count * np.outer(scale, scale)
     spreads = [(between, count - 1)]
     if all(fit.spreads for fit in fits):

@@ -66,9 +66,8 @@ def link_bytes(algorithm, hosts, size):
         return None
     if name == "gather-scatter":  # the array is scattered after it was gathered
         return 2 * crossing(gather(len(hosts), size), host)
-    if (
-        name == "hierarchical"
-    ):  # the ranks of a host divide the array, and each sums its part directly
+    # The ranks of a host divide the array, and each sums its part directly.
+    if name == "hierarchical":
         return ring_bytes(size, len(names)) if len(set(ranks_of)) == 1 else None
     return crossing(MESSAGES[name](len(hosts), size), host) if name in MESSAGES else None
 

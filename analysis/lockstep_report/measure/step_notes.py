@@ -21,15 +21,17 @@ FIRST = 3  # steps at the begin that are compared with the others
 LARGE_SHARE = 0.9  # quantile of the other steps that each of the first ones exceeds
 # Trend.
 PARTS = 4  # of the window, of which the first and the last are compared
+# Quantiles of parts of LEAST_OF_PART steps; they do not overlap if the steps have a trend.
 MIDDLE = (
     0.25,
     0.75,
-)  # quantiles of parts of LEAST_OF_PART steps; they do not overlap if the steps have a trend
+)
 LEAST_OF_PART = 25
+# Steps from which a trend is recognised, and its least change in smaller parts.
 FEWEST, SMALLEST_OF_FEW = (
     8,
     0.05,
-)  # steps from which a trend is recognised, and its least change in smaller parts
+)
 LEAST_KENDALL = 2.3  # Mann-Kendall statistic of a trend in smaller parts: by chance in 2 % of runs
 # Epochs.
 # difference between the timed epoch and the median of the others from which there is a note

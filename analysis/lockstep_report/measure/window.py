@@ -96,9 +96,8 @@ def without_start_up(steps, starts_part):
     too.
     """
     first, *later = np.split(steps, 1 + np.flatnonzero(starts_part[steps[1:]]))
-    skipped = min(
-        max(1, math.ceil(WARM_UP_FRACTION * len(first))), len(first) - 1
-    )  # at least one step remains
+    # At least one step remains.
+    skipped = min(max(1, math.ceil(WARM_UP_FRACTION * len(first))), len(first) - 1)
     kept = [first[skipped:], *(own[math.ceil(WARM_UP_FRACTION * len(own)) :] for own in later)]
     return np.concatenate(kept), len(kept)
 

@@ -105,9 +105,8 @@ def epoch_parts(point):
         parts["transfer"] = split.mean("exposed_transfer")
         exposed -= parts["waiting"] + parts["transfer"]
     parts["communication"] = exposed
-    if (
-        point.threads is not None and point.hidden_seconds
-    ):  # GPUs communicate beside the computation
+    # GPUs communicate beside the computation.
+    if point.threads is not None and point.hidden_seconds:
         parts["calls"] = point.hidden_seconds
         parts["computation"] -= parts["calls"]
     return parts

@@ -35,13 +35,14 @@ from lockstep_report.runfile.settings import setting_of
 
 AMDAHL, GUSTAFSON = "Amdahl", "Gustafson"
 SWEEP, BUCKETS = "sweep", "buckets"
+# Options that select what is fitted.
 SIZES = (
     "min-bytes",
     "max-bytes",
     "step-factor",
     "repeats",
     "bucket-mib",
-)  # options that select what is fitted
+)
 LARGE_RESIDUAL = 0.2  # a fit with a larger relative residual does not describe the times or sizes
 TWO_COUNTS = (
     "no fit: times on two rank counts agree with every law; runs on a third rank count would"

@@ -222,11 +222,12 @@ def better_algorithm(step, fits):
     own = next((f for f in usable if f.algorithm == step.algorithm), None)
     if own is None or not exposes_transfer(step):
         return None
+    # Cannot be selected for training.
     times = {
         f.algorithm: f.time_of(step.largest_bucket)
         for f in usable
         if not f.algorithm.startswith("mpi-blocking")
-    }  # cannot be selected for training
+    }
     best = min(times, key=lambda name: times[name].value)
     current = times[own.algorithm]
     if times[best].high > (1 - ALGORITHM_GAIN) * current.low:

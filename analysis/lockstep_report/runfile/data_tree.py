@@ -53,9 +53,8 @@ def dataset_of(xarray, items, group, tables):
     found = xarray.Dataset(attrs=read_attributes(items[group]))
     columns = tables.get(group.strip("/"), {})
     for spec in schema.datasets(group):
-        if (
-            spec.name in columns and spec.name not in spec.dimensions
-        ):  # /ranks/rank is also the coordinate
+        # /ranks/rank is also the coordinate.
+        if spec.name in columns and spec.name not in spec.dimensions:
             # /telemetry/rank: the name `rank` is that of the coordinate
             found["sample_rank" if spec.name == "rank" else spec.name] = variable(
                 xarray, spec, columns[spec.name]

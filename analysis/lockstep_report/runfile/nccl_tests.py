@@ -21,11 +21,12 @@ from lockstep_report.runfile.read import run_of
 PROGRAM = "nccl-tests"
 MOST_RANKS = 1 << 20
 EXAMPLE = "all_reduce_perf -b 1K -e 256M -f 2"
+# With the names of Lockstep; others keep theirs.
 DATA_TYPES = {
     "float": "fp32",
     "half": "fp16",
     "bfloat16": "bf16",
-}  # with the names of Lockstep; others keep theirs
+}
 DEVICE = re.compile(r"Rank\s+(\d+)\b.*\son\s+(\S+)\s+device\s+\d+\s+\[[^]]*\]\s*(.*)")
 ROW = re.compile(
     r"(?<![\w.])(\d+)\s+(\d+)\s+(u?int\d+|half|float|double|bfloat16|f(?:p)?8\w+)\s(.*)"
@@ -280,9 +281,8 @@ def add_text_row(table, names, row):
     if len(words) < len(names):
         table.lost += 1
         return
-    cells = dict(
-        zip(reversed(names), reversed(words[: len(names)]))
-    )  # the first column of each name
+    # The first column of each name.
+    cells = dict(zip(reversed(names), reversed(words[: len(names)])))
     microseconds = 1000 if "op" in names else 1  # the first versions print milliseconds
     wrong = [number(word) for name, word in zip(names, words) if name == "#wrong"]
     is_checked = not math.isnan(number(cells.get("#wrong", cells.get("error", cells.get("res")))))

@@ -292,9 +292,8 @@ def problems(path):
             return found
         found = [*attribute_problems(attributes), *group_problems(file)]
         for group in schema.GROUPS:
-            if group.path in file and (
-                group.path != "/buckets" or len(file[group.path])
-            ):  # empty if no gradients were reduced
+            # Empty if no gradients were reduced.
+            if group.path in file and (group.path != "/buckets" or len(file[group.path])):
                 found += [
                     line
                     for spec in schema.datasets(group.path)

@@ -105,9 +105,8 @@ def time_to_accuracy_table(runs):
 
 
 def target_values(curve, target):
-    found = [
-        np.flatnonzero(accuracy >= target / 100) for accuracy in curve.accuracy
-    ]  # NaN: not evaluated
+    # NaN: not evaluated.
+    found = [np.flatnonzero(accuracy >= target / 100) for accuracy in curve.accuracy]
     reached = [
         (curve.epoch_numbers[epochs[0]], seconds[epochs[0]])
         for epochs, seconds in zip(found, curve.seconds)

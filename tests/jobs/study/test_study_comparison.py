@@ -166,11 +166,12 @@ def test_every_option_with_an_effect_is_compared(table, tmp_path, program, comma
     )
     named = 0
     for option in options:
+        # The study gives these.
         if (
             not option["recorded"]
             or command.split()[0] not in option["commands"]
             or option["name"] in {"output", "seed", "checkpoint-dir", "resume"}
-        ):  # the study gives these
+        ):
             continue
         result = study(*arguments, *other_value(option), **stub)
         if result.returncode == 1 and "one-1.done was not compared" in result.stderr:

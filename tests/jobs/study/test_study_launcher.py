@@ -50,6 +50,7 @@ def test_ranks_yield_only_if_they_share_processors():
     }
 
 
+# Salloc -n 1 -c 2.
 ONE_SLOT = {
     "SLURM_JOB_ID": "77",
     "SLURM_NNODES": "1",
@@ -58,7 +59,7 @@ ONE_SLOT = {
     "SLURM_CPUS_PER_TASK": "2",
     "SLURM_JOB_NODELIST": socket.gethostname(),
     "SLURM_NODELIST": socket.gethostname(),
-}  # salloc -n 1 -c 2
+}
 
 
 @pytest.mark.parametrize("slots", ["Slurm", "hostfile"])

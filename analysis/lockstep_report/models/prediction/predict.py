@@ -164,10 +164,11 @@ def quantiles(ordered, probability):
     start = (ordered[count - tail - 1] + ordered[count - tail]) / 2
     excess = ordered[count - tail :] - start
     weights = 1 - (np.arange(tail) + 0.65) / tail
+    # Weighted moments.
     first, second = (
         excess.mean(axis=0),
         (weights[:, None] * excess).mean(axis=0),
-    )  # weighted moments
+    )
     difference = np.where(first > 2 * second, first - 2 * second, np.inf)
     shape = np.clip(2 - first / difference, *SHAPES)
     scale = first * (1 - shape)

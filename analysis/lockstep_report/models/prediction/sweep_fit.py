@@ -28,9 +28,8 @@ class FittedNetwork(Network):
     def draw(self, random, count):
         covariance, dof = self.fit.spreads[0]
         lengths = np.sqrt(np.diag(covariance))
-        lengths = np.where(
-            lengths > 0, lengths, 1.0
-        )  # alpha and beta differ by orders of magnitude
+        # Alpha and beta differ by orders of magnitude.
+        lengths = np.where(lengths > 0, lengths, 1.0)
         deviations = random.multivariate_normal(
             np.zeros(2), covariance / np.outer(lengths, lengths), size=count, method="eigh"
         )

@@ -173,10 +173,11 @@ class Log:
         self.name = name
         self.start, module = TRACKERS[name]
         self.library = require(module, f"watch --log {name}", "pip install {0}")
+        # The tracker of the run while it is logged, and the number of logged steps.
         self.tracker, self.steps = (
             None,
             0,
-        )  # the tracker of the run while it is logged, and the number of logged steps
+        )
 
     def update(self, run):
         """Logs the steps and epochs that the run has gained. Raises `ReportError`: usage if it is
