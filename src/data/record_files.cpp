@@ -110,6 +110,34 @@ std::string fresh_copy(const RecordFormat& format) {
                    format.image.height, format.image.width, fresh_copy(format)));
 }
 
+// Throws `Error` (input) about `path` if `place` is a published archive or its version for Python:
+// how the user gets a folder of the format from it. `is_first`: whether `place` is `path` itself.
+void fail_if_convertible(const RecordFormat& format, const fs::path& path, const std::string& what,
+                         const fs::path& place, bool is_first) {
+  const auto first = format.train_files.front();
+  const std::string name = place.filename();
+  const std::string_view kind = core::file_kind(place);
+  const bool is_cifar = name.starts_with("cifar");
+  // Each archive with a folder also has a version for Python, with the same names but no ".bin".
+  const bool is_pickle = kind == "a Python pickle" &&
+                         core::file_kind(place.parent_path() / fs::path(first).stem()) == kind;
+  const bool is_python =
+      is_pickle || (is_cifar && (name.ends_with("-py") || name.find("python") != name.npos));
+  if (is_python && !format.archive_folder.empty()) {
+    fail(path, what,
+         fmt::format("convert it with lockstep-data cifar-python {0} -o {1}.h5, and use --data "
+                     "hdf5:{1}.h5",
+                     (is_pickle ? place.parent_path() : place).string(), format.name));
+  }
+  if (kind.ends_with(" archive") && (is_first || is_cifar)) {
+    const bool is_zip = kind == "a ZIP archive";
+    fail(path, what,
+         fmt::format("unpack it: {0} {1} {2} {3}; if this creates {4}, then use --data {5}:{3}",
+                     is_zip ? "unzip" : "tar -xf", place.string(), is_zip ? "-d" : "-C",
+                     place.parent_path().string(), first, format.name));
+  }
+}
+
 // Throws `Error` (input): `path` is not a folder with files of the format. Names what it is
 // instead, and how the user gets such a folder from it, from its entries or from the folder of a
 // file.
@@ -135,27 +163,7 @@ std::string fresh_copy(const RecordFormat& format) {
     }
   }
   for (const fs::path& place : places) {
-    const std::string name = place.filename();
-    const std::string_view kind = core::file_kind(place);
-    const bool is_cifar = name.starts_with("cifar");
-    // Each archive with a folder also has a version for Python, with the same names but no ".bin".
-    const bool is_pickle = kind == "a Python pickle" &&
-                           core::file_kind(place.parent_path() / fs::path(first).stem()) == kind;
-    const bool is_python =
-        is_pickle || (is_cifar && (name.ends_with("-py") || name.find("python") != name.npos));
-    if (is_python && !format.archive_folder.empty()) {
-      fail(path, what,
-           fmt::format("convert it with lockstep-data cifar-python {0} -o {1}.h5, and use --data "
-                       "hdf5:{1}.h5",
-                       (is_pickle ? place.parent_path() : place).string(), format.name));
-    }
-    if (kind.ends_with(" archive") && (place == places.front() || is_cifar)) {
-      const bool is_zip = kind == "a ZIP archive";
-      fail(path, what,
-           fmt::format("unpack it: {0} {1} {2} {3}; if this creates {4}, then use --data {5}:{3}",
-                       is_zip ? "unzip" : "tar -xf", place.string(), is_zip ? "-d" : "-C",
-                       place.parent_path().string(), first, format.name));
-    }
+    fail_if_convertible(format, path, what, place, place == places.front());
   }
   fail(path, what, fresh_copy(format));
 }
