@@ -39,12 +39,16 @@ def throughput_answer(points, runs, names):
     if best.repeats == 1:
         spread = " (one run; another one may differ)"
     text = (
-        f"The highest throughput is {rate_text(best)} images/s: an epoch of {best.images:,} images "
+        f"The highest throughput is {rate_text(best)} images/s: {epoch_phrase(best)} "
         f"takes {seconds_text(best)} s{spread}: {names.place(best)}{restriction_text(best)}."
         f"{tie_text(best, others, names)}"
     )
     values = {"images_per_second": best.images_per_second, "epoch_seconds": best.epoch_seconds}
     return Answer(AnswerKind.THROUGHPUT, text, best.source, values)
+
+
+def epoch_phrase(point):
+    return f"an epoch of {point.images:,} images" if point.images else "an epoch"
 
 
 def shortest_text(points, names):
@@ -58,14 +62,17 @@ def shortest_text(points, names):
     )
 
 
+def rates_of(point):
+    """Returns the images per second of each repeat."""
+    images = point.images_per_second * point.epoch_seconds
+    return [images / seconds for seconds in point.epoch_repeats]
+
+
 def tie_text(best, others, names):
     """Returns a text if the next highest throughput may be as high; "" otherwise."""
     if not others:
         return ""
-    of_best, of_next = (
-        [point.images / seconds for seconds in point.epoch_repeats] for point in (best, others[0])
-    )
-    if difference(of_next, of_best).is_shown:
+    if difference(rates_of(others[0]), rates_of(best)).is_shown:
         return ""
     return (
         f" The next one ({rate_text(others[0])} images/s: {names.place(others[0])}) differs by no "
