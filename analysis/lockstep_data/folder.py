@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
-from lockstep_report.errors import INPUT, ReportError, cannot_read, reason_of, require
+from lockstep_report.errors import INPUT, ReportError, cannot_read, reason_of, require_module
 from lockstep_report.runfile.file_kind import kind_of_file
 from lockstep_report.runfile.settings import some_of
 
@@ -25,7 +25,7 @@ def read_folder(folder, size, channels=3, test_share=0.2, seed=1):
     of each class are test images. The order of the images is random, so that the first N are of all
     classes. Raises `ReportError` (input).
     """
-    pillow = require(
+    pillow = require_module(
         "PIL.Image", "reading images", "install python3-pil (Debian) or pip install pillow"
     )
     folder = Path(folder)
@@ -186,7 +186,7 @@ def images_of(folder, require_all=True):
 def load_image(pillow, size, channels, path):
     """Returns the pixels (channels, height, width) of an image; a text with its path and the reason
     if it cannot be read. The image is scaled to cover `size` and cropped at its centre."""
-    from PIL import ImageOps  # not before `require`
+    from PIL import ImageOps  # not before `require_module`
 
     try:
         with warnings.catch_warnings(), pillow.open(path) as image:

@@ -66,8 +66,8 @@ def load(paths):
 
 
 def data_frame(parts):
-    from lockstep_report.errors import require
+    from lockstep_report.errors import require_module
 
-    pandas = require("pandas", "lockstep_report.steps")
+    pandas = require_module("pandas", "lockstep_report.steps")
     made = [pandas.DataFrame(part) for part in parts]
     return pandas.concat(made, ignore_index=True) if made else pandas.DataFrame()

@@ -57,7 +57,7 @@ def cannot_read(path, error):
     )
 
 
-def require(name, what, remedy="install python3-{0} (Debian) or pip install {0}"):
+def require_module(name, what, remedy="install python3-{0} (Debian) or pip install {0}"):
     """Returns the module `name`, which `what` needs. Raises `ReportError` with the remedy if it is
     not installed, and with the reason if it cannot be imported."""
     try:

@@ -22,19 +22,6 @@ MOST_AT_TOP = 15
 SHARED_NAMES = {  # public name that several modules define -> why it is the same
     "add": "each module of a command adds its parser",
     "write": "each module of an export format writes it",
-    "bus_bandwidth": "the formula, and the estimate that follows from beta",
-    "draw": "computes the positions of the texts of a figure, and draws the telemetry of a run",
-    "finish": "the last part of a command, of an SVG element, and of an axis",
-    "finite": "the finite samples, and a finite number",
-    "kind_of": "the kind of a figure, and of a file",
-    "last_accuracy": "of the last evaluated epoch, and of the last epoch",
-    "percent": "a number, and a text",
-    "require": "an installed library, and an input",
-    "row_of": "the row of a point in the tables, and of a file in the index",
-    "rows_of": "the rows of a dataset, and of a table",
-    "title_of": "the title of a figure, and of the page",
-    "traffic_of": "the traffic of a run, and of a network interface",
-    "weak_efficiency": "of two step times, and of two points",
 }
 
 

@@ -166,7 +166,7 @@ def test_a_gap_of_readings_is_left_out():
     ),
 )
 def test_every_text_of_the_figure_is_visible(tmp_path, columns):
-    assert faults(telemetry_figure.draw(read_run(write(tmp_path / "a.h5", **columns)))) == []
+    assert faults(telemetry_figure.draw_telemetry(read_run(write(tmp_path / "a.h5", **columns)))) == []
 
 
 def test_values_of_any_size_have_no_factor_above_the_axis(tmp_path):
@@ -178,7 +178,7 @@ def test_values_of_any_size_have_no_factor_above_the_axis(tmp_path):
         device_power_watts=lambda t, r: 1e7 + t,
     )
     with canvas("one-column"):
-        figure = telemetry_figure.draw(read_run(path))
+        figure = telemetry_figure.draw_telemetry(read_run(path))
         assert figure.get_figheight() < 12 and faults(figure) == []
 
 

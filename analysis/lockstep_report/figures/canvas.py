@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from lockstep_report.errors import OUTPUT, ReportError, reason_of, require
+from lockstep_report.errors import OUTPUT, ReportError, reason_of, require_module
 
 SMALLEST_TEXT = 6.0  # points; smaller text is not readable on paper
 
@@ -79,7 +79,7 @@ def figure_module(name):
     logging.getLogger("matplotlib").setLevel(logging.ERROR)
     try:
         give_folder_without_home()
-        require("matplotlib", "drawing figures")
+        require_module("matplotlib", "drawing figures")
         return importlib.import_module(f"lockstep_report.figures.{name}")
     except OSError as error:
         raise ReportError(

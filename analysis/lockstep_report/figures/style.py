@@ -151,7 +151,7 @@ def svg_of(figure):
     for unused in (f"{SVG}metadata", f"{SVG}defs[{SVG}style]"):
         root.remove(root.find(unused))
     for element in list(root.iter()):
-        finish(element, referenced)
+        finish_element(element, referenced)
     root.attrib |= {
         "role": "img",
         "aria-label": one_line(figure.get_label()),
@@ -161,7 +161,7 @@ def svg_of(figure):
     return ElementTree.tostring(root, encoding="unicode")
 
 
-def finish(element, referenced):
+def finish_element(element, referenced):
     """Replaces the style by attributes, and the identifier by titles; keeps it if another element
     refers to it."""
     identifier = element.attrib.pop("id", "")

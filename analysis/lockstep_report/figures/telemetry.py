@@ -2,6 +2,7 @@
 """Figures of the telemetry over time, below the durations of the steps on the same axis."""
 
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -22,25 +23,38 @@ MOST_STEPS = 2000  # dots; with more steps, each is the longest of a group of st
 MOST_EPOCHS = 60  # lines at the ends of epochs; with more epochs, every 2nd, 3rd, ... has one
 STYLES = ("-", (0, (4, 2)))
 
-# (title, unit, [(quantity, beginning of the label, is cumulative, factor)])
+
+class PlottedQuantity(NamedTuple):
+    """A column of the telemetry. `label`: beginning of the label of its curves."""
+
+    name: str
+    label: str = ""
+    is_cumulative: bool = False
+    factor: float = 1
+
+
+# (title, unit, quantities)
 PANELS = (
     (
         "Processors in use",
         "processors",
-        (("user_cpu_seconds", "user, ", True, 1), ("system_cpu_seconds", "system, ", True, 1)),
+        (
+            PlottedQuantity("user_cpu_seconds", "user, ", True),
+            PlottedQuantity("system_cpu_seconds", "system, ", True),
+        ),
     ),
-    ("Resident memory", "MiB", (("resident_memory_bytes", "", False, 1 / 2**20),)),
+    ("Resident memory", "MiB", (PlottedQuantity("resident_memory_bytes", factor=1 / 2**20),)),
     (
         "Context switches",
         "per second",
         (
-            ("voluntary_context_switches", "voluntary, ", True, 1),
-            ("involuntary_context_switches", "involuntary, ", True, 1),
+            PlottedQuantity("voluntary_context_switches", "voluntary, ", True),
+            PlottedQuantity("involuntary_context_switches", "involuntary, ", True),
         ),
     ),
-    ("GPU utilisation", "per cent", (("device_utilisation", "", False, 100),)),
-    ("GPU memory", "MiB", (("device_memory_bytes", "", False, 1 / 2**20),)),
-    ("GPU power", "W", (("device_power_watts", "", False, 1),)),
+    ("GPU utilisation", "per cent", (PlottedQuantity("device_utilisation", factor=100),)),
+    ("GPU memory", "MiB", (PlottedQuantity("device_memory_bytes", factor=1 / 2**20),)),
+    ("GPU power", "W", (PlottedQuantity("device_power_watts"),)),
 )
 
 
@@ -48,50 +62,25 @@ def telemetry_figures(runs):
     """Returns {name: figure}: one figure per run file with telemetry."""
     made = {}
     for run in telemetry.files_of(runs)[:MOST_FIGURES]:
-        figure = draw(run)
+        figure = draw_telemetry(run)
         name = f"telemetry-{stem_of(run.file_name).replace('/', '-')}"
         if figure:
             made[f"{name}-{len(made) + 1}" if name in made else name] = figure
     return made
 
 
-def draw(run):
+def draw_telemetry(run):
     """Returns the figure of one run file; None if it has fewer than two samples per rank."""
     samples = telemetry.samples_of(run)
     if not samples or min(len(s.seconds) for s in samples) < 2:
         return None
-    panels = [
-        panel
-        for panel in (
-            *(
-                (title, unit, quantity_curves(samples, quantities))
-                for title, unit, quantities in PANELS
-            ),
-            ("Network", "MB/s", network_curves(run, samples)),
-            ("Host power", "W", host_power_curves(run, samples)),
-        )
-        if panel[2]
-    ]
-    figure, _ = plt.subplots(
-        len(panels) + 1, 1, sharex=True, figsize=(8.6, 1.0 + 1.45 * (len(panels) + 1))
-    )
+    panels = panels_of(run, samples)
+    height = 1.0 + 1.45 * (len(panels) + 1)
+    figure, _ = plt.subplots(len(panels) + 1, 1, sharex=True, figsize=(8.6, height))
     ends = step_ends(run)
     draw_steps(figure.axes[0], run, ends)
-    for axes, (title, unit, curves) in zip(figure.axes[1:], panels):
-        for curve in curves:
-            axes.plot(
-                curve.x,
-                curve.y,
-                color=colour_of(curve.index),
-                linestyle=curve.style,
-                linewidth=1.2,
-                label=curve.label or None,
-            )
-            if curve.range:
-                band(axes, curve.index, curve.x, *curve.range, alpha=0.2)
-        finish(axes, title, unit)
-        if any(curve.label for curve in curves):
-            axes.legend(loc="center left", bbox_to_anchor=(1.01, 0.5), fontsize=text_size(8))
+    for axes, panel in zip(figure.axes[1:], panels):
+        draw_panel(axes, panel)
     figure.axes[-1].set_xlabel("seconds since the start of the training")
     marks, every = epoch_marks(run, ends)
     for axes in figure.axes:
@@ -103,6 +92,40 @@ def draw(run):
     )
 
 
+class TelemetryPanel(NamedTuple):
+    title: str
+    unit: str
+    curves: list
+
+
+def panels_of(run, samples):
+    """Returns the panels that have curves."""
+    panels = [
+        TelemetryPanel(title, unit, quantity_curves(samples, quantities))
+        for title, unit, quantities in PANELS
+    ]
+    panels.append(TelemetryPanel("Network", "MB/s", network_curves(run, samples)))
+    panels.append(TelemetryPanel("Host power", "W", host_power_curves(run, samples)))
+    return [panel for panel in panels if panel.curves]
+
+
+def draw_panel(axes, panel):
+    for curve in panel.curves:
+        axes.plot(
+            curve.x,
+            curve.y,
+            color=colour_of(curve.index),
+            linestyle=curve.style,
+            linewidth=1.2,
+            label=curve.label or None,
+        )
+        if curve.range:
+            band(axes, curve.index, curve.x, *curve.range, alpha=0.2)
+    finish_panel(axes, panel.title, panel.unit)
+    if any(curve.label for curve in panel.curves):
+        axes.legend(loc="center left", bbox_to_anchor=(1.01, 0.5), fontsize=text_size(8))
+
+
 def step_ends(run):
     """Returns (step): the times at which the last rank ended each step; empty if not recorded."""
     if run.step_end is None:
@@ -111,7 +134,7 @@ def step_ends(run):
     return np.concatenate([ends.max(axis=1) for _, ends in parts])
 
 
-def finish(axes, title, unit):
+def finish_panel(axes, title, unit):
     axes.set(title=title, ylabel=unit, ymargin=0.1, ylim=(0, None))
     light_grid(axes)
 
@@ -129,7 +152,7 @@ def draw_steps(axes, run, ends):
             ]
             ends, seconds = ends[longest], seconds[longest]
         axes.plot(ends, 1e3 * seconds, ".", markersize=3, color="#333333")
-    finish(axes, f"Step (slowest rank{detail})", "ms")
+    finish_panel(axes, f"Step (slowest rank{detail})", "ms")
 
 
 def epoch_marks(run, ends):
@@ -170,14 +193,11 @@ class Curve:
 
 def quantity_curves(samples, quantities):
     curves = []
-    for style, (name, label, is_cumulative, factor) in zip(STYLES, quantities):
-        found = [
-            (s.rank, *(rates if is_cumulative else telemetry.finite)(s.seconds, s.columns[name]))
-            for s in samples
-        ]
-        curves += rank_curves(
-            [(rank, x, factor * y) for rank, x, y in found if len(y)], label, style
-        )
+    for style, quantity in zip(STYLES, quantities):
+        values = rates if quantity.is_cumulative else telemetry.finite
+        found = [(s.rank, *values(s.seconds, s.columns[quantity.name])) for s in samples]
+        of_ranks = [(rank, x, quantity.factor * y) for rank, x, y in found if len(y)]
+        curves += rank_curves(of_ranks, quantity.label, style)
     return curves
 
 

@@ -11,7 +11,7 @@ from lockstep_report.figures.canvas import length
 from lockstep_report.figures.layout import legend_beside, panel_figure
 from lockstep_report.figures.style import plt, short_number
 from lockstep_report.measure.stragglers import COMMUNICATION
-from lockstep_report.measure.waiting import rank_seconds, timed_run
+from lockstep_report.measure.waiting import timed_rank_seconds, timed_run
 
 # (upper limit of the work relative to the median of the ranks, less 1; colour; name)
 CLASSES = (
@@ -74,48 +74,34 @@ def slowest_text(slow):
 def draw_work(axes, run, slow):
     timed = timed_run(run)
     steps = timed.window.steps
-    classes, edges, ranks = work_classes(rank_seconds(timed, (COMMUNICATION,)))
+    classes, edges, ranks = work_classes(timed_rank_seconds(timed, (COMMUNICATION,)))
     numbers = np.append(run.step[steps[edges[:-1]]], run.step[steps[-1]] + 1) + 1
-    starts, widths = numbers[:-1], np.diff(numbers)
-    axes.add_patch(
-        plt.Rectangle(
-            (numbers[0], -0.5),
-            numbers[-1] - numbers[0],
-            len(ranks),
-            linewidth=0,
-            facecolor=CLASSES[0][1],
-            label=CLASSES[0][2],
-        )
-    )
-    for number, (_, colour, name) in enumerate(CLASSES[1:], 1):
-        rows, columns = np.nonzero(classes == number)
-        corners = CELL * np.stack([widths[columns], np.ones(len(columns))], axis=1)[:, None]
-        places = corners + np.stack([starts[columns], rows], axis=1)[:, None]
-        axes.add_patch(
-            PathPatch(
-                Path.make_compound_path_from_polys(places),
-                facecolor=colour,
-                edgecolor=colour,
-                linewidth=0.2,
-                label=name,
-            )
-        )
+    first, width = numbers[0], numbers[-1] - numbers[0]
+    _, colour, name = CLASSES[0]
+    background = {"linewidth": 0, "facecolor": colour, "label": name}
+    axes.add_patch(plt.Rectangle((first, -0.5), width, len(ranks), **background))
+    draw_cells(axes, classes, numbers)
     row = int(np.searchsorted(ranks, slow.rank, side="right")) - 1
-    axes.add_patch(
-        plt.Rectangle(
-            (numbers[0], row - 0.5),
-            numbers[-1] - numbers[0],
-            1,
-            fill=False,
-            linewidth=1.2,
-            clip_on=False,
-        )
-    )
-    axes.set(xlim=(numbers[0], numbers[-1]), ylim=(len(ranks) - 0.5, -0.5), xlabel="step")
+    frame = {"fill": False, "linewidth": 1.2, "clip_on": False}
+    axes.add_patch(plt.Rectangle((first, row - 0.5), width, 1, **frame))
+    axes.set(xlim=(first, numbers[-1]), ylim=(len(ranks) - 0.5, -0.5), xlabel="step")
     every = -(-len(ranks) // 16)
     axes.set_yticks(range(0, len(ranks), every), ranks[::every])
     axes.xaxis.set_major_locator(MaxNLocator(nbins=6, integer=True, min_n_ticks=1))
     axes.tick_params(length=0)
+
+
+def draw_cells(axes, classes, numbers):
+    """Draws the cells of all classes but the first. `numbers`: of the first step of each column,
+    and the end of the last one."""
+    starts, widths = numbers[:-1], np.diff(numbers)
+    for number, (_, colour, name) in enumerate(CLASSES[1:], 1):
+        rows, columns = np.nonzero(classes == number)
+        corners = CELL * np.stack([widths[columns], np.ones(len(columns))], axis=1)[:, None]
+        places = corners + np.stack([starts[columns], rows], axis=1)[:, None]
+        path = Path.make_compound_path_from_polys(places)
+        style = {"facecolor": colour, "edgecolor": colour, "linewidth": 0.2}
+        axes.add_patch(PathPatch(path, label=name, **style))
 
 
 def work_classes(work, columns=MOST_COLUMNS, rows=MOST_ROWS):

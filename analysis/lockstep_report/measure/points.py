@@ -18,7 +18,13 @@ from lockstep_report.measure.inference import Interval, series_interval
 from lockstep_report.measure.link_bytes import link_bytes
 from lockstep_report.measure.step_notes import epoch_notes, step_notes
 from lockstep_report.measure.stragglers import COMPUTATION, slow_work
-from lockstep_report.measure.waiting import MOST_STEPS, Split, busy_seconds, split_of, times_of
+from lockstep_report.measure.waiting import (
+    MOST_STEPS,
+    Split,
+    all_reduce_busy_seconds,
+    split_of,
+    times_of,
+)
 from lockstep_report.measure.window import (
     batch_per_rank,
     epoch_rate,
@@ -252,7 +258,7 @@ def times_of_epoch(run, window):
     scale = epoch_seconds / step.sum()
     of_phases = {name: scale * phases[:, i].mean() for i, name in enumerate(run.phases)}
     of_phases[IMBALANCE] = epoch_seconds - sum(of_phases.values())
-    busy, _ = busy_seconds(run, window.steps)
+    busy, _ = all_reduce_busy_seconds(run, window.steps)
     return {
         "epoch_seconds": epoch_seconds,
         "images_per_second": images_per_second,
@@ -296,7 +302,7 @@ def machine_of(run, origin):
         "link_gbit": run.link_gbit,
         "hosts": origin.host_names,
         "host_count": origin.host_count or None,
-        "threads": run.number("threads") if settings.uses_threads(run) else None,
+        "threads": threads_of(run),
         "processors": processors_of(run),
         "cores": processors_of(run, "core_list"),
         "program": program_of(origin),
@@ -304,6 +310,11 @@ def machine_of(run, origin):
         "algorithm": choices.algorithm_of(origin) if run.rank_count > 1 else "",
         "kernels": choices.kernels_of(origin),
     }
+
+
+def threads_of(run):
+    """Returns the number of CPU threads per rank; None if they do not compute."""
+    return run.number("threads") if settings.uses_threads(run) else None
 
 
 def point_of(run):
@@ -359,23 +370,23 @@ def link_bytes_of(run):
 def from_times(row, parameters=None, train_samples=None, notes=()):
     """Returns the point of one row of a CSV of epoch times. `parameters`: number of parameters of 4
     bytes each."""
+    found = {}
+    if train_samples:
+        found["images_per_second"] = train_samples / float(row.seconds)
+    if train_samples and row.batch_per_rank:
+        found["steps"] = metrics.steps_per_epoch(train_samples, row.batch_per_rank, row.ranks)
+    if parameters:
+        found["bytes_per_step"] = 4 * parameters
+    if parameters and row.ranks > 1:
+        found["link_bytes"] = metrics.ring_bytes(4 * parameters, row.ranks)
     return Point(
         source=row.source,
         ranks=row.ranks,
         batch_per_rank=row.batch_per_rank or 0,
         epoch_seconds=float(row.seconds),
         setting=(row.source.removesuffix(".csv"), *row.series),
-        images_per_second=train_samples / float(row.seconds) if train_samples else None,
         images=train_samples,
-        steps=(
-            metrics.steps_per_epoch(train_samples, row.batch_per_rank, row.ranks)
-            if train_samples and row.batch_per_rank
-            else None
-        ),
-        bytes_per_step=4 * parameters if parameters else None,
-        link_bytes=(
-            metrics.ring_bytes(4 * parameters, row.ranks) if parameters and row.ranks > 1 else None
-        ),
         rule="epoch times as given in the CSV",
         notes=tuple(notes),
+        **found,
     )

@@ -7,7 +7,7 @@ import numpy as np
 
 from lockstep_report.measure.fitting import Estimate
 from lockstep_report.measure.inference import CONFIDENCE, series_interval
-from lockstep_report.measure.waiting import rank_seconds
+from lockstep_report.measure.waiting import timed_rank_seconds
 
 COMMUNICATION = "exposed_communication"
 COMPUTATION = ("forward", "backward", "update")
@@ -98,7 +98,7 @@ def slow_work(work):
 
 def straggler_of(timed):
     run = timed.run
-    work = rank_seconds(timed, (COMMUNICATION,))
+    work = timed_rank_seconds(timed, (COMMUNICATION,))
     rank, excess = slowest(work)
     return Straggler(
         run.label,

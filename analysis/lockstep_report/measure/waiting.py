@@ -78,8 +78,9 @@ class Times:
         """Yields (times, block of each of `others`) of consecutive steps; `others`: arrays of the
         same steps."""
         steps = np.arange(len(self.start))
-        for part, start, end, *found in blocks(steps, self.start, self.end, *others):
-            yield Times(self.origin[part], start, end, self.clock_error), *found
+        for part, *found in blocks(steps, self.start, self.end, *others):
+            start, end, *of_others = found
+            yield Times(self.origin[part], start, end, self.clock_error), *of_others
 
 
 def common_starts(run, epoch, steps):
@@ -114,7 +115,7 @@ def times_of(run, window):
         return None
     steps = window.steps
     origin, error = common_starts(run, window.epoch, steps)
-    if origin is None or not busy_seconds(run, steps)[1]:
+    if origin is None or not all_reduce_busy_seconds(run, steps)[1]:
         return None
     return Times(
         origin,
@@ -124,7 +125,7 @@ def times_of(run, window):
     )
 
 
-def busy_seconds(run, steps):
+def all_reduce_busy_seconds(run, steps):
     """Returns (rank), the time in which at least one bucket was being reduced, the sum over
     `steps`; and whether the times of all buckets are finite."""
     key = ("busy_seconds", steps.tobytes())
@@ -276,7 +277,7 @@ def timed_run(run):
     return TimedRun(run, window, phases, times, split_of(run, window.steps, times, 1.0))
 
 
-def rank_seconds(timed, without=()):
+def timed_rank_seconds(timed, without=()):
     """Returns (step, rank): the time of the timed steps in all phases except those in `without`."""
     phases, rows = timed.phase_seconds, np.arange(len(timed.phase_seconds))
     return np.concatenate(

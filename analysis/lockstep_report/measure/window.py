@@ -10,6 +10,7 @@ rank that is late in one step makes the others wait only once.
 import math
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -33,26 +34,34 @@ class Window:
     is_extrapolated: bool  # the run has no complete epoch
 
 
+class ChosenSteps(NamedTuple):
+    """The timed steps, before the size of the epoch is known."""
+
+    steps: np.ndarray  # indices into the steps of the run
+    epoch: int
+    rule: str  # how the steps were selected, as text
+    is_complete: bool  # whether the epoch has all its steps
+
+
 def timed_window(run):
     """Returns the timed window of a run, which must have steps."""
     if "timed_window" not in run.known:
         size, images = run.integer("steps_per_epoch"), run.integer("images_per_epoch")
-        chosen, number, rule, is_complete = choose_steps(run.epoch, run.step, run.starts_part, size)
-        run.known["timed_window"] = Window(chosen, number, size, images, rule, not is_complete)
+        chosen = choose_steps(run.epoch, run.step, run.starts_part, size)
+        run.known["timed_window"] = Window(
+            chosen.steps, chosen.epoch, size, images, chosen.rule, not chosen.is_complete
+        )
     return run.known["timed_window"]
 
 
 def choose_steps(epoch, step, starts_part, steps_per_epoch):
-    """Selects the timed steps. Returns (indices, epoch, rule as text, is the epoch complete).
-
-    `epoch`: epoch of each step; `step`: its number in the run; `starts_part`: whether it is the
-    first step of a process.
-    """
+    """Returns the `ChosenSteps`. `epoch`: epoch of each step; `step`: its number in the run;
+    `starts_part`: whether it is the first step of a process."""
     complete = complete_epochs(epoch, steps_per_epoch)
     warm = warm_epochs(epoch, starts_part, steps_per_epoch)
     if warm:
         steps = np.flatnonzero(epoch == warm[0])
-        return steps, warm[0], f"epoch {warm[0]}, all {len(steps)} steps", True
+        return ChosenSteps(steps, warm[0], f"epoch {warm[0]}, all {len(steps)} steps", True)
     if complete:
         steps, number = np.flatnonzero(epoch == complete[0]), complete[0]
     else:
@@ -60,21 +69,21 @@ def choose_steps(epoch, step, starts_part, steps_per_epoch):
         number = int(epoch[steps[0]])
     kept, processes = without_start_up(steps, starts_part)
     if complete:
-        which = (
-            f"first {len(steps) - len(kept)} of {steps_per_epoch} steps"
-            if processes == 1
-            else (
-                f"first steps of {processes} processes, {len(steps) - len(kept)} of"
-                f" {steps_per_epoch} steps"
-            )
-        )
+        which = start_up_text(len(steps) - len(kept), steps_per_epoch, processes)
         rule = f"epoch {number} without its {which} (start-up; no complete epoch follows)"
     else:
         rule = (
             f"scaled from {len(kept)} of {steps_per_epoch} steps of epoch {number} "
             "(no complete epoch was recorded)"
         )
-    return kept, number, rule, bool(complete)
+    return ChosenSteps(kept, number, rule, bool(complete))
+
+
+def start_up_text(count, steps_per_epoch, processes):
+    """Returns a text about the steps that are left out."""
+    if processes == 1:
+        return f"first {count} of {steps_per_epoch} steps"
+    return f"first steps of {processes} processes, {count} of {steps_per_epoch} steps"
 
 
 def complete_epochs(epoch, steps_per_epoch):
@@ -91,15 +100,20 @@ def warm_epochs(epoch, starts_part, steps_per_epoch):
 
 
 def without_start_up(steps, starts_part):
-    """Returns the indices `steps` without the first steps of each process: ceil(10 %) of those at
-    the begin and of those of each process that starts among them. Returns the number of processes
-    too.
-    """
-    first, *later = np.split(steps, 1 + np.flatnonzero(starts_part[steps[1:]]))
-    # At least one step remains.
-    skipped = min(max(1, math.ceil(WARM_UP_FRACTION * len(first))), len(first) - 1)
-    kept = [first[skipped:], *(own[math.ceil(WARM_UP_FRACTION * len(own)) :] for own in later)]
+    """Returns the indices `steps` without the first steps of each process, and the number of
+    processes. The process that made the first of these steps loses its `warm_up_steps`, at least
+    one; so do the processes that started among them."""
+    starts = 1 + np.flatnonzero(starts_part[steps[1:]])
+    first, *later = np.split(steps, starts)
+    skipped = max(1, warm_up_steps(len(first)))
+    skipped = min(skipped, len(first) - 1)  # at least one step remains
+    kept = [first[skipped:], *(own[warm_up_steps(len(own)) :] for own in later)]
     return np.concatenate(kept), len(kept)
+
+
+def warm_up_steps(count):
+    """Returns ceil(10 %) of a number of steps: those that a process needs to become fast."""
+    return math.ceil(WARM_UP_FRACTION * count)
 
 
 def longest_sequence(epoch, step, starts_part):
@@ -166,8 +180,8 @@ def timed_seconds(run, steps):
 
 
 def read_timed_seconds(run, steps):
-    """Returns `timed_seconds`. Several blocks are read twice: the rank with the largest sum is known
-    only after the last one, and the times of all ranks may not fit in memory."""
+    """Returns `timed_seconds`. Several blocks are read twice: the rank with the largest sum is
+    known only after the last one, and the times of all ranks may not fit in memory."""
     kept, sums, phase_sums = [], BlockSum(), BlockSum()
     parts = block_slices(len(steps), run.phase_seconds)
     for phases, seconds in duration_blocks(run, steps, parts):

@@ -4,6 +4,7 @@ the time of an all-reduce to alpha + beta · bytes, from sweeps and from the buc
 runs."""
 
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -144,19 +145,19 @@ def scaling_fit(law, group):
     """Returns the `ScalingFit` of a group of points; None if the parameter is not determined."""
     group = [p for p in group if all(0 < epoch < np.inf for epoch in p.epoch_repeats)]
     ranks = np.array([p.ranks for p in group for _ in p.epoch_repeats])
-    # Gustafson: without the number of steps a multiple of the step time, because N ranks make N
-    # times fewer.
-    seconds = np.array(
-        [
-            epoch if law == AMDAHL else epoch / p.steps if p.steps else epoch * p.ranks
-            for p in group
-            for epoch in p.epoch_repeats
-        ]
-    )
+    seconds = np.array([fitted_seconds(law, p, s) for p in group for s in p.epoch_repeats])
     if len(set(ranks)) == 2:
         return ScalingFit(law, tuple(group), ranks, seconds)
     found = fit_law(law, ranks, seconds) if len(ranks) else None
     return found and ScalingFit(law, tuple(group), ranks, seconds, *found)
+
+
+def fitted_seconds(law, point, epoch_seconds):
+    """Returns the time that a law is about: of an epoch (Amdahl) or of a step (Gustafson). Without
+    the number of steps it is a multiple of the step time, because N ranks make N times fewer."""
+    if law == AMDAHL:
+        return epoch_seconds
+    return epoch_seconds / point.steps if point.steps else epoch_seconds * point.ranks
 
 
 @dataclass(frozen=True)
@@ -183,17 +184,25 @@ class AlphaBeta:
         return self.fit.combination((1, size))
 
 
+class AlphaBetaFit(NamedTuple):
+    """alpha, beta and their fit; all None if the sizes do not determine them."""
+
+    alpha: Estimate
+    beta: Estimate
+    fit: LinearFit
+    notes: tuple
+
+
 def alpha_beta(sizes, seconds, jobs=None):
-    """Fits seconds = alpha + beta · sizes: the mean of one fit for each of `jobs`, the name of the
-    job of each observation [one job]. Returns (alpha, beta, fit, notes); the first three are None
-    if there are fewer than three different sizes."""
+    """Returns the `AlphaBetaFit` seconds = alpha + beta · sizes: the mean of one fit for each of
+    `jobs`, the name of the job of each observation [one job]. It needs three different sizes."""
     sizes, seconds = np.asarray(sizes, dtype=float), np.asarray(seconds, dtype=float)
     if len(set(sizes.tolist())) < 3:
-        return None, None, None, ("fewer than three sizes: alpha and beta cannot be separated",)
+        return without_fit("fewer than three sizes: alpha and beta cannot be separated")
     columns = (np.ones(len(sizes)), sizes)
     fit = fit_of_jobs(columns, seconds, np.zeros(len(sizes)) if jobs is None else np.asarray(jobs))
     if fit is None:
-        return None, None, None, ("the sizes do not determine alpha and beta",)
+        return without_fit("the sizes do not determine alpha and beta")
     alpha, beta = fit.combination((1, 0)), fit.combination((0, 1))
     # Without intervals, both have the same note.
     notes = dict.fromkeys(
@@ -203,7 +212,11 @@ def alpha_beta(sizes, seconds, jobs=None):
             residual_note("one line does not describe all sizes", fit.residuals),
         ]
     )
-    return alpha, beta, fit, tuple(filter(None, notes))
+    return AlphaBetaFit(alpha, beta, fit, tuple(filter(None, notes)))
+
+
+def without_fit(note):
+    return AlphaBetaFit(None, None, None, (note,))
 
 
 def residual_note(text, residuals):
@@ -229,67 +242,99 @@ def fit_of_jobs(columns, observed, jobs):
     )
 
 
+class Observed(NamedTuple):
+    """What the observations of one fit have in common, besides the options that affect the
+    time."""
+
+    origin: str
+    algorithm: str
+    ranks: int
+    hosts: int
+    setting: tuple
+    link_gbit: float
+    gradient_dtype: str
+
+    @property
+    def place(self):
+        """What fits have in common whose notes name the options in which they differ."""
+        return self[:4]
+
+
+class Observation(NamedTuple):
+    source: str
+    size: int
+    seconds: float
+
+
 def alpha_beta_fits(runs, timed):
     """Returns the fits of all sweeps of `runs` and of the buckets of the training runs `timed`, one
     per algorithm, number of ranks and hosts, setting, link, data type of the gradients and options
     that affect the time; the notes have the options in which the fits of an algorithm differ."""
     groups = {}
-    for run, found in (
-        *((run, sweep_observations(run)) for run in runs),
-        *((t.run, bucket_observations(t)) for t in timed),
-    ):
-        conditions = (
-            frozenset(pair for pair in variant_of(run) if pair[0] not in SIZES)
-            | {(name, run.option(name)) for name in ("reducer", "batch-per-rank", "global-batch")}
-            | {(PROGRAM, program_of(run))}
-        )
-        for key, size, seconds in found:
-            key = (
-                *key,
-                run.rank_count,
-                run.host_count,
-                setting_of(run),
-                run.link_gbit,
-                run.option("gradient-dtype"),
-            )
-            groups.setdefault((key, conditions), []).append((run.label, size, seconds))
-    alike = grouped(groups, lambda pair: pair[0][:4])
-    made = []
-    for (key, conditions), rows in groups.items():
-        origin, algorithm, ranks, hosts, *_ = key
-        sources, sizes, seconds = zip(*rows)
-        sizes, seconds = np.array(sizes, dtype=float), np.array(seconds)
-        alpha, beta, fit, notes = alpha_beta(sizes, seconds, sources)
-        notes = [
-            text_of(conditions, distinguishing([(other, ranks) for _, other in alike[key[:4]]])),
-            *notes,
-        ]
-        if alpha is not None and alpha.has_interval and len(set(sources)) == 1:
-            notes.append("one job: the interval does not contain the difference between jobs")
-        made.append(
-            AlphaBeta(
-                algorithm,
-                origin,
-                ranks,
-                hosts,
-                tuple(dict.fromkeys(sources)),
-                sizes,
-                seconds,
-                alpha,
-                beta,
-                fit,
-                tuple(filter(None, notes)),
-            )
-        )
-    return sorted(
-        made,
-        key=lambda found: (
-            found.origin != SWEEP,
-            found.ranks,
-            place_of(found.algorithm, ALGORITHMS),
-            found.algorithm,
-        ),
+    found = [(run, sweep_observations(run)) for run in runs]
+    found += [(t.run, bucket_observations(t)) for t in timed]
+    for run, observations in found:
+        conditions = conditions_of(run)
+        for key, size, seconds in observations:
+            observation = Observation(run.label, size, seconds)
+            groups.setdefault((observed(run, *key), conditions), []).append(observation)
+    alike = grouped(groups, lambda pair: pair[0].place, lambda pair: pair[1])
+    made = [
+        fit_of_observations(key, conditions, alike[key.place], rows)
+        for (key, conditions), rows in groups.items()
+    ]
+    return sorted(made, key=order_of_fit)
+
+
+def observed(run, origin, algorithm):
+    return Observed(
+        origin,
+        algorithm,
+        run.rank_count,
+        run.host_count,
+        setting_of(run),
+        run.link_gbit,
+        run.option("gradient-dtype"),
     )
+
+
+def conditions_of(run):
+    """Returns the options of a run that affect the time of its all-reduces."""
+    options = frozenset(pair for pair in variant_of(run) if pair[0] not in SIZES)
+    stated = {(name, run.option(name)) for name in ("reducer", "batch-per-rank", "global-batch")}
+    return options | stated | {(PROGRAM, program_of(run))}
+
+
+def fit_of_observations(key, conditions, alike, rows):
+    """Returns the `AlphaBeta` of the observations `rows`. `alike`: the conditions of all fits of
+    the same algorithm, ranks and hosts."""
+    sources, sizes, seconds = zip(*rows)
+    sizes, seconds = np.array(sizes, dtype=float), np.array(seconds)
+    found = alpha_beta(sizes, seconds, sources)
+    differing = distinguishing([(other, key.ranks) for other in alike])
+    notes = [text_of(conditions, differing), *found.notes]
+    has_interval = found.alpha is not None and found.alpha.has_interval
+    if has_interval and len(set(sources)) == 1:
+        notes.append("one job: the interval does not contain the difference between jobs")
+    return AlphaBeta(
+        algorithm=key.algorithm,
+        origin=key.origin,
+        ranks=key.ranks,
+        hosts=key.hosts,
+        sources=tuple(dict.fromkeys(sources)),
+        sizes=sizes,
+        seconds=seconds,
+        alpha=found.alpha,
+        beta=found.beta,
+        fit=found.fit,
+        notes=tuple(filter(None, notes)),
+    )
+
+
+def order_of_fit(found):
+    """Returns the place of a fit in tables: sweeps first, then ranks and algorithms."""
+    place = place_of(found.algorithm, ALGORITHMS)
+    return (found.origin != SWEEP, found.ranks, (place, found.algorithm))
 
 
 def sweep_observations(run):

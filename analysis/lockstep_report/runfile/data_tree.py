@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 
-from lockstep_report.errors import require
+from lockstep_report.errors import require_module
 from lockstep_report.runfile import schema
 from lockstep_report.runfile.hdf5_access import read_attributes, read_dataset
 from lockstep_report.runfile.read import checked_objects, read_tables
@@ -35,7 +35,7 @@ def open_tree(path):
     omitted. Large variables along `step` and `rank` are read when they are used, so the file must
     still exist then. Raises `ReportError` if the file cannot be read.
     """
-    xarray = require("xarray", "lockstep_report.open")
+    xarray = require_module("xarray", "lockstep_report.open")
     path = Path(path)
     with checked_objects(path) as (attributes, items):
         tables = read_tables(path, items, IN_MEMORY_BYTES)

@@ -289,7 +289,7 @@ def read_tables(path, items, in_memory):
     for group, columns in tables.items():
         for spec in schema.datasets(f"/{group}"):
             if spec.path in items:
-                columns[spec.name] = rows_of(
+                columns[spec.name] = dataset_rows(
                     path, spec, items[spec.path], sizes[spec.dimensions[0]], in_memory
                 )
             elif spec.required and is_required[group]:
@@ -326,7 +326,7 @@ def complete_sizes(items):
     return sizes
 
 
-def rows_of(path, spec, dataset, count, in_memory):
+def dataset_rows(path, spec, dataset, count, in_memory):
     """Returns the first `count` rows of a dataset."""
     if spec.dimensions[:2] == ("step", "rank") and dataset.nbytes > in_memory:
         chunk = math.prod(dataset.chunks or (0,)) * dataset.dtype.itemsize
@@ -350,12 +350,7 @@ def run_of(path, attributes, texts, tables):
     """
     tables = dict.fromkeys(("steps", "epochs", "buckets", *TABLES, *OPTIONAL), {}) | tables
     steps, epochs, buckets = (tables[name] for name in ("steps", "epochs", "buckets"))
-    sizes = {
-        "step": len(steps.get("epoch", ())),
-        "rank": len(tables["ranks"]["rank"]),
-        "phase": len(schema.PHASES),
-        "bucket": len(buckets.get("bytes", ())),
-    }
+    sizes = sizes_of(tables)
     if sizes["step"] and min(attributes.get(name, 0) for name in EPOCH_SIZE) <= 0:
         raise ReportError(
             INPUT, f"{path}: has steps, but {' or '.join(EPOCH_SIZE)} is 0 or missing"
@@ -382,10 +377,22 @@ def run_of(path, attributes, texts, tables):
         epochs={name: values for name, values in epochs.items() if name != "epoch"},
         bucket_bytes=column("/buckets/bytes"),
         bucket_calls=buckets.get("call_seconds"),
-        traffic={
-            name: steps[f"{name}_bytes"]
-            for name in ("sent", "received")
-            if f"{name}_bytes" in steps
-        },
+        traffic=traffic_datasets(steps),
         **{name: tables[name] for name in (*TABLES, *OPTIONAL)},
     )
+
+
+def sizes_of(tables):
+    """Returns {dimension: length}."""
+    return {
+        "step": len(tables["steps"].get("epoch", ())),
+        "rank": len(tables["ranks"]["rank"]),
+        "phase": len(schema.PHASES),
+        "bucket": len(tables["buckets"].get("bytes", ())),
+    }
+
+
+def traffic_datasets(steps):
+    """Returns {"sent", "received": bytes (step, rank)} as far as they are recorded."""
+    names = ("sent", "received")
+    return {name: steps[f"{name}_bytes"] for name in names if f"{name}_bytes" in steps}

@@ -11,7 +11,7 @@ from operator import itemgetter
 
 import numpy as np
 
-from lockstep_report.errors import USAGE, ReportError, require
+from lockstep_report.errors import USAGE, ReportError, require_module
 from lockstep_report.escaping import csv_cell
 from lockstep_report.groups import grouped
 from lockstep_report.measure.window import (
@@ -233,7 +233,7 @@ def cells(values):
 
 
 def write_parquet(folder, runs, selection):
-    pandas = require("pandas", "export to Parquet")
+    pandas = require_module("pandas", "export to Parquet")
     if not any(map(find_spec, ENGINES)):
         raise ReportError(
             USAGE,

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-from lockstep_report.errors import OUTPUT, USAGE, ReportError, reason_of, require
+from lockstep_report.errors import OUTPUT, USAGE, ReportError, reason_of, require_module
 from lockstep_report.measure.window import all_step_seconds
 from lockstep_report.runfile.names import stem_of
 
@@ -21,7 +21,7 @@ PROJECT = "lockstep"
 
 
 def write_event_files(folder, runs, selection):
-    tensorboard = require(
+    tensorboard = require_module(
         "tensorboardX", "export to TensorBoard", "pip install tensorboardX, or export to CSV"
     )
     for name, run in selection.named(runs):
@@ -172,7 +172,7 @@ class Log:
     def __init__(self, name):
         self.name = name
         self.start, module = TRACKERS[name]
-        self.library = require(module, f"watch --log {name}", "pip install {0}")
+        self.library = require_module(module, f"watch --log {name}", "pip install {0}")
         # The tracker of the run while it is logged, and the number of logged steps.
         self.tracker, self.steps = (
             None,
