@@ -68,50 +68,36 @@ def test_table_has_ranks_in_rows_and_batches_in_columns(times, tmp_path):
     assert not (tmp_path / "out" / "assignment-2.csv").exists()  # the CSV has no phases
 
 
+KEYS = (
+    "ranks",
+    "batch_per_rank",
+    "epoch_seconds",
+    "speedup",
+    "measured_gb_s",
+    "measured_percent",
+    "measured_peak_percent",
+)
+
+
+def row_of(precision, ranks, batch):
+    return {
+        **dict.fromkeys(KEYS, 1.0),
+        "ranks": ranks,
+        "batch_per_rank": batch,
+        "point": SimpleNamespace(setting=precision, is_independent=False, notes=()),
+        "setting": precision,
+        "mode": "overlap",
+    }
+
+
 def test_tables_show_one_setting_and_name_it():
     """Table 3 has no rows of 1 rank, so most of its rows may have another setting."""
-
-    def row(precision, ranks, batch):
-        point = SimpleNamespace(setting=precision, is_independent=False, notes=())
-        return {
-            "ranks": ranks,
-            "batch_per_rank": batch,
-            "point": point,
-            "setting": precision,
-            "mode": "overlap",
-            "epoch_seconds": 1.0,
-            "speedup": 1.0,
-            "measured_gb_s": 1.0,
-            "measured_percent": 2.0,
-        }
-
-    both = [row("bf16", 2, batch) for batch in (32, 64, 128)] + [row("fp32", 2, 32)]
-    columns = [
-        Column(name, name)
-        for name in (
-            "ranks",
-            "batch_per_rank",
-            "epoch_seconds",
-            "speedup",
-            "measured_gb_s",
-            "measured_percent",
-            "measured_peak_percent",
-        )
-    ]
-    found = assignment_tables(
-        [
-            Table(
-                "table-1-time-speedup",
-                "Table 1",
-                columns,
-                [row("fp32", 1, batch) for batch in (32, 64, 128, 256)] + both,
-                [],
-                OTHERS,
-                TableKind.TIMES,
-            ),
-            Table("table-3-bandwidth", "Table 3", columns, both, [], OTHERS, TableKind.BANDWIDTH),
-        ]
-    )
+    columns = [Column(key, key) for key in KEYS]
+    one = [row_of("fp32", 1, batch) for batch in (32, 64, 128, 256)]
+    both = [row_of("bf16", 2, batch) for batch in (32, 64, 128)] + [row_of("fp32", 2, 32)]
+    times = Table("table-1", "Table 1", columns, one + both, [], OTHERS, TableKind.TIMES)
+    rates = Table("table-3", "Table 3", columns, both, [], OTHERS, TableKind.BANDWIDTH)
+    found = assignment_tables([times, rates])
     assert [table.rows[0]["ranks"] for table in found] == [1, 2]
     assert all("setting: fp32" in table.notes for table in found)
 
