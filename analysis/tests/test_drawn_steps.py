@@ -19,7 +19,8 @@ pytestmark = pytest.mark.usefixtures("close_figures")
 
 
 def test_telemetry_shows_steps_rates_and_ends_of_epochs(tmp_path):
-    steps, *panels = telemetry_figure.draw_telemetry(read_run(write_telemetry(tmp_path / "a.h5"))).axes
+    run = read_run(write_telemetry(tmp_path / "a.h5"))
+    steps, *panels = telemetry_figure.draw_telemetry(run).axes
     dots, *marks = lines(steps)
     assert dots[1] == numbers(1 + 0.1 * np.arange(1, 31)) and dots[2] == [100] * 30
     assert sorted(mark[1][0] for mark in marks) == [2.5, 4] and steps.get_ylim()[0] == 0

@@ -166,7 +166,8 @@ def test_a_gap_of_readings_is_left_out():
     ),
 )
 def test_every_text_of_the_figure_is_visible(tmp_path, columns):
-    assert faults(telemetry_figure.draw_telemetry(read_run(write(tmp_path / "a.h5", **columns)))) == []
+    run = read_run(write(tmp_path / "a.h5", **columns))
+    assert faults(telemetry_figure.draw_telemetry(run)) == []
 
 
 def test_values_of_any_size_have_no_factor_above_the_axis(tmp_path):
