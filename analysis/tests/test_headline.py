@@ -7,7 +7,7 @@ import io
 from dataclasses import replace
 
 import pytest
-from lockstep_report.measure.contention import Lack
+from lockstep_report.measure.contention import Lack, LackCause
 from lockstep_report.measure.inference import Interval
 from lockstep_report.measure.metrics import Bounds
 from lockstep_report.measure.points import Point
@@ -20,11 +20,10 @@ from lockstep_report.tables.registry import all_tables
 from lockstep_report.tables.table import csv_text, latex, markdown
 
 SETTING = ("resnet18", "cpu", "fp32", "cifar10", "cpu x", "lockstep", "1 thread per rank")
-OTHERS_RAN = "other processes ran on its processors"
-SHARED = "threads of this run share its processors"
+OTHERS_RAN, SHARED = LackCause.OTHER_PROCESSES, LackCause.OWN_THREADS
 
 
-def point(ranks, batch, seconds, images=1024, lack="", **options):
+def point(ranks, batch, seconds, images=1024, lack=None, **options):
     source = f"{ranks}x{batch}.h5"
     lacks = {source: Lack(0.5, 0, lack)} if lack else {}
     options = {"setting": SETTING, "reducer": "overlap", **options}
@@ -99,7 +98,7 @@ def test_one_sentence_per_cause_of_lacking_processors():
     for source, cause in (("2x32.h5", OTHERS_RAN), ("4x32.h5", SHARED)):
         assert (
             f"In 1 run ({source}), ranks lacked a processor for up to 50 % of the epoch, because"
-            f" {cause}." in text
+            f" {cause.value}." in text
         )
 
 

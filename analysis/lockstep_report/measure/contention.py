@@ -3,21 +3,37 @@
 the program. docs/analysis.md states the rule."""
 
 from dataclasses import dataclass
+from enum import Enum
 
 import numpy as np
 
+from lockstep_report.measure.notes import NoteKind, PointNote
 from lockstep_report.runfile.settings import uses_threads
 from lockstep_report.runfile.stored import blocks
 
-LIMIT = 0.05  # share of the epoch from which the lack of a processor spoils its times
+LIMIT = 0.05  # share of the epoch from which the lack of a processor changes its times
 OTHERS = 0.1  # processors that other processes used on average, from which they are named
-NEIGHBOURS = (
-    0.5  # processors of the host that other processes used on average, from which there is a note
-)
+# Processors of the host that other processes used on average, from which there is a note.
+NEIGHBOURS = 0.5
 COMPUTE_PHASES = ("upload", "forward", "backward", "update")
 REMEDY = "repeat the run on processors that nothing else uses"
-OTHERS_RAN = "other processes ran on its processors"
-STOLEN = "the hypervisor of this virtual machine ran something else; use a host that is not shared"
+
+
+class LackCause(Enum):
+    """Why a rank lacked a processor, with the remedy, as the rest of a sentence."""
+
+    HYPERVISOR = (
+        "the hypervisor of this virtual machine ran something else; use a host that is not shared"
+    )
+    QUOTA = (
+        "the CPU quota of its control group was used up; raise the quota (the CPU limit of "
+        "the container or job) or use fewer threads"
+    )
+    UNKNOWN = f"other processes or threads used it; {REMEDY}"
+    OTHER_PROCESSES = f"other processes ran on its processors; {REMEDY}"
+    OWN_THREADS = (
+        "threads of this run share its processors; use fewer ranks or threads, or more processors"
+    )
 
 
 @dataclass(frozen=True)
@@ -26,16 +42,26 @@ class Lack:
 
     share: float  # of the epoch
     rank: int
-    cause: str  # with its remedy, as the rest of a sentence
+    kind: LackCause
+
+    @property
+    def cause(self):
+        return self.kind.value
+
+    @property
+    def is_significant(self):
+        """Whether the times of the run do not describe the program any more."""
+        return self.share >= LIMIT
 
     @property
     def note(self):
         """The validity note: the share is rounded down, so that repeats have equal notes."""
         percent = 100 * self.share + 1e-9
         step = 5 if percent < 10 else 10
-        return (
+        return PointNote(
+            NoteKind.LACKING,
             f"a rank lacked a processor for at least {min(90, step * int(percent // step))} % "
-            f"of the epoch, because {self.cause}"
+            f"of the epoch, because {self.cause}",
         )
 
 
@@ -55,9 +81,8 @@ def lack_of(run, window):
         return None
     rank = int(np.nanargmax(shares))
     is_stolen = stolen[rank] > np.nan_to_num(delays[rank])
-    return Lack(
-        float(shares[rank]), rank, STOLEN if is_stolen else cause_of(run, window.epoch, rank)
-    )
+    kind = LackCause.HYPERVISOR if is_stolen else cause_of(run, window.epoch, rank)
+    return Lack(float(shares[rank]), rank, kind)
 
 
 def reading(run, name, epoch):
@@ -98,33 +123,27 @@ def missing_shares(run, window):
 
 
 def cause_of(run, epoch, rank):
-    """Returns what the processors of the rank did instead, with the remedy."""
+    """Returns what the processors of the rank did instead."""
     if reading(run, "throttled_periods", epoch)[rank] > 0:
-        return (
-            "the CPU quota of its control group was used up; raise the quota (the CPU limit of "
-            "the container or job) or use fewer threads"
-        )
+        return LackCause.QUOTA
     busy, used = (reading(run, name, epoch) for name in ("processor_busy_seconds", "cpu_seconds"))
     hosts, lists = run.ranks["host"], np.asarray(run.ranks["cpu_list"]).astype(str)
     sharing = (hosts == hosts[rank]) & (lists == lists[rank])
     # Processors, on average.
     others = (busy[rank] - used[sharing].sum()) / epoch_seconds(run, epoch)
     if not np.isfinite(others):
-        return f"other processes or threads used it; {REMEDY}"
-    if others >= OTHERS:
-        return f"{OTHERS_RAN}; {REMEDY}"
-    return (
-        "threads of this run share its processors; use fewer ranks or threads, or more processors"
-    )
+        return LackCause.UNKNOWN
+    return LackCause.OTHER_PROCESSES if others >= OTHERS else LackCause.OWN_THREADS
 
 
 def contention_notes(run, window, lack):
     """Returns the notes about processors that the ranks lacked or that other processes used.
     `lack`: `lack_of` the run."""
-    is_spoiled = lack is not None and lack.share >= LIMIT
-    if is_spoiled and lack.cause.startswith(OTHERS_RAN):
+    if lack is None or not lack.is_significant:
+        return neighbour_notes(run, window)
+    if lack.kind is LackCause.OTHER_PROCESSES:
         return (lack.note,)
-    return (*((lack.note,) if is_spoiled else ()), *neighbour_notes(run, window))
+    return (lack.note, *neighbour_notes(run, window))
 
 
 def neighbour_notes(run, window):

@@ -9,7 +9,6 @@ from lockstep_report.errors import INPUT, ReportError
 from lockstep_report.measure import choices, metrics, validity
 from lockstep_report.measure.contention import (
     COMPUTE_PHASES,
-    LIMIT,
     contention_notes,
     known_reading,
     lack_of,
@@ -77,7 +76,7 @@ class Point:
     measurements: dict = field(
         default_factory=dict
     )  # name -> maximum over ranks, of one epoch, if all ranks measured it
-    lacks: dict = field(default_factory=dict)  # run -> contention.Lack, of runs that it spoils
+    lacks: dict = field(default_factory=dict)  # run -> contention.Lack, if it is significant
     link_gbit: float = None  # rate of the link that was given to the run
     hosts: tuple = ()  # host names
     host_count: int = None
@@ -216,7 +215,7 @@ def from_run(run):
         )
     window = timed_window(run)
     lack = lack_of(run, window)
-    is_spoiled = lack is not None and lack.share >= LIMIT
+    is_significant = lack is not None and lack.is_significant
     origin = run.parts[run.part_of_step[window.steps[0]]] if run.parts else run
     times = times_of_epoch(run, window)
     step = step_seconds(run, window.steps)
@@ -238,7 +237,7 @@ def from_run(run):
         link_bytes=link_bytes_of(run),
         **traffic_of(run, window.steps),
         **readings_of(run, window),
-        lacks={run.label: lack} if is_spoiled else {},
+        lacks={run.label: lack} if is_significant else {},
         **machine_of(run, origin),
         status=run.status,
         rule=window.rule,

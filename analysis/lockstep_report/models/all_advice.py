@@ -50,7 +50,7 @@ def size_of_effect(advice):
 
 
 def lacking_processors(source, lack):
-    """Processors: the ranks lacked them, which spoils the evidence of all other rules."""
+    """Processors: the ranks lacked them, which changes the evidence of all other rules."""
     return Advice(
         "lacking-processors",
         source,
