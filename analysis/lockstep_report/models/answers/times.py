@@ -2,6 +2,7 @@
 """Answers about epoch times: the highest throughput, the largest batch, and the ratio of
 programs."""
 
+import math
 from itertools import product
 
 from lockstep_report.groups import grouped
@@ -10,6 +11,7 @@ from lockstep_report.measure.inference import difference
 from lockstep_report.measure.ladders import ladder_end
 from lockstep_report.models.answers.answer import Answer, AnswerKind
 from lockstep_report.models.answers.places import (
+    RATE_DIGITS,
     RATIO_DIGITS,
     batch_text,
     rate_text,
@@ -94,20 +96,20 @@ def memory_answer(run):
         text = f"No batch of the ladder {run.label} fits in the memory limit on {place}."
         return Answer(AnswerKind.MEMORY, text, run.label)
     largest = max(complete, key=lambda i: batches[i])
-    fastest = max(complete, key=lambda i: float(run.ladder["images_per_second"][i]))
     peak = float(run.ladder["peak_bytes"][largest])
     used = f" with {number_text(peak / MIB, 0)} MiB" if peak > 0 else ""
-    rate = number_text(float(run.ladder["images_per_second"][fastest]), 1)
     text = (
         f"The largest batch of the ladder {run.label} that fits is {batches[largest]} per rank on "
-        f"{place}{used}; {ladder_end(run).text}. Its highest throughput is {rate} "
-        f"images/s at batch {batches[fastest]}."
+        f"{place}{used}; {ladder_end(run).text}."
     )
-    values = {
-        "largest_batch_per_rank": batches[largest],
-        "peak_bytes": peak or None,
-        "fastest_batch_per_rank": batches[fastest],
-    }
+    values = {"largest_batch_per_rank": batches[largest], "peak_bytes": peak or None}
+    rates = {batches[i]: float(run.ladder["images_per_second"][i]) for i in complete}
+    measured = {batch: rate for batch, rate in rates.items() if math.isfinite(rate)}
+    if measured:
+        fastest = max(measured, key=measured.get)
+        rate = number_text(measured[fastest], RATE_DIGITS)
+        text += f" Its highest throughput is {rate} images/s at batch {fastest}."
+        values["fastest_batch_per_rank"] = fastest
     return Answer(AnswerKind.MEMORY, text, run.label, values)
 
 
