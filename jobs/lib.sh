@@ -75,7 +75,7 @@ write_report() {
   too_large=$(points_with "$directory" memory | sed 's/-[0-9]*$//' | uniq | paste -sd ' ')
   failed=$(comm -23 <(points_with "$directory" started | sort) <(points_with "$directory" memory | sort) | sort -V | paste -sd ' ')
   [ -z "$too_large" ] || notes+=(--note "points that do not fit in memory: ${too_large// /, }")
-  [ -z "$failed" ] || notes+=(--note "runs that failed or did not finish, which the report does not contain: ${failed// /, }")
+  [ -z "$failed" ] || notes+=(--note "runs that failed or did not finish (their epochs count only if no repeat is complete): ${failed// /, }")
   "${report[@]}" report "$directory" --out "$directory/report" "${notes[@]}" || status=$?
   "${report[@]}" html "$directory" -o "$directory/report.html" "${notes[@]}" || status=$?
   return $status

@@ -16,7 +16,7 @@ from lockstep_report.runfile.input_files import changed_options
 from lockstep_report.runfile.read import read_run
 from lockstep_report.tables.accuracy import accuracy_table, learning_table, time_to_accuracy_table
 from lockstep_report.tables.export import extra_p
-from lockstep_report.tables.ladder import ladder_tables
+from lockstep_report.tables.ladder import ladder_run_tables
 from lockstep_report.tables.times import time_table
 from planted import write_sweep, write_training
 from synthetic import phases, write_ladder, write_run
@@ -199,7 +199,7 @@ def test_tables_of_files_name_the_difference(tmp_path, option):
         read_run(write_ladder(tmp_path / f"{value}.h5", 2, config={option: value}))
         for value in values_of(option)
     ]
-    notes = " ".join(note for table in ladder_tables([], runs) for note in table.notes)
+    notes = " ".join(note for table in ladder_run_tables(runs) for note in table.notes)
     assert (f"the runs differ in {option}: " in notes) == (
         effect_of(option) != "neither" and option != SEED
     )

@@ -2,21 +2,25 @@
 """Tests that the headline of a report is a valid number: its ranks had processors, and its speedup
 compares the same number of images; and that every copy of a table marks the other numbers."""
 
+import copy
 import csv
 import io
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 from lockstep_report.measure.contention import Lack, LackCause
 from lockstep_report.measure.inference import Interval
 from lockstep_report.measure.metrics import Bounds
-from lockstep_report.measure.points import Point
+from lockstep_report.measure.notes import NoteKind, PointNote
+from lockstep_report.measure.points import Point, from_times
 from lockstep_report.measure.speedup import speedup_of
 from lockstep_report.measure.validity import add_comparison_notes
 from lockstep_report.models.answers.answer import AnswerKind
 from lockstep_report.models.explanation import explain
 from lockstep_report.tables.kinds import TableKind
 from lockstep_report.tables.registry import all_tables
+from lockstep_report.tables.scaling import strong_table
 from lockstep_report.tables.table import csv_text, latex, markdown
 
 SETTING = ("resnet18", "cpu", "fp32", "cifar10", "cpu x", "lockstep", "1 thread per rank")
@@ -67,8 +71,8 @@ def test_headline_is_on_the_most_ranks_that_had_processors():
     )
     assert "and the efficiency is 0.98 (" in scaling.text
     assert (
-        "Not the headline: 1.74 times as fast on 4 ranks (batch 32 per rank), because ranks lacked"
-        " processors." in scaling.text
+        "Not the headline: 1.74 times as fast with 4 ranks, batch 32 per rank, overlap, because"
+        " ranks lacked processors." in scaling.text
     )
     assert scaling.values["weak_efficiency"] == pytest.approx(14.01 / (2 * 7.13))
     assert found[AnswerKind.THROUGHPUT].text.startswith("The highest throughput is 143.6 images/s")
@@ -80,8 +84,8 @@ def test_headline_has_the_images_of_its_base_case():
     ]
     assert scaling.text.startswith("On 2 ranks,")
     assert (
-        "Not the headline: 3.50 times as fast on 4 ranks (batch 32 per rank), because the epochs"
-        " have other numbers of images than the base case." in scaling.text
+        "Not the headline: 3.50 times as fast with 4 ranks, batch 32 per rank, overlap, because"
+        " the epochs have other numbers of images than the base case." in scaling.text
     )
 
 
@@ -227,3 +231,92 @@ def test_no_percentage_of_almost_no_communication():
         "the exposed communication is 0.01 s. The derived time is 2.99 s too large, because"
         in derived
     )
+
+
+def test_an_unfinished_base_case_restricts_the_speedup():
+    notes = (
+        PointNote(NoteKind.SCALED, "scaled from 9 of 160 steps"),
+        PointNote(NoteKind.INFORMATION, "the runs differ in seed"),
+    )
+    base = point(1, 32, 14.0, notes=notes)
+    scaling = answers_of(base, point(2, 32, 7.0))[AnswerKind.SCALING]
+    assert "; restricted: the base case 1x32.h5: scaled from 9 of 160 steps." in scaling.text
+    throughput = answers_of(base, point(2, 32, 7.0))[AnswerKind.THROUGHPUT]
+    assert "restricted" not in throughput.text  # of the point on 2 ranks, whose time is complete
+
+
+def test_which_runs_count_is_no_restriction():
+    notes = (PointNote(NoteKind.INFORMATION, "b.h5 did not finish and is not counted"),)
+    scaling = answers_of(point(1, 32, 14.0), point(2, 32, 7.0, notes=notes))[AnswerKind.SCALING]
+    assert "restricted" not in scaling.text
+
+
+def test_which_speedup_is_that_of_a_valid_comparison():
+    found = answers_of(
+        point(1, 32, 14.0),
+        point(2, 32, 7.2),
+        point(1, 64, 13.0),
+        point(8, 64, 1.7, lack=SHARED),
+    )[AnswerKind.WHICH_SPEEDUP]
+    assert found.values["ranks"] == 2 and found.values["speedup"] == pytest.approx(14 / 7.2)
+
+
+def test_most_ranks_without_a_base_case_are_named():
+    scaling = answers_of(point(1, 32, 14.0), point(2, 32, 7.0), point(8, 64, 1.7))
+    assert (
+        "Without a speedup: 8 ranks, batch 64 per rank, overlap, because no 1-rank run has the same"
+        " setting and batch." in scaling[AnswerKind.SCALING].text
+    )
+
+
+def test_other_settings_have_a_sentence():
+    other = ("vgg11", *SETTING[1:])
+    scaling = answers_of(
+        point(1, 32, 14.0),
+        point(4, 32, 4.0),
+        point(1, 32, 9.0, setting=other),
+        point(2, 32, 5.0, setting=other),
+    )[AnswerKind.SCALING]
+    assert scaling.text.startswith("On 4 ranks, an epoch takes 4.00 s")
+    assert (
+        "vgg11, 2 ranks, batch 32 per rank, overlap: 1.80 times as fast as on 1 rank at fixed batch"
+        " per rank, efficiency 0.90." in scaling.text
+    )
+
+
+def test_times_of_a_csv_are_of_no_program():
+    row = SimpleNamespace(source="t.csv", ranks=1, batch_per_rank=32, seconds=10.0, series=())
+    published = from_times(row, train_samples=1024)
+    pytorch = point(1, 32, 39.5, setting=("resnet18",), program="pytorch", reducer="")
+    assert AnswerKind.PROGRAMS not in answers_of(published, pytorch)
+
+
+def test_strong_scaling_needs_batches_and_synchronous_ranks():
+    alone = {"reducer": "none"}
+    assert strong_table([point(1, 0, 10.0), point(2, 0, 6.0)]).rows == []
+    assert strong_table([point(1, 32, 10.0), point(2, 16, 6.0, **alone)]).rows == []
+
+
+def test_bound_of_the_bandwidth_names_a_remedy_only_if_there_is_one():
+    options = {"bytes_per_step": 10**9, "steps": 4, "split": SplitStub()}
+    found = answers_of(point(1, 32, 14.0), point(2, 32, 7.0, **options, reducer="allreduce"))
+    assert "This is a bound" not in found[AnswerKind.BANDWIDTH].text
+    options["split"], options["allreduce_seconds"] = None, 2.0
+    found = answers_of(point(1, 32, 14.0), point(2, 32, 7.0, **options))
+    assert "because the run file lacks the clocks" in found[AnswerKind.BANDWIDTH].text
+
+
+def test_pipelines_have_no_causes_of_data_parallelism():
+    phases = dict.fromkeys(
+        ("data_wait", "upload", "forward", "backward", "exposed_communication", "update"), 1.0
+    )
+    one, two = (
+        point(n, 32, 6.0, phase_seconds={**phases, "imbalance": 0.0}, variant=variant)
+        for n, variant in ((1, frozenset()), (2, frozenset({("pipeline-stages", "2")})))
+    )
+    assert explain([one, two], []).losses == []
+
+
+def test_notes_can_be_copied():
+    note = copy.deepcopy(PointNote(NoteKind.LACKING, "text"))
+    assert (note, note.kind) == ("text", NoteKind.LACKING)

@@ -5,7 +5,7 @@ import csv
 
 from lockstep_report.cli import main
 from lockstep_report.runfile.read import read_run
-from lockstep_report.tables.ladder import ladder_tables
+from lockstep_report.tables.ladder import ladder_run_tables
 from synthetic import phases, write_ladder, write_run, write_sweep
 
 
@@ -50,7 +50,7 @@ def test_ladders_of_other_ranks_machines_and_threads_are_separate_tables(tmp_pat
             ("e.h5", {"ranks": 2, "ranks_of": {"hostname": ["node1", "node2"]}}),
         )
     ]
-    tables = ladder_tables([], runs)
+    tables = ladder_run_tables(runs)
     assert [t.title for t in tables] == [
         "Batch ladder: 1 rank (device), 1 thread per rank",
         "Batch ladder: 2 ranks (device), 1 thread per rank",
@@ -64,7 +64,7 @@ def test_ladders_of_other_ranks_machines_and_threads_are_separate_tables(tmp_pat
 
 def test_two_ladders_of_one_setting_keep_all_rows_and_name_the_file(tmp_path):
     runs = [read_run(write_ladder(tmp_path / name)) for name in ("a.h5", "b.h5")]
-    (table,) = ladder_tables([], runs)
+    (table,) = ladder_run_tables(runs)
     assert [row["source"] for row in table.rows] == ["a.h5"] * 3 + ["b.h5"] * 3
 
 

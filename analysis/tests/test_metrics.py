@@ -12,10 +12,8 @@ def test_throughput_is_no_mean_of_rates():
     assert metrics.throughput([100, 100], [1.0, 3.0]) == 50
 
 
-def test_speedups_and_efficiencies():
+def test_speedup():
     assert metrics.speedup(40, 25) == 1.6
-    assert metrics.scaled_speedup(40, 25, 2) == 3.2
-    assert metrics.strong_efficiency(40, 25, 2) == 0.8
 
 
 def test_derived_split_counts_the_rest_as_communication():

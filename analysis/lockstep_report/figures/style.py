@@ -92,11 +92,7 @@ def title_of(points):
 
 def name_of(point):
     """Returns "1 rank", "4 ranks, overlap"."""
-    return (
-        point.mode
-        if point.mode.startswith("1 rank")
-        else f"{plural(point.ranks, 'rank')}, {point.mode}"
-    )
+    return point.mode if point.ranks == 1 else f"{plural(point.ranks, 'rank')}, {point.mode}"
 
 
 def short_number(value):

@@ -10,7 +10,7 @@ import numpy as np
 from lockstep_report.groups import grouped
 from lockstep_report.measure.choices import REDUCERS, choice_notes, place_of
 from lockstep_report.measure.inference import median_interval
-from lockstep_report.measure.notes import note_of_runs
+from lockstep_report.measure.notes import NoteKind, PointNote, note_of_runs
 from lockstep_report.measure.waiting import median_split
 from lockstep_report.runfile.experiment import HOSTS, distinguishing, text_of, unlike
 
@@ -41,9 +41,10 @@ def is_diverged(run):
 
 
 def left_out_note(name, status):
-    return (
+    return PointNote(
+        NoteKind.INFORMATION,
         f"{name} did not finish (status {status}) and is not counted, because a complete run has "
-        "the same configuration"
+        "the same configuration",
     )
 
 
@@ -102,9 +103,10 @@ def is_evaluated(point):
 
 
 def evaluation_note(name):
-    return (
+    return PointNote(
+        NoteKind.INFORMATION,
         f"{name} evaluates its test accuracy and is not counted, because a run without "
-        "evaluation has the same configuration"
+        "evaluation has the same configuration",
     )
 
 
@@ -207,7 +209,10 @@ def medians(values):
 def notes_of_repeats(group):
     """Returns the notes of all repeats; a note that applies only to some names their files."""
     notes = [
-        f"the runs differ in {name} ({', '.join(values)}), which does not affect the time"
+        PointNote(
+            NoteKind.INFORMATION,
+            f"the runs differ in {name} ({', '.join(values)}), which does not affect the time",
+        )
         for name, values in unlike(*((p.others, p.ranks) for p in group))
     ]
     for note in dict.fromkeys(note for p in group for note in p.notes):

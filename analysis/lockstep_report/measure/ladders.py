@@ -22,6 +22,8 @@ def ladder_end(run):
     if run.status != "complete":
         text = f"the ladder did not finish (status {run.status}), so larger batches may fit"
         return LadderEnd(False, text)
+    if not batches:
+        return LadderEnd(False, "it has no batches")
     samples = run.number("train-samples")
     if samples and GROWTH * max(batches) * run.rank_count > samples:
         text = (

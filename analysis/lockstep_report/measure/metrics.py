@@ -38,16 +38,6 @@ def speedup(t_1, t_n):
     return t_1 / t_n
 
 
-def scaled_speedup(t_1, t_n, n):
-    """Returns N*T(1)/T(N)."""
-    return n * t_1 / t_n
-
-
-def strong_efficiency(t_1, t_n, n):
-    """Returns T(1)/(N*T(N)) at a fixed global problem size."""
-    return t_1 / (n * t_n)
-
-
 def ratio_interval(numerator, denominator):
     """Returns (low, high): an interval of a ratio of two quantities with the intervals `numerator`
     and `denominator`; (None, None) if one is None. It covers at least as much as both together."""

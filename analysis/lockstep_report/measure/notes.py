@@ -10,13 +10,24 @@ class NoteKind(Enum):
 
     SCALED = auto()  # the times of a part of an epoch are scaled to the epoch
     UNFINISHED = auto()  # the run did not finish
-    LACKING = auto()  # ranks lacked processors, here or in the base case
+    LACKING = auto()  # ranks lacked processors
+    BASE_TIMES = auto()  # one of these for the base case
     OTHER_IMAGES = auto()  # the epochs of point and base case have different numbers of images
+    BASE_DIFFERS = auto()  # the base case had other conditions
     UNLIKE_BASE = auto()  # no base case, because the 1-rank runs have another setting
+    INFORMATION = auto()  # which runs count; no restriction
 
 
-# The kinds that restrict a time or a speedup itself: tables mark its cells with their letters.
-RESTRICTIONS = (NoteKind.SCALED, NoteKind.UNFINISHED, NoteKind.LACKING, NoteKind.OTHER_IMAGES)
+# Kinds that restrict only speedup, efficiency and derived times.
+OF_SPEEDUPS = (NoteKind.BASE_TIMES, NoteKind.OTHER_IMAGES, NoteKind.BASE_DIFFERS)
+# The kinds with which a time or a speedup is not that of the program: tables mark its cells.
+MARKED = (
+    NoteKind.SCALED,
+    NoteKind.UNFINISHED,
+    NoteKind.LACKING,
+    NoteKind.BASE_TIMES,
+    NoteKind.OTHER_IMAGES,
+)
 
 
 class PointNote(str):
@@ -28,6 +39,9 @@ class PointNote(str):
         note = super().__new__(cls, text)
         note.kind = kind
         return note
+
+    def __getnewargs__(self):  # for copies
+        return (self.kind, str(self))
 
 
 def kind_of_note(note):

@@ -118,6 +118,11 @@ class Point:
         return self.reducer == "none" and self.ranks > 1
 
     @property
+    def is_pipeline(self):
+        """Whether the ranks hold stages of the network."""
+        return dict(self.variant).get("pipeline-stages", "1") != "1"
+
+    @property
     def lacks_processors(self):
         """Whether the ranks lacked processors in at least half of the runs."""
         return bool(self.lacks) and 2 * len(self.lacks) >= self.repeats
@@ -385,6 +390,7 @@ def from_times(row, parameters=None, train_samples=None, notes=()):
         epoch_seconds=float(row.seconds),
         setting=(row.source.removesuffix(".csv"), *row.series),
         images=train_samples,
+        program="",
         rule="epoch times as given in the CSV",
         notes=tuple(notes),
         **found,

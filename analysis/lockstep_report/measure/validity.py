@@ -6,7 +6,7 @@ from dataclasses import replace
 from lockstep_report.measure.choices import kernel_changes, series_notes
 from lockstep_report.measure.comparison import base_of, independent_of, strong_base_of
 from lockstep_report.measure.contention import LIMIT, REMEDY
-from lockstep_report.measure.notes import NoteKind, PointNote
+from lockstep_report.measure.notes import NoteKind, PointNote, notes_of_kind
 from lockstep_report.measure.speedup import has_equal_images, speedup_of
 from lockstep_report.runfile.experiment import unlike
 from lockstep_report.runfile.settings import SETTING_PARTS
@@ -95,22 +95,10 @@ def comparison_notes(point, points, link_gbit):
 
 
 def base_notes(point, base):
-    """Yields notes about differences between a point and its base case besides the rank count."""
+    """Yields notes about differences between a point and its base case besides the rank count, and
+    about the times of the base case."""
     case = f"the base case {base.source}"
-    if base.hosts and not set(base.hosts) <= set(point.hosts):
-        yield (
-            f"{case} ran on another host ({', '.join(base.hosts)}) than this point"
-            f" ({', '.join(point.hosts)})"
-        )
-    if base.lacks_processors:
-        yield PointNote(
-            NoteKind.LACKING,
-            f"ranks lacked processors in {case}, so the speedup is too large or too small",
-        )
-    yield from option_notes(point, base, case)
-    changed = kernel_changes(point, base)
-    if changed:
-        yield f"{changed} than in {case}"
+    yield from base_time_notes(base, case)
     if not has_equal_images(base, point):
         yield PointNote(
             NoteKind.OTHER_IMAGES,
@@ -118,6 +106,32 @@ def base_notes(point, base):
             f"{case} on {base.images:,} (an incomplete last batch is dropped): speedup, efficiency "
             "and derived times are those for the same number of images",
         )
+    for text in base_differences(point, base, case):
+        yield PointNote(NoteKind.BASE_DIFFERS, text)
+
+
+def base_time_notes(base, case):
+    """Yields the notes of the base case that restrict its time."""
+    if base.lacks_processors:
+        yield PointNote(
+            NoteKind.BASE_TIMES,
+            f"ranks lacked processors in {case}, so the speedup is too large or too small",
+        )
+    for note in notes_of_kind(base.notes, NoteKind.SCALED, NoteKind.UNFINISHED):
+        yield PointNote(NoteKind.BASE_TIMES, f"{case}: {note}")
+
+
+def base_differences(point, base, case):
+    """Yields texts about the conditions in which a point and its base case differ."""
+    if base.hosts and not set(base.hosts) <= set(point.hosts):
+        yield (
+            f"{case} ran on another host ({', '.join(base.hosts)}) than this point"
+            f" ({', '.join(point.hosts)})"
+        )
+    yield from option_notes(point, base, case)
+    changed = kernel_changes(point, base)
+    if changed:
+        yield f"{changed} than in {case}"
     speedup = speedup_of(base, point).value
     if speedup > point.ranks:
         yield (

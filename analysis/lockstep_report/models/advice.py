@@ -32,11 +32,12 @@ def percent_text(share):
 
 def duration(seconds):
     """Formats a time with three significant digits: "2.10 ms", "85.0 µs"."""
+    rounded = float(f"{seconds:.3g}")
     unit, factor = next(
-        (pair for pair in (("s", 1), ("ms", 1e3)) if abs(seconds) * pair[1] >= 1), ("µs", 1e6)
+        (pair for pair in (("s", 1), ("ms", 1e3)) if abs(rounded) * pair[1] >= 1), ("µs", 1e6)
     )
-    value = seconds * factor
-    return f"{value:.0f} {unit}" if abs(value) >= 100 else f"{value:#.3g} {unit}"
+    value = rounded * factor
+    return f"{value:.0f} {unit}" if abs(value) >= 99.95 else f"{value:#.3g} {unit}"
 
 
 def with_interval(estimate, more=""):

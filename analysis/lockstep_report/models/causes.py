@@ -142,7 +142,11 @@ def losses(points):
     """Returns the decompositions of all points with phases and a base case: first at fixed batch
     per rank."""
     found = []
-    usable = [p for p in points if p.phase_seconds and 0 < p.epoch_seconds < math.inf]
+    usable = [
+        p
+        for p in points
+        if p.phase_seconds and 0 < p.epoch_seconds < math.inf and not p.is_pipeline
+    ]
     for scaling, lookup in ((WEAK, base_of), (STRONG, strong_base_of)):
         for p in usable:
             base = lookup(p, usable)

@@ -100,7 +100,9 @@ class Explanation:
 
 
 def explain(points, runs, link_gbit=None):
-    timed = [t for t in map(timed_run, runs) if t and t.run.stage_count == 1]
+    counted = {source for p in points for source in p.sources}
+    timed = [timed_run(run) for run in runs if run.label in counted]
+    timed = [t for t in timed if t and t.run.stage_count == 1]
     steps = [step_evidence(t) for t in timed]
     found = losses(points)
     lacks = {name: lack for p in points for name, lack in p.lacks.items()}

@@ -7,7 +7,7 @@ from collections import Counter
 from dataclasses import dataclass, replace
 
 from lockstep_report.measure.metrics import Bounds
-from lockstep_report.measure.notes import RESTRICTIONS, notes_of_kind
+from lockstep_report.measure.notes import MARKED, notes_of_kind
 from lockstep_report.measure.validity import letter
 from lockstep_report.tables.kinds import TableKind
 from lockstep_report.tables.table import Column, Table
@@ -136,7 +136,7 @@ def has_only_bounds(row):
 
 def restrictions_of(rows):
     """Returns the notes of the rows that restrict their times or speedups, each once."""
-    found = (note for row in rows for note in notes_of_kind(row["point"].notes, *RESTRICTIONS))
+    found = (note for row in rows for note in notes_of_kind(row["point"].notes, *MARKED))
     return list(dict.fromkeys(found))
 
 
@@ -176,7 +176,7 @@ def row_of_ranks(ranks, batches, cells, pivot, of_key, letters):
             continue
         needed = {key for name in keys_of(pivot, of_key) for key in (name, *of_key[name].interval)}
         values |= {f"{key}_{batch}": row.get(key) for key in needed}
-        notes = notes_of_kind(row["point"].notes, *RESTRICTIONS)
+        notes = notes_of_kind(row["point"].notes, *MARKED)
         values[f"mark_{batch}"] = ", ".join(letters[note] for note in notes) or None
         values[f"restrictions_{batch}"] = "; ".join(notes) or None
     return values

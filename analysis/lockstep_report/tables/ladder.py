@@ -36,11 +36,6 @@ LADDER_COLUMNS = [
 ]
 
 
-def ladder_tables(points, runs):
-    """Returns the tables of the ladder runs; without such runs, those of the batches on 1 rank."""
-    return ladder_run_tables(runs) or batch_size_tables(points)
-
-
 def ladder_run_tables(runs):
     """Returns one table of ladder runs per setting, rank count and number of hosts."""
     ladders = grouped((run for run in runs if run.ladder), place_of_ladder)
@@ -140,7 +135,7 @@ def table_of_points(points, ending):
         {
             **{name: getattr(p, name) for name in ("batch_per_rank", "steps", *TIMES)},
             "mode": p.mode if has_details else None,
-            "status": "complete",
+            "status": p.status.replace("_", " "),
             "is_extrapolated": int(p.scaled),
             "measured": next(iter(notes_of_kind(p.notes, NoteKind.SCALED)), None),
         }

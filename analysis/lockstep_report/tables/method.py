@@ -50,7 +50,7 @@ def base_lines(points):
         threads = base.setting[-1] if len(base.setting) > 1 else ""
         yield (
             f"Base case T(1): 1 rank{batch}{', ' + threads if threads else ''}, "
-            f"{base.epoch_seconds:.4g} s per epoch ({some_of(base.sources)})"
+            f"{base.epoch_seconds:.4g} s per epoch ({some_of(list(dict.fromkeys(base.sources)))})"
         )
     if len(bases) > MOST_BASES:
         yield (

@@ -103,7 +103,8 @@ def strong_table(points):
 def strong_pairs(points):
     """Returns [(base case, point)] of the base cases at whose global batch several numbers of ranks
     were measured."""
-    pairs = [(strong_base_of(p, points), p) for p in points]
+    sized = [p for p in points if p.batch_per_rank and not p.is_independent]
+    pairs = [(strong_base_of(p, points), p) for p in sized]
     groups = grouped((pair for pair in pairs if pair[0] is not None), lambda pair: pair[0])
     return [
         pair for group in groups.values() if len({p.ranks for _, p in group}) > 1 for pair in group

@@ -111,10 +111,10 @@ def batch_answer(curves, runs, epochs):
     best, longer = found.best, found.longer
     texts = [cost_text(found)]
     if best is not shown:
-        texts.append(f"With {best.recipe} it is {accuracy_text(best)} at {found.largest}.")
+        texts.append(f"With {recipe_text(best)} it is {accuracy_text(best)} at {found.largest}.")
     if longer:
         texts.append(
-            f"After {longer.epochs} epochs it is {accuracy_text(longer)} ({longer.recipe})."
+            f"After {longer.epochs} epochs it is {accuracy_text(longer)} ({recipe_text(longer)})."
         )
     untried = untried_remedies(found, runs)
     if found.lost > 0 and untried and program_of_curve(small) == LOCKSTEP:
@@ -140,14 +140,21 @@ def cost_text(found):
     fewer = small.steps / shown.steps
     recipe = "the same optimiser"
     if found.changes(shown):
-        recipe = f"{shown.recipe} instead of {small.recipe}"
+        recipe = f"{recipe_text(shown)} instead of {recipe_text(small)}"
     direction = "less" if found.lost >= 0 else "more"
+    change = f"{abs(found.lost):.2f} points {direction}"
+    if abs(found.lost) < 0.005:
+        change = "as much"
     updates = f", with {fewer:.3g} times fewer updates" if fewer > 1 else ""
     return (
         f"After {found.epochs} epochs, the test accuracy is {accuracy_text(small)} at global batch "
         f"{small.global_batch} and {accuracy_text(shown)} at {found.largest} with {recipe}, "
-        f"{abs(found.lost):.2f} points {direction}{updates}."
+        f"{change}{updates}."
     )
+
+
+def recipe_text(curve):
+    return curve.recipe or "the default options"
 
 
 def untried_remedies(found, runs):

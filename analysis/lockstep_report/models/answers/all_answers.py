@@ -36,13 +36,15 @@ def all_answers(points, runs, losses, advice, steps, link_gbit=None):
     first = [scaling, disturbed_answer(points), throughput]
     if not chosen:  # the time is what the runs show
         first = [throughput, disturbed_answer(points), scaling]
+    if not points:
+        first = [throughput]
     found = [
         *first,
         *memory_answers(runs),
-        bandwidth_answer(points, runs, link_gbit, [c.point for c in chosen]),
+        bandwidth_answer(points, runs, link_gbit, names, [c.point for c in chosen]),
         *accuracy_answers(runs),
         *program_answers(points),
-        advice_answer(advice, largest, steps),
+        advice_answer(advice, largest, steps, points),
         *which_scaling(points),
         *which_speedup(points),
         *derived_communication(losses),

@@ -6,8 +6,7 @@ from enum import Enum
 
 
 class AnswerKind(Enum):
-    """The kinds of answers; the value is the question. Those up to NOTES are the headline: one or
-    two sentences each, in this order."""
+    """The kinds of answers; the value is the question."""
 
     SCALING = "What is the speedup on the most ranks, and why is it not larger?"
     DISTURBED = "Which times do not describe the program?"
@@ -17,7 +16,6 @@ class AnswerKind(Enum):
     ACCURACY = "Which test accuracy was reached, after how many updates?"
     PROGRAMS = "How much faster is one program than another?"
     ADVICE = "What should be changed first?"
-    NOTES = "Which runs are missing?"
     WHICH_SCALING = "Which scaling was measured, and would the other scaling look better?"
     WHICH_SPEEDUP = "Which speedup: T(1)/T(N) or N·T(1)/T(N)?"
     DERIVED = "How wrong is the derived communication T(N) − T(1)/N?"
@@ -26,7 +24,22 @@ class AnswerKind(Enum):
 
     @property
     def is_headline(self):
-        return list(AnswerKind).index(self) <= list(AnswerKind).index(AnswerKind.NOTES)
+        """Whether the answer is a part of the headline, with one or two sentences."""
+        return self in HEADLINE
+
+
+HEADLINE = frozenset(
+    {
+        AnswerKind.SCALING,
+        AnswerKind.DISTURBED,
+        AnswerKind.THROUGHPUT,
+        AnswerKind.MEMORY,
+        AnswerKind.BANDWIDTH,
+        AnswerKind.ACCURACY,
+        AnswerKind.PROGRAMS,
+        AnswerKind.ADVICE,
+    }
+)
 
 
 @dataclass(frozen=True)

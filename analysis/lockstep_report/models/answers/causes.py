@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from lockstep_report.measure.digits import number_text
 from lockstep_report.models.answers.answer import Answer, AnswerKind
-from lockstep_report.models.causes import LABELS, Loss
+from lockstep_report.models.causes import LABELS, NAMED_SHARE, Loss
 from lockstep_report.runfile.settings import some_of
 
 COMMUNICATION = ("exposed-buckets", "no-overlap", "link-limit", "latency", "better-algorithm")
@@ -81,7 +81,7 @@ def causes_text(largest, chosen, points, names):
             "processors."
         )
     if not largest.causes:
-        return f"No cause of lost efficiency is larger than the difference between runs{case}."
+        return no_cause_text(loss, case)
     shares = [
         f"“{LABELS[name]}” ({number_text(100 * loss.share(name), SHARE_DIGITS)} %)"
         for name in largest.causes
@@ -94,7 +94,16 @@ def causes_text(largest, chosen, points, names):
     return f"The largest causes of lost efficiency{case}, in per cent of the epoch, are {listed}."
 
 
-def advice_answer(advice, largest, steps):
+def no_cause_text(loss, case):
+    if loss.efficiency >= 1:
+        return f"No efficiency is lost{case}."
+    return (
+        f"No cause of lost efficiency takes {100 * NAMED_SHARE:.0f} % of the epoch, and more than "
+        f"runs may differ{case}."
+    )
+
+
+def advice_answer(advice, largest, steps, points=()):
     """The first advice about the largest cause; otherwise about the runs that the answer explains;
     None without advice."""
     if not advice:
@@ -110,5 +119,7 @@ def advice_answer(advice, largest, steps):
         return (not is_about_cause, not is_about_runs, ranks.get(one.source) != most)
 
     chosen = min(advice, key=order)
-    text = f"Advice ({some_of(chosen.source.split(', '), 1)}): {chosen.text}"
+    runs_of = {p.source: p.sources for p in points}
+    runs = runs_of.get(chosen.source, (chosen.source,))
+    text = f"Advice ({some_of(runs, 1)}): {chosen.text}"
     return Answer(AnswerKind.ADVICE, text, chosen.source, chosen.evidence)

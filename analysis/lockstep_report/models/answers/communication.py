@@ -7,10 +7,9 @@ from lockstep_report.measure.accuracy import last_accuracy
 from lockstep_report.measure.digits import number_text
 from lockstep_report.measure.sweeps import machine_key, peaks_of
 from lockstep_report.models.answers.answer import Answer, AnswerKind
-from lockstep_report.models.answers.places import Names, batch_text, restriction_text
+from lockstep_report.models.answers.places import Names, restriction_text
 from lockstep_report.models.causes import LABELS
 from lockstep_report.runfile.experiment import LOCKSTEP, program_of
-from lockstep_report.runfile.settings import plural
 
 NUMBER_BYTES = 8  # of a number that is not a gradient
 STEP_NUMBERS = 5  # loss, correct predictions, images, request to stop, request to save
@@ -18,10 +17,11 @@ COMMUNICATION = ("waiting", "transfer", "communication")
 LISTED_SHARE = 0.1  # of the error of the derived communication, from which a cause is listed
 HIDDEN_SHARE = 0.05  # of the exposed communication, from which hidden communication is named
 LEAST_EXPOSED_SHARE = 0.005  # of the epoch; a percentage of less communication says nothing
+LEAST_ERROR = 0.005  # seconds; a smaller error of the derived communication is none
 RATE_DIGITS, SHARE_DIGITS = 3, 1
 
 
-def bandwidth_answer(points, runs, link_gbit, preferred=()):
+def bandwidth_answer(points, runs, link_gbit, names, preferred=()):
     """The bus bandwidth on the most ranks that had processors; if possible of a point whose
     transfer was measured without computation, and of one of the points `preferred`."""
     usable = [
@@ -39,9 +39,9 @@ def bandwidth_answer(points, runs, link_gbit, preferred=()):
     measured = point.bandwidth.times(1e-9)
     peak = peaks_of(runs).get(machine_key(point.ranks, point.setting, point.hosts))
     text = (
-        f"On {plural(point.ranks, 'rank')} with {batch_text(point)}, the all-reduces reach "
+        f"With {names.place(point)}, the all-reduces reach "
         f"{rate_phrase(measured)} of bus bandwidth{share_phrases(point, measured, peak, link_gbit)}"
-        f"{restriction_text(point)}.{remedy_phrase(measured)}"
+        f"{restriction_text(point)}.{remedy_phrase(point)}"
     )
     values = {
         "bus_bandwidth_gb_s": measured.value,
@@ -76,8 +76,13 @@ def share_phrases(point, measured, peak, link_gbit):
     return ", " + " and ".join(texts) if texts else ""
 
 
-def remedy_phrase(measured):
-    if measured.value is not None:
+def remedy_phrase(point):
+    """Returns why the bandwidth is only a bound, and what measures it; "" if it is known."""
+    if point.bandwidth.value is not None or point.program != LOCKSTEP:
+        return ""
+    if point.split is None:
+        return " This is a bound, because the run file lacks the clocks of the ranks."
+    if point.reducer != "overlap":
         return ""
     return (
         " This is a bound, because the all-reduces overlap with computation: a run with --reducer "
@@ -88,12 +93,8 @@ def remedy_phrase(measured):
 def communicates_in_passes(point):
     """Whether ranks also communicate in a pass or the upload, which the exposed communication does
     not contain."""
-    options = dict(point.variant)
-    return (
-        options.get("bn") == "sync"
-        or point.reducer == "parameter-server"
-        or options.get("pipeline-stages", "1") != "1"
-    )
+    is_synchronised = dict(point.variant).get("bn") == "sync"
+    return is_synchronised or point.reducer == "parameter-server" or point.is_pipeline
 
 
 def derived_communication(losses):
@@ -116,7 +117,18 @@ def order_of_loss(loss):
 def derived_answer(loss, start):
     exposed = sum(loss.causes.get(name, 0.0) for name in COMMUNICATION)
     error = loss.seconds - exposed
-    size = "large" if error >= 0 else "small"
+    values = {
+        "derived_seconds": loss.seconds,
+        "exposed_seconds": exposed,
+        "hidden_seconds": loss.point.hidden_seconds,
+    }
+    if abs(error) < LEAST_ERROR:
+        text = (
+            f"{start}On {loss.point.ranks} ranks ({loss.scaling}), T(N) − T(1)/N and the exposed "
+            f"communication agree: {number_text(exposed, 2)} s per epoch."
+        )
+        return Answer(AnswerKind.DERIVED, text, loss.point.source, values)
+    size = "large" if error > 0 else "small"
     text = (
         f"{start}On {loss.point.ranks} ranks ({loss.scaling}), T(N) − T(1)/N = {loss.seconds:.2f} s"
         f" per epoch, but the exposed communication is {exposed:.2f} s. The derived time is"
@@ -125,19 +137,14 @@ def derived_answer(loss, start):
     if exposed >= LEAST_EXPOSED_SHARE * loss.point.epoch_seconds:
         text += f" ({100 * abs(error) / exposed:.0f} % of the exposed communication)"
     others = other_causes(loss, error)
-    if others and error:
+    if others:
         text += ", because it also contains " + ", ".join(
-            f"{LABELS[name]} ({seconds:.2f} s)" for name, seconds in others
+            f"{LABELS[name]} ({number_text(seconds, 2)} s)" for name, seconds in others
         )
     hidden = loss.point.hidden_seconds
     is_beside = loss.point.threads is None  # GPUs communicate beside the computation
     if hidden is not None and is_beside and hidden > HIDDEN_SHARE * exposed:
         text += f". It cannot show the {hidden:.2f} s of communication behind the backward pass"
-    values = {
-        "derived_seconds": loss.seconds,
-        "exposed_seconds": exposed,
-        "hidden_seconds": hidden,
-    }
     return Answer(AnswerKind.DERIVED, text + ".", loss.point.source, values)
 
 

@@ -7,8 +7,8 @@ from lockstep_report.runfile.settings import plural, some_of
 
 MOST_NAMES = 4
 CONSEQUENCE = (
-    "Their times, speedups and efficiencies do not describe the program, and their causes of lost "
-    "efficiency cannot be told apart."
+    "Times, speedups and efficiencies of such runs do not describe the program, and their causes "
+    "of lost efficiency cannot be told apart."
 )
 
 

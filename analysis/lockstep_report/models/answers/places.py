@@ -2,7 +2,7 @@
 """Parts of sentences about points: what distinguishes them, their times and their restrictions."""
 
 from lockstep_report.measure.digits import number_text, supported_digits
-from lockstep_report.measure.notes import RESTRICTIONS, kind_of_note
+from lockstep_report.measure.notes import MARKED, OF_SPEEDUPS, NoteKind, kind_of_note
 from lockstep_report.runfile.settings import plural, setting_names
 
 SECONDS_DIGITS, RATE_DIGITS, RATIO_DIGITS = 2, 1, 2
@@ -25,7 +25,7 @@ class Names:
 
     def place(self, point):
         """Returns setting, ranks, batch and mode of a point."""
-        mode = "" if point.mode == "1 rank" else point.mode
+        mode = point.detail if point.ranks == 1 else point.mode
         texts = (self.setting(point), plural(point.ranks, "rank"), batch_text(point), mode)
         return ", ".join(filter(None, texts))
 
@@ -61,13 +61,19 @@ def rate_text(point):
     return number_text(point.images_per_second, digits)
 
 
-def restriction_text(*points):
+def restriction_text(*points, of_speedup=False):
     """Returns the rest of a sentence: the first restriction of these points, and how many more
-    there are; "" without one. Those of the times themselves come first."""
-    notes = list(dict.fromkeys(note for point in points for note in point.notes))
-    notes.sort(key=lambda note: kind_of_note(note) not in RESTRICTIONS)
-    if not notes:
+    there are; "" without one. Those of the times themselves come first. `of_speedup`: the sentence
+    has a speedup, which the base case restricts, too."""
+    left_out = {NoteKind.INFORMATION, NoteKind.UNLIKE_BASE}
+    if not of_speedup:
+        left_out |= set(OF_SPEEDUPS)
+    notes = dict.fromkeys(
+        note for point in points for note in point.notes if kind_of_note(note) not in left_out
+    )
+    ordered = sorted(notes, key=lambda note: kind_of_note(note) not in MARKED)
+    if not ordered:
         return ""
-    others = len(notes) - 1
-    more = f" ({plural(others, 'more restriction')}: Assumptions and warnings)" if others else ""
-    return f"; restricted: {notes[0]}{more}"
+    others = len(ordered) - 1
+    more = f" (and {plural(others, 'more note')})" if others else ""
+    return f"; restricted: {ordered[0]}{more}"

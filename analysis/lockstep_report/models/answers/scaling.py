@@ -92,9 +92,15 @@ def scaling_answer(points, names, cause):
         return Answer(AnswerKind.SCALING, f"{NO_SCALING}{unlike} {cause}")
     ranks = plural(chosen[0].point.ranks, "rank")
     texts = [comparison_text(c, names) for c in chosen]
-    remarks = list(remarks_of(found, chosen))
-    restriction = restriction_text(*(c.point for c in chosen))
-    text = " ".join([f"On {ranks}, {'; '.join(texts)}{restriction}.", *remarks, cause])
+    restriction = restriction_text(*(c.point for c in chosen), of_speedup=True)
+    text = " ".join(
+        [
+            f"On {ranks}, {'; '.join(texts)}{restriction}.",
+            *other_settings(found, chosen, names),
+            *remarks_of(points, found, chosen, names),
+            cause,
+        ]
+    )
     values = {"ranks": chosen[0].point.ranks}
     for c in chosen:
         name = NAMES[c.scaling]
@@ -125,21 +131,45 @@ def comparison_text(comparison, names):
     )
 
 
-def remarks_of(found, chosen):
+def other_settings(found, chosen, names):
+    """Yields a sentence about the headline of each other setting."""
+    own = {c.point.setting for c in chosen}
+    others = grouped((c for c in found if c.point.setting not in own), lambda c: c.point.setting)
+    for group in others.values():
+        for c in headline(group):
+            if c.is_valid:
+                yield (
+                    f"{names.place(c.point)}: {number_text(c.speedup.value, RATIO_DIGITS)} times "
+                    f"as fast as on 1 rank at {c.scaling}, efficiency "
+                    f"{number_text(c.speedup.efficiency, RATIO_DIGITS)}."
+                )
+
+
+def remarks_of(points, found, chosen, names):
     """Yields a sentence about each number of ranks above that of the headline, why it is not the
     headline."""
     most = chosen[0].point.ranks
-    further = grouped((c for c in found if c.point.ranks > most), lambda c: c.point.ranks)
-    for ranks, group in sorted(further.items()):
+    compared = grouped((c for c in found if c.point.ranks > most), lambda c: c.point.ranks)
+    for _, group in sorted(compared.items()):
         best = max(group, key=lambda c: c.speedup.value)
         ratio = number_text(best.speedup.value, RATIO_DIGITS)
-        reason = "the epochs have other numbers of images than the base case"
-        if not best.had_processors:
-            reason = "ranks lacked processors"
         yield (
-            f"Not the headline: {ratio} times as fast on {ranks} ranks ({batch_text(best.point)}), "
-            f"because {reason}."
+            f"Not the headline: {ratio} times as fast with {names.place(best.point)}, because "
+            f"{reason_against(best)}."
         )
+    for point in points:
+        is_compared = point.ranks in compared or point.ranks <= most
+        if not is_compared and not point.is_independent:
+            yield (
+                f"Without a speedup: {names.place(point)}, because no 1-rank run has the same "
+                "setting and batch."
+            )
+
+
+def reason_against(comparison):
+    if not comparison.had_processors:
+        return "ranks lacked processors"
+    return "the epochs have other numbers of images than the base case"
 
 
 class ScalingCase(NamedTuple):
@@ -286,17 +316,17 @@ def missing_strong(points, base, weak, values):
 
 def which_speedup(points):
     """The two definitions of the speedup at fixed batch per rank."""
-    cases = [case for case in scaling_cases(points) if case.weak is not None]
-    if not cases:
+    found = [c for c in comparisons(points) if c.point.batch_per_rank and c.scaling == WEAK]
+    if not found:
         return []
-    case = max(cases, key=lambda case: (case.weak.ranks, -case.weak.epoch_seconds))
-    speedup, n = speedup_of(case.base, case.weak), case.weak.ranks
-    start = Names(points).start(case.base)
+    (chosen,) = headline(found)
+    speedup, n = chosen.speedup, chosen.point.ranks
+    start = Names(points).start(chosen.base)
     text = (
-        f"{start}T(N) is the time of the same images on any number of ranks, so T(1)/T(N) = "
+        f"{start}T(N) is the time of N ranks for the same images, so T(1)/T(N) = "
         f"{speedup.value:.2f} is the speedup (ideal: {n}). N·T(1)/T(N) = {speedup.scaled:.2f} "
         f"counts the ranks twice (ideal: N² = {n * n}): it is a speedup only if T is the time of "
         "the same number of steps, in which N ranks process N times the images."
     )
     values = {"speedup": speedup.value, "scaled_speedup": speedup.scaled, "ranks": n}
-    return [Answer(AnswerKind.WHICH_SPEEDUP, text, case.weak.source, values)]
+    return [Answer(AnswerKind.WHICH_SPEEDUP, text, chosen.point.source, values)]

@@ -24,6 +24,9 @@ from lockstep_report.runfile.settings import plural
 
 MIB = 2**20
 NO_TIME = "No training run is among the files, so there is no epoch time; lockstep train makes one."
+ONLY_REPLICAS = (
+    "The files have only independent replicas (--reducer none), which do not train one network."
+)
 PROGRAM_NAMES = {LOCKSTEP: "Lockstep", "pytorch": "PyTorch"}
 
 
@@ -57,7 +60,7 @@ def shortest_text(points, names):
     """Returns a text about the shortest epoch of points whose number of images is unknown."""
     usable = [p for p in points if not p.is_independent and p.epoch_seconds]
     if not usable:
-        return NO_TIME
+        return ONLY_REPLICAS if points else NO_TIME
     best = min(usable, key=lambda p: p.epoch_seconds)
     return f"The shortest epoch takes {seconds_text(best)} s{seconds_interval(best)}: " + (
         f"{names.place(best)}{restriction_text(best)}."
@@ -93,7 +96,9 @@ def memory_answer(run):
     complete = [i for i, status in enumerate(statuses) if status == "complete"]
     place = plural(run.rank_count, "rank")
     if not complete:
-        text = f"No batch of the ladder {run.label} fits in the memory limit on {place}."
+        text = (
+            f"No batch of the ladder {run.label} was measured on {place}: {ladder_end(run).text}."
+        )
         return Answer(AnswerKind.MEMORY, text, run.label)
     largest = max(complete, key=lambda i: batches[i])
     peak = float(run.ladder["peak_bytes"][largest])
@@ -116,7 +121,7 @@ def memory_answer(run):
 def program_answers(points):
     """The ratio of the throughputs of Lockstep and each other program, on the most ranks that both
     have."""
-    usable = [p for p in points if p.images_per_second and not p.lacks_processors]
+    usable = [p for p in points if p.program and p.images_per_second and not p.lacks_processors]
     own = [p for p in usable if p.program == LOCKSTEP]
     others = grouped((p for p in usable if p.program != LOCKSTEP), lambda p: p.program)
     best = [best_pair(own, group) for group in others.values()]
