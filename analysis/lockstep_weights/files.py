@@ -20,7 +20,7 @@ from lockstep_report.errors import (
     ReportError,
     cannot_read,
     reason_of,
-    require,
+    require_module,
 )
 from lockstep_report.output import require_new, write_and_rename
 from lockstep_report.runfile import schema
@@ -156,7 +156,7 @@ def load_pickle(path):
 
 
 def require_torch(path):
-    torch = require("torch", path)
+    torch = require_module("torch", path)
     if "weights_only" not in inspect.signature(torch.load).parameters:
         raise ReportError(
             USAGE, f"{path} needs PyTorch 1.13 or newer, which reads weights without executing code"
@@ -165,8 +165,8 @@ def require_torch(path):
 
 
 def load_safetensors(path):
-    require("torch", path)
-    library = require("safetensors.torch", path, "pip install safetensors")
+    require_module("torch", path)
+    library = require_module("safetensors.torch", path, "pip install safetensors")
     with damaged(path):
         return library.load_file(path)
 
@@ -260,10 +260,10 @@ def hdf5_bytes(state):
 def require_writer(path):
     """Returns the function that makes a file with the suffix of `path` from a state."""
     if path.endswith(PTH):
-        torch = require("torch", path)
+        torch = require_module("torch", path)
     elif path.endswith(SAFE):
-        torch = require("torch", path)
-        library = require("safetensors.torch", path, "pip install safetensors")
+        torch = require_module("torch", path)
+        library = require_module("safetensors.torch", path, "pip install safetensors")
     else:
         raise ReportError(
             USAGE,

@@ -92,7 +92,7 @@ def test_documents_name_the_version_of_the_program():
     citation = read("CITATION.cff")
     date = re.search(r"^date-released: (.*)$", citation, re.MULTILINE)[1]
     assert f"\nversion: {version}\n" in citation
-    assert re.search(r"^## (.*)$", read("CHANGELOG.md"), re.MULTILINE)[1] == f"{version}, {date}"
+    assert re.search(r"^## (\d.*)$", read("CHANGELOG.md"), re.MULTILINE)[1] == f"{version}, {date}"
     assert f"find_package(Lockstep {version.rpartition('.')[0]} " in read("docs/install.md")
 
 
