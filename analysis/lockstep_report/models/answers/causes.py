@@ -98,8 +98,8 @@ def no_cause_text(loss, case):
     if loss.efficiency >= 1:
         return f"No efficiency is lost{case}."
     return (
-        f"No cause of lost efficiency takes {100 * NAMED_SHARE:.0f} % of the epoch, and more than "
-        f"runs may differ{case}."
+        f"No cause of lost efficiency takes at least {100 * NAMED_SHARE:.0f} % of the "
+        f"epoch and more than runs may differ{case}."
     )
 
 
