@@ -112,12 +112,21 @@ def test_waiting_rank():
 
 def test_waiting_in_turn():
     """A slow rank that explains less than half of the waiting is not the reason."""
-    step = replace(STEP, waiting=0.004, straggler=replace(SLOW, is_significant=False))
+    faster = replace(SLOW, excess=Estimate(0.001, 0.0009, 0.0011))
+    step = replace(STEP, waiting=0.004, straggler=faster)
+    assert waiting(step).rule == "waiting-in-turn"
     assert "no slow rank explains it" in waiting(step).text
-    faster = replace(step, straggler=replace(SLOW, excess=Estimate(0.001, 0.0009, 0.0011)))
-    assert waiting(faster).rule == "waiting-in-turn"
-    assert waiting(replace(step, waiting=0.001)) is None  # 3.3 % of the step
+    unsure = replace(step, straggler=replace(SLOW, is_significant=False))
+    assert waiting(replace(unsure, waiting=0.001)) is None  # 3.3 % of the step
     assert waiting(replace(STEP, waiting=0.004)).rule == "waiting-rank"  # rank 1 is slow
+
+
+def test_waiting_for_a_rank_that_is_not_shown_to_be_slow():
+    """Three steps show neither that a rank is slow nor that the delays are random."""
+    step = replace(STEP, waiting=0.004, straggler=replace(SLOW, is_significant=False))
+    assert waiting(step).rule == "waiting-in-turn"
+    assert "rank 1 works 10.0 ms longer than the others, but the timed steps" in waiting(step).text
+    assert "no slow rank explains it" not in waiting(step).text
 
 
 def test_input_wait():

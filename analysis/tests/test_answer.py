@@ -76,8 +76,8 @@ def test_a_ladder_answers_which_batch_fits(tmp_path):
     _, texts = answer_of(*STUDIES["ladder"](tmp_path))
     assert texts[2] == (
         "The largest batch of the ladder ladder.h5 that fits is 128 per rank on 1 rank with 410"
-        " MiB; batch 512 exceeds the memory limit. Its highest throughput is 2,500.0 images/s at"
-        " batch 128."
+        " MiB; batch 512 exceeds the memory limit. Its highest throughput is 2,500.0 images/s on"
+        " 1 rank at batch 128."
     )
 
 

@@ -105,6 +105,26 @@ def test_smaller_batches_are_advice_with_their_evidence(tmp_path):
     assert all(a.evidence["share"] >= a.threshold for a in advice)
 
 
+def test_exposed_transfer_of_the_last_bucket_contains_no_waiting(tmp_path):
+    """Rank 1 works 10 ms longer than rank 0, which waits for it before the transfer of 4 ms."""
+    path = write_training(
+        tmp_path / "2.h5",
+        np.random.default_rng(2),
+        ranks=2,
+        sigma=0,
+        slow_rank=1,
+        slow=0.01,
+        sizes=(1e6,),
+        alpha=4e-3,
+        beta=0.0,
+        jitter=0,
+    )
+    (step,) = explain_files([path]).steps
+    assert step.waiting == pytest.approx(0.005)  # mean of 10 ms and 0
+    assert step.last_bucket == pytest.approx(0.004)
+    assert step.transfer == pytest.approx(0.004)
+
+
 def test_tables_and_figures_are_part_of_the_report(tmp_path, capsys):
     out = tmp_path / "out"
     paths = list(map(str, study(tmp_path)))

@@ -233,6 +233,47 @@ def test_no_percentage_of_almost_no_communication():
     )
 
 
+def with_phases(ranks, seconds, exposed, backward, **options):
+    """Returns a point whose epoch consists of the forward pass, `backward` and `exposed`."""
+    phases = dict.fromkeys(("data_wait", "upload", "update", "imbalance"), 0.0)
+    phases |= {
+        "forward": seconds - backward - exposed,
+        "backward": backward,
+        "exposed_communication": exposed,
+    }
+    return point(ranks, 32, seconds, phase_seconds=phases, **options)
+
+
+def test_share_of_communication():
+    """0.5 s of 8 s are exposed."""
+    one = with_phases(1, 14.0, 0.0, 9.0)
+    found = answers_of(one, with_phases(2, 8.0, 0.5, 5.0))[AnswerKind.COMMUNICATION]
+    assert found.text == (
+        "With 2 ranks, batch 32 per rank, overlap, exposed communication takes 6.2 % of the epoch "
+        "(0.50 s)."
+    )
+    assert found.values["batch_32_ranks_2_exposed_seconds"] == 0.5
+    assert AnswerKind.COMMUNICATION not in answers_of(point(1, 32, 14.0), point(2, 32, 8.0))
+    server = with_phases(2, 8.0, 0.5, 5.0, reducer="parameter-server")
+    assert AnswerKind.COMMUNICATION not in answers_of(one, server)
+
+
+def test_gains_stand_beside_the_causes_that_they_offset():
+    """Two ranks compute 1 s faster than half of one, and communicate for 2 s."""
+    one, two = with_phases(1, 12.0, 0.0, 8.0), with_phases(2, 7.0, 2.0, 3.0)
+    scaling = answers_of(one, two)[AnswerKind.SCALING].text
+    assert "(28.6 %). Gains offset a part of them: “slower computation" in scaling
+    assert scaling.endswith("(-14.3 %).")
+
+
+def test_an_interval_that_contains_the_ideal_says_so():
+    one = replace(point(1, 32, 4.0), epoch_interval=Interval(3.6, 4.4, 0.97, 6))
+    two = replace(point(2, 32, 2.1), epoch_interval=Interval(1.9, 2.3, 0.97, 6))
+    assert "which contains the ideal 2)" in answers_of(one, two)[AnswerKind.SCALING].text
+    slow = replace(two, epoch_seconds=3.0, epoch_interval=Interval(2.9, 3.1, 0.97, 6))
+    assert "the ideal" not in answers_of(one, slow)[AnswerKind.SCALING].text
+
+
 def test_an_unfinished_base_case_restricts_the_speedup():
     notes = (
         PointNote(NoteKind.SCALED, "scaled from 9 of 160 steps"),

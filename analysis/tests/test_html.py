@@ -94,7 +94,7 @@ def test_numbers_of_the_answer_are_those_of_the_tables(text):
     known = {n for row in rows for n in numbers_of(" ".join(row))}
     answer = re.search(r'<section id="answer".*?</section>', text, re.S)[0]
     sentences = [data for parent, data in Page(answer).texts if parent == "li"]
-    assert len(sentences) == 6
+    assert len(sentences) == 7
     for data in sentences:
         # The base case, "95 %".
         unknown = [n for n in numbers_of(data) if n not in known | {"1", "95"}]
@@ -142,13 +142,14 @@ def test_answer_names_epoch_scaling_and_cause(text):
     section = re.search(r'<section id="answer".*?</section>', text, re.S)[0]
     sentences = [data for parent, data in Page(section).texts if parent == "li"]
     scaling, throughput, memory = sentences[:3]
-    accuracy, advice = sentences[4:]
+    communication, _, accuracy, advice = sentences[3:]
     rows = Page(text).tables["table-1-time-speedup"]
     place = rows[0].index("Images/s")
     row = max(rows[1:], key=lambda row: float(row[place].replace(",", "")))
     assert f"{row[rows[0].index('Epoch (s)')]} s (95 % interval " in throughput
     assert throughput.startswith(f"The highest throughput is {row[place]} images/s: an epoch of ")
     assert "batch 512 exceeds the memory limit" in memory
+    assert "exposed communication takes " in communication
     assert accuracy.startswith("After 2 epochs, the test accuracy of resnet18-cifar")
     assert scaling.startswith("On 8 ranks, an epoch takes ") and "fixed global batch" in scaling
     assert "largest causes of lost efficiency" in scaling and advice.startswith("Advice (")

@@ -127,7 +127,7 @@ def test_report_has_the_table_and_the_figure(tmp_path):
     assert float(row["clock_error_us"]) == pytest.approx(30)
     page = (out / "report.md").read_text()
     assert "![waiting](waiting.svg)" in page
-    assert "error of a difference at most 30 µs" in page
+    assert "two clocks differ by at most 30 µs after that" in page
     assert (out / "waiting.png").stat().st_size > 0
 
 

@@ -20,15 +20,16 @@ class FigureKind(Enum):
     PHASES = Description(
         "phases",
         "The time of an epoch by phase, mean over the ranks. The height of a bar is the "
-        "epoch time, on the rank that takes longest. Letters refer to the notes of the "
-        "tables.",
+        "epoch time, on the rank that takes longest. A letter below a bar refers to a note of "
+        "the table.",
         (TableKind.PHASES,),
     )
     SCALING = Description(
         "scaling",
         "Fixed batch per rank: epoch speedup and efficiency. The dashed line is the "
         "ideal; the lines join measured points and have no meaning between them. Vertical "
-        "lines: 95 % interval of the speedup over runs.",
+        "lines: 95 % interval of the speedup over at least 6 runs, where it is larger than the "
+        "marker.",
         (
             TableKind.TIMES,
             TableKind.WEAK_SCALING,

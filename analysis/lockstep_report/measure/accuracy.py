@@ -230,7 +230,7 @@ def accuracy_curves(runs):
 def data_text(run):
     """Returns the option --data and the number of training images, if it is known."""
     used = run.number("train-samples")
-    return run.option("data") + (f", {used:,} images" if used else "")
+    return ", ".join(filter(None, (run.option("data"), f"{used:,} images" if used else "")))
 
 
 def curve_of(recipe, runs, diverged):

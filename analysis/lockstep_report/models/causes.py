@@ -78,11 +78,11 @@ class Loss:
         )
 
     def is_shown(self, cause):
-        """Whether a cause takes at least NAMED_SHARE, and more than the difference between runs if
-        it compares runs."""
-        seconds = self.causes.get(cause, 0.0)
-        return self.share(cause) >= NAMED_SHARE and (
-            cause not in BETWEEN_RUNS or seconds > self.difference.half
+        """Whether a cause, or a gain, takes at least NAMED_SHARE, and more than the difference
+        between runs if it compares runs."""
+        size = abs(self.causes.get(cause, 0.0))
+        return abs(self.share(cause)) >= NAMED_SHARE and (
+            cause not in BETWEEN_RUNS or size > self.difference.half
         )
 
     def share(self, cause):

@@ -32,7 +32,7 @@ class StepEvidence:
     buckets: int = 0
     waiting: float = None  # exposed; None if the clocks of the ranks do not permit the division
     transfer: float = None  # exposed
-    last_bucket: float = None  # exposed while only the last bucket was in progress
+    last_bucket: float = None  # exposed transfer of the last bucket alone
     all_reduce_transfer: float = None  # hidden and exposed, upper bound
     link_gbit: float = None
     link_bytes: float = None  # of a step over the link of a host; None if unknown
@@ -78,11 +78,11 @@ def step_evidence(timed):
 
 
 def last_bucket_seconds(phase_seconds, phases, times):
-    """Returns (step, rank): the time after the backward pass in which only the last bucket was in
-    progress."""
+    """Returns (step, rank): the time after the backward pass in which only the last bucket was
+    transferred, which all ranks had started."""
     begin, _ = exposed_interval(phase_seconds, phases, times)
     last_start, last_end = times.start[:, :, -1], times.end[:, :, -1]
-    begin = np.maximum(begin, last_start)
+    begin = np.maximum(begin, last_start.max(axis=1, keepdims=True))
     if times.end.shape[2] > 1:
         end_of_others = times.end[:, :, :-1].max(axis=2)
         begin = np.maximum(begin, end_of_others)

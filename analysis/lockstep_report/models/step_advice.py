@@ -98,7 +98,9 @@ def waiting(step):
         f"The ranks wait {duration(step.waiting)} per step for the last one "
         f"({percent_text(step.waiting / step.step)}), which no faster network removes"
     )
-    return waiting_for_rank(step, slow, text) if is_one else waiting_in_turn(step, text)
+    if is_one:
+        return waiting_for_rank(step, slow, text)
+    return waiting_in_turn(step, slow if is_explained else None, text)
 
 
 def waiting_for_rank(step, slow, text):
@@ -123,14 +125,24 @@ def waiting_for_rank(step, slow, text):
     )
 
 
-def waiting_in_turn(step, text):
+def waiting_in_turn(step, suspect, text):
+    """`suspect`: the rank whose excess would explain the waiting, but is not significant; None
+    without one."""
+    reason = (
+        "no slow rank explains it: the ranks are delayed at random, by other processes, "
+        "interrupts, input data or changing clock rates"
+    )
+    if suspect is not None:
+        reason = (
+            f"rank {suspect.rank} works {duration(suspect.excess.value)} longer than the others, "
+            "but the timed steps are too few or differ too much to show that it is slow: time more "
+            "steps (--epochs, --steps) to tell a slow rank from delays at random"
+        )
     return Advice(
         "waiting-in-turn",
         step.source,
-        f"{text}, and no slow rank explains it: the ranks are delayed at random, by other"
-        " processes, interrupts, input data or changing clock rates. Leave a processor of each"
-        " host to the system, and compare the hosts; with a larger batch per rank, the ranks wait"
-        " less often.",
+        f"{text}, and {reason}. Leave a processor of each host to the system, and compare the"
+        " hosts; with a larger batch per rank, the ranks wait less often.",
         {"waiting_seconds": step.waiting, "step_seconds": step.step},
         CHANGING_SHARE,
     )

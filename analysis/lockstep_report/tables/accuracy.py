@@ -96,7 +96,7 @@ def time_to_accuracy_table(runs):
             (
                 "training seconds (without waiting for data and without evaluation) until the end"
                 " of the first epoch whose test accuracy is at least the target; medians over the"
-                " runs, if all of them reached it; a run that diverged did not"
+                " runs, if all of them reached it; a run that diverged has not reached it"
             ),
             f"targets: the highest of {', '.join(map(str, TARGETS))} % that a run reached",
             *attempt_notes(runs),

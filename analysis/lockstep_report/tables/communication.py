@@ -9,11 +9,19 @@ from lockstep_report.tables.point_table import EPOCH, EPOCH_ENDS, PLACE, point_t
 from lockstep_report.tables.speedups import EXPOSED
 from lockstep_report.tables.table import Column, Note
 
+
+def exposed_percent(point):
+    """Returns the exposed communication in per cent of the epoch; None if it is unknown."""
+    exposed = point.exposed_seconds
+    return None if exposed is None else 100 * exposed / point.epoch_seconds
+
+
 COLUMNS = (
     *PLACE,
     EPOCH[0],
     Column("compute", "Compute (s)", 2, value=lambda p: p.compute_seconds),
     EXPOSED,
+    Column("exposed_percent", "Exposed (% of the epoch)", 1, value=exposed_percent),
     Column("hidden", "Hidden communication (s)", 2, value=lambda p: p.hidden_seconds),
     Column("data_wait", "Data wait (s)", 2, value=lambda p: phase_seconds(p, "data_wait")),
     Column("imbalance", "Imbalance (s)", 2, value=lambda p: phase_seconds(p, IMBALANCE)),

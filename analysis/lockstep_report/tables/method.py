@@ -6,6 +6,14 @@ from lockstep_report.measure.comparison import base_of
 from lockstep_report.runfile.settings import describe_setting, some_of
 
 MOST_BASES = 8  # that the method lists
+WORDS = (
+    "bucket: a part of the gradients, which one all-reduce sums over the ranks; overlap: the "
+    "all-reduces start during the backward pass",
+    "exposed communication: the time after the backward pass in which a rank waits for all-reduces "
+    "to end; hidden communication: the transfer during the backward pass",
+    "bus bandwidth: bytes of an all-reduce times 2 (N - 1) / N, over its time (the busbw of "
+    "NCCL-tests)",
+)
 
 
 def method_lines(points, runs, file_notes=()):
@@ -14,18 +22,19 @@ def method_lines(points, runs, file_notes=()):
         for group in grouped(points, lambda p: p.setting).values()
     ]
     lines += base_lines(points)
+    if any(p.ranks > 1 for p in points):
+        lines += [f"Words: {words}" for words in WORDS]
     if points and runs:
         lines.append(
             "Clock: each rank reads its monotonic clock once after each phase; the time of a step"
-            " is that of the rank that takes longest for all timed steps; throughput is images"
-            " summed over seconds summed"
+            " is that of the rank that takes longest for all timed steps; throughput is the sum of"
+            " the images over the sum of the seconds"
         )
         errors = [p.split.clock_error for p in points if p.split]
         if errors:
             lines.append(
                 "Waiting and transfer: the clocks of the ranks are compared with offsets that were"
-                " measured before and after each epoch; error of a difference at most"
-                f" {1e6 * max(errors):.3g} µs"
+                " measured before and after each epoch; " + clock_text(max(errors))
             )
         lines.append(
             "Warm-up: the earliest complete epoch in which no process started is "
@@ -41,6 +50,12 @@ def method_lines(points, runs, file_notes=()):
         if run.status != "complete"
     ]
     return lines + [f"Files: {note}" for note in file_notes]
+
+
+def clock_text(error):
+    if not error:
+        return "ranks of one host read the same clock"
+    return f"two clocks differ by at most {1e6 * error:.3g} µs after that"
 
 
 def base_lines(points):
@@ -73,6 +88,9 @@ def repeats_line(point):
     spread = (
         "no interval (fewer than 6)"
         if point.epoch_interval is None
-        else (f"rank-based interval of the median, {point.epoch_interval.coverage:.1%}")
+        else (
+            "rank-based interval of the median, which covers "
+            f"{100 * point.epoch_interval.coverage:.1f} % (at least 95 %, as the tables say)"
+        )
     )
     return f"n = {point.repeats} runs of {some_of(point.sources)}: medians, {spread}"

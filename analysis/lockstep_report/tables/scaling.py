@@ -22,7 +22,7 @@ from lockstep_report.tables.speedups import (
     serial_fraction,
     speedup_values,
 )
-from lockstep_report.tables.table import Column, Note, interval_columns
+from lockstep_report.tables.table import CSV_ONLY, Column, Note, interval_columns
 
 WEAK_COLUMNS = (
     *PLACE,
@@ -55,29 +55,52 @@ INDEPENDENT_NOTE = Note(
 EFFICIENCY_NOTE = Note(
     "efficiency: speedup / N, with the times of the same number of images", ("efficiency",)
 )
+ONLY_STRONG_NOTE = (
+    "points of strong scaling without a 1-rank run of their batch per rank are in the table of "
+    "strong scaling and in the CSV of this one"
+)
 STRONG_COLUMNS = (GLOBAL_BATCH, *PLACE, *EPOCH, *SPEEDUP, EFFICIENCY, EXPOSED, KARP_FLATT)
 
 
 def weak_table(points):
+    of_strong_scaling = points_of_strong_scaling(points)
+    rows = [weak_row(p, points, of_strong_scaling) for p in points if p.step_median is not None]
     return point_table(
         points,
         "weak-scaling",
         "Weak scaling: fixed batch per rank",
         WEAK_COLUMNS,
-        [weak_row(p, points) for p in points if p.step_median is not None],
-        [EFFICIENCY_NOTE, STEP_NOTE, INDEPENDENT_NOTE, KARP_FLATT_NOTE],
+        rows,
+        [
+            EFFICIENCY_NOTE,
+            STEP_NOTE,
+            INDEPENDENT_NOTE,
+            KARP_FLATT_NOTE,
+            any(row[CSV_ONLY] for row in rows) and ONLY_STRONG_NOTE,
+        ],
         (*SPEEDUP_KEYS, *KARP_FLATT_KEYS),
     )
 
 
-def weak_row(point, points):
+def weak_row(point, points, of_strong_scaling):
     base = base_of(point, points)
     return {
         "point": point,
         **speedup_values(base, point),
         "efficiency_independent": efficiency_against(independent_of(point, points), point),
         **serial_fraction(base, point),
+        CSV_ONLY: is_only_strong(point, base, of_strong_scaling),
     }
+
+
+def points_of_strong_scaling(points):
+    return {point for _, point in strong_pairs(points)}
+
+
+def is_only_strong(point, base, of_strong_scaling):
+    """Whether a table at fixed batch per rank has a point only in its CSV: the table of strong
+    scaling prints it, and it has no base case at its batch per rank."""
+    return base is None and point in of_strong_scaling
 
 
 def strong_table(points):

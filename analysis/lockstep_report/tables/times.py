@@ -5,7 +5,11 @@ from dataclasses import replace
 
 from lockstep_report.measure.comparison import base_of
 from lockstep_report.tables.point_table import EPOCH, EPOCH_ENDS, PLACE, point_table
-from lockstep_report.tables.scaling import strong_pairs
+from lockstep_report.tables.scaling import (
+    ONLY_STRONG_NOTE,
+    is_only_strong,
+    points_of_strong_scaling,
+)
 from lockstep_report.tables.speedups import (
     GLOBAL_BATCH,
     IMAGE_RATE,
@@ -53,15 +57,9 @@ def time_columns(points):
     return [*FIRST_COLUMNS, replace(IMAGES, csv_only=has_equal_images), *LAST_COLUMNS]
 
 
-ONLY_STRONG_NOTE = (
-    "points of strong scaling without a 1-rank run of their batch per rank are in the table of "
-    "strong scaling and in the CSV of this one"
-)
-
-
 def time_table(points):
-    of_strong_scaling = {p for _, p in strong_pairs(points)}
-    rows = [time_row(p, base_of(p, points), p in of_strong_scaling) for p in points]
+    of_strong_scaling = points_of_strong_scaling(points)
+    rows = [time_row(p, base_of(p, points), of_strong_scaling) for p in points]
     omits_rows = any(row[CSV_ONLY] for row in rows)
     return point_table(
         points,
@@ -79,11 +77,12 @@ def time_table(points):
     )
 
 
-def time_row(point, base, is_of_strong_scaling):
-    """Returns the row of a point; only the CSV has it if the table of strong scaling shows it, and
-    it has no base case here."""
-    is_shown_there = base is None and is_of_strong_scaling
-    return {"point": point, **speedup_values(base, point), CSV_ONLY: is_shown_there}
+def time_row(point, base, of_strong_scaling):
+    return {
+        "point": point,
+        **speedup_values(base, point),
+        CSV_ONLY: is_only_strong(point, base, of_strong_scaling),
+    }
 
 
 def without_base_note(rows):

@@ -15,7 +15,12 @@ COLUMNS = (
         3,
         value=lambda p: p.split.waiting_seconds,
     ),
-    Column("waiting_percent", "of the all-reduce (%)", 1, value=lambda p: waiting_percent(p.split)),
+    Column(
+        "waiting_percent",
+        "Waiting, of the all-reduce (%)",
+        1,
+        value=lambda p: waiting_percent(p.split),
+    ),
     *bounded_columns("transfer_seconds", "Transfer (s)", 3, lambda p: p.split.transfer_bounds),
     Column(
         "longest_waiting",
@@ -23,13 +28,21 @@ COLUMNS = (
         3,
         value=lambda p: float(max(p.split.waiting)),
     ),
-    Column("longest_waiting_rank", "of rank", value=lambda p: int(np.argmax(p.split.waiting))),
-    Column("last_rank", "Last rank", value=lambda p: int(np.argmax(p.split.last_share))),
-    Column("last_percent", "last in (%)", 1, value=lambda p: 100 * float(max(p.split.last_share))),
+    Column(
+        "longest_waiting_rank",
+        "Rank that waits longest",
+        value=lambda p: int(np.argmax(p.split.waiting)),
+    ),
+    Column(
+        "last_rank", "Rank that starts last", value=lambda p: int(np.argmax(p.split.last_share))
+    ),
+    Column(
+        "last_percent", "Starts last (%)", 1, value=lambda p: 100 * float(max(p.split.last_share))
+    ),
     Column("clock_error_us", "Clock error (µs)", 1, value=lambda p: 1e6 * p.split.clock_error),
     Column(
         "uncertain_seconds",
-        "Uncertain by it (s)",
+        "Uncertain by the clock error (s)",
         3,
         value=lambda p: p.split.mean("uncertain") if p.split.clock_error else None,
     ),

@@ -28,7 +28,7 @@ def accuracy_answer(curves):
         for batch in dict.fromkeys((batches[0], batches[-1]))
     ]
     texts = [reached_text(curve) for curve in chosen]
-    trained = " on ".join(filter(None, (chosen[0].model, chosen[0].data.strip(", "))))
+    trained = " on ".join(filter(None, (chosen[0].model, chosen[0].data)))
     text = (
         f"After {plural(epochs, 'epoch')}, the test accuracy of {trained} is {' and '.join(texts)}."
     )

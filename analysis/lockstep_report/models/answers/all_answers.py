@@ -5,6 +5,7 @@ from lockstep_report.models.answers.accuracy import accuracy_answers, large_batc
 from lockstep_report.models.answers.causes import advice_answer, causes_text, largest_causes
 from lockstep_report.models.answers.communication import (
     bandwidth_answer,
+    communication_answer,
     derived_communication,
     other_messages,
 )
@@ -41,6 +42,7 @@ def all_answers(points, runs, losses, advice, steps, link_gbit=None):
     found = [
         *first,
         *memory_answers(runs),
+        communication_answer([c.point for c in chosen], names),
         bandwidth_answer(points, runs, link_gbit, names, [c.point for c in chosen]),
         *accuracy_answers(runs),
         *program_answers(points),

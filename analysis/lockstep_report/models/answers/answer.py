@@ -12,6 +12,7 @@ class AnswerKind(Enum):
     DISTURBED = "Which times do not describe the program?"
     THROUGHPUT = "Which run trains the most images per second?"
     MEMORY = "Which batch is the largest that fits in the memory?"
+    COMMUNICATION = "Which share of the epoch is communication?"
     BANDWIDTH = "Which bandwidth do the all-reduces reach?"
     ACCURACY = "Which test accuracy was reached, after how many updates?"
     PROGRAMS = "How much faster is one program than another?"
@@ -34,6 +35,7 @@ HEADLINE = frozenset(
         AnswerKind.DISTURBED,
         AnswerKind.THROUGHPUT,
         AnswerKind.MEMORY,
+        AnswerKind.COMMUNICATION,
         AnswerKind.BANDWIDTH,
         AnswerKind.ACCURACY,
         AnswerKind.PROGRAMS,

@@ -33,6 +33,7 @@ class LargestCauses:
 
     loss: Loss
     causes: tuple
+    gains: tuple  # causes that are negative, the largest gain first
 
     @property
     def sources(self):
@@ -53,13 +54,13 @@ def largest_causes(losses, chosen):
         )
     if found is None:
         return None
-    causes = [name for name in found.causes if name != "remainder" and is_named(found, name)]
-    causes.sort(key=lambda name: -found.causes[name])
-    return LargestCauses(found, tuple(causes[:MOST_CAUSES]))
-
-
-def is_named(loss, cause):
-    return loss.is_shown(cause) and loss.causes[cause] > 0
+    shown = sorted(
+        (name for name in found.causes if name != "remainder" and found.is_shown(name)),
+        key=lambda name: -abs(found.causes[name]),
+    )
+    causes = [name for name in shown if found.causes[name] > 0]
+    gains = [name for name in shown if found.causes[name] < 0]
+    return LargestCauses(found, tuple(causes[:MOST_CAUSES]), tuple(gains))
 
 
 def causes_text(largest, chosen, points, names):
@@ -82,44 +83,60 @@ def causes_text(largest, chosen, points, names):
         )
     if not largest.causes:
         return no_cause_text(loss, case)
+    gains = ""
+    if largest.gains:
+        gains = f" Gains offset a part of them: {listed_shares(loss, largest.gains)}."
+    listed = listed_shares(loss, largest.causes)
+    if len(largest.causes) == 1:
+        return (
+            f"The largest cause of lost efficiency{case}, in per cent of the epoch, is "
+            f"{listed}.{gains}"
+        )
+    return (
+        f"The largest causes of lost efficiency{case}, in per cent of the epoch, are "
+        f"{listed}.{gains}"
+    )
+
+
+def listed_shares(loss, causes):
+    """Returns the causes with their shares of the epoch: "“a” (1.0 %), “b” (2.0 %) and ..."."""
     shares = [
         f"“{LABELS[name]}” ({number_text(100 * loss.share(name), SHARE_DIGITS)} %)"
-        for name in largest.causes
+        for name in causes
     ]
-    if len(shares) == 1:
-        return (
-            f"The largest cause of lost efficiency{case}, in per cent of the epoch, is {shares[0]}."
-        )
-    listed = f"{', '.join(shares[:-1])} and {shares[-1]}"
-    return f"The largest causes of lost efficiency{case}, in per cent of the epoch, are {listed}."
+    return " and ".join(filter(None, (", ".join(shares[:-1]), shares[-1])))
 
 
 def no_cause_text(loss, case):
     if loss.efficiency >= 1:
         return f"No efficiency is lost{case}."
     return (
-        f"No cause of lost efficiency takes at least {100 * NAMED_SHARE:.0f} % of the "
-        f"epoch and more than runs may differ{case}."
+        f"No single cause of lost efficiency is both at least {100 * NAMED_SHARE:.0f} % of the "
+        f"epoch and larger than the differences between repeated runs{case}."
     )
 
 
 def advice_answer(advice, largest, steps, points=()):
-    """The first advice about the largest cause; otherwise about the runs that the answer explains;
-    None without advice."""
+    """The first advice about the largest cause for which there is one; otherwise about the runs
+    that the answer explains; None without advice."""
     if not advice:
         return None
-    cause = largest.causes[0] if largest and largest.causes else None
+    causes = largest.causes if largest else ()
     sources = largest.sources if largest else ()
     most = largest.loss.point.ranks if largest else 0
     ranks = {step.source: step.ranks for step in steps}
 
     def order(one):
-        is_about_cause = one.rule in RULES.get(cause, ())
         is_about_runs = one.source in (*sources, ", ".join(sources))
-        return (not is_about_cause, not is_about_runs, ranks.get(one.source) != most)
+        about = [i for i, cause in enumerate(causes) if one.rule in RULES.get(cause, ())]
+        place = min(about, default=len(causes)) if is_about_runs else len(causes)
+        return (place, not is_about_runs, ranks.get(one.source) != most)
 
     chosen = min(advice, key=order)
     runs_of = {p.source: p.sources for p in points}
     runs = runs_of.get(chosen.source, (chosen.source,))
-    text = f"Advice ({some_of(runs, 1)}): {chosen.text}"
+    repeats = ""
+    if chosen.of > 1:
+        repeats = f", seen in {chosen.repeats} of {chosen.of} repeated runs"
+    text = f"Advice ({some_of(runs, 1)}{repeats}): {chosen.text}"
     return Answer(AnswerKind.ADVICE, text, chosen.source, chosen.evidence)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Answers about communication: the bandwidth of the all-reduces, how wrong the derived
-communication is, and what is sent besides gradients."""
+"""Answers about communication: its share of the epoch, the bandwidth of the all-reduces, how wrong
+the derived communication is, and what is sent besides gradients."""
 
 from lockstep_report.groups import grouped
 from lockstep_report.measure.accuracy import last_accuracy
@@ -18,7 +18,37 @@ LISTED_SHARE = 0.1  # of the error of the derived communication, from which a ca
 HIDDEN_SHARE = 0.05  # of the exposed communication, from which hidden communication is named
 LEAST_EXPOSED_SHARE = 0.005  # of the epoch; a percentage of less communication says nothing
 LEAST_ERROR = 0.005  # seconds; a smaller error of the derived communication is none
-RATE_DIGITS, SHARE_DIGITS = 3, 1
+SECONDS_DIGITS, RATE_DIGITS, SHARE_DIGITS = 2, 3, 1
+
+
+def communication_answer(points, names):
+    """The exposed and the hidden communication of the `points` of the headline; None without
+    phases."""
+    shown = [p for p in points if p.phase_seconds and not communicates_in_passes(p)]
+    if not shown:
+        return None
+    text = " ".join(communication_text(p, names) for p in shown)
+    values = {}
+    for p in shown:
+        place = f"batch_{p.batch_per_rank}_ranks_{p.ranks}"
+        values[f"{place}_exposed_seconds"] = p.phase_seconds["exposed_communication"]
+        values[f"{place}_hidden_seconds"] = p.hidden_seconds
+    source = ", ".join(p.source for p in shown)
+    return Answer(AnswerKind.COMMUNICATION, text, source, values)
+
+
+def communication_text(point, names):
+    exposed, hidden = point.phase_seconds["exposed_communication"], point.hidden_seconds
+    further = ""
+    if hidden:
+        # GPUs communicate beside the computation.
+        where = "is behind" if point.threads is None else "is in calls that lengthen"
+        further = f"; {number_text(hidden, SECONDS_DIGITS)} s more {where} the backward pass"
+    share = number_text(100 * exposed / point.epoch_seconds, SHARE_DIGITS)
+    return (
+        f"With {names.place(point)}, exposed communication takes {share} % of the epoch "
+        f"({number_text(exposed, SECONDS_DIGITS)} s){further}{restriction_text(point)}."
+    )
 
 
 def bandwidth_answer(points, runs, link_gbit, names, preferred=()):
@@ -41,7 +71,7 @@ def bandwidth_answer(points, runs, link_gbit, names, preferred=()):
     text = (
         f"With {names.place(point)}, the all-reduces reach "
         f"{rate_phrase(measured)} of bus bandwidth{share_phrases(point, measured, peak, link_gbit)}"
-        f"{restriction_text(point)}.{remedy_phrase(point)}"
+        f"{restriction_text(point)}.{remedy_phrase(point)}{missing_peak_phrase(point, peak)}"
     )
     values = {
         "bus_bandwidth_gb_s": measured.value,
@@ -88,6 +118,13 @@ def remedy_phrase(point):
         " This is a bound, because the all-reduces overlap with computation: a run with --reducer "
         "allreduce measures the bandwidth."
     )
+
+
+def missing_peak_phrase(point, peak):
+    """Returns which run would show the largest rate of these ranks; "" if it is known."""
+    if peak or point.program != LOCKSTEP:
+        return ""
+    return f" A sweep on {point.ranks} ranks (lockstep allreduce) would show what they can reach."
 
 
 def communicates_in_passes(point):

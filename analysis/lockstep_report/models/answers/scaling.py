@@ -118,6 +118,8 @@ def comparison_text(comparison, names):
     if speedup.low is not None:
         ends = number_text(speedup.low, digits), number_text(speedup.high, digits)
         spread = f" (95 % interval {ends[0]} to {ends[1]})"
+        if speedup.low <= point.ranks <= speedup.high:
+            spread = f"{spread[:-1]}, which contains the ideal {point.ranks})"
     efficiency_width = width * speedup.efficiency / speedup.value
     efficiency = number_text(speedup.efficiency, supported_digits(efficiency_width, RATIO_DIGITS))
     batch = batch_text(point)

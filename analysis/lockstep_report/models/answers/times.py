@@ -113,7 +113,7 @@ def memory_answer(run):
     if measured:
         fastest = max(measured, key=measured.get)
         rate = number_text(measured[fastest], RATE_DIGITS)
-        text += f" Its highest throughput is {rate} images/s at batch {fastest}."
+        text += f" Its highest throughput is {rate} images/s on {place} at batch {fastest}."
         values["fastest_batch_per_rank"] = fastest
     return Answer(AnswerKind.MEMORY, text, run.label, values)
 
