@@ -55,12 +55,3 @@ def runs(tmp_path):
         bucket_end=[0.1],
     )
     return [str(one), str(two)]
-
-
-@pytest.fixture
-def close_figures():
-    """Closes all figures after the test."""
-    yield
-    from lockstep_report.figures.style import plt
-
-    plt.close("all")

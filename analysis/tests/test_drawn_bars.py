@@ -9,13 +9,11 @@ from lockstep_report.figures.explanation import cause_bars
 from lockstep_report.figures.layers import ladder, layer_figure, stack_figure
 from lockstep_report.figures.phases import phase_bars, pipeline_figure, reducer_bars, waiting_bars
 from lockstep_report.figures.profile import draw_bars
-from lockstep_report.figures.style import plt
+from lockstep_report.figures.style import new_figure
 from lockstep_report.measure.waiting import Split
 from lockstep_report.models.causes import WEAK, Loss
 from lockstep_report.tables.table import Table
 from test_figures import LONG, point
-
-pytestmark = pytest.mark.usefixtures("close_figures")
 
 
 def phased(ranks, batch, seconds, forward, backward, exposed, **options):
@@ -312,7 +310,7 @@ def test_operations_beyond_the_longest_are_added_up():
         {"kind": f"k{n}", "phase": "forward" if n else "", "calls": n, "milliseconds": 20.0 - n}
         for n in range(14)
     ]
-    _, axes = plt.subplots()
+    axes = new_figure(6.4, 4.8).subplots()
     draw_bars(axes, rows)
     heights = [20.0 - n for n in range(12)] + [8 + 7]
     assert bars(axes) == {None: [[0, 11.625 - n, height, 0.75] for n, height in enumerate(heights)]}

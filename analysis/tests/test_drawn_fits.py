@@ -22,8 +22,6 @@ from planted import write_sweep
 from test_figures import SHORT, point
 from test_profile import write_profile
 
-pytestmark = pytest.mark.usefixtures("close_figures")
-
 
 def exact_fit(algorithm, origin, ranks, sizes, alpha, beta):
     sizes = np.array(sizes, dtype=float)

@@ -19,8 +19,6 @@ from lockstep_report.measure.accuracy import AccuracyCurve
 from lockstep_report.measure.inference import Interval
 from test_figures import SHORT, point
 
-pytestmark = pytest.mark.usefixtures("close_figures")
-
 
 def repeated(ranks, seconds, low, high, **options):
     return replace(

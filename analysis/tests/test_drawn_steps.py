@@ -4,18 +4,15 @@
 from typing import NamedTuple, Optional
 
 import numpy as np
-import pytest
 from drawn import lines, numbers, ticks
 from lockstep_report.figures import telemetry as telemetry_figure, work as work_figure
-from lockstep_report.figures.style import plt
+from lockstep_report.figures.style import new_figure
 from lockstep_report.measure.fitting import Estimate
 from lockstep_report.measure.stragglers import Straggler
 from lockstep_report.runfile.read import read_run
 from matplotlib.colors import to_hex
 from planted import write_training
 from test_telemetry import write as write_telemetry
-
-pytestmark = pytest.mark.usefixtures("close_figures")
 
 
 def test_telemetry_shows_steps_rates_and_ends_of_epochs(tmp_path):
@@ -44,7 +41,7 @@ def test_dots_of_long_runs_are_the_longest_of_a_group(monkeypatch):
     monkeypatch.setattr(telemetry_figure, "MOST_STEPS", 2)
     seconds = np.array([1.0, 3, 2, 5, 4.0])
     monkeypatch.setattr(telemetry_figure, "step_seconds", lambda run, steps: seconds[steps])
-    _, axes = plt.subplots()
+    axes = new_figure(6.4, 4.8).subplots()
     telemetry_figure.draw_steps(axes, None, np.arange(10.0, 15))
     assert lines(axes) == [(None, [11, 13], [3000, 5000])]
     assert axes.get_title("left") == "Step (slowest rank; the longest of each 3 steps)"

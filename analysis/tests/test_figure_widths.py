@@ -102,7 +102,6 @@ def test_panels_fill_rows():
     assert [axes.get_ylim() for axes in figure.axes] == [(0, 7)] * 3
     figure_layout.legend_beside(figure.axes, ["a", "b", "c"])
     assert [text.get_text() for text in figure.axes[-1].get_legend().get_texts()] == ["b", "a"]
-    figure_style.plt.close(figure)
 
 
 def test_the_pdf_embeds_truetype_fonts_and_has_no_date():

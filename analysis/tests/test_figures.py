@@ -4,7 +4,6 @@
 import itertools
 from dataclasses import replace
 
-import matplotlib
 import numpy as np
 import pytest
 from lockstep_report.figures import (
@@ -75,7 +74,7 @@ def visible_texts(figure):
 
 
 def faults(figure):
-    """Returns one message per text that is cut off and per overlapping pair; closes `figure`."""
+    """Returns one message per text that is cut off and per overlapping pair."""
     texts = visible_texts(figure)
     assert len(texts) > 4
     found = [
@@ -90,15 +89,16 @@ def faults(figure):
     first, second = np.triu_indices(len(texts), 1)
     for pair in np.flatnonzero((width > TOLERANCE) & (height > TOLERANCE)):
         found.append(f"overlap: {texts[first[pair]][0]!r} and {texts[second[pair]][0]!r}")
-    figure_style.plt.close(figure)
     return found
 
 
 def test_the_check_sees_a_title_that_is_cut_off_and_labels_that_overlap():
-    figure, axes = figure_style.plt.subplots(figsize=(3, 3))
+    figure = figure_style.new_figure(3, 3)
+    figure.subplots()
     figure.suptitle("a title that is much wider than three inches, so that both ends are missing")
     assert any("cut off" in fault for fault in faults(figure))
-    figure, axes = figure_style.plt.subplots(figsize=(3, 3))
+    figure = figure_style.new_figure(3, 3)
+    axes = figure.subplots()
     axes.set_xticks([0, 0.1, 0.2], ["one label", "another label", "a third label"])
     assert any("overlap" in fault for fault in faults(figure))
 
@@ -167,14 +167,11 @@ def test_phase_bars_show_every_batch():
     batches = [8, 16, 32, 64, 128]
     figure = phase_figure.phase_bars([point(n, b) for b in batches for n in (1, 2)])
     titles = [axes.get_title(loc="left") for axes in figure.axes]
-    figure_style.plt.close(figure)
     assert titles == [f"batch {b} per rank" for b in batches]
 
 
-@pytest.mark.filterwarnings("error:More than")
 def test_many_phase_bars_are_divided_over_several_figures(monkeypatch):
     monkeypatch.setattr(figures, "MOST_BARS", 3)
-    monkeypatch.setitem(matplotlib.rcParams, "figure.max_open_warning", 2)
     found = [point(1, 8, detail=f"lr {0.1 * i:.1f}") for i in range(1, 8)]
     with canvas("screen"):
         made = figures.all_figures(found, [], formats=("svg",))

@@ -7,7 +7,7 @@ from xml.etree import ElementTree
 
 import numpy as np
 import pytest
-from lockstep_report.figures.style import SVG, VALUES, plt, render, show_values
+from lockstep_report.figures.style import SVG, VALUES, new_figure, render, show_values
 
 pytestmark = pytest.mark.filterwarnings("ignore:Glyph")  # of control characters
 NAME = "</text><script>\"&'\x1b\u202e"
@@ -16,7 +16,8 @@ SHOWN = "</text><script>\"&'\N{REPLACEMENT CHARACTER}\N{REPLACEMENT CHARACTER}"
 
 def drawn(name="figure", scale="linear", formats=("svg",), first=3.0):
     """Renders a line of three points, one of them without a value, and two bars."""
-    figure, axes = plt.subplots()
+    figure = new_figure(6.4, 4.8)
+    axes = figure.subplots()
     (line,) = axes.plot([1, 2, 4], [first, np.nan, 5], marker="o", label=NAME)
     show_values(line, ["a", "b", f"c{NAME}"])
     show_values(axes.bar([1, 2], [1, 2], label="bars"), ["d", "e"])
@@ -76,5 +77,4 @@ def test_the_resolution_of_images_does_not_depend_on_the_svg():
 
 def test_each_bar_needs_a_text():
     with pytest.raises(ValueError):
-        show_values(plt.subplots()[1].bar([1, 2], [1, 2]), ["a"])
-    plt.close("all")
+        show_values(new_figure(6.4, 4.8).subplots().bar([1, 2], [1, 2]), ["a"])

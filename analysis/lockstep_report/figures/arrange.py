@@ -9,7 +9,7 @@ import numpy as np
 from matplotlib.text import Text
 
 from lockstep_report.figures.canvas import current, length, text_size
-from lockstep_report.figures.layout import legend_entries, wrap
+from lockstep_report.figures.layout import legend_entries, text_width, wrap
 
 ATTEMPTS = 12  # to enlarge a figure
 GROWTH = 1.15  # factor by which a side that is too short is enlarged
@@ -22,7 +22,10 @@ LEGEND_AREA, BELOW_AXES, ABOVE_AXES = 1.0, 0.5, 0.62
 # Least height of a figure that is as high as those beside it, and height of one with more rows of
 # panels, relative to what the content needs.
 ALIGNED, SHRUNK = 0.5, 0.65
-HANDLE = 4.5  # width of the symbol of a legend entry and its spaces, relative to the text
+# Widths in a legend, relative to the size of the text: the symbol of an entry and its spaces, the
+# narrowest one, and the space between columns, which both contain.
+HANDLE, NARROWEST_HANDLE, COLUMN_SPACE = 4.5, 3.8, 2.0
+MOST_COLUMNS = 6  # of a legend
 
 
 def arrange(figure, title="", notes=()):
@@ -39,13 +42,14 @@ def arrange(figure, title="", notes=()):
         widest = max((legend.get_window_extent().width for legend in legends), default=0)
         figure.set_figwidth(figure.get_figwidth() + widest / figure.dpi)
     legend = common_legend(figure, legends) if is_paper else None
-    needed = figure.get_figheight() + write_around(figure, title, notes, legend)
-    figure.set_figheight(page_height(needed, figure, legend) if current().height else needed)
+    legend_height = height_of(figure, legend) if legend else 0
+    needed = figure.get_figheight() + write_around(figure, title, notes, legend, legend_height)
+    figure.set_figheight(page_height(needed, legend_height) if current().height else needed)
     for _ in range(ATTEMPTS):
-        write_around(figure, title, notes, legend)
-        draw(figure)
+        write_around(figure, title, notes, legend, legend_height)
+        lay_out(figure)
         if wrap_texts(figure):
-            draw(figure)
+            lay_out(figure)
         if current().height:
             align_rows(figure)
         wider, higher = missing_space(figure)
@@ -73,8 +77,13 @@ def common_legend(figure, legends):
     names = dict.fromkeys(text.get_text() for legend in legends for text in legend.get_texts())
     for legend in legends:
         legend.remove()
-    labels = [wrap(name, figure.get_figwidth() - HANDLE * text_size() / 72) for name in names]
-    for columns in range(min(len(names), 6), 0, -1):
+    if not names:
+        return None
+    em = text_size() / 72
+    labels = [wrap(name, figure.get_figwidth() - HANDLE * em) for name in names]
+    narrowest = min(map(text_width, labels)) + NARROWEST_HANDLE * em
+    most_columns = int((figure.get_figwidth() + COLUMN_SPACE * em) / narrowest)
+    for columns in range(max(1, min(len(names), MOST_COLUMNS, most_columns)), 0, -1):
         legend = figure.legend(
             [entries[name] for name in names],
             labels,
@@ -88,53 +97,76 @@ def common_legend(figure, legends):
     return None
 
 
-def write_around(figure, title, notes, legend):
+def height_of(figure, part):
+    """Returns the height in inches of a text or legend with its margins. Lines are up to 5 % higher
+    at another resolution."""
+    return 1.05 * part.get_window_extent().height / figure.dpi + 2 * MARGIN
+
+
+def write_around(figure, title, notes, legend, legend_height):
     """Writes the title above the axes, and below them the legend and the notes, one paragraph each.
     Returns the height of all in inches."""
     width, height = figure.get_size_inches()
-    parts = [
-        figure.suptitle(wrap(title, width - 0.3, text_size(11)), fontsize=text_size(11)),
-        figure.supxlabel(
-            wrap("\n".join(notes), width - 0.3, text_size(8)),
-            x=0.1 / width,
-            ha="left",
-            fontsize=text_size(8),
-        ),
-        *([legend] if legend else []),
-    ]
-    # Lines are up to 5 % higher at another resolution.
-    heights = [1.05 * part.get_window_extent().height / figure.dpi + 2 * MARGIN for part in parts]
-    below = heights[-1] if legend else 0
+    above = figure.suptitle(wrap(title, width - 0.3, text_size(11)), fontsize=text_size(11))
+    paragraphs = figure.supxlabel(
+        wrap("\n".join(notes), width - 0.3, text_size(8)),
+        x=0.1 / width,
+        ha="left",
+        fontsize=text_size(8),
+    )
+    notes_height = height_of(figure, paragraphs)
+    below = legend_height
     if current().height:  # the legend begins below the axes, also if it is small
         below = max(below, LEGEND_AREA)
     if legend:
-        bottom = heights[1] + below - heights[-1]
+        bottom = notes_height + below - legend_height
         legend.set_bbox_to_anchor((0.5, bottom / height))
     if below:
         figure.get_layout_engine().set(rect=(0, below / height, 1, 1 - below / height))
-    return sum(heights)
+    return height_of(figure, above) + notes_height + legend_height
 
 
-def page_height(needed, figure, legend):
+def page_height(needed, legend_height):
     """Returns the height in inches of a figure on a canvas with a height. `needed`: what the
     content needs. A legend that is higher than LEGEND_AREA makes the figure higher."""
     common = current().height
-    height = 1.05 * legend.get_window_extent().height / figure.dpi + 2 * MARGIN if legend else 0
     least = common if ALIGNED * needed <= common else max(common, SHRUNK * needed)
-    return least + max(0, height - LEGEND_AREA)
+    return least + max(0, legend_height - LEGEND_AREA)
 
 
 def align_rows(figure):
-    """Lays the figure out so that its highest axes begin ABOVE_AXES below its upper end and its
-    lowest axes end BELOW_AXES above the area of the legend, unless the texts there need more."""
-    engine, height = figure.get_layout_engine(), figure.get_figheight()
-    below = engine.get()["rect"][1]
+    """Moves and shrinks the axes so that the highest ones begin ABOVE_AXES below the upper end of
+    the figure and the lowest ones end BELOW_AXES above the area of the legend, unless the texts
+    there need more. The spaces between rows of axes, with their texts, keep their heights."""
+    height = figure.get_figheight()
     boxes = [axes.get_position() for axes in figure.axes]
-    low, high = min(box.y0 for box in boxes), max(box.y1 for box in boxes)
-    bottom = below + max(0, below + BELOW_AXES / height - low)
-    top = 1 - max(0, high - 1 + ABOVE_AXES / height)
-    engine.set(rect=(0, bottom, 1, top - bottom))
-    draw(figure)
+    spans = joined_spans([(box.y0, box.y1) for box in boxes])
+    low, high = spans[0], spans[-1]
+    bottom = max(low, figure.get_layout_engine().get()["rect"][1] + BELOW_AXES / height)
+    top = min(high, 1 - ABOVE_AXES / height)
+    of_axes = sum(spans[1::2] - spans[::2])
+    factor = 1 - (high - low - (top - bottom)) / of_axes
+    lengths = np.diff(spans)
+    lengths[::2] *= factor
+    moved = bottom + np.concatenate([[0], np.cumsum(lengths)])
+    for axes, box in zip(figure.axes, boxes):
+        y0, y1 = np.interp((box.y0, box.y1), spans, moved)
+        axes.set_position([box.x0, y0, box.width, y1 - y0])
+        axes.set_in_layout(True)  # which `set_position` ends
+        label = axes.xaxis.label  # whose vertical place is in pixels
+        label.set_y(label.get_position()[1] + (y0 - box.y0) * figure.bbox.height)
+
+
+def joined_spans(spans):
+    """Returns the ends of the union of `spans` (low, high) in ascending order: low, high, low,
+    ..."""
+    ends = []
+    for low, high in sorted(spans):
+        if ends and low <= ends[-1]:
+            ends[-1] = max(ends[-1], high)
+        else:
+            ends += [low, high]
+    return np.array(ends)
 
 
 def wrap_texts(figure):
@@ -166,11 +198,15 @@ def shorten_tick_labels(figure, rotation):
             axes.set_xticks(ticks[::2], labels[::2])
 
 
-def draw(figure):
-    """Computes the positions of all texts."""
+def lay_out(figure):
+    """Computes the positions of the axes and of all texts. Those in a legend are known only after
+    it is drawn. Other artists are not drawn, which would take as long as the layout."""
     with warnings.catch_warnings():  # a figure that is too small is enlarged later
         warnings.filterwarnings("ignore", message="constrained_layout not applied")
-        figure.draw_without_rendering()
+        figure.get_layout_engine().execute(figure)
+    legends = [*figure.legends, *(axes.get_legend() for axes in figure.axes)]
+    for legend in filter(None, legends):
+        legend.draw(figure.canvas.get_renderer())
 
 
 def missing_space(figure):

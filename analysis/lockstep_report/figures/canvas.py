@@ -54,7 +54,7 @@ def canvas(name):
     style = figure_module("style")
     _current.append(PAGE if name == PAGE.name else CANVASES[name])
     try:
-        with style.plt.rc_context(style.rc_settings()):
+        with style.mpl.rc_context(style.rc_settings()):
             yield
     finally:
         _current.pop()

@@ -26,7 +26,7 @@ from lockstep_report.figures.style import (
     IDEAL_LINE,
     light_grid,
     name_of,
-    plt,
+    new_figure,
     short_number,
     title_of,
 )
@@ -149,7 +149,8 @@ def law_curves(laws):
     if not laws:
         return None
     groups = grouped(enumerate(laws), lambda pair: pair[1].law)
-    figure, panels = plt.subplots(len(groups), 1, squeeze=False, figsize=(4.6, 3.4 * len(groups)))
+    figure = new_figure(4.6, 3.4 * len(groups))
+    panels = figure.subplots(len(groups), 1, squeeze=False)
     for panel, (kind, group) in zip(panels.flat, groups.items()):
         draw_laws(panel, group)
         panel.set_title("Amdahl: T(1)/T(N)" if kind == AMDAHL else "Gustafson: N·t(1)/t(N)")

@@ -14,7 +14,7 @@ from matplotlib.textpath import text_to_path
 from matplotlib.ticker import LogLocator, NullLocator
 
 from lockstep_report.figures.canvas import current, length, text_size
-from lockstep_report.figures.style import MARKERS, SERIES, light_grid, plt, show_values
+from lockstep_report.figures.style import MARKERS, SERIES, light_grid, new_figure, show_values
 from lockstep_report.groups import equal_parts
 
 
@@ -63,7 +63,7 @@ def panel_figure(widths, height, titles=(), label="", is_shared=False):
             rows.append([])
         rows[-1].append(width)
     longest = max(map(sum, rows))
-    figure = plt.figure(figsize=(longest + 0.9, height * len(rows)))
+    figure = new_figure(longest + 0.9, height * len(rows))
     for row, place in zip(rows, figure.add_gridspec(len(rows), 1)):
         rest = longest - sum(row)
         ratios = [*row, rest] if rest > 0.01 * longest else row

@@ -20,7 +20,14 @@ from lockstep_report.figures.layout import (
     text_above,
     text_width,
 )
-from lockstep_report.figures.style import light_grid, name_of, notes_of, plt, short_number, title_of
+from lockstep_report.figures.style import (
+    light_grid,
+    name_of,
+    new_figure,
+    notes_of,
+    short_number,
+    title_of,
+)
 from lockstep_report.groups import grouped
 from lockstep_report.measure import validity
 from lockstep_report.measure.points import IMBALANCE
@@ -208,12 +215,9 @@ def reducer_bars(points):
     ]
     longest = max(places[-1] for _, places in parts)
     heights = [3.8, 2.6] if any(p.sent_bytes is not None for p in points) else [4.0]
-    figure, panels = plt.subplots(
-        len(parts) * len(heights),
-        1,
-        squeeze=False,
-        height_ratios=heights * len(parts),
-        figsize=(max(unit * (longest + 1.2), 3.0), sum(heights) * len(parts)),
+    figure = new_figure(max(unit * (longest + 1.2), 3.0), sum(heights) * len(parts))
+    panels = figure.subplots(
+        len(parts) * len(heights), 1, squeeze=False, height_ratios=heights * len(parts)
     )
     panels = panels.reshape(len(parts), len(heights))
     highest = max(1e3 * p.epoch_seconds / p.steps for p in points)
@@ -225,7 +229,8 @@ def reducer_bars(points):
         above.set_ylabel("ms per step\n(mean over the ranks)")
         for axes in below:
             draw_sent(axes, part, places, texts, most_sent)
-    plt.setp(panels, xlim=(-0.6, longest + 0.6))
+    for axes in panels.flat:
+        axes.set_xlim(-0.6, longest + 0.6)
     legend_beside(panels[:, 0], list(NAMES.values()))
     return arrange(
         figure,

@@ -19,7 +19,14 @@ from lockstep_report.figures.layout import (
     rank_axis,
     vertical_log_axis,
 )
-from lockstep_report.figures.style import DASHED, IDEAL_LINE, notes_of, plt, short_number, title_of
+from lockstep_report.figures.style import (
+    DASHED,
+    IDEAL_LINE,
+    new_figure,
+    notes_of,
+    short_number,
+    title_of,
+)
 from lockstep_report.groups import grouped
 from lockstep_report.measure import validity
 from lockstep_report.measure.comparison import (
@@ -193,7 +200,8 @@ def thread_figures(points):
 def thread_figure(group):
     base, table = group[0], threads.thread_table("thread-scaling", group)
     counts = [point.threads for point in group]
-    figure, axes = plt.subplots(figsize=(5.0, 3.7))
+    figure = new_figure(5.0, 3.7)
+    axes = figure.subplots()
     axes.plot(counts, [n / base.threads for n in counts], label="ideal", **IDEAL_LINE)
     for index, name in enumerate(("", *threads.PASSES)):
         values = [row[f"{name}_speedup" if name else "speedup"] or math.nan for row in table.rows]
@@ -226,7 +234,8 @@ def thread_figure(group):
 def prediction_figure(rows):
     groups = grouped(rows, group_of)
     network = rows[0].predicted.network
-    figure, axes = plt.subplots(figsize=(5.4, 3.7))
+    figure = new_figure(5.4, 3.7)
+    axes = figure.subplots()
     for index, ((_, batch, reducer), group) in enumerate(groups.items()):
         group = sorted(group, key=lambda row: row.predicted.ranks)
         counts = [row.predicted.ranks for row in group]

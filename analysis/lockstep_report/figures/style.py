@@ -9,9 +9,11 @@ import json
 import re
 from xml.etree import ElementTree
 
-import matplotlib.pyplot as plt
+import matplotlib as mpl
 import numpy as np
+from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.backends.backend_svg import FigureCanvasSVG
+from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from lockstep_report.escaping import one_line, printable
@@ -33,7 +35,6 @@ STYLE = {
     "svg.fonttype": "none",
     "pdf.fonttype": 42,  # TrueType: texts are embedded and can be searched
     "figure.constrained_layout.use": True,
-    "figure.max_open_warning": 0,  # a report has one figure of each kind per setting
 }
 DASHED = (0, (4, 3))
 IDEAL_LINE = {"color": "#777777", "linewidth": 1, "linestyle": DASHED}
@@ -57,17 +58,23 @@ def rc_settings():
     }
 
 
-plt.switch_backend("Agg")
-plt.rcdefaults()  # a matplotlibrc of the user must not change the figures
-plt.rcParams.update(rc_settings())
+mpl.rcdefaults()  # a matplotlibrc of the user must not change the figures
+mpl.rcParams.update(rc_settings())
+
+
+def new_figure(width, height):
+    """Returns an empty figure of this size in inches. pyplot, which takes long to import and keeps
+    all figures, is not needed."""
+    figure = Figure(figsize=(width, height))
+    FigureCanvasAgg(figure)  # which measures texts
+    return figure
 
 
 def render(figure, formats=("svg", "png"), name="figure"):
-    """Renders a figure in the `formats` (svg, png, pdf) and closes it. Returns {suffix: bytes};
-    equal input gives equal bytes. The identifiers in the SVG of figures with different names
-    differ."""
+    """Renders a figure in the `formats` (svg, png, pdf). Returns {suffix: bytes}; equal input gives
+    equal bytes. The identifiers in the SVG of figures with different names differ."""
     images = {}
-    with plt.rc_context({"svg.hashsalt": name}):
+    with mpl.rc_context({"svg.hashsalt": name}):
         for suffix in formats:
             if suffix == "svg":
                 images[suffix] = svg_of(figure).encode()
@@ -77,7 +84,6 @@ def render(figure, formats=("svg", "png"), name="figure"):
                 buffer, format=suffix, metadata={"CreationDate": None} if suffix == "pdf" else None
             )
             images[suffix] = buffer.getvalue()
-    plt.close(figure)
     return images
 
 

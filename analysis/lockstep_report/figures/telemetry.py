@@ -9,7 +9,7 @@ import numpy as np
 from lockstep_report.figures.arrange import arrange
 from lockstep_report.figures.canvas import text_size
 from lockstep_report.figures.layout import band, colour_of
-from lockstep_report.figures.style import light_grid, plt
+from lockstep_report.figures.style import light_grid, new_figure
 from lockstep_report.measure import telemetry
 from lockstep_report.measure.window import step_seconds
 from lockstep_report.runfile.names import stem_of
@@ -76,7 +76,8 @@ def draw_telemetry(run):
         return None
     panels = panels_of(run, samples)
     height = 1.0 + 1.45 * (len(panels) + 1)
-    figure, _ = plt.subplots(len(panels) + 1, 1, sharex=True, figsize=(8.6, height))
+    figure = new_figure(8.6, height)
+    figure.subplots(len(panels) + 1, 1, sharex=True)
     ends = step_ends(run)
     draw_steps(figure.axes[0], run, ends)
     for axes, panel in zip(figure.axes[1:], panels):

@@ -2,14 +2,14 @@
 """The figure of the work of each rank in each step: which ranks are slow, and when."""
 
 import numpy as np
-from matplotlib.patches import PathPatch
+from matplotlib.patches import PathPatch, Rectangle
 from matplotlib.path import Path
 from matplotlib.ticker import MaxNLocator
 
 from lockstep_report.figures.arrange import arrange
 from lockstep_report.figures.canvas import length
 from lockstep_report.figures.layout import legend_beside, panel_figure
-from lockstep_report.figures.style import plt, short_number
+from lockstep_report.figures.style import short_number
 from lockstep_report.measure.stragglers import COMMUNICATION
 from lockstep_report.measure.waiting import timed_rank_seconds, timed_run
 
@@ -79,11 +79,11 @@ def draw_work(axes, run, slow):
     first, width = numbers[0], numbers[-1] - numbers[0]
     _, colour, name = CLASSES[0]
     background = {"linewidth": 0, "facecolor": colour, "label": name}
-    axes.add_patch(plt.Rectangle((first, -0.5), width, len(ranks), **background))
+    axes.add_patch(Rectangle((first, -0.5), width, len(ranks), **background))
     draw_cells(axes, classes, numbers)
     row = int(np.searchsorted(ranks, slow.rank, side="right")) - 1
     frame = {"fill": False, "linewidth": 1.2, "clip_on": False}
-    axes.add_patch(plt.Rectangle((first, row - 0.5), width, 1, **frame))
+    axes.add_patch(Rectangle((first, row - 0.5), width, 1, **frame))
     axes.set(xlim=(first, numbers[-1]), ylim=(len(ranks) - 0.5, -0.5), xlabel="step")
     every = -(-len(ranks) // 16)
     axes.set_yticks(range(0, len(ranks), every), ranks[::every])
