@@ -35,7 +35,8 @@ from lockstep_report.runfile import schema  # noqa: E402
 
 PHASES = len(synthetic.PHASES)
 PHASE_SECONDS = np.array([1e-4, 1e-4, 1e-2, 2e-2, 3e-3, 1e-3])
-CHUNK_BYTES = 256 * 2**20  # most bytes of a chunk of the files of the program
+# Bytes of a chunk of the files of the program; more and less for indivisible numbers of steps.
+CHUNK_BYTES, MOST_CHUNK_BYTES, LEAST_CHUNK_BYTES = 16 * 2**20, 256 * 2**20, 2**20
 OF_EPOCHS = (
     "train_loss",
     "train_accuracy",
@@ -68,10 +69,17 @@ def append(file, path, shape, rows, values):
 def steps_per_chunk(epoch_steps, row_bytes):
     """Returns the number of steps per chunk of the files of the program: an epoch, or an equal part
     of it."""
-    parts = epoch_steps * row_bytes // CHUNK_BYTES + 1
-    while epoch_steps % parts:
+    part = equal_part(epoch_steps, row_bytes, CHUNK_BYTES)
+    if part == epoch_steps or part * row_bytes >= LEAST_CHUNK_BYTES:
+        return part
+    return equal_part(epoch_steps, row_bytes, MOST_CHUNK_BYTES)
+
+
+def equal_part(steps, row_bytes, most_bytes):
+    parts = steps * row_bytes // most_bytes + 1
+    while parts < steps and steps % parts:
         parts += 1
-    return epoch_steps // parts
+    return steps // min(parts, steps)
 
 
 def write_large(path, steps, ranks, epoch_steps, buckets=4):

@@ -31,19 +31,32 @@ constexpr hsize_t default_steps_per_chunk = 1024;
 /// Upper bound on the growth of HDF5's chunk index in one append, and on the size of a table. The
 /// unused part is released when the file is closed.
 constexpr std::size_t index_bytes = std::size_t{1} << 20;
-constexpr hsize_t chunk_bytes_at_most = hsize_t{256} << 20;
+/// Reading a few steps needs the memory of whole chunks.
+constexpr hsize_t chunk_bytes_at_most = hsize_t{16} << 20;
+/// A number of steps whose equal parts are smaller than this, such as a prime number, has chunks of
+/// at most `indivisible_chunk_bytes_at_most`.
+constexpr hsize_t chunk_bytes_at_least = hsize_t{1} << 20;
+constexpr hsize_t indivisible_chunk_bytes_at_most = hsize_t{256} << 20;
 
 /// In the order of `RunStatus`.
 constexpr std::array status_names{"complete", "preempted", "failed"};
+
+/// Returns the largest equal part of `steps` rows of `row_bytes` with at most `most_bytes`, and at
+/// least 1.
+hsize_t equal_part(hsize_t steps, hsize_t row_bytes, hsize_t most_bytes) {
+  hsize_t parts = steps * row_bytes / most_bytes + 1;
+  while (parts < steps && steps % parts != 0) ++parts;
+  return steps / std::min(parts, steps);
+}
 
 /// Returns the number of steps per chunk: an epoch, or an equal part of it if a chunk of the widest
 /// dataset would otherwise exceed `chunk_bytes_at_most`.
 hsize_t steps_per_chunk(hsize_t steps, const RunHeader& header) {
   const hsize_t row_bytes =
       header.ranks.size() * sizeof(double) * std::max(phase_count, header.bucket_bytes.size());
-  hsize_t parts = steps * row_bytes / chunk_bytes_at_most + 1;
-  while (steps % parts != 0) ++parts;
-  return steps / parts;
+  const hsize_t part = equal_part(steps, row_bytes, chunk_bytes_at_most);
+  if (part == steps || part * row_bytes >= chunk_bytes_at_least) return part;
+  return equal_part(steps, row_bytes, indivisible_chunk_bytes_at_most);
 }
 
 /// Appends the samples of `from` to `to`.

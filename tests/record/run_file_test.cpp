@@ -63,6 +63,20 @@ class RunFileTest : public testing::Test {
   const fs::path path_ = directory_ / "run.h5";
   const fs::path partial_ = directory_ / "run.h5.partial";
   const RunHeader header_ = samples::header(3, 2);
+
+  /// Returns the chunk shape of the phases (step, rank, phase) of a run with an epoch of `steps`.
+  std::vector<hsize_t> chunk_of_phases(const RunHeader& header, std::int64_t steps) {
+    RunFile run(path_, OverwriteMode::refuse, header);
+    run.append(samples::epoch(1, steps, header));
+    const hdf5::File file = hdf5::open_file(partial_, hdf5::Access::read);
+    const auto dataset = hdf5::own<hdf5::Dataset>(
+        H5Dopen2(file.get(), "/steps/phase_seconds", H5P_DEFAULT), "opening");
+    const auto creation = hdf5::own<hdf5::Properties>(H5Dget_create_plist(dataset.get()), "asking");
+    EXPECT_EQ(H5Pget_nfilters(creation.get()), 1);  // checksums
+    std::vector<hsize_t> chunk(3);
+    EXPECT_EQ(H5Pget_chunk(creation.get(), 3, chunk.data()), 3);
+    return chunk;
+  }
 };
 
 TEST_F(RunFileTest, StoresAppendedEpochs) {
@@ -153,16 +167,21 @@ TEST_F(RunFileTest, AppendsWhileReadersLockTheFile) {
 // Every epoch has its own chunks: later epochs do not write to the chunks of earlier ones, so a
 // killed process cannot damage them.
 TEST_F(RunFileTest, StoresAnEpochPerChunk) {
-  RunFile run(path_, OverwriteMode::refuse, header_);
-  run.append(samples::epoch(1, 7, header_));
-  const hdf5::File file = hdf5::open_file(partial_, hdf5::Access::read);
-  const auto dataset = hdf5::own<hdf5::Dataset>(
-      H5Dopen2(file.get(), "/steps/phase_seconds", H5P_DEFAULT), "opening");
-  const auto creation = hdf5::own<hdf5::Properties>(H5Dget_create_plist(dataset.get()), "asking");
-  hsize_t chunk[3] = {};
-  ASSERT_EQ(H5Pget_chunk(creation.get(), 3, chunk), 3);
-  EXPECT_THAT(chunk, ElementsAre(7, 3, 6));
-  EXPECT_EQ(H5Pget_nfilters(creation.get()), 1);
+  EXPECT_THAT(chunk_of_phases(header_, 7), ElementsAre(7, 3, 6));
+}
+
+// A chunk of 16 MiB has 340 steps of 1,024 ranks with six phases.
+TEST_F(RunFileTest, DividesLongEpochsIntoEqualChunks) {
+  const RunHeader header = samples::header(1024, 2);
+  EXPECT_THAT(chunk_of_phases(header, 340), ElementsAre(340, 1024, 6));
+  EXPECT_THAT(chunk_of_phases(header, 342), ElementsAre(171, 1024, 6));
+  EXPECT_THAT(chunk_of_phases(header, 345), ElementsAre(115, 1024, 6));
+}
+
+// The only equal parts of a prime number of steps are single steps; a chunk for each would make the
+// file slow to read.
+TEST_F(RunFileTest, StoresAPrimeNumberOfStepsInOneChunk) {
+  EXPECT_THAT(chunk_of_phases(samples::header(1024, 2), 347), ElementsAre(347, 1024, 6));
 }
 
 /// Returns `count` samples of ranks 0, 1 and 2 in turn; sample n has the values 100n, 100n + 1, ...
