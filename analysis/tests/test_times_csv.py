@@ -132,6 +132,20 @@ def test_names_of_published_columns_may_have_capital_letters(tmp_path):
             ),
             ("Elapsed", "epoch_seconds"),
         ),
+        *(
+            (
+                f"gpus,{rate}\n8,25\n",
+                f"{rate} is a rate: add a column epoch_seconds with the images of an epoch / ",
+                (f"{rate}\n8,25", "epoch_seconds\n8,2000"),
+            )
+            for rate in (
+                "images/s",
+                "img_per_sec",
+                "images_per_second",
+                "Samples/sec",
+                "Throughput",
+            )
+        ),
         (
             "gpus,epoch_seconds (ms)\n3,32\n",
             "the name epoch_seconds (ms) states two units; name the column epoch_seconds",

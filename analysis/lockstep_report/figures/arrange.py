@@ -22,6 +22,7 @@ LEGEND_AREA, BELOW_AXES, ABOVE_AXES = 1.0, 0.5, 0.62
 # Least height of a figure that is as high as those beside it, and height of one with more rows of
 # panels, relative to what the content needs.
 ALIGNED, SHRUNK = 0.5, 0.65
+SMALLEST_AXES = 0.1  # height of aligned axes, relative to that without alignment
 # Widths in a legend, relative to the size of the text: the symbol of an entry and its spaces, the
 # narrowest one, and the space between columns, which both contain.
 HANDLE, NARROWEST_HANDLE, COLUMN_SPACE = 4.5, 3.8, 2.0
@@ -144,10 +145,10 @@ def align_rows(figure):
     low, high = spans[0], spans[-1]
     bottom = max(low, figure.get_layout_engine().get()["rect"][1] + BELOW_AXES / height)
     top = min(high, 1 - ABOVE_AXES / height)
-    of_axes = sum(spans[1::2] - spans[::2])
-    factor = 1 - (high - low - (top - bottom)) / of_axes
     lengths = np.diff(spans)
-    lengths[::2] *= factor
+    of_axes = lengths[::2].sum()
+    # Axes without room are not turned over: they overlap the title, and the figure is enlarged.
+    lengths[::2] *= max(SMALLEST_AXES, 1 - (high - low - (top - bottom)) / of_axes)
     moved = bottom + np.concatenate([[0], np.cumsum(lengths)])
     for axes, box in zip(figure.axes, boxes):
         y0, y1 = np.interp((box.y0, box.y1), spans, moved)

@@ -50,6 +50,9 @@ NO_RESULT = re.compile(  # states of Slurm, W&B and MLflow
     re.I,
 )
 STEP_OF_JOB = re.compile(r".+\.(batch|extern|interactive|\d+)")  # lines of sacct beside their job
+RATE_LIKE = re.compile(  # images/s, samples_per_sec, img/sec, throughput
+    r"(?:im(?:age|g)|sample|example)s?\W*(?:/|_?per_?|p)\s*s|throughput", re.I
+)
 TIME_LIKE = re.compile(r"time|elapsed|second|duration|^real$|^t$", re.I)
 EXTRAS = ("cpu_user_percent", "cpu_system_percent", "network_mb_per_s")
 
@@ -148,16 +151,21 @@ class TimesTable:
     def missing(self, wanted, text):
         """Returns the error of a table without a column, which names one that may be meant."""
         found = ", ".join(filter(None, self.header)) or "none"
-        similar = next(filter(TIME_LIKE.search, self.header), None) if wanted == SECONDS else None
-        advice = (
-            f"if {similar} is the time of an epoch, name it epoch_seconds"
-            if similar
-            else (
-                f"name the columns {WANTED} in the first line, separated by commas, "
-                "semicolons, tabs, vertical bars or blanks"
-            )
+        return self.error(f"no column {text} (found: {found}); {self.advice_about(wanted)}")
+
+    def advice_about(self, wanted):
+        if wanted == SECONDS:
+            for name in filter(RATE_LIKE.search, self.header):
+                return (
+                    f"{name} is a rate: add a column epoch_seconds with the images of an epoch / "
+                    f"{name}"
+                )
+            for name in filter(TIME_LIKE.search, self.header):
+                return f"if {name} is the time of an epoch, name it epoch_seconds"
+        return (
+            f"name the columns {WANTED} in the first line, separated by commas, semicolons, tabs, "
+            "vertical bars or blanks"
         )
-        return self.error(f"no column {text} (found: {found}); {advice}")
 
     def named(self, name):
         return next((column for column in self.columns if column and column.name == name), None)
