@@ -254,6 +254,8 @@ def test_share_of_communication():
     )
     assert found.values["batch_32_ranks_2_exposed_seconds"] == 0.5
     assert AnswerKind.COMMUNICATION not in answers_of(point(1, 32, 14.0), point(2, 32, 8.0))
+    alone = answers_of(with_phases(2, 8.0, 0.5, 5.0))  # without a base case
+    assert alone[AnswerKind.COMMUNICATION].text == found.text
     server = with_phases(2, 8.0, 0.5, 5.0, reducer="parameter-server")
     assert AnswerKind.COMMUNICATION not in answers_of(one, server)
 

@@ -30,6 +30,7 @@ def all_answers(points, runs, losses, advice, steps, link_gbit=None):
     `Explanation`."""
     names = Names(points)
     chosen = headline(comparisons(points))
+    of_headline = [c.point for c in chosen]
     largest = largest_causes(losses, chosen)
     cause = causes_text(largest, chosen, points, names)
     scaling = scaling_answer(points, names, cause)
@@ -42,8 +43,8 @@ def all_answers(points, runs, losses, advice, steps, link_gbit=None):
     found = [
         *first,
         *memory_answers(runs),
-        communication_answer([c.point for c in chosen], names),
-        bandwidth_answer(points, runs, link_gbit, names, [c.point for c in chosen]),
+        communication_answer(points, names, of_headline),
+        bandwidth_answer(points, runs, link_gbit, names, of_headline),
         *accuracy_answers(runs),
         *program_answers(points),
         advice_answer(advice, largest, steps, points),

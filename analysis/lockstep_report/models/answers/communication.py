@@ -21,10 +21,11 @@ LEAST_ERROR = 0.005  # seconds; a smaller error of the derived communication is 
 SECONDS_DIGITS, RATE_DIGITS, SHARE_DIGITS = 2, 3, 1
 
 
-def communication_answer(points, names):
-    """The exposed and the hidden communication of the `points` of the headline; None without
-    phases."""
-    shown = [p for p in points if p.phase_seconds and not communicates_in_passes(p)]
+def communication_answer(points, names, preferred=()):
+    """The exposed and the hidden communication of the points `preferred`, or of the fastest one on
+    the most ranks; None without phases."""
+    candidates = preferred or fastest_on_most_ranks(points)
+    shown = [p for p in candidates if p.phase_seconds and not communicates_in_passes(p)]
     if not shown:
         return None
     text = " ".join(communication_text(p, names) for p in shown)
@@ -35,6 +36,13 @@ def communication_answer(points, names):
         values[f"{place}_hidden_seconds"] = p.hidden_seconds
     source = ", ".join(p.source for p in shown)
     return Answer(AnswerKind.COMMUNICATION, text, source, values)
+
+
+def fastest_on_most_ranks(points):
+    """Returns the fastest point on the most ranks that had processors, as a list; empty without
+    one."""
+    usable = [p for p in points if p.ranks > 1 and not p.is_independent and not p.lacks_processors]
+    return sorted(usable, key=lambda p: (-p.ranks, p.epoch_seconds))[:1]
 
 
 def communication_text(point, names):
