@@ -98,9 +98,13 @@ LATEX_LIGATURES = re.compile("(?<=[-,?!])(?=[-,])")  # "--" would be one dash
 
 def printable(text):
     """Returns `text` with every unprintable character except the newline replaced."""
-    return "".join(
-        REPLACEMENT if c != "\n" and unicodedata.category(c) in UNPRINTABLE else c for c in text
-    )
+    lines = text.split("\n")
+    # Most lines have no such character, which `isprintable` tells much faster.
+    return "\n".join(line if line.isprintable() else with_replacements(line) for line in lines)
+
+
+def with_replacements(line):
+    return "".join(REPLACEMENT if unicodedata.category(c) in UNPRINTABLE else c for c in line)
 
 
 def one_line(text):
