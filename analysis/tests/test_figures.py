@@ -188,6 +188,22 @@ def test_many_phase_bars_are_divided_over_several_figures(monkeypatch):
     assert sum(bars.values(), []) == [p.detail for p in found]
 
 
+def test_figures_of_the_page_have_the_batches_with_the_most_bars_first():
+    """3 + 4 + 3 bars do not fit: the figures are as high as those beside them."""
+    found = [point(n, batch) for batch in (32, 512) for n in (1, 2, 4)]
+    found += [point(n, 128) for n in (1, 2, 4, 8)] + [point(2, 2048)]
+    with canvas("page"):
+        parts = list(figures.bar_parts(found, lambda p: p.batch_per_rank))
+        drawn = phase_figure.phase_bars(parts[0][1])
+        assert drawn.get_figheight() == pytest.approx(6, abs=0.5)
+        assert faults(drawn) == []
+    assert [(ending, [(p.batch_per_rank, p.ranks) for p in part]) for ending, part in parts] == [
+        ("", [(128, 1), (128, 2), (128, 4), (128, 8), (32, 1), (32, 2), (32, 4)]),
+        ("-2", [(512, 1), (512, 2), (512, 4), (2048, 2)]),
+    ]
+    assert [part for _, part in figures.bar_parts(found, lambda p: p.batch_per_rank)] == [found]
+
+
 @pytest.mark.parametrize(
     "largest, every, batches, modes",
     [

@@ -106,6 +106,17 @@ def test_one_sentence_per_cause_of_lacking_processors():
         )
 
 
+def test_the_remedy_for_lacking_processors_is_given_once():
+    """It is in the sentence about the disturbed runs, so the advice is about another run."""
+    base, fast = with_phases(1, 14.0, 0.0, 9.0), with_phases(2, 8.0, 0.5, 5.0)
+    crowded = point(4, 32, 9.0, lack=SHARED)
+    found = answers_of(base, fast, crowded)
+    assert "use fewer ranks" in found[AnswerKind.DISTURBED].text
+    advice = [a.rule for a in explain([base, fast, crowded], []).advice]
+    assert "lacking-processors" in advice
+    assert "lacked a processor" not in getattr(found.get(AnswerKind.ADVICE), "text", "")
+
+
 def test_all_efficiencies_of_a_point_are_equal():
     points = add_comparison_notes(
         [
@@ -274,6 +285,18 @@ def test_an_interval_that_contains_the_ideal_says_so():
     assert "which contains the ideal 2)" in answers_of(one, two)[AnswerKind.SCALING].text
     slow = replace(two, epoch_seconds=3.0, epoch_interval=Interval(2.9, 3.1, 0.97, 6))
     assert "the ideal" not in answers_of(one, slow)[AnswerKind.SCALING].text
+
+
+def test_choices_for_other_points_restrict_only_the_speedup():
+    """Whether another point used another algorithm does not change the time of this one."""
+    points = [
+        point(1, 32, 14.0),
+        point(2, 32, 8.0, algorithm="ring (MPI)", host_count=1),
+        point(2, 64, 7.0, algorithm="direct (MPI)", host_count=1),
+    ]
+    found = answers_of(*points)
+    assert "different all-reduce algorithms" in found[AnswerKind.SCALING].text
+    assert "different all-reduce algorithms" not in found[AnswerKind.THROUGHPUT].text
 
 
 def test_an_unfinished_base_case_restricts_the_speedup():

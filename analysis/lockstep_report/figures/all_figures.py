@@ -5,10 +5,12 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from lockstep_report.figures.accuracy import accuracy_figure
+from lockstep_report.figures.canvas import current
 from lockstep_report.figures.explanation import (
     all_reduce_lines,
     cause_bars,
     law_curves,
+    panel_of_loss,
     sweep_figure,
 )
 from lockstep_report.figures.kinds import FigureKind
@@ -19,7 +21,7 @@ from lockstep_report.figures.scaling import scaling, strong_series, thread_figur
 from lockstep_report.figures.style import render
 from lockstep_report.figures.telemetry import telemetry_figures
 from lockstep_report.figures.work import work_figure
-from lockstep_report.groups import equal_parts
+from lockstep_report.groups import equal_parts, grouped
 from lockstep_report.measure import validity
 from lockstep_report.runfile.settings import file_endings, setting_names
 from lockstep_report.tables.ladder import batch_size_tables, ladder_run_tables
@@ -29,7 +31,9 @@ from lockstep_report.tables.reducers import compared_points
 from lockstep_report.tables.registry import Content, has_no_ladder
 from lockstep_report.tables.stack import stack_table
 
-MOST_BARS = 100  # of one figure of phases; the time of the layout is cubic in its panels
+# Bars of one figure of phases or causes: the time of the layout is cubic in its panels, and on the
+# page it is as high as the figures beside it.
+MOST_BARS, MOST_BARS_OF_PAGE = 100, 9
 EFFICIENCY = "Efficiency T(1)/(N·T(N))"
 
 
@@ -57,10 +61,29 @@ def points_of_settings(content):
 def phase_figures(content):
     letters, made = validity.letters(content.points), {}
     for group, ending in points_of_settings(content):
-        for number, part in enumerate(equal_parts(group, MOST_BARS), 1):
-            further = f"-{number}" if number > 1 else ""
+        for further, part in bar_parts(group, lambda p: p.batch_per_rank):
             made[f"phases{ending}{further}"] = phase_bars(part, letters)
     return made
+
+
+def cause_figures(content):
+    parts = bar_parts(content.explanation.losses, panel_of_loss)
+    return {f"efficiency-causes{further}": cause_bars(part) for further, part in parts}
+
+
+def bar_parts(bars, panel_of):
+    """Yields (ending of the name, bars) of each figure. On the page, a panel (`panel_of` a bar) is
+    in one figure, and the panels with the most bars are in the first one."""
+    parts = equal_parts(bars, MOST_BARS)
+    if current().height:
+        panels = sorted(grouped(bars, panel_of).values(), key=len, reverse=True)
+        parts = [[]]
+        for panel in panels:
+            if parts[-1] and len(parts[-1]) + len(panel) > MOST_BARS_OF_PAGE:
+                parts.append([])
+            parts[-1] += panel
+    for number, part in enumerate(parts, 1):
+        yield f"-{number}" if number > 1 else "", part
 
 
 def weak_figures(content):
@@ -146,10 +169,7 @@ ENTRIES = (
         lambda content: {"pipeline-stages": pipeline_figure(pipeline_table(content.runs))},
     ),
     FigureEntry(FigureKind.SWEEP, sweeps),
-    FigureEntry(
-        FigureKind.CAUSES,
-        lambda content: {"efficiency-causes": cause_bars(content.explanation.losses)},
-    ),
+    FigureEntry(FigureKind.CAUSES, cause_figures),
     FigureEntry(
         FigureKind.SCALING_LAWS,
         lambda content: {"scaling-laws": law_curves(content.explanation.laws)},

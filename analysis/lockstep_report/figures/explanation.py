@@ -96,12 +96,16 @@ def cause_bars(losses):
 
 def cause_panels(losses, unit):
     """Returns the panels of bars of the width `unit`."""
-    groups = grouped(losses, lambda loss: (loss.point.setting, loss.scaling, batch_of_loss(loss)))
+    groups = grouped(losses, panel_of_loss)
     return [
         CausePanel(f"{scaling},\n{batch}", part)
         for (_, scaling, batch), group in groups.items()
         for part in chunks(sorted(group, key=ranks_of), unit)
     ]
+
+
+def panel_of_loss(loss):
+    return (loss.point.setting, loss.scaling, batch_of_loss(loss))
 
 
 def ranks_of(loss):

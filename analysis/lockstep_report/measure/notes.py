@@ -14,12 +14,18 @@ class NoteKind(Enum):
     BASE_TIMES = auto()  # one of these for the base case
     OTHER_IMAGES = auto()  # the epochs of point and base case have different numbers of images
     BASE_DIFFERS = auto()  # the base case had other conditions
+    CHOICES = auto()  # the program chose algorithms for other points of the setting differently
     UNLIKE_BASE = auto()  # no base case, because the 1-rank runs have another setting
     INFORMATION = auto()  # which runs count; no restriction
 
 
 # Kinds that restrict only speedup, efficiency and derived times.
-OF_SPEEDUPS = (NoteKind.BASE_TIMES, NoteKind.OTHER_IMAGES, NoteKind.BASE_DIFFERS)
+OF_SPEEDUPS = (
+    NoteKind.BASE_TIMES,
+    NoteKind.OTHER_IMAGES,
+    NoteKind.BASE_DIFFERS,
+    NoteKind.CHOICES,
+)
 # The kinds with which a time or a speedup is not that of the program: tables mark its cells.
 MARKED = (
     NoteKind.SCALED,

@@ -90,7 +90,8 @@ def comparison_notes(point, points, link_gbit):
             notes += option_notes(point, alone, f"the baseline {alone.source}")
         if not bases:
             notes += unlike_base_notes(point, points)
-    notes += [*series_notes(point, points), *link_notes(point, link_gbit)]
+    notes += [PointNote(NoteKind.CHOICES, text) for text in series_notes(point, points)]
+    notes += link_notes(point, link_gbit)
     return list(dict.fromkeys(notes))
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 # Thresholds, as shares of the step or epoch time unless stated otherwise.
 EXPOSED_SHARE = 0.05
 MIB = 2**20
+LACKING_PROCESSORS = "lacking-processors"  # rule
 OPTION = re.compile(r" \(--[^)]*\)")  # of Lockstep, in the text of an advice
 
 

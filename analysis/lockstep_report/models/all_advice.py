@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from lockstep_report.groups import grouped
 from lockstep_report.measure.contention import LIMIT
-from lockstep_report.models.advice import OPTION, Advice, percent_text
+from lockstep_report.models.advice import LACKING_PROCESSORS, OPTION, Advice, percent_text
 from lockstep_report.models.loss_advice import slower_compute, small_batch
 from lockstep_report.models.step_advice import (
     better_algorithm,
@@ -52,7 +52,7 @@ def size_of_effect(advice):
 def lacking_processors(source, lack):
     """Processors: the ranks lacked them, which changes the evidence of all other rules."""
     return Advice(
-        "lacking-processors",
+        LACKING_PROCESSORS,
         source,
         f"Rank {lack.rank} lacked a processor for {percent_text(lack.share)} of the epoch, because "
         f"{lack.cause}. No other advice is given for this run, because its times show this lack"

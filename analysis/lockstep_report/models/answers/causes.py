@@ -4,6 +4,7 @@
 from dataclasses import dataclass
 
 from lockstep_report.measure.digits import number_text
+from lockstep_report.models.advice import LACKING_PROCESSORS
 from lockstep_report.models.answers.answer import Answer, AnswerKind
 from lockstep_report.models.causes import LABELS, NAMED_SHARE, Loss
 from lockstep_report.runfile.settings import some_of
@@ -118,8 +119,10 @@ def no_cause_text(loss, case):
 
 def advice_answer(advice, largest, steps, points=()):
     """The first advice about the largest cause for which there is one; otherwise about the runs
-    that the answer explains; None without advice."""
-    if not advice:
+    that the answer explains; None without advice. The answer about runs whose ranks lacked
+    processors contains the advice about them."""
+    others = [one for one in advice if one.rule != LACKING_PROCESSORS]
+    if not others:
         return None
     causes = largest.causes if largest else ()
     sources = largest.sources if largest else ()
@@ -132,7 +135,7 @@ def advice_answer(advice, largest, steps, points=()):
         place = min(about, default=len(causes)) if is_about_runs else len(causes)
         return (place, not is_about_runs, ranks.get(one.source) != most)
 
-    chosen = min(advice, key=order)
+    chosen = min(others, key=order)
     runs_of = {p.source: p.sources for p in points}
     runs = runs_of.get(chosen.source, (chosen.source,))
     repeats = ""
