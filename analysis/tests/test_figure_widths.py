@@ -61,24 +61,37 @@ def test_texts_of_every_figure(make, count, width, tmp_path, monkeypatch):
         assert faults(figure) == []
 
 
-@pytest.mark.parametrize("counts", [(1, 2), (1, 2, 4, 8)], ids=["few bars", "many bars"])
-def test_axes_of_figures_beside_each_other_on_the_page_are_aligned(counts, tmp_path, monkeypatch):
-    """The highest and the lowest axes end at the same distance, in inches, from the upper end."""
-    options = parser().parse_args(["html", str(write_study(tmp_path / "s", counts, 1)), "-o", "x"])
+def figures_of_a_page(folder, counts, repeats, monkeypatch):
+    """Returns {name: figure} of the page of a study; the canvas is that of the page."""
+    options = parser().parse_args(["html", str(write_study(folder, counts, repeats)), "-o", "x"])
     options.skipped = []
     found = Material(options)
     monkeypatch.setattr(all_figures, "render", lambda figure, formats, name: figure)
+    made = all_figures.all_figures(found.points, found.runs, None, found.explanation, ("svg",))
+    return {name: entry.images for name, entry in made.items()}
+
+
+@pytest.mark.parametrize("counts", [(1, 2), (1, 2, 4, 8)], ids=["few bars", "many bars"])
+def test_axes_of_figures_beside_each_other_on_the_page_are_aligned(counts, tmp_path, monkeypatch):
+    """The highest and the lowest axes end at the same distance, in inches, from the upper end."""
     with canvas.canvas("page"):
-        made = all_figures.all_figures(found.points, found.runs, None, found.explanation, ("svg",))
+        figures = figures_of_a_page(tmp_path / "s", counts, 1, monkeypatch)
         ends = []
         for name in ("scaling", "phases", "efficiency-causes"):
-            figure = made[name].images
+            figure = figures[name]
             boxes = [axes.get_position() for axes in figure.axes]
             sides = (max(box.y1 for box in boxes), min(box.y0 for box in boxes))
             ends.append([figure.get_figheight() * (1 - side) for side in sides])
             assert figure.get_figheight() == pytest.approx(canvas.PAGE.height, abs=0.5)
             assert faults(figure) == []
     assert np.ptp(ends, axis=0).max() < 0.05
+
+
+def test_tick_labels_that_become_wider_stay_inside(tmp_path, monkeypatch):
+    """Alignment changes the heights of the axes, and with them the digits of the tick labels."""
+    with canvas.canvas("page"):
+        figures = figures_of_a_page(tmp_path / "s", (1, 2, 8), 2, monkeypatch)
+        assert {name: faults(figure) for name, figure in figures.items() if faults(figure)} == {}
 
 
 def test_panels_fill_rows():

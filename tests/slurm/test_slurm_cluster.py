@@ -95,7 +95,8 @@ def has_restarted(cluster, task):
 
 def signal_before_the_time_limit_requeues_the_task_which_resumes(cluster):
     """Slurm checks time limits every 30 s: the signal arrives between 10 s and 40 s after the
-    start. With srun, the ranks receive it; with mpirun, the batch script."""
+    start. With srun, the ranks receive it; with mpirun, the batch script. On a busy machine, it can
+    arrive before the first step: then the task is requeued too, and leaves no run file."""
     studies = [
         cluster.submit(
             "limited\t2\ttrain --batch-per-rank 4\n",
@@ -112,6 +113,7 @@ def signal_before_the_time_limit_requeues_the_task_which_resumes(cluster):
     ]
     for limited in studies:
         cluster.wait_until(partial(has_restarted, cluster, f"{limited.arrays[0]}_1"), 150)
+        cluster.wait_until(partial(limited.parts, "limited"), 150)
         assert limited.parts("limited")[0] == "preempted"
         assert limited.resumed() > 0
         assert "due to time limit" not in cluster.output()

@@ -138,9 +138,11 @@ def page_height(needed, legend_height):
 def align_rows(figure):
     """Moves and shrinks the axes so that the highest ones begin ABOVE_AXES below the upper end of
     the figure and the lowest ones end BELOW_AXES above the area of the legend, unless the texts
-    there need more. The spaces between rows of axes, with their texts, keep their heights."""
+    there need more. The spaces between rows of axes, with their texts, keep their heights. Axes of
+    another height may have other tick labels: wider ones move the left end of the axes."""
     height = figure.get_figheight()
     boxes = [axes.get_position() for axes in figure.axes]
+    label_widths = [label_width(axes) for axes in figure.axes]
     spans = joined_spans([(box.y0, box.y1) for box in boxes])
     low, high = spans[0], spans[-1]
     bottom = max(low, figure.get_layout_engine().get()["rect"][1] + BELOW_AXES / height)
@@ -150,12 +152,20 @@ def align_rows(figure):
     # Axes without room are not turned over: they overlap the title, and the figure is enlarged.
     lengths[::2] *= max(SMALLEST_AXES, 1 - (high - low - (top - bottom)) / of_axes)
     moved = bottom + np.concatenate([[0], np.cumsum(lengths)])
-    for axes, box in zip(figure.axes, boxes):
+    for axes, box, least_width in zip(figure.axes, boxes, label_widths):
         y0, y1 = np.interp((box.y0, box.y1), spans, moved)
         axes.set_position([box.x0, y0, box.width, y1 - y0])
+        wider = max(0, label_width(axes) - least_width) / figure.bbox.width
+        axes.set_position([box.x0 + wider, y0, box.width - wider, y1 - y0])
         axes.set_in_layout(True)  # which `set_position` ends
         label = axes.xaxis.label  # whose vertical place is in pixels
         label.set_y(label.get_position()[1] + (y0 - box.y0) * figure.bbox.height)
+
+
+def label_width(axes):
+    """Returns the width of the tick labels and of the label of the vertical axis in pixels."""
+    labels = axes.yaxis.get_tightbbox(axes.figure.canvas.get_renderer())
+    return axes.bbox.x0 - labels.x0 if labels else 0
 
 
 def joined_spans(spans):
