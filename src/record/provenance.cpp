@@ -7,8 +7,8 @@
 
 #include <algorithm>
 #include <cctype>
+#include <filesystem>
 #include <fstream>
-#include <iterator>
 #include <span>
 #include <string_view>
 #include <utility>
@@ -70,6 +70,16 @@ std::string operating_system() {
   return fmt::format("{} {} {}", system.sysname, system.release, system.machine);
 }
 
+std::string executable_digest() {
+  const std::filesystem::path path = "/proc/self/exe";
+  std::string contents(std::filesystem::file_size(path), '\0');
+  std::ifstream(path, std::ios::binary)
+      .read(contents.data(), static_cast<std::streamsize>(contents.size()));
+  Digest digest;
+  digest.add(contents);
+  return digest.hex();
+}
+
 }  // namespace
 
 Attributes versions() {
@@ -116,10 +126,8 @@ std::string build_id() {
 std::string program_id() {
   const Build& build = this_build();
   if (!build.git_dirty && build.git_commit != "unknown") return build_id();
-  std::ifstream executable("/proc/self/exe", std::ios::binary);
-  Digest digest;
-  digest.add(std::string(std::istreambuf_iterator<char>(executable), {}));
-  return fmt::format("{}, executable {}", build_id(), digest.hex());
+  static const std::string executable = executable_digest();
+  return fmt::format("{}, executable {}", build_id(), executable);
 }
 
 RankInfo describe_process() {
