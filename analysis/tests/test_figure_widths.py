@@ -92,6 +92,8 @@ def test_tick_labels_that_become_wider_stay_inside(tmp_path, monkeypatch):
     with canvas.canvas("page"):
         figures = figures_of_a_page(tmp_path / "s", (1, 2, 8), 2, monkeypatch)
         assert {name: faults(figure) for name, figure in figures.items() if faults(figure)} == {}
+    labels = [label for axes in figures["phases"].axes for label in axes.get_xticklabels()]
+    assert {label.get_rotation() for label in labels} == {0}  # they have room
 
 
 def test_panels_fill_rows():

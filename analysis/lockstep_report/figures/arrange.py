@@ -7,6 +7,7 @@ import warnings
 
 import numpy as np
 from matplotlib.text import Text
+from matplotlib.ticker import FixedLocator
 
 from lockstep_report.figures.canvas import current, length, text_size
 from lockstep_report.figures.layout import legend_entries, text_width, wrap
@@ -27,6 +28,7 @@ SMALLEST_AXES = 0.1  # height of aligned axes, relative to that without alignmen
 # narrowest one, and the space between columns, which both contain.
 HANDLE, NARROWEST_HANDLE, COLUMN_SPACE = 4.5, 3.8, 2.0
 MOST_COLUMNS = 6  # of a legend
+ROUNDING = 0.1  # of the widths of equal texts at different places, pixels
 
 
 def arrange(figure, title="", notes=()):
@@ -139,9 +141,10 @@ def align_rows(figure):
     """Moves and shrinks the axes so that the highest ones begin ABOVE_AXES below the upper end of
     the figure and the lowest ones end BELOW_AXES above the area of the legend, unless the texts
     there need more. The spaces between rows of axes, with their texts, keep their heights. Axes of
-    another height may have other tick labels: wider ones move the left end of the axes."""
+    another height may have other tick labels; if these are wider, the axes keep their ticks."""
     height = figure.get_figheight()
     boxes = [axes.get_position() for axes in figure.axes]
+    ticks = [axes.get_yticks() for axes in figure.axes]
     label_widths = [label_width(axes) for axes in figure.axes]
     spans = joined_spans([(box.y0, box.y1) for box in boxes])
     low, high = spans[0], spans[-1]
@@ -152,18 +155,20 @@ def align_rows(figure):
     # Axes without room are not turned over: they overlap the title, and the figure is enlarged.
     lengths[::2] *= max(SMALLEST_AXES, 1 - (high - low - (top - bottom)) / of_axes)
     moved = bottom + np.concatenate([[0], np.cumsum(lengths)])
-    for axes, box, least_width in zip(figure.axes, boxes, label_widths):
+    for axes, box, own_ticks, own_width in zip(figure.axes, boxes, ticks, label_widths):
         y0, y1 = np.interp((box.y0, box.y1), spans, moved)
         axes.set_position([box.x0, y0, box.width, y1 - y0])
-        wider = max(0, label_width(axes) - least_width) / figure.bbox.width
-        axes.set_position([box.x0 + wider, y0, box.width - wider, y1 - y0])
         axes.set_in_layout(True)  # which `set_position` ends
+        if label_width(axes) > own_width + ROUNDING:
+            axes.yaxis.set_major_locator(FixedLocator(own_ticks))
+            label_width(axes)  # which places the label again
         label = axes.xaxis.label  # whose vertical place is in pixels
         label.set_y(label.get_position()[1] + (y0 - box.y0) * figure.bbox.height)
 
 
 def label_width(axes):
-    """Returns the width of the tick labels and of the label of the vertical axis in pixels."""
+    """Returns the width of the tick labels and of the label of the vertical axis in pixels. The
+    label is placed beside the tick labels, which change with the position of the axes."""
     labels = axes.yaxis.get_tightbbox(axes.figure.canvas.get_renderer())
     return axes.bbox.x0 - labels.x0 if labels else 0
 
