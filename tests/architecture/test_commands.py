@@ -142,7 +142,7 @@ OMITTED = ("jobs/quickstart", "jobs/check", "jobs/download-cifar10", "apptainer 
 # minutes.
 SMALLER = (
     ("jobs/slurm/submit", "jobs/slurm/submit --dry-run"),
-    ("--memory-limit 8GB", "--memory-limit 400MB"),
+    ("--memory-limit 8GB", "--memory-limit 300MB"),
     ("--max-bytes 16M", "--max-bytes 1M"),
     ("--repeats 6", "--repeats 1"),
     ("tutorial.tsv -- ", "tutorial.tsv -- --train-samples 256 "),
