@@ -150,7 +150,6 @@ SMALLER = (
 )
 # Options that the commands do not contain.
 SMALL = {
-    "LOCKSTEP_MODEL": "vgg11",
     "LOCKSTEP_STEPS": "1",
     "LOCKSTEP_TEST_SAMPLES": "64",
     "LOCKSTEP_MAX_BYTES": "1M",
@@ -159,8 +158,8 @@ SMALL = {
 
 @pytest.mark.slow
 def test_commands_of_the_first_pages_run(program, tmp_path):
-    """Runs the shell blocks of the pages one after the other, with 320 images in the home folder
-    and a smaller network."""
+    """Runs the shell blocks of the pages one after the other, with 320 images in the home
+    folder."""
     (tmp_path / "cifar10").mkdir()
     for name in (*(f"data_batch_{number}.bin" for number in range(1, 6)), "test_batch.bin"):
         (tmp_path / "cifar10" / name).write_bytes(
