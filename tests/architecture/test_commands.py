@@ -138,8 +138,8 @@ def test_shell_blocks_are_valid():
 # Commands of the first pages that the test omits: they take minutes, or need a network or another
 # program, and have tests of their own.
 OMITTED = ("jobs/quickstart", "jobs/check", "jobs/download-cifar10", "apptainer build")
-# It replaces these parts of the others: `submit` needs Slurm, and the ladder, the plan and the study
-# take minutes. Both ladder and plan time the convolutions of their largest batch.
+# It replaces these parts of the others: `submit` needs Slurm, and the ladder, the plan and the
+# study take minutes. Both ladder and plan time the convolutions of their largest batch.
 SMALLER = (
     ("jobs/slurm/submit", "jobs/slurm/submit --dry-run"),
     ("--memory-limit 8GB", "--memory-limit 300MB"),

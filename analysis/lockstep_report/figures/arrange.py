@@ -4,6 +4,7 @@ the figure is enlarged; on a canvas of a fixed width, legends are below the axes
 what the texts need."""
 
 import warnings
+from typing import NamedTuple
 
 import numpy as np
 from matplotlib.text import Text
@@ -137,6 +138,13 @@ def page_height(needed, legend_height):
     return least + max(0, legend_height - LEGEND_AREA)
 
 
+class TickLabels(NamedTuple):
+    """Those of a vertical axis, before the axes are moved."""
+
+    ticks: np.ndarray
+    width: float  # with the label of the axis, pixels
+
+
 def align_rows(figure):
     """Moves and shrinks the axes so that the highest ones begin ABOVE_AXES below the upper end of
     the figure and the lowest ones end BELOW_AXES above the area of the legend, unless the texts
@@ -144,8 +152,7 @@ def align_rows(figure):
     another height may have other tick labels; if these are wider, the axes keep their ticks."""
     height = figure.get_figheight()
     boxes = [axes.get_position() for axes in figure.axes]
-    ticks = [axes.get_yticks() for axes in figure.axes]
-    label_widths = [label_width(axes) for axes in figure.axes]
+    tick_labels = [TickLabels(axes.get_yticks(), label_width(axes)) for axes in figure.axes]
     spans = joined_spans([(box.y0, box.y1) for box in boxes])
     low, high = spans[0], spans[-1]
     bottom = max(low, figure.get_layout_engine().get()["rect"][1] + BELOW_AXES / height)
@@ -155,12 +162,12 @@ def align_rows(figure):
     # Axes without room are not turned over: they overlap the title, and the figure is enlarged.
     lengths[::2] *= max(SMALLEST_AXES, 1 - (high - low - (top - bottom)) / of_axes)
     moved = bottom + np.concatenate([[0], np.cumsum(lengths)])
-    for axes, box, own_ticks, own_width in zip(figure.axes, boxes, ticks, label_widths):
+    for axes, box, labels in zip(figure.axes, boxes, tick_labels):
         y0, y1 = np.interp((box.y0, box.y1), spans, moved)
         axes.set_position([box.x0, y0, box.width, y1 - y0])
         axes.set_in_layout(True)  # which `set_position` ends
-        if label_width(axes) > own_width + ROUNDING:
-            axes.yaxis.set_major_locator(FixedLocator(own_ticks))
+        if label_width(axes) > labels.width + ROUNDING:
+            axes.yaxis.set_major_locator(FixedLocator(labels.ticks))
             label_width(axes)  # which places the label again
         label = axes.xaxis.label  # whose vertical place is in pixels
         label.set_y(label.get_position()[1] + (y0 - box.y0) * figure.bbox.height)
