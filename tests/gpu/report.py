@@ -111,7 +111,10 @@ def page(calls):
         for step in call["steps"]:
             if step["name"] not in latest or step["verdict"] != "not run":
                 latest[step["name"]] = call["call"], step
-    properties = dict.fromkeys(tuple(pair) for call in calls for pair in call["properties"])
+    properties = []
+    for pair in (pair for call in calls for pair in call["properties"]):
+        if pair not in properties:
+            properties.append(pair)
     rows, sections = [], []
     for number, (call, step) in enumerate(latest.values(), 1):
         rows.append(step_row(number, call, step))
