@@ -148,6 +148,9 @@ SMALLER = (
     ("--repeats 6", "--repeats 1"),
     ("tutorial.tsv -- ", "tutorial.tsv -- --train-samples 256 "),
 )
+# `predict` refuses runs that other processes disturbed, as do those of this test on a busy machine.
+PREDICTS = "lockstep-report predict "
+REFUSAL, DATA_ERROR = "no undisturbed run to predict from", 3
 # Options that the commands do not contain.
 SMALL = {
     "LOCKSTEP_STEPS": "1",
@@ -171,7 +174,11 @@ def test_commands_of_the_first_pages_run(program, tmp_path):
     for block in re.findall(r"```sh\n(.*?)```", "".join(map(read, FIRST_PAGES)), re.DOTALL):
         for before, after in SMALLER:
             block = block.replace(before, after)
-        lines += [f": {line}" if line.startswith(OMITTED) else line for line in block.splitlines()]
+        for line in block.splitlines():
+            if line.startswith(PREDICTS):
+                line += " || predict_status=$?"
+            lines.append(f": {line}" if line.startswith(OMITTED) else line)
+    lines.append("exit ${predict_status:-0}")
     (tmp_path / "pages.sh").write_text("\n".join(lines), encoding="utf-8")
     environment = (
         os.environ
@@ -185,7 +192,8 @@ def test_commands_of_the_first_pages_run(program, tmp_path):
     result = subprocess.run(
         ["bash", "pages.sh"], cwd=tmp_path, env=environment, capture_output=True, text=True
     )
-    assert result.returncode == 0, result.stdout[-3000:] + result.stderr[-3000:]
+    refused = result.returncode == DATA_ERROR and REFUSAL in result.stderr
+    assert result.returncode == 0 or refused, result.stdout[-3000:] + result.stderr[-3000:]
     assert (tmp_path / "results" / "tutorial" / "report.html").exists() and (
         tmp_path / "report.html"
     ).exists()

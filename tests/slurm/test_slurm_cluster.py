@@ -112,8 +112,8 @@ def signal_before_the_time_limit_requeues_the_task_which_resumes(cluster):
         for launcher in ("srun", "mpirun")
     ]
     for limited in studies:
-        cluster.wait_until(partial(has_restarted, cluster, f"{limited.arrays[0]}_1"), 150)
-        cluster.wait_until(partial(limited.parts, "limited"), 150)
+        cluster.wait_until(partial(has_restarted, cluster, f"{limited.arrays[0]}_1"))
+        cluster.wait_until(partial(limited.parts, "limited"))
         assert limited.parts("limited")[0] == "preempted"
         assert limited.resumed() > 0
         assert "due to time limit" not in cluster.output()
@@ -163,8 +163,7 @@ def cancelled_array_is_not_requeued_and_can_be_submitted_again(cluster):
         lambda: (
             f"held: two-1 (scontrol release {waiting}); running: one-1"
             in cluster.run(STATUS, cancelled.folder)
-        ),
-        60,
+        )
     )
     cluster.run("scontrol", "release", waiting)
     assert (
@@ -195,7 +194,7 @@ def task_of_a_failed_node_resumes_on_another_node(cluster):
     (cluster.folder / f"{node}.off").touch()
     try:
         cluster.kill_node(node)
-        cluster.wait_until(lambda: cluster.job(task)["Restarts"] == "1", 120)
+        cluster.wait_until(lambda: cluster.job(task)["Restarts"] == "1")
         cluster.wait_for_state(task, "COMPLETED", "FAILED")
         assert cluster.job(task)["NodeList"] != node
     finally:
