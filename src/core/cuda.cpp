@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <memory>
 #include <string>
 
@@ -33,9 +34,25 @@ std::string_view advice(cudaError_t error) {
   }
 }
 
+std::atomic<bool> has_failed{false};
+
+/// Errors of kernels after which the process can use the GPU no more (CUDA runtime API, cudaError).
+bool ends_use_of_gpu(cudaError_t error) {
+  constexpr std::array errors{cudaErrorIllegalAddress,
+                              cudaErrorMisalignedAddress,
+                              cudaErrorInvalidAddressSpace,
+                              cudaErrorIllegalInstruction,
+                              cudaErrorInvalidPc,
+                              cudaErrorHardwareStackError,
+                              cudaErrorAssert,
+                              cudaErrorLaunchFailure,
+                              cudaErrorECCUncorrectable};
+  return std::ranges::find(errors, error) != errors.end();
+}
+
 void warn(cudaError_t error, const char* what) noexcept {
   // At process exit the CUDA runtime may be unloaded before these objects are destroyed.
-  if (error != cudaSuccess && error != cudaErrorCudartUnloading)
+  if (error != cudaSuccess && error != cudaErrorCudartUnloading && !gpu_has_failed())
     log_warning(fmt::format("{}: {}", what, cudaGetErrorString(error)));
 }
 
@@ -53,8 +70,11 @@ void require_library(std::string_view library, std::size_t number, std::size_t o
                    library, found, oldest / 100, oldest % 100));
 }
 
+bool gpu_has_failed() noexcept { return has_failed; }
+
 void check_cuda(cudaError_t status, std::string_view what) {
   if (status == cudaSuccess) return;
+  if (ends_use_of_gpu(status)) has_failed = true;
   static_cast<void>(cudaGetLastError());  // clears the error unless it is sticky
   const std::string failed =
       fmt::format("{} failed: {} ({})", what, cudaGetErrorString(status), cudaGetErrorName(status));

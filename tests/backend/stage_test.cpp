@@ -143,6 +143,8 @@ class Stages {
   std::deque<Stage> stages_;
 };
 
+constexpr std::uint64_t seed = 1;
+
 class StagesTest : public testing::TestWithParam<Device> {};
 
 TEST_P(StagesTest, ComputeTheGradientsOfTheWholeNetwork) {
@@ -152,7 +154,7 @@ TEST_P(StagesTest, ComputeTheGradientsOfTheWholeNetwork) {
   const PlanOptions options = GetParam().options(6, Mode::training);
   for (const int count : {2, 3, 4, 5}) {
     SCOPED_TRACE(count);
-    Replica whole(GetParam().kind, 2, network, options);
+    Replica whole(GetParam().kind, 2, network, options, seed, Replica::Algorithms::fixed);
     Stages stages(whole, network, count, options);
     whole.step(batch);
     stages.forward(batch);
@@ -169,7 +171,7 @@ TEST_P(StagesTest, ComputeTheScoresOfPartialBatches) {
   const graph::Graph network = blocks();
   const Batch batch = random_batch(network, 4, 1);
   const PlanOptions options = GetParam().options(6, Mode::inference);
-  Replica whole(GetParam().kind, 2, network, options);
+  Replica whole(GetParam().kind, 2, network, options, seed, Replica::Algorithms::fixed);
   Stages stages(whole, network, 3, options);
   whole.upload(batch);
   whole.plan->forward();
@@ -215,8 +217,8 @@ TEST_P(StagesTest, HaveOnlyTheirOwnBoundaries) {
 
 using core::Precision;
 #if defined(LOCKSTEP_TEST_ON_SIMULATED_GPU) || defined(LOCKSTEP_TEST_ON_GPU)
-// The automatic choice may differ between the stages and the whole network, because it depends on
-// timings. Then values are rounded at other places, and gradients in bf16 differ by up to 3.4e-2.
+// Algorithms that are chosen by timing may differ between the stages and the whole network. Values
+// are then rounded at other places, and gradients in bf16 differ by up to 5.4e-2.
 constexpr std::array devices{
     Device{DeviceKind::cuda, Precision::fp32, 1e-5, BatchNormFusion::none},
     Device{DeviceKind::cuda, Precision::bf16, 3e-2, BatchNormFusion::none},

@@ -58,13 +58,12 @@ TestSettings test_settings() {
 }
 
 Replica::Replica(DeviceKind device, int threads, const Graph& graph, const PlanOptions& options,
-                 std::uint64_t seed)
-    // On CPUs, `deterministic` prevents the choice of algorithms by timing, so that two replicas of
-    // a network use the same algorithms.
-    : backend(make_backend({.kind = device,
-                            .threads = threads,
-                            .deterministic = device == DeviceKind::cpu,
-                            .engines = test_settings().engines})),
+                 std::uint64_t seed, Algorithms algorithms)
+    : backend(make_backend(
+          {.kind = device,
+           .threads = threads,
+           .deterministic = device == DeviceKind::cpu || algorithms == Algorithms::fixed,
+           .engines = test_settings().engines})),
       state(backend->make_state(graph, options.optimiser)) {
   graph::initialise_parameters(graph, seed, parameters());
   core::Random random(seed, core::RandomStream::test, 2);

@@ -48,8 +48,12 @@ TestSettings test_settings();
 /// the seed, so they are the same on every device.
 class Replica {
  public:
+  /// `timed`: algorithms may be chosen by timing; never on CPUs. If they are not, two replicas of a
+  /// network round at the same places.
+  enum class Algorithms { timed, fixed };
+
   Replica(DeviceKind device, int threads, const graph::Graph& graph, const PlanOptions& options,
-          std::uint64_t seed = 1);
+          std::uint64_t seed = 1, Algorithms algorithms = Algorithms::timed);
   Replica(const Replica&) = delete;
   Replica& operator=(const Replica&) = delete;
 

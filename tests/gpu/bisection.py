@@ -25,6 +25,7 @@ ONE_GPU = (
     MEMCHECK,
 )
 BISECTION_SECONDS = 75  # at least; later steps become shorter
+MOST_STARTS = 6  # of a program that asks to be started again
 USAGE = (2, 3, 6, 127)  # statuses: options or device, data, files; the program is missing
 
 
@@ -134,9 +135,10 @@ def conclude(call, name, attempt, labels=()):
     return found == PASSED
 
 
-def check(call, name, words, verify, seconds, labels=(), is_small=True, **variables):
+def check(call, name, words, verify, seconds, labels=(), is_small=True, restart=None, **variables):
     """Runs a program of Lockstep and checks its results. `verify(outcome)` returns whether they are
-    right, and a text that describes them. Returns whether the check has passed."""
+    right, and a text that describes them. `restart`: text of an error message after which the
+    program is started again. Returns whether the check has passed."""
 
     def attempt(name, label):
         prefix = sanitizer() if label == MEMCHECK else []
@@ -148,11 +150,14 @@ def check(call, name, words, verify, seconds, labels=(), is_small=True, **variab
             "NCCL_DEBUG_FILE": call.path(f"{name}.nccl-log-%p"),
         }
         change = dict([label.split("=")]) if "=" in label else {}
-        outcome = call.run(
-            name,
-            call.with_environment([*prefix, *changed(words, label)], **logs, **variables, **change),
-            seconds,
+        command = call.with_environment(
+            [*prefix, *changed(words, label)], **logs, **variables, **change
         )
+        for _ in range(MOST_STARTS):
+            outcome = call.run(name, command, seconds)
+            if restart is None or restart not in outcome.stderr:
+                break
+            call.result.diagnoses.append(f"{name}, started again: {outcome.reason}")
         if outcome.status != 0:
             call.result.notes.append(f"```text\n{name}:\n{last_lines(outcome.stderr)}\n```")
             return failure_of(outcome, is_small)

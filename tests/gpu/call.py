@@ -23,7 +23,7 @@ OPEN_MPI = {
 }
 SEED, LOSS_SCALE = "1", "1024"  # constant, here and in pytorch_gpu.py, so that no step is skipped
 SHORTEST_LIMIT = 1.0  # seconds; a program that could run only this long is not started
-STUB_SECONDS = 2.5  # time limit of a stub, which answers at once
+HANGS = "dry run: hangs"  # output of a stub that would reach any time limit
 GRACE_SECONDS = 4.0  # time between SIGTERM and SIGKILL, in which mpirun ends its ranks
 
 
@@ -51,7 +51,9 @@ class Outcome:
             return f"did not end within {self.seconds:.0f} s{end}"
         # The message of Lockstep or GoogleTest; mpirun prints lines after it.
         found = re.search(
-            r"^lockstep:.*|(?<=: Failure\n).*\n.*", self.stderr + self.stdout, re.MULTILINE
+            r"^lockstep: (?!warning:).*|(?<=: Failure\n).*\n.*",
+            self.stderr + self.stdout,
+            re.MULTILINE,
         )
         cause = found[0].replace("\n", ": ")[:300] if found else last_lines(self.stderr, 1)
         return cause if self.status is None else f"exit status {self.status}; {cause}"
@@ -187,7 +189,7 @@ class Call:
         """Runs a program for at most `limit` seconds, and not longer than the step. Its output is
         stored in two files of the step. Returns its Outcome."""
         command = [str(word).replace("{run}", name.replace(" ", "-")) for word in command]
-        limit, left = min(limit, STUB_SECONDS) if self.args.stub else limit, self.left
+        left = self.left
         outcome, began = Outcome(name, command), time.monotonic()
         self.result.outcomes.append(outcome)
         if left < SHORTEST_LIMIT:
@@ -204,7 +206,7 @@ class Call:
                     env=self.environment,
                     start_new_session=True,
                 )
-            outcome.status = self.process.wait(min(limit, left))
+            outcome.status = self.wait(min(limit, left), out)
         except OSError as error:
             err.write_text(f"{command[0]} cannot be started: {error.strerror}\n")
         except subprocess.TimeoutExpired:
@@ -213,6 +215,20 @@ class Call:
         outcome.seconds = time.monotonic() - began
         outcome.stdout, outcome.stderr = (file.read_text(errors="replace") for file in (out, err))
         return outcome
+
+    def wait(self, limit, out):
+        """Waits for the program, which writes the file `out`. Returns its exit status. Throws
+        TimeoutExpired after `limit` seconds; in a dry run also if the program says that it
+        hangs."""
+        deadline = time.monotonic() + limit
+        pause = 0.05 if self.args.stub else limit
+        while True:
+            left = deadline - time.monotonic()
+            try:
+                return self.process.wait(max(min(pause, left), 0))
+            except subprocess.TimeoutExpired:
+                if left <= pause or HANGS in out.read_text():
+                    raise
 
     def stop(self):
         """Ends the program: sends it SIGTERM, then SIGKILL to all processes of its session. Waits

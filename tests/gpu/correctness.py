@@ -10,7 +10,7 @@ import numpy as np
 from bisection import BLOCKING, MEMCHECK, ONE_GPU, changed, check, sanitizer
 from call import SEED, read_json
 from losses import RANK_BOUNDS, SMALL_BOUNDS, agrees_with, run_of
-from speed import BATCH, select_engines
+from speed import BATCH, select_engines, usable_engines
 
 GPU_FIELDS = "name,driver_version,memory.total,memory.used,clocks.max.sm,power.limit"
 EPOCHS, MINIMUM_ACCURACY = 10, 0.85
@@ -174,32 +174,32 @@ def accuracy(call):
             f"test accuracy {found:.2%}, minimum {MINIMUM_ACCURACY:.0%}",
         )
 
-    if select_engines(call):
-        check(
-            call,
-            "accuracy bf16",
-            call.train(
-                "bf16",
-                "--data",
-                f"cifar10:{call.args.data}",
-                "--batch-per-rank",
-                BATCH,
-                "--epochs",
-                EPOCHS,
-                "--lr",
-                "0.4",
-                "--lr-schedule",
-                "onecycle",
-                "--data-residency",
-                "device",
-                "--loader-threads",
-                "8",
-                evaluate="0",
-            ),
-            verify,
-            60,
-            is_small=False,
-        )
+    check(
+        call,
+        "accuracy bf16",
+        call.train(
+            "bf16",
+            "--data",
+            f"cifar10:{call.args.data}",
+            "--batch-per-rank",
+            BATCH,
+            "--epochs",
+            EPOCHS,
+            "--lr",
+            "0.4",
+            "--lr-schedule",
+            "onecycle",
+            "--data-residency",
+            "device",
+            "--loader-threads",
+            "8",
+            engines=usable_engines(call),
+            evaluate="0",
+        ),
+        verify,
+        60,
+        is_small=False,
+    )
 
 
 def batch_row(point):

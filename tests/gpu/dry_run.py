@@ -7,7 +7,7 @@ usage of the stub: dry_run.py PROGRAM ARGUMENTS...
 All numbers of the stub are synthetic. STUB_FAULTS="FAULT:WORDS,..." injects a fault into each
 program whose command line, with its variables of CUDA and NCCL, contains WORDS: parts joined by &,
 each of which must occur, or must not occur if it starts with !. Faults: fail (exit status 70),
-wrong, hang.
+wrong, hang, faulty-engine (fails twice, and asks to be started again).
 """
 
 import json
@@ -19,6 +19,9 @@ import subprocess
 import sys
 import tempfile
 import time
+
+from call import HANGS
+from speed import LEFT_OUT
 
 # {call: (faults, {step: text that its result must contain})}
 FAILURES = {
@@ -155,6 +158,7 @@ def run_program(name, words, is_wrong):
             f"{os.environ.get('LOCKSTEP_CACHE_DIR')}/engines.json",
         ):
             if file and words[0] == "plan":
+                pathlib.Path(file).parent.mkdir(exist_ok=True)
                 pathlib.Path(file).write_text("{}")
         if words[0] == "train":
             write_run(option, is_wrong)
@@ -253,6 +257,14 @@ def run(call, program):
     return int(bool(mistakes))
 
 
+def fails_again(times=2):
+    """Returns whether this is one of the first calls of this function in a dry run."""
+    with open(os.path.join(os.environ["TMPDIR"], "failures"), "a+") as file:
+        file.write("failed\n")
+        file.seek(0)
+        return len(file.readlines()) <= times
+
+
 def main():
     name, *words = sys.argv[1:]
     variables = [
@@ -263,7 +275,11 @@ def main():
         with open(os.path.join(os.environ["TMPDIR"], "commands"), "a") as log:
             log.write(json.dumps(words) + "\n")
     if "hang" in faults:
+        print(HANGS, flush=True)
         time.sleep(600)
+    if "faulty-engine" in faults and fails_again():
+        print(f"lockstep: cuDNN's engine eng7 for x: failed; {LEFT_OUT}", file=sys.stderr)
+        return 70
     if "fail" in faults:
         print("lockstep: rank 0: injected failure", file=sys.stderr)
         return 70

@@ -60,6 +60,23 @@ def test_page_has_verdicts_ratios_and_what_was_not_run(tmp_path):
     assert "| 1 quick steps | correct | again |" in report.page([*calls, calls[0]])
 
 
+def test_selection_starts_again_without_the_engines_that_failed(tmp_path):
+    steps = dry_run.run_stubs("day", tmp_path, ["faulty-engine:plan&--engine-seconds"])
+    assert steps["engines"]["verdict"] == "correct"
+    assert len(steps["engines"]["diagnoses"]) == 2
+    assert "started again: exit status 70; lockstep: cuDNN's engine eng7" in str(steps["engines"])
+    assert "quick" not in str(steps["throughput"])
+
+
+def test_throughput_is_measured_with_quick_engines_if_the_selection_fails(tmp_path):
+    steps = dry_run.run_stubs("day", tmp_path, ["fail:plan&--engine-seconds"])
+    assert steps["engines"]["verdict"] == "wrong"
+    for name in ("throughput", "roofline bound", "kernels", "accuracy"):
+        assert steps[name]["verdict"] == "correct" and steps[name]["not_run"], name
+    assert "bf16, quick engines, weight stream off, batch 512: 90,000" in str(steps["throughput"])
+    assert "launches with quick engines" in str(steps["kernels"])
+
+
 def test_archive_omits_the_largest_files(tmp_path):
     folder = tmp_path / "logs"
     folder.mkdir()

@@ -9,6 +9,7 @@
 
 #include "backend/cuda/device/device.hpp"
 #include "dnn.hpp"
+#include "state.hpp"
 
 namespace lockstep::simulated_gpu {
 
@@ -23,6 +24,7 @@ std::mutex calls_mutex;  // engines are built by several threads
 void set_engines(std::vector<Engine> engines) {
   scripted = std::move(engines);
   calls = {};
+  has_failed_kernel() = false;
 }
 EngineCalls engine_calls() { return calls; }
 std::string engine_name(const std::string& tag) {

@@ -170,6 +170,7 @@ extern "C" cudnnStatus_t cudnnBackendExecute(cudnnHandle_t handle,
     if (code.expired())
       violation("execution plan of cuDNN", "it was destroyed before its work was executed");
     std::this_thread::sleep_for(std::chrono::duration<double>(engine.run_seconds));
+    if (engine.is_faulty) has_failed_kernel() = true;
     std::memset(workspace, 0xff, workspace_bytes);  // no engine may rely on earlier contents
     Values values = scalars;
     for (const Bound& one : bound)

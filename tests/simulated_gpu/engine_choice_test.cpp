@@ -181,7 +181,54 @@ TEST_F(EngineChoice, LogThatCannotBeWrittenIsAnOutputError) {
 TEST_F(EngineChoice, EngineThatFailsWhenItRunsIsNotChosen) {
   const auto graph = choose({{.name = "fails", .run_refusal = "no registers"}, {.name = "works"}});
   EXPECT_EQ(name_of(graph), "works");
-  EXPECT_THAT(log_lines("fails when it runs"), SizeIs(1));
+  EXPECT_THAT(log_lines("fails when it runs: no registers"), SizeIs(1));
+}
+
+// All builds start at once and end after the time limit.
+TEST_F(EngineChoice, EngineThatFailsWhenItRunsIsNotChosenAfterTheTimeLimit) {
+  const Engine pattern{.name = "is late", .is_runtime_compiled = true, .build_seconds = 0.6};
+  std::vector<Engine> engines(3, pattern);
+  engines[0].name = "fails", engines[0].run_refusal = "no registers";
+  engines[1].name = "works";
+  EXPECT_EQ(name_of(choose(engines, {.build_threads = 3, .total_seconds = 0.5})), "works");
+  const auto run = simulated_gpu::engine_calls().run;
+  EXPECT_EQ(std::set(run.begin(), run.end()), (std::set<std::string>{"fails", "works"}));
+  EXPECT_THAT(log_lines("not timed: --engine-seconds was reached"), SizeIs(1));
+}
+
+// A kernel that fails ends the use of the GPU, so only the next process can select again.
+TEST_F(EngineChoice, EngineWhoseKernelFailsIsNamedAndLeftOutOfTheNextStart) {
+  cache_file_ = folder_ / "engines.json";
+  const std::vector<Engine> engines{
+      {.name = "works", .run_seconds = slow},
+      {.name = "faulty", .is_faulty = true},
+      {.name = "faulty when compiled", .is_runtime_compiled = true, .is_faulty = true}};
+  for (const char* const faulty : {"eng1", "eng2"}) {
+    try {
+      choose(engines);
+      FAIL() << "not noticed";
+    } catch (const core::Error& error) {
+      EXPECT_EQ(error.status(), core::ExitStatus::internal);
+      EXPECT_THAT(error.what(), HasSubstr(std::string("cuDNN's engine ") + faulty + " for conv"));
+      EXPECT_THAT(error.what(), HasSubstr("running an engine failed"));
+      EXPECT_THAT(error.what(), HasSubstr("it is left out from now on, start again"));
+    }
+    EXPECT_THAT(log_lines("running an engine failed"), SizeIs(1));
+  }
+  EXPECT_EQ(name_of(choose(engines)), "works");
+  EXPECT_THAT(simulated_gpu::engine_calls().run, testing::Each("works"));
+  EXPECT_THAT(simulated_gpu::engine_calls().built, testing::Each("works"));
+  EXPECT_THAT(log_lines("its kernels failed on this type of GPU in an earlier run"), SizeIs(2));
+  EXPECT_EQ(name_of(choose_again({.selection = EngineSelection::quick})), "works");
+}
+
+TEST_F(EngineChoice, WithoutACacheTheErrorSaysHowToLeaveOutAFaultyEngine) {
+  try {
+    choose({{.name = "works"}, {.name = "faulty", .is_faulty = true}});
+    FAIL() << "not noticed";
+  } catch (const core::Error& error) {
+    EXPECT_THAT(error.what(), HasSubstr("set LOCKSTEP_CACHE_DIR"));
+  }
 }
 
 TEST_F(EngineChoice, RulesExcludeEnginesByTheirNotes) {

@@ -30,13 +30,15 @@ struct Engine {
   std::size_t workspace_bytes = 64;
   std::string refusal = {};      ///< reason why it cannot be built; empty: none
   std::string run_refusal = {};  ///< reason why it cannot be run; empty: none
+  bool is_faulty = false;        ///< its kernel accesses other memory than that of its tensors
   std::vector<cudnnBackendNumericalNote_t> numerical_notes = {};  ///< besides tensor cores
   Writes writes = Writes::all;
   float factor = 1;  ///< of the right outputs
 };
 
 /// Sets the engines that the heuristics return for every graph; none: the default, one or two
-/// engines. Call it only while no graph exists whose engines were queried.
+/// engines. If a faulty engine has failed, the GPU can be used again. Call it only while no graph
+/// exists whose engines were queried.
 void set_engines(std::vector<Engine> engines);
 
 /// Returns the name of the engine to which cudnn-frontend refers as `tag` ("eng3": the fourth).

@@ -72,6 +72,9 @@ bool is_stopped();
 /// Sets the function that `is_stopped` calls.
 void set_stopped(std::function<bool()> is_stopped);
 
+/// Whether a kernel has failed: the host learns of it when it next waits for a stream.
+bool& has_failed_kernel();
+
 /// Number of open captures.
 int& open_captures();
 

@@ -51,6 +51,11 @@ std::function<bool()>& stopped() {
 
 }  // namespace
 
+bool& has_failed_kernel() {
+  static bool has_failed = false;
+  return has_failed;
+}
+
 bool is_stopped() { return stopped()(); }
 void set_stopped(std::function<bool()> is_stopped) { stopped() = std::move(is_stopped); }
 
@@ -147,7 +152,7 @@ cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
   require_no_capture("cudaStreamSynchronize");
   ++mutable_counters().host_waits;
   if (!is_default(stream)) finish(stream, stream->queued);
-  return cudaSuccess;
+  return has_failed_kernel() ? cudaErrorIllegalAddress : cudaSuccess;
 }
 cudaError_t cudaStreamQuery(cudaStream_t stream) {
   require_no_capture("cudaStreamQuery");

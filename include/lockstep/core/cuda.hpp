@@ -26,6 +26,11 @@ void require_library(std::string_view library, std::size_t number, std::size_t o
 /// the call or the purpose of the call, for the message ("4.2 GB for feature maps").
 void check_cuda(cudaError_t status, std::string_view what);
 
+/// Returns whether an error of a kernel, such as an illegal memory access, has ended the use of the
+/// GPU by this process: all later calls fail with the same error, so they need no message of their
+/// own.
+bool gpu_has_failed() noexcept;
+
 struct StreamTraits {
   using type = cudaStream_t;
   static type null() noexcept { return nullptr; }

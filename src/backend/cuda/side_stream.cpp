@@ -14,7 +14,8 @@ class DnnStreamScope {
     check_cudnn(cudnnSetStream(target.handle(), stream), "giving cuDNN the side stream");
   }
   ~DnnStreamScope() {
-    if (cudnnSetStream(target_.handle(), target_.stream()) != CUDNN_STATUS_SUCCESS)
+    if (cudnnSetStream(target_.handle(), target_.stream()) != CUDNN_STATUS_SUCCESS &&
+        !core::gpu_has_failed())
       core::log_warning("giving cuDNN its stream failed");
   }
   DnnStreamScope(const DnnStreamScope&) = delete;

@@ -142,7 +142,8 @@ bool open_planning_driver() {
 }
 
 void DnnHandleTraits::close(type handle) noexcept {
-  if (cudnnDestroy(handle) != CUDNN_STATUS_SUCCESS) core::log_warning("closing cuDNN failed");
+  if (cudnnDestroy(handle) != CUDNN_STATUS_SUCCESS && !core::gpu_has_failed())
+    core::log_warning("closing cuDNN failed");
 }
 
 Target Target::device(int index) {

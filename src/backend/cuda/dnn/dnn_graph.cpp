@@ -93,12 +93,14 @@ std::size_t DnnPlanner::open_requests() const {
 EngineSearch DnnPlanner::search_for(const GraphRequest& request) {
   const std::string& key = request.recipe.key;
   const EngineRules rules = rules_for(request.precision, request.nature);
+  const std::string in_cache = cache_key(target_.info(), rules, key);
   return {.target = target_,
           .rules = rules,
           .nature = request.nature,
           .graph = key,
-          .cache_key = cache_key(target_.info(), rules, key),
+          .cache_key = in_cache,
           .make = make_graph(request, rules),
+          .faulty = cache_.faulty(in_cache),
           .pool = pool_};
 }
 

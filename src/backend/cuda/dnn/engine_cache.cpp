@@ -77,6 +77,17 @@ void EngineCache::store(const std::string& key, const CachedEngine& engine) {
   write();
 }
 
+std::set<std::string> EngineCache::faulty(const std::string& key) const {
+  const auto found = faulty_.find(key);
+  return found != faulty_.end() ? found->second : std::set<std::string>();
+}
+
+void EngineCache::store_faulty(const std::string& key, const std::string& engine) {
+  read();
+  faulty_[key].insert(engine);
+  write();
+}
+
 std::filesystem::path EngineCache::plan_file(const std::string& key) const {
   return file_.parent_path() / "plans" / fmt::format("{:016x}", std::hash<std::string>()(key));
 }
@@ -119,6 +130,9 @@ void EngineCache::read() {
     if (contents.at("format").get<int>() != format_version) return;
     for (const auto& [key, entry] : contents.at("engines").items())
       engines_[key] = {entry.at("engine").get<std::string>(), entry.at("seconds").get<double>()};
+    if (!contents.contains("faulty")) return;  // written by an earlier version
+    for (const auto& [key, names] : contents.at("faulty").items())
+      faulty_[key].merge(names.get<std::set<std::string>>());
   } catch (const nlohmann::json::exception&) {
     warn(fmt::format("{} is damaged and ignored: engines are timed again", file_.string()));
   }
@@ -129,7 +143,8 @@ void EngineCache::write() {
   auto engines = nlohmann::json::object();
   for (const auto& [key, engine] : engines_)
     engines[key] = {{"engine", engine.name}, {"seconds", engine.seconds}};
-  const nlohmann::json contents = {{"format", format_version}, {"engines", std::move(engines)}};
+  const nlohmann::json contents = {
+      {"format", format_version}, {"engines", std::move(engines)}, {"faulty", faulty_}};
   core::create_directories(file_.parent_path(), core::private_directory);
   if (!replace(file_, contents.dump(1) + "\n"))
     warn(

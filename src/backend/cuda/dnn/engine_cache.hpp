@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <map>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <vector>
@@ -32,6 +33,11 @@ class EngineCache {
   std::optional<CachedEngine> find(const std::string& key) const;
   void store(const std::string& key, const CachedEngine& engine);
 
+  /// Names of engines of a graph whose kernels ended the use of the GPU, for example by an illegal
+  /// memory access. No selection may run them again.
+  std::set<std::string> faulty(const std::string& key) const;
+  void store_faulty(const std::string& key, const std::string& engine);
+
   bool is_on_disk() const { return !file_.empty(); }
 
   /// Load and store the built execution plan of an engine, as serialised by
@@ -53,6 +59,7 @@ class EngineCache {
 
   std::filesystem::path file_;
   std::map<std::string, CachedEngine> engines_;
+  std::map<std::string, std::set<std::string>> faulty_;
   mutable bool warned_ = false;
 };
 

@@ -80,6 +80,8 @@ class Selection {
           !broken.empty()) {
         candidate.record.refusal = broken;
         refusal_ = fmt::format("{} {}", candidate.facts.name, broken);
+      } else if (search_.faulty.contains(candidate.facts.name)) {
+        refuse(candidate, "its kernels failed on this type of GPU in an earlier run");
       }
       candidates_.push_back(std::move(candidate));
     }
@@ -169,14 +171,9 @@ class Selection {
     if (built.empty()) built = {build_only_one()};
     if (built.front() == nullptr) return nullptr;
     mark_unbuilt();
-    if (built.size() == 1) {  // nothing to compare
+    if (built.size() == 1 && !search_.nature.has_alternative) {  // nothing to compare
       if (built.front()->restored != nullptr) remember_plan(*built.front());
       store(*built.front());
-      return built.front();
-    }
-    if (is_late()) {
-      for (Candidate* const one : built)
-        if (one != built.front()) cut_off(*one, not_timed);
       return built.front();
     }
     if (!time(built)) return built.front();
@@ -293,13 +290,27 @@ class Selection {
         one.group = *group;
         one.record.seconds = seconds;
       } else {
-        refuse(one, "fails when it runs");
+        refuse(one, "fails when it runs: " + trial.refusal());
       }
     } catch (const core::Error& error) {
-      if (error.status() != core::ExitStatus::out_of_memory) throw;
+      if (error.status() != core::ExitStatus::out_of_memory) leave_out(one, error.what());
       refuse(one, "the memory does not suffice to load it");
     }
     core::report_progress(rules().progress);
+  }
+
+  /// Stores that the engine may not run again, and throws `Error` (internal), because this process
+  /// can use the GPU no more.
+  [[noreturn]] void leave_out(Candidate& one, const std::string& failure) {
+    refuse(one, failure);
+    log_.write(one.record);
+    cache_.store_faulty(search_.cache_key, one.facts.name);
+    core::fail(
+        core::ExitStatus::internal,
+        fmt::format("cuDNN's engine {} for {}: {}; {}", one.facts.name, search_.graph, failure,
+                    cache_.is_on_disk() ? "it is left out from now on, start again"
+                                        : "set LOCKSTEP_CACHE_DIR and start twice, so that "
+                                          "the second start leaves it out"));
   }
 
   double tolerance(const Candidate& one) const {

@@ -11,8 +11,10 @@ BuildRequest build_request(const EngineSearch& search, const std::optional<Cache
   };
   return {.make = search.make,
           .wants =
-              [rules = search.rules, nature = search.nature, known](const EngineFacts& facts) {
+              [rules = search.rules, nature = search.nature, faulty = search.faulty,
+               known](const EngineFacts& facts) {
                 if (known && facts.name != known->name) return false;
+                if (faulty.contains(facts.name)) return false;
                 return facts.runtime_compiled && broken_rule(facts, rules, nature).empty();
               },
           .workspace_limit = search.rules.workspace_limit,

@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <optional>
+#include <set>
 #include <string>
 
 #include "engine_cache.hpp"
@@ -19,6 +20,7 @@ struct EngineSearch {
   std::string graph;      ///< name of the graph in the engine log
   std::string cache_key;  ///< from `cache_key`
   MakeGraph make;
+  std::set<std::string> faulty;  ///< engines that may not run, see `EngineCache::faulty`
   EnginePool& pool;
   const BuiltGraph* built = nullptr;  ///< engines that were built before; null: none
   /// No further engine is built or timed after this time if one was built.

@@ -69,7 +69,10 @@ bool EngineTrial::fits(const Target& target, const OperationGraph& graph,
 }
 
 bool EngineTrial::enqueue(const OperationGraph& graph, std::size_t engine) const {
-  return !graph.run(engine, bindings_, workspace_.data()).has_value();
+  auto refusal = graph.run(engine, bindings_, workspace_.data());
+  if (!refusal) return true;
+  refusal_ = *std::move(refusal);
+  return false;
 }
 
 double EngineTrial::seconds(const OperationGraph& graph, std::size_t engine) const {
@@ -103,6 +106,7 @@ std::optional<std::size_t> EngineTrial::compare(const OperationGraph& graph, std
                                                 double tolerance) {
   prepare_outputs();
   if (!enqueue(graph, engine)) return std::nullopt;
+  check_cuda(cudaStreamSynchronize(target_.stream()), "running an engine");
   for (std::size_t i = 0; i < groups_.size(); ++i) {
     AgreeingEngines& group = groups_[i];
     if (current_distance(group) <= std::max(tolerance, group.tolerance)) {

@@ -46,11 +46,15 @@ class EngineTrial {
   /// Runs a built engine and compares its outputs with those of the engines before. Returns the
   /// index of its group in `groups()`; a new group if all relative Euclidean distances to the
   /// groups exceed `tolerance` and the tolerance of the first engine of the group. Returns
-  /// std::nullopt if cuDNN fails. Before the run, the outputs are filled with NaN, so that an
+  /// std::nullopt if cuDNN refuses to run it (`refusal`). Throws `Error` (internal) if its kernels
+  /// fail on the GPU. Before the run, the outputs are filled with NaN, so that an
   /// element that is not written is not finite; those that must be zeroed are zeroed.
   std::optional<std::size_t> compare(const OperationGraph& graph, std::size_t engine,
                                      double tolerance);
   const std::vector<AgreeingEngines>& groups() const { return groups_; }
+
+  /// Returns why cuDNN refused to run an engine the last time.
+  const std::string& refusal() const { return refusal_; }
 
   /// Returns the group with the most engines; of several, the first one whose outputs are finite.
   /// Must be called after `compare`.
@@ -82,6 +86,7 @@ class EngineTrial {
   core::Buffer sums_;
   std::size_t tensor_bytes_ = 0;
   std::vector<AgreeingEngines> groups_;
+  mutable std::string refusal_;
 };
 
 /// Returns the largest relative Euclidean distance between right outputs of two engines of a graph.
