@@ -138,3 +138,13 @@ def test_diverged_runs_reach_no_target(tmp_path):
     assert (rows[90]["reached"], rows[90]["runs"], rows[90]["seconds"]) == (3, 5, None)
     (row,) = accuracy_table(runs).rows
     assert (row["runs"], row["diverged"]) == (3, 2)
+
+
+def test_data_in_other_folders_are_the_same_data(tmp_path):
+    """For example, on the local disk of a node."""
+    paths = [
+        write(tmp_path / f"{i}.h5", (0.905, 0.92), seed=str(i), data=f"cifar10:/local/{i}")
+        for i in range(2)
+    ]
+    (curve,) = accuracy_curves([read_run(path) for path in paths])
+    assert (curve.data, len(curve.labels)) == ("cifar10, 50,000 images", 2)

@@ -16,7 +16,12 @@ from lockstep_report.runfile.experiment import (
     text_of,
     variant_of,
 )
-from lockstep_report.runfile.settings import SETTING_PARTS, setting_of, uses_threads
+from lockstep_report.runfile.settings import (
+    SETTING_PARTS,
+    name_of_data,
+    setting_of,
+    uses_threads,
+)
 
 # Options that are always shown: (name, value that is not shown).
 RECIPE = (
@@ -228,9 +233,10 @@ def accuracy_curves(runs):
 
 
 def data_text(run):
-    """Returns the option --data and the number of training images, if it is known."""
+    """Returns the name of the dataset and the number of training images, if it is known. The same
+    images may be in other folders, such as the local disk of a node."""
     used = run.number("train-samples")
-    return ", ".join(filter(None, (run.option("data"), f"{used:,} images" if used else "")))
+    return ", ".join(filter(None, (name_of_data(run), f"{used:,} images" if used else "")))
 
 
 def curve_of(recipe, runs, diverged):
