@@ -47,6 +47,21 @@ bool is_below(const fs::path& path, const fs::path& folder) {
   return end == folder.end();
 }
 
+/// Returns whether the folder contains Open MPI's texts, and with them its components, but no
+/// library: programs and libraries were copied elsewhere than the rest of the installation.
+bool is_copy_without_library(const fs::path& prefix) {
+  std::error_code failed;
+  if (!fs::is_directory(prefix / "share" / "openmpi", failed)) return false;
+  for (const char* const name : {"lib", "lib64"}) {
+    for (fs::recursive_directory_iterator entry(prefix / name, failed), end; entry != end;
+         entry.increment(failed)) {
+      const bool is_library = entry->path().filename().string().starts_with("libmpi.so");
+      if (is_library && fs::exists(entry->path(), failed)) return false;
+    }
+  }
+  return true;
+}
+
 /// `fault`: a text with which the description of the library is a sentence. Rank 0 reports the
 /// error.
 [[noreturn]] void refuse(const MpiLibrary& library, const EnvironmentLookup& lookup,
@@ -85,7 +100,7 @@ void refuse_foreign_mpirun(const MpiLibrary& library, const EnvironmentLookup& l
   const char* const prefix = lookup("OPAL_PREFIX");
   const bool is_shared = library.file.filename().string().starts_with("libmpi");
   if (!mentions("Open MPI") || prefix == nullptr || !is_shared) return;
-  if (is_below(library.file, canonical(prefix))) return;
+  if (is_below(library.file, canonical(prefix)) || is_copy_without_library(prefix)) return;
   refuse(
       library, lookup,
       fmt::format("OPAL_PREFIX={}, of mpirun or of the environment, is not the prefix of", prefix),

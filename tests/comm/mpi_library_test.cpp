@@ -4,6 +4,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
 #include <map>
 #include <string>
 #include <string_view>
@@ -84,6 +87,26 @@ TEST(ForeignMpirun, IsRefusedIfMpiInitWouldFail) {
   EXPECT_THAT(refusal(debian, {{"OPAL_PREFIX", "/opt/hpcx"}}), HasSubstr("unset OPAL_PREFIX"));
   EXPECT_THAT(refusal(mpich, {{"PMIX_NAMESPACE", "slurm.pmix.7.0"}}), HasSubstr("srun --mpi=pmi2"));
   EXPECT_EQ(refusal(mpich, {{"PMI_SIZE", "2"}}), "");
+}
+
+// A program that is copied to a machine without Open MPI, with its libraries in one folder, and
+// components and texts in another.
+TEST(ForeignMpirun, PrefixWithoutALibraryIsThatOfTheLoadedOne) {
+  namespace fs = std::filesystem;
+  std::string name = (fs::temp_directory_path() / "lockstep-mpi-XXXXXX").string();
+  ASSERT_NE(mkdtemp(name.data()), nullptr);
+  const fs::path folder = name, prefix = folder / "openmpi";
+  const fs::path components = prefix / "lib/x86/openmpi";
+  const MpiLibrary copied{"Open MPI v4.1.4", folder / "lib/libmpi.so.40"};
+  const std::map<std::string, std::string> environment{{"OPAL_PREFIX", prefix.string()}};
+  fs::create_directories(components);
+  EXPECT_NE(refusal(copied, environment), "") << "no texts";
+  fs::create_directories(prefix / "share/openmpi");
+  fs::create_symlink("nowhere", components / "libmpi.so");
+  EXPECT_EQ(refusal(copied, environment), "");
+  std::ofstream(prefix / "lib/libmpi.so.40") << "of another version";
+  EXPECT_NE(refusal(copied, environment), "");
+  fs::remove_all(folder);
 }
 
 }  // namespace

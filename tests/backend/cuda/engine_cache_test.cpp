@@ -48,6 +48,25 @@ TEST_F(EngineCacheFile, KeepsWhatWasStored) {
   EXPECT_EQ(files, 1u) << "temporary files stayed";
 }
 
+TEST_F(EngineCacheFile, KeepsTheNamesOfFaultyEngines) {
+  EngineCache cache(file()), beside(file());
+  cache.store("a | b", {"eng1", 1.5e-4});
+  EXPECT_TRUE(cache.faulty("a | b").empty());
+  cache.store_faulty("a | b", "eng2");
+  beside.store_faulty("a | b", "eng3");
+  beside.store("c", {"eng2", 2e-4});
+  EXPECT_EQ(EngineCache(file()).faulty("a | b"), (std::set<std::string>{"eng2", "eng3"}));
+  EXPECT_TRUE(EngineCache(file()).faulty("c").empty());
+  EXPECT_TRUE(EngineCache(file()).find("a | b"));
+}
+
+TEST_F(EngineCacheFile, ReadsTheFileOfAVersionThatStoredNoFaultyEngines) {
+  std::filesystem::create_directory(file().parent_path(), folder_);
+  std::ofstream(file()) << R"({"format": 3, "engines": {"a": {"engine": "eng1", "seconds": 1}}})";
+  EXPECT_TRUE(EngineCache(file()).find("a"));
+  EXPECT_TRUE(EngineCache(file()).faulty("a").empty());
+}
+
 TEST_F(EngineCacheFile, KeepsEnginesWhole) {
   const std::vector<std::uint8_t> plan{0, 255, 10, 0, 7};
   EngineCache(file()).store_plan("a | b", "engine", plan);
