@@ -218,7 +218,7 @@ TEST_F(EngineChoice, EngineWhoseKernelFailsIsNamedAndLeftOutOfTheNextStart) {
   EXPECT_EQ(name_of(choose(engines)), "works");
   EXPECT_THAT(simulated_gpu::engine_calls().run, testing::Each("works"));
   EXPECT_THAT(simulated_gpu::engine_calls().built, testing::Each("works"));
-  EXPECT_THAT(log_lines("its kernels failed on this type of GPU in an earlier run"), SizeIs(2));
+  EXPECT_THAT(log_lines("\"refusal\":\"failed on this type of GPU in an earlier run\""), SizeIs(2));
   EXPECT_EQ(name_of(choose_again({.selection = EngineSelection::quick})), "works");
 }
 

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "engine_log.hpp"
+#include "engine_search.hpp"
 #include "engine_trial.hpp"
 #include "operation_graph.hpp"
 
@@ -27,5 +28,10 @@ struct EngineCandidate {
   /// Returns the execution time in seconds; `EngineTrial::failed` if it was not timed.
   double seconds() const { return record.seconds.value_or(EngineTrial::failed); }
 };
+
+/// Returns the engine with this index in the graph, refused if it breaks a rule of the search or is
+/// faulty; the refusal is the end of a sentence that begins with the name of the engine.
+EngineCandidate make_candidate(const EngineSearch& search, const OperationGraph& graph,
+                               std::size_t index);
 
 }  // namespace lockstep::backend::cuda

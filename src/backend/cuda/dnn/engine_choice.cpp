@@ -70,19 +70,9 @@ class Selection {
         refusal_ = *std::move(reason);
     for (std::size_t i = known; i < graph_->engines(); ++i) {
       if (is_candidate(graph_->facts(i).name)) continue;  // of an earlier query
-      Candidate candidate{.index = i, .facts = graph_->facts(i), .record = {}};
-      candidate.record = {
-          .graph = search_.graph,
-          .engine = candidate.facts.name,
-          .kind = candidate.facts.runtime_compiled ? "runtime_compiled" : "precompiled",
-          .narrow_sums = candidate.facts.narrow_sums};
-      if (const auto broken = broken_rule(candidate.facts, rules(), search_.nature);
-          !broken.empty()) {
-        candidate.record.refusal = broken;
-        refusal_ = fmt::format("{} {}", candidate.facts.name, broken);
-      } else if (search_.faulty.contains(candidate.facts.name)) {
-        refuse(candidate, "its kernels failed on this type of GPU in an earlier run");
-      }
+      Candidate candidate = make_candidate(search_, *graph_, i);
+      if (!candidate.record.refusal.empty())
+        refusal_ = fmt::format("{} {}", candidate.facts.name, candidate.record.refusal);
       candidates_.push_back(std::move(candidate));
     }
     // The first choice of the heuristics can be a slow engine that does not use tensor cores.
