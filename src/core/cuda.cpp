@@ -45,8 +45,7 @@ bool ends_use_of_gpu(cudaError_t error) {
                               cudaErrorInvalidPc,
                               cudaErrorHardwareStackError,
                               cudaErrorAssert,
-                              cudaErrorLaunchFailure,
-                              cudaErrorECCUncorrectable};
+                              cudaErrorLaunchFailure};
   return std::ranges::find(errors, error) != errors.end();
 }
 

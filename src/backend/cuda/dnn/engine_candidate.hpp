@@ -13,6 +13,14 @@
 
 namespace lockstep::backend::cuda {
 
+/// Why a candidate was not tried.
+namespace refusal {
+inline constexpr const char* not_built =
+    "not built: the time limit of run-time compilation was reached";
+inline constexpr const char* not_built_in_time = "not built: --engine-seconds was reached";
+inline constexpr const char* not_timed = "not timed: --engine-seconds was reached";
+}  // namespace refusal
+
 /// An engine of a graph during the selection.
 struct EngineCandidate {
   std::size_t index = 0;  ///< in the graph of the selection

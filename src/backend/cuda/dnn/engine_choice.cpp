@@ -227,8 +227,8 @@ class Selection {
   /// is over and the program does not need the graph.
   Candidate* build_only_one() {
     if (!(is_limited() && is_late() && search_.nature.has_alternative)) return build_first(0);
-    refusal_ = not_built_in_time;
-    for (Candidate& candidate : candidates_) cut_off(candidate, not_built_in_time);
+    refusal_ = refusal::not_built_in_time;
+    for (Candidate& candidate : candidates_) cut_off(candidate, refusal::not_built_in_time);
     return nullptr;
   }
 
@@ -237,9 +237,9 @@ class Selection {
     for (Candidate& candidate : candidates_) {
       if (candidate.is_built || !candidate.record.refusal.empty()) continue;
       if (is_limited())
-        cut_off(candidate, not_built_in_time);
+        cut_off(candidate, refusal::not_built_in_time);
       else
-        candidate.record.refusal = not_built;
+        candidate.record.refusal = refusal::not_built;
     }
   }
 
@@ -253,7 +253,7 @@ class Selection {
       bool has_time = false;
       for (Candidate* const one : built) {
         if (has_time && is_late())
-          cut_off(*one, not_timed);
+          cut_off(*one, refusal::not_timed);
         else
           try_one(*one, trial);
         has_time = has_time || one->seconds() < failed;
@@ -283,7 +283,9 @@ class Selection {
         refuse(one, "fails when it runs: " + trial.refusal());
       }
     } catch (const core::Error& error) {
-      if (error.status() != core::ExitStatus::out_of_memory) leave_out(one, error.what());
+      const bool is_out_of_memory = error.status() == core::ExitStatus::out_of_memory;
+      if (!is_out_of_memory && core::gpu_has_failed()) leave_out(one, error.what());
+      if (!is_out_of_memory) throw;
       refuse(one, "the memory does not suffice to load it");
     }
     core::report_progress(rules().progress);
@@ -299,8 +301,7 @@ class Selection {
         core::ExitStatus::internal,
         fmt::format("cuDNN's engine {} for {}: {}; {}", one.facts.name, search_.graph, failure,
                     cache_.is_on_disk() ? "it is left out from now on, start again"
-                                        : "set LOCKSTEP_CACHE_DIR and start twice, so that "
-                                          "the second start leaves it out"));
+                                        : "set LOCKSTEP_CACHE_DIR and start twice"));
   }
 
   double tolerance(const Candidate& one) const {
@@ -372,11 +373,6 @@ class Selection {
     }
     return result;
   }
-
-  static constexpr const char* not_built =
-      "not built: the time limit of run-time compilation was reached";
-  static constexpr const char* not_built_in_time = "not built: --engine-seconds was reached";
-  static constexpr const char* not_timed = "not timed: --engine-seconds was reached";
 
   const EngineSearch& search_;
   EngineCache& cache_;
