@@ -60,6 +60,7 @@ OUTPUT = {
     "devices": {"cuda": "synthetic GPU"},
     "versions": {"mpi": "synthetic"},
     "torch": "synthetic",
+    "nccl": [2, 28, 9],
     "kernels": [{"operation": "conv1", "phase": "forward", "kernel": "synthetic"}],
     "floor": {
         "flops_per_second": 7.9e14,

@@ -45,6 +45,7 @@ def test_page_has_verdicts_ratios_and_what_was_not_run(tmp_path):
     for part in (
         "Dry run: nothing was measured",
         "| 1 versions | correct | day |",
+        "| PyTorch: nccl | [2, 28, 9] |",
         "acceptance.py day",
         "ratio to PyTorch compile_default",
         "1.80 (1.80 - 1.80)",
