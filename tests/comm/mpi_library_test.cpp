@@ -4,7 +4,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <map>
@@ -12,6 +11,7 @@
 #include <string_view>
 
 #include "lockstep/core/error.hpp"
+#include "temporary_directory.hpp"
 
 namespace lockstep::comm {
 namespace {
@@ -93,10 +93,8 @@ TEST(ForeignMpirun, IsRefusedIfMpiInitWouldFail) {
 // components and texts in another.
 TEST(ForeignMpirun, PrefixWithoutALibraryIsThatOfTheLoadedOne) {
   namespace fs = std::filesystem;
-  std::string name = (fs::temp_directory_path() / "lockstep-mpi-XXXXXX").string();
-  ASSERT_NE(mkdtemp(name.data()), nullptr);
-  const fs::path folder = name, prefix = folder / "openmpi";
-  const fs::path components = prefix / "lib/x86/openmpi";
+  const TemporaryDirectory folder;
+  const fs::path prefix = folder / "openmpi", components = prefix / "lib/x86/openmpi";
   const MpiLibrary copied{"Open MPI v4.1.4", folder / "lib/libmpi.so.40"};
   const std::map<std::string, std::string> environment{{"OPAL_PREFIX", prefix.string()}};
   fs::create_directories(components);
@@ -106,7 +104,6 @@ TEST(ForeignMpirun, PrefixWithoutALibraryIsThatOfTheLoadedOne) {
   EXPECT_EQ(refusal(copied, environment), "");
   std::ofstream(prefix / "lib/libmpi.so.40") << "of another version";
   EXPECT_NE(refusal(copied, environment), "");
-  fs::remove_all(folder);
 }
 
 }  // namespace

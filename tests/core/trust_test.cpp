@@ -6,8 +6,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <cstdlib>
 #include <fstream>
+
+#include "temporary_directory.hpp"
 
 namespace lockstep::core {
 namespace {
@@ -17,13 +18,6 @@ using testing::HasSubstr;
 
 class Trust : public testing::Test {
  protected:
-  void SetUp() override {
-    std::string name = (fs::temp_directory_path() / "lockstep-trust-XXXXXX").string();
-    ASSERT_NE(mkdtemp(name.data()), nullptr);
-    folder_ = name;
-  }
-  void TearDown() override { fs::remove_all(folder_); }
-
   /// Returns a new file with these permissions.
   fs::path file(mode_t mode) const {
     const fs::path path = folder_ / "file";
@@ -32,7 +26,8 @@ class Trust : public testing::Test {
     return path;
   }
 
-  fs::path folder_;
+  const TemporaryDirectory directory_;
+  const fs::path folder_ = directory_.path();
 };
 
 TEST_F(Trust, OwnFilesThatOthersCanOnlyReadAreTrusted) {

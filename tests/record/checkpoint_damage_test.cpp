@@ -12,6 +12,7 @@
 #include "lockstep/record/checkpoint.hpp"
 #include "lockstep/record/checkpoint_reader.hpp"
 #include "samples.hpp"
+#include "temporary_directory.hpp"
 #include "weights.hpp"
 
 /// Suppresses leak reports about HDF5: HDF5 1.10 leaks memory if it rejects a damaged file.
@@ -51,7 +52,7 @@ class CheckpointDamage : public testing::Test {
     }
   }
 
-  samples::Directory directory_;
+  TemporaryDirectory directory_;
   const fs::path path_ = directory_ / "weights.h5";
   // HDF5 stores more than 8 links of a group in a heap by default.
   static constexpr int more = 12;

@@ -22,6 +22,7 @@
 #include "lockstep/record/checkpoint_directory.hpp"
 #include "lockstep/record/checkpoint_reader.hpp"
 #include "samples.hpp"
+#include "temporary_directory.hpp"
 #include "weights.hpp"
 
 namespace lockstep::record {
@@ -96,7 +97,7 @@ class CheckpointTest : public testing::Test {
     hdf5::close(std::move(file));
   }
 
-  samples::Directory directory_;
+  TemporaryDirectory directory_;
   const fs::path path_ = directory_ / "weights.h5";
   Weights weights_{1};
 };

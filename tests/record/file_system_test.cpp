@@ -22,6 +22,7 @@
 #include "lockstep/record/checkpoint_directory.hpp"
 #include "lockstep/record/run_file.hpp"
 #include "samples.hpp"
+#include "temporary_directory.hpp"
 
 namespace {
 int flock_error = 0, file_sync_error = 0, directory_sync_error = 0;
@@ -88,7 +89,7 @@ class FileSystemTest : public testing::Test {
     EXPECT_TRUE(newest_checkpoint(directory_.path()).has_value());
   }
 
-  samples::Directory directory_;
+  TemporaryDirectory directory_;
   const fs::path path_ = directory_ / "run.h5";
   const RunHeader header_ = samples::header(1, 0);
 };

@@ -16,6 +16,7 @@
 #include "lockstep/record/checkpoint_reader.hpp"
 #include "lockstep/record/run_file.hpp"
 #include "samples.hpp"
+#include "temporary_directory.hpp"
 #include "weights.hpp"
 
 namespace lockstep::record {
@@ -32,7 +33,7 @@ TEST(Hdf5, ACallWithoutALockIsRefused) {
 }
 
 TEST(Hdf5, AnotherThreadWaitsUntilTheFileIsClosed) {
-  const samples::Directory directory;
+  const TemporaryDirectory directory;
   std::optional<hdf5::File> first = hdf5::create_file(directory / "first.h5");
   auto second = std::async(std::launch::async,
                            [&] { hdf5::close(hdf5::create_file(directory / "second.h5")); });
@@ -43,7 +44,7 @@ TEST(Hdf5, AnotherThreadWaitsUntilTheFileIsClosed) {
 }
 
 TEST(Hdf5, AFileThatCannotBeOpenedLeavesNoLock) {
-  const samples::Directory directory;
+  const TemporaryDirectory directory;
   EXPECT_THROW(hdf5::open_file(directory / "missing.h5", hdf5::Access::read), hdf5::Failure);
   auto other = std::async(std::launch::async,
                           [&] { hdf5::close(hdf5::create_file(directory / "other.h5")); });
@@ -53,7 +54,7 @@ TEST(Hdf5, AFileThatCannotBeOpenedLeavesNoLock) {
 
 TEST(Hdf5, CheckpointsAndARunFileAreWrittenAtTheSameTime) {
   constexpr std::int64_t rounds = 60;
-  const samples::Directory directory;
+  const TemporaryDirectory directory;
   Weights weights(1);
   auto checkpoints = std::async(std::launch::async, [&] {
     CheckpointStore store(directory.path(), 2, "run 1");

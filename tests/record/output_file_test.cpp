@@ -10,6 +10,7 @@
 #include "lockstep/core/error.hpp"
 #include "lockstep/record/checkpoint.hpp"
 #include "samples.hpp"
+#include "temporary_directory.hpp"
 
 namespace lockstep::record {
 namespace {
@@ -47,7 +48,7 @@ class OutputFileTest : public testing::Test {
     return refusal([&] { require_kind(path, kind); }, core::ExitStatus::output);
   }
 
-  samples::Directory directory_;
+  TemporaryDirectory directory_;
 };
 
 TEST_F(OutputFileTest, OutputsAreComparedByIdentity) {

@@ -11,6 +11,7 @@
 #include "lockstep/record/run_file.hpp"
 #include "reading.hpp"
 #include "samples.hpp"
+#include "temporary_directory.hpp"
 
 namespace lockstep::record {
 namespace {
@@ -45,7 +46,7 @@ TEST(KilledRun, KeepsAppendedEpochs) {
   const RunHeader header = samples::header(4, 3);
   core::Random random(11, core::RandomStream::test);
   for (int kill = 0; kill < 25; ++kill) {
-    const samples::Directory directory;
+    const TemporaryDirectory directory;
     const std::int64_t acknowledged = kill_writer(random, [&](const Acknowledgement& acknowledge) {
       RunFile run(directory / "run.h5", OverwriteMode::refuse, header);
       for (std::int64_t epoch = 1;; ++epoch) {
@@ -63,7 +64,7 @@ TEST(KilledRun, LeavesNoFileThatIsIncompleteBeforeItsFirstEpoch) {
   const RunHeader header = samples::header(4, 3);
   core::Random random(13, core::RandomStream::test);
   for (int kill = 0; kill < 40; ++kill) {
-    const samples::Directory directory;
+    const TemporaryDirectory directory;
     const auto path = [&](std::int64_t i) {
       return directory / ("run" + std::to_string(i) + ".h5");
     };
@@ -97,7 +98,7 @@ LadderRow point_of(std::int64_t index) {
 TEST(KilledRun, KeepsAppendedLadderPoints) {
   core::Random random(12, core::RandomStream::test);
   for (int kill = 0; kill < 10; ++kill) {
-    const samples::Directory directory;
+    const TemporaryDirectory directory;
     const std::int64_t acknowledged = kill_writer(random, [&](const Acknowledgement& acknowledge) {
       RunFile run(directory / "ladder.h5", OverwriteMode::refuse, samples::header(2, 0));
       for (std::int64_t index = 0;; ++index) {

@@ -16,6 +16,7 @@
 #include "lockstep/core/error.hpp"
 #include "lockstep/record/run_file.hpp"
 #include "samples.hpp"
+#include "temporary_directory.hpp"
 
 namespace lockstep::record {
 namespace {
@@ -62,7 +63,7 @@ TEST(RunsStartedTogether, OneWritesTheFileAndTheOtherFails) {
   ASSERT_NE(memory, MAP_FAILED);
   for (int round = 0; round < 80; ++round) {
     auto& shared = *new (memory) Shared;
-    const samples::Directory directory;
+    const TemporaryDirectory directory;
     // In every third round there is a file of a killed run, which both processes try to rename.
     if (round % 3 == 2) {
       RunFile killed(directory / "run.h5", OverwriteMode::refuse, samples::header(1, 0));

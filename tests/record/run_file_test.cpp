@@ -19,6 +19,7 @@
 #include "lockstep/core/error.hpp"
 #include "reading.hpp"
 #include "samples.hpp"
+#include "temporary_directory.hpp"
 
 namespace lockstep::record {
 namespace {
@@ -59,7 +60,7 @@ void put(const fs::path& path, const std::string& text) { std::ofstream(path) <<
 
 class RunFileTest : public testing::Test {
  protected:
-  samples::Directory directory_;
+  TemporaryDirectory directory_;
   const fs::path path_ = directory_ / "run.h5";
   const fs::path partial_ = directory_ / "run.h5.partial";
   const RunHeader header_ = samples::header(3, 2);

@@ -1,10 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-#include <unistd.h>
-
 #include <cstdint>
-#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -12,27 +9,6 @@
 
 // Small synthetic records whose values can be recomputed from their positions.
 namespace lockstep::record::samples {
-
-/// A new, empty temporary directory. The destructor deletes it.
-class Directory {
- public:
-  Directory() {
-    std::string pattern = std::filesystem::temp_directory_path() / "lockstep-record-XXXXXX";
-    path_ = ::mkdtemp(pattern.data());
-  }
-  ~Directory() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path_, ignored);
-  }
-  Directory(const Directory&) = delete;
-  Directory& operator=(const Directory&) = delete;
-
-  std::filesystem::path operator/(const std::string& name) const { return path_ / name; }
-  const std::filesystem::path& path() const { return path_; }
-
- private:
-  std::filesystem::path path_;
-};
 
 inline RunHeader header(int ranks, int buckets) {
   RunHeader header;

@@ -10,6 +10,7 @@
 #include "lockstep/record/run_file.hpp"
 #include "reading.hpp"
 #include "samples.hpp"
+#include "temporary_directory.hpp"
 
 namespace lockstep::record {
 namespace {
@@ -58,7 +59,7 @@ class MeasurementsTest : public testing::Test {
     return read_doubles(hdf5::open_file(directory_ / "run.h5.partial", hdf5::Access::read), path);
   }
 
-  const samples::Directory directory_;
+  const TemporaryDirectory directory_;
   const RunHeader header_ = samples::header(3, 2);
   RunFile run_{directory_ / "run.h5", OverwriteMode::refuse, header_};
 };

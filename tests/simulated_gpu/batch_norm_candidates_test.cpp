@@ -9,7 +9,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdlib>
 #include <filesystem>
 #include <optional>
 #include <string>
@@ -22,6 +21,7 @@
 #include "backend/support.hpp"
 #include "lockstep/core/random.hpp"
 #include "lockstep/graph/graph.hpp"
+#include "temporary_directory.hpp"
 
 namespace lockstep::backend::cuda {
 namespace {
@@ -237,12 +237,11 @@ TEST(Planner, DeterministicPlannerTimesNothing) {
 /// A second planner reads the engine that the first one has timed from disk, and computes the same
 /// result with it.
 TEST(Planner, TakesTheEnginesOfAnEarlierRun) {
-  std::string folder = (std::filesystem::temp_directory_path() / "lockstep-plans-XXXXXX").string();
-  ASSERT_NE(mkdtemp(folder.data()), nullptr);
+  const TemporaryDirectory folder;
   const Target target = Target::device(0);
   auto x = random_values(map_size, 1), weights = random_values(channels * channels, 2);
   const auto compute = [&] {
-    DnnPlanner planner(target, {}, EngineCache(std::filesystem::path(folder) / "engines.json"));
+    DnnPlanner planner(target, {}, EngineCache(folder / "engines.json"));
     const auto graph = convolution_forward(planner, convolution, core::Precision::fp32);
     DeviceVector<float> y(map_size);
     DeviceVector<std::byte> workspace(graph->workspace_bytes());
@@ -254,10 +253,9 @@ TEST(Planner, TakesTheEnginesOfAnEarlierRun) {
     return std::pair(y, graph->seconds());
   };
   const auto first = compute();
-  EXPECT_FALSE(std::filesystem::is_empty(std::filesystem::path(folder) / "plans"));
+  EXPECT_FALSE(std::filesystem::is_empty(folder / "plans"));
   EXPECT_GT(first.second, 0);
   EXPECT_EQ(compute(), first) << "timed again, or another engine";
-  std::filesystem::remove_all(folder);
 }
 
 INSTANTIATE_TEST_SUITE_P(Patterns, BatchNormPasses,

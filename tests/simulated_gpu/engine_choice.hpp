@@ -5,7 +5,6 @@
 
 #include <gtest/gtest.h>
 
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <memory>
@@ -16,6 +15,7 @@
 #include "backend/cuda/dnn/dnn_graph.hpp"
 #include "simulated_gpu/engines.hpp"
 #include "simulated_gpu/runtime.hpp"
+#include "temporary_directory.hpp"
 
 namespace lockstep::backend::cuda {
 
@@ -46,16 +46,9 @@ inline std::vector<simulated_gpu::Engine> last_is_fastest(std::size_t count,
 
 class EngineChoiceTest : public testing::Test {
  protected:
-  void SetUp() override {
-    std::string name =
-        (std::filesystem::temp_directory_path() / "lockstep-engines-XXXXXX").string();
-    ASSERT_NE(mkdtemp(name.data()), nullptr);
-    folder_ = name;
-  }
   void TearDown() override {
     simulated_gpu::set_engines({});
     simulated_gpu::set_free_memory(std::size_t{1} << 33);
-    std::filesystem::remove_all(folder_);
   }
 
   std::shared_ptr<const DnnGraph> choose(const std::vector<simulated_gpu::Engine>& engines,
@@ -78,7 +71,8 @@ class EngineChoiceTest : public testing::Test {
   }
 
   const Target target_ = Target::device(0);
-  std::filesystem::path folder_;
+  const TemporaryDirectory directory_;
+  const std::filesystem::path folder_ = directory_.path();
   std::filesystem::path cache_file_;  // empty: in memory
   core::Precision precision_ = core::Precision::bf16;
 };

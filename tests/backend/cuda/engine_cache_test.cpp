@@ -4,7 +4,6 @@
 
 #include <gtest/gtest.h>
 
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <set>
@@ -14,21 +13,16 @@
 #include "backend/cuda/device/device.hpp"
 #include "backend/cuda/dnn/engine_cache.hpp"
 #include "backend/cuda/dnn/engine_choice.hpp"
+#include "temporary_directory.hpp"
 
 namespace lockstep::backend::cuda {
 namespace {
 
 class EngineCacheFile : public testing::Test {
  protected:
-  void SetUp() override {
-    std::string name =
-        (std::filesystem::temp_directory_path() / "lockstep-engines-XXXXXX").string();
-    ASSERT_NE(mkdtemp(name.data()), nullptr);
-    folder_ = name;
-  }
-  void TearDown() override { std::filesystem::remove_all(folder_); }
   std::filesystem::path file() const { return folder_ / "below" / "engines.json"; }
-  std::filesystem::path folder_;
+  const TemporaryDirectory directory_;
+  const std::filesystem::path folder_ = directory_.path();
 };
 
 TEST_F(EngineCacheFile, KeepsWhatWasStored) {
