@@ -51,8 +51,8 @@ bool ends_use_of_gpu(cudaError_t error) {
 
 void warn(cudaError_t error, const char* what) noexcept {
   // At process exit the CUDA runtime may be unloaded before these objects are destroyed.
-  if (error != cudaSuccess && error != cudaErrorCudartUnloading && !gpu_has_failed())
-    log_warning(fmt::format("{}: {}", what, cudaGetErrorString(error)));
+  if (error != cudaSuccess && error != cudaErrorCudartUnloading)
+    warn_of_cleanup(fmt::format("{}: {}", what, cudaGetErrorString(error)));
 }
 
 }  // namespace
@@ -70,6 +70,10 @@ void require_library(std::string_view library, std::size_t number, std::size_t o
 }
 
 bool gpu_has_failed() noexcept { return has_failed; }
+
+void warn_of_cleanup(std::string_view message) noexcept {
+  if (!gpu_has_failed()) log_warning(message);
+}
 
 void check_cuda(cudaError_t status, std::string_view what) {
   if (status == cudaSuccess) return;

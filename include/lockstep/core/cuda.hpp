@@ -27,9 +27,12 @@ void require_library(std::string_view library, std::size_t number, std::size_t o
 void check_cuda(cudaError_t status, std::string_view what);
 
 /// Returns whether an error of a kernel, such as an illegal memory access, has ended the use of the
-/// GPU by this process: all later calls fail with the same error, so they need no message of their
-/// own.
+/// GPU by this process: all later calls fail with the same error.
 bool gpu_has_failed() noexcept;
+
+/// Logs a warning that an object could not be freed, unless the GPU has failed, which has a message
+/// of its own. For destructors.
+void warn_of_cleanup(std::string_view message) noexcept;
 
 struct StreamTraits {
   using type = cudaStream_t;

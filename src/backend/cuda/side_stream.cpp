@@ -14,9 +14,8 @@ class DnnStreamScope {
     check_cudnn(cudnnSetStream(target.handle(), stream), "giving cuDNN the side stream");
   }
   ~DnnStreamScope() {
-    if (cudnnSetStream(target_.handle(), target_.stream()) != CUDNN_STATUS_SUCCESS &&
-        !core::gpu_has_failed())
-      core::log_warning("giving cuDNN its stream failed");
+    if (cudnnSetStream(target_.handle(), target_.stream()) != CUDNN_STATUS_SUCCESS)
+      core::warn_of_cleanup("giving cuDNN its stream failed");
   }
   DnnStreamScope(const DnnStreamScope&) = delete;
   DnnStreamScope& operator=(const DnnStreamScope&) = delete;

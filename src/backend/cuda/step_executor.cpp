@@ -20,8 +20,7 @@ struct GraphTraits {
   using type = cudaGraph_t;
   static type null() noexcept { return nullptr; }
   static void close(type graph) noexcept {
-    if (cudaGraphDestroy(graph) != cudaSuccess && !core::gpu_has_failed())
-      core::log_warning("cudaGraphDestroy failed");
+    if (cudaGraphDestroy(graph) != cudaSuccess) core::warn_of_cleanup("cudaGraphDestroy failed");
   }
 };
 
@@ -40,8 +39,8 @@ void wait_for(const core::Event& event, StepWork& work) {
 }  // namespace
 
 void GraphExecTraits::close(type graph) noexcept {
-  if (cudaGraphExecDestroy(graph) != cudaSuccess && !core::gpu_has_failed())
-    core::log_warning("cudaGraphExecDestroy failed");
+  if (cudaGraphExecDestroy(graph) != cudaSuccess)
+    core::warn_of_cleanup("cudaGraphExecDestroy failed");
 }
 
 CudaStepExecutor::CudaStepExecutor(CudaPlan& plan, CudaTimeline& timeline, cudaStream_t stream,

@@ -142,8 +142,7 @@ bool open_planning_driver() {
 }
 
 void DnnHandleTraits::close(type handle) noexcept {
-  if (cudnnDestroy(handle) != CUDNN_STATUS_SUCCESS && !core::gpu_has_failed())
-    core::log_warning("closing cuDNN failed");
+  if (cudnnDestroy(handle) != CUDNN_STATUS_SUCCESS) core::warn_of_cleanup("closing cuDNN failed");
 }
 
 Target Target::device(int index) {
