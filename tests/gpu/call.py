@@ -23,6 +23,8 @@ OPEN_MPI = {
 }
 SEED, LOSS_SCALE = "1", "1024"  # constant, here and in pytorch_gpu.py, so that no step is skipped
 SHORTEST_LIMIT = 1.0  # seconds; a program that could run only this long is not started
+# Of Lockstep's message if the kernel of a cuDNN engine fails; its name is stored before.
+LEFT_OUT = "it is left out from now on, start again"
 HANGS = "dry run: hangs"  # output of a stub that would reach any time limit
 GRACE_SECONDS = 4.0  # time between SIGTERM and SIGKILL, in which mpirun ends its ranks
 

@@ -10,7 +10,7 @@ import numpy as np
 from bisection import BLOCKING, MEMCHECK, ONE_GPU, changed, check, sanitizer
 from call import SEED, read_json
 from losses import RANK_BOUNDS, SMALL_BOUNDS, agrees_with, run_of
-from speed import BATCH, select_engines, usable_engines
+from speed import BATCH, epoch_words, select_engines, usable_engines
 
 GPU_FIELDS = "name,driver_version,memory.total,memory.used,clocks.max.sm,power.limit"
 EPOCHS, MINIMUM_ACCURACY = 10, 0.85
@@ -177,22 +177,12 @@ def accuracy(call):
     check(
         call,
         "accuracy bf16",
-        call.train(
+        epoch_words(
+            call,
             "bf16",
-            "--data",
-            f"cifar10:{call.args.data}",
-            "--batch-per-rank",
             BATCH,
-            "--epochs",
-            EPOCHS,
-            "--lr",
-            "0.4",
-            "--lr-schedule",
-            "onecycle",
-            "--data-residency",
-            "device",
-            "--loader-threads",
-            "8",
+            epochs=EPOCHS,
+            lr="0.4",
             engines=usable_engines(call),
             evaluate="0",
         ),

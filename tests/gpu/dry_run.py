@@ -20,8 +20,7 @@ import sys
 import tempfile
 import time
 
-from call import HANGS
-from speed import LEFT_OUT
+from call import HANGS, LEFT_OUT
 
 # {call: (faults, {step: text that its result must contain})}
 FAILURES = {

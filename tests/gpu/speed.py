@@ -11,12 +11,10 @@ import statistics
 from functools import partial
 
 from bisection import check, conclude, failure_of
-from call import Outcome, read_json
+from call import LEFT_OUT, Outcome, read_json
 from losses import UNREADABLE, read_run
 
 BATCH = 512
-# An engine of cuDNN whose kernel fails ends the program, which stores its name before.
-LEFT_OUT = "it is left out from now on, start again"
 WARM_UP_EPOCHS, EPOCHS = 2, 5  # of a run of Lockstep; clocks rise during the warm-up
 ROUNDS = 3
 METRICS = {
@@ -76,8 +74,9 @@ def usable_engines(call, *selection):
     return "timed" if select_engines(call, *selection) else "quick"
 
 
-def speed_words(call, precision, batch, *options, engines="timed"):
-    """Returns the words of a run of EPOCHS epochs on CIFAR-10."""
+def epoch_words(call, precision, batch, *options, epochs=EPOCHS, lr="0.1", **keywords):
+    """Returns the words of a run of whole epochs on CIFAR-10, whose images are on the GPU.
+    `keywords`: of `Call.train`."""
     return call.train(
         precision,
         "--data",
@@ -85,9 +84,9 @@ def speed_words(call, precision, batch, *options, engines="timed"):
         "--batch-per-rank",
         batch,
         "--epochs",
-        EPOCHS,
+        epochs,
         "--lr",
-        "0.1",
+        lr,
         "--lr-schedule",
         "onecycle",
         "--data-residency",
@@ -95,7 +94,7 @@ def speed_words(call, precision, batch, *options, engines="timed"):
         "--loader-threads",
         "8",
         *options,
-        engines=engines,
+        **keywords,
     )
 
 
@@ -210,7 +209,7 @@ def beside_pytorch(call, batch=BATCH, seconds=110, variants=("graph", "compile_d
         call,
         batch,
         {
-            f"{name}, weight stream {value}": speed_words(
+            f"{name}, weight stream {value}": epoch_words(
                 call, "bf16", batch, "--weight-stream", value, engines=engines
             )
             for value in ("off", "on")
@@ -226,7 +225,7 @@ def fp16(call):
         take_turns(
             call,
             BATCH,
-            {name: speed_words(call, name, BATCH) for name in ("fp16", "bf16")},
+            {name: epoch_words(call, name, BATCH) for name in ("fp16", "bf16")},
             reference="bf16",
         )
 
