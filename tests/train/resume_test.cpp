@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "expect_error.hpp"
+#include "lockstep/comm/messages.hpp"
 #include "lockstep/comm/mpi_session.hpp"
 #include "lockstep/record/checkpoint.hpp"
 #include "lockstep/record/checkpoint_directory.hpp"
@@ -430,23 +431,25 @@ struct SlowWriter : Witness {
   }
 };
 
-// The other ranks would wait for rank 0 in the first step of the second and third epoch. Other
-// processes may delay rank 0 in one of them.
+// Other processes may delay rank 0 in a step of one attempt. All ranks need the longest wait, which
+// only rank 0 records, because each attempt is collective.
 TEST_F(ResumedRun, WritingIsNotRecordedAsCommunication) {
-  SlowWriter slow;
+  constexpr double limit = 0.9;
   Config options = config();
   options.epochs = 3;
-  train(options, slow);
-  if (!is_first()) return;  // only the first rank records
-  ASSERT_EQ(slow.epochs.size(), 3U);
-  const auto longest_wait = [](const record::EpochRecord& epoch) {
-    const auto exposed = static_cast<std::size_t>(record::Phase::exposed_communication);
-    double longest = 0;
-    for (std::size_t at = exposed; at < epoch.phase_seconds.size(); at += record::phase_count)
-      longest = std::max(longest, epoch.phase_seconds[at]);
-    return longest;
-  };
-  EXPECT_LT(std::min(longest_wait(slow.epochs[1]), longest_wait(slow.epochs[2])), 0.9);
+  double longest = limit;
+  for (int attempt = 0; attempt < 5 && longest >= limit; ++attempt) {
+    SlowWriter slow;
+    train(options, slow);
+    longest = 0;
+    for (const auto& epoch : slow.epochs) {
+      const auto exposed = static_cast<std::size_t>(record::Phase::exposed_communication);
+      for (std::size_t at = exposed; at < epoch.phase_seconds.size(); at += record::phase_count)
+        longest = std::max(longest, epoch.phase_seconds[at]);
+    }
+    comm::broadcast(*world_, longest);
+  }
+  EXPECT_LT(longest, limit);
 }
 
 }  // namespace
