@@ -18,7 +18,7 @@ from lockstep_report.runfile.experiment import (
 )
 from lockstep_report.runfile.settings import (
     SETTING_PARTS,
-    name_of_data,
+    data_with_images,
     setting_of,
     uses_threads,
 )
@@ -233,10 +233,8 @@ def accuracy_curves(runs):
 
 
 def data_text(run):
-    """Returns the name of the dataset and the number of training images, if it is known. The same
-    images may be in other folders, such as the local disk of a node."""
-    used = run.number("train-samples")
-    return ", ".join(filter(None, (name_of_data(run), f"{used:,} images" if used else "")))
+    """Returns the dataset and the number of training images, if it is known."""
+    return data_with_images(run, run.number("train-samples"))
 
 
 def curve_of(recipe, runs, diverged):

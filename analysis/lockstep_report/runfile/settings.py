@@ -36,7 +36,12 @@ SETTING_PARTS = tuple(name.replace("_", " ") for name in Setting._fields)
 
 def data_of(run):
     """Returns source and number of the training images, for example "cifar10, 50,000 images"."""
-    images = run.number("train-samples") or run.integer("images_per_epoch")
+    return data_with_images(run, run.number("train-samples") or run.integer("images_per_epoch"))
+
+
+def data_with_images(run, images):
+    """Returns the name of the dataset and the number of images, if it is known. The folder is not
+    named: the same images may be elsewhere, such as on the local disk of a node."""
     return ", ".join(filter(None, (name_of_data(run), f"{images:,} images" if images else "")))
 
 
