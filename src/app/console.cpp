@@ -55,16 +55,16 @@ void Console::show(const std::string& text) {
   has_progress_ = true;
 }
 
-void Console::show_progress(const train::StepReport& report) {
+void Console::show_progress(const train::CompletedStep& step) {
   const bool is_first = seconds_per_step_ == 0;
-  seconds_per_step_ = is_first ? report.seconds : 0.9 * seconds_per_step_ + 0.1 * report.seconds;
+  seconds_per_step_ = is_first ? step.seconds : 0.9 * seconds_per_step_ + 0.1 * step.seconds;
   const auto now = Clock::now();
   if (!is_terminal_ || now - shown_ < std::chrono::milliseconds(200)) return;
   shown_ = now;
-  const double left = seconds_per_step_ * static_cast<double>(report.total_steps - report.step);
-  show(fmt::format("epoch {}, step {}/{}: loss {}, {:.1f} img/s, {} left", report.epoch,
-                   report.step_of_epoch, report.steps_per_epoch, format_fixed(report.loss, 4),
-                   static_cast<double>(report.images) / seconds_per_step_, format_seconds(left)));
+  const double left = seconds_per_step_ * static_cast<double>(step.total_steps - step.step);
+  show(fmt::format("epoch {}, step {}/{}: loss {}, {:.1f} img/s, {} left", step.epoch,
+                   step.step_of_epoch, step.steps_per_epoch, format_fixed(step.loss, 4),
+                   static_cast<double>(step.images) / seconds_per_step_, format_seconds(left)));
 }
 
 void Console::show_evaluating() { show("evaluating the test images ..."); }

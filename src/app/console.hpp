@@ -6,7 +6,7 @@
 #include <string>
 
 #include "lockstep/record/run_file.hpp"
-#include "lockstep/train/trainer.hpp"
+#include "lockstep/train/events.hpp"
 #include "standard_output.hpp"
 
 namespace lockstep::app {
@@ -26,7 +26,7 @@ class Console {
 
   /// Updates the progress line, at most a few times per second. No effect if stdout is not a
   /// terminal.
-  void show_progress(const train::StepReport& report);
+  void show_progress(const train::CompletedStep& step);
   void show_evaluating();
   void print_epoch(const record::EpochRecord& epoch, std::int64_t epochs);
 

@@ -6,6 +6,7 @@
 
 #include "job.hpp"
 #include "lockstep/study/memory.hpp"
+#include "lockstep/train/run_description.hpp"
 
 namespace lockstep::app {
 

@@ -16,7 +16,7 @@
 #include "lockstep/record/run_file.hpp"
 #include "lockstep/study/memory.hpp"
 #include "lockstep/train/config.hpp"
-#include "lockstep/train/trainer.hpp"
+#include "lockstep/train/pipeline/pipeline.hpp"
 
 namespace lockstep::app {
 

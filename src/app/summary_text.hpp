@@ -5,7 +5,7 @@
 #include <string>
 
 #include "lockstep/backend/device.hpp"
-#include "lockstep/train/timing/summary.hpp"
+#include "lockstep/train/run_summary.hpp"
 
 namespace lockstep::app {
 

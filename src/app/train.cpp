@@ -34,7 +34,7 @@ namespace lockstep::app {
 namespace {
 
 /// Writes what the trainer reports to the terminal and to the run file.
-class Reporter final : public train::Observer {
+class Reporter final : public train::TrainingListener {
  public:
   explicit Reporter(Console& console) : console_(console) {}
 
@@ -42,20 +42,23 @@ class Reporter final : public train::Observer {
     epochs_ = epochs;
     file_ = &file;
   }
-  void step_done(const train::StepReport& report) override { console_.show_progress(report); }
-  void evaluating() override { console_.show_evaluating(); }
-  void epoch_done(const record::EpochRecord& epoch) override {
+  void step_end(const train::CompletedStep& step, const train::StepResult&) override {
+    console_.show_progress(step);
+  }
+  void evaluation_begin() override { console_.show_evaluating(); }
+  void epoch_end(record::EpochRecord& epoch) override {
     console_.print_epoch(epoch, epochs_);
     if (file_ != nullptr && *file_) (*file_)->append(epoch);
     last_.epoch = epoch.epoch;
     last_.train_loss = epoch.train_loss;
     last_.test_loss = epoch.test_loss;
   }
-  void resumed_state_evaluated(const record::EpochRecord& epoch) override {
+  void evaluation_end(const train::CompletedEvaluation& evaluation) override {
+    if (!evaluation.is_of_resumed_state) return;  // the line of the epoch has the result
     console_.print(
         fmt::format("epoch {}, trained before the resume: test loss {}, accuracy {:.2f} % ({})\n",
-                    epoch.epoch, core::format_fixed(epoch.test_loss, 4), 100 * epoch.test_accuracy,
-                    core::format_seconds(epoch.evaluation_seconds)));
+                    evaluation.epoch, core::format_fixed(evaluation.loss, 4),
+                    100 * evaluation.accuracy, core::format_seconds(evaluation.seconds)));
   }
   /// Returns the number and the losses of the last epoch; the number is 0 if there was none.
   const record::EpochRecord& last() const { return last_; }

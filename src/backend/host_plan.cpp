@@ -20,7 +20,7 @@ class HostStepExecutor final : public StepExecutor {
       : StepExecutor(std::move(work)), plan_(plan) {}
 
   void begin() override {}
-  void run() override { work().queue(); }
+  void run() override { work().enqueue(); }
   BatchResult collect() override { return plan_.result(); }
 
  private:

@@ -9,6 +9,7 @@
 #include "lockstep/core/process/stop_signal.hpp"
 #include "lockstep/record/run_file.hpp"
 #include "lockstep/train/agreement.hpp"
+#include "lockstep/train/trainer.hpp"
 
 namespace lockstep::study {
 
@@ -32,11 +33,11 @@ train::Config point_config(const train::Config& ladder, std::int64_t batch, int 
 }
 
 /// Sums the durations of the counted steps: those of the last epoch, or all but the first step.
-class PointTimer final : public train::Observer {
+class PointTimer final : public train::TrainingListener {
  public:
   PointTimer(std::size_t ranks, std::size_t skipped) : ranks_(ranks), skipped_(skipped) {}
 
-  void epoch_done(const record::EpochRecord& epoch) override {
+  void epoch_end(record::EpochRecord& epoch) override {
     if (skipped_ == 0) seconds_ = training_seconds_ = images_ = steps_ = 0;
     for (std::size_t step = 0; step < epoch.images.size(); ++step) {
       if (skipped_ > 0 && seen_++ < skipped_) continue;

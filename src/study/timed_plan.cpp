@@ -17,7 +17,7 @@ class TimedWork final : public backend::StepWork {
             StepPart part)
       : plan_(plan), clock_(clock), parameters_(parameters), part_(part) {}
 
-  void queue() override {
+  void enqueue() override {
     clock_.begin_work();
     plan_.forward();
     plan_.backward(no_listener_);

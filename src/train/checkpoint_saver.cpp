@@ -22,12 +22,12 @@ void CheckpointSaver::save() {
   run_.loss_scale.reset();
   if (const backend::LossScaling* const scaling = replica_.plan->loss_scaling())
     run_.loss_scale = scaling->loss_scale();
-  if (const auto end = stop_.excessive_seconds(checkpoints_.expected_seconds())) {
+  if (const auto end = stop_.agreed_excess(checkpoints_.expected_seconds())) {
     refused_save_seconds_ = *end;
   } else {
     checkpoints_.save(run_);
   }
-  stop_.check();
+  stop_.agree_to_stop();
   const double seconds = core::host_seconds() - begin;
   epoch_pause_ += seconds;
   unrecorded_pause_ += seconds;
@@ -36,14 +36,14 @@ void CheckpointSaver::save() {
 bool CheckpointSaver::save_and_wait() {
   save();
   core::begin_activity(context_.monitor, core::Activity::waiting_for_checkpoint, run_.step);
-  return checkpoints_.finish() && checkpoints_.kept_step() == run_.step;
+  return checkpoints_.wait_until_written() && checkpoints_.kept_step() == run_.step;
 }
 
-void CheckpointSaver::add_to(record::EpochRecord& epoch) {
+void CheckpointSaver::epoch_end(record::EpochRecord& epoch) {
   epoch.measurements["/epochs/checkpoint_seconds"] = {std::exchange(unrecorded_pause_, 0)};
 }
 
-void CheckpointSaver::finish(RunSummary& summary) {
+void CheckpointSaver::save_last(RunSummary& summary) {
   summary.checkpoint_saved = run_.step > 0 && save_and_wait();
   summary.kept_step = checkpoints_.kept_step();
   summary.refused_save_seconds = refused_save_seconds_;

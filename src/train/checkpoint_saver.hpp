@@ -4,17 +4,17 @@
 #include <cstdint>
 
 #include "checkpoint/checkpoints.hpp"
-#include "lockstep/train/timing/summary.hpp"
-#include "lockstep/train/trainer.hpp"
+#include "lockstep/train/context.hpp"
+#include "lockstep/train/events.hpp"
+#include "lockstep/train/run_summary.hpp"
 #include "replica.hpp"
 #include "replica_policy.hpp"
 #include "stop_agreement.hpp"
-#include "timing/instrument.hpp"
 
 namespace lockstep::train {
 
 /// Saves checkpoints between two steps, and measures the time for which they stop the training.
-class CheckpointSaver final : public Instrument {
+class CheckpointSaver final : public TrainingListener {
  public:
   /// All arguments must outlive this object.
   CheckpointSaver(const TrainingContext& context, Replica& replica, ReplicaPolicy& policy,
@@ -41,12 +41,15 @@ class CheckpointSaver final : public Instrument {
   /// Tells that the replicas were compared after the present step, so that `save` need not do it.
   void set_compared() { compared_step_ = run_.step; }
 
-  void begin_epoch() override { epoch_pause_ = 0; }
-  void add_to(record::EpochRecord& epoch) override;
-  /// Returns the seconds for which checkpoints stopped the training since `begin_epoch`.
-  double epoch_pause() const { return epoch_pause_; }
   /// Saves the last checkpoint, and sets what the summary states about checkpoints. Collective.
-  void finish(RunSummary& summary);
+  void save_last(RunSummary& summary);
+
+  void epoch_begin() override { epoch_pause_ = 0; }
+  /// Subtracts the time for which checkpoints stopped the training since `epoch_begin`.
+  void steps_end(record::EpochRecord& epoch) override { epoch.seconds -= epoch_pause_; }
+  /// Adds the time for which checkpoints stopped the training since the last call: that of a save
+  /// after the evaluation counts for the next epoch.
+  void epoch_end(record::EpochRecord& epoch) override;
 
  private:
   const TrainingContext& context_;

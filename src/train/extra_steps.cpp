@@ -26,7 +26,7 @@ ExtraStep ExtraSteps::run() {
   ++step_of_epoch_;
   ++last_step_;
   // Without momentum, because the velocity of LARS contains the learning rates of earlier steps.
-  step_.queue(last_step_, {.learning_rate = 0, .momentum = 0});
+  step_.start(last_step_, {.learning_rate = 0, .momentum = 0});
   const StepResult result = step_.collect(last_step_, {.stop = core::StopSignal::requested()});
   return {result.seconds, result.buckets, result.totals.requests.stop};
 }

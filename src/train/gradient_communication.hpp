@@ -5,7 +5,7 @@
 
 #include "lockstep/comm/gradient_reducer.hpp"
 #include "lockstep/comm/gradient_transport.hpp"
-#include "lockstep/train/trainer.hpp"
+#include "lockstep/train/context.hpp"
 
 namespace lockstep::train {
 

@@ -2,31 +2,37 @@
 #include "instruments.hpp"
 
 #include <array>
-#include <ranges>
+#include <memory>
 #include <utility>
+#include <vector>
 
 #include "lockstep/comm/clock_offset.hpp"
 #include "lockstep/comm/messages.hpp"
 #include "lockstep/core/meter/process_meter.hpp"
 #include "pipeline/pipeline_plan.hpp"
+#include "timing/step_log.hpp"
+#include "timing/telemetry.hpp"
 
 namespace lockstep::train {
 
+namespace {
+
 /// Reads the sensors of the device, the energy meter of the host, the peak memory of this process
 /// and the use of its processors at the begin and the end of each epoch.
-class Instruments::EpochReadings final : public Instrument {
+class EpochReadings final : public TrainingListener {
  public:
-  EpochReadings(const TrainingContext& context, std::optional<Telemetry>& telemetry)
+  /// `telemetry`: reads the energy of the host; may be null.
+  EpochReadings(const TrainingContext& context, Telemetry* telemetry)
       : device_(context.backend.device()), world_(context.world), telemetry_(telemetry) {}
 
-  void begin_epoch() override {
+  void epoch_begin() override {
     reading_ = device_.read_sensors();
     host_joules_ = host_energy();
     memory_.begin_interval();
     processors_.begin_interval();
   }
 
-  void end_epoch() override {
+  void steps_end(record::EpochRecord&) override {
     usage_ = processors_.interval();
     const double energy_before = reading_.energy_joules;
     reading_ = device_.read_sensors();
@@ -35,7 +41,7 @@ class Instruments::EpochReadings final : public Instrument {
     peak_bytes_ = static_cast<double>(memory_.interval());
   }
 
-  void add_to(record::EpochRecord& epoch) override {
+  void epoch_end(record::EpochRecord& epoch) override {
     const auto gather = [&](double value) { return comm::gather(world_, value); };
     epoch.measurements["/epochs/energy_joules"] = gather(reading_.energy_joules);
     epoch.measurements["/epochs/host_energy_joules"] = gather(host_joules_);
@@ -50,38 +56,37 @@ class Instruments::EpochReadings final : public Instrument {
     epoch.measurements["/epochs/throttled_periods"] = gather(usage_.throttled_periods);
   }
 
-  std::uint64_t peak_bytes() const { return memory_.total(); }
+  void run_end(RunSummary& summary) override { summary.peak_memory_bytes = memory_.total(); }
 
  private:
   double host_energy() {
-    return telemetry_ ? telemetry_->host_energy_joules() : backend::SensorReading::unknown;
+    return telemetry_ != nullptr ? telemetry_->host_energy_joules()
+                                 : backend::SensorReading::unknown;
   }
 
   const backend::Device& device_;
   comm::Communicator& world_;
-  std::optional<Telemetry>& telemetry_;
+  Telemetry* telemetry_;  ///< may be null
   core::PeakMemory memory_;
   core::ProcessorMeter processors_;
-  /// Before `end_epoch`, the energies are those of the meters at the begin.
+  /// Before `steps_end`, the energies are those of the meters at the begin.
   backend::SensorReading reading_;
   double host_joules_ = 0;
   double peak_bytes_ = 0;
   core::ProcessorUsage usage_;
 };
 
-namespace {
-
 /// Measures, at the begin and the end of each epoch, the offset of the clock of every rank's
 /// timeline to the clock of rank 0's host, so that times of different ranks can be compared.
-class RankClocks final : public Instrument {
+class RankClocks final : public TrainingListener {
  public:
   RankClocks(comm::Communicator& communicator, core::Timeline& timeline)
       : communicator_(communicator), timeline_(timeline) {}
 
-  void begin_epoch() override { measure(0); }
-  void end_epoch() override { measure(1); }
+  void epoch_begin() override { measure(0); }
+  void steps_end(record::EpochRecord&) override { measure(1); }
 
-  void add_to(record::EpochRecord& epoch) override {
+  void epoch_end(record::EpochRecord& epoch) override {
     std::vector<double> seconds, errors;
     for (std::size_t rank = 0; rank < offsets_.front().size(); ++rank) {
       for (const auto& offsets : offsets_) {
@@ -116,13 +121,14 @@ class RankClocks final : public Instrument {
 };
 
 /// Records the durations of the passes, copies and waits of a pipeline.
-class PipelineTimes final : public Instrument {
+class PipelineTimes final : public TrainingListener {
  public:
+  /// `plan`: of a training with a pipeline, which is always a `PipelinePlan`.
   PipelineTimes(backend::Plan& plan, comm::Communicator& world)
       : plan_(static_cast<PipelinePlan&>(plan)), world_(world) {}
 
-  void begin_epoch() override { plan_.reset_seconds(); }
-  void add_to(record::EpochRecord& epoch) override {
+  void epoch_begin() override { plan_.reset_seconds(); }
+  void epoch_end(record::EpochRecord& epoch) override {
     const PipelineSeconds& seconds = plan_.seconds();
     epoch.measurements["/epochs/pipeline_busy_seconds"] = comm::gather(world_, seconds.busy);
     epoch.measurements["/epochs/pipeline_transfer_seconds"] =
@@ -137,47 +143,29 @@ class PipelineTimes final : public Instrument {
 
 }  // namespace
 
-Instruments::Instruments(const TrainingContext& context, Replica& replica, std::int64_t steps,
-                         std::size_t buckets, Instrument& saver)
-    : world_(context.world), log_(context.world, static_cast<std::size_t>(steps), buckets) {
+// The order matters for the begin of an epoch, which is the reverse order of the end of its steps:
+// what takes long or communicates is first, so that it is outside of what the others measure, and
+// the readings that must be closest to the steps are last.
+void add_instruments(EventList& events, const TrainingContext& context, Replica& replica,
+                     std::int64_t steps, RunDescription& description) {
+  Telemetry* telemetry = nullptr;
   if (context.config.telemetry_hertz > 0) {
-    telemetry_.emplace(context.backend.device(), context.world, context.config.telemetry_hertz);
-    all_.push_back(&*telemetry_);
+    auto sampled = std::make_unique<Telemetry>(context.backend.device(), context.world,
+                                               context.config.telemetry_hertz);
+    telemetry = sampled.get();
+    description.telemetry_interfaces = telemetry->interfaces();
+    description.host_energy_source = telemetry->host_energy_source();
+    events.add(std::move(sampled));
   }
-  const auto own = [&](std::unique_ptr<Instrument> instrument) {
-    all_.push_back(owned_.emplace_back(std::move(instrument)).get());
-  };
-  if (buckets > 0) own(std::make_unique<RankClocks>(context.world, replica.plan->timeline()));
+  const std::size_t buckets = description.bucket_bytes.size();
+  if (buckets > 0)
+    events.add(std::make_unique<RankClocks>(context.world, replica.plan->timeline()));
   if (context.pipeline != nullptr)
-    own(std::make_unique<PipelineTimes>(*replica.plan, context.world));
-  all_.insert(all_.end(), {&saver, &log_});
-  auto readings = std::make_unique<EpochReadings>(context, telemetry_);
-  readings_ = readings.get();
-  own(std::move(readings));
-}
-
-std::uint64_t Instruments::peak_bytes() const { return readings_->peak_bytes(); }
-
-void Instruments::begin_epoch() {
-  // Rank 0 may have written files since the last epoch. The other ranks wait for it here, so that
-  // this time is part of no measurement.
-  world_.barrier();
-  for (Instrument* instrument : all_) instrument->begin_epoch();
-  world_.barrier();
-}
-
-void Instruments::end_epoch() {
-  for (Instrument* instrument : std::views::reverse(all_)) instrument->end_epoch();
-}
-
-void Instruments::add_to(record::EpochRecord& epoch) {
-  for (Instrument* instrument : all_) instrument->add_to(epoch);
-}
-
-void Instruments::describe(RunDescription& description) const {
-  if (!telemetry_) return;
-  description.telemetry_interfaces = telemetry_->interfaces();
-  description.host_energy_source = telemetry_->host_energy_source();
+    events.add(std::make_unique<PipelineTimes>(*replica.plan, context.world));
+  const bool is_independent = context.config.reducer.kind == comm::ReducerKind::none;
+  events.add(std::make_unique<StepLog>(context.world, static_cast<std::size_t>(steps), buckets,
+                                       is_independent ? &context.data_parallel : nullptr));
+  events.add(std::make_unique<EpochReadings>(context, telemetry));
 }
 
 }  // namespace lockstep::train

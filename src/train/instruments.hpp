@@ -1,56 +1,21 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
-#include <memory>
-#include <optional>
-#include <vector>
 
-#include "lockstep/train/trainer.hpp"
+#include "event_list.hpp"
+#include "lockstep/train/context.hpp"
+#include "lockstep/train/run_description.hpp"
 #include "replica.hpp"
-#include "timing/instrument.hpp"
-#include "timing/step_log.hpp"
-#include "timing/telemetry.hpp"
 
 namespace lockstep::train {
 
-/// The instruments of a training.
-class Instruments {
- public:
-  /// `steps`, `buckets`: size of the log of an epoch; without buckets, the clocks of the ranks are
-  /// not compared. `saver`: the time for which checkpoints stop the training is recorded. All
-  /// arguments must outlive this object. Collective: all ranks must call this.
-  Instruments(const TrainingContext& context, Replica& replica, std::int64_t steps,
-              std::size_t buckets, Instrument& saver);
-
-  /// Starts the telemetry. `origin`: origin of its clock.
-  void begin(double origin) {
-    if (telemetry_) telemetry_->begin(origin);
-  }
-  void end() {
-    if (telemetry_) telemetry_->end();
-  }
-
-  /// Like the functions of `Instrument`. All ranks return from `begin_epoch` at the same time.
-  void begin_epoch();
-  void end_epoch();
-  void add_to(record::EpochRecord& epoch);
-
-  StepLog& log() { return log_; }
-  /// Returns the peak resident memory of this process in bytes, over all epochs.
-  std::uint64_t peak_bytes() const;
-  /// Sets the interfaces and the source of the energy of the host.
-  void describe(RunDescription& description) const;
-
- private:
-  class EpochReadings;
-
-  comm::Communicator& world_;
-  std::optional<Telemetry> telemetry_;
-  StepLog log_;
-  std::vector<std::unique_ptr<Instrument>> owned_;
-  EpochReadings* readings_ = nullptr;  ///< in `owned_`
-  std::vector<Instrument*> all_;       ///< in the order of `begin_epoch`; `end_epoch` reverses it
-};
+/// Adds the listeners that measure a training to `events`, and what they measure to `description`,
+/// which must have the buckets of the run. Without buckets, the clocks of the ranks are not
+/// compared. `steps`: number of steps of the longest epoch. `context` and `replica` must outlive
+/// the list. Collective: all ranks must call this.
+void add_instruments(EventList& events, const TrainingContext& context, Replica& replica,
+                     std::int64_t steps, RunDescription& description);
 
 }  // namespace lockstep::train

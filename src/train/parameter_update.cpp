@@ -1,22 +1,21 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "parameter_update.hpp"
 
-#include "lockstep/train/trainer.hpp"
+#include "lockstep/train/context.hpp"
 #include "replica.hpp"
 
 namespace lockstep::train {
 
-ParameterUpdate::ParameterUpdate(const TrainingContext& context, Replica& replica,
-                                 comm::GradientTransport& transport)
+ParameterUpdate::ParameterUpdate(const TrainingContext& context, Replica& replica)
     : plan_(*replica.plan) {
   if (context.config.reducer.kind != comm::ReducerKind::parameter_server ||
       context.data_parallel.size() == 1)
     return;
   has_sums_ = context.data_parallel.rank() == 0;
-  broadcast_ = transport.make_broadcast(context.backend.parameters(replica.state));
+  broadcast_ = replica.transport->make_broadcast(context.backend.parameters(replica.state));
 }
 
-void ParameterUpdate::finish(StepClock& clock) {
+void ParameterUpdate::distribute(StepClock& clock) {
   if (broadcast_ == nullptr) return;
   broadcast_->run();
   clock.end(record::Phase::exposed_communication);

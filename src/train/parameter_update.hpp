@@ -21,19 +21,17 @@ class ParameterUpdate {
 
   /// The update for the reducer of the configuration. With the reducer parameter-server and several
   /// ranks, rank 0 updates the parameters and sends them to the others, which have no sums of
-  /// gradients. `replica` and `transport` must outlive this object. Collective over the
-  /// data-parallel group.
-  ParameterUpdate(const TrainingContext& context, Replica& replica,
-                  comm::GradientTransport& transport);
+  /// gradients. `replica` must outlive this object. Collective over the data-parallel group.
+  ParameterUpdate(const TrainingContext& context, Replica& replica);
 
   /// Updates `count` parameters from index `first` on, whose gradients are reduced; see
   /// `backend::Plan::update`.
   void update(std::size_t first, std::size_t count) {
     if (has_sums_) plan_.update(first, count);
   }
-  /// Completes the step: all replicas then have the new parameters. Ends the phases of what it
-  /// does on `clock`. Collective if `traffic` is not 0.
-  void finish(StepClock& clock);
+  /// Completes the step: with a parameter server, distributes the new parameters to all replicas.
+  /// Ends the phases of what it does on `clock`. Collective if `traffic` is not 0.
+  void distribute(StepClock& clock);
 
   /// See `comm::GradientReducer`.
   void check();

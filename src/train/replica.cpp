@@ -3,6 +3,7 @@
 
 #include <utility>
 
+#include "gradient_communication.hpp"
 #include "lockstep/train/agreement.hpp"
 #include "lockstep/train/plan_options.hpp"
 #include "lockstep/train/weights.hpp"
@@ -61,8 +62,8 @@ Replica::Replica(const TrainingContext& context, core::StatisticsAllReduce* all_
   initialise(context.graph, context.config.seed, state);
 }
 
-std::unique_ptr<Replica> make_replica(const TrainingContext& context,
-                                      comm::GradientTransport& transport) {
+std::unique_ptr<Replica> make_replica(const TrainingContext& context) {
+  std::unique_ptr<comm::GradientTransport> transport = make_transport(context);
   core::begin_activity(context.monitor, core::Activity::planning);
   const core::DataType gradient_type =
       context.backend.gradient_type(context.config.reducer.gradient_type);
@@ -70,13 +71,16 @@ std::unique_ptr<Replica> make_replica(const TrainingContext& context,
   core::StatisticsAllReduce* all_reduce = nullptr;
   together_over_groups(context.world, [&] {
     gradients =
-        transport.allocate(context.graph.parameter_elements() * core::size_of(gradient_type));
+        transport->allocate(context.graph.parameter_elements() * core::size_of(gradient_type));
     if (context.config.batch_norm == BatchNormMode::sync)
-      all_reduce = &transport.statistics_all_reduce();
+      all_reduce = &transport->statistics_all_reduce();
   });
   std::unique_ptr<Replica> replica;
   together(context.world,
            [&] { replica = std::make_unique<Replica>(context, all_reduce, std::move(gradients)); });
+  // Only now, because a transport communicates when it is destroyed: if a rank fails above, the
+  // others must have agreed on that before.
+  replica->transport = std::move(transport);
   return replica;
 }
 

@@ -98,14 +98,14 @@ float ReplicaPolicy::gradient_scale() const {
   return is_independent_ ? 1 : 1 / static_cast<float>(data_parallel_.size());
 }
 
-StepTotals ReplicaPolicy::finish_step(const backend::BatchResult& result, StepRequests requests,
-                                      std::int64_t step) {
+StepTotals ReplicaPolicy::agree_on_step(const backend::BatchResult& result, StepRequests requests,
+                                        std::int64_t step) {
   const bool is_finite = std::isfinite(result.loss_sum);
   if (is_independent_) {
     if (!is_finite) core::fail(core::ExitStatus::diverged, not_finite(step, data_parallel_.rank()));
     return {.loss_sum = result.loss_sum, .correct = result.correct, .images = result.images};
   }
-  enum Value : std::size_t { loss, correct, images, stop, save, not_finite };
+  enum Value : std::size_t { loss, correct, images, stop, save, failed };
   std::array values{result.loss_sum,
                     static_cast<double>(result.correct),
                     static_cast<double>(result.images),
@@ -113,23 +113,19 @@ StepTotals ReplicaPolicy::finish_step(const backend::BatchResult& result, StepRe
                     requests.save ? 1.0 : 0.0,
                     is_finite ? 0.0 : 1.0};
   world_.sum(std::span<double>(values));
-  if (values[not_finite] > 0) fail_as_not_finite(is_finite, step);
+  if (values[failed] > 0) fail_as_not_finite(is_finite, step);
   return {.loss_sum = values[loss],
           .correct = static_cast<std::int64_t>(values[correct]),
           .images = static_cast<std::int64_t>(values[images]),
           .requests = {.stop = values[stop] > 0, .save = values[save] > 0}};
 }
 
-void ReplicaPolicy::finish_steps(std::span<double> values) {
-  if (is_independent_) data_parallel_.sum(values);
-}
-
 void ReplicaPolicy::require_equal(std::uint64_t parameter_hash, std::int64_t step) {
   if (!is_independent_) combined_hash(parameter_hash, step);
 }
 
-EpochEnd ReplicaPolicy::finish_epoch(std::uint64_t parameter_hash, StepRequests requests,
-                                     std::int64_t step) {
+EpochAgreement ReplicaPolicy::agree_on_epoch(std::uint64_t parameter_hash, StepRequests requests,
+                                             std::int64_t step) {
   if (!is_independent_)
     return {.parameter_hash = combined_hash(parameter_hash, step), .requests = {}};
   std::array counts{requests.stop ? 1.0 : 0.0, requests.save ? 1.0 : 0.0};

@@ -2,20 +2,19 @@
 #pragma once
 
 #include <cstdint>
-#include <span>
 #include <string>
 
 #include "lockstep/backend/step_executor.hpp"
 #include "lockstep/comm/communicator.hpp"
 #include "lockstep/comm/gradient_reducer.hpp"
-#include "timing/step_log.hpp"
+#include "lockstep/train/step_result.hpp"
 
 namespace lockstep::train {
 
-/// Outcome of the end of an epoch.
-struct EpochEnd {
+/// What the ranks agree on after the last step of an epoch.
+struct EpochAgreement {
   std::string parameter_hash;  ///< of all replicas; empty if the replicas are independent
-  StepRequests requests;       ///< of any rank; none if `finish_step` combines them
+  StepRequests requests;       ///< of any rank; none if `agree_on_step` combines them
 };
 
 /// What the replicas of a network exchange besides gradients. Synchronous replicas hold equal
@@ -37,12 +36,8 @@ class ReplicaPolicy {
   /// (diverged) if the loss of any rank is not finite, naming the first of these ranks and `step`;
   /// if the replicas are independent, throws `Error` (diverged) on the affected rank only.
   /// Collective unless the replicas are independent.
-  StepTotals finish_step(const backend::BatchResult& result, StepRequests requests,
-                         std::int64_t step);
-
-  /// Makes the values of the steps of an epoch, which `finish_step` has returned, totals over all
-  /// replicas, in place. Collective.
-  void finish_steps(std::span<double> values);
+  StepTotals agree_on_step(const backend::BatchResult& result, StepRequests requests,
+                           std::int64_t step);
 
   /// Throws `AgreedError` (internal) if the hashes of the parameters of the replicas after `step`
   /// steps differ and must be equal. Collective.
@@ -51,7 +46,8 @@ class ReplicaPolicy {
   /// Ends an epoch after `step` steps of the run: compares the hashes of the parameters of the
   /// replicas if they must be equal, and otherwise combines the requests of the ranks. Throws
   /// `AgreedError` (internal) if hashes that must be equal differ. Collective.
-  EpochEnd finish_epoch(std::uint64_t parameter_hash, StepRequests requests, std::int64_t step);
+  EpochAgreement agree_on_epoch(std::uint64_t parameter_hash, StepRequests requests,
+                                std::int64_t step);
 
  private:
   std::string combined_hash(std::uint64_t parameter_hash, std::int64_t step);

@@ -4,10 +4,11 @@
 #include <optional>
 
 #include "checkpoint_saver.hpp"
+#include "lockstep/train/context.hpp"
 #include "lockstep/train/evaluation.hpp"
-#include "lockstep/train/timing/summary.hpp"
-#include "lockstep/train/trainer.hpp"
-#include "run_plan.hpp"
+#include "lockstep/train/events.hpp"
+#include "lockstep/train/run_summary.hpp"
+#include "run_schedule.hpp"
 #include "stop_agreement.hpp"
 
 namespace lockstep::train {
@@ -17,13 +18,13 @@ class RunEvaluation {
  public:
   /// `evaluator` has a value if the options require evaluations. All arguments must outlive this
   /// object.
-  RunEvaluation(const TrainingContext& context, Observer& observer,
-                std::optional<Evaluator>& evaluator, const RunPlan& plan, RunState& run,
+  RunEvaluation(const TrainingContext& context, TrainingListener& events,
+                std::optional<Evaluator>& evaluator, const RunSchedule& schedule, RunState& run,
                 CheckpointSaver& saver, StopAgreement& stop)
       : context_(context),
-        observer_(observer),
+        events_(events),
         evaluator_(evaluator),
-        plan_(plan),
+        schedule_(schedule),
         run_(run),
         saver_(saver),
         stop_(stop) {}
@@ -31,7 +32,7 @@ class RunEvaluation {
   /// Returns whether the options require an evaluation of the current state that has not been done
   /// yet.
   bool is_due() const {
-    return plan_.evaluates_after(run_.step) && run_.evaluated_step != run_.step;
+    return schedule_.evaluates_after(run_.step) && run_.evaluated_step != run_.step;
   }
 
   /// Evaluates the state if that is due, and adds the results to `epoch`. If a signal has stopped
@@ -48,12 +49,16 @@ class RunEvaluation {
   void add_to(RunSummary& summary) const;
 
  private:
-  bool continues();
+  /// Evaluates the state if that is due. Returns nothing if it is not, or if a signal has ended the
+  /// evaluation. `epoch`: number of the epoch before the state. Collective.
+  std::optional<CompletedEvaluation> evaluate(std::int64_t epoch, bool is_of_resumed_state);
+  bool agree_to_continue();
+  void require_finite(double test_loss, std::int64_t epoch) const;
 
   const TrainingContext& context_;
-  Observer& observer_;
+  TrainingListener& events_;
   std::optional<Evaluator>& evaluator_;
-  const RunPlan& plan_;
+  const RunSchedule& schedule_;
   RunState& run_;
   CheckpointSaver& saver_;
   StopAgreement& stop_;

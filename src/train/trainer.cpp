@@ -1,15 +1,18 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "lockstep/train/trainer.hpp"
 
-#include <limits>
+#include <numeric>
 
 #include "checkpoint_saver.hpp"
-#include "gradient_communication.hpp"
+#include "describe_run.hpp"
+#include "event_list.hpp"
+#include "first_rank_listener.hpp"
 #include "instruments.hpp"
+#include "lockstep/train/timing/summary.hpp"
 #include "replica.hpp"
 #include "replica_policy.hpp"
 #include "run_evaluation.hpp"
-#include "run_plan.hpp"
+#include "run_schedule.hpp"
 #include "stop_agreement.hpp"
 #include "training_step.hpp"
 
@@ -25,146 +28,167 @@ RunState restore(const TrainingContext& context, Checkpoints& checkpoints) {
 }  // namespace
 
 struct Trainer::Parts {
-  Parts(const TrainingContext& context_, Observer& observer_);
+  Parts(const TrainingContext& context_, TrainingListener& listener);
 
   RunSummary run();
   record::EpochRecord train_epoch();
   void collect_step();
+  CompletedStep describe_step(const StepResult& result) const;
   void accept(StepRequests requests);
   StepRequests requests_after(std::int64_t completed) const {
     return {.stop = core::StopSignal::requested(), .save = checkpoints.is_due(completed)};
   }
-  bool is_finished() const { return plan.is_over(state.step) && !evaluation.is_due(); }
-  void report(core::Activity activity) const {
+  bool is_finished() const { return schedule.is_over(state.step) && !evaluation.is_due(); }
+  void begin(core::Activity activity) const {
     core::begin_activity(context.monitor, activity, state.step);
   }
 
+  // Each member uses only those above it. The order is that of the start: the objects that the
+  // ranks construct without each other; the step, whose captures change the tensors of a GPU; then
+  // the state that is restored into these tensors; then what acts between two steps. Signals are
+  // handled from the construction of `stop` on, so that it follows the restore.
   const TrainingContext context;
-  Observer& observer;
-  const std::unique_ptr<comm::GradientTransport> transport;
   const std::unique_ptr<Replica> replica;
   ReplicaPolicy policy;
-  TrainingStep step;
-  const RunPlan plan;
+  TrainingStep training_step;
+  const RunSchedule schedule;
   Checkpoints checkpoints;
   RunState state;
   StopAgreement stop;
   CheckpointSaver saver;
+  EventList events;
   RunEvaluation evaluation;
   RunDescription description;
-  Instruments instruments;
-  double origin = 0;  ///< of the clock of the run, a time of `core::host_seconds`
 };
 
-Trainer::Parts::Parts(const TrainingContext& context_, Observer& observer_)
+Trainer::Parts::Parts(const TrainingContext& context_, TrainingListener& listener)
     : context(context_),
-      observer(observer_),
-      transport(make_transport(context)),
-      replica(make_replica(context, *transport)),
+      replica(make_replica(context)),
       policy(context.config.reducer.kind, context.data_parallel, context.world),
-      step(context, *replica, *transport, policy),
-      plan(context.config, static_cast<std::int64_t>(replica->sampler.steps_per_epoch())),
+      training_step(context, *replica, policy),
+      schedule(context.config, static_cast<std::int64_t>(replica->sampler.steps_per_epoch())),
       checkpoints(context.config, context.graph, replica->state, context.data_parallel,
-                  context.world, context.pipeline, step.reducer().state(),
-                  {plan.steps_per_epoch(), context.data.digest, context.options}),
+                  context.world, context.pipeline, training_step.reducer().state(),
+                  {schedule.steps_per_epoch(), context.data.digest, context.options}),
       state(restore(context, checkpoints)),
       stop(context.world, context.config.checkpoint.grace_seconds),
       saver(context, *replica, policy, checkpoints, state, stop),
-      evaluation(context, observer, replica->evaluator, plan, state, saver, stop),
-      description(describe_run(context, *replica, *transport, step, plan, checkpoints)),
-      instruments(context, *replica, plan.steps_per_epoch(), description.bucket_bytes.size(),
-                  saver) {
+      evaluation(context, events, replica->evaluator, schedule, state, saver, stop),
+      description(describe_run(context, *replica, training_step, schedule, checkpoints)) {
   description.first_step = state.step;
   description.is_finished = is_finished();
-  instruments.describe(description);
+  add_instruments(events, context, *replica, schedule.steps_per_epoch(), description);
+  events.add(saver);
+  events.add(std::make_unique<FirstRankListener>(context, listener));
   context.backend.store(replica->state);
   backend::LossScaling* const scaling = replica->plan->loss_scaling();
   if (scaling != nullptr && state.loss_scale) scaling->set_loss_scale(*state.loss_scale);
 }
 
 RunSummary Trainer::Parts::run() {
-  Summariser summariser(context.world.size(), plan.steps_per_epoch(),
-                        plan.steps_per_epoch() * context.config.global_batch);
+  Summariser summariser(context.world.size(), schedule.steps_per_epoch(),
+                        schedule.steps_per_epoch() * context.config.global_batch);
   context.world.barrier();  // the clocks of all ranks start at the same time
-  origin = core::host_seconds();
-  instruments.begin(origin);
-  if (!stop.check()) evaluation.run_after_resume();
-  while (!plan.is_over(state.step) && !stop.is_stopping()) {
+  events.run_begin(core::host_seconds());
+  if (!stop.agree_to_stop()) evaluation.run_after_resume();
+  while (!schedule.is_over(state.step) && !stop.is_stopping()) {
     record::EpochRecord epoch = train_epoch();
     evaluation.run(epoch);
-    report(core::Activity::gathering_times);
-    instruments.add_to(epoch);
+    begin(core::Activity::gathering_times);
+    events.epoch_end(epoch);
     summariser.add(epoch);
-    report(core::Activity::writing_run_file);
-    if (context.world.rank() == 0) observer.epoch_done(epoch);
     evaluation.require_finite(epoch);
     if (saver.is_requested()) saver.save();
-    stop.check();
+    stop.agree_to_stop();
   }
   RunSummary summary = summariser.summary();
-  saver.finish(summary);
+  saver.save_last(summary);
   evaluation.add_to(summary);
   summary.last_step = state.step;
-  summary.peak_memory_bytes = instruments.peak_bytes();
   if (!is_finished()) summary.status = record::RunStatus::preempted;
-  if (stop.is_stopping()) summary.stop_signal = stop.signal();
-  instruments.end();
+  if (stop.is_stopping()) summary.stop_signal = stop.agreed_signal();
+  events.run_end(summary);
   context.world.barrier();  // no rank exits before rank 0 has saved
   return summary;
 }
 
-/// Trains to the end of the epoch, or until the run is stopped.
+/// Trains to the end of the epoch, or until the run is stopped. Up to `training_step.depth()` steps
+/// are in flight: `started` counts the steps that were started, `state.step` those whose results
+/// are known. A checkpoint that was requested is saved when both are equal.
 record::EpochRecord Trainer::Parts::train_epoch() {
-  const std::int64_t first = state.step, end = plan.end_of_epoch_after(first);
-  record::EpochRecord record;
-  record.epoch = plan.epoch_after(first) + 1;
-  record.test_loss = record.test_accuracy = std::numeric_limits<double>::quiet_NaN();
-  instruments.begin_epoch();
-  const double begin = core::host_seconds();
-  replica->feed->start_epoch(plan.epoch_after(first),
-                             static_cast<std::size_t>(first % plan.steps_per_epoch()));
-  std::int64_t queued = first;
+  const std::int64_t first = state.step, end = schedule.end_of_epoch_after(first);
+  record::EpochRecord epoch;
+  epoch.epoch = schedule.epoch_after(first) + 1;
+  // Rank 0 may have written files since the last epoch. The other ranks wait for it here, so that
+  // this time is part of no measurement.
+  context.world.barrier();
+  events.epoch_begin();
+  context.world.barrier();
+  const double begin_seconds = core::host_seconds();
+  replica->feed->start_epoch(schedule.epoch_after(first),
+                             static_cast<std::size_t>(first % schedule.steps_per_epoch()));
+  std::int64_t started = first;
+  const auto may_start = [&] { return started < end && !saver.is_requested(); };
+  const auto must_collect = [&] {
+    return started - state.step >= training_step.depth() || !may_start();
+  };
+  // At the end of an epoch the checkpoint is saved after the evaluation, because it contains the
+  // result.
+  const auto may_save = [&] {
+    return saver.is_requested() && started == state.step && state.step < end;
+  };
   while (state.step < end && !stop.is_stopping()) {
-    if (queued < end && !saver.is_requested()) {
-      step.queue(queued + 1, plan.coefficients_after(queued, policy.gradient_scale()));
-      ++queued;
+    if (may_start()) {
+      training_step.start(started + 1,
+                          schedule.coefficients_after(started, policy.gradient_scale()));
+      ++started;
     }
-    const bool is_deep_enough = queued - state.step >= step.depth();
-    if (is_deep_enough || queued == end || saver.is_requested()) collect_step();
-    // At the end of an epoch the checkpoint is saved after the evaluation, because it contains the
-    // result.
-    if (saver.is_requested() && queued == state.step && state.step < end) saver.save();
+    if (must_collect()) collect_step();
+    if (may_save()) saver.save();
   }
-  while (state.step < queued) collect_step();
-  record.seconds = core::host_seconds() - begin - saver.epoch_pause();
-  report(core::Activity::gathering_times);
-  instruments.end_epoch();
-  for (const std::span<double> totals : instruments.log().totals()) policy.finish_steps(totals);
-  EpochEnd end_of_epoch = policy.finish_epoch(context.backend.parameter_hash(replica->state),
-                                              requests_after(state.step), state.step);
-  record.parameter_hash = std::move(end_of_epoch.parameter_hash);
+  while (state.step < started) collect_step();
+  epoch.seconds = core::host_seconds() - begin_seconds;
+  begin(core::Activity::gathering_times);
+  events.steps_end(epoch);
+  EpochAgreement agreement = policy.agree_on_epoch(context.backend.parameter_hash(replica->state),
+                                                   requests_after(state.step), state.step);
+  epoch.parameter_hash = std::move(agreement.parameter_hash);
   saver.set_compared();
-  accept(end_of_epoch.requests);
-  return record;
+  accept(agreement.requests);
+  return epoch;
 }
 
-/// Waits for the oldest step in flight, and records and reports its results.
+/// Waits for the oldest step in flight, and records its results.
 void Trainer::Parts::collect_step() {
   const std::int64_t number = state.step + 1;
-  const StepResult result = step.collect(number, requests_after(number));
-  instruments.log().add(plan.schedule().at(state.step), result, core::host_seconds() - origin);
+  const StepResult result = training_step.collect(number, requests_after(number));
+  const CompletedStep step = describe_step(result);
   state.step = number;
   accept(result.totals.requests);
-  if (context.world.rank() == 0) observer.step_done(report_of(result, plan, number));
+  events.step_end(step, result);
+}
+
+/// Describes the step after `state.step`.
+CompletedStep Trainer::Parts::describe_step(const StepResult& result) const {
+  const StepTotals& totals = result.totals;
+  return {.step = state.step + 1,
+          .total_steps = schedule.total_steps(),
+          .epoch = schedule.epoch_after(state.step) + 1,
+          .step_of_epoch = state.step % schedule.steps_per_epoch() + 1,
+          .steps_per_epoch = schedule.steps_per_epoch(),
+          .learning_rate = schedule.learning_rate_after(state.step),
+          .loss = totals.loss_sum / static_cast<double>(totals.images),
+          .images = totals.images,
+          .seconds = std::accumulate(result.seconds.begin(), result.seconds.end(), 0.0)};
 }
 
 void Trainer::Parts::accept(StepRequests requests) {
-  if (requests.stop) stop.stop();
+  if (requests.stop) stop.request();
   if (requests.save) saver.request();
 }
 
-Trainer::Trainer(const TrainingContext& context, Observer& observer)
-    : parts_(std::make_unique<Parts>(context, observer)) {}
+Trainer::Trainer(const TrainingContext& context, TrainingListener& listener)
+    : parts_(std::make_unique<Parts>(context, listener)) {}
 Trainer::~Trainer() = default;
 
 RunSummary Trainer::run() { return parts_->run(); }
@@ -172,8 +196,9 @@ const RunDescription& Trainer::description() const { return parts_->description;
 const backend::ModelState& Trainer::state() const { return parts_->replica->state; }
 
 ExtraSteps Trainer::extra_steps() {
-  const std::int64_t per_epoch = parts_->plan.steps_per_epoch(), done = parts_->state.step;
-  return {*parts_->replica, parts_->step, (done + per_epoch - 1) / per_epoch, per_epoch, done};
+  const std::int64_t per_epoch = parts_->schedule.steps_per_epoch(), done = parts_->state.step;
+  return {*parts_->replica, parts_->training_step, (done + per_epoch - 1) / per_epoch, per_epoch,
+          done};
 }
 
 }  // namespace lockstep::train

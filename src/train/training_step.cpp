@@ -24,14 +24,14 @@ class TrainingStep::Work final : public backend::StepWork {
         parameters_(context.graph.parameter_elements()),
         may_capture_(context.config.cuda_graph == CudaGraph::on) {}
 
-  void queue() override {
+  void enqueue() override {
     if (statistics_ != nullptr) statistics_->set_enabled(true);
-    queue_with(reducer_, update_);
+    enqueue_with(reducer_, update_);
   }
-  void queue_without_communication() override {
+  void enqueue_without_communication() override {
     if (statistics_ != nullptr) statistics_->set_enabled(false);
     ParameterUpdate local(plan_);
-    queue_with(*comm::make_empty_reducer(parameters_), local);
+    enqueue_with(*comm::make_empty_reducer(parameters_), local);
   }
 
   bool is_capturable() const override { return may_capture_ && reducer_.is_recordable(); }
@@ -42,7 +42,7 @@ class TrainingStep::Work final : public backend::StepWork {
   }
 
  private:
-  void queue_with(comm::GradientReducer& reducer, ParameterUpdate& update) {
+  void enqueue_with(comm::GradientReducer& reducer, ParameterUpdate& update) {
     clock_.begin_work();
     reducer.begin_step();
     plan_.forward();
@@ -56,7 +56,7 @@ class TrainingStep::Work final : public backend::StepWork {
       clock_.end(Phase::update);
       updated = reduced;
     }
-    update.finish(clock_);  // with a parameter server, distributes the parameters
+    update.distribute(clock_);  // with a parameter server
   }
 
   backend::Plan& plan_;
@@ -68,7 +68,7 @@ class TrainingStep::Work final : public backend::StepWork {
   bool may_capture_;
 };
 
-void TrainingStep::queue(std::int64_t step, const optim::Coefficients& coefficients) {
+void TrainingStep::start(std::int64_t step, const optim::Coefficients& coefficients) {
   executor_->begin();
   clock_.begin(step);
   feed_.wait();
@@ -76,7 +76,7 @@ void TrainingStep::queue(std::int64_t step, const optim::Coefficients& coefficie
   plan_.set_coefficients(coefficients);
   feed_.upload();
   clock_.end(Phase::upload);
-  executor_->run();  // Work::queue, or its CUDA graph
+  executor_->run();  // Work::enqueue, or its CUDA graph
 }
 
 StepResult TrainingStep::collect(std::int64_t step, StepRequests requests) {
@@ -84,13 +84,15 @@ StepResult TrainingStep::collect(std::int64_t step, StepRequests requests) {
   core::begin_activity(monitor_, core::Activity::exposed_communication, step);
   const backend::BatchResult result = executor_->collect();
   core::begin_activity(monitor_, core::Activity::combining_results, step);
-  const StepTotals totals = policy_.finish_step(result, requests, step);
+  const StepTotals totals = policy_.agree_on_step(result, requests, step);
   // If only one step may be in flight, the device was idle while the ranks exchanged the results:
   // this time is exposed communication.
   if (depth() == 1) {
     clock_.end(Phase::exposed_communication);
     plan_.timeline().finish_step();
   }
+  // All steps have the same messages and phases, so that those of the step that was started last
+  // are those of this step, too.
   comm::Traffic traffic = feed_.traffic();
   traffic += reducer_->traffic();
   traffic += update_.traffic();
@@ -104,29 +106,27 @@ StepResult TrainingStep::collect(std::int64_t step, StepRequests requests) {
 namespace {
 
 std::unique_ptr<comm::GradientReducer> make_reducer(const TrainingContext& context,
-                                                    Replica& replica,
-                                                    comm::GradientTransport& transport) {
+                                                    Replica& replica) {
   core::begin_activity(context.monitor, core::Activity::preparing_all_reduce);
   const core::DataType type = context.backend.gradient_type(context.config.reducer.gradient_type);
   std::unique_ptr<comm::GradientReducer> reducer;
   together_over_groups(context.world, [&] {
-    reducer = transport.make_reducer(context.backend.gradients(replica.state, type),
-                                     reducer_options(context), replica.plan->timeline());
+    reducer = replica.transport->make_reducer(context.backend.gradients(replica.state, type),
+                                              reducer_options(context), replica.plan->timeline());
   });
   return reducer;
 }
 
 }  // namespace
 
-TrainingStep::TrainingStep(const TrainingContext& context, Replica& replica,
-                           comm::GradientTransport& transport, ReplicaPolicy& policy)
+TrainingStep::TrainingStep(const TrainingContext& context, Replica& replica, ReplicaPolicy& policy)
     : world_(context.world),
       monitor_(context.monitor),
       feed_(*replica.feed),
       plan_(*replica.plan),
       policy_(policy),
-      reducer_(make_reducer(context, replica, transport)),
-      update_(context, replica, transport),
+      reducer_(make_reducer(context, replica)),
+      update_(context, replica),
       clock_(plan_.timeline(), context.monitor, reducer_->bucket_bytes().size(),
              replica.operations.get()) {
   core::begin_activity(context.monitor, core::Activity::preparing_first_step);

@@ -8,12 +8,12 @@
 #include "lockstep/backend/backend.hpp"
 #include "lockstep/comm/gradient_transport.hpp"
 #include "lockstep/optim/update.hpp"
-#include "lockstep/train/trainer.hpp"
+#include "lockstep/train/context.hpp"
+#include "lockstep/train/step_result.hpp"
 #include "parameter_update.hpp"
 #include "replica.hpp"
 #include "replica_policy.hpp"
 #include "timing/step_clock.hpp"
-#include "timing/step_log.hpp"
 
 namespace lockstep::train {
 
@@ -23,15 +23,16 @@ class TrainingStep {
  public:
   /// Prepares the all-reduces and the executor; this changes the state on a GPU, so
   /// `Backend::store` must follow. All arguments must outlive the step. Throws `AgreedError`, or
-  /// `Error` on one rank if communication fails. Collective over the data-parallel group.
-  TrainingStep(const TrainingContext& context, Replica& replica, comm::GradientTransport& transport,
-               ReplicaPolicy& policy);
+  /// `Error` on one rank if communication fails. Collective: all ranks must call
+  /// this.
+  TrainingStep(const TrainingContext& context, Replica& replica, ReplicaPolicy& policy);
 
-  /// Executes step `step`, counted from 1, or queues it on a GPU.
-  void queue(std::int64_t step, const optim::Coefficients& coefficients);
+  /// Executes step `step`, counted from 1; a GPU starts it. Sets the coefficients before the batch
+  /// is uploaded, see `backend::Plan::set_coefficients`.
+  void start(std::int64_t step, const optim::Coefficients& coefficients);
 
-  /// Waits for the oldest queued step, `step`, and combines its result and the `requests` with
-  /// those of the other ranks. Throws like `ReplicaPolicy::finish_step`. Collective like it.
+  /// Waits for the oldest step in flight, `step`, and combines its result and the `requests` with
+  /// those of the other ranks. Throws like `ReplicaPolicy::agree_on_step`. Collective like it.
   StepResult collect(std::int64_t step, StepRequests requests);
 
   /// Captures the work, if the executor captures any. The set of captures must be empty, and no

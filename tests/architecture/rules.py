@@ -38,7 +38,15 @@ FOLDERS = {
 # Maps a module to the files of its own folder, without suffix, that its folders may include. They
 # include no folder.
 BASE = {
-    "train": {"agreement", "config", "plan_options", "weights"},
+    "train": {
+        "agreement",
+        "config",
+        "events",
+        "plan_options",
+        "run_summary",
+        "step_result",
+        "weights",
+    },
 }
 
 # The preprocessor may test for CUDA only in the factories and in TWO_COMPILERS.

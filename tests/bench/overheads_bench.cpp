@@ -145,12 +145,12 @@ void time_checkpoint(const std::filesystem::path& folder) {
 }
 
 /// Records when each step was complete, and the time for which checkpoints stopped the training.
-struct StepTimes : train::Observer {
-  void step_done(const train::StepReport&) override {
+struct StepTimes : train::TrainingListener {
+  void step_end(const train::CompletedStep&, const train::StepResult&) override {
     done.push_back(std::chrono::duration<double>(Clock::now().time_since_epoch()).count());
     processor.push_back(processor_seconds());
   }
-  void epoch_done(const record::EpochRecord& epoch) override {
+  void epoch_end(record::EpochRecord& epoch) override {
     pauses += epoch.measurements.at("/epochs/checkpoint_seconds").front();
   }
   std::vector<double> done, processor;  ///< (step), seconds

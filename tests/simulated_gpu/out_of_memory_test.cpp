@@ -47,7 +47,7 @@ class OutOfMemory : public ::testing::Test {
                                          .threads = 1,
                                          .deterministic = config.device.deterministic});
       });
-      Observer silent;
+      TrainingListener silent;
       const auto pipeline = make_pipeline(config, graph_, *world_, [&] {
         return study::measure_nodes(config, graph_, *backend, std::uint64_t{1} << 62);
       });

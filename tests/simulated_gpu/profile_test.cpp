@@ -47,7 +47,7 @@ class SimulatedGpuProfile : public ::testing::Test {
       backend::Ceilings{.flops_per_second = 1e15, .bytes_per_second = 1e15, .product = "8x8x8"});
   graph::Graph graph_ = small_graph(Norm::with_batch_norm);
   data::TrainingData data_ = small_data();
-  Observer nobody_;
+  TrainingListener nobody_;
 };
 
 TEST_F(SimulatedGpuProfile, MeasuresTheOperationsOfReplayedSteps) {

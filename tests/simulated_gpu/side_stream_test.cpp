@@ -43,7 +43,7 @@ graph::Graph network() {
 class TrainingWork final : public StepWork {
  public:
   TrainingWork(Plan& plan, std::size_t elements) : plan_(plan), elements_(elements) {}
-  void queue() override {
+  void enqueue() override {
     core::NoGradientListener nobody;
     plan_.forward();
     plan_.backward(nobody);

@@ -26,7 +26,7 @@ class SimulatedGpu : public ::testing::Test {
  protected:
   struct Outcome {
     std::vector<float> parameters, statistics;
-    std::vector<StepReport> steps;
+    std::vector<CompletedStep> steps;
     std::vector<record::EpochRecord> epochs;
   };
 
@@ -89,7 +89,7 @@ class Work final : public backend::StepWork {
  public:
   Work(backend::Plan& plan, std::size_t& graphs) : plan_(plan), graphs_(graphs) {}
   ~Work() override { graphs_ = simulated_gpu::count_objects().executable_graphs; }
-  void queue() override { plan_.forward(); }
+  void enqueue() override { plan_.forward(); }
 
  private:
   backend::Plan& plan_;

@@ -110,7 +110,7 @@ class PipelineTest : public ::testing::Test {
                     .losses = {},
                     .epochs = witness.epochs,
                     .stages = trainer.description().stages};
-    for (const StepReport& step : witness.steps) outcome.losses.push_back(step.loss);
+    for (const CompletedStep& step : witness.steps) outcome.losses.push_back(step.loss);
     for (const graph::Parameter& parameter : graph.parameters()) {
       const auto values =
           trainer.state().parameters.as<float>().subspan(parameter.offset, parameter.elements);

@@ -42,12 +42,12 @@ std::vector<float> copy(const core::Buffer& buffer) {
 /// Raises SIGTERM in the process of rank 0 after step `after`; the other ranks receive no signal.
 struct Interrupter : Witness {
   explicit Interrupter(std::int64_t step) : after(step) {}
-  void step_done(const StepReport& report) override {
-    Witness::step_done(report);
-    if (report.step == after) std::raise(SIGTERM);
+  void step_end(const CompletedStep& step, const StepResult& result) override {
+    Witness::step_end(step, result);
+    if (step.step == after) std::raise(SIGTERM);
   }
-  void resumed_state_evaluated(const record::EpochRecord& epoch) override {
-    evaluated_after_resume.push_back(epoch.epoch);
+  void evaluation_end(const CompletedEvaluation& evaluation) override {
+    if (evaluation.is_of_resumed_state) evaluated_after_resume.push_back(evaluation.epoch);
   }
   std::int64_t after = 0;
   std::vector<std::int64_t> evaluated_after_resume;
@@ -243,9 +243,9 @@ TEST_P(StoppedAtAnyStep, TheRunChangesNoBit) {
 struct DirectoryRemover : Witness {
   DirectoryRemover(fs::path directory_, std::int64_t step)
       : directory(std::move(directory_)), after(step) {}
-  void step_done(const StepReport& report) override {
-    Witness::step_done(report);
-    if (report.step != after) return;
+  void step_end(const CompletedStep& step, const StepResult& result) override {
+    Witness::step_end(step, result);
+    if (step.step != after) return;
     fs::rename(directory, directory.string() + ".moved");
   }
   fs::path directory;
@@ -425,8 +425,8 @@ TEST_F(ResumedRun, ReadsTheNewestCheckpointOnce) {
 
 /// Delays rank 0 after each epoch, like a slow disk.
 struct SlowWriter : Witness {
-  void epoch_done(const record::EpochRecord& epoch) override {
-    Witness::epoch_done(epoch);
+  void epoch_end(record::EpochRecord& epoch) override {
+    Witness::epoch_end(epoch);
     std::this_thread::sleep_for(std::chrono::milliseconds(1200));
   }
 };

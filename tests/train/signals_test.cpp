@@ -138,9 +138,9 @@ TEST_F(SignalledTrainer, StatesThatTheLastCheckpointOfACompleteRunIsMissing) {
   Config short_grace = config();
   short_grace.checkpoint.grace_seconds = 0;
   short_grace.evaluate_every = -1;
-  struct Last final : Observer {
-    void step_done(const StepReport& report) override {
-      if (report.step == report.total_steps) std::raise(SIGTERM);
+  struct Last final : TrainingListener {
+    void step_end(const CompletedStep& step, const StepResult&) override {
+      if (step.step == step.total_steps) std::raise(SIGTERM);
     }
   } last;
   Trainer trainer(place(short_grace), last);
@@ -155,9 +155,9 @@ TEST_F(SignalledTrainer, SavesNothingIfTheGraceTimeIsTooShort) {
   Config saved = config();
   saved.checkpoint.steps = 2;
   saved.checkpoint.grace_seconds = 0;
-  struct Late final : Observer {
-    void step_done(const StepReport& report) override {
-      if (report.step == 2) std::raise(SIGTERM);  // before the first checkpoint is saved
+  struct Late final : TrainingListener {
+    void step_end(const CompletedStep& step, const StepResult&) override {
+      if (step.step == 2) std::raise(SIGTERM);  // before the first checkpoint is saved
     }
   } late;
   Trainer trainer(place(saved), late);

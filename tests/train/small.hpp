@@ -94,12 +94,12 @@ inline Config small_config(int ranks) {
   return resolve(config, ranks);
 }
 
-/// Records the reports of steps and epochs, which only rank 0 receives.
-struct Witness : Observer {
-  std::vector<StepReport> steps;
+/// Records the steps and epochs, of which only rank 0 is notified.
+struct Witness : TrainingListener {
+  std::vector<CompletedStep> steps;
   std::vector<record::EpochRecord> epochs;
-  void step_done(const StepReport& report) override { steps.push_back(report); }
-  void epoch_done(const record::EpochRecord& epoch) override { epochs.push_back(epoch); }
+  void step_end(const CompletedStep& step, const StepResult&) override { steps.push_back(step); }
+  void epoch_end(record::EpochRecord& epoch) override { epochs.push_back(epoch); }
 };
 
 /// Returns the norm of the difference, relative to the norm of `expected`.

@@ -27,7 +27,7 @@ TEST(StepLog, ReturnsStepsAsTheyWereGiven) {
             30.5 + step);
   }
   record::EpochRecord epoch;
-  log.add_to(epoch);
+  log.epoch_end(epoch);
   EXPECT_THAT(epoch.learning_rate, ::testing::ElementsAre(0.1, 0.2));
   EXPECT_THAT(epoch.loss, ::testing::ElementsAre(2.0, 2.25));
   EXPECT_THAT(epoch.images, ::testing::ElementsAre(4, 4));
@@ -62,7 +62,7 @@ TEST(StepLog, TakesTheEstimatedMemory) {
   EXPECT_NEAR(taken, double(step_log_bytes(size)), 0.1 * taken);
   {
     record::EpochRecord epoch;
-    log.add_to(epoch);
+    log.epoch_end(epoch);
     epoch.epoch = 1;
     record::RunFile file(path, record::OverwriteMode::replace, header);
     file.append(epoch);

@@ -43,7 +43,7 @@ class TrainerTest : public ::testing::Test {
   std::unique_ptr<backend::Backend> backend_ = backend::make_backend(backend::DeviceKind::cpu, 1);
   graph::Graph graph_ = small_graph(Norm::without);
   data::TrainingData data_ = small_data();
-  Observer nobody_;
+  TrainingListener nobody_;
 };
 
 /// Returns the images of `set` with other properties, for example another normalisation.
@@ -65,7 +65,7 @@ struct Outcome {
 };
 
 Outcome train_to_end(const TrainingContext& context) {
-  Observer nobody;
+  TrainingListener nobody;
   Trainer trainer(context, nobody);
   trainer.run();
   Outcome outcome{copy(trainer.state().gradients), copy(trainer.state().parameters),
@@ -177,7 +177,7 @@ TEST_F(TrainerTest, EveryReducerGivesTheSameLosses) {
     Trainer trainer(place(some, *world_), witness);
     trainer.run();
     std::vector<double> losses;
-    for (const StepReport& step : witness.steps) losses.push_back(step.loss);
+    for (const CompletedStep& step : witness.steps) losses.push_back(step.loss);
     return losses;
   };
   const auto expected = losses_with(comm::ReducerKind::allreduce);

@@ -24,11 +24,11 @@ class StepWork {
   StepWork& operator=(const StepWork&) = delete;
 
   /// Executes the work on the host, or queues it on the device; the same work in every call.
-  virtual void queue() = 0;
+  virtual void enqueue() = 0;
 
   /// Does the same without communication with other ranks, as a warm-up whose results are not used.
   /// The default does nothing: there is no warm-up.
-  virtual void queue_without_communication() {}
+  virtual void enqueue_without_communication() {}
 
   /// Returns whether the device may capture the work once (CUDA graph) and replay it.
   virtual bool is_capturable() const { return true; }

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <limits>
 #include <map>
 #include <memory>
 #include <optional>
@@ -132,7 +133,9 @@ struct EpochRecord {
   double evaluation_seconds = 0;  ///< wall-clock time of the evaluation
   /// Means over the augmented images of the epoch, with the parameters of the step that used them.
   double train_loss = 0, train_accuracy = 0;
-  double test_loss = 0, test_accuracy = 0;  ///< NaN if the epoch was not evaluated
+  /// NaN if the epoch was not evaluated.
+  double test_loss = std::numeric_limits<double>::quiet_NaN();
+  double test_accuracy = std::numeric_limits<double>::quiet_NaN();
   /// Hash of the parameters, equal on all ranks; empty for independent replicas.
   std::string parameter_hash;
   /// Further measurements: values of float64 datasets of /steps and /epochs by path, for example

@@ -7,7 +7,7 @@
 
 #include "lockstep/record/run_file.hpp"
 #include "lockstep/study/memory.hpp"
-#include "lockstep/train/trainer.hpp"
+#include "lockstep/train/context.hpp"
 
 namespace lockstep::study {
 

@@ -5,7 +5,8 @@
 #include <vector>
 
 #include "lockstep/record/run_file.hpp"
-#include "lockstep/train/trainer.hpp"
+#include "lockstep/train/context.hpp"
+#include "lockstep/train/extra_steps.hpp"
 
 // Times of the operations of a training step in a training.
 namespace lockstep::study {

@@ -4,7 +4,10 @@
 #include <string>
 #include <vector>
 
-#include "lockstep/train/trainer.hpp"
+#include "lockstep/graph/graph.hpp"
+#include "lockstep/record/run_file.hpp"
+#include "lockstep/train/context.hpp"
+#include "lockstep/train/run_description.hpp"
 
 // Warnings about a run that works but probably does not do what its user meant.
 // docs/reliability.md lists them with their limits; those about the images are in

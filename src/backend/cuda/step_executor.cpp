@@ -53,7 +53,7 @@ CudaStepExecutor::CudaStepExecutor(CudaPlan& plan, CudaTimeline& timeline, cudaS
   for (core::Event& event : done_) event = core::make_event();
   timeline_.create_events();
   plan_.set_coefficients({});
-  run_once(&StepWork::queue_without_communication);  // libraries load their kernels
+  run_once(&StepWork::enqueue_without_communication);  // libraries load their kernels
 }
 
 void CudaStepExecutor::run_once(void (StepWork::*queue)()) {
@@ -117,7 +117,7 @@ void CudaStepExecutor::begin() {
 
 /// Queues the work and the copy of its result to the host.
 void CudaStepExecutor::queue_step() {
-  work().queue();
+  work().enqueue();
   copy_result();
 }
 

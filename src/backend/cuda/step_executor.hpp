@@ -34,7 +34,7 @@ class CudaStepExecutor final : public StepExecutor, private StepCaptures {
   int depth() const override { return CudaTimeline::slots; }
 
  private:
-  void rehearse() override { run_once(&StepWork::queue); }
+  void rehearse() override { run_once(&StepWork::enqueue); }
   bool capture() override;
   void swap() override;
 
@@ -63,7 +63,7 @@ class CudaEagerExecutor final : public StepExecutor {
   CudaEagerExecutor(CudaTimeline& timeline, cudaStream_t stream, std::unique_ptr<StepWork> work);
 
   void begin() override { timeline_.select(0); }
-  void run() override { work().queue(); }
+  void run() override { work().enqueue(); }
   BatchResult collect() override;
 
  private:

@@ -365,7 +365,7 @@ void Checkpoints::wait() {
   });
 }
 
-bool Checkpoints::finish() {
+bool Checkpoints::wait_until_written() {
   if (!has_directory_) return false;
   wait();
   return is_saved_;

@@ -75,10 +75,10 @@ class Checkpoints {
   /// Blocks until the last checkpoint is complete and on the disk. Returns whether the directory
   /// contains a checkpoint of this run. Throws the same errors as `save`. Collective: all ranks
   /// must call this.
-  bool finish();
+  bool wait_until_written();
 
   /// Returns the step of the newest checkpoint in the directory that this process has saved or
-  /// resumed from; -1 if there is none. Call `finish` first.
+  /// resumed from; -1 if there is none. Call `wait_until_written` first.
   std::int64_t kept_step() const { return is_saved_ ? saved_step_ : -1; }
   /// Returns the expected seconds until a checkpoint that `save` starts now is complete: the time
   /// of the last one, or an estimate from the bytes of the state; twice this time if the last one

@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "lockstep/comm/messages.hpp"
+#include "lockstep/core/timeline.hpp"
 
 namespace lockstep::train {
 
@@ -75,8 +76,9 @@ std::size_t step_gather_bytes(const StepLogSize& size) {
          (of_all_ranks + size.ranks * (sum_of_widths(size.buckets) + 2 * largest));
 }
 
-StepLog::StepLog(comm::Communicator& communicator, std::size_t steps, std::size_t buckets)
-    : communicator_(communicator), buckets_(buckets) {
+StepLog::StepLog(comm::Communicator& communicator, std::size_t steps, std::size_t buckets,
+                 comm::Communicator* independent_replicas)
+    : communicator_(communicator), independent_replicas_(independent_replicas), buckets_(buckets) {
   for (auto& values : own_) values.resize(steps);
   const auto width = widths(buckets);
   for (std::size_t i = 0; i < width.size(); ++i) gathered_[i].resize(steps * width[i]);
@@ -105,12 +107,18 @@ void StepLog::add(double learning_rate, const StepResult& result, double end) {
   ++steps_;
 }
 
-std::array<std::span<double>, 3> StepLog::totals() {
-  return {first(own_[loss], steps_), first(own_[correct], steps_), first(own_[images], steps_)};
+void StepLog::step_end(const CompletedStep& step, const StepResult& result) {
+  add(step.learning_rate, result, core::host_seconds() - origin_);
 }
 
-void StepLog::add_to(record::EpochRecord& epoch) {
-  const auto [losses, corrects, counts] = totals();
+void StepLog::epoch_end(record::EpochRecord& epoch) {
+  const std::span<double> losses = first(own_[loss], steps_);
+  const std::span<double> corrects = first(own_[correct], steps_);
+  const std::span<double> counts = first(own_[images], steps_);
+  if (independent_replicas_ != nullptr) {
+    for (const std::span<double> values : {losses, corrects, counts})
+      independent_replicas_->sum(values);
+  }
   const std::span<const double> rates = first(own_[rate], steps_);
   epoch.learning_rate.assign(rates.begin(), rates.end());
   epoch.loss.reserve(steps_);

@@ -7,41 +7,17 @@
 #include <span>
 #include <vector>
 
-#include "instrument.hpp"
 #include "lockstep/comm/communicator.hpp"
-#include "lockstep/comm/gradient_reducer.hpp"
 #include "lockstep/record/run_file.hpp"
+#include "lockstep/train/events.hpp"
+#include "lockstep/train/step_result.hpp"
 #include "lockstep/train/timing/step_log_size.hpp"
 
 namespace lockstep::train {
 
-/// Requests that take effect after a step or an epoch.
-struct StepRequests {
-  bool stop = false;  ///< a signal was received
-  bool save = false;  ///< a checkpoint is due
-};
-
-/// Results of a step over all replicas, and the requests of any rank; if the replicas are
-/// independent, the results of this replica alone, and no requests.
-struct StepTotals {
-  double loss_sum = 0;
-  std::int64_t correct = 0;
-  std::int64_t images = 0;
-  StepRequests requests{};
-};
-
-/// Measurements of a completed step.
-struct StepResult {
-  StepTotals totals;
-  record::PhaseSeconds seconds{};                ///< of each phase on this rank
-  double start_seconds = 0;                      ///< see `core::Timeline::start_seconds`
-  std::span<const comm::BucketTimes> buckets{};  ///< valid until the next step is collected
-  comm::Traffic traffic{};                       ///< messages of this rank
-};
-
 /// Raw measurements of the steps of one epoch on this rank, in memory that the constructor
 /// allocates. Rank 0 gathers them at the end of the epoch.
-class StepLog final : public Instrument {
+class StepLog final : public TrainingListener {
  public:
   /// Columns of a step, with one value each. Rank 0 does not gather them.
   enum Own : std::size_t { rate, loss, correct, images };
@@ -59,28 +35,29 @@ class StepLog final : public Instrument {
   };
   static constexpr std::size_t gathered_columns = 8;
 
-  /// `buckets`: number of buckets whose times are recorded. `communicator` must outlive the log.
-  StepLog(comm::Communicator& communicator, std::size_t steps, std::size_t buckets);
+  /// `buckets`: number of buckets whose times are recorded. `independent_replicas`: the group of
+  /// ranks over which the results of the steps are summed at the end of an epoch; null if the
+  /// results are those of all replicas already. The communicators must outlive the log.
+  StepLog(comm::Communicator& communicator, std::size_t steps, std::size_t buckets,
+          comm::Communicator* independent_replicas = nullptr);
 
-  void begin_epoch() override { steps_ = 0; }
-  std::size_t steps() const { return steps_; }
-
-  /// `end`: time in seconds at which the result was known, on the clock of the run.
-  void add(double learning_rate, const StepResult& result, double end);
-
-  /// Returns the totals of the steps on this rank: loss, correct images and images. `add_to` uses
-  /// the values that the caller writes to them.
-  std::array<std::span<double>, 3> totals();
-
+  void run_begin(double origin) override { origin_ = origin; }
+  void epoch_begin() override { steps_ = 0; }
+  void step_end(const CompletedStep& step, const StepResult& result) override;
   /// Adds the steps of the epoch, on ranks other than 0 without the durations per rank. Collective:
   /// all ranks must call this.
-  void add_to(record::EpochRecord& epoch) override;
+  void epoch_end(record::EpochRecord& epoch) override;
+
+  /// Adds a step. `end`: time in seconds at which the result was known, on the clock of the run.
+  void add(double learning_rate, const StepResult& result, double end);
 
  private:
   /// Returns the values of the current step.
   std::span<double> row(Gathered column);
 
   comm::Communicator& communicator_;
+  comm::Communicator* independent_replicas_;  ///< null if the replicas are synchronous
+  double origin_ = 0;                         ///< of the clock of the run
   std::size_t steps_ = 0;
   std::size_t buckets_;
   std::array<std::vector<double>, own_columns> own_;            ///< (step)

@@ -101,7 +101,7 @@ std::size_t Telemetry::width() const {
   return quantities + 2 * interfaces_.size() / static_cast<std::size_t>(world_.size());
 }
 
-void Telemetry::begin(double origin) {
+void Telemetry::run_begin(double origin) {
   first_device_energy_ = device_.read_sensors().energy_joules;
   sampler_.emplace(width(), hertz_, origin,
                    [this](const SampleTime& time, std::span<double> row) { fill(time, row); });
@@ -144,7 +144,7 @@ void Telemetry::fill(const SampleTime& time, std::span<double> row) {
   }
 }
 
-void Telemetry::add_to(record::EpochRecord& epoch) {
+void Telemetry::epoch_end(record::EpochRecord& epoch) {
   const std::size_t width = this->width();
   const auto all = comm::gather(world_, sampler_.value().take());
   record::TelemetrySamples& samples = epoch.telemetry;

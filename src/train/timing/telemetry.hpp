@@ -13,12 +13,12 @@
 #include <thread>
 #include <vector>
 
-#include "instrument.hpp"
 #include "lockstep/backend/device.hpp"
 #include "lockstep/comm/communicator.hpp"
 #include "lockstep/core/meter/host_meter.hpp"
 #include "lockstep/core/meter/process_meter.hpp"
 #include "lockstep/record/run_file.hpp"
+#include "lockstep/train/events.hpp"
 
 namespace lockstep::train {
 
@@ -87,16 +87,11 @@ class TelemetrySampler {
 
 /// Samples the resources of this rank, of its host and of its device during the training, for the
 /// group /telemetry of the run file.
-class Telemetry final : public Instrument {
+class Telemetry final : public TrainingListener {
  public:
   /// Opens the counters. `hertz`: samples per second at first, above 0. The device and the
   /// communicator must outlive the object. Collective.
   Telemetry(const backend::Device& device, comm::Communicator& world, double hertz);
-
-  /// Starts the sampling. `origin`: origin of the clock of the samples, a time of
-  /// `core::host_seconds`.
-  void begin(double origin);
-  void end() { sampler_.reset(); }
 
   /// Returns the names of the interfaces of all ranks (`record::RunHeader`).
   const std::vector<std::string>& interfaces() const { return interfaces_; }
@@ -106,9 +101,11 @@ class Telemetry final : public Instrument {
   /// Returns the energy of the host since the construction in joules; NaN if it is not readable.
   double host_energy_joules();
 
-  /// Adds the samples of all ranks since the last call, ordered by rank, on rank 0. Requires
-  /// `begin`. Collective.
-  void add_to(record::EpochRecord& epoch) override;
+  /// Starts the sampling. `origin`: origin of the clock of the samples.
+  void run_begin(double origin) override;
+  /// Adds the samples of all ranks since the last call, ordered by rank, on rank 0. Collective.
+  void epoch_end(record::EpochRecord& epoch) override;
+  void run_end(RunSummary&) override { sampler_.reset(); }
 
  private:
   void fill(const SampleTime& time, std::span<double> row);

@@ -3,21 +3,18 @@
 
 #include <cstdint>
 
-#include "checkpoint/checkpoints.hpp"
 #include "lockstep/optim/learning_rate.hpp"
 #include "lockstep/optim/update.hpp"
-#include "lockstep/train/trainer.hpp"
-#include "replica.hpp"
-#include "training_step.hpp"
+#include "lockstep/train/config.hpp"
 
 namespace lockstep::train {
 
 /// What a run will do in each of its steps, which depends on the configuration alone. `step`:
 /// number of completed steps of the run.
-class RunPlan {
+class RunSchedule {
  public:
   /// `config` must outlive this object.
-  RunPlan(const Config& config, std::int64_t steps_per_epoch);
+  RunSchedule(const Config& config, std::int64_t steps_per_epoch);
 
   std::int64_t steps_per_epoch() const { return steps_per_epoch_; }
   std::int64_t total_steps() const { return total_steps_; }
@@ -31,23 +28,15 @@ class RunPlan {
   /// Returns whether the options require an evaluation after `step` steps.
   bool evaluates_after(std::int64_t step) const;
 
-  const optim::LearningRateSchedule& schedule() const { return schedule_; }
+  /// Returns the learning rate of the step that follows.
+  double learning_rate_after(std::int64_t step) const { return learning_rate_.at(step); }
   /// Returns the coefficients of the update in the step that follows.
   optim::Coefficients coefficients_after(std::int64_t step, float gradient_scale) const;
 
  private:
   const Config& config_;
   std::int64_t steps_per_epoch_, total_steps_;
-  optim::LearningRateSchedule schedule_;
+  optim::LearningRateSchedule learning_rate_;
 };
-
-/// Returns the description of a run whose checkpoint was restored, without the values that depend
-/// on the state of the run or on instruments. Collective: all ranks must call this.
-RunDescription describe_run(const TrainingContext& context, const Replica& replica,
-                            const comm::GradientTransport& transport, const TrainingStep& step,
-                            const RunPlan& plan, const Checkpoints& checkpoints);
-
-/// Returns what an observer is told of the result of step `step`, counted from 1.
-StepReport report_of(const StepResult& result, const RunPlan& plan, std::int64_t step);
 
 }  // namespace lockstep::train
