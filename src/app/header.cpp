@@ -99,15 +99,15 @@ std::string optimiser(const train::Config& config) {
   return text + fmt::format(", seed {}", config.seed);
 }
 
-std::string communication(const Job& job, std::span<const std::size_t> bucket_bytes) {
+std::string communication(const Job& job, std::span<const std::size_t> bucket_sizes) {
   const auto& config = job.config;
   if (config.reducer.kind == comm::ReducerKind::none) {
     return "none: independent replicas, the baseline without communication";
   }
-  if (bucket_bytes.empty() && job.ranks.size() > 1)
+  if (bucket_sizes.empty() && job.ranks.size() > 1)
     return "gradients of each stage among its replicas";
-  if (bucket_bytes.empty()) return "none: there is one rank";
-  const auto bytes = std::accumulate(bucket_bytes.begin(), bucket_bytes.end(), std::size_t{0});
+  if (bucket_sizes.empty()) return "none: there is one rank";
+  const auto bytes = std::accumulate(bucket_sizes.begin(), bucket_sizes.end(), std::size_t{0});
   const bool is_float = bytes == job.graph.parameter_elements() * sizeof(float);
   const std::string note = is_float && config.reducer.gradient_type != core::DataType::float32
                                ? fmt::format(", not {} because this all-reduce does not convert",
@@ -116,7 +116,7 @@ std::string communication(const Job& job, std::span<const std::size_t> bucket_by
   return fmt::format("{}, {} of {} gradients per rank and step in {}{}{}",
                      core::name(config.reducer.kind), format_bytes(double(bytes)),
                      is_float ? "fp32" : core::name(config.reducer.gradient_type),
-                     plural(std::ssize(bucket_bytes), "bucket"), note,
+                     plural(std::ssize(bucket_sizes), "bucket"), note,
                      job.graph.statistics().empty()
                          ? ""
                          : fmt::format("; batch norm {}", core::name(config.batch_norm)));
@@ -138,7 +138,7 @@ std::string grouped(std::int64_t number) {
 }
 
 std::string describe_all_reduce(const train::RunDescription& run) {
-  if (run.bucket_bytes.empty()) return "none";
+  if (run.bucket_sizes.empty()) return "none";
   const comm::AllReduceChoice& choice = run.all_reduce;
   if (choice.algorithm == comm::AllReduceAlgorithm::automatic)
     return run.transport;  // chooses itself
@@ -192,7 +192,7 @@ std::string describe_device(const Job& job, std::uint64_t limit) {
 }
 
 std::string describe_training(const Job& job, std::int64_t steps_per_epoch,
-                              std::int64_t total_steps, std::span<const std::size_t> bucket_bytes) {
+                              std::int64_t total_steps, std::span<const std::size_t> bucket_sizes) {
   const auto& config = job.config;
   const std::int64_t parts = config.pipeline.micro_batches;
   const std::string accumulation =
@@ -204,7 +204,7 @@ std::string describe_training(const Job& job, std::int64_t steps_per_epoch,
                                    plural(steps_per_epoch, "step"), plural(total_steps, "step"))) +
          line("augmentation", std::string(core::name(config.data.augmentation))) +
          line("learning rate", rate(config)) + line("optimiser", optimiser(config)) +
-         line("communication", communication(job, bucket_bytes)) +
+         line("communication", communication(job, bucket_sizes)) +
          line("checkpoints", config.checkpoint.directory.empty()
                                  ? "none (--checkpoint-dir DIR writes checkpoints)"
                                  : config.checkpoint.directory) +

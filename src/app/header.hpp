@@ -33,9 +33,9 @@ std::string describe_all_reduce(const train::RunDescription& run);
 std::string describe_choices(const train::RunDescription& run);
 
 /// Describes batches, optimiser, communication and output files of a training run, one line each.
-/// `bucket_bytes`: sizes as communicated; empty if nothing is.
+/// `bucket_sizes`: sizes as communicated; empty if nothing is.
 std::string describe_training(const Job& job, std::int64_t steps_per_epoch,
-                              std::int64_t total_steps, std::span<const std::size_t> bucket_bytes);
+                              std::int64_t total_steps, std::span<const std::size_t> bucket_sizes);
 
 /// Returns lines that describe the pipeline and its stages; empty if `stages` is.
 std::string describe_pipeline(const train::Config& config,

@@ -25,7 +25,7 @@ namespace {
 
 /// Returns the sizes of the buckets in bytes in the requested data type. Ranks of one host may
 /// communicate float32 instead, which is decided at the start of a run.
-std::vector<std::size_t> bucket_bytes(const Job& job, int ranks) {
+std::vector<std::size_t> bucket_sizes(const Job& job, int ranks) {
   const comm::ReducerOptions options = train::reducer_options(job.config);
   return comm::contributed_bytes(
       comm::partition_gradients(job.graph.parameter_elements(), ranks, options), options);
@@ -83,7 +83,7 @@ core::ExitStatus plan_command(const Invocation& invocation) {
   const auto memory = estimate_memory(job, study::MemoryDetail::planned, pipeline.get());
   const graph::NodeCost cost = job.graph.total_cost();
   const double step_flops = cost.training_flops() * static_cast<double>(config.batch_per_rank);
-  const auto buckets = bucket_bytes(job, communicator.size());
+  const auto buckets = bucket_sizes(job, communicator.size());
   const auto wire_bytes = static_cast<double>(job.graph.parameter_elements() *
                                               core::size_of(config.reducer.gradient_type));
   const auto steps = static_cast<std::int64_t>(data::steps_per_epoch(

@@ -173,7 +173,7 @@ void open_run_file(Training& training) {
     std::vector<std::string> warnings = run.transport_warnings;
     std::ranges::copy(run.warnings, std::back_inserter(warnings));
     record::RunHeader header = run_header(training.job, warnings);
-    header.bucket_bytes = run.bucket_bytes;
+    header.bucket_sizes = run.bucket_sizes;
     record::RunPart target{config.output, 1};
     if (run.first_step > 0) {
       target = record::next_part(config.output, run.run_id, run.part);
@@ -329,7 +329,7 @@ void print_header(Training& training) {
   const train::RunDescription& run = training.trainer.description();
   std::string text =
       record::build_id() + "\n" + describe_place(training.job) +
-      describe_training(training.job, run.steps_per_epoch, run.total_steps, run.bucket_bytes) +
+      describe_training(training.job, run.steps_per_epoch, run.total_steps, run.bucket_sizes) +
       describe_pipeline(training.config, run.stages) + describe_choices(run) +
       describe_memory(training.memory, training.limit);
   if (run.first_step > 0) text += fmt::format("  resumed after step {}\n", run.first_step);

@@ -38,7 +38,7 @@ HostReducer::HostReducer(AllReduceResources& resources, std::span<float> values,
   }
   ReducerOptions communicated = options;
   communicated.gradient_type = supported_type(choice_.algorithm, options.gradient_type);
-  bucket_bytes_ = contributed_bytes(partition, communicated);
+  bucket_sizes_ = contributed_bytes(partition, communicated);
 }
 
 void HostReducer::reset() {

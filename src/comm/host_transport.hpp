@@ -30,7 +30,7 @@ class HostReducer final : public BucketReducer {
   std::size_t advance();
 
   const AllReduceChoice& choice() const override { return choice_; }
-  std::span<const std::size_t> bucket_bytes() const override { return bucket_bytes_; }
+  std::span<const std::size_t> bucket_sizes() const override { return bucket_sizes_; }
   std::span<const BucketTimes> bucket_times() const override {
     return timestamps().read(call_seconds_);
   }
@@ -48,7 +48,7 @@ class HostReducer final : public BucketReducer {
 
   AllReduceChoice choice_;
   core::Buffer state_;
-  std::vector<std::size_t> bucket_bytes_;
+  std::vector<std::size_t> bucket_sizes_;
   std::vector<Bucket> all_reduces_;
   std::vector<double> call_seconds_;  ///< (bucket) time of this rank in the functions above
   std::size_t started_ = 0;           ///< number of leading buckets that were started

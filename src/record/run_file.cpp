@@ -53,7 +53,7 @@ hsize_t equal_part(hsize_t steps, hsize_t row_bytes, hsize_t most_bytes) {
 /// dataset would otherwise exceed `chunk_bytes_at_most`.
 hsize_t steps_per_chunk(hsize_t steps, const RunHeader& header) {
   const hsize_t row_bytes =
-      header.ranks.size() * sizeof(double) * std::max(phase_count, header.bucket_bytes.size());
+      header.ranks.size() * sizeof(double) * std::max(phase_count, header.bucket_sizes.size());
   const hsize_t part = equal_part(steps, row_bytes, chunk_bytes_at_most);
   if (part == steps || part * row_bytes >= chunk_bytes_at_least) return part;
   return equal_part(steps, row_bytes, indivisible_chunk_bytes_at_most);

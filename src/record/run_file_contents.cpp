@@ -74,7 +74,7 @@ Dimensions training_dimensions(const RunHeader& header, hsize_t steps, hsize_t e
           {"rank", header.ranks.size()},
           {"phase", phase_count},
           {"clock_reading", clock_reading_names.size()},
-          {"bucket", header.bucket_bytes.size()}};
+          {"bucket", header.bucket_sizes.size()}};
 }
 
 /// Adds the further measurements that have the first dimension `dimension`.
@@ -160,9 +160,9 @@ void write_beginning(const hdf5::File& file, const RunHeader& header, const std:
     create_datasets(file, name, dimensions);
   }
   if (header.telemetry_interfaces) create_telemetry(file, header);
-  if (header.bucket_bytes.empty()) return;
+  if (header.bucket_sizes.empty()) return;
   create_datasets(file, "/buckets", dimensions);
-  write_columns(file, {{"/buckets/bytes", header.bucket_bytes}});
+  write_columns(file, {{"/buckets/bytes", header.bucket_sizes}});
 }
 
 std::size_t check_epoch(const EpochRecord& epoch, const RunHeader& header) {

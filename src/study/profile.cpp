@@ -139,7 +139,7 @@ void RankProfile::trace_step(const train::ExtraStep& step, double begin, std::in
     if (!is_part)
       events_.back().details.emplace_back("operation", context_.graph.describe(key.first));
   }
-  const auto sizes = steps_.reducer().bucket_bytes();
+  const auto sizes = steps_.reducer().bucket_sizes();
   for (std::size_t bucket = 0; bucket < step.buckets.size(); ++bucket) {
     const comm::BucketTimes& times = step.buckets[bucket];
     events_.push_back({.name = fmt::format("all-reduce of bucket {}", bucket),
@@ -153,7 +153,7 @@ void RankProfile::trace_step(const train::ExtraStep& step, double begin, std::in
 
 /// Returns the row of all all-reduces, whose time overlaps with that of other operations.
 record::ProfiledOperation RankProfile::all_reduce() const {
-  const auto sizes = steps_.reducer().bucket_bytes();
+  const auto sizes = steps_.reducer().bucket_sizes();
   return {.name = "all-reduce",
           .what = "all-reduce of the gradients",
           .phase = "all-reduce",

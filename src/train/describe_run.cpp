@@ -42,8 +42,8 @@ RunDescription describe_run(const TrainingContext& context, const Replica& repli
   description.warnings = checkpoints.warnings();
   // The stages of a pipeline have different buckets, which a run file cannot contain.
   if (!context.has_stages()) {
-    const std::span<const std::size_t> bytes = step.reducer().bucket_bytes();
-    description.bucket_bytes.assign(bytes.begin(), bytes.end());
+    const std::span<const std::size_t> bytes = step.reducer().bucket_sizes();
+    description.bucket_sizes.assign(bytes.begin(), bytes.end());
   }
   description.all_reduce = step.reducer().choice();
   description.transport = replica.transport->library_version();

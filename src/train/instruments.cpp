@@ -157,7 +157,7 @@ void add_instruments(EventList& events, const TrainingContext& context, Replica&
     description.host_energy_source = telemetry->host_energy_source();
     events.add(std::move(sampled));
   }
-  const std::size_t buckets = description.bucket_bytes.size();
+  const std::size_t buckets = description.bucket_sizes.size();
   if (buckets > 0)
     events.add(std::make_unique<RankClocks>(context.world, replica.plan->timeline()));
   if (context.pipeline != nullptr)

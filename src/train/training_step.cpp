@@ -127,7 +127,7 @@ TrainingStep::TrainingStep(const TrainingContext& context, Replica& replica, Rep
       policy_(policy),
       reducer_(make_reducer(context, replica)),
       update_(context, replica),
-      clock_(plan_.timeline(), context.monitor, reducer_->bucket_bytes().size(),
+      clock_(plan_.timeline(), context.monitor, reducer_->bucket_sizes().size(),
              replica.operations.get()) {
   core::begin_activity(context.monitor, core::Activity::preparing_first_step);
   auto work = std::make_unique<Work>(context, replica, clock_, *reducer_, update_);

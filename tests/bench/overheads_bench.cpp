@@ -89,7 +89,7 @@ void time_run_file(const std::filesystem::path& folder) {
   const std::filesystem::path path = folder / "overheads_bench.h5";
   record::RunHeader header;
   header.ranks.resize(ranks);
-  header.bucket_bytes.assign(buckets, 1 << 20);
+  header.bucket_sizes.assign(buckets, 1 << 20);
   record::RunFile file(path, record::OverwriteMode::replace, header);
   record::EpochRecord epoch;
   epoch.learning_rate.assign(steps, 0.1);

@@ -14,8 +14,8 @@ constexpr std::size_t all = std::numeric_limits<std::size_t>::max();
 TEST(BucketPartition, LastBucketIsWhatRemains) {
   const BucketPartition partition(1000, 300 * 4 + 3);  // bytes beyond a multiple of 4 are ignored
   EXPECT_EQ(partition.count(), 4U);
-  EXPECT_EQ(partition.bucket_bytes(4), (std::vector<std::size_t>{1200, 1200, 1200, 400}));
-  EXPECT_EQ(partition.bucket_bytes(2), (std::vector<std::size_t>{600, 600, 600, 200}));
+  EXPECT_EQ(partition.bucket_sizes(4), (std::vector<std::size_t>{1200, 1200, 1200, 400}));
+  EXPECT_EQ(partition.bucket_sizes(2), (std::vector<std::size_t>{600, 600, 600, 200}));
   EXPECT_EQ(partition.begin(3), 900U);
   EXPECT_EQ(partition.end(2), 900U);
   EXPECT_EQ(partition.end(3), 1000U);
@@ -72,7 +72,7 @@ TEST(BucketPartition, WaitingBucketByBucketCoversAll) {
 TEST(BucketPartition, BucketOfTheBuffersLengthOrLongerIsOne) {
   for (const std::size_t bytes : {std::size_t{400}, std::size_t{404}, all}) {
     const BucketPartition partition(100, bytes);
-    EXPECT_EQ(partition.bucket_bytes(4), std::vector<std::size_t>{400});
+    EXPECT_EQ(partition.bucket_sizes(4), std::vector<std::size_t>{400});
     EXPECT_EQ(partition.full(99), 0U);
     EXPECT_EQ(partition.full(100), 1U);
   }
@@ -89,7 +89,7 @@ TEST(BucketPartition, EmptyBufferHasNoBuckets) {
 TEST(BucketPartition, WithoutBucketsTheWholeBufferIsReduced) {
   const auto partition = BucketPartition::without_buckets(1000);
   EXPECT_EQ(partition.count(), 0U);
-  EXPECT_TRUE(partition.bucket_bytes(4).empty());
+  EXPECT_TRUE(partition.bucket_sizes(4).empty());
   EXPECT_EQ(partition.full(1000), 0U);
   EXPECT_EQ(partition.prefix(partition.needed_beyond(0)), 1000U);
 }

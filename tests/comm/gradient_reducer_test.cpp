@@ -149,7 +149,7 @@ TEST_P(ReducerTest, InexactSumsAreEqualOnAllRanksAndLoseNothing) {
 TEST_P(ReducerTest, BucketsCoverTheBufferInOrder) {
   std::vector<float> gradients(1000);
   HostReducer reducer(*world, gradients, {.kind = GetParam(), .bucket_bytes = 4 * 300});
-  const auto bytes = reducer->bucket_bytes();
+  const auto bytes = reducer->bucket_sizes();
   const std::vector<std::size_t> got(bytes.begin(), bytes.end());
   if (GetParam() == ReducerKind::none || world->size() == 1) {
     EXPECT_TRUE(got.empty());
@@ -181,7 +181,7 @@ TEST_P(ReducerTest, BucketBytesAreThoseOfTheCommunicatedDataType) {
     // `shared_memory` reads the float32 memory of the other ranks; the other algorithms send
     // bfloat16.
     const std::size_t element = algorithm == AllReduceAlgorithm::shared_memory ? 4 : 2;
-    const auto bytes = reducer->bucket_bytes();
+    const auto bytes = reducer->bucket_sizes();
     EXPECT_EQ(
         std::vector<std::size_t>(bytes.begin(), bytes.end()),
         (std::vector<std::size_t>{300 * element, 300 * element, 300 * element, 100 * element}))
@@ -331,7 +331,7 @@ TEST_P(ReducerTest, CountsTheMessagesOfTheLastStep) {
   } else if (GetParam() == ReducerKind::parameter_server) {
     EXPECT_EQ(got, world->rank() == 0 ? (Traffic{0, others * bytes}) : (Traffic{bytes, 0}));
   } else if (find_reducer(GetParam()).bytes_of != nullptr) {
-    const auto contributed = reducer->bucket_bytes();
+    const auto contributed = reducer->bucket_sizes();
     const std::size_t each =
         std::accumulate(contributed.begin(), contributed.end(), std::size_t{0});
     EXPECT_EQ(got, (Traffic{others * double(each), others * double(each)}));

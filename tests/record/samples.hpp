@@ -30,7 +30,7 @@ inline RunHeader header(int ranks, int buckets) {
                             .host = rank / 2});
   }
   for (int bucket = 0; bucket < buckets; ++bucket) {
-    header.bucket_bytes.push_back(static_cast<std::uint64_t>(bucket + 1) << 20);
+    header.bucket_sizes.push_back(static_cast<std::uint64_t>(bucket + 1) << 20);
   }
   return header;
 }
@@ -54,7 +54,7 @@ inline EpochRecord epoch(std::int64_t number, std::size_t steps, const RunHeader
   record.loss = values(number, steps);
   record.images.assign(steps, 64);
   record.phase_seconds = values(number, steps * header.ranks.size() * 6);
-  const std::size_t times = steps * header.ranks.size() * header.bucket_bytes.size();
+  const std::size_t times = steps * header.ranks.size() * header.bucket_sizes.size();
   record.bucket_start_seconds = values(number, times);
   record.bucket_end_seconds = values(number + 1, times);
   const std::size_t ranks = header.ranks.size();

@@ -89,7 +89,7 @@ TEST_F(ProfileTest, CountsEachOperationOncePerStepAndPhase) {
     EXPECT_TRUE(rows.contains({name, "backward weights"})) << name;
     EXPECT_EQ(row.seconds.size(), static_cast<std::size_t>(world_->size()));
   }
-  const auto buckets = static_cast<double>(trainer.description().bucket_bytes.size());
+  const auto buckets = static_cast<double>(trainer.description().bucket_sizes.size());
   if (world_->size() == 1) {
     EXPECT_FALSE(rows.contains({"all-reduce", "all-reduce"}));
     EXPECT_EQ((rows[{"update", "update"}].calls), 1);
@@ -142,7 +142,7 @@ TEST_F(ProfileTest, TraceHasTheTracksOfEveryRank) {
     EXPECT_TRUE(names.contains("compute")) << rank;
     EXPECT_EQ(names.contains("communication"), world_->size() > 1) << rank;
     EXPECT_EQ(steps[rank], 2);
-    EXPECT_EQ(all_reduces[rank], 2 * std::ssize(trainer.description().bucket_bytes));
+    EXPECT_EQ(all_reduces[rank], 2 * std::ssize(trainer.description().bucket_sizes));
   }
 }
 

@@ -50,7 +50,7 @@ TEST(StepLog, TakesTheEstimatedMemory) {
   const auto path = std::filesystem::path(::testing::TempDir()) / "lockstep-step-log.h5";
   record::RunHeader header;
   header.ranks.resize(1);
-  header.bucket_bytes.assign(size.buckets, 1000);
+  header.bucket_sizes.assign(size.buckets, 1000);
   const auto before = core::resident_memory();
   ASSERT_LT(before.peak, before.now + 5'000'000) << "an earlier peak would hide this one";
   StepLog log(*alone, size.steps, size.buckets);

@@ -303,7 +303,7 @@ TEST_F(TrainerTest, RecordsEveryStepOfEveryRank) {
     const auto ranks = static_cast<std::size_t>(world_->size());
     ASSERT_EQ(epoch.phase_seconds.size(), 4 * ranks * record::phase_count);
     EXPECT_EQ(epoch.bucket_end_seconds.size(),
-              4 * ranks * trainer.description().bucket_bytes.size());
+              4 * ranks * trainer.description().bucket_sizes.size());
     EXPECT_THAT(epoch.phase_seconds, ::testing::Each(::testing::Ge(0)));
     double own = 0;  // phases of rank 0, which are within its epoch; other ranks may start earlier
     for (std::size_t step = 0; step < 4; ++step) {
@@ -508,7 +508,7 @@ TEST_F(TrainerTest, IndependentReplicasDiverge) {
   options.reducer.kind = comm::ReducerKind::none;
   Witness witness;
   Trainer trainer(place(options, *world_), witness);
-  EXPECT_TRUE(trainer.description().bucket_bytes.empty());
+  EXPECT_TRUE(trainer.description().bucket_sizes.empty());
   trainer.run();
   std::vector<float> mine = copy(trainer.state().parameters), first = mine;
   world_->broadcast(std::as_writable_bytes(std::span(first)));

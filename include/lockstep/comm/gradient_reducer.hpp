@@ -103,7 +103,7 @@ class BucketPartition {
   }
 
   /// Returns the bytes of each bucket if an element has `element_bytes` bytes in communication.
-  std::vector<std::size_t> bucket_bytes(std::size_t element_bytes) const;
+  std::vector<std::size_t> bucket_sizes(std::size_t element_bytes) const;
 
  private:
   BucketPartition() = default;
@@ -175,7 +175,7 @@ class GradientReducer : public core::GradientListener {
   virtual const AllReduceChoice& choice() const = 0;
   /// Returns the bytes that each rank contributes to the sum of each bucket, as communicated; empty
   /// if nothing is reduced (also with one rank).
-  virtual std::span<const std::size_t> bucket_bytes() const = 0;
+  virtual std::span<const std::size_t> bucket_sizes() const = 0;
   virtual std::span<const BucketTimes> bucket_times() const = 0;  ///< of the last step
   virtual Traffic traffic() const = 0;  ///< messages of this rank in the last step
   /// Returns values in host memory that the reducer keeps between steps and that differ between

@@ -59,7 +59,7 @@ struct RunHeader {
   Attributes environment;  ///< versions, build, environment variables on the allow-list
   std::vector<RankInfo> ranks;
   /// (bucket), bytes that each rank contributes, as communicated; empty without all-reduce.
-  std::vector<std::uint64_t> bucket_bytes;
+  std::vector<std::uint64_t> bucket_sizes;
 
   std::string run_id;           ///< the same in all parts of a run; empty to create a new one
   std::int64_t part = 1;        ///< 1 for a new run; 2, 3, ... for the parts that resume it

@@ -28,7 +28,7 @@ struct RunDescription {
   std::vector<std::string> warnings;
   /// Bytes of each bucket as communicated; empty if nothing is communicated, and for the stages of
   /// a pipeline, whose buckets differ.
-  std::vector<std::size_t> bucket_bytes;
+  std::vector<std::size_t> bucket_sizes;
   comm::AllReduceChoice all_reduce;
   std::string transport;  ///< name and version of the library that transports the gradients
   std::vector<std::string> transport_warnings;    ///< see `comm::GradientTransport::warnings`

@@ -36,7 +36,7 @@ class NcclReducer final : public BucketReducer {
       : BucketReducer(partition, times, options.kind),
         gradients_(gradients),
         choice_{.algorithm = options.algorithm},
-        bucket_bytes_(partition.bucket_bytes(core::size_of(gradients.type))),
+        bucket_sizes_(partition.bucket_sizes(core::size_of(gradients.type))),
         placement_(find_reducer(options.kind).placement),
         compute_(static_cast<cudaStream_t>(queue.stream)) {
     together(control, [&] {
@@ -56,7 +56,7 @@ class NcclReducer final : public BucketReducer {
 
   void check() override { communicator_->check(); }
   const AllReduceChoice& choice() const override { return choice_; }
-  std::span<const std::size_t> bucket_bytes() const override { return bucket_bytes_; }
+  std::span<const std::size_t> bucket_sizes() const override { return bucket_sizes_; }
   Traffic traffic() const override { return unknown_traffic(); }
 
  private:
@@ -100,7 +100,7 @@ class NcclReducer final : public BucketReducer {
 
   core::GradientArray gradients_;
   AllReduceChoice choice_;
-  std::vector<std::size_t> bucket_bytes_;
+  std::vector<std::size_t> bucket_sizes_;
   SumPlacement placement_;
   cudaStream_t compute_;
   core::Stream stream_;                             ///< stream of the all-reduces

@@ -49,7 +49,7 @@ class StagedReducer final : public BucketReducer {
 
   bool is_recordable() const override { return false; }
   const AllReduceChoice& choice() const override { return host_->choice(); }
-  std::span<const std::size_t> bucket_bytes() const override { return host_->bucket_bytes(); }
+  std::span<const std::size_t> bucket_sizes() const override { return host_->bucket_sizes(); }
   std::span<float> state() override { return host_->state(); }
   Traffic traffic() const override { return host_->traffic(); }
 

@@ -31,7 +31,7 @@ std::size_t BucketPartition::full(std::size_t filled) const {
   return filled / length_;
 }
 
-std::vector<std::size_t> BucketPartition::bucket_bytes(std::size_t element_bytes) const {
+std::vector<std::size_t> BucketPartition::bucket_sizes(std::size_t element_bytes) const {
   std::vector<std::size_t> bytes(count_);
   for (std::size_t b = 0; b < count_; ++b) bytes[b] = length(b) * element_bytes;
   return bytes;

@@ -53,7 +53,7 @@ class EmptyReducer final : public GradientReducer {
   void gradients_ready(std::size_t) override {}
   std::size_t wait_beyond(std::size_t) override { return elements_; }
   const AllReduceChoice& choice() const override { return choice_; }
-  std::span<const std::size_t> bucket_bytes() const override { return {}; }
+  std::span<const std::size_t> bucket_sizes() const override { return {}; }
   std::span<const BucketTimes> bucket_times() const override { return {}; }
   Traffic traffic() const override { return {}; }
 
@@ -100,7 +100,7 @@ BucketPartition partition_gradients(std::size_t elements, int ranks,
 std::vector<std::size_t> contributed_bytes(const BucketPartition& buckets,
                                            const ReducerOptions& options) {
   const auto bytes_of = find_reducer(options.kind).bytes_of;
-  std::vector<std::size_t> bytes = buckets.bucket_bytes(core::size_of(options.gradient_type));
+  std::vector<std::size_t> bytes = buckets.bucket_sizes(core::size_of(options.gradient_type));
   if (bytes_of == nullptr) return bytes;
   for (std::size_t b = 0; b < bytes.size(); ++b) bytes[b] = bytes_of(buckets.length(b), options);
   return bytes;

@@ -293,7 +293,7 @@ TEST_F(NcclTest, ReducerThatDoesNotCommunicateNeedsNoNccl) {
     EXPECT_EQ(reducer->wait_beyond(0), 16U);
     reducer->check();
   }
-  EXPECT_TRUE(reducer->bucket_bytes().empty());
+  EXPECT_TRUE(reducer->bucket_sizes().empty());
   EXPECT_TRUE(nccl.log.empty());
 }
 
