@@ -198,7 +198,7 @@ std::string describe_training(const Job& job, std::int64_t steps_per_epoch,
   const std::string accumulation =
       parts == 1 ? ""
                  : fmt::format(" (gradients accumulated over {} of {})",
-                               plural(parts, "micro-batch"), config.batch_per_rank / parts);
+                               plural(parts, "micro-batch"), config.images_per_micro_batch());
   return line("batch", fmt::format("{} per rank{}, {} in all; {} per epoch, {} in this run",
                                    config.batch_per_rank, accumulation, config.global_batch,
                                    plural(steps_per_epoch, "step"), plural(total_steps, "step"))) +
@@ -220,7 +220,7 @@ std::string describe_pipeline(const train::Config& config,
       fmt::format(
           "{}, {} of {} per step, {}; ideal bubble {:.1f} %", plural(std::ssize(stages), "stage"),
           plural(config.pipeline.micro_batches, "micro-batch"),
-          plural(config.batch_per_rank / config.pipeline.micro_batches, "image"),
+          plural(config.images_per_micro_batch(), "image"),
           core::name(config.pipeline.schedule),
           100 * train::ideal_bubble(config.pipeline.stages, config.pipeline.micro_batches)));
   for (std::size_t i = 0; i < stages.size(); ++i) {

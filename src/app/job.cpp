@@ -241,10 +241,7 @@ Job::Job(const Invocation& invoked)
   own.host = communicator.host();
   ranks = comm::all_gather(communicator, own);
   train::together(communicator, [&] {
-    config = train::resolve(config, communicator.size());
-    config.device.kind = config.device.target_gpu.empty() ? backend::resolve(config.device.kind)
-                                                          : backend::DeviceKind::cuda;
-    if (config.bucket_mib == 0) config.bucket_mib = train::default_bucket_mib(config.device.kind);
+    config = train::resolve_device(train::resolve(config, communicator.size()));
   });
   share_processors(*this);
   train::together(communicator, [&] {

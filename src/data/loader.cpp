@@ -98,12 +98,22 @@ std::size_t steps_per_epoch(std::size_t samples, std::size_t global_batch, LastB
   return samples / global_batch + (last_batch == LastBatch::pad && has_rest ? 1 : 0);
 }
 
+std::int64_t batch_per_rank(std::int64_t global_batch, int ranks) {
+  core::check(ranks > 0 && global_batch % ranks == 0,
+              "the global batch can be divided among the ranks");
+  return global_batch / ranks;
+}
+
 DistributedSampler::DistributedSampler(std::size_t samples, std::size_t global_batch, int ranks,
                                        std::uint64_t seed, LastBatch last_batch)
-    : samples_(samples), global_batch_(global_batch), ranks_(ranks), seed_(seed) {
-  core::check(ranks > 0 && global_batch > 0 && global_batch <= samples &&
-                  global_batch % static_cast<std::size_t>(ranks) == 0,
-              "the global batch can be divided among the ranks and is not larger than the dataset");
+    : samples_(samples),
+      global_batch_(global_batch),
+      ranks_(ranks),
+      batch_per_rank_(static_cast<std::size_t>(
+          data::batch_per_rank(static_cast<std::int64_t>(global_batch), ranks))),
+      seed_(seed) {
+  core::check(global_batch > 0 && global_batch <= samples,
+              "the global batch is not larger than the dataset");
   steps_ = data::steps_per_epoch(samples, global_batch, last_batch);
 }
 

@@ -7,6 +7,7 @@
 #include <array>
 
 #include "lockstep/core/error.hpp"
+#include "lockstep/data/loader.hpp"
 #include "lockstep/graph/layer.hpp"
 
 namespace lockstep::train {
@@ -113,7 +114,7 @@ void resolve_batch(Config& config, int ranks) {
   require(config.global_batch % ranks == 0,
           fmt::format("--global-batch {} cannot be divided among {} ranks; use a multiple of {}",
                       config.global_batch, ranks, ranks));
-  config.batch_per_rank = config.global_batch / ranks;
+  config.batch_per_rank = data::batch_per_rank(config.global_batch, ranks);
 }
 
 /// Fills in the default layers of the commands that measure layers, and checks those given.
@@ -180,13 +181,17 @@ Config resolve(Config config, int ranks) {
   return config;
 }
 
-std::size_t Config::bucket_bytes() const {
-  const double mib = bucket_mib > 0 ? bucket_mib : default_bucket_mib(device.kind);
-  return static_cast<std::size_t>(mib * (1 << 20));
+Config resolve_device(Config config) {
+  backend::DeviceKind& kind = config.device.kind;
+  kind = config.device.target_gpu.empty() ? backend::resolve(kind) : backend::DeviceKind::cuda;
+  // On GPUs a bucket is larger: fewer all-reduces disturb fewer layers (not measured on a GPU).
+  if (config.bucket_mib == 0) config.bucket_mib = kind == backend::DeviceKind::cuda ? 16 : 6;
+  return config;
 }
 
-double default_bucket_mib(backend::DeviceKind device) {
-  return device == backend::DeviceKind::cuda ? 16 : 6;
+std::size_t Config::bucket_bytes() const {
+  core::check(bucket_mib > 0, "the size of a bucket is resolved");
+  return static_cast<std::size_t>(bucket_mib * (1 << 20));
 }
 
 RankState rank_state(const Config& config, int ranks) {

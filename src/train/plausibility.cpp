@@ -3,7 +3,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <cmath>
 
 #include "lockstep/graph/graph.hpp"
@@ -22,8 +21,7 @@ constexpr double diverged_factor = 10;
 std::string few_images_per_batch_norm(const TrainingContext& context) {
   const Config& config = context.config;
   const std::int64_t replicas = context.data_parallel.size();
-  const std::int64_t images =
-      config.global_batch / replicas / std::max<std::int64_t>(1, config.pipeline.micro_batches);
+  const std::int64_t images = config.images_per_micro_batch();
   const bool is_local = config.batch_norm != BatchNormMode::sync || replicas == 1;
   if (!is_local || context.network().statistics().empty() || images >= least_batch_norm_images)
     return "";

@@ -198,7 +198,7 @@ void time_training(comm::Communicator& alone, const std::filesystem::path& folde
   config.checkpoint.directory = directory.string();
   config.checkpoint.steps = interval;
   config.checkpoint.keep = 1;
-  config = train::resolve(config, 1);
+  config = train::resolve_device(train::resolve(config, 1));
   const data::TrainingData data = data::load({.source = config.data.source, .test_samples = 1});
   const graph::Graph graph = graph::make_model("resnet18-cifar", {});
   const auto backend = backend::make_backend(backend::DeviceKind::cpu, threads);

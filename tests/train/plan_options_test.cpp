@@ -12,7 +12,7 @@ Config config(int ranks, comm::ReducerKind reducer) {
   Config config;
   config.global_batch = 16;
   config.reducer.kind = reducer;
-  return resolve(config, ranks);
+  return resolve_device(resolve(config, ranks));
 }
 
 TEST(PlanOptions, GradientsOfSeveralRanksAreReducedInBuckets) {

@@ -15,6 +15,10 @@ namespace lockstep::data {
 /// Returns the number of training steps in an epoch of `samples` images.
 std::size_t steps_per_epoch(std::size_t samples, std::size_t global_batch, LastBatch last_batch);
 
+/// Returns the images of each of `ranks` ranks in a step. Throws `Error` (internal) unless `ranks`
+/// divides the global batch.
+std::int64_t batch_per_rank(std::int64_t global_batch, int ranks);
+
 /// Assigns samples to ranks. The order of an epoch is a permutation that depends only on (seed,
 /// epoch) and is the same on all ranks. Position p of a global batch belongs to rank p mod ranks,
 /// so the positions of the ranks are strided and disjoint.
@@ -25,7 +29,7 @@ class DistributedSampler {
                      LastBatch last_batch);
 
   std::size_t steps_per_epoch() const { return steps_; }
-  std::size_t batch_per_rank() const { return global_batch_ / static_cast<std::size_t>(ranks_); }
+  std::size_t batch_per_rank() const { return batch_per_rank_; }
 
   /// Returns the samples of `rank` in epoch `epoch` (counted from 0) in the order of the steps:
   /// steps_per_epoch() * batch_per_rank() sample indices.
@@ -35,6 +39,7 @@ class DistributedSampler {
   std::size_t samples_;
   std::size_t global_batch_;
   int ranks_;
+  std::size_t batch_per_rank_;
   std::uint64_t seed_;
   std::size_t steps_;
 };

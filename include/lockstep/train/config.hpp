@@ -93,7 +93,7 @@ struct Config {
   Binding binding = Binding::automatic;
   CudaGraph cuda_graph = CudaGraph::on;
   std::uint64_t memory_limit = 0;  ///< bytes per rank; 0: the available memory
-  double bucket_mib = 0;           ///< 0: `default_bucket_mib` of the device
+  double bucket_mib = 0;           ///< 0: automatic, until `resolve_device`
   double link_gbit = 0;  ///< rate of the network link in Gbit/s, for the report; 0: unknown
   BatchNormMode batch_norm = BatchNormMode::broadcast;
   std::int64_t watchdog_seconds = 300;  ///< 0: disabled
@@ -124,7 +124,10 @@ struct Config {
   int step_factor = 4;
   int repeats = 20;
 
-  /// Returns the size of a bucket of float32 gradients in bytes.
+  /// Returns the images of one forward pass: those of a rank and step, divided into micro-batches.
+  std::int64_t images_per_micro_batch() const { return batch_per_rank / pipeline.micro_batches; }
+
+  /// Returns the size of a bucket of float32 gradients in bytes. `bucket_mib` must be resolved.
   std::size_t bucket_bytes() const;
 };
 
@@ -133,9 +136,9 @@ struct Config {
 /// of ranks. The option table of the module `app` checks the range of each value.
 Config resolve(Config config, int ranks);
 
-/// Returns the default of `Config::bucket_mib`. On GPUs it is larger: fewer all-reduces disturb
-/// fewer layers (not measured on a GPU).
-double default_bucket_mib(backend::DeviceKind device);
+/// Returns `config` with the kind of the device of this machine and the default of `bucket_mib` for
+/// it filled in.
+Config resolve_device(Config config);
 
 /// Tensors of the ranks other than 0 that a checkpoint contains.
 enum class RankState : std::int64_t {
