@@ -110,7 +110,7 @@ core::ExitStatus allreduce_command(const Invocation& invocation) {
   Job job(invocation);
   const train::Config& config = job.config;
   check_output(job);
-  const MemoryLimit limit = memory_limit(job);
+  const study::MemoryLimit limit = memory_limit(job);
   train::together(job.communicator, [&] {
     if (config.max_bytes <= limit.bytes) return;
     core::fail(core::ExitStatus::out_of_memory,

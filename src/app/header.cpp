@@ -220,8 +220,7 @@ std::string describe_pipeline(const train::Config& config,
       fmt::format(
           "{}, {} of {} per step, {}; ideal bubble {:.1f} %", plural(std::ssize(stages), "stage"),
           plural(config.pipeline.micro_batches, "micro-batch"),
-          plural(config.images_per_micro_batch(), "image"),
-          core::name(config.pipeline.schedule),
+          plural(config.images_per_micro_batch(), "image"), core::name(config.pipeline.schedule),
           100 * train::ideal_bubble(config.pipeline.stages, config.pipeline.micro_batches)));
   for (std::size_t i = 0; i < stages.size(); ++i) {
     text += fmt::format("    stage {:<8} {} to {}, {} parameters, {}\n", i, stages[i].first_layer,
@@ -231,11 +230,11 @@ std::string describe_pipeline(const train::Config& config,
   return text;
 }
 
-std::string describe_memory(const study::MemoryEstimate& memory, const MemoryLimit& limit) {
+std::string describe_memory(const study::MemoryEstimate& memory, const study::MemoryLimit& limit) {
   std::string text =
       line("memory",
            fmt::format("{} per rank (estimated peak); {}{}", format_bytes(double(memory.limited())),
-                       limit.bytes == MemoryLimit{}.bytes
+                       limit.bytes == study::MemoryLimit{}.bytes
                            ? limit.source
                            : fmt::format("the limit is {} ({})", format_bytes(double(limit.bytes)),
                                          limit.source),

@@ -42,6 +42,6 @@ std::string describe_pipeline(const train::Config& config,
                               const std::vector<train::StageDescription>& stages);
 
 /// Describes the estimated memory by purpose, one line each, and the limit.
-std::string describe_memory(const study::MemoryEstimate& memory, const MemoryLimit& limit);
+std::string describe_memory(const study::MemoryEstimate& memory, const study::MemoryLimit& limit);
 
 }  // namespace lockstep::app

@@ -35,7 +35,7 @@ void add_limits(std::vector<Fact>& facts, const std::string& name,
 
 /// Returns launcher, processors, threads and limits of this rank. `share`: memory that each rank
 /// may use.
-std::vector<Fact> environment_facts(const Job& job, const MemoryLimit& share) {
+std::vector<Fact> environment_facts(const Job& job, const study::MemoryLimit& share) {
   const record::RankInfo& own = job.ranks.at(static_cast<std::size_t>(job.communicator.rank()));
   const int openmp_limit = core::openmp_thread_limit();
   const bool is_bound = core::openmp_binds_threads();
@@ -106,7 +106,7 @@ core::ExitStatus info_command(const Invocation& invocation) {
   Job job(invocation);
   const std::string cpu = report_device(backend::DeviceKind::cpu).availability;
   const auto [cuda, cuda_description] = report_device(backend::DeviceKind::cuda);
-  const MemoryLimit memory = memory_limit(job);
+  const study::MemoryLimit memory = memory_limit(job);
   const std::vector<Fact> facts = environment_facts(job, memory);
   const record::Attributes versions = record::versions(), variables = library_variables();
 

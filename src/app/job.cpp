@@ -42,16 +42,19 @@ void check_precision(Job& job) {
     return;
   constexpr double tolerance = 1.05;
   core::begin_activity(job.monitor, core::Activity::timing_precisions);
+  const std::int64_t images =
+      study::timed_batch(job.config.batch_per_rank, job.config.device.threads);
   double time = 0;
-  train::together(job.communicator,
-                  [&] { time = study::relative_step_time(job.config, job.graph, *job.backend); });
+  train::together(job.communicator, [&] {
+    time = study::relative_step_time(train::training_options(job.config, images), job.graph,
+                                     *job.backend);
+  });
   if (time <= tolerance) return;
   add_warning(
       job,
       fmt::format("{0} is slower than fp32 on this processor: a step of {1} with {2} images takes "
                   "{3:.2f} times as long; try --precision fp32",
-                  core::name(job.config.plan.precision), job.config.network.model,
-                  study::timed_batch(job.config), time));
+                  core::name(job.config.plan.precision), job.config.network.model, images, time));
 }
 
 /// Warns if ranks share a GPU although that is allowed. If it is not, the transport of gradients
@@ -262,11 +265,11 @@ Job::Job(const Invocation& invoked)
   end_if_signalled(config, communicator);
 }
 
-MemoryLimit memory_limit(const Job& job) {
-  if (job.config.memory_limit > 0) return {job.config.memory_limit, "--memory-limit"};
+study::MemoryLimit memory_limit(const Job& job) {
+  if (job.config.memory_limit > 0) return {job.config.memory_limit, "--memory-limit", true};
   const std::vector<core::Limit> limits = core::memory_limits();
   const Domains domains = gather_domains(job.communicator, limits);
-  MemoryLimit own;
+  study::MemoryLimit own;
   train::together(job.communicator, [&] {
     if (const auto bytes = job.backend->device().available_memory()) {
       own = {*bytes, "free memory of the device"};

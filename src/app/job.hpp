@@ -15,6 +15,7 @@
 #include "lockstep/graph/graph.hpp"
 #include "lockstep/record/run_file.hpp"
 #include "lockstep/study/memory.hpp"
+#include "lockstep/study/memory_limit.hpp"
 #include "lockstep/train/config.hpp"
 #include "lockstep/train/pipeline/pipeline.hpp"
 
@@ -50,16 +51,10 @@ void add_warning(Job& job, const std::string& warning);
 /// Returns how the images of this job are selected and prepared.
 data::DataOptions data_options(const Job& job);
 
-/// The memory that each rank may use.
-struct MemoryLimit {
-  std::uint64_t bytes = std::uint64_t{1} << 62;  ///< by default, more than any memory
-  std::string source = "no limit is known";      ///< option or file
-};
-
 /// Returns the memory that each rank may use, the minimum over the ranks: `--memory-limit`, or the
 /// free memory of the device if it has its own, or else the share of the rank in the limits of the
 /// host (`core::memory_limits`). Throws `AgreedError`. Collective: all ranks must call this.
-MemoryLimit memory_limit(const Job& job);
+study::MemoryLimit memory_limit(const Job& job);
 
 /// Returns the estimated memory of a rank of this job. `pipeline` may be null. Throws `AgreedError`
 /// (usage) if the device does not support the configuration. Collective: all ranks must call this.

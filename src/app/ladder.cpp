@@ -76,7 +76,7 @@ nlohmann::json to_json(const record::LadderRow& row) {
 }
 
 /// Runs the ladder. Each point is printed and written to the run file when it is finished.
-study::LadderResult run(Job& job, const data::TrainingData& data, std::uint64_t limit,
+study::LadderResult run(Job& job, const data::TrainingData& data, const study::MemoryLimit& limit,
                         std::optional<record::RunFile>& file) {
   const auto report = [&](const record::LadderRow& row) {
     job.console.print(table_row(row));
@@ -86,7 +86,8 @@ study::LadderResult run(Job& job, const data::TrainingData& data, std::uint64_t 
   record_measurement(job, file, [&] {
     result = study::run_ladder({job.config, job.graph, data, *job.backend, job.communicator,
                                 job.communicator, job.monitor},
-                               job.sizes, job.process_bytes, limit, report);
+                               {.start = job.config.ladder_start}, job.sizes, job.process_bytes,
+                               limit, report);
     return result.end == study::LadderEnd::stopped ? record::RunStatus::preempted
                                                    : record::RunStatus::complete;
   });
@@ -101,9 +102,9 @@ core::ExitStatus ladder_command(const Invocation& invocation) {
   std::optional<core::StopSignal> ignored_signals;
   Job job(invocation);
   const train::Config& config = job.config;
-  const std::uint64_t limit = memory_limit(job).bytes;
+  const study::MemoryLimit limit = memory_limit(job);
   job.console.print(describe_place(job) + fmt::format("  {:<14} {} per rank\n\n", "memory limit",
-                                                      core::format_bytes(double(limit))));
+                                                      core::format_bytes(double(limit.bytes))));
   check_output(job);
   const data::TrainingData data = load_data(job);
   if (config.dry_run) return end_dry_run(job);
@@ -112,10 +113,10 @@ core::ExitStatus ladder_command(const Invocation& invocation) {
   job.console.print(std::string(table_head));
   const auto result = run(job, data, limit, file);
   ignored_signals.emplace();
-  job.console.print("\n" + describe_end(result, limit));
+  job.console.print("\n" + describe_end(result, limit.bytes));
   auto points = nlohmann::json::array();
   for (const auto& point : result.points) points.push_back(to_json(point));
-  print_json(job, {{"memory_limit_bytes", limit}, {"ladder", points}});
+  print_json(job, {{"memory_limit_bytes", limit.bytes}, {"ladder", points}});
   return result.end == study::LadderEnd::stopped ? core::stopped_by(result.stop_signal)
                                                  : core::ExitStatus::done;
 }

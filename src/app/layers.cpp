@@ -14,6 +14,7 @@
 #include "job.hpp"
 #include "lockstep/core/format.hpp"
 #include "lockstep/core/statistics.hpp"
+#include "lockstep/train/plan_options.hpp"
 
 namespace lockstep::app {
 
@@ -98,7 +99,8 @@ std::vector<record::LayerRow> measure(Job& job, const backend::Ceilings& ceiling
   record_measurement(job, file, [&] {
     for (const graph::Layer& layer : graph::parse_layers(job.config.layers)) {
       core::begin_activity(job.monitor, core::Activity::measuring_layer);
-      rows.push_back(study::measure_layer(job.config, layer, *job.backend, ceilings, limit));
+      const auto options = train::training_options(job.config, layer.batch);
+      rows.push_back(study::measure_layer(options, layer, *job.backend, ceilings, limit));
       job.console.print(table_rows(rows.back()));
     }
     if (file) file->write_layers(rows);

@@ -78,7 +78,7 @@ core::ExitStatus plan_command(const Invocation& invocation) {
   comm::Communicator& communicator = invocation.communicator;
   Job job(invocation);
   const train::Config& config = job.config;
-  const MemoryLimit limit = memory_limit(job);
+  const study::MemoryLimit limit = memory_limit(job);
   const auto pipeline = train::make_pipeline(config, job.graph, communicator, {});  // of one stage
   const auto memory = estimate_memory(job, study::MemoryDetail::planned, pipeline.get());
   const graph::NodeCost cost = job.graph.total_cost();
@@ -107,13 +107,12 @@ core::ExitStatus plan_command(const Invocation& invocation) {
     job.console.print(
         "\nThe estimate exceeds the memory limit; use a smaller batch or fewer ranks per host.\n");
   }
-  train::Config micro_batch = config;
-  micro_batch.batch_per_rank /= config.pipeline.micro_batches;
+  const backend::PlanOptions options =
+      train::training_options(config, config.images_per_micro_batch());
   const bool is_gpu = job.backend->device().kind() == backend::DeviceKind::cuda;
   std::vector<backend::OperationChoice> kernels;
   train::together(communicator, [&] {
-    if (config.json || is_gpu)
-      kernels = job.backend->choices(job.graph, train::training_options(micro_batch));
+    if (config.json || is_gpu) kernels = job.backend->choices(job.graph, options);
   });
   if (is_gpu) job.console.print(describe_kernels(job, kernels));
   const std::size_t cut_off = job.backend->cut_off_selections();
@@ -122,9 +121,8 @@ core::ExitStatus plan_command(const Invocation& invocation) {
                                   cut_off, cut_off == 1 ? "was" : "were"));
   std::optional<record::Profile> measured;
   if (config.measure) {
-    train::together(communicator, [&] {
-      measured = study::measure_roofline(micro_batch, job.graph, *job.backend);
-    });
+    train::together(communicator,
+                    [&] { measured = study::measure_roofline(options, job.graph, *job.backend); });
     job.console.print(describe_roofline(config, *measured));
   }
   nlohmann::json json;

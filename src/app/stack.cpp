@@ -13,6 +13,7 @@
 #include "lockstep/core/format.hpp"
 #include "lockstep/core/statistics.hpp"
 #include "lockstep/study/stack.hpp"
+#include "lockstep/train/plan_options.hpp"
 
 namespace lockstep::app {
 
@@ -46,7 +47,7 @@ nlohmann::json to_json(const record::StackRow& row) {
 }
 
 /// Measures the stacks of all layers and writes them to the run file.
-std::vector<record::StackRow> measure(Job& job, std::uint64_t limit,
+std::vector<record::StackRow> measure(Job& job, const study::MemoryLimit& limit,
                                       std::optional<record::RunFile>& file) {
   std::vector<record::StackRow> rows;
   const auto attempted = [&](std::int64_t depth) {
@@ -55,8 +56,9 @@ std::vector<record::StackRow> measure(Job& job, std::uint64_t limit,
   record_measurement(job, file, [&] {
     for (const graph::Layer& layer : graph::parse_layers(job.config.layers)) {
       core::begin_activity(job.monitor, core::Activity::estimating_memory);
-      for (auto& row : study::measure_stack(job.config, layer, *job.backend, job.communicator,
-                                            limit, attempted)) {
+      const auto options = train::training_options(job.config, layer.batch);
+      for (auto& row :
+           study::measure_stack(options, layer, *job.backend, job.communicator, limit, attempted)) {
         job.console.print(table_row(row));
         rows.push_back(std::move(row));
       }
@@ -72,9 +74,9 @@ std::vector<record::StackRow> measure(Job& job, std::uint64_t limit,
 core::ExitStatus stack_command(const Invocation& invocation) {
   Job job(invocation);
   const train::Config& config = job.config;
-  const std::uint64_t limit = memory_limit(job).bytes;
+  const study::MemoryLimit limit = memory_limit(job);
   check_output(job);
-  job.console.print(describe_device(job, limit) + "\n");
+  job.console.print(describe_device(job, limit.bytes) + "\n");
   if (config.dry_run) return end_dry_run(job);
   auto file = open_run_file(job);
   job.console.print(table_head());
@@ -92,7 +94,7 @@ core::ExitStatus stack_command(const Invocation& invocation) {
   }
   auto list = nlohmann::json::array();
   for (const auto& row : rows) list.push_back(to_json(row));
-  print_json(job, {{"memory_limit_bytes", limit}, {"stack", list}});
+  print_json(job, {{"memory_limit_bytes", limit.bytes}, {"stack", list}});
   return core::ExitStatus::done;
 }
 

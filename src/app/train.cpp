@@ -23,6 +23,7 @@
 #include "lockstep/study/profile.hpp"
 #include "lockstep/study/roofline.hpp"
 #include "lockstep/train/agreement.hpp"
+#include "lockstep/train/plan_options.hpp"
 #include "lockstep/train/plausibility.hpp"
 #include "lockstep/train/trainer.hpp"
 #include "options/option.hpp"
@@ -70,15 +71,17 @@ class Reporter final : public train::TrainingListener {
   std::optional<record::RunFile>* file_ = nullptr;
 };
 
-std::unique_ptr<train::Pipeline> cut_network(const Job& job, const MemoryLimit& limit) {
+std::unique_ptr<train::Pipeline> cut_network(const Job& job, const study::MemoryLimit& limit) {
   core::begin_activity(job.monitor, core::Activity::cutting_network);
   return train::make_pipeline(job.config, job.graph, job.communicator, [&] {
-    return study::measure_nodes(job.config, job.graph, *job.backend, limit.bytes);
+    const std::int64_t images = job.config.images_per_micro_batch();
+    return study::measure_nodes(train::training_options(job.config, images), job.graph,
+                                *job.backend, limit.bytes);
   });
 }
 
 /// Returns the estimated memory, which is within the limit.
-study::MemoryEstimate fitting_memory(const Job& job, const MemoryLimit& limit,
+study::MemoryEstimate fitting_memory(const Job& job, const study::MemoryLimit& limit,
                                      const train::Pipeline* pipeline) {
   const auto estimate = [&](study::MemoryDetail detail) {
     const auto memory = estimate_memory(job, detail, pipeline);
@@ -113,7 +116,7 @@ struct Training {
   Job job;
   const train::Config& config = job.config;
   comm::Communicator& communicator = job.communicator;
-  const MemoryLimit limit = memory_limit(job);
+  const study::MemoryLimit limit = memory_limit(job);
   const std::unique_ptr<train::Pipeline> pipeline = cut_network(job, limit);
   const graph::Graph& graph = pipeline ? pipeline->graph() : job.graph;
   const study::MemoryEstimate memory = fitting_memory(job, limit, pipeline.get());

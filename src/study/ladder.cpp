@@ -101,17 +101,18 @@ bool train_point(const train::TrainingContext& ladder, const train::Config& conf
 
 }  // namespace
 
-LadderResult run_ladder(const train::TrainingContext& context, const data::DataSizes& sizes,
-                        std::uint64_t process_bytes, std::uint64_t limit_bytes,
+LadderResult run_ladder(const train::TrainingContext& context, const LadderOptions& options,
+                        const data::DataSizes& sizes, std::uint64_t process_bytes,
+                        const MemoryLimit& limit,
                         const std::function<void(const record::LadderRow&)>& point_done) {
   comm::Communicator& communicator = context.world;
   const int ranks = communicator.size();
   // All ranks must agree on whether a point is trained, because training is collective.
-  const std::uint64_t limit = comm::minimum(communicator, limit_bytes);
+  const std::uint64_t limit_bytes = comm::minimum(communicator, limit.bytes);
   // A signal between two points, or in the last step of a point, must stop the ladder as well.
   const core::StopSignal stop;
   LadderResult result;
-  for (std::int64_t batch = context.config.ladder_start;; batch *= 4) {
+  for (std::int64_t batch = options.start;; batch *= 4) {
     result.stop_signal = train::agreed_signal(communicator);
     if (result.stop_signal != 0) {
       result.end = LadderEnd::stopped;
@@ -141,14 +142,14 @@ LadderResult run_ladder(const train::TrainingContext& context, const data::DataS
     // First from the shapes: engines for a batch that cannot fit must not be timed.
     if (has_device) {
       row.predicted_bytes = estimate(MemoryDetail::least);
-      has_memory = row.predicted_bytes <= limit;
+      has_memory = row.predicted_bytes <= limit_bytes;
     }
     if (has_memory) {
       row.predicted_bytes = estimate(MemoryDetail::planned);
       // A device with separate memory reports by itself whether a batch fits, and remains usable
       // if it does not: then the estimate need not be below the limit.
-      const bool can_try = has_device && context.config.memory_limit == 0;
-      has_memory = row.predicted_bytes <= limit || can_try;
+      const bool can_try = has_device && !limit.is_given;
+      has_memory = row.predicted_bytes <= limit_bytes || can_try;
     }
     try {
       // A stopped point is not recorded; the next iteration of the loop then detects the signal.

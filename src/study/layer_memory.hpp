@@ -9,24 +9,22 @@
 #include "lockstep/backend/backend.hpp"
 #include "lockstep/core/meter/process_meter.hpp"
 #include "lockstep/core/process/system.hpp"
-#include "lockstep/graph/layer.hpp"
-#include "lockstep/train/config.hpp"
-#include "lockstep/train/plan_options.hpp"
+#include "lockstep/graph/graph.hpp"
 
 // Memory of networks that consist of equal layers, on one device, and the search for the deepest.
 namespace lockstep::study {
 
-/// Returns the configuration of a training plan on one device for the batch of the layer.
-inline train::Config layer_config(const train::Config& config, const graph::Layer& layer) {
-  train::Config result = config;
-  result.batch_per_rank = result.global_batch = layer.batch;
-  return result;
+/// Returns the options of a plan whose gradients are those of one device alone.
+inline backend::PlanOptions without_reduction(backend::PlanOptions options) {
+  options.gradient_reduction = backend::GradientReduction::none;
+  options.gradient_portion = 0;
+  return options;
 }
 
-/// Returns the memory of a training plan and its state in bytes, from shapes.
-inline std::uint64_t estimate_bytes(const train::Config& config, const graph::Graph& graph,
+/// Returns the memory of a plan and its state in bytes, from shapes.
+inline std::uint64_t estimate_bytes(const backend::PlanOptions& options, const graph::Graph& graph,
                                     const backend::Backend& backend) {
-  return backend.least_memory(graph, train::training_options(config)).total();
+  return backend.least_memory(graph, options).total();
 }
 
 /// Returns the bytes of the memory limit that are in use before the plan: those of this process if

@@ -59,17 +59,17 @@ void add_phases(const TimedPlan& timed, const graph::Graph& graph, graph::NodeId
 
 }  // namespace
 
-record::LayerRow measure_layer(const train::Config& config, const graph::Layer& layer,
+record::LayerRow measure_layer(const backend::PlanOptions& options, const graph::Layer& layer,
                                const backend::Backend& backend, const backend::Ceilings& ceilings,
                                std::uint64_t limit_bytes) {
-  const train::Config one = layer_config(config, layer);
+  const backend::PlanOptions alone = without_reduction(options);
   const graph::Graph graph = graph::stack_layers(layer, 1);
   record::LayerRow row{.layer = layer.text,
                        .status = "out_of_memory",
                        .batch = layer.batch,
                        .forward_seconds = {},
                        .backward_seconds = {},
-                       .estimated_bytes = estimate_bytes(one, graph, backend),
+                       .estimated_bytes = estimate_bytes(alone, graph, backend),
                        .flops_per_second = ceilings.flops_per_second,
                        .bytes_per_second = ceilings.bytes_per_second,
                        .power_watts = unknown,
@@ -77,10 +77,10 @@ record::LayerRow measure_layer(const train::Config& config, const graph::Layer& 
   if (row.estimated_bytes + base_bytes(backend) > limit_bytes) return row;
   const auto failure = train::outcome_of([&] {
     MemoryIncrease memory(backend);
-    TimedPlan timed(one, graph, backend, StepPart::forward_backward);
+    TimedPlan timed(alone, graph, backend, StepPart::forward_backward);
     row.power_watts = run_steps(timed, backend);
     row.peak_bytes = memory.bytes();
-    add_phases(timed, graph, find_layer(graph), config.plan.precision, row);
+    add_phases(timed, graph, find_layer(graph), options.precision, row);
   });
   if (failure && failure->status() != core::ExitStatus::out_of_memory) throw *failure;
   if (failure) return row;

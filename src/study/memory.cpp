@@ -30,25 +30,18 @@ class NoSum final : public core::StatisticsAllReduce {
   int replicas_;
 };
 
-comm::BucketPartition buckets_of(const train::Config& config, std::size_t elements, Ranks ranks) {
-  return comm::partition_gradients(elements, ranks.all, train::reducer_options(config));
-}
-
-std::uint64_t communication_bytes(const train::Config& config, std::size_t elements, Ranks ranks) {
-  const comm::BucketPartition buckets = buckets_of(config, elements, ranks);
+std::uint64_t communication_bytes(const comm::BucketPartition& buckets,
+                                  const comm::ReducerOptions& reducer, Ranks ranks) {
   if (buckets.count() == 0) return 0;
-  return comm::reducer_memory_bytes(buckets, ranks.all, ranks.local,
-                                    train::reducer_options(config));
+  return comm::reducer_memory_bytes(buckets, ranks.all, ranks.local, reducer);
 }
 
 /// Returns the bytes of the durations of the steps of an epoch: every rank stores them, rank 0
 /// gathers and writes them.
-std::uint64_t record_bytes(const train::Config& config, std::size_t elements, std::size_t images,
+std::uint64_t record_bytes(const train::Config& config, std::size_t buckets, std::size_t images,
                            Ranks ranks) {
-  const auto batch =
-      static_cast<std::size_t>(config.batch_per_rank) * static_cast<std::size_t>(ranks.all);
+  const auto batch = static_cast<std::size_t>(config.global_batch);
   const std::size_t steps = data::steps_per_epoch(images, batch, config.data.last_batch);
-  const std::size_t buckets = buckets_of(config, elements, ranks).count();
   train::StepLogSize size{
       .steps = steps, .buckets = buckets, .ranks = static_cast<std::size_t>(ranks.all)};
   const std::uint64_t own = train::step_log_bytes(size);
@@ -66,16 +59,16 @@ std::uint64_t largest_parameter(const graph::Graph& graph) {
 
 /// Returns the bytes that rank 0 needs for checkpoints: the tensors of a file while it is written,
 /// which are copies of its own and those of other ranks, and one tensor to write and one to read
-/// back.
-std::uint64_t checkpoint_bytes(const train::Config& config, const graph::Graph& graph, Ranks ranks,
+/// back. `options`: of the training plan.
+std::uint64_t checkpoint_bytes(const train::Config& config, const backend::PlanOptions& options,
+                               const graph::Graph& graph, Ranks ranks,
                                const train::Pipeline* pipeline) {
   if (config.checkpoint.directory.empty() && config.init_from.empty()) return 0;
   const std::uint64_t transfer = 2 * largest_parameter(graph);
   if (config.checkpoint.directory.empty()) return transfer;
   const graph::Graph& network = pipeline == nullptr ? graph : pipeline->network;
   const std::uint64_t statistics = network.statistic_elements() * sizeof(float);
-  const std::uint64_t all =
-      train::training_options(config).parameter_bytes(network.parameter_elements()) + statistics;
+  const std::uint64_t all = options.parameter_bytes(network.parameter_elements()) + statistics;
   const auto others = static_cast<std::uint64_t>(ranks.all - 1);
   std::uint64_t bytes = transfer + all;
   if (comm::keeps_state(config.reducer.kind) && others > 0)
@@ -100,20 +93,24 @@ MemoryEstimate estimate_memory(const train::Config& config, const graph::Graph& 
                          ? 1u
                          : static_cast<std::uint64_t>(config.data.loader_threads) + 2;
 
-  const auto memory_of = [&](backend::PlanOptions options) {
-    const backend::PlanOptions whole = options;
-    if (pipeline != nullptr && options.mode == backend::Mode::training)
-      options.batch /= pipeline->micro_batches;
+  NoSum batch_norm_sum(ranks.all);
+  const bool is_synchronous = config.batch_norm == train::BatchNormMode::sync;
+  const backend::PlanOptions options = train::training_options(
+      config, sizes.info.normalisation, is_synchronous ? &batch_norm_sum : nullptr, 0, ranks.all);
+  const comm::ReducerOptions reducer = train::reducer_options(config);
+  const comm::BucketPartition buckets =
+      comm::partition_gradients(graph.parameter_elements(), ranks.all, reducer);
+  const auto memory_of = [&](const backend::PlanOptions& whole) {
+    backend::PlanOptions micro_batch = whole;
+    if (pipeline != nullptr && whole.mode == backend::Mode::training)
+      micro_batch.batch = whole.batch / pipeline->micro_batches;
     const backend::MemoryUse memory = detail == MemoryDetail::planned
-                                          ? backend.memory(graph, options)
-                                          : backend.least_memory(graph, options);
+                                          ? backend.memory(graph, micro_batch)
+                                          : backend.least_memory(graph, micro_batch);
     return pipeline == nullptr ? memory
                                : train::pipeline_memory(*pipeline, memory, whole, backend.device());
   };
-  NoSum batch_norm_sum(ranks.all);
-  const bool is_synchronous = config.batch_norm == train::BatchNormMode::sync;
-  const auto plan = memory_of(train::training_options(
-      config, sizes.info.normalisation, is_synchronous ? &batch_norm_sum : nullptr, 0, ranks.all));
+  const backend::MemoryUse plan = memory_of(options);
 
   MemoryEstimate estimate;
   estimate.has_device = backend.device().available_memory().has_value();
@@ -141,9 +138,9 @@ MemoryEstimate estimate_memory(const train::Config& config, const graph::Graph& 
   if (config.data.residency == data::DataResidency::device) {
     estimate.workspace += static_cast<std::uint64_t>(sizes.train) * (image + sizeof(std::int32_t));
   }
-  estimate.checkpoint = checkpoint_bytes(config, graph, ranks, pipeline);
-  estimate.records = record_bytes(config, graph.parameter_elements(), sizes.train, ranks);
-  estimate.communication = communication_bytes(config, graph.parameter_elements(), ranks);
+  estimate.checkpoint = checkpoint_bytes(config, options, graph, ranks, pipeline);
+  estimate.records = record_bytes(config, buckets.count(), sizes.train, ranks);
+  estimate.communication = communication_bytes(buckets, reducer, ranks);
   return estimate;
 }
 

@@ -16,6 +16,7 @@
 #include "lockstep/core/process/system.hpp"
 #include "lockstep/core/statistics.hpp"
 #include "lockstep/train/agreement.hpp"
+#include "lockstep/train/plan_options.hpp"
 #include "profile_rows.hpp"
 #include "trace.hpp"
 
@@ -200,7 +201,8 @@ ProfileResult run_profile(const train::TrainingContext& context, train::ExtraSte
   profile.steps = context.config.profile_steps;
   profile.step_seconds = median_step(mine.with(), context.world);
   profile.step_seconds_without_profile = median_step(mine.without(), context.world);
-  const ProfileRows rows(context.graph, steps.plan(), context.config);
+  const ProfileRows rows(context.graph, steps.plan(),
+                         train::training_options(context.config, context.config.batch_per_rank));
   for (const OperationSum& sum : mine.sums())
     profile.operations.push_back(rows.row(sum, profile.steps));
   // All ranks of a host measure at the same time, as they compute at the same time.

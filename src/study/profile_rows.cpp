@@ -63,11 +63,11 @@ void add(std::span<const train::OperationTime> times, std::vector<OperationSum>&
 }
 
 ProfileRows::ProfileRows(const graph::Graph& graph, const backend::Plan& plan,
-                         const train::Config& config)
+                         const backend::PlanOptions& options)
     : graph_(graph),
-      precision_(config.plan.precision),
-      batch_(config.batch_per_rank),
-      optimiser_(config.optimiser.kind) {
+      precision_(options.precision),
+      batch_(options.batch),
+      optimiser_(options.optimiser) {
   for (auto& choice : plan.choices()) {
     auto key = std::pair(choice.node, choice.phase);
     choices_.emplace(std::move(key), std::move(choice));

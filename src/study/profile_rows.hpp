@@ -11,7 +11,6 @@
 #include "lockstep/core/data_type.hpp"
 #include "lockstep/graph/graph.hpp"
 #include "lockstep/record/run_file.hpp"
-#include "lockstep/train/config.hpp"
 #include "lockstep/train/timing/operation_clock.hpp"
 
 namespace lockstep::study {
@@ -42,8 +41,9 @@ class ProfileRows {
   /// Name of the phase of the update, whose node is `no_node`.
   static constexpr std::string_view update = "update";
 
-  /// `graph` must outlive this object.
-  ProfileRows(const graph::Graph& graph, const backend::Plan& plan, const train::Config& config);
+  /// `options`: those of `plan`. `graph` must outlive this object.
+  ProfileRows(const graph::Graph& graph, const backend::Plan& plan,
+              const backend::PlanOptions& options);
 
   /// Returns the row of an operation of `steps` steps of this rank, without ceiling and with the
   /// time of this rank only. The FLOPs are those of the selected algorithm; FLOPs and bytes are 0

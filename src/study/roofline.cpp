@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "lockstep/core/error.hpp"
-#include "lockstep/train/plan_options.hpp"
 #include "profile_rows.hpp"
 #include "timed_plan.hpp"
 
@@ -34,10 +33,9 @@ double mean(const std::vector<double>& by_step) {
 
 }  // namespace
 
-std::vector<double> measure_nodes(train::Config config, const graph::Graph& network,
+std::vector<double> measure_nodes(const backend::PlanOptions& options, const graph::Graph& network,
                                   const backend::Backend& backend, std::uint64_t limit_bytes) {
-  config.batch_per_rank /= config.pipeline.micro_batches;
-  const auto bytes = backend.memory(network, train::training_options(config)).total();
+  const auto bytes = backend.memory(network, options).total();
   if (bytes > limit_bytes) {
     core::fail(
         core::ExitStatus::usage,
@@ -46,7 +44,7 @@ std::vector<double> measure_nodes(train::Config config, const graph::Graph& netw
                     "layers",
                     1e-9 * static_cast<double>(bytes), 1e-9 * static_cast<double>(limit_bytes)));
   }
-  TimedPlan timed(config, network, backend, StepPart::whole);
+  TimedPlan timed(options, network, backend, StepPart::whole);
   run_steps(timed);
   std::vector<double> seconds(network.nodes().size());
   for (const auto& [key, by_step] : timed.seconds())
@@ -54,41 +52,40 @@ std::vector<double> measure_nodes(train::Config config, const graph::Graph& netw
   return seconds;
 }
 
-std::int64_t timed_batch(const train::Config& config) {
-  // As many images as convolutions need for full speed, and less memory than the training.
+std::int64_t timed_batch(std::int64_t batch_per_rank, int threads) {
   constexpr std::int64_t images_per_thread = 32;
-  return std::min((config.batch_per_rank + 1) / 2, images_per_thread * config.device.threads);
+  return std::min((batch_per_rank + 1) / 2, images_per_thread * threads);
 }
 
-double relative_step_time(train::Config config, const graph::Graph& graph,
+double relative_step_time(backend::PlanOptions options, const graph::Graph& graph,
                           const backend::Backend& backend) {
   constexpr int timed_steps = 2;
-  config.batch_per_rank = timed_batch(config);
+  const core::Precision own_precision = options.precision;
   const auto shortest = [&](core::Precision precision) {
-    config.plan.precision = precision;
-    TimedPlan timed(config, graph, backend, StepPart::whole);
+    options.precision = precision;
+    TimedPlan timed(options, graph, backend, StepPart::whole);
     timed.step();
     double seconds = std::numeric_limits<double>::infinity();
     for (int step = 0; step < timed_steps; ++step) seconds = std::min(seconds, timed.step());
     return seconds;
   };
-  return shortest(config.plan.precision) / shortest(core::Precision::fp32);
+  return shortest(own_precision) / shortest(core::Precision::fp32);
 }
 
-record::Profile measure_roofline(const train::Config& config, const graph::Graph& graph,
+record::Profile measure_roofline(const backend::PlanOptions& options, const graph::Graph& graph,
                                  const backend::Backend& backend) {
-  const backend::Ceilings ceilings = backend.ceilings(config.plan.precision);
+  const backend::Ceilings ceilings = backend.ceilings(options.precision);
   if (ceilings.flops_per_second == 0) {
     core::fail(core::ExitStatus::usage,
                fmt::format("--measure compares with a device's ceilings, which '{}' does not "
                            "measure; use --device cpu",
                            core::name(backend.device().kind())));
   }
-  TimedPlan timed(config, graph, backend, StepPart::whole);
+  TimedPlan timed(options, graph, backend, StepPart::whole);
   record::Profile profile;
   profile.steps = steps;
   profile.step_seconds = run_steps(timed);
-  const ProfileRows rows(graph, timed.plan(), config);
+  const ProfileRows rows(graph, timed.plan(), options);
   for (const auto& [key, by_step] : timed.seconds()) {
     if (key.second == upload_phase) continue;
     const OperationSum sum{.key = key, .calls = steps, .seconds = steps * mean(by_step)};

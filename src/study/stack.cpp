@@ -16,7 +16,6 @@
 #include "lockstep/study/layers.hpp"
 #include "lockstep/train/agreement.hpp"
 #include "lockstep/train/pipeline/pipeline.hpp"
-#include "lockstep/train/plan_options.hpp"
 #include "lockstep/train/weights.hpp"
 
 namespace lockstep::study {
@@ -35,12 +34,11 @@ std::vector<graph::Graph> divide(const graph::Graph& stack, std::int64_t depth, 
 class DividedStack {
  public:
   /// `depth`: number of layers, at least one per rank; their numbers per rank differ by at most 1.
-  DividedStack(const train::Config& config, const graph::Layer& layer, std::int64_t depth,
+  DividedStack(const backend::PlanOptions& options, const graph::Layer& layer, std::int64_t depth,
                const backend::Backend& backend, comm::Communicator& world)
-      : config_(config),
-        backend_(backend),
+      : backend_(backend),
         world_(world),
-        options_(train::training_options(config)),
+        options_(options),
         stack_(graph::stack_layers(layer, depth)),
         pipeline_{.stage = world.rank(),
                   .network = stack_,
@@ -66,14 +64,14 @@ class DividedStack {
       if (limit) allocations.emplace(*limit);
       const graph::Graph& part = pipeline_.graph();
       state_.emplace(backend_.make_state(part));
-      train::initialise(part, config_.seed, *state_);
+      train::initialise(part, options_.seed, *state_);
       backend_.store(*state_);
       plan_ =
           train::make_plan(&pipeline_, part, backend_, *state_, options_, train::WarmUp::always);
       const std::int64_t image = pipeline_.is_first() ? part.image().elements() : 0;
       images_.resize(static_cast<std::size_t>(options_.batch * image));
       labels_.resize(static_cast<std::size_t>(options_.batch));
-      core::Random random(config_.seed, core::RandomStream::test);
+      core::Random random(options_.seed, core::RandomStream::test);
       for (auto& byte : images_) byte = static_cast<std::uint8_t>(random.below(256));
     });
   }
@@ -96,7 +94,6 @@ class DividedStack {
   }
 
  private:
-  const train::Config& config_;
   const backend::Backend& backend_;
   comm::Communicator& world_;
   backend::PlanOptions options_;
@@ -111,13 +108,14 @@ class DividedStack {
 /// Stacks of one layer, each divided over the devices of all ranks, which agree on every result.
 class Stacks {
  public:
-  Stacks(const train::Config& config, const graph::Layer& layer, const backend::Backend& backend,
-         comm::Communicator& world, std::uint64_t limit)
-      : config_(layer_config(config, layer)),
+  Stacks(const backend::PlanOptions& options, const graph::Layer& layer,
+         const backend::Backend& backend, comm::Communicator& world, const MemoryLimit& limit)
+      : options_(without_reduction(options)),
         layer_(layer),
         backend_(backend),
         world_(world),
-        limit_(limit),
+        limit_(limit.bytes),
+        has_given_limit_(limit.is_given),
         base_(base_bytes(backend)),
         is_on_host_(!backend.device().available_memory()) {}
 
@@ -175,7 +173,7 @@ class Stacks {
   /// Runs a forward and a backward pass under the memory limit; returns whether the stack fits.
   bool fits(std::int64_t depth) {
     if (!is_on_host_) {
-      return (config_.memory_limit == 0 || estimate(depth) <= limit_) && run(depth, std::nullopt);
+      return (!has_given_limit_ || estimate(depth) <= limit_) && run(depth, std::nullopt);
     }
     const std::uint64_t used = core::resident_memory().now;
     return run(depth, limit_ > used ? limit_ - used : 0);
@@ -198,7 +196,7 @@ class Stacks {
   std::int64_t deepest() const { return deepest_stack * smallest(); }
 
   DividedStack stack(std::int64_t depth) const {
-    return {config_, layer_, depth, backend_, world_};
+    return {options_, layer_, depth, backend_, world_};
   }
 
   /// Runs a forward and a backward pass and stores the peak; returns false if memory is exhausted.
@@ -218,22 +216,25 @@ class Stacks {
     }
   }
 
-  train::Config config_;
+  backend::PlanOptions options_;
   graph::Layer layer_;
   const backend::Backend& backend_;
   comm::Communicator& world_;
-  std::uint64_t limit_ = 0, base_ = 0;  ///< bytes; `base_`: in use without a stack
+  std::uint64_t limit_ = 0;  ///< bytes
+  bool has_given_limit_ = false;
+  std::uint64_t base_ = 0;  ///< bytes in use without a stack
   bool is_on_host_ = false;
   std::map<std::int64_t, std::uint64_t> estimates_, peaks_;  ///< by depth
 };
 
 }  // namespace
 
-std::vector<record::StackRow> measure_stack(const train::Config& config, const graph::Layer& layer,
+std::vector<record::StackRow> measure_stack(const backend::PlanOptions& options,
+                                            const graph::Layer& layer,
                                             const backend::Backend& backend,
-                                            comm::Communicator& world, std::uint64_t limit_bytes,
+                                            comm::Communicator& world, const MemoryLimit& limit,
                                             const std::function<void(std::int64_t)>& attempted) {
-  Stacks stacks(config, layer, backend, world, limit_bytes);
+  Stacks stacks(options, layer, backend, world, limit);
   std::int64_t estimated = stacks.smallest() - 1, deepest = estimated;
   if (stacks.warm_up()) {
     estimated = stacks.find_estimated();
@@ -248,7 +249,7 @@ std::vector<record::StackRow> measure_stack(const train::Config& config, const g
                             .stages = world.size(),
                             .depth = depth,
                             .estimated_depth = estimated,
-                            .limit_bytes = limit_bytes,
+                            .limit_bytes = limit.bytes,
                             .estimated_bytes = stacks.estimate(depth),
                             .forward_seconds = {}};
   };

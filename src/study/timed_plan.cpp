@@ -2,7 +2,6 @@
 #include "timed_plan.hpp"
 
 #include "lockstep/core/random.hpp"
-#include "lockstep/train/plan_options.hpp"
 #include "lockstep/train/weights.hpp"
 #include "profile_rows.hpp"
 
@@ -36,19 +35,18 @@ class TimedWork final : public backend::StepWork {
 
 }  // namespace
 
-TimedPlan::TimedPlan(const train::Config& config, const graph::Graph& graph,
+TimedPlan::TimedPlan(backend::PlanOptions options, const graph::Graph& graph,
                      const backend::Backend& backend, StepPart part)
-    : state_(backend.make_state(graph, config.optimiser.kind)),
-      images_(static_cast<std::size_t>(config.batch_per_rank * graph.image().elements())),
-      labels_(static_cast<std::size_t>(config.batch_per_rank), 0) {
-  train::initialise(graph, config.seed, state_);
+    : state_(backend.make_state(graph, options.optimiser)),
+      images_(static_cast<std::size_t>(options.batch * graph.image().elements())),
+      labels_(static_cast<std::size_t>(options.batch), 0) {
+  train::initialise(graph, options.seed, state_);
   backend.store(state_);
-  backend::PlanOptions options = train::training_options(config);
   options.listener = &clock_;
   plan_ = backend.compile(graph, state_, options);
   clock_.attach(plan_->timeline(), backend.device().queue());
   clock_.set_enabled(true);
-  core::Random random(config.seed, core::RandomStream::test);
+  core::Random random(options.seed, core::RandomStream::test);
   for (auto& byte : images_) byte = static_cast<std::uint8_t>(random.below(256));
   executor_ = plan_->make_step_executor(
       std::make_unique<TimedWork>(*plan_, clock_, graph.parameter_elements(), part));

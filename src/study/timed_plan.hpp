@@ -9,7 +9,6 @@
 
 #include "lockstep/backend/backend.hpp"
 #include "lockstep/graph/graph.hpp"
-#include "lockstep/train/config.hpp"
 #include "lockstep/train/timing/operation_clock.hpp"
 
 namespace lockstep::study {
@@ -25,9 +24,9 @@ enum class StepPart { forward_backward, whole };
 /// `Backend::compile`.
 class TimedPlan {
  public:
-  /// `config`: gives batch per rank, precision, seed and kernels.
-  TimedPlan(const train::Config& config, const graph::Graph& graph, const backend::Backend& backend,
-            StepPart part);
+  /// `options`: those of the plan (`train::training_options`).
+  TimedPlan(backend::PlanOptions options, const graph::Graph& graph,
+            const backend::Backend& backend, StepPart part);
 
   /// Uploads the images and executes the part of the step; returns its seconds, including the
   /// upload. The durations of the operations are added to `seconds()`.

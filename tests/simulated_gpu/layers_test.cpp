@@ -12,15 +12,6 @@
 namespace lockstep::study {
 namespace {
 
-using train::Config;
-
-Config small() {
-  Config config;
-  config.device.threads = 1;
-  config.device.deterministic = true;
-  return config;
-}
-
 std::unique_ptr<backend::Backend> gpu() {
   return backend::make_backend(
       {.kind = backend::DeviceKind::cuda, .threads = 1, .deterministic = true});
@@ -33,8 +24,9 @@ TEST(LayersOnSimulatedGpu, EveryKindIsMeasured) {
     const auto device = gpu();
     for (const char* text : {"relu@2x8x8x8", "maxpool:k2@2x8x8x8", "conv:3-8,k3,p1@2x8x8",
                              "conv:8-8,k3,p1@2x8x8", "batchnorm@2x8x8x8", "linear:16-8@2"}) {
+      const graph::Layer layer = graph::parse_layer(text);
       const record::LayerRow row =
-          measure_layer(small(), graph::parse_layer(text), *device, {}, std::uint64_t{1} << 40);
+          measure_layer({.batch = layer.batch}, layer, *device, {}, std::uint64_t{1} << 40);
       EXPECT_EQ(row.status, "complete") << text;
       EXPECT_EQ(row.forward_seconds.size(), std::size_t{layer_repeats}) << text;
       EXPECT_EQ(row.backward_seconds.size(), std::size_t{layer_repeats}) << text;
@@ -47,15 +39,15 @@ TEST(LayersOnSimulatedGpu, EveryKindIsMeasured) {
 
 TEST(LayersOnSimulatedGpu, MemoryLimitEndsTheStack) {
   const auto device = gpu();
-  Config config = small();
+  const graph::Layer layer = graph::parse_layer("linear:64-64@2");
   const std::uint64_t limit = std::uint64_t{1} << 20;
-  config.memory_limit = limit;
   int argc = 0;
   char** argv = nullptr;
   const comm::MpiSession session(argc, argv);
   const auto world = comm::make_communicator(session);
-  const auto rows = measure_stack(config, graph::parse_layer("linear:64-64@2"), *device, *world,
-                                  limit, [](std::int64_t) {});
+  const auto rows =
+      measure_stack({.batch = layer.batch}, layer, *device, *world,
+                    {.bytes = limit, .source = "test", .is_given = true}, [](std::int64_t) {});
   ASSERT_EQ(rows.size(), 2u);
   EXPECT_EQ(rows[0].status, "complete");
   EXPECT_EQ(rows[0].stages, world->size());

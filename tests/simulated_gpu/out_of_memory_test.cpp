@@ -11,6 +11,7 @@
 #include "lockstep/study/ladder.hpp"
 #include "lockstep/study/roofline.hpp"
 #include "lockstep/train/agreement.hpp"
+#include "lockstep/train/plan_options.hpp"
 #include "simulated_gpu/runtime.hpp"
 #include "train/small.hpp"
 
@@ -49,7 +50,8 @@ class OutOfMemory : public ::testing::Test {
       });
       TrainingListener silent;
       const auto pipeline = make_pipeline(config, graph_, *world_, [&] {
-        return study::measure_nodes(config, graph_, *backend, std::uint64_t{1} << 62);
+        return study::measure_nodes(training_options(config, config.images_per_micro_batch()),
+                                    graph_, *backend, std::uint64_t{1} << 62);
       });
       const graph::Graph& graph = pipeline ? pipeline->graph() : graph_;
       Trainer trainer({config, graph, data_, *backend, *world_,

@@ -304,7 +304,6 @@ TEST_F(SimulatedGpu, ResumesWithTheLossScale) {
 TEST_F(SimulatedGpu, LadderSelectsNoEnginesForABatchThatCannotFit) {
   Config ladder = config();
   ladder.command = "ladder";
-  ladder.ladder_start = 4;
   ladder.steps = 1;
   const data::DataSizes sizes =
       data::sizes({.source = "synthetic:64", .train_samples = 64, .test_samples = 11, .seed = 3});
@@ -320,8 +319,8 @@ TEST_F(SimulatedGpu, LadderSelectsNoEnginesForABatchThatCannotFit) {
   ASSERT_LT(bytes_of(4), limit);
   simulated_gpu::set_engines({{.name = "plain"}, {.name = "loops"}});
   const study::LadderResult result =
-      study::run_ladder({ladder, graph_, data_, *backend, *alone_, *alone_}, sizes, 0, limit,
-                        [](const record::LadderRow&) {});
+      study::run_ladder({ladder, graph_, data_, *backend, *alone_, *alone_}, {.start = 4}, sizes, 0,
+                        {.bytes = limit, .source = "test"}, [](const record::LadderRow&) {});
   const auto calls = simulated_gpu::engine_calls();
   simulated_gpu::set_engines({});
   EXPECT_EQ(result.end, study::LadderEnd::out_of_memory);

@@ -20,7 +20,6 @@ class Ladder : public ::testing::Test {
   LadderResult run(std::uint64_t limit, const std::function<void(const record::LadderRow&)>& done) {
     Config config = testing::small_config(world_->size());
     config.command = "ladder";
-    config.ladder_start = 1;
     config.steps = 1;
     const graph::Graph graph = testing::small_graph(testing::Norm::without);
     const data::TrainingData data = testing::small_data();
@@ -28,7 +27,8 @@ class Ladder : public ::testing::Test {
         backend::make_backend({.kind = backend::DeviceKind::reference, .threads = 1});
     const data::DataSizes sizes =
         data::sizes({.source = "synthetic:64", .train_samples = 64, .test_samples = 11, .seed = 3});
-    return run_ladder({config, graph, data, *device, *world_, *world_}, sizes, 0, limit, done);
+    return run_ladder({config, graph, data, *device, *world_, *world_}, {.start = 1}, sizes, 0,
+                      {.bytes = limit, .source = "test"}, done);
   }
 
   int argc_ = 0;

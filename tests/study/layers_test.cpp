@@ -13,16 +13,8 @@
 namespace lockstep::study {
 namespace {
 
-using namespace train;
-
 constexpr backend::Ceilings ceilings{
     .flops_per_second = 1e9, .bytes_per_second = 2e9, .product = {}};
-
-Config small() {
-  Config config;
-  config.device.threads = 1;
-  return config;
-}
 
 std::unique_ptr<backend::Backend> cpu() {
   return backend::make_backend({.kind = backend::DeviceKind::cpu, .threads = 1});
@@ -30,7 +22,8 @@ std::unique_ptr<backend::Backend> cpu() {
 
 record::LayerRow measure(const char* text, std::uint64_t limit = std::uint64_t{1} << 40) {
   const auto device = cpu();
-  return measure_layer(small(), graph::parse_layer(text), *device, ceilings, limit);
+  const graph::Layer layer = graph::parse_layer(text);
+  return measure_layer({.batch = layer.batch}, layer, *device, ceilings, limit);
 }
 
 TEST(MeasureLayer, CountsTheWorkOfTheLayerAlone) {

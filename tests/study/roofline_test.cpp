@@ -61,18 +61,11 @@ graph::Graph linear_network() {
   return graph;
 }
 
-Config config_of(std::int64_t batch, int threads) {
-  Config config;
-  config.batch_per_rank = batch;
-  config.device.threads = threads;
-  config.plan.precision = core::Precision::bf16;
-  return config;
-}
-
 double relative_time(int bfloat16_ms, int float32_ms) {
   using Delay = DelayingBackend::Delay;
   const DelayingBackend backend{Delay(bfloat16_ms), Delay(float32_ms)};
-  return relative_step_time(config_of(4, 1), linear_network(), backend);
+  return relative_step_time({.batch = timed_batch(4, 1), .precision = core::Precision::bf16},
+                            linear_network(), backend);
 }
 
 TEST(RelativeStepTime, IsTheTimeInThePrecisionDividedByThatInFloat32) {
@@ -88,10 +81,10 @@ TEST(RelativeStepTime, IsTheTimeInThePrecisionDividedByThatInFloat32) {
 }
 
 TEST(RelativeStepTime, UsesFewerImagesThanTheTraining) {
-  EXPECT_EQ(timed_batch(config_of(1, 1)), 1);
-  EXPECT_EQ(timed_batch(config_of(33, 1)), 17);
-  EXPECT_EQ(timed_batch(config_of(128, 1)), 32);
-  EXPECT_EQ(timed_batch(config_of(128, 2)), 64);
+  EXPECT_EQ(timed_batch(1, 1), 1);
+  EXPECT_EQ(timed_batch(33, 1), 17);
+  EXPECT_EQ(timed_batch(128, 1), 32);
+  EXPECT_EQ(timed_batch(128, 2), 64);
 }
 
 }  // namespace

@@ -25,10 +25,9 @@ constexpr std::uint64_t mib = std::uint64_t{1} << 20;
 
 class Stack : public ::testing::Test {
  protected:
-  Stack() { config_.device.threads = 1; }
-
   std::vector<record::StackRow> measure(const graph::Layer& layer, std::uint64_t limit) {
-    return measure_stack(config_, layer, *cpu_, *world_, limit,
+    return measure_stack({.batch = layer.batch}, layer, *cpu_, *world_,
+                         {.bytes = limit, .source = "test"},
                          [&](std::int64_t depth) { tried_.push_back(depth); });
   }
 
@@ -45,7 +44,6 @@ class Stack : public ::testing::Test {
   std::unique_ptr<comm::Communicator> world_ = comm::make_communicator(session_);
   std::unique_ptr<backend::Backend> cpu_ =
       backend::make_backend({.kind = backend::DeviceKind::cpu, .threads = 1});
-  Config config_;
   std::vector<std::int64_t> tried_;
 };
 
@@ -55,8 +53,8 @@ class StackOf : public Stack, public ::testing::WithParamInterface<const char*> 
 TEST_P(StackOf, EstimateIsCloseToTheDeepestStackThatRuns) {
   const graph::Layer layer = graph::parse_layer(GetParam());
   const int ranks = world_->size();
-  const auto bytes =
-      estimate_bytes(layer_config(config_, layer), graph::stack_layers(layer, 32), *cpu_);
+  const auto bytes = estimate_bytes(without_reduction({.batch = layer.batch}),
+                                    graph::stack_layers(layer, 32), *cpu_);
   // What the first run adds to the process is not known here: 32 MiB are one or two layers.
   const std::uint64_t limit = largest(core::resident_memory().now + bytes + 32 * mib);
   const auto rows = measure(layer, limit);

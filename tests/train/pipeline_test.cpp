@@ -3,6 +3,7 @@
 // on a simulated GPU.
 
 #include "lockstep/train/pipeline/pipeline.hpp"
+#include "lockstep/train/plan_options.hpp"
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
@@ -17,6 +18,7 @@
 #include "lockstep/record/checkpoint_directory.hpp"
 #include "lockstep/study/roofline.hpp"
 #include "lockstep/train/agreement.hpp"
+#include "lockstep/train/plan_options.hpp"
 #include "lockstep/train/trainer.hpp"
 #include "lockstep/train/weights.hpp"
 #include "replica_policy.hpp"
@@ -60,8 +62,10 @@ graph::Graph residual_graph(Norm norm) {
 std::unique_ptr<Pipeline> divide(const Config& config, const graph::Graph& network,
                                  const backend::Backend& backend, comm::Communicator& on,
                                  std::uint64_t limit_bytes = std::uint64_t{1} << 62) {
-  return make_pipeline(config, network, on,
-                       [&] { return study::measure_nodes(config, network, backend, limit_bytes); });
+  const auto options = training_options(config, config.images_per_micro_batch());
+  return make_pipeline(config, network, on, [&] {
+    return study::measure_nodes(options, network, backend, limit_bytes);
+  });
 }
 
 /// The results of a run, on all ranks of its first replica: parameters by name, and losses on rank

@@ -7,9 +7,15 @@
 
 #include "lockstep/record/run_file.hpp"
 #include "lockstep/study/memory.hpp"
+#include "lockstep/study/memory_limit.hpp"
 #include "lockstep/train/context.hpp"
 
 namespace lockstep::study {
+
+/// Options of a ladder besides those of its trainings.
+struct LadderOptions {
+  std::int64_t start = 32;  ///< first batch per rank
+};
 
 /// Reason for the end of a ladder.
 enum class LadderEnd {
@@ -24,19 +30,20 @@ struct LadderResult {
   int stop_signal = 0;  ///< number of the signal that stopped it; 0 if none did
 };
 
-/// Measures the epoch time as a function of the batch per rank: `config.ladder_start` first, then
+/// Measures the epoch time as a function of the batch per rank: `options.start` first, then
 /// always four times the previous batch, until a batch does not fit in memory, is larger than the
 /// training set, or a signal arrives. A batch that does not fit in memory is a row of the result
-/// with the status "out_of_memory", not an error. Each point trains `config.epochs` epochs (2 by
-/// default) and reports the last one; or, if `config.steps` is given, it trains one step more than
-/// that, excludes the first one, and scales the time to an epoch.
+/// with the status "out_of_memory", not an error. Each point trains the epochs of the configuration
+/// (2 by default) and reports the last one; or, if the steps are given, it trains one step more
+/// than that, excludes the first one, and scales the time to an epoch.
 ///
 /// An error other than a lack of memory ends the ladder and is thrown; all previous points have
-/// been reported to `point_done` by then. `process_bytes`: as in `estimate_memory`. `limit_bytes`:
-/// bytes of memory that this rank may use; the smallest limit of all ranks applies. `point_done` is
-/// called on every rank. Collective: all ranks must call this.
-LadderResult run_ladder(const train::TrainingContext& context, const data::DataSizes& sizes,
-                        std::uint64_t process_bytes, std::uint64_t limit_bytes,
+/// been reported to `point_done` by then. `process_bytes`: as in `estimate_memory`. `limit`: the
+/// smallest of all ranks applies. `point_done` is called on every rank. Collective: all ranks must
+/// call this.
+LadderResult run_ladder(const train::TrainingContext& context, const LadderOptions& options,
+                        const data::DataSizes& sizes, std::uint64_t process_bytes,
+                        const MemoryLimit& limit,
                         const std::function<void(const record::LadderRow&)>& point_done);
 
 }  // namespace lockstep::study

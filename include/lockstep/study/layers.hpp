@@ -6,7 +6,6 @@
 #include "lockstep/backend/backend.hpp"
 #include "lockstep/graph/layer.hpp"
 #include "lockstep/record/run_file.hpp"
-#include "lockstep/train/config.hpp"
 
 namespace lockstep::study {
 
@@ -17,10 +16,11 @@ inline constexpr int layer_warm_up = 5, layer_repeats = 10;
 /// layer (`graph::stack_layers`), with the implementations that a training plan uses; the times are
 /// those of the layer alone, from the timestamps of its operations. If the estimated memory exceeds
 /// `limit_bytes` or the device reports a lack of memory, the status of the row is "out_of_memory"
-/// and nothing is measured. `ceilings`: those of the device, copied to the row. If the device has a
-/// readable energy counter, further steps run until it has counted for a second. Throws the other
-/// errors of `Backend::compile`.
-record::LayerRow measure_layer(const train::Config& config, const graph::Layer& layer,
+/// and nothing is measured. `options`: of a training plan for the images of the layer; nothing is
+/// reduced. `ceilings`: those of the device, copied to the row. If the device has a readable energy
+/// counter, further steps run until it has counted for a second. Throws the other errors of
+/// `Backend::compile`.
+record::LayerRow measure_layer(const backend::PlanOptions& options, const graph::Layer& layer,
                                const backend::Backend& backend, const backend::Ceilings& ceilings,
                                std::uint64_t limit_bytes);
 

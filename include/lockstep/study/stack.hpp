@@ -9,7 +9,7 @@
 #include "lockstep/comm/communicator.hpp"
 #include "lockstep/graph/layer.hpp"
 #include "lockstep/record/run_file.hpp"
-#include "lockstep/train/config.hpp"
+#include "lockstep/study/memory_limit.hpp"
 
 namespace lockstep::study {
 
@@ -22,15 +22,17 @@ inline constexpr std::int64_t deepest_stack = 10'000;
 /// backward pass. The rows are the deepest stack that ran, with the times of its forward pass
 /// through all stages, and the first that did not fit. Bytes are those of the rank that needs most.
 ///
-/// `limit_bytes`: memory of each device, or of each process if the device uses host memory. In host
-/// memory a stack runs under an `AllocationLimit`, so that allocations beyond the limit fail. In
-/// device memory the device itself reports that a stack does not fit, unless `config.memory_limit`
-/// is set, which the estimate then enforces. `attempted` is called before each attempt with its
-/// depth. Throws `AgreedError` (usage) if more than `deepest_stack` layers per device would fit, or
-/// the stack cannot be divided before the layer (see `Graph::cut`). Collective.
-std::vector<record::StackRow> measure_stack(const train::Config& config, const graph::Layer& layer,
+/// `options`: of a training plan for the images of the layer; no gradients are reduced. `limit`:
+/// memory of each device, or of each process if the device uses host memory. In host memory a stack
+/// runs under an `AllocationLimit`, so that allocations beyond the limit fail. In device memory the
+/// device itself reports that a stack does not fit, unless the limit is given, which the estimate
+/// then enforces. `attempted` is called before each attempt with its depth. Throws `AgreedError`
+/// (usage) if more than `deepest_stack` layers per device would fit, or the stack cannot be divided
+/// before the layer (see `Graph::cut`). Collective.
+std::vector<record::StackRow> measure_stack(const backend::PlanOptions& options,
+                                            const graph::Layer& layer,
                                             const backend::Backend& backend,
-                                            comm::Communicator& world, std::uint64_t limit_bytes,
+                                            comm::Communicator& world, const MemoryLimit& limit,
                                             const std::function<void(std::int64_t)>& attempted);
 
 }  // namespace lockstep::study

@@ -20,20 +20,13 @@ inline comm::ReducerOptions reducer_options(const Config& config) {
   return options;
 }
 
-/// Returns the options of the training plan of a rank for a configuration. `normalisation`: that of
-/// the dataset. `batch_norm_sum`: null unless `--bn sync`. `rank`, `ranks`: position in the group
-/// of ranks that share the global batch; image i of rank r is image i * ranks + r of the global
-/// batch (see data::DistributedSampler).
-inline backend::PlanOptions training_options(const Config& config,
-                                             const core::Normalisation& normalisation = {},
-                                             core::StatisticsAllReduce* batch_norm_sum = nullptr,
-                                             int rank = 0, int ranks = 1) {
+/// Returns the options of a training plan for `images` images. If the global batch has more images,
+/// their gradients are added to those of other ranks or of other micro-batches.
+inline backend::PlanOptions training_options(const Config& config, std::int64_t images) {
   backend::PlanOptions options = config.plan;
-  options.batch = config.batch_per_rank;
-  options.normalisation = normalisation;
-  options.batch_norm_sum = batch_norm_sum;
+  options.batch = images;
   const bool communicates =
-      config.global_batch > config.batch_per_rank && config.reducer.kind != comm::ReducerKind::none;
+      config.global_batch > images && config.reducer.kind != comm::ReducerKind::none;
   options.gradient_reduction =
       communicates ? backend::GradientReduction::over_replicas : backend::GradientReduction::none;
   if (communicates)
@@ -42,6 +35,20 @@ inline backend::PlanOptions training_options(const Config& config,
   options.optimiser = config.optimiser.kind;
   options.vector_decay = config.optimiser.vector_decay;
   options.seed = config.seed;
+  return options;
+}
+
+/// Returns the options of the training plan of a rank for its images of a step. `normalisation`:
+/// that of the dataset. `batch_norm_sum`: null unless `--bn sync`. `rank`, `ranks`: position in the
+/// group of ranks that share the global batch; image i of rank r is image i * ranks + r of the
+/// global batch (see data::DistributedSampler).
+inline backend::PlanOptions training_options(const Config& config,
+                                             const core::Normalisation& normalisation,
+                                             core::StatisticsAllReduce* batch_norm_sum, int rank,
+                                             int ranks) {
+  backend::PlanOptions options = training_options(config, config.batch_per_rank);
+  options.normalisation = normalisation;
+  options.batch_norm_sum = batch_norm_sum;
   options.first_image = rank;
   options.image_stride = ranks;
   return options;

@@ -126,7 +126,8 @@ std::unique_ptr<backend::Plan> make_plan(const Pipeline* pipeline, const graph::
 }
 
 PipelinePlan::PipelinePlan(const Pipeline& pipeline, const backend::Backend& backend,
-                           backend::ModelState& state, backend::PlanOptions options, WarmUp when)
+                           backend::ModelState& state, const backend::PlanOptions& options,
+                           WarmUp when)
     : pipeline_(pipeline),
       micro_batches_(options.mode == backend::Mode::training ? pipeline.micro_batches : 1),
       actions_(actions_of(pipeline, options.mode)),
@@ -138,15 +139,17 @@ PipelinePlan::PipelinePlan(const Pipeline& pipeline, const backend::Backend& bac
       backend_(backend),
       options_(options) {
   core::check(options.batch % micro_batches_ == 0, "micro-batches divide the batch");
-  options.batch /= micro_batches_;
+  backend::PlanOptions micro_batch = options;
+  micro_batch.batch = options.batch / micro_batches_;
   // The sums are those of the flat gradients.
-  if (micro_batches_ > 1) options.gradient_reduction = backend::GradientReduction::over_replicas;
+  if (micro_batches_ > 1)
+    micro_batch.gradient_reduction = backend::GradientReduction::over_replicas;
   const int stage = pipeline.stage;
-  const auto [in, out] = message_bytes(pipeline, options.batch);
+  const auto [in, out] = message_bytes(pipeline, micro_batch.batch);
   const bool is_training = options.mode == backend::Mode::training;
   comm::Communicator& stages = *pipeline.stages;
   for (Slot& slot : slots_) {
-    slot.plan = backend.compile(pipeline.graph(), state, options);
+    slot.plan = backend.compile(pipeline.graph(), state, micro_batch);
     slot.passes = slot.plan->stage_passes();
     if (out > 0) {
       slot.output = backend.host_buffer(out);

@@ -42,7 +42,7 @@ class PipelinePlan final : public backend::Plan {
  public:
   /// Arguments must outlive the plan.
   PipelinePlan(const Pipeline& pipeline, const backend::Backend& backend,
-               backend::ModelState& state, backend::PlanOptions options, WarmUp when);
+               backend::ModelState& state, const backend::PlanOptions& options, WarmUp when);
 
   /// Only refers to the batch; it must not change before the end of `backward`.
   void upload(std::span<const std::uint8_t> images, std::span<const std::int32_t> labels) override;
