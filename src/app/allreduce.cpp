@@ -47,7 +47,7 @@ std::string_view type_name(core::DataType type) {
   }
 }
 
-std::string table_row(const comm::SweepRow& row, int ranks, const train::Config& config) {
+std::string table_row(const comm::SweepRow& row, int ranks, double link_gbit) {
   const double seconds = median(row.seconds);
   const double bus = comm::bus_bandwidth(row.bytes(), seconds, ranks);
   const auto [least, most] = std::ranges::minmax(row.seconds);
@@ -56,9 +56,9 @@ std::string table_row(const comm::SweepRow& row, int ranks, const train::Config&
       row.bytes(), row.elements, type_name(row.type), "sum", -1, row.algorithm, seconds * 1e6,
       bandwidth(comm::algorithm_bandwidth(row.bytes(), seconds), ranks), bandwidth(bus, ranks),
       row.wrong, least * 1e6, most * 1e6);
-  if (config.link_gbit > 0) {
+  if (link_gbit > 0) {
     text += ranks == 1 ? fmt::format(" {:>8}", "-")
-                       : fmt::format(" {:>8.1f}", 100 * bus / (config.link_gbit * 1e9 / 8));
+                       : fmt::format(" {:>8.1f}", 100 * bus / (link_gbit * 1e9 / 8));
   }
   return text + "\n";
 }
@@ -108,18 +108,21 @@ std::vector<record::AllReduceRow> to_record(const std::vector<comm::SweepRow>& r
 
 core::ExitStatus allreduce_command(const Invocation& invocation) {
   Job job(invocation);
-  const train::Config& config = job.config;
+  const train::Config& config = job.options.training;
+  comm::SweepOptions sweep = job.options.sweep;
+  sweep.communication_type = config.reducer.gradient_type;
+  sweep.progress = job.monitor;
   check_output(job);
   const study::MemoryLimit limit = memory_limit(job);
   train::together(job.communicator, [&] {
-    if (config.max_bytes <= limit.bytes) return;
+    if (sweep.max_bytes <= limit.bytes) return;
     core::fail(core::ExitStatus::out_of_memory,
                fmt::format("--max-bytes: messages of {} exceed the {} per rank of {}; use smaller "
                            "messages or fewer ranks per host",
-                           core::format_bytes(double(config.max_bytes)),
+                           core::format_bytes(double(sweep.max_bytes)),
                            core::format_bytes(double(limit.bytes)), limit.source));
   });
-  if (config.dry_run) return end_dry_run(job);
+  if (job.options.output.is_dry_run) return end_dry_run(job);
   auto file = open_run_file(job);
 
   core::begin_activity(job.monitor, core::Activity::all_reduce_sweep);
@@ -130,28 +133,23 @@ core::ExitStatus allreduce_command(const Invocation& invocation) {
       fmt::format("All-reduce over {} ({}), {}. Times are medians of {} repeats; the time of a "
                   "repeat is that of its slowest rank.\n\n",
                   plural(ranks, "rank"), job.backend->device().name(), transport->library_version(),
-                  config.repeats));
+                  sweep.repeats));
   std::vector<comm::SweepRow> rows;
   record_measurement(job, file, [&] {
-    rows = transport->sweep({.min_bytes = config.min_bytes,
-                             .max_bytes = config.max_bytes,
-                             .factor = static_cast<std::size_t>(config.step_factor),
-                             .repeats = config.repeats,
-                             .warmup = 5,
-                             .communication_type = config.reducer.gradient_type,
-                             .progress = job.monitor});
+    rows = transport->sweep(sweep);
     if (file) file->write_allreduce(to_record(rows));
-    job.console.print(table_head(config.link_gbit > 0));
-    for (const auto& row : rows) job.console.print(table_row(row, ranks, config));
+    const double link_gbit = job.options.output.link_gbit;
+    job.console.print(table_head(link_gbit > 0));
+    for (const auto& row : rows) job.console.print(table_row(row, ranks, link_gbit));
     job.console.print(
         ranks > 1 ? average_lines(rows, ranks)
                   : "\nWith one rank nothing is communicated, so there is no bandwidth; start "
                     "several ranks, for example mpirun -n 2 lockstep allreduce.\n");
     return record::RunStatus::complete;
   });
-  auto sweep = nlohmann::json::array();
-  for (const auto& row : rows) sweep.push_back(to_json(row, ranks));
-  print_json(job, {{"allreduce", sweep}});
+  auto list = nlohmann::json::array();
+  for (const auto& row : rows) list.push_back(to_json(row, ranks));
+  print_json(job, {{"allreduce", list}});
   std::uint64_t wrong = 0;
   for (const auto& row : rows) wrong += row.wrong;
   if (wrong > 0) {

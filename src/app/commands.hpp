@@ -7,11 +7,11 @@
 #include <string>
 #include <string_view>
 
+#include "guard/early_stop.hpp"
 #include "lockstep/backend/backend.hpp"
 #include "lockstep/comm/communicator.hpp"
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/progress.hpp"
-#include "lockstep/train/config.hpp"
 #include "options/option.hpp"
 #include "standard_output.hpp"
 
@@ -22,7 +22,8 @@ using BackendFactory =
 
 /// Arguments of every command.
 struct Invocation {
-  train::Config config;  ///< as parsed, not yet resolved
+  Options options;         ///< as parsed, not yet resolved
+  StoppedCommand stopped;  ///< how a signal ends the command before it has anything to save
   std::string command_line;
   comm::Communicator& communicator;
   StandardOutput& output;

@@ -20,12 +20,12 @@ namespace lockstep::app {
 core::ExitStatus evaluate_command(const Invocation& invocation) {
   comm::Communicator& communicator = invocation.communicator;
   train::together(communicator, [&] {
-    if (!invocation.config.init_from.empty()) return;
+    if (!invocation.options.training.init_from.empty()) return;
     core::fail(core::ExitStatus::usage,
                "evaluate requires weights; specify their file with --init-from FILE");
   });
   Job job(invocation);
-  const train::Config& config = job.config;
+  const train::Config& config = job.options.training;
   job.console.print(describe_place(job) + "\n");
 
   const data::TrainingData data = load_data(job);
@@ -38,7 +38,7 @@ core::ExitStatus evaluate_command(const Invocation& invocation) {
   core::begin_activity(job.monitor, core::Activity::reading_weights);
   train::load_weights(config.init_from, job.graph, state, communicator);
   job.backend->store(state);
-  if (config.dry_run) return end_dry_run(job);
+  if (job.options.output.is_dry_run) return end_dry_run(job);
 
   const double begin = core::host_seconds();
   core::begin_activity(job.monitor, core::Activity::evaluation);

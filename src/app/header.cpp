@@ -42,7 +42,7 @@ std::string hosts(const Job& job) {
 std::string binding(const Job& job) {
   std::set<std::string> lists;
   for (const auto& rank : job.ranks) lists.insert(rank.cpu_list);
-  std::string threads = plural(job.config.device.threads, "thread") + " per rank";
+  std::string threads = plural(job.options.training.device.threads, "thread") + " per rank";
   if (job.threads_reason != "--threads" && job.threads_reason != cores_per_rank)
     threads += fmt::format(" ({})", job.threads_reason);
   if (lists.size() == 1) return fmt::format("{}, processors {}", threads, *lists.begin());
@@ -57,8 +57,8 @@ std::string binding(const Job& job) {
 
 std::string device_lines(const Job& job) {
   const backend::Device& device = job.backend->device();
-  return line("device", fmt::format("{}: {}, {}", core::name(job.config.device.kind), device.name(),
-                                    device.library_versions())) +
+  return line("device", fmt::format("{}: {}, {}", core::name(job.options.training.device.kind),
+                                    device.name(), device.library_versions())) +
          line("binding", binding(job));
 }
 
@@ -100,7 +100,7 @@ std::string optimiser(const train::Config& config) {
 }
 
 std::string communication(const Job& job, std::span<const std::size_t> bucket_sizes) {
-  const auto& config = job.config;
+  const train::Config& config = job.options.training;
   if (config.reducer.kind == comm::ReducerKind::none) {
     return "none: independent replicas, the baseline without communication";
   }
@@ -169,13 +169,13 @@ std::string describe_choices(const train::RunDescription& run) {
 }
 
 std::string describe_place(const Job& job) {
-  const auto& config = job.config;
+  const train::Config& config = job.options.training;
   return line("ranks", hosts(job)) + device_lines(job) +
          line("MPI", job.communicator.library_version()) +
          line("model",
               fmt::format("{}, {} parameters, {} classes, {}FLOP per image forward, {}FLOP "
                           "in training",
-                          config.network.model,
+                          job.options.network.model,
                           grouped(static_cast<std::int64_t>(job.graph.parameter_count())),
                           job.graph.classes(), format_count(job.graph.total_cost().forward_flops),
                           format_count(job.graph.total_cost().training_flops()))) +
@@ -186,14 +186,15 @@ std::string describe_place(const Job& job) {
 }
 
 std::string describe_device(const Job& job, std::uint64_t limit) {
-  const auto& config = job.config;
+  const train::Config& config = job.options.training;
   return device_lines(job) + line("precision", std::string(core::name(config.plan.precision))) +
          line("memory limit", format_bytes(double(limit)));
 }
 
 std::string describe_training(const Job& job, std::int64_t steps_per_epoch,
                               std::int64_t total_steps, std::span<const std::size_t> bucket_sizes) {
-  const auto& config = job.config;
+  const train::Config& config = job.options.training;
+  const std::string& run_file = job.options.output.run_file;
   const std::int64_t parts = config.pipeline.micro_batches;
   const std::string accumulation =
       parts == 1 ? ""
@@ -208,8 +209,7 @@ std::string describe_training(const Job& job, std::int64_t steps_per_epoch,
          line("checkpoints", config.checkpoint.directory.empty()
                                  ? "none (--checkpoint-dir DIR writes checkpoints)"
                                  : config.checkpoint.directory) +
-         line("run file",
-              config.output.empty() ? "none (--output FILE.h5 writes one)" : config.output);
+         line("run file", run_file.empty() ? "none (--output FILE.h5 writes one)" : run_file);
 }
 
 std::string describe_pipeline(const train::Config& config,

@@ -37,16 +37,16 @@ checkpoint saved: run the same command again, it resumes; 128 + N stopped by sig
 /// `arguments`, started on `ranks` ranks: build, ranks, command, and the options that affect
 /// results or times. Values that depend on the machine are not resolved. Throws `Error` (usage).
 std::string experiment_text(const std::string& ranks, const std::vector<std::string>& arguments) {
-  train::Config config = parse_options(arguments, process_environment());
+  const Options values = parse_options(arguments, process_environment());
   constexpr Range range = from_to(1, limits::ranks);
   const auto count = parse_number<std::int64_t>("ranks", ranks, range.describe());
   if (!range.contains(static_cast<long double>(count))) {
     core::fail(core::ExitStatus::usage,
                fmt::format("the number of ranks must be {}", range.describe()));
   }
-  config = train::resolve(std::move(config), static_cast<int>(count));
+  const Options resolved = resolve(values, static_cast<int>(count));
   std::string text;
-  for (const auto& [name, value] : experiment_entries(config)) {
+  for (const auto& [name, value] : experiment_entries(resolved)) {
     text += fmt::format("{}={}\n", name, value);
   }
   return text + fmt::format("ranks={}\n", count);

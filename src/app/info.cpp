@@ -50,7 +50,8 @@ std::vector<Fact> environment_facts(const Job& job, const study::MemoryLimit& sh
   add_limits(facts, "CPU quota", core::processor_quotas(), "/proc/self/cgroup", [](double value) {
     return fmt::format("{} processors", core::format_fixed(value, 2));
   });
-  facts.push_back({"threads", fmt::format("{}", job.config.device.threads), job.threads_reason});
+  facts.push_back(
+      {"threads", fmt::format("{}", job.options.training.device.threads), job.threads_reason});
   facts.push_back(
       {"OpenMP thread limit",
        openmp_limit < std::numeric_limits<int>::max() ? fmt::format("{}", openmp_limit) : "none",

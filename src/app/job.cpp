@@ -36,33 +36,34 @@ namespace {
 /// Warns if a processor trains more slowly in bfloat16 than in float32, unless the algorithm of the
 /// convolutions is named. Collective: all ranks must call this.
 void check_precision(Job& job) {
-  if (job.config.device.kind != backend::DeviceKind::cpu ||
-      job.config.plan.precision == core::Precision::fp32 ||
-      job.config.plan.convolution_algorithm != backend::ConvolutionAlgorithm::automatic)
+  const train::Config& config = job.options.training;
+  if (config.device.kind != backend::DeviceKind::cpu ||
+      config.plan.precision == core::Precision::fp32 ||
+      config.plan.convolution_algorithm != backend::ConvolutionAlgorithm::automatic)
     return;
   constexpr double tolerance = 1.05;
   core::begin_activity(job.monitor, core::Activity::timing_precisions);
-  const std::int64_t images =
-      study::timed_batch(job.config.batch_per_rank, job.config.device.threads);
+  const std::int64_t images = study::timed_batch(config.batch_per_rank, config.device.threads);
   double time = 0;
   train::together(job.communicator, [&] {
-    time = study::relative_step_time(train::training_options(job.config, images), job.graph,
-                                     *job.backend);
+    time =
+        study::relative_step_time(train::training_options(config, images), job.graph, *job.backend);
   });
   if (time <= tolerance) return;
   add_warning(
       job,
       fmt::format("{0} is slower than fp32 on this processor: a step of {1} with {2} images takes "
                   "{3:.2f} times as long; try --precision fp32",
-                  core::name(job.config.plan.precision), job.config.network.model, images, time));
+                  core::name(config.plan.precision), job.options.network.model, images, time));
 }
 
 /// Warns if ranks share a GPU although that is allowed. If it is not, the transport of gradients
 /// reports the error; stages have none in common, so the error is reported here. Collective.
 void check_gpu_sharing(Job& job) {
   const std::string shared = shared_gpu(job.ranks);
-  if (job.config.transport.allow_sharing) return add_warning(job, shared);
-  const bool has_stages = job.config.pipeline.stages > 1 || job.config.command == "stack";
+  const train::Config& config = job.options.training;
+  if (config.transport.allow_sharing) return add_warning(job, shared);
+  const bool has_stages = config.pipeline.stages > 1 || job.options.command == "stack";
   if (shared.empty() || !has_stages) return;
   comm::fail_together(job.communicator, core::ExitStatus::usage,
                       shared + ", or use --allow-gpu-sharing for a test");
@@ -97,31 +98,32 @@ void share_processors(Job& job) {
   const int rank = job.communicator.rank();
   const std::vector<core::Limit> quotas = core::processor_quotas();
   const Domains domains = gather_domains(job.communicator, quotas);
-  job.config.device.build_threads = compiler_threads(job.ranks, rank, quotas, domains);
-  if (job.config.device.threads == 0) {
+  backend::DeviceOptions& device = job.options.training.device;
+  device.build_threads = compiler_threads(job.ranks, rank, quotas, domains);
+  if (device.threads == 0) {
     const ThreadCount count = default_threads(
         job.ranks, rank,
         {core::openmp_requested_threads(), core::openmp_thread_limit(), quotas, domains});
-    job.config.device.threads = count.threads;
+    device.threads = count.threads;
     job.threads_reason = count.reason;
   }
   train::together(job.communicator, [&] {
     // Each parallel loop waits for all threads: with more of them, a step takes minutes.
     const record::RankInfo& own = job.ranks.at(static_cast<std::size_t>(rank));
     const auto processors = static_cast<int>(core::processors_in(own.cpu_list).size());
-    if (processors == 0 || job.config.device.threads <= 32 * processors) return;
+    if (processors == 0 || device.threads <= 32 * processors) return;
     core::fail(core::ExitStatus::usage,
                fmt::format("--threads {}: too many for the {} processor(s) of the rank; use at "
                            "most {}, or leave it out for one thread per physical core",
-                           job.config.device.threads, processors, 32 * processors));
+                           device.threads, processors, 32 * processors));
   });
-  const std::vector<int> threads = comm::all_gather(job.communicator, job.config.device.threads);
+  const std::vector<int> threads = comm::all_gather(job.communicator, device.threads);
   add_warning(job, oversubscription(job.ranks, threads));
   add_warning(job, first_text(job.communicator, exceeded_quota(quotas, domains, threads)));
-  if (job.config.device.kind != backend::DeviceKind::cpu) return;
+  if (device.kind != backend::DeviceKind::cpu) return;
   const bool is_bound = core::openmp_binds_threads();
   add_warning(job, common_places(job.ranks, comm::all_gather(job.communicator, is_bound)));
-  if (is_bound || job.config.binding == train::Binding::none) return;
+  if (is_bound || job.options.process.binding == Binding::none) return;
   const auto share = share_of_processors(job.ranks, threads, rank, core::core_of);
   if (share.empty() || !core::bind_to(share)) return;
   const record::RankInfo bound = record::describe_process();
@@ -131,27 +133,29 @@ void share_processors(Job& job) {
 }
 
 /// Returns the name of the engine log of a rank; empty if none is to be written.
-std::string engine_log(const train::Config& config, int rank) {
-  if (config.device.engine_log.empty() || rank == 0) return config.device.engine_log;
-  return fmt::format("{}.rank{}", config.device.engine_log, rank);
+std::string engine_log(const backend::DeviceOptions& device, int rank) {
+  if (device.engine_log.empty() || rank == 0) return device.engine_log;
+  return fmt::format("{}.rank{}", device.engine_log, rank);
 }
 
 backend::DeviceOptions device_options(const Job& job) {
-  backend::DeviceOptions options = job.config.device;
+  const train::Config& config = job.options.training;
+  backend::DeviceOptions options = config.device;
   options.local_rank = job.communicator.local_rank();
   options.cache_directory = core::cache_directory();
   // By default cuDNN's batch norm leaves multiprocessors to all-reduces that overlap with it.
   const bool overlaps =
-      job.communicator.size() > 1 && job.config.reducer.kind == comm::ReducerKind::overlap;
+      job.communicator.size() > 1 && config.reducer.kind == comm::ReducerKind::overlap;
   if (options.batch_norm_multiprocessors < 0 && !overlaps) options.batch_norm_multiprocessors = 0;
-  options.engine_log = engine_log(job.config, job.communicator.rank());
+  options.engine_log = engine_log(config.device, job.communicator.rank());
   options.progress = job.monitor;
   return options;
 }
 
 /// Throws if an output of this rank is another output, also `standard`, or an input, or would
 /// replace an existing file of another kind.
-void require_outputs(const train::Config& config, int rank, const StandardOutput& standard) {
+void require_outputs(const Options& options, int rank, const StandardOutput& standard) {
+  const train::Config& config = options.training;
   using record::OutputKind;
   std::vector<record::OutputFile> outputs;
   std::vector<record::NamedFile> inputs;
@@ -159,10 +163,10 @@ void require_outputs(const train::Config& config, int rank, const StandardOutput
     if (!path.empty()) outputs.push_back({{option, path}, kind});
   };
   if (rank == 0) {
-    add("--trace", config.trace, OutputKind::trace);
-    add("--output", config.output, OutputKind::run_file);
+    add("--trace", options.profile.trace, OutputKind::trace);
+    add("--output", options.output.run_file, OutputKind::run_file);
   }
-  add("--engine-log", engine_log(config, rank), OutputKind::engine_log);
+  add("--engine-log", engine_log(config.device, rank), OutputKind::engine_log);
   if (!config.init_from.empty()) inputs.push_back({"--init-from", config.init_from});
   if (config.checkpoint.resume != "none" && config.checkpoint.resume != "auto")
     inputs.push_back({"--resume", config.checkpoint.resume});
@@ -174,24 +178,24 @@ void require_outputs(const train::Config& config, int rank, const StandardOutput
     record::require_kind(outputs.back().path, outputs.back().kind);
 }
 
-graph::Graph make_graph(train::Config& config, const data::DatasetInfo& dataset) {
-  if (config.network.classes == 0) config.network.classes = dataset.classes;
-  if (config.network.classes < dataset.classes) {
+graph::Graph make_graph(graph::NetworkOptions& network, const data::DatasetInfo& dataset) {
+  if (network.classes == 0) network.classes = dataset.classes;
+  if (network.classes < dataset.classes) {
     core::fail(core::ExitStatus::usage,
                fmt::format("--classes {}: the dataset has {} classes; use at least as many",
-                           config.network.classes, dataset.classes));
+                           network.classes, dataset.classes));
   }
   graph::Graph graph = graph::make_model(
-      config.network.model, {.classes = config.network.classes,
-                             .image = dataset.image,
-                             .label_smoothing = static_cast<float>(config.network.label_smoothing),
-                             .swap_relu_pool = config.network.swap_relu_pool});
+      network.model, {.classes = network.classes,
+                      .image = dataset.image,
+                      .label_smoothing = static_cast<float>(network.label_smoothing),
+                      .swap_relu_pool = network.swap_relu_pool});
   const auto is_pool = [](const graph::Node& node) { return node.operation.is<graph::MaxPool>(); };
-  if (config.network.swap_relu_pool && std::ranges::none_of(graph.nodes(), is_pool)) {
+  if (network.swap_relu_pool && std::ranges::none_of(graph.nodes(), is_pool)) {
     core::fail(core::ExitStatus::usage,
                fmt::format("--swap-relu-pool: {} has no ReLU directly before a max-pool; remove "
                            "the option",
-                           config.network.model));
+                           network.model));
   }
   return graph;
 }
@@ -199,8 +203,9 @@ graph::Graph make_graph(train::Config& config, const data::DatasetInfo& dataset)
 /// Returns the members of the object that every command prints with `--json`. `learning_rate` is
 /// null if the command has no global batch, on which it could depend.
 nlohmann::json describe_job(const Job& job) {
+  const train::Config& config = job.options.training;
   nlohmann::json options = nlohmann::json::object();
-  for (const auto& [name, value] : entries(job.config)) options[name] = value;
+  for (const auto& [name, value] : entries(job.options)) options[name] = value;
   nlohmann::json ranks = nlohmann::json::array();
   for (const auto& rank : job.ranks) {
     ranks.push_back({{"rank", rank.rank},
@@ -210,12 +215,12 @@ nlohmann::json describe_job(const Job& job) {
                      {"cpu_list", rank.cpu_list},
                      {"device_name", rank.device_name}});
   }
-  return {{"command", job.config.command},
+  return {{"command", job.options.command},
           {"build", record::build_id()},
           {"device_library", job.backend->device().library_versions()},
           {"config", options},
-          {"learning_rate", job.config.global_batch > 0
-                                ? nlohmann::json(job.config.optimiser.peak(job.config.global_batch))
+          {"learning_rate", config.global_batch > 0
+                                ? nlohmann::json(config.optimiser.peak(config.global_batch))
                                 : nlohmann::json()},
           {"parameters", job.graph.parameter_count()},
           {"ranks", ranks}};
@@ -224,7 +229,7 @@ nlohmann::json describe_job(const Job& job) {
 }  // namespace
 
 data::DataOptions data_options(const Job& job) {
-  data::DataOptions options = train::data_options(job.config);
+  data::DataOptions options = train::data_options(job.options.training);
   options.progress = job.monitor;
   return options;
 }
@@ -236,7 +241,8 @@ void add_warning(Job& job, const std::string& warning) {
 }
 
 Job::Job(const Invocation& invoked)
-    : invocation(invoked), process_bytes(core::resident_memory().now), config(invoked.config) {
+    : invocation(invoked), process_bytes(core::resident_memory().now), options(invoked.options) {
+  train::Config& config = options.training;
   core::begin_activity(monitor, core::Activity::opening_device);
   record::RankInfo own = record::describe_process();
   own.rank = communicator.rank();
@@ -244,29 +250,31 @@ Job::Job(const Invocation& invoked)
   own.host = communicator.host();
   ranks = comm::all_gather(communicator, own);
   train::together(communicator, [&] {
-    config = train::resolve_device(train::resolve(config, communicator.size()));
+    options = resolve(options, communicator.size());
+    config = train::resolve_device(config);
   });
   share_processors(*this);
   train::together(communicator, [&] {
     if (config.device.kind == backend::DeviceKind::cpu)
       core::start_openmp_threads(config.device.threads);
-    require_outputs(config, communicator.rank(), invocation.output);
+    require_outputs(options, communicator.rank(), invocation.output);
     backend = invocation.make_backend(device_options(*this));
     sizes = data::sizes(data_options(*this));
     config.data.train_samples = static_cast<std::int64_t>(sizes.train);
     config.data.test_samples = static_cast<std::int64_t>(sizes.test);
-    graph = make_graph(config, sizes.info);
+    graph = make_graph(options.network, sizes.info);
     train::require_enough_images(config, sizes.train);
   });
   add_warning(*this, sizes.info.warning);
   name_devices(*this);
   check_gpu_sharing(*this);
-  if (config.command == "train" || config.command == "plan") check_precision(*this);
-  end_if_signalled(config, communicator);
+  if (options.command == "train" || options.command == "plan") check_precision(*this);
+  end_if_signalled(invocation.stopped, communicator);
 }
 
 study::MemoryLimit memory_limit(const Job& job) {
-  if (job.config.memory_limit > 0) return {job.config.memory_limit, "--memory-limit", true};
+  const std::uint64_t given = job.options.process.memory_limit;
+  if (given > 0) return {given, "--memory-limit", true};
   const std::vector<core::Limit> limits = core::memory_limits();
   const Domains domains = gather_domains(job.communicator, limits);
   study::MemoryLimit own;
@@ -290,17 +298,17 @@ study::MemoryEstimate estimate_memory(const Job& job, study::MemoryDetail detail
   study::MemoryEstimate memory;
   train::together(job.communicator, [&] {
     memory = study::estimate_memory(
-        job.config, pipeline != nullptr ? pipeline->graph() : job.graph, *job.backend, job.sizes,
-        {replicas.size(), replicas.local_size()}, job.process_bytes, detail, pipeline);
+        job.options.training, pipeline != nullptr ? pipeline->graph() : job.graph, *job.backend,
+        job.sizes, {replicas.size(), replicas.local_size()}, job.process_bytes, detail, pipeline);
   });
-  end_if_signalled(job.config, job.communicator);
+  end_if_signalled(job.invocation.stopped, job.communicator);
   return memory;
 }
 
 record::RunHeader run_header(const Job& job, std::span<const std::string> further_warnings) {
   record::RunHeader header;
   header.command_line = job.invocation.command_line;
-  header.config = entries(job.config);
+  header.config = entries(job.options);
   header.environment = record::provenance();
   header.environment.emplace_back("mpi_version", job.communicator.library_version());
   header.environment.emplace_back("device_library", job.backend->device().library_versions());
@@ -314,8 +322,9 @@ record::RunHeader run_header(const Job& job, std::span<const std::string> furthe
 std::optional<record::RunFile> open_run_file(const Job& job) {
   std::optional<record::RunFile> file;
   train::together(job.communicator, [&] {
-    if (!job.is_first || job.config.output.empty()) return;
-    file.emplace(job.config.output, overwrite_mode(job.config), run_header(job));
+    const OutputOptions& output = job.options.output;
+    if (!job.is_first || output.run_file.empty()) return;
+    file.emplace(output.run_file, overwrite_mode(output), run_header(job));
   });
   return file;
 }
@@ -331,7 +340,7 @@ void record_measurement(const Job& job, std::optional<record::RunFile>& file,
     if (file) file->finish_failed(error.what());
     throw;
   }
-  if (job.config.device.kind != backend::DeviceKind::cuda) {
+  if (job.options.training.device.kind != backend::DeviceKind::cuda) {
     const double own = std::fmax(-1, meter.interval().lacking_share());  // -1: unknown
     const double share = comm::maximum(job.communicator, own);
     if (file && share >= 0) file->write_result("lacking_processor_share", share);
@@ -346,25 +355,27 @@ void record_measurement(const Job& job, std::optional<record::RunFile>& file,
   if (file) file->finish(status);
 }
 
-record::OverwriteMode overwrite_mode(const train::Config& config) {
-  return config.overwrite ? record::OverwriteMode::replace : record::OverwriteMode::refuse;
+record::OverwriteMode overwrite_mode(const OutputOptions& options) {
+  return options.overwrite ? record::OverwriteMode::replace : record::OverwriteMode::refuse;
 }
 
 void check_output(const Job& job) {
   train::together(job.communicator, [&] {
-    const train::Config& config = job.config;
     if (!job.is_first) return;
-    if (!config.output.empty() && config.checkpoint.resume != "none")
-      record::check_writable_beside(config.output);
-    else if (!config.output.empty())
-      record::check_writable(config.output, overwrite_mode(config));
-    if (!config.trace.empty())
-      record::check_writable(config.trace, overwrite_mode(config), record::OutputKind::trace);
+    const OutputOptions& output = job.options.output;
+    const std::string& trace = job.options.profile.trace;
+    const bool resumes = job.options.training.checkpoint.resume != "none";
+    if (!output.run_file.empty() && resumes)
+      record::check_writable_beside(output.run_file);
+    else if (!output.run_file.empty())
+      record::check_writable(output.run_file, overwrite_mode(output));
+    if (!trace.empty())
+      record::check_writable(trace, overwrite_mode(output), record::OutputKind::trace);
   });
 }
 
 void print_json(Job& job, const nlohmann::json& results) {
-  if (!job.is_first || !job.config.json) return;
+  if (!job.is_first || !job.options.output.json) return;
   nlohmann::json json = describe_job(job);
   json.update(results);
   // Names of hosts and files need not be valid UTF-8.

@@ -23,7 +23,7 @@ namespace lockstep::app {
 
 /// The state that all commands prepare before their work: everything except the images.
 struct Job {
-  /// Gathers the descriptions of all ranks, resolves the configuration, opens the device and builds
+  /// Gathers the descriptions of all ranks, resolves the options, opens the device and builds
   /// the graph. Throws `AgreedError`. Warns if a host has more threads than processors. Collective:
   /// all ranks must call this.
   explicit Job(const Invocation& invocation);
@@ -33,8 +33,8 @@ struct Job {
   core::ProgressMonitor* const monitor = invocation.monitor;
   const bool is_first = communicator.rank() == 0;
   const std::uint64_t process_bytes;  ///< resident bytes before anything was loaded
-  train::Config config;               ///< resolved
-  Console console{invocation.output, is_first && !config.quiet && !config.json};
+  Options options;                    ///< resolved
+  Console console{invocation.output, is_first && !options.output.quiet && !options.output.json};
   std::vector<record::RankInfo> ranks;  ///< of all ranks, on every rank
   data::DataSizes sizes;
   graph::Graph graph{""};
@@ -78,7 +78,7 @@ void record_measurement(const Job& job, std::optional<record::RunFile>& file,
                         const std::function<record::RunStatus()>& work);
 
 /// Returns whether --overwrite is given.
-record::OverwriteMode overwrite_mode(const train::Config& config);
+record::OverwriteMode overwrite_mode(const OutputOptions& options);
 
 /// Throws `AgreedError` (output) if the run file (--output) or the trace (--trace) cannot be
 /// written. Collective: all ranks must call this.

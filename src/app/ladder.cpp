@@ -84,10 +84,9 @@ study::LadderResult run(Job& job, const data::TrainingData& data, const study::M
   };
   study::LadderResult result;
   record_measurement(job, file, [&] {
-    result = study::run_ladder({job.config, job.graph, data, *job.backend, job.communicator,
-                                job.communicator, job.monitor},
-                               {.start = job.config.ladder_start}, job.sizes, job.process_bytes,
-                               limit, report);
+    result = study::run_ladder({job.options.training, job.graph, data, *job.backend,
+                                job.communicator, job.communicator, job.monitor},
+                               job.options.ladder, job.sizes, job.process_bytes, limit, report);
     return result.end == study::LadderEnd::stopped ? record::RunStatus::preempted
                                                    : record::RunStatus::complete;
   });
@@ -101,13 +100,12 @@ core::ExitStatus ladder_command(const Invocation& invocation) {
   // (Watchdog::limit_stop). Declared first, because it outlives the other objects.
   std::optional<core::StopSignal> ignored_signals;
   Job job(invocation);
-  const train::Config& config = job.config;
   const study::MemoryLimit limit = memory_limit(job);
   job.console.print(describe_place(job) + fmt::format("  {:<14} {} per rank\n\n", "memory limit",
                                                       core::format_bytes(double(limit.bytes))));
   check_output(job);
   const data::TrainingData data = load_data(job);
-  if (config.dry_run) return end_dry_run(job);
+  if (job.options.output.is_dry_run) return end_dry_run(job);
   auto file = open_run_file(job);
 
   job.console.print(std::string(table_head));

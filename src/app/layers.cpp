@@ -97,9 +97,9 @@ std::vector<record::LayerRow> measure(Job& job, const backend::Ceilings& ceiling
                                       std::uint64_t limit, std::optional<record::RunFile>& file) {
   std::vector<record::LayerRow> rows;
   record_measurement(job, file, [&] {
-    for (const graph::Layer& layer : graph::parse_layers(job.config.layers)) {
+    for (const graph::Layer& layer : graph::parse_layers(job.options.layers.list)) {
       core::begin_activity(job.monitor, core::Activity::measuring_layer);
-      const auto options = train::training_options(job.config, layer.batch);
+      const auto options = train::training_options(job.options.training, layer.batch);
       rows.push_back(study::measure_layer(options, layer, *job.backend, ceilings, limit));
       job.console.print(table_rows(rows.back()));
     }
@@ -113,11 +113,11 @@ std::vector<record::LayerRow> measure(Job& job, const backend::Ceilings& ceiling
 
 core::ExitStatus layers_command(const Invocation& invocation) {
   Job job(invocation);
-  const train::Config& config = job.config;
+  const train::Config& config = job.options.training;
   const std::uint64_t limit = memory_limit(job).bytes;
   check_output(job);
   job.console.print(describe_device(job, limit) + "\n");
-  if (config.dry_run) return end_dry_run(job);
+  if (job.options.output.is_dry_run) return end_dry_run(job);
   auto file = open_run_file(job);
   core::begin_activity(job.monitor, core::Activity::measuring_peak_rates);
   const backend::Ceilings ceilings = job.backend->ceilings(config.plan.precision);

@@ -14,7 +14,7 @@ namespace {
 
 /// Warns of images and labels that are probably not what the user meant. Collective.
 void warn_of_data(Job& job, const data::TrainingData& data) {
-  const bool is_selected = job.invocation.config.data.train_samples > 0;
+  const bool is_selected = job.invocation.options.training.data.train_samples > 0;
   std::vector<std::string> warnings;
   train::together(job.communicator, [&] {
     if (!job.is_first) return;
@@ -38,7 +38,7 @@ data::TrainingData load_data(Job& job) {
                                                    fmt::join(values.standard_deviation, ", "))}},
       "data");
   warn_of_data(job, data);
-  end_if_signalled(job.config, job.communicator);
+  end_if_signalled(job.invocation.stopped, job.communicator);
   return data;
 }
 

@@ -26,7 +26,7 @@ namespace {
 /// Returns the sizes of the buckets in bytes in the requested data type. Ranks of one host may
 /// communicate float32 instead, which is decided at the start of a run.
 std::vector<std::size_t> bucket_sizes(const Job& job, int ranks) {
-  const comm::ReducerOptions options = train::reducer_options(job.config);
+  const comm::ReducerOptions options = train::reducer_options(job.options.training);
   return comm::contributed_bytes(
       comm::partition_gradients(job.graph.parameter_elements(), ranks, options), options);
 }
@@ -57,8 +57,8 @@ std::string describe_kernels(const Job& job, const std::vector<backend::Operatio
     const auto known = std::ranges::find(rows, row, &std::pair<Row, int>::first);
     (known != rows.end() ? *known : rows.emplace_back(row, 0)).second += 1;
   }
-  const bool is_here = job.config.device.target_gpu.empty();
-  const bool is_quick = job.config.device.engines == backend::EngineSelection::quick;
+  const bool is_here = job.options.training.device.target_gpu.empty();
+  const bool is_quick = job.options.training.device.engines == backend::EngineSelection::quick;
   std::string text = fmt::format(
       "\n{}\n\n{:<48} {:<17} {:>2}  {}\n",
       is_quick  ? "Kernels, the first precompiled ones that the library names (--engines quick)."
@@ -77,7 +77,7 @@ std::string describe_kernels(const Job& job, const std::vector<backend::Operatio
 core::ExitStatus plan_command(const Invocation& invocation) {
   comm::Communicator& communicator = invocation.communicator;
   Job job(invocation);
-  const train::Config& config = job.config;
+  const train::Config& config = job.options.training;
   const study::MemoryLimit limit = memory_limit(job);
   const auto pipeline = train::make_pipeline(config, job.graph, communicator, {});  // of one stage
   const auto memory = estimate_memory(job, study::MemoryDetail::planned, pipeline.get());
@@ -112,7 +112,7 @@ core::ExitStatus plan_command(const Invocation& invocation) {
   const bool is_gpu = job.backend->device().kind() == backend::DeviceKind::cuda;
   std::vector<backend::OperationChoice> kernels;
   train::together(communicator, [&] {
-    if (config.json || is_gpu) kernels = job.backend->choices(job.graph, options);
+    if (job.options.output.json || is_gpu) kernels = job.backend->choices(job.graph, options);
   });
   if (is_gpu) job.console.print(describe_kernels(job, kernels));
   const std::size_t cut_off = job.backend->cut_off_selections();
@@ -120,7 +120,7 @@ core::ExitStatus plan_command(const Invocation& invocation) {
     job.console.print(fmt::format("\n{} of the selections {} cut off by --engine-seconds.\n",
                                   cut_off, cut_off == 1 ? "was" : "were"));
   std::optional<record::Profile> measured;
-  if (config.measure) {
+  if (job.options.measures_roofline) {
     train::together(communicator,
                     [&] { measured = study::measure_roofline(options, job.graph, *job.backend); });
     job.console.print(describe_roofline(config, *measured));

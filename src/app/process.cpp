@@ -47,9 +47,9 @@ core::ExitStatus run_command(const Invocation& invocation,
   core::begin_activity(invocation.monitor, core::Activity::comparing_options);
   train::agree(communicator, error);
   train::require_equal(communicator, {{"build", record::build_id()}}, "build");
-  train::require_equal(communicator, shared_entries(invocation.config), "options");
-  end_if_signalled(invocation.config, communicator);
-  return find_command(invocation.config.command).run(invocation);
+  train::require_equal(communicator, shared_entries(invocation.options), "options");
+  end_if_signalled(invocation.stopped, communicator);
+  return find_command(invocation.options.command).run(invocation);
 }
 
 void log_message(const comm::Communicator& communicator, const std::string& message) {
@@ -95,20 +95,22 @@ int run_process(int argc, char** argv, const ProcessParts& parts) {
     }
     // The watchdog exists until the process ends, because MPI may hang in initialisation and
     // finalisation.
-    Watchdog watchdog(std::chrono::seconds(train::Config{}.watchdog_seconds),
+    Watchdog watchdog(std::chrono::seconds(ProcessOptions{}.watchdog_seconds),
                       describe_process_before_mpi(),
                       comm::rank_before_mpi() ? Parent::launcher : Parent::any);
     watchdog.begin(core::Activity::reading_options, 0);
-    train::Config config;  // the defaults if there is an error
+    Options options;  // the defaults if there is an error
     const std::optional<core::Error> error =
-        train::outcome_of([&] { config = parse_options(arguments, process_environment()); });
-    if (config.json) output.separate();
-    watchdog.set_limit(std::chrono::seconds(config.watchdog_seconds));
-    watchdog.limit_stop(stopped_command(config), comm::rank_before_mpi().value_or(0));
+        train::outcome_of([&] { options = parse_options(arguments, process_environment()); });
+    if (options.output.json) output.separate();
+    watchdog.set_limit(std::chrono::seconds(options.process.watchdog_seconds));
+    const train::CheckpointOptions& checkpoint = options.training.checkpoint;
+    const StoppedCommand stopped{.is_training = options.command == "train",
+                                 .saves_checkpoints = !checkpoint.directory.empty()};
+    watchdog.limit_stop(stopped, comm::rank_before_mpi().value_or(0));
     core::ProgressMonitor& progress = parts.monitor(watchdog);
     progress.begin(core::Activity::mpi_init, 0);
-    if (config.command == "train")
-      core::lower_processor_time_limit(config.checkpoint.grace_seconds);
+    if (stopped.is_training) core::lower_processor_time_limit(checkpoint.grace_seconds);
     const std::string command_line = fmt::format("{}", fmt::join(argv, argv + argc, " "));
     const comm::MpiSession session(argc, argv);
     stop.install_handlers();
@@ -117,7 +119,8 @@ int run_process(int argc, char** argv, const ProcessParts& parts) {
     const auto communicator = comm::make_communicator(session);
     watchdog.connect(*communicator);
     const int status = run_program(
-        {config, command_line, *communicator, output, &progress, parts.make_backend}, error);
+        {options, stopped, command_line, *communicator, output, &progress, parts.make_backend},
+        error);
     watchdog.set_status(status);
     progress.begin(core::Activity::mpi_finalize, 0);
     return status;

@@ -54,9 +54,9 @@ std::vector<record::StackRow> measure(Job& job, const study::MemoryLimit& limit,
     core::begin_activity(job.monitor, core::Activity::running_stack, depth);
   };
   record_measurement(job, file, [&] {
-    for (const graph::Layer& layer : graph::parse_layers(job.config.layers)) {
+    for (const graph::Layer& layer : graph::parse_layers(job.options.layers.list)) {
       core::begin_activity(job.monitor, core::Activity::estimating_memory);
-      const auto options = train::training_options(job.config, layer.batch);
+      const auto options = train::training_options(job.options.training, layer.batch);
       for (auto& row :
            study::measure_stack(options, layer, *job.backend, job.communicator, limit, attempted)) {
         job.console.print(table_row(row));
@@ -73,11 +73,10 @@ std::vector<record::StackRow> measure(Job& job, const study::MemoryLimit& limit,
 
 core::ExitStatus stack_command(const Invocation& invocation) {
   Job job(invocation);
-  const train::Config& config = job.config;
   const study::MemoryLimit limit = memory_limit(job);
   check_output(job);
   job.console.print(describe_device(job, limit.bytes) + "\n");
-  if (config.dry_run) return end_dry_run(job);
+  if (job.options.output.is_dry_run) return end_dry_run(job);
   auto file = open_run_file(job);
   job.console.print(table_head());
   const auto rows = measure(job, limit, file);

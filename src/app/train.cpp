@@ -73,9 +73,9 @@ class Reporter final : public train::TrainingListener {
 
 std::unique_ptr<train::Pipeline> cut_network(const Job& job, const study::MemoryLimit& limit) {
   core::begin_activity(job.monitor, core::Activity::cutting_network);
-  return train::make_pipeline(job.config, job.graph, job.communicator, [&] {
-    const std::int64_t images = job.config.images_per_micro_batch();
-    return study::measure_nodes(train::training_options(job.config, images), job.graph,
+  return train::make_pipeline(job.options.training, job.graph, job.communicator, [&] {
+    const std::int64_t images = job.options.training.images_per_micro_batch();
+    return study::measure_nodes(train::training_options(job.options.training, images), job.graph,
                                 *job.backend, limit.bytes);
   });
 }
@@ -92,7 +92,8 @@ study::MemoryEstimate fitting_memory(const Job& job, const study::MemoryLimit& l
           fmt::format("a batch of {} images per rank needs {} of memory, but the limit is {} per "
                       "rank ({}); use a smaller batch, fewer ranks per host, or a larger "
                       "--memory-limit",
-                      job.config.batch_per_rank, core::format_bytes(double(memory.limited())),
+                      job.options.training.batch_per_rank,
+                      core::format_bytes(double(memory.limited())),
                       core::format_bytes(double(limit.bytes)), limit.source));
     });
     return memory;
@@ -114,7 +115,8 @@ struct Training {
   explicit Training(const Invocation& invocation) : job(invocation) {}
 
   Job job;
-  const train::Config& config = job.config;
+  const train::Config& config = job.options.training;
+  const OutputOptions& output = job.options.output;
   comm::Communicator& communicator = job.communicator;
   const study::MemoryLimit limit = memory_limit(job);
   const std::unique_ptr<train::Pipeline> pipeline = cut_network(job, limit);
@@ -125,7 +127,7 @@ struct Training {
   const train::TrainingContext context{
       config,       graph,          data,
       *job.backend, communicator,   pipeline ? *pipeline->replicas : communicator,
-      job.monitor,  pipeline.get(), experiment_entries(config)};
+      job.monitor,  pipeline.get(), experiment_entries(job.options)};
   train::Trainer trainer{context, reporter};
   std::optional<record::RunFile> file{};  ///< on rank 0, if it was opened
 };
@@ -171,17 +173,18 @@ void warn_of_results(Training& training) {
 void open_run_file(Training& training) {
   const train::RunDescription& run = training.trainer.description();
   const train::Config& config = training.config;
+  const OutputOptions& output = training.output;
   train::together(training.communicator, [&] {
-    if (!training.job.is_first || config.output.empty()) return;
+    if (!training.job.is_first || output.run_file.empty()) return;
     std::vector<std::string> warnings = run.transport_warnings;
     std::ranges::copy(run.warnings, std::back_inserter(warnings));
     record::RunHeader header = run_header(training.job, warnings);
     header.bucket_sizes = run.bucket_sizes;
-    record::RunPart target{config.output, 1};
+    record::RunPart target{output.run_file, 1};
     if (run.first_step > 0) {
-      target = record::next_part(config.output, run.run_id, run.part);
-    } else if (config.checkpoint.resume == "auto" && !config.overwrite) {
-      record::keep_incomplete(config.output, config.checkpoint.directory);
+      target = record::next_part(output.run_file, run.run_id, run.part);
+    } else if (config.checkpoint.resume == "auto" && !output.overwrite) {
+      record::keep_incomplete(output.run_file, config.checkpoint.directory);
     }
     header.run_id = run.run_id;
     header.part = target.part;
@@ -199,7 +202,7 @@ void open_run_file(Training& training) {
     if (!run.stages.empty())
       header.environment.emplace_back("pipeline_stages", stages_json(run.stages).dump());
     // A further part of a resumed run never replaces a file, even with --overwrite.
-    const bool may_replace = config.overwrite && target.path == config.output;
+    const bool may_replace = output.overwrite && target.path == output.run_file;
     training.file.emplace(
         target.path, may_replace ? record::OverwriteMode::replace : record::OverwriteMode::refuse,
         header);
@@ -222,14 +225,14 @@ struct Results {
 
 /// Measures the profile of a complete training, and writes it.
 void add_profile(Training& training, Results& results) {
-  const train::Config& config = training.config;
+  const study::ProfileOptions& options = training.job.options.profile;
   try {
     study::ProfileResult profile =
-        study::run_profile(training.context, training.trainer.extra_steps());
+        study::run_profile(training.context, options, training.trainer.extra_steps());
     train::together(training.communicator, [&] {
       if (training.file) training.file->write_profile(profile.profile);
       if (!profile.trace.empty())
-        record::write_text(config.trace, profile.trace, overwrite_mode(config),
+        record::write_text(options.trace, profile.trace, overwrite_mode(training.output),
                            record::OutputKind::trace);
     });
     results.profile = std::move(profile);
@@ -259,7 +262,7 @@ Results run(Training& training) {
   if (results.summary.status == record::RunStatus::complete) warn_of_results(training);
   if (file) write_results(*file, results.summary);
   try {
-    if (training.config.profile_steps > 0 && status == record::RunStatus::complete)
+    if (training.config.times_operations && status == record::RunStatus::complete)
       add_profile(training, results);
   } catch (...) {
     if (file) file->finish(status);
@@ -341,15 +344,14 @@ void print_header(Training& training) {
 
 void print_results(Training& training, const Results& all) {
   const train::RunSummary& summary = all.summary;
-  const train::Config& config = training.config;
+  const backend::DeviceKind device = training.config.device.kind;
+  const std::string& trace = training.job.options.profile.trace;
   Console& console = training.job.console;
   if (summary.status == record::RunStatus::complete || summary.steps > 0)
-    console.print("\n" +
-                  describe_summary(summary, training.communicator.size(), config.device.kind));
+    console.print("\n" + describe_summary(summary, training.communicator.size(), device));
   if (all.profile) console.print("\n" + describe(all.profile->profile) + "\n");
-  if (all.profile && !config.trace.empty())
-    console.print(
-        fmt::format("The trace is {}; open it in https://ui.perfetto.dev.\n", config.trace));
+  if (all.profile && !trace.empty())
+    console.print(fmt::format("The trace is {}; open it in https://ui.perfetto.dev.\n", trace));
   if (training.file)
     console.print(fmt::format("The run file is {}.\n", training.file->path().string()));
   print_json(training.job, results(training, all));
@@ -376,16 +378,15 @@ core::ExitStatus train_command(const Invocation& invocation) {
   Training training(invocation);
   print_header(training);
   warn_of_plan(training);
-  const train::Config& config = training.config;
-  if (config.dry_run) return end_dry_run(training.job);
-  end_if_signalled(config, training.communicator);
+  if (training.output.is_dry_run) return end_dry_run(training.job);
+  end_if_signalled(invocation.stopped, training.communicator);
   if (!training.trainer.description().is_finished) {
-    if (training.job.is_first) warn_of_launcher(config);
+    if (training.job.is_first) warn_of_launcher(training.config);
     open_run_file(training);
   }
   const Results results = run(training);
   ignored_signals.emplace();
-  if (results.summary.last_step == 0) end_if_signalled(config, training.communicator);
+  if (results.summary.last_step == 0) end_if_signalled(invocation.stopped, training.communicator);
   return report(training, results);
 }
 

@@ -85,8 +85,8 @@ std::vector<std::size_t> sweep_sizes(const SweepOptions& options) {
                "factor of at least 2 and at least 1 repeat");
   }
   std::vector<std::size_t> sizes{options.min_bytes};
-  while (sizes.back() <= options.max_bytes / options.factor)
-    sizes.push_back(sizes.back() * options.factor);
+  const auto factor = static_cast<std::size_t>(options.factor);
+  while (sizes.back() <= options.max_bytes / factor) sizes.push_back(sizes.back() * factor);
   return sizes;
 }
 

@@ -18,7 +18,6 @@ namespace {
 /// Returns the configuration of one point: training steps only, without evaluation and checkpoints.
 train::Config point_config(const train::Config& ladder, std::int64_t batch, int ranks) {
   train::Config config = ladder;
-  config.command = "train";
   config.batch_per_rank = batch;
   config.global_batch = batch * ranks;
   if (config.steps > 0) {

@@ -56,8 +56,9 @@ enum class Variant { training, profiled };
 /// The profile of the steps of one rank.
 class RankProfile {
  public:
-  RankProfile(const train::TrainingContext& context, train::ExtraSteps& steps)
-      : context_(context), steps_(steps), operations_(steps.operations()) {}
+  RankProfile(const train::TrainingContext& context, const ProfileOptions& options,
+              train::ExtraSteps& steps)
+      : context_(context), options_(options), steps_(steps), operations_(steps.operations()) {}
 
   /// Executes the steps. Collective.
   void run();
@@ -74,6 +75,7 @@ class RankProfile {
   void trace_step(const train::ExtraStep& step, double begin, std::int64_t number);
 
   const train::TrainingContext& context_;
+  const ProfileOptions& options_;
   train::ExtraSteps& steps_;
   train::OperationClock& operations_;
   bool is_stopping_ = false;  ///< a rank has received a signal
@@ -106,8 +108,7 @@ void RankProfile::run() {
   run_step(Variant::training);
   context_.world.barrier();  // the origin of the traces of all ranks
   const double origin = core::host_seconds();
-  for (std::int64_t number = 1; number <= context_.config.profile_steps && !is_stopping_;
-       ++number) {
+  for (std::int64_t number = 1; number <= options_.steps && !is_stopping_; ++number) {
     without_.push_back(total(run_step(Variant::training).seconds));
     const double begin = core::host_seconds() - origin;
     record_step(run_step(Variant::profiled), begin, number);
@@ -119,7 +120,7 @@ void RankProfile::record_step(const train::ExtraStep& step, double begin, std::i
   with_.push_back(total(step.seconds));
   add(operations_.times(), sums_);
   for (const comm::BucketTimes& times : step.buckets) all_reduce_seconds_ += times.call_seconds;
-  if (!context_.config.trace.empty()) trace_step(step, begin, number);
+  if (!options_.trace.empty()) trace_step(step, begin, number);
 }
 
 void RankProfile::trace_step(const train::ExtraStep& step, double begin, std::int64_t number) {
@@ -162,7 +163,7 @@ record::ProfiledOperation RankProfile::all_reduce() const {
           .ceiling = "none",
           .calls = static_cast<double>(sizes.size()),
           .bytes = static_cast<double>(std::accumulate(sizes.begin(), sizes.end(), std::size_t{0})),
-          .seconds = {all_reduce_seconds_ / static_cast<double>(context_.config.profile_steps)}};
+          .seconds = {all_reduce_seconds_ / static_cast<double>(options_.steps)}};
 }
 
 /// Extends the times of the rows to all ranks. The ranks may have chosen different implementations
@@ -191,14 +192,15 @@ double median_step(std::vector<double> seconds, comm::Communicator& world) {
 
 }  // namespace
 
-ProfileResult run_profile(const train::TrainingContext& context, train::ExtraSteps steps) {
+ProfileResult run_profile(const train::TrainingContext& context, const ProfileOptions& options,
+                          train::ExtraSteps steps) {
   core::begin_activity(context.monitor, core::Activity::profile);
-  RankProfile mine(context, steps);
+  RankProfile mine(context, options, steps);
   mine.run();
   end_if_signalled(context);
   ProfileResult result;
   record::Profile& profile = result.profile;
-  profile.steps = context.config.profile_steps;
+  profile.steps = options.steps;
   profile.step_seconds = median_step(mine.with(), context.world);
   profile.step_seconds_without_profile = median_step(mine.without(), context.world);
   const ProfileRows rows(context.graph, steps.plan(),
@@ -211,7 +213,7 @@ ProfileResult run_profile(const train::TrainingContext& context, train::ExtraSte
   if (auto all_reduce = mine.all_reduce(); all_reduce.calls > 0)
     profile.operations.push_back(std::move(all_reduce));
   gather_seconds(profile.operations, context.world);
-  if (context.config.trace.empty()) return result;
+  if (options.trace.empty()) return result;
   const std::string place =
       fmt::format("{}, {}", core::host_name(), context.backend.device().name());
   const auto traces =

@@ -8,7 +8,6 @@
 
 #include "lockstep/core/error.hpp"
 #include "lockstep/data/loader.hpp"
-#include "lockstep/graph/layer.hpp"
 
 namespace lockstep::train {
 
@@ -18,7 +17,7 @@ void require(bool condition, const std::string& message) {
   if (!condition) core::fail(core::ExitStatus::usage, message);
 }
 
-void check_combinations(const Config& config) {
+void check_combinations(const Config& config, Purpose purpose) {
   require(!config.optimiser.nesterov || config.optimiser.momentum > 0,
           "--nesterov requires a --momentum above 0");
   require(config.reducer.gradient_type != core::DataType::float16 ||
@@ -42,23 +41,18 @@ void check_combinations(const Config& config) {
           fmt::format("--reducer {} keeps gradients between steps, but the loss scale of "
                       "--precision fp16 changes between steps; use bf16, tf32 or fp32",
                       core::name(config.reducer.kind)));
-  require(config.epochs == 0 || config.steps == 0 || config.command == "ladder",
+  const bool has_one_length = config.epochs == 0 || config.steps == 0;
+  require(has_one_length || purpose == Purpose::several_trainings,
           "--epochs and --steps were both given; give one of them");
   require(config.checkpoint.resume != "auto" || !config.checkpoint.directory.empty(),
           "--resume auto requires --checkpoint-dir DIR");
   require(config.checkpoint.resume == "none" || config.init_from.empty(),
           "--init-from and --resume were both given; a resumed run reads its weights from the "
           "checkpoint");
-  require(config.trace.empty() || config.profile_steps > 0,
-          "--trace requires --profile STEPS, the number of steps of the trace");
-  require(config.min_bytes <= config.max_bytes, "--min-bytes is larger than --max-bytes");
 }
 
 void check_pipeline(const Config& config, int ranks) {
   const int stages = config.pipeline.stages;
-  require(config.command != "plan" || stages == 1,
-          "lockstep plan does not describe the stages of a pipeline; use lockstep train --dry-run "
-          "with the same options");
   require(
       ranks % stages == 0,
       fmt::format("--pipeline-stages {} requires a multiple of {} ranks, but the number of ranks "
@@ -71,7 +65,7 @@ void check_pipeline(const Config& config, int ranks) {
   require(stages > 1 || config.pipeline.cuts == PipelineOptions{}.cuts,
           "--stage-cuts requires --pipeline-stages N");
   if (stages == 1 && config.pipeline.micro_batches == 1) return;
-  require(config.profile_steps == 0,
+  require(!config.times_operations,
           "--profile measures the operations of one plan; remove it or --pipeline-stages and "
           "--micro-batches");
   require(config.plan.precision != core::Precision::fp16,
@@ -117,22 +111,6 @@ void resolve_batch(Config& config, int ranks) {
   config.batch_per_rank = data::batch_per_rank(config.global_batch, ranks);
 }
 
-/// Fills in the default layers of the commands that measure layers, and checks those given.
-void resolve_layers(Config& config, int ranks) {
-  const bool is_stack = config.command == "stack";
-  if (!is_stack && config.command != "layers") return;
-  require(is_stack || ranks == 1,
-          fmt::format("lockstep layers measures one device, but {} ranks were started; start one",
-                      ranks));
-  if (config.layers.empty()) {
-    config.layers = is_stack ? "conv:64-64,k3,p1@16x112x112+linear:4096-4096@16"
-                             : "relu@256x3x224x224+maxpool:k2,s2@256x3x224x224+"
-                               "conv:3-128,k3,p1@256x224x224+linear:25088-4096@256";
-  }
-  for (const graph::Layer& layer : graph::parse_layers(config.layers))
-    graph::stack_layers(layer, is_stack ? 2 : 1);  // throws if it cannot be stacked
-}
-
 }  // namespace
 
 std::span<const core::NamedValue<BatchNormMode>> named_values(BatchNormMode) {
@@ -140,15 +118,6 @@ std::span<const core::NamedValue<BatchNormMode>> named_values(BatchNormMode) {
       {{BatchNormMode::broadcast, "broadcast", "evaluation with the running statistics of rank 0"},
        {BatchNormMode::local, "local", "evaluation of each rank with its own"},
        {BatchNormMode::sync, "sync", "over all ranks in every step"}}};
-  return values;
-}
-
-std::span<const core::NamedValue<Binding>> named_values(Binding) {
-  static constexpr std::array<core::NamedValue<Binding>, 2> values{
-      {{Binding::automatic, "auto",
-        "each on its part of the physical cores, if the launcher has not bound "
-        "the ranks and OpenMP does not bind the threads"},
-       {Binding::none, "none", "the processors of the launcher"}}};
   return values;
 }
 
@@ -167,16 +136,14 @@ std::span<const core::NamedValue<PipelineSchedule>> named_values(PipelineSchedul
   return values;
 }
 
-Config resolve(Config config, int ranks) {
+Config resolve(Config config, int ranks, Purpose purpose) {
   config.optimiser.resolve();
-  check_combinations(config);
-  const bool trains = config.command == "train" || config.command == "plan";
-  if (trains) {
+  check_combinations(config, purpose);
+  if (purpose == Purpose::training) {
     const int replicas = std::max(1, ranks / config.pipeline.stages);
     resolve_batch(config, replicas);
     check_pipeline(config, ranks);
   }
-  resolve_layers(config, ranks);
   if (config.epochs == 0 && config.steps == 0) config.epochs = 2;
   return config;
 }

@@ -48,7 +48,7 @@ Replica::Replica(const TrainingContext& context, core::StatisticsAllReduce* all_
     : sampler(make_sampler(context)),
       statistics(all_reduce != nullptr ? std::make_unique<EnabledStatisticsAllReduce>(*all_reduce)
                                        : nullptr),
-      operations(context.config.profile_steps > 0 ? std::make_unique<OperationClock>() : nullptr),
+      operations(context.config.times_operations ? std::make_unique<OperationClock>() : nullptr),
       state(context.backend.make_state(context.graph, context.config.optimiser.kind,
                                        std::move(gradients))),
       plan(make_training_plan(context, state, statistics.get(), operations.get())),

@@ -53,29 +53,29 @@ TEST(Options, TakeValuesInBothForms) {
   const auto config = parse_options(
       {"train", "--batch-per-rank", "32", "--lr=0.25", "--nesterov", "--augment=none"}, {});
   EXPECT_EQ(config.command, "train");
-  EXPECT_EQ(config.batch_per_rank, 32);
-  EXPECT_EQ(config.optimiser.learning_rate, 0.25);
-  EXPECT_TRUE(config.optimiser.nesterov);
-  EXPECT_EQ(config.data.augmentation, data::Augmentation::none);
-  EXPECT_FALSE(config.overwrite);
+  EXPECT_EQ(config.training.batch_per_rank, 32);
+  EXPECT_EQ(config.training.optimiser.learning_rate, 0.25);
+  EXPECT_TRUE(config.training.optimiser.nesterov);
+  EXPECT_EQ(config.training.data.augmentation, data::Augmentation::none);
+  EXPECT_FALSE(config.output.overwrite);
 }
 
 TEST(Options, TheDefaultsAreThoseOfConfig) {
-  const train::Config defaults;
+  const Options defaults;
   EXPECT_EQ(entries(parse_options({"train"}, {})), entries(defaults));
 }
 
 // Every option must set the field that the run file records under the name of the option.
 TEST(Options, EveryEntryOfTheRunFileIsAnOptionThatCanBeGivenBack) {
-  train::Config config;
-  config.checkpoint.steps = 7;
-  config.checkpoint.seconds = 0;
-  config.evaluate_every = -1;
-  config.device.kind = backend::DeviceKind::reference;
-  config.optimiser.schedule = optim::ScheduleKind::cosine;
-  config.output = "somewhere.h5";
-  config.seed = 18446744073709551615u;
-  config.link_gbit = 2.5;
+  Options config;
+  config.training.checkpoint.steps = 7;
+  config.training.checkpoint.seconds = 0;
+  config.training.evaluate_every = -1;
+  config.training.device.kind = backend::DeviceKind::reference;
+  config.training.optimiser.schedule = optim::ScheduleKind::cosine;
+  config.output.run_file = "somewhere.h5";
+  config.training.seed = 18446744073709551615u;
+  config.output.link_gbit = 2.5;
   std::vector<std::string> arguments{"train"};
   for (const auto& [name, value] : entries(config)) {
     if (name == "command" || value == "false" || value.empty()) continue;
@@ -93,21 +93,21 @@ TEST(Options, CommandLineBeforeEnvironmentBeforeFileBeforeDefault) {
   const ConfigFile file("lr = 1\nmomentum = 0.1\nweight-decay = 0.01\nnesterov = true\n");
   const auto config = parse_options({"train", "--config", file.path(), "--lr", "3"},
                                     {"LOCKSTEP_LR=2", "LOCKSTEP_MOMENTUM=0.2", "PATH=/bin"});
-  EXPECT_EQ(config.optimiser.learning_rate, 3);
-  EXPECT_EQ(config.optimiser.momentum, 0.2);
-  EXPECT_EQ(config.optimiser.weight_decay, 0.01);
-  EXPECT_TRUE(config.optimiser.nesterov);
-  EXPECT_EQ(config.checkpoint.keep, 3);
+  EXPECT_EQ(config.training.optimiser.learning_rate, 3);
+  EXPECT_EQ(config.training.optimiser.momentum, 0.2);
+  EXPECT_EQ(config.training.optimiser.weight_decay, 0.01);
+  EXPECT_TRUE(config.training.optimiser.nesterov);
+  EXPECT_EQ(config.training.checkpoint.keep, 3);
 }
 
 TEST(Options, AnOptionOverridesItsAlternativeFromASourceOfLowerPrecedence) {
   const ConfigFile file("batch-per-rank = 32\nepochs = 5\n");
   const auto config = parse_options({"train", "--config", file.path(), "--global-batch", "64"},
                                     {"LOCKSTEP_STEPS=9"});
-  EXPECT_EQ(config.batch_per_rank, 0);
-  EXPECT_EQ(config.global_batch, 64);
-  EXPECT_EQ(config.steps, 9);
-  EXPECT_EQ(config.epochs, 0);
+  EXPECT_EQ(config.training.batch_per_rank, 0);
+  EXPECT_EQ(config.training.global_batch, 64);
+  EXPECT_EQ(config.training.steps, 9);
+  EXPECT_EQ(config.training.epochs, 0);
 }
 
 TEST(Options, UnknownOptionsOfEverySourceAreRefusedWithASuggestion) {
@@ -182,15 +182,16 @@ TEST(Options, ConfigFilesOfOtherFormatsAreRefused) {
 
 TEST(Options, FlagsHaveValuesInTheEnvironmentAndInFiles) {
   const auto is_on = [](const std::string& value) {
-    return parse_options({"train"}, {"LOCKSTEP_NESTEROV=" + value}).optimiser.nesterov;
+    return parse_options({"train"}, {"LOCKSTEP_NESTEROV=" + value}).training.optimiser.nesterov;
   };
   for (const auto* value : {"true", "1", "Yes", "ON", ""}) EXPECT_TRUE(is_on(value)) << value;
   for (const auto* value : {"false", "0", "no", "Off"}) EXPECT_FALSE(is_on(value)) << value;
   const ConfigFile file("nesterov = true\n");
-  EXPECT_TRUE(parse_options({"train", "--config", file.path()}, {}).optimiser.nesterov);
+  EXPECT_TRUE(parse_options({"train", "--config", file.path()}, {}).training.optimiser.nesterov);
   EXPECT_FALSE(parse_options({"train", "--config", file.path()}, {"LOCKSTEP_NESTEROV=0"})
-                   .optimiser.nesterov);
-  EXPECT_TRUE(parse_options({"train", "--nesterov"}, {"LOCKSTEP_NESTEROV=0"}).optimiser.nesterov);
+                   .training.optimiser.nesterov);
+  EXPECT_TRUE(
+      parse_options({"train", "--nesterov"}, {"LOCKSTEP_NESTEROV=0"}).training.optimiser.nesterov);
   EXPECT_THAT(refusal({"train"}, {"LOCKSTEP_NESTEROV=maybe"}), HasSubstr("--nesterov maybe"));
 }
 
@@ -223,22 +224,49 @@ TEST(Options, SizesAndTimesHaveUnits) {
       {"64KiB", 65536},       {"2T", 2ull << 40},     {"1500000", 1500000}, {"1500000 B", 1500000},
       {" 64K ", 65536},       {"1e9", 1'000'000'000}};
   for (const auto& [text, size] : sizes) {
-    EXPECT_EQ(with(std::string("--memory-limit=") + text).memory_limit, size) << text;
+    EXPECT_EQ(with(std::string("--memory-limit=") + text).process.memory_limit, size) << text;
   }
   for (const auto* text : {"8X", "G", "8GG", "8Gb8", "8 G B i", "-1G", ""}) {
     EXPECT_THAT(refusal({"train", "--memory-limit", text}),
                 HasSubstr("such as 1500000, 64K, 500MB or 8GiB"))
         << text;
   }
-  EXPECT_EQ(with("--bucket-mib=25").bucket_mib, 25);
-  EXPECT_EQ(with("--bucket-mib=25MiB").bucket_mib, 25);
-  EXPECT_EQ(with("--bucket-mib=512k").bucket_mib, 0.5);
-  EXPECT_EQ(parse_options({"allreduce", "--max-bytes=64K"}, {}).max_bytes, 65536u);
+  EXPECT_EQ(with("--bucket-mib=25").training.bucket_mib, 25);
+  EXPECT_EQ(with("--bucket-mib=25MiB").training.bucket_mib, 25);
+  EXPECT_EQ(with("--bucket-mib=512k").training.bucket_mib, 0.5);
+  EXPECT_EQ(parse_options({"allreduce", "--max-bytes=64K"}, {}).sweep.max_bytes, 65536u);
   for (const auto* text : {"10min", "10 MIN", "10m", "600s", "600 seconds"}) {
-    EXPECT_EQ(with(std::string("--checkpoint-every=") + text).checkpoint.seconds, 600) << text;
+    EXPECT_EQ(with(std::string("--checkpoint-every=") + text).training.checkpoint.seconds, 600)
+        << text;
   }
-  EXPECT_EQ(with("--checkpoint-every=200-steps").checkpoint.steps, 200);
-  EXPECT_EQ(with("--checkpoint-every=200-steps").checkpoint.seconds, 0);
+  EXPECT_EQ(with("--checkpoint-every=200-steps").training.checkpoint.steps, 200);
+  EXPECT_EQ(with("--checkpoint-every=200-steps").training.checkpoint.seconds, 0);
+}
+
+TEST(Options, ContradictionsAreRefusedNamingTheOptions) {
+  const auto contradiction = [](const std::vector<std::string>& arguments, int ranks) {
+    const Options parsed = parse_options(arguments, {});
+    return expect_error(core::ExitStatus::usage, {}, [&] { resolve(parsed, ranks); });
+  };
+  const std::string batch = "--batch-per-rank=8";
+  EXPECT_THAT(contradiction({"train", batch, "--trace=t.json"}, 1), HasSubstr("--profile STEPS"));
+  EXPECT_THAT(contradiction({"train", batch, "--micro-batches=2", "--profile=1"}, 1),
+              HasSubstr("--profile measures the operations of one plan"));
+  EXPECT_EQ(contradiction({"plan", batch, "--pipeline-stages=2"}, 2),
+            "lockstep plan does not describe the stages of a pipeline; use lockstep train "
+            "--dry-run with the same options");
+  EXPECT_THAT(contradiction({"allreduce", "--min-bytes=8K", "--max-bytes=4K"}, 1),
+              HasSubstr("--min-bytes"));
+  EXPECT_THAT(contradiction({"layers"}, 2), HasSubstr("measures one device, but 2 ranks"));
+  EXPECT_THAT(contradiction({"stack", "--layer=conv:3-8,k3@1x8x8"}, 1), HasSubstr("conv:3-8"));
+  const auto resolved = [](const std::vector<std::string>& arguments) {
+    return resolve(parse_options(arguments, {}), 1);
+  };
+  EXPECT_EQ(resolved({"ladder", "--steps=3", "--epochs=4"}).training.steps, 3);
+  EXPECT_NO_THROW(resolved({"plan", batch, "--micro-batches=2"}));
+  EXPECT_NE(resolved({"layers"}).layers.list, resolved({"stack"}).layers.list);
+  EXPECT_TRUE(resolved({"train", batch, "--profile=1"}).training.times_operations);
+  EXPECT_TRUE(resolved({"train", batch, "--dry-run"}).training.checkpoint.is_read_only);
 }
 
 TEST(Options, SizesBelowOneAreRefused) {
@@ -257,7 +285,7 @@ TEST(OptionTable, EveryNumberHasBoundsThatItsMessageStates) {
     const Range& range = *option.value.bounds;
     EXPECT_TRUE(std::isfinite(range.least) && std::isfinite(range.most)) << option.name;
     EXPECT_THAT(option.value.range, HasSubstr(range.describe())) << option.name;
-    train::Config config;
+    Options config;
     const auto parse = [&](const std::string& text) {
       option.value.parse(config, option.name, text);
     };
@@ -339,7 +367,7 @@ TEST(OptionTable, EveryNameOfAValueIsAccepted) {
   for (const Option& option : options()) {
     std::set<std::string> all;
     for (const ValueName& value : option.value.names) {
-      train::Config named;
+      Options named;
       option.value.parse(named, option.name, value.name);
       EXPECT_EQ(option.value.print(named), value.name) << option.name;
       EXPECT_TRUE(all.insert(value.name).second) << option.name << " " << value.name;
@@ -348,10 +376,10 @@ TEST(OptionTable, EveryNameOfAValueIsAccepted) {
 }
 
 TEST(OptionTable, EntriesNameEveryOptionOnceInTheNotationOfTheCommandLine) {
-  train::Config config;
-  config.checkpoint.seconds = 0;
-  config.checkpoint.steps = 50;
-  config.evaluate_every = -1;
+  Options config;
+  config.training.checkpoint.seconds = 0;
+  config.training.checkpoint.steps = 50;
+  config.training.evaluate_every = -1;
   std::map<std::string, std::string> found;
   for (const auto& [name, value] : entries(config)) {
     EXPECT_TRUE(found.emplace(name, value).second) << name << " is there twice";
@@ -446,7 +474,7 @@ TEST(Options, PathsAreExpanded) {
   for (const Option& option : options()) {
     if (option.value.type != "path" || !option.is_recorded()) continue;
     const auto parsed = [&](const std::string& text) {
-      train::Config config;
+      Options config;
       option.value.parse(config, option.name, text);
       return option.value.print(config);
     };
@@ -461,8 +489,10 @@ TEST(Options, PathsAreExpanded) {
       EXPECT_THROW(parsed(wrong), core::Error) << option.name << wrong;
     }
   }
-  EXPECT_EQ(parse_options({"train", "--data=cifar10:~/c"}, {}).data.source, "cifar10:/home/user/c");
-  EXPECT_EQ(parse_options({"train"}, {"LOCKSTEP_OUTPUT=~/r.h5"}).output, "/home/user/r.h5");
+  EXPECT_EQ(parse_options({"train", "--data=cifar10:~/c"}, {}).training.data.source,
+            "cifar10:/home/user/c");
+  EXPECT_EQ(parse_options({"train"}, {"LOCKSTEP_OUTPUT=~/r.h5"}).output.run_file,
+            "/home/user/r.h5");
   EXPECT_THAT(refusal({"train", "--config", "~/no.ini"}), HasSubstr("/home/user/no.ini"));
   EXPECT_THAT(refusal({"train", "--data", "https://host/x"}), HasSubstr("is a URL"));
 }

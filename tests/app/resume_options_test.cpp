@@ -22,14 +22,14 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-/// Returns a value that `option` accepts, other than that of `config`.
-std::string other_value(const Option& option, const train::Config& config) {
-  const std::string present = option.value.print(config);
+/// Returns a value that `option` accepts, other than that of `values`.
+std::string other_value(const Option& option, const Options& values) {
+  const std::string present = option.value.print(values);
   if (option.value.is_flag()) return present == "true" ? "false" : "true";
   for (const ValueName& value : option.value.names)
     if (value.name != present) return value.name;
   for (const std::string text : {"1", "2", "0.5", "7-steps", "nan:0:1", "4K", "other"}) {
-    train::Config changed = config;
+    Options changed = values;
     try {
       option.value.parse(changed, option.name, text);
     } catch (const core::Error&) {
@@ -45,16 +45,16 @@ std::string other_value(const Option& option, const train::Config& config) {
 class ResumedOptions : public ::testing::Test {
  protected:
   ResumedOptions() : world_(comm::make_self_communicator()), directory_(*world_) {
-    config_.checkpoint.directory = directory_.path();
-    config_.checkpoint.resume = "auto";
-    start(config_, experiment_entries(config_));
+    values_.training.checkpoint.directory = directory_.path();
+    values_.training.checkpoint.resume = "auto";
+    start(experiment_entries(values_));
   }
 
-  /// Trains with `config` and records `entries`; returns the warnings.
-  std::string start(const train::Config& config, const train::Entries& entries) {
+  /// Trains and records `entries`; returns the warnings.
+  std::string start(const train::Entries& entries) {
     train::testing::Witness witness;
     ::testing::internal::CaptureStderr();
-    train::Trainer trainer({.config = config,
+    train::Trainer trainer({.config = values_.training,
                             .graph = graph_,
                             .data = data_,
                             .backend = *backend_,
@@ -78,19 +78,23 @@ class ResumedOptions : public ::testing::Test {
       backend::make_backend({.kind = backend::DeviceKind::cpu, .threads = 1});
   graph::Graph graph_ = train::testing::small_graph(train::testing::Norm::without);
   data::TrainingData data_ = train::testing::small_data();
-  train::Config config_ = train::testing::small_config(1);
+  Options values_ = [] {
+    Options values;
+    values.training = train::testing::small_config(1);
+    return values;
+  }();
 };
 
 TEST_F(ResumedOptions, AreReportedIfTheyAffectResultsOrTimes) {
-  EXPECT_THAT(start(config_, experiment_entries(config_)), IsEmpty());
+  EXPECT_THAT(start(experiment_entries(values_)), IsEmpty());
   for (const Option& option : options()) {
     if (!option.is_recorded() || !is_used("train", option)) continue;
-    train::Config recorded = config_;
-    option.value.parse(recorded, option.name, other_value(option, config_));
+    Options recorded = values_;
+    option.value.parse(recorded, option.name, other_value(option, values_));
     const std::string change =
-        fmt::format(" {} from '{}' to '{}'", option.name, option.value.print(config_),
+        fmt::format(" {} from '{}' to '{}'", option.name, option.value.print(values_),
                     option.value.print(recorded));
-    const std::string warning = start(config_, experiment_entries(recorded));
+    const std::string warning = start(experiment_entries(recorded));
     if (option.effect.affects != Affects::neither) {
       EXPECT_THAT(warning, HasSubstr(change));
     } else {
@@ -100,11 +104,11 @@ TEST_F(ResumedOptions, AreReportedIfTheyAffectResultsOrTimes) {
 }
 
 TEST_F(ResumedOptions, AnotherBuildIsReported) {
-  train::Entries entries = experiment_entries(config_);
+  train::Entries entries = experiment_entries(values_);
   auto& [name, build] = entries.front();
   const std::string present = build;
   build = "lockstep of tomorrow";
-  EXPECT_THAT(start(config_, entries),
+  EXPECT_THAT(start(entries),
               HasSubstr(fmt::format(" {} from '{}' to '{}';", name, present, build)));
   EXPECT_EQ(name, "build");
 }

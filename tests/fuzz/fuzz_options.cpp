@@ -37,8 +37,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     arguments.push_back("--config=" + directory.write("options", {bytes, file.size()}).string());
   }
   fuzz::returns_or_fails(core::ExitStatus::usage, [&] {
-    const train::Config config = app::parse_options(arguments, environment);
-    if (app::entries(config).empty()) std::abort();
+    const app::Options options = app::parse_options(arguments, environment);
+    if (app::entries(options).empty()) std::abort();
   });
   return 0;
 }

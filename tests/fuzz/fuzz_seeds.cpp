@@ -163,12 +163,12 @@ std::string parts(const std::vector<std::string>& all) {
 
 void write_options(const fs::path& to) {
   using namespace lockstep::app;
-  // The values of a configuration are valid values of its options.
-  const lockstep::train::Config config;
+  // The defaults are valid values of the options.
+  const Options defaults;
   for (const Option& option : options()) {
     const std::string name(option.name);
     if (name == "config") continue;
-    const std::string value = option.value.is_flag() ? "" : "=" + option.value.print(config);
+    const std::string value = option.value.is_flag() ? "" : "=" + option.value.print(defaults);
     std::string command = "train";
     for (const std::string& each : command_names()) {
       if (is_used(each, option)) command = each;

@@ -23,14 +23,14 @@ using namespace testing;
 
 class SimulatedGpuProfile : public ::testing::Test {
  protected:
-  Config config(std::int64_t profile_steps) const {
+  Config config(bool times_operations) const {
     Config config = small_config(world_->size());
     config.epochs = 0;
     config.steps = 2;
     config.evaluate_every = -1;
     config.transport.allow_sharing = true;
     config.reducer.algorithm = comm::AllReduceAlgorithm::automatic;
-    config.profile_steps = profile_steps;
+    config.times_operations = times_operations;
     return config;
   }
   TrainingContext place(const Config& config) const {
@@ -51,12 +51,13 @@ class SimulatedGpuProfile : public ::testing::Test {
 };
 
 TEST_F(SimulatedGpuProfile, MeasuresTheOperationsOfReplayedSteps) {
-  const Config profiled = config(3);
+  const Config profiled = config(true);
+  const study::ProfileOptions options{.steps = 3, .trace = ""};
   Trainer trainer(place(profiled), nobody_);
   trainer.run();
   simulated_gpu::reset_counters();
   const record::Profile profile =
-      study::run_profile(place(profiled), trainer.extra_steps()).profile;
+      study::run_profile(place(profiled), options, trainer.extra_steps()).profile;
   // Three steps of each variant, and before them one of the training and one profiled step for each
   // of the two slots.
   EXPECT_EQ(simulated_gpu::counters().graph_launches, 3 + 3 + 1 + 2);
@@ -70,10 +71,11 @@ TEST_F(SimulatedGpuProfile, MeasuresTheOperationsOfReplayedSteps) {
 
 TEST_F(SimulatedGpuProfile, LeavesTheParametersOfTheTraining) {
   const auto train = [&](std::int64_t profile_steps) {
-    const Config some = config(profile_steps);
+    const study::ProfileOptions options{.steps = profile_steps, .trace = ""};
+    const Config some = config(profile_steps > 0);
     Trainer trainer(place(some), nobody_);
     trainer.run();
-    if (profile_steps > 0) study::run_profile(place(some), trainer.extra_steps());
+    if (profile_steps > 0) study::run_profile(place(some), options, trainer.extra_steps());
     const auto values = trainer.state().parameters.as<float>();
     return std::vector<float>(values.begin(), values.end());
   };

@@ -303,7 +303,6 @@ TEST_F(SimulatedGpu, ResumesWithTheLossScale) {
 // Timing the engines of a batch that cannot fit takes long and fails in ways that end the ladder.
 TEST_F(SimulatedGpu, LadderSelectsNoEnginesForABatchThatCannotFit) {
   Config ladder = config();
-  ladder.command = "ladder";
   ladder.steps = 1;
   const data::DataSizes sizes =
       data::sizes({.source = "synthetic:64", .train_samples = 64, .test_samples = 11, .seed = 3});

@@ -19,7 +19,6 @@ class Ladder : public ::testing::Test {
  protected:
   LadderResult run(std::uint64_t limit, const std::function<void(const record::LadderRow&)>& done) {
     Config config = testing::small_config(world_->size());
-    config.command = "ladder";
     config.steps = 1;
     const graph::Graph graph = testing::small_graph(testing::Norm::without);
     const data::TrainingData data = testing::small_data();

@@ -25,11 +25,11 @@ using namespace testing;
 
 class ProfileTest : public ::testing::Test {
  protected:
-  Config config(std::int64_t profile_steps) const {
+  Config config(bool times_operations) const {
     Config config = small_config(world_->size());
     config.epochs = 0;
     config.steps = 2;
-    config.profile_steps = profile_steps;
+    config.times_operations = times_operations;
     config.bucket_mib = 0.002;  // several buckets
     return config;
   }
@@ -58,7 +58,7 @@ std::vector<float> parameters(const Trainer& trainer) {
 
 TEST_F(ProfileTest, LeavesTheParametersOfTheTraining) {
   for (const optim::Kind kind : {optim::Kind::sgd, optim::Kind::lars, optim::Kind::adamw}) {
-    Config plain = config(0), profiled = config(3);
+    Config plain = config(false), profiled = config(true);
     for (Config* some : {&plain, &profiled}) {
       some->optimiser = {.kind = kind};
       some->optimiser.resolve();
@@ -67,16 +67,18 @@ TEST_F(ProfileTest, LeavesTheParametersOfTheTraining) {
     without.run();
     with.run();
     EXPECT_EQ(parameters(with), parameters(without));
-    run_profile(place(profiled), with.extra_steps());
+    run_profile(place(profiled), {.steps = 3, .trace = ""}, with.extra_steps());
     EXPECT_EQ(parameters(with), parameters(without)) << core::name(kind);
   }
 }
 
 TEST_F(ProfileTest, CountsEachOperationOncePerStepAndPhase) {
-  const Config profiled = config(3);  // more than an epoch has left
+  const Config profiled = config(true);
+  const ProfileOptions options{.steps = 3, .trace = ""};  // more than an epoch has left
   Trainer trainer(place(profiled), nobody_);
   trainer.run();
-  const record::Profile profile = run_profile(place(profiled), trainer.extra_steps()).profile;
+  const record::Profile profile =
+      run_profile(place(profiled), options, trainer.extra_steps()).profile;
   std::map<std::pair<std::string, std::string>, record::ProfiledOperation> rows;
   for (const auto& row : profile.operations) rows[{row.name, row.phase}] = row;
   EXPECT_EQ(rows.size(), profile.operations.size()) << "no row twice";
@@ -102,10 +104,12 @@ TEST_F(ProfileTest, CountsEachOperationOncePerStepAndPhase) {
 
 // The operations follow one another, so no part of a step is missing and none is counted twice.
 TEST_F(ProfileTest, TimesAddUpToTheStep) {
-  const Config profiled = config(1);
+  const Config profiled = config(true);
+  const ProfileOptions options{.steps = 1, .trace = ""};
   Trainer trainer(place(profiled), nobody_);
   trainer.run();
-  const record::Profile profile = run_profile(place(profiled), trainer.extra_steps()).profile;
+  const record::Profile profile =
+      run_profile(place(profiled), options, trainer.extra_steps()).profile;
   std::vector<double> sums(static_cast<std::size_t>(world_->size()));
   for (const auto& row : profile.operations)
     for (std::size_t rank = 0; rank < sums.size(); ++rank)
@@ -118,11 +122,11 @@ TEST_F(ProfileTest, TimesAddUpToTheStep) {
 }
 
 TEST_F(ProfileTest, TraceHasTheTracksOfEveryRank) {
-  Config profiled = config(2);
-  profiled.trace = "unused";
+  const Config profiled = config(true);
+  const ProfileOptions options{.steps = 2, .trace = "unused"};
   Trainer trainer(place(profiled), nobody_);
   trainer.run();
-  const std::string text = run_profile(place(profiled), trainer.extra_steps()).trace;
+  const std::string text = run_profile(place(profiled), options, trainer.extra_steps()).trace;
   EXPECT_EQ(text.empty(), !is_first());
   if (!is_first()) return;
   const auto trace = nlohmann::json::parse(text);
@@ -149,13 +153,15 @@ TEST_F(ProfileTest, TraceHasTheTracksOfEveryRank) {
 TEST_F(ProfileTest, EndsOnASignal) {
   for (const bool is_saved : {true, false}) {
     const testing::SharedDirectory directory(*world_);
-    Config profiled = config(1000);
+    Config profiled = config(true);
+    const ProfileOptions options{.steps = 1000, .trace = ""};
     if (is_saved) profiled.checkpoint.directory = directory.path();
     Trainer trainer(place(profiled), nobody_);
     EXPECT_EQ(trainer.run().status, record::RunStatus::complete);
     if (world_->rank() + 1 == world_->size()) std::raise(SIGUSR1);
-    expect_error<AgreedError>(is_saved ? core::ExitStatus::interrupted : core::stopped_by(SIGUSR1),
-                              {}, [&] { run_profile(place(profiled), trainer.extra_steps()); });
+    expect_error<AgreedError>(
+        is_saved ? core::ExitStatus::interrupted : core::stopped_by(SIGUSR1), {},
+        [&] { run_profile(place(profiled), options, trainer.extra_steps()); });
   }
 }
 

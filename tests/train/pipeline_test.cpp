@@ -334,16 +334,7 @@ TEST_F(PipelineTest, RefusesWhatItCannotDo) {
   EXPECT_THAT(message(config(ranks(), 3)), HasSubstr("--micro-batches 3 does not divide the 16"));
   EXPECT_THAT(message(config(ranks() + 1, 1)), HasSubstr("requires a multiple of"));
   Config some = config(ranks(), 2);
-  some.command = "plan";
-  if (ranks() == 1) {
-    EXPECT_NO_THROW(divide_with(some));
-  } else {
-    EXPECT_EQ(message(some),
-              "lockstep plan does not describe the stages of a pipeline; use lockstep train "
-              "--dry-run with the same options");
-  }
-  some = config(ranks(), 2);
-  some.profile_steps = 1;
+  some.times_operations = true;
   EXPECT_THAT(message(some), HasSubstr("--profile"));
   some = config(ranks(), 2);
   some.plan.precision = core::Precision::fp16;

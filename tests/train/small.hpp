@@ -87,7 +87,6 @@ inline Config small_config(int ranks) {
   config.data.loader_threads = 1;
   config.device.threads = 1;
   config.bucket_mib = 4.0 / 1024;  // several buckets even for this small network
-  config.watchdog_seconds = 60;
   // The fastest algorithm differs between runs and determines the order of summation, but tests
   // compare the bits of several runs.
   if (ranks > 1) config.reducer.algorithm = comm::AllReduceAlgorithm::direct;

@@ -14,9 +14,9 @@ namespace lockstep::comm {
 /// Options of the all-reduce benchmark. The array sizes go from `min_bytes` to at most `max_bytes`;
 /// each is `factor` times the previous one.
 struct SweepOptions {
-  std::size_t min_bytes = 4;                      ///< size of an array of float32 values
+  std::size_t min_bytes = std::size_t{1} << 10;   ///< size of an array of float32 values
   std::size_t max_bytes = std::size_t{64} << 20;  ///< size of an array of float32 values
-  std::size_t factor = 4;                         ///< at least 2
+  int factor = 4;                                 ///< at least 2
   int repeats = 20;                               ///< timed all-reduces per array size
   int warmup = 5;                                 ///< all-reduces before them that are not timed
   core::DataType communication_type = core::DataType::float32;  ///< communication data type

@@ -8,14 +8,10 @@
 #include "lockstep/record/run_file.hpp"
 #include "lockstep/study/memory.hpp"
 #include "lockstep/study/memory_limit.hpp"
+#include "lockstep/study/options.hpp"
 #include "lockstep/train/context.hpp"
 
 namespace lockstep::study {
-
-/// Options of a ladder besides those of its trainings.
-struct LadderOptions {
-  std::int64_t start = 32;  ///< first batch per rank
-};
 
 /// Reason for the end of a ladder.
 enum class LadderEnd {

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "lockstep/record/run_file.hpp"
+#include "lockstep/study/options.hpp"
 #include "lockstep/train/context.hpp"
 #include "lockstep/train/extra_steps.hpp"
 
@@ -20,9 +21,10 @@ struct ProfileResult {
 };
 
 /// Executes pairs of steps, one with the profile and one without, and returns their times. `steps`:
-/// of a trainer whose run is complete; requires --profile. The times of the result are complete on
-/// rank 0. Throws `AgreedError`. Collective: all ranks must call this.
-ProfileResult run_profile(const train::TrainingContext& context, train::ExtraSteps steps);
+/// of a trainer whose run is complete; requires `Config::times_operations`. The times of the result
+/// are complete on rank 0. Throws `AgreedError`. Collective: all ranks must call this.
+ProfileResult run_profile(const train::TrainingContext& context, const ProfileOptions& options,
+                          train::ExtraSteps steps);
 
 /// All operations of a profile of the same kind, shape, phase and implementation: sums over them,
 /// of one step on rank 0.

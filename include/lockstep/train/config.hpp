@@ -11,7 +11,6 @@
 #include "lockstep/core/data_type.hpp"
 #include "lockstep/core/named_value.hpp"
 #include "lockstep/data/dataset.hpp"
-#include "lockstep/graph/models.hpp"
 #include "lockstep/optim/learning_rate.hpp"
 
 namespace lockstep::train {
@@ -25,13 +24,6 @@ enum class BatchNormMode {
               ///< statistics are equal on all ranks
 };
 std::span<const core::NamedValue<BatchNormMode>> named_values(BatchNormMode);
-
-/// Processors on which the ranks of a host compute.
-enum class Binding {
-  automatic,  ///< ranks to which the launcher has given the same processors are bound to parts
-  none,       ///< the ranks keep the processors that the launcher has given them
-};
-std::span<const core::NamedValue<Binding>> named_values(Binding);
 
 /// How a GPU executes the training steps.
 enum class CudaGraph {
@@ -62,6 +54,7 @@ struct PipelineOptions {
 struct CheckpointOptions {
   std::string resume = "none";
   std::string directory;
+  bool is_read_only = false;  ///< creates no directory and no file
   bool trust_directory = false;
   double seconds = 180;  ///< interval; 0 if `steps` sets it
   std::int64_t steps = 0;
@@ -69,13 +62,10 @@ struct CheckpointOptions {
   double grace_seconds = 30;  ///< between a signal and the end of the process by the sender
 };
 
-/// Values of all options, by subject. The command line sets them, `resolve` replaces automatic
-/// values by numbers, and the run file stores them. The members of `plan` and `device` that are no
-/// options are set where a plan or a device is made.
+/// Options of a training, by subject. `resolve` and `resolve_device` replace automatic values by
+/// numbers. The members of `plan` and `device` that are no options are set where a plan or a device
+/// is made.
 struct Config {
-  std::string command = "train";
-
-  graph::NetworkOptions network;
   data::DataOptions data;
   optim::Options optimiser;
   comm::ReducerOptions reducer;
@@ -90,13 +80,9 @@ struct Config {
 
   std::uint64_t seed = 1;
   std::string init_from;  ///< file with initial weights; empty: random initialisation
-  Binding binding = Binding::automatic;
   CudaGraph cuda_graph = CudaGraph::on;
-  std::uint64_t memory_limit = 0;  ///< bytes per rank; 0: the available memory
-  double bucket_mib = 0;           ///< 0: automatic, until `resolve_device`
-  double link_gbit = 0;  ///< rate of the network link in Gbit/s, for the report; 0: unknown
+  double bucket_mib = 0;  ///< 0: automatic, until `resolve_device`
   BatchNormMode batch_norm = BatchNormMode::broadcast;
-  std::int64_t watchdog_seconds = 300;  ///< 0: disabled
 
   // length; exactly one of the two batch sizes is given, and `resolve` computes the other
   std::int64_t batch_per_rank = 0;
@@ -105,24 +91,9 @@ struct Config {
   std::int64_t steps = 0;
   std::int64_t evaluate_every = 1;  ///< interval in epochs; 0: once, after the last step; -1: never
 
-  // output
-  std::string output;
-  bool overwrite = false;
-  double telemetry_hertz = 10;     ///< samples of counters and sensors per second; 0: none
-  std::int64_t profile_steps = 0;  ///< steps that are profiled after the training; 0: none
-  std::string trace;  ///< file for the profiled steps in trace-event format; empty: none
-  bool json = false;
-  bool quiet = false;
-  bool dry_run = false;
-
-  // commands other than train
-  bool measure = false;  ///< plan: measure the operations
-  std::string layers;  ///< layers, stack: as for `graph::parse_layers`; empty: their default layers
-  std::int64_t ladder_start = 32;      ///< ladder: first batch per rank
-  std::uint64_t min_bytes = 1u << 10;  ///< allreduce: sizes of the arrays, and sums of each
-  std::uint64_t max_bytes = 64u << 20;
-  int step_factor = 4;
-  int repeats = 20;
+  // measurements
+  double telemetry_hertz = 10;    ///< samples of counters and sensors per second; 0: none
+  bool times_operations = false;  ///< whether extra steps can time each operation
 
   /// Returns the images of one forward pass: those of a rank and step, divided into micro-batches.
   std::int64_t images_per_micro_batch() const { return batch_per_rank / pipeline.micro_batches; }
@@ -131,10 +102,18 @@ struct Config {
   std::size_t bucket_bytes() const;
 };
 
-/// Returns `config` with the batch size that was not given and the default number of epochs filled
-/// in. Throws `Error` (usage), naming the options, if options contradict each other or the number
-/// of ranks. The option table of the module `app` checks the range of each value.
-Config resolve(Config config, int ranks);
+/// What a command does with the options of a training.
+enum class Purpose {
+  training,           ///< trains, or describes a training: one batch size and one length
+  several_trainings,  ///< sets the batch sizes; the steps take precedence over the epochs
+  other,              ///< does not train: no batch size
+};
+
+/// Returns `config` with the batch size that was not given, if it is that of a training, and the
+/// default number of epochs filled in. Throws `Error` (usage), naming the options, if options
+/// contradict each other or the number of ranks. The option table of the module `app` checks the
+/// range of each value.
+Config resolve(Config config, int ranks, Purpose purpose = Purpose::training);
 
 /// Returns `config` with the kind of the device of this machine and the default of `bucket_mib` for
 /// it filled in.

@@ -9,11 +9,6 @@
 
 namespace lockstep::app {
 
-StoppedCommand stopped_command(const train::Config& config) {
-  return {.is_training = config.command == "train",
-          .saves_checkpoints = !config.checkpoint.directory.empty()};
-}
-
 core::Error early_stop(StoppedCommand command, int signal, std::string_view activity) {
   std::string text = fmt::format("stopped by signal {}", signal);
   if (!activity.empty()) text += fmt::format(" during '{}'", activity);
@@ -26,11 +21,11 @@ core::Error early_stop(StoppedCommand command, int signal, std::string_view acti
   return {core::stopped_by(signal), text};
 }
 
-void end_if_signalled(const train::Config& config, comm::Communicator& communicator) {
+void end_if_signalled(StoppedCommand command, comm::Communicator& communicator) {
   const int signal = train::agreed_signal(communicator);
   if (signal == 0) return;
   train::together(communicator, [&] {
-    if (communicator.rank() == 0) throw early_stop(stopped_command(config), signal);
+    if (communicator.rank() == 0) throw early_stop(command, signal);
   });
 }
 

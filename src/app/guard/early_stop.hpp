@@ -5,7 +5,6 @@
 
 #include "lockstep/comm/communicator.hpp"
 #include "lockstep/core/error.hpp"
-#include "lockstep/train/config.hpp"
 
 namespace lockstep::app {
 
@@ -15,8 +14,6 @@ struct StoppedCommand {
   bool is_training = false;
   bool saves_checkpoints = false;
 };
-/// Returns the properties of the command of `config`.
-StoppedCommand stopped_command(const train::Config& config);
 
 /// Returns the error with which a signal ends a command that has nothing to save, such as a
 /// training before its first step. `activity`: what the program was doing; may be empty.
@@ -24,6 +21,6 @@ core::Error early_stop(StoppedCommand command, int signal, std::string_view acti
 
 /// Throws this error, of rank 0, as `AgreedError` if a rank has received a signal. Collective: all
 /// ranks must call this.
-void end_if_signalled(const train::Config& config, comm::Communicator& communicator);
+void end_if_signalled(StoppedCommand command, comm::Communicator& communicator);
 
 }  // namespace lockstep::app

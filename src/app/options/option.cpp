@@ -50,11 +50,11 @@ std::vector<Option> all_rows() {
 }
 
 template <class Includes>
-train::Entries entries_of(const train::Config& config, Includes includes) {
-  train::Entries found{{"command", config.command}};
+train::Entries entries_of(const Options& values, Includes includes) {
+  train::Entries found{{"command", values.command}};
   for (const Option& option : options()) {
     if (option.is_recorded() && includes(option)) {
-      found.emplace_back(option.name, option.value.print(config));
+      found.emplace_back(option.name, option.value.print(values));
     }
   }
   return found;
@@ -90,7 +90,7 @@ std::string Option::names() const {
 
 std::string Option::default_text() const {
   if (shown_default) return std::string(*shown_default);
-  return is_recorded() && !value.is_flag() ? value.print(train::Config{}) : "";
+  return is_recorded() && !value.is_flag() ? value.print(Options{}) : "";
 }
 
 std::string Option::description() const {
@@ -140,17 +140,17 @@ std::vector<std::string> option_names() {
   return names;
 }
 
-train::Entries entries(const train::Config& config) {
-  return entries_of(config, [](const Option&) { return true; });
+train::Entries entries(const Options& values) {
+  return entries_of(values, [](const Option&) { return true; });
 }
 
-train::Entries shared_entries(const train::Config& config) {
-  return entries_of(config, [](const Option& option) { return !option.may_differ; });
+train::Entries shared_entries(const Options& values) {
+  return entries_of(values, [](const Option& option) { return !option.may_differ; });
 }
 
-train::Entries experiment_entries(const train::Config& config) {
-  train::Entries found = entries_of(config, [&config](const Option& option) {
-    return option.effect.affects != Affects::neither && is_used(config.command, option);
+train::Entries experiment_entries(const Options& values) {
+  train::Entries found = entries_of(values, [&values](const Option& option) {
+    return option.effect.affects != Affects::neither && is_used(values.command, option);
   });
   found.insert(found.begin(), {"build", record::program_id()});
   return found;

@@ -85,7 +85,7 @@ struct Option {
   Effect effect;
   std::string_view help;          ///< a phrase for `--help` and the documentation
   std::string_view details = {};  ///< further sentences of the documentation
-  /// The default as shown to users, if it is not the default value of the configuration; an empty
+  /// The default as shown to users, if it is not that of `Options`; an empty
   /// text if the option has no default.
   std::optional<std::string_view> shown_default = std::nullopt;
   /// Option that may not be given together with this one. An option overrides its alternative from
@@ -124,14 +124,14 @@ std::vector<std::string> option_names();
 
 /// Returns the command and the name and value of every recorded option, in the notation of the
 /// command line.
-train::Entries entries(const train::Config& config);
+train::Entries entries(const Options& values);
 
 /// Returns the entries that must be equal on all ranks.
-train::Entries shared_entries(const train::Config& config);
+train::Entries shared_entries(const Options& values);
 
 /// Returns the build of this program (`program_id`) and the entries of the options that the command
 /// uses and that have an effect (`Effect`): two runs are of one experiment if these entries are
 /// equal.
-train::Entries experiment_entries(const train::Config& config);
+train::Entries experiment_entries(const Options& values);
 
 }  // namespace lockstep::app

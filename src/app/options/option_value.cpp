@@ -17,8 +17,6 @@
 
 namespace lockstep::app {
 
-using train::Config;
-
 namespace {
 
 /// Throws the `Error` (usage) of a value that is not `wanted`. An empty value, as that of a
@@ -105,19 +103,19 @@ OptionValue number(std::string_view type, Member<T> member, Range range, Special
   std::string phrase = range.describe();
   if (!special.name.empty()) phrase += fmt::format(", or {}", special.name);
   OptionValue value{.type = type, .range = phrase, .bounds = range, .placeholder = "N"};
-  value.parse = [=](Config& config, std::string_view option, const std::string& text) {
+  value.parse = [=](Options& options, std::string_view option, const std::string& text) {
     if (!special.name.empty() && text == special.name) {
-      member(config) = special.value;
+      member(options) = special.value;
       return;
     }
     const Parsed number = parse_number(option, text, phrase);
     if (!range.contains(static_cast<long double>(number))) fail_value(option, text, phrase);
-    member(config) = static_cast<T>(number);
-    core::check(static_cast<Parsed>(member(config)) == number, "the bounds fit the type");
+    member(options) = static_cast<T>(number);
+    core::check(static_cast<Parsed>(member(options)) == number, "the bounds fit the type");
   };
-  value.print = [=](const Config& config) {
-    const bool is_special = !special.name.empty() && member(config) == special.value;
-    return is_special ? std::string(special.name) : fmt::format("{}", member(config));
+  value.print = [=](const Options& options) {
+    const bool is_special = !special.name.empty() && member(options) == special.value;
+    return is_special ? std::string(special.name) : fmt::format("{}", member(options));
   };
   return value;
 }
@@ -201,10 +199,10 @@ OptionValue mib(Member<double> member, Range range, SpecialValue<double> special
 
 OptionValue text(Member<std::string> member) {
   OptionValue value{.type = "text"};
-  value.parse = [member](Config& config, std::string_view, const std::string& text) {
-    member(config) = text;
+  value.parse = [member](Options& options, std::string_view, const std::string& text) {
+    member(options) = text;
   };
-  value.print = [member](const Config& config) { return member(config); };
+  value.print = [member](const Options& options) { return member(options); };
   return value;
 }
 
@@ -212,19 +210,19 @@ OptionValue path(Member<std::string> member) {
   OptionValue value = text(member);
   value.type = "path";
   value.placeholder = "FILE";
-  value.parse = [member](Config& config, std::string_view option, const std::string& text) {
-    member(config) = parse_path(option, text);
+  value.parse = [member](Options& options, std::string_view option, const std::string& text) {
+    member(options) = parse_path(option, text);
   };
   return value;
 }
 
 OptionValue data_source(Member<std::string> member) {
   OptionValue value = text(member);
-  value.parse = [member](Config& config, std::string_view option, const std::string& text) {
+  value.parse = [member](Options& options, std::string_view option, const std::string& text) {
     const std::size_t colon = text.find(':');
     const bool has_name = colon != text.npos && text.substr(colon, 3) != "://";
     const std::size_t begin = has_name ? colon + 1 : 0;
-    member(config) = text.substr(0, begin) + parse_path(option, text.substr(begin));
+    member(options) = text.substr(0, begin) + parse_path(option, text.substr(begin));
   };
   return value;
 }
@@ -234,27 +232,27 @@ OptionValue one_of(Member<std::string> member, std::vector<std::string> names) {
   value.type = "choice";
   value.placeholder = "NAME";
   for (auto& name : names) value.names.push_back({std::move(name), ""});
-  value.parse = [member, names = value.names](Config& config, std::string_view option,
+  value.parse = [member, names = value.names](Options& options, std::string_view option,
                                               const std::string& text) {
     if (std::ranges::find(names, text, &ValueName::name) == names.end()) {
       fail_choice(option, text, names);
     }
-    member(config) = text;
+    member(options) = text;
   };
   return value;
 }
 
 OptionValue flag(Member<bool> member) {
   OptionValue value{.type = "flag"};
-  value.parse = [member](Config& config, std::string_view option, const std::string& text) {
+  value.parse = [member](Options& options, std::string_view option, const std::string& text) {
     std::string lower = text;
     std::ranges::transform(lower, lower.begin(), [](unsigned char c) { return std::tolower(c); });
     const auto is_one_of = [&lower](auto... names) { return ((lower == names) || ...); };
-    member(config) = is_one_of("", "true", "yes", "on", "1");
-    if (!member(config) && !is_one_of("false", "no", "off", "0"))
+    member(options) = is_one_of("", "true", "yes", "on", "1");
+    if (!member(options) && !is_one_of("false", "no", "off", "0"))
       fail_value(option, text, "true or false");
   };
-  value.print = [member](const Config& config) { return fmt::format("{}", member(config)); };
+  value.print = [member](const Options& options) { return fmt::format("{}", member(options)); };
   return value;
 }
 
@@ -262,7 +260,7 @@ OptionValue checkpoint_interval() {
   OptionValue value{
       .type = "interval",
       .range = fmt::format("at most {:.0f} s or {} steps", limits::seconds, limits::steps)};
-  value.parse = [](Config& config, std::string_view option, const std::string& text) {
+  value.parse = [](Options& options, std::string_view option, const std::string& text) {
     double number = 0;
     std::string_view rest;
     const bool is_positive = read_number(std::string_view(text), number, rest) && number > 0;
@@ -282,19 +280,20 @@ OptionValue checkpoint_interval() {
                              "200-steps, at most {}",
                              limits::seconds, limits::steps));
     }
-    config.checkpoint.seconds = seconds;
-    config.checkpoint.steps = steps;
+    options.training.checkpoint.seconds = seconds;
+    options.training.checkpoint.steps = steps;
   };
-  value.print = [](const Config& config) {
-    return config.checkpoint.steps > 0 ? fmt::format("{}-steps", config.checkpoint.steps)
-                                       : fmt::format("{}s", config.checkpoint.seconds);
+  value.print = [](const Options& options) {
+    return options.training.checkpoint.steps > 0
+               ? fmt::format("{}-steps", options.training.checkpoint.steps)
+               : fmt::format("{}s", options.training.checkpoint.seconds);
   };
   return value;
 }
 
 OptionValue option_file() {
   OptionValue value{.type = "path", .placeholder = "FILE"};
-  value.parse = [](Config&, std::string_view, const std::string&) {};
+  value.parse = [](Options&, std::string_view, const std::string&) {};
   return value;
 }
 

@@ -7,14 +7,15 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "lockstep/core/named_value.hpp"
 #include "lockstep/data/dataset.hpp"
-#include "lockstep/train/config.hpp"
+#include "options.hpp"
 
-// Types of option values. Each function binds an option to a member of the configuration: it
-// returns how a text is converted to the member and back.
+// Types of option values. Each function binds an option to a member of `Options`: it returns how a
+// text is converted to the member and back.
 namespace lockstep::app {
 
 /// Upper bounds of the numeric options. The program multiplies some options; the assertions state
@@ -64,27 +65,36 @@ struct ValueName {
   std::string name, help;
 };
 
-/// A member of the configuration, or of one of its parts (`in`).
+/// A member of the options, or of one of their parts (`in`).
 template <class T>
 class Member {
  public:
-  Member(T train::Config::*member)  // NOLINT(google-explicit-constructor): a row names the member
-      : place_([member](train::Config& config) -> T& { return config.*member; }) {}
-  template <class Part>
-  Member(Part train::Config::*part, T Part::*member)
-      : place_([=](train::Config& config) -> T& { return config.*part.*member; }) {}
+  using Place = std::function<T&(Options&)>;
 
-  T& operator()(train::Config& config) const { return place_(config); }
-  const T& operator()(const train::Config& config) const {
-    return place_(const_cast<train::Config&>(config));
+  Member(T Options::*member)  // NOLINT(google-explicit-constructor): a row names the member
+      : place_([member](Options& options) -> T& { return options.*member; }) {}
+  explicit Member(Place place) : place_(std::move(place)) {}
+
+  T& operator()(Options& options) const { return place_(options); }
+  const T& operator()(const Options& options) const {
+    return place_(const_cast<Options&>(options));
   }
 
  private:
-  std::function<T&(train::Config&)> place_;
+  Place place_;
 };
 template <class Part, class T>
-Member<T> in(Part train::Config::*part, T Part::*member) {
-  return {part, member};
+Member<T> in(Part Options::*part, T Part::*member) {
+  return Member<T>([=](Options& options) -> T& { return options.*part.*member; });
+}
+/// A member of the options of a training, or of one of their parts.
+template <class T>
+Member<T> training(T train::Config::*member) {
+  return in(&Options::training, member);
+}
+template <class Part, class T>
+Member<T> training(Part train::Config::*part, T Part::*member) {
+  return Member<T>([=](Options& options) -> T& { return options.training.*part.*member; });
 }
 
 /// Converts `text` to a number: T is int64_t, uint64_t or double. Throws `Error` (usage) that names
@@ -109,10 +119,10 @@ struct OptionValue {
 
   /// Converts `text` and stores it. Throws `Error` (usage) if the value is not permitted; the
   /// message names `option` and `text`.
-  std::function<void(train::Config& config, std::string_view option, const std::string& text)>
-      parse = {};
+  std::function<void(Options& options, std::string_view option, const std::string& text)> parse =
+      {};
   /// Returns the value in the notation that `parse` accepts; null if it is not recorded.
-  std::function<std::string(const train::Config& config)> print = {};
+  std::function<std::string(const Options& options)> print = {};
 
   bool is_flag() const { return type == "flag"; }
 };
@@ -150,7 +160,7 @@ OptionValue one_of(Member<std::string> member, std::vector<std::string> names);
 OptionValue flag(Member<bool> member);
 /// A time or a number of steps between checkpoints, such as "180s", "3min" or "200-steps".
 OptionValue checkpoint_interval();
-/// A file from which options are read; it is not part of the configuration.
+/// A file from which options are read; it is not part of the options.
 OptionValue option_file();
 
 /// Throws `Error` (usage): `text` is not among the names of `values`.
@@ -164,20 +174,16 @@ OptionValue choice(Member<Enum> member) {
   for (const auto& named : named_values(Enum{})) {
     value.names.push_back({std::string(named.name), std::string(named.help)});
   }
-  value.parse = [member, names = value.names](train::Config& config, std::string_view option,
+  value.parse = [member, names = value.names](Options& options, std::string_view option,
                                               const std::string& text) {
     const auto found = core::value_of<Enum>(text);
     if (!found) fail_choice(option, text, names);
-    member(config) = *found;
+    member(options) = *found;
   };
-  value.print = [member](const train::Config& config) {
-    return std::string(core::name(member(config)));
+  value.print = [member](const Options& options) {
+    return std::string(core::name(member(options)));
   };
   return value;
-}
-template <class Enum>
-OptionValue choice(Enum train::Config::*member) {
-  return choice(Member<Enum>(member));
 }
 
 }  // namespace lockstep::app

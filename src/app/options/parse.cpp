@@ -43,13 +43,13 @@ po::options_description describe_options(std::string_view command) {
 /// The texts of the options that were given, by name.
 using Given = std::map<std::string, std::string, std::less<>>;
 
-/// Stores the options of a source in `config`, and adds them to `given`, the options of the sources
+/// Stores the options of a source in `values`, and adds them to `given`, the options of the sources
 /// of higher precedence. Only checks the value of an option if it, or its alternative, is in
 /// `given`. `where`: prefix of messages that names the source.
-void store(const po::parsed_options& parsed, const std::string& where, train::Config& config,
+void store(const po::parsed_options& parsed, const std::string& where, Options& values,
            Given& given) {
   Given own;
-  train::Config overridden;
+  Options overridden;
   for (const auto& each : parsed.options) {
     const Option& option = *find_option(each.string_key);
     const std::string& text = each.value.front();
@@ -57,7 +57,7 @@ void store(const po::parsed_options& parsed, const std::string& where, train::Co
       fail(fmt::format("{}option --{} is given twice; give it once", where, option.name));
     const bool is_overridden = given.contains(option.name) || given.contains(option.alternative);
     try {
-      option.value.parse(is_overridden ? overridden : config, option.name, text);
+      option.value.parse(is_overridden ? overridden : values, option.name, text);
     } catch (const core::Error& error) {
       fail(where + error.what());
     }
@@ -207,35 +207,34 @@ Environment process_environment() {
   return entries;
 }
 
-train::Config parse_options(const std::vector<std::string>& arguments,
-                            const Environment& environment) {
+Options parse_options(const std::vector<std::string>& arguments, const Environment& environment) {
   const std::string command = arguments.empty() ? "" : arguments.front();
   const auto commands = command_names();
   if (std::ranges::find(commands, command) == commands.end()) {
     fail(fmt::format("unknown command '{}'; the commands are: {}{}", command,
                      fmt::join(commands, ", "), suggestion(command, commands)));
   }
-  train::Config config;
-  config.command = command;
+  Options values;
+  values.command = command;
   const po::options_description described = describe_options(command);
   const std::vector<std::string> rest(arguments.begin() + 1, arguments.end());
   Given given;
   explained("", command, [&] {
     const auto parsed = parse_command_line(rest, described);
     require_used(parsed, command);
-    store(parsed, "", config, given);
+    store(parsed, "", values, given);
   });
   explained("environment: ", command, [&] {
-    store(parse_environment(environment, described), "environment: ", config, given);
+    store(parse_environment(environment, described), "environment: ", values, given);
   });
   if (const auto file = given.find("config"); file != given.end()) {
     const std::string path = parse_path("config", file->second);
     explained(path + ": ", command, [&] {
       std::istringstream stream(read_file(path));
-      store(po::parse_config_file(stream, described), path + ": ", config, given);
+      store(po::parse_config_file(stream, described), path + ": ", values, given);
     });
   }
-  return config;
+  return values;
 }
 
 }  // namespace lockstep::app

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "lockstep/train/config.hpp"
+#include "options.hpp"
 
 namespace lockstep::app {
 
@@ -12,10 +12,9 @@ namespace lockstep::app {
 using Environment = std::vector<std::string>;
 Environment process_environment();
 
-/// Returns the configuration, not yet resolved. Sources in order of precedence: the command line,
+/// Returns the options, not yet resolved. Sources in order of precedence: the command line,
 /// LOCKSTEP_* environment variables (LOCKSTEP_BATCH_PER_RANK), the file that --config names,
 /// defaults. Throws `Error` (usage) for an unknown command or option, or an invalid value.
-train::Config parse_options(const std::vector<std::string>& arguments,
-                            const Environment& environment);
+Options parse_options(const std::vector<std::string>& arguments, const Environment& environment);
 
 }  // namespace lockstep::app

@@ -155,7 +155,7 @@ RunState Checkpoints::restore() {
   saved_step_ = run.step;
   saved_evaluated_step_ = run.evaluated_step;
   together(communicator_, [&] {
-    if (!writes() || config_.dry_run) return;
+    if (!writes() || options_.is_read_only) return;
     writer_.emplace(record::CheckpointStore(options_.directory, options_.keep, run_id_,
                                             to_text(identity_.options)),
                     joined(own_, reducer_state_));
@@ -174,9 +174,9 @@ Checkpoints::Found Checkpoints::restore_on_rank_0() {
   Found found;
   found.has_weights = !config_.init_from.empty();
   const fs::path directory = options_.directory;
-  if (!directory.empty() && !config_.dry_run) record::create_checkpoint_directory(directory);
+  if (!directory.empty() && !options_.is_read_only) record::create_checkpoint_directory(directory);
   if (!directory.empty() && !options_.trust_directory) record::require_own_checkpoints(directory);
-  if (!directory.empty() && !config_.dry_run) claim_.emplace(directory);
+  if (!directory.empty() && !options_.is_read_only) claim_.emplace(directory);
   if (options_.resume == "none") {
     if (!directory.empty() && record::newest_checkpoint(directory)) {
       core::fail(core::ExitStatus::output,
