@@ -108,9 +108,8 @@ std::vector<record::AllReduceRow> to_record(const std::vector<comm::SweepRow>& r
 
 core::ExitStatus allreduce_command(const Invocation& invocation) {
   Job job(invocation);
-  const train::Config& config = job.options.training;
   comm::SweepOptions sweep = job.options.sweep;
-  sweep.communication_type = config.reducer.gradient_type;
+  sweep.communication_type = job.options.training.reducer.gradient_type;
   sweep.progress = job.monitor;
   check_output(job);
   const study::MemoryLimit limit = memory_limit(job);
@@ -127,7 +126,7 @@ core::ExitStatus allreduce_command(const Invocation& invocation) {
 
   core::begin_activity(job.monitor, core::Activity::all_reduce_sweep);
   const auto transport = comm::make_gradient_transport(
-      job.communicator, job.backend->device().queue(), config.transport);
+      job.communicator, job.backend->device().queue(), job.options.training.transport);
   const int ranks = job.communicator.size();
   job.console.print(
       fmt::format("All-reduce over {} ({}), {}. Times are medians of {} repeats; the time of a "

@@ -113,14 +113,13 @@ std::vector<record::LayerRow> measure(Job& job, const backend::Ceilings& ceiling
 
 core::ExitStatus layers_command(const Invocation& invocation) {
   Job job(invocation);
-  const train::Config& config = job.options.training;
   const std::uint64_t limit = memory_limit(job).bytes;
   check_output(job);
   job.console.print(describe_device(job, limit) + "\n");
   if (job.options.output.is_dry_run) return end_dry_run(job);
   auto file = open_run_file(job);
   core::begin_activity(job.monitor, core::Activity::measuring_peak_rates);
-  const backend::Ceilings ceilings = job.backend->ceilings(config.plan.precision);
+  const backend::Ceilings ceilings = job.backend->ceilings(job.options.training.plan.precision);
   job.console.print(table_head());
   const auto rows = measure(job, ceilings, limit, file);
   job.console.print(fmt::format(fmt::runtime(notes), study::layer_repeats, study::layer_warm_up,
