@@ -6,7 +6,6 @@
 #include "checkpoint_saver.hpp"
 #include "describe_run.hpp"
 #include "event_list.hpp"
-#include "first_rank_listener.hpp"
 #include "instruments.hpp"
 #include "lockstep/train/timing/summary.hpp"
 #include "replica.hpp"
@@ -19,6 +18,22 @@
 namespace lockstep::train {
 
 namespace {
+
+/// Begins the activity in which rank 0 shows and writes an epoch, on all ranks: the other ranks
+/// wait for it at the next collective call.
+class WritingActivity final : public TrainingListener {
+ public:
+  /// `monitor` may be null. `run` must outlive the object.
+  WritingActivity(core::ProgressMonitor* monitor, const RunState& run)
+      : monitor_(monitor), run_(run) {}
+  void epoch_end(record::EpochRecord&) override {
+    core::begin_activity(monitor_, core::Activity::writing_run_file, run_.step);
+  }
+
+ private:
+  core::ProgressMonitor* monitor_;
+  const RunState& run_;
+};
 
 RunState restore(const TrainingContext& context, Checkpoints& checkpoints) {
   core::begin_activity(context.monitor, core::Activity::reading_checkpoint);
@@ -79,7 +94,8 @@ Trainer::Parts::Parts(const TrainingContext& context_, TrainingListener& listene
   description.is_finished = is_finished();
   add_instruments(events, context, *replica, schedule.steps_per_epoch(), description);
   events.add(saver);
-  events.add(std::make_unique<FirstRankListener>(context, listener));
+  events.add(std::make_unique<WritingActivity>(context.monitor, state));
+  if (context.world.rank() == 0) events.add(listener);
   context.backend.store(replica->state);
   backend::LossScaling* const scaling = replica->plan->loss_scaling();
   if (scaling != nullptr && state.loss_scale) scaling->set_loss_scale(*state.loss_scale);
