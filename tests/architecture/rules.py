@@ -69,12 +69,12 @@ WITHOUT_HEADER = {
     ],
     "is an operation: operations.hpp of the backend declares all of them": [
         *(
-            f"src/backend/{backend}/{operation}.cpp"
-            for backend in ("reference", "cpu", "cuda")
+            f"src/backend/{folder}/{operation}.cpp"
+            for folder in ("reference", "cpu/operations", "cuda")
             for operation in OPERATIONS
         ),
         "src/backend/reference/group_norm.cpp",
-        "src/backend/cpu/group_norm.cpp",
+        "src/backend/cpu/operations/group_norm.cpp",
     ],
     "creates every backend: lockstep/backend/backend.hpp declares it without naming any": [
         "src/backend/make_backend.cpp"

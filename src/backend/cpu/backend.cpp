@@ -12,7 +12,7 @@
 #include <memory>
 #include <utility>
 
-#include "division.hpp"
+#include "kernels/division.hpp"
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/process/system.hpp"
 #include "onednn.hpp"

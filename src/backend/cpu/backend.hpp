@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "convolution_choice.hpp"
+#include "convolution/convolution_choice.hpp"
 #include "lockstep/backend/backend.hpp"
 #include "lockstep/backend/device.hpp"
 #include "onednn.hpp"

@@ -7,8 +7,8 @@
 #include <optional>
 
 #include "../host_plan.hpp"
-#include "boundary.hpp"
 #include "lockstep/core/error.hpp"
+#include "operations/boundary.hpp"
 
 namespace lockstep::backend::cpu {
 

@@ -6,7 +6,7 @@
 
 #include "../blueprint.hpp"
 #include "fused_statistics.hpp"
-#include "operations.hpp"
+#include "operations/operations.hpp"
 
 namespace lockstep::backend::cpu {
 

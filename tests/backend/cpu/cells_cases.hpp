@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "backend/cpu/cells/convolution.hpp"
-#include "backend/cpu/division.hpp"
+#include "backend/cpu/kernels/division.hpp"
 
 // The convolutions that cells_test.cpp computes. They are small, because the emulated tiles are
 // slow.

@@ -2,7 +2,7 @@
 // Compares the sums per channel of whole maps with sums in float64, for complete and incomplete
 // blocks of images, and for more threads than there are rows.
 
-#include "backend/cpu/channel_sums.hpp"
+#include "backend/cpu/kernels/channel_sums.hpp"
 
 #include <gtest/gtest.h>
 

@@ -3,7 +3,7 @@
 // measured ones, so that the expected choice is known on every processor. The kernels of AMX are
 // emulated.
 
-#include "backend/cpu/convolution_choice.hpp"
+#include "backend/cpu/convolution/convolution_choice.hpp"
 
 #include <gmock/gmock.h>
 

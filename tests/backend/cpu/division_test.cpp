@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "backend/cpu/division.hpp"
+#include "backend/cpu/kernels/division.hpp"
 
 #include <gtest/gtest.h>
 

@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <cstddef>
 
-#include "backend/cpu/division.hpp"
+#include "backend/cpu/kernels/division.hpp"
 #include "backend/support.hpp"
 #include "lockstep/core/process/system.hpp"
 

@@ -5,7 +5,7 @@
 // beyond its borders. Results must be exact: only bfloat16 outputs are rounded, in both
 // computations alike.
 
-#include "backend/cpu/pool_kernels.hpp"
+#include "backend/cpu/kernels/pool_kernels.hpp"
 
 #include <gtest/gtest.h>
 

@@ -5,7 +5,7 @@
 // arithmetic is exact; results in bfloat16 are rounded once, in both computations alike. Results
 // must therefore be equal.
 
-#include "backend/cpu/row_kernels.hpp"
+#include "backend/cpu/kernels/row_kernels.hpp"
 
 #include <gtest/gtest.h>
 

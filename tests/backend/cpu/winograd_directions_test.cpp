@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "backend/cpu/winograd.hpp"
+#include "backend/cpu/convolution/winograd.hpp"
 
 #include <gtest/gtest.h>
 

@@ -17,8 +17,8 @@
 #include <tuple>
 #include <vector>
 
-#include "backend/cpu/winograd_products.hpp"
-#include "backend/cpu/winograd_strided_kernels.hpp"
+#include "backend/cpu/convolution/winograd_products.hpp"
+#include "backend/cpu/convolution/winograd_strided_kernels.hpp"
 #include "lockstep/core/random.hpp"
 
 namespace lockstep::backend::cpu::winograd {

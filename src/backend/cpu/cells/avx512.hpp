@@ -9,7 +9,7 @@
 #include <cstdint>
 
 #include "../fused_statistics.hpp"
-#include "../vectors.hpp"
+#include "../kernels/vectors.hpp"
 #include "kernels.hpp"
 
 // Functions for the files whose code needs AVX-512 and AVX512-BF16. They are compiled for these

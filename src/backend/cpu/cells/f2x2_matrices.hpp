@@ -3,7 +3,7 @@
 
 #include <array>
 
-#include "../vectors.hpp"
+#include "../kernels/vectors.hpp"
 
 // The matrices of Winograd's minimal filtering F(2x2, 3x3) (Lavin and Gray, "Fast Algorithms for
 // Convolutional Neural Networks", 2016, arXiv:1509.09308) for 3x3 convolutions of stride 1 with one

@@ -12,8 +12,8 @@
 #include "winograd_tiles.hpp"
 
 // Winograd's algorithm F(4x4, 3x3) on bfloat16 maps, with products of 16-bit integers. The
-// transforms and points are those of ../winograd_kernels.hpp, and of
-// ../winograd_strided_kernels.hpp for stride 2. With stride 1, 36 products ("frequencies") compute
+// transforms and points are those of winograd_kernels.hpp, and of
+// winograd_strided_kernels.hpp for stride 2. With stride 1, 36 products ("frequencies") compute
 // 16 outputs, where F(2x2, 3x3) needs 64. Transformed values that are rounded to bfloat16 would
 // make F(4x4) three times as inexact as F(2x2) is. VPDPWSSD (AVX512-VNNI) multiplies pairs of
 // 16-bit integers as fast as VDPBF16PS multiplies pairs of bfloat16 values, but they have 15 bits

@@ -4,7 +4,7 @@
 #include <array>
 #include <cstddef>
 
-#include "../winograd_matrices.hpp"
+#include "../kernels/winograd_matrices.hpp"
 #include "int16_kernels.hpp"
 
 // The matrices of Winograd's algorithm for kernels that divide each transformed value by the norm

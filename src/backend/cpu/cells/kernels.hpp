@@ -7,8 +7,8 @@
 #include <string_view>
 #include <vector>
 
-#include "../division.hpp"
 #include "../fused_statistics.hpp"
+#include "../kernels/division.hpp"
 #include "lockstep/core/data_type.hpp"
 
 // Products of bfloat16 cells for convolutions, with float32 accumulation. A cell holds one pixel of

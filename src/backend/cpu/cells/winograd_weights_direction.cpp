@@ -3,7 +3,7 @@
 
 #include <iterator>
 
-#include "../row_kernels.hpp"
+#include "../kernels/row_kernels.hpp"
 #include "tiles.hpp"
 
 namespace lockstep::backend::cpu::cells {

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <type_traits>
 
-#include "vectors.hpp"
+#include "../kernels/vectors.hpp"
 
 // The matrix products between the transforms, which are most of the arithmetic.
 

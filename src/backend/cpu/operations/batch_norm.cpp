@@ -11,9 +11,9 @@
 #include <algorithm>
 #include <cmath>
 
-#include "channel_sums.hpp"
-#include "division.hpp"
-#include "fused_statistics.hpp"
+#include "../fused_statistics.hpp"
+#include "../kernels/channel_sums.hpp"
+#include "../kernels/division.hpp"
 #include "lockstep/graph/operations/batch_norm.hpp"
 #include "norm_operation.hpp"
 

@@ -6,7 +6,7 @@
 
 #include <algorithm>
 
-#include "onednn.hpp"
+#include "../onednn.hpp"
 #include "operations.hpp"
 
 namespace lockstep::backend::cpu {

@@ -5,10 +5,10 @@
 #include <span>
 #include <utility>
 
-#include "channel_sums.hpp"
+#include "../kernels/channel_sums.hpp"
+#include "../kernels/row_kernels.hpp"
+#include "../kernels/vectors.hpp"
 #include "operations.hpp"
-#include "row_kernels.hpp"
-#include "vectors.hpp"
 
 namespace lockstep::backend::cpu {
 

@@ -4,8 +4,8 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "../feature_map.hpp"
-#include "fused_statistics.hpp"
+#include "../../feature_map.hpp"
+#include "../fused_statistics.hpp"
 
 // The arithmetic of Winograd's minimal filtering F(4x4, 3x3) (Lavin and Gray, "Fast Algorithms for
 // Convolutional Neural Networks", 2016, arXiv:1509.09308) for 3x3 convolutions of stride 1 with one

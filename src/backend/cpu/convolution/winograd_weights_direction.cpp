@@ -6,8 +6,8 @@
 #include <algorithm>
 #include <memory>
 
-#include "division.hpp"
-#include "row_kernels.hpp"
+#include "../kernels/division.hpp"
+#include "../kernels/row_kernels.hpp"
 #include "winograd_directions.hpp"
 #include "winograd_products.hpp"
 #include "winograd_strided_kernels.hpp"

@@ -4,8 +4,8 @@
 #include <cstdint>
 #include <memory>
 
-#include "../feature_map.hpp"
-#include "convolution_direction.hpp"
+#include "../../feature_map.hpp"
+#include "../convolution_direction.hpp"
 #include "winograd_kernels.hpp"
 
 // Convolutions by Winograd's F(4x4, 3x3): memory layout and distribution of the work over threads.

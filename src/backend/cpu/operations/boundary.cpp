@@ -6,9 +6,9 @@
 
 #include <algorithm>
 
+#include "../kernels/vectors.hpp"
 #include "lockstep/core/error.hpp"
 #include "operations.hpp"
-#include "vectors.hpp"
 
 namespace lockstep::backend::cpu {
 

@@ -3,8 +3,8 @@
 
 #include <cstring>
 
+#include "../kernels/row_kernels.hpp"
 #include "operations.hpp"
-#include "row_kernels.hpp"
 
 namespace lockstep::backend::cpu {
 

@@ -4,11 +4,11 @@
 
 #include <algorithm>
 
-#include "division.hpp"
+#include "../kernels/division.hpp"
+#include "../kernels/pool_kernels.hpp"
 #include "lockstep/core/error.hpp"
 #include "lockstep/graph/operations/max_pool.hpp"
 #include "operations.hpp"
-#include "pool_kernels.hpp"
 
 namespace lockstep::backend::cpu {
 

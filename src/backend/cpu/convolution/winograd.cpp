@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <numeric>
 
-#include "division.hpp"
+#include "../kernels/division.hpp"
 #include "winograd_map_direction.hpp"
 #include "winograd_weights_direction.hpp"
 

@@ -7,9 +7,9 @@
 #include <memory>
 #include <vector>
 
-#include "cells/kernels.hpp"
-#include "context.hpp"
-#include "convolution_direction.hpp"
+#include "../cells/kernels.hpp"
+#include "../context.hpp"
+#include "../convolution_direction.hpp"
 
 namespace lockstep::backend::cpu {
 

@@ -9,12 +9,12 @@
 #include <map>
 #include <memory>
 
-#include "cells/convolution.hpp"
-#include "convolution_choice.hpp"
-#include "fused_statistics.hpp"
+#include "../cells/convolution.hpp"
+#include "../convolution/convolution_choice.hpp"
+#include "../fused_statistics.hpp"
+#include "../onednn.hpp"
 #include "lockstep/core/error.hpp"
 #include "lockstep/graph/operations/convolution.hpp"
-#include "onednn.hpp"
 #include "operations.hpp"
 
 namespace lockstep::backend::cpu {

@@ -6,8 +6,8 @@
 #include <utility>
 #include <vector>
 
-#include "../fusion.hpp"
-#include "context.hpp"
+#include "../../fusion.hpp"
+#include "../context.hpp"
 
 // One function per operation of the graph (see `build_operation`). Each is defined in the file
 // named after the operation, like its counterparts in the other backends.

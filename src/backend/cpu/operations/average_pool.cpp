@@ -4,8 +4,8 @@
 
 #include <algorithm>
 
+#include "../kernels/vectors.hpp"
 #include "operations.hpp"
-#include "vectors.hpp"
 
 namespace lockstep::backend::cpu {
 

@@ -7,8 +7,8 @@
 #include <utility>
 #include <vector>
 
-#include "cells/convolution.hpp"
-#include "division.hpp"
+#include "../cells/convolution.hpp"
+#include "../kernels/division.hpp"
 #include "lockstep/core/buffer.hpp"
 #include "lockstep/core/error.hpp"
 #include "onednn_convolution.hpp"

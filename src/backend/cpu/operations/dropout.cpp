@@ -5,10 +5,10 @@
 
 #include <cstring>
 
+#include "../kernels/vectors.hpp"
 #include "lockstep/core/random.hpp"
 #include "lockstep/graph/operations/dropout.hpp"
 #include "operations.hpp"
-#include "vectors.hpp"
 
 namespace lockstep::backend::cpu {
 

@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "../feature_map.hpp"
+#include "../../feature_map.hpp"
 #include "lockstep/core/data_type.hpp"
 
 // The passes over feature maps that are limited by memory bandwidth rather than arithmetic, one

@@ -5,7 +5,7 @@
 #include <span>
 #include <vector>
 
-#include "context.hpp"
+#include "../context.hpp"
 
 namespace lockstep::backend::cpu {
 

@@ -3,9 +3,9 @@
 
 #include <algorithm>
 
-#include "vectors.hpp"
+#include "../kernels/vectors.hpp"
+#include "../kernels/winograd_matrices.hpp"
 #include "winograd_kernels.hpp"
-#include "winograd_matrices.hpp"
 
 // The transforms between maps, weights or their gradient, and panels, for any matrices.
 

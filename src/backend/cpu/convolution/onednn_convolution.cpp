@@ -8,9 +8,9 @@
 #include <span>
 #include <vector>
 
-#include "context.hpp"
+#include "../context.hpp"
+#include "../onednn.hpp"
 #include "lockstep/core/data_type.hpp"
-#include "onednn.hpp"
 
 namespace lockstep::backend::cpu {
 

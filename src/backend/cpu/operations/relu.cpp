@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // ReLU that is not fused into a preceding batch norm: y = max(x, 0), dx = dy if y > 0, else 0.
 
+#include "../kernels/vectors.hpp"
 #include "operations.hpp"
-#include "vectors.hpp"
 
 namespace lockstep::backend::cpu {
 

@@ -9,7 +9,7 @@
 
 #include <cmath>
 
-#include "channel_sums.hpp"
+#include "../kernels/channel_sums.hpp"
 #include "norm_operation.hpp"
 
 namespace lockstep::backend::cpu {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "winograd_kernels.hpp"
 
-#include "division.hpp"
+#include "../kernels/division.hpp"
 #include "winograd_transforms.hpp"
 
 namespace lockstep::backend::cpu::winograd {
