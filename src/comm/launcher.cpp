@@ -12,7 +12,7 @@
 #include <system_error>
 #include <vector>
 
-#include "lockstep/comm/agreement.hpp"
+#include "lockstep/comm/agreed_error.hpp"
 #include "lockstep/core/error.hpp"
 
 namespace lockstep::comm {

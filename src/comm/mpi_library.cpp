@@ -11,7 +11,7 @@
 #include <cstdlib>
 #include <sstream>
 
-#include "lockstep/comm/agreement.hpp"
+#include "lockstep/comm/agreed_error.hpp"
 #include "lockstep/core/error.hpp"
 #include "mpi_check.hpp"
 

@@ -9,8 +9,9 @@
 #include <string>
 
 #include "all_reduce/registry.hpp"
+#include "host_sweep.hpp"
+#include "known_values.hpp"
 #include "lockstep/core/error.hpp"
-#include "sweep_parts.hpp"
 #include "world.hpp"
 
 namespace lockstep::comm {

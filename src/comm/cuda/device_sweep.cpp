@@ -4,6 +4,7 @@
 #include <cuda_runtime_api.h>
 
 #include "../elements.hpp"
+#include "../known_values.hpp"
 #include "lockstep/comm/agreement.hpp"
 #include "lockstep/core/cuda.hpp"
 

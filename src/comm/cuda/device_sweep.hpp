@@ -5,7 +5,8 @@
 #include <functional>
 #include <vector>
 
-#include "../sweep_parts.hpp"
+#include "../swept_array.hpp"
+#include "lockstep/core/buffer.hpp"
 
 namespace lockstep::comm {
 

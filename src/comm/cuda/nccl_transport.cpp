@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "../gpu_checks.hpp"
-#include "../reducers/registry.hpp"
+#include "../reducers/bucket_reducer.hpp"
 #include "device_sweep.hpp"
 #include "lockstep/comm/agreement.hpp"
 #include "lockstep/comm/messages.hpp"

@@ -8,11 +8,11 @@
 #include <optional>
 #include <vector>
 
+#include "../all_reduce/fixed_order_sum.hpp"
 #include "../all_reduce/gather_scatter.hpp"
 #include "../elements.hpp"
-#include "../fixed_order_sum.hpp"
 #include "../gpu_checks.hpp"
-#include "../host_transport.hpp"
+#include "../reducers/host_reducer.hpp"
 #include "device_sweep.hpp"
 #include "lockstep/comm/agreement.hpp"
 #include "lockstep/core/cuda.hpp"

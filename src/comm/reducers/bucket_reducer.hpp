@@ -2,39 +2,13 @@
 #pragma once
 
 #include <cstddef>
-#include <memory>
 #include <span>
-#include <vector>
 
+#include "bucket_timestamps.hpp"
 #include "lockstep/comm/gradient_reducer.hpp"
-#include "lockstep/core/timeline.hpp"
+#include "registry.hpp"
 
 namespace lockstep::comm {
-
-/// Records the start and end of the all-reduce of each bucket on a timeline.
-class BucketTimestamps {
- public:
-  BucketTimestamps() = default;  ///< records nothing
-  BucketTimestamps(core::Timeline& timeline, std::size_t buckets);
-
-  /// `stream`: as in `Timeline::record`.
-  void start(std::size_t bucket, void* stream = nullptr);
-  void end(std::size_t bucket, void* stream = nullptr);
-
-  /// Returns the times of all buckets in the last step. `call_seconds`: the time in calls of each
-  /// bucket; empty if the device executes the all-reduces.
-  std::span<const BucketTimes> read(std::span<const double> call_seconds = {}) const;
-
- private:
-  core::Timeline* timeline_ = nullptr;
-  core::TimestampRange timestamps_;
-  mutable std::vector<BucketTimes> times_;  ///< filled by `read`
-};
-
-/// When the all-reduces of the buckets start. `overlapped`: as soon as all gradients of the bucket
-/// are final, so that they overlap with the rest of the backward pass. `late`: after the backward
-/// pass. `never`: the reducer does not communicate.
-enum class BucketStart { overlapped, late, never };
 
 /// A reducer with one all-reduce per bucket. It determines when a bucket is started and awaited;
 /// each gradient transport derives a class that sums the buckets, so that every reducer works with

@@ -7,11 +7,16 @@
 #include <span>
 #include <string_view>
 
-#include "bucket_reducer.hpp"
+#include "lockstep/comm/gradient_reducer.hpp"
 
 namespace lockstep::comm {
 
 class AllReduceResources;
+
+/// When the all-reduces of the buckets start. `overlapped`: as soon as all gradients of the bucket
+/// are final, so that they overlap with the rest of the backward pass. `late`: after the backward
+/// pass. `never`: the reducer does not communicate.
+enum class BucketStart { overlapped, late, never };
 
 /// Ranks that receive the sum of a bucket.
 enum class SumPlacement { all_ranks, rank_0 };

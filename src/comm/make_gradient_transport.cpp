@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "lockstep/comm/gradient_transport.hpp"
+// Creates every gradient transport and its reducers.
 
 #include <fmt/format.h>
 
@@ -8,6 +8,9 @@
 #include "gpu_checks.hpp"
 #include "host_transport.hpp"
 #include "lockstep/comm/agreement.hpp"
+#include "lockstep/comm/gradient_transport.hpp"
+#include "reducers/bucket_reducer.hpp"
+#include "reducers/registry.hpp"
 
 namespace lockstep::comm {
 

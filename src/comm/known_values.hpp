@@ -4,21 +4,13 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <span>
 #include <vector>
 
 #include "elements.hpp"
-#include "lockstep/comm/communicator.hpp"
-#include "lockstep/comm/sweep.hpp"
-#include "lockstep/core/buffer.hpp"
 #include "lockstep/core/data_type.hpp"
 
-// Common code of the all-reduce benchmarks for arrays in host memory and in device memory.
-
 namespace lockstep::comm {
-
-class AllReduceResources;
 
 /// Test values with known sums: small integers that differ between ranks, elements and repeats.
 /// With up to 128 ranks every sum is at most 256, which bfloat16 represents exactly.
@@ -60,27 +52,5 @@ class KnownValues {
   std::size_t ranks_;
   std::size_t period_;
 };
-
-/// Benchmarks all available algorithms on arrays in host memory. The values are integers with known
-/// sums, and every element is checked after every repeat. The algorithms alternate in each repeat,
-/// so that a change in the load of the machine affects all of them. Throws `AgreedError` (usage) if
-/// `sweep_sizes` rejects `options`. Collective: all ranks must call this, and all get the same
-/// rows.
-std::vector<SweepRow> sweep_all_reduce(AllReduceResources& resources, const SweepOptions& options);
-
-/// All-reduces one array; returns when the array holds the sum.
-using SweptSum = std::function<void()>;
-
-/// The array of a sweep. `fill` sets its elements to the known values of this rank and may be
-/// collective; `count_wrong` returns how many elements differ from their sums in a data type.
-struct SweptArray {
-  std::function<void(std::size_t repeat)> fill;
-  std::function<std::uint64_t(std::size_t repeat, core::DataType type)> count_wrong;
-};
-
-/// Times `sums`, alternating in each repeat, and adds the results to their `rows`. Collective: all
-/// ranks must call this.
-void sweep_sums(Communicator& communicator, const SweepOptions& options, const SweptArray& array,
-                std::span<const SweptSum> sums, std::span<SweepRow> rows);
 
 }  // namespace lockstep::comm

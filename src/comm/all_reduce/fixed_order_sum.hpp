@@ -5,7 +5,7 @@
 #include <span>
 #include <vector>
 
-#include "all_reduce/resources.hpp"
+#include "resources.hpp"
 
 namespace lockstep::comm {
 

@@ -5,8 +5,8 @@
 
 #include <climits>
 
-#include "all_reduce/doubling_roles.hpp"
-#include "elements.hpp"
+#include "../elements.hpp"
+#include "doubling_roles.hpp"
 #include "lockstep/core/error.hpp"
 
 namespace lockstep::comm {
