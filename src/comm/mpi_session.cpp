@@ -15,7 +15,7 @@
 
 #include "launcher.hpp"
 #include "lockstep/core/error.hpp"
-#include "lockstep/core/process/thread.hpp"
+#include "lockstep/core/process/thread_start.hpp"
 #include "mpi_check.hpp"
 #include "mpi_library.hpp"
 

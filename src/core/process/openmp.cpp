@@ -11,7 +11,7 @@
 
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/process/processors.hpp"
-#include "lockstep/core/process/thread.hpp"
+#include "lockstep/core/process/thread_start.hpp"
 
 namespace lockstep::core {
 

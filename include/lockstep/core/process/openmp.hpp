@@ -6,9 +6,6 @@
 // The threads of OpenMP in this process.
 namespace lockstep::core {
 
-/// Variable of the environment with the size of the stacks of OpenMP's threads.
-inline constexpr const char* openmp_stack_variable = "OMP_STACKSIZE";
-
 /// Returns whether OpenMP binds each thread to a place, which the environment requests
 /// (OMP_PROC_BIND, OMP_PLACES, GOMP_CPU_AFFINITY, KMP_AFFINITY).
 bool openmp_binds_threads();

@@ -3,7 +3,6 @@
 
 #include <signal.h>
 
-#include <cstddef>
 #include <set>
 #include <system_error>
 #include <thread>
@@ -11,17 +10,9 @@
 
 #include "lockstep/core/process/openmp.hpp"
 #include "lockstep/core/process/processors.hpp"
+#include "lockstep/core/process/thread_start.hpp"
 
 namespace lockstep::core {
-
-/// Throws the `Error` (out_of_memory) for a thread that the system does not permit; the message has
-/// the limits of threads.
-[[noreturn]] void fail_to_start_thread();
-
-/// Starts and ends `count` threads that exist at the same time, for a library that would
-/// end the process if it could not start its threads. `stack_bytes`: 0 for the default. Throws
-/// `Error` (out_of_memory) if the system does not permit them.
-void require_threads(int count, std::size_t stack_bytes = 0);
 
 /// Starts a thread that assists the main thread. It receives no signals of other processes, so that
 /// these interrupt the main thread. It may use the processors of all OpenMP threads, also if OpenMP

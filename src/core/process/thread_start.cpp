@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "lockstep/core/process/thread.hpp"
+#include "lockstep/core/process/thread_start.hpp"
 
 #include <fmt/format.h>
 #include <pthread.h>
