@@ -2,7 +2,7 @@
 #pragma once
 
 #include "lockstep/core/error.hpp"
-#include "lockstep/graph/operation.hpp"
+#include "lockstep/graph/operation_properties.hpp"
 
 namespace lockstep::graph {
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-#include "lockstep/graph/operation.hpp"
+#include "lockstep/graph/operation_properties.hpp"
 
 namespace lockstep::graph {
 
