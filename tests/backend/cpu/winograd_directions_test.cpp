@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "backend/cpu/convolution/winograd.hpp"
+#include "backend/cpu/convolution/winograd_directions.hpp"
 
 #include <gtest/gtest.h>
 

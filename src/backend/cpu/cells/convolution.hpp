@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-#include <cstdint>
 #include <memory>
 
 #include "../convolution_direction.hpp"
-#include "kernels.hpp"
+#include "resources.hpp"
 
 // Convolutions of bfloat16 maps, directly or by Winograd's algorithm. geometry: rows and cells that
 // a direction needs; map_direction, winograd_weights_direction and the files of their variants
@@ -20,14 +19,6 @@ namespace lockstep::backend::cpu::cells {
 ///   - forward and backward weights of convolutions with any kernel and fewer input channels, whose
 ///     source is planar; the destination as above.
 bool fits(const ConvolutionProblem& problem);
-
-struct Resources {
-  const Kernels* kernels = nullptr;
-  int threads = 1;
-  /// Bytes of cells that a thread reads at a time. Together with the weights of one block of
-  /// channels, they should stay in the L2 cache.
-  std::int64_t cached_bytes = 1 << 20;
-};
 
 /// Creates a direction with weights rounded to bfloat16 and float32 accumulation. `fits` must be
 /// true. The kernels must outlive the direction.

@@ -11,8 +11,9 @@
 #include <utility>
 #include <vector>
 
-#include "convolution.hpp"
+#include "../convolution_direction.hpp"
 #include "geometry.hpp"
+#include "resources.hpp"
 #include "winograd_tiles.hpp"
 
 // The two kinds of directions: from one map to the other (forward and backward data), and from both

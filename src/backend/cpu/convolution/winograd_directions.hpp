@@ -1,13 +1,41 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
+#include <cstdint>
 #include <string>
 
-#include "winograd.hpp"
+#include "../convolution_direction.hpp"
+#include "winograd_kernels.hpp"
 
 // What the directions of Winograd convolutions have in common.
 
 namespace lockstep::backend::cpu::winograd {
+
+/// Division of the tiles into blocks whose sizes differ by at most 1, and whose transformed
+/// maps should stay in the last-level cache. If there are enough tiles, each thread processes its
+/// own blocks, and the number of blocks is a multiple of the number of threads. This is
+/// faster if a thread reads slowly what another thread has written, because their cores have no
+/// common cache. Otherwise the threads share each block.
+class TileBlocks {
+ public:
+  /// `channels`: of the transformed maps. `result_bytes`: that each thread computes, and that must
+  /// then be added up, if it has its own blocks. `products`: per tile and channel.
+  TileBlocks(const Tiling& tiling, std::int64_t channels, int threads,
+             std::int64_t result_bytes = 0, std::int64_t products = frequencies);
+
+  bool are_shared() const { return are_shared_; }
+  std::int64_t count() const { return count_; }
+  std::int64_t most_tiles() const;  ///< of the largest block
+  TileRange range(std::int64_t block) const;
+
+ private:
+  std::int64_t tiles_;
+  bool are_shared_;
+  std::int64_t count_;
+};
+
+/// Returns the number of lanes of the vectors for a pair of maps.
+int lanes_for(const FeatureMap& source, const FeatureMap& destination);
 
 /// Tiles that a thread transforms at a time if all threads share a block.
 inline constexpr std::int64_t tiles_at_once = 8;

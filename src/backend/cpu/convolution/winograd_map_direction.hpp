@@ -3,7 +3,7 @@
 
 #include <memory>
 
-#include "winograd.hpp"
+#include "../convolution_direction.hpp"
 
 namespace lockstep::backend::cpu::winograd {
 

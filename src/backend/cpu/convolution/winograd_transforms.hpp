@@ -3,9 +3,11 @@
 
 #include <algorithm>
 
+#include "../../feature_map.hpp"
+#include "../fused_statistics.hpp"
 #include "../kernels/vectors.hpp"
 #include "../kernels/winograd_matrices.hpp"
-#include "winograd_kernels.hpp"
+#include "winograd_panels.hpp"
 
 // The transforms between maps, weights or their gradient, and panels, for any matrices.
 
