@@ -11,7 +11,7 @@ namespace lockstep::app {
 namespace {
 
 constexpr std::array<Command, 8> all_commands{{
-    {"train", cmd_train, train_command, "trains a network and times every phase of every step",
+    {cmd_train, train_command, "trains a network and times every phase of every step",
      R"(
 Trains with synchronous data-parallel SGD, one MPI rank per device, and records how each rank spends
 its time.
@@ -23,8 +23,7 @@ its time.
   mpirun -n 2 lockstep train --global-batch 128 --checkpoint-dir ckpt --resume auto --output run.h5
       resumes from the newest checkpoint, if there is one
 )"},
-    {"evaluate", cmd_evaluate, evaluate_command,
-     "computes the test accuracy of the weights in a file",
+    {cmd_evaluate, evaluate_command, "computes the test accuracy of the weights in a file",
      R"(
 Computes loss and accuracy on the test images with the weights of a checkpoint, or of an HDF5 file
 with tensors under /state that are named as in PyTorch. Each image counts once for any number of
@@ -32,8 +31,7 @@ ranks.
 
   lockstep evaluate --init-from ckpt/checkpoint-780.h5 --data cifar10:DIR
 )"},
-    {"ladder", cmd_ladder, ladder_command,
-     "epoch time at batch 32, 128, 512, ... until memory is full",
+    {cmd_ladder, ladder_command, "epoch time at batch 32, 128, 512, ... until memory is full",
      R"(
 Times an epoch at a batch of 32 images per rank, then four times as many, and so on until memory is
 full. Running out of memory is the expected end and a row of the table, not an error. Each point
@@ -44,8 +42,7 @@ them to an epoch and marks the row.
       a short ladder: two timed steps per point
   lockstep ladder --data cifar10:DIR --output ladder.h5
 )"},
-    {"allreduce", cmd_allreduce, allreduce_command,
-     "times all-reduces over all ranks, by message size",
+    {cmd_allreduce, allreduce_command, "times all-reduces over all ranks, by message size",
      R"(
 Times all-reduces of arrays of growing size in the memory of the devices, and checks every element
 of the sums. Between CPUs it times every algorithm of `lockstep train --all-reduce` and
@@ -56,7 +53,7 @@ columns are those of nccl-tests, then the times of the shortest and the longest 
   mpirun -n 2 lockstep allreduce -b 1K -e 64M -f 4 -n 20
   mpirun -n 2 lockstep allreduce --device cuda --gradient-dtype bf16
 )"},
-    {"plan", cmd_plan, plan_command, "estimates memory, work and communication of a training run",
+    {cmd_plan, plan_command, "estimates memory, work and communication of a training run",
      R"(
 Estimates what a run of `lockstep train` with these options needs: memory by purpose, floating-point
 operations and bytes communicated. The total is the estimated peak of the resident memory of one
@@ -68,7 +65,7 @@ bound, which follows from the measured rates of matrix products and memory copie
   lockstep plan --for h200 --precision bf16 --batch-per-rank 512
       kernels and memory on a GPU that is not in this machine; needs a build with CUDA
 )"},
-    {"layers", cmd_layers, layers_command,
+    {cmd_layers, layers_command,
      "measures single layers: time, memory, share of the peak rates, energy",
      R"(
 Measures the forward and the backward pass of single layers on one device, and compares their rates
@@ -82,7 +79,7 @@ table, not an error.
 
   lockstep layers --layer conv:3-128,k3,s1,p1@16x224x224+relu@16x3x224x224 --output layers.h5
 )"},
-    {"stack", cmd_stack, stack_command,
+    {cmd_stack, stack_command,
      "finds the deepest stack of equal layers that one or several devices hold",
      R"(
 Finds the largest number of equal layers in a row whose training fits in the memory of one device:
@@ -95,7 +92,7 @@ rank.
   lockstep stack --memory-limit 2G
   mpirun -n 2 lockstep stack --layer conv:64-64,k3,p1@16x112x112 --output stack.h5
 )"},
-    {"info", cmd_info, info_command, "prints versions, devices, processors and limits",
+    {cmd_info, info_command, "prints versions, devices, processors and limits",
      R"(
 Prints the versions and devices of this build and machine, the processors of each rank, and what
 rank 0 has read about its environment: launcher, processors, threads and limits, each with its

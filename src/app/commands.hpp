@@ -12,7 +12,8 @@
 #include "lockstep/comm/communicator.hpp"
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/progress.hpp"
-#include "options/option.hpp"
+#include "options/command_set.hpp"
+#include "options/options.hpp"
 #include "standard_output.hpp"
 
 namespace lockstep::app {
@@ -43,11 +44,12 @@ core::ExitStatus info_command(const Invocation& invocation);
 
 /// A command of the program.
 struct Command {
-  std::string_view name;
   CommandSet bit;
   core::ExitStatus (*run)(const Invocation& invocation);
   std::string_view summary;  ///< for the help, like `details`
   std::string_view details;  ///< begins and ends with the end of a line
+
+  std::string_view name() const { return app::name(bit); }
 };
 
 /// Returns all commands.

@@ -12,8 +12,8 @@
 #include "lockstep/core/error.hpp"
 #include "lockstep/graph/layer.hpp"
 #include "lockstep/record/provenance.hpp"
-#include "options/option.hpp"
 #include "options/option_reference.hpp"
+#include "options/option_table.hpp"
 #include "options/parse.hpp"
 
 namespace lockstep::app {
@@ -86,7 +86,7 @@ std::string overview_text() {
       "Lockstep trains networks with synchronous data-parallel SGD over MPI ranks and records how\n"
       "each rank spends its time.\n\n";
   for (const Command& command : commands()) {
-    text += fmt::format("  lockstep {:<10} {}\n", command.name, command.summary);
+    text += fmt::format("  lockstep {:<10} {}\n", command.name(), command.summary);
   }
   return text +
          "\nlockstep COMMAND --help lists the common options with their defaults, --help-all all\n"
@@ -114,7 +114,7 @@ std::string help_text(std::string_view command, HelpDetail detail) {
           : fmt::format(
                 "Defaults are in [brackets]. lockstep {} --help-all lists all {} options.\n",
                 command, option_names(command).size());
-  return fmt::format("lockstep {} [options]: {}\n{}\n{}{}", found.name, found.summary, details,
+  return fmt::format("lockstep {} [options]: {}\n{}\n{}{}", found.name(), found.summary, details,
                      groups, end);
 }
 

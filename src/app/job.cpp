@@ -21,12 +21,13 @@
 #include "lockstep/core/process/system.hpp"
 #include "lockstep/graph/models.hpp"
 #include "lockstep/graph/operations/max_pool.hpp"
+#include "lockstep/record/output_file.hpp"
 #include "lockstep/record/provenance.hpp"
 #include "lockstep/study/memory.hpp"
 #include "lockstep/study/roofline.hpp"
 #include "lockstep/train/agreement.hpp"
 #include "lockstep/train/plan_options.hpp"
-#include "options/option.hpp"
+#include "options/option_table.hpp"
 #include "shares.hpp"
 
 namespace lockstep::app {

@@ -25,7 +25,7 @@
 #include "lockstep/core/process/system.hpp"
 #include "lockstep/record/provenance.hpp"
 #include "lockstep/train/agreement.hpp"
-#include "options/option.hpp"
+#include "options/option_table.hpp"
 #include "options/parse.hpp"
 
 namespace lockstep::app {

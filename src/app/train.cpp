@@ -26,7 +26,7 @@
 #include "lockstep/train/plan_options.hpp"
 #include "lockstep/train/plausibility.hpp"
 #include "lockstep/train/trainer.hpp"
-#include "options/option.hpp"
+#include "options/option_table.hpp"
 #include "profile_text.hpp"
 #include "summary_text.hpp"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "options/option.hpp"
+#include "options/option_table.hpp"
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
@@ -18,6 +18,7 @@
 #include "expect_error.hpp"
 #include "help.hpp"
 #include "lockstep/core/error.hpp"
+#include "options/command_set.hpp"
 #include "options/option_reference.hpp"
 #include "options/parse.hpp"
 #include "options/suggestion.hpp"

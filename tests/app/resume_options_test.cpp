@@ -13,7 +13,7 @@
 
 #include "lockstep/core/error.hpp"
 #include "lockstep/train/trainer.hpp"
-#include "options/option.hpp"
+#include "options/option_table.hpp"
 #include "train/small.hpp"
 
 namespace lockstep::app {

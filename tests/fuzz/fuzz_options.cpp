@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "fuzz_target.hpp"
-#include "options/option.hpp"
+#include "options/option_table.hpp"
 #include "options/parse.hpp"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {

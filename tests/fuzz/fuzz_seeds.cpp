@@ -15,8 +15,10 @@
 #include "data/hdf5_images.hpp"
 #include "data/record_formats.hpp"
 #include "files.hpp"
+#include "lockstep/record/checkpoint.hpp"
 #include "lockstep/record/run_file.hpp"
-#include "options/option.hpp"
+#include "options/command_set.hpp"
+#include "options/option_table.hpp"
 #include "record/samples.hpp"
 #include "record/weights.hpp"
 

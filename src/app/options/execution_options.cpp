@@ -3,6 +3,8 @@
 
 #include "execution_options.hpp"
 
+#include "command_set.hpp"
+
 namespace lockstep::app {
 
 using train::Config;

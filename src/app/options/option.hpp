@@ -5,29 +5,11 @@
 #include <span>
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include "lockstep/core/named_value.hpp"
-#include "lockstep/train/agreement.hpp"
 #include "option_value.hpp"
 
 namespace lockstep::app {
-
-/// A set of commands as a bit mask.
-enum CommandSet : unsigned {
-  cmd_train = 1,
-  cmd_evaluate = 2,
-  cmd_ladder = 4,
-  cmd_allreduce = 8,
-  cmd_plan = 16,
-  cmd_info = 32,
-  cmd_layers = 64,
-  cmd_stack = 128,
-  cmd_all = 255,
-  cmd_run = cmd_train | cmd_plan,  ///< `plan` describes a run, so it has all options of `train`
-  cmd_training = cmd_run | cmd_ladder,
-  cmd_layer = cmd_layers | cmd_stack,  ///< measurements of layers, without images
-};
 
 /// Sections of `--help` and of docs/options.md, in their order.
 enum class OptionGroup {
@@ -101,37 +83,5 @@ struct Option {
   /// Returns whether the run file contains the option.
   bool is_recorded() const { return value.print != nullptr; }
 };
-
-/// Returns the names of all commands.
-std::vector<std::string> command_names();
-
-/// Returns the option table, ordered by group.
-std::span<const Option> options();
-
-/// Returns the option `name`; null if there is none.
-const Option* find_option(std::string_view name);
-
-/// Returns whether `command` uses `option`.
-bool is_used(std::string_view command, const Option& option);
-
-/// Returns whether `command` uses `option` and its `--help` shows it.
-bool is_common(std::string_view command, const Option& option);
-
-/// Returns the names of the options that `command` uses.
-std::vector<std::string> option_names(std::string_view command);
-/// Returns the names of all options.
-std::vector<std::string> option_names();
-
-/// Returns the command and the name and value of every recorded option, in the notation of the
-/// command line.
-train::Entries entries(const Options& values);
-
-/// Returns the entries that must be equal on all ranks.
-train::Entries shared_entries(const Options& values);
-
-/// Returns the build of this program (`program_id`) and the entries of the options that the command
-/// uses and that have an effect (`Effect`): two runs are of one experiment if these entries are
-/// equal.
-train::Entries experiment_entries(const Options& values);
 
 }  // namespace lockstep::app

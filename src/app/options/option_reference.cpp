@@ -7,7 +7,8 @@
 #include <nlohmann/json.hpp>
 #include <vector>
 
-#include "option.hpp"
+#include "command_set.hpp"
+#include "option_table.hpp"
 
 namespace lockstep::app {
 

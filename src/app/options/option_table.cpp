@@ -1,14 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "option.hpp"
-
-#include <fmt/format.h>
-#include <fmt/ranges.h>
+#include "option_table.hpp"
 
 #include <algorithm>
-#include <array>
 #include <utility>
 
-#include "../commands.hpp"
+#include "command_set.hpp"
 #include "execution_options.hpp"
 #include "lockstep/record/provenance.hpp"
 #include "output_options.hpp"
@@ -17,11 +13,6 @@
 namespace lockstep::app {
 
 namespace {
-
-unsigned bit_of(std::string_view command) {
-  const auto found = std::ranges::find(commands(), command, &Command::name);
-  return found == commands().end() ? 0U : static_cast<unsigned>(found->bit);
-}
 
 std::vector<Option> all_rows() {
   using enum OptionGroup;
@@ -62,52 +53,6 @@ train::Entries entries_of(const Options& values, Includes includes) {
 
 }  // namespace
 
-std::span<const core::NamedValue<OptionGroup>> named_values(OptionGroup) {
-  using enum OptionGroup;
-  static constexpr std::array<core::NamedValue<OptionGroup>, 9> titles{
-      {{run, "Size of the run"},
-       {network, "Network"},
-       {data, "Data"},
-       {optimiser, "Optimiser"},
-       {communication, "Communication"},
-       {device, "Device of each rank"},
-       {checkpoints, "Checkpoints"},
-       {output, "Output"},
-       {single_command, "Only for this command"}}};
-  return titles;
-}
-
-std::span<const core::NamedValue<Affects>> named_values(Affects) {
-  using enum Affects;
-  static constexpr std::array<core::NamedValue<Affects>, 4> values{
-      {{neither, "neither"}, {results, "results"}, {time, "time"}, {both, "both"}}};
-  return values;
-}
-
-std::string Option::names() const {
-  return std::string(name) + (letter.empty() ? "" : "," + std::string(letter));
-}
-
-std::string Option::default_text() const {
-  if (shown_default) return std::string(*shown_default);
-  return is_recorded() && !value.is_flag() ? value.print(Options{}) : "";
-}
-
-std::string Option::description() const {
-  std::vector<std::string> names;
-  for (const ValueName& each : value.names) names.push_back(each.name);
-  std::string text(help);
-  if (!names.empty()) text += fmt::format(": {}", fmt::join(names, ", "));
-  const std::string shown = default_text();
-  return shown.empty() ? text : fmt::format("{} [{}]", text, shown);
-}
-
-std::vector<std::string> command_names() {
-  std::vector<std::string> names;
-  for (const Command& command : commands()) names.emplace_back(command.name);
-  return names;
-}
-
 std::span<const Option> options() {
   static const std::vector<Option> table = all_rows();
   return table;
@@ -119,11 +64,11 @@ const Option* find_option(std::string_view name) {
 }
 
 bool is_used(std::string_view command, const Option& option) {
-  return (option.commands & bit_of(command)) != 0;
+  return (option.commands & commands_named(command)) != 0;
 }
 
 bool is_common(std::string_view command, const Option& option) {
-  return (option.commands & option.common & bit_of(command)) != 0;
+  return (option.commands & option.common & commands_named(command)) != 0;
 }
 
 std::vector<std::string> option_names(std::string_view command) {

@@ -3,6 +3,8 @@
 
 #include "output_options.hpp"
 
+#include "command_set.hpp"
+
 #include <fmt/ranges.h>
 
 #include "lockstep/graph/layer.hpp"

@@ -11,10 +11,11 @@
 #include <map>
 #include <sstream>
 
+#include "command_set.hpp"
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/file_kind.hpp"
 #include "lockstep/core/format.hpp"
-#include "option.hpp"
+#include "option_table.hpp"
 #include "suggestion.hpp"
 
 namespace lockstep::app {

@@ -3,6 +3,8 @@
 
 #include "training_options.hpp"
 
+#include "command_set.hpp"
+
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
