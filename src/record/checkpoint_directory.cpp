@@ -24,6 +24,7 @@
 #include "lockstep/core/process/system.hpp"
 #include "lockstep/core/trust.hpp"
 #include "lockstep/record/checkpoint_reader.hpp"
+#include "lockstep/record/checkpoint_writer.hpp"
 
 namespace lockstep::record {
 

@@ -9,7 +9,7 @@
 
 #include "lockstep/core/handle.hpp"
 #include "lockstep/core/hdf5.hpp"
-#include "lockstep/record/output_file.hpp"
+#include "lockstep/record/output_kind.hpp"
 
 // File operations that HDF5 does not provide: syncing to disk, renaming without losing another
 // file, and finding out whether a process uses a file.

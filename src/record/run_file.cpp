@@ -18,6 +18,7 @@
 #include "files.hpp"
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/process/system.hpp"
+#include "lockstep/record/output_file.hpp"
 #include "run_file_contents.hpp"
 #include "schema.hpp"
 

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "files.hpp"
-#include "lockstep/record/run_file.hpp"
+#include "lockstep/record/run_records.hpp"
 
 // Contents of a run file and the order in which they are written.
 namespace lockstep::record {

@@ -15,7 +15,7 @@
 #include "data/hdf5_images.hpp"
 #include "data/record_formats.hpp"
 #include "files.hpp"
-#include "lockstep/record/checkpoint.hpp"
+#include "lockstep/record/checkpoint_writer.hpp"
 #include "lockstep/record/run_file.hpp"
 #include "options/command_set.hpp"
 #include "options/option_table.hpp"

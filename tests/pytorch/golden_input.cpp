@@ -13,7 +13,7 @@
 #include "lockstep/core/error.hpp"
 #include "lockstep/graph/graph.hpp"
 #include "lockstep/graph/models.hpp"
-#include "lockstep/record/checkpoint.hpp"
+#include "lockstep/record/checkpoint_writer.hpp"
 
 namespace {
 

@@ -9,8 +9,8 @@
 
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/random.hpp"
-#include "lockstep/record/checkpoint.hpp"
 #include "lockstep/record/checkpoint_reader.hpp"
+#include "lockstep/record/checkpoint_writer.hpp"
 #include "samples.hpp"
 #include "temporary_directory.hpp"
 #include "weights.hpp"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "lockstep/record/checkpoint.hpp"
+#include "lockstep/record/checkpoint_writer.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "lockstep/core/error.hpp"
-#include "lockstep/record/checkpoint.hpp"
+#include "lockstep/record/checkpoint_writer.hpp"
 #include "samples.hpp"
 #include "temporary_directory.hpp"
 

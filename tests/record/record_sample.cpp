@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "lockstep/record/checkpoint.hpp"
+#include "lockstep/record/checkpoint_writer.hpp"
 #include "lockstep/record/provenance.hpp"
 #include "lockstep/record/run_file.hpp"
 #include "samples.hpp"

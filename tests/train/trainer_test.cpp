@@ -13,8 +13,8 @@
 
 #include "expect_error.hpp"
 #include "lockstep/comm/mpi_session.hpp"
-#include "lockstep/record/checkpoint.hpp"
 #include "lockstep/record/checkpoint_directory.hpp"
+#include "lockstep/record/checkpoint_writer.hpp"
 #include "lockstep/record/run_file.hpp"
 #include "lockstep/train/agreement.hpp"
 #include "lockstep/train/evaluation.hpp"

@@ -7,15 +7,11 @@
 #include <string>
 #include <string_view>
 
+#include "lockstep/record/output_kind.hpp"
+
 // Where the program may write a file. No output replaces a file of another kind, another output, or
 // an input.
 namespace lockstep::record {
-
-/// Contents of the files that options name as outputs.
-enum class OutputKind { run_file, trace, engine_log };
-
-/// Handling of an existing file: report an error, or replace it if it is of the same kind.
-enum class OverwriteMode { refuse, replace };
 
 /// A file that an option names.
 struct NamedFile {

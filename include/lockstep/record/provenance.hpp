@@ -4,7 +4,7 @@
 #include <string>
 #include <string_view>
 
-#include "lockstep/record/run_file.hpp"
+#include "lockstep/record/run_records.hpp"
 
 namespace lockstep::record {
 
