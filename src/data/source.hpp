@@ -70,10 +70,6 @@ const std::vector<SourceEntry>& source_entries();
 /// sizes.
 std::unique_ptr<Source> open_source(const std::string& value, std::uint64_t seed);
 
-/// Returns a hash (XXH64) of the images and labels of both datasets, 16 hexadecimal digits.
-/// Labels are hashed as bytes if there are at most 256 classes, as little-endian int32 otherwise.
-std::string digest(const Dataset& train, const Dataset& test);
-
 /// Throws `Error` (usage): the value of `--data` has none of the forms of the registry.
 [[noreturn]] void fail_source(const std::string& value);
 

@@ -2,7 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "data/images.hpp"
-#include "source.hpp"
+#include "digest.hpp"
 
 namespace lockstep::data {
 namespace {
