@@ -8,7 +8,7 @@
 #include <string_view>
 
 #include "lockstep/core/format.hpp"
-#include "lockstep/study/profile.hpp"
+#include "lockstep/study/operation_groups.hpp"
 
 namespace lockstep::app {
 

@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include "lockstep/study/profile.hpp"
+#include "lockstep/study/operation_groups.hpp"
 
 namespace lockstep::study {
 namespace {
