@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "pipeline/pipeline_plan.hpp"
+#include "pipeline/pipeline_schedule.hpp"
 
 #include <gmock/gmock.h>
 

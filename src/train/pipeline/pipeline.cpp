@@ -10,7 +10,7 @@
 #include "lockstep/core/error.hpp"
 #include "lockstep/core/meter/process_meter.hpp"
 #include "lockstep/train/agreement.hpp"
-#include "pipeline_plan.hpp"
+#include "pipeline_schedule.hpp"
 
 namespace lockstep::train {
 

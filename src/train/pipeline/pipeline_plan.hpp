@@ -9,27 +9,9 @@
 #include "lockstep/backend/backend.hpp"
 #include "lockstep/core/timeline.hpp"
 #include "lockstep/train/pipeline/pipeline.hpp"
+#include "pipeline_schedule.hpp"
 
 namespace lockstep::train {
-
-enum class Pass { forward, backward };
-
-/// A pass of one micro-batch on one stage.
-struct PipelineAction {
-  Pass pass = Pass::forward;
-  std::int64_t micro_batch = 0;
-
-  friend bool operator==(const PipelineAction&, const PipelineAction&) = default;
-};
-
-/// Returns the passes of `stage` in a training step, in their order. Both schedules compute the
-/// backward passes in the order of the micro-batches, so they sum gradients in the same order. With
-/// one stage, each backward pass follows its forward pass (gradient accumulation).
-std::vector<PipelineAction> pipeline_actions(PipelineSchedule schedule, int stage, int stages,
-                                             std::int64_t micro_batches);
-
-/// Returns the largest number of micro-batches between their forward and their backward pass.
-std::int64_t most_in_flight(const std::vector<PipelineAction>& actions);
 
 /// The plan of a stage, see `make_plan`. It divides the batch into micro-batches, exchanges their
 /// activations and gradients with the adjacent stages, and sums the gradients of the micro-batches.
