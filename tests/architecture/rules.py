@@ -2,14 +2,17 @@
 """Checks of the structural rules in docs/architecture.md: permitted dependencies between modules,
 the files in which the preprocessor may test for CUDA, headers, and the length of a file. Each rule
 takes the root of a source tree and returns its violations, one line each. test_seeded_violations.py
-tests the rules on small trees with one violation each.
+tests the rules on small trees with one violation each. folder_rules.py has the rules inside a
+module.
 
-The tables of dependencies in docs/architecture.md must equal ALLOWED and FOLDERS.
+The table of modules in docs/architecture.md must equal ALLOWED.
 """
 
-import os
 import pathlib
 import re
+
+import folder_rules
+from source_tree import INCLUDE, line_of, module_of, own_headers, sources
 
 # Maps a module to the other modules whose headers it may include. A module depends only on modules
 # above it.
@@ -26,31 +29,8 @@ ALLOWED = {
     "app": {"core", "graph", "data", "backend", "comm", "optim", "record", "train", "study"},
 }
 
-# Maps a folder of a module (src/MODULE/FOLDER and include/lockstep/MODULE/FOLDER) to the other
-# folders of the module whose headers it may include. A folder depends only on folders above it, and
-# on the files in BASE; the files in the folder of the module itself may include every folder.
-FOLDERS = {
-    "train/timing": set(),
-    "train/pipeline": {"train/timing"},
-    "train/checkpoint": {"train/pipeline"},
-}
-
-# Maps a module to the files of its own folder, without suffix, that its folders may include. They
-# include no folder.
-BASE = {
-    "train": {
-        "agreement",
-        "config",
-        "events",
-        "plan_options",
-        "run_summary",
-        "step_result",
-        "weights",
-    },
-}
-
 # The preprocessor may test for CUDA only in the factories and in TWO_COMPILERS.
-FACTORIES = {"src/backend/make_backend.cpp", "src/comm/gradient_transport.cpp"}
+FACTORIES = {"src/backend/make_backend.cpp", "src/comm/make_gradient_transport.cpp"}
 # The host compiler and the device compiler compile the kernels; only this header may test which of
 # them compiles them.
 TWO_COMPILERS = {"src/backend/cuda/kernels/device.hpp"}
@@ -76,8 +56,10 @@ WITHOUT_HEADER = {
         "src/backend/reference/group_norm.cpp",
         "src/backend/cpu/operations/group_norm.cpp",
     ],
-    "creates every backend: lockstep/backend/backend.hpp declares it without naming any": [
-        "src/backend/make_backend.cpp"
+    "creates every implementation of an interface, whose header names none of them": [
+        "src/backend/make_backend.cpp",
+        "src/comm/make_gradient_transport.cpp",
+        "src/data/load.cpp",
     ],
     "is a direction of a convolution: cells/directions.hpp declares all of them": [
         f"src/backend/cpu/cells/{algorithm}_{result}_direction.cpp"
@@ -88,6 +70,7 @@ WITHOUT_HEADER = {
         "src/backend/cpu/cells/cell_vectors_avx512.cpp",
         "src/backend/cpu/cells/dot_kernels.cpp",
         "src/backend/cpu/cells/int16_kernels_avx512.cpp",
+        "src/backend/cpu/cells/int16_kernels_portable.cpp",
         "src/backend/cpu/cells/tile_kernels.cpp",
     ],
     "defines one entry of a registry: registry.cpp declares all of them": [
@@ -112,42 +95,10 @@ MAX_LINES = 400
 # A file may be longer if a comment of this form in its first 30 lines states the reason.
 REASON = re.compile(r"(//|#)\s*Longer than 400 lines: \S.{10,}")
 
-SOURCE_SUFFIXES = {".hpp", ".cpp", ".h", ".cu", ".cuh"}
-INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*([<"])([^>"]+)[>"]', re.MULTILINE)
 CONDITION = re.compile(
     r"^[ \t]*#[ \t]*(?:if|ifdef|ifndef|elif)\b((?:[^\n]*\\\n)*[^\n]*)", re.MULTILINE
 )
 CUDA_WORD = re.compile(r"CUDA|CUDNN|NCCL|NVCC|NVML|cuda|cudnn|nccl")
-
-
-def sources(root):
-    """Yields (path relative to root, text) for every C++ and CUDA file under src and include."""
-    for top in ("include", "src"):
-        for path in sorted((root / top).rglob("*")):
-            if path.suffix in SOURCE_SUFFIXES and path.is_file():
-                yield path.relative_to(root), path.read_text(encoding="utf-8")
-
-
-def module_of(path):
-    """Returns the module of a file in src/MODULE or include/lockstep/MODULE, or None for other
-    paths."""
-    parts = path.parts
-    if parts[0] == "src" and len(parts) > 2:
-        return parts[1]
-    if parts[:2] == ("include", "lockstep") and len(parts) > 3:
-        return parts[2]
-    return None
-
-
-def folder_of(path):
-    """Returns MODULE/FOLDER of a file, or MODULE for a file in the folder of the module itself."""
-    folders = path.parts[2 if path.parts[0] == "src" else 3 : -1]
-    return "/".join([module_of(path), *folders[:1]])
-
-
-def line_of(text, position):
-    """Returns the line number, from 1, of a character of `text`."""
-    return text.count("\n", 0, position) + 1
 
 
 def files_outside_modules(root):
@@ -199,42 +150,6 @@ def private_include_violations(root, path, module, name, location):
     return [f"{location}: {name} is not found, neither from this file nor from src/{module}"]
 
 
-def included_file(root, path, name):
-    """Returns the path, relative to `root`, of the file that `path` includes by `name`; None for
-    files of others."""
-    for target in (path.parent / name, pathlib.Path("include") / name):
-        if (root / target).is_file():
-            return pathlib.Path(os.path.normpath(target))
-    return None
-
-
-def forbidden_folder_includes(root):
-    """Reports includes between the folders of a module that FOLDERS and BASE do not permit."""
-    violations = []
-    for path, text in sources(root):
-        module, folder = module_of(path), folder_of(path)
-        base = BASE.get(module)
-        if base is None or (folder == module and path.stem not in base):
-            continue
-        if folder not in {module, *FOLDERS}:
-            violations.append(f"{path}: is in no folder of FOLDERS")
-        for match in INCLUDE.finditer(text):
-            target = included_file(root, path, match.group(2))
-            if target is None or module_of(target) != module:
-                continue
-            other = folder_of(target)
-            permitted = (
-                target.stem in base
-                if other == module
-                else other in {folder, *FOLDERS.get(folder, ())}
-            )
-            if not permitted:
-                violations.append(
-                    f"{path}:{line_of(text, match.start())}: {folder} may not include {target}"
-                )
-    return violations
-
-
 def cuda_conditions(root):
     """Reports preprocessor conditions on CUDA in files other than FACTORIES and TWO_COMPILERS."""
     return [
@@ -276,14 +191,6 @@ def header_violations(root):
         if re.search(r"^\s*using namespace ", text, re.MULTILINE):
             violations.append(f"{path}: 'using namespace' is not permitted in a header")
     return violations
-
-
-def own_headers(root, path):
-    """Returns the headers that a .cpp file of a module may have: NAME.hpp in its folder, or in the
-    same folder of include/lockstep."""
-    header = path.with_suffix(".hpp")
-    public = pathlib.Path("include", "lockstep", *header.parts[1:])
-    return [name for name in (header, public) if (root / name).is_file()]
 
 
 def missing_headers(root):
@@ -333,7 +240,7 @@ def documented_dependencies(text, column):
             if not row.lstrip().startswith("|"):
                 break
             module, allowed = [cell.strip() for cell in row.strip().strip("|").split("|")][:2]
-            table[module.strip("`")] = set(re.findall(r"`([a-z/]+)`", allowed))
+            table[module.strip("`")] = set(re.findall(r"`([a-z_/]+)`", allowed))
         return table
     return {}
 
@@ -341,7 +248,7 @@ def documented_dependencies(text, column):
 RULES = [
     files_outside_modules,
     forbidden_includes,
-    forbidden_folder_includes,
+    *folder_rules.RULES,
     cuda_conditions,
     long_files,
     header_violations,

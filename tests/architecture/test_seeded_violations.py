@@ -17,16 +17,26 @@ CLEAN = {
     "src/graph/models/vgg.cpp": (
         '#include <vector>\n#include "models.hpp"\n#include "lockstep/core/error.hpp"\n'
     ),
-    "src/graph/graph.cpp": '#include "models/models.hpp"\n',
+    "src/graph/cut.cpp": '#include "models/models.hpp"\n',
     "include/lockstep/comm/gradient_transport.hpp": "#pragma once\nnamespace lockstep::comm {}\n",
-    "src/comm/gradient_transport.cpp": (
+    "src/comm/make_gradient_transport.cpp": (
         '#if LOCKSTEP_HAVE_CUDA\n#include "lockstep/comm/communicator.hpp"\n#endif\n'
     ),
     "include/lockstep/train/config.hpp": "#pragma once\nnamespace lockstep::train {}\n",
     "src/train/replica.hpp": '#pragma once\n#include "timing/step_clock.hpp"\n',
     "src/train/timing/step_clock.hpp": '#pragma once\n#include "lockstep/train/config.hpp"\n',
+    "src/train/timing/phase.hpp": "#pragma once\n",
     "src/train/pipeline/report.hpp": "#pragma once\n",
     "src/train/pipeline/report.cpp": '#include "../timing/step_clock.hpp"\n',
+    "src/backend/cpu/plan.hpp": '#pragma once\n#include "cells/cells.hpp"\n',
+    "src/backend/cpu/context.hpp": "#pragma once\n",
+    "src/backend/cpu/cells/cells.hpp": '#pragma once\n#include "../context.hpp"\n',
+    "src/backend/cpu/cells/sizes.hpp": "#pragma once\n",
+    "src/backend/cpu/cells/tiles.hpp": "#pragma once\n",
+    "src/backend/cpu/cells/tiles.cpp": '#include "tiles.hpp"\n#include "cells.hpp"\n',
+    "src/comm/reducers/registry.hpp": "#pragma once\n",
+    "src/app/guard/watchdog.hpp": "#pragma once\n",
+    "include/lockstep/core/meter/host_meter.hpp": "#pragma once\nnamespace lockstep::core {}\n",
     "src/graph/CMakeLists.txt": (
         "lockstep_module(graph SOURCES graph.cpp USES core LIBRARIES fmt::fmt)\n"
     ),
@@ -109,10 +119,53 @@ def test_clean_tree_has_no_violations(tree):
         ),
         (
             "src/train/config.cpp",
-            '#include "timing/step_clock.hpp"\n',
+            '#include "timing/phase.hpp"\n',
             "train may not include src/train/timing",
         ),
         ("src/train/unknown/a.hpp", "#pragma once\n", "is in no folder of FOLDERS"),
+        (
+            "src/backend/cpu/kernels/a.hpp",
+            '#pragma once\n#include "../cells/cells.hpp"\n',
+            "backend/cpu/kernels may not include src/backend/cpu/cells/cells.hpp",
+        ),
+        (
+            "src/backend/cpu/cells/a.hpp",
+            '#pragma once\n#include "../plan.hpp"\n',
+            "backend/cpu/cells may not include src/backend/cpu/plan.hpp",
+        ),
+        (
+            "src/backend/cpu/context.hpp",
+            '#pragma once\n#include "cells/sizes.hpp"\n',
+            "backend/cpu may not include src/backend/cpu/cells/sizes.hpp",
+        ),
+        (
+            "src/backend/cuda/dnn/a.hpp",
+            '#pragma once\n#include "../../cpu/cells/cells.hpp"\n',
+            "backend/cuda/dnn may not include src/backend/cpu/cells/cells.hpp",
+        ),
+        (
+            "src/comm/all_reduce/a.hpp",
+            '#pragma once\n#include "../reducers/registry.hpp"\n',
+            "comm/all_reduce may not include src/comm/reducers",
+        ),
+        (
+            "src/app/options/a.hpp",
+            '#pragma once\n#include "../guard/watchdog.hpp"\n',
+            "app/options may not include src/app/guard",
+        ),
+        (
+            "include/lockstep/core/process/limits.hpp",
+            (
+                '#pragma once\n#include "lockstep/core/meter/host_meter.hpp"\nnamespace'
+                " lockstep::core {}\n"
+            ),
+            "core/process may not include include/lockstep/core/meter",
+        ),
+        (
+            "src/backend/cpu/cells/cells.hpp",
+            '#pragma once\n#include "tiles.hpp"\n',
+            "is in a circle of components: backend/cpu/cells/cells, backend/cpu/cells/tiles",
+        ),
         (
             "src/backend/a.cpp",
             "#ifdef LOCKSTEP_HAVE_CUDA\n#endif\n",
@@ -147,6 +200,17 @@ def test_seeded_violation_is_reported(tree, name, text, expected):
     violations = violations_of(tree({name: text}))
     assert len(violations) == 1, violations
     assert expected in violations[0]
+
+
+def test_circle_of_files_is_reported(tree):
+    files = {
+        "src/core/a.hpp": '#pragma once\n#include "b.hpp"\n',
+        "src/core/b.hpp": '#pragma once\n#include "a.hpp"\n',
+    }
+    violations = violations_of(tree(files))
+    assert len(violations) == 2, violations
+    assert "is in a circle of files: src/core/a.hpp, src/core/b.hpp" in violations[0]
+    assert "is in a circle of components: core/a, core/b" in violations[1]
 
 
 def test_long_file_with_a_reason_is_permitted(tree):

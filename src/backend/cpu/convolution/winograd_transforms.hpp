@@ -5,7 +5,6 @@
 
 #include "../../feature_map.hpp"
 #include "../fused_statistics.hpp"
-#include "../kernels/vectors.hpp"
 #include "../kernels/winograd_matrices.hpp"
 #include "winograd_panels.hpp"
 
