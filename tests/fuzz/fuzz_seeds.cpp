@@ -16,6 +16,7 @@
 #include "data/record_formats.hpp"
 #include "files.hpp"
 #include "lockstep/record/checkpoint_writer.hpp"
+#include "lockstep/record/output_file.hpp"
 #include "lockstep/record/run_file.hpp"
 #include "options/command_set.hpp"
 #include "options/option_table.hpp"

@@ -20,6 +20,7 @@
 #include "lockstep/core/trust.hpp"
 #include "lockstep/record/checkpoint.hpp"
 #include "lockstep/record/checkpoint_directory.hpp"
+#include "lockstep/record/output_file.hpp"
 #include "lockstep/record/run_file.hpp"
 #include "samples.hpp"
 #include "temporary_directory.hpp"

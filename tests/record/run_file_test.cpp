@@ -17,6 +17,7 @@
 #include "expect_error.hpp"
 #include "files.hpp"
 #include "lockstep/core/error.hpp"
+#include "lockstep/record/output_file.hpp"
 #include "reading.hpp"
 #include "samples.hpp"
 #include "temporary_directory.hpp"
