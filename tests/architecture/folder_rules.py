@@ -119,20 +119,6 @@ CIRCLES = {
         },
         {"backend/cuda/plan", "backend/cuda/step_executor"},
     ],
-    "the header of the trainer declares what its parts share": [
-        {
-            "train/checkpoint_saver",
-            "train/extra_steps",
-            "train/gradient_communication",
-            "train/instruments",
-            "train/parameter_update",
-            "train/replica",
-            "train/run_evaluation",
-            "train/run_plan",
-            "train/trainer",
-            "train/training_step",
-        }
-    ],
 }
 
 
