@@ -17,6 +17,8 @@ set(_options
     $<$<COMPILE_LANGUAGE:CXX>:-Wall;-Wextra;-Wpedantic;-Wshadow;-Wconversion>
     # GCC 12 reports false -Wrestrict warnings about overlaps in std::string (GCC bug 105651).
     $<$<AND:$<COMPILE_LANGUAGE:CXX>,$<CXX_COMPILER_ID:GNU>,$<VERSION_LESS:$<CXX_COMPILER_VERSION>,13>>:-Wno-restrict>
+    # In a unity build, GCC takes the sources for headers, which should not use unnamed namespaces.
+    $<$<AND:$<COMPILE_LANGUAGE:CXX>,$<CXX_COMPILER_ID:GNU>,$<BOOL:${CMAKE_UNITY_BUILD}>>:-Wno-subobject-linkage>
     $<$<AND:$<COMPILE_LANGUAGE:CXX>,$<BOOL:${LOCKSTEP_WERROR}>>:-Werror>
     $<$<COMPILE_LANGUAGE:CUDA>:-std=c++20>
     $<$<AND:$<COMPILE_LANGUAGE:CUDA>,$<BOOL:${LOCKSTEP_WERROR}>>:-Werror=all-warnings>
@@ -30,6 +32,11 @@ if(LOCKSTEP_SANITIZERS)
   target_link_options(lockstep_settings INTERFACE -fsanitize=${LOCKSTEP_SANITIZERS})
 endif()
 
+# Optimisation of the modules none of whose code runs in a training step: they compile faster.
+add_library(lockstep_outside_step INTERFACE)
+target_compile_options(lockstep_outside_step
+                       INTERFACE $<$<AND:$<COMPILE_LANGUAGE:CXX>,$<CONFIG:RelWithDebInfo>>:-O1>)
+
 # lockstep_export(NAME) installs the target `lockstep_NAME`, which other projects link as
 # `Lockstep::NAME`.
 function(lockstep_export name)
@@ -39,16 +46,19 @@ function(lockstep_export name)
 endfunction()
 lockstep_export(settings)
 
-# lockstep_module(NAME SOURCES ... [USES modules...] [LIBRARIES imported targets...])
+# lockstep_module(NAME [OUTSIDE_STEP] SOURCES ... [USES modules...] [LIBRARIES imported targets...])
 # Declares the module NAME: a folder under src, built as the static library `lockstep_NAME`. USES
 # lists the modules whose headers it may include. A module with public headers is installed as the
 # library `Lockstep::NAME` (LockstepPackage.cmake).
 function(lockstep_module name)
-  cmake_parse_arguments(PARSE_ARGV 1 module "" "" "SOURCES;USES;LIBRARIES")
+  cmake_parse_arguments(PARSE_ARGV 1 module "OUTSIDE_STEP" "" "SOURCES;USES;LIBRARIES")
   add_library(lockstep_${name} STATIC ${module_SOURCES})
   list(TRANSFORM module_USES PREPEND lockstep_)
   target_link_libraries(lockstep_${name} PUBLIC lockstep_settings ${module_USES}
                         PRIVATE ${module_LIBRARIES})
+  if(module_OUTSIDE_STEP)
+    target_link_libraries(lockstep_${name} PRIVATE $<BUILD_INTERFACE:lockstep_outside_step>)
+  endif()
   if(EXISTS "${PROJECT_SOURCE_DIR}/include/lockstep/${name}")
     lockstep_export(${name})
   endif()
@@ -63,6 +73,7 @@ function(lockstep_module_cuda name)
   endif()
   cmake_parse_arguments(PARSE_ARGV 1 module "" "FACTORY" "SOURCES;LIBRARIES")
   target_sources(lockstep_${name} PRIVATE ${module_SOURCES})
+  set_source_files_properties(${module_SOURCES} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
   target_link_libraries(lockstep_${name} PRIVATE CUDA::cudart ${module_LIBRARIES})
   if(module_FACTORY)
     set_source_files_properties("${module_FACTORY}" PROPERTIES COMPILE_DEFINITIONS

@@ -24,7 +24,7 @@ using core::median;
 
 namespace {
 
-std::string table_head(bool has_link) {
+std::string sweep_head(bool has_link) {
   return fmt::format(
       "{:>12} {:>12} {:>8} {:>6} {:>5} {:>18} {:>12} {:>10} {:>10} {:>7} {:>12} {:>12}{}\n"
       "{:>12} {:>12} {:>8} {:>6} {:>5} {:>18} {:>12} {:>10} {:>10} {:>7} {:>12} {:>12}{}\n",
@@ -138,7 +138,7 @@ core::ExitStatus allreduce_command(const Invocation& invocation) {
     rows = transport->sweep(sweep);
     if (file) file->write_allreduce(to_record(rows));
     const double link_gbit = job.options.output.link_gbit;
-    job.console.print(table_head(link_gbit > 0));
+    job.console.print(sweep_head(link_gbit > 0));
     for (const auto& row : rows) job.console.print(table_row(row, ranks, link_gbit));
     job.console.print(
         ranks > 1 ? average_lines(rows, ranks)

@@ -17,7 +17,7 @@ namespace lockstep::app {
 
 namespace {
 
-constexpr std::string_view table_head =
+constexpr std::string_view ladder_head =
     "batch per rank   epoch        without data   img/s      estimated memory peak memory\n";
 
 bool has_memory(const record::LadderRow& row) { return row.status != "out_of_memory"; }
@@ -108,7 +108,7 @@ core::ExitStatus ladder_command(const Invocation& invocation) {
   if (job.options.output.is_dry_run) return end_dry_run(job);
   auto file = open_run_file(job);
 
-  job.console.print(std::string(table_head));
+  job.console.print(std::string(ladder_head));
   const auto result = run(job, data, limit, file);
   ignored_signals.emplace();
   job.console.print("\n" + describe_end(result, limit.bytes));

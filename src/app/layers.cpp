@@ -35,7 +35,7 @@ std::string share(double work, double seconds, double rate) {
   return rate > 0 ? fmt::format("{:.0f}%", 100 * work / seconds / rate) : "-";
 }
 
-std::string table_head() {
+std::string layers_head() {
   return fmt::format("{:<40} {:<9} {:>10} {:>9} {:>9} {:>5} {:>5} {:>10}\n", "layer", "pass",
                      "time", "MB", "GFLOP", "copy", "peak", "memory");
 }
@@ -120,7 +120,7 @@ core::ExitStatus layers_command(const Invocation& invocation) {
   auto file = open_run_file(job);
   core::begin_activity(job.monitor, core::Activity::measuring_peak_rates);
   const backend::Ceilings ceilings = job.backend->ceilings(job.options.training.plan.precision);
-  job.console.print(table_head());
+  job.console.print(layers_head());
   const auto rows = measure(job, ceilings, limit, file);
   job.console.print(fmt::format(fmt::runtime(notes), study::layer_repeats, study::layer_warm_up,
                                 describe_rates(ceilings)));

@@ -19,7 +19,7 @@ namespace lockstep::app {
 
 namespace {
 
-std::string table_head() {
+std::string stack_head() {
   return fmt::format("{:<32} {:>7} {:>6} {:>9} {:<14} {:>10} {:>10} {:>10}\n", "layer", "devices",
                      "depth", "estimated", "result", "memory", "peak", "forward");
 }
@@ -78,7 +78,7 @@ core::ExitStatus stack_command(const Invocation& invocation) {
   job.console.print(describe_device(job, limit.bytes) + "\n");
   if (job.options.output.is_dry_run) return end_dry_run(job);
   auto file = open_run_file(job);
-  job.console.print(table_head());
+  job.console.print(stack_head());
   const auto rows = measure(job, limit, file);
   job.console.print(fmt::format(
       "\nA stack fits if a forward and a backward pass run within the memory limit. \"estimated\" "

@@ -32,7 +32,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-constexpr std::string_view prefix = "checkpoint-";
+constexpr std::string_view name_prefix = "checkpoint-";
 constexpr std::string_view ending = ".h5";
 
 bool is_temporary_checkpoint(const fs::path& path) {
@@ -42,10 +42,10 @@ bool is_temporary_checkpoint(const fs::path& path) {
 
 /// Returns STEP if `name` is "checkpoint-STEP.h5", otherwise nullopt.
 std::optional<std::int64_t> step_of(const std::string& name) {
-  if (!name.starts_with(prefix) || !name.ends_with(ending)) return {};
+  if (!name.starts_with(name_prefix) || !name.ends_with(ending)) return {};
   const char* end = name.data() + name.size() - ending.size();
   std::int64_t step = 0;
-  const auto [stop, error] = std::from_chars(name.data() + prefix.size(), end, step);
+  const auto [stop, error] = std::from_chars(name.data() + name_prefix.size(), end, step);
   if (error != std::errc() || stop != end || step < 0) return {};
   return step;
 }
@@ -121,7 +121,7 @@ std::vector<Checkpoint> checkpoints_in(const fs::path& directory) {
 }
 
 /// Returns host, process and job of this process.
-std::string describe_process() {
+std::string process_and_job() {
   std::string text = fmt::format("process {} on {}", ::getpid(), core::host_name());
   for (const char* variable : {"SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID"})
     if (const char* job = std::getenv(variable)) text += fmt::format(", job {}", job);
@@ -144,7 +144,7 @@ bool has_checkpoint_name(const fs::path& path) {
 }
 
 fs::path checkpoint_path(const fs::path& directory, std::int64_t step) {
-  return directory / fmt::format("{}{}{}", prefix, step, ending);
+  return directory / fmt::format("{}{}{}", name_prefix, step, ending);
 }
 
 std::optional<fs::path> newest_checkpoint(const fs::path& directory, bool verify) {
@@ -241,7 +241,7 @@ CheckpointClaim::CheckpointClaim(const fs::path& directory) : path_(directory / 
                     directory.string(), user.empty() ? "" : ", in particular " + user));
   }
   lock_ = std::move(file.lock);
-  const std::string text = describe_process() + "\n";
+  const std::string text = process_and_job() + "\n";
   // The text is only for messages, so errors are ignored.
   if (lock_ && ::ftruncate(lock_.get(), 0) == 0) {
     [[maybe_unused]] const auto written = ::write(lock_.get(), text.data(), text.size());

@@ -127,12 +127,12 @@ TEST_P(Dropout, InferenceIsTheIdentity) {
 }
 
 #if defined(LOCKSTEP_TEST_ON_SIMULATED_GPU) || defined(LOCKSTEP_TEST_ON_GPU)
-constexpr DeviceKind devices[]{DeviceKind::cuda};
+constexpr DeviceKind dropout_devices[]{DeviceKind::cuda};
 #else
-constexpr DeviceKind devices[]{DeviceKind::reference, DeviceKind::cpu};
+constexpr DeviceKind dropout_devices[]{DeviceKind::reference, DeviceKind::cpu};
 #endif
 
-INSTANTIATE_TEST_SUITE_P(Devices, Dropout, testing::ValuesIn(devices),
+INSTANTIATE_TEST_SUITE_P(Devices, Dropout, testing::ValuesIn(dropout_devices),
                          [](const auto& test) { return std::string(core::name(test.param)); });
 
 TEST(DropoutOperation, RefusesAProbabilityOfOne) {

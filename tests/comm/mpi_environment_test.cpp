@@ -13,7 +13,7 @@ namespace lockstep::comm {
 namespace {
 
 namespace fs = std::filesystem;
-using core::testing::FakeRoot;
+using core::test::FakeRoot;
 
 const Launch launch{"mpirun", "", "SIZE", 2, 0};
 

@@ -7,7 +7,7 @@
 
 #include "temporary_directory.hpp"
 
-namespace lockstep::core::testing {
+namespace lockstep::core::test {
 
 /// A temporary directory whose files replace those of /proc and /sys. The destructor deletes it.
 class FakeRoot : public TemporaryDirectory {
@@ -19,4 +19,4 @@ class FakeRoot : public TemporaryDirectory {
   }
 };
 
-}  // namespace lockstep::core::testing
+}  // namespace lockstep::core::test

@@ -14,16 +14,16 @@ TEST(Digest, StaysTheSameOverVersions) {
   EXPECT_EQ(digest(random_dataset(1, {1, 1, 1}), random_dataset(0, {1, 1, 1})), "9188b263efd812a4");
 }
 
-constexpr core::ImageShape shape{3, 4, 4};
+constexpr core::ImageShape digest_shape{3, 4, 4};
 
 std::string digest_of(const LabelledImages& train, const LabelledImages& test,
                       std::int64_t classes = 10) {
-  return digest(make_dataset(train, shape, classes), make_dataset(test, shape, classes));
+  return digest(make_dataset(train, digest_shape, classes), make_dataset(test, digest_shape, classes));
 }
 
 TEST(Digest, SeesEveryPart) {
-  const LabelledImages train = random_content(20, shape);
-  const LabelledImages test = random_content(10, shape);
+  const LabelledImages train = random_content(20, digest_shape);
+  const LabelledImages test = random_content(10, digest_shape);
   const std::string original = digest_of(train, test);
   EXPECT_EQ(original.size(), 16u);
   EXPECT_EQ(original, digest_of(train, test));
@@ -44,8 +44,8 @@ TEST(Digest, SeesEveryPart) {
 }
 
 TEST(Digest, SeesLabelsAboveTheBytes) {
-  LabelledImages train = random_content(20, shape);
-  const LabelledImages test = random_content(10, shape);
+  LabelledImages train = random_content(20, digest_shape);
+  const LabelledImages test = random_content(10, digest_shape);
   const std::string original = digest_of(train, test, 1000);
   train.labels[3] += 256;
   EXPECT_NE(digest_of(train, test, 1000), original);

@@ -12,7 +12,7 @@
 namespace lockstep::data {
 namespace {
 
-constexpr core::ImageShape shape{3, 8, 8};
+constexpr core::ImageShape loader_shape{3, 8, 8};
 constexpr std::size_t image_bytes = 3 * 8 * 8;
 
 struct Content {
@@ -30,7 +30,7 @@ class LoaderTest : public testing::TestWithParam<int> {
  protected:
   DataOptions options() const { return {.loader_threads = GetParam(), .seed = 4}; }
 
-  const Dataset dataset = random_dataset(100, shape);
+  const Dataset dataset = random_dataset(100, loader_shape);
   const DistributedSampler sampler{100, 12, 2, 4, LastBatch::drop};  // 8 steps per epoch
 };
 
@@ -47,7 +47,7 @@ TEST_P(LoaderTest, GivesTheAugmentedSamplesInTheSamplersOrder) {
         for (std::size_t i = 0; i < 6; ++i) {
           const std::uint32_t sample = order[step * 6 + i];
           std::vector<std::uint8_t> image(image_bytes);
-          augment(Augmentation::crop_flip, shape, dataset.image(sample), image, 4, epoch, sample);
+          augment(Augmentation::crop_flip, loader_shape, dataset.image(sample), image, 4, epoch, sample);
           const auto got = batch.images.subspan(i * image_bytes, image_bytes);
           ASSERT_TRUE(std::equal(got.begin(), got.end(), image.begin())) << step << " " << i;
           ASSERT_EQ(batch.labels[i], dataset.labels()[sample]);

@@ -17,15 +17,15 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Not;
 
-constexpr core::ImageShape shape{3, 4, 4};
+constexpr core::ImageShape plausibility_shape{3, 4, 4};
 
 class Plausibility : public ::testing::Test {
  protected:
   /// Returns the warnings about `train_` and `test_`.
   std::vector<std::string> warnings(Extent extent = Extent::all, std::int64_t classes = 10) const {
     TrainingData data;
-    data.train = std::make_unique<const Dataset>(make_dataset(train_, shape, classes));
-    data.test = std::make_unique<const Dataset>(make_dataset(test_, shape, classes));
+    data.train = std::make_unique<const Dataset>(make_dataset(train_, plausibility_shape, classes));
+    data.test = std::make_unique<const Dataset>(make_dataset(test_, plausibility_shape, classes));
     return implausible(data, extent);
   }
   void set_labels(LabelledImages& images, auto label_of) {
@@ -33,8 +33,8 @@ class Plausibility : public ::testing::Test {
       images.labels[i] = static_cast<std::int32_t>(label_of(i));
   }
 
-  LabelledImages train_ = random_content(200, shape);
-  LabelledImages test_ = random_content(50, shape);
+  LabelledImages train_ = random_content(200, plausibility_shape);
+  LabelledImages test_ = random_content(50, plausibility_shape);
 };
 
 TEST_F(Plausibility, BalancedRandomImagesCauseNoWarning) { EXPECT_THAT(warnings(), IsEmpty()); }
@@ -49,7 +49,7 @@ TEST_F(Plausibility, LabelsFromOneAreNamed) {
 
 // Random labels of 20 images lack more than one of 11 classes, but not the same one as those of 50.
 TEST_F(Plausibility, LabelsFromOneOfFewImagesAreNamed) {
-  train_ = random_content(20, shape);
+  train_ = random_content(20, plausibility_shape);
   set_labels(train_, [](std::size_t i) { return 1 + i % 10; });
   EXPECT_THAT(warnings(Extent::all, 11), Each(Not(HasSubstr("label 0"))));
   set_labels(test_, [](std::size_t i) { return 1 + i % 10; });
@@ -65,7 +65,7 @@ TEST_F(Plausibility, FirstImagesOfASortedFileAreNamed) {
           "40 of the 50 test images have classes of which there is no training image, so "
           "the test accuracy is at most 20 %"));
   // Nine images of one class are not due to chance either.
-  train_ = random_content(9, shape);
+  train_ = random_content(9, plausibility_shape);
   set_labels(train_, [](std::size_t) { return 4; });
   EXPECT_THAT(warnings().front(),
               HasSubstr("no training image has one of the labels 0, 1, 2, 3, ..."));

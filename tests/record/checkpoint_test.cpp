@@ -23,6 +23,7 @@
 #include "lockstep/record/checkpoint_reader.hpp"
 #include "samples.hpp"
 #include "temporary_directory.hpp"
+#include "test_files.hpp"
 #include "weights.hpp"
 
 namespace lockstep::record {
@@ -32,21 +33,6 @@ namespace fs = std::filesystem;
 using testing::ElementsAre;
 using testing::UnorderedElementsAre;
 using testing::UnorderedElementsAreArray;
-
-std::string content(const fs::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
-}
-
-void put(const fs::path& path, const std::string& text) { std::ofstream(path) << text; }
-
-std::vector<std::string> names_in(const fs::path& directory) {
-  std::vector<std::string> names;
-  for (const auto& entry : fs::directory_iterator(directory)) {
-    names.push_back(entry.path().filename().string());
-  }
-  return names;
-}
 
 std::int64_t step_of(const Counters& counters) {
   for (const auto& [name, value] : counters) {

@@ -20,6 +20,7 @@
 #include "lockstep/record/output_file.hpp"
 #include "reading.hpp"
 #include "samples.hpp"
+#include "test_files.hpp"
 #include "temporary_directory.hpp"
 
 namespace lockstep::record {
@@ -43,21 +44,6 @@ std::pair<core::ExitStatus, std::string> failure_of(const std::function<void()>&
 void expect_output_error(const std::function<void()>& work, const std::string& text) {
   expect_error(core::ExitStatus::output, {text}, work);
 }
-
-std::vector<std::string> names_in(const fs::path& directory) {
-  std::vector<std::string> names;
-  for (const auto& entry : fs::directory_iterator(directory)) {
-    names.push_back(entry.path().filename().string());
-  }
-  return names;
-}
-
-std::string content(const fs::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
-}
-
-void put(const fs::path& path, const std::string& text) { std::ofstream(path) << text; }
 
 class RunFileTest : public testing::Test {
  protected:

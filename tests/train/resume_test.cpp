@@ -34,11 +34,6 @@ using namespace testing;
 using ::testing::HasSubstr;
 namespace fs = std::filesystem;
 
-std::vector<float> copy(const core::Buffer& buffer) {
-  const auto values = buffer.as<float>();
-  return {values.begin(), values.end()};
-}
-
 /// Raises SIGTERM in the process of rank 0 after step `after`; the other ranks receive no signal.
 struct Interrupter : Witness {
   explicit Interrupter(std::int64_t step) : after(step) {}

@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "lockstep/comm/communicator.hpp"
+#include "lockstep/core/buffer.hpp"
 #include "lockstep/core/progress.hpp"
 #include "lockstep/data/dataset.hpp"
 #include "lockstep/graph/graph.hpp"
@@ -30,6 +31,12 @@
 namespace lockstep::train::testing {
 
 enum class Norm { without, with_batch_norm };
+
+/// Returns the values of a buffer.
+inline std::vector<float> copy(const core::Buffer& buffer) {
+  const auto values = buffer.as<float>();
+  return {values.begin(), values.end()};
+}
 
 inline graph::Graph small_graph(Norm norm) {
   graph::Graph graph("small");

@@ -53,11 +53,6 @@ std::unique_ptr<const data::Dataset> with_info(const data::Dataset& set, data::D
                                             {set.labels().begin(), set.labels().end()}});
 }
 
-std::vector<float> copy(const core::Buffer& buffer) {
-  const auto values = buffer.as<float>();
-  return {values.begin(), values.end()};
-}
-
 /// Final state of a run: the gradients of the last step (of the mean over the global batch), the
 /// parameters and the batch-norm statistics.
 struct Outcome {

@@ -11,7 +11,7 @@ namespace {
 
 /// Rank 0 receives the pieces of all ranks, adds them to its own in rank order, and sends the sums
 /// back.
-Schedule schedule_of(std::size_t elements, std::size_t rank, std::size_t ranks, RootStages stages) {
+Schedule root_schedule(std::size_t elements, std::size_t rank, std::size_t ranks, RootStages stages) {
   using enum ChunkMessage::Kind;
   Schedule schedule{PieceLayout(elements, 2, sizeof(float)), 1, {}};
   // Rank 0 stores the contributions of all other ranks to each piece in flight, so that this number
@@ -34,7 +34,7 @@ Schedule schedule_of(std::size_t elements, std::size_t rank, std::size_t ranks, 
 std::unique_ptr<AllReduce> make_root_all_reduce(const MessageRoute& route, std::span<float> values,
                                                 RootStages stages) {
   return make_scheduled_all_reduce(route, values,
-                                   schedule_of(values.size(), route.rank, route.ranks, stages));
+                                   root_schedule(values.size(), route.rank, route.ranks, stages));
 }
 
 AllReduceEntry gather_scatter_all_reduce() {
@@ -42,7 +42,7 @@ AllReduceEntry gather_scatter_all_reduce() {
           .help = "rank 0 sums",
           .is_timed = false,
           .schedule = [](std::size_t elements, std::size_t rank, std::size_t ranks) {
-            return schedule_of(elements, rank, ranks, RootStages::gather_and_scatter);
+            return root_schedule(elements, rank, ranks, RootStages::gather_and_scatter);
           }};
 }
 

@@ -11,14 +11,13 @@ namespace lockstep::comm {
 
 namespace {
 
-using enum ChunkMessage::Kind;
-
 /// Arrays of up to this size are exchanged as a whole; longer ones are halved.
 constexpr std::size_t longest_exchange_bytes = std::size_t{16} << 10;
 
 /// Recursive doubling: in log2 P exchanges of all chunks, each rank adds the sums of a group of
 /// ranks that is as large as its own.
 void append_doubling(std::size_t index, const DoublingRoles& roles, Schedule& schedule) {
+  using enum ChunkMessage::Kind;
   for (std::size_t distance = 1; distance < roles.power; distance *= 2) {
     const std::size_t peer = roles.rank_of(index ^ distance);
     schedule.steps.push_back({{add, peer, 0, roles.power}, {send, peer, 0, roles.power}});
@@ -28,6 +27,7 @@ void append_doubling(std::size_t index, const DoublingRoles& roles, Schedule& sc
 /// Halving-doubling (Rabenseifner): a reduce-scatter that halves the chunks of each rank in every
 /// exchange, then an all-gather that doubles them.
 void append_halving(std::size_t index, const DoublingRoles& roles, Schedule& schedule) {
+  using enum ChunkMessage::Kind;
   std::size_t own = 0;  // first chunk that this rank sums
   for (std::size_t distance = roles.power / 2; distance >= 1; distance /= 2) {
     const std::size_t peer = roles.rank_of(index ^ distance);
@@ -44,7 +44,8 @@ void append_halving(std::size_t index, const DoublingRoles& roles, Schedule& sch
   }
 }
 
-Schedule schedule_of(std::size_t elements, std::size_t rank, std::size_t ranks) {
+Schedule doubling_schedule(std::size_t elements, std::size_t rank, std::size_t ranks) {
+  using enum ChunkMessage::Kind;
   const DoublingRoles roles(ranks);
   const std::size_t all = roles.power;
   Schedule schedule{PieceLayout(elements, std::min<std::size_t>(ranks, 2), sizeof(float)), all, {}};
@@ -67,7 +68,7 @@ Schedule schedule_of(std::size_t elements, std::size_t rank, std::size_t ranks) 
 AllReduceEntry recursive_doubling_all_reduce() {
   return {.algorithm = AllReduceAlgorithm("recursive-doubling"),
           .help = "halving-doubling for arrays of more than 16 KiB",
-          .schedule = schedule_of};
+          .schedule = doubling_schedule};
 }
 
 }  // namespace lockstep::comm

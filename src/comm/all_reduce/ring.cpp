@@ -10,7 +10,7 @@ namespace {
 /// every rank adds its values to the chunks that it receives and forwards them (reduce-scatter),
 /// then it forwards the sums (all-gather). Chunk k is summed in the order of the ring, beginning
 /// with rank k.
-Schedule schedule_of(std::size_t elements, std::size_t rank, std::size_t ranks) {
+Schedule ring_schedule(std::size_t elements, std::size_t rank, std::size_t ranks) {
   using enum ChunkMessage::Kind;
   Schedule schedule{PieceLayout(elements, ranks, sizeof(float)), ranks, {}};
   const std::size_t next = (rank + 1) % ranks, previous = (rank + ranks - 1) % ranks;
@@ -27,7 +27,7 @@ Schedule schedule_of(std::size_t elements, std::size_t rank, std::size_t ranks) 
 }  // namespace
 
 AllReduceEntry ring_all_reduce() {
-  return {.algorithm = AllReduceAlgorithm::ring, .schedule = schedule_of};
+  return {.algorithm = AllReduceAlgorithm::ring, .schedule = ring_schedule};
 }
 
 }  // namespace lockstep::comm

@@ -24,7 +24,7 @@ namespace {
 using graph::Graph;
 using graph::NodeId;
 
-constexpr graph::Convolution same{.kernel = 3, .stride = 1, .padding = 1};
+constexpr graph::Convolution kernel3{.kernel = 3, .stride = 1, .padding = 1};
 
 TEST(FeatureMap, EveryElementBelongsToOneImageChannelAndPixel) {
   for (const MapLayout layout : {MapLayout::planar, MapLayout::blocked8, MapLayout::blocked16,
@@ -59,9 +59,9 @@ Graph residual_with(const graph::Operation& norm) {
     return graph.append(name + ".norm", norm, {graph.convolution(name, x, channels, operation)});
   };
   NodeId x = graph.input({3, 7, 6});
-  x = graph.relu("stem.relu", convolution("stem", x, 33, same));
+  x = graph.relu("stem.relu", convolution("stem", x, 33, kernel3));
   NodeId y = graph.relu("relu1", convolution("conv1", x, 48, {3, 2, 1}));
-  y = convolution("conv2", y, 48, same);
+  y = convolution("conv2", y, 48, kernel3);
   x = convolution("shortcut", x, 48, {.kernel = 1, .stride = 2});
   x = graph.relu("relu2", graph.add("add", y, x));
   x = graph.add("unfused", graph.convolution("conv3", x, 48, {3, 1, 1, true}), x);
@@ -80,7 +80,7 @@ Graph pooled() {
   NodeId x = graph.convolution("stem", graph.input({3, 8, 7}), 40, {5, 2, 2, true});
   x = graph.max_pool("pool", x, {.kernel = 3, .stride = 1, .padding = 1});
   x = graph.append("drop", graph::Dropout{.probability = 0.3f, .layer = 1}, {x});
-  x = graph.convolution("conv", x, 32, same);
+  x = graph.convolution("conv", x, 32, kernel3);
   x = graph.flatten("flatten", graph.max_pool("pool2", x, {.kernel = 2, .stride = 2}));
   graph.softmax_cross_entropy("loss", graph.linear("linear", x, 7), {});
   graph.seal();
@@ -166,8 +166,8 @@ INSTANTIATE_TEST_SUITE_P(Networks, BlockedMaps, testing::Values(residual, group_
 // oneDNN supports.
 TEST(BlockedMaps, NeedSupportInAllConvolutions) {
   Graph graph("few outputs");
-  NodeId x = graph.convolution("stem", graph.input({3, 8, 8}), 32, same);
-  x = graph.convolution("few", graph.convolution("conv", x, 32, same), 8, same);
+  NodeId x = graph.convolution("stem", graph.input({3, 8, 8}), 32, kernel3);
+  x = graph.convolution("few", graph.convolution("conv", x, 32, kernel3), 8, kernel3);
   x = graph.linear("linear", graph.global_average_pool("pool", x), 5);
   graph.softmax_cross_entropy("loss", x, {});
   graph.seal();

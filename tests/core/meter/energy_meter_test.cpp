@@ -28,7 +28,7 @@ class EnergyMeterTest : public ::testing::Test {
     root_.write(directory + "/energy_uj", std::to_string(microjoules));
   }
 
-  testing::FakeRoot root_;
+  test::FakeRoot root_;
 };
 
 TEST_F(EnergyMeterTest, AddsPackagesAndMemory) {

@@ -45,7 +45,7 @@ class NetworkMeterTest : public ::testing::Test {
     return traffic;
   }
 
-  testing::FakeRoot root_;
+  test::FakeRoot root_;
 };
 
 TEST_F(NetworkMeterTest, ReturnsBytesSinceTheConstruction) {

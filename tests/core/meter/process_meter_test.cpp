@@ -45,7 +45,7 @@ TEST(ProcessMeter, ResidentMemoryGrowsWithTheMemoryThatIsWritten) {
 }
 
 TEST(ProcessMeter, OnlyTheMemoryIsUnknownIfTheFileIsMissing) {
-  const testing::FakeRoot root;
+  const test::FakeRoot root;
   const ProcessUsage usage = ProcessMeter(root.path()).read();
   EXPECT_TRUE(std::isnan(usage.resident_bytes));
   EXPECT_GT(usage.user_seconds + usage.system_seconds, 0);

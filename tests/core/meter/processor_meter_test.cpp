@@ -15,7 +15,7 @@ namespace lockstep::core {
 namespace {
 
 /// Writes the nanoseconds that a thread ran and waited for a processor.
-void write_thread(const testing::FakeRoot& root, const std::string& thread, double run,
+void write_thread(const test::FakeRoot& root, const std::string& thread, double run,
                   double delay) {
   root.write("proc/self/task/" + thread + "/schedstat",
              std::to_string(static_cast<long>(run)) + " " +
@@ -37,7 +37,7 @@ TEST(ProcessorMeter, MeasuresTheProcessorTimeOfTheInterval) {
 }
 
 TEST(ProcessorMeter, ReportsTheDelayOfComputingThreadsOnly) {
-  const testing::FakeRoot root;
+  const test::FakeRoot root;
   ProcessorMeter meter(root.path());
   write_thread(root, first_thread(), 1e9, 1e9);
   write_thread(root, "1", 5e9, 5e9);
@@ -54,7 +54,7 @@ TEST(ProcessorMeter, ReportsTheDelayOfComputingThreadsOnly) {
 }
 
 TEST(ProcessorMeter, SumsBusyAndStolenTimeOfItsProcessors) {
-  const testing::FakeRoot root;
+  const test::FakeRoot root;
   ProcessorMeter meter(root.path());
   const int own = *allowed_processors().begin();
   const auto stat = [&](int busy, int steal, int other) {
@@ -75,7 +75,7 @@ TEST(ProcessorMeter, SumsBusyAndStolenTimeOfItsProcessors) {
 }
 
 TEST(ProcessorMeter, CountsThrottledPeriodsOfAllItsControlGroups) {
-  const testing::FakeRoot root;
+  const test::FakeRoot root;
   root.write("proc/self/cgroup", "3:memory:/other\n0::/job/step");
   const auto write = [&](const std::string& group, int throttled) {
     root.write("sys/fs/cgroup" + group + "/cpu.stat", "usage_usec 5\nnr_periods 90\nnr_throttled " +
@@ -92,7 +92,7 @@ TEST(ProcessorMeter, CountsThrottledPeriodsOfAllItsControlGroups) {
 }
 
 TEST(ProcessorMeter, ReadsTheFirstVersionOfControlGroups) {
-  const testing::FakeRoot root;
+  const test::FakeRoot root;
   root.write("proc/self/cgroup", "4:cpuset:/box\n3:cpu,cpuacct:/box");
   root.write("sys/fs/cgroup/cpu/box/cpu.stat", "nr_periods 9\nnr_throttled 2\nthrottled_time 7");
   ProcessorMeter meter(root.path());
@@ -102,7 +102,7 @@ TEST(ProcessorMeter, ReadsTheFirstVersionOfControlGroups) {
 }
 
 TEST(ProcessorMeter, OnlyTheProcessorTimeIsKnownWithoutFiles) {
-  const testing::FakeRoot root;
+  const test::FakeRoot root;
   ProcessorMeter meter(root.path());
   meter.begin_interval();
   const ProcessorUsage usage = meter.interval();

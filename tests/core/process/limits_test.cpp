@@ -12,7 +12,7 @@
 namespace lockstep::core {
 namespace {
 
-using testing::FakeRoot;
+using test::FakeRoot;
 
 constexpr double mega = 1e6;
 

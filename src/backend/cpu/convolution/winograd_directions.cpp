@@ -13,7 +13,7 @@ namespace {
 /// Bytes of transformed maps per thread in a block. A block may have more, because it should have
 /// at least half of `fewest_products` products per pair of channels: the gradient of the weights is
 /// transformed again for each block, and for fewer products this would take longer than they do.
-constexpr std::int64_t cached_bytes = 2 << 20;
+constexpr std::int64_t block_bytes = 2 << 20;
 constexpr std::int64_t fewest_products = 128 * frequencies;
 
 /// The transformed maps must be larger than the results of all threads by this factor. Otherwise
@@ -30,7 +30,7 @@ TileBlocks::TileBlocks(const Tiling& tiling, std::int64_t channels, int threads,
   are_shared_ = tiles_ < threads * fewest_tiles ||
                 tiles_ * bytes_per_tile < large_ratio * threads * result_bytes;
   const std::int64_t sharers = are_shared_ ? threads : 1, multiple = are_shared_ ? 1 : threads;
-  const std::int64_t most = std::max(fewest_tiles, sharers * cached_bytes / bytes_per_tile);
+  const std::int64_t most = std::max(fewest_tiles, sharers * block_bytes / bytes_per_tile);
   count_ = ceil_div(ceil_div(tiles_, most), multiple) * multiple;
 }
 

@@ -68,7 +68,7 @@ struct MapKernels {
   std::int64_t from_size, to_size;
 };
 
-MapKernels kernels_of(const ConvolutionProblem& problem) {
+MapKernels map_kernels(const ConvolutionProblem& problem) {
   if (!is_strided(problem))
     return {transform_input, transform_weights, transform_output, tile_size, tile_size};
   if (problem.direction == Direction::forward) {
@@ -98,7 +98,7 @@ class MapDirection : public ConvolutionDirection {
         threads_(threads),
         from_(problem.direction == Direction::forward ? problem.source : problem.destination),
         to_(problem.direction == Direction::forward ? problem.destination : problem.source),
-        run_(kernels_of(problem)),
+        run_(map_kernels(problem)),
         kernels_(weights_of(problem)),
         tiling_(tiling_of(problem.destination)),
         lanes_(lanes_for(from_, to_)),

@@ -28,7 +28,7 @@ struct WeightsKernels {
   std::int64_t source_size;
 };
 
-WeightsKernels kernels_of(const ConvolutionProblem& problem) {
+WeightsKernels weights_kernels(const ConvolutionProblem& problem) {
   if (!is_strided(problem))
     return {transform_input, transform_gradient, transform_weight_gradient, tile_size};
   return {strided::transform_input, strided::transform_gradient, strided::transform_weight_gradient,
@@ -46,7 +46,7 @@ class WeightsDirection : public ConvolutionDirection {
         threads_(threads),
         source_(problem.source),
         destination_(problem.destination),
-        run_(kernels_of(problem)),
+        run_(weights_kernels(problem)),
         tiling_(tiling_of(destination_)),
         blocks_(tiling_, source_.shape.channels + destination_.shape.channels, threads,
                 static_cast<std::int64_t>(weights_count() * sizeof(float)), products_of(problem)),
