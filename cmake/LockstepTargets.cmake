@@ -32,9 +32,9 @@ if(LOCKSTEP_SANITIZERS)
   target_link_options(lockstep_settings INTERFACE -fsanitize=${LOCKSTEP_SANITIZERS})
 endif()
 
-# Optimisation of the modules none of whose code runs in a training step: they compile faster.
-add_library(lockstep_outside_step INTERFACE)
-target_compile_options(lockstep_outside_step
+# Optimisation of the modules whose own loops take no measurable time: they compile faster.
+add_library(lockstep_no_hot_loops INTERFACE)
+target_compile_options(lockstep_no_hot_loops
                        INTERFACE $<$<AND:$<COMPILE_LANGUAGE:CXX>,$<CONFIG:RelWithDebInfo>>:-O1>)
 
 # lockstep_export(NAME) installs the target `lockstep_NAME`, which other projects link as
@@ -46,18 +46,18 @@ function(lockstep_export name)
 endfunction()
 lockstep_export(settings)
 
-# lockstep_module(NAME [OUTSIDE_STEP] SOURCES ... [USES modules...] [LIBRARIES imported targets...])
+# lockstep_module(NAME [NO_HOT_LOOPS] SOURCES ... [USES modules...] [LIBRARIES imported targets...])
 # Declares the module NAME: a folder under src, built as the static library `lockstep_NAME`. USES
 # lists the modules whose headers it may include. A module with public headers is installed as the
-# library `Lockstep::NAME` (LockstepPackage.cmake).
+# library `Lockstep::NAME` (LockstepPackage.cmake). NO_HOT_LOOPS: the module is compiled with -O1.
 function(lockstep_module name)
-  cmake_parse_arguments(PARSE_ARGV 1 module "OUTSIDE_STEP" "" "SOURCES;USES;LIBRARIES")
+  cmake_parse_arguments(PARSE_ARGV 1 module "NO_HOT_LOOPS" "" "SOURCES;USES;LIBRARIES")
   add_library(lockstep_${name} STATIC ${module_SOURCES})
   list(TRANSFORM module_USES PREPEND lockstep_)
   target_link_libraries(lockstep_${name} PUBLIC lockstep_settings ${module_USES}
                         PRIVATE ${module_LIBRARIES})
-  if(module_OUTSIDE_STEP)
-    target_link_libraries(lockstep_${name} PRIVATE $<BUILD_INTERFACE:lockstep_outside_step>)
+  if(module_NO_HOT_LOOPS)
+    target_link_libraries(lockstep_${name} PRIVATE $<BUILD_INTERFACE:lockstep_no_hot_loops>)
   endif()
   if(EXISTS "${PROJECT_SOURCE_DIR}/include/lockstep/${name}")
     lockstep_export(${name})

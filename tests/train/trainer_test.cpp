@@ -326,6 +326,7 @@ TEST_F(TrainerTest, RanksWaitForADelayedRank) {
   const auto last = static_cast<std::size_t>(ranks() - 1);
   for (const auto reducer : {comm::ReducerKind::allreduce, comm::ReducerKind::overlap}) {
     Config options = config();
+    options.epochs = 1;
     options.reducer.kind = reducer;
     DelayedSteps delay(std::chrono::milliseconds(world_->rank() == ranks() - 1 ? 160 : 0));
     Witness witness;
