@@ -18,7 +18,8 @@ constexpr core::ImageShape digest_shape{3, 4, 4};
 
 std::string digest_of(const LabelledImages& train, const LabelledImages& test,
                       std::int64_t classes = 10) {
-  return digest(make_dataset(train, digest_shape, classes), make_dataset(test, digest_shape, classes));
+  return digest(make_dataset(train, digest_shape, classes),
+                make_dataset(test, digest_shape, classes));
 }
 
 TEST(Digest, SeesEveryPart) {

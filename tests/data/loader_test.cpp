@@ -47,7 +47,8 @@ TEST_P(LoaderTest, GivesTheAugmentedSamplesInTheSamplersOrder) {
         for (std::size_t i = 0; i < 6; ++i) {
           const std::uint32_t sample = order[step * 6 + i];
           std::vector<std::uint8_t> image(image_bytes);
-          augment(Augmentation::crop_flip, loader_shape, dataset.image(sample), image, 4, epoch, sample);
+          augment(Augmentation::crop_flip, loader_shape, dataset.image(sample), image, 4, epoch,
+                  sample);
           const auto got = batch.images.subspan(i * image_bytes, image_bytes);
           ASSERT_TRUE(std::equal(got.begin(), got.end(), image.begin())) << step << " " << i;
           ASSERT_EQ(batch.labels[i], dataset.labels()[sample]);

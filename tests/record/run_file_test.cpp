@@ -20,8 +20,8 @@
 #include "lockstep/record/output_file.hpp"
 #include "reading.hpp"
 #include "samples.hpp"
-#include "test_files.hpp"
 #include "temporary_directory.hpp"
+#include "test_files.hpp"
 
 namespace lockstep::record {
 namespace {

@@ -70,7 +70,7 @@ std::unique_ptr<Pipeline> divide(const Config& config, const graph::Graph& netwo
 
 /// The results of a run, on all ranks of its first replica: parameters by name, and losses on rank
 /// 0.
-struct Outcome {
+struct PipelineOutcome {
   std::map<std::string, std::vector<float>> parameters;
   std::vector<double> losses;
   std::vector<record::EpochRecord> epochs;
@@ -95,11 +95,12 @@ class PipelineTest : public ::testing::Test {
     return config;
   }
 
-  Outcome train(const Config& given, comm::Communicator& on, const graph::Graph& network) const {
+  PipelineOutcome train(const Config& given, comm::Communicator& on,
+                        const graph::Graph& network) const {
     return train(given, on, network, *backend_);
   }
-  Outcome train(const Config& given, comm::Communicator& on, const graph::Graph& network,
-                const backend::Backend& backend) const {
+  PipelineOutcome train(const Config& given, comm::Communicator& on, const graph::Graph& network,
+                        const backend::Backend& backend) const {
     // Ranks that share a GPU set it for their data-parallel group, which differs between trainings.
     ::unsetenv("NCCL_HOSTID");
     const Config some = resolve(given, on.size());
@@ -110,10 +111,10 @@ class PipelineTest : public ::testing::Test {
                      pipeline.get()},
                     witness);
     trainer.run();
-    Outcome outcome{.parameters = {},
-                    .losses = {},
-                    .epochs = witness.epochs,
-                    .stages = trainer.description().stages};
+    PipelineOutcome outcome{.parameters = {},
+                            .losses = {},
+                            .epochs = witness.epochs,
+                            .stages = trainer.description().stages};
     for (const CompletedStep& step : witness.steps) outcome.losses.push_back(step.loss);
     for (const graph::Parameter& parameter : graph.parameters()) {
       const auto values =
@@ -123,7 +124,7 @@ class PipelineTest : public ::testing::Test {
     return outcome;
   }
 
-  void expect_same(const Outcome& actual, const Outcome& expected, double tolerance) const {
+  void expect_same(const PipelineOutcome& actual, const PipelineOutcome& expected, double tolerance) const {
     for (const auto& [name, values] : actual.parameters) {
       EXPECT_LE(relative_difference(values, expected.parameters.at(name)), tolerance) << name;
     }
@@ -148,7 +149,7 @@ class PipelineTest : public ::testing::Test {
 // Without batch norm the gradients of micro-batches sum to those of the batch, except for rounding.
 TEST_F(PipelineTest, FollowsOneRankWithoutBatchNorm) {
   const graph::Graph network = residual_graph(Norm::without);
-  const Outcome expected = train(config(1, 1), *alone_, network);
+  const PipelineOutcome expected = train(config(1, 1), *alone_, network);
   for (const auto schedule : {gpipe, one_forward_one_backward}) {
     for (const std::int64_t micro_batches : {1, 2, 8}) {
       SCOPED_TRACE(fmt::format("{} {}", core::name(schedule), micro_batches));
@@ -163,10 +164,11 @@ TEST_F(PipelineTest, FollowsOneRankWithoutBatchNorm) {
 TEST_F(PipelineTest, FollowsOneRankWithTheSameMicroBatches) {
   const graph::Graph network = residual_graph(Norm::with_batch_norm);
   for (const std::int64_t micro_batches : {1, 4}) {
-    const Outcome expected = train(config(1, micro_batches), *alone_, network);
+    const PipelineOutcome expected = train(config(1, micro_batches), *alone_, network);
     for (const auto schedule : {gpipe, one_forward_one_backward}) {
       SCOPED_TRACE(fmt::format("{} {}", core::name(schedule), micro_batches));
-      const Outcome actual = train(config(ranks(), micro_batches, schedule), *world_, network);
+      const PipelineOutcome actual =
+          train(config(ranks(), micro_batches, schedule), *world_, network);
       expect_same(actual, expected, 2e-4);
       if (world_->rank() == 0) {
         ASSERT_FALSE(actual.epochs.empty());
@@ -198,8 +200,8 @@ TEST_F(PipelineTest, GradientsInBfloat16FollowThoseInFloat32) {
   const graph::Graph network = residual_graph(Norm::without);
   Config rounded = config(ranks(), 4);
   rounded.reducer.gradient_type = core::DataType::bfloat16;
-  const Outcome expected = train(config(ranks(), 4), *world_, network);
-  const Outcome actual = train(rounded, *world_, network);
+  const PipelineOutcome expected = train(config(ranks(), 4), *world_, network);
+  const PipelineOutcome actual = train(rounded, *world_, network);
   expect_same(actual, expected, 4e-3);
   const bool is_rounded = actual.parameters != expected.parameters;
   EXPECT_EQ(is_rounded, tested_device == backend::DeviceKind::cuda);
@@ -216,7 +218,7 @@ TEST_F(PipelineTest, DropoutFollowsOneRank) {
 TEST_F(PipelineTest, ReplicasOfAPipelineFollowOneRank) {
   if (ranks() != 4) GTEST_SKIP() << "needs 4 ranks";
   const graph::Graph network = residual_graph(Norm::without);
-  const Outcome expected = train(config(1, 1), *alone_, network);
+  const PipelineOutcome expected = train(config(1, 1), *alone_, network);
   for (const auto schedule : {gpipe, one_forward_one_backward})
     expect_same(train(config(2, 4, schedule), *world_, network), expected, 2e-5);
 }
@@ -226,7 +228,7 @@ TEST_F(PipelineTest, ReplicasWithClippedMicroBatchesFollowOneRank) {
   const graph::Graph network = residual_graph(Norm::without);
   Config one = config(1, 1), many = config(1, 2);
   one.plan.max_gradient_norm = many.plan.max_gradient_norm = 0.05;
-  const Outcome expected = train(one, *alone_, network);
+  const PipelineOutcome expected = train(one, *alone_, network);
   for (const auto reducer : {comm::ReducerKind::overlap, comm::ReducerKind::parameter_server}) {
     many.reducer.kind = reducer;
     expect_same(train(many, *world_, network), expected, 2e-5);
@@ -245,8 +247,9 @@ TEST_F(PipelineTest, SynchronisedBatchNormOfReplicasFollowsOneRank) {
 
 TEST_F(PipelineTest, RecordsTheTimesAndDescribesTheStages) {
   const graph::Graph network = residual_graph(Norm::with_batch_norm);
-  const Outcome gpipe_run = train(config(ranks(), 4), *world_, network);
-  const Outcome other_run = train(config(ranks(), 4, one_forward_one_backward), *world_, network);
+  const PipelineOutcome gpipe_run = train(config(ranks(), 4), *world_, network);
+  const PipelineOutcome other_run =
+      train(config(ranks(), 4, one_forward_one_backward), *world_, network);
   if (world_->rank() != 0) return;
   for (const char* name : {"busy", "transfer", "wait"}) {
     const auto& values =
@@ -284,20 +287,20 @@ INSTANTIATE_TEST_SUITE_P(All, PipelineWithOptimiser,
 TEST_P(PipelineWithOptimiser, CheckpointsAreThoseOfTheWholeNetwork) {
   const graph::Graph network = residual_graph(Norm::with_batch_norm);
   SharedDirectory directory(*world_);
-  const auto expect_parameters = [&](const Outcome& actual, const Outcome& expected,
+  const auto expect_parameters = [&](const PipelineOutcome& actual, const PipelineOutcome& expected,
                                      double tolerance) {
     for (const auto& [name, values] : actual.parameters)
       EXPECT_LE(relative_difference(values, expected.parameters.at(name)), tolerance) << name;
   };
-  const Outcome all = train(with_optimiser(ranks()), *world_, network);
+  const PipelineOutcome all = train(with_optimiser(ranks()), *world_, network);
   Config first = with_optimiser(ranks());
   first.steps = 3;
   first.checkpoint.directory = directory.path();
-  const Outcome begun = train(first, *world_, network);
+  const PipelineOutcome begun = train(first, *world_, network);
 
   Config rest = with_optimiser(ranks());
   rest.checkpoint.resume = record::checkpoint_path(directory.path(), 3).string();
-  const Outcome resumed = train(rest, *world_, network);
+  const PipelineOutcome resumed = train(rest, *world_, network);
   expect_parameters(resumed, all, 0);
   EXPECT_EQ(resumed.losses.size(), world_->rank() == 0 ? 2u : 0u);
 

@@ -401,7 +401,7 @@ double bytes_read() {
 TEST_F(ResumedRun, ReadsTheNewestCheckpointOnce) {
   graph_ = graph::Graph("large");
   const auto node = graph_.flatten("flatten", graph_.input({3, 32, 32}));
-  graph_.softmax_cross_entropy("loss", graph_.linear("linear", node, 500), {});
+  graph_.softmax_cross_entropy("loss", graph_.linear("linear", node, 100), {});
   graph_.seal();
   Config options = with_directory();
   options.checkpoint.steps = 4;
@@ -422,14 +422,15 @@ TEST_F(ResumedRun, ReadsTheNewestCheckpointOnce) {
 struct SlowWriter : Witness {
   void epoch_end(record::EpochRecord& epoch) override {
     Witness::epoch_end(epoch);
-    if (epoch.epoch == 1) std::this_thread::sleep_for(std::chrono::milliseconds(1200));
+    if (epoch.epoch == 1) std::this_thread::sleep_for(std::chrono::milliseconds(600));
   }
 };
 
 // Other processes may delay rank 0 in a step of one attempt. All ranks need the longest wait, which
 // only rank 0 records, because each attempt is collective.
 TEST_F(ResumedRun, WritingIsNotRecordedAsCommunication) {
-  constexpr double limit = 0.9;
+  if (world_->size() == 1) GTEST_SKIP() << "needs several ranks";
+  constexpr double limit = 0.45;
   Config options = config();
   options.epochs = 3;
   double longest = limit;

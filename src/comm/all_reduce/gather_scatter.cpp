@@ -11,7 +11,8 @@ namespace {
 
 /// Rank 0 receives the pieces of all ranks, adds them to its own in rank order, and sends the sums
 /// back.
-Schedule root_schedule(std::size_t elements, std::size_t rank, std::size_t ranks, RootStages stages) {
+Schedule root_schedule(std::size_t elements, std::size_t rank, std::size_t ranks,
+                       RootStages stages) {
   using enum ChunkMessage::Kind;
   Schedule schedule{PieceLayout(elements, 2, sizeof(float)), 1, {}};
   // Rank 0 stores the contributions of all other ranks to each piece in flight, so that this number

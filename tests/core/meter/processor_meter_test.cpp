@@ -15,8 +15,7 @@ namespace lockstep::core {
 namespace {
 
 /// Writes the nanoseconds that a thread ran and waited for a processor.
-void write_thread(const test::FakeRoot& root, const std::string& thread, double run,
-                  double delay) {
+void write_thread(const test::FakeRoot& root, const std::string& thread, double run, double delay) {
   root.write("proc/self/task/" + thread + "/schedstat",
              std::to_string(static_cast<long>(run)) + " " +
                  std::to_string(static_cast<long>(delay)) + " 7");
