@@ -124,7 +124,8 @@ class PipelineTest : public ::testing::Test {
     return outcome;
   }
 
-  void expect_same(const PipelineOutcome& actual, const PipelineOutcome& expected, double tolerance) const {
+  void expect_same(const PipelineOutcome& actual, const PipelineOutcome& expected,
+                   double tolerance) const {
     for (const auto& [name, values] : actual.parameters) {
       EXPECT_LE(relative_difference(values, expected.parameters.at(name)), tolerance) << name;
     }
