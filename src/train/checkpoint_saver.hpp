@@ -46,7 +46,7 @@ class CheckpointSaver final : public TrainingListener {
 
   void epoch_begin() override { epoch_pause_ = 0; }
   /// Subtracts the time for which checkpoints stopped the training since `epoch_begin`.
-  void steps_end(record::EpochRecord& epoch) override { epoch.seconds -= epoch_pause_; }
+  void last_step_end(record::EpochRecord& epoch) override { epoch.seconds -= epoch_pause_; }
   /// Adds the time for which checkpoints stopped the training since the last call: that of a save
   /// after the evaluation counts for the next epoch.
   void epoch_end(record::EpochRecord& epoch) override;

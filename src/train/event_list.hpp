@@ -11,7 +11,7 @@
 namespace lockstep::train {
 
 /// The listeners of a run, which are notified in the order in which they were added, and of
-/// `steps_end` in reverse order.
+/// `last_step_end` in reverse order.
 class EventList final : public TrainingListener {
  public:
   /// `listener` must outlive the list.
@@ -29,8 +29,8 @@ class EventList final : public TrainingListener {
   void step_end(const CompletedStep& step, const StepResult& result) override {
     for (TrainingListener* listener : all_) listener->step_end(step, result);
   }
-  void steps_end(record::EpochRecord& epoch) override {
-    for (TrainingListener* listener : std::views::reverse(all_)) listener->steps_end(epoch);
+  void last_step_end(record::EpochRecord& epoch) override {
+    for (TrainingListener* listener : std::views::reverse(all_)) listener->last_step_end(epoch);
   }
   void evaluation_begin() override {
     for (TrainingListener* listener : all_) listener->evaluation_begin();

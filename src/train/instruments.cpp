@@ -32,7 +32,7 @@ class EpochReadings final : public TrainingListener {
     processors_.begin_interval();
   }
 
-  void steps_end(record::EpochRecord&) override {
+  void last_step_end(record::EpochRecord&) override {
     usage_ = processors_.interval();
     const double energy_before = reading_.energy_joules;
     reading_ = device_.read_sensors();
@@ -69,7 +69,7 @@ class EpochReadings final : public TrainingListener {
   Telemetry* telemetry_;  ///< may be null
   core::PeakMemory memory_;
   core::ProcessorMeter processors_;
-  /// Before `steps_end`, the energies are those of the meters at the begin.
+  /// Before `last_step_end`, the energies are those of the meters at the begin.
   backend::SensorReading reading_;
   double host_joules_ = 0;
   double peak_bytes_ = 0;
@@ -84,7 +84,7 @@ class RankClocks final : public TrainingListener {
       : communicator_(communicator), timeline_(timeline) {}
 
   void epoch_begin() override { measure(0); }
-  void steps_end(record::EpochRecord&) override { measure(1); }
+  void last_step_end(record::EpochRecord&) override { measure(1); }
 
   void epoch_end(record::EpochRecord& epoch) override {
     std::vector<double> seconds, errors;

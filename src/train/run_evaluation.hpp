@@ -36,7 +36,8 @@ class RunEvaluation {
   }
 
   /// Evaluates the state if that is due, and adds the results to `epoch`. If a signal has stopped
-  /// the training, saves the state before; a resumed run then repeats the evaluation. Collective.
+  /// the training, saves the state before; a resumed run repeats an evaluation that was not
+  /// completed. Collective.
   void run(record::EpochRecord& epoch);
   /// Throws `AgreedError` (diverged) if `epoch` was evaluated and its test loss is not finite. All
   /// ranks must call this.

@@ -42,6 +42,7 @@ RunState restore(const TrainingContext& context, Checkpoints& checkpoints) {
 
 }  // namespace
 
+/// The objects of a training, and the loop over its epochs and steps.
 struct Trainer::Parts {
   Parts(const TrainingContext& context_, TrainingListener& listener);
 
@@ -113,13 +114,13 @@ RunSummary Trainer::Parts::run() {
     begin(core::Activity::gathering_times);
     events.epoch_end(epoch);
     summariser.add(epoch);
-    evaluation.require_finite(epoch);
+    evaluation.require_finite(epoch);  // the run file has the epoch already
     if (saver.is_requested()) saver.save();
     stop.agree_to_stop();
   }
   RunSummary summary = summariser.summary();
   saver.save_last(summary);
-  evaluation.add_to(summary);
+  evaluation.add_to(summary);  // also accuracies of the epochs before a resume
   summary.last_step = state.step;
   if (!is_finished()) summary.status = record::RunStatus::preempted;
   if (stop.is_stopping()) summary.stop_signal = stop.agreed_signal();
@@ -135,8 +136,8 @@ record::EpochRecord Trainer::Parts::train_epoch() {
   const std::int64_t first = state.step, end = schedule.end_of_epoch_after(first);
   record::EpochRecord epoch;
   epoch.epoch = schedule.epoch_after(first) + 1;
-  // Rank 0 may have written files since the last epoch. The other ranks wait for it here, so that
-  // this time is part of no measurement.
+  // All ranks start the epoch at the same time. The time for which they wait for a delayed rank,
+  // for example for rank 0 before the first epoch, is part of no measurement.
   context.world.barrier();
   events.epoch_begin();
   context.world.barrier();
@@ -165,7 +166,7 @@ record::EpochRecord Trainer::Parts::train_epoch() {
   while (state.step < started) collect_step();
   epoch.seconds = core::host_seconds() - begin_seconds;
   begin(core::Activity::gathering_times);
-  events.steps_end(epoch);
+  events.last_step_end(epoch);
   EpochAgreement agreement = policy.agree_on_epoch(context.backend.parameter_hash(replica->state),
                                                    requests_after(state.step), state.step);
   epoch.parameter_hash = std::move(agreement.parameter_hash);

@@ -27,8 +27,9 @@ class TrainingStep {
   /// this.
   TrainingStep(const TrainingContext& context, Replica& replica, ReplicaPolicy& policy);
 
-  /// Executes step `step`, counted from 1; a GPU starts it. Sets the coefficients before the batch
-  /// is uploaded, see `backend::Plan::set_coefficients`.
+  /// Executes step `step`, counted from 1, until the parameters are updated; a GPU starts it. So it
+  /// is collective on CPUs, unless the replicas are independent. Sets the coefficients before the
+  /// batch is uploaded, see `backend::Plan::set_coefficients`.
   void start(std::int64_t step, const optim::Coefficients& coefficients);
 
   /// Waits for the oldest step in flight, `step`, and combines its result and the `requests` with

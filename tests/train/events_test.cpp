@@ -32,9 +32,9 @@ class EventNames final : public TrainingListener {
   void step_end(const CompletedStep& step, const StepResult&) override {
     add("step_end " + std::to_string(step.step));
   }
-  void steps_end(record::EpochRecord& epoch) override {
+  void last_step_end(record::EpochRecord& epoch) override {
     EXPECT_TRUE(epoch.loss.empty());
-    add("steps_end " + std::to_string(epoch.epoch));
+    add("last_step_end " + std::to_string(epoch.epoch));
   }
   void evaluation_begin() override { add("evaluation_begin"); }
   void evaluation_end(const CompletedEvaluation& completed) override {
@@ -79,10 +79,10 @@ TEST(Events, AreInTheDocumentedOrderOnRank0) {
     return;
   }
   EXPECT_THAT(names, ::testing::ElementsAre("run_begin", "epoch_begin", "step_end 1", "step_end 2",
-                                            "step_end 3", "step_end 4", "steps_end 1",
+                                            "step_end 3", "step_end 4", "last_step_end 1",
                                             "evaluation_begin", "evaluation_end 1", "epoch_end 1",
                                             "epoch_begin", "step_end 5", "step_end 6", "step_end 7",
-                                            "step_end 8", "steps_end 2", "evaluation_begin",
+                                            "step_end 8", "last_step_end 2", "evaluation_begin",
                                             "evaluation_end 2", "epoch_end 2", "run_end"));
 }
 
@@ -96,10 +96,10 @@ TEST(EventList, NotifiesInTheOrderOfAddingAndOfTheEndOfStepsInReverseOrder) {
   epoch.epoch = 1;
   events.epoch_begin();
   events.step_end({.step = 7}, {});
-  events.steps_end(epoch);
-  EXPECT_THAT(names,
-              ::testing::ElementsAre("outer epoch_begin", "inner epoch_begin", "outer step_end 7",
-                                     "inner step_end 7", "inner steps_end 1", "outer steps_end 1"));
+  events.last_step_end(epoch);
+  EXPECT_THAT(names, ::testing::ElementsAre("outer epoch_begin", "inner epoch_begin",
+                                            "outer step_end 7", "inner step_end 7",
+                                            "inner last_step_end 1", "outer last_step_end 1"));
 }
 
 }  // namespace

@@ -61,7 +61,7 @@ class StepCaptures {
 ///
 /// An executor owns the work. A derived class that captures it destroys what it captured before the
 /// base class destroys the work: a CUDA graph that contains all-reduces is destroyed before their
-/// communicator, which the work owns.
+/// communicator, which the reducer of the work owns.
 class StepExecutor {
  public:
   explicit StepExecutor(std::unique_ptr<StepWork> work) : work_(std::move(work)) {}

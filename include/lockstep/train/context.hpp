@@ -22,7 +22,7 @@ struct TrainingContext {
   /// Data-parallel group: the ranks that hold replicas of the network. They split the mini-batch
   /// and all-reduce their gradients.
   comm::Communicator& data_parallel;
-  core::ProgressMonitor* monitor = nullptr;  ///< notified of each phase of a step; may be null
+  core::ProgressMonitor* monitor = nullptr;  ///< notified of what this rank does; may be null
   /// Null if every rank computes the whole network and batches are not divided. `graph` and
   /// `data_parallel` are those of the pipeline.
   const Pipeline* pipeline = nullptr;

@@ -40,8 +40,8 @@ class Evaluator {
  public:
   /// Compiles the inference plan for `state`. `communicator`: the ranks among which the images are
   /// divided; with a pipeline, those of one stage. `world`: all ranks, which sum the results of the
-  /// last stages; null without pipeline. All arguments must outlive the evaluator. Throws `Error`
-  /// (usage) if the network does not match the dataset.
+  /// last stages of a pipeline; may be null without pipeline. All arguments must outlive the
+  /// evaluator. Throws `Error` (usage) if the network does not match the dataset.
   Evaluator(const Config& config, const graph::Graph& graph, const data::Dataset& test,
             const backend::Backend& backend, backend::ModelState& state,
             comm::Communicator& communicator, const Pipeline* pipeline = nullptr,

@@ -35,14 +35,14 @@ struct CompletedEvaluation {
 };
 
 /// Listener of the events of a run. A run has these events, each of them on all ranks in the same
-/// order, so that their handlers may be collective:
+/// order, so that their handlers may be collective, except for `step_end`:
 ///
 ///     run_begin
 ///       evaluation_begin, evaluation_end      if the resumed state was not evaluated before
 ///       for each epoch:
 ///         epoch_begin
 ///         step_end                            for each step
-///         steps_end
+///         last_step_end
 ///         evaluation_begin, evaluation_end    if an evaluation is due
 ///         epoch_end
 ///     run_end
@@ -69,13 +69,14 @@ class TrainingListener {
   /// contain no evaluation. The list of listeners is notified in reverse order: a listener that was
   /// the last to begin its measurement is the first to end it. `epoch` has the number of the epoch
   /// and its duration, from which this event may subtract what was no training.
-  virtual void steps_end([[maybe_unused]] record::EpochRecord& epoch) {}
+  virtual void last_step_end([[maybe_unused]] record::EpochRecord& epoch) {}
   virtual void evaluation_begin() {}
   virtual void evaluation_end(const CompletedEvaluation&) {}
   /// Adds the measurements of the epoch to `epoch`, which is complete on rank 0 after all listeners
   /// of the trainer; it then has the results of the evaluation, too.
   virtual void epoch_end([[maybe_unused]] record::EpochRecord& epoch) {}
-  /// Adds what was measured over the run to `summary`. The last checkpoint is saved.
+  /// Adds what was measured over the run to `summary`, which states whether the last checkpoint is
+  /// saved.
   virtual void run_end([[maybe_unused]] RunSummary& summary) {}
 };
 

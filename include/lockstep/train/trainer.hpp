@@ -12,13 +12,13 @@
 
 namespace lockstep::train {
 
-/// Trains one replica with synchronous data-parallel SGD, together with the trainers of the other
-/// ranks.
+/// Trains one replica, or one stage of it, with data-parallel SGD, together with the trainers of
+/// the other ranks.
 class Trainer {
  public:
   /// Allocates all memory, loads the weights or the checkpoint that the configuration names, and
-  /// makes sure that all ranks can start. `listener` is notified on rank 0 only, after the
-  /// measurements of the trainer, and must not communicate; it must outlive the trainer. Throws
+  /// makes sure that all ranks can start. `listener` is notified on rank 0 only, as the last
+  /// of the listeners (`EventList`), and must not communicate; it must outlive the trainer. Throws
   /// `AgreedError`. Collective: all ranks must call this.
   Trainer(const TrainingContext& context, TrainingListener& listener);
   ~Trainer();

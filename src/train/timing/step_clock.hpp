@@ -12,9 +12,10 @@
 namespace lockstep::train {
 
 /// Measures the phases of a step with timestamps on the timeline of the device, and reports the
-/// start of each phase as progress. A step has two parts: the phases that prepare the batch, whose
-/// timestamps the host records in every step, and the phases of the work that is the same in every
-/// step, whose timestamps may be captured in a CUDA graph and replayed without calls of the host.
+/// start of each phase that the host executes as progress. A step has two parts: the phases that
+/// prepare the batch, whose timestamps the host records in every step, and the phases of the work
+/// that is the same in every step, whose timestamps may be captured in a CUDA graph and replayed
+/// without calls of the host.
 class StepClock {
  public:
   /// Reserves the timestamps of a step whose gradients are divided into `buckets` buckets.
