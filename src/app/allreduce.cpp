@@ -79,7 +79,7 @@ std::string average_lines(const std::vector<comm::SweepRow>& rows, int ranks) {
   return text;
 }
 
-nlohmann::json to_json(const comm::SweepRow& row, int ranks) {
+nlohmann::json row_json(const comm::SweepRow& row, int ranks) {
   const double seconds = median(row.seconds);
   nlohmann::json json = {{"algorithm", row.algorithm},
                          {"bytes", row.bytes()},
@@ -147,7 +147,7 @@ core::ExitStatus allreduce_command(const Invocation& invocation) {
     return record::RunStatus::complete;
   });
   auto list = nlohmann::json::array();
-  for (const auto& row : rows) list.push_back(to_json(row, ranks));
+  for (const auto& row : rows) list.push_back(row_json(row, ranks));
   print_json(job, {{"allreduce", list}});
   std::uint64_t wrong = 0;
   for (const auto& row : rows) wrong += row.wrong;

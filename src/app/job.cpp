@@ -139,7 +139,7 @@ std::string engine_log(const backend::DeviceOptions& device, int rank) {
   return fmt::format("{}.rank{}", device.engine_log, rank);
 }
 
-backend::DeviceOptions device_options(const Job& job) {
+backend::DeviceOptions backend_options(const Job& job) {
   const train::Config& config = job.options.training;
   backend::DeviceOptions options = config.device;
   options.local_rank = job.communicator.local_rank();
@@ -259,7 +259,7 @@ Job::Job(const Invocation& invoked)
     if (config.device.kind == backend::DeviceKind::cpu)
       core::start_openmp_threads(config.device.threads);
     require_outputs(options, communicator.rank(), invocation.output);
-    backend = invocation.make_backend(device_options(*this));
+    backend = invocation.make_backend(backend_options(*this));
     sizes = data::sizes(data_options(*this));
     config.data.train_samples = static_cast<std::int64_t>(sizes.train);
     config.data.test_samples = static_cast<std::int64_t>(sizes.test);

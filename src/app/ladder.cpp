@@ -63,7 +63,7 @@ std::string describe_end(const study::LadderResult& result, std::uint64_t limit)
   return "";
 }
 
-nlohmann::json to_json(const record::LadderRow& row) {
+nlohmann::json row_json(const record::LadderRow& row) {
   return {{"batch_per_rank", row.batch_per_rank},
           {"status", row.status},
           {"epoch_seconds", row.epoch_seconds},
@@ -113,7 +113,7 @@ core::ExitStatus ladder_command(const Invocation& invocation) {
   ignored_signals.emplace();
   job.console.print("\n" + describe_end(result, limit.bytes));
   auto points = nlohmann::json::array();
-  for (const auto& point : result.points) points.push_back(to_json(point));
+  for (const auto& point : result.points) points.push_back(row_json(point));
   print_json(job, {{"memory_limit_bytes", limit.bytes}, {"ladder", points}});
   return result.end == study::LadderEnd::stopped ? core::stopped_by(result.stop_signal)
                                                  : core::ExitStatus::done;

@@ -74,7 +74,7 @@ std::string describe_rates(const backend::Ceilings& ceilings) {
                      core::format_count(ceilings.flops_per_second));
 }
 
-nlohmann::json to_json(const record::LayerRow& row) {
+nlohmann::json row_json(const record::LayerRow& row) {
   return {{"layer", row.layer},
           {"status", row.status},
           {"batch", row.batch},
@@ -128,7 +128,7 @@ core::ExitStatus layers_command(const Invocation& invocation) {
       std::ranges::any_of(rows, [](const auto& row) { return std::isfinite(row.power_watts); });
   if (!has_power) job.console.print("Power and energy: not readable on this device.\n");
   auto list = nlohmann::json::array();
-  for (const auto& row : rows) list.push_back(to_json(row));
+  for (const auto& row : rows) list.push_back(row_json(row));
   print_json(job, {{"memory_limit_bytes", limit}, {"layers", list}});
   return core::ExitStatus::done;
 }

@@ -34,7 +34,7 @@ std::string table_row(const record::StackRow& row) {
                      is_run ? core::format_seconds(core::median(row.forward_seconds)) : "-");
 }
 
-nlohmann::json to_json(const record::StackRow& row) {
+nlohmann::json row_json(const record::StackRow& row) {
   return {{"layer", row.layer},
           {"status", row.status},
           {"stages", row.stages},
@@ -92,7 +92,7 @@ core::ExitStatus stack_command(const Invocation& invocation) {
         "that of\nthe device that needs most. A forward pass goes through all devices.\n");
   }
   auto list = nlohmann::json::array();
-  for (const auto& row : rows) list.push_back(to_json(row));
+  for (const auto& row : rows) list.push_back(row_json(row));
   print_json(job, {{"memory_limit_bytes", limit.bytes}, {"stack", list}});
   return core::ExitStatus::done;
 }

@@ -61,8 +61,8 @@ struct Trainer::Parts {
 
   // Each member uses only those above it. The order is that of the start: the objects that the
   // ranks construct without each other; the step, whose captures change the tensors of a GPU; then
-  // the state that is restored into these tensors; then what acts between two steps. Signals are
-  // handled from the construction of `stop` on, so that it follows the restore.
+  // the state that is restored and then stored in these tensors; then what acts between two steps.
+  // A signal ends the process before `stop` exists, so that it follows the restore.
   const TrainingContext context;
   const std::unique_ptr<Replica> replica;
   ReplicaPolicy policy;
@@ -97,7 +97,7 @@ Trainer::Parts::Parts(const TrainingContext& context_, TrainingListener& listene
   events.add(saver);
   events.add(std::make_unique<WritingActivity>(context.monitor, state));
   if (context.world.rank() == 0) events.add(listener);
-  context.backend.store(replica->state);
+  context.backend.store(replica->state);  // from host memory to the device
   backend::LossScaling* const scaling = replica->plan->loss_scaling();
   if (scaling != nullptr && state.loss_scale) scaling->set_loss_scale(*state.loss_scale);
 }
@@ -149,8 +149,7 @@ record::EpochRecord Trainer::Parts::train_epoch() {
   const auto must_collect = [&] {
     return started - state.step >= training_step.depth() || !may_start();
   };
-  // At the end of an epoch the checkpoint is saved after the evaluation, because it contains the
-  // result.
+  // At the end of an epoch the checkpoint is saved after the evaluation, whose result it contains.
   const auto may_save = [&] {
     return saver.is_requested() && started == state.step && state.step < end;
   };
@@ -170,7 +169,7 @@ record::EpochRecord Trainer::Parts::train_epoch() {
   EpochAgreement agreement = policy.agree_on_epoch(context.backend.parameter_hash(replica->state),
                                                    requests_after(state.step), state.step);
   epoch.parameter_hash = std::move(agreement.parameter_hash);
-  saver.set_compared();
+  saver.set_compared();  // a save after this step need not compare the replicas again
   accept(agreement.requests);
   return epoch;
 }

@@ -146,7 +146,8 @@ struct BucketTimes {
 /// "PyTorch Distributed", VLDB 2020). Buckets are views of the buffer; gradients are not copied
 /// into them. With `parameter_server` only rank 0 receives the sums; the gradients of the other
 /// ranks are undefined after the reduction. A reducer does not depend on the model. As a
-/// `GradientListener` it is notified during the backward pass of the gradients that are final.
+/// `GradientListener` it is notified during the backward pass (`gradients_ready`) of the gradients
+/// that are final.
 class GradientReducer : public core::GradientListener {
  public:
   /// Resets the reducer for the next step. Throws `Error` (internal) if buckets of the last step
@@ -176,8 +177,9 @@ class GradientReducer : public core::GradientListener {
   /// Returns the bytes that each rank contributes to the sum of each bucket, as communicated; empty
   /// if nothing is reduced (also with one rank).
   virtual std::span<const std::size_t> bucket_sizes() const = 0;
-  virtual std::span<const BucketTimes> bucket_times() const = 0;  ///< of the last step
-  virtual Traffic traffic() const = 0;  ///< messages of this rank in the last step
+  /// Returns the times of the buckets in the step that was collected last.
+  virtual std::span<const BucketTimes> bucket_times() const = 0;
+  virtual Traffic traffic() const = 0;  ///< messages of this rank in a step
   /// Returns values in host memory that the reducer keeps between steps and that differ between
   /// ranks; a checkpoint must contain them. Empty if there are none.
   virtual std::span<float> state() { return {}; }

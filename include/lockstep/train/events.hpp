@@ -35,7 +35,8 @@ struct CompletedEvaluation {
 };
 
 /// Listener of the events of a run. A run has these events, each of them on all ranks in the same
-/// order, so that their handlers may be collective, except for `step_end`:
+/// order, so that the handlers of the trainer may be collective, except for `step_end`. The
+/// listener that a user gives to the `Trainer` is notified on rank 0 only and must not communicate:
 ///
 ///     run_begin
 ///       evaluation_begin, evaluation_end      if the resumed state was not evaluated before
@@ -65,7 +66,7 @@ class TrainingListener {
   /// Called after each step while the next one may be in flight. Must not be collective.
   /// `result`: the measurements of this rank.
   virtual void step_end(const CompletedStep&, [[maybe_unused]] const StepResult& result) {}
-  /// Called after the last step of an epoch; measurements of the epoch end here, so that they
+  /// Called after the last step of an epoch; measurements of the steps end here, so that they
   /// contain no evaluation. The list of listeners is notified in reverse order: a listener that was
   /// the last to begin its measurement is the first to end it. `epoch` has the number of the epoch
   /// and its duration, from which this event may subtract what was no training.

@@ -38,7 +38,7 @@ void convert_parallel(const From* from, To* to, std::size_t elements, int thread
   }
 }
 
-memory::desc with_type(FeatureMap map, DataType type) {
+memory::desc description_as(FeatureMap map, DataType type) {
   map.type = type;
   return describe(map);
 }
@@ -48,7 +48,7 @@ memory::desc with_type(FeatureMap map, DataType type) {
 class StagedMap {
  public:
   StagedMap(const dnnl::engine& engine, const FeatureMap& map, DataType kernel_type)
-      : map_(map), view_(map), memory_(with_type(map, kernel_type), engine, nullptr) {
+      : map_(map), view_(map), memory_(description_as(map, kernel_type), engine, nullptr) {
     view_.type = kernel_type;
   }
 
@@ -177,9 +177,9 @@ class OnednnDirection : public ConvolutionDirection {
 std::unique_ptr<ConvolutionDirection> make_onednn_direction(const Context& context,
                                                             const ConvolutionProblem& problem) {
   for (const DataType type : {problem.source.type, DataType::float32}) {
-    if (const auto description =
-            describe(context.engine, problem.direction, problem.sizes,
-                     with_type(problem.source, type), with_type(problem.destination, type)))
+    if (const auto description = describe(context.engine, problem.direction, problem.sizes,
+                                          description_as(problem.source, type),
+                                          description_as(problem.destination, type)))
       return std::make_unique<OnednnDirection>(context, description, problem, type);
   }
   return nullptr;
