@@ -21,10 +21,11 @@ namespace {
 
 /// The layouts that oneDNN processes. Its NChw32n32c differs from `blocked32x32` if the last block
 /// is incomplete.
-constexpr std::array<std::pair<MapLayout, tag>, 4> layouts{{{MapLayout::planar, tag::nchw},
-                                                            {MapLayout::blocked8, tag::nChw8c},
-                                                            {MapLayout::blocked16, tag::nChw16c},
-                                                            {MapLayout::channels_last, tag::nhwc}}};
+constexpr std::array<std::pair<MapLayout, tag>, 4> onednn_layouts{
+    {{MapLayout::planar, tag::nchw},
+     {MapLayout::blocked8, tag::nChw8c},
+     {MapLayout::blocked16, tag::nChw16c},
+     {MapLayout::channels_last, tag::nhwc}}};
 
 }  // namespace
 
@@ -39,8 +40,9 @@ memory::data_type to_onednn(core::DataType type) {
 }
 
 memory::desc describe(const FeatureMap& map) {
-  const auto known = std::ranges::find(layouts, map.layout, &std::pair<MapLayout, tag>::first);
-  core::check(known != layouts.end(), "oneDNN processes the layout");
+  const auto known =
+      std::ranges::find(onednn_layouts, map.layout, &std::pair<MapLayout, tag>::first);
+  core::check(known != onednn_layouts.end(), "oneDNN processes the layout");
   return {{map.images, map.shape.channels, map.shape.height, map.shape.width},
           to_onednn(map.type),
           known->second};
@@ -48,7 +50,7 @@ memory::desc describe(const FeatureMap& map) {
 
 std::optional<MapLayout> layout_of(const memory::desc& description, std::int64_t images,
                                    core::ImageShape shape, core::DataType type) {
-  for (const auto& layout : layouts) {
+  for (const auto& layout : onednn_layouts) {
     if (describe({images, shape, type, layout.first, nullptr}) == description) return layout.first;
   }
   return std::nullopt;
