@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <numeric>
 
+#include "commands.hpp"
 #include "header.hpp"
 #include "job.hpp"
 #include "lockstep/comm/agreement.hpp"

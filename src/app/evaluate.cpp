@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "commands.hpp"
 #include "header.hpp"
 #include "load_data.hpp"
 #include "lockstep/core/format.hpp"

@@ -7,6 +7,7 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
+#include "commands.hpp"
 #include "job.hpp"
 #include "lockstep/comm/mpi_session.hpp"
 #include "lockstep/core/format.hpp"

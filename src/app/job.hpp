@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "commands.hpp"
 #include "console.hpp"
+#include "invocation.hpp"
 #include "lockstep/backend/backend.hpp"
 #include "lockstep/data/dataset.hpp"
 #include "lockstep/graph/graph.hpp"

@@ -10,6 +10,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "commands.hpp"
 #include "header.hpp"
 #include "job.hpp"
 #include "lockstep/core/format.hpp"

@@ -14,6 +14,7 @@
 #include <string>
 #include <vector>
 
+#include "commands.hpp"
 #include "guard/early_stop.hpp"
 #include "guard/process_end_report.hpp"
 #include "guard/watchdog.hpp"

@@ -3,7 +3,7 @@
 
 #include <functional>
 
-#include "commands.hpp"
+#include "invocation.hpp"
 #include "lockstep/core/progress.hpp"
 
 namespace lockstep::app {

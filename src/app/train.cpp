@@ -10,6 +10,7 @@
 #include <optional>
 #include <utility>
 
+#include "commands.hpp"
 #include "guard/early_stop.hpp"
 #include "header.hpp"
 #include "load_data.hpp"

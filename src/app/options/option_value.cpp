@@ -157,19 +157,6 @@ T parse_number(std::string_view option, const std::string& text, const std::stri
 }
 template std::int64_t parse_number(std::string_view, const std::string&, const std::string&);
 
-bool Range::contains(long double value) const {
-  return value >= least && (includes_most ? value <= most : value < most);
-}
-
-std::string Range::describe() const {
-  // Bounds are printed as integers if they are integers: 1000000000, not 1e+09.
-  const auto bound = [](double value) {
-    return value == std::floor(value) && value < 1e20 ? fmt::format("{:.0f}", value)
-                                                      : fmt::format("{:.6g}", value);
-  };
-  return fmt::format("from {} to {}{}", bound(least), includes_most ? "" : "below ", bound(most));
-}
-
 OptionValue integer(Member<int> member, Range range, SpecialValue<int> special) {
   return number<int>("integer", member, range, special, parse_number<std::int64_t>);
 }
