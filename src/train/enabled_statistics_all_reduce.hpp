@@ -19,7 +19,7 @@ class EnabledStatisticsAllReduce final : public core::StatisticsAllReduce {
   void sum(std::span<float> values) override {
     if (is_enabled_) all_reduce_.sum(values);
   }
-  void check() override { all_reduce_.check(); }
+  void throw_if_failed() override { all_reduce_.throw_if_failed(); }
 
  private:
   core::StatisticsAllReduce& all_reduce_;

@@ -24,8 +24,8 @@ void ParameterUpdate::distribute(StepClock& clock) {
   clock.end(record::Phase::update);
 }
 
-void ParameterUpdate::check() {
-  if (broadcast_ != nullptr) broadcast_->check();
+void ParameterUpdate::throw_if_failed() {
+  if (broadcast_ != nullptr) broadcast_->throw_if_failed();
 }
 
 comm::Traffic ParameterUpdate::traffic() const {

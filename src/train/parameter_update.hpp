@@ -34,7 +34,7 @@ class ParameterUpdate {
   void distribute(StepClock& clock);
 
   /// See `comm::GradientReducer`.
-  void check();
+  void throw_if_failed();
   /// Returns the messages of this rank in the last step.
   comm::Traffic traffic() const;
 

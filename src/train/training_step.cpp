@@ -35,10 +35,10 @@ class TrainingStep::Work final : public backend::StepWork {
   }
 
   bool is_capturable() const override { return may_capture_ && reducer_.is_recordable(); }
-  void check() override {
-    reducer_.check();
-    update_.check();
-    if (statistics_ != nullptr) statistics_->check();
+  void throw_if_failed() override {
+    reducer_.throw_if_failed();
+    update_.throw_if_failed();
+    if (statistics_ != nullptr) statistics_->throw_if_failed();
   }
 
  private:

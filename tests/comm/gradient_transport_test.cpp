@@ -52,7 +52,7 @@ TEST_F(TransportTest, SumsGradientsOfTheHost) {
     const auto reducer =
         transport->make_reducer(array(buffer), {.bucket_bytes = 4 * 300}, timeline);
     EXPECT_TRUE(reducer->is_recordable());
-    EXPECT_NO_THROW(reducer->check());
+    EXPECT_NO_THROW(reducer->throw_if_failed());
     for (int step = 0; step < 2; ++step) {
       reducer->begin_step();
       for (std::size_t i = 0; i < values.size(); ++i)

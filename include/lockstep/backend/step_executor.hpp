@@ -34,7 +34,7 @@ class StepWork {
   virtual bool is_capturable() const { return true; }
 
   /// Called repeatedly while the host waits for the device; throws to end the wait.
-  virtual void check() {}
+  virtual void throw_if_failed() {}
 };
 
 /// Ability of an executor: it captures the work (CUDA graph) and replays it.

@@ -170,7 +170,7 @@ class GradientReducer : public core::GradientListener {
 
   /// Must be called repeatedly while the host waits for the device. Throws `Error` (internal) if
   /// communication has failed; the communication for which the device was waiting is aborted first.
-  virtual void check() {}
+  virtual void throw_if_failed() {}
 
   /// Returns the all-reduce algorithm in use.
   virtual const AllReduceChoice& choice() const = 0;

@@ -38,7 +38,7 @@ class ParameterBroadcast {
   /// Blocks until the array is copied. If the stream of the device can wait for it, the stream
   /// blocks instead of the host. Collective: all ranks must call this.
   virtual void run() = 0;
-  virtual void check() {}               ///< see `GradientReducer`
+  virtual void throw_if_failed() {}     ///< see `GradientReducer`
   virtual Traffic traffic() const = 0;  ///< messages of this rank in the last `run`
 };
 

@@ -53,7 +53,7 @@ class StatisticsAllReduce {
   /// order, with the same number of values.
   virtual void sum(std::span<float> values) = 0;
   /// Called repeatedly while the host waits for the device; throws if communication has failed.
-  virtual void check() {}
+  virtual void throw_if_failed() {}
 };
 
 }  // namespace lockstep::core

@@ -24,14 +24,14 @@ struct GraphTraits {
   }
 };
 
-/// Waits until the event has completed. Calls `work.check()` meanwhile, which throws to end the
+/// Waits until the event has completed. Calls `work.throw_if_failed()` meanwhile, to end the
 /// wait.
 void wait_for(const core::Event& event, StepWork& work) {
   while (true) {
     const cudaError_t status = cudaEventQuery(event.get());
     if (status == cudaSuccess) return;
     if (status != cudaErrorNotReady) check_cuda(status, "waiting for a training step");
-    work.check();
+    work.throw_if_failed();
     sched_yield();
   }
 }

@@ -227,12 +227,12 @@ void NcclCommunicator::finish(cudaStream_t stream) {
       abort();
       core::check_cuda(status, "waiting for a sum over the GPUs");
     }
-    check();
+    throw_if_failed();
     if (!timeout.pause()) fail_late("finish a sum");
   }
 }
 
-void NcclCommunicator::check() {
+void NcclCommunicator::throw_if_failed() {
   require_open();
   const ncclResult_t state = query_state();
   if (state != ncclSuccess && state != ncclInProgress) fail(state, "communicate");

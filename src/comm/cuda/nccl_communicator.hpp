@@ -66,7 +66,7 @@ class NcclCommunicator {
   void finish(cudaStream_t stream);
 
   /// Throws `Error` (internal) if communication has failed.
-  void check();
+  void throw_if_failed();
 
   /// Begins to abort the communicator: enqueued operations end without a result, and no further
   /// ones are possible. The abort ends after the CUDA graphs that captured its work are destroyed.

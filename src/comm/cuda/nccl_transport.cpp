@@ -54,7 +54,7 @@ class NcclReducer final : public BucketReducer {
     together(control, [&] { warm_up(); });
   }
 
-  void check() override { communicator_->check(); }
+  void throw_if_failed() override { communicator_->throw_if_failed(); }
   const AllReduceChoice& choice() const override { return choice_; }
   std::span<const std::size_t> bucket_sizes() const override { return bucket_sizes_; }
   Traffic traffic() const override { return unknown_traffic(); }
@@ -126,7 +126,7 @@ class NcclBroadcast final : public ParameterBroadcast {
   void run() override {
     communicator_.broadcast(values_.data, values_.elements, values_.type, stream_);
   }
-  void check() override { communicator_.check(); }
+  void throw_if_failed() override { communicator_.throw_if_failed(); }
   Traffic traffic() const override { return unknown_traffic(); }
 
  private:
@@ -161,8 +161,8 @@ class NcclStatisticsAllReduce final : public core::StatisticsAllReduce {
     if (communicator_ != nullptr)
       communicator_->sum(values.data(), values.size(), core::DataType::float32, stream_);
   }
-  void check() override {
-    if (communicator_ != nullptr) communicator_->check();
+  void throw_if_failed() override {
+    if (communicator_ != nullptr) communicator_->throw_if_failed();
   }
 
  private:

@@ -173,7 +173,7 @@ TEST_F(NcclOneRank, CapturedAllReducesOfRegisteredMemory) {
     check_cuda(cudaMemcpy(sums.data(), output.data(), bytes, cudaMemcpyDeviceToHost), "a test");
     EXPECT_TRUE(sums == values) << "replay " << replay << ": a sum over one rank is its input";
   }
-  communicator_->check();
+  communicator_->throw_if_failed();
   step("destruction of the graph", [&] { graph = nullptr; });
   step("deregistration, ncclCommFinalize, ncclCommDestroy", [&] { communicator_ = nullptr; });
   step("ncclMemFree", [&] { memory_ = {}; });
@@ -185,7 +185,7 @@ TEST_F(NcclOneRank, AbortEndsAfterTheDestructionOfTheGraph) {
   std::unique_ptr<StepGraph> graph;
   step("capture", [&] { graph = std::make_unique<StepGraph>(compute_, [&] { sum_buckets(); }); });
   step("ncclCommAbort begins", [&] { communicator_->abort(); });
-  EXPECT_THROW(communicator_->check(), core::Error);
+  EXPECT_THROW(communicator_->throw_if_failed(), core::Error);
   step("destruction of the graph", [&] { graph = nullptr; });
   step("end of the abort", [&] { communicator_ = nullptr; });
   step("ncclMemFree", [&] { memory_ = {}; });

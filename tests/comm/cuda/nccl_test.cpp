@@ -125,7 +125,7 @@ TEST_F(NcclTest, WaitsUntilEachCallHasSettled) {
   communicator->sum(memory.data(), 16, core::DataType::float32, nullptr);
   communicator->sum(memory.data(), 8, core::DataType::bfloat16, nullptr);
   communicator->sum(memory.data(), 4, core::DataType::float16, nullptr);
-  EXPECT_NO_THROW(communicator->check());
+  EXPECT_NO_THROW(communicator->throw_if_failed());
   EXPECT_NO_THROW(communicator->finish(nullptr));
   communicator.reset();
   EXPECT_THAT(nccl.log, ElementsAre("open", "sum 16 of type 7", "sum 8 of type 9",
@@ -136,12 +136,12 @@ TEST_F(NcclTest, LateErrorIsThrownAndAborts) {
   auto communicator = make();
   nccl.pending = 0;
   nccl.after = ncclRemoteError;
-  const std::string what = failure([&] { communicator->check(); });
+  const std::string what = failure([&] { communicator->throw_if_failed(); });
   EXPECT_THAT(what, AllOf(HasSubstr("could not communicate on rank " +
                                     std::to_string(world->rank()) + " of "),
                           HasSubstr("the cable is loose);"), HasSubstr("NCCL_DEBUG=INFO")));
   // Every later call throws the same error without calling NCCL.
-  EXPECT_EQ(failure([&] { communicator->check(); }), what);
+  EXPECT_EQ(failure([&] { communicator->throw_if_failed(); }), what);
   EXPECT_EQ(failure([&] { communicator->sum(memory.data(), 1, core::DataType::float32, nullptr); }),
             what);
   communicator.reset();
@@ -257,11 +257,11 @@ TEST_F(NcclTest, AFailureEndsAllCommunicatorsExceptInARegistration) {
   const auto communicator = make();
   nccl.window_answer = ncclUnhandledCudaError;
   communicator->register_memory(memory);
-  EXPECT_NO_THROW(other->check());
+  EXPECT_NO_THROW(other->throw_if_failed());
   nccl.after = ncclRemoteError;
-  const std::string first = failure([&] { communicator->check(); });
+  const std::string first = failure([&] { communicator->throw_if_failed(); });
   EXPECT_THAT(first, HasSubstr("could not communicate"));
-  EXPECT_EQ(failure([&] { other->check(); }), first);
+  EXPECT_EQ(failure([&] { other->throw_if_failed(); }), first);
 }
 
 TEST_F(NcclTest, UnwindingAborts) {
@@ -291,7 +291,7 @@ TEST_F(NcclTest, ReducerThatDoesNotCommunicateNeedsNoNccl) {
     reducer->begin_step();
     reducer->gradients_ready(16);
     EXPECT_EQ(reducer->wait_beyond(0), 16U);
-    reducer->check();
+    reducer->throw_if_failed();
   }
   EXPECT_TRUE(reducer->bucket_sizes().empty());
   EXPECT_TRUE(nccl.log.empty());
