@@ -30,18 +30,18 @@ namespace {
 
 using core::Precision;
 
-struct Device {
+struct ComparedDevice {
   DeviceKind kind;
   Precision precision;
   BatchNormFusion fusion = BatchNormFusion::automatic;
 
-  friend void PrintTo(const Device& device, std::ostream* out) {
+  friend void PrintTo(const ComparedDevice& device, std::ostream* out) {
     *out << core::name(device.kind) << ' ' << core::name(device.precision) << " fusion "
          << core::name(device.fusion);
   }
 };
 
-Tolerance tolerance(const Device& device, const Network& network) {
+Tolerance tolerance(const ComparedDevice& device, const Network& network) {
   if (device.precision == Precision::fp32) return {1e-5, 1e-5};
   if (device.precision != Precision::bf16) return {8e-3, network.smooth ? 8e-3 : 0.1};
   return {3e-2, network.smooth ? 3e-2 : 0.2};
@@ -55,7 +55,7 @@ std::vector<std::pair<std::int64_t, std::vector<int>>> batches() {
   return {{1, {2}}, {2, {3}}, {5, {1, 2}}};
 }
 
-class Agreement : public testing::TestWithParam<std::tuple<Network, Device>> {};
+class Agreement : public testing::TestWithParam<std::tuple<Network, ComparedDevice>> {};
 
 TEST_P(Agreement, ForwardAndBackwardEqualTheReference) {
   const auto& [network, device] = GetParam();
@@ -118,23 +118,24 @@ std::string case_name(const testing::TestParamInfo<Agreement::ParamType>& test) 
 }
 
 #if defined(LOCKSTEP_TEST_ON_SIMULATED_GPU)  // no tf32: the simulated GPU does not round to it
-constexpr std::array devices{Device{DeviceKind::cuda, Precision::fp32},
-                             Device{DeviceKind::cuda, Precision::bf16},
-                             Device{DeviceKind::cuda, Precision::fp16}};
+constexpr std::array compared_devices{ComparedDevice{DeviceKind::cuda, Precision::fp32},
+                                      ComparedDevice{DeviceKind::cuda, Precision::bf16},
+                                      ComparedDevice{DeviceKind::cuda, Precision::fp16}};
 constexpr auto type_of_sums = Precision::fp32;
 #elif defined(LOCKSTEP_TEST_ON_GPU)
-constexpr std::array devices{
-    Device{DeviceKind::cuda, Precision::fp32}, Device{DeviceKind::cuda, Precision::tf32},
-    Device{DeviceKind::cuda, Precision::bf16}, Device{DeviceKind::cuda, Precision::fp16}};
+constexpr std::array compared_devices{ComparedDevice{DeviceKind::cuda, Precision::fp32},
+                                      ComparedDevice{DeviceKind::cuda, Precision::tf32},
+                                      ComparedDevice{DeviceKind::cuda, Precision::bf16},
+                                      ComparedDevice{DeviceKind::cuda, Precision::fp16}};
 constexpr auto type_of_sums = Precision::bf16;
 #else
-constexpr std::array devices{Device{DeviceKind::cpu, Precision::fp32},
-                             Device{DeviceKind::cpu, Precision::bf16}};
+constexpr std::array compared_devices{ComparedDevice{DeviceKind::cpu, Precision::fp32},
+                                      ComparedDevice{DeviceKind::cpu, Precision::bf16}};
 #endif
 
 INSTANTIATE_TEST_SUITE_P(Devices, Agreement,
                          testing::Combine(testing::ValuesIn(small_networks()),
-                                          testing::ValuesIn(devices)),
+                                          testing::ValuesIn(compared_devices)),
                          case_name);
 
 #if defined(LOCKSTEP_TEST_ON_SIMULATED_GPU) || defined(LOCKSTEP_TEST_ON_GPU)
@@ -148,8 +149,9 @@ std::vector<Network> networks_with_batch_norm() {
   return networks;
 }
 
-constexpr std::array fusions{Device{DeviceKind::cuda, type_of_sums, BatchNormFusion::sums},
-                             Device{DeviceKind::cuda, Precision::fp16, BatchNormFusion::sums}};
+constexpr std::array fusions{
+    ComparedDevice{DeviceKind::cuda, type_of_sums, BatchNormFusion::sums},
+    ComparedDevice{DeviceKind::cuda, Precision::fp16, BatchNormFusion::sums}};
 
 INSTANTIATE_TEST_SUITE_P(Fusions, Agreement,
                          testing::Combine(testing::ValuesIn(networks_with_batch_norm()),

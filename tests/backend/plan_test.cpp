@@ -22,17 +22,17 @@ namespace {
 
 using core::Precision;
 
-struct Device {
+struct PlanDevice {
   DeviceKind kind;
   Precision precision;
   double tolerance;  ///< relative difference between sums in different orders
 
-  friend void PrintTo(const Device& device, std::ostream* out) {
+  friend void PrintTo(const PlanDevice& device, std::ostream* out) {
     *out << core::name(device.kind) << ' ' << core::name(device.precision);
   }
 };
 
-class PlanContract : public testing::TestWithParam<Device> {
+class PlanContract : public testing::TestWithParam<PlanDevice> {
  protected:
   PlanOptions options(std::int64_t batch, Mode mode = Mode::training) const {
     return {.batch = batch, .precision = GetParam().precision, .mode = mode};
@@ -254,13 +254,15 @@ TEST_P(PlanContract, SharedBatchNormOfTwoHalvesIsThatOfTheWhole) {
 
 /// The tolerance for bf16 is larger: another order of summation changes single values by a rounding
 /// error, which can also change the sign of the input of a ReLU.
-constexpr Device devices[]{{DeviceKind::reference, Precision::fp32, 1e-6},
-                           {DeviceKind::cpu, Precision::fp32, 1e-5},
-                           {DeviceKind::cpu, Precision::bf16, 5e-2}};
+constexpr PlanDevice plan_devices[]{{DeviceKind::reference, Precision::fp32, 1e-6},
+                                    {DeviceKind::cpu, Precision::fp32, 1e-5},
+                                    {DeviceKind::cpu, Precision::bf16, 5e-2}};
 
-INSTANTIATE_TEST_SUITE_P(Devices, PlanContract, testing::ValuesIn(devices), [](const auto& test) {
-  return fmt::format("{}_{}", core::name(test.param.kind), core::name(test.param.precision));
-});
+INSTANTIATE_TEST_SUITE_P(Devices, PlanContract, testing::ValuesIn(plan_devices),
+                         [](const auto& test) {
+                           return fmt::format("{}_{}", core::name(test.param.kind),
+                                              core::name(test.param.precision));
+                         });
 
 TEST(CpuPlan, EveryConvolutionAlgorithmGivesTheSameNumbers) {
   graph::Graph graph("test");

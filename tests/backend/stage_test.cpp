@@ -35,7 +35,7 @@ graph::Graph blocks(std::int64_t channels = 5) {
   return graph;
 }
 
-struct Device {
+struct StageDevice {
   DeviceKind kind;
   core::Precision precision;
   double tolerance;  ///< relative difference of gradients that are summed in different orders
@@ -49,7 +49,7 @@ struct Device {
             .loss_scale = 1};
   }
 
-  friend void PrintTo(const Device& device, std::ostream* out) {
+  friend void PrintTo(const StageDevice& device, std::ostream* out) {
     *out << core::name(device.kind) << ' ' << core::name(device.precision) << ' '
          << core::name(device.fusion);
   }
@@ -145,7 +145,7 @@ class Stages {
 
 constexpr std::uint64_t seed = 1;
 
-class StagesTest : public testing::TestWithParam<Device> {};
+class StagesTest : public testing::TestWithParam<StageDevice> {};
 
 TEST_P(StagesTest, ComputeTheGradientsOfTheWholeNetwork) {
   REQUIRE_DEVICE(GetParam().kind);
@@ -219,27 +219,29 @@ using core::Precision;
 #if defined(LOCKSTEP_TEST_ON_SIMULATED_GPU) || defined(LOCKSTEP_TEST_ON_GPU)
 // Algorithms that are chosen by timing may differ between the stages and the whole network. Values
 // are then rounded at other places, and gradients in bf16 differ by up to 5.4e-2.
-constexpr std::array devices{
-    Device{DeviceKind::cuda, Precision::fp32, 1e-5, BatchNormFusion::none},
-    Device{DeviceKind::cuda, Precision::bf16, 3e-2, BatchNormFusion::none},
-    Device{DeviceKind::cuda, Precision::bf16, 3e-2, BatchNormFusion::sums},
-    Device{DeviceKind::cuda, Precision::fp16, 8e-3, BatchNormFusion::none},
-    Device{DeviceKind::cuda, Precision::fp16, 8e-3, BatchNormFusion::sums}};
+constexpr std::array stage_devices{
+    StageDevice{DeviceKind::cuda, Precision::fp32, 1e-5, BatchNormFusion::none},
+    StageDevice{DeviceKind::cuda, Precision::bf16, 3e-2, BatchNormFusion::none},
+    StageDevice{DeviceKind::cuda, Precision::bf16, 3e-2, BatchNormFusion::sums},
+    StageDevice{DeviceKind::cuda, Precision::fp16, 8e-3, BatchNormFusion::none},
+    StageDevice{DeviceKind::cuda, Precision::fp16, 8e-3, BatchNormFusion::sums}};
 #else
-constexpr std::array devices{
+constexpr std::array stage_devices{
     // The reference implementation rounds only the boundary values to float32.
-    Device{DeviceKind::reference, Precision::fp32, 1e-6},
-    Device{DeviceKind::cpu, Precision::fp32, 1e-5},
+    StageDevice{DeviceKind::reference, Precision::fp32, 1e-6},
+    StageDevice{DeviceKind::cpu, Precision::fp32, 1e-5},
     // Gradients of values that are read twice are rounded to bfloat16 once more.
-    Device{DeviceKind::cpu, Precision::bf16, 3e-2}};
+    StageDevice{DeviceKind::cpu, Precision::bf16, 3e-2}};
 #endif
 
-INSTANTIATE_TEST_SUITE_P(Devices, StagesTest, testing::ValuesIn(devices), [](const auto& test) {
-  const Device& device = test.param;
-  const bool is_automatic = device.fusion == BatchNormFusion::automatic;
-  return fmt::format("{}_{}{}", core::name(device.kind), core::name(device.precision),
-                     is_automatic ? "" : fmt::format("_{}", core::name(device.fusion)));
-});
+INSTANTIATE_TEST_SUITE_P(Devices, StagesTest, testing::ValuesIn(stage_devices),
+                         [](const auto& test) {
+                           const StageDevice& device = test.param;
+                           const bool is_automatic = device.fusion == BatchNormFusion::automatic;
+                           return fmt::format(
+                               "{}_{}{}", core::name(device.kind), core::name(device.precision),
+                               is_automatic ? "" : fmt::format("_{}", core::name(device.fusion)));
+                         });
 
 }  // namespace
 }  // namespace lockstep::backend::test
