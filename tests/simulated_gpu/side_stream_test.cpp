@@ -17,7 +17,7 @@ namespace {
 
 using simulated_gpu::ForkOrder;
 
-constexpr std::int64_t batch = 3;
+constexpr std::int64_t images_per_batch = 3;
 constexpr std::int64_t convolutions = 4;  ///< of `network`, the linear layer included
 /// The first convolution has no gradient of its input, so nothing is left to do beside it. Each of
 /// the others has a fork and a join.
@@ -62,7 +62,7 @@ class CapturedTraining {
       : state_(backend_->make_state(graph_)),
         // Every gradient is converted as soon as it is announced as final.
         plan_(backend_->compile(graph_, state_,
-                                {.batch = batch,
+                                {.batch = images_per_batch,
                                  .batch_norm_fusion = BatchNormFusion::none,
                                  .weight_stream = weight_stream,
                                  .gradient_portion = 1})) {
@@ -85,7 +85,7 @@ class CapturedTraining {
     simulated_gpu::set_fork_order(order);
     initialise();
     for (const std::uint64_t seed : {1, 2}) {
-      const Batch images = random_batch(graph_, batch, seed);
+      const Batch images = random_batch(graph_, images_per_batch, seed);
       executor_->begin();
       plan_->set_coefficients({.learning_rate = 0.1F});
       plan_->upload(images.images, images.labels);
@@ -161,7 +161,7 @@ TEST(WeightStream, NeedsMoreMemoryOnlyForMaps) {
   const graph::Graph graph = network();
   const auto backend = make_backend(DeviceKind::cuda, 1);
   const auto memory = [&](WeightStream weight_stream) {
-    return backend->memory(graph, {.batch = batch, .weight_stream = weight_stream});
+    return backend->memory(graph, {.batch = images_per_batch, .weight_stream = weight_stream});
   };
   const MemoryUse on = memory(WeightStream::on), off = memory(WeightStream::off);
   EXPECT_GE(on.activations, off.activations);
