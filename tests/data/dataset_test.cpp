@@ -8,11 +8,11 @@
 namespace lockstep::data {
 namespace {
 
-constexpr core::ImageShape shape{2, 3, 4};
+constexpr core::ImageShape dataset_shape{2, 3, 4};
 
 TEST(Dataset, ReturnsViewsOfItsImages) {
-  const LabelledImages content = random_content(12, shape);
-  const Dataset set = make_dataset(content, shape);
+  const LabelledImages content = random_content(12, dataset_shape);
+  const Dataset set = make_dataset(content, dataset_shape);
   EXPECT_EQ(set.size(), 12u);
   EXPECT_EQ(set.labels()[11], 1);
   EXPECT_EQ(set.image_bytes(), 24u);
@@ -21,13 +21,13 @@ TEST(Dataset, ReturnsViewsOfItsImages) {
 }
 
 TEST(Dataset, RefusesContentThatDoesNotFit) {
-  LabelledImages content = random_content(12, shape);
+  LabelledImages content = random_content(12, dataset_shape);
   content.images.pop_back();
-  EXPECT_THROW(make_dataset(content, shape), core::Error);
-  content = random_content(12, shape);
-  EXPECT_THROW(make_dataset(content, shape, 9), core::Error);
+  EXPECT_THROW(make_dataset(content, dataset_shape), core::Error);
+  content = random_content(12, dataset_shape);
+  EXPECT_THROW(make_dataset(content, dataset_shape, 9), core::Error);
   content.labels[3] = -1;
-  EXPECT_THROW(make_dataset(content, shape), core::Error);
+  EXPECT_THROW(make_dataset(content, dataset_shape), core::Error);
 }
 
 // `lockstep plan` and the memory estimate use the sizes; the run uses what `load` returns.
