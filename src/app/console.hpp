@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <string>
 
-#include "lockstep/record/run_file.hpp"
+#include "lockstep/record/run_records.hpp"
 #include "lockstep/train/events.hpp"
 #include "standard_output.hpp"
 

@@ -13,6 +13,7 @@
 #include "load_data.hpp"
 #include "lockstep/core/format.hpp"
 #include "lockstep/core/process/stop_signal.hpp"
+#include "lockstep/record/run_file.hpp"
 
 namespace lockstep::app {
 

@@ -9,7 +9,7 @@
 
 #include "lockstep/comm/communicator.hpp"
 #include "lockstep/core/process/limits.hpp"
-#include "lockstep/record/run_file.hpp"
+#include "lockstep/record/run_records.hpp"
 
 // The share of a rank in what the ranks of a host have in common.
 namespace lockstep::app {

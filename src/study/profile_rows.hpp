@@ -10,7 +10,7 @@
 #include "lockstep/backend/backend.hpp"
 #include "lockstep/core/data_type.hpp"
 #include "lockstep/graph/graph.hpp"
-#include "lockstep/record/run_file.hpp"
+#include "lockstep/record/run_records.hpp"
 #include "lockstep/train/timing/operation_clock.hpp"
 
 namespace lockstep::study {

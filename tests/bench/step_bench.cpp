@@ -21,7 +21,7 @@
 #include "lockstep/graph/graph.hpp"
 #include "lockstep/graph/models.hpp"
 #include "lockstep/optim/update.hpp"
-#include "lockstep/record/run_file.hpp"
+#include "lockstep/record/run_records.hpp"
 
 namespace {
 

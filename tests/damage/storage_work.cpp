@@ -19,6 +19,7 @@
 #include "lockstep/core/error.hpp"
 #include "lockstep/record/checkpoint_directory.hpp"
 #include "lockstep/record/checkpoint_reader.hpp"
+#include "lockstep/record/run_file.hpp"
 #include "record/samples.hpp"
 #include "record/weights.hpp"
 

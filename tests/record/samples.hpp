@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "lockstep/record/run_file.hpp"
+#include "lockstep/record/run_records.hpp"
 
 // Small synthetic records whose values can be recomputed from their positions.
 namespace lockstep::record::samples {

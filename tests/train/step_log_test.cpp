@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "lockstep/core/process/system.hpp"
+#include "lockstep/record/run_file.hpp"
 
 namespace lockstep::train {
 namespace {

@@ -5,7 +5,7 @@
 
 #include <cmath>
 
-#include "lockstep/record/run_file.hpp"
+#include "lockstep/record/run_records.hpp"
 
 namespace lockstep::train {
 namespace {

@@ -5,7 +5,7 @@
 #include <functional>
 #include <vector>
 
-#include "lockstep/record/run_file.hpp"
+#include "lockstep/record/run_records.hpp"
 #include "lockstep/study/memory.hpp"
 #include "lockstep/study/memory_limit.hpp"
 #include "lockstep/study/options.hpp"

@@ -5,7 +5,7 @@
 
 #include "lockstep/backend/backend.hpp"
 #include "lockstep/graph/layer.hpp"
-#include "lockstep/record/run_file.hpp"
+#include "lockstep/record/run_records.hpp"
 
 namespace lockstep::study {
 

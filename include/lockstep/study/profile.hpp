@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "lockstep/record/run_file.hpp"
+#include "lockstep/record/run_records.hpp"
 #include "lockstep/study/options.hpp"
 #include "lockstep/train/context.hpp"
 #include "lockstep/train/extra_steps.hpp"

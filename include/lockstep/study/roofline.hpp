@@ -6,7 +6,7 @@
 
 #include "lockstep/backend/backend.hpp"
 #include "lockstep/graph/graph.hpp"
-#include "lockstep/record/run_file.hpp"
+#include "lockstep/record/run_records.hpp"
 
 // Times of the operations of training steps on one device, without communication.
 namespace lockstep::study {

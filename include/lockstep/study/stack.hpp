@@ -8,7 +8,7 @@
 #include "lockstep/backend/backend.hpp"
 #include "lockstep/comm/communicator.hpp"
 #include "lockstep/graph/layer.hpp"
-#include "lockstep/record/run_file.hpp"
+#include "lockstep/record/run_records.hpp"
 #include "lockstep/study/memory_limit.hpp"
 
 namespace lockstep::study {

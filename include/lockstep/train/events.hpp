@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "lockstep/record/run_file.hpp"
+#include "lockstep/record/run_records.hpp"
 #include "lockstep/train/run_summary.hpp"
 #include "lockstep/train/step_result.hpp"
 

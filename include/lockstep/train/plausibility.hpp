@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "lockstep/graph/graph.hpp"
-#include "lockstep/record/run_file.hpp"
+#include "lockstep/record/run_records.hpp"
 #include "lockstep/train/context.hpp"
 #include "lockstep/train/run_description.hpp"
 

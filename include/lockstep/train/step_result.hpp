@@ -5,7 +5,7 @@
 #include <span>
 
 #include "lockstep/comm/gradient_reducer.hpp"
-#include "lockstep/record/run_file.hpp"
+#include "lockstep/record/run_records.hpp"
 
 namespace lockstep::train {
 

@@ -6,7 +6,7 @@
 
 #include "lockstep/core/progress.hpp"
 #include "lockstep/core/timeline.hpp"
-#include "lockstep/record/run_file.hpp"
+#include "lockstep/record/run_records.hpp"
 #include "lockstep/train/timing/operation_clock.hpp"
 
 namespace lockstep::train {

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "lockstep/comm/communicator.hpp"
-#include "lockstep/record/run_file.hpp"
+#include "lockstep/record/run_records.hpp"
 #include "lockstep/train/events.hpp"
 #include "lockstep/train/step_result.hpp"
 #include "lockstep/train/timing/step_log_size.hpp"

@@ -6,7 +6,7 @@
 #include <numeric>
 
 #include "lockstep/core/meter/process_meter.hpp"
-#include "lockstep/record/run_file.hpp"
+#include "lockstep/record/run_records.hpp"
 
 namespace lockstep::train {
 

@@ -17,7 +17,7 @@
 #include "lockstep/comm/communicator.hpp"
 #include "lockstep/core/meter/host_meter.hpp"
 #include "lockstep/core/meter/process_meter.hpp"
-#include "lockstep/record/run_file.hpp"
+#include "lockstep/record/run_records.hpp"
 #include "lockstep/train/events.hpp"
 
 namespace lockstep::train {

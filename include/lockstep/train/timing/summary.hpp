@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "lockstep/record/run_file.hpp"
+#include "lockstep/record/run_records.hpp"
 #include "lockstep/train/run_summary.hpp"
 
 namespace lockstep::train {
