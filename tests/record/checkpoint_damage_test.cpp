@@ -4,7 +4,6 @@
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
-#include <iterator>
 #include <string>
 
 #include "lockstep/core/error.hpp"
@@ -13,6 +12,7 @@
 #include "lockstep/record/checkpoint_writer.hpp"
 #include "samples.hpp"
 #include "temporary_directory.hpp"
+#include "test_files.hpp"
 #include "weights.hpp"
 
 /// Suppresses leak reports about HDF5: HDF5 1.10 leaks memory if it rejects a damaged file.
@@ -28,8 +28,7 @@ class CheckpointDamage : public testing::Test {
  protected:
   CheckpointDamage() {
     write_checkpoint(path_, weights_.tensors(), some_counters);
-    std::ifstream file(path_, std::ios::binary);
-    whole_.assign(std::istreambuf_iterator<char>(file), {});
+    whole_ = content(path_);
   }
 
   /// Reads `bytes` as a checkpoint and returns whether they were accepted. Fails the test if

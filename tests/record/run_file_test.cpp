@@ -12,7 +12,6 @@
 #include <cstdlib>
 #include <fstream>
 #include <functional>
-#include <iterator>
 
 #include "expect_error.hpp"
 #include "files.hpp"
@@ -100,8 +99,7 @@ TEST_F(RunFileTest, StoresAppendedEpochs) {
 // A SWMR reader must not wait without end for metadata whose checksum is wrong.
 TEST_F(RunFileTest, ReadsTheIdOfADamagedFileInFiniteTime) {
   RunFile(path_, OverwriteMode::refuse, header_).finish(RunStatus::complete);
-  std::ifstream file(path_, std::ios::binary);
-  std::string bytes(std::istreambuf_iterator<char>(file), {});
+  std::string bytes = content(path_);
   const std::size_t at = bytes.find("run_id");
   ASSERT_NE(at, std::string::npos);
   bytes[at] = 'R';

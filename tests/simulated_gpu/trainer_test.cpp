@@ -11,7 +11,7 @@
 #include "lockstep/record/checkpoint.hpp"
 #include "lockstep/record/checkpoint_directory.hpp"
 #include "lockstep/record/checkpoint_reader.hpp"
-#include "lockstep/record/run_file.hpp"
+#include "lockstep/record/run_records.hpp"
 #include "lockstep/study/ladder.hpp"
 #include "simulated_gpu/engines.hpp"
 #include "simulated_gpu/runtime.hpp"
@@ -38,10 +38,6 @@ class SimulatedGpu : public ::testing::Test {
     Witness witness;
     Trainer trainer({config, graph_, data_, *backend, on, on}, witness);
     trainer.run();
-    const auto copy = [](const core::Buffer& buffer) {
-      const auto values = buffer.as<float>();
-      return std::vector<float>(values.begin(), values.end());
-    };
     return {copy(trainer.state().parameters), copy(trainer.state().statistics), witness.steps,
             witness.epochs};
   }

@@ -14,6 +14,7 @@
 
 #include "backend/parameters.hpp"
 #include "backend/support.hpp"
+#include "buffer_values.hpp"
 #include "simulated_gpu/runtime.hpp"
 
 namespace lockstep::backend::test {
@@ -29,10 +30,7 @@ graph::Graph network(const std::string& name) {
   return graph::Graph(name);
 }
 
-std::vector<float> copy(const core::Buffer& buffer) {
-  const auto values = buffer.as<float>();
-  return {values.begin(), values.end()};
-}
+using lockstep::test::copy;
 
 /// State of a replica after two steps.
 struct Outcome {

@@ -51,10 +51,7 @@ class ProfileTest : public ::testing::Test {
   TrainingListener nobody_;
 };
 
-std::vector<float> parameters(const Trainer& trainer) {
-  const auto values = trainer.state().parameters.as<float>();
-  return {values.begin(), values.end()};
-}
+std::vector<float> parameters(const Trainer& trainer) { return copy(trainer.state().parameters); }
 
 TEST_F(ProfileTest, LeavesTheParametersOfTheTraining) {
   for (const optim::Kind kind : {optim::Kind::sgd, optim::Kind::lars, optim::Kind::adamw}) {

@@ -16,8 +16,8 @@
 #include <utility>
 #include <vector>
 
+#include "buffer_values.hpp"
 #include "lockstep/comm/communicator.hpp"
-#include "lockstep/core/buffer.hpp"
 #include "lockstep/core/progress.hpp"
 #include "lockstep/data/dataset.hpp"
 #include "lockstep/graph/graph.hpp"
@@ -32,11 +32,7 @@ namespace lockstep::train::testing {
 
 enum class Norm { without, with_batch_norm };
 
-/// Returns the values of a buffer.
-inline std::vector<float> copy(const core::Buffer& buffer) {
-  const auto values = buffer.as<float>();
-  return {values.begin(), values.end()};
-}
+using test::copy;
 
 inline graph::Graph small_graph(Norm norm) {
   graph::Graph graph("small");
