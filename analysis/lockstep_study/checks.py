@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Checks all points of a study before the first one starts."""
+
+from concurrent.futures import ThreadPoolExecutor
+
+from lockstep_study.errors import StudyError
+from lockstep_study.machine import processors
+from lockstep_study.points import option_value
+from lockstep_study.programs import last_line
+from lockstep_study.shell import command_line
+
+USAGE, DATA = 2, 3  # exit statuses of lockstep
+CHECK_LIMIT = 120  # seconds
+MOST_NAMES = 4  # that a note lists
+
+
+def check_options(title, points, commands, notes):
+    """Raises StudyError if a global batch is not a multiple of the ranks, or if no point uses an
+    option after `--`. A note says which options of the table are replaced. `title` names the table
+    in messages."""
+    merged = [commands.merge(point) for point in points]
+    for name in merged[0].unused:
+        if all(name in one.unused for one in merged):
+            raise StudyError(f"no point of {title} uses {name}; remove it")
+    for point, one in zip(points, merged):
+        check_batch(title, point, one.words)
+    note_replaced(points, merged, notes)
+
+
+def check_batch(title, point, words):
+    text = option_value(words, "--global-batch") or ""
+    batch = int(text) if text.isascii() and text.isdigit() and len(text) < 10 else 0
+    if batch % point.ranks:  # lockstep reports other values
+        multiple = (batch // point.ranks + 1) * point.ranks
+        raise StudyError(
+            f"{title}: the global batch of '{point.name}', {batch}, is not a multiple of its"
+            f" {point.ranks} ranks; use for example {multiple}"
+        )
+
+
+def note_replaced(points, merged, notes):
+    """Says which options after `--` replace options of the table, one line for each pair."""
+    names = {}
+    for point, one in zip(points, merged):
+        for new, old in one.replaced.items():
+            names.setdefault((new, " ".join(old)), []).append(point.name)
+    for (new, old), found in names.items():
+        notes.say(f"{new} replaces {old} of {several(found)}")
+
+
+def several(names):
+    """Returns names as text: all of them, or the first ones and their number."""
+    if len(names) <= MOST_NAMES:
+        return ", ".join(names)
+    return f"{', '.join(names[: MOST_NAMES - 1])} and {len(names) - MOST_NAMES + 1} others"
+
+
+def note_shared_processors(points, notes):
+    """Says which points have more ranks than this machine has processors."""
+    names = [point.name for point in points if point.ranks > processors()]
+    if names:
+        notes.say(
+            f"{several(names)}: more ranks than the {processors()} processors of this machine, so"
+            " their times and speedups do not describe the program"
+        )
+
+
+def rejected_points(points, commands, launch):
+    """Returns {point: reason} for the points that lockstep rejects because of their data, such as a
+    batch that exceeds the training images. `launch(ranks)` returns the command that starts ranks.
+    Raises StudyError if it rejects the options of a point."""
+
+    def check(point):
+        words = commands.merge(point).words
+        programs = commands.programs
+        command = [*launch(point.ranks), programs.lockstep(), *words, "--dry-run"]
+        return programs.run(*command, timeout=CHECK_LIMIT)
+
+    checked = [point for point in points if not point.is_program]
+    with ThreadPoolExecutor(processors()) as pool:
+        answers = list(pool.map(check, checked))
+    rejected = {}
+    for point, answer in zip(checked, answers):
+        reason = reason_of(answer.stderr)
+        if answer.returncode == USAGE:
+            words = command_line(commands.merge(point).words)
+            raise StudyError(f"{point.name} ({words}): {reason}")
+        if answer.returncode == DATA:
+            rejected[point] = reason
+    return rejected
+
+
+def reason_of(text):
+    """Returns the message of lockstep in the output of a launcher, or its last line."""
+    lines = [line for line in text.splitlines() if line.startswith("lockstep: ")]
+    errors = [line for line in lines if not line.startswith("lockstep: warning: ")]
+    return last_line((errors or [text])[0])

@@ -1,0 +1,32 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Errors and notes, one line each on stderr."""
+
+import sys
+
+FAILURE = 1  # exit status of every error
+
+
+class StudyError(Exception):
+    """An error that ends the command. The message is one line: what failed, why, what to do."""
+
+
+class Notes:
+    """Prints notes of the program `name` to stderr."""
+
+    def __init__(self, name):
+        self.name = name
+        self.said = set()
+
+    def say(self, text):
+        print(f"{self.name}: {one_line(text)}", file=sys.stderr, flush=True)
+
+    def say_once(self, subject, text):
+        """Prints the first note about a subject."""
+        if subject not in self.said:
+            self.said.add(subject)
+            self.say(f"{text} (further points are not listed)")
+
+
+def one_line(text):
+    """Returns `text` with every character that ends a line or controls a terminal replaced."""
+    return "".join(character if character.isprintable() else "?" for character in text)

@@ -1,0 +1,201 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Runs the points of a study on this machine, one after the other."""
+
+import fcntl
+import os
+import signal
+import subprocess
+import time
+from contextlib import contextmanager
+
+from lockstep_study.checks import reason_of
+from lockstep_study.errors import StudyError
+from lockstep_study.machine import mpi_environment
+from lockstep_study.output import Efficiencies, Output
+from lockstep_study.points import ROOT
+from lockstep_study.shell import command_line
+
+FORWARD_SIGNALS = ROOT / "jobs" / "forward-signals"
+COMPLETE, TOO_LARGE = 0, 4  # exit statuses of lockstep
+# It saved a checkpoint, or a signal that stops lockstep ended it.
+STOPPED = (75, 129, 130, 138, 140, 143, 152)
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+LOOK_SECONDS = 0.2  # between two looks at the present run
+
+
+@contextmanager
+def locked(directory, notes):
+    """Creates the folder of the results and raises StudyError if another study uses it: both would
+    measure on the same cores. Yields the lock, which mpirun inherits, so that the folder remains
+    locked while mpirun runs, even if this program is killed."""
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+    except OSError:
+        raise StudyError(
+            f"cannot create the folder {directory}; name another one with --dir"
+        ) from None
+    if not os.access(directory, os.W_OK):
+        raise StudyError(f"cannot write to the folder {directory}; name another one with --dir")
+    with open(directory / ".study.lock", "a", encoding="utf-8") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise StudyError(
+                f"another study uses {directory}; wait until it ends, stop its processes, or use"
+                " another --dir"
+            ) from None
+        except OSError as error:
+            notes.say(
+                f"cannot lock {directory} ({error.strerror}); make sure that no other study uses it"
+            )
+        yield lock.fileno()
+
+
+class Signals:
+    """Tells the present run to save a checkpoint and stop when a signal arrives."""
+
+    def __init__(self):
+        self.stopped, self.child = False, None
+
+    def __enter__(self):
+        self.before = {number: signal.signal(number, self.stop) for number in SIGNALS}
+        return self
+
+    def __exit__(self, *_):
+        for number, handler in self.before.items():
+            signal.signal(number, handler)
+
+    def stop(self, *_):
+        self.stopped = True
+        if self.child is not None:
+            self.child.send_signal(signal.SIGTERM)
+
+
+class LocalStudy:
+    """Runs a study. `launch(ranks)` returns the command that starts ranks; `rejected`: {point:
+    reason} of those that are not started."""
+
+    def __init__(self, commands, comparison, launch, progress, rejected):
+        self.commands, self.comparison, self.launch = commands, comparison, launch
+        self.progress, self.rejected = progress, rejected
+        self.efficiencies, self.failed, self.warnings = Efficiencies(), [], set()
+        self.notes = comparison.notes
+
+    def run_all(self, rounds, lock):
+        """Runs the runs of each round of repeats in turn, unless they are complete. Raises
+        StudyError if a signal stops the study."""
+        with Signals() as signals:
+            for repeat, runs in enumerate(rounds, 1):
+                for run in runs:
+                    self.progress.number += 1
+                    self.run(run, signals, lock)
+                rest = [run for later in rounds[repeat:] for run in later if not run.is_done]
+                self.progress.repeat_ended(repeat, len(rounds), rest)
+
+    def run(self, run, signals, lock):
+        """Runs one run, unless it is complete or rejected."""
+        if run.is_done or run.complete_after_kill(self.commands.programs):
+            self.progress.ended(run, "complete", None, run.run_file)
+            return
+        if signals.stopped:
+            raise StudyError(f"stopped before {run.name}; run the same command again to continue")
+        if run.point in self.rejected:
+            self.fail(run, "rejected", None, self.rejected[run.point], 3)
+            return
+        file = run.next_file()
+        command = [
+            *self.launch(run.point.ranks),
+            *self.commands.full(run.point, run.repeat, file),
+        ]
+        try:
+            run.mark_started(self.comparison.experiment(run))
+        except StudyError:
+            run.mark_started("")
+        begin = time.monotonic()
+        status, output = self.start(run, command, signals, lock)
+        self.end(run, file, status, output, time.monotonic() - begin)
+        if signals.stopped or status in STOPPED:
+            state = f"{run.name} was interrupted (status {status})"
+            if status == COMPLETE:
+                state = f"stopped after {run.name}, which is complete"
+            raise StudyError(f"{state}; run the same command again to continue")
+
+    def start(self, run, command, signals, lock):
+        """Runs a command; returns its exit status, that of a shell, and its output. The command is
+        in the background, so that signals are forwarded at once, and ignores Ctrl-C itself."""
+        log = run.directory / "logs" / f"{run.name}.log"
+        log.parent.mkdir(exist_ok=True)
+        programs = self.commands.programs
+        environment = programs.environment | mpi_environment(run.point.ranks, programs.environment)
+        with open(log, "a+", encoding="utf-8", errors="replace") as file:
+            print(f"$ {command_line(command)}", file=file, flush=True)
+            start = file.tell()
+            child = subprocess.Popen(
+                [FORWARD_SIGNALS, *command],
+                stdin=subprocess.DEVNULL,
+                stdout=file,
+                stderr=subprocess.STDOUT,
+                env=environment,
+                pass_fds=(lock,),
+                preexec_fn=ignore_interrupt,
+            )
+            signals.child = child
+            if signals.stopped:  # the signal arrived before the command was started
+                signals.stop()
+            self.watch(run, child, file, start)
+            signals.child = None
+            file.seek(start)
+            status = child.returncode
+            return (status if status >= 0 else 128 - status), Output(file.read())
+
+    def watch(self, run, child, file, start):
+        """Shows the state of a run until it ends."""
+        begin = time.monotonic()
+        while child.poll() is None:
+            if self.progress.is_terminal:
+                file.seek(start)
+                self.progress.now(run, time.monotonic() - begin, Output(file.read()).epochs)
+            try:
+                child.wait(LOOK_SECONDS)
+            except subprocess.TimeoutExpired:
+                pass
+
+    def end(self, run, file, status, output, elapsed):
+        """Marks how a run ended, and prints its line."""
+        if status == COMPLETE:
+            self.complete(run, file, output, elapsed)
+        elif status == TOO_LARGE:
+            run.mark_too_large()
+            self.progress.ended(run, "too large", elapsed, f"{run.name} does not fit in memory")
+        elif status in STOPPED:
+            self.progress.ended(run, "stopped", elapsed)
+        else:
+            self.fail(run, "failed", elapsed, reason_of(output.text), status)
+        for warning in output.warnings:
+            if warning not in self.warnings:
+                self.warnings.add(warning)
+                print(f"  warning: {warning}", flush=True)
+
+    def complete(self, run, file, output, elapsed):
+        try:
+            run.mark_complete(file)
+        except StudyError as error:
+            self.notes.say(str(error))
+            self.fail(run, "failed", elapsed, str(error), 1)
+            return
+        self.progress.learn(run, elapsed)
+        words = self.commands.merge(run.point).words
+        efficiency = self.efficiencies.add(run.point, words, output.rate)
+        details = output.result()
+        if efficiency is not None:
+            details += f", efficiency {efficiency:.2f}"
+        self.progress.ended(run, "complete", elapsed, details)
+
+    def fail(self, run, state, elapsed, reason, status):
+        run.mark_failed(reason)
+        self.failed.append(f"{run.name} (status {status})")
+        self.progress.ended(run, state, elapsed, reason)
+
+
+def ignore_interrupt():
+    signal.signal(signal.SIGINT, signal.SIG_IGN)

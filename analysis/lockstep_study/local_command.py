@@ -1,0 +1,206 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The commands run and show: a study on this machine."""
+
+import os
+
+from lockstep_study import arguments, checks
+from lockstep_study.command import Commands
+from lockstep_study.durations import Estimator, Processors, duration
+from lockstep_study.errors import FAILURE, StudyError
+from lockstep_study.local import LocalStudy, locked
+from lockstep_study.machine import mpi_environment, processors
+from lockstep_study.programs import Programs
+from lockstep_study.progress import Progress
+from lockstep_study.report import write_report
+from lockstep_study.runs import Comparison, Run, other_points
+from lockstep_study.shell import command_line
+from lockstep_study.status import store
+from lockstep_study.study import read_study
+
+RANKS = "RANKS"
+
+
+class Context:
+    """What the commands need: the study, its commands, the launcher, and the comparison with runs
+    in the folder of the results."""
+
+    def __init__(self, options, notes):
+        self.options, self.notes = options, notes
+        self.study = read_study(options)
+        environment = dict(os.environ)
+        environment.pop("LOCKSTEP_IMAGE", None)  # a setting of batch jobs
+        environment |= mpi_environment(1, environment)
+        self.programs = Programs(environment)
+        self.commands = Commands(self.programs, self.study.directory, options.further)
+        self.comparison = Comparison(self.commands, options.launcher, notes)
+        if RANKS not in options.launcher:
+            raise StudyError(
+                f"--launcher '{options.launcher}' does not contain the word RANKS, which is replaced"
+                " by the number of ranks"
+            )
+        checks.check_options(self.study.title, self.study.points, self.commands, notes)
+
+    def launch(self, ranks):
+        """Returns the command that starts ranks."""
+        return [word.replace(RANKS, str(ranks)) for word in self.options.launcher.split()]
+
+    def rounds(self):
+        """Returns the runs of each repeat."""
+        return [
+            [Run(point, repeat, self.study.directory) for point in self.study.points]
+            for repeat in range(1, self.options.repeats + 1)
+        ]
+
+    def full(self, run):
+        """Returns the command of the next attempt of a run."""
+        words = self.commands.full(run.point, run.repeat, run.next_file())
+        return [*self.launch(run.point.ranks), *words]
+
+    def can_run(self):
+        programs = self.programs
+        return programs.find(self.launch(1)[0]) is not None and programs.is_present()
+
+    def check_programs(self):
+        """Raises StudyError if the launcher or the program of a point does not exist; otherwise
+        every point would fail."""
+        launcher, program = self.launch(1)[0], self.programs.lockstep()
+        if self.programs.find(launcher) is None:
+            raise StudyError(
+                f"the launcher {launcher} was not found; load the module of the MPI library that"
+                " lockstep was built with, or use --launcher"
+            )
+        if any(not point.is_program for point in self.study.points):
+            if self.programs.find(program) is None:
+                raise StudyError(
+                    f"the program {program} was not found; build it (cmake --preset cpu && cmake"
+                    " --build --preset cpu), or set LOCKSTEP_BIN"
+                )
+
+    def rejected(self, runs):
+        """Returns {point: reason} of points that lockstep rejects, of those that are to run."""
+        points = list(dict.fromkeys(run.point for run in runs))
+        if "--launcher" not in self.options.given:
+            checks.note_shared_processors(points, self.notes)
+        return checks.rejected_points(points, self.commands, self.launch)
+
+    def compare(self):
+        """Returns the names of complete runs. Raises StudyError if a run in the folder is that of
+        another experiment."""
+        if not self.study.directory.is_dir():
+            return set()
+        others = other_points(self.study.directory, self.study.points)
+        if others:
+            self.notes.say(
+                "the report will include points that are not in the table:"
+                f" {' '.join(others)} (in {self.study.directory})"
+            )
+        complete = set()
+        for runs in self.rounds():
+            for run in runs:
+                state = self.comparison.is_complete(run)
+                if state is None:
+                    raise StudyError("nothing was run")
+                if state:
+                    complete.add(run.name)
+        return complete
+
+
+def run(words, name, notes):
+    """Runs a study, or prints what it would run."""
+    options = arguments.run_parser(name).parse(words)
+    options.given = [word.partition("=")[0] for word in words]
+    context = Context(options, notes)
+    if options.dry_run:
+        return dry_run(context)
+    with locked(context.study.directory, notes) as lock:
+        context.check_programs()
+        complete = context.compare()
+        return run_rest(context, complete, lock)
+
+
+def run_rest(context, complete, lock):
+    """Runs what is not complete, and writes the report. Returns the exit status."""
+    options, study = context.options, context.study
+    rounds = context.rounds()
+    missing = [run for runs in rounds for run in runs if run.name not in complete]
+    rejected = context.rejected(missing)
+    report_rejected(rejected, context)
+    store(study.directory, study.text(), options.repeats)
+    estimates = estimates_of(context, missing, rejected)
+    progress = Progress(sum(map(len, rounds)), estimates)
+    if missing:
+        progress.head([run for run in missing if run.point not in rejected])
+    local = LocalStudy(context.commands, context.comparison, context.launch, progress, rejected)
+    local.run_all(rounds, lock)
+    failed = local.failed
+    if not options.no_report and not write_report(study.directory, context.programs):
+        failed = [*failed, "the report"]
+    if failed:
+        raise StudyError(f"failed runs: {', '.join(failed)}")
+    return 0
+
+
+def report_rejected(rejected, context):
+    """Says which points will not run, one line for each reason."""
+    by_reason = {}
+    for point, reason in rejected.items():
+        by_reason.setdefault(reason, []).append(point.name)
+    for reason, names in by_reason.items():
+        context.notes.say(f"{checks.several(names)} will not run: {reason}")
+
+
+def estimates_of(context, runs, rejected):
+    """Returns {point: seconds or None}."""
+    estimator = estimator_of(context)
+    points = dict.fromkeys(run.point for run in runs if run.point not in rejected)
+    return {point: estimator.seconds(point) for point in points}
+
+
+def estimator_of(context):
+    launch = context.launch if context.can_run() else None
+    return Estimator(context.commands, Processors(shared=processors()), launch)
+
+
+def dry_run(context):
+    """Prints the commands of the runs with their estimated durations. Returns 1 if lockstep rejects
+    a point."""
+    complete = context.compare()
+    missing = [run for runs in context.rounds() for run in runs if run.name not in complete]
+    rejected = context.rejected(missing) if context.can_run() else {}
+    estimates = estimates_of(context, missing, rejected)
+    unknown = 0
+    for runs in context.rounds():
+        for run in runs:
+            if run.name in complete:
+                print(f"{run.name} is complete: {run.run_file}")
+                continue
+            comment = duration(estimates.get(run.point))
+            if run.point in rejected:
+                comment = f"will not run: {rejected[run.point]}"
+            print(f"{command_line(context.full(run))} # {comment}")
+            unknown += run.point not in rejected and estimates.get(run.point) is None
+    print_total(missing, rejected, estimates, unknown)
+    report_rejected(rejected, context)
+    return FAILURE if rejected else 0
+
+
+def print_total(missing, rejected, estimates, unknown):
+    running = [run for run in missing if run.point not in rejected]
+    if not missing:
+        return
+    known = [estimates[run.point] for run in running if estimates[run.point] is not None]
+    text = f"# {len(running)} runs: {duration(sum(known) if known else None)}"
+    if known and unknown:
+        text += f", and {unknown} of unknown duration"
+    if len(running) < len(missing):
+        text += f"; {len(missing) - len(running)} runs are rejected"
+    print(text)
+
+
+def show(words, name, notes):
+    """Prints the commands of all points."""
+    options = arguments.show_parser(name).parse(words)
+    context = Context(options, notes)
+    for runs in context.rounds():
+        for run in runs:
+            print(command_line(context.full(run)))

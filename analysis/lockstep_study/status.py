@@ -1,0 +1,157 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""One line about a study: how many of its runs are complete, running, pending, held and failed."""
+
+import re
+from dataclasses import dataclass, field
+
+from lockstep_study.errors import StudyError
+from lockstep_study.output import Output
+from lockstep_study.programs import last_line
+from lockstep_study.progress import clock
+from lockstep_study.runs import Run, first_line
+from lockstep_study.submission import names_of_jobs
+from lockstep_study.table import read_table
+
+REPEATS = "repeats"  # file with the repeats of a study in the folder of its results
+TABLE = "table.tsv"
+LONGEST_REASON = 160
+
+
+@dataclass
+class Stored:
+    """A study as it is stored in the folder of its results."""
+
+    directory: object
+    points: list
+    repeats: int
+
+    def runs(self):
+        return [
+            Run(point, repeat, self.directory)
+            for point in self.points
+            for repeat in range(1, self.repeats + 1)
+        ]
+
+
+def read_stored(directory):
+    """Returns the study in a folder. Raises StudyError if none was started there."""
+    repeats = first_line(directory / REPEATS)
+    if not re.fullmatch("[1-9][0-9]{0,4}", repeats):
+        raise StudyError(f"{directory} contains no study that was run or submitted")
+    return Stored(directory, read_table(str(directory / TABLE)), int(repeats))
+
+
+def store(directory, text, repeats):
+    """Stores the table of a study, as text, and its repeats: the jobs and `status` read them."""
+    (directory / TABLE).write_text(text, encoding="utf-8")
+    (directory / REPEATS).write_text(f"{repeats}\n", encoding="utf-8")
+
+
+@dataclass
+class Summary:
+    """Numbers and names of runs by their state."""
+
+    counts: dict = field(default_factory=dict)
+    names: dict = field(default_factory=dict)
+
+    def count(self, state):
+        self.counts[state] = self.counts.get(state, 0) + 1
+
+    def name(self, state, text):
+        self.names.setdefault(state, []).append(text)
+
+    def line(self, study):
+        total = len(study.points) * study.repeats
+        text = f"{study.directory}: {self.counts.get('complete', 0)} of {total} runs complete"
+        for state, words in (
+            ("memory", "do not fit in memory"),
+            ("pending", "pending"),
+            ("absent", "not started"),
+        ):
+            if state in self.counts:
+                text += f", {self.counts[state]} {words}"
+        for state in ("held", "running", "started", "failed"):
+            if state in self.names:
+                text += f"; {state}: {', '.join(self.names[state])}"
+        return text
+
+
+class Status:
+    """Reads what has become of a study. `jobs`: those of the queue, or None without one."""
+
+    def __init__(self, study, scheduler, jobs):
+        self.study, self.scheduler, self.has_queue = study, scheduler, jobs is not None
+        pattern = names_of_jobs(study.directory)
+        self.jobs = {job.task: job for job in jobs or () if pattern.fullmatch(job.name)}
+        self.summary = Summary()
+
+    def line(self):
+        """Returns the line of the study."""
+        waiting = []
+        for task, run in enumerate(self.study.runs(), 1):
+            job = self.jobs.get(str(task))
+            if run.is_done:
+                self.summary.count("complete")
+            elif job and job.state == "PENDING":
+                self.summary.count("pending")
+            elif job and job.state == "HELD":
+                self.summary.name("held", f"{run.name} (scontrol release {job.identifier})")
+            else:
+                waiting.append((task, run, job))
+        logs = {task: self.log_of(task, run) for task, run, _ in waiting}
+        usage = self.scheduler.usage([log.stem for log in logs.values() if log])
+        for task, run, job in waiting:
+            log = logs[task]
+            used = usage.get(log.stem) if log else None
+            if job:
+                self.summary.name("running", running(run, job, log, used))
+            elif run.too_large:
+                self.summary.count("memory")
+            elif log is None:
+                self.summary.count("absent")
+            elif not self.has_queue and not run.path("failed").exists():
+                self.summary.name("started", run.name)
+            else:
+                self.summary.name("failed", f"{run.name} ({failure(log, used)})")
+        return self.summary.line(self.study)
+
+    def log_of(self, task, run):
+        """Returns the newest log of an array task since the last submission, which may have
+        numbered the tasks anew, or of a run on this machine; None if there is none."""
+        begin = (self.study.directory / REPEATS).stat().st_mtime_ns
+        folder = self.study.directory / "logs"
+        logs = [
+            (path.stat().st_mtime_ns, path)
+            for path in (*folder.glob(f"*_{task}.log"), folder / f"{run.name}.log")
+            if path.exists() and path.stat().st_mtime_ns > begin
+        ]
+        return max(logs)[1] if logs else None
+
+
+def running(run, job, log, used):
+    """Returns the name of a running run with its complete epochs, elapsed time and memory."""
+    text = read(log)
+    epochs = Output(text).epochs
+    parts = [f"epoch {epochs}" if epochs else "no complete epoch", *usage_text(used)]
+    suspended = " suspended" if job.state == "SUSPENDED" else ""
+    return f"{run.name}{suspended} ({', '.join(parts)})"
+
+
+def failure(log, used):
+    """Returns why a run failed: its state in the accounting, and the last line of its log."""
+    reason = last_line(read(log))[:LONGEST_REASON]
+    parts = [used.state, *usage_text(used)] if used and used.state else []
+    return f"{', '.join(parts)}: {reason}" if parts else reason
+
+
+def usage_text(used):
+    parts = []
+    if used and used.elapsed is not None:
+        parts.append(clock(used.elapsed))
+    if used and used.memory is not None:
+        parts.append(f"{used.memory / 1e9:.2g} GB")
+    return parts
+
+
+def read(log):
+    return log.read_text(encoding="utf-8", errors="replace") if log else ""
