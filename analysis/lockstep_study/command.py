@@ -38,18 +38,19 @@ def merge(point, further, programs):
     kept if the options are not known, because the program cannot run here."""
     known = bool(further) and programs.read_options(point.command)
     options = programs.options
-    letters = (lambda words: list(words)) if point.is_program else options.with_names
+    of_table, added_words = list(point.words), list(further)
+    if not point.is_program:
+        of_table, added_words = options.with_names(of_table), options.with_names(added_words)
     added, unused, replacing = [], [], {}
-    for group in groups(letters(further)):
+    for group in groups(added_words):
         name = name_of(group)
         if known and group and not options.uses(point.command, name):
             unused.append(name)
             continue
         added += group
-        for replaced in BATCH if name in BATCH else (name,):
-            replacing[replaced] = group
+        replacing.update(dict.fromkeys(BATCH if name in BATCH else (name,), group))
     merged = Merged([], unused)
-    for group in groups(letters(point.words)):
+    for group in groups(of_table):
         name = name_of(group)
         if name.startswith("--") and name in replacing:
             if group != replacing[name]:

@@ -7,7 +7,10 @@ import re
 from lockstep_study.errors import StudyError
 from lockstep_study.points import GIVEN, make_point
 
-NAME, RANKS, COMMAND, OPTIONS = "name", "ranks", "command", "options"
+NAME = "name"
+RANKS = "ranks"
+COMMAND = "command"
+OPTIONS = "options"
 COLUMN = re.compile(r"[a-z][a-z0-9-]*")
 ABSENT = ("", "-")
 FLAG = "yes"

@@ -69,12 +69,12 @@ class Context:
                 f"the launcher {launcher} was not found; load the module of the MPI library that"
                 " lockstep was built with, or use --launcher"
             )
-        if any(not point.is_program for point in self.study.points):
-            if self.programs.find(program) is None:
-                raise StudyError(
-                    f"the program {program} was not found; build it (cmake --preset cpu && cmake"
-                    " --build --preset cpu), or set LOCKSTEP_BIN"
-                )
+        needed = any(not point.is_program for point in self.study.points)
+        if needed and self.programs.find(program) is None:
+            raise StudyError(
+                f"the program {program} was not found; build it (cmake --preset cpu && cmake"
+                " --build --preset cpu), or set LOCKSTEP_BIN"
+            )
 
     def rejected(self, runs):
         """Returns {point: reason} of points that lockstep rejects, of those that are to run."""

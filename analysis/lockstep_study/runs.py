@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The files of a run, which is one repeat of a point, in the folder of the results.
 
-NAME-REPEAT.PART.h5       run files; the part is a number, or the job, task and restart of a batch job
+NAME-REPEAT.PART.h5       run files; PART is a number, or the job, task and restart of a batch job
 NAME-REPEAT.started       the experiment of a run that has started
 NAME-REPEAT.done          the name of the run file and the experiment of a complete run
 NAME-REPEAT.memory        the run does not fit in memory

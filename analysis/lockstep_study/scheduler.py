@@ -26,12 +26,13 @@ class Array:
 @dataclass
 class Job:
     """A job, or task of an array, in the queue. `task`: its index in the array; `state`: PENDING,
-    HELD, SUSPENDED, or another one of a job that runs."""
+    HELD, SUSPENDED, or another one of a job that runs; `reason`: why it waits."""
 
     identifier: str
     name: str
     state: str
     task: str = ""
+    reason: str = ""
 
 
 @dataclass

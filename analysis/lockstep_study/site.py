@@ -56,7 +56,7 @@ class Site:
 
 
 def read_site(name, gpu):
-    """Returns the settings of a site. Raises StudyError if it is unknown or a setting is invalid."""
+    """Returns the settings of a site. Raises StudyError if it is unknown, or one is invalid."""
     file = SITES / f"{name}.sh"
     if not re.fullmatch("[A-Za-z0-9_-]+", name) or not os.access(file, os.R_OK):
         known = " ".join(sorted(path.stem for path in SITES.glob("*.sh")))

@@ -10,8 +10,9 @@ from dataclasses import dataclass, field
 from lockstep_study.errors import StudyError
 from lockstep_study.local import FORWARD_SIGNALS
 from lockstep_study.programs import last_line
-from lockstep_study.scheduler import Job, Scheduler, Usage
+from lockstep_study.scheduler import Scheduler
 from lockstep_study.site import SCRIPTS, Site
+from lockstep_study.slurm_output import job_of_line, usage_of_rows
 
 LAUNCHERS = ("srun", "mpirun")
 # Variables of an outer job or job step, and defaults of the user or the site for options that the
@@ -25,8 +26,9 @@ FOREIGN = re.compile(
 KEPT = re.compile("SLURM_CONF|SLURM_CLUSTERS|SLURM_JWT|SLURM_TIME_FORMAT|PMIX_MCA_.*")
 # Seconds after which the daemons of mpirun end if a link is lost, instead of 8 minutes.
 KEEPALIVE = {"time": "30", "intvl": "10", "probes": "3"}
-MEMORY_UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 UNLIMITED = 1 << 52  # seconds
+JOINED = {"--constraint": "{2}=({0})&({1})", "--gres": "{2}={0},{1}"}  # of two options
+ANSWER_LIMIT = 60  # seconds for a command that asks Slurm
 
 
 def forget_outer_job(environment):
@@ -38,9 +40,9 @@ def forget_outer_job(environment):
 
 
 def forget_filters(environment):
-    """Removes filters of the user for squeue, which would hide jobs."""
+    """Removes filters of the user for squeue and sacct, which would hide jobs."""
     for name in list(environment):
-        if name.startswith("SQUEUE_"):
+        if name.startswith(("SQUEUE_", "SACCT_")):
             del environment[name]
 
 
@@ -130,6 +132,20 @@ def keepalive(environment):
     return {name: environment.get(name) or seconds for name, seconds in names.items()}
 
 
+def joined(*options):
+    """Returns options of sbatch, with those that the site and the user both give as one: of two,
+    sbatch takes the last one, and the jobs would have no GPU, or another one."""
+    found = []
+    for option in options:
+        name, _, value = option.partition("=")
+        first = next((place for place, old in enumerate(found) if old.startswith(f"{name}=")), None)
+        if first is None or name not in JOINED:
+            found.append(option)
+        else:
+            found[first] = JOINED[name].format(found[first].partition("=")[2], value, name)
+    return found
+
+
 @dataclass
 class Slurm(Scheduler):
     """The jobs of a study. `prefix`: of their names; `logs`: folder of their logs; `options`: of
@@ -164,10 +180,12 @@ class Slurm(Scheduler):
             f"--signal={target}@{self.grace}",
             f"--output={self.logs}/%A_%a.log",
             *self.account_option(),
-            *self.site.options,
-            *self.site.gpu_options(array.per_node),
-            *self.options,
-            *self.array_options,
+            *joined(
+                *self.site.options,
+                *self.site.gpu_options(array.per_node),
+                *self.options,
+                *self.array_options,
+            ),
             str(SCRIPTS / "task.sbatch"),
             *array.arguments,
         ]
@@ -197,16 +215,9 @@ class Slurm(Scheduler):
         return (lines or re.findall("[0-9]+", answer.partition(";")[0]) or [""])[-1]
 
     def queue(self):
-        # Names may contain no blanks, reasons may.
+        # Names contain no blanks, reasons may.
         text = output_of("squeue", "--noheader", "--array", "--format=%i %T %j %r")
-        jobs = []
-        for line in text.splitlines():
-            identifier, state, name, reason = (*line.split(None, 3), "", "", "")[:4]
-            if re.search("[Hh]eld", reason):
-                state = "HELD"
-            _, _, task = identifier.partition("_")
-            jobs.append(Job(identifier, name, state, task))
-        return jobs
+        return [job_of_line(line) for line in text.splitlines()]
 
     def largest_index(self):
         try:
@@ -217,26 +228,14 @@ class Slurm(Scheduler):
         return int(found[1]) - 1 if found else None
 
     def usage(self, identifiers):
-        """A job has a row, each of its steps another one; the last row of an identifier is that of
-        its last start. The memory is that of the step that used most, per task."""
         if not identifiers:
             return {}
-        fields = "JobID,State,ElapsedRaw,MaxRSS"
         command = ["sacct", "--noheader", "--parsable2", f"--jobs={','.join(identifiers)}"]
         try:
-            text = output_of(*command, f"--format={fields}")
-        except StudyError:
+            text = output_of(*command, "--format=JobID,State,ElapsedRaw,MaxRSS")
+        except StudyError:  # there may be no accounting
             return {}
-        found = {}
-        for line in text.splitlines():
-            row, state, elapsed, memory = (*line.split("|"), "", "", "")[:4]
-            job, dot, _ = row.partition(".")
-            usage = found.setdefault(job, Usage())
-            if not dot:
-                usage.state, usage.elapsed = state, int(elapsed) if elapsed.isdigit() else None
-                usage.memory = None
-            usage.memory = max(bytes_of(memory) or 0, usage.memory or 0) or None
-        return found
+        return usage_of_rows(text)
 
     def requeue(self, identifier):
         """A job in another state is being cancelled, or Slurm itself requeues it. A requeue would
@@ -259,20 +258,21 @@ class Slurm(Scheduler):
             raise StudyError(f"Slurm refuses to requeue the job ({text})")
 
 
-def bytes_of(text):
-    """Returns an amount of memory such as 1234K or 1.5G in bytes, or None."""
-    found = re.fullmatch(r"([0-9.]+)([KMGT]?)", text)
-    return round(float(found[1]) * MEMORY_UNITS[found[2]]) if found else None
-
-
 def output_of(*command):
     """Returns the output of a command of Slurm. Raises StudyError with its message if it fails."""
     try:
         answer = subprocess.run(
-            command, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace"
+            command,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=ANSWER_LIMIT,
         )
     except OSError as error:
         raise StudyError(f"{command[0]}: {error.strerror}") from None
+    except subprocess.TimeoutExpired:
+        raise StudyError(f"{command[0]} does not answer within {ANSWER_LIMIT} s") from None
     if answer.returncode != 0:
         raise StudyError(f"{command[0]} failed ({last_line(answer.stderr)})")
     return answer.stdout

@@ -3,6 +3,7 @@
 
 import os
 import re
+import shutil
 import tempfile
 from pathlib import Path
 
@@ -10,7 +11,7 @@ from lockstep_study import arguments, checks, task as tasks
 from lockstep_study.command import Commands
 from lockstep_study.durations import Estimator, Processors
 from lockstep_study.errors import StudyError
-from lockstep_study.points import option_value
+from lockstep_study.points import ROOT, option_value
 from lockstep_study.programs import Programs, last_line
 from lockstep_study.runs import Comparison, Run, other_points
 from lockstep_study.shell import quoted
@@ -40,8 +41,8 @@ BREAKS = ("--array", "--export", "--job-name", "--output", "--test-only", "--wai
 BREAKS_SHORT = ("-a", "-J", "-o", "-W")
 MEMORY = ("--mem", "--mem-per-gpu", "--mem-per-cpu")  # sbatch accepts only one of them
 CUDA_ADVICE = (
-    "set LOCKSTEP_IMAGE to an image with CUDA (packaging/lockstep.def), or LOCKSTEP_BIN to a program"
-    " that was built with CUDA (jobs/setup --cuda) and LOCKSTEP_MODULES to the modules of its"
+    "set LOCKSTEP_IMAGE to an image with CUDA (packaging/lockstep.def), or LOCKSTEP_BIN to a"
+    " program that was built with CUDA (jobs/setup --cuda) and LOCKSTEP_MODULES to the modules of its"
     " libraries"
 )
 
@@ -134,6 +135,11 @@ def memory_of(array_options, site):
             )
         if name.startswith(BREAKS_SHORT) or name in BREAKS or name.startswith("--export"):
             raise StudyError(f"--sbatch: {name} would break the jobs of a study; remove it")
+        if name.startswith("-M") or name == "--clusters":
+            raise StudyError(
+                f"--sbatch: {name} would hide the jobs from the other commands; use export"
+                " SLURM_CLUSTERS=NAME instead"
+            )
         if name.startswith("-t") or name in ("--time", "--signal"):
             raise StudyError(f"--sbatch: use --time LIMIT and --grace SECONDS instead of {name}")
         if name in MEMORY:
@@ -229,7 +235,7 @@ def prepare(study, options):
 
 
 def submission_of(study, options, site, scheduler, commands, notes):
-    root, table = str(tasks.ROOT), str(study.directory / TABLE)
+    root, table = str(ROOT), str(study.directory / TABLE)
     repeats, directory = str(options.repeats), str(study.directory)
     estimate = None
     if options.dry_run:
@@ -252,7 +258,9 @@ def submission_of(study, options, site, scheduler, commands, notes):
 
 def task(words, name, notes):
     """Runs the array task of this job: SITE GPU LAUNCHER TABLE REPEATS DIR [options]."""
-    (site_name, gpu, launcher, table), (repeats, folder, *further) = words[:4], words[4:]
+    site_name, gpu, launcher = words[:3]
+    table, repeats, folder = words[3:6]
+    further = words[6:]
     environment = dict(os.environ)
     points, directory = read_table(table), Path(folder)
     site = read_site(site_name, gpu)
@@ -280,7 +288,10 @@ def queue(notes):
     """Returns the scheduler, and the jobs in its queue or None if the queue cannot be read."""
     forget_filters(os.environ)
     scheduler = Slurm()
+    if shutil.which("squeue") is None:
+        return scheduler, None
     try:
         return scheduler, scheduler.queue()
-    except StudyError:
+    except StudyError as error:
+        notes.say(f"{error}; the states are those of the files in the folders")
         return scheduler, None

@@ -15,6 +15,10 @@ from lockstep_study.table import read_table
 REPEATS = "repeats"  # file with the repeats of a study in the folder of its results
 TABLE = "table.tsv"
 LONGEST_REASON = 160
+# Of jobs that wait for their turn.
+USUAL_REASONS = ("None", "Priority", "Resources", "Dependency", "BeginTime", "JobArrayTaskLimit")
+# Of the accounting for a job that has left the queue: it is not up to date.
+LATE_STATES = ("RUNNING", "PENDING", "REQUEUED", "COMPLETING")
 
 
 @dataclass
@@ -53,9 +57,16 @@ class Summary:
 
     counts: dict = field(default_factory=dict)
     names: dict = field(default_factory=dict)
+    reasons: dict = field(default_factory=dict)
 
     def count(self, state):
         self.counts[state] = self.counts.get(state, 0) + 1
+
+    def wait(self, reason):
+        """Counts why a job is pending, unless it only waits for its turn."""
+        reason = reason.partition(",")[0]
+        if reason and reason not in USUAL_REASONS:
+            self.reasons[reason] = self.reasons.get(reason, 0) + 1
 
     def name(self, state, text):
         self.names.setdefault(state, []).append(text)
@@ -70,6 +81,9 @@ class Summary:
         ):
             if state in self.counts:
                 text += f", {self.counts[state]} {words}"
+            if state == "pending" and self.reasons:
+                reasons = [f"{count} for {reason}" for reason, count in self.reasons.items()]
+                text += f" ({', '.join(reasons)})"
         for state in ("held", "running", "started", "failed"):
             if state in self.names:
                 text += f"; {state}: {', '.join(self.names[state])}"
@@ -94,8 +108,9 @@ class Status:
                 self.summary.count("complete")
             elif job and job.state == "PENDING":
                 self.summary.count("pending")
+                self.summary.wait(job.reason)
             elif job and job.state == "HELD":
-                self.summary.name("held", f"{run.name} (scontrol release {job.identifier})")
+                self.summary.name("held", f"{run.name} ({held(job)})")
             else:
                 waiting.append((task, run, job))
         logs = {task: self.log_of(task, run) for task, run, _ in waiting}
@@ -128,6 +143,13 @@ class Status:
         return max(logs)[1] if logs else None
 
 
+def held(job):
+    """Returns how a held job is released, or why its owner cannot do that."""
+    if job.reason == "JobHeldAdmin":
+        return "by an administrator"
+    return f"scontrol release {job.identifier}"
+
+
 def running(run, job, log, used):
     """Returns the name of a running run with its complete epochs, elapsed time and memory."""
     text = read(log)
@@ -140,7 +162,9 @@ def running(run, job, log, used):
 def failure(log, used):
     """Returns why a run failed: its state in the accounting, and the last line of its log."""
     reason = last_line(read(log))[:LONGEST_REASON]
-    parts = [used.state, *usage_text(used)] if used and used.state else []
+    parts = []
+    if used and used.state.split(" ")[0] not in ("", *LATE_STATES):
+        parts = [used.state, *usage_text(used)]
     return f"{', '.join(parts)}: {reason}" if parts else reason
 
 

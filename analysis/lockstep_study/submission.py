@@ -60,9 +60,10 @@ class Submission:
         if total:
             print(f"# all tasks: {duration(total)}")
         if too_long:
+            limit = self.scheduler.limit
             self.notes.say(
-                "warning: on this machine, these points take longer than --time"
-                f" {self.scheduler.limit}: {', '.join(too_long)}; their tasks resume after the limit"
+                f"warning: on this machine, these points take longer than --time {limit}:"
+                f" {', '.join(too_long)}; their tasks resume after the limit"
             )
         return jobs, job
 
@@ -99,10 +100,7 @@ class Submission:
         answer = subprocess.run(command, capture_output=True, text=True, errors="replace")
         sys.stderr.write(answer.stderr)
         if answer.returncode != 0:
-            raise StudyError(
-                f"{command[0]} failed, see above; {remedy} (if the number of jobs is limited:"
-                " reduce --repeats)"
-            )
+            raise StudyError(f"{command[0]} failed, see above; {remedy} ({self.advice(answer)})")
         job = self.scheduler.job_of(answer.stdout)
         if not job:
             raise StudyError(
@@ -110,6 +108,14 @@ class Submission:
                 f" --me; {remedy}"
             )
         return job
+
+    def advice(self, answer):
+        """Returns what may help after an error of the command."""
+        if "Socket timed out" in answer.stderr:
+            return "the jobs may have been submitted, see squeue --me"
+        if "configuration is not available" in answer.stderr:
+            return "with --exclusive, --sbatch --mem=0 requests the memory that the node has"
+        return "if the number of jobs is limited: reduce --repeats"
 
 
 def ranges(indices):

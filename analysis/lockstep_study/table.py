@@ -6,9 +6,9 @@
   column NAME=VALUE has the same value in all rows and no cells. A cell `-` or an empty one omits
   the option, `yes` gives it without a value. Without `name`, the values that differ are the name.
 
-Columns are separated by tabs or blanks; in a file NAME.csv, by commas or semicolons. Empty rows and
-those that start with # are ignored, and so is what spreadsheets add: a byte-order mark, line endings
-of Windows, quotation marks around a cell, tabs at the end.
+Columns are separated by tabs or blanks; in a file NAME.csv, by commas or semicolons. Empty rows
+and those that start with # are ignored, and so is what spreadsheets add: a byte-order mark, line
+endings of Windows, quotation marks around a cell, tabs at the end.
 """
 
 import csv

@@ -12,7 +12,7 @@ import subprocess
 from lockstep_study.errors import StudyError
 from lockstep_study.local import COMPLETE, TOO_LARGE
 from lockstep_study.machine import mpi_environment
-from lockstep_study.points import ROOT, option_value
+from lockstep_study.points import option_value
 from lockstep_study.report import write_report
 from lockstep_study.runs import Run
 from lockstep_study.shell import command_line
