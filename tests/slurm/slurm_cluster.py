@@ -36,17 +36,17 @@ class CommandFailed(Exception):
 
 class Cluster:
     """A running cluster of two nodes. `folder`: its configuration and logs; `work`: a folder for
-    tables and results."""
+    tables and results; `options`: of `cluster run`."""
 
-    def __init__(self, folder):
-        self.folder, self.work = folder / "cluster", folder / "work"
+    def __init__(self, folder, options=()):
+        self.folder, self.work, self.options = folder / "cluster", folder / "work", options
         self.work.mkdir()
         self.environment = os.environ | {"SLURM_CONF": str(self.folder / "slurm.conf")}
         self.studies = []
 
     def __enter__(self):
         self.daemons = subprocess.Popen(
-            [PROGRAM, "run", self.folder, "bash", "-c", "echo ready && cat"],
+            [PROGRAM, "run", *self.options, self.folder, "bash", "-c", "echo ready && cat"],
             text=True,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,

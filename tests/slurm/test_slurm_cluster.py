@@ -9,14 +9,13 @@ import os
 import pathlib
 import re
 import shlex
-import subprocess
 import tempfile
 import time
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
 import pytest
-from slurm_cluster import OPTIONS, PROGRAM, ROOT, STATUS, SUBMIT, Cluster
+from slurm_cluster import OPTIONS, ROOT, STATUS, SUBMIT, Cluster
 
 ENDLESS = 100_000  # steps of runs that a test stops
 
@@ -285,6 +284,52 @@ def study_submitted_inside_a_job_is_independent_of_that_job(cluster):
     assert cluster.job(report[1])["JobState"] == "COMPLETED", logs
 
 
+def submit_with_both_launchers(cluster, table, *further):
+    """Submits a study with srun and one with mpirun, and waits for their ends; returns both."""
+    studies = [
+        cluster.submit(table, "--launcher", launcher, further=further, folder=launcher)
+        for launcher in ("srun", "mpirun")
+    ]
+    for study in studies:
+        cluster.wait_for_state(study.report, "COMPLETED", "FAILED")
+    return studies
+
+
+def ranks_bound_by_slurm_have_processors_of_their_own(cluster):
+    for study in submit_with_both_launchers(
+        cluster, "two\t2\ttrain --batch-per-rank 4\n", "--steps", "2"
+    ):
+        log = (study.folder / "logs" / f"{study.arrays[0]}_1.log").read_text(encoding="utf-8")
+        assert study.parts("two") == ["complete"], log
+        bound = re.search(r"^  binding .* processors of rank 0: (\d+); 1: (\d+)$", log, re.M)
+        assert bound and bound[1] != bound[2], log
+
+
+def accounting_has_the_state_time_and_memory_of_every_task(cluster):
+    """The memory of ranks is in the job step with srun, and in the batch script with mpirun."""
+    table = "two\t2\ttrain --batch-per-rank 4\nbad\t2\ttrain --batch-per-rank 4 --lr -1\n"
+    studies = submit_with_both_launchers(cluster, table, "--steps", "60")
+    for study, step in zip(studies, ("0", "batch")):
+        job = study.arrays[0]
+        rows = dict(
+            line.split("|", 1)
+            for line in cluster.run(
+                "sacct",
+                "--noheader",
+                "--parsable2",
+                f"--jobs={job}",
+                "--format=JobID,State,ElapsedRaw,MaxRSS,ExitCode",
+                "--units=M",
+            ).splitlines()
+        )
+        assert re.fullmatch(r"COMPLETED\|\d+\|\|0:0", rows[f"{job}_1"]), rows
+        memory = re.fullmatch(r"COMPLETED\|\d+\|([\d.]+)M\|0:0", rows[f"{job}_1.{step}"])
+        assert memory and float(memory[1]) > 100, rows
+        assert re.fullmatch(r"FAILED\|\d+\|\|2:0", rows[f"{job}_2"]), rows
+        status = cluster.run(STATUS, study.folder)
+        assert "1 of 2 runs complete" in status and "failed: bad-1 (FAILED" in status, status
+
+
 SCENARIOS = {
     function.__name__: function
     for function in (
@@ -296,15 +341,18 @@ SCENARIOS = {
         task_of_a_failed_node_resumes_on_another_node,
         ranks_find_each_other_or_one_line_says_how,
         study_submitted_inside_a_job_is_independent_of_that_job,
+        ranks_bound_by_slurm_have_processors_of_their_own,
+        accounting_has_the_state_time_and_memory_of_every_task,
     )
 }
+OPTIONS_OF_CLUSTER = {ranks_bound_by_slurm_have_processors_of_their_own: ["--affinity"]}
 
 
 def run_scenario(function):
     """Runs a scenario in a new cluster. Returns its exception, or None, and the logs of its
     jobs."""
     with tempfile.TemporaryDirectory(prefix="lockstep-slurm-") as folder:
-        cluster = Cluster(pathlib.Path(folder))
+        cluster = Cluster(pathlib.Path(folder), OPTIONS_OF_CLUSTER.get(function, []))
         try:
             with cluster:
                 function(cluster)
@@ -334,28 +382,3 @@ def test_slurm(scenario, outcomes):
     print(logs)
     if error:
         raise error
-
-
-@pytest.mark.requires("SLURM")
-def test_clusters_have_ports_of_their_own(tmp_path):
-    """No port is in the range of outgoing connections, which another process can use at any
-    time."""
-
-    def ports(name):
-        (tmp_path / name).mkdir()
-        command = [PROGRAM, "run", tmp_path / name, "cat", tmp_path / name / "slurm.conf"]
-        return re.findall(
-            r"Port=(\d+)",
-            subprocess.run(command, capture_output=True, text=True, check=True).stdout,
-        )
-
-    with ThreadPoolExecutor() as pool:
-        found = [
-            int(port) for ports_of_cluster in pool.map(ports, "abc") for port in ports_of_cluster
-        ]
-    assert len(set(found)) == len(found) == 9
-    assert max(found) < int(
-        pathlib.Path("/proc/sys/net/ipv4/ip_local_port_range")
-        .read_text(encoding="utf-8")
-        .split()[0]
-    )
