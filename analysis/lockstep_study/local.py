@@ -6,7 +6,7 @@ import os
 import signal
 import subprocess
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 from lockstep_study.checks import reason_of
 from lockstep_study.errors import StudyError
@@ -155,10 +155,8 @@ class LocalStudy:
             if self.progress.is_terminal:
                 file.seek(start)
                 self.progress.now(run, time.monotonic() - begin, Output(file.read()).epochs)
-            try:
+            with suppress(subprocess.TimeoutExpired):
                 child.wait(LOOK_SECONDS)
-            except subprocess.TimeoutExpired:
-                pass
 
     def end(self, run, file, status, output, elapsed):
         """Marks how a run ended, and prints its line."""

@@ -35,8 +35,8 @@ class Context:
         self.comparison = Comparison(self.commands, options.launcher, notes)
         if RANKS not in options.launcher:
             raise StudyError(
-                f"--launcher '{options.launcher}' does not contain the word RANKS, which is replaced"
-                " by the number of ranks"
+                f"--launcher '{options.launcher}' does not contain the word RANKS, which is"
+                " replaced by the number of ranks"
             )
         checks.check_options(self.study.title, self.study.points, self.commands, notes)
 

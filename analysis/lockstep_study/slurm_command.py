@@ -42,8 +42,8 @@ BREAKS_SHORT = ("-a", "-J", "-o", "-W")
 MEMORY = ("--mem", "--mem-per-gpu", "--mem-per-cpu")  # sbatch accepts only one of them
 CUDA_ADVICE = (
     "set LOCKSTEP_IMAGE to an image with CUDA (packaging/lockstep.def), or LOCKSTEP_BIN to a"
-    " program that was built with CUDA (jobs/setup --cuda) and LOCKSTEP_MODULES to the modules of its"
-    " libraries"
+    " program that was built with CUDA (jobs/setup --cuda) and LOCKSTEP_MODULES to the modules of"
+    " its libraries"
 )
 
 
