@@ -145,3 +145,16 @@ def test_installed_study_runs(prefix):
     )
     assert result.returncode == 0, result.stderr
     assert "mpirun -n 8" in result.stdout
+
+
+def test_installed_download_verifies_a_folder(prefix, tmp_path):
+    folder = tmp_path / "cifar-10-batches-bin"
+    folder.mkdir()
+    (folder / "data_batch_1.bin").write_bytes(b"four")
+    result = subprocess.run(
+        [prefix / "share" / "lockstep" / "jobs" / "download-cifar10", tmp_path],
+        text=True,
+        capture_output=True,
+    )
+    assert result.returncode == 3
+    assert "data_batch_1.bin has 4 bytes instead of 30730000" in result.stderr
