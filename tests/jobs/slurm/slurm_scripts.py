@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Runs jobs/slurm/submit --dry-run and array tasks with stubs of srun and scontrol.
+"""Runs submit --dry-run and array tasks with stubs of srun and scontrol, in this process.
 
 No cluster is needed. Of the sites in jobs/slurm/sites, only the options of sbatch are tested; their
 values are facts about clusters that these tests cannot check.
@@ -9,6 +9,8 @@ import os
 import pathlib
 import shlex
 import subprocess
+
+from in_process import call
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 SUBMIT = ROOT / "jobs" / "slurm" / "submit"
@@ -22,10 +24,22 @@ TABLE = (
 def submit(*arguments, **variables):
     """Runs `submit --dry-run` with additional environment variables, without lockstep unless
     LOCKSTEP_BIN is one of them."""
-    environment = os.environ | {"LOCKSTEP_BIN": "/nowhere", "LOCKSTEP_ACCOUNT": ""} | variables
+    return call("submit", "--dry-run", *arguments, environment=submit_environment(variables))
+
+
+def submit_process(*arguments, root=ROOT, folder=".", **variables):
+    """Runs the script `jobs/slurm/submit --dry-run` below `root` in this folder."""
     return subprocess.run(
-        [SUBMIT, "--dry-run", *map(str, arguments)], capture_output=True, text=True, env=environment
+        [root / "jobs" / "slurm" / "submit", "--dry-run", *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        env=submit_environment(variables),
+        cwd=folder,
     )
+
+
+def submit_environment(variables):
+    return os.environ | {"LOCKSTEP_BIN": "/nowhere", "LOCKSTEP_ACCOUNT": ""} | variables
 
 
 def options(line):
@@ -43,22 +57,31 @@ def complete(folder, point):
     (folder / f"{point}.done").write_text(f"{point}.70_1.0.h5\n", encoding="utf-8")
 
 
-def run_task(
-    tmp_path,
-    table,
-    task,
-    status,
-    restart=0,
-    state="RUNNING",
-    directory=None,
-    root=ROOT,
-    site="generic",
-    **variables,
-):
-    """Runs one array task with stubs of srun and scontrol, which record their last arguments. srun
-    creates the run file and exits with `status`; scontrol prints that the job is in the state
-    `state`. `variables` are added to the environment.
-    """
+def run_task(tmp_path, table, task, status, directory=None, **settings):
+    """Runs one array task with stubs of srun and scontrol; `settings` are those of
+    `task_environment`."""
+    environment = task_environment(tmp_path, task, status, **settings)
+    return call("task", *task_words(table, directory or tmp_path), environment=environment)
+
+
+def run_task_process(tmp_path, table, task, status, root=ROOT, site="generic"):
+    """Runs one array task with the script below `root`."""
+    return subprocess.run(
+        ["bash", root / "jobs" / "slurm" / "task.sbatch", root, *task_words(table, tmp_path, site)],
+        capture_output=True,
+        text=True,
+        env=task_environment(tmp_path, task, status),
+    )
+
+
+def task_words(table, directory, site="generic"):
+    return [site, "", "srun", table, "3", directory, "--epochs", "2"]
+
+
+def task_environment(tmp_path, task, status, restart=0, state="RUNNING", **variables):
+    """Returns the environment of an array task with stubs of srun and scontrol, which record their
+    last arguments. srun creates the run file and exits with `status`; scontrol prints that the job
+    is in the state `state`. `variables` are added to the environment."""
     programs = tmp_path / "bin"
     programs.mkdir(exist_ok=True)
     for name, code in (("srun", status), ("scontrol", 0)):
@@ -69,7 +92,7 @@ def run_task(
             encoding="utf-8",
         )
         (programs / name).chmod(0o755)
-    environment = (
+    return (
         os.environ
         | {
             "PATH": f"{programs}:{os.environ['PATH']}",
@@ -81,9 +104,8 @@ def run_task(
         }
         | variables
     )
-    return subprocess.run(
-        ["bash", TASK, root, site, "", "srun", table, "3", directory or tmp_path, "--epochs", "2"],
-        capture_output=True,
-        text=True,
-        env=environment,
-    )
+
+
+def report(table, repeats, directory):
+    """Runs the job that writes the report."""
+    return call("report", table, repeats, directory, environment=dict(os.environ))

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Tests of files of sites, and of paths with odd characters."""
 
-import os
+import pathlib
 import shlex
 import shutil
-import subprocess
 
 import pytest
-from slurm_scripts import ROOT, options, run_task, submit
+from lockstep_study import site
+from slurm_scripts import ROOT, options, run_task_process, submit, submit_process
 
 
 @pytest.fixture
@@ -16,7 +16,22 @@ def copy(tmp_path):
     may change."""
     root = tmp_path / "a copy, 100%j $(touch x) `touch x` 'of' \"it\" [1]; & é"
     shutil.copytree(ROOT / "jobs", root / "jobs")
+    (root / "analysis").mkdir()
+    for name in ("run-python", "start.py"):
+        shutil.copy(ROOT / "analysis" / name, root / "analysis")
+    package = pathlib.Path("analysis", "lockstep_study")
+    shutil.copytree(ROOT / package, root / package)
     return root
+
+
+@pytest.fixture
+def sites(tmp_path, monkeypatch):
+    """A copy of the sites, which a test may change; commands in this process read it."""
+    folder = tmp_path / "jobs" / "slurm" / "sites"
+    shutil.copytree(ROOT / "jobs" / "slurm" / "sites", folder)
+    monkeypatch.setattr(site, "ROOT", tmp_path)
+    monkeypatch.setattr(site, "SITES", folder)
+    return folder
 
 
 @pytest.mark.parametrize(
@@ -34,25 +49,20 @@ def copy(tmp_path):
         ("unset -f site_environment\n", "site_environment is '', but must be a function"),
     ],
 )
-def test_invalid_site_file_is_one_error(copy, table, text, message):
-    sites = copy / "jobs" / "slurm" / "sites"
+def test_invalid_site_file_is_one_error(sites, table, text, message):
     (sites / "own.sh").write_text(
         (sites / "generic.sh").read_text(encoding="utf-8") + text, encoding="utf-8"
     )
-    result = subprocess.run(
-        [copy / "jobs" / "slurm" / "submit", "--dry-run", "--site", "own", table],
-        capture_output=True,
-        text=True,
-    )
+    result = submit("--site", "own", table)
     assert result.returncode != 0 and result.stdout == "" and message in result.stderr
     assert len(result.stderr.splitlines()) == 1 and result.stderr.startswith("submit: "), (
         result.stderr
     )
 
 
-def test_options_are_attributed_with_the_environment_of_the_site(copy, table, tmp_path):
+def test_options_are_attributed_with_the_environment_of_the_site(sites, table, tmp_path):
     """The program needs modules, and rejects options of the other command."""
-    sites, stub = copy / "jobs" / "slurm" / "sites", tmp_path / "lockstep"
+    stub = tmp_path / "lockstep"
     (sites / "own.sh").write_text(
         (sites / "generic.sh").read_text(encoding="utf-8")
         + "site_environment() { export LOADED=1; }\n",
@@ -73,28 +83,15 @@ esac
     )
     stub.chmod(0o755)
     table.write_text("one\t1\ttrain\ntwo\t1\tallreduce\n", encoding="utf-8")
-    result = subprocess.run(
-        [
-            *(copy / "jobs" / "slurm" / "submit", "--dry-run", "--site", "own"),
-            *("--dir", tmp_path / "out", table, "--", "-b", "4K", "--epochs", "3"),
-        ],
-        capture_output=True,
-        text=True,
-        env=os.environ | {"LOCKSTEP_BIN": str(stub)},
-    )
+    words = ["--site", "own", "--dir", tmp_path / "out", table, "--", "-b", "4K", "--epochs", "3"]
+    result = submit(*words, LOCKSTEP_BIN=str(stub))
     assert (result.returncode, result.stderr) == (0, "") and "-b 4K --epochs 3" in result.stdout
 
 
 def test_odd_characters_in_paths_stay_words(copy, table):
     odd = copy / "points $HOME;x.tsv"
     table.rename(odd)
-    result = subprocess.run(
-        [copy / "jobs" / "slurm" / "submit", "--dry-run", "--dir", copy / "results", odd],
-        capture_output=True,
-        text=True,
-        cwd=copy,
-        env=os.environ | {"LOCKSTEP_BIN": "/nowhere"},
-    )
+    result = submit_process("--dir", copy / "results", odd, root=copy, folder=copy)
     assert result.returncode == 0, result.stderr
     for line in result.stdout.splitlines():
         words = shlex.split(line)
@@ -123,8 +120,5 @@ def test_scripts_of_a_site_may_read_unset_variables(copy, tmp_path, table):
         + "site_environment() { export MINE=$NOT_SET; }\n",
         encoding="utf-8",
     )
-    shutil.copytree(
-        ROOT / "analysis", copy / "analysis", ignore=shutil.ignore_patterns("tests", "lockstep_*")
-    )
-    result = run_task(tmp_path, table, 1, 0, root=copy, site="own")
+    result = run_task_process(tmp_path, table, 1, 0, root=copy, site="own")
     assert result.returncode == 0, result.stderr

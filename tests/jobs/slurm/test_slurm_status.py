@@ -7,6 +7,7 @@ import shutil
 import subprocess
 
 import pytest
+from in_process import call
 
 STATUS = pathlib.Path(__file__).resolve().parents[3] / "jobs" / "slurm" / "status"
 
@@ -43,7 +44,7 @@ PROGRAMS = (
 ).split()
 
 
-def status(folder, tmp_path, *arguments, **stubs):
+def status(folder, tmp_path, *arguments, start="in process", **stubs):
     """Runs `status` with stubs of the programs of Slurm, given as code of bash, in the folder that
     contains `results`."""
     programs = tmp_path / "bin"
@@ -60,14 +61,12 @@ def status(folder, tmp_path, *arguments, **stubs):
             f"#!/bin/bash\n{code.replace('SUM', sum_of_folder)}\n", encoding="utf-8"
         )
         (programs / name).chmod(0o755)
-    result = subprocess.run(
-        [STATUS, *arguments],
-        capture_output=True,
-        text=True,
-        cwd=tmp_path,
-        env=os.environ | {"PATH": str(programs)},
-    )
-    return result
+    environment = os.environ | {"PATH": str(programs)}
+    if start == "script":
+        return subprocess.run(
+            [STATUS, *arguments], capture_output=True, text=True, cwd=tmp_path, env=environment
+        )
+    return call("status", *arguments, environment=environment, folder=tmp_path)
 
 
 # The jobs of other users of a shared folder count.
@@ -77,13 +76,16 @@ QUEUE = (
 )
 
 
-def test_one_line_per_study(folder, tmp_path):
-    result = status(folder, tmp_path, squeue=QUEUE, sacct="echo RUNNING; echo FAILED")
+@pytest.mark.parametrize("start", ["in process", "script"])
+def test_one_line_per_study(folder, tmp_path, start):
+    sacct = "echo '70_2|RUNNING|65|'; echo '70_3|FAILED|7|'; echo '70_3.0|FAILED|7|2000000K'"
+    result = status(folder, tmp_path, start=start, squeue=QUEUE, sacct=sacct)
     assert (
         result.stderr == ""
         and result.stdout
         == f"{folder}: 1 of 6 runs complete, 1 do not fit in memory, 1 pending, 1 not started;"
-        " running: one-2 (epoch 2/3); failed: two-1 (FAILED: lockstep: no data [2J)\n"
+        " running: one-2 (epoch 2/3, 1:05 min); failed: two-1 (FAILED, 7.0 s, 2 GB: lockstep: no data"
+        " ?[2J)\n"
     )
 
 
@@ -106,11 +108,20 @@ def test_held_and_suspended_runs_are_named(folder, tmp_path):
     )
 
 
-@pytest.mark.parametrize("stubs", [{}, {"squeue": "echo no controller >&2; exit 1"}])
-def test_files_are_read_without_squeue(folder, tmp_path, stubs):
+@pytest.mark.parametrize(
+    "stubs, note",
+    [
+        ({}, ""),
+        (
+            {"squeue": "echo no controller >&2; exit 1"},
+            "status: squeue failed (no controller); only the files in the folders are read\n",
+        ),
+    ],
+)
+def test_files_are_read_without_squeue(folder, tmp_path, stubs, note):
     result = status(folder, tmp_path, folder, **stubs)
     assert (
-        result.returncode == 0
+        (result.returncode, result.stderr) == (0, note)
         and result.stdout
         == f"{folder}: 1 of 6 runs complete, 1 do not fit in memory, 2 not started; started: one-2,"
         " two-1\n"
@@ -131,7 +142,7 @@ def test_study_without_logs(folder, tmp_path):
     "arguments, message",
     [
         (["--unknown"], "unknown option --unknown"),
-        (["."], "contains no study that submit has stored"),
+        (["."], "contains no study that was run or submitted"),
     ],
 )
 def test_invalid_arguments_are_one_error(folder, tmp_path, arguments, message):

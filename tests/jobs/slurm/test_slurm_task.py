@@ -2,10 +2,9 @@
 """Tests of array tasks with stubs of srun and scontrol, and of the job that writes the report."""
 
 import os
-import subprocess
 
 import pytest
-from slurm_scripts import ROOT, TASK, complete, options, run_task, submit
+from slurm_scripts import complete, options, report, run_task, submit
 
 
 def test_complete_points_are_compared_or_left_to_their_tasks(table, tmp_path):
@@ -121,11 +120,7 @@ def test_report_that_fails_hides_no_incomplete_runs(tmp_path, table, complete, m
     (tmp_path / "one-1.0.h5").write_text("no run file", encoding="utf-8")
     for name, ending in zip(complete, ("done", "memory", "done")):
         (tmp_path / f"{name}-1.{ending}").touch()
-    result = subprocess.run(
-        ["bash", TASK.with_name("report.sbatch"), ROOT, "generic", table, "1", tmp_path],
-        capture_output=True,
-        text=True,
-    )
+    result = report(table, 1, tmp_path)
     assert result.returncode != 0 and message in result.stderr.splitlines()[-1], result.stderr
     assert "not an HDF5 file" in result.stderr
 

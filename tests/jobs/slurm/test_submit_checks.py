@@ -70,7 +70,7 @@ esac
     lines = result.stdout.splitlines()
     assert len(lines) == 4  # two arrays, the report, and the sum
     assert lines[0].endswith(" # per task: about 3 min")
-    assert lines[1].endswith(" # per task: about 76 s")
+    assert lines[1].endswith(" # per task: about 75 s")
     assert lines[3] == "# all tasks: about 10 min"
     warning = (
         f"submit: warning: on this machine, these points take longer than --time {limit}: one"

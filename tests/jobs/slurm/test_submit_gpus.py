@@ -163,9 +163,9 @@ def test_newer_gpus_are_not_refused(table, tmp_path, gpu):
 def test_sites_have_gpus_that_the_program_supports():
     header = (ROOT / "src/backend/cuda/device/device.hpp").read_text(encoding="utf-8")
     oldest = int(re.search(r"oldest_compute_capability = (\d+);", header)[1])
-    assert f"compute capability {oldest / 10}" in (ROOT / "jobs/slurm/site.sh").read_text(
-        encoding="utf-8"
-    )
+    assert f"compute capability {oldest / 10}" in (
+        ROOT / "analysis/lockstep_study/site.py"
+    ).read_text(encoding="utf-8")
     capability = {"rtx8000": 75, "a100": 80, "l40s": 89, "h100": 90, "h200": 90}
     help_text = re.sub(r"\s+", " ", submit("--help").stdout)
     for site in ("greene", "torch"):

@@ -2,10 +2,10 @@
 """Tests of submissions, with stubs of sbatch, squeue and scontrol."""
 
 import os
-import subprocess
 
 import pytest
-from slurm_scripts import SUBMIT, TABLE, options, submit
+from in_process import call
+from slurm_scripts import TABLE, options, submit
 
 
 @pytest.fixture
@@ -35,12 +35,8 @@ def slurm_stubs(tmp_path):
 
 
 def really_submit(table, tmp_path, variables, *arguments):
-    return subprocess.run(
-        [SUBMIT, "--repeats", "2", "--dir", tmp_path / "out", *arguments, table],
-        capture_output=True,
-        text=True,
-        env=os.environ | variables,
-    )
+    words = ["--repeats", "2", "--dir", tmp_path / "out", *arguments, table]
+    return call("submit", *words, environment=os.environ | variables)
 
 
 def test_grace_reaches_the_tasks(table, tmp_path, slurm_stubs):
@@ -52,8 +48,10 @@ def test_second_submission_of_a_study_is_refused(table, tmp_path, slurm_stubs):
     prefix = options(submit("--dir", tmp_path / "out", table).stdout.splitlines()[0])[
         "--job-name"
     ].removesuffix("-n1")
-    waiting = f"71 {prefix}-n2\\n71 {prefix}-n2\\n9 {prefix}-report\\n5 other\\n6 {prefix}1-n2\\n"
-    result = really_submit(table, tmp_path, slurm_stubs(waiting))
+    jobs = {"71_1": "n2", "71_2": "n2", "9": "report"}
+    waiting = [f"{job} PENDING {prefix}-{name} Resources" for job, name in jobs.items()]
+    waiting += ["5 RUNNING other None", f"6_1 RUNNING {prefix}1-n2 None", ""]
+    result = really_submit(table, tmp_path, slurm_stubs("\\n".join(waiting)))
     assert result.returncode != 0 and result.stdout == ""
     assert (
         result.stderr.splitlines()[-1]
@@ -67,7 +65,7 @@ def test_another_table_with_the_folder_of_pending_jobs_is_refused(table, tmp_pat
     other = table.with_name("other.tsv")
     other.write_text(TABLE, encoding="utf-8")
     pending = options(submit("--dir", tmp_path / "out", table).stdout.splitlines()[0])["--job-name"]
-    result = really_submit(other, tmp_path, slurm_stubs(f"71 {pending}\\n"))
+    result = really_submit(other, tmp_path, slurm_stubs(f"71_1 PENDING {pending} Resources\\n"))
     assert (
         result.returncode != 0
         and "a study of this folder is pending or running (jobs 71)" in result.stderr
@@ -145,7 +143,9 @@ def test_jobs_get_the_environment(table, tmp_path, slurm_stubs, launcher):
 
 def test_other_studies_are_submitted_at_the_same_time(table, tmp_path, slurm_stubs):
     other = options(submit("--dir", tmp_path / "other", table).stdout.splitlines()[0])["--job-name"]
-    result = really_submit(table, tmp_path, slurm_stubs(f"71 {other}\\n72 bash\\n"))
+    result = really_submit(
+        table, tmp_path, slurm_stubs(f"71_1 PENDING {other} None\\n72 RUNNING bash\\n")
+    )
     assert result.returncode == 0 and "submitted the arrays 71 72; job 73 writes" in result.stdout
 
 

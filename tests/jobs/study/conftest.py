@@ -7,14 +7,16 @@ import pytest
 @pytest.fixture
 def program(tmp_path):
     """A function that writes a stub of lockstep, which appends its arguments to `calls`, creates
-    its run file and exits with `status`; `experiment` is the command that runs for `help
-    experiment`. Returns the environment variable that names it.
+    its run file and exits with `status`; `experiment` is the command that runs for `help`. For
+    checks (--dry-run) and timed steps (--json), the stub only runs `check`. Returns the environment
+    variable that names it.
     """
 
-    def make(status=0, experiment='echo "build=1"'):
+    def make(status=0, experiment='echo "build=1"', check="exit 0"):
         path = tmp_path / "lockstep"
         path.write_text(
             f'#!/bin/bash\n[ "$1" != help ] || {{ {experiment}; exit; }}\n'
+            f"case ${{@: -1}} in --dry-run | --json) {check} ;; esac\n"
             f'echo "$@" >>"{tmp_path}/calls"\ntouch "${{@: -1}}"\nexit {status}\n',
             encoding="utf-8",
         )

@@ -1,25 +1,40 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Runs jobs/study for the tests of this folder."""
+"""Runs the command of jobs/study for the tests of this folder."""
 
 import os
 import pathlib
 import subprocess
 
+from in_process import call
+
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 STUDY = ROOT / "jobs" / "study"
 
 
-def study(*arguments, **variables):
-    """Runs jobs/study with additional environment variables, without lockstep unless LOCKSTEP_BIN
-    is one of them."""
-    environment = os.environ | {"LOCKSTEP_BIN": "/nowhere"} | variables
+def study(*arguments, folder=".", **variables):
+    """Runs the command of jobs/study in this process, with additional environment variables,
+    without lockstep unless LOCKSTEP_BIN is one of them."""
+    return call("study", *arguments, environment=environment_with(variables), folder=folder)
+
+
+def show(*arguments, **variables):
+    """Runs lockstep-study show in this process."""
+    return call("", *arguments, environment=environment_with(variables))
+
+
+def study_process(*arguments, **variables):
+    """Runs the script jobs/study."""
     return subprocess.run(
         [STUDY, *map(str, arguments)],
         capture_output=True,
         text=True,
-        env=environment,
+        env=environment_with(variables),
         stdin=subprocess.DEVNULL,
     )
+
+
+def environment_with(variables):
+    return os.environ | {"LOCKSTEP_BIN": "/nowhere"} | variables
 
 
 def commands_of(result):
@@ -36,8 +51,8 @@ RUN = ["--launcher", "env RANKS_STARTED=RANKS", "--no-report"]
 
 
 def expect_refusal(result, change):
-    assert result.returncode == 1 and "$" not in result.stdout, result.stdout
-    [line] = result.stderr.splitlines()
+    assert (result.returncode, result.stdout) == (1, "")
+    [line] = [line for line in result.stderr.splitlines() if " replaces " not in line]
     assert f"{change}; use another --dir, or delete the old run: rm -rf " in line
 
 

@@ -5,7 +5,7 @@ import os
 import subprocess
 
 import pytest
-from study_command import ROOT, RUN, study
+from study_command import ROOT, RUN, study_process
 
 
 @pytest.mark.parametrize(
@@ -29,7 +29,7 @@ def test_settings_of_the_shell_do_not_break_the_scripts(table, tmp_path, program
         f"{settings}; export CDPATH GLOBIGNORE IFS TMPDIR GREP_OPTIONS\n", encoding="utf-8"
     )
     for status in (5, 0):
-        result = study(
+        result = study_process(
             *RUN,
             "--dir",
             tmp_path / "out",

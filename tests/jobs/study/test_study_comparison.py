@@ -8,17 +8,28 @@ import subprocess
 import pytest
 from study_command import RUN, calls, expect_refusal, study
 
+WROTE_NONE = "the command of one-1 wrote no run file"
 
-@pytest.mark.parametrize("options", [["--dry-run"], ["--help"], ["--version"]])
-def test_command_that_writes_no_run_file_does_not_complete_a_point(table, tmp_path, options):
+
+@pytest.mark.parametrize(
+    "option, message",
+    [
+        ("--dry-run", "lockstep: option --dry-run is given twice"),  # the study checks with it
+        ("--help", WROTE_NONE),
+        ("--version", WROTE_NONE),
+    ],
+)
+def test_command_that_writes_no_run_file_does_not_complete_a_point(
+    table, tmp_path, option, message
+):
     real = os.environ.get("LOCKSTEP_BIN") or pytest.skip(
         "LOCKSTEP_BIN is not set to the program; CTest sets it"
     )
     table.write_text(
         "one\t1\ttrain --data synthetic:16@3x8x8/2 --batch-per-rank 8\n", encoding="utf-8"
     )
-    result = study(*RUN, "--dir", tmp_path / "out", table, "--", *options, LOCKSTEP_BIN=real)
-    assert result.returncode == 1 and "the command of one-1 wrote no run file" in result.stderr
+    result = study(*RUN, "--dir", tmp_path / "out", table, "--", option, LOCKSTEP_BIN=real)
+    assert result.returncode == 1 and message in result.stderr
     assert not list((tmp_path / "out").glob("*.done"))
 
 
@@ -87,7 +98,7 @@ def test_remedy_of_the_refusal_deletes_the_old_run_only(table, tmp_path, program
         folder / "one-1.5-1.done",
         folder / "one-1.5-1.0.h5",
         folder / "checkpoints",
-        folder / ".study.lock",
+        *(folder / name for name in (".study.lock", "logs", "repeats", "table.tsv")),
     }
     result = study(*command, **program(experiment='echo "build=2"'))
     subprocess.run(result.stderr.rpartition("delete the old run: ")[2], shell=True, check=True)

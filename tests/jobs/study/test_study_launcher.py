@@ -4,31 +4,18 @@
 import os
 import socket
 import subprocess
+from unittest.mock import patch
 
 import pytest
+from lockstep_study import machine
 from study_command import ROOT, study
 
 
+@patch.object(machine, "processors", lambda: 2)
+@patch.object(machine, "physical_cores", lambda: 1)
 def mpi_environment(ranks, **variables):
-    """Returns the variables of Open MPI that the scripts set for `ranks` ranks, on two hardware
-    threads of one core."""
-    script = (
-        f"source {ROOT}/jobs/lib.sh; nproc() {{ :; }}; physical_cores() {{ echo 1; }}; env() {{"
-        f' echo "${{NPROC:-2}}"; }}\nmpi_environment {ranks}; unset -f env; env'
-    )
-    inherited = {
-        name: value for name, value in os.environ.items() if not name.startswith("OMPI_MCA_")
-    }
-    result = subprocess.run(
-        ["bash", "-c", script],
-        capture_output=True,
-        text=True,
-        check=True,
-        env=inherited | variables,
-    )
-    return dict(
-        line.split("=", 1) for line in result.stdout.splitlines() if line.startswith("OMPI_MCA_")
-    )
+    """Returns the variables of Open MPI for `ranks` ranks, on two hardware threads of one core."""
+    return machine.mpi_environment(ranks, variables)
 
 
 def test_ranks_may_use_all_hardware_threads():
@@ -69,7 +56,11 @@ def test_points_run_with_more_ranks_than_slots(table, tmp_path, slots):
     hosts.write_text("localhost slots=1\n", encoding="utf-8")
     stub = tmp_path / "lockstep"
     stub.write_text(
-        f'#!/bin/bash\n[ "$1" != help ] || exit 0\necho >>"{tmp_path}/ranks"\ntouch "${{@: -1}}"\n',
+        f"""#!/bin/bash
+case "$1 ${{@: -1}}" in help* | *--dry-run | *--json) exit 0 ;; esac
+echo >>"{tmp_path}/ranks"
+touch "${{@: -1}}"
+""",
         encoding="utf-8",
     )
     stub.chmod(0o755)
@@ -103,6 +94,8 @@ def test_missing_programs_are_one_error(table, tmp_path, options, message):
 
 def test_number_of_processors_does_not_follow_openmp():
     for variables in ({}, {"OMP_NUM_THREADS": "100"}, {"OMP_THREAD_LIMIT": "1"}):
+        with patch.dict(os.environ, variables):
+            assert machine.processors() == len(os.sched_getaffinity(0))
         result = subprocess.run(
             ["bash", "-c", f"source {ROOT}/jobs/lib.sh; cores"],
             capture_output=True,

@@ -56,15 +56,12 @@ def test_dry_run_estimates_durations(table, tmp_path, program):
         encoding="utf-8",
     )
     experiment = "threads=8 batch-per-rank=8 global-batch=8 epochs=2 steps=0 evaluate-every=1"
+    results = '"train-samples": "30000",\\n"test-samples": "3000",\\n"images_per_second": 100.0,\\n'
     stub = program(
         experiment=f"""[ $2 != experiment ] || {{ printf '%s\\n' {experiment}; exit; }}
-        echo '{OPTIONS_OF_PROGRAMS}'"""
-    )
-    results = '"train-samples": "30000",\\n"test-samples": "3000",\\n"images_per_second": 100.0,\\n'
-    path = tmp_path / "lockstep"
-    path.write_text(
-        path.read_text(encoding="utf-8").replace("touch", f"printf '{results}'\n: "),
-        encoding="utf-8",
+        echo '{OPTIONS_OF_PROGRAMS}'""",
+        check=f"""[ "$1 ${{*: -1}}" != "train --json" ] || {{ echo "$@" >>"{tmp_path}/calls"
+        printf '{results}'; exit; }}; [ "${{*: -1}}" != --json ]; exit""",
     )
     result = study("--dry-run", "--dir", tmp_path / "out", "--repeats", 2, table, **stub)
     assert result.returncode == 0, result.stderr

@@ -2,10 +2,14 @@
 """Tests of Python programs as points of a table."""
 
 import os
-import subprocess
+import re
 import sys
 
 import pytest
+from lockstep_study.command import Commands, merge
+from lockstep_study.experiment import experiment
+from lockstep_study.points import Point
+from lockstep_study.programs import Programs
 from study_command import OPTIONS_OF_PROGRAMS, ROOT, RUN, calls, expect_refusal, study
 
 
@@ -55,21 +59,12 @@ def test_options_go_to_the_commands_that_use_them(
 
 
 def test_python_program_and_what_it_imports_are_compared(tmp_path):
-    def experiment():
-        script = (
-            f"source {ROOT}/jobs/lib.sh; source {ROOT}/jobs/points.sh; recorded_python=python3;"
-            " names=(one); ranks_of=(1);"
-            f" arguments_of=({os.path.relpath(tmp_path / 'program.py', ROOT)}); point_experiment 0"
-            " 1 mpirun"
-        )
-        return subprocess.run(
-            ["bash", "-euc", script], capture_output=True, text=True, check=True
-        ).stdout
-
+    point = Point("one", 1, (os.path.relpath(tmp_path / "program.py", ROOT),))
+    commands = Commands(Programs(os.environ), tmp_path, [])
     texts = set()
     for name in ("program.py", "imported.py"):
         (tmp_path / name).write_text("print('changed')\n", encoding="utf-8")
-        texts.add(experiment())
+        texts.add(experiment(commands, point, 1, "mpirun"))
     assert len(texts) == 2
 
 
@@ -80,18 +75,11 @@ def test_options_of_lockstep_are_not_those_of_a_python_program(tmp_path, program
         " argparse.ArgumentParser()\nparser.add_argument('--epochs')\nparser.parse_args()\n",
         encoding="utf-8",
     )
-    script = (
-        f"source {ROOT}/jobs/lib.sh; source {ROOT}/jobs/points.sh;"
-        f' recorded_python={sys.executable}; merge_options "$1 --epochs 1" --nesterov --epochs 3;'
-        ' echo "${merged[@]:1}"'
-    )
-    result = subprocess.run(
-        ["bash", "-euc", script, "bash", os.path.relpath(path, ROOT)],
-        capture_output=True,
-        text=True,
-        env=os.environ | program(experiment=f"echo '{OPTIONS_OF_PROGRAMS}'"),
-    )
-    assert result.stdout == "--epochs 3\n", result.stderr
+    programs = Programs(os.environ | program(experiment=f"echo '{OPTIONS_OF_PROGRAMS}'"))
+    programs.python = [sys.executable]
+    point = Point("one", 1, (os.path.relpath(path, ROOT), "--epochs", "1"))
+    merged = merge(point, ["--nesterov", "--epochs", "3"], programs)
+    assert merged.words[1:] == ["--epochs", "3"] and merged.unused == ["--nesterov"]
 
 
 def test_option_that_no_point_uses_is_one_error(table, tmp_path, program):
@@ -124,7 +112,8 @@ def test_program_of_the_repository_is_a_point(table, tmp_path, program):
         f"/mine {ROOT}/analysis/start.py {ROOT / example} --batch-per-rank 8 --epochs 3 --seed 1"
         f" --output {file}".split()
     ]
-    assert "one-1 is complete" in study(*command, 3, **python_of).stdout
+    again = study(*command, 3, **python_of)
+    assert re.fullmatch(r"\[1/1\] one-1  complete +one-1.0.h5\n", again.stdout)
     expect_refusal(
         study(*command, 4, **python_of),
         f"options from '{example} --batch-per-rank 8 --epochs 3' to '{example} --batch-per-rank 8"

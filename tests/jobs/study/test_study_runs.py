@@ -3,7 +3,7 @@
 
 import h5py
 import pytest
-from study_command import RUN, calls, commands_of, study
+from study_command import RUN, calls, commands_of, study, study_process
 
 
 def test_points_run_in_turn_and_repeats_have_their_seed(table, tmp_path, program):
@@ -44,7 +44,7 @@ def test_run_that_was_killed_continues_in_another_file(table, tmp_path, program,
     folder.mkdir()
     (folder / "one-1.0.h5.partial").touch()
     (folder / "one-1.started").write_text(EXPERIMENT, encoding="utf-8")
-    result = study(*RUN, "--dir", folder, table, **program(), LC_ALL="C")
+    result = study_process(*RUN, "--dir", folder, table, **program(), LC_ALL="C")
     assert result.returncode == 0, result.stderr
     assert b"one-1.1.h5" in (tmp_path / "calls").read_bytes().splitlines()[0]
     assert (folder / "one-1.done").read_text(encoding="utf-8").startswith("one-1.1.h5\n")

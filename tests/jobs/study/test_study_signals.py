@@ -66,8 +66,9 @@ def running_study(table, tmp_path, status):
     `status`."""
     program = tmp_path / "lockstep"
     program.write_text(
-        f'#!/bin/bash\n[ "$1" != help ] || {{ echo "build=1"; exit; }}\ntrap "exit {status}"'
-        f' USR1\ntouch "${{@: -1}}"\necho "$@" >>"{tmp_path}/calls"\nfor ((i = 0; i < 300; ++i));'
+        f'#!/bin/bash\n[ "$1" != help ] || {{ echo "build=1"; exit; }}\n'
+        f'case ${{@: -1}} in --dry-run | --json) exit 0 ;; esac\ntrap "exit {status}" USR1'
+        f'\ntouch "${{@: -1}}"\necho "$@" >>"{tmp_path}/calls"\nfor ((i = 0; i < 300; ++i));'
         " do sleep 0.1; done\n",
         encoding="utf-8",
     )

@@ -7,7 +7,7 @@ import subprocess
 import zipfile
 
 import pytest
-from study_command import ROOT, STUDY, commands_of, study
+from study_command import ROOT, commands_of, study
 
 
 @pytest.mark.parametrize(
@@ -48,9 +48,7 @@ def test_invalid_line_of_the_table_is_an_error(table, line):
 
 
 def test_table_of_the_repository_is_named_from_another_folder(tmp_path):
-    result = subprocess.run(
-        [STUDY, "--dry-run", "jobs/studies/weak.tsv"], cwd=tmp_path, capture_output=True, text=True
-    )
+    result = study("--dry-run", "jobs/studies/weak.tsv", folder=tmp_path)
     assert result.returncode == 1
     assert (
         result.stderr == f"study: cannot read jobs/studies/weak.tsv in {tmp_path}; use"

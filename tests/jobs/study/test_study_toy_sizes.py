@@ -4,7 +4,9 @@
 import os
 
 import pytest
-from study_command import ROOT, study
+from lockstep_study.points import as_table, option_value
+from lockstep_study.table import read_table
+from study_command import ROOT, study_process
 
 TABLES = sorted((ROOT / "jobs" / "studies").glob("*.tsv"))
 
@@ -77,17 +79,16 @@ def test_table_runs_at_toy_size_and_is_reported(path, tmp_path):
     """Runs up to four points of a table, with few images, and makes the report."""
     if not os.environ.get("LOCKSTEP_BIN"):
         pytest.skip("LOCKSTEP_BIN is not set to the program; CTest sets it")
-    rows = [
-        line.split("\t")
-        for line in path.read_text(encoding="utf-8").splitlines()
-        if line and line[0] != "#"
+    kept = [
+        point
+        for point in read_table(str(path))
+        if point.ranks <= MOST_RANKS and threads_of(point) <= MOST_THREADS
     ]
-    kept = [row for row in rows if int(row[1]) <= MOST_RANKS and threads_of(row[2]) <= MOST_THREADS]
     assert kept
     kept = kept if len(kept) <= 4 else kept[:2] + kept[-2:]
     small = tmp_path / "a table.tsv"
-    small.write_text("".join("\t".join(row) + "\n" for row in kept), encoding="utf-8")
-    result = study(
+    small.write_text(as_table(kept), encoding="utf-8")
+    result = study_process(
         "--dir",
         tmp_path / "results of a study",
         small,
@@ -100,6 +101,5 @@ def test_table_runs_at_toy_size_and_is_reported(path, tmp_path):
     assert (tmp_path / "results of a study" / "report.html").exists()
 
 
-def threads_of(command):
-    words = command.split()
-    return int(words[words.index("--threads") + 1]) if "--threads" in words else 1
+def threads_of(point):
+    return int(option_value(point.words, "--threads") or 1)
