@@ -118,9 +118,10 @@ class Run:
         if not files:
             return False
         answer = programs.run(RUN_PYTHON, "--modules", "h5py", "-c", FIND_COMPLETE, *files)
-        if answer.returncode != 0:
+        names = answer.stdout.splitlines()
+        if answer.returncode != 0 or not names:
             return False
-        self.mark_complete(Path(answer.stdout.splitlines()[-1]))
+        self.mark_complete(Path(names[-1]))
         return True
 
 

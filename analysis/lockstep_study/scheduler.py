@@ -73,5 +73,9 @@ class Scheduler(ABC):
         """Returns {id: Usage} of jobs, without those that the accounting does not know."""
 
     @abstractmethod
+    def state(self, identifier):
+        """Returns the state of a job, RUNNING if it was neither cancelled nor requeued."""
+
+    @abstractmethod
     def requeue(self, identifier):
         """Starts an interrupted job again. Raises StudyError with the reason if it does not."""

@@ -65,8 +65,8 @@ def read_site(name, gpu):
         raise StudyError(f"--gpu must be a type of GPU such as a100, not '{gpu}'")
     if OLD_GPU.search(f"-{gpu.lower()}"):
         raise StudyError(
-            f"--gpu {gpu}: CUDA 13 and cuDNN 9 have no code for it; use a GPU of compute capability"
-            " 7.5 (Turing) or newer"
+            f"--gpu {gpu}: CUDA 13 and cuDNN 9 have no code for it; use a GPU of"
+            " compute capability 7.5 (Turing) or newer"
         )
     checked = subprocess.run(["bash", "-n", file], capture_output=True, text=True)
     if checked.returncode != 0:

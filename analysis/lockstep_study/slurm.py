@@ -237,19 +237,14 @@ class Slurm(Scheduler):
             return {}
         return usage_of_rows(text)
 
-    def requeue(self, identifier):
-        """A job in another state is being cancelled, or Slurm itself requeues it. A requeue would
-        restart a cancelled job."""
+    def state(self, identifier):
         try:
             job = output_of("scontrol", "--oneliner", "show", "job", identifier)
         except StudyError:
             job = ""
-        state = (re.findall(r" JobState=([A-Z_]*)", job) or ["unknown"])[-1]
-        if state != "RUNNING":
-            raise StudyError(
-                f"it is not requeued here, because the state of the job is {state}; if Slurm does"
-                " not requeue it"
-            )
+        return (re.findall(r" JobState=([A-Z_]*)", job) or ["unknown"])[-1]
+
+    def requeue(self, identifier):
         answer = subprocess.run(
             ["scontrol", "requeue", identifier], stdin=subprocess.DEVNULL, capture_output=True
         )

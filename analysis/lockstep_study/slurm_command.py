@@ -293,5 +293,5 @@ def queue(notes):
     try:
         return scheduler, scheduler.queue()
     except StudyError as error:
-        notes.say(f"{error}; the states are those of the files in the folders")
+        notes.say(f"{error}; only the files in the folders are read")
         return scheduler, None

@@ -102,7 +102,16 @@ class Task:
         return status if status >= 0 else 128 - status
 
     def requeue(self):
+        """Requeues this job, unless it is in another state: then it is being cancelled, and a
+        requeue would restart it, or Slurm itself requeues it."""
         name, again = self.run.name, "submit the same study again to resume it"
+        state = self.scheduler.state(self.identifier)
+        if state != "RUNNING":
+            print(
+                f"{name} was interrupted; it is not requeued here, because the state of the job is"
+                f" {state}; if Slurm does not requeue it, {again}"
+            )
+            return INTERRUPTED
         if self.restart >= MOST_RESTARTS:
             raise StudyError(
                 f"{name} was interrupted {self.restart + 1} times; it is not requeued again;"
@@ -111,8 +120,9 @@ class Task:
         try:
             self.scheduler.requeue(self.identifier)
         except StudyError as error:
-            print(f"{name} was interrupted and saved a checkpoint; {error}, {again}")
-            return INTERRUPTED
+            raise StudyError(
+                f"{name} was interrupted and saved a checkpoint, but {error}; {again}"
+            ) from None
         return 0
 
 
