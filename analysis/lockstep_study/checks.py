@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Checks all points of a study before the first one starts."""
 
+import re
 from concurrent.futures import ThreadPoolExecutor
 
 from lockstep_study.errors import StudyError
@@ -18,6 +19,8 @@ def check_options(title, points, commands, notes):
     """Raises StudyError if a global batch is not a multiple of the ranks, or if no point uses an
     option after `--`. A note says which options of the table are replaced. `title` names the table
     in messages."""
+    if "--dry-run" in commands.further:
+        raise StudyError("give --dry-run before --; it is an option of the study")
     merged = [commands.merge(point) for point in points]
     for name in merged[0].unused:
         if all(name in one.unused for one in merged):
@@ -94,4 +97,5 @@ def reason_of(text):
     """Returns the message of lockstep in the output of a launcher, or its last line."""
     lines = [line for line in text.splitlines() if line.startswith("lockstep: ")]
     errors = [line for line in lines if not line.startswith("lockstep: warning: ")]
-    return last_line((errors or [text])[0])
+    reason = last_line((errors or [text])[0])
+    return re.sub(r"^lockstep: (rank \d+ on [^ ]+: )?", "", reason)

@@ -72,12 +72,11 @@ class Signals:
 
 
 class LocalStudy:
-    """Runs a study. `launch(ranks)` returns the command that starts ranks; `rejected`: {point:
-    reason} of those that are not started."""
+    """Runs a study. `launch(ranks)` returns the command that starts ranks."""
 
-    def __init__(self, commands, comparison, launch, progress, rejected):
+    def __init__(self, commands, comparison, launch, progress):
         self.commands, self.comparison, self.launch = commands, comparison, launch
-        self.progress, self.rejected = progress, rejected
+        self.progress = progress
         self.efficiencies, self.failed, self.warnings = Efficiencies(), [], set()
         self.notes = comparison.notes
 
@@ -93,15 +92,12 @@ class LocalStudy:
                 self.progress.repeat_ended(repeat, len(rounds), rest)
 
     def run(self, run, signals, lock):
-        """Runs one run, unless it is complete or rejected."""
+        """Runs one run, unless it is complete."""
         if run.is_done or run.complete_after_kill(self.commands.programs):
             self.progress.ended(run, "complete", None, run.run_file)
             return
         if signals.stopped:
             raise StudyError(f"stopped before {run.name}; run the same command again to continue")
-        if run.point in self.rejected:
-            self.fail(run, "rejected", None, self.rejected[run.point], 3)
-            return
         file = run.next_file()
         command = [
             *self.launch(run.point.ranks),
@@ -168,7 +164,7 @@ class LocalStudy:
         elif status in STOPPED:
             self.progress.ended(run, "stopped", elapsed)
         else:
-            self.fail(run, "failed", elapsed, reason_of(output.text), status)
+            self.fail(run, elapsed, reason_of(output.text), status)
         for warning in output.warnings:
             if warning not in self.warnings:
                 self.warnings.add(warning)
@@ -179,7 +175,7 @@ class LocalStudy:
             run.mark_complete(file)
         except StudyError as error:
             self.notes.say(str(error))
-            self.fail(run, "failed", elapsed, str(error), 1)
+            self.fail(run, elapsed, str(error), 1)
             return
         self.progress.learn(run, elapsed)
         words = self.commands.merge(run.point).words
@@ -189,10 +185,10 @@ class LocalStudy:
             details += f", efficiency {efficiency:.2f}"
         self.progress.ended(run, "complete", elapsed, details)
 
-    def fail(self, run, state, elapsed, reason, status):
+    def fail(self, run, elapsed, reason, status):
         run.mark_failed(reason)
         self.failed.append(f"{run.name} (status {status})")
-        self.progress.ended(run, state, elapsed, reason)
+        self.progress.ended(run, "failed", elapsed, reason)
 
 
 def ignore_interrupt():

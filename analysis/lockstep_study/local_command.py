@@ -51,6 +51,9 @@ class Context:
             for repeat in range(1, self.options.repeats + 1)
         ]
 
+    def runs(self):
+        return [run for runs in self.rounds() for run in runs]
+
     def full(self, run):
         """Returns the command of the next attempt of a run."""
         words = self.commands.full(run.point, run.repeat, run.next_file())
@@ -95,13 +98,12 @@ class Context:
                 f" {' '.join(others)} (in {self.study.directory})"
             )
         complete = set()
-        for runs in self.rounds():
-            for run in runs:
-                state = self.comparison.is_complete(run)
-                if state is None:
-                    raise StudyError("nothing was run")
-                if state:
-                    complete.add(run.name)
+        for run in self.runs():
+            state = self.comparison.is_complete(run)
+            if state is None:
+                raise StudyError("nothing was run")
+            if state:
+                complete.add(run.name)
         return complete
 
 
@@ -121,22 +123,28 @@ def run(words, name, notes):
 def run_rest(context, complete, lock):
     """Runs what is not complete, and writes the report. Returns the exit status."""
     options, study = context.options, context.study
-    rounds = context.rounds()
-    missing = [run for runs in rounds for run in runs if run.name not in complete]
+    missing = [run for run in context.runs() if run.name not in complete]
     rejected = context.rejected(missing)
     report_rejected(rejected, context)
     store(study.directory, study.text(), options.repeats)
-    estimates = estimates_of(context, missing, rejected)
-    progress = Progress(sum(map(len, rounds)), estimates)
-    if missing:
-        progress.head([run for run in missing if run.point not in rejected])
-    local = LocalStudy(context.commands, context.comparison, context.launch, progress, rejected)
+    for run in missing:
+        if run.point in rejected:
+            run.mark_failed(rejected[run.point])
+    rounds = [[run for run in runs if run.point not in rejected] for runs in context.rounds()]
+    progress = Progress(sum(map(len, rounds)), estimates_of(context, missing, rejected))
+    progress.head([run for runs in rounds for run in runs if run.name not in complete])
+    local = LocalStudy(context.commands, context.comparison, context.launch, progress)
     local.run_all(rounds, lock)
     failed = local.failed
     if not options.no_report and not write_report(study.directory, context.programs):
         failed = [*failed, "the report"]
+    errors = []
     if failed:
-        raise StudyError(f"failed runs: {', '.join(failed)}")
+        errors.append(f"failed runs: {', '.join(failed)}")
+    if rejected:
+        errors.append(f"rejected points: {', '.join(point.name for point in rejected)}")
+    if errors:
+        raise StudyError("; ".join(errors))
     return 0
 
 

@@ -25,6 +25,8 @@ class Progress:
     def head(self, runs):
         """Remembers the width of the names, and prints how long the study will take."""
         self.name_width = max((len(run.name) for run in runs), default=0)
+        if not runs:
+            return
         unknown = sum(self.estimates.get(run.point) is None for run in runs)
         print(f"{len(runs)} runs: {self.remaining(runs)}{unknown_text(unknown, len(runs))}")
 

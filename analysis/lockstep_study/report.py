@@ -42,13 +42,24 @@ def notes_of(directory):
     for name in failed:
         text = (directory / f"{name}.failed").read_text(encoding="utf-8", errors="replace")
         by_reason.setdefault(last_line(text), []).append(name)
-    notes += [f"runs that failed: {', '.join(names)} ({why})" for why, names in by_reason.items()]
+    notes += [f"runs that failed: {by_point(names)} ({why})" for why, names in by_reason.items()]
     if started:
         notes.append(
             f"runs that did not finish (their epochs count only if no repeat is complete):"
             f" {', '.join(started)}"
         )
     return notes
+
+
+def by_point(names):
+    """Returns the names of runs as text: a point with several of them is named once."""
+    points = {}
+    for name in names:
+        points.setdefault(re.sub("-[0-9]*$", "", name), []).append(name)
+    return ", ".join(
+        f"{point} ({len(runs)} runs)" if len(runs) > 1 else runs[0]
+        for point, runs in points.items()
+    )
 
 
 def runs_with(directory, suffix):

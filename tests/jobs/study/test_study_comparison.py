@@ -14,7 +14,7 @@ WROTE_NONE = "the command of one-1 wrote no run file"
 @pytest.mark.parametrize(
     "option, message",
     [
-        ("--dry-run", "lockstep: option --dry-run is given twice"),  # the study checks with it
+        ("--dry-run", "give --dry-run before --"),  # the study checks with it
         ("--help", WROTE_NONE),
         ("--version", WROTE_NONE),
     ],
