@@ -6,6 +6,7 @@ import re
 
 from lockstep_study.errors import StudyError
 from lockstep_study.points import GIVEN, make_point
+from lockstep_study.table_text import refuse_characters
 
 NAME = "name"
 RANKS = "ranks"
@@ -27,10 +28,12 @@ class Header:
     rows."""
 
     def __init__(self, cells):
-        parts = [cell.partition("=") for cell in cells if cell]
+        parts = [cell.partition("=") for cell in cells]
         self.names = [name for name, _, _ in parts]
         self.constants = {name: value for name, equals, value in parts if equals}
         for name in self.names:
+            if not name:
+                raise StudyError("a column has no name")
             if not COLUMN.fullmatch(name):
                 raise StudyError(f"the column '{name}' is not the name of an option")
             if name in GIVEN:
@@ -47,8 +50,7 @@ class Header:
             raise StudyError(f"it has {len(cells)} cells for {len(columns)} columns")
         values = dict(zip(columns, cells + [""] * (len(columns) - len(cells))))
         row = {name: self.constants.get(name, values.get(name, "")) for name in self.names}
-        if NAME in row or RANKS in row:
-            self.point(row.get(NAME) or "unnamed", row)  # reports errors of this row
+        self.point(row.get(NAME, "unnamed"), row)  # reports errors of this row
         return row
 
     def points(self, rows):
@@ -67,6 +69,8 @@ class Header:
             if column == OPTIONS and value not in ABSENT:
                 words += value.split()
             elif column not in (NAME, RANKS, COMMAND, OPTIONS) and value not in ABSENT:
+                if " " in value:
+                    raise StudyError(f"the value of {column}, '{value}', contains a blank")
                 words += [f"--{column}"] if value == FLAG else [f"--{column}", value]
         return make_point(name, row[RANKS], words)
 
@@ -94,6 +98,7 @@ def grid_points(axes):
     if not any(axis.startswith(f"{RANKS}=") for axis in axes):
         axes = [f"{RANKS}=1", *axes]
     for axis in axes:
+        refuse_characters(axis)
         if not re.fullmatch(r"[a-z][a-z0-9-]*=[^,]+(,[^,]+)*", axis):
             raise StudyError(f"--grid '{axis}' is not an option with values, such as ranks=1,2,4")
     header = Header([axis.partition("=")[0] for axis in axes])

@@ -209,10 +209,14 @@ class Slurm(Scheduler):
         return [f"--account={self.account}"] if self.account else []
 
     def job_of(self, answer):
-        """The last line ID or ID;CLUSTER, as of --parsable, or the last number: a wrapper of sbatch
-        may print other lines."""
-        lines = re.findall(r"^ *([0-9]+)(?:;.*)?$", answer, re.M)
-        return (lines or re.findall("[0-9]+", answer.partition(";")[0]) or [""])[-1]
+        """The last line ID or ID;CLUSTER, as of --parsable, the number after the word `job`, or the
+        last number: a wrapper of sbatch may print other lines."""
+        found = (
+            re.findall(r"^ *([0-9]+)(?:;.*)?$", answer, re.M)
+            or re.findall("job ([0-9]+)", answer)
+            or re.findall("[0-9]+", answer.partition(";")[0])
+        )
+        return found[-1] if found else ""
 
     def queue(self):
         # Names contain no blanks, reasons may.

@@ -114,7 +114,9 @@ class Status:
             else:
                 waiting.append((task, run, job))
         logs = {task: self.log_of(task, run) for task, run, _ in waiting}
-        usage = self.scheduler.usage([log.stem for log in logs.values() if log])
+        usage = self.scheduler.usage(
+            [log.stem for task, run, _ in waiting if (log := logs[task]) and log.stem != run.name]
+        )
         for task, run, job in waiting:
             log = logs[task]
             used = usage.get(log.stem) if log else None
@@ -124,11 +126,17 @@ class Status:
                 self.summary.count("memory")
             elif log is None:
                 self.summary.count("absent")
-            elif not self.has_queue and not run.path("failed").exists():
+            elif self.may_be_running(run, log):
                 self.summary.name("started", run.name)
             else:
                 self.summary.name("failed", f"{run.name} ({failure(log, used)})")
         return self.summary.line(self.study)
+
+    def may_be_running(self, run, log):
+        """Returns whether a run with this log, which is not in the queue, may be running: on this
+        machine, or in a job without a queue to ask."""
+        is_local = log.stem == run.name
+        return (is_local or not self.has_queue) and not run.path("failed").exists()
 
     def log_of(self, task, run):
         """Returns the newest log of an array task since the last submission, which may have

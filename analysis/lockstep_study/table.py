@@ -74,8 +74,8 @@ def tab_rows(text):
     lines = re.sub(r"\r\n?", "\n", text).split("\n")
     rows = []
     for number, line in enumerate(lines, 1):
-        line = re.sub(r'(^|\t)"([^"\t]*)"', r"\1\2", line).strip(" \t")
-        if line and not line.startswith("#"):
+        line = re.sub(r'(^|\t)"([^"\t]*)"', r"\1\2", line).strip(" ").rstrip(" \t")
+        if line and not line.lstrip(" \t").startswith("#"):
             rows.append(Row(number, line, None))
     return rows
 
@@ -101,7 +101,7 @@ def words_of(row):
 
 def three_columns(row):
     """Returns the point of a row without a header."""
-    cells = row.cells or re.split(r"[ \t]+", row.text, maxsplit=2)
+    cells = row.cells or re.split(r"[ \t]+", row.text.strip(" \t"), maxsplit=2)
     refuse_characters(" ".join(cells))
     name, ranks, command = (*cells, "", "")[:3]
     if len(cells) > 3:
@@ -120,7 +120,10 @@ def points_under_header(path, rows):
         point_of(path, row, lambda row: header.row(split(row, separator)), HEADER)
         for row in body[: MOST_POINTS + 1]
     ]
-    return header.points(rows_of_cells)
+    try:
+        return header.points(rows_of_cells)
+    except StudyError as error:
+        raise StudyError(f"{path}: {error}; give the points names in a column name") from None
 
 
 def split(row, separator):

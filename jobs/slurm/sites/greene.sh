@@ -4,7 +4,7 @@
 # - software is in Lmod modules (LOCKSTEP_MODULES replaces the list), or in a Singularity image (LOCKSTEP_IMAGE);
 # - Slurm selects the partition, and the account is optional;
 # - GPUs are requested with --gres=gpu:TYPE:N. The types rtx8000, a100 and h100 are in the documentation of the cluster.
-#   Its V100 are too old for the program (refuse_old_gpu in jobs/slurm/site.sh).
+#   Its V100 are too old for the program (`read_site` in analysis/lockstep_study/site.py).
 # Not verified: four GPUs per node for every type, the versions of the modules, and whether srun has PMIx.
 
 needs_account=no
