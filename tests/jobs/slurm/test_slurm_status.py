@@ -84,8 +84,8 @@ def test_one_line_per_study(folder, tmp_path, start):
         result.stderr == ""
         and result.stdout
         == f"{folder}: 1 of 6 runs complete, 1 do not fit in memory, 1 pending, 1 not started;"
-        " running: one-2 (epoch 2/3, 1:05 min); failed: two-1 (FAILED, 7.0 s, 2 GB: lockstep: no data"
-        " ?[2J)\n"
+        " running: one-2 (epoch 2/3, 1:05 min); failed: two-1 (FAILED, 7.0 s, 2 GB: lockstep: no"
+        " data ?[2J)\n"
     )
 
 

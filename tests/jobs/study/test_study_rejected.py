@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Tests of the check of all points before the first one starts."""
+
+import pytest
+from lockstep_study.checks import reason_of
+from lockstep_study.report import notes_of
+from study_command import RUN, calls, study
+
+EXIT = 'case "$*" in *" 1K "*) echo "lockstep: rank 0: no data" >&2; exit {} ;; esac; exit 0'
+
+
+def test_point_that_lockstep_rejects_is_left_out_and_listed(table, tmp_path, program):
+    out = tmp_path / "out"
+    command = ["--repeats", 2, *RUN, "--dir", out, table]
+    ended = study(*command, **program(check=EXIT.format(3)))
+    reason = "lockstep: rank 0: no data"
+    assert ended.returncode == 1
+    assert ended.stderr.splitlines() == [
+        f"study: two will not run: {reason}",
+        "study: failed runs: two-1 (status 3), two-2 (status 3)",
+    ]
+    assert [call[0] for call in calls(tmp_path)] == ["train", "train"]
+    lines = ended.stdout.splitlines()
+    assert (
+        lines[0].startswith("2 runs: ") and f"[2/4] two-1  rejected             {reason}" in lines
+    )
+    assert (out / "two-2.failed").read_text(encoding="utf-8") == f"{reason}\n"
+    assert notes_of(out) == [f"runs that failed: two-1, two-2 ({reason})"]
+    ended = study(*command, **program())  # the data was corrected
+    assert ended.returncode == 0 and len(calls(tmp_path)) == 4
+    assert notes_of(out) == []
+
+
+def test_invalid_option_of_a_point_ends_the_study(table, tmp_path, program):
+    ended = study(*RUN, "--dir", tmp_path / "out", table, **program(check=EXIT.format(2)))
+    assert (ended.returncode, ended.stdout) == (1, "")
+    assert ended.stderr == ("study: two (allreduce --max-bytes 1K): lockstep: rank 0: no data\n")
+    assert not (tmp_path / "calls").exists() and not list((tmp_path / "out").glob("*.failed"))
+
+
+@pytest.mark.parametrize("status", [1, 4, 127])
+def test_other_failures_of_the_check_do_not_prevent_the_run(table, tmp_path, program, status):
+    ended = study(*RUN, "--dir", tmp_path / "out", table, **program(check=EXIT.format(status)))
+    assert (ended.returncode, ended.stderr) == (0, "") and len(calls(tmp_path)) == 2
+
+
+def test_check_starts_the_ranks_with_the_options(table, tmp_path, program):
+    launcher = tmp_path / "launcher"
+    launcher.write_text(
+        f'#!/bin/bash\necho "$@" >>"{tmp_path}/starts"\nshift\nexec "$@"\n', encoding="utf-8"
+    )
+    launcher.chmod(0o755)
+    stub = program(5)
+    words = ["--launcher", f"{launcher} RANKS", "--no-report", "--dir", tmp_path / "out", table]
+    study(*words, "--", "--max-bytes", "2K", **stub)
+    starts = (tmp_path / "starts").read_text(encoding="utf-8").splitlines()
+    lockstep = stub["LOCKSTEP_BIN"]
+    assert {line for line in starts if "--dry-run" in line} == {
+        f"1 {lockstep} train --batch-per-rank 8 --epochs 2 --max-bytes 2K --dry-run",
+        f"2 {lockstep} allreduce --max-bytes 2K --dry-run",
+    }
+
+
+def test_complete_points_are_not_checked(table, tmp_path, program):
+    command = [*RUN, "--dir", tmp_path / "out", table]
+    assert study(*command, **program()).returncode == 0
+    ended = study(*command, **program(check="exit 3"))
+    assert (ended.returncode, ended.stderr) == (0, "")
+
+
+def test_dry_run_names_rejected_points(table, tmp_path, program):
+    out = tmp_path / "out"
+    ended = study("--dry-run", *RUN, "--dir", out, table, **program(check=EXIT.format(3)))
+    lines = ended.stdout.splitlines()
+    assert ended.returncode == 1 and lines[1].endswith(" # will not run: lockstep: rank 0: no data")
+    assert lines[2] == "# 1 runs: duration unknown; 1 runs are rejected"
+    assert ended.stderr == "study: two will not run: lockstep: rank 0: no data\n"
+    assert not out.exists()
+
+
+def test_ranks_without_processors_of_their_own_are_noted(table, tmp_path, program, monkeypatch):
+    monkeypatch.setattr("lockstep_study.checks.processors", lambda: 1)
+    launcher = tmp_path / "mpirun"
+    launcher.write_text('#!/bin/bash\nexec "${@:5}"\n', encoding="utf-8")
+    launcher.chmod(0o755)
+    words = ["--no-report", "--dir", tmp_path / "out", table]
+    ended = study(*words, **program(), PATH=f"{tmp_path}:/usr/bin:/bin")
+    assert ended.stderr == (
+        "study: two: more ranks than the 1 processors of this machine, so their times and speedups"
+        " do not describe the program\n"
+    )
+    own = study("--launcher", "env RANKS", *words, **program())
+    assert "more ranks" not in own.stderr
+
+
+@pytest.mark.parametrize(
+    "text, reason",
+    [
+        (
+            "lockstep: warning: slow\nlockstep: no data\nmpirun: a rank failed\n",
+            "lockstep: no data",
+        ),
+        ("lockstep: first\nlockstep: second\n", "lockstep: first"),
+        ("an error\nmpirun: it failed\n\n", "mpirun: it failed"),
+        ("lockstep: \x1b[2J\n", "lockstep: ?[2J"),
+        ("", ""),
+    ],
+)
+def test_reason_is_the_message_of_lockstep(text, reason):
+    assert reason_of(text) == reason

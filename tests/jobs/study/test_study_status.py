@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Tests of the status of studies that run on this machine."""
+
+import os
+import shutil
+
+import pytest
+from in_process import call
+from study_command import RUN, study
+
+
+def status(tmp_path, *folders, squeue=""):
+    """Runs the command of jobs/slurm/status in `tmp_path`, with stubs of squeue and sacct if
+    `squeue` is what the former prints."""
+    programs = tmp_path / "slurm"
+    programs.mkdir(exist_ok=True)
+    present = ("squeue", "sacct")[: 2 * bool(squeue)]
+    for name in present:
+        (programs / name).write_text(
+            f'#!/bin/bash\necho "$@" >>"{tmp_path}/slurm.calls"\n'
+            f"[ {name} = sacct ] || echo {squeue}\n",
+            encoding="utf-8",
+        )
+        (programs / name).chmod(0o755)
+    if not (programs / "cksum").exists():
+        (programs / "cksum").symlink_to(shutil.which("cksum"))
+    environment = os.environ | {"PATH": str(programs)}
+    return call("status", *folders, environment=environment, folder=tmp_path)
+
+
+@pytest.mark.parametrize("squeue", ["", "5 RUNNING other None"])
+def test_states_of_a_local_study(table, tmp_path, program, squeue):
+    out = tmp_path / "results" / "points"
+    assert study("--repeats", 2, *RUN, "--dir", out, table, **program(5)).returncode == 1
+    (out / "one-1.failed").unlink()
+    (out / "logs" / "two-2.log").unlink()
+    (out / "two-1.failed").rename(out / "two-1.memory")
+    ended = status(tmp_path, squeue=squeue)
+    assert (ended.returncode, ended.stderr) == (0, "")
+    assert ended.stdout == (
+        f"{out}: 0 of 4 runs complete, 1 do not fit in memory, 1 not started; started: one-1;"
+        f" failed: one-2 ({(out / 'logs' / 'one-2.log').read_text().strip()[:160]})\n"
+    )
+    if squeue:  # the runs are no jobs, which sacct would know
+        assert "--jobs" not in (tmp_path / "slurm.calls").read_text(encoding="utf-8")
+
+
+def test_every_study_in_results_has_a_line(table, tmp_path, program):
+    for name in ("b", "a"):
+        study(*RUN, "--dir", tmp_path / "results" / name, table, **program())
+    (tmp_path / "results" / "c").mkdir()
+    names = [f"{tmp_path}/results/{name}: 2 of 2 runs complete" for name in ("a", "b")]
+    assert status(tmp_path).stdout.splitlines() == names
+    assert status(tmp_path, "results/b").stdout.splitlines() == names[1:]
+
+
+def test_folder_without_studies_is_one_error(tmp_path):
+    ended = status(tmp_path)
+    assert ended.returncode == 1 and ended.stderr == (
+        f"status: no study was started in {tmp_path}/results; give the folders of the results\n"
+    )
+
+
+@pytest.mark.parametrize("repeats", ["", "0\n", "x\n", "123456\n"])
+def test_folder_without_valid_repeats_contains_no_study(tmp_path, repeats):
+    (tmp_path / "repeats").write_text(repeats, encoding="utf-8")
+    ended = status(tmp_path, tmp_path)
+    assert ended.returncode == 1 and ended.stderr == (
+        f"status: {tmp_path} contains no study that was run or submitted\n"
+    )
