@@ -105,8 +105,8 @@ def run_parser(name):
     parser = Parser(
         prog=name,
         description="Runs a study on this machine: the points of a table one after the other, and"
-        " at the end the report.\nOn a cluster with Slurm, jobs/slurm/submit runs the same tables as"
-        " job arrays.",
+        " at the end the report.\nOn a cluster with Slurm, jobs/slurm/submit runs the same tables"
+        " as job arrays.",
         epilog=RUN_NOTES,
         usage=f"{name} [options] TABLE [-- further options of lockstep]",
     )
@@ -117,7 +117,8 @@ def run_parser(name):
         type=str,
         metavar="COMMAND",
         default="mpirun -n RANKS --bind-to none",
-        help="command that starts the ranks; the word RANKS is replaced by their number [%(default)s]",
+        help="command that starts the ranks; the word RANKS is replaced by their number"
+        " [%(default)s]",
     )
     parser.add_argument(
         "--dry-run",
@@ -135,8 +136,8 @@ def submit_parser(name):
     parser = Parser(
         prog=name,
         description="Submits a study: one Slurm job array per number of ranks and threads in a"
-        " table, with one array task per\npoint and repeat, and one job that writes the report in"
-        " DIR/report and DIR/report.html after the last\ntask has ended.",
+        " table, with one\narray task per point and repeat, and one job that writes the report in"
+        " DIR/report and\nDIR/report.html after the last task has ended.",
         epilog=SUBMIT_NOTES,
         usage=f"{name} [options] TABLE [-- further options of lockstep]",
     )

@@ -20,10 +20,10 @@ Studies: tables of runs of lockstep that together answer one question.
   submit TABLE         submits a study to Slurm (jobs/slurm/submit)
   status [DIR...]      prints how far studies are (jobs/slurm/status)
   show TABLE           prints the commands of all points of a study
-  environment RANKS    prints the variables with which mpirun of Open MPI starts RANKS ranks here, as
-                       root, in containers and with fewer slots, for: export $(... )
+  environment RANKS    prints the variables with which mpirun of Open MPI starts RANKS ranks here,
+                       as root, in containers and with fewer slots
 
-COMMAND --help describes the options of a command. Exit status: 0 done, 1 an error, or runs failed."""
+COMMAND --help describes the options of a command. Exit status: 0 done, 1 an error or failed runs."""
 
 
 def main(words=None):

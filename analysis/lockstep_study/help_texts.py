@@ -25,8 +25,8 @@ SUBMIT_OPTIONS = (
         "",
         "TYPE",
         "run on GPUs of this type, one per rank; adds --device cuda. greene: rtx8000, a100, h100;"
-        " torch: h200, h100, a100, l40s; generic: a type of the cluster of compute capability 7.5 or"
-        " newer",
+        " torch: h200, h100, a100, l40s; generic: a type of the cluster of compute capability 7.5"
+        " or newer",
     ),
     Option("--account", None, "NAME", "Slurm account [$LOCKSTEP_ACCOUNT]"),
     Option(

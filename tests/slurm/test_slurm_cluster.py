@@ -20,21 +20,21 @@ from slurm_cluster import OPTIONS, ROOT, STATUS, SUBMIT, Cluster
 ENDLESS = 100_000  # steps of runs that a test stops
 
 
+def write_strong_table(path):
+    """Writes the rows of the table `strong` with 1, 2 and 8 ranks at global batch 128."""
+    text = (ROOT / "jobs" / "studies" / "strong.tsv").read_text(encoding="utf-8")
+    rows = re.findall("^(?:name|strong-128-n[128]) .*\n", text, re.M)
+    path.write_text("".join(rows), encoding="utf-8")
+    return path
+
+
 def strong_study_ends_in_one_report(cluster):
     """The points of the table `strong` with 1, 2 and 8 ranks (two nodes), in folders with special
     characters in their names."""
     odd = cluster.work / "a copy, 100%j $(touch x) `touch x` 'of' \"it\" [1]; & é"
     odd.mkdir()
     (odd / "lockstep").symlink_to(ROOT)
-    lines = (
-        (ROOT / "jobs" / "studies" / "strong.tsv")
-        .read_text(encoding="utf-8")
-        .splitlines(keepends=True)
-    )
-    table = odd / "strong table.tsv"
-    table.write_text(
-        "".join(line for line in lines if re.match("strong-128-n[128]\t", line)), encoding="utf-8"
-    )
+    table = write_strong_table(odd / "strong table.tsv")
     further = ["--global-batch", "16", "--epochs", "1", "--train-samples", "64"]
     study = cluster.submit(
         table,
@@ -43,7 +43,12 @@ def strong_study_ends_in_one_report(cluster):
         further=further,
     )
     table.unlink()  # the jobs have a copy
-    assert len(study.arrays) == 3 and study.warnings == ""
+    assert len(study.arrays) == 3
+    points = "strong-128-n1, strong-128-n2, strong-128-n8"
+    assert study.warnings.splitlines() == [
+        f"submit: --global-batch 16 replaces --global-batch 128 of {points}",
+        f"submit: --epochs 1 replaces --epochs 2 of {points}",
+    ]
     cluster.wait_for_state(study.report, "COMPLETED", "FAILED")
     assert cluster.job(study.report)["JobState"] == "COMPLETED", list(study.folder.glob("logs/*"))
     for index, point in enumerate(("strong-128-n1", "strong-128-n2", "strong-128-n8")):
