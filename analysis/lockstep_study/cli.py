@@ -23,7 +23,8 @@ Studies: tables of runs of lockstep that together answer one question.
   environment RANKS    prints the variables with which mpirun of Open MPI starts RANKS ranks here,
                        as root, in containers and with fewer slots
 
-COMMAND --help describes the options of a command. Exit status: 0 done, 1 an error or failed runs."""
+COMMAND --help describes the options of a command. Exit status: 0 done, 1 an error or a failed run.
+"""
 
 
 def main(words=None):
@@ -31,7 +32,7 @@ def main(words=None):
     words = list(sys.argv[1:] if words is None else words)
     command = words.pop(0) if words else "--help"
     if command in ("--help", "-h"):
-        print(HELP)
+        print(HELP, end="")
         return 0
     script = os.environ.pop("LOCKSTEP_COMMAND", "")
     scripts = (*arguments.COMMANDS, "task", "report")

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Estimates how long the points of a study take, from a timed step on this machine. The estimates
-include neither communication nor the start of the program."""
+include the start of the program, but no communication."""
 
 import re
 import time
@@ -72,11 +72,11 @@ class Estimator:
         if point.command == "ladder":
             images = images_of_ladder(config, values)
         rate = values["images_per_second"] / self.processors.slowdown(point.ranks, threads)
-        return images / point.ranks / rate
+        return values["start"] + images / point.ranks / rate
 
     def time_step(self, point, batch, threads):
         """Returns what a training with the options of the point that affect times prints after one
-        timed step of one rank."""
+        timed step of one rank, and the seconds until then as `start`."""
         programs = self.commands.programs
         kept = {*KEPT, *programs.options.affecting_time}.difference(OWN)
         words = [
@@ -88,9 +88,11 @@ class Estimator:
         own = ["--batch-per-rank", str(batch), "--threads", str(threads), "--steps", "2"]
         command = ("train", *words, *own, "--evaluate-every", "never", "--json")
         if command not in self.timed:
+            begin = time.monotonic()
             answer = programs.run(programs.lockstep(), *command, timeout=STEP_LIMIT)
+            start = time.monotonic() - begin
             found = VALUE.findall(answer.stdout) if answer.returncode == 0 else ()
-            self.timed[command] = {name: float(value) for name, value in found}
+            self.timed[command] = {name: float(value) for name, value in found} | {"start": start}
         return self.timed[command]
 
     def sweep_seconds(self, point):

@@ -6,7 +6,7 @@ import os
 import signal
 import subprocess
 import time
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 
 from lockstep_study.checks import reason_of
 from lockstep_study.errors import StudyError
@@ -20,7 +20,7 @@ COMPLETE, TOO_LARGE = 0, 4  # exit statuses of lockstep
 # It saved a checkpoint, or a signal that stops lockstep ended it.
 STOPPED = (75, 129, 130, 138, 140, 143, 152)
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-LOOK_SECONDS = 0.2  # between two looks at the present run
+LOOK_SECONDS = 1  # between two looks at the present run
 
 
 @contextmanager
@@ -145,14 +145,19 @@ class LocalStudy:
             return (status if status >= 0 else 128 - status), Output(file.read())
 
     def watch(self, run, child, file, start):
-        """Shows the state of a run until it ends."""
+        """Waits until a run ends, and shows its state in a terminal. A timer interrupts the wait:
+        polling would take time from the processors on which the run is measured."""
         begin = time.monotonic()
-        while child.poll() is None:
-            if self.progress.is_terminal:
-                file.seek(start)
-                self.progress.now(run, time.monotonic() - begin, Output(file.read()).epochs)
-            with suppress(subprocess.TimeoutExpired):
-                child.wait(LOOK_SECONDS)
+
+        def show(*_):
+            file.seek(start)
+            self.progress.now(run, time.monotonic() - begin, Output(file.read()).epochs)
+
+        if self.progress.is_terminal:
+            signal.signal(signal.SIGALRM, show)
+            signal.setitimer(signal.ITIMER_REAL, LOOK_SECONDS, LOOK_SECONDS)
+        child.wait()
+        signal.setitimer(signal.ITIMER_REAL, 0)
 
     def end(self, run, file, status, output, elapsed):
         """Marks how a run ended, and prints its line."""

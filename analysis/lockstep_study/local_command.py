@@ -10,7 +10,7 @@ from lockstep_study.errors import FAILURE, StudyError
 from lockstep_study.local import LocalStudy, locked
 from lockstep_study.machine import mpi_environment, processors
 from lockstep_study.programs import Programs
-from lockstep_study.progress import Progress
+from lockstep_study.progress import Progress, count
 from lockstep_study.report import write_report
 from lockstep_study.runs import Comparison, Run, other_points
 from lockstep_study.shell import command_line
@@ -197,7 +197,7 @@ def print_total(missing, rejected, estimates, unknown):
     if not missing:
         return
     known = [estimates[run.point] for run in running if estimates[run.point] is not None]
-    text = f"# {len(running)} runs: {duration(sum(known) if known else None)}"
+    text = f"# {count(len(running))}: {duration(sum(known) if known else None)}"
     if known and unknown:
         text += f", and {unknown} of unknown duration"
     if len(running) < len(missing):

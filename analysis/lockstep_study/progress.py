@@ -28,7 +28,7 @@ class Progress:
         if not runs:
             return
         unknown = sum(self.estimates.get(run.point) is None for run in runs)
-        print(f"{len(runs)} runs: {self.remaining(runs)}{unknown_text(unknown, len(runs))}")
+        print(f"{count(len(runs))}: {self.remaining(runs)}{unknown_text(unknown, len(runs))}")
 
     def remaining(self, runs):
         """Returns the estimated duration of runs as text."""
@@ -64,7 +64,7 @@ class Progress:
         if rest:
             elapsed = clock(time.monotonic() - self.begin)
             print(
-                f"repeat {repeat} of {repeats} after {elapsed}; {len(rest)} runs remain,"
+                f"repeat {repeat} of {repeats} after {elapsed}; {count(len(rest))} to go,"
                 f" {self.remaining(rest)}",
                 flush=True,
             )
@@ -72,6 +72,10 @@ class Progress:
     def label(self, run):
         width = len(str(self.total))
         return f"[{self.number:>{width}}/{self.total}] {run.name:<{self.name_width}}"
+
+
+def count(runs):
+    return f"{runs} run" if runs == 1 else f"{runs} runs"
 
 
 def unknown_text(unknown, total):
